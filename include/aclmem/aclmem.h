@@ -1,0 +1,55 @@
+/*
+ * What aclmem adds to AscendCL.
+ *
+ * Everything under acl/ is the vendor's interface, letter for letter.  This header is ours: a way for
+ * code that plays the part of a device kernel to reach device memory, figures about what is
+ * alive, and the version.  None of it exists on an NPU, so keep it out of code that must run there.
+ */
+#ifndef ACLMEM_ACLMEM_H
+#define ACLMEM_ACLMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/acl_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * An address through which the program may read and write the `size` bytes of device memory at
+ * devPtr, as a kernel on the device would.  The range may cross any number of mappings; the address
+ * is contiguous all the same.  The memory stays alive until aclmem_host_view_end(), even if it is
+ * unmapped and freed in between.  A hole, or memory that the mapping gives no access to, is refused.
+ */
+aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr);
+
+/* Ends a view; hostPtr is what aclmem_host_view() gave. */
+aclError aclmem_host_view_end(void *hostPtr);
+
+/* What is alive in this process, and how often it was warned. */
+typedef struct aclmem_stats {
+    uint64_t reservations; /* address ranges from aclrtReserveMemAddress and its sibling */
+    uint64_t handles;      /* physical allocations whose memory is alive, mapped or not */
+    uint64_t mappings;     /* ranges from aclrtMapMem and aclrtMemMapNoAccess */
+    uint64_t contexts;     /* from aclrtCreateContext; default contexts are not counted */
+    uint64_t views;        /* from aclmem_host_view */
+    uint64_t warnings;     /* log lines of level warn or error since the process began */
+    uint64_t rsv[10];      /* zero */
+} aclmem_stats;
+
+/* Works before aclInit and after aclFinalize too. */
+aclError aclmem_get_stats(aclmem_stats *stats);
+
+/* The value in force of an option, by its name ("ACLMEM_RULES"); NULL when there is no such option. */
+const char *aclmem_option(const char *name);
+
+/* "0.1.0" */
+const char *aclmem_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
