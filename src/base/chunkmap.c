@@ -1,0 +1,38 @@
+/* See chunkmap.h. */
+#include "base/chunkmap.h"
+
+#include "base/error.h"
+#include "base/sys.h"
+
+int am_chunkmap_prepare(struct am_chunkmap *map, uintptr_t addr, size_t size)
+{
+    size_t first = addr >> (AM_CHUNK_SHIFT + AM_LEAF_BITS);
+    size_t last = (addr + size - 1) >> (AM_CHUNK_SHIFT + AM_LEAF_BITS);
+
+    for (size_t i = first; i <= last; i++) {
+        void *leaf;
+
+        if (atomic_load_explicit(&map->top[i], memory_order_relaxed) != NULL)
+            continue;
+        leaf = am_sys_mmap(NULL, sizeof(struct am_chunkleaf), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (leaf == MAP_FAILED)
+            return -ENOMEM;
+        atomic_store_explicit(&map->top[i], leaf, memory_order_release);
+    }
+    return 0;
+}
+
+void am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size, void *object)
+{
+    am_assert(am_is_aligned(addr | size, AM_CHUNK));
+
+    for (uintptr_t at = addr; at < addr + size; at += AM_CHUNK) {
+        uintptr_t chunk = at >> AM_CHUNK_SHIFT;
+        struct am_chunkleaf *leaf = atomic_load_explicit(&map->top[chunk >> AM_LEAF_BITS],
+                                                         memory_order_relaxed);
+
+        atomic_store_explicit(&leaf->entry[chunk & ((1u << AM_LEAF_BITS) - 1)], object,
+                              memory_order_release);
+    }
+}

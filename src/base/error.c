@@ -1,0 +1,195 @@
+/*
+ * The thread's recent messages.
+ *
+ * A thread's buffer is made at its first failure and freed with the thread.  When not even that can be
+ * had, the code is still right and the message is a fixed one.  In shared mode one buffer, under a
+ * lock, collects the messages of all threads; what a thread took out lies in its own buffer.
+ */
+#include "base/error.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/acl_base.h"
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "base/util.h"
+
+#define MESSAGES_SIZE 4096 /* the oldest fall off the end */
+#define MESSAGE_SIZE 1024
+
+struct messages {
+    char text[MESSAGES_SIZE];  /* not yet taken, newest first, one a line */
+    char taken[MESSAGES_SIZE]; /* what the program was given last */
+};
+
+_Thread_local const char *am_error_function;
+
+static _Thread_local int error_last;
+static _Thread_local bool error_lost; /* a message did not fit anywhere */
+
+static pthread_once_t error_once = PTHREAD_ONCE_INIT;
+static pthread_key_t error_key;
+static atomic_bool error_is_shared;
+static struct am_lock shared_lock = AM_LOCK_INIT(AM_RANK_LEAF, "messages");
+static struct messages shared; /* shared_lock */
+
+static const struct {
+    int code;
+    const char *name;
+    const char *prefix;
+} error_table[] = {
+#define AM_ERROR(name_, prefix_) {name_, #name_, prefix_},
+#include "base/errors.def"
+#undef AM_ERROR
+};
+
+const char *am_error_name(int code)
+{
+    for (size_t i = 0; i < AM_ARRAY_SIZE(error_table); i++) {
+        if (error_table[i].code == code)
+            return error_table[i].name;
+    }
+    return NULL;
+}
+
+static const char *error_prefix(int code)
+{
+    for (size_t i = 0; i < AM_ARRAY_SIZE(error_table); i++) {
+        if (error_table[i].code == code)
+            return error_table[i].prefix;
+    }
+    return "EE9999";
+}
+
+static void error_make_key(void)
+{
+    pthread_key_create(&error_key, free);
+}
+
+/* The thread's own buffer; NULL when there is no memory for it. */
+static struct messages *error_mine(void)
+{
+    struct messages *mine;
+
+    pthread_once(&error_once, error_make_key);
+    mine = pthread_getspecific(error_key);
+    if (mine == NULL) {
+        mine = am_sys_calloc(1, sizeof *mine);
+        if (mine != NULL && pthread_setspecific(error_key, mine) != 0) {
+            free(mine);
+            mine = NULL;
+        }
+    }
+    return mine;
+}
+
+static void messages_add(struct messages *to, const char *message)
+{
+    size_t n = strlen(message);
+    size_t old = strlen(to->text);
+
+    if (n + 1 + old > MESSAGES_SIZE - 1)
+        old = MESSAGES_SIZE - 1 - n - 1;
+    memmove(to->text + n + 1, to->text, old);
+    memcpy(to->text, message, n);
+    to->text[n] = '\n';
+    to->text[n + 1 + old] = '\0';
+}
+
+static void error_keep(const char *message)
+{
+    struct messages *mine;
+
+    if (error_is_shared) {
+        am_lock(&shared_lock);
+        messages_add(&shared, message);
+        am_unlock(&shared_lock);
+        return;
+    }
+    mine = error_mine();
+    if (mine != NULL)
+        messages_add(mine, message);
+    else
+        error_lost = true;
+}
+
+void am_error_report(int code, const char *fmt, ...)
+{
+    char what[MESSAGE_SIZE - 128];
+    char message[MESSAGE_SIZE];
+    int saved_errno = errno; /* %m in fmt, and what the caller does next */
+    const char *name = am_error_name(code);
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    snprintf(message, sizeof message, "%s: %s%s%s [%d %s]", error_prefix(code),
+             am_error_function ? am_error_function : "", am_error_function ? ": " : "", what,
+             code, name ? name : "unknown");
+    error_last = code;
+    error_keep(message);
+    am_log(AM_LOG_DEBUG, "%s", message);
+    errno = saved_errno;
+}
+
+int am_error_last(bool clear)
+{
+    int code = error_last;
+
+    if (clear)
+        error_last = 0;
+    return code;
+}
+
+/* Moves the text out of `from`; to and from may be one. */
+static const char *messages_take(struct messages *to, struct messages *from)
+{
+    size_t n = strlen(from->text);
+
+    if (n == 0)
+        return NULL;
+    memcpy(to->taken, from->text, n);
+    to->taken[n - 1] = '\0'; /* the last newline */
+    from->text[0] = '\0';
+    return to->taken;
+}
+
+const char *am_error_take_messages(void)
+{
+    struct messages *mine;
+    const char *text;
+
+    if (error_lost) {
+        error_lost = false;
+        return "EH0010: there was no memory to keep the message of the last failure";
+    }
+    mine = error_mine();
+    if (mine == NULL)
+        return NULL;
+    if (!error_is_shared)
+        return messages_take(mine, mine);
+    am_lock(&shared_lock);
+    text = messages_take(mine, &shared);
+    am_unlock(&shared_lock);
+    return text;
+}
+
+void am_error_share_messages(bool is_shared)
+{
+    error_is_shared = is_shared;
+}
+
+void am_assert_failed(const char *what, const char *file, int line)
+{
+    am_log(AM_LOG_ERROR, "%s:%d: %s does not hold", file, line, what);
+    abort();
+}

@@ -1,0 +1,55 @@
+/*
+ * How a failure is said.
+ *
+ * The function that decides the error calls am_fail(code, "what, with the values; what to do"); everybody
+ * above returns the code untouched.  am_fail() leaves the code for aclrtGetLastError and a message
+ * for aclGetRecentErrMsg:
+ *
+ *     EE1001: aclrtUnmapMem: nothing is mapped at 0x100000200000 [107000 ACL_ERROR_RT_PARAM_INVALID]
+ *
+ * AM_REQUIRE is the only macro that returns.  It may stand only before the first thing that the
+ * function acquires.
+ */
+#ifndef AM_BASE_ERROR_H
+#define AM_BASE_ERROR_H
+
+#include <stdbool.h>
+
+/* Its value is the code, which the compiler can see is not success: `return am_fail(...)`. */
+#define am_fail(code_, ...) (am_error_report((code_), __VA_ARGS__), (code_))
+
+void am_error_report(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+
+#define AM_REQUIRE(condition_, code_, ...) \
+    do { \
+        if (__builtin_expect(!(condition_), 0)) \
+            return am_fail(code_, __VA_ARGS__); \
+    } while (0)
+
+/* The API function this thread is in, for the message; set by the entry. */
+extern _Thread_local const char *am_error_function __attribute__((tls_model("initial-exec")));
+
+/* The thread's last code; `clear` makes the next answer 0. */
+int am_error_last(bool clear);
+
+/* All messages since the last call, newest first, or NULL; valid until this thread's next call. */
+const char *am_error_take_messages(void);
+
+/* Collect the messages of all threads in one place ("err_msg_mode": "1"), or of each in its own. */
+void am_error_share_messages(bool is_shared);
+
+/* "ACL_ERROR_RT_PARAM_INVALID", or NULL for a code we do not return. */
+const char *am_error_name(int code);
+
+/* Our own mistakes. */
+void am_assert_failed(const char *what, const char *file, int line)
+    __attribute__((noreturn, cold));
+
+#ifndef AM_NDEBUG
+#define am_assert(condition_) \
+    ((condition_) ? (void)0 : am_assert_failed(#condition_, __FILE__, __LINE__))
+#else
+#define am_assert(condition_) ((void)sizeof(condition_))
+#endif
+
+#endif

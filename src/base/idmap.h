@@ -1,0 +1,67 @@
+/*
+ * Handles for the program: a number that names an object, not its address.
+ *
+ * A handle holds a mark, the kind of the object, the slot's generation and the slot's number:
+ *
+ *     0x40 + kind (8 bits) | generation (28) | slot (28)
+ *
+ * so that a stale handle, a handle of another kind and a number we never gave are told apart, and none is
+ * ever dereferenced (the mark makes it an address no machine accepts).  Freed slots are used again in the
+ * order in which they were freed, so a generation lasts long.
+ */
+#ifndef AM_BASE_IDMAP_H
+#define AM_BASE_IDMAP_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+
+enum am_kind {
+    AM_KIND_NONE,
+    AM_KIND_PHYS,
+    AM_KIND_CONTEXT,
+    AM_KIND_COUNT,
+};
+
+/* What every object that has a handle begins with. */
+struct am_object {
+    atomic_uint refs;
+};
+
+struct am_idslot {
+    struct am_object *object; /* NULL: free */
+    uint32_t generation;
+    uint32_t next; /* free: the slot to use after this one */
+};
+
+struct am_idmap {
+    struct am_lock lock;
+    struct am_idslot *slots; /* lock, as all below */
+    uint32_t n_slots;
+    uint32_t first_free; /* UINT32_MAX: none */
+    uint32_t last_free;
+};
+
+#define AM_IDMAP_INIT(name_) \
+    { \
+        .lock = AM_LOCK_INIT(AM_RANK_IDMAP, name_), .first_free = UINT32_MAX, \
+        .last_free = UINT32_MAX \
+    }
+
+/* Gives object a handle: 0 or -ENOMEM.  Takes no reference. */
+int am_idmap_add(struct am_idmap *map, enum am_kind kind, struct am_object *object,
+                 void **ret_handle);
+void am_idmap_remove(struct am_idmap *map, void *handle);
+
+/* The object, with one more reference, or NULL. */
+struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind, void *handle);
+
+/* Why am_idmap_get() found nothing: "was freed", "is a context, ...": for a message. */
+const char *am_idmap_why(enum am_kind kind, void *handle);
+
+/* "physical memory" */
+const char *am_kind_name(enum am_kind kind);
+
+#endif

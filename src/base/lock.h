@@ -1,0 +1,54 @@
+/*
+ * Mutexes with a rank.
+ *
+ * A thread may take a lock only when its rank is higher than that of every lock it holds; locks of
+ * one rank are never held together.  Builds with assertions keep each thread's list and abort on a
+ * reversal, naming both.  Clang checks _locked functions by the attributes (-Wthread-safety).
+ */
+#ifndef AM_BASE_LOCK_H
+#define AM_BASE_LOCK_H
+
+#include <pthread.h>
+
+enum am_rank {
+    AM_RANK_RUNTIME = 1, /* start and stop of the library */
+    AM_RANK_DEVICE,      /* contexts and counts of devices */
+    AM_RANK_VSPACE,      /* reservations and mappings */
+    AM_RANK_PLACE,       /* physical memory of one device or of the host */
+    AM_RANK_VIEW,        /* host views */
+    AM_RANK_IDMAP,       /* handles */
+    AM_RANK_BANK,        /* frames of a bank */
+    AM_RANK_LEAF,        /* held for a few lines, nothing is called under it */
+};
+
+#if defined(__clang__)
+#define AM_CAPABILITY(name_) __attribute__((capability(name_)))
+#define AM_REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))
+#define AM_ACQUIRE(...) __attribute__((acquire_capability(__VA_ARGS__)))
+#define AM_RELEASE(...) __attribute__((release_capability(__VA_ARGS__)))
+#define AM_NO_LOCK_ANALYSIS __attribute__((no_thread_safety_analysis))
+#else
+#define AM_CAPABILITY(name_)
+#define AM_REQUIRES(...)
+#define AM_ACQUIRE(...)
+#define AM_RELEASE(...)
+#define AM_NO_LOCK_ANALYSIS
+#endif
+
+struct AM_CAPABILITY("mutex") am_lock {
+    pthread_mutex_t mutex;
+    enum am_rank rank;
+    const char *name; /* for the message about a reversal */
+};
+
+#define AM_LOCK_INIT(rank_, name_) \
+    { \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .rank = (rank_), .name = (name_) \
+    }
+
+void am_lock_init(struct am_lock *lock, enum am_rank rank, const char *name);
+void am_lock_destroy(struct am_lock *lock);
+void am_lock(struct am_lock *lock) AM_ACQUIRE(*lock);
+void am_unlock(struct am_lock *lock) AM_RELEASE(*lock);
+
+#endif

@@ -1,0 +1,295 @@
+/* See options.h. */
+#include "base/options.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/sys.h"
+#include "base/util.h"
+
+#define VALUE_SIZE 128
+#define PREFIX "ACLMEM_"
+
+extern char **environ;
+
+enum type { CHOICE, COUNT, SIZE, FLAG, TEXT };
+
+static const struct {
+    const char *id;
+    enum type type;
+    const char *preset;
+    const char *choices;
+} options[AM_OPTION_COUNT] = {
+#define AM_OPTION(id_, type_, default_, choices_, help_) \
+    [AM_OPTION_##id_] = {#id_, type_, default_, choices_},
+#include "base/options.def"
+#undef AM_OPTION
+};
+
+/* Written while the library starts, under the runtime's lock; read by everybody after that. */
+static struct {
+    char text[VALUE_SIZE];
+    int64_t number;
+    bool is_set;
+} values[AM_OPTION_COUNT];
+
+/* The place of word in "one|two|three", or -1. */
+static int64_t choice_find(const char *choices, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (int64_t i = 0;; i++) {
+        size_t len = strcspn(choices, "|");
+
+        if (len == n && strncasecmp(choices, word, n) == 0)
+            return i;
+        choices += len;
+        if (*choices++ == '\0')
+            return -1;
+    }
+}
+
+static int64_t parse_count(const char *text, const char *limits)
+{
+    char *end;
+    long long low = strtoll(limits, &end, 10);
+    long long high = strtoll(end + 1, NULL, 10);
+    long long n;
+
+    if (!isdigit((unsigned char)text[0]))
+        return -1;
+    n = strtoll(text, &end, 10);
+    return *end == '\0' && n >= low && n <= high ? n : -1;
+}
+
+/* Bytes of "64G"; -1 when it is not a size.  An empty text is 0. */
+static int64_t parse_size(const char *text)
+{
+    static const char units[] = "KMGT";
+    unsigned long long n;
+    int shift = 0;
+    char *end;
+
+    if (text[0] == '\0')
+        return 0;
+    if (!isdigit((unsigned char)text[0]))
+        return -1;
+    errno = 0;
+    n = strtoull(text, &end, 10);
+    if (errno != 0 || n == 0)
+        return -1;
+    if (*end != '\0') {
+        const char *unit = strchr(units, toupper((unsigned char)*end));
+
+        if (unit == NULL || strcmp(end + 1, "") * strcasecmp(end + 1, "B") *
+                                    strcasecmp(end + 1, "iB") != 0)
+            return -1;
+        shift = 10 * (int)(unit - units + 1);
+    }
+    return n <= (unsigned long long)INT64_MAX >> shift ? (int64_t)(n << shift) : -1;
+}
+
+static int64_t parse(enum am_option option, const char *text)
+{
+    switch (options[option].type) {
+    case CHOICE:
+        return choice_find(options[option].choices, text);
+    case COUNT:
+        return parse_count(text, options[option].choices);
+    case SIZE:
+        return parse_size(text);
+    case FLAG:
+        return choice_find("0|1", text);
+    case TEXT:
+        return 0;
+    }
+    return -1;
+}
+
+static const char *wanted(enum am_option option)
+{
+    switch (options[option].type) {
+    case SIZE:
+        return "bytes with K, M, G or T, such as 64G";
+    case FLAG:
+        return "1 or 0";
+    case TEXT:
+        return "fewer than 128 characters";
+    default:
+        return options[option].choices;
+    }
+}
+
+static int option_store(enum am_option option, const char *text, const char *name, char *why)
+{
+    int64_t number = strlen(text) < VALUE_SIZE ? parse(option, text) : -1;
+
+    if (number < 0) {
+        snprintf(why, AM_WHY_SIZE, "%s is \"%.64s\"; it takes %s", name, text,
+                 wanted(option));
+        return -EINVAL;
+    }
+    snprintf(values[option].text, VALUE_SIZE, "%s", text);
+    values[option].number = number;
+    values[option].is_set = true;
+    return 0;
+}
+
+void am_options_reset(void)
+{
+    for (int i = 0; i < AM_OPTION_COUNT; i++) {
+        snprintf(values[i].text, VALUE_SIZE, "%s", options[i].preset);
+        values[i].number = parse((enum am_option)i, options[i].preset);
+        values[i].is_set = false;
+    }
+}
+
+/* The option called name (any case), or AM_OPTION_COUNT. */
+static enum am_option option_find(const char *id)
+{
+    int i = 0;
+
+    while (i < AM_OPTION_COUNT && strcasecmp(options[i].id, id) != 0)
+        i++;
+    return (enum am_option)i;
+}
+
+/* "ACLMEM_RULES" of "rules". */
+static const char *full_name(enum am_option option)
+{
+    static const char *const names[AM_OPTION_COUNT] = {
+#define AM_OPTION(id_, type_, default_, choices_, help_) [AM_OPTION_##id_] = PREFIX #id_,
+#include "base/options.def"
+#undef AM_OPTION
+    };
+    static _Thread_local char name[32];
+    size_t i = 0;
+
+    for (; names[option][i] != '\0' && i < sizeof name - 1; i++)
+        name[i] = (char)toupper((unsigned char)names[option][i]);
+    name[i] = '\0';
+    return name;
+}
+
+int am_options_set(const char *id, const char *value, char *why)
+{
+    enum am_option option = option_find(id);
+    const char *known[AM_OPTION_COUNT];
+
+    if (option != AM_OPTION_COUNT)
+        return option_store(option, value, id, why);
+    for (int i = 0; i < AM_OPTION_COUNT; i++)
+        known[i] = options[i].id;
+    snprintf(why, AM_WHY_SIZE, "there is no option \"%.64s\"; the nearest is \"%s\"", id,
+             am_nearest(id, known, AM_OPTION_COUNT));
+    return -ENOENT;
+}
+
+int am_options_read_environment(char *why)
+{
+    for (int i = 0; i < AM_OPTION_COUNT; i++) {
+        const char *name = full_name((enum am_option)i);
+        const char *text = secure_getenv(name);
+        int rc;
+
+        if (text == NULL)
+            continue;
+        rc = option_store((enum am_option)i, text, name, why);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
+{
+    static _Thread_local char name[64];
+    const char *known[AM_OPTION_COUNT];
+
+    for (; environ != NULL && environ[*pos] != NULL; (*pos)++) {
+        const char *entry = environ[*pos];
+        size_t n = strcspn(entry, "=");
+
+        if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0 || n >= sizeof name)
+            continue;
+        memcpy(name, entry, n);
+        name[n] = '\0';
+        if (am_option_text_by_name(name) != NULL)
+            continue;
+        for (int i = 0; i < AM_OPTION_COUNT; i++)
+            known[i] = options[i].id;
+        *ret_nearest = full_name(option_find(
+            am_nearest(name + strlen(PREFIX), known, AM_OPTION_COUNT)));
+        (*pos)++;
+        return name;
+    }
+    return NULL;
+}
+
+int64_t am_option_number(enum am_option option)
+{
+    return values[option].number;
+}
+
+bool am_option_is_set(enum am_option option)
+{
+    return values[option].is_set;
+}
+
+const char *am_option_text(enum am_option option)
+{
+    return values[option].text;
+}
+
+const char *am_option_text_by_name(const char *name)
+{
+    for (int i = 0; i < AM_OPTION_COUNT; i++) {
+        if (strcmp(full_name((enum am_option)i), name) == 0)
+            return values[i].text;
+    }
+    return NULL;
+}
+
+/* Edit distance, for words of up to 31 characters; longer ones are as far as can be. */
+static unsigned word_distance(const char *a, const char *b)
+{
+    unsigned row[32];
+    size_t n_a = strlen(a);
+    size_t n_b = strlen(b);
+
+    if (n_a > 31 || n_b > 31)
+        return 32;
+    for (unsigned j = 0; j <= n_b; j++)
+        row[j] = j;
+    for (unsigned i = 1; i <= n_a; i++) {
+        unsigned diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= n_b; j++) {
+            bool is_same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
+            unsigned best = diagonal + !is_same;
+
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[n_b];
+}
+
+const char *am_nearest(const char *word, const char *const *known, size_t n)
+{
+    const char *best = known[0];
+
+    for (size_t i = 1; i < n; i++) {
+        if (word_distance(word, known[i]) < word_distance(word, best))
+            best = known[i];
+    }
+    return best;
+}

@@ -1,0 +1,51 @@
+/*
+ * The options: one list (options.def), three ways in, one place to ask.
+ *
+ * The environment wins over the file, the file over the default.  Options are read when the library
+ * starts and do not change while it runs.
+ */
+#ifndef AM_BASE_OPTIONS_H
+#define AM_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum am_option {
+#define AM_OPTION(id_, type_, default_, choices_, help_) AM_OPTION_##id_,
+#include "base/options.def"
+#undef AM_OPTION
+    AM_OPTION_COUNT,
+};
+
+#define AM_WHY_SIZE 512 /* room for the reason of a refusal */
+
+/* Back to the defaults. */
+void am_options_reset(void);
+
+/*
+ * Sets an option by its id ("rules") from the file: 0, -ENOENT when there is no such option, -EINVAL
+ * when the value does not fit.  `why` then says what is wrong, in AM_WHY_SIZE bytes.
+ */
+int am_options_set(const char *id, const char *value, char *why);
+
+/* Reads ACLMEM_* from the environment: 0 or -EINVAL with the reason. */
+int am_options_read_environment(char *why);
+
+/*
+ * Walks over the ACLMEM_* variables that are no option: returns the next one and the known name
+ * nearest to it, or NULL at the end.  *pos starts at 0.
+ */
+const char *am_options_next_unknown(size_t *pos, const char **ret_nearest);
+
+/* The number of an option: a choice's place in its list, a count, bytes, 0 or 1. */
+int64_t am_option_number(enum am_option option);
+bool am_option_is_set(enum am_option option); /* not the default */
+const char *am_option_text(enum am_option option);
+/* By the full name, "ACLMEM_RULES"; NULL when there is none. */
+const char *am_option_text_by_name(const char *name);
+
+/* The known word nearest to `word`, among n; for "did you mean". */
+const char *am_nearest(const char *word, const char *const *known, size_t n);
+
+#endif

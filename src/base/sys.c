@@ -1,0 +1,66 @@
+/* The counting wrappers of test builds; empty in release builds.  See sys.h. */
+#include "base/sys.h"
+
+#if AM_TEST
+
+#include <stdatomic.h>
+
+enum kind { TAKE, GIVE };
+
+/* calls: since arming; target 0 means disarmed.  Plain atomics: threads may race for the Nth place. */
+static struct {
+    _Atomic uint64_t calls;
+    _Atomic uint64_t target;
+    atomic_bool persistent;
+    atomic_bool fired;
+} fault;
+
+void am_fault_arm(uint64_t nth, bool persistent)
+{
+    fault.calls = 0;
+    fault.persistent = persistent;
+    fault.fired = false;
+    fault.target = nth;
+}
+
+void am_fault_disarm(void)
+{
+    fault.target = 0;
+}
+
+bool am_fault_fired(void)
+{
+    return fault.fired;
+}
+
+static bool fault_hit(enum kind kind)
+{
+    uint64_t target = fault.target;
+    uint64_t n;
+
+    if (target == 0)
+        return false;
+    n = atomic_fetch_add(&fault.calls, 1) + 1;
+    if (n < target || (n > target && (!fault.persistent || kind == GIVE)))
+        return false;
+    fault.fired = true;
+    return true;
+}
+
+#define AM_SYS(kind_, result_, name_, params_, args_, value_, errno_) \
+    result_ am_sys_##name_ params_ \
+    { \
+        if (fault_hit(kind_)) { \
+            errno = errno_; \
+            return value_; \
+        } \
+        return name_ args_; \
+    }
+#include "base/sys.def"
+#undef AM_SYS
+
+#else
+
+typedef int sys_has_no_code_in_release; /* ISO C wants a declaration in every file. */
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * The system calls we use, as am_sys_NAME().
+ *
+ * In release builds am_sys_mmap is mmap.  In test builds (AM_TEST) it is a function that may fail on
+ * purpose: am_fault_arm(n, ...) makes the nth call from then on fail.  One counter over all threads.
+ */
+#ifndef AM_BASE_SYS_H
+#define AM_BASE_SYS_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <numaif.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE /* Linux 5.14; glibc knows it from 2.35 on */
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MFD_HUGE_2MB /* glibc leaves it to <linux/memfd.h>, which it clashes with */
+#define MFD_HUGE_2MB (21u << 26)
+#endif
+
+#if AM_TEST
+
+#define AM_SYS(kind_, result_, name_, params_, args_, value_, errno_) \
+    result_ am_sys_##name_ params_;
+#include "base/sys.def"
+#undef AM_SYS
+
+#define AM_TEST_EXPORT __attribute__((visibility("default")))
+AM_TEST_EXPORT void am_fault_arm(uint64_t nth, bool persistent);
+AM_TEST_EXPORT void am_fault_disarm(void);
+AM_TEST_EXPORT bool am_fault_fired(void);
+
+#else
+
+#define am_sys_mmap mmap
+#define am_sys_munmap munmap
+#define am_sys_mprotect mprotect
+#define am_sys_madvise madvise
+#define am_sys_memfd_create memfd_create
+#define am_sys_ftruncate ftruncate
+#define am_sys_fallocate fallocate
+#define am_sys_mbind mbind
+#define am_sys_setrlimit setrlimit
+#define am_sys_open open
+#define am_sys_read read
+#define am_sys_malloc malloc
+#define am_sys_calloc calloc
+#define am_sys_realloc realloc
+
+#endif
+
+#endif

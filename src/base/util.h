@@ -1,0 +1,59 @@
+/* Sizes, rounding and reference counts: what every folder uses. */
+#ifndef AM_BASE_UTIL_H
+#define AM_BASE_UTIL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AM_KIB ((size_t)1 << 10)
+#define AM_MIB ((size_t)1 << 20)
+#define AM_GIB ((size_t)1 << 30)
+#define AM_TIB ((size_t)1 << 40)
+
+/* The unit in which addresses are bound to memory, and the size of a frame of device memory. */
+#define AM_CHUNK_SHIFT 21
+#define AM_CHUNK ((size_t)1 << AM_CHUNK_SHIFT)
+
+#define AM_ARRAY_SIZE(array_) (sizeof(array_) / sizeof((array_)[0]))
+
+/* align is a power of two.  The caller has made sure that x + align does not overflow. */
+static inline size_t am_align_up(size_t x, size_t align)
+{
+    return (x + align - 1) & ~(align - 1);
+}
+
+static inline bool am_is_aligned(size_t x, size_t align)
+{
+    return (x & (align - 1)) == 0;
+}
+
+/*
+ * Reference counts.  am_ref_try() is for objects that were found without a lock: it fails once the
+ * count has reached zero.  The memory of such objects is never used for anything else (base/slab.h).
+ */
+static inline bool am_ref_try(atomic_uint *refs)
+{
+    unsigned n = atomic_load_explicit(refs, memory_order_relaxed);
+
+    while (n != 0) {
+        if (atomic_compare_exchange_weak_explicit(refs, &n, n + 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+static inline void am_ref_more(atomic_uint *refs)
+{
+    atomic_fetch_add_explicit(refs, 1, memory_order_relaxed);
+}
+
+/* True when this was the last one: the caller destroys the object. */
+static inline bool am_ref_drop(atomic_uint *refs)
+{
+    return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
+}
+
+#endif
