@@ -1,0 +1,98 @@
+/*
+ * What really holds bytes.
+ *
+ * A bank is the memory of one device, or the host's.  A mem is physical memory taken from a bank.  A span
+ * is a piece of what a copy touches: part of a mem, or the program's own memory.
+ *
+ * The core has checked every argument before the call: sizes, offsets and addresses are multiples of
+ * AM_CHUNK (spans excepted), a range lies in one reservation, and no two calls map or unmap the same
+ * range at once.  The core keeps the books of capacity: a bank is never asked for more than it has.
+ * A backend keeps no list of its own, takes no core lock, and writes a ret_ argument only when it succeeds.
+ * What it destroys or closes cannot fail.  Foreign errors are translated where they enter.
+ */
+#ifndef AM_BACKEND_BACKEND_H
+#define AM_BACKEND_BACKEND_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/acl_base.h"
+
+enum {
+    AM_CAP_HOST_VIEW = 1u << 0, /* view_open, view_close */
+};
+
+enum {
+    AM_ACCESS_NONE = 0,
+    AM_ACCESS_READ = 1u << 0,
+    AM_ACCESS_WRITE = 1u << 1,
+    AM_ACCESS_ALL = AM_ACCESS_READ | AM_ACCESS_WRITE,
+};
+
+struct am_bank_spec {
+    int32_t device;  /* -1: the host's memory */
+    size_t capacity; /* bytes */
+    bool is_isolated; /* the program must not be able to touch it */
+    bool commit_now;  /* take memory from the system when it is allocated */
+};
+
+/* A backend's own bank begins with this. */
+struct am_bank {
+    const struct am_backend_ops *ops;
+    struct am_bank_spec spec;
+};
+
+struct am_mem {
+    struct am_bank *bank;
+    size_t size;
+    uint64_t impl[3]; /* the backend's */
+};
+
+struct am_span {
+    void *addr;         /* where the program sees it */
+    size_t size;
+    struct am_mem *mem; /* NULL: the program's own memory at addr */
+    size_t offset;      /* into mem */
+    void *owner;        /* the core's: what keeps mem alive */
+};
+
+struct am_backend_ops {
+    const char *name;
+    unsigned caps; /* AM_CAP_*: which optional groups below are filled in */
+
+    aclError (*bank_open)(const struct am_bank_spec *spec, struct am_bank **ret_bank);
+    void (*bank_close)(struct am_bank *bank);
+
+    /* node: the NUMA node to place it on, -1 for any. */
+    aclError (*mem_create)(struct am_bank *bank, size_t size, int node, struct am_mem *mem);
+    void (*mem_destroy)(struct am_mem *mem);
+
+    /* want: exactly there or not at all; NULL: anywhere that is a multiple of align. */
+    aclError (*reserve)(size_t size, size_t align, void *want, void **ret_addr);
+    aclError (*release)(void *addr, size_t size);
+
+    /* access is the program's own; a device's rights are the core's business. */
+    aclError (*map)(void *addr, size_t size, struct am_mem *mem, unsigned access);
+    aclError (*protect)(void *addr, size_t size, struct am_mem *mem, unsigned access);
+    aclError (*unmap)(void *addr, size_t size, struct am_mem *mem);
+
+    /* Both lists cover `size` bytes.  Memory is made ready before the first byte moves. */
+    aclError (*copy)(const struct am_span *dst, const struct am_span *src, size_t size);
+    aclError (*fill)(const struct am_span *dst, size_t size, int value);
+
+    /*
+     * AM_CAP_HOST_VIEW.  One contiguous address for n spans, where the program may read and write.
+     * *is_private: it is a mapping of its own, ended by view_close(); otherwise it is one that exists
+     * anyway, and the core asks for one only when no other view has the same address.
+     */
+    aclError (*view_open)(const struct am_span *spans, size_t n, bool must_be_private,
+                          void **ret_addr, bool *ret_is_private);
+    void (*view_close)(void *addr, size_t size);
+};
+
+/* The backend called name; NULL when there is none.  Checks that caps and pointers agree. */
+const struct am_backend_ops *am_backend_find(const char *name);
+
+#endif

@@ -1,0 +1,233 @@
+/*
+ * Banks: frames for isolated device memory, stores for everything else.
+ *
+ * Free frames are kept on two stacks in one array (host.h), so taking and giving back are constant time
+ * for each frame and nothing is ever searched.  Frames that hold bytes are handed out first: their pages
+ * are there already, and what this process left in them it may see again.  A mem's frames go back in
+ * reverse, so that the next mem of the same size gets neighbours in the same order and copies join them.
+ * Above a limit, frames that hold bytes are given back to the system.
+ */
+#include "backend/host/host.h"
+
+#include <numaif.h>
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sys.h"
+
+aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_bank)
+{
+    struct host_bank *bank = am_sys_calloc(1, sizeof *bank);
+    size_t n_frames = spec->capacity >> AM_CHUNK_SHIFT;
+    aclError rc = ACL_SUCCESS;
+
+    if (bank == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a bank");
+    bank->base.spec = *spec;
+    bank->store.fd = -1;
+
+    if (spec->is_isolated) {
+        bank->spare = am_sys_mmap(NULL, n_frames * sizeof *bank->spare, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (bank->spare == MAP_FAILED) {
+            rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the list of %zu frames", n_frames);
+            goto err_free;
+        }
+        rc = host_store_open(&bank->store, spec->capacity, true);
+        if (rc != ACL_SUCCESS)
+            goto err_spare;
+        bank->n_used_max = n_frames / 16 > 32 ? n_frames / 16 : 32;
+        am_log(AM_LOG_INFO, "device %d: %zu frames of 2 MB%s", spec->device, n_frames,
+               bank->store.is_hugetlb ? ", from the system's huge pages" : "");
+    }
+    am_lock_init(&bank->lock, AM_RANK_BANK, "bank");
+    *ret_bank = &bank->base;
+    return ACL_SUCCESS;
+
+err_spare:
+    munmap(bank->spare, n_frames * sizeof *bank->spare);
+err_free:
+    free(bank);
+    return rc;
+}
+
+void host_bank_close(struct am_bank *base)
+{
+    struct host_bank *bank = (struct host_bank *)base;
+
+    if (base->spec.is_isolated) {
+        munmap(bank->spare, bank->store.n_frames * sizeof *bank->spare);
+        host_store_close(&bank->store);
+    }
+    am_lock_destroy(&bank->lock);
+    free(bank);
+}
+
+static size_t frame_take_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
+{
+    if (bank->n_used > 0)
+        return bank->spare[--bank->n_used];
+    if (bank->n_clean > 0)
+        return bank->spare[bank->store.n_frames - bank->n_clean--];
+    am_assert(bank->fresh < bank->store.n_frames);
+    return bank->fresh++;
+}
+
+static bool frames_hold_locked(struct host_bank *bank, size_t first, size_t n)
+    AM_REQUIRES(bank->lock)
+{
+    for (size_t i = first; i < first + n; i++) {
+        if (bank->store.state[i] & HOST_FRAME_HOLDS)
+            return true;
+    }
+    return false;
+}
+
+/* Frames first .. first + n - 1, highest first, so that they are taken in ascending order again. */
+static void frames_give_locked(struct host_bank *bank, size_t first, size_t n)
+    AM_REQUIRES(bank->lock)
+{
+    struct host_store *store = &bank->store;
+    size_t room = bank->n_used < bank->n_used_max ? bank->n_used_max - bank->n_used : 0;
+
+    /* Where the system does not take them back they are kept, and used again first. */
+    if (n > room && frames_hold_locked(bank, first + room, n - room))
+        host_store_discard(store, first + room, n - room);
+    for (size_t frame = first + n; frame-- > first;) {
+        if (store->state[frame] & HOST_FRAME_HOLDS)
+            bank->spare[bank->n_used++] = (uint32_t)frame;
+        else
+            bank->spare[store->n_frames - ++bank->n_clean] = (uint32_t)frame;
+    }
+}
+
+static void mem_give_frames(struct am_mem *mem)
+{
+    struct host_bank *bank = (struct host_bank *)mem->bank;
+    struct host_mem *hm = host_mem(mem);
+    size_t n = mem->size >> AM_CHUNK_SHIFT;
+
+    am_lock(&bank->lock);
+    if (hm->frames == NULL) {
+        frames_give_locked(bank, hm->first, n);
+    } else {
+        for (size_t i = n; i-- > 0;)
+            frames_give_locked(bank, hm->frames[i], 1);
+    }
+    am_unlock(&bank->lock);
+}
+
+/* n frames as a list; where they are neighbours, the list is not needed and freed. */
+static void mem_take_frames(struct host_bank *bank, struct host_mem *hm, size_t n)
+{
+    bool is_one_run = true;
+
+    am_lock(&bank->lock);
+    hm->first = frame_take_locked(bank);
+    if (hm->frames != NULL)
+        hm->frames[0] = (uint32_t)hm->first;
+    for (size_t i = 1; i < n; i++) {
+        hm->frames[i] = (uint32_t)frame_take_locked(bank);
+        is_one_run = is_one_run && hm->frames[i] == hm->first + i;
+    }
+    am_unlock(&bank->lock);
+
+    if (is_one_run) {
+        free(hm->frames);
+        hm->frames = NULL;
+    }
+}
+
+static aclError mem_ready(struct am_mem *mem)
+{
+    aclError rc = ACL_SUCCESS;
+
+    for (size_t at = 0; at < mem->size && rc == ACL_SUCCESS; at += AM_CHUNK)
+        rc = host_store_ready(host_mem(mem)->store, host_mem_frame(mem, at), 1);
+    return rc;
+}
+
+static aclError mem_create_frames(struct am_mem *mem)
+{
+    struct host_bank *bank = (struct host_bank *)mem->bank;
+    struct host_mem *hm = host_mem(mem);
+    size_t n = mem->size >> AM_CHUNK_SHIFT;
+
+    hm->store = &bank->store;
+    hm->frames = NULL;
+    if (n > 1) {
+        hm->frames = am_sys_malloc(n * sizeof *hm->frames);
+        if (hm->frames == NULL)
+            return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a list of %zu frames", n);
+    }
+    mem_take_frames(bank, hm, n);
+    return ACL_SUCCESS;
+}
+
+/* Placement is a wish: a container may forbid it, and the memory is good all the same. */
+static void store_place(struct host_store *store, int node)
+{
+    unsigned long mask[16] = {0};
+    static atomic_bool was_said;
+
+    if (node < 0 || (size_t)node >= 8 * sizeof mask)
+        return;
+    mask[(size_t)node / 64] = 1ul << (node % 64);
+    if (am_sys_mbind(store->view, store->n_frames << AM_CHUNK_SHIFT, MPOL_BIND, mask,
+                     8 * sizeof mask, 0) != 0 &&
+        !atomic_exchange(&was_said, true))
+        am_log(AM_LOG_INFO, "memory is not placed on NUMA node %d: %m", node);
+}
+
+static aclError mem_create_store(struct am_mem *mem, int node)
+{
+    struct host_mem *hm = host_mem(mem);
+    aclError rc;
+
+    hm->frames = NULL;
+    hm->first = 0;
+    hm->store = am_sys_calloc(1, sizeof *hm->store);
+    if (hm->store == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a store");
+    rc = host_store_open(hm->store, mem->size, false);
+    if (rc != ACL_SUCCESS) {
+        free(hm->store);
+        return rc;
+    }
+    /* The program writes behind our back, so a frame is never known to be zero. */
+    for (size_t i = 0; i < hm->store->n_frames; i++)
+        hm->store->state[i] = HOST_FRAME_HOLDS;
+    store_place(hm->store, node);
+    return ACL_SUCCESS;
+}
+
+aclError host_mem_create(struct am_bank *bank, size_t size, int node, struct am_mem *mem)
+{
+    aclError rc;
+
+    mem->bank = bank;
+    mem->size = size;
+    rc = bank->spec.is_isolated ? mem_create_frames(mem) : mem_create_store(mem, node);
+    if (rc != ACL_SUCCESS || !bank->spec.commit_now)
+        return rc;
+
+    rc = mem_ready(mem);
+    if (rc != ACL_SUCCESS)
+        host_mem_destroy(mem);
+    return rc;
+}
+
+void host_mem_destroy(struct am_mem *mem)
+{
+    struct host_mem *hm = host_mem(mem);
+
+    if (mem->bank->spec.is_isolated) {
+        mem_give_frames(mem);
+        free(hm->frames);
+    } else {
+        host_store_close(hm->store);
+        free(hm->store);
+    }
+}

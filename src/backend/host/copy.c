@@ -1,0 +1,164 @@
+/*
+ * The copy engine.
+ *
+ * Both sides are lists of spans.  A walk turns a list into runs: stretches that are contiguous in this
+ * process's memory, neighbouring frames joined across handles.  A copy moves the shorter of the two
+ * runs, again and again.  Before the first byte moves, the pages of every frame that will be written are
+ * brought in, so a copy that the machine has no memory for fails whole.
+ *
+ * Source frames that never held bytes are not read, which would make the kernel fill them in: their
+ * part of the destination is zeroed.  Zeroing such frames is nothing at all.
+ */
+#include "backend/host/host.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+/* Where a walk stands: `at` bytes into span. */
+struct walk {
+    const struct am_span *span;
+    size_t at;
+};
+
+struct run {
+    uint8_t *ptr;
+    size_t size;
+    bool is_zero; /* frames that hold nothing; ptr must not be read */
+};
+
+/* Some bytes from where the walk stands, at most to the end of the frame or of the program's memory. */
+static struct run walk_piece(const struct walk *w)
+{
+    const struct am_span *span = w->span;
+    size_t left = span->size - w->at;
+    struct host_store *store;
+    size_t offset;
+    size_t frame;
+    size_t in_frame;
+
+    if (span->mem == NULL)
+        return (struct run){(uint8_t *)span->addr + w->at, left, false};
+
+    offset = span->offset + w->at;
+    in_frame = offset & (AM_CHUNK - 1);
+    frame = host_mem_frame(span->mem, offset);
+    store = host_mem(span->mem)->store;
+    if (left > AM_CHUNK - in_frame)
+        left = AM_CHUNK - in_frame;
+    return (struct run){
+        .ptr = store->view + (frame << AM_CHUNK_SHIFT) + in_frame,
+        .size = left,
+        .is_zero = (store->state[frame] & HOST_FRAME_HOLDS) == 0,
+    };
+}
+
+static void walk_advance(struct walk *w, size_t size)
+{
+    w->at += size;
+    if (w->at == w->span->size) {
+        w->span++;
+        w->at = 0;
+    }
+}
+
+/* The longest run of at most `size` bytes from here on; the walk moves behind it. */
+static struct run walk_run(struct walk *w, size_t size)
+{
+    struct run run = walk_piece(w);
+
+    if (run.size > size)
+        run.size = size;
+    walk_advance(w, run.size);
+    while (run.size < size) {
+        struct run next = walk_piece(w);
+
+        if (next.ptr != run.ptr + run.size || next.is_zero != run.is_zero)
+            break;
+        if (next.size > size - run.size)
+            next.size = size - run.size;
+        run.size += next.size;
+        walk_advance(w, next.size);
+    }
+    return run;
+}
+
+/* Bring in the pages of every frame that the list touches. */
+static aclError spans_ready(const struct am_span *span, size_t size)
+{
+    for (; size > 0; span++) {
+        size_t n = span->size < size ? span->size : size;
+
+        size -= n;
+        if (span->mem == NULL)
+            continue;
+        for (size_t at = span->offset; at < span->offset + n;) {
+            struct host_store *store = host_mem(span->mem)->store;
+            size_t end = span->offset + n;
+            size_t first = host_mem_frame(span->mem, at);
+            size_t count = 1;
+            aclError rc;
+
+            at = (at & ~(AM_CHUNK - 1)) + AM_CHUNK;
+            while (at < end && host_mem_frame(span->mem, at) == first + count) {
+                at += AM_CHUNK;
+                count++;
+            }
+            rc = host_store_ready(store, first, count);
+            if (rc != ACL_SUCCESS)
+                return rc;
+        }
+    }
+    return ACL_SUCCESS;
+}
+
+aclError host_copy(const struct am_span *dst, const struct am_span *src, size_t size)
+{
+    struct walk to = {dst, 0};
+    struct walk from = {src, 0};
+    struct run out = {0};
+    struct run in = {0};
+    aclError rc = spans_ready(dst, size);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    for (size_t left = size; left > 0;) {
+        size_t n;
+
+        if (out.size == 0)
+            out = walk_run(&to, left);
+        if (in.size == 0)
+            in = walk_run(&from, left);
+        n = out.size < in.size ? out.size : in.size;
+        if (in.is_zero)
+            memset(out.ptr, 0, n);
+        else
+            memmove(out.ptr, in.ptr, n);
+        out.ptr += n;
+        out.size -= n;
+        in.ptr += n;
+        in.size -= n;
+        left -= n;
+    }
+    return ACL_SUCCESS;
+}
+
+aclError host_fill(const struct am_span *dst, size_t size, int value)
+{
+    struct walk to = {dst, 0};
+    aclError rc;
+
+    if (value != 0) {
+        rc = spans_ready(dst, size);
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
+    while (size > 0) {
+        struct run run = walk_run(&to, size);
+
+        if (!run.is_zero)
+            memset(run.ptr, value, run.size);
+        size -= run.size;
+    }
+    return ACL_SUCCESS;
+}

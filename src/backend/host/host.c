@@ -1,0 +1,100 @@
+/* The host backend's table, and the one place where an errno becomes an error code. */
+#include "backend/host/host.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+
+static unsigned long map_count_limit(void)
+{
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    unsigned long limit = 0;
+
+    if (file != NULL) {
+        if (fscanf(file, "%lu", &limit) != 1)
+            limit = 0;
+        fclose(file);
+    }
+    return limit;
+}
+
+/* How many mappings the process has now: one a line of /proc/self/maps. */
+static unsigned long map_count(void)
+{
+    FILE *file = fopen("/proc/self/maps", "re");
+    unsigned long n = 0;
+    int c;
+
+    if (file == NULL)
+        return 0;
+    while ((c = getc_unlocked(file)) != EOF)
+        n += c == '\n';
+    fclose(file);
+    return n;
+}
+
+/* ENOMEM of mmap and relatives: too many mappings, or no address space left? */
+static aclError host_error_enomem(const char *what, size_t size)
+{
+    unsigned long limit = map_count_limit();
+
+    if (limit != 0 && map_count() + 8 >= limit)
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                       "%s of %zu bytes: the process has as many mappings as the system allows "
+                       "(vm.max_map_count is %lu); raise it with sysctl -w vm.max_map_count=N",
+                       what, size, limit);
+    return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                   "Failed to allocate: %s of %zu bytes: the system has no memory or address "
+                   "space left for it (see ulimit -v and the container's limits)",
+                   what, size);
+}
+
+aclError host_error(int error, const char *what, size_t size)
+{
+    struct rlimit limit = {0};
+
+    switch (error) {
+    case ENOMEM:
+    case EAGAIN:
+        return host_error_enomem(what, size);
+    case ENOSPC:
+    case EFBIG:
+    case EOVERFLOW:
+        return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                       "Failed to allocate: %s of %zu bytes: %s", what, size, strerror(error));
+    case EMFILE:
+    case ENFILE:
+        getrlimit(RLIMIT_NOFILE, &limit);
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                       "%s of %zu bytes: no file descriptor is left (ulimit -n is %llu, at most "
+                       "%llu); raise it with ulimit -n or LimitNOFILE=",
+                       what, size, (unsigned long long)limit.rlim_cur,
+                       (unsigned long long)limit.rlim_max);
+    default:
+        return am_fail(ACL_ERROR_RT_INTERNAL_ERROR, "%s of %zu bytes: %s", what, size,
+                       strerror(error));
+    }
+}
+
+const struct am_backend_ops am_backend_host;
+
+const struct am_backend_ops am_backend_host = {
+    .name = "host",
+    .caps = AM_CAP_HOST_VIEW,
+    .bank_open = host_bank_open,
+    .bank_close = host_bank_close,
+    .mem_create = host_mem_create,
+    .mem_destroy = host_mem_destroy,
+    .reserve = host_reserve,
+    .release = host_release,
+    .map = host_map,
+    .protect = host_protect,
+    .unmap = host_unmap,
+    .copy = host_copy,
+    .fill = host_fill,
+    .view_open = host_view_open,
+    .view_close = host_view_close,
+};

@@ -1,0 +1,115 @@
+/*
+ * The host backend: a memory-management unit in software.
+ *
+ * store   a memfd cut into 2 MB frames, with one mapping of all of it in this process (the view) and
+ *         a state for each frame.  The copy engine reaches memory through the view and nowhere else, so
+ *         nothing that the program unmaps can pull memory away under it.
+ * bank    a device's bank has one store of the device's capacity, and hands out frames of it, any frames:
+ *         a handle costs no descriptor and no kernel mapping.  Memory that the program must be able to
+ *         touch (the host's, and a device's with ACLMEM_ISOLATE=0) is a store of its own for each mem.
+ * mem     a store and the numbers of the frames.
+ *
+ * The page table is the core's (address -> mapping -> mem); binding isolated memory to addresses
+ * makes no system call.
+ */
+#ifndef AM_BACKEND_HOST_HOST_H
+#define AM_BACKEND_HOST_HOST_H
+
+#include "backend/backend.h"
+#include "base/lock.h"
+#include "base/util.h"
+
+/* What is known of a frame. */
+enum {
+    HOST_FRAME_HOLDS = 1u << 0, /* may hold bytes; otherwise it reads as zero */
+    HOST_FRAME_READY = 1u << 1, /* its pages are there in our view */
+};
+
+struct host_store {
+    int fd;
+    uint8_t *view;
+    size_t n_frames;
+    _Atomic uint8_t *state; /* of each frame */
+    bool is_hugetlb;
+};
+
+struct host_bank {
+    struct am_bank base;
+    struct am_lock lock;
+    struct host_store store; /* fd is -1 when each mem has a store of its own */
+
+    /*
+     * Free frames, all under lock.  spare[0 .. n_used) is a stack of frames that hold bytes, and
+     * spare[n_frames - n_clean .. n_frames) one of frames that do not; frames from `fresh` on were
+     * never handed out.  n_used + n_clean + (n_frames - fresh) + frames in use = n_frames.
+     */
+    uint32_t *spare;
+    size_t n_used;
+    size_t n_clean;
+    size_t fresh;
+    size_t n_used_max; /* more than this many go back to the system */
+};
+
+/* What struct am_mem's impl is here. */
+struct host_mem {
+    struct host_store *store; /* the bank's, or one of its own */
+    uint32_t *frames;         /* NULL: frame first and those that follow it */
+    uint64_t first;
+};
+
+static inline struct host_mem *host_mem(struct am_mem *mem)
+{
+    _Static_assert(sizeof(struct host_mem) <= sizeof mem->impl, "impl is too small");
+    return (struct host_mem *)mem->impl;
+}
+
+/* The frame in its store that holds the bytes at offset. */
+static inline size_t host_mem_frame(struct am_mem *mem, size_t offset)
+{
+    struct host_mem *hm = host_mem(mem);
+    size_t i = offset >> AM_CHUNK_SHIFT;
+
+    return hm->frames != NULL ? hm->frames[i] : hm->first + i;
+}
+
+/* Whether the program can touch it: it then has a store of its own, with real mappings. */
+static inline bool host_mem_is_addressable(struct am_mem *mem)
+{
+    return !mem->bank->spec.is_isolated;
+}
+
+/* host.c: an errno of a call that took memory, descriptors or mappings, as a code and a message. */
+aclError host_error(int error, const char *what, size_t size);
+
+/* bank.c */
+aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_bank);
+void host_bank_close(struct am_bank *bank);
+aclError host_mem_create(struct am_bank *bank, size_t size, int node, struct am_mem *mem);
+void host_mem_destroy(struct am_mem *mem);
+
+/* store.c */
+aclError host_store_open(struct host_store *store, size_t size, bool try_hugetlb);
+void host_store_close(struct host_store *store);
+/* Have the pages of n frames there; a few calls for any n. */
+aclError host_store_ready(struct host_store *store, size_t first, size_t n);
+/* Give the pages of n frames back to the system; false when it would not take them. */
+bool host_store_discard(struct host_store *store, size_t first, size_t n);
+
+/* space.c */
+aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr);
+aclError host_reserve_anywhere(size_t size, size_t align, void **ret_addr);
+aclError host_release(void *addr, size_t size);
+aclError host_map(void *addr, size_t size, struct am_mem *mem, unsigned access);
+aclError host_protect(void *addr, size_t size, struct am_mem *mem, unsigned access);
+aclError host_unmap(void *addr, size_t size, struct am_mem *mem);
+
+/* copy.c */
+aclError host_copy(const struct am_span *dst, const struct am_span *src, size_t size);
+aclError host_fill(const struct am_span *dst, size_t size, int value);
+
+/* view.c */
+aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_private,
+                        void **ret_addr, bool *ret_is_private);
+void host_view_close(void *addr, size_t size);
+
+#endif

@@ -1,0 +1,149 @@
+/*
+ * Address space: reservations, and real mappings for memory that the program may touch.
+ *
+ * A reservation is PROT_NONE address space, so a stray access faults.  Addresses are handed out from
+ * 16 TB up, where nothing else usually lies, so that an address that the program learned, released and
+ * asks for again is still free.  Neighbouring reservations are one mapping for the kernel.  Where 16 TB
+ * and up is taken (a sanitizer's shadow memory, say), the kernel's choice serves.
+ */
+#include "backend/host/host.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+
+#define SPACE_LOW (16 * AM_TIB)
+#define SPACE_HIGH (80 * AM_TIB) /* programs and libraries lie above */
+#define SPACE_TRIES 16
+
+#define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+
+static struct am_lock space_lock = AM_LOCK_INIT(AM_RANK_LEAF, "space");
+static uintptr_t space_next = SPACE_LOW; /* space_lock; where the next reservation is tried */
+
+/* At exactly `want`, or -errno.  Kernels before 4.17 take FIXED_NOREPLACE as a hint. */
+static int reserve_at(uintptr_t want, size_t size)
+{
+    void *at = am_sys_mmap((void *)want, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED_NOREPLACE,
+                           -1, 0);
+
+    if (at == MAP_FAILED)
+        return -errno;
+    if ((uintptr_t)at != want) {
+        munmap(at, size);
+        return -EEXIST;
+    }
+    return 0;
+}
+
+/* Wherever the kernel has room: more is reserved, and what sticks out is given back. */
+aclError host_reserve_anywhere(size_t size, size_t align, void **ret_addr)
+{
+    size_t wide = size + align;
+    uintptr_t at;
+    uintptr_t start;
+    void *p;
+
+    if (wide < size)
+        return host_error(ENOMEM, "reserving addresses", size);
+    p = am_sys_mmap(NULL, wide, PROT_NONE, RESERVE_FLAGS, -1, 0);
+    if (p == MAP_FAILED)
+        return host_error(errno, "reserving addresses", size);
+    at = (uintptr_t)p;
+    start = am_align_up(at, align);
+    if (start > at)
+        munmap(p, start - at);
+    if (at + wide > start + size)
+        munmap((void *)(start + size), at + wide - (start + size));
+    *ret_addr = (void *)start;
+    return ACL_SUCCESS;
+}
+
+/* From where the last one ended; false when that did not work out in a few tries. */
+static bool reserve_next(size_t size, size_t align, void **ret_addr)
+{
+    bool is_done = false;
+
+    am_lock(&space_lock);
+    for (int i = 0; i < SPACE_TRIES && !is_done; i++) {
+        uintptr_t want = am_align_up(space_next, align);
+
+        if (size > SPACE_HIGH - SPACE_LOW)
+            break;
+        if (want > SPACE_HIGH - size)
+            want = SPACE_LOW;
+        space_next = want + size;
+        is_done = reserve_at(want, size) == 0;
+        if (is_done)
+            *ret_addr = (void *)want;
+    }
+    am_unlock(&space_lock);
+    return is_done;
+}
+
+aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr)
+{
+    int rc;
+
+    if (want == NULL) {
+        if (reserve_next(size, align, ret_addr))
+            return ACL_SUCCESS;
+        return host_reserve_anywhere(size, align, ret_addr);
+    }
+    rc = reserve_at((uintptr_t)want, size);
+    if (rc == -EEXIST || rc == -EPERM || rc == -EINVAL)
+        return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                       "%zu bytes at expectPtr %p are not free in this process; pass NULL, or "
+                       "another address",
+                       size, want);
+    if (rc != 0)
+        return host_error(-rc, "reserving addresses", size);
+    *ret_addr = want;
+    return ACL_SUCCESS;
+}
+
+aclError host_release(void *addr, size_t size)
+{
+    if (am_sys_munmap(addr, size) != 0)
+        return host_error(errno, "releasing addresses", size);
+    am_lock(&space_lock);
+    if (space_next == (uintptr_t)addr + size)
+        space_next = (uintptr_t)addr;
+    am_unlock(&space_lock);
+    return ACL_SUCCESS;
+}
+
+static int access_prot(unsigned access)
+{
+    return (access & AM_ACCESS_READ ? PROT_READ : 0) |
+           (access & AM_ACCESS_WRITE ? PROT_WRITE : 0);
+}
+
+aclError host_map(void *addr, size_t size, struct am_mem *mem, unsigned access)
+{
+    if (!host_mem_is_addressable(mem))
+        return ACL_SUCCESS;
+    if (am_sys_mmap(addr, size, access_prot(access), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                    host_mem(mem)->store->fd, 0) == MAP_FAILED)
+        return host_error(errno, "mapping memory", size);
+    return ACL_SUCCESS;
+}
+
+aclError host_protect(void *addr, size_t size, struct am_mem *mem, unsigned access)
+{
+    if (!host_mem_is_addressable(mem))
+        return ACL_SUCCESS;
+    if (am_sys_mprotect(addr, size, access_prot(access)) != 0)
+        return host_error(errno, "changing access", size);
+    return ACL_SUCCESS;
+}
+
+aclError host_unmap(void *addr, size_t size, struct am_mem *mem)
+{
+    if (!host_mem_is_addressable(mem))
+        return ACL_SUCCESS;
+    /* Addresses stay reserved: the mapping is replaced, so that nobody can slip in between. */
+    if (am_sys_mmap(addr, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        return host_error(errno, "unmapping memory", size);
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,192 @@
+/*
+ * A store: a memfd and its view.
+ *
+ * The memfd is sparse, so a store of any size costs nothing until frames are written.  A frame's pages are
+ * brought in by one MADV_POPULATE_WRITE at its first write, which is several times faster than 512
+ * page faults and, unlike a fault, can fail with an error.  Kernels before 5.14 do not know it; there
+ * the faults serve.
+ *
+ * 2 MB pages from the system's reserved pool are used where the pool has enough of them for the whole
+ * store: they are then taken at once, so that none can be missing later.  Otherwise transparent huge
+ * pages are asked for, and the system's setting decides.
+ */
+#include "backend/host/host.h"
+
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sys.h"
+
+#define LOW_DESCRIPTORS 1024 /* what select() can handle; we stay above */
+
+static atomic_bool populate_is_unknown; /* the kernel does not know MADV_POPULATE_WRITE */
+
+/* Raises the soft limit of descriptors to the hard one; false when it is there already. */
+static bool descriptor_limit_raise(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+        return false;
+    limit.rlim_cur = limit.rlim_max;
+    if (am_sys_setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    am_log(AM_LOG_INFO, "raised the limit of open files to %llu",
+           (unsigned long long)limit.rlim_max);
+    return true;
+}
+
+/* A descriptor moved out of the way of programs that use select(), where the limit leaves room. */
+static int descriptor_move_up(int fd)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, LOW_DESCRIPTORS);
+
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
+
+static int memfd_open(unsigned flags)
+{
+    int fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
+
+    if (fd < 0 && errno == EMFILE && descriptor_limit_raise())
+        fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
+    return fd < 0 ? -errno : descriptor_move_up(fd);
+}
+
+/* The view of a memfd of `size` bytes: 0 or -errno; the descriptor stays the caller's. */
+static int store_map(struct host_store *store, int fd, size_t size, int flags)
+{
+    void *view;
+
+    if (am_sys_ftruncate(fd, (off_t)size) != 0)
+        return -errno;
+    view = am_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+    if (view == MAP_FAILED)
+        return -errno;
+    store->fd = fd;
+    store->view = view;
+    return 0;
+}
+
+static int store_open_hugetlb(struct host_store *store, size_t size)
+{
+    int fd = memfd_open(MFD_HUGETLB | MFD_HUGE_2MB);
+    int rc;
+
+    if (fd < 0)
+        return fd;
+    rc = store_map(store, fd, size, 0); /* no MAP_NORESERVE: all pages or none */
+    if (rc != 0)
+        close(fd);
+    store->is_hugetlb = rc == 0;
+    return rc;
+}
+
+static int store_open_plain(struct host_store *store, size_t size)
+{
+    int fd = memfd_open(0);
+    int rc;
+
+    if (fd < 0)
+        return fd;
+    rc = store_map(store, fd, size, MAP_NORESERVE);
+    if (rc != 0)
+        close(fd);
+    else
+        madvise(store->view, size, MADV_HUGEPAGE); /* a wish */
+    return rc;
+}
+
+aclError host_store_open(struct host_store *store, size_t size, bool try_hugetlb)
+{
+    size_t n_frames = size >> AM_CHUNK_SHIFT;
+    void *state;
+    int rc = -ENOMEM;
+
+    /* Mapped, not allocated: of a large store's states only the used pages exist. */
+    state = am_sys_mmap(NULL, n_frames, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (state == MAP_FAILED)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the states of %zu frames",
+                       n_frames);
+
+    *store = (struct host_store){.fd = -1, .n_frames = n_frames, .state = state};
+    if (try_hugetlb)
+        rc = store_open_hugetlb(store, size);
+    if (rc != 0)
+        rc = store_open_plain(store, size);
+    if (rc != 0) {
+        munmap(state, n_frames);
+        store->fd = -1;
+        return host_error(-rc, "a memory file", size);
+    }
+    return ACL_SUCCESS;
+}
+
+void host_store_close(struct host_store *store)
+{
+    munmap(store->view, store->n_frames << AM_CHUNK_SHIFT);
+    munmap((void *)store->state, store->n_frames);
+    close(store->fd);
+}
+
+static aclError store_populate(struct host_store *store, size_t first, size_t n)
+{
+    void *at = store->view + (first << AM_CHUNK_SHIFT);
+    size_t size = n << AM_CHUNK_SHIFT;
+    int rc;
+
+    if (populate_is_unknown)
+        return ACL_SUCCESS;
+    do
+        rc = am_sys_madvise(at, size, MADV_POPULATE_WRITE);
+    while (rc != 0 && (errno == EINTR || errno == EAGAIN));
+    if (rc == 0)
+        return ACL_SUCCESS;
+    if (errno == EINVAL) {
+        populate_is_unknown = true;
+        return ACL_SUCCESS;
+    }
+    return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                   "Failed to allocate: the machine has no %zu bytes left behind the device's "
+                   "memory (%m); lower ACLMEM_MEMORY to what the machine has",
+                   size);
+}
+
+aclError host_store_ready(struct host_store *store, size_t first, size_t n)
+{
+    size_t end = first + n;
+    aclError rc;
+
+    while (first < end) {
+        size_t run = first;
+
+        while (run < end && (store->state[run] & HOST_FRAME_READY) == 0)
+            run++;
+        if (run == first) {
+            first++;
+            continue;
+        }
+        rc = store_populate(store, first, run - first);
+        if (rc != ACL_SUCCESS)
+            return rc;
+        while (first < run)
+            atomic_fetch_or(&store->state[first++], HOST_FRAME_READY | HOST_FRAME_HOLDS);
+    }
+    return ACL_SUCCESS;
+}
+
+bool host_store_discard(struct host_store *store, size_t first, size_t n)
+{
+    if (am_sys_fallocate(store->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                         (off_t)(first << AM_CHUNK_SHIFT), (off_t)(n << AM_CHUNK_SHIFT)) != 0)
+        return false;
+    for (size_t i = first; i < first + n; i++)
+        store->state[i] = 0;
+    return true;
+}

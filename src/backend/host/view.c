@@ -1,0 +1,121 @@
+/*
+ * Host views: one contiguous address for any spans.
+ *
+ * Most often the frames are neighbours, and the address in the store's own view serves.  Otherwise, or when
+ * that address is somebody's view already, the pieces are mapped once more, side by side.  What a view
+ * shows may be written at any time, so its frames count as holding bytes from then on.
+ */
+#include "backend/host/host.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+
+static uint8_t *span_ptr(const struct am_span *span, size_t at)
+{
+    size_t offset = span->offset + at;
+    size_t frame = host_mem_frame(span->mem, offset);
+
+    return host_mem(span->mem)->store->view + (frame << AM_CHUNK_SHIFT) +
+           (offset & (AM_CHUNK - 1));
+}
+
+/* Bytes from `at` to the end of its frame or of the span. */
+static size_t span_piece(const struct am_span *span, size_t at)
+{
+    size_t in_frame = (span->offset + at) & (AM_CHUNK - 1);
+    size_t left = span->size - at;
+
+    return left < AM_CHUNK - in_frame ? left : AM_CHUNK - in_frame;
+}
+
+static void spans_mark(const struct am_span *spans, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct host_store *store = host_mem(spans[i].mem)->store;
+
+        for (size_t at = 0; at < spans[i].size; at += span_piece(&spans[i], at))
+            atomic_fetch_or(&store->state[host_mem_frame(spans[i].mem, spans[i].offset + at)],
+                            HOST_FRAME_HOLDS);
+    }
+}
+
+static bool spans_are_one_run(const struct am_span *spans, size_t n)
+{
+    uint8_t *want = span_ptr(&spans[0], 0);
+
+    for (size_t i = 0; i < n; i++) {
+        for (size_t at = 0; at < spans[i].size;) {
+            size_t piece = span_piece(&spans[i], at);
+
+            if (span_ptr(&spans[i], at) != want)
+                return false;
+            want += piece;
+            at += piece;
+        }
+    }
+    return true;
+}
+
+/* Map each frame at its place from base on; base stands for the start of the first frame. */
+static aclError view_stitch(const struct am_span *spans, size_t n, uint8_t *base)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t at = 0; at < spans[i].size; at += span_piece(&spans[i], at)) {
+            size_t frame = host_mem_frame(spans[i].mem, spans[i].offset + at);
+
+            if (am_sys_mmap(base, AM_CHUNK, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                            host_mem(spans[i].mem)->store->fd,
+                            (off_t)(frame << AM_CHUNK_SHIFT)) == MAP_FAILED)
+                return host_error(errno, "mapping a host view", AM_CHUNK);
+            base += AM_CHUNK;
+        }
+    }
+    return ACL_SUCCESS;
+}
+
+/* The whole frames that a private view of `size` bytes at addr consists of. */
+static size_t view_extent(const void *addr, size_t size)
+{
+    return am_align_up(((uintptr_t)addr & (AM_CHUNK - 1)) + size, AM_CHUNK);
+}
+
+aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_private,
+                        void **ret_addr, bool *ret_is_private)
+{
+    size_t in_frame = spans[0].offset & (AM_CHUNK - 1);
+    size_t size = 0;
+    void *base;
+    aclError rc;
+
+    if (!must_be_private && spans_are_one_run(spans, n)) {
+        spans_mark(spans, n);
+        *ret_addr = span_ptr(&spans[0], 0);
+        *ret_is_private = false;
+        return ACL_SUCCESS;
+    }
+
+    for (size_t i = 0; i < n; i++)
+        size += spans[i].size;
+    size = am_align_up(in_frame + size, AM_CHUNK);
+    rc = host_reserve_anywhere(size, AM_CHUNK, &base);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = view_stitch(spans, n, base);
+    if (rc != ACL_SUCCESS) {
+        munmap(base, size);
+        return rc;
+    }
+    spans_mark(spans, n);
+    *ret_addr = (uint8_t *)base + in_frame;
+    *ret_is_private = true;
+    return ACL_SUCCESS;
+}
+
+void host_view_close(void *addr, size_t size)
+{
+    uintptr_t base = (uintptr_t)addr & ~(AM_CHUNK - 1);
+
+    munmap((void *)base, view_extent(addr, size));
+}

@@ -1,0 +1,33 @@
+/* The list of backends. */
+#include <strings.h>
+
+#include "backend/backend.h"
+#include "base/error.h"
+#include "base/util.h"
+
+extern const struct am_backend_ops am_backend_host;
+
+static const struct am_backend_ops *const backends[] = {
+    &am_backend_host,
+};
+
+static bool ops_are_whole(const struct am_backend_ops *ops)
+{
+    bool has_view = ops->view_open != NULL && ops->view_close != NULL;
+    bool has_core = ops->bank_open && ops->bank_close && ops->mem_create && ops->mem_destroy &&
+                    ops->reserve && ops->release && ops->map && ops->protect && ops->unmap &&
+                    ops->copy && ops->fill;
+
+    return has_core && has_view == ((ops->caps & AM_CAP_HOST_VIEW) != 0);
+}
+
+const struct am_backend_ops *am_backend_find(const char *name)
+{
+    for (size_t i = 0; i < AM_ARRAY_SIZE(backends); i++) {
+        if (strcasecmp(backends[i]->name, name) == 0) {
+            am_assert(ops_are_whole(backends[i]));
+            return backends[i];
+        }
+    }
+    return NULL;
+}
