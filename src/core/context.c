@@ -1,0 +1,166 @@
+/* See context.h. */
+#include "core/context.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/slab.h"
+#include "base/util.h"
+
+static struct am_slab context_slab = AM_SLAB_INIT(struct am_context, "context slab");
+static LIST_HEAD(, am_context) contexts = LIST_HEAD_INITIALIZER(contexts); /* devices.lock */
+static _Atomic uint64_t n_contexts;
+
+static _Thread_local struct {
+    struct am_context *context;
+    void *handle;
+} current;
+
+/* Drops a reference; the memory returns to the slab with the last one. */
+static void context_put(struct am_context *context)
+{
+    if (am_ref_drop(&context->object.refs))
+        am_slab_give(&context_slab, context);
+}
+
+aclError am_context_create_locked(int32_t device, bool is_primary,
+                                  struct am_context **ret_context)
+{
+    struct am_context *context = am_slab_take(&context_slab);
+    void *handle;
+
+    if (context == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a context");
+    context->device = device;
+    context->is_primary = is_primary;
+    atomic_store_explicit(&context->object.refs, 1, memory_order_release);
+    if (am_idmap_add(&am_rt.ids, AM_KIND_CONTEXT, &context->object, &handle) != 0) {
+        context_put(context);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a context");
+    }
+    atomic_store_explicit(&context->handle, handle, memory_order_release);
+    LIST_INSERT_HEAD(&contexts, context, all);
+    n_contexts += !is_primary;
+    *ret_context = context;
+    return ACL_SUCCESS;
+}
+
+static void context_kill_locked(struct am_context *context) AM_REQUIRES(am_rt.devices.lock)
+{
+    void *handle = atomic_exchange(&context->handle, NULL);
+
+    LIST_REMOVE(context, all);
+    n_contexts -= !context->is_primary;
+    am_idmap_remove(&am_rt.ids, handle);
+    context_put(context);
+}
+
+void am_context_kill_all_locked(int32_t device)
+{
+    struct am_context *context = LIST_FIRST(&contexts);
+
+    while (context != NULL) {
+        struct am_context *next = LIST_NEXT(context, all);
+
+        if (context->device == device)
+            context_kill_locked(context);
+        context = next;
+    }
+}
+
+aclError am_context_create(int32_t device, void **ret_handle)
+{
+    struct am_context *context;
+    aclError rc;
+
+    am_lock(&am_rt.devices.lock);
+    rc = am_context_create_locked(device, false, &context);
+    if (rc == ACL_SUCCESS) {
+        am_context_make_current(context);
+        *ret_handle = context->handle;
+    }
+    am_unlock(&am_rt.devices.lock);
+    return rc;
+}
+
+static aclError context_get(void *handle, struct am_context **ret_context)
+{
+    struct am_object *object = am_idmap_get(&am_rt.ids, AM_KIND_CONTEXT, handle);
+
+    AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "context %p %s", handle,
+               am_idmap_why(AM_KIND_CONTEXT, handle));
+    *ret_context = (struct am_context *)object;
+    return ACL_SUCCESS;
+}
+
+aclError am_context_destroy(void *handle)
+{
+    struct am_context *context;
+    aclError rc = context_get(handle, &context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&am_rt.devices.lock);
+    if (context->is_primary)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "context %p is the default context of device %d; aclrtResetDevice ends it",
+                     handle, (int)context->device);
+    else if (context->handle == handle) /* nobody was faster */
+        context_kill_locked(context);
+    else
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "context %p is no longer alive", handle);
+    am_unlock(&am_rt.devices.lock);
+    context_put(context);
+    return rc;
+}
+
+aclError am_context_set_current(void *handle)
+{
+    struct am_context *context;
+    aclError rc = context_get(handle, &context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_context_make_current(context);
+    context_put(context);
+    return ACL_SUCCESS;
+}
+
+void am_context_make_current(struct am_context *context)
+{
+    current.context = context;
+    current.handle = context->handle;
+}
+
+/* Whether the thread's context still lives; the acquire pairs with the release in create. */
+static bool current_is_alive(void)
+{
+    return current.context != NULL && current.handle != NULL &&
+           atomic_load_explicit(&current.context->handle, memory_order_acquire) ==
+               current.handle;
+}
+
+void *am_context_current(void)
+{
+    struct am_device *device;
+
+    if (current_is_alive())
+        return current.handle;
+    if (am_rt.default_device >= 0 &&
+        am_device_find(am_rt.default_device, &device) == ACL_SUCCESS &&
+        am_device_use(device) == ACL_SUCCESS)
+        return current.handle;
+    return NULL;
+}
+
+aclError am_context_device(int32_t *ret_device)
+{
+    AM_REQUIRE(am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
+               "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
+    *ret_device = current.context->device;
+    return ACL_SUCCESS;
+}
+
+uint64_t am_context_count(void)
+{
+    return n_contexts;
+}

@@ -1,0 +1,58 @@
+/*
+ * Devices: what the program sets, resets and counts.
+ *
+ * The program counts the devices it may see from 0 (logical ids); the driver counts all devices of the
+ * machine.  ASCEND_RT_VISIBLE_DEVICES chooses which driver ids are visible.
+ */
+#ifndef AM_CORE_DEVICE_H
+#define AM_CORE_DEVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "acl/acl_rt.h"
+#include "base/lock.h"
+#include "core/place.h"
+
+#define AM_DEVICES_MAX 63 /* a bit each in a mapping's access masks, and one for the host */
+
+struct am_context;
+
+struct am_device {
+    int32_t id; /* logical */
+    int32_t driver_id;
+    uint64_t n_set;             /* devices.lock; aclrtSetDevice calls not yet reset */
+    struct am_context *primary; /* devices.lock; the default context, NULL when not in use */
+    _Atomic(struct am_place *) place;
+};
+
+struct am_devices {
+    struct am_lock lock;
+    int32_t n; /* visible ones */
+    struct am_device device[AM_DEVICES_MAX];
+    _Atomic(struct am_place *) host;
+};
+
+/* Makes the devices that the options and ASCEND_RT_VISIBLE_DEVICES ask for. */
+aclError am_devices_open(struct am_devices *devices);
+/* Everything on the devices and on the host dies, then they go. */
+void am_devices_close(struct am_devices *devices);
+/* Whether the program uses any of them: set, or with physical memory. */
+bool am_devices_are_idle(struct am_devices *devices);
+
+/* By logical id; fails with 107001. */
+aclError am_device_find(int32_t id, struct am_device **ret_device);
+/* By the driver's id; NULL when it is not visible. */
+struct am_device *am_device_find_driver(uint32_t driver_id);
+
+/* aclrtSetDevice: one more user; the default context becomes the thread's current one. */
+aclError am_device_set(struct am_device *device);
+/* Makes the default context current without counting: for the default device of aclInit's file. */
+aclError am_device_use(struct am_device *device);
+/* aclrtResetDevice(Force): one user less, or all; at zero everything on the device dies. */
+aclError am_device_reset(struct am_device *device, bool is_forced);
+/* Whether the default context is in use. */
+bool am_device_is_active(struct am_device *device);
+
+#endif

@@ -1,0 +1,384 @@
+/* Mappings: binding part of a reservation to physical memory, and who may use it.  See vspace.h. */
+#include <inttypes.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/slab.h"
+#include "base/util.h"
+#include "core/attr.h"
+#include "core/phys.h"
+#include "core/reservation.h"
+#include "core/runtime.h"
+
+static struct am_slab mapping_slab = AM_SLAB_INIT(struct am_mapping, "mapping slab");
+
+struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr)
+{
+    for (;;) {
+        struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, addr);
+
+        if (mapping == NULL)
+            return NULL;
+        if (!am_ref_try(&mapping->refs))
+            continue; /* being unmapped; the entry goes in a moment */
+        if (am_chunkmap_find(&vs->chunks, addr) == mapping)
+            return mapping;
+        am_mapping_put(mapping);
+    }
+}
+
+void am_mapping_put(struct am_mapping *mapping)
+{
+    struct am_phys *phys = mapping->phys;
+
+    if (!am_ref_drop(&mapping->refs))
+        return;
+    am_slab_give(&mapping_slab, mapping);
+    am_phys_put(phys);
+}
+
+/* The bit of the place that the memory belongs to. */
+static uint64_t owner_bit(const struct am_phys *phys)
+{
+    return phys->place->device < 0 ? AM_HOST_BIT : UINT64_C(1) << phys->place->device;
+}
+
+/* What the program itself may do, where it can touch the memory at all. */
+static unsigned program_access(const struct am_phys *phys, uint64_t can_read, uint64_t can_write)
+{
+    uint64_t bits = owner_bit(phys) | AM_HOST_BIT;
+
+    return (can_read & bits ? AM_ACCESS_READ : 0) | (can_write & bits ? AM_ACCESS_WRITE : 0);
+}
+
+/* The size that is really mapped: the asked-for size of a handle stands for its rounded one. */
+static aclError map_size(const struct am_phys *phys, size_t size, size_t *ret_size)
+{
+    size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+
+    if (size == phys->asked) {
+        *ret_size = phys->mem.size;
+        return ACL_SUCCESS;
+    }
+    AM_REQUIRE(!am_rt.is_strict, ACL_ERROR_RT_PARAM_INVALID,
+               "size is %zu but the handle was allocated with %zu; editions since 8.5 require "
+               "the same size (ACLMEM_RULES=strict)",
+               size, phys->asked);
+    AM_REQUIRE(am_is_aligned(size, granularity), ACL_ERROR_RT_PARAM_INVALID,
+               "size is %zu, not a multiple of the granularity %zu", size, granularity);
+    AM_REQUIRE(size <= phys->mem.size, ACL_ERROR_RT_PARAM_INVALID,
+               "size is %zu, more than the handle's %zu", size, phys->mem.size);
+    *ret_size = size;
+    return ACL_SUCCESS;
+}
+
+/* What only the strict rules ask of a reservation and the memory that is mapped into it. */
+static aclError map_check_strict(const struct am_reservation *r, const struct am_phys *phys)
+{
+    bool is_huge = am_attr_find(phys->prop.memAttr)->page != AM_PAGE_NORMAL;
+
+    AM_REQUIRE((r->flags == 1) == is_huge, ACL_ERROR_RT_PARAM_INVALID,
+               "the addresses were reserved with flags %" PRIu64 ", but the memory is %s; "
+               "editions up to 8.5 require that they agree (ACLMEM_RULES=strict)",
+               r->flags, am_attr_find(phys->prop.memAttr)->name);
+    AM_REQUIRE(r->n_mappings == 0 || r->device == phys->place->device,
+               ACL_ERROR_RT_PARAM_INVALID,
+               "the reservation at %p has memory of device %d mapped and may not have memory of "
+               "device %d too (ACLMEM_RULES=strict)",
+               (void *)r->start, r->device, phys->place->device);
+    return ACL_SUCCESS;
+}
+
+/* The reservation that the whole range lies in, with nothing mapped there. */
+static aclError range_check_locked(struct am_vspace *vs, uintptr_t addr, size_t size,
+                                   struct am_reservation **ret_reservation)
+    AM_REQUIRES(vs->lock)
+{
+    struct am_reservation *r = am_reservation_find_locked(vs, addr);
+    struct am_mapping *mapping;
+
+    AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p is not reserved; call aclrtReserveMemAddress first", (void *)addr);
+    AM_REQUIRE(size <= r->size - (addr - r->start), ACL_ERROR_RT_PARAM_INVALID,
+               "%zu bytes at %p reach over the end of the reservation of %zu bytes at %p", size,
+               (void *)addr, r->size, (void *)r->start);
+    for (uintptr_t at = addr; at < addr + size; at += AM_CHUNK) {
+        mapping = am_chunkmap_find(&vs->chunks, at);
+        AM_REQUIRE(mapping == NULL, ACL_ERROR_RT_PARAM_INVALID,
+                   "%zu bytes at %p are already mapped, by the mapping of %zu bytes at %p; call "
+                   "aclrtUnmapMem first",
+                   size, (void *)addr, mapping->size, (void *)mapping->start);
+    }
+    *ret_reservation = r;
+    return ACL_SUCCESS;
+}
+
+/* Enter a mapping whose memory is bound already; cannot fail. */
+static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mapping)
+    AM_REQUIRES(vs->lock)
+{
+    struct am_reservation *r = mapping->reservation;
+    struct am_phys *phys = mapping->phys;
+
+    if (r->n_mappings++ == 0)
+        r->device = phys->place->device;
+    phys->n_mappings++;
+    LIST_INSERT_HEAD(&phys->mappings, mapping, of_phys);
+    vs->n_mappings++;
+    atomic_store_explicit(&mapping->refs, 1, memory_order_release);
+    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
+}
+
+static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t size,
+                           struct am_phys *phys, bool has_access) AM_REQUIRES(vs->lock)
+{
+    uint64_t bits = has_access ? owner_bit(phys) : 0;
+    struct am_reservation *r;
+    struct am_mapping *mapping;
+    aclError rc = range_check_locked(vs, addr, size, &r);
+
+    if (rc == ACL_SUCCESS && am_rt.is_strict)
+        rc = map_check_strict(r, phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (phys->handle_refs == 0) /* freed by another thread since it was looked up */
+        return am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is no longer alive",
+                       phys->handle);
+
+    mapping = am_slab_take(&mapping_slab);
+    if (mapping == NULL || am_chunkmap_prepare(&vs->chunks, addr, size) != 0) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
+        goto err_give;
+    }
+    rc = am_rt.backend->map((void *)addr, size, &phys->mem, program_access(phys, bits, bits));
+    if (rc != ACL_SUCCESS)
+        goto err_give;
+
+    mapping->start = addr;
+    mapping->size = size;
+    mapping->phys = am_phys_ref(phys);
+    mapping->reservation = r;
+    mapping->can_read = bits;
+    mapping->can_write = bits;
+    mapping_enter_locked(vs, mapping);
+    return ACL_SUCCESS;
+
+err_give:
+    if (mapping != NULL)
+        am_slab_give(&mapping_slab, mapping);
+    return rc;
+}
+
+aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size, struct am_phys *phys,
+                       bool has_access)
+{
+    size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+    aclError rc;
+
+    AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
+               "virPtr %p is not a multiple of the granularity %zu", addr, granularity);
+    rc = map_size(phys, size, &size);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&vs->lock);
+    rc = map_locked(vs, (uintptr_t)addr, size, phys, has_access);
+    am_unlock(&vs->lock);
+    return rc;
+}
+
+/* Take a mapping out of the books; its reference is the caller's to drop, without the lock. */
+static void mapping_leave_locked(struct am_vspace *vs, struct am_mapping *mapping)
+    AM_REQUIRES(vs->lock)
+{
+    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, NULL);
+    LIST_REMOVE(mapping, of_phys);
+    mapping->phys->n_mappings--;
+    mapping->reservation->n_mappings--;
+    mapping->reservation = NULL;
+    vs->n_mappings--;
+}
+
+/* The mapping that addr lies in, and that it starts when must_start; says what is wrong. */
+static aclError mapping_find_locked(struct am_vspace *vs, void *addr, bool must_start,
+                                    struct am_mapping **ret_mapping) AM_REQUIRES(vs->lock)
+{
+    struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, (uintptr_t)addr);
+
+    AM_REQUIRE(mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p%s", addr,
+               am_reservation_find_locked(vs, (uintptr_t)addr) ? ""
+                                                               : ", which is not reserved");
+    AM_REQUIRE(!must_start || mapping->start == (uintptr_t)addr, ACL_ERROR_RT_PARAM_INVALID,
+               "%p lies inside the mapping of %zu bytes at %p; pass its start", addr,
+               mapping->size, (void *)mapping->start);
+    *ret_mapping = mapping;
+    return ACL_SUCCESS;
+}
+
+aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
+{
+    struct am_mapping *mapping;
+    aclError rc;
+
+    am_lock(&vs->lock);
+    rc = mapping_find_locked(vs, addr, true, &mapping);
+    if (rc == ACL_SUCCESS)
+        rc = am_rt.backend->unmap(addr, mapping->size, &mapping->phys->mem);
+    if (rc == ACL_SUCCESS)
+        mapping_leave_locked(vs, mapping);
+    am_unlock(&vs->lock);
+    if (rc == ACL_SUCCESS)
+        am_mapping_put(mapping);
+    return rc;
+}
+
+void am_vspace_unmap_all(struct am_phys *phys)
+{
+    struct am_vspace *vs = &am_rt.vspace;
+    struct am_mapping *mapping;
+
+    for (;;) {
+        am_lock(&vs->lock);
+        mapping = LIST_FIRST(&phys->mappings);
+        if (mapping != NULL) {
+            if (phys->mem.bank->ops->unmap((void *)mapping->start, mapping->size,
+                                           &phys->mem) != ACL_SUCCESS)
+                am_log(AM_LOG_WARN, "%zu bytes at %p stay visible to the program until released",
+                       mapping->size, (void *)mapping->start);
+            mapping_leave_locked(vs, mapping);
+        }
+        am_unlock(&vs->lock);
+        if (mapping == NULL)
+            return;
+        am_mapping_put(mapping);
+    }
+}
+
+/* A location's bit in access masks.  Devices are named by the driver's id here, as on the real thing. */
+static aclError location_bit(const aclrtMemLocation *location, uint64_t *ret_bit)
+{
+    struct am_device *device;
+
+    if (location->type == ACL_MEM_LOCATION_TYPE_HOST) {
+        *ret_bit = AM_HOST_BIT;
+        return ACL_SUCCESS;
+    }
+    AM_REQUIRE(location->type == ACL_MEM_LOCATION_TYPE_DEVICE, ACL_ERROR_INVALID_PARAM,
+               "location.type is %d; it takes HOST (0) or DEVICE (1)", (int)location->type);
+    device = am_device_find_driver(location->id);
+    AM_REQUIRE(device != NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+               "location.id is %u, which is no driver id of a visible device; with "
+               "ASCEND_RT_VISIBLE_DEVICES this call takes the id from that list, not the logical "
+               "one",
+               location->id);
+    *ret_bit = UINT64_C(1) << device->id;
+    return ACL_SUCCESS;
+}
+
+/* One description applied to the masks. */
+static aclError desc_apply(const aclrtMemAccessDesc *desc, uint64_t *can_read,
+                           uint64_t *can_write)
+{
+    uint64_t bit;
+    aclError rc;
+
+    AM_REQUIRE(desc->flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ||
+                   desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READ ||
+                   desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
+               ACL_ERROR_INVALID_PARAM, "desc.flags is %d; it takes 0, 1 or 3",
+               (int)desc->flags);
+    AM_REQUIRE(!am_rt.is_strict || desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
+               ACL_ERROR_INVALID_PARAM,
+               "desc.flags is %d; all editions take only READWRITE (ACLMEM_RULES=strict)",
+               (int)desc->flags);
+    for (size_t i = 0; i < AM_ARRAY_SIZE(desc->rsv); i++)
+        AM_REQUIRE(desc->rsv[i] == 0, ACL_ERROR_INVALID_PARAM, "desc.rsv is not zero");
+    rc = location_bit(&desc->location, &bit);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *can_read &= ~bit;
+    *can_write &= ~bit;
+    if (desc->flags != ACL_RT_MEM_ACCESS_FLAGS_NONE)
+        *can_read |= bit;
+    if (desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE)
+        *can_write |= bit;
+    return ACL_SUCCESS;
+}
+
+static aclError set_access_locked(struct am_vspace *vs, void *addr, size_t size,
+                                  const aclrtMemAccessDesc *desc, size_t n)
+    AM_REQUIRES(vs->lock)
+{
+    struct am_mapping *mapping;
+    uint64_t can_read;
+    uint64_t can_write;
+    aclError rc = mapping_find_locked(vs, addr, true, &mapping);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(size == mapping->size || size == mapping->phys->asked,
+               ACL_ERROR_RT_PARAM_INVALID,
+               "size is %zu but %zu bytes are mapped at %p; pass what aclrtMapMem was given",
+               size, mapping->size, addr);
+    can_read = mapping->can_read;
+    can_write = mapping->can_write;
+    for (size_t i = 0; i < n; i++) {
+        rc = desc_apply(&desc[i], &can_read, &can_write);
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
+    rc = am_rt.backend->protect(addr, mapping->size, &mapping->phys->mem,
+                                program_access(mapping->phys, can_read, can_write));
+    if (rc != ACL_SUCCESS)
+        return rc;
+    mapping->can_read = can_read;
+    mapping->can_write = can_write;
+    return ACL_SUCCESS;
+}
+
+aclError am_vspace_set_access(struct am_vspace *vs, void *addr, size_t size,
+                              const aclrtMemAccessDesc *desc, size_t n)
+{
+    aclError rc;
+
+    am_lock(&vs->lock);
+    rc = set_access_locked(vs, addr, size, desc, n);
+    am_unlock(&vs->lock);
+    return rc;
+}
+
+aclError am_vspace_get_access(struct am_vspace *vs, void *addr,
+                              const aclrtMemLocation *location, uint64_t *ret_flags)
+{
+    struct am_mapping *mapping;
+    uint64_t bit;
+    aclError rc = location_bit(location, &bit);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&vs->lock);
+    rc = mapping_find_locked(vs, addr, true, &mapping);
+    if (rc == ACL_SUCCESS)
+        *ret_flags = (mapping->can_write & bit)  ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE
+                     : (mapping->can_read & bit) ? ACL_RT_MEM_ACCESS_FLAGS_READ
+                                                 : ACL_RT_MEM_ACCESS_FLAGS_NONE;
+    am_unlock(&vs->lock);
+    return rc;
+}
+
+aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
+{
+    struct am_mapping *mapping;
+    aclError rc;
+
+    am_lock(&vs->lock);
+    /* All editions that have this call name the start of the mapping. */
+    rc = mapping_find_locked(vs, addr, am_rt.is_strict, &mapping);
+    if (rc == ACL_SUCCESS) {
+        if (mapping->phys->handle_refs++ == 0)
+            am_phys_ref(mapping->phys); /* the handle is back, with its reference */
+        *ret_handle = mapping->phys->handle;
+    }
+    am_unlock(&vs->lock);
+    return rc;
+}

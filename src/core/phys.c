@@ -1,0 +1,282 @@
+/* See phys.h. */
+#include "core/phys.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/machine.h"
+#include "base/slab.h"
+#include "base/util.h"
+#include "core/attr.h"
+#include "core/runtime.h"
+
+static struct am_slab phys_slab = AM_SLAB_INIT(struct am_phys, "phys slab");
+static _Atomic uint64_t n_physes;
+
+/* The place and the NUMA node (-1: any) that a location names. */
+static aclError location_find(const aclrtMemLocation *location, struct am_place **ret_place,
+                              int *ret_node)
+{
+    int32_t id = (int32_t)location->id;
+    struct am_device *device;
+    aclError rc;
+
+    *ret_node = -1;
+    if (location->type == ACL_MEM_LOCATION_TYPE_DEVICE) {
+        rc = am_device_find(id, &device);
+        if (rc != ACL_SUCCESS)
+            return rc;
+        *ret_place = am_place_get(&device->place);
+    } else {
+        if (location->type == ACL_MEM_LOCATION_TYPE_HOST_NUMA && id != -1) {
+            AM_REQUIRE(am_machine_has_node(id), ACL_ERROR_RT_PARAM_INVALID,
+                       "location.id is %d: the machine has no such NUMA node", id);
+            *ret_node = id;
+        }
+        *ret_place = am_place_get(&am_rt.devices.host);
+    }
+    AM_REQUIRE(*ret_place != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    return ACL_SUCCESS;
+}
+
+aclError am_phys_check(const aclrtPhysicalMemProp *prop)
+{
+    struct am_place *place;
+    int node;
+    aclError rc = am_attr_check(prop);
+
+    if (rc == ACL_SUCCESS)
+        rc = location_find(&prop->location, &place, &node);
+    if (rc == ACL_SUCCESS)
+        am_place_put(place);
+    return rc;
+}
+
+/* Bytes for size bytes of this kind; fails when that cannot be counted. */
+static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
+{
+    AM_REQUIRE(!am_rt.is_strict || am_is_aligned(size, granularity), ACL_ERROR_INVALID_PARAM,
+               "size is %zu, not a multiple of %zu as editions before 8.5 require "
+               "(ACLMEM_RULES=strict)",
+               size, granularity);
+    AM_REQUIRE(size <= SIZE_MAX - granularity, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes: no device has as much", size);
+    *ret_size = am_align_up(size, granularity);
+    return ACL_SUCCESS;
+}
+
+/* Memory of the place, counted in its books. */
+static aclError mem_take(struct am_place *place, size_t size, int node, struct am_mem *mem)
+{
+    struct am_bank *bank;
+    aclError rc = am_place_charge(place, size);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_place_bank(place, &bank);
+    if (rc == ACL_SUCCESS)
+        rc = bank->ops->mem_create(bank, size, node, mem);
+    if (rc != ACL_SUCCESS)
+        am_place_uncharge(place, size);
+    return rc;
+}
+
+/* A phys with everything but its number; takes over the reference to place, also on failure. */
+static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop, struct am_place *place,
+                          int node, struct am_phys **ret_phys)
+{
+    const struct am_attr *attr = am_attr_find(prop->memAttr);
+    struct am_phys *phys = NULL;
+    size_t rounded;
+    aclError rc = size_round(size, am_attr_granularity(attr), &rounded);
+
+    if (rc != ACL_SUCCESS)
+        goto err_place;
+    phys = am_slab_take(&phys_slab);
+    if (phys == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a handle");
+        goto err_place;
+    }
+    rc = mem_take(place, rounded, node, &phys->mem);
+    if (rc != ACL_SUCCESS)
+        goto err_slab;
+
+    phys->prop = *prop;
+    phys->asked = size;
+    phys->place = place;
+    phys->handle_refs = 1;
+    phys->n_mappings = 0;
+    phys->is_listed = false;
+    LIST_INIT(&phys->mappings);
+    *ret_phys = phys;
+    return ACL_SUCCESS;
+
+err_slab:
+    am_slab_give(&phys_slab, phys);
+err_place:
+    am_place_put(place);
+    return rc;
+}
+
+static void phys_unmake(struct am_phys *phys)
+{
+    struct am_place *place = phys->place;
+    size_t size = phys->mem.size;
+
+    phys->mem.bank->ops->mem_destroy(&phys->mem);
+    am_place_uncharge(place, size);
+    am_slab_give(&phys_slab, phys);
+    am_place_put(place);
+}
+
+aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **ret_handle)
+{
+    struct am_place *place;
+    struct am_phys *phys;
+    int node;
+    aclError rc = am_attr_check(prop);
+
+    if (rc == ACL_SUCCESS)
+        rc = location_find(&prop->location, &place, &node);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = phys_make(size, prop, place, node, &phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    /* The number first: until refs is set, nobody can get at the phys by it. */
+    if (am_idmap_add(&am_rt.ids, AM_KIND_PHYS, &phys->object, &phys->handle) != 0) {
+        phys_unmake(phys);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a handle");
+    }
+    n_physes++;
+    am_lock(&place->lock);
+    LIST_INSERT_HEAD(&place->all, phys, all);
+    phys->is_listed = true;
+    *ret_handle = phys->handle;
+    atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
+    am_unlock(&place->lock);
+    return ACL_SUCCESS;
+}
+
+static void phys_unlist(struct am_phys *phys)
+{
+    am_lock(&phys->place->lock);
+    if (phys->is_listed)
+        LIST_REMOVE(phys, all);
+    phys->is_listed = false;
+    am_unlock(&phys->place->lock);
+}
+
+struct am_phys *am_phys_ref(struct am_phys *phys)
+{
+    am_ref_more(&phys->object.refs);
+    return phys;
+}
+
+void am_phys_put(struct am_phys *phys)
+{
+    if (!am_ref_drop(&phys->object.refs))
+        return;
+    am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
+    am_idmap_remove(&am_rt.ids, phys->handle);
+    phys_unlist(phys);
+    phys_unmake(phys);
+    n_physes--;
+}
+
+/* The phys of a handle that the program may use: 107017 otherwise. */
+static aclError phys_get_locked(void *handle, struct am_phys **ret_phys)
+    AM_REQUIRES(am_rt.vspace.lock)
+{
+    struct am_phys *phys =
+        (struct am_phys *)am_idmap_get(&am_rt.ids, AM_KIND_PHYS, handle);
+    aclError rc;
+
+    AM_REQUIRE(phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
+               am_idmap_why(AM_KIND_PHYS, handle));
+    if (phys->handle_refs == 0) {
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE,
+                     "handle %p was freed; its memory lives until its %u mappings are undone",
+                     handle, phys->n_mappings);
+        am_phys_put(phys);
+        return rc;
+    }
+    *ret_phys = phys;
+    return ACL_SUCCESS;
+}
+
+aclError am_phys_get(void *handle, struct am_phys **ret_phys)
+{
+    aclError rc;
+
+    am_lock(&am_rt.vspace.lock);
+    rc = phys_get_locked(handle, ret_phys);
+    am_unlock(&am_rt.vspace.lock);
+    return rc;
+}
+
+aclError am_phys_free(void *handle)
+{
+    struct am_phys *phys = NULL;
+    bool was_last = false;
+    aclError rc;
+
+    am_lock(&am_rt.vspace.lock);
+    rc = phys_get_locked(handle, &phys);
+    if (rc != ACL_SUCCESS)
+        goto out;
+    if (am_rt.is_strict && phys->handle_refs == 1 && phys->n_mappings > 0)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "handle %p is still mapped %u times; editions before 9.1 require "
+                     "aclrtUnmapMem first (ACLMEM_RULES=strict)",
+                     handle, phys->n_mappings);
+    else
+        was_last = --phys->handle_refs == 0;
+out:
+    am_unlock(&am_rt.vspace.lock);
+    if (was_last)
+        am_phys_put(phys); /* the handle's */
+    if (phys != NULL)
+        am_phys_put(phys); /* ours */
+    return rc;
+}
+
+/* The next one of a place that lives; it leaves the list. */
+static struct am_phys *place_pop(struct am_place *place)
+{
+    struct am_phys *phys;
+
+    am_lock(&place->lock);
+    while ((phys = LIST_FIRST(&place->all)) != NULL) {
+        LIST_REMOVE(phys, all);
+        phys->is_listed = false;
+        if (am_ref_try(&phys->object.refs))
+            break;
+    }
+    am_unlock(&place->lock);
+    return phys;
+}
+
+void am_phys_kill_all(struct am_place *place)
+{
+    struct am_phys *phys;
+
+    if (place == NULL)
+        return;
+    while ((phys = place_pop(place)) != NULL) {
+        bool had_handle;
+
+        am_vspace_unmap_all(phys);
+        am_lock(&am_rt.vspace.lock);
+        had_handle = phys->handle_refs > 0;
+        phys->handle_refs = 0;
+        am_unlock(&am_rt.vspace.lock);
+        if (had_handle)
+            am_phys_put(phys);
+        am_phys_put(phys);
+    }
+}
+
+uint64_t am_phys_count(void)
+{
+    return n_physes;
+}

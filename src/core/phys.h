@@ -1,0 +1,57 @@
+/*
+ * Physical memory: what an aclrtDrvMemHandle names.
+ *
+ * Two counts.  handle_refs is the program's: one from aclrtMallocPhysical, one for each retain; at zero
+ * the handle is dead for the program.  refs keeps the memory: one while the handle lives, one for
+ * each mapping (a mapping is kept by work in flight and by host views in turn).  The memory goes with
+ * the last one, and with it the handle's number: until then a retain by address brings the handle back.
+ */
+#ifndef AM_CORE_PHYS_H
+#define AM_CORE_PHYS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "acl/acl_rt.h"
+#include "backend/backend.h"
+#include "base/idmap.h"
+#include "core/place.h"
+
+struct am_mapping;
+
+struct am_phys {
+    struct am_object object; /* refs */
+    void *handle;
+    aclrtPhysicalMemProp prop;
+    size_t asked; /* bytes that the program asked for; mem.size is rounded up */
+    struct am_place *place;
+    struct am_mem mem;
+    uint32_t handle_refs;                    /* vspace.lock */
+    uint32_t n_mappings;                     /* vspace.lock */
+    LIST_HEAD(am_mappings, am_mapping) mappings; /* vspace.lock */
+    bool is_listed;                          /* place->lock, as the next one */
+    LIST_ENTRY(am_phys) all;
+};
+
+/* Whether product, rules and machine have memory of this description. */
+aclError am_phys_check(const aclrtPhysicalMemProp *prop);
+
+aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **ret_handle);
+
+/* aclrtFreePhysical: one handle reference less. */
+aclError am_phys_free(void *handle);
+
+/* The memory behind a live handle, with one more reference; fails with 107017. */
+aclError am_phys_get(void *handle, struct am_phys **ret_phys);
+/* The same for memory whose handle may be dead. */
+struct am_phys *am_phys_ref(struct am_phys *phys);
+void am_phys_put(struct am_phys *phys);
+
+/* All memory of a place: mappings go, handles die; work in flight keeps what it holds. */
+void am_phys_kill_all(struct am_place *place);
+
+/* How many pieces of physical memory are alive. */
+uint64_t am_phys_count(void);
+
+#endif

@@ -1,0 +1,102 @@
+/* See place.h. */
+#include "core/place.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "base/slab.h"
+#include "base/util.h"
+#include "core/runtime.h"
+
+static struct am_slab place_slab = AM_SLAB_INIT(struct am_place, "place slab");
+
+aclError am_place_create(int32_t device, size_t capacity, struct am_place **ret_place)
+{
+    struct am_place *place = am_slab_take(&place_slab);
+
+    if (place == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of device %d", device);
+    place->device = device;
+    place->capacity = capacity;
+    place->used = 0;
+    place->bank = NULL;
+    am_lock_init(&place->lock, AM_RANK_PLACE, "place");
+    LIST_INIT(&place->all);
+    atomic_store_explicit(&place->refs, 1, memory_order_release);
+    *ret_place = place;
+    return ACL_SUCCESS;
+}
+
+void am_place_put(struct am_place *place)
+{
+    if (place == NULL || !am_ref_drop(&place->refs))
+        return;
+    am_assert(place->used == 0 && LIST_EMPTY(&place->all));
+    if (place->bank != NULL)
+        place->bank->ops->bank_close(place->bank);
+    am_lock_destroy(&place->lock);
+    am_slab_give(&place_slab, place);
+}
+
+struct am_place *am_place_get(_Atomic(struct am_place *) *slot)
+{
+    for (;;) {
+        struct am_place *place = atomic_load_explicit(slot, memory_order_acquire);
+
+        if (place == NULL)
+            return NULL;
+        if (!am_ref_try(&place->refs))
+            continue;
+        if (atomic_load_explicit(slot, memory_order_acquire) == place)
+            return place;
+        am_place_put(place);
+    }
+}
+
+aclError am_place_charge(struct am_place *place, size_t size)
+{
+    size_t used = place->used;
+
+    do {
+        if (size <= place->capacity - used)
+            continue;
+        if (place->device < 0)
+            return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                           "Failed to allocate %zu bytes of host memory: %zu of %zu (a quarter "
+                           "of the machine's memory) are in use",
+                           size, used, place->capacity);
+        return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                       "Failed to allocate %zu bytes on device %d: %zu of %zu are in use; free "
+                       "some, or give the device more with ACLMEM_MEMORY",
+                       size, place->device, used, place->capacity);
+    } while (!atomic_compare_exchange_weak(&place->used, &used, used + size));
+    return ACL_SUCCESS;
+}
+
+void am_place_uncharge(struct am_place *place, size_t size)
+{
+    atomic_fetch_sub(&place->used, size);
+}
+
+aclError am_place_bank(struct am_place *place, struct am_bank **ret_bank)
+{
+    bool is_host = place->device < 0;
+    struct am_bank_spec spec = {
+        .device = place->device,
+        .capacity = place->capacity,
+        .is_isolated = !is_host && am_option_number(AM_OPTION_isolate) != 0,
+        .commit_now = !is_host && am_option_number(AM_OPTION_commit) != 0,
+    };
+    aclError rc = ACL_SUCCESS;
+
+    am_lock(&place->lock);
+    if (place->bank == NULL) {
+        rc = am_rt.backend->bank_open(&spec, &place->bank);
+        if (rc == ACL_SUCCESS)
+            place->bank->ops = am_rt.backend;
+    }
+    if (rc == ACL_SUCCESS)
+        *ret_bank = place->bank;
+    am_unlock(&place->lock);
+    return rc;
+}

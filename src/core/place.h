@@ -1,0 +1,45 @@
+/*
+ * Where physical memory lives: one device's memory, or the host's.
+ *
+ * A place knows how much there is and how much of it is promised, and has the backend's bank that holds
+ * the bytes, opened when the first memory is asked for.  It is made when the library starts; the library
+ * and every piece of memory hold a reference, so memory that is still in use when the library stops keeps
+ * its place, and the next start makes a new one.
+ */
+#ifndef AM_CORE_PLACE_H
+#define AM_CORE_PLACE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "acl/acl_base.h"
+#include "backend/backend.h"
+#include "base/lock.h"
+
+struct am_phys;
+
+struct am_place {
+    atomic_uint refs;
+    int32_t device; /* logical id; -1: the host */
+    size_t capacity;
+    atomic_size_t used; /* promised to physical memory; <= capacity */
+    struct am_lock lock;
+    struct am_bank *bank;              /* lock; NULL until it is needed */
+    LIST_HEAD(am_physes, am_phys) all; /* lock; the physical memory of this place */
+};
+
+aclError am_place_create(int32_t device, size_t capacity, struct am_place **ret_place);
+void am_place_put(struct am_place *place);
+
+/* One more reference to the place that *slot points to; NULL when the library just stopped. */
+struct am_place *am_place_get(_Atomic(struct am_place *) *slot);
+
+/* Promise `size` bytes, or fail with 207001. */
+aclError am_place_charge(struct am_place *place, size_t size);
+void am_place_uncharge(struct am_place *place, size_t size);
+
+/* The bank, opened if need be. */
+aclError am_place_bank(struct am_place *place, struct am_bank **ret_bank);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * The one global: everything that the library knows is reached from am_rt.
+ *
+ * Starting and stopping is serialised by am_rt.lock.  What is set at the start (rules, product, devices,
+ * backend) does not change until the stop, and calls that run meanwhile read it without a lock.  The locks,
+ * maps and slabs stay usable for ever, so a call that is under way while another thread stops the
+ * library finds its objects gone, not its memory.
+ */
+#ifndef AM_CORE_RUNTIME_H
+#define AM_CORE_RUNTIME_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "acl/acl_rt.h"
+#include "backend/backend.h"
+#include "base/idmap.h"
+#include "base/lock.h"
+#include "core/device.h"
+#include "core/product.h"
+#include "core/view.h"
+#include "core/vspace.h"
+
+struct am_runtime {
+    struct am_lock lock;
+    bool is_up;         /* lock */
+    uint64_t init_refs; /* lock; how often aclInit was called */
+    bool was_finalized; /* lock */
+
+    bool is_strict;
+    const struct am_product *product;
+    const struct am_backend_ops *backend;
+    int32_t default_device; /* logical; -1: none */
+
+    struct am_devices devices;
+    struct am_vspace vspace;
+    struct am_views views;
+    struct am_idmap ids;
+};
+
+extern struct am_runtime am_rt;
+
+/*
+ * Starts the library with the options of the environment and of the file at config_path (may be NULL).
+ * The caller holds am_rt.lock.  On failure nothing is up.
+ */
+aclError am_runtime_start_locked(const char *config_path) AM_REQUIRES(am_rt.lock);
+
+/* Frees everything: devices, their memory, reservations. */
+void am_runtime_stop_locked(void) AM_REQUIRES(am_rt.lock);
+
+#endif

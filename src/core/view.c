@@ -1,0 +1,108 @@
+/* See view.h. */
+#include "core/view.h"
+
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "core/context.h"
+#include "core/runtime.h"
+#include "core/span.h"
+
+struct am_view {
+    RB_ENTRY(am_view) node;
+    uintptr_t addr; /* what the program got */
+    size_t size;
+    bool is_private;
+    const struct am_backend_ops *backend;
+    struct am_spans spans; /* keeps the memory alive */
+};
+
+static int view_compare(struct am_view *a, struct am_view *b)
+{
+    return (a->addr > b->addr) - (a->addr < b->addr);
+}
+
+RB_GENERATE_INTERNAL(am_view_tree, am_view, node, view_compare,
+                     __attribute__((unused)) static)
+
+/* The backend's address, or a private one where that is taken.  The view enters the tree. */
+static aclError view_enter(struct am_views *views, struct am_view *view)
+{
+    const struct am_backend_ops *ops = view->backend;
+    void *addr;
+    aclError rc;
+
+    am_lock(&views->lock);
+    rc = ops->view_open(view->spans.list, view->spans.n, false, &addr, &view->is_private);
+    if (rc == ACL_SUCCESS) {
+        view->addr = (uintptr_t)addr;
+        if (RB_INSERT(am_view_tree, &views->tree, view) != NULL) {
+            rc = ops->view_open(view->spans.list, view->spans.n, true, &addr,
+                                &view->is_private);
+            view->addr = (uintptr_t)addr;
+            if (rc == ACL_SUCCESS)
+                RB_INSERT(am_view_tree, &views->tree, view);
+        }
+    }
+    views->n += rc == ACL_SUCCESS;
+    am_unlock(&views->lock);
+    return rc;
+}
+
+aclError am_view_open(struct am_views *views, const void *addr, size_t size, void **ret_addr)
+{
+    struct am_view *view;
+    int32_t device;
+    aclError rc = am_context_device(&device);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(am_rt.backend->caps & AM_CAP_HOST_VIEW, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "the %s backend has no host views", am_rt.backend->name);
+    view = am_sys_calloc(1, sizeof *view);
+    if (view == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a host view");
+    view->backend = am_rt.backend;
+    view->size = size;
+    rc = am_spans_open(&view->spans, addr, size, AM_ACCESS_ALL, device, "devPtr");
+    if (rc != ACL_SUCCESS)
+        goto err_free;
+    if (view->spans.list[0].mem == NULL) {
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of ours", addr);
+        goto err_spans;
+    }
+    rc = view_enter(views, view);
+    if (rc != ACL_SUCCESS)
+        goto err_spans;
+    *ret_addr = (void *)view->addr;
+    return ACL_SUCCESS;
+
+err_spans:
+    am_spans_close(&view->spans);
+err_free:
+    free(view);
+    return rc;
+}
+
+aclError am_view_close(struct am_views *views, void *addr)
+{
+    struct am_view key = {.addr = (uintptr_t)addr};
+    struct am_view *view;
+
+    am_lock(&views->lock);
+    view = RB_FIND(am_view_tree, &views->tree, &key);
+    if (view != NULL) {
+        RB_REMOVE(am_view_tree, &views->tree, view);
+        views->n--;
+    }
+    am_unlock(&views->lock);
+    AM_REQUIRE(view != NULL, ACL_ERROR_RT_PARAM_INVALID, "%p is not the address of a host view",
+               addr);
+    if (view->is_private)
+        view->backend->view_close(addr, view->size);
+    am_spans_close(&view->spans);
+    free(view);
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,182 @@
+/* Reservations; mappings are in mapping.c.  See vspace.h. */
+#include "core/vspace.h"
+
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "core/reservation.h"
+#include "core/runtime.h"
+
+static int reservation_compare(struct am_reservation *a, struct am_reservation *b)
+{
+    return (a->start > b->start) - (a->start < b->start);
+}
+
+RB_GENERATE_INTERNAL(am_reservations, am_reservation, node, reservation_compare,
+                     __attribute__((unused)) static)
+
+struct am_reservation *am_reservation_find_locked(struct am_vspace *vs, uintptr_t addr)
+{
+    struct am_reservation key = {.start = addr};
+    struct am_reservation *at = RB_NFIND(am_reservations, &vs->reservations, &key);
+
+    if (at == NULL)
+        at = RB_MAX(am_reservations, &vs->reservations);
+    else if (at->start > addr)
+        at = RB_PREV(am_reservations, &vs->reservations, at);
+    return at != NULL && addr - at->start < at->size ? at : NULL;
+}
+
+/* Counts or uncounts a reservation in the coarse table. */
+static void granules_add(struct am_vspace *vs, const struct am_reservation *r, int n)
+{
+    size_t last = (r->start + r->size - 1) >> AM_GRANULE_SHIFT;
+
+    for (size_t i = r->start >> AM_GRANULE_SHIFT; i <= last; i++)
+        atomic_fetch_add_explicit(&vs->granule[i], (uint32_t)n, memory_order_relaxed);
+}
+
+static bool granules_are_empty(struct am_vspace *vs, uintptr_t addr, size_t size)
+{
+    size_t last = (addr + size - 1) >> AM_GRANULE_SHIFT;
+
+    for (size_t i = addr >> AM_GRANULE_SHIFT; i <= last; i++) {
+        if (i >= AM_ARRAY_SIZE(vs->granule))
+            return true; /* no reservation lies there */
+        if (atomic_load_explicit(&vs->granule[i], memory_order_relaxed) != 0)
+            return false;
+    }
+    return true;
+}
+
+bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size)
+{
+    struct am_reservation key = {.start = addr};
+    struct am_reservation *next;
+    bool is_reserved;
+
+    if (size - 1 > UINTPTR_MAX - addr)
+        return true; /* wraps around: no memory of any kind does */
+    if (granules_are_empty(vs, addr, size))
+        return false;
+    am_lock(&vs->lock);
+    next = RB_NFIND(am_reservations, &vs->reservations, &key);
+    is_reserved = am_reservation_find_locked(vs, addr) != NULL ||
+                  (next != NULL && next->start - addr < size);
+    am_unlock(&vs->lock);
+    return is_reserved;
+}
+
+static size_t reservation_align(size_t size)
+{
+    return size >= AM_GIB ? AM_GIB : AM_CHUNK;
+}
+
+static aclError want_check(const void *want, size_t size)
+{
+    size_t align = reservation_align(size);
+    uintptr_t at = (uintptr_t)want;
+    size_t end = (size_t)1 << AM_ADDRESS_BITS;
+
+    AM_REQUIRE(am_is_aligned(at, align), ACL_ERROR_RT_ADDR_UNALIGNED,
+               "expectPtr %p is not a multiple of %zu, as %zu bytes need", want, align, size);
+    AM_REQUIRE(size <= end && at <= end - size, ACL_ERROR_RT_PARAM_INVALID,
+               "%zu bytes at expectPtr %p lie outside the address space", size, want);
+    return ACL_SUCCESS;
+}
+
+aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64_t flags,
+                           void **ret_addr)
+{
+    struct am_reservation *r;
+    void *addr;
+    aclError rc;
+
+    AM_REQUIRE(size <= (size_t)1 << AM_ADDRESS_BITS, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes of addresses: there are only 2^%d", size,
+               AM_ADDRESS_BITS);
+    size = am_align_up(size, AM_CHUNK);
+    if (want != NULL) {
+        rc = want_check(want, size);
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
+
+    r = am_sys_calloc(1, sizeof *r);
+    if (r == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a reservation");
+    rc = am_rt.backend->reserve(size, reservation_align(size), want, &addr);
+    if (rc != ACL_SUCCESS) {
+        free(r);
+        return rc;
+    }
+    r->start = (uintptr_t)addr;
+    r->size = size;
+    r->flags = flags;
+
+    am_lock(&vs->lock);
+    RB_INSERT(am_reservations, &vs->reservations, r);
+    granules_add(vs, r, 1);
+    vs->n_reservations++;
+    am_unlock(&vs->lock);
+    *ret_addr = addr;
+    return ACL_SUCCESS;
+}
+
+static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
+    AM_REQUIRES(vs->lock)
+{
+    aclError rc = am_rt.backend->release((void *)r->start, r->size);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    RB_REMOVE(am_reservations, &vs->reservations, r);
+    granules_add(vs, r, -1);
+    vs->n_reservations--;
+    free(r);
+    return ACL_SUCCESS;
+}
+
+aclError am_vspace_release(struct am_vspace *vs, void *addr)
+{
+    struct am_reservation *r;
+    aclError rc;
+
+    am_lock(&vs->lock);
+    r = am_reservation_find_locked(vs, (uintptr_t)addr);
+    if (r == NULL)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not reserved", addr);
+    else if (r->start != (uintptr_t)addr)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "%p lies inside the reservation of %zu bytes at %p; release that address",
+                     addr, r->size, (void *)r->start);
+    else if (r->n_mappings > 0)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "the reservation at %p still has %zu mappings; call aclrtUnmapMem for each "
+                     "first",
+                     addr, r->n_mappings);
+    else
+        rc = release_locked(vs, r);
+    am_unlock(&vs->lock);
+    return rc;
+}
+
+void am_vspace_release_all(struct am_vspace *vs)
+{
+    struct am_reservation *r;
+    struct am_reservation *next;
+
+    am_lock(&vs->lock);
+    RB_FOREACH_SAFE(r, am_reservations, &vs->reservations, next)
+    {
+        am_assert(r->n_mappings == 0);
+        if (release_locked(vs, r) != ACL_SUCCESS)
+            am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be given back", r->size,
+                   (void *)r->start);
+    }
+    am_unlock(&vs->lock);
+}
