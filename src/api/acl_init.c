@@ -1,0 +1,159 @@
+/* Starting and stopping: aclInit, aclFinalize, and the first call of programs that skip aclInit. */
+#include <pthread.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "core/runtime.h"
+
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void table_install(const struct am_api *table)
+{
+    atomic_store_explicit(&am_api_top, table, memory_order_release);
+}
+
+/* A child made by fork has our state but none of its meaning: every call is refused there. */
+static void fork_child(void)
+{
+    if (am_rt.is_up)
+        table_install(&am_api_forked);
+}
+
+static void fork_watch(void)
+{
+    pthread_atfork(NULL, NULL, fork_child);
+}
+
+/* The library up, with its layers, and the table in force. */
+static aclError start_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
+{
+    const struct am_api *top;
+    aclError rc;
+
+    pthread_once(&fork_once, fork_watch);
+    rc = am_runtime_start_locked(config_path);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_stack_build(am_option_text(AM_OPTION_layers), &top);
+    if (rc != ACL_SUCCESS) {
+        am_runtime_stop_locked();
+        return rc;
+    }
+    table_install(top);
+    return ACL_SUCCESS;
+}
+
+static void stop_locked(void) AM_REQUIRES(am_rt.lock)
+{
+    table_install(&am_api_down);
+    am_runtime_stop_locked();
+    am_rt.init_refs = 0;
+    am_rt.was_finalized = true;
+}
+
+aclError am_boot(const char *function)
+{
+    aclError rc = ACL_SUCCESS;
+
+    am_error_function = function;
+    am_lock(&am_rt.lock);
+    if (!am_rt.is_up) {
+        rc = start_locked(NULL);
+        if (rc == ACL_SUCCESS && am_rt.is_strict) {
+            stop_locked();
+            am_rt.was_finalized = false;
+            rc = am_refuse_down(function);
+        }
+    }
+    am_unlock(&am_rt.lock);
+    return rc;
+}
+
+aclError am_refuse_down(const char *function)
+{
+    am_error_function = function;
+    return am_fail(ACL_ERROR_UNINITIALIZE, "%s",
+                   am_rt.was_finalized
+                       ? "aclFinalize has been called; call aclInit to start again"
+                       : "aclInit has not been called (ACLMEM_RULES=strict)");
+}
+
+aclError am_refuse_forked(const char *function)
+{
+    am_error_function = function;
+    return am_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                   "this process was made by fork after AscendCL had started in its parent, which "
+                   "is not supported; start it with exec (in Python: the spawn method)");
+}
+
+/* The first aclInit after the library started by itself: a file can still count while nothing is used. */
+static aclError restart_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
+{
+    if (config_path == NULL)
+        return ACL_SUCCESS;
+    AM_REQUIRE(am_devices_are_idle(&am_rt.devices) && am_rt.vspace.n_reservations == 0,
+               ACL_ERROR_INVALID_PARAM,
+               "the library is in use already, so \"%.256s\" cannot count any more; call aclInit "
+               "first",
+               config_path);
+    table_install(&am_api_down);
+    am_runtime_stop_locked();
+    return start_locked(config_path);
+}
+
+aclError am_aclInit(const char *configPath)
+{
+    aclError rc;
+
+    am_lock(&am_rt.lock);
+    if (am_rt.init_refs > 0)
+        rc = am_fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before; that is counted");
+    else if (am_rt.is_up)
+        rc = restart_locked(configPath);
+    else
+        rc = start_locked(configPath);
+    if (rc == ACL_SUCCESS || rc == ACL_ERROR_REPEAT_INITIALIZE)
+        am_rt.init_refs++;
+    am_unlock(&am_rt.lock);
+    return rc;
+}
+
+static aclError up_check_locked(void) AM_REQUIRES(am_rt.lock)
+{
+    AM_REQUIRE(am_rt.is_up || !am_rt.was_finalized, ACL_ERROR_REPEAT_FINALIZE,
+               "aclFinalize was called before");
+    AM_REQUIRE(am_rt.is_up, ACL_ERROR_UNINITIALIZE, "aclInit has not been called");
+    return ACL_SUCCESS;
+}
+
+aclError am_aclFinalize(void)
+{
+    aclError rc;
+
+    am_lock(&am_rt.lock);
+    rc = up_check_locked();
+    if (rc == ACL_SUCCESS)
+        stop_locked();
+    am_unlock(&am_rt.lock);
+    return rc;
+}
+
+aclError am_aclFinalizeReference(uint64_t *refCount)
+{
+    uint64_t left = 0;
+    aclError rc;
+
+    am_lock(&am_rt.lock);
+    rc = up_check_locked();
+    if (rc == ACL_SUCCESS) {
+        if (am_rt.init_refs > 1)
+            left = --am_rt.init_refs;
+        else
+            stop_locked();
+        if (refCount != NULL)
+            *refCount = left;
+    }
+    am_unlock(&am_rt.lock);
+    return rc;
+}

@@ -1,0 +1,93 @@
+/*
+ * Versions.
+ *
+ * The interface is that of CANN 8.5, the first with all calls of virtual memory management; clients
+ * turn features on by these numbers.
+ */
+#include <stdio.h>
+#include <strings.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "base/util.h"
+
+static const struct package {
+    aclCANNPackageName id;
+    const char *name;
+    int32_t part[3];
+} packages[] = {
+    {ACL_PKG_NAME_CANN, "cann", {8, 5, 0}},
+    {ACL_PKG_NAME_RUNTIME, "runtime", {8, 5, 0}},
+    {ACL_PKG_NAME_TOOLKIT, "toolkit", {8, 5, 0}},
+    {ACL_PKG_NAME_DRIVER, "driver", {25, 5, 0}},
+};
+
+aclError am_aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)
+{
+    AM_REQUIRE(majorVersion != NULL && minorVersion != NULL && patchVersion != NULL,
+               ACL_ERROR_INVALID_PARAM, "an output is NULL");
+    *majorVersion = ACL_MAJOR_VERSION;
+    *minorVersion = ACL_MINOR_VERSION;
+    *patchVersion = ACL_PATCH_VERSION;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version)
+{
+    AM_REQUIRE(version != NULL, ACL_ERROR_INVALID_PARAM, "version is NULL");
+    for (size_t i = 0; i < AM_ARRAY_SIZE(packages); i++) {
+        const int32_t *part = packages[i].part;
+
+        if (packages[i].id != name)
+            continue;
+        *version = (aclCANNPackageVersion){0};
+        snprintf(version->version, sizeof version->version, "%d.%d.%d", part[0], part[1],
+                 part[2]);
+        snprintf(version->majorVersion, sizeof version->majorVersion, "%d", part[0]);
+        snprintf(version->minorVersion, sizeof version->minorVersion, "%d", part[1]);
+        snprintf(version->releaseVersion, sizeof version->releaseVersion, "%d", part[2]);
+        return ACL_SUCCESS;
+    }
+    return am_fail(ACL_ERROR_INVALID_FILE, "package %d is not installed", (int)name);
+}
+
+static aclError package_find(const char *name, const struct package **ret_package)
+{
+    AM_REQUIRE(name != NULL, ACL_ERROR_INVALID_PARAM, "pkgName is NULL");
+    for (size_t i = 0; i < AM_ARRAY_SIZE(packages); i++) {
+        if (strcasecmp(packages[i].name, name) == 0) {
+            *ret_package = &packages[i];
+            return ACL_SUCCESS;
+        }
+    }
+    return am_fail(ACL_ERROR_INVALID_FILE,
+                   "package \"%.64s\" is not installed; there are cann, runtime, toolkit, driver",
+                   name);
+}
+
+aclError am_aclsysGetVersionStr(char *pkgName, char *versionStr)
+{
+    const struct package *package;
+    aclError rc;
+
+    AM_REQUIRE(versionStr != NULL, ACL_ERROR_INVALID_PARAM, "versionStr is NULL");
+    rc = package_find(pkgName, &package);
+    if (rc == ACL_SUCCESS)
+        snprintf(versionStr, ACL_PKG_VERSION_MAX_SIZE, "%d.%d.%d", package->part[0],
+                 package->part[1], package->part[2]);
+    return rc;
+}
+
+/* Differs: the documents do not say how the parts make one number; 8.5.0 is 80500000 here. */
+aclError am_aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
+{
+    const struct package *package;
+    aclError rc;
+
+    AM_REQUIRE(versionNum != NULL, ACL_ERROR_INVALID_PARAM, "versionNum is NULL");
+    rc = package_find(pkgName, &package);
+    if (rc == ACL_SUCCESS)
+        *versionNum = package->part[0] * 10000000 + package->part[1] * 100000 +
+                      package->part[2] * 1000;
+    return rc;
+}

@@ -1,0 +1,72 @@
+/*
+ * The table of all functions, and what is made of it.
+ *
+ * Every exported function jumps through am_api_top, a pointer to the table in force.  A state of the
+ * library is a table, not a question in each function:
+ *
+ *   boot     before the first call: starts the library, then goes on with the call
+ *   down     refuses; after aclFinalize, and before aclInit under strict rules
+ *   forked   refuses; in a child made by fork
+ *   core     the implementations, am_ + the public name, in rt_*.c and acl_*.c
+ *   stack    core with layers over it, merged slot by slot (stack.c)
+ */
+#ifndef AM_API_API_H
+#define AM_API_API_H
+
+#include <stdatomic.h>
+
+#include "acl/acl.h"
+
+struct am_api {
+#define AM_API(name_, params_, args_, sig_) aclError(*name_) params_;
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) ret_(*name_) params_;
+#include "api/api_ret.def"
+#undef AM_API_RET
+};
+
+enum am_api_id {
+#define AM_API(name_, params_, args_, sig_) AM_API_##name_,
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) AM_API_##name_,
+#include "api/api_ret.def"
+#undef AM_API_RET
+    AM_API_COUNT,
+};
+
+/* The implementations; a row without one does not link. */
+#define AM_API(name_, params_, args_, sig_) aclError am_##name_ params_;
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) ret_ am_##name_ params_;
+#include "api/api_ret.def"
+#undef AM_API_RET
+
+extern _Atomic(const struct am_api *) am_api_top;
+extern const struct am_api am_api_core;
+extern const struct am_api am_api_down;
+extern const struct am_api am_api_forked;
+
+/* acl_init.c: what the boot, down and forked tables call. */
+aclError am_boot(const char *function);
+aclError am_refuse_down(const char *function);
+aclError am_refuse_forked(const char *function);
+
+/*
+ * A layer sees the program's calls: it has functions for the slots it cares about, NULL for the others,
+ * and is told at attach() the table that it passes calls on to.
+ */
+struct am_layer {
+    const char *name;
+    const struct am_api *api;
+    void (*attach)(const struct am_api *below);
+};
+
+/* Builds the stack for "outer,inner" over the core: *ret_top is its table. */
+aclError am_stack_build(const char *names, const struct am_api **ret_top);
+/* One layer over `below`. */
+const struct am_api *am_stack_push(const struct am_layer *layer, const struct am_api *below);
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * The exported symbols and the tables behind them, all made from the lists.
+ *
+ * An entry is a load and a jump.  The functions that tell about errors and versions, start and stop
+ * the library work in every state; IS_ALWAYS is a constant for each row.
+ */
+#include "api/api.h"
+
+#include "base/error.h"
+
+static const struct am_api am_api_boot;
+
+_Atomic(const struct am_api *) am_api_top = &am_api_boot;
+
+#define TOP atomic_load_explicit(&am_api_top, memory_order_acquire)
+
+/* The exported symbols. */
+#define AM_API(name_, params_, args_, sig_) \
+    aclError name_ params_ \
+    { \
+        return TOP->name_ args_; \
+    }
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) \
+    ret_ name_ params_ \
+    { \
+        return TOP->name_ args_; \
+    }
+#include "api/api_ret.def"
+#undef AM_API_RET
+
+/* What works whatever the state. */
+static inline bool is_always(enum am_api_id id)
+{
+    switch (id) {
+    case AM_API_aclInit:
+    case AM_API_aclFinalize:
+    case AM_API_aclFinalizeReference:
+    case AM_API_aclGetRecentErrMsg:
+    case AM_API_aclrtGetLastError:
+    case AM_API_aclrtPeekAtLastError:
+    case AM_API_aclrtGetVersion:
+    case AM_API_aclsysGetCANNVersion:
+    case AM_API_aclsysGetVersionStr:
+    case AM_API_aclsysGetVersionNum:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Core: note the name for messages, then the implementation. */
+#define AM_API(name_, params_, args_, sig_) \
+    static aclError core_##name_ params_ \
+    { \
+        am_error_function = #name_; \
+        return am_##name_ args_; \
+    }
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) \
+    static ret_ core_##name_ params_ \
+    { \
+        am_error_function = #name_; \
+        return am_##name_ args_; \
+    }
+#include "api/api_ret.def"
+#undef AM_API_RET
+
+/* Boot: start the library first. */
+#define AM_API(name_, params_, args_, sig_) \
+    static aclError boot_##name_ params_ \
+    { \
+        aclError rc = is_always(AM_API_##name_) ? ACL_SUCCESS : am_boot(#name_); \
+        if (rc != ACL_SUCCESS) \
+            return rc; \
+        return is_always(AM_API_##name_) ? core_##name_ args_ : TOP->name_ args_; \
+    }
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) \
+    static ret_ boot_##name_ params_ \
+    { \
+        if (is_always(AM_API_##name_)) \
+            return core_##name_ args_; \
+        return am_boot(#name_) == ACL_SUCCESS ? TOP->name_ args_ : 0; \
+    }
+#include "api/api_ret.def"
+#undef AM_API_RET
+
+/* Down and forked: refuse. */
+#define AM_API(name_, params_, args_, sig_) \
+    static aclError down_##name_ params_ \
+    { \
+        return is_always(AM_API_##name_) ? core_##name_ args_ : am_refuse_down(#name_); \
+    } \
+    static aclError forked_##name_ params_ \
+    { \
+        return am_refuse_forked(#name_); \
+    }
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) \
+    static ret_ down_##name_ params_ \
+    { \
+        if (is_always(AM_API_##name_)) \
+            return core_##name_ args_; \
+        am_refuse_down(#name_); \
+        return 0; \
+    } \
+    static ret_ forked_##name_ params_ \
+    { \
+        if (AM_API_##name_ == AM_API_aclGetRecentErrMsg) \
+            return core_##name_ args_; \
+        am_refuse_forked(#name_); \
+        return 0; \
+    }
+#include "api/api_ret.def"
+#undef AM_API_RET
+
+/* The tables. */
+static const struct am_api am_api_boot = {
+#define AM_API(name_, params_, args_, sig_) .name_ = boot_##name_,
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) .name_ = boot_##name_,
+#include "api/api_ret.def"
+#undef AM_API_RET
+};
+
+const struct am_api am_api_core = {
+#define AM_API(name_, params_, args_, sig_) .name_ = core_##name_,
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) .name_ = core_##name_,
+#include "api/api_ret.def"
+#undef AM_API_RET
+};
+
+const struct am_api am_api_down = {
+#define AM_API(name_, params_, args_, sig_) .name_ = down_##name_,
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) .name_ = down_##name_,
+#include "api/api_ret.def"
+#undef AM_API_RET
+};
+
+const struct am_api am_api_forked = {
+#define AM_API(name_, params_, args_, sig_) .name_ = forked_##name_,
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) .name_ = forked_##name_,
+#include "api/api_ret.def"
+#undef AM_API_RET
+};
+
+/* Functions that are known but not implemented have one body. */
+static aclError refuse_unsupported(const char *function)
+{
+    am_error_function = function;
+    return am_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "this version does not implement %s",
+                   function);
+}
+
+#define AM_UNSUPPORTED(ret_, name_, params_, value_) \
+    ret_ name_ params_ \
+    { \
+        refuse_unsupported(#name_); \
+        return value_; \
+    }
+#include "api/api_unsupported.def"
+#undef AM_UNSUPPORTED
+
+#define AM_UNSUPPORTED_VOID(name_, params_) \
+    void name_ params_ \
+    { \
+        refuse_unsupported(#name_); \
+    }
+#include "api/api_unsupported_void.def"
+#undef AM_UNSUPPORTED_VOID
+
+#define AM_UNSUPPORTED_NAME(name_) \
+    ACL_FUNC_VISIBILITY aclError name_(void); \
+    aclError name_(void) \
+    { \
+        return refuse_unsupported(#name_); \
+    }
+#include "api/api_names.def"
+#undef AM_UNSUPPORTED_NAME

@@ -1,0 +1,54 @@
+/* Devices: counting, setting, resetting, and what kind they are. */
+#include "api/api.h"
+#include "base/error.h"
+#include "core/context.h"
+#include "core/runtime.h"
+
+aclError am_aclrtSetDevice(int32_t deviceId)
+{
+    struct am_device *device;
+    aclError rc = am_device_find(deviceId, &device);
+
+    return rc == ACL_SUCCESS ? am_device_set(device) : rc;
+}
+
+aclError am_aclrtResetDevice(int32_t deviceId)
+{
+    struct am_device *device;
+    aclError rc = am_device_find(deviceId, &device);
+
+    return rc == ACL_SUCCESS ? am_device_reset(device, false) : rc;
+}
+
+aclError am_aclrtResetDeviceForce(int32_t deviceId)
+{
+    struct am_device *device;
+    aclError rc = am_device_find(deviceId, &device);
+
+    return rc == ACL_SUCCESS ? am_device_reset(device, true) : rc;
+}
+
+aclError am_aclrtGetDevice(int32_t *deviceId)
+{
+    AM_REQUIRE(deviceId != NULL, ACL_ERROR_INVALID_PARAM, "deviceId is NULL");
+    return am_context_device(deviceId);
+}
+
+aclError am_aclrtGetDeviceCount(uint32_t *count)
+{
+    AM_REQUIRE(count != NULL, ACL_ERROR_INVALID_PARAM, "count is NULL");
+    *count = (uint32_t)am_rt.devices.n;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtGetRunMode(aclrtRunMode *runMode)
+{
+    AM_REQUIRE(runMode != NULL, ACL_ERROR_INVALID_PARAM, "runMode is NULL");
+    *runMode = am_rt.product->features & AM_PRODUCT_RC ? ACL_DEVICE : ACL_HOST;
+    return ACL_SUCCESS;
+}
+
+const char *am_aclrtGetSocName(void)
+{
+    return am_rt.product->soc;
+}

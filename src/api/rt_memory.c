@@ -1,0 +1,110 @@
+/* Questions about memory: how much there is, what an address is. */
+#include "api/api.h"
+#include "base/error.h"
+#include "base/util.h"
+#include "core/attr.h"
+#include "core/context.h"
+#include "core/phys.h"
+#include "core/runtime.h"
+
+/* Whether the current product has memory that this attribute asks about. */
+static bool product_has(aclrtMemAttr attr)
+{
+    unsigned features = am_rt.product->features;
+
+    if (am_attr_is_ddr(attr) && (features & AM_PRODUCT_HBM))
+        return false;
+    return (am_attr_find(attr)->feature & ~features) == 0;
+}
+
+aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
+{
+    const struct am_attr *found = am_attr_find(attr);
+    struct am_place *place = NULL;
+    int32_t device;
+    aclError rc;
+
+    AM_REQUIRE(free != NULL && total != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL",
+               free == NULL ? "free" : "total");
+    AM_REQUIRE(found != NULL, ACL_ERROR_INVALID_PARAM, "attr is %d, no memory attribute",
+               (int)attr);
+    rc = am_context_device(&device);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (product_has(attr))
+        place = am_place_get(&am_rt.devices.device[device].place);
+    *total = place != NULL ? place->capacity : 0;
+    *free = place != NULL ? (place->capacity - place->used) & ~(am_attr_granularity(found) - 1)
+                          : 0;
+    am_place_put(place);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
+{
+    aclrtPtrAttributes found = {.location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED};
+    struct am_mapping *mapping;
+
+    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    AM_REQUIRE(attributes != NULL, ACL_ERROR_INVALID_PARAM, "attributes is NULL");
+    mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)ptr);
+    if (mapping != NULL) {
+        int32_t device = mapping->phys->place->device;
+
+        found.location.type = device < 0 ? ACL_MEM_LOCATION_TYPE_HOST
+                                         : ACL_MEM_LOCATION_TYPE_DEVICE;
+        found.location.id = device < 0 ? 0 : (uint32_t)device;
+        found.pageSize = am_attr_page_size(mapping->phys->prop.memAttr);
+        am_mapping_put(mapping);
+    }
+    *attributes = found;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
+{
+    struct am_mapping *mapping;
+
+    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    AM_REQUIRE(pbase != NULL || psize != NULL, ACL_ERROR_INVALID_PARAM,
+               "pbase and psize are both NULL");
+    mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)ptr);
+    AM_REQUIRE(mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", ptr);
+    if (pbase != NULL)
+        *pbase = (void *)mapping->start;
+    if (psize != NULL)
+        *psize = mapping->size;
+    am_mapping_put(mapping);
+    return ACL_SUCCESS;
+}
+
+/* Whether addr is memory of one of the kinds in types. */
+static bool address_fits(const void *addr, uint32_t types)
+{
+    struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)addr);
+    bool is_device = mapping != NULL && mapping->phys->place->device >= 0;
+
+    if (mapping != NULL)
+        am_mapping_put(mapping);
+    return ((types & ACL_RT_MEM_TYPE_DEV) && is_device) ||
+           ((types & ACL_RT_MEM_TYPE_RSVD) &&
+            am_vspace_is_reserved(&am_rt.vspace, (uintptr_t)addr, 1));
+}
+
+aclError am_aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,
+                              uint32_t *checkResult, uint32_t reserve)
+{
+    const uint32_t all = ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
+    uint32_t fits = 1;
+
+    AM_REQUIRE(addrList != NULL, ACL_ERROR_INVALID_PARAM, "addrList is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE(memType != 0 && (memType & ~all) == 0, ACL_ERROR_INVALID_PARAM,
+               "memType is 0x%x; it takes a combination of 0x2, 0x8 and 0x10", memType);
+    AM_REQUIRE(checkResult != NULL, ACL_ERROR_INVALID_PARAM, "checkResult is NULL");
+    AM_REQUIRE(reserve == 0, ACL_ERROR_INVALID_PARAM, "reserve is %u; it takes 0", reserve);
+    for (uint32_t i = 0; i < size && fits; i++)
+        fits = address_fits(addrList[i], memType);
+    *checkResult = fits;
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,235 @@
+/* Virtual memory management: reserve, allocate, map, and the way back. */
+#include <inttypes.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "base/util.h"
+#include "core/attr.h"
+#include "core/phys.h"
+#include "core/runtime.h"
+
+/* Whether the product has virtual memory management at all, by the rules in force. */
+static aclError vmm_check(void)
+{
+    const struct am_product *product = am_rt.product;
+
+    AM_REQUIRE(product->features & AM_PRODUCT_VMM, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "%s does not support virtual memory management", product->title);
+    AM_REQUIRE(!am_rt.is_strict || (product->features & AM_PRODUCT_VMM_ALL),
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "%s has virtual memory management in some editions only; the 8.5 pages list Atlas "
+               "A2 and A3 (ACLMEM_RULES=strict)",
+               product->title);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
+                                   void *expectPtr, uint64_t flags)
+{
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE(alignment == 0, ACL_ERROR_INVALID_PARAM,
+               "alignment is %zu; it is reserved and takes 0", alignment);
+    AM_REQUIRE(flags <= 1, ACL_ERROR_INVALID_PARAM,
+               "flags is 0x%" PRIx64 "; it takes 0 (normal pages) or 1 (huge pages)", flags);
+    AM_REQUIRE(expectPtr == NULL || !am_rt.is_strict, ACL_ERROR_INVALID_PARAM,
+               "expectPtr is %p; editions before 8.5 take NULL only (ACLMEM_RULES=strict)",
+               expectPtr);
+    return am_vspace_reserve(&am_rt.vspace, size, expectPtr, flags, virPtr);
+}
+
+aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment,
+                                             void *expectPtr, uint64_t flags)
+{
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_NO_UC, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "only Atlas A3 products have this call; this is one of the %s",
+               am_rt.product->title);
+    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
+    AM_REQUIRE(size > 0 && am_is_aligned(size, AM_GIB), ACL_ERROR_INVALID_PARAM,
+               "size is %zu; it takes multiples of 1 GB", size);
+    AM_REQUIRE(alignment == 0, ACL_ERROR_INVALID_PARAM,
+               "alignment is %zu; it is reserved and takes 0", alignment);
+    AM_REQUIRE(expectPtr != NULL, ACL_ERROR_INVALID_PARAM,
+               "expectPtr is NULL; this call needs an address, best from 40 TB on");
+    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
+               flags);
+    return am_vspace_reserve(&am_rt.vspace, size, expectPtr, 1, virPtr);
+}
+
+aclError am_aclrtReleaseMemAddress(void *virPtr)
+{
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
+    return am_vspace_release(&am_rt.vspace, virPtr);
+}
+
+/* What the description of physical memory itself shows. */
+static aclError prop_check(const aclrtPhysicalMemProp *prop)
+{
+    AM_REQUIRE(prop != NULL, ACL_ERROR_INVALID_PARAM, "prop is NULL");
+    AM_REQUIRE(prop->handleType != ACL_MEM_HANDLE_TYPE_POSIX, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "prop.handleType is POSIX (2), which no edition allocates");
+    AM_REQUIRE(prop->handleType == ACL_MEM_HANDLE_TYPE_NONE, ACL_ERROR_INVALID_PARAM,
+               "prop.handleType is %d; it takes NONE (0)", (int)prop->handleType);
+    AM_REQUIRE(prop->allocationType == ACL_MEM_ALLOCATION_TYPE_PINNED, ACL_ERROR_INVALID_PARAM,
+               "prop.allocationType is %d; it takes PINNED (0)", (int)prop->allocationType);
+    AM_REQUIRE(prop->reserve == 0, ACL_ERROR_INVALID_PARAM,
+               "prop.reserve is 0x%" PRIx64 "; it takes 0", prop->reserve);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
+                                const aclrtPhysicalMemProp *prop, uint64_t flags)
+{
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
+               flags);
+    rc = prop_check(prop);
+    return rc == ACL_SUCCESS ? am_phys_create(size, prop, handle) : rc;
+}
+
+aclError am_aclrtFreePhysical(aclrtDrvMemHandle handle)
+{
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
+    return am_phys_free(handle);
+}
+
+static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
+                    uint64_t flags, bool has_access)
+{
+    struct am_phys *phys;
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE(offset == 0, ACL_ERROR_INVALID_PARAM,
+               "offset is %zu; all editions take only 0", offset);
+    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
+               flags);
+    rc = am_phys_get(handle, &phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_vspace_map(&am_rt.vspace, virPtr, size, phys, has_access);
+    am_phys_put(phys); /* the mapping took a reference of its own */
+    return rc;
+}
+
+aclError am_aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
+                        uint64_t flags)
+{
+    return map(virPtr, size, offset, handle, flags, true);
+}
+
+aclError am_aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset,
+                                aclrtDrvMemHandle handle, uint64_t flags)
+{
+    return map(virPtr, size, offset, handle, flags, false);
+}
+
+aclError am_aclrtUnmapMem(void *virPtr)
+{
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
+    return am_vspace_unmap(&am_rt.vspace, virPtr);
+}
+
+aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
+{
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE(desc != NULL, ACL_ERROR_INVALID_PARAM, "desc is NULL");
+    AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
+    return am_vspace_set_access(&am_rt.vspace, virPtr, size, desc, count);
+}
+
+aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
+{
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
+    AM_REQUIRE(location != NULL, ACL_ERROR_INVALID_PARAM, "location is NULL");
+    AM_REQUIRE(flag != NULL, ACL_ERROR_INVALID_PARAM, "flag is NULL");
+    return am_vspace_get_access(&am_rt.vspace, virPtr, location, flag);
+}
+
+aclError am_aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
+{
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
+    return am_vspace_retain(&am_rt.vspace, virPtr, handle);
+}
+
+aclError am_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
+                                                      aclrtPhysicalMemProp *prop)
+{
+    struct am_phys *phys;
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
+    AM_REQUIRE(prop != NULL, ACL_ERROR_INVALID_PARAM, "prop is NULL");
+    rc = am_phys_get(handle, &phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *prop = phys->prop;
+    am_phys_put(phys);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
+                                             aclrtMemGranularityOptions option,
+                                             size_t *granularity)
+{
+    aclError rc = vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(granularity != NULL, ACL_ERROR_INVALID_PARAM, "granularity is NULL");
+    AM_REQUIRE(option == ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM ||
+                   option == ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED,
+               ACL_ERROR_INVALID_PARAM, "option is %d; it takes MINIMUM (0) or RECOMMENDED (1)",
+               (int)option);
+    rc = prop_check(prop);
+    if (rc == ACL_SUCCESS)
+        rc = am_phys_check(prop);
+    if (rc == ACL_SUCCESS)
+        *granularity = am_attr_granularity(am_attr_find(prop->memAttr));
+    return rc;
+}

@@ -1,0 +1,70 @@
+/*
+ * Layers over the core.
+ *
+ * A layer's table may have holes: the merged table takes the layer's function where there is one and the
+ * function below it elsewhere, so a layer that is not in the path of a call costs it nothing.
+ */
+#include <string.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "base/util.h"
+
+#define LAYERS_MAX 8
+
+/* The layers of this build, by name; none yet. */
+static const struct am_layer *const layers[] = {NULL};
+
+static struct {
+    struct am_api merged[LAYERS_MAX];
+    size_t n;
+} stack; /* changed while the library starts, under the runtime's lock */
+
+static const struct am_layer *layer_find(const char *name, size_t n)
+{
+    for (size_t i = 0; layers[i] != NULL; i++) {
+        if (strlen(layers[i]->name) == n && strncmp(layers[i]->name, name, n) == 0)
+            return layers[i];
+    }
+    return NULL;
+}
+
+const struct am_api *am_stack_push(const struct am_layer *layer, const struct am_api *below)
+{
+    struct am_api *merged = &stack.merged[stack.n++];
+
+    am_assert(stack.n <= LAYERS_MAX);
+#define AM_API(name_, params_, args_, sig_) \
+    merged->name_ = layer->api->name_ ? layer->api->name_ : below->name_;
+#include "api/api.def"
+#undef AM_API
+#define AM_API_RET(ret_, name_, params_, args_, sig_) \
+    merged->name_ = layer->api->name_ ? layer->api->name_ : below->name_;
+#include "api/api_ret.def"
+#undef AM_API_RET
+    layer->attach(below);
+    return merged;
+}
+
+aclError am_stack_build(const char *names, const struct am_api **ret_top)
+{
+    const struct am_api *top = &am_api_core;
+    const char *end = names + strlen(names);
+
+    stack.n = 0;
+    while (end > names) {
+        const char *start = end;
+        const struct am_layer *layer;
+
+        while (start > names && start[-1] != ',')
+            start--;
+        layer = layer_find(start, (size_t)(end - start));
+        AM_REQUIRE(layer != NULL && stack.n < LAYERS_MAX, ACL_ERROR_INVALID_PARAM,
+                   "ACLMEM_LAYERS is \"%s\", but this build has no layer \"%.*s\"", names,
+                   (int)(end - start), start);
+        top = am_stack_push(layer, top);
+        end = start > names ? start - 1 : names;
+    }
+    *ret_top = top;
+    return ACL_SUCCESS;
+}
