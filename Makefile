@@ -1,0 +1,58 @@
+# The commands people type.  CMakeLists.txt says what is built, CMakePresets.json in which ways.
+PREFIX ?= /opt/aclmem
+SETUP ?= scripts/setup.sh
+
+.PHONY: all setup run check bench install uninstall format coverage clean help
+
+all: build/build.ninja
+	@cmake --build build
+
+setup:
+	@$(SETUP) build
+
+build/build.ninja: CMakePresets.json | setup
+	@cmake --preset release
+
+run: all
+	@build/bin/seven_steps
+
+check:
+	@$(SETUP) check
+	@scripts/check.sh release dev asan tsan
+
+bench: build/build.ninja
+	@cmake --build build --target bench
+
+install: all
+	@DESTDIR="$(DESTDIR)" FORCE="$(FORCE)" cmake --install build --prefix "$(abspath $(PREFIX))" >build/install.log
+	@echo "aclmem is in $(DESTDIR)$(abspath $(PREFIX)); to use it: . $(abspath $(PREFIX))/set_env.sh"
+
+uninstall:
+	@scripts/uninstall.sh "$(DESTDIR)$(abspath $(PREFIX))"
+
+format:
+	@scripts/format.sh
+
+coverage:
+	@$(SETUP) coverage
+	@mkdir -p build/coverage && find build/coverage -name '*.gcda' -delete
+	@scripts/check.sh coverage
+	@gcovr --root . --filter src/ --exclude-unreachable-branches --print-summary build/coverage
+
+clean:
+	@rm -rf build
+
+help:
+	@echo "make             build the library and the examples: build/lib/libascendcl.so, build/bin/"
+	@echo "make run         run the first example, the seven steps of virtual memory"
+	@echo "make check       build with gcc, clang and the sanitizers, and run all tests in each"
+	@echo "make bench       measure, beside the limits of this machine"
+	@echo "make install     install into PREFIX (now $(PREFIX)); DESTDIR= stages it elsewhere"
+	@echo "                 FORCE=1 replaces a libascendcl.so that is not aclmem's"
+	@echo "make uninstall   remove what was installed into PREFIX"
+	@echo "make format      format the sources with clang-format"
+	@echo "make coverage    run the tests once more and report which lines they reach"
+	@echo "make clean       remove build/"
+	@echo
+	@echo "What is missing on this machine is installed with apt-get where that is possible, and named"
+	@echo "where it is not (scripts/setup.sh).  make SETUP=: ... leaves the machine alone."

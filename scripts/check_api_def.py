@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Checks the lists of functions in src/api against themselves and the public headers.
+
+    check_api_def.py API_DIR INCLUDE_DIR      (src/api and include/acl)
+
+- Every row has the form that its list is for.
+- In api.def and api_ret.def, parameters, arguments and signature name the same things in
+  the same order, and each type letter fits its parameter's type.
+- No name has two rows.
+- Every declared function has a row with the same result and parameters, and every row is
+  declared, except those of api_names.def, which are not.
+
+That rows and declarations agree for the compiler too is seen when the library is built.
+"""
+
+import pathlib
+import re
+import sys
+
+# The columns of each list, in order.
+LISTS = {
+    "api.def": ("AM_API", ["name", "params", "args", "sig"]),
+    "api_ret.def": ("AM_API_RET", ["ret", "name", "params", "args", "sig"]),
+    "api_unsupported.def": ("AM_UNSUPPORTED", ["ret", "name", "params", "value"]),
+    "api_unsupported_void.def": ("AM_UNSUPPORTED_VOID", ["name", "params"]),
+    "api_names.def": ("AM_UNSUPPORTED_NAME", ["name"]),
+}
+
+# The letters that fit a type; those of enumerations, structs and handles follow from the
+# headers.  Any pointer may be called p, which says only that it is one.
+LETTERS = {
+    "size_t": "z",
+    "uint64_t": "xl",
+    "int64_t": "l",
+    "int32_t": "i",
+    "uint32_t": "u",
+    "const char *": "s",
+    "char *": "sS",
+    "void **": "P",
+}
+
+
+def strip_comments(text):
+    return re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+
+
+def squeeze(text):
+    return " ".join(text.split())
+
+
+def split_commas(text):
+    """Splits at the commas that are inside no parenthesis and no string."""
+    parts, depth, start, quoted = [], 0, 0, False
+    for i, c in enumerate(text):
+        if c == '"':
+            quoted = not quoted
+        elif not quoted:
+            depth += (c == "(") - (c == ")")
+            if c == "," and depth == 0:
+                parts.append(squeeze(text[start:i]))
+                start = i + 1
+    return parts + [squeeze(text[start:])]
+
+
+def unwrap(text, left, right):
+    """The text between its first and last character, or None when those are others."""
+    if len(text) >= 2 and text[0] == left and text[-1] == right:
+        return text[1:-1].strip()
+    return None
+
+
+def split_list(text):
+    """A parameter or argument list, as a Python list; (void) and () are empty."""
+    return [] if text in ("", "void") else split_commas(text)
+
+
+def param_name(param):
+    found = re.search(r"(\w+)$", param)
+    return found.group(1) if found else None
+
+
+def param_type(param):
+    bare = re.sub(r"\s*\bconst\s*(?=\w+$)", "", re.sub(r"\w+$", "", param).strip())
+    return bare.strip()
+
+
+class Checker:
+    def __init__(self):
+        self.problems = []
+        self.rows = {}  # name -> (list, ret, params)
+        self.handles = set()
+        self.structs = set()
+        self.enums = set()
+
+    def wrong(self, where, what):
+        self.problems.append(f"{where}: {what}")
+
+    def read_headers(self, folder):
+        """Fills in the kinds of types; gives name -> (ret, params) of the functions."""
+        declared = {}
+        for path in sorted(folder.rglob("*.h")):
+            text = strip_comments(path.read_text())
+            self.handles |= set(re.findall(r"typedef\s+void\s*\*\s*(\w+)\s*;", text))
+            self.handles |= set(re.findall(r"typedef\b[^;{(]*\(\*(\w+)\)", text))
+            self.enums |= set(re.findall(r"typedef\s+enum\s+(\w+)", text))
+            self.structs |= set(re.findall(r"typedef\s+(?:struct|union)\s+(\w+)", text))
+            code = re.sub(r"^\s*#.*$", "", text, flags=re.M)
+            found = re.findall(
+                r"\bACL_FUNC_VISIBILITY\s+([^;(){}]*?)(\w+)\s*\(([^;]*)\)\s*;", code
+            )
+            for ret, name, params in found:
+                if name in declared:
+                    self.wrong(path, f"{name} is declared twice")
+                declared[name] = (squeeze(ret), squeeze(params))
+            n_all = len(re.findall(r"\bacl[a-z]*[A-Z]\w*\s*\([^;{]*\)\s*;", code))
+            if n_all != len(found):
+                self.wrong(path, f"{n_all} declarations, {len(found)} of them exported")
+        return declared
+
+    def read_list(self, path, macro, columns):
+        text = strip_comments(path.read_text())
+        position = 0
+        for row in re.finditer(r"(\w+)\s*\(", text):
+            if row.start() < position:
+                continue
+            if text[position : row.start()].strip():
+                self.wrong(path.name, f"not a row: {text[position:row.start()].strip()}")
+            position = self.row_end(text, row.end())
+            fields = split_commas(text[row.end() : position - 1])
+            if row.group(1) != macro or len(fields) != len(columns):
+                self.wrong(path.name, f"not a row: {squeeze(text[row.start():position])}")
+                continue
+            self.check_row(path.name, dict(zip(columns, fields)))
+        if text[position:].strip():
+            self.wrong(path.name, f"not a row: {text[position:].strip()}")
+
+    @staticmethod
+    def row_end(text, start):
+        depth, quoted = 1, False
+        for i in range(start, len(text)):
+            if text[i] == '"':
+                quoted = not quoted
+            elif not quoted:
+                depth += (text[i] == "(") - (text[i] == ")")
+                if depth == 0:
+                    return i + 1
+        return len(text)
+
+    def check_row(self, list_name, row):
+        name = row["name"]
+        where = f"{list_name}: {name}"
+        if name in self.rows:
+            self.wrong(where, f"also in {self.rows[name][0]}")
+        ret = row.get("ret", "void" if list_name.endswith("_void.def") else "aclError")
+        params = unwrap(row["params"], "(", ")") if "params" in row else None
+        self.rows[name] = (list_name, ret, params)
+        if "params" in row and not params:
+            self.wrong(where, "parameters are (void) or (type name, ...)")
+        elif "sig" in row:
+            self.check_signature(where, params, row["args"], row["sig"])
+
+    def check_signature(self, where, params, args, sig):
+        args, sig = unwrap(args, "(", ")"), unwrap(sig, '"', '"')
+        if args is None or sig is None:
+            self.wrong(where, "arguments are (name, ...) and the signature a string")
+            return
+        params = split_list(params)
+        names = [param_name(p) for p in params]
+        if split_list(args) != names:
+            self.wrong(where, f"arguments ({args}) are not the parameters {names}")
+        items = [item.partition(":") for item in sig.split()]
+        if [item[0] for item in items] != names:
+            self.wrong(where, f'signature "{sig}" does not name the parameters {names}')
+            return
+        for param, (_, _, letter) in zip(params, items):
+            allowed = self.letters(param_type(param))
+            if len(letter) != 1 or letter not in allowed:
+                self.wrong(where, f"{param} has type {letter}, not one of {allowed}")
+
+    def letters(self, type_):
+        """The letters that fit a parameter type; a handle counts as a pointer."""
+        if type_ in self.handles:
+            return "p"
+        if type_ in self.enums:
+            return "e"
+        fit = LETTERS.get(type_, "")
+        if not type_.endswith("*"):
+            return fit
+        pointer = re.fullmatch(r"(const )?(\w+) \*", type_)
+        if pointer is not None and not fit:
+            is_const, target = pointer.groups()
+            if target in self.structs:
+                fit = "t" if is_const else "tT"
+            elif not is_const:
+                fit = self.letters(target).upper()
+        return fit + "p"
+
+    def compare(self, declared):
+        for name, (ret, params) in declared.items():
+            if name not in self.rows:
+                self.wrong(name, "declared, but has no row")
+                continue
+            list_name, row_ret, row_params = self.rows[name]
+            if list_name == "api_names.def":
+                self.wrong(f"{list_name}: {name}", "is declared, so its row is elsewhere")
+            elif (row_ret, row_params) != (ret, params):
+                self.wrong(f"{list_name}: {name}", f"declared as {ret} ({params})")
+        for name, (list_name, _, _) in self.rows.items():
+            if name not in declared and list_name != "api_names.def":
+                self.wrong(f"{list_name}: {name}", "is not declared")
+
+
+def main(argv):
+    if len(argv) != 3 or not all(pathlib.Path(p).is_dir() for p in argv[1:]):
+        print("usage: check_api_def.py API_DIR INCLUDE_DIR", file=sys.stderr)
+        return 2
+    api, include = pathlib.Path(argv[1]), pathlib.Path(argv[2])
+    checker = Checker()
+    declared = checker.read_headers(include)
+    for list_name, (macro, columns) in LISTS.items():
+        if (api / list_name).is_file():
+            checker.read_list(api / list_name, macro, columns)
+        else:
+            checker.wrong(list_name, f"is not in {api}")
+    for path in sorted(api.glob("api*.def")):
+        if path.name not in LISTS:
+            checker.wrong(path.name, "is a list that this script does not know")
+    checker.compare(declared)
+    for problem in checker.problems:
+        print(problem, file=sys.stderr)
+    print(
+        f"{len(declared)} functions declared, {len(checker.rows)} rows, "
+        f"{len(checker.problems)} wrong"
+    )
+    return 1 if checker.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,133 @@
+#!/bin/sh
+# Makes sure that what a build needs is here.
+#
+#     scripts/setup.sh build       what `make` needs
+#     scripts/setup.sh check       that, and what the tests need
+#     scripts/setup.sh coverage    that, and what the coverage report needs
+#
+# Each row of the tables below is a probe that works on any distribution, the name of Debian's
+# package, and what it is.  Where apt-get is at hand and we may use it, only what is missing is
+# installed; elsewhere it is named, and the exit status is 1.
+set -u
+
+mode=${1:-build}
+case $mode in
+build | check | coverage) ;;
+*)
+    echo "usage: $0 build|check|coverage" >&2
+    exit 2
+    ;;
+esac
+
+needed_to_build() {
+    need "has cmake" cmake "CMake 3.22 or newer"
+    need "has ninja" ninja-build "Ninja, the build tool"
+    need "has pkg-config" pkg-config "pkg-config"
+    need "has cc" gcc "a C compiler"
+    need has_headers libc6-dev "the C library's headers"
+    need "has_library jansson" libjansson-dev "jansson, a JSON library"
+    need "has_library numa" libnuma-dev "libnuma, memory placement"
+    need "has_library libbsd" libbsd-dev "libbsd, for its tree.h"
+}
+
+needed_to_check() {
+    need "has gcc" gcc "the GNU C compiler"
+    need "has g++" g++ "the GNU C++ compiler"
+    need "has_library cmocka" libcmocka-dev "cmocka, a test library"
+    need "has clang++" clang "Clang, with its sanitizer runtimes"
+    need "has clang-format" clang-format "clang-format"
+    need "has nm" binutils "GNU binutils"
+    need "has python3" python3 "Python 3.9 or newer"
+    need "has git" git "git"
+    if has clang && ! has_runtimes; then
+        lack "$(runtimes_package)" "Clang's address, thread and fuzzer runtimes"
+    fi
+}
+
+needed_to_cover() {
+    need "has gcovr" gcovr "gcovr, coverage reports"
+}
+
+has() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+has_library() {
+    has pkg-config && pkg-config --exists "$1"
+}
+
+has_headers() {
+    has cc && echo "#include <stdio.h>" | cc -E -x c -o /dev/null - 2>/dev/null
+}
+
+# Clang answers with a path where it finds the file, and with the bare name where it does not.
+# The architecture is part of the file's name or of its folder's, by how Clang was built.
+has_runtimes() {
+    for runtime in asan tsan fuzzer; do
+        case $(clang -print-file-name="libclang_rt.$runtime-$(uname -m).a") in
+        /*) continue ;;
+        esac
+        case $(clang -print-file-name="libclang_rt.$runtime.a") in
+        /*) continue ;;
+        esac
+        return 1
+    done
+}
+
+runtimes_package() {
+    version=$(clang -dumpversion)
+    version=${version%%.*}
+    if has apt-cache && ! apt-cache show "libclang-rt-$version-dev" >/dev/null 2>&1; then
+        echo "libclang-common-$version-dev" # Ubuntu up to 22.04
+    else
+        echo "libclang-rt-$version-dev"
+    fi
+}
+
+need() {
+    $1 || lack "$2" "$3"
+}
+
+lack() {
+    packages="$packages $1"
+    missing="$missing
+    $2 (Debian's package: $1)"
+}
+
+look() {
+    packages=
+    missing=
+    needed_to_build
+    [ "$mode" = build ] || needed_to_check
+    [ "$mode" != coverage ] || needed_to_cover
+    [ -n "$packages" ]
+}
+
+# sudo is asked for a password only where somebody can type it.
+may_install() {
+    has apt-get || return 1
+    as_root=
+    [ "$(id -u)" -ne 0 ] || return 0
+    as_root=sudo
+    has sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }
+}
+
+install_packages() {
+    echo "Installing:$packages"
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
+        $as_root env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y -qq --no-install-recommends $packages >/dev/null
+}
+
+look || exit 0
+if may_install; then
+    install_packages || exit 1
+    look || exit 0
+    install_packages || exit 1 # which runtimes is known only once Clang is there
+    look || exit 0
+fi
+{
+    echo "This is missing:$missing"
+    echo "Install it and try again."
+} >&2
+exit 1
