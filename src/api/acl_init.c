@@ -6,6 +6,9 @@
 #include "base/options.h"
 #include "core/runtime.h"
 
+static const char why_finalized[] = "aclFinalize has been called; call aclInit to start again";
+static const char why_failed[] = "aclInit failed; call it again";
+
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void table_install(const struct am_api *table)
@@ -49,7 +52,7 @@ static void stop_locked(void) AM_REQUIRES(am_rt.lock)
     table_install(&am_api_down);
     am_runtime_stop_locked();
     am_rt.init_refs = 0;
-    am_rt.was_finalized = true;
+    am_rt.why_down = why_finalized;
 }
 
 aclError am_boot(const char *function)
@@ -62,7 +65,7 @@ aclError am_boot(const char *function)
         rc = start_locked(NULL);
         if (rc == ACL_SUCCESS && am_rt.is_strict) {
             stop_locked();
-            am_rt.was_finalized = false;
+            am_rt.why_down = NULL;
             rc = am_refuse_down(function);
         }
     }
@@ -74,8 +77,8 @@ aclError am_refuse_down(const char *function)
 {
     am_error_function = function;
     return am_fail(ACL_ERROR_UNINITIALIZE, "%s",
-                   am_rt.was_finalized
-                       ? "aclFinalize has been called; call aclInit to start again"
+                   am_rt.why_down != NULL
+                       ? am_rt.why_down
                        : "aclInit has not been called (ACLMEM_RULES=strict)");
 }
 
@@ -113,15 +116,20 @@ aclError am_aclInit(const char *configPath)
         rc = restart_locked(configPath);
     else
         rc = start_locked(configPath);
-    if (rc == ACL_SUCCESS || rc == ACL_ERROR_REPEAT_INITIALIZE)
+    if (rc == ACL_SUCCESS || rc == ACL_ERROR_REPEAT_INITIALIZE) {
         am_rt.init_refs++;
+    } else if (!am_rt.is_up) {
+        /* Calls that follow must not start it with other options than the program asked for. */
+        am_rt.why_down = why_failed;
+        table_install(&am_api_down);
+    }
     am_unlock(&am_rt.lock);
     return rc;
 }
 
 static aclError up_check_locked(void) AM_REQUIRES(am_rt.lock)
 {
-    AM_REQUIRE(am_rt.is_up || !am_rt.was_finalized, ACL_ERROR_REPEAT_FINALIZE,
+    AM_REQUIRE(am_rt.is_up || am_rt.why_down != why_finalized, ACL_ERROR_REPEAT_FINALIZE,
                "aclFinalize was called before");
     AM_REQUIRE(am_rt.is_up, ACL_ERROR_UNINITIALIZE, "aclInit has not been called");
     return ACL_SUCCESS;

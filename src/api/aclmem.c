@@ -14,8 +14,12 @@
 /* These calls have no slot in the tables, so the state that a table stands for is looked at. */
 static aclError state_check(const char *function)
 {
+    const struct am_api *top = am_api_top;
+
     am_error_function = function;
-    return am_api_top == &am_api_forked ? am_refuse_forked(function) : ACL_SUCCESS;
+    if (top == &am_api_forked)
+        return am_refuse_forked(function);
+    return top == &am_api_down ? am_refuse_down(function) : am_boot(function);
 }
 
 EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr)
@@ -30,12 +34,12 @@ EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr
     return am_view_open(&am_rt.views, devPtr, size, hostPtr);
 }
 
+/* Works after aclFinalize too: a view outlives what it shows. */
 EXPORT aclError aclmem_host_view_end(void *hostPtr)
 {
-    aclError rc = state_check(__func__);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    am_error_function = __func__;
+    if (am_api_top == &am_api_forked)
+        return am_refuse_forked(__func__);
     AM_REQUIRE(hostPtr != NULL, ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
     return am_view_close(&am_rt.views, hostPtr);
 }

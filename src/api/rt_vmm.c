@@ -14,12 +14,13 @@ static aclError vmm_check(void)
     const struct am_product *product = am_rt.product;
 
     AM_REQUIRE(product->features & AM_PRODUCT_VMM, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "%s does not support virtual memory management", product->title);
+               "virtual memory management is not supported on %s (ACLMEM_PRODUCT=%s)",
+               product->title, product->name);
     AM_REQUIRE(!am_rt.is_strict || (product->features & AM_PRODUCT_VMM_ALL),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "%s has virtual memory management in some editions only; the 8.5 pages list Atlas "
-               "A2 and A3 (ACLMEM_RULES=strict)",
-               product->title);
+               "virtual memory management is not in all editions on %s (ACLMEM_PRODUCT=%s); the "
+               "8.5 pages list Atlas A2 and A3 (ACLMEM_RULES=strict)",
+               product->title, product->name);
     return ACL_SUCCESS;
 }
 
@@ -50,8 +51,8 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(am_rt.product->features & AM_PRODUCT_NO_UC, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "only Atlas A3 products have this call; this is one of the %s",
-               am_rt.product->title);
+               "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
+               am_rt.product->title, am_rt.product->name);
     AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
     AM_REQUIRE(size > 0 && am_is_aligned(size, AM_GIB), ACL_ERROR_INVALID_PARAM,
                "size is %zu; it takes multiples of 1 GB", size);

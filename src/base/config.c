@@ -110,8 +110,13 @@ static int aclmem_from_json(json_t *object, char *why)
         return -EINVAL;
     }
     json_object_foreach (object, key, value) {
-        if (option_from_json(key, value, why) != 0)
+        char reason[AM_WHY_SIZE];
+
+        if (option_from_json(key, value, reason) != 0) {
+            snprintf(why, AM_WHY_SIZE, "in the object \"aclmem\": %.*s", AM_WHY_SIZE - 32,
+                     reason);
             return -EINVAL;
+        }
     }
     return 0;
 }

@@ -149,7 +149,7 @@ const char *am_idmap_why(enum am_kind kind, void *handle)
     if (given == AM_KIND_NONE)
         return "was never handed out by this process";
     if (given == kind)
-        return "is no longer alive";
+        return "is not alive: it was freed, or never made";
     return given == AM_KIND_PHYS ? "is a handle of physical memory, another kind"
                                  : "is a context, another kind of handle";
 }

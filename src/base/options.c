@@ -248,7 +248,7 @@ const char *am_option_text_by_name(const char *name)
 {
     for (int i = 0; i < AM_OPTION_COUNT; i++) {
         if (strcmp(full_name((enum am_option)i), name) == 0)
-            return values[i].text;
+            return values[i].is_set ? values[i].text : options[i].preset;
     }
     return NULL;
 }

@@ -91,7 +91,8 @@ aclError am_attr_check(const aclrtPhysicalMemProp *prop)
                ACL_ERROR_INVALID_PARAM, "%s is for %s memory only", attr->name,
                is_device ? "host" : "device");
     AM_REQUIRE((attr->feature & ~am_rt.product->features) == 0,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s does not support %s",
-               am_rt.product->title, attr->name);
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "%s is not supported on %s (ACLMEM_PRODUCT=%s)", attr->name,
+               am_rt.product->title, am_rt.product->name);
     return am_rt.is_strict ? attr_check_strict(prop, attr) : ACL_SUCCESS;
 }

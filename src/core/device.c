@@ -14,6 +14,8 @@
 #include "core/phys.h"
 #include "core/runtime.h"
 
+#define CAPACITY_MAX (64 * AM_TIB) /* each device's memory is mapped whole, and there are 128 TB */
+
 /*
  * The visible devices' driver ids: a comma list, ascending, no blanks; reading stops at the first item
  * that is not one.  Returns how many there are.
@@ -36,9 +38,9 @@ static int32_t visible_parse(const char *text, int32_t n_all, int32_t *ret_ids)
         text = end + 1;
     }
     am_log(AM_LOG_WARN,
-           "ASCEND_RT_VISIBLE_DEVICES: reading stops at \"%.32s\"; it takes ids of the %d devices, "
+           "ASCEND_RT_VISIBLE_DEVICES: %s%.32s is not read; it takes ids of the %d devices, "
            "ascending, with commas and no blanks; %d are visible",
-           text, n_all, n);
+           *text == '\0' ? "what ends with nothing" : "", text, n_all, n);
     return n;
 }
 
@@ -62,9 +64,9 @@ aclError am_devices_open(struct am_devices *devices)
     struct am_place *place;
     aclError rc;
 
-    AM_REQUIRE(capacity >> AM_CHUNK_SHIFT <= UINT32_MAX, ACL_ERROR_INVALID_PARAM,
-               "ACLMEM_MEMORY is %s; a device has at most 8192T",
-               am_option_text(AM_OPTION_memory));
+    AM_REQUIRE(capacity <= CAPACITY_MAX / (size_t)n_all, ACL_ERROR_INVALID_PARAM,
+               "ACLMEM_MEMORY is %s and there are %d devices; all together have at most 64T",
+               am_option_text(AM_OPTION_memory), n_all);
     for (int32_t i = 0; i < n_all; i++)
         ids[i] = i;
     if (visible != NULL)

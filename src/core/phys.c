@@ -195,8 +195,8 @@ static aclError phys_get_locked(void *handle, struct am_phys **ret_phys)
                am_idmap_why(AM_KIND_PHYS, handle));
     if (phys->handle_refs == 0) {
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE,
-                     "handle %p was freed; its memory lives until its %u mappings are undone",
-                     handle, phys->n_mappings);
+                     "handle %p was freed; its memory lives until it is unmapped everywhere",
+                     handle);
         am_phys_put(phys);
         return rc;
     }
@@ -226,9 +226,9 @@ aclError am_phys_free(void *handle)
         goto out;
     if (am_rt.is_strict && phys->handle_refs == 1 && phys->n_mappings > 0)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "handle %p is still mapped %u times; editions before 9.1 require "
-                     "aclrtUnmapMem first (ACLMEM_RULES=strict)",
-                     handle, phys->n_mappings);
+                     "handle %p is still mapped; editions before 9.1 require aclrtUnmapMem first "
+                     "(ACLMEM_RULES=strict)",
+                     handle);
     else
         was_last = --phys->handle_refs == 0;
 out:

@@ -156,8 +156,8 @@ aclError am_vspace_release(struct am_vspace *vs, void *addr)
                      addr, r->size, (void *)r->start);
     else if (r->n_mappings > 0)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "the reservation at %p still has %zu mappings; call aclrtUnmapMem for each "
-                     "first",
+                     "memory is still mapped in the reservation at %p (mappings: %zu); call "
+                     "aclrtUnmapMem for each first",
                      addr, r->n_mappings);
     else
         rc = release_locked(vs, r);
