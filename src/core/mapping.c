@@ -130,7 +130,7 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
     am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
 }
 
-static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t size,
+static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked, size_t size,
                            struct am_phys *phys, bool has_access) AM_REQUIRES(vs->lock)
 {
     uint64_t bits = has_access ? owner_bit(phys) : 0;
@@ -157,6 +157,7 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t size,
 
     mapping->start = addr;
     mapping->size = size;
+    mapping->asked = asked;
     mapping->phys = am_phys_ref(phys);
     mapping->reservation = r;
     mapping->can_read = bits;
@@ -174,15 +175,16 @@ aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size, struct am_
                        bool has_access)
 {
     size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+    size_t rounded;
     aclError rc;
 
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
                "virPtr %p is not a multiple of the granularity %zu", addr, granularity);
-    rc = map_size(phys, size, &size);
+    rc = map_size(phys, size, &rounded);
     if (rc != ACL_SUCCESS)
         return rc;
     am_lock(&vs->lock);
-    rc = map_locked(vs, (uintptr_t)addr, size, phys, has_access);
+    rc = map_locked(vs, (uintptr_t)addr, size, rounded, phys, has_access);
     am_unlock(&vs->lock);
     return rc;
 }
@@ -316,7 +318,7 @@ static aclError set_access_locked(struct am_vspace *vs, void *addr, size_t size,
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(size == mapping->size || size == mapping->phys->asked,
+    AM_REQUIRE(size == mapping->size || size == mapping->asked,
                ACL_ERROR_RT_PARAM_INVALID,
                "size is %zu but %zu bytes are mapped at %p; pass what aclrtMapMem was given",
                size, mapping->size, addr);
@@ -372,8 +374,12 @@ aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
     aclError rc;
 
     am_lock(&vs->lock);
-    /* All editions that have this call name the start of the mapping. */
-    rc = mapping_find_locked(vs, addr, am_rt.is_strict, &mapping);
+    rc = mapping_find_locked(vs, addr, false, &mapping);
+    if (rc == ACL_SUCCESS && am_rt.is_strict && mapping->start != (uintptr_t)addr)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "%p lies inside the mapping at %p; the editions that have this call want its "
+                     "start (ACLMEM_RULES=strict)",
+                     addr, (void *)mapping->start);
     if (rc == ACL_SUCCESS) {
         if (mapping->phys->handle_refs++ == 0)
             am_phys_ref(mapping->phys); /* the handle is back, with its reference */

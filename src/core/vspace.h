@@ -43,6 +43,7 @@ struct am_mapping {
     atomic_uint refs;
     uintptr_t start;
     size_t size;
+    size_t asked;         /* what aclrtMapMem was given; size is rounded up */
     struct am_phys *phys; /* holds a reference */
     struct am_reservation *reservation;
     _Atomic uint64_t can_read;  /* a bit for each device, by logical id, and AM_HOST_BIT */
