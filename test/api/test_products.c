@@ -1,0 +1,148 @@
+/* What each product says of itself and which of them have virtual memory. */
+#include "support/vmm.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct product {
+    const char *name;
+    const char *soc_prefix;
+    bool has_vmm;       /* by default */
+    bool is_every_time; /* in every edition since 8.0, so in strict too */
+    bool has_no_uc;
+} products[] = {
+    {"950", "Ascend", true, false, false},     {"A3", "Ascend910", true, true, true},
+    {"A2", "Ascend910B", true, true, false},   {"910", "Ascend910", true, false, false},
+    {"310P", "Ascend310P", true, false, false}, {"310B", "Ascend310B", false, false, false},
+    {"310B-EP", "Ascend310B", true, false, false}, {"310", "Ascend310", false, false, false},
+};
+enum { N_PRODUCTS = sizeof(products) / sizeof(products[0]) };
+
+static void start_product(const struct product *p, const char *rules)
+{
+    char option[64];
+
+    snprintf(option, sizeof(option), "ACLMEM_PRODUCT=%s", p->name);
+    start(rules, option);
+    allow_warnings(); /* what is not supported may be said once */
+    assert_acl_ok(aclrtSetDevice(0));
+}
+
+static void the_processor_has_the_products_name(void **state)
+{
+    for (size_t i = 0; i < N_PRODUCTS; i++) {
+        start_product(&products[i], "default");
+        assert_non_null(aclrtGetSocName());
+        if (strncmp(aclrtGetSocName(), products[i].soc_prefix, strlen(products[i].soc_prefix)) != 0)
+            fail_msg("%s calls itself %s", products[i].name, aclrtGetSocName());
+        assert_acl_ok(aclFinalize());
+    }
+}
+
+static void seven_steps(void)
+{
+    struct block b = block_create(CHUNK);
+
+    put_pattern(b.va, CHUNK, 1);
+    assert_pattern(b.va, CHUNK, 1);
+    block_destroy(&b);
+}
+
+/* Arguments that would be good elsewhere; the addresses and handles stand for any. */
+static void every_call_is_refused(const char *words)
+{
+    aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
+    aclrtMemLocation location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE};
+    const aclError code = ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    void *va = (void *)(16 * TIB), *out = NULL;
+    aclrtDrvMemHandle any = (aclrtDrvMemHandle)(17 * TIB), handle = NULL;
+    uint64_t flag = 7;
+    size_t size = 7;
+
+    assert_refused(aclrtReserveMemAddress(&out, CHUNK, 0, NULL, 1), code, words);
+    assert_refused(aclrtReleaseMemAddress(va), code, words);
+    assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0), code, words);
+    assert_refused(aclrtFreePhysical(any), code, words);
+    assert_refused(aclrtMapMem(va, CHUNK, 0, any, 0), code, words);
+    assert_refused(aclrtMemMapNoAccess(va, CHUNK, 0, any, 0), code, words);
+    assert_refused(aclrtUnmapMem(va), code, words);
+    assert_refused(set_access(va, CHUNK, ACL_MEM_LOCATION_TYPE_DEVICE, 0,
+                              ACL_RT_MEM_ACCESS_FLAGS_READWRITE),
+                   code, words);
+    assert_refused(aclrtMemGetAccess(va, &location, &flag), code, words);
+    assert_refused(aclrtMemRetainAllocationHandle(va, &handle), code, words);
+    assert_refused(aclrtMemGetAllocationPropertiesFromHandle(any, &prop), code, words);
+    assert_refused(
+        aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &size), code,
+        words);
+    assert_null(out);
+    assert_null(handle);
+    assert_int_equal(flag, 7);
+    assert_int_equal(size, 7);
+}
+
+static void virtual_memory_is_where_the_documents_have_it(void **state)
+{
+    for (size_t i = 0; i < N_PRODUCTS; i++) {
+        start_product(&products[i], "default");
+        if (products[i].has_vmm)
+            seven_steps();
+        else
+            every_call_is_refused("support");
+        assert_acl_ok(aclFinalize());
+    }
+}
+
+static void strict_knows_atlas_a2_and_a3(void **state)
+{
+    for (size_t i = 0; i < N_PRODUCTS; i++) {
+        start_product(&products[i], "strict");
+        if (products[i].is_every_time)
+            seven_steps();
+        else
+            every_call_is_refused(products[i].has_vmm ? "strict" : "support");
+        assert_acl_ok(aclFinalize());
+    }
+}
+
+static void only_a3_reserves_without_uncached_memory(void **state)
+{
+    for (size_t i = 0; i < N_PRODUCTS; i++) {
+        void *va = NULL, *wish = (void *)(78 * TIB);
+
+        if (products[i].has_no_uc)
+            continue; /* test_reserve.c */
+        start_product(&products[i], "default");
+        assert_refused(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, wish, 0),
+                       ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtReserveMemAddressNoUCMemory");
+        assert_null(va);
+        assert_acl_ok(aclFinalize());
+    }
+}
+
+static void a_root_complex_still_has_devices_and_contexts(void **state)
+{
+    aclrtContext context = NULL;
+    uint32_t count = 0;
+
+    start("default", "ACLMEM_PRODUCT=310B");
+    assert_acl_ok(aclrtGetDeviceCount(&count));
+    assert_int_equal(count, 2);
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtCreateContext(&context, 0));
+    assert_int_equal(total_memory(), GIB);
+    assert_acl_ok(aclrtDestroyContext(context));
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        claim_alone(the_processor_has_the_products_name),
+        claim_alone(virtual_memory_is_where_the_documents_have_it),
+        claim_alone(strict_knows_atlas_a2_and_a3),
+        claim_alone(only_a3_reserves_without_uncached_memory),
+        claim_alone(a_root_complex_still_has_devices_and_contexts),
+    };
+
+    return run_claims(claims);
+}

@@ -1,0 +1,145 @@
+#include "faulted.h"
+
+#include "support/process.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* No path of the library makes nearly as many calls; a loop that gets here is not going to end. */
+enum { TOO_MANY = 2000 };
+
+/* How a turn's process ends when all was well; anything else is a failure. */
+enum { DID_FIRE = 10, DID_NOT_FIRE = 11 };
+
+/* Steps are counted as the program comes to them, which it does in the same order every time. */
+static unsigned n_steps;
+
+/* Faults that fired, over all steps: a loop that never fires proves nothing. */
+static unsigned n_fired;
+
+/* The turn that this process is; n is 0 in the process that runs the loops. */
+static struct turn {
+    unsigned step;
+    unsigned n;
+    unsigned is_lasting;
+} mine;
+
+void read_turn(int argc, char **argv)
+{
+    if (argc == 2 && sscanf(argv[1], "%u %u %u", &mine.step, &mine.n, &mine.is_lasting) != 3)
+        _exit(2);
+}
+
+/* ---- one turn ---- */
+
+static void must_be_documented(aclError rc, aclError other)
+{
+    const char *message = aclGetRecentErrMsg();
+    bool is_resource = rc == ACL_ERROR_BAD_ALLOC || rc == ACL_ERROR_RT_MEMORY_ALLOCATION ||
+                       rc == ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+
+    if (!is_resource && rc != other)
+        fail_msg("code %d: %s", rc, message);
+    if (message == NULL)
+        fail_msg("code %d and no message", rc);
+}
+
+static void begin(const struct step *step, struct scene *s)
+{
+    memset(s, 0, sizeof(*s));
+    if (step->is_init) {
+        if (step->prepare != NULL)
+            step->prepare(s);
+        set_options("default", "ACLMEM_MEMORY=64M", "ACLMEM_LOG=error");
+        allow_warnings();
+        return;
+    }
+    start("default", "ACLMEM_MEMORY=64M", "ACLMEM_LOG=error", step->option);
+    allow_warnings();
+    assert_acl_ok(aclrtSetDevice(0));
+    if (step->prepare != NULL)
+        step->prepare(s);
+}
+
+static void run_again(const struct step *step, struct scene *s, struct snapshot *before)
+{
+    if (!step->is_init)
+        assert_unchanged(*before);
+    if (step->check_failed != NULL)
+        step->check_failed(s);
+    assert_acl_ok(step->run(s));
+}
+
+/* Whether the fault fired. */
+static bool take_turn(const struct step *step)
+{
+    struct snapshot before = {.free = 0};
+    struct scene s;
+    bool fired;
+    aclError rc;
+
+    begin(step, &s);
+    if (!step->is_init)
+        before = take_snapshot();
+    forget_message();
+    am_fault_arm(mine.n, mine.is_lasting);
+    rc = step->run(&s);
+    am_fault_disarm();
+    fired = am_fault_fired();
+
+    if (rc != ACL_SUCCESS) {
+        must_be_documented(rc, step->other_code);
+        assert_true(fired);
+        run_again(step, &s, &before);
+    }
+    if (step->check != NULL)
+        step->check(&s);
+    if (step->clean != NULL)
+        step->clean(&s);
+    if (finish(NULL) != 0)
+        fail_msg("something was left behind");
+    return fired;
+}
+
+/* ---- all turns ---- */
+
+static void loop(unsigned step, unsigned is_lasting)
+{
+    char role[64];
+    int status = DID_FIRE;
+    unsigned n = 0;
+
+    while (status == DID_FIRE && n < TOO_MANY) {
+        snprintf(role, sizeof(role), "%u %u %u", step, ++n, is_lasting);
+        status = run_self_silently(role);
+    }
+    if (status != DID_NOT_FIRE)
+        fail_msg("step %u, %sfault %u: see above; again with the argument \"%s\"", step,
+                 is_lasting ? "lasting " : "", n, role);
+    n_fired += n - 1;
+    print_message("step %u: %u %sfaults survived\n", step, n - 1, is_lasting ? "lasting " : "");
+}
+
+void survive_faults(const struct step *step)
+{
+    unsigned index = n_steps++;
+
+    if (mine.n == 0) {
+        loop(index, false);
+        loop(index, true);
+    } else if (mine.step == index) {
+        bool fired = take_turn(step);
+
+        fflush(NULL);
+        _exit(fired ? DID_FIRE : DID_NOT_FIRE);
+    }
+}
+
+int must_have_fired(void **state)
+{
+    if (mine.n != 0 || n_fired > 0)
+        return 0;
+    print_error("no fault fired in any step; is this the library with am_fault_arm()?\n");
+    return -1;
+}

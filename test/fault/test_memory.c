@@ -1,0 +1,243 @@
+/* Faults in reserving and releasing, in allocating and freeing, for every place memory may lie. */
+#include "faulted.h"
+
+/* ---- reserve, release ---- */
+
+static aclError do_reserve(struct scene *s)
+{
+    void *va = NULL;
+    aclError rc = aclrtReserveMemAddress(&va, 8 * CHUNK, 0, NULL, 1);
+
+    s->va = va;
+    return rc;
+}
+
+static void release(struct scene *s)
+{
+    assert_non_null(s->va);
+    assert_acl_ok(aclrtReleaseMemAddress(s->va));
+}
+
+static void reserve_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){.run = do_reserve, .clean = release});
+}
+
+static aclError do_reserve_gibibytes(struct scene *s)
+{
+    void *va = NULL;
+    aclError rc = aclrtReserveMemAddress(&va, 3 * GIB, 0, NULL, 0);
+
+    s->va = va;
+    return rc;
+}
+
+static void reserve_of_gibibytes_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){.run = do_reserve_gibibytes, .clean = release});
+}
+
+/* An address that is free for sure: it was just given back. */
+static void find_wish(struct scene *s)
+{
+    s->bytes = reserve(8 * CHUNK);
+    assert_acl_ok(aclrtReleaseMemAddress(s->bytes));
+}
+
+static aclError do_reserve_wish(struct scene *s)
+{
+    void *va = NULL;
+    aclError rc = aclrtReserveMemAddress(&va, 8 * CHUNK, 0, s->bytes, 1);
+
+    s->va = va;
+    return rc;
+}
+
+static void got_wish(struct scene *s)
+{
+    assert_ptr_equal(s->va, s->bytes);
+}
+
+static void reserve_with_a_wish_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){
+        .prepare = find_wish,
+        .run = do_reserve_wish,
+        .check = got_wish,
+        .clean = release,
+    });
+}
+
+static void reserve_first(struct scene *s)
+{
+    s->va = reserve(8 * CHUNK);
+}
+
+static aclError do_release(struct scene *s)
+{
+    return aclrtReleaseMemAddress(s->va);
+}
+
+static void release_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = reserve_first, .run = do_release});
+}
+
+/* ---- allocate, free ---- */
+
+static aclError allocate(struct scene *s, aclrtPhysicalMemProp prop)
+{
+    return aclrtMallocPhysical(&s->handle, 4 * CHUNK, &prop, 0);
+}
+
+static aclError do_alloc(struct scene *s)
+{
+    return allocate(s, device_prop(0, ACL_HBM_MEM_HUGE));
+}
+
+static aclError do_alloc_host(struct scene *s)
+{
+    return allocate(s, located_prop(ACL_MEM_LOCATION_TYPE_HOST, 0, ACL_MEM_HUGE));
+}
+
+static aclError do_alloc_numa(struct scene *s)
+{
+    return allocate(s, located_prop(ACL_MEM_LOCATION_TYPE_HOST_NUMA, 0, ACL_MEM_HUGE));
+}
+
+/* What was allocated can be mapped and used. */
+static void handle_works(struct scene *s)
+{
+    void *va = reserve(4 * CHUNK);
+
+    assert_non_null(s->handle);
+    map(va, 4 * CHUNK, s->handle);
+    put_pattern(va, 4 * CHUNK, 1);
+    assert_pattern(va, 4 * CHUNK, 1);
+    assert_acl_ok(aclrtUnmapMem(va));
+    assert_acl_ok(aclrtReleaseMemAddress(va));
+}
+
+static void free_handle(struct scene *s)
+{
+    assert_acl_ok(aclrtFreePhysical(s->handle));
+}
+
+static void survive_allocation(aclError (*run)(struct scene *), const char *option)
+{
+    survive_faults(&(struct step){
+        .option = option,
+        .run = run,
+        .check = handle_works,
+        .clean = free_handle,
+    });
+}
+
+static void device_memory_survives_every_fault(void **state)
+{
+    survive_allocation(do_alloc, NULL);
+}
+
+static void host_memory_survives_every_fault(void **state)
+{
+    survive_allocation(do_alloc_host, NULL);
+}
+
+static void numa_memory_survives_every_fault(void **state)
+{
+    survive_allocation(do_alloc_numa, NULL);
+}
+
+static void addressable_device_memory_survives_every_fault(void **state)
+{
+    survive_allocation(do_alloc, "ACLMEM_ISOLATE=0");
+}
+
+static void committed_device_memory_survives_every_fault(void **state)
+{
+    survive_allocation(do_alloc, "ACLMEM_COMMIT=now");
+}
+
+static void committed_host_memory_survives_every_fault(void **state)
+{
+    survive_allocation(do_alloc_host, "ACLMEM_COMMIT=now");
+}
+
+/* Memory in pieces: every second chunk is taken, so four chunks are four pieces. */
+static void scatter(struct scene *s)
+{
+    static aclrtDrvMemHandle gaps[16];
+
+    for (size_t i = 0; i < 16; i++) {
+        gaps[i] = alloc(CHUNK);
+        (void)alloc(CHUNK); /* the reset takes it */
+    }
+    for (size_t i = 0; i < 16; i++)
+        assert_acl_ok(aclrtFreePhysical(gaps[i]));
+}
+
+static void free_handle_and_reset(struct scene *s)
+{
+    free_handle(s);
+    assert_acl_ok(aclrtResetDevice(0));
+}
+
+static void scattered_memory_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){
+        .prepare = scatter,
+        .run = do_alloc,
+        .check = handle_works,
+        .clean = free_handle_and_reset,
+    });
+}
+
+/* Freed after use: there is something to give back to the system. */
+static void use_handle(struct scene *s)
+{
+    s->handle = alloc(4 * CHUNK);
+    handle_works(s);
+}
+
+static void use_host_handle(struct scene *s)
+{
+    s->handle = alloc_host(4 * CHUNK);
+    handle_works(s);
+}
+
+static aclError do_free(struct scene *s)
+{
+    return aclrtFreePhysical(s->handle);
+}
+
+static void is_freed(struct scene *s)
+{
+    assert_int_equal(free_memory(), 64 * MIB);
+    assert_int_equal(stats().handles, 0);
+}
+
+static void free_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = use_handle, .run = do_free, .check = is_freed});
+    survive_faults(&(struct step){.prepare = use_host_handle, .run = do_free, .check = is_freed});
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest claims[] = {
+        cmocka_unit_test(reserve_survives_every_fault),
+        cmocka_unit_test(reserve_of_gibibytes_survives_every_fault),
+        cmocka_unit_test(reserve_with_a_wish_survives_every_fault),
+        cmocka_unit_test(release_survives_every_fault),
+        cmocka_unit_test(device_memory_survives_every_fault),
+        cmocka_unit_test(host_memory_survives_every_fault),
+        cmocka_unit_test(numa_memory_survives_every_fault),
+        cmocka_unit_test(addressable_device_memory_survives_every_fault),
+        cmocka_unit_test(committed_device_memory_survives_every_fault),
+        cmocka_unit_test(committed_host_memory_survives_every_fault),
+        cmocka_unit_test(scattered_memory_survives_every_fault),
+        cmocka_unit_test(free_survives_every_fault),
+    };
+
+    return run_faulted(claims, argc, argv);
+}

@@ -1,0 +1,41 @@
+/*
+ * Failing the Nth system call or allocation of the library, on purpose.
+ *
+ * The library under build/test/lib is built from the same sources with every system call and allocation
+ * going through a table that counts; these functions exist only there.
+ *
+ *     for_each_fault(n) {
+ *         rc = aclrtMapMem(...);
+ *         assert_int_equal(rc == ACL_SUCCESS, !am_fault_fired());
+ *     }
+ *
+ * runs the body with the first call failing, then the second, ..., and ends after the run in which
+ * none was left to fail.
+ */
+#ifndef TEST_SUPPORT_FAULT_H
+#define TEST_SUPPORT_FAULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* From now on the nth call (1 is the next one) fails; with `persistent` all later ones fail too. */
+void am_fault_arm(uint64_t nth, bool persistent);
+void am_fault_disarm(void);
+/* Whether a call failed since am_fault_arm(); stays readable after am_fault_disarm(). */
+bool am_fault_fired(void);
+
+static inline bool fault_next(uint64_t *n, bool persistent)
+{
+    if (*n > 0) {
+        am_fault_disarm();
+        if (!am_fault_fired())
+            return false;
+    }
+    am_fault_arm(++*n, persistent);
+    return true;
+}
+
+#define for_each_fault(n_) for (uint64_t n_ = 0; fault_next(&n_, false);)
+#define for_each_lasting_fault(n_) for (uint64_t n_ = 0; fault_next(&n_, true);)
+
+#endif
