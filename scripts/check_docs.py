@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Checks that the documents say what the sources say.
+
+    check_docs.py [ROOT]
+
+- docs/API.md has one row for every function of the lists in src/api and of include/aclmem/aclmem.h, with
+  the status of its list and with codes that exist; what src/ marks with "Differs:" is marked there too.
+- README.md's tables of options and products agree with options.def and products.def.
+- Every file, make target, preset, option, function, code and link that a document names exists.
+"""
+import json
+import os
+import re
+import sys
+
+DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/API.md", "docs/ARCHITECTURE.md"]
+
+# The lists of functions: what a row begins with, up to the name, and the status that it means.
+LISTS = {
+    "src/api/api.def": (r"\bAM_API\(\s*(\w+)", "works"),
+    "src/api/api_ret.def": (r"\bAM_API_RET\([^,]*,\s*(\w+)", "works"),
+    "src/api/api_unsupported.def": (r"\bAM_UNSUPPORTED\([^,]*,\s*(\w+)", "207000"),
+    "src/api/api_unsupported_void.def": (r"\bAM_UNSUPPORTED_VOID\(\s*(\w+)", "207000"),
+    "include/aclmem/aclmem.h": (r"\b(aclmem_\w+)\(", "works"),
+}
+NAMES = ("src/api/api_names.def", r"\bAM_UNSUPPORTED_NAME\(\s*(\w+)")
+NAMES_TITLE = "Symbols without a declaration"
+
+# The feature columns of README's product table: cells for a set of features.
+PRODUCT_CELLS = [
+    lambda has: "yes" if "VMM" in has else "no",
+    lambda has: "yes" if "VMM_ALL" in has else "no",
+    lambda has: ", ".join(n[:3] for n in ("MEM_1G", "HBM_1G", "P2P_1G") if n in has) or "none",
+    lambda has: "yes" if "NO_UC" in has else "no",
+]
+
+wrong = []
+
+
+def complain(where, what):
+    wrong.append("%s: %s" % (where, what))
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def code_of(path):
+    """A source file's text without its comments."""
+    return re.sub(r"/\*.*?\*/", " ", read(path), flags=re.S)
+
+
+def cells_of(line):
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def rows_of(text, first):
+    """The table rows whose first cell is code that matches `first`: (that code, the other cells)."""
+    for line in text.splitlines():
+        found = re.match(r"\| `(%s)` \|" % first, line)
+        if found:
+            yield found.group(1), cells_of(line)[1:]
+
+
+def once(where, names):
+    for name in sorted({n for n in names if names.count(n) > 1}):
+        complain(where, "%s is there twice" % name)
+
+
+def same(where, documented, real):
+    once(where, documented)
+    for name in sorted(set(real) - set(documented)):
+        complain(where, "%s is missing" % name)
+    for name in sorted(set(documented) - set(real)):
+        complain(where, "%s does not exist" % name)
+
+
+# ---- docs/API.md ----
+
+
+def differing_functions():
+    """The functions whose implementation comes after a "Differs:" comment, each with its file."""
+    for at, _, names in os.walk("src"):
+        for name in sorted(n for n in names if n.endswith((".c", ".h"))):
+            path = os.path.join(at, name)
+            text = read(path)
+            for comment in re.finditer(r"/\*(?:(?!\*/).)*\bDiffers:.*?\*/", text, flags=re.S):
+                found = re.search(r"\bam_(acl\w+)\(", text[comment.end() :])
+                if found:
+                    yield path, found.group(1)
+                else:
+                    complain(path, '"Differs:" with no function of the API behind it')
+
+
+def check_api():
+    where = "docs/API.md"
+    text = read(where)
+    rows = list(rows_of(text, r"acl\w+"))
+    status = {}
+    for path, (pattern, meaning) in LISTS.items():
+        for name in re.findall(pattern, code_of(path)):
+            status[name] = meaning
+    same(where, [name for name, _ in rows], list(status))
+    for name, cells in rows:
+        if len(cells) != 3:
+            complain(where, "%s has %d cells, not 4" % (name, len(cells) + 1))
+        elif cells[0] != status.get(name, cells[0]):
+            complain(where, "%s is said to be %s, and is %s" % (name, cells[0], status[name]))
+        elif (cells[0] == "works") != bool(cells[1]):
+            complain(where, "%s: a function that works has errors, or none" % name)
+
+    notes = {name: cells[-1] for name, cells in rows}
+    for path, name in differing_functions():
+        if "Differs:" not in notes.get(name, ""):
+            complain(where, '%s is not marked with "Differs:", as in %s' % (name, path))
+
+    section = text.partition("## %s\n" % NAMES_TITLE)[2].partition("\n## ")[0]
+    named = [n for n in re.findall(r"`(acl\w+)`", section)]
+    same("%s, %s" % (where, NAMES_TITLE), named, re.findall(NAMES[1], code_of(NAMES[0])))
+
+
+# ---- README.md ----
+
+
+def definitions(path, macro):
+    """The rows of a .def, as lists of arguments; strings without their quotes, joined."""
+    for row in re.finditer(r'\b%s\(((?:[^()"]|"[^"]*")*)\)' % macro, code_of(path)):
+        fields = re.findall(r'(?:[^,"]|"[^"]*")+', row.group(1))
+        yield ["".join(re.findall(r'"([^"]*)"', f)) if '"' in f else f.strip() for f in fields]
+
+
+def check_options():
+    where = "README.md, options"
+    options = {"ACLMEM_" + d[0].upper(): d for d in definitions("src/base/options.def", "AM_OPTION")}
+    rows = list(rows_of(read("README.md"), r"ACLMEM_\w+"))
+    same(where, [name for name, _ in rows], list(options))
+    for name, cells in rows:
+        if name not in options:
+            continue
+        _, kind, default, choices = options[name][:4]
+        shown = re.match(r"`([^`]*)`", cells[0])
+        if (shown.group(1) if shown else "") != default:
+            complain(where, '%s: the default is "%s"' % (name, default))
+        for choice in choices.split("|") if kind == "CHOICE" else []:
+            if "`%s`" % choice not in " ".join(cells):
+                complain(where, "%s: nothing is said of %s" % (name, choice))
+
+
+def check_products():
+    where = "README.md, products"
+    products = {d[0]: d for d in definitions("src/core/products.def", "AM_PRODUCT")}
+    rows = list(rows_of(read("README.md"), r"(?:[A-Z]|\d{3})[-\w]{0,6}"))
+    same(where, [name for name, _ in rows], list(products))
+    for name, cells in rows:
+        if name not in products:
+            continue
+        _, soc, title, features = products[name]
+        has = set(re.split(r"\W+", features))
+        expected = ["`%s`" % soc, title] + [cell(has) for cell in PRODUCT_CELLS]
+        if cells != expected:
+            complain(where, "%s: the row should be | %s |" % (name, " | ".join(expected)))
+
+
+# ---- whatever is named ----
+
+
+def known_things():
+    """name -> the set of names that exist, for each kind of thing that a document may name."""
+    headers = "".join(
+        read(os.path.join(at, n)) for at, _, names in os.walk("include") for n in names
+    )
+    makefile = read("Makefile")
+    return {
+        "function": set(re.findall(r"\bacl\w+", headers)) | set(re.findall(NAMES[1], read(NAMES[0]))),
+        "constant": set(re.findall(r"\bACL_\w+", headers)),
+        "code": set(re.findall(r"\b\d{6}\b", headers)),
+        "make target": set(re.findall(r"^(\w+):", makefile, flags=re.M)),
+        "make variable": set(re.findall(r"\b([A-Z]+)\b", makefile)),
+        "preset": {p["name"] for p in json.loads(read("CMakePresets.json"))["configurePresets"]},
+        "option": {"ACLMEM_" + d[0].upper() for d in definitions("src/base/options.def", "AM_OPTION")}
+        | set(re.findall(r"\bACLMEM_\w+", read("CMakeLists.txt"))),
+    }
+
+
+def top_folders():
+    return {n for n in os.listdir(".") if os.path.isdir(n) and n not in ("build", ".git")}
+
+
+def check_path(where, text):
+    """Whether code that looks like a path from the root is one; a * stands for anything."""
+    first = text.split("/")[0]
+    looks = re.fullmatch(r"[\w./-]+", text) and (
+        ("/" in text and first in top_folders()) or re.fullmatch(r"[A-Z]\w+\.(md|txt|json)", text)
+    )
+    if looks and not os.path.exists(text):
+        complain(where, "there is no %s" % text)
+
+
+def anchors_of(text):
+    titles = re.findall(r"^#+ (.*)$", text, flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles}
+
+
+def check_links(where, text):
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        path = os.path.normpath(os.path.join(os.path.dirname(where), path)) if path else where
+        if not os.path.exists(path):
+            complain(where, "the link to %s leads nowhere" % target)
+        elif anchor and anchor not in anchors_of(read(path)):
+            complain(where, "%s has no heading #%s" % (path, anchor))
+
+
+def code_in(text):
+    """What is set as code: between backquotes, in fences, or indented."""
+    fences = re.findall(r"^```\w*\n(.*?)^```", text, flags=re.M | re.S)
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    return re.findall(r"`([^`\n]+)`", prose), "\n".join(fences + re.findall(r"^    (.*)$", prose, flags=re.M))
+
+
+def check_names(where, text, known):
+    inline, blocks = code_in(text)
+    code = "\n".join(inline + [blocks])
+    for piece in inline:
+        check_path(where, piece)
+    uses = {
+        "function": r"\b(acl(?:[a-z]*[A-Z]|mem_)\w+)\b(?!\*)",
+        "constant": r"\b(ACL_[A-Z0-9_]+\w)\b(?!\*|\w)",
+        "code": r"\b([1257]0[07]\d{3})\b",
+        "make target": r"^(?:\$ )?make (?:[A-Z]+=\S* )*([a-z]+)\b",
+        "make variable": r"^(?:\$ )?make .*\b([A-Z]+)=",
+        "preset": r"--preset (\w+)",
+        "option": r"\b(ACLMEM_[A-Z_]+\w)\b",
+    }
+    for kind, pattern in uses.items():
+        source = text if kind in ("code", "function", "option") else code
+        for name in sorted(set(re.findall(pattern, source, flags=re.M))):
+            if name not in known[kind]:
+                complain(where, "there is no %s %s" % (kind, name))
+
+
+def main(argv):
+    os.chdir(argv[1] if len(argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    check_api()
+    check_options()
+    check_products()
+    known = known_things()
+    for where in DOCUMENTS:
+        text = read(where)
+        check_links(where, text)
+        check_names(where, text, known)
+    for sentence in wrong:
+        print(sentence)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

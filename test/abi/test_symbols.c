@@ -1,0 +1,110 @@
+/*
+ * Clients find the library's functions by name: test_symbols LIBRARY
+ *
+ * Every name of the lists in src/api resolves with dlsym.  Every function of
+ * api_unsupported.def and api_names.def is then called: it returns the value of its row
+ * (api_names.def: ACL_ERROR_RT_FEATURE_NOT_SUPPORT) and leaves a message that names it.
+ * Those functions look at no argument, so a call without any stands for all calls.
+ */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "acl/acl.h"
+
+typedef void (*any_fn)(void);
+typedef const char *(*message_fn)(void);
+
+struct symbol {
+    const char *name;
+    bool (*returns_its_value)(any_fn fn); /* NULL where the function is not called. */
+};
+
+#define AM_UNSUPPORTED(ret_, name_, params_, value_) \
+    static bool calls_##name_(any_fn fn) \
+    { \
+        return ((ret_(*)(void))fn)() == (ret_)(value_); \
+    }
+#include "../../src/api/api_unsupported.def"
+#undef AM_UNSUPPORTED
+
+static bool calls_undeclared(any_fn fn)
+{
+    return ((aclError(*)(void))fn)() == ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+}
+
+#define AM_API(name_, params_, args_, sig_) {#name_, NULL},
+#define AM_API_RET(ret_, name_, params_, args_, sig_) {#name_, NULL},
+#define AM_UNSUPPORTED(ret_, name_, params_, value_) {#name_, calls_##name_},
+#define AM_UNSUPPORTED_VOID(name_, params_) {#name_, NULL},
+#define AM_UNSUPPORTED_NAME(name_) {#name_, calls_undeclared},
+static const struct symbol symbols[] = {
+#include "../../src/api/api.def"
+#include "../../src/api/api_ret.def"
+#include "../../src/api/api_unsupported.def"
+#include "../../src/api/api_unsupported_void.def"
+#include "../../src/api/api_names.def"
+};
+
+/* ISO C has no cast from dlsym's result to a function. */
+static any_fn symbol_find(void *library, const char *name)
+{
+    void *address = dlsym(library, name);
+    any_fn fn;
+
+    memcpy(&fn, &address, sizeof(fn));
+    return fn;
+}
+
+static bool symbol_refuses(const struct symbol *symbol, any_fn fn, message_fn recent)
+{
+    const char *message;
+
+    recent(); /* Takes what earlier calls left. */
+    if (!symbol->returns_its_value(fn)) {
+        fprintf(stderr, "%s: returns another value than its row says\n", symbol->name);
+        return false;
+    }
+    message = recent();
+    if (message == NULL || strstr(message, symbol->name) == NULL) {
+        fprintf(stderr, "%s: is not named by the message \"%s\"\n", symbol->name,
+                message ? message : "(none)");
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    const size_t n_symbols = sizeof(symbols) / sizeof(symbols[0]);
+    size_t n_called = 0, n_wrong = 0;
+    message_fn recent;
+    void *library;
+
+    if (argc != 2) {
+        fprintf(stderr, "usage: test_symbols LIBRARY\n");
+        return 2;
+    }
+    library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    recent = (message_fn)symbol_find(library, "aclGetRecentErrMsg");
+
+    for (size_t i = 0; i < n_symbols; i++) {
+        any_fn fn = symbol_find(library, symbols[i].name);
+
+        if (fn == NULL) {
+            fprintf(stderr, "%s: not found\n", symbols[i].name);
+            n_wrong++;
+        } else if (recent != NULL && symbols[i].returns_its_value != NULL) {
+            n_called++;
+            n_wrong += !symbol_refuses(&symbols[i], fn, recent);
+        }
+    }
+    printf("%zu names looked up, %zu of them called, %zu wrong\n", n_symbols, n_called,
+           n_wrong);
+    return n_wrong > 0;
+}

@@ -1,0 +1,107 @@
+#!/bin/sh
+# Installs a build into a temporary folder and uses it as others do: test_install.sh <build folder>
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+project=$(cd "$here/../.." && pwd)
+build=$1
+: "${CMAKE:=cmake}" "${CC:=cc}" "${CXX:=c++}"
+
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+root="$temporary/a place"
+unset LD_LIBRARY_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH DESTDIR FORCE
+unset ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_HOME
+
+fail() {
+    echo "FAILED: $1"
+    exit 1
+}
+
+install_to() {
+    "$CMAKE" --install "$build" --prefix "$1" >"$temporary/log" 2>&1
+}
+
+# Builds the client with the flags given, as C and as C++, and runs it.
+try() {
+    claim=$1
+    shift
+    $CC -Werror "$@" "$here/client.c" -o "$temporary/client" $libs -ldl &&
+        "$temporary/client" || fail "$claim, in C"
+    $CXX -Werror -x c++ "$@" "$here/client.c" -x none -o "$temporary/client" $libs -ldl &&
+        "$temporary/client" || fail "$claim, in C++"
+}
+
+install_to "$root" || { cat "$temporary/log"; fail "it can be installed"; }
+install_to "$root" || fail "it can be installed again over itself"
+
+# A tree that is moved works from where it lies: from here on, all is tried in another place.
+mv "$root" "$temporary/moved"
+root=$temporary/moved
+[ -z "$(find "$root" -type l -lname '/*')" ] || fail "links are relative"
+[ -z "$(find -L "$root" -type l)" ] || fail "links lead somewhere"
+! grep -rq "a place" "$root" || fail "no file names the folder it was installed into"
+
+for shell in bash dash zsh ksh; do
+    command -v "$shell" >/dev/null || continue
+    for at in "$root" .; do
+        said=$(cd "$root" && "$shell" -c ". '$at/set_env.sh'; . '$at/set_env.sh'
+            echo \$ASCEND_HOME_PATH,\$ASCEND_TOOLKIT_HOME,\$LD_LIBRARY_PATH")
+        [ "$said" = "$root,$root,$root/lib64" ] || fail "set_env.sh serves $shell from $at: $said"
+    done
+done
+said=$(LD_LIBRARY_PATH=/other sh -euc ". '$root/set_env.sh'; echo \$LD_LIBRARY_PATH")
+[ "$said" = "$root/lib64:/other" ] || fail "set_env.sh keeps what was there: $said"
+
+(
+    . "$root/set_env.sh"
+    libs=-lascendcl
+    try "set_env.sh and the usual paths" -I"$ASCEND_HOME_PATH/include" -L"$ASCEND_HOME_PATH/lib64"
+    for name in libascendcl.so libascendcl.so.1; do
+        "$temporary/client" $name || fail "$name can be loaded by name"
+    done
+    arch=$ASCEND_HOME_PATH/$(uname -m)-linux
+    try "paths with the architecture" -I"$arch/include" -L"$arch/lib64"
+    try "the link-time folder" -I"$arch/include" -L"$arch/devlib"
+    try "the stub" -I"$root/include" -L"$root/lib64/stub"
+    try "the runtime's folder" -I"$root/runtime/include" -L"$root/runtime/lib64"
+    try "acllib" -I"$root/acllib/include" -L"$root/acllib/lib64"
+
+    libs=$(pkg-config --libs ascendcl)
+    try "pkg-config after set_env.sh" $(pkg-config --cflags ascendcl)
+)
+
+libs="$(PKG_CONFIG_PATH=$root/lib64/pkgconfig pkg-config --libs ascendcl) -Wl,-rpath,$root/lib64"
+try "pkg-config with PKG_CONFIG_PATH" $(PKG_CONFIG_PATH="$root/lib64/pkgconfig" pkg-config --cflags ascendcl)
+
+for language in C CXX; do
+    for option in "-DCMAKE_PREFIX_PATH=$root" "-Daclmem_ROOT=$root"; do
+        rm -rf "$temporary/cmake"
+        "$CMAKE" -S "$here/project" -B "$temporary/cmake" -DCLIENT_LANGUAGE=$language "$option" \
+            >"$temporary/log" 2>&1 && "$CMAKE" --build "$temporary/cmake" >"$temporary/log" 2>&1 &&
+            "$temporary/cmake/client" || { cat "$temporary/log"; fail "find_package, $option, $language"; }
+    done
+done
+
+# Removing takes everything of ours and nothing else.
+touch "$root/lib64/theirs"
+"$project/scripts/uninstall.sh" "$root" || fail "it can be removed"
+[ "$(cd "$root" && find . | sort | tr '\n' ' ')" = ". ./lib64 ./lib64/theirs " ] ||
+    fail "removing takes everything of ours and nothing else"
+! "$project/scripts/uninstall.sh" "$root" 2>/dev/null || fail "there is nothing to remove twice"
+
+# Somebody else's library stays, unless it is meant.
+for place in lib64 x86_64-linux/lib64 runtime/lib64; do
+    foreign=$temporary/foreign/$place
+    mkdir -p "$foreign"
+    echo theirs >"$foreign/libascendcl.so"
+    ! install_to "$temporary/foreign" || fail "a foreign library in $place is not replaced"
+    [ "$(find "$temporary/foreign" -type f)" = "$foreign/libascendcl.so" ] || fail "nothing was installed"
+    grep -q "is not aclmem's" "$temporary/log" || fail "the refusal says why"
+    [ "$place" != lib64 ] || FORCE=1 install_to "$temporary/foreign" || fail "FORCE=1 replaces it"
+    rm -rf "$temporary/foreign"
+done
+
+DESTDIR=$temporary/stage install_to /opt/aclmem || fail "DESTDIR"
+[ -f "$temporary/stage/opt/aclmem/lib64/libascendcl.so" ] || fail "DESTDIR stages"
+"$project/scripts/uninstall.sh" "$temporary/stage/opt/aclmem" || fail "a staged tree can be removed"
+[ ! -e "$temporary/stage/opt/aclmem" ] || fail "a staged tree is removed whole"
