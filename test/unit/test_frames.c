@@ -1,0 +1,405 @@
+/* Banks of the host backend: frames are counted, reused in order, and given back above a limit. */
+#include "unit.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "backend/host/host.h"
+#include "base/error.h"
+#include "support/support.h"
+
+#define N_FRAMES 512 /* 1 GB of addresses; memory only where it is written */
+#define N_KEPT 32    /* what a bank of this size keeps of frames that hold bytes */
+
+static struct host_bank *bank_open(bool is_isolated, bool commit_now)
+{
+    struct am_bank_spec spec = {
+        .capacity = N_FRAMES * AM_CHUNK, .is_isolated = is_isolated, .commit_now = commit_now};
+    struct am_bank *bank;
+
+    assert_int_equal(host_bank_open(&spec, &bank), ACL_SUCCESS);
+    return (struct host_bank *)bank;
+}
+
+static int bank_make(void **state)
+{
+    *state = bank_open(true, false);
+    return 0;
+}
+
+static int bank_drop(void **state)
+{
+    host_bank_close(*state);
+    return 0;
+}
+
+static struct am_mem take(struct host_bank *bank, size_t n)
+{
+    struct am_mem mem;
+
+    assert_int_equal(host_mem_create(&bank->base, n * AM_CHUNK, -1, &mem), ACL_SUCCESS);
+    return mem;
+}
+
+static size_t frame(struct am_mem *mem, size_t i)
+{
+    return host_mem_frame(mem, i * AM_CHUNK);
+}
+
+static void write_all(struct am_mem *mem)
+{
+    struct am_span span = {.size = mem->size, .mem = mem};
+
+    assert_int_equal(host_fill(&span, mem->size, 0xaa), ACL_SUCCESS);
+}
+
+static size_t bytes_held(struct host_store *store)
+{
+    struct stat st;
+
+    assert_int_equal(fstat(store->fd, &st), 0);
+    return (size_t)st.st_blocks * 512;
+}
+
+/* Each frame is in one place: in one of the mems, spare on one of the stacks, or fresh. */
+static void assert_counted(struct host_bank *bank, struct am_mem *mems, size_t n_mems)
+{
+    static unsigned char seen[N_FRAMES];
+    size_t n_in_use = 0;
+
+    memset(seen, 0, sizeof seen);
+    for (size_t i = 0; i < n_mems; i++) {
+        for (size_t k = 0; k < mems[i].size >> AM_CHUNK_SHIFT; k++, n_in_use++)
+            assert_int_equal(seen[frame(&mems[i], k)]++, 0);
+    }
+    for (size_t i = 0; i < bank->n_used; i++) {
+        assert_int_equal(seen[bank->spare[i]]++, 0);
+        assert_true(bank->store.state[bank->spare[i]] & HOST_FRAME_HOLDS);
+    }
+    for (size_t i = N_FRAMES - bank->n_clean; i < N_FRAMES; i++) {
+        assert_int_equal(seen[bank->spare[i]]++, 0);
+        assert_int_equal(bank->store.state[bank->spare[i]], 0);
+    }
+    for (size_t i = 0; i < N_FRAMES; i++)
+        assert_int_equal(seen[i], i < bank->fresh);
+    assert_int_equal(bank->n_used + bank->n_clean + (N_FRAMES - bank->fresh) + n_in_use, N_FRAMES);
+}
+
+static void every_frame_is_in_one_place_after_any_calls(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem mems[64];
+    size_t n_mems = 0;
+    size_t n_in_use = 0;
+    uint64_t seed = 1;
+
+    for (int step = 0; step < 2000; step++) {
+        size_t n = 1 + random_below(&seed, 12);
+
+        if (n_mems < 64 && n_in_use + n <= N_FRAMES && random_below(&seed, 2) == 0) {
+            mems[n_mems] = take(bank, n);
+            n_in_use += n;
+            if (random_below(&seed, 8) == 0)
+                bank->store.state[frame(&mems[n_mems], 0)] |= HOST_FRAME_HOLDS;
+            n_mems++;
+        } else if (n_mems > 0) {
+            size_t i = random_below(&seed, n_mems);
+
+            n_in_use -= mems[i].size >> AM_CHUNK_SHIFT;
+            host_mem_destroy(&mems[i]);
+            mems[i] = mems[--n_mems];
+        }
+        assert_counted(bank, mems, n_mems);
+    }
+    while (n_mems > 0)
+        host_mem_destroy(&mems[--n_mems]);
+    assert_counted(bank, mems, 0);
+}
+
+static void all_of_the_capacity_can_be_had_at_once(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem first = take(bank, 3);
+    struct am_mem rest = take(bank, N_FRAMES - 3);
+    struct am_mem all;
+
+    host_mem_destroy(&first);
+    host_mem_destroy(&rest);
+    all = take(bank, N_FRAMES);
+    assert_counted(bank, &all, 1);
+    host_mem_destroy(&all);
+}
+
+static void frames_come_back_in_the_same_order(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem before = take(bank, 2);
+    struct am_mem mem = take(bank, 5);
+    size_t first = frame(&mem, 0);
+
+    for (int round = 0; round < 4; round++) {
+        if (round % 2 == 1)
+            write_all(&mem);
+        host_mem_destroy(&mem);
+        mem = take(bank, 5);
+        assert_null(host_mem(&mem)->frames); /* neighbours need no list */
+        for (size_t i = 0; i < 5; i++)
+            assert_int_equal(frame(&mem, i), first + i);
+    }
+    host_mem_destroy(&mem);
+    host_mem_destroy(&before);
+}
+
+static void memory_of_scattered_frames_is_as_good(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem mems[6];
+    struct am_mem mem;
+
+    for (size_t i = 0; i < 6; i++)
+        mems[i] = take(bank, 1);
+    for (size_t i = 0; i < 6; i += 2)
+        host_mem_destroy(&mems[i]);
+    mem = take(bank, 3);
+    assert_non_null(host_mem(&mem)->frames);
+    assert_int_equal(bank->fresh, 6); /* the holes were enough */
+    mems[0] = mem;
+    mems[2] = mems[5];
+    assert_counted(bank, (struct am_mem[]){mems[0], mems[1], mems[2], mems[3]}, 4);
+    for (size_t i = 0; i < 4; i++)
+        host_mem_destroy(&mems[i]);
+    assert_counted(bank, NULL, 0);
+}
+
+static void frames_that_hold_bytes_are_handed_out_first(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem clean = take(bank, 1);
+    struct am_mem written = take(bank, 1);
+    size_t warm = frame(&written, 0);
+    struct am_mem mem;
+
+    write_all(&written);
+    host_mem_destroy(&written);
+    host_mem_destroy(&clean);
+    mem = take(bank, 1);
+    assert_int_equal(frame(&mem, 0), warm);
+    host_mem_destroy(&mem);
+}
+
+static void memory_that_was_never_written_costs_no_system_call(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem one;
+    struct am_mem many;
+
+    am_fault_arm(1, true);
+    one = take(bank, 1); /* nor an allocation: a single frame needs no list */
+    assert_false(am_fault_fired());
+    am_fault_disarm();
+    many = take(bank, 2 * N_KEPT);
+    am_fault_arm(1, true);
+    host_mem_destroy(&many);
+    host_mem_destroy(&one);
+    am_fault_disarm();
+    assert_false(am_fault_fired());
+    assert_int_equal(bytes_held(&bank->store), 0);
+}
+
+static void frames_that_hold_bytes_go_back_to_the_system_above_a_limit(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem mem = take(bank, N_KEPT + 8);
+
+    assert_int_equal(bank->n_used_max, N_KEPT);
+    write_all(&mem);
+    assert_int_equal(bytes_held(&bank->store), (N_KEPT + 8) * AM_CHUNK);
+    host_mem_destroy(&mem);
+    assert_int_equal(bytes_held(&bank->store), N_KEPT * AM_CHUNK);
+    assert_int_equal(bank->n_used, N_KEPT);
+    assert_int_equal(bank->n_clean, 8);
+    assert_counted(bank, NULL, 0);
+}
+
+static void what_came_from_the_system_again_reads_as_zero(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem mem = take(bank, N_KEPT + 8);
+    unsigned char *bytes = malloc(AM_CHUNK);
+    size_t n_zero = 0;
+
+    assert_non_null(bytes);
+    write_all(&mem);
+    host_mem_destroy(&mem);
+    mem = take(bank, N_KEPT + 8);
+    for (size_t i = 0; i < N_KEPT + 8; i++) {
+        struct am_span from = {.size = AM_CHUNK, .mem = &mem, .offset = i * AM_CHUNK};
+        struct am_span to = {.addr = bytes, .size = AM_CHUNK};
+
+        assert_int_equal(host_copy(&to, &from, AM_CHUNK), ACL_SUCCESS);
+        assert_true(bytes[0] == 0 || bytes[0] == 0xaa);
+        assert_memory_equal(bytes, bytes + 1, AM_CHUNK - 1);
+        n_zero += bytes[0] == 0;
+    }
+    assert_int_equal(n_zero, 8);
+    free(bytes);
+    host_mem_destroy(&mem);
+}
+
+static void neighbours_go_back_in_one_call(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem mem = take(bank, N_KEPT + 8);
+
+    write_all(&mem);
+    am_fault_arm(2, false);
+    host_mem_destroy(&mem);
+    am_fault_disarm();
+    assert_false(am_fault_fired());
+    assert_int_equal(bank->n_clean, 8);
+}
+
+static void what_the_system_does_not_take_back_is_kept_and_used_again(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem mem = take(bank, N_KEPT + 8);
+
+    write_all(&mem);
+    am_fault_arm(1, false);
+    host_mem_destroy(&mem);
+    am_fault_disarm();
+    assert_true(am_fault_fired());
+    assert_int_equal(bank->n_used, N_KEPT + 8);
+    assert_int_equal(bank->n_clean, 0);
+    assert_counted(bank, NULL, 0);
+    mem = take(bank, N_KEPT + 8);
+    assert_int_equal(bank->fresh, N_KEPT + 8);
+    host_mem_destroy(&mem);
+}
+
+static void no_memory_for_the_list_takes_no_frame(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem mem;
+
+    am_fault_arm(1, true);
+    assert_int_equal(host_mem_create(&bank->base, 2 * AM_CHUNK, -1, &mem), ACL_ERROR_BAD_ALLOC);
+    am_fault_disarm();
+    assert_int_equal(bank->fresh, 0);
+    assert_counted(bank, NULL, 0);
+}
+
+static void committed_memory_is_there_when_it_is_allocated(void **state)
+{
+    struct host_bank *bank = bank_open(true, true);
+    struct am_mem mem = take(bank, 4);
+
+    assert_int_equal(bytes_held(&bank->store), 4 * AM_CHUNK);
+    host_mem_destroy(&mem);
+    host_bank_close(&bank->base);
+}
+
+static void failed_commitment_gives_every_frame_back(void **state)
+{
+    struct host_bank *bank = bank_open(true, true);
+    size_t n_failed = 0;
+
+    for_each_fault(n) {
+        struct am_mem mem;
+        aclError rc = host_mem_create(&bank->base, 3 * AM_CHUNK, -1, &mem);
+
+        assert_int_equal(rc == ACL_SUCCESS, !am_fault_fired());
+        if (rc == ACL_SUCCESS) {
+            host_mem_destroy(&mem);
+        } else {
+            assert_true(rc == ACL_ERROR_BAD_ALLOC || rc == ACL_ERROR_RT_MEMORY_ALLOCATION);
+            n_failed += rc == ACL_ERROR_RT_MEMORY_ALLOCATION;
+        }
+        assert_counted(bank, NULL, 0);
+    }
+    assert_true(n_failed > 0);
+    host_bank_close(&bank->base);
+}
+
+static void a_bank_that_cannot_be_opened_leaves_nothing(void **state)
+{
+    struct am_bank_spec spec = {.capacity = N_FRAMES * AM_CHUNK, .is_isolated = true};
+    struct am_bank *const untouched = (struct am_bank *)&spec;
+    size_t n_open = open_descriptors();
+    size_t n_mapped = library_mappings();
+
+    /* Lasting, since a bank that cannot have huge pages does without. */
+    for_each_lasting_fault(n) {
+        struct am_bank *bank = untouched;
+        aclError rc = host_bank_open(&spec, &bank);
+
+        if (rc == ACL_SUCCESS)
+            host_bank_close(bank);
+        else
+            assert_ptr_equal(bank, untouched);
+        assert_int_equal(open_descriptors(), n_open);
+        assert_int_equal(library_mappings(), n_mapped);
+    }
+}
+
+static void memory_that_the_program_can_touch_has_a_file_of_its_own(void **state)
+{
+    struct host_bank *bank = bank_open(false, false);
+    size_t n_open = open_descriptors();
+    struct am_mem a = take(bank, 1);
+    struct am_mem b = take(bank, 2);
+    struct stat st;
+
+    assert_int_equal(open_descriptors(), n_open + 2);
+    assert_int_equal(fstat(host_mem(&b)->store->fd, &st), 0);
+    assert_int_equal(st.st_size, 2 * AM_CHUNK);
+    assert_true(fcntl(host_mem(&a)->store->fd, F_GETFD) & FD_CLOEXEC);
+    /* It may be written at any time, so no frame of it is known to be zero. */
+    assert_true(host_mem(&b)->store->state[1] & HOST_FRAME_HOLDS);
+    host_mem_destroy(&a);
+    host_mem_destroy(&b);
+    assert_int_equal(open_descriptors(), n_open);
+    host_bank_close(&bank->base);
+}
+
+static void descriptors_stay_out_of_the_way_of_select(void **state)
+{
+    struct host_bank *bank = *state;
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur <= 1024 + open_descriptors()) {
+        print_message("skipped: ulimit -n leaves no room above 1023\n");
+        skip();
+    }
+    assert_true(bank->store.fd >= 1024);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define on_a_bank(f_) cmocka_unit_test_setup_teardown(f_, bank_make, bank_drop)
+        on_a_bank(every_frame_is_in_one_place_after_any_calls),
+        on_a_bank(all_of_the_capacity_can_be_had_at_once),
+        on_a_bank(frames_come_back_in_the_same_order),
+        on_a_bank(memory_of_scattered_frames_is_as_good),
+        on_a_bank(frames_that_hold_bytes_are_handed_out_first),
+        on_a_bank(memory_that_was_never_written_costs_no_system_call),
+        on_a_bank(frames_that_hold_bytes_go_back_to_the_system_above_a_limit),
+        on_a_bank(what_came_from_the_system_again_reads_as_zero),
+        on_a_bank(neighbours_go_back_in_one_call),
+        on_a_bank(what_the_system_does_not_take_back_is_kept_and_used_again),
+        on_a_bank(no_memory_for_the_list_takes_no_frame),
+        cmocka_unit_test(committed_memory_is_there_when_it_is_allocated),
+        cmocka_unit_test(failed_commitment_gives_every_frame_back),
+        cmocka_unit_test(a_bank_that_cannot_be_opened_leaves_nothing),
+        cmocka_unit_test(memory_that_the_program_can_touch_has_a_file_of_its_own),
+        on_a_bank(descriptors_stay_out_of_the_way_of_select),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* Ranked locks.  What ends the process is looked at from outside: this program again, with a role. */
+#include "unit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "base/lock.h"
+#include "base/util.h"
+#include "support/process.h"
+
+static struct am_lock low = AM_LOCK_INIT(AM_RANK_DEVICE, "low");
+static struct am_lock middle = AM_LOCK_INIT(AM_RANK_VSPACE, "middle");
+static struct am_lock also_middle = AM_LOCK_INIT(AM_RANK_VSPACE, "also middle");
+static struct am_lock high = AM_LOCK_INIT(AM_RANK_LEAF, "high");
+
+/* The analysis at compile time would find these first. */
+AM_NO_LOCK_ANALYSIS static void role_reversal(void)
+{
+    am_lock(&high);
+    am_lock(&low);
+}
+
+AM_NO_LOCK_ANALYSIS static void role_below_any_that_is_held(void)
+{
+    am_lock(&low);
+    am_lock(&high);
+    am_lock(&middle);
+}
+
+AM_NO_LOCK_ANALYSIS static void role_same_rank(void)
+{
+    am_lock(&middle);
+    am_lock(&also_middle);
+}
+
+AM_NO_LOCK_ANALYSIS static void role_twice(void)
+{
+    am_lock(&middle);
+    am_lock(&middle);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+    const char *taken;
+    const char *held;
+} roles[] = {
+    {"reversal", role_reversal, "lock low (rank 2) taken", "while high (rank 8) is held"},
+    {"below any that is held", role_below_any_that_is_held, "lock middle (rank 3) taken",
+     "while high (rank 8) is held"},
+    {"same rank", role_same_rank, "lock also middle (rank 3) taken",
+     "while middle (rank 3) is held"},
+    {"twice", role_twice, "lock middle (rank 3) taken", "while middle (rank 3) is held"},
+};
+
+static int role_run(const char *name)
+{
+    const struct rlimit no_core = {0, 0};
+
+    setrlimit(RLIMIT_CORE, &no_core);
+    for (size_t i = 0; i < AM_ARRAY_SIZE(roles); i++) {
+        if (strcmp(roles[i].name, name) == 0) {
+            roles[i].run();
+            puts("not noticed");
+            return 0;
+        }
+    }
+    return 2;
+}
+
+static void a_wrong_order_ends_the_process_and_names_both(void **state)
+{
+#ifdef AM_NDEBUG
+    print_message("skipped: this build checks no ranks\n");
+    skip();
+#endif
+    for (size_t i = 0; i < AM_ARRAY_SIZE(roles); i++) {
+        const char *text;
+        int status = child_run(roles[i].name, &text);
+
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT)
+            fail_msg("%s: status 0x%x, \"%s\"", roles[i].name, status, text);
+        assert_contains(text, roles[i].taken);
+        assert_contains(text, roles[i].held);
+    }
+}
+
+static void locks_are_taken_in_the_order_of_ranks_and_given_back_in_any(void **state)
+{
+    for (int i = 0; i < 3; i++) {
+        am_lock(&low);
+        am_lock(&middle);
+        am_lock(&high);
+        am_unlock(&middle);
+        am_unlock(&low);
+        am_unlock(&high);
+    }
+    am_lock(&middle);
+    am_unlock(&middle);
+    am_lock(&low); /* nothing is held any more */
+    am_unlock(&low);
+}
+
+static void one_of_every_rank_can_be_held_at_once(void **state)
+{
+    struct am_lock locks[AM_RANK_LEAF];
+
+    for (int i = 0; i < AM_RANK_LEAF; i++)
+        am_lock_init(&locks[i], (enum am_rank)(i + 1), "one of all");
+    for (int i = 0; i < AM_RANK_LEAF; i++)
+        am_lock(&locks[i]);
+    for (int i = 0; i < AM_RANK_LEAF; i++)
+        am_unlock(&locks[i]);
+    for (int i = 0; i < AM_RANK_LEAF; i++)
+        am_lock_destroy(&locks[i]);
+}
+
+static const char *take_low(struct worker *self)
+{
+    am_lock(&low);
+    am_unlock(&low);
+    return NULL;
+}
+
+static void what_one_thread_holds_does_not_bind_another(void **state)
+{
+    am_lock(&high);
+    assert_null(run_thread(take_low, NULL));
+    am_unlock(&high);
+}
+
+static const char *count(struct worker *self)
+{
+    uint64_t *n = self->shared;
+
+    for (int i = 0; i < 20000; i++) {
+        am_lock(&middle);
+        ++*n;
+        am_unlock(&middle);
+    }
+    return NULL;
+}
+
+static void a_lock_keeps_others_out(void **state)
+{
+    uint64_t n = 0;
+    struct worker workers[4];
+
+    for (unsigned i = 0; i < 4; i++)
+        workers[i] = (struct worker){.run = count, .shared = &n};
+    assert_null(run_workers(workers, 4));
+    assert_int_equal(n, 4 * 20000);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_wrong_order_ends_the_process_and_names_both),
+        cmocka_unit_test(locks_are_taken_in_the_order_of_ranks_and_given_back_in_any),
+        cmocka_unit_test(one_of_every_rank_can_be_held_at_once),
+        cmocka_unit_test(what_one_thread_holds_does_not_bind_another),
+        cmocka_unit_test(a_lock_keeps_others_out),
+    };
+
+    return argc > 1 ? role_run(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+/* Slabs: memory that stays an object of its type for ever. */
+#include "unit.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/slab.h"
+#include "base/util.h"
+#include "support/process.h"
+
+struct thing {
+    atomic_uint refs;
+    unsigned char body[84]; /* with refs no multiple of 16 */
+};
+
+/* One block of a slab is 64 KB; this is more than three of them. */
+#define N_MANY 2500
+
+static bool is_zero(const struct thing *thing)
+{
+    static const unsigned char zero[sizeof thing->body];
+
+    return thing->refs == 0 && memcmp(thing->body, zero, sizeof zero) == 0;
+}
+
+static void an_object_is_born_zero_and_aligned(void **state)
+{
+    static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
+
+    for (int i = 0; i < N_MANY; i++) {
+        struct thing *thing = am_slab_take(&slab);
+
+        assert_non_null(thing);
+        assert_true(is_zero(thing));
+        assert_int_equal((uintptr_t)thing % 16, 0);
+        thing->refs = 1;
+        memset(thing->body, 0xff, sizeof thing->body);
+    }
+}
+
+static void live_objects_share_no_byte(void **state)
+{
+    static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
+    static struct thing *things[N_MANY];
+
+    for (unsigned i = 0; i < N_MANY; i++) {
+        things[i] = am_slab_take(&slab);
+        assert_non_null(things[i]);
+        things[i]->refs = i;
+        memset(things[i]->body, (int)(i % 251), sizeof things[i]->body);
+    }
+    for (unsigned i = 0; i < N_MANY; i++) {
+        assert_int_equal(things[i]->refs, i);
+        for (size_t k = 0; k < sizeof things[i]->body; k++)
+            assert_int_equal(things[i]->body[k], i % 251);
+    }
+}
+
+static void giving_back_touches_no_byte_of_the_object(void **state)
+{
+    static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
+    struct thing *thing = am_slab_take(&slab);
+    struct thing before;
+
+    assert_non_null(thing);
+    thing->refs = 0;
+    memset(thing->body, 0x5a, sizeof thing->body);
+    memcpy(&before, thing, sizeof before);
+    am_slab_give(&slab, thing);
+    assert_memory_equal(thing, &before, sizeof before);
+}
+
+static void what_was_given_back_is_used_again_first(void **state)
+{
+    static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
+    struct thing *a = am_slab_take(&slab);
+    struct thing *b = am_slab_take(&slab);
+
+    assert_true(a != NULL && b != NULL);
+    b->body[0] = 7;
+    am_slab_give(&slab, a);
+    am_slab_give(&slab, b);
+    assert_ptr_equal(am_slab_take(&slab), b);
+    assert_int_equal(b->body[0], 7); /* what its last user left */
+    assert_ptr_equal(am_slab_take(&slab), a);
+}
+
+static void memory_is_asked_for_only_when_none_is_spare(void **state)
+{
+    static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
+    static struct thing *things[N_MANY];
+
+    for (int i = 0; i < N_MANY; i++)
+        things[i] = am_slab_take(&slab);
+    for (int i = 0; i < N_MANY; i++)
+        am_slab_give(&slab, things[i]);
+    am_fault_arm(1, true);
+    for (int i = 0; i < N_MANY; i++)
+        assert_non_null(am_slab_take(&slab));
+    am_fault_disarm();
+    assert_false(am_fault_fired());
+}
+
+static void failed_growth_gives_null_and_loses_nothing(void **state)
+{
+    static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
+    struct thing *thing;
+
+    am_fault_arm(1, true);
+    assert_null(am_slab_take(&slab));
+    am_fault_disarm();
+    thing = am_slab_take(&slab);
+    assert_non_null(thing);
+    am_slab_give(&slab, thing);
+    am_fault_arm(1, true);
+    assert_ptr_equal(am_slab_take(&slab), thing);
+    am_fault_disarm();
+}
+
+/* refs is who has it: taken while it is not 0, an object would have two owners. */
+static const char *take_and_give(struct worker *self)
+{
+    struct thing *mine[16];
+
+    for (int round = 0; round < 1000; round++) {
+        for (size_t i = 0; i < AM_ARRAY_SIZE(mine); i++) {
+            mine[i] = am_slab_take(self->shared);
+            worker_check(mine[i] != NULL);
+            worker_check(atomic_exchange(&mine[i]->refs, self->index + 1) == 0);
+        }
+        for (size_t i = 0; i < AM_ARRAY_SIZE(mine); i++) {
+            worker_check(atomic_exchange(&mine[i]->refs, 0) == self->index + 1);
+            am_slab_give(self->shared, mine[i]);
+        }
+    }
+    return NULL;
+}
+
+static void no_two_threads_have_one_object(void **state)
+{
+    static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
+    struct worker workers[4];
+    const char *failure;
+
+    for (unsigned i = 0; i < 4; i++)
+        workers[i] = (struct worker){.run = take_and_give, .shared = &slab};
+    failure = run_workers(workers, 4);
+    if (failure != NULL)
+        fail_msg("%s", failure);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_object_is_born_zero_and_aligned),
+        cmocka_unit_test(live_objects_share_no_byte),
+        cmocka_unit_test(giving_back_touches_no_byte_of_the_object),
+        cmocka_unit_test(what_was_given_back_is_used_again_first),
+        cmocka_unit_test(memory_is_asked_for_only_when_none_is_spare),
+        cmocka_unit_test(failed_growth_gives_null_and_loses_nothing),
+        cmocka_unit_test(no_two_threads_have_one_object),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
