@@ -3,25 +3,16 @@
  *
  * Everything that AscendCL's virtual memory management is built from, once each.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "acl/acl.h"
 #include "example.h"
 
-#define SIZE ((size_t)4 << 20) /* two granules of 2 MB */
-
-static size_t free_memory(void)
-{
-    size_t free_bytes;
-    size_t total;
-
-    CHECK(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
-    return free_bytes;
-}
+#define SIZE (4 * MB) /* two granules of 2 MB */
 
 int main(void)
 {
+    /* Memory of device 0 in pages of 2 MB. */
     aclrtPhysicalMemProp prop = {
         .handleType = ACL_MEM_HANDLE_TYPE_NONE,
         .allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED,
@@ -33,21 +24,26 @@ int main(void)
     aclrtDrvMemHandle handle;
     size_t granularity;
     size_t before;
+    int is_empty;
+    int is_back;
     void *addr;
+    char byte;
 
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM,
                                            &granularity));
     before = free_memory();
-    printf("%s, memory comes in multiples of %zu KB\n", aclrtGetSocName(), granularity >> 10);
+    printf("%s, %zu MB free, memory comes in multiples of %zu MB\n", aclrtGetSocName(),
+           before / MB, granularity / MB);
 
     CHECK(aclrtReserveMemAddress(&addr, SIZE, 0, NULL, 1));
-    printf("1 reserve   %zu KB of addresses at %p, nothing behind them\n", SIZE >> 10, addr);
+    printf("1 reserve   %zu MB of addresses at %p, nothing behind them\n", SIZE / MB,
+           addr);
 
     CHECK(aclrtMallocPhysical(&handle, SIZE, &prop, 0));
-    printf("2 allocate  %zu KB of physical memory; the device has %zu KB less\n", SIZE >> 10,
-           (before - free_memory()) >> 10);
+    printf("2 allocate  %zu MB of physical memory; the device has %zu MB less\n",
+           SIZE / MB, (before - free_memory()) / MB);
 
     CHECK(aclrtMapMem(addr, SIZE, 0, handle, 0));
     printf("3 map       the memory is behind the addresses\n");
@@ -57,18 +53,19 @@ int main(void)
     printf("4 use       \"%s\"\n", back);
 
     CHECK(aclrtUnmapMem(addr));
-    printf("5 unmap     the addresses are empty again: a copy gives %d\n",
-           aclrtMemcpy(back, sizeof back, addr, 1, ACL_MEMCPY_DEVICE_TO_HOST));
-    printf("            %s\n", aclGetRecentErrMsg());
+    is_empty = aclrtMemcpy(&byte, 1, addr, 1, ACL_MEMCPY_DEVICE_TO_HOST) != ACL_SUCCESS;
+    printf("5 unmap     the addresses are empty again; a copy from them is refused:\n");
+    printf("            %s\n", is_empty ? aclGetRecentErrMsg() : "(it was not)");
 
     CHECK(aclrtFreePhysical(handle));
+    is_back = free_memory() == before;
     printf("6 free      the device has all its memory back: %s\n",
-           free_memory() == before ? "yes" : "no");
+           is_back ? "yes" : "no");
 
     CHECK(aclrtReleaseMemAddress(addr));
     printf("7 release   the addresses are gone too\n");
 
     CHECK(aclrtResetDevice(0));
     CHECK(aclFinalize());
-    return strcmp(text, back) != 0;
+    return !(strcmp(text, back) == 0 && is_empty && is_back);
 }
