@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Sees that scripts/check_docs.py notices: spoils a copy of the project in one way at a time."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+
+# (file, what is replaced, by what, words of the complaint)
+SPOILS = [
+    ("docs/API.md", r"\| `aclrtMapMem` .*\n", "", "aclrtMapMem is missing"),
+    ("docs/API.md", r"(\| `aclInit` .*\n)", r"\1\1", "aclInit is there twice"),
+    ("docs/API.md", r"(\| `aclrtUnmapMem` \|) works", r"\1 207000", "aclrtUnmapMem is said to be 207000"),
+    ("docs/API.md", r"(\| `aclrtMemP2PMap` \|) 207000", r"\1 works", "aclrtMemP2PMap is said to be works"),
+    ("docs/API.md", r"\| `aclmem_version` .*\n", "", "aclmem_version is missing"),
+    ("docs/API.md", r"Differs: how", "How", "aclsysGetVersionNum is not marked"),
+    ("docs/API.md", r"`aclprofInit`, ", "", "aclprofInit is missing"),
+    ("docs/API.md", r"107017, 200000", "107917, 200000", "no code 107917"),
+    ("src/api/api_unsupported_void.def", r"\Z", "AM_UNSUPPORTED_VOID(aclNew, (void))\n", "aclNew is missing"),
+    ("src/core/vspace.c", r"\Z", "/* Differs: all of it. */\n", "no function of the API behind it"),
+    ("README.md", r"\| `ACLMEM_COMMIT` .*\n", "", "ACLMEM_COMMIT is missing"),
+    ("README.md", r"(\| `ACLMEM_DEVICES` \|) `2`", r"\1 `4`", 'ACLMEM_DEVICES: the default is "2"'),
+    ("README.md", r"`strict` only", "only", "ACLMEM_RULES: nothing is said of strict"),
+    ("README.md", r"\| `310P` .*\n", "", "310P is missing"),
+    ("README.md", r"(\| `A2` .*)MEM, HBM", r"\1none", "A2: the row should be"),
+    ("README.md", r"^make check$", "make chekc", "no make target chekc"),
+    ("README.md", r"#decisions", "#decided", "no heading #decided"),
+    ("README.md", r"\]\(LICENSE\)", "](LICENCE)", "the link to LICENCE leads nowhere"),
+    ("README.md", r"`examples/sleep_wake.c`", "`examples/asleep.c`", "no examples/asleep.c"),
+    ("CONTRIBUTING.md", r"--preset asan", "--preset asam", "no preset asam"),
+    ("docs/ARCHITECTURE.md", r"`aclrtMapMem`", "`aclrtMapMemory`", "no function aclrtMapMemory"),
+    ("docs/ARCHITECTURE.md", r"ACLMEM_ISOLATE", "ACLMEM_ISOLATED", "no option ACLMEM_ISOLATED"),
+]
+
+
+def complaints(root):
+    """The checker's exit status, and what it says."""
+    command = [sys.executable, os.path.join(root, "scripts", "check_docs.py"), root]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+    return done.returncode, done.stdout
+
+
+def spoil(root, name, old, new, words):
+    """What is wrong with the checker's answer to this change, or None."""
+    path = os.path.join(root, name)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    spoilt, n = re.subn(old, new, text, count=1, flags=re.M)
+    if n == 0:
+        return "%s has no %s to spoil" % (name, old)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(spoilt)
+    status, said = complaints(root)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    if status != 1 or words not in said:
+        return '%s with %s changed: expected "%s", got %d and\n%s' % (name, old, words, status, said)
+    return None
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        root = os.path.join(folder, "project")
+        shutil.copytree(ROOT, root, symlinks=True, ignore=shutil.ignore_patterns("build", ".git", "__pycache__"))
+        status, said = complaints(root)
+        if status != 0:
+            print("the documents are wrong before anything is spoilt:\n%s" % said)
+            return 1
+        wrong = [what for what in (spoil(root, *s) for s in SPOILS) if what]
+    for what in wrong:
+        print(what)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Does what README.md shows, and compares what is printed: test_readme.py <build folder>
+
+The program in the block of C that has a main() is written to the file that README names above it. The
+commands of the blocks marked "console", which begin with "$ ", run one after the other in one shell, in a
+folder where build/ and include/ are. What follows "make run" is what build/bin/seven_steps prints.
+"""
+import difflib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+MARK = "---- command ----"
+
+
+def blocks_of(text):
+    """(kind, text) of each block between fences."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.M | re.S)
+
+
+def environment():
+    """Ours, without what would change the library's answers."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("ACLMEM_", "ASCEND_"))}
+
+
+def run(command, folder):
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        universal_newlines=True,
+    )
+    return done.stdout
+
+
+def commands_of(blocks):
+    """(command, what it is said to print) of all console blocks."""
+    for kind, text in blocks:
+        for part in re.split(r"^\$ ", text, flags=re.M)[1:] if kind == "console" else []:
+            command, _, shown = part.partition("\n")
+            yield command, shown
+
+
+def steady(text):
+    """Without what depends on the machine."""
+    return re.sub(r"\d+ MB free", "N MB free", text)
+
+
+def differs(what, shown, printed):
+    if steady(shown) == steady(printed):
+        return False
+    print("%s: README.md and what is printed differ" % what)
+    sys.stdout.writelines(difflib.unified_diff(shown.splitlines(True), printed.splitlines(True), "README.md", "now"))
+    return True
+
+
+def main(build):
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        text = file.read()
+    blocks = blocks_of(text)
+    program = next(block for kind, block in blocks if kind == "c" and "main(" in block)
+    name = re.search(r"`(\w+\.c)`:\n\n```c\n", text).group(1)
+    shown_by_run = next(after for (_, block), (_, after) in zip(blocks, blocks[1:]) if block == "make run\n")
+    commands = list(commands_of(blocks))
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(os.path.abspath(build), os.path.join(folder, "build"))
+        os.symlink(os.path.join(ROOT, "include"), os.path.join(folder, "include"))
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(program)
+        is_wrong = differs("make run", shown_by_run, run("build/bin/seven_steps", folder))
+        script = "\n".join("echo '%s'\n%s" % (MARK, command) for command, _ in commands)
+        printed = run(script, folder).split(MARK + "\n")[1:]
+        for (command, shown), now in zip(commands, printed):
+            is_wrong |= differs(command, shown, now)
+    if not commands or len(printed) != len(commands):
+        print("%d commands, %d of them run" % (len(commands), len(printed)))
+        is_wrong = True
+    return 1 if is_wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
