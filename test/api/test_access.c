@@ -1,4 +1,6 @@
-/* aclrtMemMapNoAccess, aclrtMemSetAccess, aclrtMemGetAccess, and what copies make of it. */
+/*
+ * aclrtMemMapNoAccess, aclrtMemSetAccess, aclrtMemGetAccess, and what copies make of it.
+ */
 #include "support/process.h"
 #include "support/vmm.h"
 
@@ -49,7 +51,8 @@ static void eight_steps_without_access_at_first(void **state)
     assert_int_equal(get_access(b.va, DEVICE, 0), NONE);
     assert_refused(read_byte(b.va), ACL_ERROR_RT_PARAM_INVALID, "access");
     assert_refused(write_byte(b.va), ACL_ERROR_RT_PARAM_INVALID, "access");
-    assert_refused(aclrtMemset(b.va, b.size, 1, b.size), ACL_ERROR_RT_PARAM_INVALID, "access");
+    assert_refused(aclrtMemset(b.va, b.size, 1, b.size), ACL_ERROR_RT_PARAM_INVALID,
+                   "access");
     assert_acl_ok(set_access(b.va, b.size, DEVICE, 0, READWRITE));
     assert_int_equal(get_access(b.va, DEVICE, 0), READWRITE);
     put_pattern(b.va, b.size, 1);
@@ -66,13 +69,15 @@ static void access_can_be_taken_and_given_back(void **state)
     assert_acl_ok(set_access(b.va, b.size, DEVICE, 0, NONE));
     assert_int_equal(get_access(b.va, DEVICE, 0), NONE);
     assert_refused(read_byte(b.va), ACL_ERROR_RT_PARAM_INVALID, "access");
-    assert_refused(aclmem_host_view(b.va, 1, &view), ACL_ERROR_RT_PARAM_INVALID, "access");
+    assert_refused(aclmem_host_view(b.va, 1, &view), ACL_ERROR_RT_PARAM_INVALID,
+                   "access");
     assert_null(view);
     assert_acl_ok(set_access(b.va, b.size, DEVICE, 0, READ));
     assert_int_equal(get_access(b.va, DEVICE, 0), READ);
     assert_pattern(b.va, b.size, 1);
     assert_refused(write_byte(b.va), ACL_ERROR_RT_PARAM_INVALID, "access|write");
-    assert_refused(aclrtMemset(b.va, b.size, 0, b.size), ACL_ERROR_RT_PARAM_INVALID, "access|write");
+    assert_refused(aclrtMemset(b.va, b.size, 0, b.size), ACL_ERROR_RT_PARAM_INVALID,
+                   "access|write");
     assert_acl_ok(set_access(b.va, b.size, DEVICE, 0, READWRITE));
     assert_pattern(b.va, b.size, 1);
     put_pattern(b.va, b.size, 2);
@@ -143,10 +148,13 @@ static void several_grants_come_in_one_call_or_not_at_all(void **state)
     aclrtMemAccessDesc desc[2];
 
     memset(desc, 0, sizeof(desc));
-    desc[0] = (aclrtMemAccessDesc){.flags = READWRITE, .location = {.id = 0, .type = DEVICE}};
-    desc[1] = (aclrtMemAccessDesc){.flags = READWRITE, .location = {.id = 1, .type = DEVICE}};
+    desc[0] =
+        (aclrtMemAccessDesc){.flags = READWRITE, .location = {.id = 0, .type = DEVICE}};
+    desc[1] =
+        (aclrtMemAccessDesc){.flags = READWRITE, .location = {.id = 1, .type = DEVICE}};
     desc[1].rsv[3] = 1;
-    assert_refused(aclrtMemSetAccess(b.va, b.size, desc, 2), ACL_ERROR_INVALID_PARAM, "rsv");
+    assert_refused(aclrtMemSetAccess(b.va, b.size, desc, 2), ACL_ERROR_INVALID_PARAM,
+                   "rsv");
     assert_int_equal(get_access(b.va, DEVICE, 0), NONE);
     desc[1].rsv[3] = 0;
     assert_acl_ok(aclrtMemSetAccess(b.va, b.size, desc, 2));
@@ -206,13 +214,14 @@ static void set_access_wants_the_whole_mapping(void **state)
     struct block b = block_create(4 * CHUNK);
     char *empty = reserve(CHUNK);
 
-    assert_refused(set_access(b.va, CHUNK, DEVICE, 0, READWRITE), ACL_ERROR_RT_PARAM_INVALID, "size");
-    assert_refused(set_access(b.va, 8 * CHUNK, DEVICE, 0, READWRITE), ACL_ERROR_RT_PARAM_INVALID,
-                   "size");
+    assert_refused(set_access(b.va, CHUNK, DEVICE, 0, READWRITE),
+                   ACL_ERROR_RT_PARAM_INVALID, "size");
+    assert_refused(set_access(b.va, 8 * CHUNK, DEVICE, 0, READWRITE),
+                   ACL_ERROR_RT_PARAM_INVALID, "size");
     assert_refused(set_access(b.va + CHUNK, 3 * CHUNK, DEVICE, 0, READWRITE),
                    ACL_ERROR_RT_PARAM_INVALID, "start|mapped");
-    assert_refused(set_access(empty, CHUNK, DEVICE, 0, READWRITE), ACL_ERROR_RT_PARAM_INVALID,
-                   "mapped");
+    assert_refused(set_access(empty, CHUNK, DEVICE, 0, READWRITE),
+                   ACL_ERROR_RT_PARAM_INVALID, "mapped");
     assert_int_equal(get_access(b.va, DEVICE, 0), READWRITE);
     assert_acl_ok(aclrtReleaseMemAddress(empty));
     block_destroy(&b);
@@ -226,22 +235,29 @@ static void set_access_wants_good_arguments(void **state)
     memset(&desc, 0, sizeof(desc));
     desc.flags = READWRITE;
     desc.location.type = DEVICE;
-    assert_refused(aclrtMemSetAccess(NULL, b.size, &desc, 1), ACL_ERROR_INVALID_PARAM, "virPtr");
+    assert_refused(aclrtMemSetAccess(NULL, b.size, &desc, 1), ACL_ERROR_INVALID_PARAM,
+                   "virPtr");
     assert_refused(aclrtMemSetAccess(b.va, 0, &desc, 1), ACL_ERROR_INVALID_PARAM, "size");
-    assert_refused(aclrtMemSetAccess(b.va, b.size, NULL, 1), ACL_ERROR_INVALID_PARAM, "desc");
-    assert_refused(aclrtMemSetAccess(b.va, b.size, &desc, 0), ACL_ERROR_INVALID_PARAM, "count");
+    assert_refused(aclrtMemSetAccess(b.va, b.size, NULL, 1), ACL_ERROR_INVALID_PARAM,
+                   "desc");
+    assert_refused(aclrtMemSetAccess(b.va, b.size, &desc, 0), ACL_ERROR_INVALID_PARAM,
+                   "count");
     desc.rsv[11] = 1;
-    assert_refused(aclrtMemSetAccess(b.va, b.size, &desc, 1), ACL_ERROR_INVALID_PARAM, "rsv");
+    assert_refused(aclrtMemSetAccess(b.va, b.size, &desc, 1), ACL_ERROR_INVALID_PARAM,
+                   "rsv");
     assert_refused(set_access(b.va, b.size, DEVICE, 0, (aclrtMemAccessFlags)2),
                    ACL_ERROR_INVALID_PARAM, "flags");
     assert_refused(set_access(b.va, b.size, DEVICE, 0, (aclrtMemAccessFlags)4),
                    ACL_ERROR_INVALID_PARAM, "flags");
-    assert_refused(set_access(b.va, b.size, ACL_MEM_LOCATION_TYPE_HOST_NUMA, 0, READWRITE),
-                   ACL_ERROR_INVALID_PARAM, "location");
-    assert_refused(set_access(b.va, b.size, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0, READWRITE),
-                   ACL_ERROR_INVALID_PARAM, "location");
+    assert_refused(
+        set_access(b.va, b.size, ACL_MEM_LOCATION_TYPE_HOST_NUMA, 0, READWRITE),
+        ACL_ERROR_INVALID_PARAM, "location");
+    assert_refused(
+        set_access(b.va, b.size, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0, READWRITE),
+        ACL_ERROR_INVALID_PARAM, "location");
     assert_refused_either(set_access(b.va, b.size, DEVICE, 64, READWRITE),
-                          ACL_ERROR_RT_DRV_INTERNAL_ERROR, ACL_ERROR_RT_INVALID_DEVICEID, "64");
+                          ACL_ERROR_RT_DRV_INTERNAL_ERROR, ACL_ERROR_RT_INVALID_DEVICEID,
+                          "64");
     block_destroy(&b);
 }
 
@@ -251,18 +267,24 @@ static void get_access_wants_good_arguments(void **state)
     aclrtMemLocation location = {.id = 0, .type = DEVICE};
     uint64_t flag = 7;
 
-    assert_refused(aclrtMemGetAccess(NULL, &location, &flag), ACL_ERROR_INVALID_PARAM, "virPtr");
-    assert_refused(aclrtMemGetAccess(b.va, NULL, &flag), ACL_ERROR_INVALID_PARAM, "location");
-    assert_refused(aclrtMemGetAccess(b.va, &location, NULL), ACL_ERROR_INVALID_PARAM, "flag");
-    assert_refused(aclrtMemGetAccess(b.va + CHUNK, &location, &flag), ACL_ERROR_RT_PARAM_INVALID,
-                   "start|mapped");
+    assert_refused(aclrtMemGetAccess(NULL, &location, &flag), ACL_ERROR_INVALID_PARAM,
+                   "virPtr");
+    assert_refused(aclrtMemGetAccess(b.va, NULL, &flag), ACL_ERROR_INVALID_PARAM,
+                   "location");
+    assert_refused(aclrtMemGetAccess(b.va, &location, NULL), ACL_ERROR_INVALID_PARAM,
+                   "flag");
+    assert_refused(aclrtMemGetAccess(b.va + CHUNK, &location, &flag),
+                   ACL_ERROR_RT_PARAM_INVALID, "start|mapped");
     location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED;
-    assert_refused(aclrtMemGetAccess(b.va, &location, &flag), ACL_ERROR_INVALID_PARAM, "location");
+    assert_refused(aclrtMemGetAccess(b.va, &location, &flag), ACL_ERROR_INVALID_PARAM,
+                   "location");
     location.type = ACL_MEM_LOCATION_TYPE_HOST_NUMA;
-    assert_refused(aclrtMemGetAccess(b.va, &location, &flag), ACL_ERROR_INVALID_PARAM, "location");
+    assert_refused(aclrtMemGetAccess(b.va, &location, &flag), ACL_ERROR_INVALID_PARAM,
+                   "location");
     location.type = DEVICE;
     assert_acl_ok(aclrtUnmapMem(b.va));
-    assert_refused(aclrtMemGetAccess(b.va, &location, &flag), ACL_ERROR_RT_PARAM_INVALID, "mapped");
+    assert_refused(aclrtMemGetAccess(b.va, &location, &flag), ACL_ERROR_RT_PARAM_INVALID,
+                   "mapped");
     assert_int_equal(flag, 7);
     assert_acl_ok(aclrtFreePhysical(b.handle));
     assert_acl_ok(aclrtReleaseMemAddress(b.va));

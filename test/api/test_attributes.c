@@ -1,7 +1,7 @@
 /*
- * Which attribute may lie where, on which product, under which rules: one table, held by both
- * aclrtMallocPhysical and aclrtMemGetAllocationGranularity, which must agree even where the documents
- * leave the answer open.
+ * Which attribute may lie where, on which product, under which rules: one table, held by
+ * both aclrtMallocPhysical and aclrtMemGetAllocationGranularity, which must agree even
+ * where the documents leave the answer open.
  */
 #include "support/vmm.h"
 
@@ -16,67 +16,70 @@
  *   x  one of the two, since both hold
  *   .  not documented; the two functions agree
  */
-enum { N_ATTRS = 18, N_LOCATIONS = 3 };
+enum { N_ATTRS = 18, N_LOCATIONS = 3, MAX_PRODUCTS = 8 };
 
-struct column {
-    const char *product;
-    const char *cell[N_ATTRS];
+struct table {
+    const char *rules;
+    const char *products[MAX_PRODUCTS]; /* NULL ends */
+    struct {
+        const char *attr;
+        const char *cell[MAX_PRODUCTS];
+    } rows[N_ATTRS];
 };
 
-static const char *const attr_names[N_ATTRS] = {
-    "DDR",        "HBM",         "DDR_HUGE",   "DDR_NORMAL",     "HBM_HUGE",   "HBM_NORMAL",
-    "DDR_P2P_HUGE", "DDR_P2P_NORMAL", "HBM_P2P_HUGE", "HBM_P2P_NORMAL", "HBM_HUGE1G", "HBM_P2P_HUGE1G",
-    "MEM_NORMAL", "MEM_HUGE",    "MEM_HUGE1G", "MEM_P2P_NORMAL", "MEM_P2P_HUGE", "MEM_P2P_HUGE1G",
+/* clang-format off */
+static const struct table by_default = {
+    "default",
+    {                     "A2",   "A3",   "950",  "910",  "310P",  "310B-EP",  "310B",  "310"},
+    {
+        {"DDR",          {"nnn",  "nnn",  "nnn",  "nnn",  "nnn",   "nnn",      "xxx",   "xxx"}},
+        {"HBM",          {"nnn",  "nnn",  "nnn",  "nnn",  "nnn",   "nnn",      "xxx",   "xxx"}},
+        {"DDR_HUGE",     {"nyy",  "nyy",  "n..",  "n..",  "...",   "...",      "xuu",   "xuu"}},
+        {"DDR_NORMAL",   {"nyy",  "nyy",  "n..",  "n..",  "...",   "...",      "xuu",   "xuu"}},
+        {"HBM_HUGE",     {"yyy",  "yyy",  "y..",  "y..",  "y..",   "y..",      "uuu",   "uuu"}},
+        {"HBM_NORMAL",   {"yyy",  "yyy",  "y..",  "y..",  "y..",   "y..",      "uuu",   "uuu"}},
+        {"DDR_P2P_HUGE", {"nyy",  "nyy",  "n..",  "n..",  "...",   "...",      "xuu",   "xuu"}},
+        {"DDR_P2P_NORMAL",{"nyy",  "nyy",  "n..",  "n..",  "...",   "...",      "xuu",   "xuu"}},
+        {"HBM_P2P_HUGE", {"nnn",  "nnn",  "nnn",  "nnn",  "nnn",   "nnn",      "xxx",   "xxx"}},
+        {"HBM_P2P_NORMAL",{"nnn",  "nnn",  "nnn",  "nnn",  "nnn",   "nnn",      "xxx",   "xxx"}},
+        {"HBM_HUGE1G",   {"ynn",  "ynn",  "ynn",  "uxx",  "uxx",   "uxx",      "uxx",   "uxx"}},
+        {"HBM_P2P_HUGE1G",{"nnn",  "nnn",  "nnn",  "nnn",  "nnn",   "nnn",      "xxx",   "xxx"}},
+        {"MEM_NORMAL",   {"yyy",  "yyy",  "y..",  "y..",  "y..",   "y..",      "uuu",   "uuu"}},
+        {"MEM_HUGE",     {"yyy",  "yyy",  "y..",  "y..",  "y..",   "y..",      "uuu",   "uuu"}},
+        {"MEM_HUGE1G",   {"ynn",  "ynn",  "uxx",  "uxx",  "uxx",   "uxx",      "uxx",   "uxx"}},
+        {"MEM_P2P_NORMAL",{"yyy",  "yyy",  "y..",  "...",  "...",   "...",      "uuu",   "uuu"}},
+        {"MEM_P2P_HUGE", {"yyy",  "yyy",  "y..",  "...",  "...",   "...",      "uuu",   "uuu"}},
+        {"MEM_P2P_HUGE1G",{"uxx",  "ynn",  "uxx",  "uxx",  "uxx",   "uxx",      "uxx",   "uxx"}},
+    },
 };
 
-static const struct column by_default[] = {
-    {"A2",
-     {"nnn", "nnn", "nyy", "nyy", "yyy", "yyy", "nyy", "nyy", "nnn", "nnn", "ynn", "nnn", "yyy",
-      "yyy", "ynn", "yyy", "yyy", "uxx"}},
-    {"A3",
-     {"nnn", "nnn", "nyy", "nyy", "yyy", "yyy", "nyy", "nyy", "nnn", "nnn", "ynn", "nnn", "yyy",
-      "yyy", "ynn", "yyy", "yyy", "ynn"}},
-    {"950",
-     {"nnn", "nnn", "n..", "n..", "y..", "y..", "n..", "n..", "nnn", "nnn", "ynn", "nnn", "y..",
-      "y..", "uxx", "y..", "y..", "uxx"}},
-    {"910",
-     {"nnn", "nnn", "n..", "n..", "y..", "y..", "n..", "n..", "nnn", "nnn", "uxx", "nnn", "y..",
-      "y..", "uxx", "...", "...", "uxx"}},
-    {"310P",
-     {"nnn", "nnn", "...", "...", "y..", "y..", "...", "...", "nnn", "nnn", "uxx", "nnn", "y..",
-      "y..", "uxx", "...", "...", "uxx"}},
-    {"310B-EP",
-     {"nnn", "nnn", "...", "...", "y..", "y..", "...", "...", "nnn", "nnn", "uxx", "nnn", "y..",
-      "y..", "uxx", "...", "...", "uxx"}},
-    {"310B",
-     {"xxx", "xxx", "xuu", "xuu", "uuu", "uuu", "xuu", "xuu", "xxx", "xxx", "uxx", "xxx", "uuu",
-      "uuu", "uxx", "uuu", "uuu", "uxx"}},
-    {"310",
-     {"xxx", "xxx", "xuu", "xuu", "uuu", "uuu", "xuu", "xuu", "xxx", "xxx", "uxx", "xxx", "uuu",
-      "uuu", "uxx", "uuu", "uuu", "uxx"}},
+/* What 8.0 had, on the products that every edition has: HBM_HUGE and HBM_NORMAL of a device. */
+static const struct table by_strict = {
+    "strict",
+    {                     "A2",   "A3",   "950",  "910",  "310P",  "310B-EP"},
+    {
+        {"DDR",          {"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"HBM",          {"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"DDR_HUGE",     {"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"DDR_NORMAL",   {"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"HBM_HUGE",     {"ynn",  "ynn",  "uxx",  "uxx",  "uxx",   "uxx"}},
+        {"HBM_NORMAL",   {"ynn",  "ynn",  "uxx",  "uxx",  "uxx",   "uxx"}},
+        {"DDR_P2P_HUGE", {"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"DDR_P2P_NORMAL",{"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"HBM_P2P_HUGE", {"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"HBM_P2P_NORMAL",{"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"HBM_HUGE1G",   {"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"HBM_P2P_HUGE1G",{"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"MEM_NORMAL",   {"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"MEM_HUGE",     {"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"MEM_HUGE1G",   {"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"MEM_P2P_NORMAL",{"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"MEM_P2P_HUGE", {"nnn",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+        {"MEM_P2P_HUGE1G",{"xxx",  "nnn",  "xxx",  "xxx",  "xxx",   "xxx"}},
+    },
 };
 
-/* What 8.0 had: HBM_HUGE and HBM_NORMAL, on a device. */
-static const struct column by_strict[] = {
-    {"A2",
-     {"nnn", "nnn", "nnn", "nnn", "ynn", "ynn", "nnn", "nnn", "nnn", "nnn", "nnn", "nnn", "nnn",
-      "nnn", "nnn", "nnn", "nnn", "xxx"}},
-    {"A3",
-     {"nnn", "nnn", "nnn", "nnn", "ynn", "ynn", "nnn", "nnn", "nnn", "nnn", "nnn", "nnn", "nnn",
-      "nnn", "nnn", "nnn", "nnn", "nnn"}},
-    {"950",
-     {"xxx", "xxx", "xxx", "xxx", "uxx", "uxx", "xxx", "xxx", "xxx", "xxx", "xxx", "xxx", "xxx",
-      "xxx", "xxx", "xxx", "xxx", "xxx"}},
-    {"910",
-     {"xxx", "xxx", "xxx", "xxx", "uxx", "uxx", "xxx", "xxx", "xxx", "xxx", "xxx", "xxx", "xxx",
-      "xxx", "xxx", "xxx", "xxx", "xxx"}},
-    {"310P",
-     {"xxx", "xxx", "xxx", "xxx", "uxx", "uxx", "xxx", "xxx", "xxx", "xxx", "xxx", "xxx", "xxx",
-      "xxx", "xxx", "xxx", "xxx", "xxx"}},
-    {"310B-EP",
-     {"xxx", "xxx", "xxx", "xxx", "uxx", "uxx", "xxx", "xxx", "xxx", "xxx", "xxx", "xxx", "xxx",
-      "xxx", "xxx", "xxx", "xxx", "xxx"}},
-};
+/* clang-format on */
 
 static const aclrtMemLocationType location_types[N_LOCATIONS] = {
     ACL_MEM_LOCATION_TYPE_DEVICE,
@@ -86,7 +89,8 @@ static const aclrtMemLocationType location_types[N_LOCATIONS] = {
 
 static size_t granularity_of(aclrtMemAttr attr)
 {
-    bool is_1g = attr == ACL_HBM_MEM_HUGE1G || attr == ACL_MEM_HUGE1G || attr == ACL_MEM_P2P_HUGE1G;
+    bool is_1g = attr == ACL_HBM_MEM_HUGE1G || attr == ACL_MEM_HUGE1G ||
+                 attr == ACL_MEM_P2P_HUGE1G;
 
     return is_1g ? GIB : CHUNK;
 }
@@ -111,8 +115,8 @@ static bool answers(aclError rc, char letter)
 static aclError ask_granularity(aclrtPhysicalMemProp *prop)
 {
     size_t minimum = 7, recommended = 7;
-    aclError rc = aclrtMemGetAllocationGranularity(prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM,
-                                                   &minimum);
+    aclError rc = aclrtMemGetAllocationGranularity(
+        prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &minimum);
     aclError same = aclrtMemGetAllocationGranularity(
         prop, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED, &recommended);
     size_t expected = rc == ACL_SUCCESS ? granularity_of(prop->memAttr) : 7;
@@ -153,61 +157,67 @@ static aclError ask_allocation(const aclrtPhysicalMemProp *prop)
     return rc;
 }
 
-static void check_cell(const struct column *c, int attr, int where)
+static void check_cell(const struct table *t, int product, int attr, int where)
 {
-    aclrtPhysicalMemProp prop = located_prop(location_types[where], 0, (aclrtMemAttr)attr);
-    char letter = c->cell[attr][where];
-    aclError granularity = ask_granularity(&prop), allocation = ask_allocation(&prop);
     static const char *const places[] = {"device", "host", "NUMA node"};
+    aclrtPhysicalMemProp prop =
+        located_prop(location_types[where], 0, (aclrtMemAttr)attr);
+    char letter = t->rows[attr].cell[product][where];
+    aclError granularity = ask_granularity(&prop), allocation = ask_allocation(&prop);
 
     if (!answers(granularity, letter) || granularity != allocation)
-        fail_msg("%s on the %s of a %s: granularity gives %d, allocation %d, the table says '%c': %s",
-                 attr_names[attr], places[where], c->product, granularity, allocation, letter,
-                 aclGetRecentErrMsg());
+        fail_msg(
+            "%s on the %s of a %s: granularity %d, allocation %d, the table has '%c': %s",
+            t->rows[attr].attr, places[where], t->products[product], granularity,
+            allocation, letter, aclGetRecentErrMsg());
 }
 
-static void check_column(const struct column *c, const char *rules)
+static void check_product(const struct table *t, int product)
 {
-    char product[64];
+    char option[64];
 
-    snprintf(product, sizeof(product), "ACLMEM_PRODUCT=%s", c->product);
-    start(rules, product, "ACLMEM_MEMORY=4G");
+    snprintf(option, sizeof(option), "ACLMEM_PRODUCT=%s", t->products[product]);
+    start(t->rules, option, "ACLMEM_MEMORY=4G");
     allow_warnings();
     assert_acl_ok(aclrtSetDevice(0));
     for (int attr = 0; attr < N_ATTRS; attr++) {
         for (int where = 0; where < N_LOCATIONS; where++)
-            check_cell(c, attr, where);
+            check_cell(t, product, attr, where);
     }
     assert_acl_ok(aclFinalize());
 }
 
+static void check_table(const struct table *t)
+{
+    for (int i = 0; i < MAX_PRODUCTS && t->products[i] != NULL; i++)
+        check_product(t, i);
+}
+
 static void attributes_locations_and_products_by_default(void **state)
 {
-    for (size_t i = 0; i < sizeof(by_default) / sizeof(by_default[0]); i++)
-        check_column(&by_default[i], "default");
+    check_table(&by_default);
 }
 
 static void attributes_locations_and_products_by_strict(void **state)
 {
-    for (size_t i = 0; i < sizeof(by_strict) / sizeof(by_strict[0]); i++)
-        check_column(&by_strict[i], "strict");
+    check_table(&by_strict);
 }
 
 /* What some edition takes and strict does not, it refuses with its name. */
 static void strict_says_that_it_is_strict(void **state)
 {
-    const struct column *loose = &by_default[0], *tight = &by_strict[0];
-
     for (int attr = 0; attr < N_ATTRS; attr++) {
         for (int where = 0; where < N_LOCATIONS; where++) {
-            aclrtPhysicalMemProp prop = located_prop(location_types[where], 0, (aclrtMemAttr)attr);
+            aclrtPhysicalMemProp prop =
+                located_prop(location_types[where], 0, (aclrtMemAttr)attr);
             aclrtDrvMemHandle handle = NULL;
             size_t granularity = 7;
 
-            if (loose->cell[attr][where] != 'y' || tight->cell[attr][where] != 'n')
+            if (by_default.rows[attr].cell[0][where] != 'y' ||
+                by_strict.rows[attr].cell[0][where] != 'n')
                 continue;
-            assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0), ACL_ERROR_INVALID_PARAM,
-                           "strict");
+            assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0),
+                           ACL_ERROR_INVALID_PARAM, "strict");
             assert_refused(aclrtMemGetAllocationGranularity(
                                &prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &granularity),
                            ACL_ERROR_INVALID_PARAM, "strict");
@@ -224,8 +234,8 @@ static void attributes_that_do_not_exist_are_refused(void **state)
     for (size_t i = 0; i < sizeof(attrs) / sizeof(attrs[0]); i++) {
         aclrtPhysicalMemProp prop = device_prop(0, (aclrtMemAttr)attrs[i]);
 
-        assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0), ACL_ERROR_INVALID_PARAM,
-                       "memAttr|attribute");
+        assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0),
+                       ACL_ERROR_INVALID_PARAM, "memAttr|attribute");
         assert_refused(aclrtMemGetAllocationGranularity(
                            &prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &granularity),
                        ACL_ERROR_INVALID_PARAM, "memAttr|attribute");
@@ -243,8 +253,8 @@ static void locations_that_hold_no_physical_memory_are_refused(void **state)
         aclrtPhysicalMemProp prop =
             located_prop((aclrtMemLocationType)types[i], 0, ACL_HBM_MEM_HUGE);
 
-        assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0), ACL_ERROR_INVALID_PARAM,
-                       "location");
+        assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0),
+                       ACL_ERROR_INVALID_PARAM, "location");
         assert_refused(aclrtMemGetAllocationGranularity(
                            &prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &granularity),
                        ACL_ERROR_INVALID_PARAM, "location");
@@ -260,13 +270,14 @@ static void granularity_wants_good_arguments(void **state)
     assert_refused(aclrtMemGetAllocationGranularity(
                        NULL, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &granularity),
                    ACL_ERROR_INVALID_PARAM, "prop");
-    assert_refused(
-        aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, NULL),
-        ACL_ERROR_INVALID_PARAM, "granularity");
-    assert_refused(aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF,
-                                                    &granularity),
+    assert_refused(aclrtMemGetAllocationGranularity(
+                       &prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, NULL),
+                   ACL_ERROR_INVALID_PARAM, "granularity");
+    assert_refused(aclrtMemGetAllocationGranularity(
+                       &prop, ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF, &granularity),
                    ACL_ERROR_INVALID_PARAM, "option");
-    assert_refused(aclrtMemGetAllocationGranularity(&prop, (aclrtMemGranularityOptions)2, &granularity),
+    assert_refused(aclrtMemGetAllocationGranularity(&prop, (aclrtMemGranularityOptions)2,
+                                                    &granularity),
                    ACL_ERROR_INVALID_PARAM, "option");
     prop.location.id = 2;
     assert_refused(aclrtMemGetAllocationGranularity(
@@ -277,17 +288,19 @@ static void granularity_wants_good_arguments(void **state)
 
 static void a_numa_node_must_exist(void **state)
 {
-    aclrtPhysicalMemProp prop = located_prop(ACL_MEM_LOCATION_TYPE_HOST_NUMA, 4000, ACL_MEM_HUGE);
+    aclrtPhysicalMemProp prop =
+        located_prop(ACL_MEM_LOCATION_TYPE_HOST_NUMA, 4000, ACL_MEM_HUGE);
     aclrtDrvMemHandle handle = NULL;
 
-    assert_refused_either(aclrtMallocPhysical(&handle, CHUNK, &prop, 0), ACL_ERROR_RT_PARAM_INVALID,
-                          ACL_ERROR_INVALID_PARAM, "4000");
+    assert_refused_either(aclrtMallocPhysical(&handle, CHUNK, &prop, 0),
+                          ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_INVALID_PARAM, "4000");
     assert_null(handle);
 }
 
 static void the_host_has_no_number(void **state)
 {
-    aclrtPhysicalMemProp prop = located_prop(ACL_MEM_LOCATION_TYPE_HOST, 12345, ACL_MEM_HUGE);
+    aclrtPhysicalMemProp prop =
+        located_prop(ACL_MEM_LOCATION_TYPE_HOST, 12345, ACL_MEM_HUGE);
     aclrtDrvMemHandle handle = NULL;
 
     assert_acl_ok(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));

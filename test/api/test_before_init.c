@@ -1,6 +1,7 @@
 /*
- * What a process may do before its first aclInit.  The state exists once in a process, so each claim runs
- * this program again with the claim's name as its argument, and the exit status is the line that failed.
+ * What a process may do before its first aclInit.  The state exists once in a process,
+ * so each claim runs this program again with the claim's name as its argument, and the
+ * exit status is the line that failed.
  */
 #include "support/process.h"
 #include "support/vmm.h"
@@ -8,12 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define require(cond_)                                                                   \
-    do {                                                                                 \
-        if (!(cond_)) {                                                                  \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond_);                  \
-            return 1;                                                                    \
-        }                                                                                \
+#define require(cond_) \
+    do { \
+        if (!(cond_)) { \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond_); \
+            return 1; \
+        } \
     } while (0)
 
 static int seven_steps_work(void)
@@ -41,7 +42,8 @@ static int granularity_is_the_first_call(void)
     aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
     size_t granularity = 0;
 
-    require(aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED,
+    require(aclrtMemGetAllocationGranularity(&prop,
+                                             ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED,
                                              &granularity) == ACL_SUCCESS);
     require(granularity == CHUNK);
     return 0;
@@ -123,20 +125,20 @@ static int statistics_version_and_message_work(void)
     return 0;
 }
 
-#define ROLES(X)                                                                         \
-    X(seven_steps_work)                                                                  \
-    X(granularity_is_the_first_call)                                                     \
-    X(options_hold_without_init)                                                         \
-    X(init_afterwards_is_harmless)                                                       \
-    X(finalize_is_refused)                                                               \
-    X(bad_option_fails_the_call)                                                         \
-    X(strict_wants_init_first)                                                           \
+#define ROLES(X) \
+    X(seven_steps_work) \
+    X(granularity_is_the_first_call) \
+    X(options_hold_without_init) \
+    X(init_afterwards_is_harmless) \
+    X(finalize_is_refused) \
+    X(bad_option_fails_the_call) \
+    X(strict_wants_init_first) \
     X(statistics_version_and_message_work)
 
 static int play(const char *role)
 {
-#define X(role_)                                                                         \
-    if (strcmp(role, #role_) == 0)                                                       \
+#define X(role_) \
+    if (strcmp(role, #role_) == 0) \
         return role_();
     ROLES(X)
 #undef X

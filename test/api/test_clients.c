@@ -1,6 +1,6 @@
 /*
- * What well-known programs do, call for call, on the side of virtual memory: each is a way of use that
- * must keep working.  Only the order and shape of their calls is theirs.
+ * What well-known programs do, call for call, on the side of virtual memory: each is a
+ * way of use that must keep working.  Only the order and shape of their calls is theirs.
  */
 #include "support/process.h"
 #include "support/vmm.h"
@@ -153,7 +153,8 @@ static void torch_uses_segments_of_a_gibibyte(void **state)
 
 static void torch_expands_host_memory_with_a_device_attribute(void **state)
 {
-    aclrtPhysicalMemProp prop = located_prop(ACL_MEM_LOCATION_TYPE_HOST, 0, ACL_HBM_MEM_HUGE);
+    aclrtPhysicalMemProp prop =
+        located_prop(ACL_MEM_LOCATION_TYPE_HOST, 0, ACL_HBM_MEM_HUGE);
     struct block h = {.size = 20 * MIB};
 
     h.va = reserve(GIB);
@@ -168,7 +169,8 @@ static void torch_expands_host_memory_with_a_device_attribute(void **state)
 
 static void vllm_makes_a_context_where_there_is_none(void **state)
 {
-    aclrtContext context = (aclrtContext)state; /* uninitialised there, and the code ignored */
+    aclrtContext context =
+        (aclrtContext)state; /* uninitialised there, and the code ignored */
     int32_t device = 7;
 
     start("default");
@@ -192,7 +194,8 @@ static void vllm_sleeps_and_wakes_at_the_same_address(void **state)
     assert_acl_ok(aclrtMemGetAllocationGranularity(
         &prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &granularity));
     b.size = (b.size + granularity - 1) / granularity * granularity;
-    assert_acl_ok(aclrtReserveMemAddress(&va, b.size, 0, NULL, 0)); /* flag 0 with huge pages */
+    assert_acl_ok(
+        aclrtReserveMemAddress(&va, b.size, 0, NULL, 0)); /* flag 0 with huge pages */
     b.va = va;
     b.handle = alloc(b.size);
     map(b.va, b.size, b.handle);
@@ -282,7 +285,8 @@ static void mooncake_climbs_down_until_host_memory_is_given(void **state)
 
     allow_warnings();
     for (size_t i = 0; i < 3 && rc != ACL_SUCCESS; i++) {
-        aclrtPhysicalMemProp prop = located_prop(steps[i].type, steps[i].id, steps[i].attr);
+        aclrtPhysicalMemProp prop =
+            located_prop(steps[i].type, steps[i].id, steps[i].attr);
 
         rc = aclrtMallocPhysical(&h.handle, h.size, &prop, 0);
     }
@@ -316,9 +320,11 @@ static const char *copy_by_the_pointers_device(struct worker *self)
     worker_check(attributes.location.type == ACL_MEM_LOCATION_TYPE_DEVICE);
     worker_check(aclrtSetDevice((int32_t)attributes.location.id) == ACL_SUCCESS);
     fill(bytes, sizeof(bytes), 8);
-    worker_check(copy(self->shared, bytes, sizeof(bytes), ACL_MEMCPY_DEFAULT) == ACL_SUCCESS);
+    worker_check(copy(self->shared, bytes, sizeof(bytes), ACL_MEMCPY_DEFAULT) ==
+                 ACL_SUCCESS);
     memset(bytes, 0, sizeof(bytes));
-    worker_check(copy(bytes, self->shared, sizeof(bytes), ACL_MEMCPY_DEFAULT) == ACL_SUCCESS);
+    worker_check(copy(bytes, self->shared, sizeof(bytes), ACL_MEMCPY_DEFAULT) ==
+                 ACL_SUCCESS);
     worker_check(is_filled(bytes, sizeof(bytes), 8));
     worker_check(aclrtResetDevice((int32_t)attributes.location.id) == ACL_SUCCESS);
     return NULL;
@@ -354,7 +360,8 @@ static void mooncake_shares_a_segment_on_any_product(void **state)
     for (size_t i = 0; i < 2; i++) {
         struct block b = {.size = 8 * CHUNK};
 
-        start("default", products[i], "ACLMEM_DEVICES=4", "ASCEND_RT_VISIBLE_DEVICES=2,3");
+        start("default", products[i], "ACLMEM_DEVICES=4",
+              "ASCEND_RT_VISIBLE_DEVICES=2,3");
         allow_warnings();
         assert_acl_ok(aclrtSetDevice(0));
         b.va = mooncake_reserve(GIB);

@@ -59,8 +59,8 @@ static void the_aclmem_object_sets_options(void **state)
     uint32_t count = 0;
 
     only_the_file();
-    assert_acl_ok(
-        init_with("{\"aclmem\": {\"rules\": \"strict\", \"devices\": 4, \"memory\": \"96M\"}}"));
+    assert_acl_ok(init_with(
+        "{\"aclmem\": {\"rules\": \"strict\", \"devices\": 4, \"memory\": \"96M\"}}"));
     assert_acl_ok(aclrtGetDeviceCount(&count));
     assert_int_equal(count, 4);
     assert_string_equal(aclmem_option("ACLMEM_RULES"), "strict");
@@ -156,15 +156,30 @@ static void refuse_file(aclError rc, aclError code, const char *words, const cha
 static void a_missing_file_is_refused(void **state)
 {
     set_options("default");
-    refuse_file(aclInit("/nowhere/acl.json"), ACL_ERROR_INVALID_FILE, "/nowhere/acl.json", "missing");
+    refuse_file(aclInit("/nowhere/acl.json"), ACL_ERROR_INVALID_FILE, "/nowhere/acl.json",
+                "missing");
     refuse_file(aclInit("/tmp"), ACL_ERROR_INVALID_FILE, "/tmp", "a directory");
 }
 
 static void malformed_text_is_refused(void **state)
 {
     static const char *const texts[] = {
-        "", " ", "{", "}", "{]", "{\"a\"}", "{\"a\": }", "{\"a\": 1,}", "{} {}", "{} x",
-        "{\"a\": tru}", "{\"a\": \"b}", "{'a': 1}", "{\"a\": 1 \"b\": 2}", "\xff\xfe{}", "{\"a\": 01}",
+        "",
+        " ",
+        "{",
+        "}",
+        "{]",
+        "{\"a\"}",
+        "{\"a\": }",
+        "{\"a\": 1,}",
+        "{} {}",
+        "{} x",
+        "{\"a\": tru}",
+        "{\"a\": \"b}",
+        "{'a': 1}",
+        "{\"a\": 1 \"b\": 2}",
+        "\xff\xfe{}",
+        "{\"a\": 01}",
     };
 
     set_options("default");
@@ -175,7 +190,8 @@ static void malformed_text_is_refused(void **state)
 static void a_nul_byte_is_refused(void **state)
 {
     set_options("default");
-    refuse_file(aclInit(config("{\"a\": 1}\0", 9)), ACL_ERROR_PARSE_FILE, config_path, "NUL byte");
+    refuse_file(aclInit(config("{\"a\": 1}\0", 9)), ACL_ERROR_PARSE_FILE, config_path,
+                "NUL byte");
 }
 
 static void message_of_a_malformed_file_names_the_line(void **state)
@@ -208,8 +224,10 @@ static void ten_levels_are_taken_and_eleven_refused(void **state)
     for (int is_list = 0; is_list < 2; is_list++) {
         assert_acl_ok(init_nested(10, is_list));
         assert_acl_ok(aclFinalize());
-        refuse_file(init_nested(11, is_list), ACL_ERROR_PARSE_FILE, "10", "eleven levels");
-        refuse_file(init_nested(100, is_list), ACL_ERROR_PARSE_FILE, "10", "a hundred levels");
+        refuse_file(init_nested(11, is_list), ACL_ERROR_PARSE_FILE, "10",
+                    "eleven levels");
+        refuse_file(init_nested(100, is_list), ACL_ERROR_PARSE_FILE, "10",
+                    "a hundred levels");
     }
 }
 
@@ -222,8 +240,8 @@ static void braces_in_strings_are_no_levels(void **state)
 static void unknown_key_of_ours_is_refused_with_the_nearest(void **state)
 {
     only_the_file();
-    refuse_file(init_with("{\"aclmem\": {\"rulez\": \"strict\"}}"), ACL_ERROR_FILE_ATTR_INVALID,
-                "rules", "unknown key");
+    refuse_file(init_with("{\"aclmem\": {\"rulez\": \"strict\"}}"),
+                ACL_ERROR_FILE_ATTR_INVALID, "rules", "unknown key");
 }
 
 static void wrong_type_is_refused(void **state)
@@ -239,7 +257,8 @@ static void wrong_type_is_refused(void **state)
 
     only_the_file();
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        refuse_file(init_with(texts[i]), ACL_ERROR_FILE_ATTR_INVALID, "aclmem|rules", texts[i]);
+        refuse_file(init_with(texts[i]), ACL_ERROR_FILE_ATTR_INVALID, "aclmem|rules",
+                    texts[i]);
 }
 
 static void bad_value_in_a_file_is_refused(void **state)
@@ -272,16 +291,20 @@ static void files_over_one_mebibyte_are_refused(void **state)
     set_options("default");
     assert_acl_ok(init_sized(MIB));
     assert_acl_ok(aclFinalize());
-    refuse_file(init_sized(MIB + 1), ACL_ERROR_INVALID_FILE_SIZE, config_path, "1 MiB and a byte");
+    refuse_file(init_sized(MIB + 1), ACL_ERROR_INVALID_FILE_SIZE, config_path,
+                "1 MiB and a byte");
 }
 
 static void an_endless_file_is_refused(void **state)
 {
     set_options("default");
-    assert_acl_either(aclInit("/dev/zero"), ACL_ERROR_INVALID_FILE, ACL_ERROR_INVALID_FILE_SIZE);
+    assert_acl_either(aclInit("/dev/zero"), ACL_ERROR_INVALID_FILE,
+                      ACL_ERROR_INVALID_FILE_SIZE);
 }
 
+/* clang-format off */
 #define file_claim(f_) {#f_, f_, NULL, remove_config, NULL}
+/* clang-format on */
 
 int main(void)
 {

@@ -92,7 +92,8 @@ static void a_destroyed_context_is_dead(void **state)
     assert_acl_ok(aclrtCreateContext(&context, 0));
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtDestroyContext(context));
-    assert_refused(aclrtSetCurrentContext(context), ACL_ERROR_RT_INVALID_HANDLE, "context");
+    assert_refused(aclrtSetCurrentContext(context), ACL_ERROR_RT_INVALID_HANDLE,
+                   "context");
     assert_refused(aclrtDestroyContext(context), ACL_ERROR_RT_INVALID_HANDLE, "context");
     assert_acl_ok(aclrtGetCurrentContext(&current));
     assert_ptr_not_equal(current, context);
@@ -103,11 +104,12 @@ static void what_is_no_context_is_refused(void **state)
     aclrtDrvMemHandle handle = alloc(CHUNK);
     int here = 0;
 
-    assert_refused(aclrtSetCurrentContext(handle), ACL_ERROR_RT_INVALID_HANDLE, "context");
+    assert_refused(aclrtSetCurrentContext(handle), ACL_ERROR_RT_INVALID_HANDLE,
+                   "context");
     assert_refused(aclrtDestroyContext(handle), ACL_ERROR_RT_INVALID_HANDLE, "context");
     assert_refused(aclrtSetCurrentContext(&here), ACL_ERROR_RT_INVALID_HANDLE, "context");
-    assert_refused(aclrtDestroyContext((aclrtContext)UINTPTR_MAX), ACL_ERROR_RT_INVALID_HANDLE,
-                   "context");
+    assert_refused(aclrtDestroyContext((aclrtContext)UINTPTR_MAX),
+                   ACL_ERROR_RT_INVALID_HANDLE, "context");
     assert_acl_ok(aclrtFreePhysical(handle));
 }
 
@@ -130,7 +132,8 @@ static const char *borrow_context(struct worker *self)
     int32_t device = 7;
 
     worker_check(aclrtSetCurrentContext(self->shared) == ACL_SUCCESS);
-    worker_check(aclrtGetCurrentContext(&current) == ACL_SUCCESS && current == self->shared);
+    worker_check(aclrtGetCurrentContext(&current) == ACL_SUCCESS &&
+                 current == self->shared);
     worker_check(aclrtGetDevice(&device) == ACL_SUCCESS && device == 1);
     return NULL;
 }
@@ -159,7 +162,8 @@ static void a_context_of_a_reset_device_cannot_be_set(void **state)
                       ACL_ERROR_RT_PARAM_INVALID);
     assert_acl_either(aclrtSetCurrentContext(made), ACL_ERROR_RT_INVALID_HANDLE,
                       ACL_ERROR_RT_PARAM_INVALID);
-    (void)aclrtDestroyContext(made); /* dead already, or to be destroyed: both are sound */
+    (void)aclrtDestroyContext(
+        made); /* dead already, or to be destroyed: both are sound */
     assert_int_equal(stats().contexts, 0);
 }
 

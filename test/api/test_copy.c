@@ -47,7 +47,8 @@ static void fresh_memory_reads_zero(void **state)
 
 static void bytes_come_back_as_they_went(void **state)
 {
-    static const size_t sizes[] = {1, 7, 63, 64, 65, 4095, 4096, 4097, MIB + 1, 4 * CHUNK};
+    static const size_t sizes[] = {1,    7,    63,   64,      65,
+                                   4095, 4096, 4097, MIB + 1, 4 * CHUNK};
     struct block b = block_create(4 * CHUNK);
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -112,7 +113,8 @@ static void device_to_device_over_pieces_of_other_sizes(void **state)
     assert_acl_ok(copy(r.va + CHUNK + 100, b.va, b.size, ACL_MEMCPY_DEVICE_TO_DEVICE));
     assert_pattern(r.va + CHUNK + 100, b.size, 3);
     assert_acl_ok(aclrtMemset(b.va, b.size, 0, b.size));
-    assert_acl_ok(copy(b.va + 1, r.va + CHUNK + 100, b.size - 1, ACL_MEMCPY_DEVICE_TO_DEVICE));
+    assert_acl_ok(
+        copy(b.va + 1, r.va + CHUNK + 100, b.size - 1, ACL_MEMCPY_DEVICE_TO_DEVICE));
     assert_pattern(b.va + 1, b.size - 1, 3);
     block_destroy(&b);
     row_destroy(&r);
@@ -169,7 +171,8 @@ static void dest_max_bounds_the_count_and_nothing_else(void **state)
     fill(bytes, sizeof(bytes), 1);
     assert_acl_ok(aclrtMemcpy(b.va, (uintptr_t)b.va + 2 * CHUNK, bytes, sizeof(bytes),
                               ACL_MEMCPY_HOST_TO_DEVICE));
-    assert_acl_ok(aclrtMemcpy(b.va, SIZE_MAX, bytes, sizeof(bytes), ACL_MEMCPY_HOST_TO_DEVICE));
+    assert_acl_ok(
+        aclrtMemcpy(b.va, SIZE_MAX, bytes, sizeof(bytes), ACL_MEMCPY_HOST_TO_DEVICE));
     assert_acl_ok(aclrtMemset(b.va, SIZE_MAX, 7, 100));
     assert_refused(aclrtMemcpy(b.va, 99, bytes, 100, ACL_MEMCPY_HOST_TO_DEVICE),
                    ACL_ERROR_INVALID_PARAM, "destMax");
@@ -183,8 +186,10 @@ static void bad_arguments_are_refused(void **state)
     struct block b = block_create(CHUNK);
     char byte = 1;
 
-    assert_refused(copy(NULL, &byte, 1, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_INVALID_PARAM, "dst");
-    assert_refused(copy(b.va, NULL, 1, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_INVALID_PARAM, "src");
+    assert_refused(copy(NULL, &byte, 1, ACL_MEMCPY_HOST_TO_DEVICE),
+                   ACL_ERROR_INVALID_PARAM, "dst");
+    assert_refused(copy(b.va, NULL, 1, ACL_MEMCPY_HOST_TO_DEVICE),
+                   ACL_ERROR_INVALID_PARAM, "src");
     assert_refused(aclrtMemcpy(b.va, CHUNK, &byte, 0, ACL_MEMCPY_HOST_TO_DEVICE),
                    ACL_ERROR_INVALID_PARAM, "count");
     assert_refused(aclrtMemset(NULL, 1, 0, 1), ACL_ERROR_INVALID_PARAM, "devPtr");
@@ -206,16 +211,17 @@ static void a_hole_stops_a_copy_before_a_byte_moves(void **state)
     assert_refused(copy(r.va, bytes, ROW * CHUNK, ACL_MEMCPY_HOST_TO_DEVICE),
                    ACL_ERROR_RT_PARAM_INVALID, "mapped");
     assert_message_has_address(r.va + 5 * CHUNK);
-    assert_refused(aclrtMemset(r.va, ROW * CHUNK, 9, ROW * CHUNK), ACL_ERROR_RT_PARAM_INVALID,
-                   "mapped");
+    assert_refused(aclrtMemset(r.va, ROW * CHUNK, 9, ROW * CHUNK),
+                   ACL_ERROR_RT_PARAM_INVALID, "mapped");
     assert_all_bytes(r.va, 5 * CHUNK, 7);
     assert_all_bytes(r.va + 6 * CHUNK, 2 * CHUNK, 7);
     assert_refused(copy(bytes, r.va, ROW * CHUNK, ACL_MEMCPY_DEVICE_TO_HOST),
                    ACL_ERROR_RT_PARAM_INVALID, "mapped");
     for (size_t i = 0; i < ROW * CHUNK; i++)
         assert_int_equal(bytes[i], 9);
-    assert_refused(copy(r.va + 6 * CHUNK, r.va + 4 * CHUNK, 2 * CHUNK, ACL_MEMCPY_DEVICE_TO_DEVICE),
-                   ACL_ERROR_RT_PARAM_INVALID, "mapped");
+    assert_refused(
+        copy(r.va + 6 * CHUNK, r.va + 4 * CHUNK, 2 * CHUNK, ACL_MEMCPY_DEVICE_TO_DEVICE),
+        ACL_ERROR_RT_PARAM_INVALID, "mapped");
     assert_all_bytes(r.va + 6 * CHUNK, 2 * CHUNK, 7);
     free(bytes);
     row_destroy(&r);
@@ -232,10 +238,12 @@ static void the_end_of_the_mapped_memory_is_a_bound(void **state)
                    ACL_ERROR_RT_PARAM_INVALID, "");
     assert_refused(copy(b.va + 2 * CHUNK - 1, bytes, 2, ACL_MEMCPY_HOST_TO_DEVICE),
                    ACL_ERROR_RT_PARAM_INVALID, "");
-    assert_refused(copy(b.va, bytes, SIZE_MAX, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID,
+    assert_refused(copy(b.va, bytes, SIZE_MAX, ACL_MEMCPY_HOST_TO_DEVICE),
+                   ACL_ERROR_RT_PARAM_INVALID, "");
+    assert_refused(aclrtMemset(b.va + CHUNK, CHUNK + 1, 1, CHUNK + 1),
+                   ACL_ERROR_RT_PARAM_INVALID, "");
+    assert_refused(aclrtMemset(b.va, SIZE_MAX, 1, SIZE_MAX), ACL_ERROR_RT_PARAM_INVALID,
                    "");
-    assert_refused(aclrtMemset(b.va + CHUNK, CHUNK + 1, 1, CHUNK + 1), ACL_ERROR_RT_PARAM_INVALID, "");
-    assert_refused(aclrtMemset(b.va, SIZE_MAX, 1, SIZE_MAX), ACL_ERROR_RT_PARAM_INVALID, "");
     assert_all_bytes(b.va, 2 * CHUNK, 0);
     assert_acl_ok(aclrtMemset(b.va + 2 * CHUNK - 1, 1, 3, 1));
     assert_all_bytes(b.va + 2 * CHUNK - 1, 1, 3);
@@ -247,10 +255,10 @@ static void reserved_addresses_hold_nothing_to_copy(void **state)
     char *va = reserve(CHUNK);
     char byte = 1;
 
-    assert_refused(copy(va, &byte, 1, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID,
-                   "mapped");
-    assert_refused(copy(&byte, va, 1, ACL_MEMCPY_DEVICE_TO_HOST), ACL_ERROR_RT_PARAM_INVALID,
-                   "mapped");
+    assert_refused(copy(va, &byte, 1, ACL_MEMCPY_HOST_TO_DEVICE),
+                   ACL_ERROR_RT_PARAM_INVALID, "mapped");
+    assert_refused(copy(&byte, va, 1, ACL_MEMCPY_DEVICE_TO_HOST),
+                   ACL_ERROR_RT_PARAM_INVALID, "mapped");
     assert_refused(aclrtMemset(va, 1, 0, 1), ACL_ERROR_RT_PARAM_INVALID, "mapped");
     assert_int_equal(byte, 1);
     assert_acl_ok(aclrtReleaseMemAddress(va));
@@ -258,15 +266,16 @@ static void reserved_addresses_hold_nothing_to_copy(void **state)
 
 static void two_devices_want_the_asynchronous_copy(void **state)
 {
-    struct block a = block_create(CHUNK), b = {.size = CHUNK, .handle = alloc_on(1, CHUNK)};
+    struct block a = block_create(CHUNK),
+                 b = {.size = CHUNK, .handle = alloc_on(1, CHUNK)};
 
     b.va = reserve(CHUNK);
     map(b.va, CHUNK, b.handle);
     put_pattern(a.va, CHUNK, 1);
     assert_refused(copy(b.va, a.va, CHUNK, ACL_MEMCPY_DEVICE_TO_DEVICE),
                    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMemcpyAsync");
-    assert_refused(copy(a.va, b.va, CHUNK, ACL_MEMCPY_DEFAULT), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                   "aclrtMemcpyAsync");
+    assert_refused(copy(a.va, b.va, CHUNK, ACL_MEMCPY_DEFAULT),
+                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMemcpyAsync");
     assert_acl_ok(aclrtSetDevice(1));
     assert_all_bytes(b.va, CHUNK, 0);
     block_destroy(&b);

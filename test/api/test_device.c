@@ -1,4 +1,7 @@
-/* Devices: the current one, counting of set and reset, which are visible, how much memory they have. */
+/*
+ * Devices: the current one, counting of set and reset, which are visible, how much
+ * memory they have.
+ */
 #include "support/process.h"
 #include "support/vmm.h"
 
@@ -44,7 +47,8 @@ static void ids_out_of_range_are_refused(void **state)
         snprintf(text, sizeof(text), "%d", ids[i]);
         assert_refused(aclrtSetDevice(ids[i]), ACL_ERROR_RT_INVALID_DEVICEID, text);
         assert_refused(aclrtResetDevice(ids[i]), ACL_ERROR_RT_INVALID_DEVICEID, text);
-        assert_refused(aclrtResetDeviceForce(ids[i]), ACL_ERROR_RT_INVALID_DEVICEID, text);
+        assert_refused(aclrtResetDeviceForce(ids[i]), ACL_ERROR_RT_INVALID_DEVICEID,
+                       text);
         assert_refused(aclrtGetPrimaryCtxState(ids[i], NULL, &active),
                        ACL_ERROR_RT_INVALID_DEVICEID, text);
     }
@@ -60,9 +64,12 @@ static void null_outputs_are_refused(void **state)
     assert_refused(aclrtGetDevice(NULL), ACL_ERROR_INVALID_PARAM, "deviceId|null");
     assert_refused(aclrtGetDeviceCount(NULL), ACL_ERROR_INVALID_PARAM, "count|null");
     assert_refused(aclrtGetRunMode(NULL), ACL_ERROR_INVALID_PARAM, "runMode|null");
-    assert_refused(aclrtGetMemInfo(ACL_HBM_MEM, NULL, &size), ACL_ERROR_INVALID_PARAM, "free");
-    assert_refused(aclrtGetMemInfo(ACL_HBM_MEM, &size, NULL), ACL_ERROR_INVALID_PARAM, "total");
-    assert_refused(aclrtGetPrimaryCtxState(0, NULL, NULL), ACL_ERROR_INVALID_PARAM, "active");
+    assert_refused(aclrtGetMemInfo(ACL_HBM_MEM, NULL, &size), ACL_ERROR_INVALID_PARAM,
+                   "free");
+    assert_refused(aclrtGetMemInfo(ACL_HBM_MEM, &size, NULL), ACL_ERROR_INVALID_PARAM,
+                   "total");
+    assert_refused(aclrtGetPrimaryCtxState(0, NULL, NULL), ACL_ERROR_INVALID_PARAM,
+                   "active");
     assert_int_equal(size, 7);
 }
 
@@ -115,10 +122,12 @@ static void as_many_resets_as_sets_end_a_device(void **state)
 static void a_reset_too_many_is_refused(void **state)
 {
     start("default");
-    assert_acl_either(aclrtResetDevice(0), ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_CONTEXT_NULL);
+    assert_acl_either(aclrtResetDevice(0), ACL_ERROR_RT_PARAM_INVALID,
+                      ACL_ERROR_RT_CONTEXT_NULL);
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtResetDevice(0));
-    assert_acl_either(aclrtResetDevice(0), ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_CONTEXT_NULL);
+    assert_acl_either(aclrtResetDevice(0), ACL_ERROR_RT_PARAM_INVALID,
+                      ACL_ERROR_RT_CONTEXT_NULL);
     assert_message_has("aclrtSetDevice|reset");
     assert_acl_ok(aclrtSetDevice(0));
     assert_true(is_active(0));
@@ -133,7 +142,8 @@ static void force_ends_a_device_whatever_the_count(void **state)
     assert_false(is_active(0));
     assert_acl_either(aclrtResetDeviceForce(0), ACL_ERROR_RT_PARAM_INVALID,
                       ACL_ERROR_RT_CONTEXT_NULL);
-    assert_acl_either(aclrtResetDevice(0), ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_CONTEXT_NULL);
+    assert_acl_either(aclrtResetDevice(0), ACL_ERROR_RT_PARAM_INVALID,
+                      ACL_ERROR_RT_CONTEXT_NULL);
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtResetDevice(0)); /* the count began anew */
     assert_false(is_active(0));
@@ -192,9 +202,12 @@ static void visible_devices_are_a_list_read_up_to_the_first_bad_item(void **stat
         const char *list;
         uint32_t count;
     } lists[] = {
-        {"2,3", 2}, {"0,1,2,3", 4}, {"3", 1},   {"0", 1},    {"0,2", 2},    {"1,0", 1},
-        {"0,0", 1}, {"2,1,3", 1},   {"0,9", 1}, {"1,x,3", 1}, {"0, 1", 1},  {"0,,1", 1},
-        {"0,1,", 2}, {"0,-1", 1},   {"0,1x", 1}, {"0;1", 0},  {"0,4", 1},   {"0,99999999999999", 1},
+        {"2,3", 2},   {"0,1,2,3", 4}, {"3", 1},
+        {"0", 1},     {"0,2", 2},     {"1,0", 1},
+        {"0,0", 1},   {"2,1,3", 1},   {"0,9", 1},
+        {"1,x,3", 1}, {"0, 1", 1},    {"0,,1", 1},
+        {"0,1,", 2},  {"0,-1", 1},    {"0,1x", 1},
+        {"0;1", 0},   {"0,4", 1},     {"0,99999999999999", 1},
     };
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
@@ -207,7 +220,8 @@ static void visible_devices_are_a_list_read_up_to_the_first_bad_item(void **stat
         if (aclrtGetDeviceCount(&count) == ACL_ERROR_RT_NO_DEVICE)
             count = 0;
         if (count != lists[i].count)
-            fail_msg("\"%s\" shows %u devices, not %u", lists[i].list, count, lists[i].count);
+            fail_msg("\"%s\" shows %u devices, not %u", lists[i].list, count,
+                     lists[i].count);
         assert_acl(aclrtSetDevice((int32_t)count), ACL_ERROR_RT_INVALID_DEVICEID);
         if (count > 0)
             assert_acl_ok(aclrtSetDevice((int32_t)count - 1));
@@ -223,10 +237,11 @@ static void access_takes_the_drivers_number_and_allocation_the_programs(void **s
     aclrtPtrAttributes attributes;
     struct block b;
 
-    start("default", "ACLMEM_PRODUCT=A3", "ACLMEM_DEVICES=4", "ASCEND_RT_VISIBLE_DEVICES=2,3");
+    start("default", "ACLMEM_PRODUCT=A3", "ACLMEM_DEVICES=4",
+          "ASCEND_RT_VISIBLE_DEVICES=2,3");
     assert_acl_ok(aclrtSetDevice(0));
-    assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0), ACL_ERROR_RT_INVALID_DEVICEID,
-                   "2");
+    assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0),
+                   ACL_ERROR_RT_INVALID_DEVICEID, "2");
     b = block_create(CHUNK);
     assert_refused(set_access(b.va, CHUNK, ACL_MEM_LOCATION_TYPE_DEVICE, 0,
                               ACL_RT_MEM_ACCESS_FLAGS_READWRITE),
@@ -302,7 +317,8 @@ static void host_memory_is_not_the_devices(void **state)
 static void memory_is_reported_for_every_attribute_the_part_has(void **state)
 {
     static const aclrtMemAttr has[] = {ACL_HBM_MEM, ACL_HBM_MEM_HUGE, ACL_HBM_MEM_NORMAL};
-    static const aclrtMemAttr lacks[] = {ACL_DDR_MEM, ACL_DDR_MEM_HUGE, ACL_DDR_MEM_NORMAL};
+    static const aclrtMemAttr lacks[] = {ACL_DDR_MEM, ACL_DDR_MEM_HUGE,
+                                         ACL_DDR_MEM_NORMAL};
     size_t free = 7, total = 7;
 
     for (size_t i = 0; i < 3; i++) {
@@ -313,7 +329,8 @@ static void memory_is_reported_for_every_attribute_the_part_has(void **state)
         assert_int_equal(total, 0);
     }
     free = total = 7;
-    assert_refused(aclrtGetMemInfo((aclrtMemAttr)99, &free, &total), ACL_ERROR_INVALID_PARAM, "99");
+    assert_refused(aclrtGetMemInfo((aclrtMemAttr)99, &free, &total),
+                   ACL_ERROR_INVALID_PARAM, "99");
     assert_int_equal(total, 7);
 }
 

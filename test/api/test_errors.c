@@ -60,7 +60,8 @@ static void a_refusal_names_the_values(void **state)
 
     assert_acl(aclrtSetDevice(1234567), ACL_ERROR_RT_INVALID_DEVICEID);
     assert_message_has("1234567");
-    assert_acl(aclrtMapMem((char *)va + 4096, CHUNK, 0, handle, 0), ACL_ERROR_RT_ADDR_UNALIGNED);
+    assert_acl(aclrtMapMem((char *)va + 4096, CHUNK, 0, handle, 0),
+               ACL_ERROR_RT_ADDR_UNALIGNED);
     assert_message_has_address((char *)va + 4096);
     assert_acl(aclrtUnmapMem(va), ACL_ERROR_RT_PARAM_INVALID);
     assert_message_has_address(va);
@@ -75,9 +76,12 @@ static void last_error_is_read_and_cleared(void **state)
     (void)aclrtGetLastError(ACL_RT_THREAD_LEVEL);
     assert_int_equal(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_SUCCESS);
     assert_int_equal(aclrtSetDevice(77), ACL_ERROR_RT_INVALID_DEVICEID);
-    assert_int_equal(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_INVALID_DEVICEID);
-    assert_int_equal(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_INVALID_DEVICEID);
-    assert_int_equal(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_INVALID_DEVICEID);
+    assert_int_equal(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL),
+                     ACL_ERROR_RT_INVALID_DEVICEID);
+    assert_int_equal(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL),
+                     ACL_ERROR_RT_INVALID_DEVICEID);
+    assert_int_equal(aclrtGetLastError(ACL_RT_THREAD_LEVEL),
+                     ACL_ERROR_RT_INVALID_DEVICEID);
     assert_int_equal(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_SUCCESS);
     assert_int_equal(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), ACL_SUCCESS);
 }
@@ -97,7 +101,8 @@ static const char *fail_here(struct worker *self)
     worker_check(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL) == ACL_SUCCESS);
     worker_check(aclGetRecentErrMsg() == NULL);
     worker_check(aclrtSetDevice(-5) == ACL_ERROR_RT_INVALID_DEVICEID);
-    worker_check(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL) == ACL_ERROR_RT_INVALID_DEVICEID);
+    worker_check(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL) ==
+                 ACL_ERROR_RT_INVALID_DEVICEID);
     worker_check(aclGetRecentErrMsg() != NULL);
     return NULL;
 }
@@ -130,9 +135,12 @@ static void interface_version_agrees_with_the_header(void **state)
     assert_int_equal(major, ACL_MAJOR_VERSION);
     assert_int_equal(minor, ACL_MINOR_VERSION);
     assert_int_equal(patch, ACL_PATCH_VERSION);
-    assert_refused(aclrtGetVersion(NULL, &minor, &patch), ACL_ERROR_INVALID_PARAM, "null");
-    assert_refused(aclrtGetVersion(&major, NULL, &patch), ACL_ERROR_INVALID_PARAM, "null");
-    assert_refused(aclrtGetVersion(&major, &minor, NULL), ACL_ERROR_INVALID_PARAM, "null");
+    assert_refused(aclrtGetVersion(NULL, &minor, &patch), ACL_ERROR_INVALID_PARAM,
+                   "null");
+    assert_refused(aclrtGetVersion(&major, NULL, &patch), ACL_ERROR_INVALID_PARAM,
+                   "null");
+    assert_refused(aclrtGetVersion(&major, &minor, NULL), ACL_ERROR_INVALID_PARAM,
+                   "null");
 }
 
 /* "8.5.0" and the like as a number that compares. */
@@ -165,10 +173,10 @@ static void unknown_packages_are_refused(void **state)
 {
     aclCANNPackageVersion v;
 
-    assert_refused_either(aclsysGetCANNVersion((aclCANNPackageName)99, &v), ACL_ERROR_INVALID_PARAM,
-                          ACL_ERROR_INVALID_FILE, "99");
-    assert_refused(aclsysGetCANNVersion((aclCANNPackageName)0, NULL), ACL_ERROR_INVALID_PARAM,
-                   "version");
+    assert_refused_either(aclsysGetCANNVersion((aclCANNPackageName)99, &v),
+                          ACL_ERROR_INVALID_PARAM, ACL_ERROR_INVALID_FILE, "99");
+    assert_refused(aclsysGetCANNVersion((aclCANNPackageName)0, NULL),
+                   ACL_ERROR_INVALID_PARAM, "version");
 }
 
 static void versions_by_package_name(void **state)

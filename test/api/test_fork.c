@@ -12,7 +12,8 @@ static int refused_by_fork(aclError rc)
     const char *message = aclGetRecentErrMsg();
 
     if (rc != ACL_ERROR_RT_FEATURE_NOT_SUPPORT) {
-        fprintf(stderr, "in the child: %d, not %d\n", rc, ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+        fprintf(stderr, "in the child: %d, not %d\n", rc,
+                ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
         return 1;
     }
     if (message == NULL || strstr(message, "fork") == NULL) {

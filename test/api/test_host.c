@@ -1,4 +1,7 @@
-/* Memory that the program may touch: host locations always, device memory with ACLMEM_ISOLATE=0. */
+/*
+ * Memory that the program may touch: host locations always, device memory with
+ * ACLMEM_ISOLATE=0.
+ */
 #include "support/process.h"
 #include "support/vmm.h"
 
@@ -82,7 +85,8 @@ static void unmapped_addresses_stay_reserved(void **state)
     void *probe;
 
     assert_acl_ok(aclrtUnmapMem(b.va));
-    probe = mmap(b.va, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    probe = mmap(b.va, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+                 -1, 0);
     assert_ptr_equal(probe, MAP_FAILED);
     assert_acl_ok(aclrtFreePhysical(b.handle));
     assert_acl_ok(aclrtReleaseMemAddress(b.va));
@@ -102,7 +106,8 @@ static void a_copy_crosses_many_handles_without_isolation_too(void **state)
     assert_pattern(va, 4 * CHUNK, 1);
     assert_true(is_filled((uint8_t *)va, 4 * CHUNK, 1));
     assert_acl_ok(aclrtUnmapMem(va + 2 * CHUNK));
-    assert_refused(aclrtMemset(va, 4 * CHUNK, 0, 4 * CHUNK), ACL_ERROR_RT_PARAM_INVALID, "mapped");
+    assert_refused(aclrtMemset(va, 4 * CHUNK, 0, 4 * CHUNK), ACL_ERROR_RT_PARAM_INVALID,
+                   "mapped");
     assert_true(is_filled((uint8_t *)va, 2 * CHUNK, 1));
     map(va + 2 * CHUNK, CHUNK, handles[2]);
     for (size_t i = 0; i < 4; i++) {
@@ -119,8 +124,8 @@ static void without_isolation_capacity_is_enforced_too(void **state)
     struct block b = start_without_isolation(GIB - CHUNK);
     aclrtDrvMemHandle handle = NULL;
 
-    assert_refused(aclrtMallocPhysical(&handle, 2 * CHUNK, &prop, 0), ACL_ERROR_RT_MEMORY_ALLOCATION,
-                   "Failed to allocate");
+    assert_refused(aclrtMallocPhysical(&handle, 2 * CHUNK, &prop, 0),
+                   ACL_ERROR_RT_MEMORY_ALLOCATION, "Failed to allocate");
     block_destroy(&b);
 }
 

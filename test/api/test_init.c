@@ -1,4 +1,7 @@
-/* aclInit and the two ways to end; what holds after the end.  Before the first aclInit: test_before_init.c. */
+/*
+ * aclInit and the two ways to end; what holds after the end.  Before the first aclInit:
+ * test_before_init.c.
+ */
 #include "support/vmm.h"
 
 #include <string.h>
@@ -155,7 +158,8 @@ static void objects_of_an_earlier_life_are_dead(void **state)
     start("default");
     assert_acl_ok(aclrtSetDevice(0));
     assert_refused(aclrtFreePhysical(handle), ACL_ERROR_RT_INVALID_HANDLE, "handle");
-    assert_refused(aclrtSetCurrentContext(context), ACL_ERROR_RT_INVALID_HANDLE, "context");
+    assert_refused(aclrtSetCurrentContext(context), ACL_ERROR_RT_INVALID_HANDLE,
+                   "context");
 }
 
 static void statistics_work_at_any_time(void **state)

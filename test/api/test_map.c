@@ -142,7 +142,8 @@ static void the_size_that_was_asked_for_may_be_mapped(void **state)
     map(va, 2 * CHUNK, handle); /* and so may what it was rounded to */
     assert_pattern(va, asked, 1);
     assert_acl_ok(aclrtUnmapMem(va));
-    assert_refused(aclrtMapMem(va, CHUNK + 4096, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID, "size");
+    assert_refused(aclrtMapMem(va, CHUNK + 4096, 0, handle, 0),
+                   ACL_ERROR_RT_PARAM_INVALID, "size");
     assert_acl_ok(aclrtFreePhysical(handle));
     assert_acl_ok(aclrtReleaseMemAddress(va));
 }
@@ -153,15 +154,19 @@ static void bad_arguments_are_refused(void **state)
 {
     aclrtDrvMemHandle handle = alloc(2 * CHUNK);
     char *va = reserve(4 * CHUNK);
-    aclError (*const calls[])(void *, size_t, size_t, aclrtDrvMemHandle, uint64_t) = {
-        aclrtMapMem, aclrtMemMapNoAccess};
+    aclError (*const calls[])(void *, size_t, size_t, aclrtDrvMemHandle,
+                              uint64_t) = {aclrtMapMem, aclrtMemMapNoAccess};
 
     for (size_t i = 0; i < 2; i++) {
-        assert_refused(calls[i](NULL, CHUNK, 0, handle, 0), ACL_ERROR_INVALID_PARAM, "virPtr");
+        assert_refused(calls[i](NULL, CHUNK, 0, handle, 0), ACL_ERROR_INVALID_PARAM,
+                       "virPtr");
         assert_refused(calls[i](va, 0, 0, handle, 0), ACL_ERROR_INVALID_PARAM, "size");
-        assert_refused(calls[i](va, CHUNK, CHUNK, handle, 0), ACL_ERROR_INVALID_PARAM, "offset");
-        assert_refused(calls[i](va, CHUNK, 0, handle, 1), ACL_ERROR_INVALID_PARAM, "flags");
-        assert_refused(calls[i](va, CHUNK, 0, NULL, 0), ACL_ERROR_INVALID_PARAM, "handle");
+        assert_refused(calls[i](va, CHUNK, CHUNK, handle, 0), ACL_ERROR_INVALID_PARAM,
+                       "offset");
+        assert_refused(calls[i](va, CHUNK, 0, handle, 1), ACL_ERROR_INVALID_PARAM,
+                       "flags");
+        assert_refused(calls[i](va, CHUNK, 0, NULL, 0), ACL_ERROR_INVALID_PARAM,
+                       "handle");
     }
     assert_acl_ok(aclrtFreePhysical(handle));
     assert_acl_ok(aclrtReleaseMemAddress(va));
@@ -186,10 +191,12 @@ static void more_than_the_handle_is_refused(void **state)
 {
     aclrtDrvMemHandle handle = alloc(CHUNK);
     char *va = reserve(4 * CHUNK);
-    static const size_t sizes[] = {2 * CHUNK, CHUNK + 1, 1, 4096, SIZE_MAX, SIZE_MAX - CHUNK + 1};
+    static const size_t sizes[] = {2 * CHUNK, CHUNK + 1, 1,
+                                   4096,      SIZE_MAX,  SIZE_MAX - CHUNK + 1};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        assert_refused(aclrtMapMem(va, sizes[i], 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID, "size");
+        assert_refused(aclrtMapMem(va, sizes[i], 0, handle, 0),
+                       ACL_ERROR_RT_PARAM_INVALID, "size");
     map(va, CHUNK, handle);
     assert_acl_ok(aclrtUnmapMem(va));
     assert_acl_ok(aclrtFreePhysical(handle));
@@ -203,10 +210,12 @@ static void addresses_that_were_not_reserved_are_refused(void **state)
     void *mine = aligned_alloc(CHUNK, CHUNK);
 
     assert_non_null(mine);
-    assert_refused(aclrtMapMem(mine, CHUNK, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID, "reserv");
+    assert_refused(aclrtMapMem(mine, CHUNK, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "reserv");
     assert_message_has_address(mine);
     assert_acl_ok(aclrtReleaseMemAddress(va));
-    assert_refused(aclrtMapMem(va, CHUNK, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID, "reserv");
+    assert_refused(aclrtMapMem(va, CHUNK, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "reserv");
     assert_refused(aclrtMapMem((void *)(UINTPTR_MAX - CHUNK + 1), CHUNK, 0, handle, 0),
                    ACL_ERROR_RT_PARAM_INVALID, "reserv");
     assert_acl_ok(aclrtFreePhysical(handle));
@@ -224,8 +233,8 @@ static void what_is_mapped_already_is_refused(void **state)
         assert_refused(aclrtMapMem(va + at * CHUNK, 4 * CHUNK, 0, handle, 0),
                        ACL_ERROR_RT_PARAM_INVALID, "mapped");
     for (size_t at = 4; at < 8; at++)
-        assert_refused(aclrtMapMem(va + at * CHUNK, CHUNK, 0, small, 0), ACL_ERROR_RT_PARAM_INVALID,
-                       "mapped");
+        assert_refused(aclrtMapMem(va + at * CHUNK, CHUNK, 0, small, 0),
+                       ACL_ERROR_RT_PARAM_INVALID, "mapped");
     assert_pattern(va + 4 * CHUNK, 4 * CHUNK, 1);
     map(va + 3 * CHUNK, CHUNK, small); /* close beside it is fine */
     assert_acl_ok(aclrtUnmapMem(va + 3 * CHUNK));

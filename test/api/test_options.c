@@ -29,8 +29,8 @@ static void sizes_take_suffixes(void **state)
         const char *option;
         size_t size;
     } sizes[] = {
-        {"ACLMEM_MEMORY=65536K", 64 * MIB}, {"ACLMEM_MEMORY=64M", 64 * MIB},
-        {"ACLMEM_MEMORY=3G", 3 * GIB},      {"ACLMEM_MEMORY=1T", TIB},
+        {"ACLMEM_MEMORY=65536K", 64 * MIB},   {"ACLMEM_MEMORY=64M", 64 * MIB},
+        {"ACLMEM_MEMORY=3G", 3 * GIB},        {"ACLMEM_MEMORY=1T", TIB},
         {"ACLMEM_MEMORY=67108864", 64 * MIB},
     };
 
@@ -100,7 +100,8 @@ static void a_bad_value_is_refused_by_name(void **state)
         {"ACLMEM_DEVICES=many", "ACLMEM_DEVICES", "many"},
         {"ACLMEM_DEVICES=-1", "ACLMEM_DEVICES", "-1"},
         {"ACLMEM_DEVICES=2x", "ACLMEM_DEVICES", "2x"},
-        {"ACLMEM_DEVICES=99999999999999999999999", "ACLMEM_DEVICES", "99999999999999999999999"},
+        {"ACLMEM_DEVICES=99999999999999999999999", "ACLMEM_DEVICES",
+         "99999999999999999999999"},
         {"ACLMEM_MEMORY=plenty", "ACLMEM_MEMORY", "plenty"},
         {"ACLMEM_MEMORY=1X", "ACLMEM_MEMORY", "1X"},
         {"ACLMEM_MEMORY=-1G", "ACLMEM_MEMORY", "-1G"},

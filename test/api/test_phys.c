@@ -26,7 +26,8 @@ static void a_stale_handle_stays_dead(void **state)
         assert_ptr_not_equal(live[i], stale);
     }
     assert_refused(aclrtFreePhysical(stale), ACL_ERROR_RT_INVALID_HANDLE, "handle");
-    assert_refused(aclrtMapMem(va, CHUNK, 0, stale, 0), ACL_ERROR_RT_INVALID_HANDLE, "handle");
+    assert_refused(aclrtMapMem(va, CHUNK, 0, stale, 0), ACL_ERROR_RT_INVALID_HANDLE,
+                   "handle");
     for (size_t i = 0; i < 64; i++)
         assert_acl_ok(aclrtFreePhysical(live[i]));
     assert_acl_ok(aclrtReleaseMemAddress(va));
@@ -45,9 +46,10 @@ static void what_is_no_handle_is_refused(void **state)
         void *bad = not_handles[i];
 
         assert_refused(aclrtFreePhysical(bad), ACL_ERROR_RT_INVALID_HANDLE, "handle");
-        assert_refused(aclrtMapMem(va, CHUNK, 0, bad, 0), ACL_ERROR_RT_INVALID_HANDLE, "handle");
-        assert_refused(aclrtMemMapNoAccess(va, CHUNK, 0, bad, 0), ACL_ERROR_RT_INVALID_HANDLE,
+        assert_refused(aclrtMapMem(va, CHUNK, 0, bad, 0), ACL_ERROR_RT_INVALID_HANDLE,
                        "handle");
+        assert_refused(aclrtMemMapNoAccess(va, CHUNK, 0, bad, 0),
+                       ACL_ERROR_RT_INVALID_HANDLE, "handle");
         assert_refused(aclrtMemGetAllocationPropertiesFromHandle(bad, &prop),
                        ACL_ERROR_RT_INVALID_HANDLE, "handle");
     }
@@ -61,23 +63,29 @@ static void bad_arguments_are_refused(void **state)
     aclrtPhysicalMemProp good = device_prop(0, ACL_HBM_MEM_HUGE), bad = good;
     aclrtDrvMemHandle handle = NULL;
 
-    assert_refused(aclrtMallocPhysical(NULL, CHUNK, &good, 0), ACL_ERROR_INVALID_PARAM, "handle");
-    assert_refused(aclrtMallocPhysical(&handle, 0, &good, 0), ACL_ERROR_INVALID_PARAM, "size");
-    assert_refused(aclrtMallocPhysical(&handle, CHUNK, NULL, 0), ACL_ERROR_INVALID_PARAM, "prop");
-    assert_refused(aclrtMallocPhysical(&handle, CHUNK, &good, 1), ACL_ERROR_INVALID_PARAM, "flags");
+    assert_refused(aclrtMallocPhysical(NULL, CHUNK, &good, 0), ACL_ERROR_INVALID_PARAM,
+                   "handle");
+    assert_refused(aclrtMallocPhysical(&handle, 0, &good, 0), ACL_ERROR_INVALID_PARAM,
+                   "size");
+    assert_refused(aclrtMallocPhysical(&handle, CHUNK, NULL, 0), ACL_ERROR_INVALID_PARAM,
+                   "prop");
+    assert_refused(aclrtMallocPhysical(&handle, CHUNK, &good, 1), ACL_ERROR_INVALID_PARAM,
+                   "flags");
     bad.handleType = (aclrtMemHandleType)1;
     assert_refused(aclrtMallocPhysical(&handle, CHUNK, &bad, 0), ACL_ERROR_INVALID_PARAM,
                    "handleType");
     bad.handleType = (aclrtMemHandleType)2; /* known, but not for this call */
-    assert_refused_either(aclrtMallocPhysical(&handle, CHUNK, &bad, 0), ACL_ERROR_INVALID_PARAM,
-                          ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "handleType");
+    assert_refused_either(aclrtMallocPhysical(&handle, CHUNK, &bad, 0),
+                          ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                          "handleType");
     bad = good;
     bad.allocationType = (aclrtMemAllocationType)1;
     assert_refused(aclrtMallocPhysical(&handle, CHUNK, &bad, 0), ACL_ERROR_INVALID_PARAM,
                    "allocationType");
     bad = good;
     bad.reserve = 1;
-    assert_refused(aclrtMallocPhysical(&handle, CHUNK, &bad, 0), ACL_ERROR_INVALID_PARAM, "reserve");
+    assert_refused(aclrtMallocPhysical(&handle, CHUNK, &bad, 0), ACL_ERROR_INVALID_PARAM,
+                   "reserve");
     assert_null(handle);
 }
 
@@ -89,8 +97,8 @@ static void the_device_must_exist(void **state)
     for (size_t i = 0; i < 3; i++) {
         aclrtPhysicalMemProp prop = device_prop(ids[i], ACL_HBM_MEM_HUGE);
 
-        assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0), ACL_ERROR_RT_INVALID_DEVICEID,
-                       "device");
+        assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0),
+                       ACL_ERROR_RT_INVALID_DEVICEID, "device");
     }
     assert_null(handle);
 }
@@ -117,8 +125,8 @@ static void all_of_the_memory_can_be_had_and_no_more(void **state)
     for (size_t i = 0; i < N; i++)
         handles[i] = alloc(CHUNK);
     assert_int_equal(free_memory(), 0);
-    assert_refused(aclrtMallocPhysical(&more, CHUNK, &prop, 0), ACL_ERROR_RT_MEMORY_ALLOCATION,
-                   "Failed to allocate");
+    assert_refused(aclrtMallocPhysical(&more, CHUNK, &prop, 0),
+                   ACL_ERROR_RT_MEMORY_ALLOCATION, "Failed to allocate");
     assert_null(more);
 
     /* Every second one free: the memory that is left is in pieces, and serves all the same. */
@@ -134,8 +142,8 @@ static void all_of_the_memory_can_be_had_and_no_more(void **state)
 
 static void exhaustion_is_said_as_clients_expect_it(void **state)
 {
-    static const size_t sizes[] = {GIB + 1, GIB + CHUNK, 100 * TIB, SIZE_MAX - CHUNK, SIZE_MAX - 1,
-                                   SIZE_MAX};
+    static const size_t sizes[] = {GIB + 1,          GIB + CHUNK,  100 * TIB,
+                                   SIZE_MAX - CHUNK, SIZE_MAX - 1, SIZE_MAX};
     aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
     aclrtDrvMemHandle handle = NULL;
 
@@ -187,8 +195,8 @@ static void pages_of_one_gibibyte_are_rounded_to_that(void **state)
     assert_acl_ok(aclrtMallocPhysical(&handle, GIB + 1, &prop, 0));
     assert_int_equal(free_memory(), 2 * GIB);
     va = reserve(4 * GIB);
-    assert_refused(aclrtMapMem(va + CHUNK, 2 * GIB, 0, handle, 0), ACL_ERROR_RT_ADDR_UNALIGNED,
-                   "virPtr");
+    assert_refused(aclrtMapMem(va + CHUNK, 2 * GIB, 0, handle, 0),
+                   ACL_ERROR_RT_ADDR_UNALIGNED, "virPtr");
     map(va + GIB, 2 * GIB, handle);
     put_pattern(va + 3 * GIB - CHUNK, CHUNK, 1);
     assert_pattern(va + 3 * GIB - CHUNK, CHUNK, 1);
@@ -254,12 +262,15 @@ static void retain_wants_a_mapped_address(void **state)
     char *va = reserve(2 * CHUNK);
     int here = 0;
 
-    assert_refused(aclrtMemRetainAllocationHandle(va, &handle), ACL_ERROR_RT_PARAM_INVALID, "mapped");
+    assert_refused(aclrtMemRetainAllocationHandle(va, &handle),
+                   ACL_ERROR_RT_PARAM_INVALID, "mapped");
     assert_message_has_address(va);
-    assert_refused(aclrtMemRetainAllocationHandle(&here, &handle), ACL_ERROR_RT_PARAM_INVALID,
-                   "mapped");
-    assert_refused(aclrtMemRetainAllocationHandle(NULL, &handle), ACL_ERROR_INVALID_PARAM, "virPtr");
-    assert_refused(aclrtMemRetainAllocationHandle(va, NULL), ACL_ERROR_INVALID_PARAM, "handle");
+    assert_refused(aclrtMemRetainAllocationHandle(&here, &handle),
+                   ACL_ERROR_RT_PARAM_INVALID, "mapped");
+    assert_refused(aclrtMemRetainAllocationHandle(NULL, &handle), ACL_ERROR_INVALID_PARAM,
+                   "virPtr");
+    assert_refused(aclrtMemRetainAllocationHandle(va, NULL), ACL_ERROR_INVALID_PARAM,
+                   "handle");
     assert_null(handle);
     assert_acl_ok(aclrtReleaseMemAddress(va));
 }
@@ -274,8 +285,8 @@ static void a_mapping_outlives_its_handle(void **state)
     assert_int_equal(stats().handles, 1); /* the memory is alive */
     assert_int_equal(free_memory(), GIB - CHUNK);
     assert_pattern(b.va, CHUNK, 1);
-    assert_refused(aclrtMapMem(elsewhere, CHUNK, 0, b.handle, 0), ACL_ERROR_RT_INVALID_HANDLE,
-                   "handle");
+    assert_refused(aclrtMapMem(elsewhere, CHUNK, 0, b.handle, 0),
+                   ACL_ERROR_RT_INVALID_HANDLE, "handle");
     assert_refused(aclrtFreePhysical(b.handle), ACL_ERROR_RT_INVALID_HANDLE, "handle");
     assert_acl_ok(aclrtUnmapMem(b.va));
     assert_int_equal(stats().handles, 0);
@@ -319,10 +330,10 @@ static void properties_want_an_output_and_a_handle(void **state)
     aclrtDrvMemHandle handle = alloc(CHUNK);
     aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
 
-    assert_refused(aclrtMemGetAllocationPropertiesFromHandle(handle, NULL), ACL_ERROR_INVALID_PARAM,
-                   "prop");
-    assert_refused(aclrtMemGetAllocationPropertiesFromHandle(NULL, &prop), ACL_ERROR_INVALID_PARAM,
-                   "handle");
+    assert_refused(aclrtMemGetAllocationPropertiesFromHandle(handle, NULL),
+                   ACL_ERROR_INVALID_PARAM, "prop");
+    assert_refused(aclrtMemGetAllocationPropertiesFromHandle(NULL, &prop),
+                   ACL_ERROR_INVALID_PARAM, "handle");
     assert_acl_ok(aclrtFreePhysical(handle));
 }
 

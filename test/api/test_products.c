@@ -11,10 +11,14 @@ static const struct product {
     bool is_every_time; /* in every edition since 8.0, so in strict too */
     bool has_no_uc;
 } products[] = {
-    {"950", "Ascend", true, false, false},     {"A3", "Ascend910", true, true, true},
-    {"A2", "Ascend910B", true, true, false},   {"910", "Ascend910", true, false, false},
-    {"310P", "Ascend310P", true, false, false}, {"310B", "Ascend310B", false, false, false},
-    {"310B-EP", "Ascend310B", true, false, false}, {"310", "Ascend310", false, false, false},
+    {"950", "Ascend", true, false, false},
+    {"A3", "Ascend910", true, true, true},
+    {"A2", "Ascend910B", true, true, false},
+    {"910", "Ascend910", true, false, false},
+    {"310P", "Ascend310P", true, false, false},
+    {"310B", "Ascend310B", false, false, false},
+    {"310B-EP", "Ascend310B", true, false, false},
+    {"310", "Ascend310", false, false, false},
 };
 enum { N_PRODUCTS = sizeof(products) / sizeof(products[0]) };
 
@@ -33,7 +37,8 @@ static void the_processor_has_the_products_name(void **state)
     for (size_t i = 0; i < N_PRODUCTS; i++) {
         start_product(&products[i], "default");
         assert_non_null(aclrtGetSocName());
-        if (strncmp(aclrtGetSocName(), products[i].soc_prefix, strlen(products[i].soc_prefix)) != 0)
+        if (strncmp(aclrtGetSocName(), products[i].soc_prefix,
+                    strlen(products[i].soc_prefix)) != 0)
             fail_msg("%s calls itself %s", products[i].name, aclrtGetSocName());
         assert_acl_ok(aclFinalize());
     }
@@ -72,9 +77,9 @@ static void every_call_is_refused(const char *words)
     assert_refused(aclrtMemGetAccess(va, &location, &flag), code, words);
     assert_refused(aclrtMemRetainAllocationHandle(va, &handle), code, words);
     assert_refused(aclrtMemGetAllocationPropertiesFromHandle(any, &prop), code, words);
-    assert_refused(
-        aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &size), code,
-        words);
+    assert_refused(aclrtMemGetAllocationGranularity(
+                       &prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &size),
+                   code, words);
     assert_null(out);
     assert_null(handle);
     assert_int_equal(flag, 7);
@@ -114,7 +119,8 @@ static void only_a3_reserves_without_uncached_memory(void **state)
             continue; /* test_reserve.c */
         start_product(&products[i], "default");
         assert_refused(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, wish, 0),
-                       ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtReserveMemAddressNoUCMemory");
+                       ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                       "aclrtReserveMemAddressNoUCMemory");
         assert_null(va);
         assert_acl_ok(aclFinalize());
     }

@@ -1,4 +1,7 @@
-/* What an address is: aclrtPointerGetAttributes, aclrtMemGetAddressRange, aclrtCheckMemType. */
+/*
+ * What an address is: aclrtPointerGetAttributes, aclrtMemGetAddressRange,
+ * aclrtCheckMemType.
+ */
 #include "support/vmm.h"
 
 #include <stdlib.h>
@@ -63,7 +66,8 @@ static void attributes_want_an_output(void **state)
 {
     int here = 0;
 
-    assert_refused(aclrtPointerGetAttributes(&here, NULL), ACL_ERROR_INVALID_PARAM, "attributes");
+    assert_refused(aclrtPointerGetAttributes(&here, NULL), ACL_ERROR_INVALID_PARAM,
+                   "attributes");
 }
 
 /* ---- ranges ---- */
@@ -120,13 +124,17 @@ static void a_range_is_refused_where_nothing_is_mapped(void **state)
     void *base = NULL;
     size_t size = 7;
 
-    assert_refused(aclrtMemGetAddressRange(va, &base, &size), ACL_ERROR_RT_PARAM_INVALID, "");
-    assert_message_has_address(va);
-    assert_refused(aclrtMemGetAddressRange(&base, &base, &size), ACL_ERROR_RT_PARAM_INVALID, "");
-    assert_refused(aclrtMemGetAddressRange(b.va + CHUNK, &base, &size), ACL_ERROR_RT_PARAM_INVALID,
+    assert_refused(aclrtMemGetAddressRange(va, &base, &size), ACL_ERROR_RT_PARAM_INVALID,
                    "");
-    assert_refused(aclrtMemGetAddressRange(NULL, &base, &size), ACL_ERROR_INVALID_PARAM, "ptr");
-    assert_refused(aclrtMemGetAddressRange(b.va, NULL, NULL), ACL_ERROR_INVALID_PARAM, "psize");
+    assert_message_has_address(va);
+    assert_refused(aclrtMemGetAddressRange(&base, &base, &size),
+                   ACL_ERROR_RT_PARAM_INVALID, "");
+    assert_refused(aclrtMemGetAddressRange(b.va + CHUNK, &base, &size),
+                   ACL_ERROR_RT_PARAM_INVALID, "");
+    assert_refused(aclrtMemGetAddressRange(NULL, &base, &size), ACL_ERROR_INVALID_PARAM,
+                   "ptr");
+    assert_refused(aclrtMemGetAddressRange(b.va, NULL, NULL), ACL_ERROR_INVALID_PARAM,
+                   "psize");
     assert_null(base);
     assert_int_equal(size, 7);
     assert_acl_ok(aclrtReleaseMemAddress(va));
@@ -151,7 +159,8 @@ static void reserved_addresses_are_told_from_others(void **state)
     void *reserved[] = {b.va, b.va + CHUNK + 5, va};
     void *mixed[] = {b.va, &here};
     void *unknown[] = {&here};
-    const uint32_t any = ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
+    const uint32_t any =
+        ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
 
     assert_int_equal(check_type(reserved, 3, ACL_RT_MEM_TYPE_RSVD), 1);
     assert_int_equal(check_type(reserved, 3, any), 1);
@@ -173,10 +182,12 @@ static void checking_wants_good_arguments(void **state)
                    ACL_ERROR_INVALID_PARAM, "addrList");
     assert_refused(aclrtCheckMemType(list, 0, ACL_RT_MEM_TYPE_DEV, &result, 0),
                    ACL_ERROR_INVALID_PARAM, "size");
-    assert_refused(aclrtCheckMemType(list, 1, 0, &result, 0), ACL_ERROR_INVALID_PARAM, "memType");
-    assert_refused(aclrtCheckMemType(list, 1, 0x1, &result, 0), ACL_ERROR_INVALID_PARAM, "memType");
-    assert_refused(aclrtCheckMemType(list, 1, ACL_RT_MEM_TYPE_DEV, NULL, 0), ACL_ERROR_INVALID_PARAM,
-                   "checkResult");
+    assert_refused(aclrtCheckMemType(list, 1, 0, &result, 0), ACL_ERROR_INVALID_PARAM,
+                   "memType");
+    assert_refused(aclrtCheckMemType(list, 1, 0x1, &result, 0), ACL_ERROR_INVALID_PARAM,
+                   "memType");
+    assert_refused(aclrtCheckMemType(list, 1, ACL_RT_MEM_TYPE_DEV, NULL, 0),
+                   ACL_ERROR_INVALID_PARAM, "checkResult");
     assert_refused(aclrtCheckMemType(list, 1, ACL_RT_MEM_TYPE_DEV, &result, 1),
                    ACL_ERROR_INVALID_PARAM, "reserve");
     assert_int_equal(result, 99);

@@ -16,7 +16,8 @@ static void a_reservation_is_aligned_and_untouchable(void **state)
 
 static void from_one_gibibyte_on_it_is_aligned_to_that(void **state)
 {
-    void *odd = reserve(CHUNK); /* so that the next free address is not a multiple by chance */
+    void *odd =
+        reserve(CHUNK); /* so that the next free address is not a multiple by chance */
     void *va = reserve(GIB), *more = reserve(3 * GIB + CHUNK);
 
     assert_int_equal((uintptr_t)va % GIB, 0);
@@ -35,7 +36,8 @@ static void no_device_is_needed(void **state)
 /* torch_npu asks for 512 bytes to see whether the calls work. */
 static void any_size_is_rounded_up(void **state)
 {
-    static const size_t sizes[] = {1, 512, 4096, CHUNK - 1, CHUNK + 1, 3 * CHUNK - 7, GIB + 1};
+    static const size_t sizes[] = {1,         512,           4096,   CHUNK - 1,
+                                   CHUNK + 1, 3 * CHUNK - 7, GIB + 1};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         char *va = reserve(sizes[i]);
@@ -98,7 +100,8 @@ static void thirty_two_tebibytes_come_in_one_call(void **state)
 
 static void too_much_address_space_is_out_of_memory(void **state)
 {
-    static const size_t sizes[] = {(size_t)1 << 47, (size_t)1 << 57, SIZE_MAX - CHUNK, SIZE_MAX};
+    static const size_t sizes[] = {(size_t)1 << 47, (size_t)1 << 57, SIZE_MAX - CHUNK,
+                                   SIZE_MAX};
     void *va = NULL;
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -113,14 +116,16 @@ static void bad_arguments_are_refused(void **state)
 {
     void *va = NULL;
 
-    assert_refused(aclrtReserveMemAddress(NULL, CHUNK, 0, NULL, 1), ACL_ERROR_INVALID_PARAM,
-                   "virPtr");
-    assert_refused(aclrtReserveMemAddress(&va, 0, 0, NULL, 1), ACL_ERROR_INVALID_PARAM, "size");
-    assert_refused(aclrtReserveMemAddress(&va, CHUNK, CHUNK, NULL, 1), ACL_ERROR_INVALID_PARAM,
-                   "alignment");
-    assert_refused(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 2), ACL_ERROR_INVALID_PARAM, "flags");
-    assert_refused(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, UINT64_MAX), ACL_ERROR_INVALID_PARAM,
-                   "flags");
+    assert_refused(aclrtReserveMemAddress(NULL, CHUNK, 0, NULL, 1),
+                   ACL_ERROR_INVALID_PARAM, "virPtr");
+    assert_refused(aclrtReserveMemAddress(&va, 0, 0, NULL, 1), ACL_ERROR_INVALID_PARAM,
+                   "size");
+    assert_refused(aclrtReserveMemAddress(&va, CHUNK, CHUNK, NULL, 1),
+                   ACL_ERROR_INVALID_PARAM, "alignment");
+    assert_refused(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 2),
+                   ACL_ERROR_INVALID_PARAM, "flags");
+    assert_refused(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, UINT64_MAX),
+                   ACL_ERROR_INVALID_PARAM, "flags");
     assert_null(va);
 }
 
@@ -167,8 +172,8 @@ static void a_taken_wish_is_refused(void **state)
     char *taken = reserve(4 * CHUNK);
     void *va = NULL;
 
-    assert_refused(aclrtReserveMemAddress(&va, CHUNK, 0, taken, 1), ACL_ERROR_RT_PARAM_INVALID,
-                   "expectPtr");
+    assert_refused(aclrtReserveMemAddress(&va, CHUNK, 0, taken, 1),
+                   ACL_ERROR_RT_PARAM_INVALID, "expectPtr");
     assert_message_has_address(taken);
     assert_refused(aclrtReserveMemAddress(&va, CHUNK, 0, taken + 2 * CHUNK, 1),
                    ACL_ERROR_RT_PARAM_INVALID, "expectPtr");
@@ -189,8 +194,8 @@ static void memory_of_the_program_is_never_replaced(void **state)
     theirs = mmap((char *)probe + CHUNK, 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
     assert_ptr_equal(theirs, (char *)probe + CHUNK);
     theirs[0] = 42;
-    assert_refused(aclrtReserveMemAddress(&va, 4 * CHUNK, 0, probe, 1), ACL_ERROR_RT_PARAM_INVALID,
-                   "expectPtr");
+    assert_refused(aclrtReserveMemAddress(&va, 4 * CHUNK, 0, probe, 1),
+                   ACL_ERROR_RT_PARAM_INVALID, "expectPtr");
     assert_int_equal(theirs[0], 42);
     va = reserve(GIB); /* and one that the library places goes elsewhere */
     assert_true((char *)va + GIB <= theirs || theirs + 4096 <= (char *)va);
@@ -206,8 +211,8 @@ static void a_misaligned_wish_is_refused(void **state)
     assert_acl_ok(aclrtReleaseMemAddress(base));
     assert_refused(aclrtReserveMemAddress(&va, CHUNK, 0, base + 4096, 1),
                    ACL_ERROR_RT_ADDR_UNALIGNED, "expectPtr");
-    assert_refused(aclrtReserveMemAddress(&va, CHUNK, 0, base + MIB, 1), ACL_ERROR_RT_ADDR_UNALIGNED,
-                   "expectPtr");
+    assert_refused(aclrtReserveMemAddress(&va, CHUNK, 0, base + MIB, 1),
+                   ACL_ERROR_RT_ADDR_UNALIGNED, "expectPtr");
     assert_refused(aclrtReserveMemAddress(&va, GIB + CHUNK, 0, base + CHUNK, 1),
                    ACL_ERROR_RT_ADDR_UNALIGNED, "expectPtr");
     assert_null(va);
@@ -217,10 +222,12 @@ static void a_wish_that_no_process_can_have_is_refused(void **state)
 {
     void *va = NULL;
 
-    assert_refused_either(aclrtReserveMemAddress(&va, CHUNK, 0, (void *)(UINTPTR_MAX - CHUNK + 1), 1),
-                          ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
-    assert_refused_either(aclrtReserveMemAddress(&va, 64 * TIB, 0, (void *)(127 * TIB), 1),
-                          ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
+    assert_refused_either(
+        aclrtReserveMemAddress(&va, CHUNK, 0, (void *)(UINTPTR_MAX - CHUNK + 1), 1),
+        ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
+    assert_refused_either(
+        aclrtReserveMemAddress(&va, 64 * TIB, 0, (void *)(127 * TIB), 1),
+        ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
     assert_refused_either(aclrtReserveMemAddress(&va, SIZE_MAX, 0, (void *)(16 * TIB), 1),
                           ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_MEMORY_ALLOCATION, "");
     assert_null(va);
@@ -232,14 +239,16 @@ static void release_wants_a_start_address(void **state)
 {
     char *va = reserve(4 * CHUNK);
 
-    assert_refused(aclrtReleaseMemAddress(va + CHUNK), ACL_ERROR_RT_PARAM_INVALID, "inside");
+    assert_refused(aclrtReleaseMemAddress(va + CHUNK), ACL_ERROR_RT_PARAM_INVALID,
+                   "inside");
     assert_message_has_address(va + CHUNK);
-    assert_refused(aclrtReleaseMemAddress(va + 4 * CHUNK), ACL_ERROR_RT_PARAM_INVALID, "reserv");
+    assert_refused(aclrtReleaseMemAddress(va + 4 * CHUNK), ACL_ERROR_RT_PARAM_INVALID,
+                   "reserv");
     assert_refused(aclrtReleaseMemAddress(NULL), ACL_ERROR_INVALID_PARAM, "virPtr");
     assert_refused_either(aclrtReleaseMemAddress(&va), ACL_ERROR_RT_PARAM_INVALID,
                           ACL_ERROR_RT_ADDR_UNALIGNED, "reserv");
-    assert_refused_either(aclrtReleaseMemAddress((void *)UINTPTR_MAX), ACL_ERROR_RT_PARAM_INVALID,
-                          ACL_ERROR_RT_ADDR_UNALIGNED, "");
+    assert_refused_either(aclrtReleaseMemAddress((void *)UINTPTR_MAX),
+                          ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_ADDR_UNALIGNED, "");
     assert_acl_ok(aclrtReleaseMemAddress(va));
     assert_refused(aclrtReleaseMemAddress(va), ACL_ERROR_RT_PARAM_INVALID, "reserv");
 }
@@ -290,18 +299,18 @@ static void the_sibling_wants_gibibytes_and_an_address(void **state)
         assert_acl_ok(aclrtReleaseMemAddress(va));
     }
     va = NULL;
-    assert_refused(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, NULL, 0), ACL_ERROR_INVALID_PARAM,
-                   "expectPtr");
+    assert_refused(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, NULL, 0),
+                   ACL_ERROR_INVALID_PARAM, "expectPtr");
     assert_refused(aclrtReserveMemAddressNoUCMemory(&va, GIB + CHUNK, 0, wish, 0),
                    ACL_ERROR_INVALID_PARAM, "size");
-    assert_refused(aclrtReserveMemAddressNoUCMemory(&va, 0, 0, wish, 0), ACL_ERROR_INVALID_PARAM,
-                   "size");
-    assert_refused(aclrtReserveMemAddressNoUCMemory(&va, GIB, GIB, wish, 0), ACL_ERROR_INVALID_PARAM,
-                   "alignment");
-    assert_refused(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, wish, 1), ACL_ERROR_INVALID_PARAM,
-                   "flags");
-    assert_refused(aclrtReserveMemAddressNoUCMemory(NULL, GIB, 0, wish, 0), ACL_ERROR_INVALID_PARAM,
-                   "virPtr");
+    assert_refused(aclrtReserveMemAddressNoUCMemory(&va, 0, 0, wish, 0),
+                   ACL_ERROR_INVALID_PARAM, "size");
+    assert_refused(aclrtReserveMemAddressNoUCMemory(&va, GIB, GIB, wish, 0),
+                   ACL_ERROR_INVALID_PARAM, "alignment");
+    assert_refused(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, wish, 1),
+                   ACL_ERROR_INVALID_PARAM, "flags");
+    assert_refused(aclrtReserveMemAddressNoUCMemory(NULL, GIB, 0, wish, 0),
+                   ACL_ERROR_INVALID_PARAM, "virPtr");
     assert_refused(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, (char *)wish + CHUNK, 0),
                    ACL_ERROR_RT_ADDR_UNALIGNED, "expectPtr");
     assert_null(va);

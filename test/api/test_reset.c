@@ -1,4 +1,7 @@
-/* What a reset to zero ends and what it leaves: handles and mappings die, reservations stay. */
+/*
+ * What a reset to zero ends and what it leaves: handles and mappings die, reservations
+ * stay.
+ */
 #include "support/process.h"
 #include "support/vmm.h"
 
@@ -20,8 +23,8 @@ static void handles_and_mappings_die_with_their_device(void **state)
     assert_refused(aclrtFreePhysical(b.handle), ACL_ERROR_RT_INVALID_HANDLE, "handle");
     assert_refused(aclrtFreePhysical(loose), ACL_ERROR_RT_INVALID_HANDLE, "handle");
     assert_refused(aclrtUnmapMem(b.va), ACL_ERROR_RT_PARAM_INVALID, "mapped");
-    assert_refused(copy(&byte, b.va, 1, ACL_MEMCPY_DEVICE_TO_HOST), ACL_ERROR_RT_PARAM_INVALID,
-                   "mapped");
+    assert_refused(copy(&byte, b.va, 1, ACL_MEMCPY_DEVICE_TO_HOST),
+                   ACL_ERROR_RT_PARAM_INVALID, "mapped");
     assert_acl_ok(aclrtReleaseMemAddress(b.va));
 }
 
@@ -130,7 +133,8 @@ static void memory_of_a_device_that_was_never_set_lives_on(void **state)
 {
     aclrtDrvMemHandle theirs = alloc_on(1, CHUNK);
 
-    assert_acl_either(aclrtResetDevice(1), ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_CONTEXT_NULL);
+    assert_acl_either(aclrtResetDevice(1), ACL_ERROR_RT_PARAM_INVALID,
+                      ACL_ERROR_RT_CONTEXT_NULL);
     assert_int_equal(stats().handles, 1);
     assert_acl_ok(aclrtFreePhysical(theirs));
 }

@@ -1,6 +1,6 @@
 /*
- * One claim for each row of the two rule sets: what the default takes and strict refuses, in words that
- * say so.  What both refuse is in the other files.
+ * One claim for each row of the two rule sets: what the default takes and strict
+ * refuses, in words that say so.  What both refuse is in the other files.
  */
 #include "support/vmm.h"
 
@@ -11,8 +11,10 @@ static void map_wants_the_whole_handle(void **state)
     aclrtDrvMemHandle handle = alloc(4 * CHUNK);
     char *va = reserve(8 * CHUNK);
 
-    assert_refused(aclrtMapMem(va, CHUNK, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID, "strict");
-    assert_refused(aclrtMapMem(va, 2 * CHUNK, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID, "strict");
+    assert_refused(aclrtMapMem(va, CHUNK, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "strict");
+    assert_refused(aclrtMapMem(va, 2 * CHUNK, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "strict");
     map(va, 4 * CHUNK, handle);
     assert_acl_ok(aclrtUnmapMem(va));
     assert_acl_ok(aclrtFreePhysical(handle));
@@ -26,8 +28,8 @@ static void an_allocation_wants_a_multiple_of_the_granularity(void **state)
     aclrtDrvMemHandle handle = NULL;
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        assert_refused(aclrtMallocPhysical(&handle, sizes[i], &prop, 0), ACL_ERROR_INVALID_PARAM,
-                       "strict");
+        assert_refused(aclrtMallocPhysical(&handle, sizes[i], &prop, 0),
+                       ACL_ERROR_INVALID_PARAM, "strict");
     assert_null(handle);
 }
 
@@ -55,8 +57,8 @@ static void page_flags_must_agree(void **state)
             map(va, CHUNK, handle);
             assert_acl_ok(aclrtUnmapMem(va));
         } else {
-            assert_refused(aclrtMapMem(va, CHUNK, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID,
-                           "strict");
+            assert_refused(aclrtMapMem(va, CHUNK, 0, handle, 0),
+                           ACL_ERROR_RT_PARAM_INVALID, "strict");
         }
         assert_acl_ok(aclrtFreePhysical(handle));
         assert_acl_ok(aclrtReleaseMemAddress(va));
@@ -87,8 +89,8 @@ static void no_address_may_be_wished_for(void **state)
     void *va = reserve(CHUNK), *again = NULL;
 
     assert_acl_ok(aclrtReleaseMemAddress(va));
-    assert_refused(aclrtReserveMemAddress(&again, CHUNK, 0, va, 1), ACL_ERROR_INVALID_PARAM,
-                   "strict");
+    assert_refused(aclrtReserveMemAddress(&again, CHUNK, 0, va, 1),
+                   ACL_ERROR_INVALID_PARAM, "strict");
     assert_message_has("expectPtr");
     assert_null(again);
 }
@@ -99,7 +101,8 @@ static void one_reservation_takes_one_device(void **state)
     char *va = reserve(2 * CHUNK);
 
     map(va, CHUNK, a);
-    assert_refused(aclrtMapMem(va + CHUNK, CHUNK, 0, b, 0), ACL_ERROR_RT_PARAM_INVALID, "strict");
+    assert_refused(aclrtMapMem(va + CHUNK, CHUNK, 0, b, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "strict");
     assert_message_has("device");
     assert_acl_ok(aclrtUnmapMem(va));
     map(va + CHUNK, CHUNK, b); /* live mappings are what counts */
@@ -154,10 +157,12 @@ static void a_mapped_handle_is_not_freed(void **state)
 
 static void the_host_has_no_physical_memory(void **state)
 {
-    aclrtPhysicalMemProp prop = located_prop(ACL_MEM_LOCATION_TYPE_HOST, 0, ACL_HBM_MEM_HUGE);
+    aclrtPhysicalMemProp prop =
+        located_prop(ACL_MEM_LOCATION_TYPE_HOST, 0, ACL_HBM_MEM_HUGE);
     aclrtDrvMemHandle handle = NULL;
 
-    assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0), ACL_ERROR_INVALID_PARAM, "strict");
+    assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0), ACL_ERROR_INVALID_PARAM,
+                   "strict");
     assert_null(handle);
 }
 
@@ -165,8 +170,9 @@ static void the_kind_of_a_copy_must_be_right(void **state)
 {
     struct block b = block_create(CHUNK);
     char host[64], other[64] = "";
-    static const aclrtMemcpyKind right[] = {ACL_MEMCPY_HOST_TO_HOST, ACL_MEMCPY_HOST_TO_DEVICE,
-                                            ACL_MEMCPY_DEVICE_TO_HOST, ACL_MEMCPY_DEVICE_TO_DEVICE};
+    static const aclrtMemcpyKind right[] = {
+        ACL_MEMCPY_HOST_TO_HOST, ACL_MEMCPY_HOST_TO_DEVICE, ACL_MEMCPY_DEVICE_TO_HOST,
+        ACL_MEMCPY_DEVICE_TO_DEVICE};
     void *const dst[] = {other, b.va, other, b.va + 64};
     void *const src[] = {host, host, b.va, b.va};
 
@@ -176,11 +182,12 @@ static void the_kind_of_a_copy_must_be_right(void **state)
             if (kind == i)
                 assert_acl_ok(copy(dst[i], src[i], 64, right[kind]));
             else
-                assert_refused(copy(dst[i], src[i], 64, right[kind]), ACL_ERROR_RT_PARAM_INVALID,
-                               "strict");
+                assert_refused(copy(dst[i], src[i], 64, right[kind]),
+                               ACL_ERROR_RT_PARAM_INVALID, "strict");
         }
     }
-    assert_refused(copy(b.va, host, 64, (aclrtMemcpyKind)99), ACL_ERROR_INVALID_PARAM, "kind");
+    assert_refused(copy(b.va, host, 64, (aclrtMemcpyKind)99), ACL_ERROR_INVALID_PARAM,
+                   "kind");
     assert_all_bytes(b.va, 128, 7);
     block_destroy(&b);
 }

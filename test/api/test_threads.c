@@ -1,6 +1,6 @@
 /*
- * Many threads at once.  Each checks its own bytes; where one takes memory away under another's copy, the
- * copy may be refused but nothing else may happen.
+ * Many threads at once.  Each checks its own bytes; where one takes memory away under
+ * another's copy, the copy may be refused but nothing else may happen.
  */
 #include "support/process.h"
 #include "support/vmm.h"
@@ -33,7 +33,8 @@ static const char *one_round(struct worker *self, uint64_t seed, uint8_t *bytes)
     void *base = NULL;
     char *va;
 
-    worker_check(aclrtReserveMemAddress(&base, N_HANDLES * CHUNK, 0, NULL, 1) == ACL_SUCCESS);
+    worker_check(aclrtReserveMemAddress(&base, N_HANDLES * CHUNK, 0, NULL, 1) ==
+                 ACL_SUCCESS);
     va = base;
     for (size_t i = 0; i < N_HANDLES; i++) {
         worker_check(aclrtMallocPhysical(&handles[i], CHUNK, &prop, 0) == ACL_SUCCESS);
@@ -149,7 +150,8 @@ static const char *race_for_one(struct worker *self)
 
     for (int i = 0; i < ROUNDS; i++) {
         pthread_barrier_wait(&r->barrier);
-        ok &= is_race_answer(aclrtMapMem(r->va, CHUNK, 0, r->handle, 0), ACL_ERROR_RT_PARAM_INVALID, r);
+        ok &= is_race_answer(aclrtMapMem(r->va, CHUNK, 0, r->handle, 0),
+                             ACL_ERROR_RT_PARAM_INVALID, r);
         pthread_barrier_wait(&r->barrier);
         ok &= is_race_answer(aclrtUnmapMem(r->va), ACL_ERROR_RT_PARAM_INVALID, r);
     }
@@ -182,7 +184,8 @@ static const char *race_to_free(struct worker *self)
         if (self->index == 0)
             ok &= aclrtMallocPhysical(&r->handle, CHUNK, &prop, 0) == ACL_SUCCESS;
         pthread_barrier_wait(&r->barrier);
-        ok &= is_race_answer(aclrtFreePhysical(r->handle), ACL_ERROR_RT_INVALID_HANDLE, r);
+        ok &=
+            is_race_answer(aclrtFreePhysical(r->handle), ACL_ERROR_RT_INVALID_HANDLE, r);
         pthread_barrier_wait(&r->barrier);
     }
     worker_check(ok);
@@ -204,6 +207,7 @@ static void one_of_many_frees(void **state)
 
 /* ---- memory goes away under a copy ---- */
 
+enum { N_COPIERS = 3 };
 struct pull {
     char *va;
     size_t size;
@@ -212,33 +216,38 @@ struct pull {
 
 static bool is_copy_answer(aclError rc)
 {
-    return rc == ACL_SUCCESS || rc == ACL_ERROR_RT_PARAM_INVALID || rc == ACL_ERROR_RT_CONTEXT_NULL;
+    return rc == ACL_SUCCESS || rc == ACL_ERROR_RT_PARAM_INVALID ||
+           rc == ACL_ERROR_RT_CONTEXT_NULL;
 }
 
-/* Copies until the other side is done, each time some of everything. */
+/* Some of everything that touches memory. */
+static const char *copy_once(char *va, uint8_t *bytes, size_t size)
+{
+    void *view = NULL;
+
+    worker_check(is_copy_answer(copy(va, bytes, size, ACL_MEMCPY_HOST_TO_DEVICE)));
+    worker_check(is_copy_answer(copy(bytes, va, size, ACL_MEMCPY_DEVICE_TO_HOST)));
+    worker_check(is_copy_answer(aclrtMemset(va, size, 0, size)));
+    if (aclmem_host_view(va, size, &view) == ACL_SUCCESS) {
+        memset(view, 1, size);
+        worker_check(aclmem_host_view_end(view) == ACL_SUCCESS);
+    }
+    return NULL;
+}
+
+/* Until the other side is done; each thread in its own part of the range, across a boundary. */
 static const char *copy_on(struct worker *self)
 {
     struct pull *p = self->shared;
-    uint8_t *bytes = calloc(1, p->size);
+    size_t part = p->size / N_COPIERS;
+    char *va = p->va + self->index * part + part / 2 - SPAN / 2;
+    uint8_t *bytes = calloc(1, SPAN);
     const char *failure = NULL;
 
     worker_check(bytes != NULL);
     (void)aclrtSetDevice(0);
-    while (!atomic_load(&p->is_over) && failure == NULL) {
-        void *view = NULL;
-
-        if (!is_copy_answer(copy(p->va, bytes, p->size, ACL_MEMCPY_HOST_TO_DEVICE)))
-            failure = "copy to memory that goes away";
-        else if (!is_copy_answer(copy(bytes, p->va, p->size, ACL_MEMCPY_DEVICE_TO_HOST)))
-            failure = "copy from memory that goes away";
-        else if (!is_copy_answer(aclrtMemset(p->va, p->size, 0, p->size)))
-            failure = "memset of memory that goes away";
-        else if (aclmem_host_view(p->va, 4096, &view) == ACL_SUCCESS) {
-            memset(view, 1, 4096);
-            if (aclmem_host_view_end(view) != ACL_SUCCESS)
-                failure = "aclmem_host_view_end";
-        }
-    }
+    while (!atomic_load(&p->is_over) && failure == NULL)
+        failure = copy_once(va, bytes, SPAN);
     free(bytes);
     return failure;
 }
@@ -285,8 +294,9 @@ static const char *pull_by_access(struct pull *p)
     worker_check(aclrtMapMem(p->va, p->size, 0, handle, 0) == ACL_SUCCESS);
     for (int i = 0; i < ROUNDS; i++)
         worker_check(set_access(p->va, p->size, ACL_MEM_LOCATION_TYPE_DEVICE, 0,
-                                i % 2 == 0 ? ACL_RT_MEM_ACCESS_FLAGS_NONE
-                                           : ACL_RT_MEM_ACCESS_FLAGS_READWRITE) == ACL_SUCCESS);
+                                i % 2 == 0
+                                    ? ACL_RT_MEM_ACCESS_FLAGS_NONE
+                                    : ACL_RT_MEM_ACCESS_FLAGS_READWRITE) == ACL_SUCCESS);
     worker_check(aclrtUnmapMem(p->va) == ACL_SUCCESS);
     worker_check(aclrtFreePhysical(handle) == ACL_SUCCESS);
     return NULL;
@@ -294,18 +304,18 @@ static const char *pull_by_access(struct pull *p)
 
 static void pull_under_copies(const char *(*pull)(struct pull *))
 {
-    struct pull p = {.size = 4 * CHUNK};
-    struct worker workers[3];
+    struct pull p = {.size = 2 * N_COPIERS * CHUNK};
+    struct worker workers[N_COPIERS];
     const char *failure;
 
     p.va = reserve(p.size);
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < N_COPIERS; i++) {
         workers[i] = (struct worker){.run = copy_on, .shared = &p, .index = i};
         assert_int_equal(worker_start(&workers[i]), 0);
     }
     failure = pull(&p);
     atomic_store(&p.is_over, true);
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < N_COPIERS; i++)
         assert_ptr_equal(worker_join(&workers[i]), NULL);
     assert_ptr_equal(failure, NULL);
     assert_int_equal(stats().handles, 0);

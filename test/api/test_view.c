@@ -71,7 +71,8 @@ static void a_view_of_scattered_memory_is_contiguous(void **state)
     assert_pattern(va, N * CHUNK, 2);
     assert_acl_ok(aclmem_host_view_end(view));
 
-    view = view_of(va + CHUNK - 5, 2 * CHUNK + 10); /* from inside one to inside another */
+    view =
+        view_of(va + CHUNK - 5, 2 * CHUNK + 10); /* from inside one to inside another */
     for (size_t i = 0; i < 2 * CHUNK + 10; i++)
         assert_int_equal(view[i], pattern(2, CHUNK - 5 + i));
     assert_acl_ok(aclmem_host_view_end(view));
@@ -198,10 +199,12 @@ static void a_hole_is_refused(void **state)
 
     map(va, CHUNK, b.handle);
     map(va + 2 * CHUNK, CHUNK, b.handle);
-    assert_refused(aclmem_host_view(va, 3 * CHUNK, &view), ACL_ERROR_RT_PARAM_INVALID, "mapped");
-    assert_refused(aclmem_host_view(va + CHUNK, 1, &view), ACL_ERROR_RT_PARAM_INVALID, "mapped");
-    assert_refused(aclmem_host_view(va + 2 * CHUNK, CHUNK + 1, &view), ACL_ERROR_RT_PARAM_INVALID,
-                   "");
+    assert_refused(aclmem_host_view(va, 3 * CHUNK, &view), ACL_ERROR_RT_PARAM_INVALID,
+                   "mapped");
+    assert_refused(aclmem_host_view(va + CHUNK, 1, &view), ACL_ERROR_RT_PARAM_INVALID,
+                   "mapped");
+    assert_refused(aclmem_host_view(va + 2 * CHUNK, CHUNK + 1, &view),
+                   ACL_ERROR_RT_PARAM_INVALID, "");
     assert_refused(aclmem_host_view(va, SIZE_MAX, &view), ACL_ERROR_RT_PARAM_INVALID, "");
     assert_null(view);
     assert_acl_ok(aclrtUnmapMem(va));
@@ -215,8 +218,8 @@ static void memory_of_the_program_is_no_device_memory(void **state)
     void *view = NULL;
     int here = 0;
 
-    assert_refused(aclmem_host_view(&here, sizeof(here), &view), ACL_ERROR_RT_PARAM_INVALID,
-                   "memory");
+    assert_refused(aclmem_host_view(&here, sizeof(here), &view),
+                   ACL_ERROR_RT_PARAM_INVALID, "memory");
     assert_null(view);
 }
 

@@ -27,7 +27,8 @@ static struct turn {
 
 void read_turn(int argc, char **argv)
 {
-    if (argc == 2 && sscanf(argv[1], "%u %u %u", &mine.step, &mine.n, &mine.is_lasting) != 3)
+    if (argc == 2 &&
+        sscanf(argv[1], "%u %u %u", &mine.step, &mine.n, &mine.is_lasting) != 3)
         _exit(2);
 }
 
@@ -36,7 +37,8 @@ void read_turn(int argc, char **argv)
 static void must_be_documented(aclError rc, aclError other)
 {
     const char *message = aclGetRecentErrMsg();
-    bool is_resource = rc == ACL_ERROR_BAD_ALLOC || rc == ACL_ERROR_RT_MEMORY_ALLOCATION ||
+    bool is_resource = rc == ACL_ERROR_BAD_ALLOC ||
+                       rc == ACL_ERROR_RT_MEMORY_ALLOCATION ||
                        rc == ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
 
     if (!is_resource && rc != other)
@@ -118,7 +120,8 @@ static void loop(unsigned step, unsigned is_lasting)
         fail_msg("step %u, %sfault %u: see above; again with the argument \"%s\"", step,
                  is_lasting ? "lasting " : "", n, role);
     n_fired += n - 1;
-    print_message("step %u: %u %sfaults survived\n", step, n - 1, is_lasting ? "lasting " : "");
+    print_message("step %u: %u %sfaults survived\n", step, n - 1,
+                  is_lasting ? "lasting " : "");
 }
 
 void survive_faults(const struct step *step)

@@ -1,12 +1,13 @@
 /*
  * The Nth-fault loop over one function.
  *
- * Each turn is a process of its own, so that what the library does once in a process fails in its turn
- * too.  It starts the library, prepares what the step needs, arms the nth fault, runs the step once, and
- * disarms.  When the step failed, the code is one that the contract has for a resource that ran out, the
- * message is there, and everything counts as before; then it is run again without a fault and succeeds.
- * The turn ends with aclFinalize, after which descriptors and mappings are counted.  The loop ends with
- * the turn in which no fault was left to fire.
+ * Each turn is a process of its own, so that what the library does once in a process
+ * fails in its turn too.  It starts the library, prepares what the step needs, arms the
+ * nth fault, runs the step once, and disarms.  When the step failed, the code is one
+ * that the contract has for a resource that ran out, the message is there, and
+ * everything counts as before; then it is run again without a fault and succeeds. The
+ * turn ends with aclFinalize, after which descriptors and mappings are counted.  The
+ * loop ends with the turn in which no fault was left to fire.
  *
  * A step may succeed although a fault fired: some calls have a second way.
  */
@@ -30,21 +31,21 @@ struct scene {
 };
 
 struct step {
-    const char *option;                     /* beside the defaults; or NULL */
-    bool is_init;                           /* the step is aclInit, so nothing is started before it */
-    aclError other_code;                    /* which the failure may have too; or 0 */
-    void (*prepare)(struct scene *s);       /* or NULL */
-    aclError (*run)(struct scene *s);       /* the call under test, and nothing else */
-    void (*check_failed)(struct scene *s);  /* after a failure; or NULL */
-    void (*check)(struct scene *s);         /* after success; or NULL */
-    void (*clean)(struct scene *s);         /* after success; or NULL */
+    const char *option;  /* beside the defaults; or NULL */
+    bool is_init;        /* the step is aclInit, so nothing is started before it */
+    aclError other_code; /* which the failure may have too; or 0 */
+    void (*prepare)(struct scene *s);      /* or NULL */
+    aclError (*run)(struct scene *s);      /* the call under test, and nothing else */
+    void (*check_failed)(struct scene *s); /* after a failure; or NULL */
+    void (*check)(struct scene *s);        /* after success; or NULL */
+    void (*clean)(struct scene *s);        /* after success; or NULL */
 };
 
 /* The step with each single fault, then with each fault that lasts. */
 void survive_faults(const struct step *step);
 
 /* What main() returns.  With an argument the program is one turn of one step. */
-#define run_faulted(claims_, argc_, argv_)                                               \
+#define run_faulted(claims_, argc_, argv_) \
     (read_turn(argc_, argv_), cmocka_run_group_tests(claims_, NULL, must_have_fired))
 void read_turn(int argc, char **argv);
 int must_have_fired(void **state);

@@ -1,4 +1,7 @@
-/* Faults in reserving and releasing, in allocating and freeing, for every place memory may lie. */
+/*
+ * Faults in reserving and releasing, in allocating and freeing, for every place memory
+ * may lie.
+ */
 #include "faulted.h"
 
 /* ---- reserve, release ---- */
@@ -218,8 +221,10 @@ static void is_freed(struct scene *s)
 
 static void free_survives_every_fault(void **state)
 {
-    survive_faults(&(struct step){.prepare = use_handle, .run = do_free, .check = is_freed});
-    survive_faults(&(struct step){.prepare = use_host_handle, .run = do_free, .check = is_freed});
+    survive_faults(
+        &(struct step){.prepare = use_handle, .run = do_free, .check = is_freed});
+    survive_faults(
+        &(struct step){.prepare = use_host_handle, .run = do_free, .check = is_freed});
 }
 
 int main(int argc, char **argv)

@@ -26,13 +26,15 @@ static void library_works(struct scene *s)
 
 static void init_survives_every_fault(void **state)
 {
-    survive_faults(&(struct step){.is_init = true, .run = do_init, .check = library_works});
+    survive_faults(
+        &(struct step){.is_init = true, .run = do_init, .check = library_works});
 }
 
 /* A file without a name, which a process that ends at once leaves nowhere. */
 static void write_config(struct scene *s)
 {
-    static const char text[] = "{\"aclmem\": {\"product\": \"A3\"}, \"err_msg_mode\": \"0\"}";
+    static const char text[] =
+        "{\"aclmem\": {\"product\": \"A3\"}, \"err_msg_mode\": \"0\"}";
     int fd = memfd_create("config", MFD_CLOEXEC);
 
     assert_true(fd >= 0);

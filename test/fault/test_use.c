@@ -150,12 +150,14 @@ static void unmapping_survives_every_fault(void **state)
 
 static aclError do_deny_device(struct scene *s)
 {
-    return set_access(s->va, s->size, ACL_MEM_LOCATION_TYPE_DEVICE, 0, ACL_RT_MEM_ACCESS_FLAGS_NONE);
+    return set_access(s->va, s->size, ACL_MEM_LOCATION_TYPE_DEVICE, 0,
+                      ACL_RT_MEM_ACCESS_FLAGS_NONE);
 }
 
 static aclError do_deny_host(struct scene *s)
 {
-    return set_access(s->va, s->size, ACL_MEM_LOCATION_TYPE_HOST, 0, ACL_RT_MEM_ACCESS_FLAGS_NONE);
+    return set_access(s->va, s->size, ACL_MEM_LOCATION_TYPE_HOST, 0,
+                      ACL_RT_MEM_ACCESS_FLAGS_NONE);
 }
 
 /* A change that failed leaves the access as it was, also for the program's own hand. */
@@ -182,7 +184,8 @@ static void device_is_denied(struct scene *s)
 
 static void host_is_denied(struct scene *s)
 {
-    assert_int_equal(get_access(s->va, ACL_MEM_LOCATION_TYPE_HOST, 0), ACL_RT_MEM_ACCESS_FLAGS_NONE);
+    assert_int_equal(get_access(s->va, ACL_MEM_LOCATION_TYPE_HOST, 0),
+                     ACL_RT_MEM_ACCESS_FLAGS_NONE);
 }
 
 static void changing_access_survives_every_fault(void **state)

@@ -1,16 +1,16 @@
 /*
  * Failing the Nth system call or allocation of the library, on purpose.
  *
- * The library under build/test/lib is built from the same sources with every system call and allocation
- * going through a table that counts; these functions exist only there.
+ * The library under build/test/lib is built from the same sources with every system call
+ * and allocation going through a table that counts; these functions exist only there.
  *
  *     for_each_fault(n) {
  *         rc = aclrtMapMem(...);
  *         assert_int_equal(rc == ACL_SUCCESS, !am_fault_fired());
  *     }
  *
- * runs the body with the first call failing, then the second, ..., and ends after the run in which
- * none was left to fail.
+ * runs the body with the first call failing, then the second, ..., and ends after the
+ * run in which none was left to fail.
  */
 #ifndef TEST_SUPPORT_FAULT_H
 #define TEST_SUPPORT_FAULT_H

@@ -1,7 +1,7 @@
 /*
- * Things a test does to its own process: touch memory that may fault, run threads that report instead
- * of asserting (cmocka's assertions jump, and may do so in the main thread only), start itself again,
- * and read what the library logs.
+ * Things a test does to its own process: touch memory that may fault, run threads that
+ * report instead of asserting (cmocka's assertions jump, and may do so in the main
+ * thread only), start itself again, and read what the library logs.
  */
 #ifndef TEST_SUPPORT_PROCESS_H
 #define TEST_SUPPORT_PROCESS_H
@@ -32,10 +32,10 @@ const char *run_thread(const char *(*run)(struct worker *self), void *shared);
 
 #define TEXT_(x_) #x_
 #define TEXT(x_) TEXT_(x_)
-#define worker_check(cond_)                                                              \
-    do {                                                                                 \
-        if (!(cond_))                                                                    \
-            return __FILE__ ":" TEXT(__LINE__) ": " #cond_;                              \
+#define worker_check(cond_) \
+    do { \
+        if (!(cond_)) \
+            return __FILE__ ":" TEXT(__LINE__) ": " #cond_; \
     } while (0)
 
 /* This program again, with one argument, in the environment as it is; its exit status. */

@@ -23,7 +23,8 @@ static struct {
 static bool is_ours(const char *entry)
 {
     /* Who runs the tests may choose the backend and the log level. */
-    if (strncmp(entry, "ACLMEM_BACKEND=", 15) == 0 || strncmp(entry, "ACLMEM_LOG=", 11) == 0)
+    if (strncmp(entry, "ACLMEM_BACKEND=", 15) == 0 ||
+        strncmp(entry, "ACLMEM_LOG=", 11) == 0)
         return false;
     return strncmp(entry, "ACLMEM_", 7) == 0 || strncmp(entry, "ASCEND_RT_", 10) == 0;
 }
@@ -134,8 +135,8 @@ static bool complain(const char *what, uint64_t n, uint64_t expected)
 {
     if (n == expected)
         return false;
-    print_error("left behind: %s is %llu and should be %llu\n", what, (unsigned long long)n,
-                (unsigned long long)expected);
+    print_error("left behind: %s is %llu and should be %llu\n", what,
+                (unsigned long long)n, (unsigned long long)expected);
     return true;
 }
 
@@ -181,7 +182,10 @@ int finish(void **state)
 
 int finish_group(void **state)
 {
-    return is_alive_left() | is_system_left() ? -1 : 0;
+    bool bad = is_alive_left();
+
+    bad |= is_system_left();
+    return bad ? -1 : 0;
 }
 
 /* ---- codes and messages ---- */
@@ -216,8 +220,8 @@ static bool starts_with_family(const char *text)
     return true;
 }
 
-void check_code(aclError got, aclError code, aclError other, const char *call, const char *file,
-                int line)
+void check_code(aclError got, aclError code, aclError other, const char *call,
+                const char *file, int line)
 {
     keep_message();
     if (got != code && got != other) {

@@ -1,11 +1,11 @@
 /*
  * What every contract test stands on.
  *
- * A test starts the library with start(), which sets the ACLMEM_ options and calls aclInit, and its
- * teardown is finish(): it fails the test when objects are alive, when descriptors or mappings of the
- * library are left after aclFinalize, and when the library warned of something that the test had not
- * announced.  A refusal is asserted with assert_refused(): the code, words of the message, and that
- * nothing changed by it.
+ * A test starts the library with start(), which sets the ACLMEM_ options and calls
+ * aclInit, and its teardown is finish(): it fails the test when objects are alive, when
+ * descriptors or mappings of the library are left after aclFinalize, and when the
+ * library warned of something that the test had not announced.  A refusal is asserted
+ * with assert_refused(): the code, words of the message, and that nothing changed by it.
  *
  * Tests are static functions, listed with one of
  *
@@ -56,35 +56,29 @@ int finish_group(void **state);
 int start_default(void **state);
 int start_strict(void **state);
 
-#define claim(f_)                                                                        \
-    {                                                                                    \
-        #f_, f_, start_default, finish, NULL                                             \
-    }
-#define claim_strict(f_)                                                                 \
-    {                                                                                    \
-        "strict: " #f_, f_, start_strict, finish, NULL                                   \
-    }
+#define claim(f_) CLAIM(#f_, f_, start_default)
+#define claim_strict(f_) CLAIM("strict: " #f_, f_, start_strict)
 #define claim_both(f_) claim(f_), claim_strict(f_)
-#define claim_alone(f_)                                                                  \
-    {                                                                                    \
-        #f_, f_, NULL, finish, NULL                                                      \
-    }
+#define claim_alone(f_) CLAIM(#f_, f_, NULL)
+/* clang-format off */
+#define CLAIM(name_, f_, setup_) {name_, f_, setup_, finish, NULL}
+/* clang-format on */
 #define run_claims(claims_) cmocka_run_group_tests(claims_, NULL, finish_group)
 
 /* ---- codes and messages ---- */
 
 /* Each evaluates the call once, keeps the recent message, and prints both when it fails. */
-#define assert_acl(call_, code_)                                                         \
-    do {                                                                                 \
-        forget_message();                                                                \
-        check_code((call_), (code_), (code_), #call_, __FILE__, __LINE__);               \
+#define assert_acl(call_, code_) \
+    do { \
+        forget_message(); \
+        check_code((call_), (code_), (code_), #call_, __FILE__, __LINE__); \
     } while (0)
 #define assert_acl_ok(call_) assert_acl(call_, ACL_SUCCESS)
 /* Where the documents leave two codes open. */
-#define assert_acl_either(call_, code_, other_)                                          \
-    do {                                                                                 \
-        forget_message();                                                                \
-        check_code((call_), (code_), (other_), #call_, __FILE__, __LINE__);              \
+#define assert_acl_either(call_, code_, other_) \
+    do { \
+        forget_message(); \
+        check_code((call_), (code_), (other_), #call_, __FILE__, __LINE__); \
     } while (0)
 
 /* `words` in the message of the last asserted call, in any case; "a|b" is satisfied by either. */
@@ -93,21 +87,21 @@ int start_strict(void **state);
 #define assert_message_has_address(p_) check_message_address((p_), __FILE__, __LINE__)
 
 /* The call gives `code`, says `words`, and changes nothing that is alive and no free memory. */
-#define assert_refused(call_, code_, words_)                                             \
+#define assert_refused(call_, code_, words_) \
     assert_refused_either(call_, code_, code_, words_)
-#define assert_refused_either(call_, code_, other_, words_)                              \
-    do {                                                                                 \
-        struct snapshot before_ = take_snapshot();                                       \
-        assert_acl_either(call_, code_, other_);                                         \
-        assert_message_has(words_);                                                      \
-        assert_unchanged(before_);                                                       \
+#define assert_refused_either(call_, code_, other_, words_) \
+    do { \
+        struct snapshot before_ = take_snapshot(); \
+        assert_acl_either(call_, code_, other_); \
+        assert_message_has(words_); \
+        assert_unchanged(before_); \
     } while (0)
 
 void forget_message(void);
 /* The message of the last asserted call, "" when it left none. */
 const char *kept_message(void);
-void check_code(aclError got, aclError code, aclError other, const char *call, const char *file,
-                int line);
+void check_code(aclError got, aclError code, aclError other, const char *call,
+                const char *file, int line);
 void check_message(const char *words, const char *file, int line);
 void check_message_address(const void *p, const char *file, int line);
 

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-aclrtPhysicalMemProp located_prop(aclrtMemLocationType type, uint32_t id, aclrtMemAttr attr)
+aclrtPhysicalMemProp located_prop(aclrtMemLocationType type, uint32_t id,
+                                  aclrtMemAttr attr)
 {
     aclrtPhysicalMemProp prop;
 
@@ -179,14 +180,16 @@ static uint8_t *fetch(const void *src, size_t size, const char *file, int line)
     return NULL;
 }
 
-static void differ_at(const void *src, size_t at, uint8_t got, uint8_t expected, const char *file,
-                      int line)
+static void differ_at(const void *src, size_t at, uint8_t got, uint8_t expected,
+                      const char *file, int line)
 {
-    print_error("byte %zu at %p is 0x%02x and should be 0x%02x\n", at, src, got, expected);
+    print_error("byte %zu at %p is 0x%02x and should be 0x%02x\n", at, src, got,
+                expected);
     _fail(file, line);
 }
 
-void check_pattern(const void *src, size_t size, uint64_t seed, const char *file, int line)
+void check_pattern(const void *src, size_t size, uint64_t seed, const char *file,
+                   int line)
 {
     uint8_t *bytes = fetch(src, size, file, line);
     size_t at = first_wrong(bytes, size, seed);
@@ -199,7 +202,8 @@ void check_pattern(const void *src, size_t size, uint64_t seed, const char *file
         differ_at(src, at, got, pattern(seed, at), file, line);
 }
 
-void check_all_bytes(const void *src, size_t size, uint8_t byte, const char *file, int line)
+void check_all_bytes(const void *src, size_t size, uint8_t byte, const char *file,
+                     int line)
 {
     uint8_t *bytes = fetch(src, size, file, line);
     size_t at = 0;
@@ -263,6 +267,7 @@ bool is_free_range(uintptr_t start, size_t size)
 {
     if (!HAS_FEW_ADDRESSES && can_map_at((void *)start, size))
         return true;
-    print_message("skipped: this process cannot have the addresses from %p on\n", (void *)start);
+    print_message("skipped: this process cannot have the addresses from %p on\n",
+                  (void *)start);
     return false;
 }

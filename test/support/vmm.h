@@ -5,7 +5,8 @@
 #include "support.h"
 
 aclrtPhysicalMemProp device_prop(uint32_t device, aclrtMemAttr attr);
-aclrtPhysicalMemProp located_prop(aclrtMemLocationType type, uint32_t id, aclrtMemAttr attr);
+aclrtPhysicalMemProp located_prop(aclrtMemLocationType type, uint32_t id,
+                                  aclrtMemAttr attr);
 
 /* Each call has to succeed; reserve() uses the huge-page flag. */
 void *reserve(size_t size);
@@ -30,11 +31,14 @@ void block_destroy(struct block *b);
 uint8_t pattern(uint64_t seed, size_t at);
 /* Copies size bytes of the sequence to device (or mapped) memory, and compares what is there. */
 void put_pattern(void *dst, size_t size, uint64_t seed);
-#define assert_pattern(src_, size_, seed_) check_pattern(src_, size_, seed_, __FILE__, __LINE__)
-void check_pattern(const void *src, size_t size, uint64_t seed, const char *file, int line);
-#define assert_all_bytes(src_, size_, byte_)                                             \
+#define assert_pattern(src_, size_, seed_) \
+    check_pattern(src_, size_, seed_, __FILE__, __LINE__)
+void check_pattern(const void *src, size_t size, uint64_t seed, const char *file,
+                   int line);
+#define assert_all_bytes(src_, size_, byte_) \
     check_all_bytes(src_, size_, byte_, __FILE__, __LINE__)
-void check_all_bytes(const void *src, size_t size, uint8_t byte, const char *file, int line);
+void check_all_bytes(const void *src, size_t size, uint8_t byte, const char *file,
+                     int line);
 
 /* The same by hand, for memory that the program may touch. */
 void fill(uint8_t *dst, size_t size, uint64_t seed);

@@ -42,7 +42,8 @@ static const struct {
     {17, "ACL_MEM_P2P_HUGE1G", AM_GIB, AM_GIB, "A3", false, false},
 };
 
-static const char *const products[] = {"950", "A3", "A2", "910", "310P", "310B", "310B-EP", "310"};
+static const char *const products[] = {"950",  "A3",   "A2",      "910",
+                                       "310P", "310B", "310B-EP", "310"};
 
 static bool has_word(const char *list, const char *word)
 {
@@ -83,7 +84,8 @@ static void every_attribute_is_in_the_table_under_its_number(void **state)
         assert_string_equal(attr->name, table[i].name);
         assert_int_equal(am_attr_granularity(attr), table[i].granularity);
         assert_int_equal(am_attr_page_size((aclrtMemAttr)i), table[i].page_size);
-        assert_int_equal(am_attr_is_ddr((aclrtMemAttr)i), strstr(table[i].name, "_DDR_") != NULL);
+        assert_int_equal(am_attr_is_ddr((aclrtMemAttr)i),
+                         strstr(table[i].name, "_DDR_") != NULL);
     }
 }
 
@@ -95,7 +97,8 @@ static void a_number_that_is_no_attribute_is_refused(void **state)
         char words[32];
 
         assert_null(am_attr_find((aclrtMemAttr)wrong[i]));
-        assert_int_equal(check(wrong[i], ACL_MEM_LOCATION_TYPE_DEVICE), ACL_ERROR_INVALID_PARAM);
+        assert_int_equal(check(wrong[i], ACL_MEM_LOCATION_TYPE_DEVICE),
+                         ACL_ERROR_INVALID_PARAM);
         snprintf(words, sizeof words, "memAttr is %d", wrong[i]);
         assert_contains(am_error_take_messages(), words);
     }
@@ -107,12 +110,14 @@ static void device_memory_takes_what_the_product_has(void **state)
         am_rt.product = am_product_find(products[p]);
         for (size_t i = 0; i < AM_ARRAY_SIZE(table); i++) {
             aclError expected = has_word(table[i].on_devices, products[p]) ? ACL_SUCCESS
-                                : table[i].on_devices[0] == '\0' ? ACL_ERROR_INVALID_PARAM
-                                                                 : ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+                                : table[i].on_devices[0] == '\0'
+                                    ? ACL_ERROR_INVALID_PARAM
+                                    : ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
             aclError got = check((int)i, ACL_MEM_LOCATION_TYPE_DEVICE);
 
             if (got != expected)
-                fail_msg("%s on %s: %d, not %d", table[i].name, products[p], got, expected);
+                fail_msg("%s on %s: %d, not %d", table[i].name, products[p], got,
+                         expected);
             if (expected == ACL_ERROR_RT_FEATURE_NOT_SUPPORT)
                 assert_contains(am_error_take_messages(), table[i].name);
         }
@@ -121,7 +126,8 @@ static void device_memory_takes_what_the_product_has(void **state)
 
 static void host_memory_takes_all_but_one_gigabyte_pages(void **state)
 {
-    static const int locations[] = {ACL_MEM_LOCATION_TYPE_HOST, ACL_MEM_LOCATION_TYPE_HOST_NUMA};
+    static const int locations[] = {ACL_MEM_LOCATION_TYPE_HOST,
+                                    ACL_MEM_LOCATION_TYPE_HOST_NUMA};
 
     for (size_t k = 0; k < AM_ARRAY_SIZE(locations); k++) {
         for (size_t i = 0; i < AM_ARRAY_SIZE(table); i++) {
@@ -135,7 +141,8 @@ static void host_memory_takes_all_but_one_gigabyte_pages(void **state)
 
 static void there_is_no_memory_at_other_locations(void **state)
 {
-    static const int wrong[] = {ACL_MEM_LOCATION_TYPE_UNREGISTERED, 3, 5, 255, -1, INT32_MIN};
+    static const int wrong[] = {
+        ACL_MEM_LOCATION_TYPE_UNREGISTERED, 3, 5, 255, -1, INT32_MIN};
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(wrong); i++) {
         assert_int_equal(check(ACL_HBM_MEM_HUGE, wrong[i]), ACL_ERROR_INVALID_PARAM);
@@ -160,12 +167,15 @@ static void strict_takes_what_8_0_took(void **state)
 static void what_only_strict_refuses_names_the_rule_and_the_edition(void **state)
 {
     am_rt.is_strict = true;
-    assert_int_equal(check(ACL_MEM_HUGE, ACL_MEM_LOCATION_TYPE_DEVICE), ACL_ERROR_INVALID_PARAM);
-    assert_contains(am_error_take_messages(), "ACL_MEM_HUGE, which came with edition 8.5");
+    assert_int_equal(check(ACL_MEM_HUGE, ACL_MEM_LOCATION_TYPE_DEVICE),
+                     ACL_ERROR_INVALID_PARAM);
+    assert_contains(am_error_take_messages(),
+                    "ACL_MEM_HUGE, which came with edition 8.5");
     assert_int_equal(check(ACL_HBM_MEM_HUGE1G, ACL_MEM_LOCATION_TYPE_DEVICE),
                      ACL_ERROR_INVALID_PARAM);
     assert_contains(am_error_take_messages(), "edition 8.1");
-    assert_int_equal(check(ACL_HBM_MEM_HUGE, ACL_MEM_LOCATION_TYPE_HOST), ACL_ERROR_INVALID_PARAM);
+    assert_int_equal(check(ACL_HBM_MEM_HUGE, ACL_MEM_LOCATION_TYPE_HOST),
+                     ACL_ERROR_INVALID_PARAM);
     assert_contains(am_error_take_messages(), "ACLMEM_RULES=strict");
 }
 

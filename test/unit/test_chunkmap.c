@@ -50,7 +50,8 @@ static void an_empty_map_finds_nothing(void **state)
 {
     struct am_chunkmap *map = *state;
     static const uintptr_t anywhere[] = {
-        0, 1, AM_CHUNK, LEAF_SPAN - 1, LEAF_SPAN, ADDRESS_END - 1, ADDRESS_END, UINTPTR_MAX,
+        0,           1,           AM_CHUNK, LEAF_SPAN - 1, LEAF_SPAN, ADDRESS_END - 1,
+        ADDRESS_END, UINTPTR_MAX,
     };
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(anywhere); i++)
@@ -140,7 +141,7 @@ static void failed_prepare_changes_nothing_that_a_reader_sees(void **state)
     size_t n_failed = 0;
 
     bind(map, at, AM_CHUNK, &objects[0]);
-    for_each_lasting_fault(n) {
+    for_each_lasting_fault (n) {
         int rc = am_chunkmap_prepare(map, at, size);
 
         assert_int_equal(rc, am_fault_fired() ? -ENOMEM : 0);
@@ -220,7 +221,8 @@ static const char *look(struct worker *self)
 static void a_reader_finds_each_object_whole_while_entries_change(void **state)
 {
     struct flipping *f = calloc(1, sizeof *f);
-    struct worker workers[4] = {{.run = flip}, {.run = look}, {.run = look}, {.run = look}};
+    struct worker workers[4] = {
+        {.run = flip}, {.run = look}, {.run = look}, {.run = look}};
     const char *failure;
 
     assert_non_null(f);

@@ -243,9 +243,10 @@ static void the_default_device_is_a_number_as_a_string(void **state)
 
 static void keys_of_other_parts_have_no_effect(void **state)
 {
-    struct am_config config = read_good("{\"dump\": {\"dump_list\": [{\"model_name\": \"m\"}]}, "
-                                        "\"profiler\": {\"switch\": \"on\"}, "
-                                        "\"max_opqueue_num\": \"20000\", \"rules\": 3}");
+    struct am_config config =
+        read_good("{\"dump\": {\"dump_list\": [{\"model_name\": \"m\"}]}, "
+                  "\"profiler\": {\"switch\": \"on\"}, "
+                  "\"max_opqueue_num\": \"20000\", \"rules\": 3}");
 
     assert_false(config.share_messages);
     assert_int_equal(config.default_device, -1);
@@ -270,7 +271,8 @@ static void a_wrong_option_in_our_object_is_refused_with_its_name(void **state)
 {
     assert_wrong("{\"aclmem\": 1}", -EINVAL, "must be an object");
     assert_wrong("{\"aclmem\": []}", -EINVAL, "must be an object");
-    assert_wrong("{\"aclmem\": {\"rulse\": \"strict\"}}", -EINVAL, "nearest is \"rules\"");
+    assert_wrong("{\"aclmem\": {\"rulse\": \"strict\"}}", -EINVAL,
+                 "nearest is \"rules\"");
     assert_wrong("{\"aclmem\": {\"rules\": \"lax\"}}", -EINVAL, "default|strict");
     assert_wrong("{\"aclmem\": {\"devices\": 0}}", -EINVAL, "1-63");
     assert_wrong("{\"aclmem\": {\"devices\": -9223372036854775808}}", -EINVAL, "1-63");
@@ -285,7 +287,7 @@ static void a_failed_read_leaves_no_descriptor_and_no_result(void **state)
     size_t n_open = open_descriptors();
     size_t n_failed = 0;
 
-    for_each_fault(n) {
+    for_each_fault (n) {
         struct am_config config = {.default_device = 77};
         int rc = am_config_read(path, &config, why);
 

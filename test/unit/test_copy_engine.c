@@ -43,13 +43,15 @@ static int begin(void **state)
     t.device = bank_open(true);
     t.host = bank_open(false);
     for (size_t i = 0; i < 12; i++)
-        assert_int_equal(host_mem_create(t.device, AM_CHUNK, -1, &single[i]), ACL_SUCCESS);
+        assert_int_equal(host_mem_create(t.device, AM_CHUNK, -1, &single[i]),
+                         ACL_SUCCESS);
     for (size_t i = 0; i < 12; i += 2)
         host_mem_destroy(&single[i]);
     for (size_t i = 0; i < N_MEMS; i++) {
         struct am_bank *bank = i == N_MEMS - 1 ? t.host : t.device;
 
-        assert_int_equal(host_mem_create(bank, chunks[i] * AM_CHUNK, -1, &t.mem[i]), ACL_SUCCESS);
+        assert_int_equal(host_mem_create(bank, chunks[i] * AM_CHUNK, -1, &t.mem[i]),
+                         ACL_SUCCESS);
         t.model[i] = calloc(1, t.mem[i].size);
         assert_non_null(t.model[i]);
     }
@@ -120,7 +122,8 @@ static uint8_t *model_of(const struct am_span *span)
 }
 
 /* `size` bytes of the model behind the list, out of it or into it. */
-static void model_move(const struct am_span *span, size_t size, uint8_t *bytes, bool is_out)
+static void model_move(const struct am_span *span, size_t size, uint8_t *bytes,
+                       bool is_out)
 {
     for (; size > 0; span++) {
         size_t n = span->size < size ? span->size : size;
@@ -187,10 +190,12 @@ static void random_spans(uint64_t *seed, size_t side, size_t size, struct am_spa
         return;
     }
     for (size_t n = 0; total < size; n++) {
-        struct am_mem *mem = &t.mem[random_below(seed, (N_MEMS + 1 - side) / 2) * 2 + side];
+        struct am_mem *mem =
+            &t.mem[random_below(seed, (N_MEMS + 1 - side) / 2) * 2 + side];
         size_t offset = n < SPANS_MAX - 3 ? random_offset(seed, mem->size) : 0;
 
-        list[n] = (struct am_span){.size = mem->size - offset, .mem = mem, .offset = offset};
+        list[n] =
+            (struct am_span){.size = mem->size - offset, .mem = mem, .offset = offset};
         total += list[n].size;
     }
 }
@@ -209,7 +214,8 @@ static void random_copies_and_fills_leave_what_a_plain_copy_would(void **state)
 
         random_spans(&seed, side, size, to);
         if (random_below(&seed, 3) == 0) {
-            fill_both(to, size, random_below(&seed, 3) == 0 ? 0 : (int)random_below(&seed, 256));
+            fill_both(to, size,
+                      random_below(&seed, 3) == 0 ? 0 : (int)random_below(&seed, 256));
         } else {
             random_spans(&seed, 1 - side, size, from);
             copy_both(to, from, size);
@@ -326,7 +332,7 @@ static void a_copy_that_finds_no_memory_moves_no_byte(void **state)
     memset(t.own, 0x55, OWN_SIZE);
     memset(t.own_model, 0x55, OWN_SIZE);
     fill_both(&ready, ready.size, 0x11);
-    for_each_fault(n) {
+    for_each_fault (n) {
         aclError rc = host_copy(to, from, size);
 
         assert_int_equal(rc == ACL_SUCCESS, !am_fault_fired());
@@ -363,7 +369,8 @@ int main(void)
 #define on_scattered_frames(f_) cmocka_unit_test_setup_teardown(f_, begin, end)
         on_scattered_frames(random_copies_and_fills_leave_what_a_plain_copy_would),
         on_scattered_frames(a_fill_takes_the_low_byte_of_its_value),
-        on_scattered_frames(memory_that_was_never_written_reads_as_zero_and_stays_unfilled),
+        on_scattered_frames(
+            memory_that_was_never_written_reads_as_zero_and_stays_unfilled),
         on_scattered_frames(zeroing_memory_that_was_never_written_is_nothing),
         on_scattered_frames(zero_over_bytes_is_written),
         on_scattered_frames(neighbouring_frames_are_brought_in_by_one_call),

@@ -57,8 +57,8 @@ static void every_message_has_prefix_function_text_code_and_name(void **state)
     am_error_function = "aclrtMapMem";
     for (size_t i = 0; i < AM_ARRAY_SIZE(rows); i++) {
         assert_int_equal(am_fail(rows[i].code, "size is %d", 3), rows[i].code);
-        snprintf(expected, sizeof expected, "%s: aclrtMapMem: size is 3 [%d %s]", rows[i].prefix,
-                 rows[i].code, rows[i].name);
+        snprintf(expected, sizeof expected, "%s: aclrtMapMem: size is 3 [%d %s]",
+                 rows[i].prefix, rows[i].code, rows[i].name);
         assert_string_equal(am_error_take_messages(), expected);
     }
 }
@@ -144,7 +144,8 @@ static void a_long_text_is_cut_and_the_code_is_still_there(void **state)
     const char *message;
 
     memset(text, 'x', sizeof text - 1);
-    am_error_function = "aclrtMemGetAllocationPropertiesFromHandle"; /* the longest name */
+    am_error_function =
+        "aclrtMemGetAllocationPropertiesFromHandle"; /* the longest name */
     am_error_report(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s", text);
     message = am_error_take_messages();
     assert_true(strlen(message) < MESSAGE_SIZE);

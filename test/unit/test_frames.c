@@ -17,8 +17,9 @@
 
 static struct host_bank *bank_open(bool is_isolated, bool commit_now)
 {
-    struct am_bank_spec spec = {
-        .capacity = N_FRAMES * AM_CHUNK, .is_isolated = is_isolated, .commit_now = commit_now};
+    struct am_bank_spec spec = {.capacity = N_FRAMES * AM_CHUNK,
+                                .is_isolated = is_isolated,
+                                .commit_now = commit_now};
     struct am_bank *bank;
 
     assert_int_equal(host_bank_open(&spec, &bank), ACL_SUCCESS);
@@ -86,7 +87,8 @@ static void assert_counted(struct host_bank *bank, struct am_mem *mems, size_t n
     }
     for (size_t i = 0; i < N_FRAMES; i++)
         assert_int_equal(seen[i], i < bank->fresh);
-    assert_int_equal(bank->n_used + bank->n_clean + (N_FRAMES - bank->fresh) + n_in_use, N_FRAMES);
+    assert_int_equal(bank->n_used + bank->n_clean + (N_FRAMES - bank->fresh) + n_in_use,
+                     N_FRAMES);
 }
 
 static void every_frame_is_in_one_place_after_any_calls(void **state)
@@ -287,7 +289,8 @@ static void no_memory_for_the_list_takes_no_frame(void **state)
     struct am_mem mem;
 
     am_fault_arm(1, true);
-    assert_int_equal(host_mem_create(&bank->base, 2 * AM_CHUNK, -1, &mem), ACL_ERROR_BAD_ALLOC);
+    assert_int_equal(host_mem_create(&bank->base, 2 * AM_CHUNK, -1, &mem),
+                     ACL_ERROR_BAD_ALLOC);
     am_fault_disarm();
     assert_int_equal(bank->fresh, 0);
     assert_counted(bank, NULL, 0);
@@ -308,7 +311,7 @@ static void failed_commitment_gives_every_frame_back(void **state)
     struct host_bank *bank = bank_open(true, true);
     size_t n_failed = 0;
 
-    for_each_fault(n) {
+    for_each_fault (n) {
         struct am_mem mem;
         aclError rc = host_mem_create(&bank->base, 3 * AM_CHUNK, -1, &mem);
 
@@ -316,7 +319,8 @@ static void failed_commitment_gives_every_frame_back(void **state)
         if (rc == ACL_SUCCESS) {
             host_mem_destroy(&mem);
         } else {
-            assert_true(rc == ACL_ERROR_BAD_ALLOC || rc == ACL_ERROR_RT_MEMORY_ALLOCATION);
+            assert_true(rc == ACL_ERROR_BAD_ALLOC ||
+                        rc == ACL_ERROR_RT_MEMORY_ALLOCATION);
             n_failed += rc == ACL_ERROR_RT_MEMORY_ALLOCATION;
         }
         assert_counted(bank, NULL, 0);
@@ -333,7 +337,7 @@ static void a_bank_that_cannot_be_opened_leaves_nothing(void **state)
     size_t n_mapped = library_mappings();
 
     /* Lasting, since a bank that cannot have huge pages does without. */
-    for_each_lasting_fault(n) {
+    for_each_lasting_fault (n) {
         struct am_bank *bank = untouched;
         aclError rc = host_bank_open(&spec, &bank);
 

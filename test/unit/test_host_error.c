@@ -44,7 +44,8 @@ static void every_errno_has_its_code_and_says_what_was_asked_for(void **state)
     for (size_t i = 0; i < AM_ARRAY_SIZE(rows); i++) {
         const char *message;
 
-        assert_int_equal(host_error(rows[i].error, "cutting a frame", 4096), rows[i].code);
+        assert_int_equal(host_error(rows[i].error, "cutting a frame", 4096),
+                         rows[i].code);
         message = am_error_take_messages();
         assert_contains(message, rows[i].words);
         assert_contains(message, "cutting a frame of 4096 bytes");
@@ -73,7 +74,8 @@ static void no_descriptor_names_the_limit_its_value_and_how_to_raise_it(void **s
     small = kept;
     small.rlim_cur = 123;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
-    assert_int_equal(host_error(EMFILE, "a memory file", 1), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    assert_int_equal(host_error(EMFILE, "a memory file", 1),
+                     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
     message = am_error_take_messages();
     assert_contains(message, "ulimit -n is 123");
     assert_contains(message, "raise it with ulimit -n or LimitNOFILE=");
@@ -111,7 +113,8 @@ static int run_out_of_mappings(void)
 {
     unsigned long left = map_count_limit() - map_count() - 6;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *all = mmap(NULL, (left + 1) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *all =
+        mmap(NULL, (left + 1) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     aclError rc;
 
     if (all == MAP_FAILED)

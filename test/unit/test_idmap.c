@@ -82,7 +82,8 @@ static void a_removed_handle_names_nothing(void **state)
     am_idmap_remove(map, handle);
     assert_null(am_idmap_get(map, AM_KIND_PHYS, handle));
     assert_int_equal(object.refs, 1);
-    assert_string_equal(am_idmap_why(AM_KIND_PHYS, handle), "is not alive: it was freed, or never made");
+    assert_string_equal(am_idmap_why(AM_KIND_PHYS, handle),
+                        "is not alive: it was freed, or never made");
 }
 
 static void a_stale_handle_does_not_name_the_next_object_of_its_slot(void **state)
@@ -122,16 +123,21 @@ static void a_number_that_was_never_given_is_no_handle(void **state)
     struct am_object object = {1};
     uint64_t good = value(add(map, AM_KIND_PHYS, &object));
     const uint64_t foreign[] = {
-        0, 1, 4096, (uint64_t)(uintptr_t)&object, UINT64_MAX, UINT64_C(1) << 63,
-        good & ~(UINT64_C(0xff) << 56),               /* no mark */
+        0,
+        1,
+        4096,
+        (uint64_t)(uintptr_t)&object,
+        UINT64_MAX,
+        UINT64_C(1) << 63,
+        good & ~(UINT64_C(0xff) << 56),                          /* no mark */
         (good & ~(UINT64_C(0xff) << 56)) | UINT64_C(0x40) << 56, /* no kind */
-        good | UINT64_C(0x3f) << 56,                  /* a kind that there is not */
+        good | UINT64_C(0x3f) << 56, /* a kind that there is not */
         good | UINT64_C(1) << 63,
     };
     const uint64_t unborn[] = {
-        good + SLOTS_FIRST,              /* behind the last slot */
-        good | ((1u << SLOT_BITS) - 1),  /* the highest slot */
-        good + 1,                        /* a slot that nobody has had */
+        good + SLOTS_FIRST,                /* behind the last slot */
+        good | ((1u << SLOT_BITS) - 1),    /* the highest slot */
+        good + 1,                          /* a slot that nobody has had */
         good + (UINT64_C(1) << SLOT_BITS), /* the next generation */
     };
 

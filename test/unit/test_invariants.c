@@ -45,13 +45,14 @@ static void check_reservations(struct am_vspace *vs)
     uint64_t n = 0;
 
     memset(granule, 0, sizeof granule);
-    RB_FOREACH(r, am_reservations, &vs->reservations) {
+    RB_FOREACH (r, am_reservations, &vs->reservations) {
         must(r->size > 0 && am_is_aligned(r->start | r->size, AM_CHUNK), "alignment");
         must(r->start >= end, "reservations do not overlap");
         end = r->start + r->size;
         if (!must(end >> AM_ADDRESS_BITS == 0, "48 bits"))
             return;
-        for (size_t i = r->start >> AM_GRANULE_SHIFT; i <= (end - 1) >> AM_GRANULE_SHIFT; i++)
+        for (size_t i = r->start >> AM_GRANULE_SHIFT; i <= (end - 1) >> AM_GRANULE_SHIFT;
+             i++)
             granule[i]++;
         n++;
     }
@@ -68,14 +69,15 @@ static void check_mapping(struct am_vspace *vs, struct am_mapping *m)
     bool is_listed = false;
 
     must(m->refs > 0, "a mapping has a reference");
-    if (!must(m->reservation != NULL && reservation_holds(m->reservation, m->start, m->size),
+    if (!must(m->reservation != NULL &&
+                  reservation_holds(m->reservation, m->start, m->size),
               "a mapping lies in one reservation"))
         return;
     must(m->size > 0 && am_is_aligned(m->start | m->size, AM_CHUNK), "alignment");
     for (uintptr_t at = m->start; at < m->start + m->size; at += AM_CHUNK)
         must(am_chunkmap_find(&vs->chunks, at) == m, "every chunk has its entry");
     must(m->size <= m->phys->mem.size, "no more is mapped than there is");
-    LIST_FOREACH(other, &m->phys->mappings, of_phys) {
+    LIST_FOREACH (other, &m->phys->mappings, of_phys) {
         is_listed = is_listed || other == m;
         n++;
     }
@@ -106,7 +108,7 @@ static void check_chunks(struct am_vspace *vs)
         }
     }
     must(n_mappings == vs->n_mappings, "n_mappings");
-    RB_FOREACH(r, am_reservations, &vs->reservations) {
+    RB_FOREACH (r, am_reservations, &vs->reservations) {
         size_t n = 0;
 
         for (uintptr_t at = r->start; at < r->start + r->size; at += AM_CHUNK) {
@@ -158,8 +160,8 @@ static void step_reserve(void)
     if (old != NULL && hint == NULL) {
         if (aclrtReleaseMemAddress(old) == ACL_SUCCESS)
             t.range[i] = NULL;
-    } else if (aclrtReserveMemAddress(&p, (1 + below(RANGE_CHUNKS)) * CHUNK, 0, hint, 1) ==
-               ACL_SUCCESS) {
+    } else if (aclrtReserveMemAddress(&p, (1 + below(RANGE_CHUNKS)) * CHUNK, 0, hint,
+                                      1) == ACL_SUCCESS) {
         t.range[i] = p;
     }
 }
@@ -167,8 +169,9 @@ static void step_reserve(void)
 static void step_allocate(void)
 {
     size_t i = below(N_HANDLES);
-    aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE,
-                                 .location = {(uint32_t)below(2), ACL_MEM_LOCATION_TYPE_DEVICE}};
+    aclrtPhysicalMemProp prop = {
+        .memAttr = ACL_HBM_MEM_HUGE,
+        .location = {(uint32_t)below(2), ACL_MEM_LOCATION_TYPE_DEVICE}};
 
     if (t.handle[i] != NULL) {
         if (aclrtFreePhysical(t.handle[i]) == ACL_SUCCESS)
@@ -183,7 +186,8 @@ static char *anywhere(void)
 {
     size_t i = below(N_RANGES);
 
-    return t.range[i] != NULL ? t.range[i] + below(RANGE_CHUNKS + 2) * CHUNK : (char *)CHUNK;
+    return t.range[i] != NULL ? t.range[i] + below(RANGE_CHUNKS + 2) * CHUNK
+                              : (char *)CHUNK;
 }
 
 static void step_map(void)
@@ -199,9 +203,10 @@ static void step_map(void)
 
 static void step_access(void)
 {
-    aclrtMemAccessDesc desc = {.flags = below(2) ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE
-                                                 : ACL_RT_MEM_ACCESS_FLAGS_NONE,
-                               .location = {(uint32_t)below(3), ACL_MEM_LOCATION_TYPE_DEVICE}};
+    aclrtMemAccessDesc desc = {
+        .flags =
+            below(2) ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE : ACL_RT_MEM_ACCESS_FLAGS_NONE,
+        .location = {(uint32_t)below(3), ACL_MEM_LOCATION_TYPE_DEVICE}};
 
     aclrtMemSetAccess(anywhere(), (1 + below(4)) * CHUNK, &desc, 1);
 }
@@ -211,7 +216,8 @@ static void step_retain(void)
     size_t i = below(N_HANDLES);
     aclrtDrvMemHandle handle;
 
-    if (t.handle[i] == NULL && aclrtMemRetainAllocationHandle(anywhere(), &handle) == ACL_SUCCESS)
+    if (t.handle[i] == NULL &&
+        aclrtMemRetainAllocationHandle(anywhere(), &handle) == ACL_SUCCESS)
         t.handle[i] = handle;
 }
 
@@ -232,8 +238,9 @@ static void run_steps(unsigned n)
         void (*run)(void);
         unsigned weight;
     } steps[] = {
-        {"reserve", step_reserve, 2}, {"allocate", step_allocate, 4}, {"map", step_map, 8},
-        {"access", step_access, 1},   {"retain", step_retain, 1},     {"reset", step_reset, 1},
+        {"reserve", step_reserve, 2}, {"allocate", step_allocate, 4},
+        {"map", step_map, 8},         {"access", step_access, 1},
+        {"retain", step_retain, 1},   {"reset", step_reset, 1},
         {"unmap", NULL, 5},
     };
 
@@ -358,10 +365,12 @@ static void each_broken_invariant_is_noticed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_broken_invariant_is_noticed, begin_default, end),
-        cmocka_unit_test_setup_teardown(the_invariants_hold_after_every_call, begin_default, end),
-        {"strict: the_invariants_hold_after_every_call", the_invariants_hold_after_every_call,
-         begin_strict, end, NULL},
+        cmocka_unit_test_setup_teardown(each_broken_invariant_is_noticed, begin_default,
+                                        end),
+        cmocka_unit_test_setup_teardown(the_invariants_hold_after_every_call,
+                                        begin_default, end),
+        {"strict: the_invariants_hold_after_every_call",
+         the_invariants_hold_after_every_call, begin_strict, end, NULL},
         {"addressable: the_invariants_hold_after_every_call",
          the_invariants_hold_after_every_call, begin_addressable, end, NULL},
     };

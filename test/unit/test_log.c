@@ -87,7 +87,8 @@ static void a_line_can_say_errno(void **state)
     capture_stderr();
     errno = EPERM;
     am_log(AM_LOG_WARN, "mbind: %m");
-    assert_string_equal(captured_stderr(), "aclmem: warn: mbind: Operation not permitted\n");
+    assert_string_equal(captured_stderr(),
+                        "aclmem: warn: mbind: Operation not permitted\n");
 }
 
 static void without_standard_error_nothing_is_said_and_nothing_breaks(void **state)
@@ -106,9 +107,10 @@ static void without_standard_error_nothing_is_said_and_nothing_breaks(void **sta
 static const char *write_lines(struct worker *self)
 {
     for (int i = 0; i < N_LINES; i++)
-        am_log(AM_LOG_WARN, "%c%c%c%c%c%c%c%c", 'a' + (int)self->index, 'a' + (int)self->index,
+        am_log(AM_LOG_WARN, "%c%c%c%c%c%c%c%c", 'a' + (int)self->index,
                'a' + (int)self->index, 'a' + (int)self->index, 'a' + (int)self->index,
-               'a' + (int)self->index, 'a' + (int)self->index, 'a' + (int)self->index);
+               'a' + (int)self->index, 'a' + (int)self->index, 'a' + (int)self->index,
+               'a' + (int)self->index);
     return NULL;
 }
 

@@ -121,7 +121,8 @@ static void groups_of_version_1_are_read_too(void **state)
     assert_int_equal(memory(), AM_GIB);
     limit("cpuset/x", "memory.limit_in_bytes", "1\n");
     limit("a", "memory.max", "1\n");
-    assert_int_equal(memory(), AM_GIB); /* another controller's, and the other version's */
+    assert_int_equal(memory(),
+                     AM_GIB); /* another controller's, and the other version's */
 }
 
 static void with_both_versions_the_smaller_limit_counts(void **state)

@@ -32,13 +32,14 @@ static int reset_after(void **state)
     return reset(state);
 }
 
-static void assert_taken(enum am_option option, const char *id, const char *value, int64_t number)
+static void assert_taken(enum am_option option, const char *id, const char *value,
+                         int64_t number)
 {
     assert_int_equal(am_options_set(id, value, room.why), 0);
     assert_string_equal(am_option_text(option), value);
     if (am_option_number(option) != number)
-        fail_msg("%s=%s is %lld, not %lld", id, value, (long long)am_option_number(option),
-                 (long long)number);
+        fail_msg("%s=%s is %lld, not %lld", id, value,
+                 (long long)am_option_number(option), (long long)number);
     assert_true(am_option_is_set(option));
 }
 
@@ -81,7 +82,8 @@ static void a_choice_is_its_place_in_the_list_in_any_case(void **state)
 
 static void a_word_that_is_no_choice_is_refused_with_the_list(void **state)
 {
-    static const char *const wrong[] = {"", "stric", "strictly", "default|strict", "|", " strict"};
+    static const char *const wrong[] = {"",  "stric",  "strictly", "default|strict",
+                                        "|", " strict"};
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(wrong); i++) {
         assert_refused_value(AM_OPTION_rules, "rules", wrong[i]);
@@ -92,8 +94,19 @@ static void a_word_that_is_no_choice_is_refused_with_the_list(void **state)
 static void a_count_lies_within_its_limits(void **state)
 {
     static const char *const wrong[] = {
-        "", "0", "64", "-1", "+2", " 2", "2 ", "2x", "0x2", "two", "1.5",
-        "18446744073709551617", "9223372036854775808",
+        "",
+        "0",
+        "64",
+        "-1",
+        "+2",
+        " 2",
+        "2 ",
+        "2x",
+        "0x2",
+        "two",
+        "1.5",
+        "18446744073709551617",
+        "9223372036854775808",
     };
 
     assert_taken(AM_OPTION_devices, "devices", "1", 1);
@@ -133,9 +146,26 @@ static void a_size_is_bytes_or_has_a_unit(void **state)
 static void what_is_no_size_or_too_large_is_refused(void **state)
 {
     static const char *const wrong[] = {
-        "0", "0G", "-1", "+1", "G", "1X", "1KK", "1 K", "1K ", "1KBB", "1Ki", "1B", "1.5G", "0x10",
-        "8388608T", "9007199254740992K", "9223372036854775808", "18446744073709551615",
-        "18446744073709551616", "99999999999999999999T",
+        "0",
+        "0G",
+        "-1",
+        "+1",
+        "G",
+        "1X",
+        "1KK",
+        "1 K",
+        "1K ",
+        "1KBB",
+        "1Ki",
+        "1B",
+        "1.5G",
+        "0x10",
+        "8388608T",
+        "9007199254740992K",
+        "9223372036854775808",
+        "18446744073709551615",
+        "18446744073709551616",
+        "99999999999999999999T",
     };
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(wrong); i++) {
@@ -192,8 +222,8 @@ static void an_unknown_option_is_refused_with_the_nearest(void **state)
         const char *id;
         const char *nearest;
     } wrong[] = {
-        {"rule", "\"rules\""},     {"rulse", "\"rules\""},  {"DEVICE", "\"devices\""},
-        {"memroy", "\"memory\""},  {"comit", "\"commit\""}, {"isolated", "\"isolate\""},
+        {"rule", "\"rules\""},       {"rulse", "\"rules\""},  {"DEVICE", "\"devices\""},
+        {"memroy", "\"memory\""},    {"comit", "\"commit\""}, {"isolated", "\"isolate\""},
         {"products", "\"product\""},
     };
     static char text[100000];

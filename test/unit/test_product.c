@@ -11,14 +11,14 @@
 static const struct {
     const char *name;
     const char *soc;
-    bool is_rc;        /* no call of virtual memory management */
-    bool has_hbm;      /* "a request for HBM is turned into DDR" elsewhere */
-    bool in_some;      /* named by some edition's aclrtMallocPhysical */
-    bool in_every;     /* by every one since 8.0 */
-    bool has_mem_1g;   /* ACL_MEM_HUGE1G: "only A3 and A2" */
-    bool has_hbm_1g;   /* ACL_HBM_MEM_HUGE1G: "A3, A2, 950" */
-    bool has_p2p_1g;   /* ACL_MEM_P2P_HUGE1G: "some forms of A3" */
-    bool has_no_uc;    /* aclrtReserveMemAddressNoUCMemory: "A3 only" */
+    bool is_rc;      /* no call of virtual memory management */
+    bool has_hbm;    /* "a request for HBM is turned into DDR" elsewhere */
+    bool in_some;    /* named by some edition's aclrtMallocPhysical */
+    bool in_every;   /* by every one since 8.0 */
+    bool has_mem_1g; /* ACL_MEM_HUGE1G: "only A3 and A2" */
+    bool has_hbm_1g; /* ACL_HBM_MEM_HUGE1G: "A3, A2, 950" */
+    bool has_p2p_1g; /* ACL_MEM_P2P_HUGE1G: "some forms of A3" */
+    bool has_no_uc;  /* aclrtReserveMemAddressNoUCMemory: "A3 only" */
 } table[] = {
     {"950", "Ascend950PR_9589", false, true, true, false, false, true, false, false},
     {"A3", "Ascend910_9391", false, true, true, true, true, true, true, true},
@@ -63,7 +63,8 @@ static void no_feature_contradicts_another(void **state)
 
         assert_false(has(product, AM_PRODUCT_RC) && has(product, AM_PRODUCT_VMM));
         assert_true(has(product, AM_PRODUCT_VMM) || !has(product, AM_PRODUCT_VMM_ALL));
-        assert_true(has(product, AM_PRODUCT_VMM) || !has(product, all_1g | AM_PRODUCT_NO_UC));
+        assert_true(has(product, AM_PRODUCT_VMM) ||
+                    !has(product, all_1g | AM_PRODUCT_NO_UC));
         assert_true(strlen(product->title) > 0);
     }
 }

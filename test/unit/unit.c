@@ -79,13 +79,15 @@ void folder_remove(const char *folder)
     nftw(folder, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-const char *file_make(const char *folder, const char *path, const void *bytes, size_t size)
+const char *file_make(const char *folder, const char *path, const void *bytes,
+                      size_t size)
 {
     static char full[4096];
     FILE *file;
 
     snprintf(full, sizeof full, "%s/%s", folder, path);
-    for (char *slash = full + strlen(folder) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+    for (char *slash = full + strlen(folder) + 1; (slash = strchr(slash, '/')) != NULL;
+         slash++) {
         *slash = '\0';
         mkdir(full, 0700);
         *slash = '/';

@@ -11,7 +11,8 @@
 
 #include "support/fault.h"
 
-#define assert_contains(text_, words_) check_contains((text_), (words_), __FILE__, __LINE__)
+#define assert_contains(text_, words_) \
+    check_contains((text_), (words_), __FILE__, __LINE__)
 void check_contains(const char *text, const char *words, const char *file, int line);
 
 /*
@@ -25,7 +26,8 @@ const char *folder_make(void);
 void folder_remove(const char *folder);
 
 /* Writes folder/path, with the folders on the way to it; the full path, valid until the next call. */
-const char *file_make(const char *folder, const char *path, const void *bytes, size_t size);
+const char *file_make(const char *folder, const char *path, const void *bytes,
+                      size_t size);
 const char *file_make_text(const char *folder, const char *path, const char *text);
 
 /* The same numbers for the same seed, on every machine. */
