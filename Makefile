@@ -2,7 +2,7 @@
 PREFIX ?= /opt/aclmem
 SETUP ?= scripts/setup.sh
 
-.PHONY: all setup run check bench install uninstall format coverage clean help
+.PHONY: all setup run check bench fuzz install uninstall format coverage clean help
 
 all: build/build.ninja
 	@cmake --build build
@@ -22,6 +22,11 @@ check:
 
 bench: build/build.ninja
 	@cmake --build build --target bench
+
+fuzz:
+	@$(SETUP) check
+	@cmake --preset asan >/dev/null
+	@cmake --build build/asan --target fuzz
 
 install: all
 	@DESTDIR="$(DESTDIR)" FORCE="$(FORCE)" cmake --install build --prefix "$(abspath $(PREFIX))" >build/install.log
@@ -47,6 +52,7 @@ help:
 	@echo "make run         run the first example, the seven steps of virtual memory"
 	@echo "make check       build with gcc, clang and the sanitizers, and run all tests in each"
 	@echo "make bench       measure, beside the limits of this machine"
+	@echo "make fuzz        run the fuzz targets for a long time, with the address sanitizer"
 	@echo "make install     install into PREFIX (now $(PREFIX)); DESTDIR= stages it elsewhere"
 	@echo "                 FORCE=1 replaces a libascendcl.so that is not aclmem's"
 	@echo "make uninstall   remove what was installed into PREFIX"

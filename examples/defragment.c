@@ -1,9 +1,10 @@
 /*
  * One contiguous range over scattered memory.
  *
- * A device is filled with small pieces, and every other one is freed: half of its memory is free, but
- * no two free pieces are neighbours.  Physical memory needs no neighbours.  The free pieces are
- * mapped side by side, and to everybody who uses the range it is one.
+ * A device is filled with small pieces, and every other one is freed: half of its memory
+ * is free, but no two free pieces are neighbours.  Physical memory needs no neighbours.
+ * The free pieces are mapped side by side, and to everybody who uses the range it is
+ * one.
  */
 #include <stdint.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /*
  * An array that grows in place.
  *
- * Addresses cost nothing, so one reservation holds all that the array may ever become.  Memory is
- * put behind it as it grows, a granule at a time: nothing is copied, no pointer into it goes stale, and
- * the device gives no more than what is used.  A copy does not see where one piece ends.
+ * Addresses cost nothing, so one reservation holds all that the array may ever become.
+ * Memory is put behind it as it grows, a granule at a time: nothing is copied, no
+ * pointer into it goes stale, and the device gives no more than what is used.  A copy
+ * does not see where one piece ends.
  */
 #include <stdint.h>
 
@@ -13,8 +14,7 @@
 #define MOST (1024 * MB) /* what the array may grow to: addresses, not memory */
 #define STEP (2 * MB)
 #define N_APPENDS 12
-#define N_EACH \
-    (3 * MB / sizeof(uint32_t)) /* numbers that one append brings: 3 MB of them */
+#define N_EACH (3 * MB / sizeof(uint32_t)) /* numbers in one append */
 
 struct array {
     uint32_t *data; /* on the device; never changes */

@@ -1,5 +1,6 @@
 /*
- * The seven steps: reserve addresses, allocate physical memory, map, use, unmap, free, release.
+ * The seven steps: reserve addresses, allocate physical memory, map, use, unmap, free,
+ * release.
  *
  * Everything that AscendCL's virtual memory management is built from, once each.
  */

@@ -1,9 +1,10 @@
 /*
  * Sleep and wake.
  *
- * A program that is idle gives its device memory back and keeps its addresses.  What was there is saved
- * in host memory; later new physical memory is mapped at the same place and filled again.  Pointers
- * into it, wherever they are kept, never learn that it was gone.
+ * A program that is idle gives its device memory back and keeps its addresses.  What was
+ * there is saved in host memory; later new physical memory is mapped at the same place
+ * and filled again.  Pointers into it, wherever they are kept, never learn that it was
+ * gone.
  */
 #include <string.h>
 

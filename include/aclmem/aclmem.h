@@ -30,13 +30,14 @@ aclError aclmem_host_view_end(void *hostPtr);
 
 /* What is alive in this process, and how often it was warned. */
 typedef struct aclmem_stats {
-    uint64_t reservations; /* address ranges from aclrtReserveMemAddress and its sibling */
-    uint64_t handles;      /* physical allocations whose memory is alive, mapped or not */
-    uint64_t mappings;     /* ranges from aclrtMapMem and aclrtMemMapNoAccess */
-    uint64_t contexts;     /* from aclrtCreateContext; default contexts are not counted */
-    uint64_t views;        /* from aclmem_host_view */
-    uint64_t warnings;     /* log lines of level warn or error since the process began */
-    uint64_t rsv[10];      /* zero */
+    uint64_t
+        reservations;  /* address ranges from aclrtReserveMemAddress and its sibling */
+    uint64_t handles;  /* physical allocations whose memory is alive, mapped or not */
+    uint64_t mappings; /* ranges from aclrtMapMem and aclrtMemMapNoAccess */
+    uint64_t contexts; /* from aclrtCreateContext; default contexts are not counted */
+    uint64_t views;    /* from aclmem_host_view */
+    uint64_t warnings; /* log lines of level warn or error since the process began */
+    uint64_t rsv[10];  /* zero */
 } aclmem_stats;
 
 /* Works before aclInit and after aclFinalize too. */

@@ -6,7 +6,8 @@
 #include "base/options.h"
 #include "core/runtime.h"
 
-static const char why_finalized[] = "aclFinalize has been called; call aclInit to start again";
+static const char why_finalized[] =
+    "aclFinalize has been called; call aclInit to start again";
 static const char why_failed[] = "aclInit failed; call it again";
 
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -85,9 +86,10 @@ aclError am_refuse_down(const char *function)
 aclError am_refuse_forked(const char *function)
 {
     am_error_function = function;
-    return am_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                   "this process was made by fork after AscendCL had started in its parent, which "
-                   "is not supported; start it with exec (in Python: the spawn method)");
+    return am_fail(
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "this process was made by fork after AscendCL had started in its parent, which "
+        "is not supported; start it with exec (in Python: the spawn method)");
 }
 
 /* The first aclInit after the library started by itself: a file can still count while nothing is used. */
@@ -97,7 +99,8 @@ static aclError restart_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
         return ACL_SUCCESS;
     AM_REQUIRE(am_devices_are_idle(&am_rt.devices) && am_rt.vspace.n_reservations == 0,
                ACL_ERROR_INVALID_PARAM,
-               "the library is in use already, so \"%.256s\" cannot count any more; call aclInit "
+               "the library is in use already, so \"%.256s\" cannot count any more; call "
+               "aclInit "
                "first",
                config_path);
     table_install(&am_api_down);
@@ -111,7 +114,8 @@ aclError am_aclInit(const char *configPath)
 
     am_lock(&am_rt.lock);
     if (am_rt.init_refs > 0)
-        rc = am_fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before; that is counted");
+        rc = am_fail(ACL_ERROR_REPEAT_INITIALIZE,
+                     "aclInit was called before; that is counted");
     else if (am_rt.is_up)
         rc = restart_locked(configPath);
     else

@@ -22,7 +22,8 @@ static const struct package {
     {ACL_PKG_NAME_DRIVER, "driver", {25, 5, 0}},
 };
 
-aclError am_aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)
+aclError am_aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion,
+                            int32_t *patchVersion)
 {
     AM_REQUIRE(majorVersion != NULL && minorVersion != NULL && patchVersion != NULL,
                ACL_ERROR_INVALID_PARAM, "an output is NULL");
@@ -60,9 +61,10 @@ static aclError package_find(const char *name, const struct package **ret_packag
             return ACL_SUCCESS;
         }
     }
-    return am_fail(ACL_ERROR_INVALID_FILE,
-                   "package \"%.64s\" is not installed; there are cann, runtime, toolkit, driver",
-                   name);
+    return am_fail(
+        ACL_ERROR_INVALID_FILE,
+        "package \"%.64s\" is not installed; there are cann, runtime, toolkit, driver",
+        name);
 }
 
 aclError am_aclsysGetVersionStr(char *pkgName, char *versionStr)

@@ -67,6 +67,7 @@ struct am_layer {
 /* Builds the stack for "outer,inner" over the core: *ret_top is its table. */
 aclError am_stack_build(const char *names, const struct am_api **ret_top);
 /* One layer over `below`. */
-const struct am_api *am_stack_push(const struct am_layer *layer, const struct am_api *below);
+const struct am_api *am_stack_push(const struct am_layer *layer,
+                                   const struct am_api *below);
 
 #endif

@@ -9,10 +9,10 @@ aclError am_aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count
     AM_REQUIRE(dst != NULL, ACL_ERROR_INVALID_PARAM, "dst is NULL");
     AM_REQUIRE(src != NULL, ACL_ERROR_INVALID_PARAM, "src is NULL");
     AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
-    AM_REQUIRE(count <= destMax, ACL_ERROR_INVALID_PARAM, "count %zu is more than destMax %zu",
-               count, destMax);
-    AM_REQUIRE((unsigned)kind <= ACL_MEMCPY_INTER_DEVICE_TO_DEVICE, ACL_ERROR_INVALID_PARAM,
-               "kind is %d; it takes 0 to 7", (int)kind);
+    AM_REQUIRE(count <= destMax, ACL_ERROR_INVALID_PARAM,
+               "count %zu is more than destMax %zu", count, destMax);
+    AM_REQUIRE((unsigned)kind <= ACL_MEMCPY_INTER_DEVICE_TO_DEVICE,
+               ACL_ERROR_INVALID_PARAM, "kind is %d; it takes 0 to 7", (int)kind);
     return am_copy(dst, src, count, kind);
 }
 

@@ -34,8 +34,9 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     if (product_has(attr))
         place = am_place_get(&am_rt.devices.device[device].place);
     *total = place != NULL ? place->capacity : 0;
-    *free = place != NULL ? (place->capacity - place->used) & ~(am_attr_granularity(found) - 1)
-                          : 0;
+    *free = place != NULL
+                ? (place->capacity - place->used) & ~(am_attr_granularity(found) - 1)
+                : 0;
     am_place_put(place);
     return ACL_SUCCESS;
 }
@@ -51,8 +52,8 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
     if (mapping != NULL) {
         int32_t device = mapping->phys->place->device;
 
-        found.location.type = device < 0 ? ACL_MEM_LOCATION_TYPE_HOST
-                                         : ACL_MEM_LOCATION_TYPE_DEVICE;
+        found.location.type =
+            device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
         found.location.id = device < 0 ? 0 : (uint32_t)device;
         found.pageSize = am_attr_page_size(mapping->phys->prop.memAttr);
         am_mapping_put(mapping);
@@ -69,7 +70,8 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
     AM_REQUIRE(pbase != NULL || psize != NULL, ACL_ERROR_INVALID_PARAM,
                "pbase and psize are both NULL");
     mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)ptr);
-    AM_REQUIRE(mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", ptr);
+    AM_REQUIRE(mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p",
+               ptr);
     if (pbase != NULL)
         *pbase = (void *)mapping->start;
     if (psize != NULL)
@@ -94,7 +96,8 @@ static bool address_fits(const void *addr, uint32_t types)
 aclError am_aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,
                               uint32_t *checkResult, uint32_t reserve)
 {
-    const uint32_t all = ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
+    const uint32_t all =
+        ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
     uint32_t fits = 1;
 
     AM_REQUIRE(addrList != NULL, ACL_ERROR_INVALID_PARAM, "addrList is NULL");
@@ -102,7 +105,8 @@ aclError am_aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,
     AM_REQUIRE(memType != 0 && (memType & ~all) == 0, ACL_ERROR_INVALID_PARAM,
                "memType is 0x%x; it takes a combination of 0x2, 0x8 and 0x10", memType);
     AM_REQUIRE(checkResult != NULL, ACL_ERROR_INVALID_PARAM, "checkResult is NULL");
-    AM_REQUIRE(reserve == 0, ACL_ERROR_INVALID_PARAM, "reserve is %u; it takes 0", reserve);
+    AM_REQUIRE(reserve == 0, ACL_ERROR_INVALID_PARAM, "reserve is %u; it takes 0",
+               reserve);
     for (uint32_t i = 0; i < size && fits; i++)
         fits = address_fits(addrList[i], memType);
     *checkResult = fits;

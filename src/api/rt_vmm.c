@@ -16,11 +16,12 @@ static aclError vmm_check(void)
     AM_REQUIRE(product->features & AM_PRODUCT_VMM, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "virtual memory management is not supported on %s (ACLMEM_PRODUCT=%s)",
                product->title, product->name);
-    AM_REQUIRE(!am_rt.is_strict || (product->features & AM_PRODUCT_VMM_ALL),
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "virtual memory management is not in all editions on %s (ACLMEM_PRODUCT=%s); the "
-               "8.5 pages list Atlas A2 and A3 (ACLMEM_RULES=strict)",
-               product->title, product->name);
+    AM_REQUIRE(
+        !am_rt.is_strict || (product->features & AM_PRODUCT_VMM_ALL),
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "virtual memory management is not in all editions on %s (ACLMEM_PRODUCT=%s); the "
+        "8.5 pages list Atlas A2 and A3 (ACLMEM_RULES=strict)",
+        product->title, product->name);
     return ACL_SUCCESS;
 }
 
@@ -36,10 +37,12 @@ aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
     AM_REQUIRE(alignment == 0, ACL_ERROR_INVALID_PARAM,
                "alignment is %zu; it is reserved and takes 0", alignment);
     AM_REQUIRE(flags <= 1, ACL_ERROR_INVALID_PARAM,
-               "flags is 0x%" PRIx64 "; it takes 0 (normal pages) or 1 (huge pages)", flags);
-    AM_REQUIRE(expectPtr == NULL || !am_rt.is_strict, ACL_ERROR_INVALID_PARAM,
-               "expectPtr is %p; editions before 8.5 take NULL only (ACLMEM_RULES=strict)",
-               expectPtr);
+               "flags is 0x%" PRIx64 "; it takes 0 (normal pages) or 1 (huge pages)",
+               flags);
+    AM_REQUIRE(
+        expectPtr == NULL || !am_rt.is_strict, ACL_ERROR_INVALID_PARAM,
+        "expectPtr is %p; editions before 8.5 take NULL only (ACLMEM_RULES=strict)",
+        expectPtr);
     return am_vspace_reserve(&am_rt.vspace, size, expectPtr, flags, virPtr);
 }
 
@@ -50,7 +53,8 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_NO_UC, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_NO_UC,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
                am_rt.product->title, am_rt.product->name);
     AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
@@ -79,12 +83,14 @@ aclError am_aclrtReleaseMemAddress(void *virPtr)
 static aclError prop_check(const aclrtPhysicalMemProp *prop)
 {
     AM_REQUIRE(prop != NULL, ACL_ERROR_INVALID_PARAM, "prop is NULL");
-    AM_REQUIRE(prop->handleType != ACL_MEM_HANDLE_TYPE_POSIX, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    AM_REQUIRE(prop->handleType != ACL_MEM_HANDLE_TYPE_POSIX,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "prop.handleType is POSIX (2), which no edition allocates");
     AM_REQUIRE(prop->handleType == ACL_MEM_HANDLE_TYPE_NONE, ACL_ERROR_INVALID_PARAM,
                "prop.handleType is %d; it takes NONE (0)", (int)prop->handleType);
-    AM_REQUIRE(prop->allocationType == ACL_MEM_ALLOCATION_TYPE_PINNED, ACL_ERROR_INVALID_PARAM,
-               "prop.allocationType is %d; it takes PINNED (0)", (int)prop->allocationType);
+    AM_REQUIRE(prop->allocationType == ACL_MEM_ALLOCATION_TYPE_PINNED,
+               ACL_ERROR_INVALID_PARAM, "prop.allocationType is %d; it takes PINNED (0)",
+               (int)prop->allocationType);
     AM_REQUIRE(prop->reserve == 0, ACL_ERROR_INVALID_PARAM,
                "prop.reserve is 0x%" PRIx64 "; it takes 0", prop->reserve);
     return ACL_SUCCESS;
@@ -138,8 +144,8 @@ static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle 
     return rc;
 }
 
-aclError am_aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
-                        uint64_t flags)
+aclError am_aclrtMapMem(void *virPtr, size_t size, size_t offset,
+                        aclrtDrvMemHandle handle, uint64_t flags)
 {
     return map(virPtr, size, offset, handle, flags, true);
 }
@@ -160,7 +166,8 @@ aclError am_aclrtUnmapMem(void *virPtr)
     return am_vspace_unmap(&am_rt.vspace, virPtr);
 }
 
-aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
+aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc,
+                              size_t count)
 {
     aclError rc = vmm_check();
 
@@ -225,8 +232,8 @@ aclError am_aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
     AM_REQUIRE(granularity != NULL, ACL_ERROR_INVALID_PARAM, "granularity is NULL");
     AM_REQUIRE(option == ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM ||
                    option == ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED,
-               ACL_ERROR_INVALID_PARAM, "option is %d; it takes MINIMUM (0) or RECOMMENDED (1)",
-               (int)option);
+               ACL_ERROR_INVALID_PARAM,
+               "option is %d; it takes MINIMUM (0) or RECOMMENDED (1)", (int)option);
     rc = prop_check(prop);
     if (rc == ACL_SUCCESS)
         rc = am_phys_check(prop);

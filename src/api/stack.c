@@ -29,7 +29,8 @@ static const struct am_layer *layer_find(const char *name, size_t n)
     return NULL;
 }
 
-const struct am_api *am_stack_push(const struct am_layer *layer, const struct am_api *below)
+const struct am_api *am_stack_push(const struct am_layer *layer,
+                                   const struct am_api *below)
 {
     struct am_api *merged = &stack.merged[stack.n++];
 

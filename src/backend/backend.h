@@ -32,8 +32,8 @@ enum {
 };
 
 struct am_bank_spec {
-    int32_t device;  /* -1: the host's memory */
-    size_t capacity; /* bytes */
+    int32_t device;   /* -1: the host's memory */
+    size_t capacity;  /* bytes */
     bool is_isolated; /* the program must not be able to touch it */
     bool commit_now;  /* take memory from the system when it is allocated */
 };
@@ -51,7 +51,7 @@ struct am_mem {
 };
 
 struct am_span {
-    void *addr;         /* where the program sees it */
+    void *addr; /* where the program sees it */
     size_t size;
     struct am_mem *mem; /* NULL: the program's own memory at addr */
     size_t offset;      /* into mem */
@@ -66,7 +66,8 @@ struct am_backend_ops {
     void (*bank_close)(struct am_bank *bank);
 
     /* node: the NUMA node to place it on, -1 for any. */
-    aclError (*mem_create)(struct am_bank *bank, size_t size, int node, struct am_mem *mem);
+    aclError (*mem_create)(struct am_bank *bank, size_t size, int node,
+                           struct am_mem *mem);
     void (*mem_destroy)(struct am_mem *mem);
 
     /* want: exactly there or not at all; NULL: anywhere that is a multiple of align. */

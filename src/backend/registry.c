@@ -14,9 +14,9 @@ static const struct am_backend_ops *const backends[] = {
 static bool ops_are_whole(const struct am_backend_ops *ops)
 {
     bool has_view = ops->view_open != NULL && ops->view_close != NULL;
-    bool has_core = ops->bank_open && ops->bank_close && ops->mem_create && ops->mem_destroy &&
-                    ops->reserve && ops->release && ops->map && ops->protect && ops->unmap &&
-                    ops->copy && ops->fill;
+    bool has_core = ops->bank_open && ops->bank_close && ops->mem_create &&
+                    ops->mem_destroy && ops->reserve && ops->release && ops->map &&
+                    ops->protect && ops->unmap && ops->copy && ops->fill;
 
     return has_core && has_view == ((ops->caps & AM_CAP_HOST_VIEW) != 0);
 }

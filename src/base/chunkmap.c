@@ -29,8 +29,8 @@ void am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size, void 
 
     for (uintptr_t at = addr; at < addr + size; at += AM_CHUNK) {
         uintptr_t chunk = at >> AM_CHUNK_SHIFT;
-        struct am_chunkleaf *leaf = atomic_load_explicit(&map->top[chunk >> AM_LEAF_BITS],
-                                                         memory_order_relaxed);
+        struct am_chunkleaf *leaf =
+            atomic_load_explicit(&map->top[chunk >> AM_LEAF_BITS], memory_order_relaxed);
 
         atomic_store_explicit(&leaf->entry[chunk & ((1u << AM_LEAF_BITS) - 1)], object,
                               memory_order_release);

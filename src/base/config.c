@@ -37,7 +37,8 @@ static int file_load(const char *path, char **ret_text, size_t *ret_size, char *
         rc = -ENOMEM;
         goto out;
     }
-    while (size <= FILE_MAX && (n = am_sys_read(fd, text + size, FILE_MAX + 1 - size)) > 0)
+    while (size <= FILE_MAX &&
+           (n = am_sys_read(fd, text + size, FILE_MAX + 1 - size)) > 0)
         size += (size_t)n;
     if (n < 0) {
         snprintf(why, AM_WHY_SIZE, "cannot read \"%.256s\": %m", path);
@@ -94,7 +95,8 @@ static int option_from_json(const char *key, json_t *value, char *why)
     }
     if (json_is_boolean(value))
         return am_options_set(key, json_is_true(value) ? "1" : "0", why);
-    snprintf(why, AM_WHY_SIZE, "aclmem.%.64s must be a string, a number or a boolean", key);
+    snprintf(why, AM_WHY_SIZE, "aclmem.%.64s must be a string, a number or a boolean",
+             key);
     return -EINVAL;
 }
 
@@ -177,15 +179,17 @@ int am_config_read(const char *path, struct am_config *ret_config, char *why)
         root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
         free(text);
         if (root == NULL) {
-            snprintf(why, AM_WHY_SIZE, "\"%.128s\" is not legal JSON: line %d: %.160s", path,
-                     error.line, error.text);
-            return json_error_code(&error) == json_error_out_of_memory ? -ENOMEM : -EILSEQ;
+            snprintf(why, AM_WHY_SIZE, "\"%.128s\" is not legal JSON: line %d: %.160s",
+                     path, error.line, error.text);
+            return json_error_code(&error) == json_error_out_of_memory ? -ENOMEM
+                                                                       : -EILSEQ;
         }
         if (!json_is_object(root) || !depth_is_legal(root, 0, 0)) {
-            snprintf(why, AM_WHY_SIZE,
-                     "\"%.128s\" must hold one JSON object, with at most %d levels of braces "
-                     "and %d of brackets",
-                     path, DEPTH_MAX, DEPTH_MAX);
+            snprintf(
+                why, AM_WHY_SIZE,
+                "\"%.128s\" must hold one JSON object, with at most %d levels of braces "
+                "and %d of brackets",
+                path, DEPTH_MAX, DEPTH_MAX);
             rc = -EILSEQ;
         }
         if (rc == 0)

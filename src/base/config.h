@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 struct am_config {
-    bool share_messages;    /* "err_msg_mode": "1" */
-    int32_t default_device; /* "defaultDevice": {"default_device": "0"}; -1 when not given */
+    bool share_messages; /* "err_msg_mode": "1" */
+    int32_t
+        default_device; /* "defaultDevice": {"default_device": "0"}; -1 when not given */
 };
 
 /*

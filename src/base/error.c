@@ -133,8 +133,8 @@ void am_error_report(int code, const char *fmt, ...)
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
     snprintf(message, sizeof message, "%s: %s%s%s [%d %s]", error_prefix(code),
-             am_error_function ? am_error_function : "", am_error_function ? ": " : "", what,
-             code, name ? name : "unknown");
+             am_error_function ? am_error_function : "", am_error_function ? ": " : "",
+             what, code, name ? name : "unknown");
     error_last = code;
     error_keep(message);
     am_log(AM_LOG_DEBUG, "%s", message);

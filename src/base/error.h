@@ -18,7 +18,8 @@
 /* Its value is the code, which the compiler can see is not success: `return am_fail(...)`. */
 #define am_fail(code_, ...) (am_error_report((code_), __VA_ARGS__), (code_))
 
-void am_error_report(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
+void am_error_report(int code, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3), cold));
 
 #define AM_REQUIRE(condition_, code_, ...) \
     do { \
@@ -27,7 +28,8 @@ void am_error_report(int code, const char *fmt, ...) __attribute__((format(print
     } while (0)
 
 /* The API function this thread is in, for the message; set by the entry. */
-extern _Thread_local const char *am_error_function __attribute__((tls_model("initial-exec")));
+extern _Thread_local const char *am_error_function
+    __attribute__((tls_model("initial-exec")));
 
 /* The thread's last code; `clear` makes the next answer 0. */
 int am_error_last(bool clear);

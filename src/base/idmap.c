@@ -23,7 +23,8 @@ const char *am_kind_name(enum am_kind kind)
 
 static void *handle_make(enum am_kind kind, uint32_t generation, uint32_t slot)
 {
-    uint64_t value = (uint64_t)(MARK | kind) << 56 | (uint64_t)generation << SLOT_BITS | slot;
+    uint64_t value =
+        (uint64_t)(MARK | kind) << 56 | (uint64_t)generation << SLOT_BITS | slot;
 
     return (void *)(uintptr_t)value;
 }

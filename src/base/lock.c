@@ -19,7 +19,8 @@ static void lock_push(const struct am_lock *lock)
 {
     for (int i = 0; i < held.n; i++) {
         if (held.lock[i]->rank >= lock->rank) {
-            fprintf(stderr, "aclmem: lock %s (rank %d) taken while %s (rank %d) is held\n",
+            fprintf(stderr,
+                    "aclmem: lock %s (rank %d) taken while %s (rank %d) is held\n",
                     lock->name, lock->rank, held.lock[i]->name, held.lock[i]->rank);
             abort();
         }

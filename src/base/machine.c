@@ -76,7 +76,8 @@ size_t am_machine_memory_under(const char *root, size_t installed)
         if (strcmp(path, "/") == 0)
             *path = '\0';
         snprintf(base, sizeof base, "%s/sys/fs/cgroup%s", root, is_v2 ? "" : "/memory");
-        limit = group_limit(base, path, is_v2 ? "memory.max" : "memory.limit_in_bytes", limit);
+        limit = group_limit(base, path, is_v2 ? "memory.max" : "memory.limit_in_bytes",
+                            limit);
     }
     return limit;
 }

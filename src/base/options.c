@@ -84,8 +84,9 @@ static int64_t parse_size(const char *text)
     if (*end != '\0') {
         const char *unit = strchr(units, toupper((unsigned char)*end));
 
-        if (unit == NULL || strcmp(end + 1, "") * strcasecmp(end + 1, "B") *
-                                    strcasecmp(end + 1, "iB") != 0)
+        if (unit == NULL ||
+            strcmp(end + 1, "") * strcasecmp(end + 1, "B") * strcasecmp(end + 1, "iB") !=
+                0)
             return -1;
         shift = 10 * (int)(unit - units + 1);
     }
@@ -123,7 +124,8 @@ static const char *wanted(enum am_option option)
     }
 }
 
-static int option_store(enum am_option option, const char *text, const char *name, char *why)
+static int option_store(enum am_option option, const char *text, const char *name,
+                        char *why)
 {
     int64_t number = strlen(text) < VALUE_SIZE ? parse(option, text) : -1;
 
@@ -221,8 +223,8 @@ const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
             continue;
         for (int i = 0; i < AM_OPTION_COUNT; i++)
             known[i] = options[i].id;
-        *ret_nearest = full_name(option_find(
-            am_nearest(name + strlen(PREFIX), known, AM_OPTION_COUNT)));
+        *ret_nearest = full_name(
+            option_find(am_nearest(name + strlen(PREFIX), known, AM_OPTION_COUNT)));
         (*pos)++;
         return name;
     }
@@ -269,7 +271,8 @@ static unsigned word_distance(const char *a, const char *b)
 
         row[0] = i;
         for (size_t j = 1; j <= n_b; j++) {
-            bool is_same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
+            bool is_same =
+                tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
             unsigned best = diagonal + !is_same;
 
             diagonal = row[j];

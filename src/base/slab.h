@@ -17,7 +17,8 @@ struct am_slab {
     struct am_lock lock;
     size_t size;                /* of an object */
     struct am_slab_node *spare; /* lock; a list of free objects */
-    struct am_slab_node *bulk;  /* lock; every block ever taken, so that leak checkers see it */
+    struct am_slab_node
+        *bulk; /* lock; every block ever taken, so that leak checkers see it */
 };
 
 #define AM_SLAB_INIT(type_, name_) \

@@ -61,16 +61,19 @@ bool am_attr_is_hbm(aclrtMemAttr attr)
 }
 
 /* What only the strict rules refuse: whatever the 8.0 edition does not know. */
-static aclError attr_check_strict(const aclrtPhysicalMemProp *prop, const struct am_attr *attr)
+static aclError attr_check_strict(const aclrtPhysicalMemProp *prop,
+                                  const struct am_attr *attr)
 {
-    AM_REQUIRE(prop->location.type == ACL_MEM_LOCATION_TYPE_DEVICE, ACL_ERROR_INVALID_PARAM,
-               "location.type is %d: editions before 8.5 allocate physical memory of devices "
-               "only (ACLMEM_RULES=strict)",
-               prop->location.type);
-    AM_REQUIRE(attr->since <= 800, ACL_ERROR_INVALID_PARAM,
-               "memAttr is %s, which came with edition %d.%d; 8.0 takes ACL_HBM_MEM_HUGE and "
-               "ACL_HBM_MEM_NORMAL (ACLMEM_RULES=strict)",
-               attr->name, attr->since / 100, attr->since % 100);
+    AM_REQUIRE(
+        prop->location.type == ACL_MEM_LOCATION_TYPE_DEVICE, ACL_ERROR_INVALID_PARAM,
+        "location.type is %d: editions before 8.5 allocate physical memory of devices "
+        "only (ACLMEM_RULES=strict)",
+        prop->location.type);
+    AM_REQUIRE(
+        attr->since <= 800, ACL_ERROR_INVALID_PARAM,
+        "memAttr is %s, which came with edition %d.%d; 8.0 takes ACL_HBM_MEM_HUGE and "
+        "ACL_HBM_MEM_NORMAL (ACLMEM_RULES=strict)",
+        attr->name, attr->since / 100, attr->since % 100);
     return ACL_SUCCESS;
 }
 

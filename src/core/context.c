@@ -7,7 +7,8 @@
 #include "base/util.h"
 
 static struct am_slab context_slab = AM_SLAB_INIT(struct am_context, "context slab");
-static LIST_HEAD(, am_context) contexts = LIST_HEAD_INITIALIZER(contexts); /* devices.lock */
+static LIST_HEAD(, am_context) contexts =
+    LIST_HEAD_INITIALIZER(contexts); /* devices.lock */
 static _Atomic uint64_t n_contexts;
 
 static _Thread_local struct {
@@ -44,7 +45,8 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
     return ACL_SUCCESS;
 }
 
-static void context_kill_locked(struct am_context *context) AM_REQUIRES(am_rt.devices.lock)
+static void context_kill_locked(struct am_context *context)
+    AM_REQUIRES(am_rt.devices.lock)
 {
     void *handle = atomic_exchange(&context->handle, NULL);
 
@@ -101,13 +103,15 @@ aclError am_context_destroy(void *handle)
         return rc;
     am_lock(&am_rt.devices.lock);
     if (context->is_primary)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "context %p is the default context of device %d; aclrtResetDevice ends it",
-                     handle, (int)context->device);
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "context %p is the default context of device %d; aclrtResetDevice ends it",
+            handle, (int)context->device);
     else if (context->handle == handle) /* nobody was faster */
         context_kill_locked(context);
     else
-        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "context %p is no longer alive", handle);
+        rc =
+            am_fail(ACL_ERROR_RT_INVALID_HANDLE, "context %p is no longer alive", handle);
     am_unlock(&am_rt.devices.lock);
     context_put(context);
     return rc;
@@ -154,8 +158,9 @@ void *am_context_current(void)
 
 aclError am_context_device(int32_t *ret_device)
 {
-    AM_REQUIRE(am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
-               "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
+    AM_REQUIRE(
+        am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
+        "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
     *ret_device = current.context->device;
     return ACL_SUCCESS;
 }

@@ -18,9 +18,9 @@
 
 struct am_context {
     struct am_object object;
-    _Atomic(void *) handle; /* NULL: dead */
-    _Atomic int32_t device; /* logical id */
-    bool is_primary;        /* a device's default context */
+    _Atomic(void *) handle;     /* NULL: dead */
+    _Atomic int32_t device;     /* logical id */
+    bool is_primary;            /* a device's default context */
     LIST_ENTRY(am_context) all; /* devices.lock */
 };
 

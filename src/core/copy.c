@@ -11,16 +11,17 @@
 static aclError kind_check(const struct am_spans *dst, const struct am_spans *src,
                            aclrtMemcpyKind kind)
 {
-    aclrtMemcpyKind real = dst->devices != 0
-                               ? (src->devices != 0 ? ACL_MEMCPY_DEVICE_TO_DEVICE
-                                                    : ACL_MEMCPY_HOST_TO_DEVICE)
-                               : (src->devices != 0 ? ACL_MEMCPY_DEVICE_TO_HOST
-                                                    : ACL_MEMCPY_HOST_TO_HOST);
+    aclrtMemcpyKind real =
+        dst->devices != 0
+            ? (src->devices != 0 ? ACL_MEMCPY_DEVICE_TO_DEVICE
+                                 : ACL_MEMCPY_HOST_TO_DEVICE)
+            : (src->devices != 0 ? ACL_MEMCPY_DEVICE_TO_HOST : ACL_MEMCPY_HOST_TO_HOST);
 
-    AM_REQUIRE(kind == real, ACL_ERROR_RT_PARAM_INVALID,
-               "kind is %d but the addresses make it %d; editions before the newest go by kind "
-               "(ACLMEM_RULES=strict)",
-               (int)kind, (int)real);
+    AM_REQUIRE(
+        kind == real, ACL_ERROR_RT_PARAM_INVALID,
+        "kind is %d but the addresses make it %d; editions before the newest go by kind "
+        "(ACLMEM_RULES=strict)",
+        (int)kind, (int)real);
     return ACL_SUCCESS;
 }
 
@@ -29,10 +30,11 @@ static aclError sides_check(const struct am_spans *dst, const struct am_spans *s
 {
     uint64_t devices = dst->devices | src->devices;
 
-    AM_REQUIRE(dst->devices == 0 || src->devices == 0 || (devices & (devices - 1)) == 0,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "the two sides are on different devices; between devices, memory behind reserved "
-               "addresses is copied with aclrtMemcpyAsync only");
+    AM_REQUIRE(
+        dst->devices == 0 || src->devices == 0 || (devices & (devices - 1)) == 0,
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "the two sides are on different devices; between devices, memory behind reserved "
+        "addresses is copied with aclrtMemcpyAsync only");
     return am_rt.is_strict ? kind_check(dst, src, kind) : ACL_SUCCESS;
 }
 
@@ -72,10 +74,11 @@ aclError am_fill(void *dst, int value, size_t size)
     if (rc != ACL_SUCCESS)
         return rc;
     if (am_rt.is_strict && to.list[0].mem == NULL)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "%p is host memory that was not allocated through ACL: all editions leave "
-                     "that undefined (ACLMEM_RULES=strict)",
-                     dst);
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "%p is host memory that was not allocated through ACL: all editions leave "
+            "that undefined (ACLMEM_RULES=strict)",
+            dst);
     else
         rc = am_rt.backend->fill(to.list, size, value);
     am_spans_close(&to);

@@ -14,7 +14,8 @@
 #include "core/phys.h"
 #include "core/runtime.h"
 
-#define CAPACITY_MAX (64 * AM_TIB) /* each device's memory is mapped whole, and there are 128 TB */
+#define CAPACITY_MAX \
+    (64 * AM_TIB) /* each device's memory is mapped whole, and there are 128 TB */
 
 /*
  * The visible devices' driver ids: a comma list, ascending, no blanks; reading stops at the first item
@@ -37,10 +38,11 @@ static int32_t visible_parse(const char *text, int32_t n_all, int32_t *ret_ids)
             return n;
         text = end + 1;
     }
-    am_log(AM_LOG_WARN,
-           "ASCEND_RT_VISIBLE_DEVICES: %s%.32s is not read; it takes ids of the %d devices, "
-           "ascending, with commas and no blanks; %d are visible",
-           *text == '\0' ? "what ends with nothing" : "", text, n_all, n);
+    am_log(
+        AM_LOG_WARN,
+        "ASCEND_RT_VISIBLE_DEVICES: %s%.32s is not read; it takes ids of the %d devices, "
+        "ascending, with commas and no blanks; %d are visible",
+        *text == '\0' ? "what ends with nothing" : "", text, n_all, n);
     return n;
 }
 
@@ -64,9 +66,10 @@ aclError am_devices_open(struct am_devices *devices)
     struct am_place *place;
     aclError rc;
 
-    AM_REQUIRE(capacity <= CAPACITY_MAX / (size_t)n_all, ACL_ERROR_INVALID_PARAM,
-               "ACLMEM_MEMORY is %s and there are %d devices; all together have at most 64T",
-               am_option_text(AM_OPTION_memory), n_all);
+    AM_REQUIRE(
+        capacity <= CAPACITY_MAX / (size_t)n_all, ACL_ERROR_INVALID_PARAM,
+        "ACLMEM_MEMORY is %s and there are %d devices; all together have at most 64T",
+        am_option_text(AM_OPTION_memory), n_all);
     for (int32_t i = 0; i < n_all; i++)
         ids[i] = i;
     if (visible != NULL)
@@ -158,7 +161,8 @@ struct am_device *am_device_find_driver(uint32_t driver_id)
     return NULL;
 }
 
-static aclError device_use_locked(struct am_device *device) AM_REQUIRES(am_rt.devices.lock)
+static aclError device_use_locked(struct am_device *device)
+    AM_REQUIRES(am_rt.devices.lock)
 {
     aclError rc = ACL_SUCCESS;
 
@@ -199,9 +203,10 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     am_lock(&am_rt.devices.lock);
     if (device->n_set == 0) {
         am_unlock(&am_rt.devices.lock);
-        return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                       "device %d is not set; each aclrtSetDevice takes one aclrtResetDevice",
-                       device->id);
+        return am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "device %d is not set; each aclrtSetDevice takes one aclrtResetDevice",
+            device->id);
     }
     device->n_set = is_forced ? 0 : device->n_set - 1;
     is_last = device->n_set == 0;

@@ -15,15 +15,17 @@
 #include "base/lock.h"
 #include "core/place.h"
 
-#define AM_DEVICES_MAX 63 /* a bit each in a mapping's access masks, and one for the host */
+#define AM_DEVICES_MAX \
+    63 /* a bit each in a mapping's access masks, and one for the host */
 
 struct am_context;
 
 struct am_device {
     int32_t id; /* logical */
     int32_t driver_id;
-    uint64_t n_set;             /* devices.lock; aclrtSetDevice calls not yet reset */
-    struct am_context *primary; /* devices.lock; the default context, NULL when not in use */
+    uint64_t n_set; /* devices.lock; aclrtSetDevice calls not yet reset */
+    struct am_context
+        *primary; /* devices.lock; the default context, NULL when not in use */
     _Atomic(struct am_place *) place;
 };
 

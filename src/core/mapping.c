@@ -45,11 +45,13 @@ static uint64_t owner_bit(const struct am_phys *phys)
 }
 
 /* What the program itself may do, where it can touch the memory at all. */
-static unsigned program_access(const struct am_phys *phys, uint64_t can_read, uint64_t can_write)
+static unsigned program_access(const struct am_phys *phys, uint64_t can_read,
+                               uint64_t can_write)
 {
     uint64_t bits = owner_bit(phys) | AM_HOST_BIT;
 
-    return (can_read & bits ? AM_ACCESS_READ : 0) | (can_write & bits ? AM_ACCESS_WRITE : 0);
+    return (can_read & bits ? AM_ACCESS_READ : 0) |
+           (can_write & bits ? AM_ACCESS_WRITE : 0);
 }
 
 /* The size that is really mapped: the asked-for size of a handle stands for its rounded one. */
@@ -61,10 +63,11 @@ static aclError map_size(const struct am_phys *phys, size_t size, size_t *ret_si
         *ret_size = phys->mem.size;
         return ACL_SUCCESS;
     }
-    AM_REQUIRE(!am_rt.is_strict, ACL_ERROR_RT_PARAM_INVALID,
-               "size is %zu but the handle was allocated with %zu; editions since 8.5 require "
-               "the same size (ACLMEM_RULES=strict)",
-               size, phys->asked);
+    AM_REQUIRE(
+        !am_rt.is_strict, ACL_ERROR_RT_PARAM_INVALID,
+        "size is %zu but the handle was allocated with %zu; editions since 8.5 require "
+        "the same size (ACLMEM_RULES=strict)",
+        size, phys->asked);
     AM_REQUIRE(am_is_aligned(size, granularity), ACL_ERROR_RT_PARAM_INVALID,
                "size is %zu, not a multiple of the granularity %zu", size, granularity);
     AM_REQUIRE(size <= phys->mem.size, ACL_ERROR_RT_PARAM_INVALID,
@@ -74,19 +77,22 @@ static aclError map_size(const struct am_phys *phys, size_t size, size_t *ret_si
 }
 
 /* What only the strict rules ask of a reservation and the memory that is mapped into it. */
-static aclError map_check_strict(const struct am_reservation *r, const struct am_phys *phys)
+static aclError map_check_strict(const struct am_reservation *r,
+                                 const struct am_phys *phys)
 {
     bool is_huge = am_attr_find(phys->prop.memAttr)->page != AM_PAGE_NORMAL;
 
     AM_REQUIRE((r->flags == 1) == is_huge, ACL_ERROR_RT_PARAM_INVALID,
-               "the addresses were reserved with flags %" PRIu64 ", but the memory is %s; "
+               "the addresses were reserved with flags %" PRIu64
+               ", but the memory is %s; "
                "editions up to 8.5 require that they agree (ACLMEM_RULES=strict)",
                r->flags, am_attr_find(phys->prop.memAttr)->name);
-    AM_REQUIRE(r->n_mappings == 0 || r->device == phys->place->device,
-               ACL_ERROR_RT_PARAM_INVALID,
-               "the reservation at %p has memory of device %d mapped and may not have memory of "
-               "device %d too (ACLMEM_RULES=strict)",
-               (void *)r->start, r->device, phys->place->device);
+    AM_REQUIRE(
+        r->n_mappings == 0 || r->device == phys->place->device,
+        ACL_ERROR_RT_PARAM_INVALID,
+        "the reservation at %p has memory of device %d mapped and may not have memory of "
+        "device %d too (ACLMEM_RULES=strict)",
+        (void *)r->start, r->device, phys->place->device);
     return ACL_SUCCESS;
 }
 
@@ -101,14 +107,15 @@ static aclError range_check_locked(struct am_vspace *vs, uintptr_t addr, size_t 
     AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p is not reserved; call aclrtReserveMemAddress first", (void *)addr);
     AM_REQUIRE(size <= r->size - (addr - r->start), ACL_ERROR_RT_PARAM_INVALID,
-               "%zu bytes at %p reach over the end of the reservation of %zu bytes at %p", size,
-               (void *)addr, r->size, (void *)r->start);
+               "%zu bytes at %p reach over the end of the reservation of %zu bytes at %p",
+               size, (void *)addr, r->size, (void *)r->start);
     for (uintptr_t at = addr; at < addr + size; at += AM_CHUNK) {
         mapping = am_chunkmap_find(&vs->chunks, at);
-        AM_REQUIRE(mapping == NULL, ACL_ERROR_RT_PARAM_INVALID,
-                   "%zu bytes at %p are already mapped, by the mapping of %zu bytes at %p; call "
-                   "aclrtUnmapMem first",
-                   size, (void *)addr, mapping->size, (void *)mapping->start);
+        AM_REQUIRE(
+            mapping == NULL, ACL_ERROR_RT_PARAM_INVALID,
+            "%zu bytes at %p are already mapped, by the mapping of %zu bytes at %p; call "
+            "aclrtUnmapMem first",
+            size, (void *)addr, mapping->size, (void *)mapping->start);
     }
     *ret_reservation = r;
     return ACL_SUCCESS;
@@ -130,8 +137,9 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
     am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
 }
 
-static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked, size_t size,
-                           struct am_phys *phys, bool has_access) AM_REQUIRES(vs->lock)
+static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
+                           size_t size, struct am_phys *phys, bool has_access)
+    AM_REQUIRES(vs->lock)
 {
     uint64_t bits = has_access ? owner_bit(phys) : 0;
     struct am_reservation *r;
@@ -151,7 +159,8 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked, s
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
         goto err_give;
     }
-    rc = am_rt.backend->map((void *)addr, size, &phys->mem, program_access(phys, bits, bits));
+    rc = am_rt.backend->map((void *)addr, size, &phys->mem,
+                            program_access(phys, bits, bits));
     if (rc != ACL_SUCCESS)
         goto err_give;
 
@@ -171,8 +180,8 @@ err_give:
     return rc;
 }
 
-aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size, struct am_phys *phys,
-                       bool has_access)
+aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
+                       struct am_phys *phys, bool has_access)
 {
     size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
     size_t rounded;
@@ -207,10 +216,11 @@ static aclError mapping_find_locked(struct am_vspace *vs, void *addr, bool must_
 {
     struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, (uintptr_t)addr);
 
-    AM_REQUIRE(mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p%s", addr,
-               am_reservation_find_locked(vs, (uintptr_t)addr) ? ""
-                                                               : ", which is not reserved");
-    AM_REQUIRE(!must_start || mapping->start == (uintptr_t)addr, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(
+        mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p%s", addr,
+        am_reservation_find_locked(vs, (uintptr_t)addr) ? "" : ", which is not reserved");
+    AM_REQUIRE(!must_start || mapping->start == (uintptr_t)addr,
+               ACL_ERROR_RT_PARAM_INVALID,
                "%p lies inside the mapping of %zu bytes at %p; pass its start", addr,
                mapping->size, (void *)mapping->start);
     *ret_mapping = mapping;
@@ -245,7 +255,8 @@ void am_vspace_unmap_all(struct am_phys *phys)
         if (mapping != NULL) {
             if (phys->mem.bank->ops->unmap((void *)mapping->start, mapping->size,
                                            &phys->mem) != ACL_SUCCESS)
-                am_log(AM_LOG_WARN, "%zu bytes at %p stay visible to the program until released",
+                am_log(AM_LOG_WARN,
+                       "%zu bytes at %p stay visible to the program until released",
                        mapping->size, (void *)mapping->start);
             mapping_leave_locked(vs, mapping);
         }
@@ -266,11 +277,13 @@ static aclError location_bit(const aclrtMemLocation *location, uint64_t *ret_bit
         return ACL_SUCCESS;
     }
     AM_REQUIRE(location->type == ACL_MEM_LOCATION_TYPE_DEVICE, ACL_ERROR_INVALID_PARAM,
-               "location.type is %d; it takes HOST (0) or DEVICE (1)", (int)location->type);
+               "location.type is %d; it takes HOST (0) or DEVICE (1)",
+               (int)location->type);
     device = am_device_find_driver(location->id);
     AM_REQUIRE(device != NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                "location.id is %u, which is no driver id of a visible device; with "
-               "ASCEND_RT_VISIBLE_DEVICES this call takes the id from that list, not the logical "
+               "ASCEND_RT_VISIBLE_DEVICES this call takes the id from that list, not the "
+               "logical "
                "one",
                location->id);
     *ret_bit = UINT64_C(1) << device->id;
@@ -318,10 +331,10 @@ static aclError set_access_locked(struct am_vspace *vs, void *addr, size_t size,
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(size == mapping->size || size == mapping->asked,
-               ACL_ERROR_RT_PARAM_INVALID,
-               "size is %zu but %zu bytes are mapped at %p; pass what aclrtMapMem was given",
-               size, mapping->size, addr);
+    AM_REQUIRE(
+        size == mapping->size || size == mapping->asked, ACL_ERROR_RT_PARAM_INVALID,
+        "size is %zu but %zu bytes are mapped at %p; pass what aclrtMapMem was given",
+        size, mapping->size, addr);
     can_read = mapping->can_read;
     can_write = mapping->can_write;
     for (size_t i = 0; i < n; i++) {
@@ -376,10 +389,11 @@ aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
     am_lock(&vs->lock);
     rc = mapping_find_locked(vs, addr, false, &mapping);
     if (rc == ACL_SUCCESS && am_rt.is_strict && mapping->start != (uintptr_t)addr)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "%p lies inside the mapping at %p; the editions that have this call want its "
-                     "start (ACLMEM_RULES=strict)",
-                     addr, (void *)mapping->start);
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "%p lies inside the mapping at %p; the editions that have this call want its "
+            "start (ACLMEM_RULES=strict)",
+            addr, (void *)mapping->start);
     if (rc == ACL_SUCCESS) {
         if (mapping->phys->handle_refs++ == 0)
             am_phys_ref(mapping->phys); /* the handle is back, with its reference */

@@ -13,8 +13,8 @@ static struct am_slab phys_slab = AM_SLAB_INIT(struct am_phys, "phys slab");
 static _Atomic uint64_t n_physes;
 
 /* The place and the NUMA node (-1: any) that a location names. */
-static aclError location_find(const aclrtMemLocation *location, struct am_place **ret_place,
-                              int *ret_node)
+static aclError location_find(const aclrtMemLocation *location,
+                              struct am_place **ret_place, int *ret_node)
 {
     int32_t id = (int32_t)location->id;
     struct am_device *device;
@@ -54,7 +54,8 @@ aclError am_phys_check(const aclrtPhysicalMemProp *prop)
 /* Bytes for size bytes of this kind; fails when that cannot be counted. */
 static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
 {
-    AM_REQUIRE(!am_rt.is_strict || am_is_aligned(size, granularity), ACL_ERROR_INVALID_PARAM,
+    AM_REQUIRE(!am_rt.is_strict || am_is_aligned(size, granularity),
+               ACL_ERROR_INVALID_PARAM,
                "size is %zu, not a multiple of %zu as editions before 8.5 require "
                "(ACLMEM_RULES=strict)",
                size, granularity);
@@ -65,7 +66,8 @@ static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
 }
 
 /* Memory of the place, counted in its books. */
-static aclError mem_take(struct am_place *place, size_t size, int node, struct am_mem *mem)
+static aclError mem_take(struct am_place *place, size_t size, int node,
+                         struct am_mem *mem)
 {
     struct am_bank *bank;
     aclError rc = am_place_charge(place, size);
@@ -81,8 +83,8 @@ static aclError mem_take(struct am_place *place, size_t size, int node, struct a
 }
 
 /* A phys with everything but its number; takes over the reference to place, also on failure. */
-static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop, struct am_place *place,
-                          int node, struct am_phys **ret_phys)
+static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
+                          struct am_place *place, int node, struct am_phys **ret_phys)
 {
     const struct am_attr *attr = am_attr_find(prop->memAttr);
     struct am_phys *phys = NULL;
@@ -194,9 +196,10 @@ static aclError phys_get_locked(void *handle, struct am_phys **ret_phys)
     AM_REQUIRE(phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
                am_idmap_why(AM_KIND_PHYS, handle));
     if (phys->handle_refs == 0) {
-        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE,
-                     "handle %p was freed; its memory lives until it is unmapped everywhere",
-                     handle);
+        rc = am_fail(
+            ACL_ERROR_RT_INVALID_HANDLE,
+            "handle %p was freed; its memory lives until it is unmapped everywhere",
+            handle);
         am_phys_put(phys);
         return rc;
     }
@@ -225,10 +228,11 @@ aclError am_phys_free(void *handle)
     if (rc != ACL_SUCCESS)
         goto out;
     if (am_rt.is_strict && phys->handle_refs == 1 && phys->n_mappings > 0)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "handle %p is still mapped; editions before 9.1 require aclrtUnmapMem first "
-                     "(ACLMEM_RULES=strict)",
-                     handle);
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "handle %p is still mapped; editions before 9.1 require aclrtUnmapMem first "
+            "(ACLMEM_RULES=strict)",
+            handle);
     else
         was_last = --phys->handle_refs == 0;
 out:

@@ -27,10 +27,10 @@ struct am_phys {
     size_t asked; /* bytes that the program asked for; mem.size is rounded up */
     struct am_place *place;
     struct am_mem mem;
-    uint32_t handle_refs;                    /* vspace.lock */
-    uint32_t n_mappings;                     /* vspace.lock */
+    uint32_t handle_refs;                        /* vspace.lock */
+    uint32_t n_mappings;                         /* vspace.lock */
     LIST_HEAD(am_mappings, am_mapping) mappings; /* vspace.lock */
-    bool is_listed;                          /* place->lock, as the next one */
+    bool is_listed;                              /* place->lock, as the next one */
     LIST_ENTRY(am_phys) all;
 };
 

@@ -15,7 +15,8 @@ aclError am_place_create(int32_t device, size_t capacity, struct am_place **ret_
     struct am_place *place = am_slab_take(&place_slab);
 
     if (place == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of device %d", device);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of device %d",
+                       device);
     place->device = device;
     place->capacity = capacity;
     place->used = 0;
@@ -61,14 +62,16 @@ aclError am_place_charge(struct am_place *place, size_t size)
         if (size <= place->capacity - used)
             continue;
         if (place->device < 0)
-            return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                           "Failed to allocate %zu bytes of host memory: %zu of %zu (a quarter "
-                           "of the machine's memory) are in use",
-                           size, used, place->capacity);
-        return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                       "Failed to allocate %zu bytes on device %d: %zu of %zu are in use; free "
-                       "some, or give the device more with ACLMEM_MEMORY",
-                       size, place->device, used, place->capacity);
+            return am_fail(
+                ACL_ERROR_RT_MEMORY_ALLOCATION,
+                "Failed to allocate %zu bytes of host memory: %zu of %zu (a quarter "
+                "of the machine's memory) are in use",
+                size, used, place->capacity);
+        return am_fail(
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "Failed to allocate %zu bytes on device %d: %zu of %zu are in use; free "
+            "some, or give the device more with ACLMEM_MEMORY",
+            size, place->device, used, place->capacity);
     } while (!atomic_compare_exchange_weak(&place->used, &used, used + size));
     return ACL_SUCCESS;
 }

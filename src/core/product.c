@@ -26,7 +26,8 @@ static const struct am_product products[] = {
 const struct am_product *am_product_find(const char *name)
 {
     for (size_t i = 0; i < AM_ARRAY_SIZE(products); i++) {
-        if (strcasecmp(products[i].name, name) == 0 || strcasecmp(products[i].soc, name) == 0)
+        if (strcasecmp(products[i].name, name) == 0 ||
+            strcasecmp(products[i].soc, name) == 0)
             return &products[i];
     }
     return NULL;

@@ -26,7 +26,8 @@ struct am_runtime {
     struct am_lock lock;
     bool is_up;         /* lock */
     uint64_t init_refs; /* lock; how often aclInit was called */
-    const char *why_down; /* while it is not up: why calls are refused; NULL: it was never up */
+    const char
+        *why_down; /* while it is not up: why calls are refused; NULL: it was never up */
 
     bool is_strict;
     const struct am_product *product;

@@ -14,7 +14,8 @@ static aclError spans_grow(struct am_spans *spans)
 {
     size_t n_max = spans->n_max * 2;
     bool is_inline = spans->list == spans->inline_list;
-    struct am_span *list = am_sys_realloc(is_inline ? NULL : spans->list, n_max * sizeof *list);
+    struct am_span *list =
+        am_sys_realloc(is_inline ? NULL : spans->list, n_max * sizeof *list);
 
     if (list == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a copy");
@@ -26,7 +27,8 @@ static aclError spans_grow(struct am_spans *spans)
 }
 
 /* Whether `device`, or else the memory's own, may do this. */
-static bool mapping_allows(const struct am_mapping *mapping, unsigned access, int32_t device)
+static bool mapping_allows(const struct am_mapping *mapping, unsigned access,
+                           int32_t device)
 {
     int32_t own = mapping->phys->place->device;
     uint64_t bits = UINT64_C(1) << device | (own < 0 ? AM_HOST_BIT : UINT64_C(1) << own);
@@ -67,8 +69,10 @@ static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *map
 static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t size,
                                const char *what)
 {
-    AM_REQUIRE(!am_vspace_is_reserved(&am_rt.vspace, addr, size), ACL_ERROR_RT_PARAM_INVALID,
-               "%s: at %p nothing is mapped behind reserved addresses; map the whole range first",
+    AM_REQUIRE(!am_vspace_is_reserved(&am_rt.vspace, addr, size),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "%s: at %p nothing is mapped behind reserved addresses; map the whole "
+               "range first",
                what, (void *)addr);
     AM_REQUIRE(spans->n == 0, ACL_ERROR_RT_PARAM_INVALID,
                "%s: the range leaves mapped memory at %p", what, (void *)addr);
@@ -76,8 +80,8 @@ static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t si
     return ACL_SUCCESS;
 }
 
-aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size, unsigned access,
-                       int32_t device, const char *what)
+aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
+                       unsigned access, int32_t device, const char *what)
 {
     uintptr_t at = (uintptr_t)addr;
     aclError rc = ACL_SUCCESS;

@@ -17,7 +17,8 @@ struct am_spans {
     struct am_span *list; /* inline_list, or allocated */
     size_t n;
     size_t n_max;
-    uint64_t devices; /* a bit for each device whose memory is in it; 0: host memory only */
+    uint64_t
+        devices; /* a bit for each device whose memory is in it; 0: host memory only */
     struct am_span inline_list[AM_SPANS_INLINE];
 };
 
@@ -26,8 +27,8 @@ struct am_spans {
  * by `device` (or by the memory's own device); `what` names the argument in messages.  A hole in a
  * reservation or a missing right fails with 107000.
  */
-aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size, unsigned access,
-                       int32_t device, const char *what);
+aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
+                       unsigned access, int32_t device, const char *what);
 void am_spans_close(struct am_spans *spans);
 
 #endif

@@ -51,7 +51,8 @@ static aclError view_enter(struct am_views *views, struct am_view *view)
     return rc;
 }
 
-aclError am_view_open(struct am_views *views, const void *addr, size_t size, void **ret_addr)
+aclError am_view_open(struct am_views *views, const void *addr, size_t size,
+                      void **ret_addr)
 {
     struct am_view *view;
     int32_t device;
@@ -98,8 +99,8 @@ aclError am_view_close(struct am_views *views, void *addr)
         views->n--;
     }
     am_unlock(&views->lock);
-    AM_REQUIRE(view != NULL, ACL_ERROR_RT_PARAM_INVALID, "%p is not the address of a host view",
-               addr);
+    AM_REQUIRE(view != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p is not the address of a host view", addr);
     if (view->is_private)
         view->backend->view_close(addr, view->size);
     am_spans_close(&view->spans);

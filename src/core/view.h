@@ -28,7 +28,8 @@ struct am_views {
         .lock = AM_LOCK_INIT(AM_RANK_VIEW, "views"), .tree = RB_INITIALIZER(NULL) \
     }
 
-aclError am_view_open(struct am_views *views, const void *addr, size_t size, void **ret_addr);
+aclError am_view_open(struct am_views *views, const void *addr, size_t size,
+                      void **ret_addr);
 aclError am_view_close(struct am_views *views, void *addr);
 
 #endif

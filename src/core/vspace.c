@@ -83,7 +83,8 @@ static aclError want_check(const void *want, size_t size)
     size_t end = (size_t)1 << AM_ADDRESS_BITS;
 
     AM_REQUIRE(am_is_aligned(at, align), ACL_ERROR_RT_ADDR_UNALIGNED,
-               "expectPtr %p is not a multiple of %zu, as %zu bytes need", want, align, size);
+               "expectPtr %p is not a multiple of %zu, as %zu bytes need", want, align,
+               size);
     AM_REQUIRE(size <= end && at <= end - size, ACL_ERROR_RT_PARAM_INVALID,
                "%zu bytes at expectPtr %p lie outside the address space", size, want);
     return ACL_SUCCESS;
@@ -151,14 +152,16 @@ aclError am_vspace_release(struct am_vspace *vs, void *addr)
     if (r == NULL)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not reserved", addr);
     else if (r->start != (uintptr_t)addr)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "%p lies inside the reservation of %zu bytes at %p; release that address",
-                     addr, r->size, (void *)r->start);
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "%p lies inside the reservation of %zu bytes at %p; release that address",
+            addr, r->size, (void *)r->start);
     else if (r->n_mappings > 0)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "memory is still mapped in the reservation at %p (mappings: %zu); call "
-                     "aclrtUnmapMem for each first",
-                     addr, r->n_mappings);
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "memory is still mapped in the reservation at %p (mappings: %zu); call "
+            "aclrtUnmapMem for each first",
+            addr, r->n_mappings);
     else
         rc = release_locked(vs, r);
     am_unlock(&vs->lock);
@@ -171,12 +174,11 @@ void am_vspace_release_all(struct am_vspace *vs)
     struct am_reservation *next;
 
     am_lock(&vs->lock);
-    RB_FOREACH_SAFE(r, am_reservations, &vs->reservations, next)
-    {
+    RB_FOREACH_SAFE (r, am_reservations, &vs->reservations, next) {
         am_assert(r->n_mappings == 0);
         if (release_locked(vs, r) != ACL_SUCCESS)
-            am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be given back", r->size,
-                   (void *)r->start);
+            am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be given back",
+                   r->size, (void *)r->start);
     }
     am_unlock(&vs->lock);
 }

@@ -46,7 +46,7 @@ struct am_mapping {
     size_t asked;         /* what aclrtMapMem was given; size is rounded up */
     struct am_phys *phys; /* holds a reference */
     struct am_reservation *reservation;
-    _Atomic uint64_t can_read;  /* a bit for each device, by logical id, and AM_HOST_BIT */
+    _Atomic uint64_t can_read; /* a bit for each device, by logical id, and AM_HOST_BIT */
     _Atomic uint64_t can_write;
     LIST_ENTRY(am_mapping) of_phys; /* vspace.lock */
 };
@@ -67,7 +67,8 @@ struct am_vspace {
 
 #define AM_VSPACE_INIT \
     { \
-        .lock = AM_LOCK_INIT(AM_RANK_VSPACE, "vspace"), .reservations = RB_INITIALIZER(NULL) \
+        .lock = AM_LOCK_INIT(AM_RANK_VSPACE, "vspace"), \
+        .reservations = RB_INITIALIZER(NULL) \
     }
 
 /* size is rounded up; want is where it must be, or NULL. */
@@ -78,8 +79,8 @@ aclError am_vspace_release(struct am_vspace *vs, void *addr);
 void am_vspace_release_all(struct am_vspace *vs);
 
 /* Bind addr to phys's memory; the owner gets access unless has_access is false. */
-aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size, struct am_phys *phys,
-                       bool has_access);
+aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
+                       struct am_phys *phys, bool has_access);
 aclError am_vspace_unmap(struct am_vspace *vs, void *addr);
 /* Undo all mappings of phys. */
 void am_vspace_unmap_all(struct am_phys *phys);

@@ -27,7 +27,10 @@ static struct expandable expandable_create(size_t segment)
     return e;
 }
 
-/* All the memory first, then all the mappings; gives back what it got when there is not enough. */
+/*
+ * All the memory first, then all the mappings; gives back what it got when there is not
+ * enough.
+ */
 static bool expandable_map(struct expandable *e, size_t first, size_t n)
 {
     aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
@@ -268,7 +271,9 @@ static void llama_grows_a_pool_over_handle_boundaries(void **state)
 
 /* ---- Mooncake ---- */
 
-/* Big pages on the nearest node, then anywhere, then small pages: any failure moves on. */
+/*
+ * Big pages on the nearest node, then anywhere, then small pages: any failure moves on.
+ */
 static void mooncake_climbs_down_until_host_memory_is_given(void **state)
 {
     static const struct {

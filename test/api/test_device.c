@@ -229,7 +229,10 @@ static void visible_devices_are_a_list_read_up_to_the_first_bad_item(void **stat
     }
 }
 
-/* As measured on hardware: the allocation takes the program's number, the access the driver's. */
+/*
+ * As measured on hardware: the allocation takes the program's number, the access the
+ * driver's.
+ */
 static void access_takes_the_drivers_number_and_allocation_the_programs(void **state)
 {
     aclrtPhysicalMemProp prop = device_prop(2, ACL_HBM_MEM_HUGE);

@@ -118,7 +118,10 @@ static void a_reset_reclaims_fifty_thousand(void **state)
     free(handles);
 }
 
-/* Every second one goes and comes back as one large one: no memory is lost to where it lies. */
+/*
+ * Every second one goes and comes back as one large one: no memory is lost to where it
+ * lies.
+ */
 static void scattered_free_memory_is_all_usable(void **state)
 {
     aclrtDrvMemHandle *handles, large;

@@ -17,7 +17,10 @@ static void seven_steps(void **state)
     assert_acl_ok(aclrtReleaseMemAddress(va));
 }
 
-/* The developer guide's order: physical first, access granted again, addresses given back first. */
+/*
+ * The developer guide's order: physical first, access granted again, addresses given back
+ * first.
+ */
 static void the_other_documented_order(void **state)
 {
     aclrtDrvMemHandle handle = alloc(CHUNK);

@@ -129,7 +129,10 @@ static void all_of_the_memory_can_be_had_and_no_more(void **state)
                    ACL_ERROR_RT_MEMORY_ALLOCATION, "Failed to allocate");
     assert_null(more);
 
-    /* Every second one free: the memory that is left is in pieces, and serves all the same. */
+    /*
+     * Every second one free: the memory that is left is in pieces, and serves all the
+     * same.
+     */
     for (size_t i = 0; i < N; i += 2)
         assert_acl_ok(aclrtFreePhysical(handles[i]));
     more = alloc(32 * MIB);

@@ -128,7 +128,10 @@ static void program_addressable_memory_is_gone_after_a_reset(void **state)
     assert_acl_ok(aclrtReleaseMemAddress(b.va));
 }
 
-/* Memory may be allocated on a device that nobody set; the reset is refused and takes nothing. */
+/*
+ * Memory may be allocated on a device that nobody set; the reset is refused and takes
+ * nothing.
+ */
 static void memory_of_a_device_that_was_never_set_lives_on(void **state)
 {
     aclrtDrvMemHandle theirs = alloc_on(1, CHUNK);

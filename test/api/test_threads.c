@@ -136,7 +136,10 @@ struct race {
     atomic_uint wins;
 };
 
-/* A thread that stopped early would leave the others at the barrier, so all run to the end. */
+/*
+ * A thread that stopped early would leave the others at the barrier, so all run to the
+ * end.
+ */
 static bool is_race_answer(aclError rc, aclError refusal, struct race *r)
 {
     atomic_fetch_add(&r->wins, rc == ACL_SUCCESS);
@@ -235,7 +238,10 @@ static const char *copy_once(char *va, uint8_t *bytes, size_t size)
     return NULL;
 }
 
-/* Until the other side is done; each thread in its own part of the range, across a boundary. */
+/*
+ * Until the other side is done; each thread in its own part of the range, across a
+ * boundary.
+ */
 static const char *copy_on(struct worker *self)
 {
     struct pull *p = self->shared;

@@ -6,13 +6,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* No path of the library makes nearly as many calls; a loop that gets here is not going to end. */
+/*
+ * No path of the library makes nearly as many calls; a loop that gets here is not going
+ * to end.
+ */
 enum { TOO_MANY = 2000 };
 
 /* How a turn's process ends when all was well; anything else is a failure. */
 enum { DID_FIRE = 10, DID_NOT_FIRE = 11 };
 
-/* Steps are counted as the program comes to them, which it does in the same order every time. */
+/*
+ * Steps are counted as the program comes to them, which it does in the same order every
+ * time.
+ */
 static unsigned n_steps;
 
 /* Faults that fired, over all steps: a loop that never fires proves nothing. */

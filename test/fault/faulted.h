@@ -17,7 +17,10 @@
 #include "support/fault.h"
 #include "support/vmm.h"
 
-/* What steps work on; prepare fills in what run needs, clean gives back all that is there. */
+/*
+ * What steps work on; prepare fills in what run needs, clean gives back all that is
+ * there.
+ */
 struct scene {
     char *va;
     size_t size;

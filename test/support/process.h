@@ -43,7 +43,10 @@ int run_self(const char *role);
 /* The same, without what it prints to stdout. */
 int run_self_silently(const char *role);
 
-/* Between the two everything written to stderr is kept; the text lives until the next end. */
+/*
+ * Between the two everything written to stderr is kept; the text lives until the next
+ * end.
+ */
 void capture_stderr(void);
 const char *captured_stderr(void);
 

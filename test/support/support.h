@@ -34,9 +34,9 @@
 #define CHUNK (2 * MIB)
 
 /*
- * start("strict", "ACLMEM_DEVICES=4"): forgets the options of the test before, sets these, and calls
- * aclInit(NULL), which has to succeed.  A device has 1 GB and there are two unless an option says
- * otherwise.  set_options() does all but the call.
+ * start("strict", "ACLMEM_DEVICES=4"): forgets the options of the test before, sets these,
+ * and calls aclInit(NULL), which has to succeed.  A device has 1 GB and there are two unless
+ * an option says otherwise.  set_options() does all but the call.
  */
 #define start(...) support_start(__VA_ARGS__, (const char *)NULL)
 #define set_options(...) support_set_options(__VA_ARGS__, (const char *)NULL)
@@ -50,7 +50,10 @@ void clear_options(void);
 void expect_warnings(uint64_t n);
 void allow_warnings(void);
 
-/* Ends the test's use of the library and checks that nothing is left; 0 or -1, as cmocka wants. */
+/*
+ * Ends the test's use of the library and checks that nothing is left; 0 or -1, as cmocka
+ * wants.
+ */
 int finish(void **state);
 int finish_group(void **state);
 int start_default(void **state);
@@ -67,7 +70,9 @@ int start_strict(void **state);
 
 /* ---- codes and messages ---- */
 
-/* Each evaluates the call once, keeps the recent message, and prints both when it fails. */
+/*
+ * Each evaluates the call once, keeps the recent message, and prints both when it fails.
+ */
 #define assert_acl(call_, code_) \
     do { \
         forget_message(); \
@@ -81,12 +86,18 @@ int start_strict(void **state);
         check_code((call_), (code_), (other_), #call_, __FILE__, __LINE__); \
     } while (0)
 
-/* `words` in the message of the last asserted call, in any case; "a|b" is satisfied by either. */
+/*
+ * `words` in the message of the last asserted call, in any case; "a|b" is satisfied by
+ * either.
+ */
 #define assert_message_has(words_) check_message((words_), __FILE__, __LINE__)
 /* The address as the library prints values: 0x100000200000. */
 #define assert_message_has_address(p_) check_message_address((p_), __FILE__, __LINE__)
 
-/* The call gives `code`, says `words`, and changes nothing that is alive and no free memory. */
+/*
+ * The call gives `code`, says `words`, and changes nothing that is alive and no free
+ * memory.
+ */
 #define assert_refused(call_, code_, words_) \
     assert_refused_either(call_, code_, code_, words_)
 #define assert_refused_either(call_, code_, other_, words_) \

@@ -241,7 +241,10 @@ uint64_t get_access(void *va, aclrtMemLocationType type, uint32_t id)
     return flag;
 }
 
-/* The thread sanitizer keeps most of the address space to itself, and ends a process that asks. */
+/*
+ * The thread sanitizer keeps most of the address space to itself, and ends a process that
+ * asks.
+ */
 #if defined(__SANITIZE_THREAD__)
 #define HAS_FEW_ADDRESSES 1
 #elif defined(__has_feature)

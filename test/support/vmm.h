@@ -29,7 +29,10 @@ void block_destroy(struct block *b);
 
 /* Bytes that tell where they belong: position `at` of the sequence that `seed` names. */
 uint8_t pattern(uint64_t seed, size_t at);
-/* Copies size bytes of the sequence to device (or mapped) memory, and compares what is there. */
+/*
+ * Copies size bytes of the sequence to device (or mapped) memory, and compares what is
+ * there.
+ */
 void put_pattern(void *dst, size_t size, uint64_t seed);
 #define assert_pattern(src_, size_, seed_) \
     check_pattern(src_, size_, seed_, __FILE__, __LINE__)

@@ -29,10 +29,12 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
     bank->store.fd = -1;
 
     if (spec->is_isolated) {
-        bank->spare = am_sys_mmap(NULL, n_frames * sizeof *bank->spare, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        bank->spare =
+            am_sys_mmap(NULL, n_frames * sizeof *bank->spare, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (bank->spare == MAP_FAILED) {
-            rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the list of %zu frames", n_frames);
+            rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the list of %zu frames",
+                         n_frames);
             goto err_free;
         }
         rc = host_store_open(&bank->store, spec->capacity, true);

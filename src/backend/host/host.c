@@ -42,14 +42,16 @@ static aclError host_error_enomem(const char *what, size_t size)
     unsigned long limit = map_count_limit();
 
     if (limit != 0 && map_count() + 8 >= limit)
-        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                       "%s of %zu bytes: the process has as many mappings as the system allows "
-                       "(vm.max_map_count is %lu); raise it with sysctl -w vm.max_map_count=N",
-                       what, size, limit);
-    return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                   "Failed to allocate: %s of %zu bytes: the system has no memory or address "
-                   "space left for it (see ulimit -v and the container's limits)",
-                   what, size);
+        return am_fail(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "%s of %zu bytes: the process has as many mappings as the system allows "
+            "(vm.max_map_count is %lu); raise it with sysctl -w vm.max_map_count=N",
+            what, size, limit);
+    return am_fail(
+        ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "Failed to allocate: %s of %zu bytes: the system has no memory or address "
+        "space left for it (see ulimit -v and the container's limits)",
+        what, size);
 }
 
 aclError host_error(int error, const char *what, size_t size)
@@ -64,15 +66,17 @@ aclError host_error(int error, const char *what, size_t size)
     case EFBIG:
     case EOVERFLOW:
         return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                       "Failed to allocate: %s of %zu bytes: %s", what, size, strerror(error));
+                       "Failed to allocate: %s of %zu bytes: %s", what, size,
+                       strerror(error));
     case EMFILE:
     case ENFILE:
         getrlimit(RLIMIT_NOFILE, &limit);
-        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                       "%s of %zu bytes: no file descriptor is left (ulimit -n is %llu, at most "
-                       "%llu); raise it with ulimit -n or LimitNOFILE=",
-                       what, size, (unsigned long long)limit.rlim_cur,
-                       (unsigned long long)limit.rlim_max);
+        return am_fail(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "%s of %zu bytes: no file descriptor is left (ulimit -n is %llu, at most "
+            "%llu); raise it with ulimit -n or LimitNOFILE=",
+            what, size, (unsigned long long)limit.rlim_cur,
+            (unsigned long long)limit.rlim_max);
     default:
         return am_fail(ACL_ERROR_RT_INTERNAL_ERROR, "%s of %zu bytes: %s", what, size,
                        strerror(error));

@@ -19,7 +19,8 @@
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 static struct am_lock space_lock = AM_LOCK_INIT(AM_RANK_LEAF, "space");
-static uintptr_t space_next = SPACE_LOW; /* space_lock; where the next reservation is tried */
+static uintptr_t space_next =
+    SPACE_LOW; /* space_lock; where the next reservation is tried */
 
 /*
  * At exactly `want`, or -errno.  A plain hint: the kernel takes it where the range is free, and thread
@@ -94,10 +95,11 @@ aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr)
     }
     rc = reserve_at((uintptr_t)want, size);
     if (rc == -EEXIST)
-        return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                       "%zu bytes at expectPtr %p are not free in this process; pass NULL, or "
-                       "another address",
-                       size, want);
+        return am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "%zu bytes at expectPtr %p are not free in this process; pass NULL, or "
+            "another address",
+            size, want);
     if (rc != 0)
         return host_error(-rc, "reserving addresses", size);
     *ret_addr = want;
@@ -125,8 +127,9 @@ aclError host_map(void *addr, size_t size, struct am_mem *mem, unsigned access)
 {
     if (!host_mem_is_addressable(mem))
         return ACL_SUCCESS;
-    if (am_sys_mmap(addr, size, access_prot(access), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-                    host_mem(mem)->store->fd, 0) == MAP_FAILED)
+    if (am_sys_mmap(addr, size, access_prot(access),
+                    MAP_SHARED | MAP_FIXED | MAP_NORESERVE, host_mem(mem)->store->fd,
+                    0) == MAP_FAILED)
         return host_error(errno, "mapping memory", size);
     return ACL_SUCCESS;
 }
@@ -145,7 +148,8 @@ aclError host_unmap(void *addr, size_t size, struct am_mem *mem)
     if (!host_mem_is_addressable(mem))
         return ACL_SUCCESS;
     /* Addresses stay reserved: the mapping is replaced, so that nobody can slip in between. */
-    if (am_sys_mmap(addr, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0) == MAP_FAILED)
+    if (am_sys_mmap(addr, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0) ==
+        MAP_FAILED)
         return host_error(errno, "unmapping memory", size);
     return ACL_SUCCESS;
 }

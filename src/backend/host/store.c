@@ -152,10 +152,11 @@ static aclError store_populate(struct host_store *store, size_t first, size_t n)
         populate_is_unknown = true;
         return ACL_SUCCESS;
     }
-    return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                   "Failed to allocate: the machine has no %zu bytes left behind the device's "
-                   "memory (%m); lower ACLMEM_MEMORY to what the machine has",
-                   size);
+    return am_fail(
+        ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "Failed to allocate: the machine has no %zu bytes left behind the device's "
+        "memory (%m); lower ACLMEM_MEMORY to what the machine has",
+        size);
 }
 
 aclError host_store_ready(struct host_store *store, size_t first, size_t n)
@@ -184,7 +185,8 @@ aclError host_store_ready(struct host_store *store, size_t first, size_t n)
 bool host_store_discard(struct host_store *store, size_t first, size_t n)
 {
     if (am_sys_fallocate(store->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                         (off_t)(first << AM_CHUNK_SHIFT), (off_t)(n << AM_CHUNK_SHIFT)) != 0)
+                         (off_t)(first << AM_CHUNK_SHIFT),
+                         (off_t)(n << AM_CHUNK_SHIFT)) != 0)
         return false;
     for (size_t i = first; i < first + n; i++)
         store->state[i] = 0;

@@ -35,8 +35,9 @@ static void spans_mark(const struct am_span *spans, size_t n)
         struct host_store *store = host_mem(spans[i].mem)->store;
 
         for (size_t at = 0; at < spans[i].size; at += span_piece(&spans[i], at))
-            atomic_fetch_or(&store->state[host_mem_frame(spans[i].mem, spans[i].offset + at)],
-                            HOST_FRAME_HOLDS);
+            atomic_fetch_or(
+                &store->state[host_mem_frame(spans[i].mem, spans[i].offset + at)],
+                HOST_FRAME_HOLDS);
     }
 }
 
