@@ -1,0 +1,120 @@
+/*
+ * Growth: what each call costs with 1 to 1,000,000 live objects.
+ *
+ * The numbers for large sets are those of a program that uses all of them at random.
+ * They contain what the caches cost: a million mappings are some hundred megabytes of
+ * books, and asking for one at random brings it from memory.  Whether the table itself
+ * grows is a question of its own: it is answered by asking for a thousand addresses
+ * again and again, among a thousand and among a million.
+ */
+#include "apart.h"
+#include "live.h"
+#include "report.h"
+#include "sections.h"
+
+#define ROUNDS 41
+#define SWEEPS 3 /* over all sizes: slow times of the machine fall on all of them */
+#define THOUSAND 1000
+
+enum { GROW_RESERVE, GROW_PHYS, GROW_MAP, GROW_LOOKUP, GROW_FEW, GROW_COUNT };
+
+static const size_t live_counts[GROWTH_POINTS] = {1, THOUSAND, 50000, 1000000};
+
+static void reserve_run(void *arg, size_t n)
+{
+    void *addr;
+
+    (void)arg;
+    while (n-- > 0) {
+        MUST(aclrtReserveMemAddress(&addr, CHUNK, 0, NULL, 1));
+        MUST(aclrtReleaseMemAddress(addr));
+    }
+}
+
+/* One more with n there. */
+static double reserve_at(size_t n)
+{
+    struct subject s = {.run = reserve_run, .n = PICKS};
+    void *addr;
+
+    library_start(true);
+    for (size_t i = 0; i < n; i++)
+        MUST(aclrtReserveMemAddress(&addr, CHUNK, 0, NULL, 1));
+    measure(&s, 1, ROUNDS);
+    library_stop();
+    return s.ns;
+}
+
+static double subject_ns(struct subject s)
+{
+    measure(&s, 1, ROUNDS);
+    return s.ns;
+}
+
+struct grown {
+    size_t n;
+    double ns[GROW_COUNT];
+};
+
+static void grow_to(void *arg)
+{
+    static struct live live;
+    struct grown *grown = arg;
+    size_t n = grown->n;
+
+    grown->ns[GROW_RESERVE] = reserve_at(n);
+    library_start(true);
+    live_open(&live, n, ACL_MEM_LOCATION_TYPE_DEVICE);
+    grown->ns[GROW_PHYS] = subject_ns(live_phys_pair(&live));
+    live_map(&live);
+    grown->ns[GROW_MAP] = subject_ns(live_map_pair(&live));
+    grown->ns[GROW_LOOKUP] = subject_ns(live_lookup(&live));
+    grown->ns[GROW_FEW] =
+        subject_ns(live_lookup_among(&live, n < THOUSAND ? n : THOUSAND));
+    live_close(&live);
+    library_stop();
+}
+
+static void lookup_report(const struct growth_row *rows)
+{
+    const double *few = rows[GROW_FEW].ns;
+    const double *all = rows[GROW_LOOKUP].ns;
+
+    report_section("address lookup, 1,000,000 live mappings; limit: 1,000 live mappings");
+    report_row(&(struct row){"the same number of addresses, 1,000", "ns", few[3], few[1],
+                             BUDGET_AT_MOST, 1.5});
+    report_row(
+        &(struct row){"all of them at random", "ns", all[3], all[1], BUDGET_NONE, 0});
+    report_note(
+        "The first asks whether the table grows: as many addresses in use in both.  The");
+    report_note("second adds the caches: a million mappings' books do not fit in them.");
+}
+
+void bench_growth(void *unused)
+{
+    static double ns[GROW_COUNT][GROWTH_POINTS][SWEEPS];
+    struct growth_row rows[GROW_COUNT] = {
+        [GROW_RESERVE].what = "reserve + release",
+        [GROW_PHYS].what = "allocate + free",
+        [GROW_MAP].what = "map + unmap",
+        [GROW_LOOKUP].what = "lookup, any of them",
+        [GROW_FEW].what = "lookup, 1,000 of them",
+    };
+    struct grown *grown = apart_memory(sizeof *grown);
+
+    for (size_t sweep = 0; sweep < SWEEPS; sweep++) {
+        for (size_t at = 0; at < GROWTH_POINTS; at++) {
+            grown->n = live_counts[at];
+            apart(grow_to, grown);
+            for (size_t i = 0; i < GROW_COUNT; i++)
+                ns[i][at][sweep] = grown->ns[i];
+        }
+    }
+    for (size_t i = 0; i < GROW_COUNT; i++) {
+        for (size_t at = 0; at < GROWTH_POINTS; at++)
+            rows[i].ns[at] = quartile(ns[i][at], SWEEPS);
+    }
+    lookup_report(rows);
+    report_section("growth: time, and how many times that for one live object");
+    report_growth(live_counts, rows, GROW_COUNT);
+}

@@ -1,0 +1,12 @@
+/* What bench.c runs, in this order. */
+#ifndef BENCH_SECTIONS_H
+#define BENCH_SECTIONS_H
+
+void bench_map(void *unused);    /* vmm.c */
+void bench_phys(void *unused);   /* vmm.c */
+void bench_many(void *unused);   /* vmm.c */
+void bench_copy(void *unused);   /* copy.c */
+void bench_call(void *unused);   /* call.c */
+void bench_growth(void *unused); /* growth.c; last: its table comes after all rows */
+
+#endif
