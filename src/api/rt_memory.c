@@ -4,7 +4,6 @@
 #include "base/util.h"
 #include "core/attr.h"
 #include "core/context.h"
-#include "core/phys.h"
 #include "core/runtime.h"
 
 /* Whether the current product has memory that this attribute asks about. */
@@ -50,12 +49,12 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
     AM_REQUIRE(attributes != NULL, ACL_ERROR_INVALID_PARAM, "attributes is NULL");
     mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)ptr);
     if (mapping != NULL) {
-        int32_t device = mapping->phys->place->device;
+        bool is_host = mapping->device < 0;
 
         found.location.type =
-            device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
-        found.location.id = device < 0 ? 0 : (uint32_t)device;
-        found.pageSize = am_attr_page_size(mapping->phys->prop.memAttr);
+            is_host ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
+        found.location.id = is_host ? 0 : (uint32_t)mapping->device;
+        found.pageSize = mapping->page_size;
         am_mapping_put(mapping);
     }
     *attributes = found;
@@ -84,7 +83,7 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 static bool address_fits(const void *addr, uint32_t types)
 {
     struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)addr);
-    bool is_device = mapping != NULL && mapping->phys->place->device >= 0;
+    bool is_device = mapping != NULL && mapping->device >= 0;
 
     if (mapping != NULL)
         am_mapping_put(mapping);

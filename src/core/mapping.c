@@ -168,6 +168,8 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
     mapping->size = size;
     mapping->asked = asked;
     mapping->phys = am_phys_ref(phys);
+    mapping->device = phys->place->device;
+    mapping->page_size = am_attr_page_size(phys->prop.memAttr);
     mapping->reservation = r;
     mapping->can_read = bits;
     mapping->can_write = bits;

@@ -30,7 +30,7 @@ static aclError spans_grow(struct am_spans *spans)
 static bool mapping_allows(const struct am_mapping *mapping, unsigned access,
                            int32_t device)
 {
-    int32_t own = mapping->phys->place->device;
+    int32_t own = mapping->device;
     uint64_t bits = UINT64_C(1) << device | (own < 0 ? AM_HOST_BIT : UINT64_C(1) << own);
 
     return (!(access & AM_ACCESS_READ) || (mapping->can_read & bits) != 0) &&
@@ -43,7 +43,7 @@ static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *map
 {
     size_t offset = addr - mapping->start;
     size_t left = mapping->size - offset;
-    int32_t own = mapping->phys->place->device;
+    int32_t own = mapping->device;
     aclError rc;
 
     if (spans->n == spans->n_max) {

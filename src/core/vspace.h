@@ -45,6 +45,8 @@ struct am_mapping {
     size_t size;
     size_t asked;         /* what aclrtMapMem was given; size is rounded up */
     struct am_phys *phys; /* holds a reference */
+    int32_t device; /* of phys, -1: the host; here, so that a lookup touches one object */
+    uint32_t page_size; /* of phys, in bytes */
     struct am_reservation *reservation;
     _Atomic uint64_t can_read; /* a bit for each device, by logical id, and AM_HOST_BIT */
     _Atomic uint64_t can_write;

@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define require(cond_) \
     do { \
@@ -16,6 +18,19 @@
             return 1; \
         } \
     } while (0)
+
+/* A file that the kernel removes with this process. */
+static const char *config_path(void)
+{
+    static const char text[] = "{\"aclmem\": {\"product\": \"A3\"}}";
+    static char path[64];
+    int fd = memfd_create("config", MFD_CLOEXEC);
+
+    if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+        return "/nowhere";
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return path;
+}
 
 static int seven_steps_work(void)
 {
@@ -71,11 +86,39 @@ static int init_afterwards_is_harmless(void)
     return 0;
 }
 
+/* A file that comes late counts as long as nothing is in use, and is refused after that. */
+static int init_with_a_file_while_idle_counts(void)
+{
+    uint32_t count = 0;
+
+    require(aclrtGetDeviceCount(&count) == ACL_SUCCESS && count == 3);
+    require(aclInit(config_path()) == ACL_SUCCESS);
+    require(strcmp(aclmem_option("ACLMEM_PRODUCT"), "A3") == 0);
+    require(aclFinalize() == ACL_SUCCESS);
+    return 0;
+}
+
+static int init_with_a_file_while_in_use_is_refused(void)
+{
+    const char *message;
+    void *va = NULL;
+
+    require(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1) == ACL_SUCCESS);
+    require(aclInit(config_path()) == ACL_ERROR_INVALID_PARAM);
+    message = aclGetRecentErrMsg();
+    require(message != NULL && strstr(message, "in use") != NULL);
+    require(aclrtReleaseMemAddress(va) == ACL_SUCCESS); /* and it works on as it was */
+    require(aclrtSetDevice(0) == ACL_SUCCESS);
+    require(aclInit(config_path()) == ACL_ERROR_INVALID_PARAM);
+    require(aclInit(NULL) == ACL_SUCCESS);
+    require(aclFinalize() == ACL_SUCCESS);
+    return 0;
+}
+
 static int finalize_is_refused(void)
 {
-    aclError rc = aclFinalize();
-
-    require(rc == ACL_ERROR_UNINITIALIZE || rc == ACL_ERROR_REPEAT_FINALIZE);
+    require(aclFinalize() == ACL_ERROR_UNINITIALIZE);
+    require(aclFinalizeReference(NULL) == ACL_ERROR_UNINITIALIZE);
     require(aclInit(NULL) == ACL_SUCCESS);
     require(aclFinalize() == ACL_SUCCESS);
     return 0;
@@ -130,6 +173,8 @@ static int statistics_version_and_message_work(void)
     X(granularity_is_the_first_call) \
     X(options_hold_without_init) \
     X(init_afterwards_is_harmless) \
+    X(init_with_a_file_while_idle_counts) \
+    X(init_with_a_file_while_in_use_is_refused) \
     X(finalize_is_refused) \
     X(bad_option_fails_the_call) \
     X(strict_wants_init_first) \
@@ -152,6 +197,8 @@ static void before_init_in_default(void **state)
     assert_int_equal(run_self("granularity_is_the_first_call"), 0);
     assert_int_equal(run_self("options_hold_without_init"), 0);
     assert_int_equal(run_self("init_afterwards_is_harmless"), 0);
+    assert_int_equal(run_self("init_with_a_file_while_idle_counts"), 0);
+    assert_int_equal(run_self("init_with_a_file_while_in_use_is_refused"), 0);
     assert_int_equal(run_self("finalize_is_refused"), 0);
     assert_int_equal(run_self("statistics_version_and_message_work"), 0);
 }

@@ -182,6 +182,26 @@ static void primary_state_does_not_count_created_contexts(void **state)
     assert_acl_ok(aclrtDestroyContext(context));
 }
 
+/* The documents say to pass NULL for the flags. */
+static void primary_state_takes_a_place_for_flags(void **state)
+{
+    uint32_t flags = 7;
+    int32_t active = 7;
+
+    assert_acl_ok(aclrtGetPrimaryCtxState(0, &flags, &active));
+    assert_int_equal(active, 1);
+}
+
+static void strict_wants_no_place_for_flags(void **state)
+{
+    uint32_t flags = 7;
+    int32_t active = 7;
+
+    assert_refused(aclrtGetPrimaryCtxState(0, &flags, &active), ACL_ERROR_INVALID_PARAM,
+                   "strict");
+    assert_int_equal(active, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -197,6 +217,8 @@ int main(void)
         claim_both(another_thread_may_use_a_context),
         claim_alone(a_context_of_a_reset_device_cannot_be_set),
         claim_alone(primary_state_does_not_count_created_contexts),
+        claim(primary_state_takes_a_place_for_flags),
+        claim_strict(strict_wants_no_place_for_flags),
     };
 
     return run_claims(claims);

@@ -96,6 +96,14 @@ static void last_error_outlives_a_success(void **state)
     assert_int_equal(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_PARAM_INVALID);
 }
 
+static void only_the_threads_level_exists(void **state)
+{
+    assert_acl(aclrtGetLastError((aclrtLastErrLevel)1), ACL_ERROR_INVALID_PARAM);
+    assert_message_has("level");
+    assert_acl(aclrtPeekAtLastError((aclrtLastErrLevel)-1), ACL_ERROR_INVALID_PARAM);
+    assert_message_has("level");
+}
+
 static const char *fail_here(struct worker *self)
 {
     worker_check(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL) == ACL_SUCCESS);
@@ -220,6 +228,7 @@ int main(void)
         claim(a_refusal_names_the_values),
         claim(last_error_is_read_and_cleared),
         claim(last_error_outlives_a_success),
+        claim(only_the_threads_level_exists),
         claim(errors_stay_in_their_thread),
         claim(an_unimplemented_function_names_itself),
         claim(interface_version_agrees_with_the_header),

@@ -133,7 +133,7 @@ aclError host_copy(const struct am_span *dst, const struct am_span *src, size_t 
         if (in.is_zero)
             memset(out.ptr, 0, n);
         else
-            memmove(out.ptr, in.ptr, n);
+            host_move(out.ptr, in.ptr, n);
         out.ptr += n;
         out.size -= n;
         in.ptr += n;

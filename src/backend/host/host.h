@@ -103,6 +103,9 @@ aclError host_map(void *addr, size_t size, struct am_mem *mem, unsigned access);
 aclError host_protect(void *addr, size_t size, struct am_mem *mem, unsigned access);
 aclError host_unmap(void *addr, size_t size, struct am_mem *mem);
 
+/* move.c: memmove, faster for long stretches that do not overlap */
+void host_move(void *dst, const void *src, size_t size);
+
 /* copy.c */
 aclError host_copy(const struct am_span *dst, const struct am_span *src, size_t size);
 aclError host_fill(const struct am_span *dst, size_t size, int value);

@@ -1,0 +1,66 @@
+/*
+ * Moving bytes.
+ *
+ * The C library's memcpy reads each line of the destination into the cache before it overwrites it, except
+ * for very large copies (its limit is a share of the last cache, hundreds of megabytes on servers).
+ * Stores that bypass the cache spare that third of the traffic: 64 MB moved at 14 to 16 GB/s instead of
+ * 10 to 11 on the machine that this was measured on.  Below a few megabytes they lose, since the
+ * data then has to come back from memory for whoever reads it next.
+ */
+#include "backend/host/host.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+
+#include <emmintrin.h>
+
+#define STREAM_SIZE (16 * AM_MIB) /* from here on streaming won in every direction */
+#define LINE 64
+
+static void move_stream(uint8_t *dst, const uint8_t *src, size_t size)
+{
+    size_t head = -(uintptr_t)dst & (LINE - 1);
+    size_t tail;
+
+    memcpy(dst, src, head);
+    dst += head;
+    src += head;
+    tail = (size - head) & (LINE - 1);
+    for (const uint8_t *end = src + (size - head - tail); src < end;
+         src += LINE, dst += LINE) {
+        __m128i a = _mm_loadu_si128((const __m128i *)src);
+        __m128i b = _mm_loadu_si128((const __m128i *)(src + 16));
+        __m128i c = _mm_loadu_si128((const __m128i *)(src + 32));
+        __m128i d = _mm_loadu_si128((const __m128i *)(src + 48));
+
+        _mm_stream_si128((__m128i *)dst, a);
+        _mm_stream_si128((__m128i *)(dst + 16), b);
+        _mm_stream_si128((__m128i *)(dst + 32), c);
+        _mm_stream_si128((__m128i *)(dst + 48), d);
+    }
+    _mm_sfence(); /* before anybody is told that the copy is done */
+    memcpy(dst, src, tail);
+}
+
+static bool overlaps(const uint8_t *a, const uint8_t *b, size_t size)
+{
+    return (size_t)(a > b ? a - b : b - a) < size;
+}
+
+void host_move(void *dst, const void *src, size_t size)
+{
+    if (size >= STREAM_SIZE && !overlaps(dst, src, size))
+        move_stream(dst, src, size);
+    else
+        memmove(dst, src, size);
+}
+
+#else
+
+void host_move(void *dst, const void *src, size_t size)
+{
+    memmove(dst, src, size);
+}
+
+#endif
