@@ -17,16 +17,32 @@ static void table_install(const struct am_api *table)
     atomic_store_explicit(&am_api_top, table, memory_order_release);
 }
 
-/* A child made by fork has our state but none of its meaning: every call is refused there. */
-static void fork_child(void)
+/*
+ * A child made by fork has our state but none of its meaning: every call is refused there.  What a refusal
+ * needs must be whole in the child, so fork waits for threads that start, stop or write a message.
+ */
+AM_NO_LOCK_ANALYSIS static void fork_begin(void)
+{
+    am_lock(&am_rt.lock);
+    am_error_fork_begin();
+}
+
+AM_NO_LOCK_ANALYSIS static void fork_end(void)
+{
+    am_error_fork_end();
+    am_unlock(&am_rt.lock);
+}
+
+static void fork_end_in_child(void)
 {
     if (am_rt.is_up)
         table_install(&am_api_forked);
+    fork_end();
 }
 
 static void fork_watch(void)
 {
-    pthread_atfork(NULL, NULL, fork_child);
+    pthread_atfork(fork_begin, fork_end, fork_end_in_child);
 }
 
 /* The library up, with its layers, and the table in force. */
@@ -62,7 +78,9 @@ aclError am_boot(const char *function)
 
     am_error_function = function;
     am_lock(&am_rt.lock);
-    if (!am_rt.is_up) {
+    if (!am_rt.is_up && am_rt.why_down != NULL) {
+        rc = am_refuse_down(function); /* stopped since the caller looked */
+    } else if (!am_rt.is_up) {
         rc = start_locked(NULL);
         if (rc == ACL_SUCCESS && am_rt.is_strict) {
             stop_locked();
@@ -92,6 +110,18 @@ aclError am_refuse_forked(const char *function)
         "is not supported; start it with exec (in Python: the spawn method)");
 }
 
+aclError am_state_check(const char *function)
+{
+    const struct am_api *top = am_api_top;
+
+    am_error_function = function;
+    if (top == &am_api_forked)
+        return am_refuse_forked(function);
+    if (top == &am_api_down)
+        return am_refuse_down(function);
+    return top == &am_api_boot ? am_boot(function) : ACL_SUCCESS;
+}
+
 /* The first aclInit after the library started by itself: a file can still count while nothing is used. */
 static aclError restart_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
 {
@@ -114,8 +144,11 @@ aclError am_aclInit(const char *configPath)
 
     am_lock(&am_rt.lock);
     if (am_rt.init_refs > 0)
-        rc = am_fail(ACL_ERROR_REPEAT_INITIALIZE,
-                     "aclInit was called before; that is counted");
+        rc = am_fail(
+            ACL_ERROR_REPEAT_INITIALIZE,
+            "aclInit was called before; that is counted, and the library goes on%s",
+            configPath != NULL ? " with the first call's file: this one is not read"
+                               : "");
     else if (am_rt.is_up)
         rc = restart_locked(configPath);
     else
@@ -135,7 +168,8 @@ static aclError up_check_locked(void) AM_REQUIRES(am_rt.lock)
 {
     AM_REQUIRE(am_rt.is_up || am_rt.why_down != why_finalized, ACL_ERROR_REPEAT_FINALIZE,
                "aclFinalize was called before");
-    AM_REQUIRE(am_rt.is_up, ACL_ERROR_UNINITIALIZE, "aclInit has not been called");
+    AM_REQUIRE(am_rt.is_up, ACL_ERROR_UNINITIALIZE, "%s",
+               am_rt.why_down != NULL ? am_rt.why_down : "aclInit has not been called");
     return ACL_SUCCESS;
 }
 

@@ -25,8 +25,9 @@ static const struct package {
 aclError am_aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion,
                             int32_t *patchVersion)
 {
-    AM_REQUIRE(majorVersion != NULL && minorVersion != NULL && patchVersion != NULL,
-               ACL_ERROR_INVALID_PARAM, "an output is NULL");
+    AM_REQUIRE(majorVersion != NULL, ACL_ERROR_INVALID_PARAM, "majorVersion is NULL");
+    AM_REQUIRE(minorVersion != NULL, ACL_ERROR_INVALID_PARAM, "minorVersion is NULL");
+    AM_REQUIRE(patchVersion != NULL, ACL_ERROR_INVALID_PARAM, "patchVersion is NULL");
     *majorVersion = ACL_MAJOR_VERSION;
     *minorVersion = ACL_MINOR_VERSION;
     *patchVersion = ACL_PATCH_VERSION;
@@ -49,7 +50,10 @@ aclError am_aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion 
         snprintf(version->releaseVersion, sizeof version->releaseVersion, "%d", part[2]);
         return ACL_SUCCESS;
     }
-    return am_fail(ACL_ERROR_INVALID_FILE, "package %d is not installed", (int)name);
+    return am_fail(ACL_ERROR_INVALID_FILE,
+                   "package %d is not installed; there are CANN (0), RUNTIME (1), "
+                   "TOOLKIT (4) and DRIVER (7)",
+                   (int)name);
 }
 
 static aclError package_find(const char *name, const struct package **ret_package)

@@ -11,20 +11,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* These calls have no slot in the tables, so the state that a table stands for is looked at. */
-static aclError state_check(const char *function)
-{
-    const struct am_api *top = am_api_top;
-
-    am_error_function = function;
-    if (top == &am_api_forked)
-        return am_refuse_forked(function);
-    return top == &am_api_down ? am_refuse_down(function) : am_boot(function);
-}
-
 EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr)
 {
-    aclError rc = state_check(__func__);
+    aclError rc = am_state_check(__func__); /* not in the tables, so it asks */
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -61,7 +50,12 @@ EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
 
 EXPORT const char *aclmem_option(const char *name)
 {
-    return name != NULL ? am_option_text_by_name(name) : NULL;
+    const char *text;
+
+    am_lock(&am_rt.lock);
+    text = name != NULL ? am_option_text_by_name(name) : NULL;
+    am_unlock(&am_rt.lock);
+    return text;
 }
 
 EXPORT const char *aclmem_version(void)

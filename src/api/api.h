@@ -45,9 +45,16 @@ enum am_api_id {
 #undef AM_API_RET
 
 extern _Atomic(const struct am_api *) am_api_top;
+extern const struct am_api am_api_boot;
 extern const struct am_api am_api_core;
 extern const struct am_api am_api_down;
 extern const struct am_api am_api_forked;
+
+/*
+ * For functions that do something in every state: ACL_SUCCESS where the core may be called, after
+ * starting the library if need be; otherwise the refusal of the state that it is in.
+ */
+aclError am_state_check(const char *function);
 
 /* acl_init.c: what the boot, down and forked tables call. */
 aclError am_boot(const char *function);

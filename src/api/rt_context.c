@@ -26,12 +26,17 @@ aclError am_aclrtSetCurrentContext(aclrtContext context)
     return am_context_set_current(context);
 }
 
-/* Writes NULL when there is none: clients ignore the code and look at the pointer. */
+/* Writes NULL when there is none, in every state: clients ignore the code and look at the pointer. */
 aclError am_aclrtGetCurrentContext(aclrtContext *context)
 {
     int32_t device;
+    aclError rc;
 
     AM_REQUIRE(context != NULL, ACL_ERROR_INVALID_PARAM, "context is NULL");
+    *context = NULL;
+    rc = am_state_check("aclrtGetCurrentContext");
+    if (rc != ACL_SUCCESS)
+        return rc;
     *context = am_context_current();
     return *context != NULL ? ACL_SUCCESS : am_context_device(&device);
 }

@@ -45,7 +45,6 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
     aclrtPtrAttributes found = {.location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED};
     struct am_mapping *mapping;
 
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
     AM_REQUIRE(attributes != NULL, ACL_ERROR_INVALID_PARAM, "attributes is NULL");
     mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)ptr);
     if (mapping != NULL) {

@@ -39,6 +39,10 @@ aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
     AM_REQUIRE(flags <= 1, ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64 "; it takes 0 (normal pages) or 1 (huge pages)",
                flags);
+    AM_REQUIRE(expectPtr == NULL || (am_rt.product->features & AM_PRODUCT_HINT),
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "expectPtr is %p; %s (ACLMEM_PRODUCT=%s) choose the address themselves",
+               expectPtr, am_rt.product->title, am_rt.product->name);
     AM_REQUIRE(
         expectPtr == NULL || !am_rt.is_strict, ACL_ERROR_INVALID_PARAM,
         "expectPtr is %p; editions before 8.5 take NULL only (ACLMEM_RULES=strict)",
@@ -166,6 +170,32 @@ aclError am_aclrtUnmapMem(void *virPtr)
     return am_vspace_unmap(&am_rt.vspace, virPtr);
 }
 
+static aclError location_check(const aclrtMemLocation *location)
+{
+    AM_REQUIRE(location->type == ACL_MEM_LOCATION_TYPE_HOST ||
+                   location->type == ACL_MEM_LOCATION_TYPE_DEVICE,
+               ACL_ERROR_INVALID_PARAM,
+               "location.type is %d; it takes HOST (0) or DEVICE (1)",
+               (int)location->type);
+    return ACL_SUCCESS;
+}
+
+static aclError desc_check(const aclrtMemAccessDesc *desc)
+{
+    AM_REQUIRE(desc->flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ||
+                   desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READ ||
+                   desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
+               ACL_ERROR_INVALID_PARAM, "desc.flags is %d; it takes 0, 1 or 3",
+               (int)desc->flags);
+    AM_REQUIRE(!am_rt.is_strict || desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
+               ACL_ERROR_INVALID_PARAM,
+               "desc.flags is %d; all editions take only READWRITE (ACLMEM_RULES=strict)",
+               (int)desc->flags);
+    for (size_t i = 0; i < AM_ARRAY_SIZE(desc->rsv); i++)
+        AM_REQUIRE(desc->rsv[i] == 0, ACL_ERROR_INVALID_PARAM, "desc.rsv is not zero");
+    return location_check(&desc->location);
+}
+
 aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc,
                               size_t count)
 {
@@ -177,6 +207,10 @@ aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *des
     AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
     AM_REQUIRE(desc != NULL, ACL_ERROR_INVALID_PARAM, "desc is NULL");
     AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
+    for (size_t i = 0; i < count && rc == ACL_SUCCESS; i++)
+        rc = desc_check(&desc[i]);
+    if (rc != ACL_SUCCESS)
+        return rc;
     return am_vspace_set_access(&am_rt.vspace, virPtr, size, desc, count);
 }
 
@@ -189,6 +223,9 @@ aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t
     AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
     AM_REQUIRE(location != NULL, ACL_ERROR_INVALID_PARAM, "location is NULL");
     AM_REQUIRE(flag != NULL, ACL_ERROR_INVALID_PARAM, "flag is NULL");
+    rc = location_check(location);
+    if (rc != ACL_SUCCESS)
+        return rc;
     return am_vspace_get_access(&am_rt.vspace, virPtr, location, flag);
 }
 

@@ -36,6 +36,7 @@ struct am_bank_spec {
     size_t capacity;  /* bytes */
     bool is_isolated; /* the program must not be able to touch it */
     bool commit_now;  /* take memory from the system when it is allocated */
+    bool is_promise;  /* the machine may have less: look before taking memory from it */
 };
 
 /* A backend's own bank begins with this. */

@@ -95,7 +95,7 @@ static int option_from_json(const char *key, json_t *value, char *why)
     }
     if (json_is_boolean(value))
         return am_options_set(key, json_is_true(value) ? "1" : "0", why);
-    snprintf(why, AM_WHY_SIZE, "aclmem.%.64s must be a string, a number or a boolean",
+    snprintf(why, AM_WHY_SIZE, "\"%.64s\" must be a string, a whole number or a boolean",
              key);
     return -EINVAL;
 }
@@ -163,6 +163,23 @@ static int vendor_from_json(json_t *root, struct am_config *config, char *why)
     return 0;
 }
 
+/* The vendor has keys that we do not know, so only a name that looks like ours is taken for a slip. */
+static int names_check(json_t *root, char *why)
+{
+    static const char *const ours[] = {"aclmem"};
+    const char *key;
+    json_t *value;
+
+    json_object_foreach (root, key, value) {
+        if (strcmp(key, ours[0]) != 0 && am_nearest(key, ours, 1) != NULL) {
+            snprintf(why, AM_WHY_SIZE, "\"%.64s\" is no key; did you mean \"aclmem\"?",
+                     key);
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
 int am_config_read(const char *path, struct am_config *ret_config, char *why)
 {
     struct am_config config = {.default_device = -1};
@@ -192,6 +209,8 @@ int am_config_read(const char *path, struct am_config *ret_config, char *why)
                 path, DEPTH_MAX, DEPTH_MAX);
             rc = -EILSEQ;
         }
+        if (rc == 0)
+            rc = names_check(root, why);
         if (rc == 0)
             rc = vendor_from_json(root, &config, why);
         if (rc == 0)

@@ -37,6 +37,7 @@ static _Thread_local bool error_lost; /* a message did not fit anywhere */
 
 static pthread_once_t error_once = PTHREAD_ONCE_INIT;
 static pthread_key_t error_key;
+static bool error_has_key; /* the process may be out of keys */
 static atomic_bool error_is_shared;
 static struct am_lock shared_lock = AM_LOCK_INIT(AM_RANK_LEAF, "messages");
 static struct messages shared; /* shared_lock */
@@ -71,7 +72,7 @@ static const char *error_prefix(int code)
 
 static void error_make_key(void)
 {
-    pthread_key_create(&error_key, free);
+    error_has_key = pthread_key_create(&error_key, free) == 0;
 }
 
 /* The thread's own buffer; NULL when there is no memory for it. */
@@ -80,6 +81,8 @@ static struct messages *error_mine(void)
     struct messages *mine;
 
     pthread_once(&error_once, error_make_key);
+    if (!error_has_key)
+        return NULL;
     mine = pthread_getspecific(error_key);
     if (mine == NULL) {
         mine = am_sys_calloc(1, sizeof *mine);
@@ -186,6 +189,16 @@ const char *am_error_take_messages(void)
 void am_error_share_messages(bool is_shared)
 {
     error_is_shared = is_shared;
+}
+
+void am_error_fork_begin(void)
+{
+    am_lock(&shared_lock);
+}
+
+void am_error_fork_end(void)
+{
+    am_unlock(&shared_lock);
 }
 
 void am_assert_failed(const char *what, const char *file, int line)

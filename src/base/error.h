@@ -15,6 +15,8 @@
 
 #include <stdbool.h>
 
+#include "base/lock.h"
+
 /* Its value is the code, which the compiler can see is not success: `return am_fail(...)`. */
 #define am_fail(code_, ...) (am_error_report((code_), __VA_ARGS__), (code_))
 
@@ -39,6 +41,10 @@ const char *am_error_take_messages(void);
 
 /* Collect the messages of all threads in one place ("err_msg_mode": "1"), or of each in its own. */
 void am_error_share_messages(bool is_shared);
+
+/* Around fork: no other thread is in the middle of a message, so a child can say why it is refused. */
+void am_error_fork_begin(void) AM_NO_LOCK_ANALYSIS;
+void am_error_fork_end(void) AM_NO_LOCK_ANALYSIS;
 
 /* "ACL_ERROR_RT_PARAM_INVALID", or NULL for a code we do not return. */
 const char *am_error_name(int code);

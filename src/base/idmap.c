@@ -10,17 +10,6 @@
 #define MARK 0x40u
 #define NO_SLOT UINT32_MAX
 
-const char *am_kind_name(enum am_kind kind)
-{
-    static const char *const names[AM_KIND_COUNT] = {
-        [AM_KIND_NONE] = "unknown",
-        [AM_KIND_PHYS] = "physical memory",
-        [AM_KIND_CONTEXT] = "a context",
-    };
-
-    return names[kind];
-}
-
 static void *handle_make(enum am_kind kind, uint32_t generation, uint32_t slot)
 {
     uint64_t value =
@@ -150,7 +139,7 @@ const char *am_idmap_why(enum am_kind kind, void *handle)
     if (given == AM_KIND_NONE)
         return "was never handed out by this process";
     if (given == kind)
-        return "is not alive: it was freed, or never made";
+        return "is not alive: it was freed, or went with its device, or was never made";
     return given == AM_KIND_PHYS ? "is a handle of physical memory, another kind"
                                  : "is a context, another kind of handle";
 }

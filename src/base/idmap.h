@@ -61,7 +61,4 @@ struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind, void *ha
 /* Why am_idmap_get() found nothing: "was freed", "is a context, ...": for a message. */
 const char *am_idmap_why(enum am_kind kind, void *handle);
 
-/* "physical memory" */
-const char *am_kind_name(enum am_kind kind);
-
 #endif

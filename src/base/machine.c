@@ -30,38 +30,82 @@ static bool file_read(const char *path, char *text, size_t size)
     return true;
 }
 
-/* The smallest limit on the way from base/path up to base. */
-static size_t group_limit(const char *base, char *path, const char *file, size_t limit)
+/* The number in base/path/file, or that behind `key` in it; `otherwise` when there is none. */
+static size_t group_number(const char *base, const char *path, const char *file,
+                           const char *key, size_t otherwise)
 {
+    unsigned long long value;
     char full[768];
-    char text[64];
+    char text[8192];
+    const char *at = text;
 
+    snprintf(full, sizeof full, "%s%s/%s", base, path, file);
+    if (!file_read(full, text, sizeof text))
+        return otherwise;
+    if (key != NULL) {
+        at = strstr(text, key);
+        if (at == NULL)
+            return otherwise;
+        at += strlen(key);
+    }
+    return sscanf(at, "%llu", &value) == 1 ? (size_t)value : otherwise;
+}
+
+/* The names that the two versions of control groups use. */
+struct group_files {
+    const char *limit;
+    const char *usage;
+    const char *cache; /* the line of memory.stat that counts what can be dropped */
+};
+
+static const struct group_files group_v1 = {
+    "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
+static const struct group_files group_v2 = {"memory.max", "memory.current",
+                                            "inactive_file "};
+
+/* What a group has left, or may have at all; SIZE_MAX when it has no limit. */
+static size_t group_room(const char *base, const char *path,
+                         const struct group_files *files, bool is_left)
+{
+    size_t limit = group_number(base, path, files->limit, NULL, SIZE_MAX);
+    size_t used;
+    size_t cache;
+
+    if (!is_left || limit == SIZE_MAX)
+        return limit;
+    used = group_number(base, path, files->usage, NULL, 0);
+    cache = group_number(base, path, "memory.stat", files->cache, 0);
+    used = cache < used ? used - cache : 0;
+    return used < limit ? limit - used : 0;
+}
+
+/* The smallest of the group at base/path and its parents, up to base. */
+static size_t group_walk(const char *base, char *path, const struct group_files *files,
+                         bool is_left, size_t least)
+{
     for (;;) {
-        unsigned long long value;
-        char *slash;
+        size_t room = group_room(base, path, files, is_left);
+        char *slash = strrchr(path, '/');
 
-        snprintf(full, sizeof full, "%s%s/%s", base, path, file);
-        if (file_read(full, text, sizeof text) && sscanf(text, "%llu", &value) == 1 &&
-            value < limit)
-            limit = (size_t)value;
-        slash = strrchr(path, '/');
+        if (room < least)
+            least = room;
         if (slash == NULL)
-            return limit;
+            return least;
         *slash = '\0';
     }
 }
 
-size_t am_machine_memory_under(const char *root, size_t installed)
+/* `most`, or what this process's control groups allow of it: at all, or now. */
+static size_t groups_allow(const char *root, bool is_left, size_t most)
 {
     char text[4096];
     char base[256];
     char *line;
     char *rest = text;
-    size_t limit = installed;
 
     snprintf(base, sizeof base, "%s/proc/self/cgroup", root);
     if (!file_read(base, text, sizeof text))
-        return limit;
+        return most;
 
     /* Lines are "0::/path" (version 2) or "4:memory:/path" (version 1). */
     while ((line = strsep(&rest, "\n")) != NULL) {
@@ -76,10 +120,27 @@ size_t am_machine_memory_under(const char *root, size_t installed)
         if (strcmp(path, "/") == 0)
             *path = '\0';
         snprintf(base, sizeof base, "%s/sys/fs/cgroup%s", root, is_v2 ? "" : "/memory");
-        limit = group_limit(base, path, is_v2 ? "memory.max" : "memory.limit_in_bytes",
-                            limit);
+        most = group_walk(base, path, is_v2 ? &group_v2 : &group_v1, is_left, most);
     }
-    return limit;
+    return most;
+}
+
+size_t am_machine_memory_under(const char *root, size_t installed)
+{
+    return groups_allow(root, false, installed);
+}
+
+size_t am_machine_available_under(const char *root)
+{
+    size_t kilobytes =
+        group_number(root, "/proc", "meminfo", "MemAvailable:", SIZE_MAX >> 10);
+
+    return groups_allow(root, true, kilobytes << 10);
+}
+
+size_t am_machine_available(void)
+{
+    return am_machine_available_under("");
 }
 
 size_t am_machine_memory(void)

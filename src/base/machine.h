@@ -11,6 +11,10 @@ size_t am_machine_memory(void);
 /* The same with another root for /proc and /sys; `installed` is the machine's own memory. */
 size_t am_machine_memory_under(const char *root, size_t installed);
 
+/* Bytes that can still be had, now: of the machine, and of the control group. */
+size_t am_machine_available(void);
+size_t am_machine_available_under(const char *root);
+
 bool am_machine_has_node(int node);
 
 #endif

@@ -12,6 +12,7 @@
 
 #define VALUE_SIZE 128
 #define PREFIX "ACLMEM_"
+#define FAR 4 /* changed letters from which on a name is not meant */
 
 extern char **environ;
 
@@ -65,6 +66,12 @@ static int64_t parse_count(const char *text, const char *limits)
     return *end == '\0' && n >= low && n <= high ? n : -1;
 }
 
+/* What may follow the K of a size. */
+static bool is_unit_end(const char *text)
+{
+    return text[0] == '\0' || strcasecmp(text, "B") == 0 || strcasecmp(text, "iB") == 0;
+}
+
 /* Bytes of "64G"; -1 when it is not a size.  An empty text is 0. */
 static int64_t parse_size(const char *text)
 {
@@ -84,9 +91,7 @@ static int64_t parse_size(const char *text)
     if (*end != '\0') {
         const char *unit = strchr(units, toupper((unsigned char)*end));
 
-        if (unit == NULL ||
-            strcmp(end + 1, "") * strcasecmp(end + 1, "B") * strcasecmp(end + 1, "iB") !=
-                0)
+        if (unit == NULL || !is_unit_end(end + 1))
             return -1;
         shift = 10 * (int)(unit - units + 1);
     }
@@ -176,17 +181,34 @@ static const char *full_name(enum am_option option)
     return name;
 }
 
+/* The option's id nearest to `id`, or NULL when none is near. */
+static const char *near_id(const char *id)
+{
+    const char *known[AM_OPTION_COUNT];
+
+    for (int i = 0; i < AM_OPTION_COUNT; i++)
+        known[i] = options[i].id;
+    return am_nearest(id, known, AM_OPTION_COUNT);
+}
+
+/* The same as a full name. */
+static const char *near_name(const char *id)
+{
+    const char *near = near_id(id);
+
+    return near != NULL ? full_name(option_find(near)) : NULL;
+}
+
 int am_options_set(const char *id, const char *value, char *why)
 {
     enum am_option option = option_find(id);
-    const char *known[AM_OPTION_COUNT];
+    const char *near = near_id(id);
 
     if (option != AM_OPTION_COUNT)
         return option_store(option, value, id, why);
-    for (int i = 0; i < AM_OPTION_COUNT; i++)
-        known[i] = options[i].id;
-    snprintf(why, AM_WHY_SIZE, "there is no option \"%.64s\"; the nearest is \"%s\"", id,
-             am_nearest(id, known, AM_OPTION_COUNT));
+    snprintf(why, AM_WHY_SIZE, "there is no option \"%.64s\"%s%s%s", id,
+             near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
+             near != NULL ? "\"?" : "");
     return -ENOENT;
 }
 
@@ -209,7 +231,6 @@ int am_options_read_environment(char *why)
 const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
 {
     static _Thread_local char name[64];
-    const char *known[AM_OPTION_COUNT];
 
     for (; environ != NULL && environ[*pos] != NULL; (*pos)++) {
         const char *entry = environ[*pos];
@@ -221,10 +242,7 @@ const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
         name[n] = '\0';
         if (am_option_text_by_name(name) != NULL)
             continue;
-        for (int i = 0; i < AM_OPTION_COUNT; i++)
-            known[i] = options[i].id;
-        *ret_nearest = full_name(
-            option_find(am_nearest(name + strlen(PREFIX), known, AM_OPTION_COUNT)));
+        *ret_nearest = near_name(name + strlen(PREFIX));
         (*pos)++;
         return name;
     }
@@ -288,11 +306,16 @@ static unsigned word_distance(const char *a, const char *b)
 
 const char *am_nearest(const char *word, const char *const *known, size_t n)
 {
-    const char *best = known[0];
+    const char *best = NULL;
+    unsigned least = FAR;
 
-    for (size_t i = 1; i < n; i++) {
-        if (word_distance(word, known[i]) < word_distance(word, best))
+    for (size_t i = 0; i < n; i++) {
+        unsigned distance = word_distance(word, known[i]);
+
+        if (distance < least) {
+            least = distance;
             best = known[i];
+        }
     }
     return best;
 }

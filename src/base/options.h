@@ -33,8 +33,8 @@ int am_options_set(const char *id, const char *value, char *why);
 int am_options_read_environment(char *why);
 
 /*
- * Walks over the ACLMEM_* variables that are no option: returns the next one and the known name
- * nearest to it, or NULL at the end.  *pos starts at 0.
+ * Walks over the ACLMEM_* variables that are no option: returns the next one, or NULL at the end,
+ * and the known name that may have been meant, or NULL.  *pos starts at 0.
  */
 const char *am_options_next_unknown(size_t *pos, const char **ret_nearest);
 
@@ -45,7 +45,7 @@ const char *am_option_text(enum am_option option);
 /* By the full name, "ACLMEM_RULES"; NULL when there is none. */
 const char *am_option_text_by_name(const char *name);
 
-/* The known word nearest to `word`, among n; for "did you mean". */
+/* The known word nearest to `word`, among n, for "did you mean"; NULL when none is near. */
 const char *am_nearest(const char *word, const char *const *known, size_t n);
 
 #endif

@@ -29,9 +29,8 @@ size_t am_attr_granularity(const struct am_attr *attr);
 /* The page size that the documents promise for it, in bytes. */
 uint32_t am_attr_page_size(aclrtMemAttr attr);
 
-/* Whether the attribute asks about DDR alone, or about HBM alone. */
+/* Whether the attribute asks about DDR alone. */
 bool am_attr_is_ddr(aclrtMemAttr attr);
-bool am_attr_is_hbm(aclrtMemAttr attr);
 
 /*
  * Whether the product and the rules take this description of physical memory, as far as that can be

@@ -38,20 +38,24 @@ static int32_t visible_parse(const char *text, int32_t n_all, int32_t *ret_ids)
             return n;
         text = end + 1;
     }
-    am_log(
-        AM_LOG_WARN,
-        "ASCEND_RT_VISIBLE_DEVICES: %s%.32s is not read; it takes ids of the %d devices, "
-        "ascending, with commas and no blanks; %d are visible",
-        *text == '\0' ? "what ends with nothing" : "", text, n_all, n);
+    if (*text == '\0' && n == 0)
+        am_log(AM_LOG_WARN,
+               "ASCEND_RT_VISIBLE_DEVICES is empty, so no device is visible");
+    else
+        am_log(
+            AM_LOG_WARN,
+            "ASCEND_RT_VISIBLE_DEVICES is read up to \"%.32s\", so %d of %d devices are "
+            "visible; it takes ids from 0 to %d, ascending, with commas and no blanks",
+            text, n, n_all, n_all - 1);
     return n;
 }
 
-static size_t capacity_of_each(int32_t n_all)
+static size_t capacity_of_each(size_t memory, int32_t n_all)
 {
     size_t size = (size_t)am_option_number(AM_OPTION_memory);
 
     if (size == 0)
-        size = am_machine_memory() / 2 / (size_t)n_all;
+        size = memory / 2 / (size_t)n_all;
     size &= ~(AM_CHUNK - 1);
     return size > 0 ? size : AM_CHUNK;
 }
@@ -60,7 +64,8 @@ aclError am_devices_open(struct am_devices *devices)
 {
     int32_t n_all = (int32_t)am_option_number(AM_OPTION_devices);
     const char *visible = secure_getenv("ASCEND_RT_VISIBLE_DEVICES");
-    size_t capacity = capacity_of_each(n_all);
+    size_t memory = am_machine_memory();
+    size_t capacity = capacity_of_each(memory, n_all);
     int32_t ids[AM_DEVICES_MAX];
     int32_t n = n_all;
     struct am_place *place;
@@ -75,14 +80,15 @@ aclError am_devices_open(struct am_devices *devices)
     if (visible != NULL)
         n = visible_parse(visible, n_all, ids);
 
-    rc = am_place_create(-1, (am_machine_memory() / 4) & ~(AM_CHUNK - 1), &place);
+    devices->n_all = n_all;
+    rc = am_place_create(-1, (memory / 4) & ~(AM_CHUNK - 1), false, &place);
     if (rc != ACL_SUCCESS)
         return rc;
     devices->host = place;
     for (int32_t i = 0; i < n; i++) {
         struct am_device *device = &devices->device[i];
 
-        rc = am_place_create(i, capacity, &place);
+        rc = am_place_create(i, capacity, capacity > memory / 2 / (size_t)n_all, &place);
         if (rc != ACL_SUCCESS) {
             am_devices_close(devices);
             return rc;
@@ -101,6 +107,9 @@ static void place_close(_Atomic(struct am_place *) *slot)
 {
     struct am_place *place = atomic_exchange(slot, NULL);
 
+    if (place == NULL)
+        return;
+    am_place_close(place);
     am_phys_kill_all(place);
     am_place_put(place);
 }
@@ -144,10 +153,12 @@ bool am_devices_are_idle(struct am_devices *devices)
 
 aclError am_device_find(int32_t id, struct am_device **ret_device)
 {
-    AM_REQUIRE(id >= 0 && id < am_rt.devices.n, ACL_ERROR_RT_INVALID_DEVICEID,
+    int32_t n = am_rt.devices.n;
+
+    AM_REQUIRE(id >= 0 && id < n, ACL_ERROR_RT_INVALID_DEVICEID,
                "device %d does not exist; this process sees %d, numbered from 0 "
                "(ACLMEM_DEVICES, ASCEND_RT_VISIBLE_DEVICES)",
-               id, am_rt.devices.n);
+               id, n);
     *ret_device = &am_rt.devices.device[id];
     return ACL_SUCCESS;
 }

@@ -21,8 +21,8 @@
 struct am_context;
 
 struct am_device {
-    int32_t id; /* logical */
-    int32_t driver_id;
+    int32_t id; /* logical: its place in the list */
+    _Atomic int32_t driver_id;
     uint64_t n_set; /* devices.lock; aclrtSetDevice calls not yet reset */
     struct am_context
         *primary; /* devices.lock; the default context, NULL when not in use */
@@ -31,7 +31,8 @@ struct am_device {
 
 struct am_devices {
     struct am_lock lock;
-    int32_t n; /* visible ones */
+    _Atomic int32_t n;     /* visible ones */
+    _Atomic int32_t n_all; /* that the machine has */
     struct am_device device[AM_DEVICES_MAX];
     _Atomic(struct am_place *) host;
 };

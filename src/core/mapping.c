@@ -278,16 +278,17 @@ static aclError location_bit(const aclrtMemLocation *location, uint64_t *ret_bit
         *ret_bit = AM_HOST_BIT;
         return ACL_SUCCESS;
     }
-    AM_REQUIRE(location->type == ACL_MEM_LOCATION_TYPE_DEVICE, ACL_ERROR_INVALID_PARAM,
-               "location.type is %d; it takes HOST (0) or DEVICE (1)",
-               (int)location->type);
+
     device = am_device_find_driver(location->id);
+    AM_REQUIRE(location->id < (uint32_t)am_rt.devices.n_all,
+               ACL_ERROR_RT_INVALID_DEVICEID,
+               "location.id is %u; the machine has devices 0 to %d", location->id,
+               am_rt.devices.n_all - 1);
     AM_REQUIRE(device != NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-               "location.id is %u, which is no driver id of a visible device; with "
-               "ASCEND_RT_VISIBLE_DEVICES this call takes the id from that list, not the "
-               "logical "
-               "one",
-               location->id);
+               "location.id is %u, which ASCEND_RT_VISIBLE_DEVICES hides; this call "
+               "takes the ids "
+               "of that list, not the logical ones (device 0 is %d here)",
+               location->id, (int)am_rt.devices.device[0].driver_id);
     *ret_bit = UINT64_C(1) << device->id;
     return ACL_SUCCESS;
 }
@@ -297,20 +298,8 @@ static aclError desc_apply(const aclrtMemAccessDesc *desc, uint64_t *can_read,
                            uint64_t *can_write)
 {
     uint64_t bit;
-    aclError rc;
+    aclError rc = location_bit(&desc->location, &bit);
 
-    AM_REQUIRE(desc->flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ||
-                   desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READ ||
-                   desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
-               ACL_ERROR_INVALID_PARAM, "desc.flags is %d; it takes 0, 1 or 3",
-               (int)desc->flags);
-    AM_REQUIRE(!am_rt.is_strict || desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
-               ACL_ERROR_INVALID_PARAM,
-               "desc.flags is %d; all editions take only READWRITE (ACLMEM_RULES=strict)",
-               (int)desc->flags);
-    for (size_t i = 0; i < AM_ARRAY_SIZE(desc->rsv); i++)
-        AM_REQUIRE(desc->rsv[i] == 0, ACL_ERROR_INVALID_PARAM, "desc.rsv is not zero");
-    rc = location_bit(&desc->location, &bit);
     if (rc != ACL_SUCCESS)
         return rc;
     *can_read &= ~bit;

@@ -130,10 +130,30 @@ static void phys_unmake(struct am_phys *phys)
     am_place_put(place);
 }
 
+/* Enter it in its place, alive from now on; fails when the library is stopping. */
+static aclError phys_list(struct am_phys *phys)
+{
+    struct am_place *place = phys->place;
+    bool is_closed;
+
+    am_lock(&place->lock);
+    is_closed = place->is_closed;
+    if (!is_closed) {
+        LIST_INSERT_HEAD(&place->all, phys, all);
+        phys->is_listed = true;
+        n_physes++;
+        atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
+    }
+    am_unlock(&place->lock);
+    AM_REQUIRE(!is_closed, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    return ACL_SUCCESS;
+}
+
 aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **ret_handle)
 {
     struct am_place *place;
     struct am_phys *phys;
+    void *handle;
     int node;
     aclError rc = am_attr_check(prop);
 
@@ -149,13 +169,14 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
         phys_unmake(phys);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a handle");
     }
-    n_physes++;
-    am_lock(&place->lock);
-    LIST_INSERT_HEAD(&place->all, phys, all);
-    phys->is_listed = true;
-    *ret_handle = phys->handle;
-    atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
-    am_unlock(&place->lock);
+    handle = phys->handle;
+    rc = phys_list(phys); /* from here on another thread may free it */
+    if (rc != ACL_SUCCESS) {
+        am_idmap_remove(&am_rt.ids, handle);
+        phys_unmake(phys);
+        return rc;
+    }
+    *ret_handle = handle;
     return ACL_SUCCESS;
 }
 

@@ -10,7 +10,8 @@
 
 static struct am_slab place_slab = AM_SLAB_INIT(struct am_place, "place slab");
 
-aclError am_place_create(int32_t device, size_t capacity, struct am_place **ret_place)
+aclError am_place_create(int32_t device, size_t capacity, bool is_promise,
+                         struct am_place **ret_place)
 {
     struct am_place *place = am_slab_take(&place_slab);
 
@@ -20,6 +21,10 @@ aclError am_place_create(int32_t device, size_t capacity, struct am_place **ret_
     place->device = device;
     place->capacity = capacity;
     place->used = 0;
+    place->is_isolated = device >= 0 && am_option_number(AM_OPTION_isolate) != 0;
+    place->commit_now = device >= 0 && am_option_number(AM_OPTION_commit) != 0;
+    place->is_promise = is_promise;
+    place->is_closed = false;
     place->bank = NULL;
     am_lock_init(&place->lock, AM_RANK_PLACE, "place");
     LIST_INIT(&place->all);
@@ -81,14 +86,21 @@ void am_place_uncharge(struct am_place *place, size_t size)
     atomic_fetch_sub(&place->used, size);
 }
 
+void am_place_close(struct am_place *place)
+{
+    am_lock(&place->lock);
+    place->is_closed = true;
+    am_unlock(&place->lock);
+}
+
 aclError am_place_bank(struct am_place *place, struct am_bank **ret_bank)
 {
-    bool is_host = place->device < 0;
     struct am_bank_spec spec = {
         .device = place->device,
         .capacity = place->capacity,
-        .is_isolated = !is_host && am_option_number(AM_OPTION_isolate) != 0,
-        .commit_now = !is_host && am_option_number(AM_OPTION_commit) != 0,
+        .is_isolated = place->is_isolated,
+        .commit_now = place->commit_now,
+        .is_promise = place->is_promise,
     };
     aclError rc = ACL_SUCCESS;
 

@@ -10,6 +10,7 @@
 #define AM_CORE_PLACE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -24,12 +25,17 @@ struct am_place {
     int32_t device; /* logical id; -1: the host */
     size_t capacity;
     atomic_size_t used; /* promised to physical memory; <= capacity */
+    bool is_isolated;   /* the options of the library's start, for the bank */
+    bool commit_now;
+    bool is_promise; /* all devices together may have more than the machine */
     struct am_lock lock;
-    struct am_bank *bank;              /* lock; NULL until it is needed */
+    bool is_closed;       /* lock; the library stops: nothing comes any more */
+    struct am_bank *bank; /* lock; NULL until it is needed */
     LIST_HEAD(am_physes, am_phys) all; /* lock; the physical memory of this place */
 };
 
-aclError am_place_create(int32_t device, size_t capacity, struct am_place **ret_place);
+aclError am_place_create(int32_t device, size_t capacity, bool is_promise,
+                         struct am_place **ret_place);
 void am_place_put(struct am_place *place);
 
 /* One more reference to the place that *slot points to; NULL when the library just stopped. */
@@ -38,6 +44,9 @@ struct am_place *am_place_get(_Atomic(struct am_place *) *slot);
 /* Promise `size` bytes, or fail with 207001. */
 aclError am_place_charge(struct am_place *place, size_t size);
 void am_place_uncharge(struct am_place *place, size_t size);
+
+/* No memory enters the place from now on. */
+void am_place_close(struct am_place *place);
 
 /* The bank, opened if need be. */
 aclError am_place_bank(struct am_place *place, struct am_bank **ret_bank);

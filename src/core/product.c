@@ -15,6 +15,7 @@ enum {
     HBM_1G = AM_PRODUCT_HBM_1G,
     P2P_1G = AM_PRODUCT_P2P_1G,
     NO_UC = AM_PRODUCT_NO_UC,
+    HINT = AM_PRODUCT_HINT,
 };
 
 static const struct am_product products[] = {

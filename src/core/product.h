@@ -11,6 +11,7 @@ enum {
     AM_PRODUCT_HBM_1G = 1u << 5,
     AM_PRODUCT_P2P_1G = 1u << 6,
     AM_PRODUCT_NO_UC = 1u << 7,
+    AM_PRODUCT_HINT = 1u << 8,
 };
 
 struct am_product {

@@ -49,6 +49,7 @@ static void unknown_options_warn(void)
 /* Options, file and environment into am_rt. */
 static aclError runtime_configure(const char *config_path, struct am_config *config)
 {
+    const struct am_product *product;
     char why[AM_WHY_SIZE];
     int rc;
 
@@ -59,10 +60,11 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
     AM_REQUIRE(am_options_read_environment(why) == 0, ACL_ERROR_INVALID_PARAM, "%s", why);
 
     am_log_set_level((enum am_log_level)am_option_number(AM_OPTION_log));
-    am_rt.product = am_product_find(am_option_text(AM_OPTION_product));
-    AM_REQUIRE(am_rt.product != NULL, ACL_ERROR_INVALID_PARAM,
+    product = am_product_find(am_option_text(AM_OPTION_product));
+    AM_REQUIRE(product != NULL, ACL_ERROR_INVALID_PARAM,
                "ACLMEM_PRODUCT is \"%s\"; it takes %s", am_option_text(AM_OPTION_product),
                am_product_names());
+    am_rt.product = product;
     am_rt.backend = am_backend_find(am_option_text(AM_OPTION_backend));
     am_assert(am_rt.backend != NULL); /* the option's choices are the backends */
     am_rt.is_strict = am_option_number(AM_OPTION_rules) != 0;
@@ -90,8 +92,8 @@ aclError am_runtime_start_locked(const char *config_path)
     am_rt.default_device = config.default_device;
     am_error_share_messages(config.share_messages);
     am_rt.is_up = true;
-    am_log(AM_LOG_INFO, "%s, %d devices, %s rules", am_rt.product->title, am_rt.devices.n,
-           am_rt.is_strict ? "strict" : "default");
+    am_log(AM_LOG_INFO, "%s, %d devices, %s rules", am_rt.product->title,
+           (int)am_rt.devices.n, am_rt.is_strict ? "strict" : "default");
     return ACL_SUCCESS;
 }
 

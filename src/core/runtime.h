@@ -1,10 +1,10 @@
 /*
  * The one global: everything that the library knows is reached from am_rt.
  *
- * Starting and stopping is serialised by am_rt.lock.  What is set at the start (rules, product, devices,
- * backend) does not change until the stop, and calls that run meanwhile read it without a lock.  The locks,
- * maps and slabs stay usable for ever, so a call that is under way while another thread stops the
- * library finds its objects gone, not its memory.
+ * Starting and stopping is serialised by am_rt.lock.  What is set at the start (rules, product,
+ * devices, backend) is atomic, and calls read it without a lock.  The locks, maps and slabs stay usable
+ * for ever, so a call that is under way while another thread stops the library finds its objects
+ * gone, not its memory.
  */
 #ifndef AM_CORE_RUNTIME_H
 #define AM_CORE_RUNTIME_H
@@ -24,15 +24,14 @@
 
 struct am_runtime {
     struct am_lock lock;
-    bool is_up;         /* lock */
-    uint64_t init_refs; /* lock; how often aclInit was called */
-    const char
-        *why_down; /* while it is not up: why calls are refused; NULL: it was never up */
+    bool is_up;                     /* lock */
+    uint64_t init_refs;             /* lock; how often aclInit was called */
+    _Atomic(const char *) why_down; /* while it is not up: why; NULL: it was never up */
 
-    bool is_strict;
-    const struct am_product *product;
-    const struct am_backend_ops *backend;
-    int32_t default_device; /* logical; -1: none */
+    atomic_bool is_strict;
+    _Atomic(const struct am_product *) product;
+    _Atomic(const struct am_backend_ops *) backend;
+    _Atomic int32_t default_device; /* logical; -1: none */
 
     struct am_devices devices;
     struct am_vspace vspace;

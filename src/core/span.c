@@ -69,6 +69,9 @@ static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *map
 static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t size,
                                const char *what)
 {
+    AM_REQUIRE(size - 1 <= UINTPTR_MAX - addr, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: %zu bytes at %p reach over the end of the address space", what, size,
+               (void *)addr);
     AM_REQUIRE(!am_vspace_is_reserved(&am_rt.vspace, addr, size),
                ACL_ERROR_RT_PARAM_INVALID,
                "%s: at %p nothing is mapped behind reserved addresses; map the whole "

@@ -71,7 +71,7 @@ aclError am_view_open(struct am_views *views, const void *addr, size_t size,
     if (rc != ACL_SUCCESS)
         goto err_free;
     if (view->spans.list[0].mem == NULL) {
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of ours", addr);
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not mapped device memory", addr);
         goto err_spans;
     }
     rc = view_enter(views, view);

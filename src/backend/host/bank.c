@@ -40,6 +40,7 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
         rc = host_store_open(&bank->store, spec->capacity, true);
         if (rc != ACL_SUCCESS)
             goto err_spare;
+        bank->store.is_promise = spec->is_promise && !bank->store.is_hugetlb;
         bank->n_used_max = n_frames / 16 > 32 ? n_frames / 16 : 32;
         am_log(AM_LOG_INFO, "device %d: %zu frames of 2 MB%s", spec->device, n_frames,
                bank->store.is_hugetlb ? ", from the system's huge pages" : "");
@@ -146,8 +147,14 @@ static aclError mem_ready(struct am_mem *mem)
 {
     aclError rc = ACL_SUCCESS;
 
-    for (size_t at = 0; at < mem->size && rc == ACL_SUCCESS; at += AM_CHUNK)
-        rc = host_store_ready(host_mem(mem)->store, host_mem_frame(mem, at), 1);
+    for (size_t at = 0; at < mem->size && rc == ACL_SUCCESS;) {
+        size_t first = host_mem_frame(mem, at);
+        size_t n = 0;
+
+        for (; at < mem->size && host_mem_frame(mem, at) == first + n; at += AM_CHUNK)
+            n++;
+        rc = host_store_ready(host_mem(mem)->store, first, n);
+    }
     return rc;
 }
 

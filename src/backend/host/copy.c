@@ -83,8 +83,14 @@ static struct run walk_run(struct walk *w, size_t size)
     return run;
 }
 
-/* Bring in the pages of every frame that the list touches. */
-static aclError spans_ready(const struct am_span *span, size_t size)
+/* Whether a frame may hold anything but zeros. */
+static bool frame_holds(const struct host_store *store, size_t frame)
+{
+    return store->state[frame] & HOST_FRAME_HOLDS;
+}
+
+/* Bring in the pages of every frame that the list touches; only_held: of those that hold bytes. */
+static aclError spans_ready(const struct am_span *span, size_t size, bool only_held)
 {
     for (; size > 0; span++) {
         size_t n = span->size < size ? span->size : size;
@@ -100,10 +106,13 @@ static aclError spans_ready(const struct am_span *span, size_t size)
             aclError rc;
 
             at = (at & ~(AM_CHUNK - 1)) + AM_CHUNK;
-            while (at < end && host_mem_frame(span->mem, at) == first + count) {
+            while (at < end && host_mem_frame(span->mem, at) == first + count &&
+                   frame_holds(store, first + count) == frame_holds(store, first)) {
                 at += AM_CHUNK;
                 count++;
             }
+            if (only_held && !frame_holds(store, first))
+                continue;
             rc = host_store_ready(store, first, count);
             if (rc != ACL_SUCCESS)
                 return rc;
@@ -118,7 +127,7 @@ aclError host_copy(const struct am_span *dst, const struct am_span *src, size_t 
     struct walk from = {src, 0};
     struct run out = {0};
     struct run in = {0};
-    aclError rc = spans_ready(dst, size);
+    aclError rc = spans_ready(dst, size, false);
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -146,13 +155,10 @@ aclError host_copy(const struct am_span *dst, const struct am_span *src, size_t 
 aclError host_fill(const struct am_span *dst, size_t size, int value)
 {
     struct walk to = {dst, 0};
-    aclError rc;
+    aclError rc = spans_ready(dst, size, value == 0);
 
-    if (value != 0) {
-        rc = spans_ready(dst, size);
-        if (rc != ACL_SUCCESS)
-            return rc;
-    }
+    if (rc != ACL_SUCCESS)
+        return rc;
     while (size > 0) {
         struct run run = walk_run(&to, size);
 

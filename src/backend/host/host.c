@@ -36,17 +36,23 @@ static unsigned long map_count(void)
     return n;
 }
 
-/* ENOMEM of mmap and relatives: too many mappings, or no address space left? */
-static aclError host_error_enomem(const char *what, size_t size)
+bool host_is_out_of_mappings(void)
 {
     unsigned long limit = map_count_limit();
 
-    if (limit != 0 && map_count() + 8 >= limit)
+    return limit != 0 &&
+           map_count() + 8 >= limit; /* the kernel wants some room for splits */
+}
+
+/* ENOMEM of mmap and relatives: too many mappings, or no address space left? */
+static aclError host_error_enomem(const char *what, size_t size)
+{
+    if (host_is_out_of_mappings())
         return am_fail(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
             "%s of %zu bytes: the process has as many mappings as the system allows "
             "(vm.max_map_count is %lu); raise it with sysctl -w vm.max_map_count=N",
-            what, size, limit);
+            what, size, map_count_limit());
     return am_fail(
         ACL_ERROR_RT_MEMORY_ALLOCATION,
         "Failed to allocate: %s of %zu bytes: the system has no memory or address "
@@ -62,8 +68,14 @@ aclError host_error(int error, const char *what, size_t size)
     case ENOMEM:
     case EAGAIN:
         return host_error_enomem(what, size);
-    case ENOSPC:
     case EFBIG:
+        getrlimit(RLIMIT_FSIZE, &limit);
+        return am_fail(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "%s of %zu bytes: larger than a file may be here (ulimit -f is %llu "
+            "bytes); raise it with ulimit -f unlimited",
+            what, size, (unsigned long long)limit.rlim_cur);
+    case ENOSPC:
     case EOVERFLOW:
         return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
                        "Failed to allocate: %s of %zu bytes: %s", what, size,

@@ -31,6 +31,7 @@ struct host_store {
     size_t n_frames;
     _Atomic uint8_t *state; /* of each frame */
     bool is_hugetlb;
+    bool is_promise; /* more than the machine may have */
 };
 
 struct host_bank {
@@ -80,6 +81,9 @@ static inline bool host_mem_is_addressable(struct am_mem *mem)
 
 /* host.c: an errno of a call that took memory, descriptors or mappings, as a code and a message. */
 aclError host_error(int error, const char *what, size_t size);
+
+/* Whether the process has about as many mappings as vm.max_map_count allows. */
+bool host_is_out_of_mappings(void);
 
 /* bank.c */
 aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_bank);

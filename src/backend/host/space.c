@@ -10,10 +10,12 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/sys.h"
 
 #define SPACE_LOW (16 * AM_TIB)
-#define SPACE_HIGH (80 * AM_TIB) /* programs and libraries lie above */
+#define SPACE_HIGH (80 * AM_TIB)    /* programs and libraries lie above */
+#define SPACE_END ((size_t)1 << 47) /* where most kernels stop */
 #define SPACE_TRIES 16
 
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
@@ -97,9 +99,12 @@ aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr)
     if (rc == -EEXIST)
         return am_fail(
             ACL_ERROR_RT_PARAM_INVALID,
-            "%zu bytes at expectPtr %p are not free in this process; pass NULL, or "
+            "%zu bytes at expectPtr %p are not to be had in this process: %s; choose "
             "another address",
-            size, want);
+            size, want,
+            (uintptr_t)want + size > SPACE_END
+                ? "the kernel gives programs addresses up to 128 TB"
+                : "something is there already");
     if (rc != 0)
         return host_error(-rc, "reserving addresses", size);
     *ret_addr = want;
@@ -148,8 +153,17 @@ aclError host_unmap(void *addr, size_t size, struct am_mem *mem)
     if (!host_mem_is_addressable(mem))
         return ACL_SUCCESS;
     /* Addresses stay reserved: the mapping is replaced, so that nobody can slip in between. */
-    if (am_sys_mmap(addr, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0) ==
+    if (am_sys_mmap(addr, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0) !=
         MAP_FAILED)
-        return host_error(errno, "unmapping memory", size);
+        return ACL_SUCCESS;
+    /*
+     * A process that has all the mappings it may have gets no replacement, yet must be able to unmap:
+     * there the addresses are free for a moment.
+     */
+    if (!host_is_out_of_mappings() || am_sys_munmap(addr, size) != 0)
+        return host_error(ENOMEM, "unmapping memory", size);
+    if (reserve_at((uintptr_t)addr, size) != 0)
+        am_log(AM_LOG_ERROR, "%zu bytes of reserved addresses at %p are lost", size,
+               addr);
     return ACL_SUCCESS;
 }

@@ -17,9 +17,11 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/sys.h"
 
-#define LOW_DESCRIPTORS 1024 /* what select() can handle; we stay above */
+#define MACHINE_RESERVE (64 * AM_MIB) /* left to the rest of the machine */
+#define LOW_DESCRIPTORS 1024          /* what select() can handle; we stay above */
 
 static atomic_bool populate_is_unknown; /* the kernel does not know MADV_POPULATE_WRITE */
 
@@ -61,8 +63,11 @@ static int memfd_open(unsigned flags)
 /* The view of a memfd of `size` bytes: 0 or -errno; the descriptor stays the caller's. */
 static int store_map(struct host_store *store, int fd, size_t size, int flags)
 {
+    struct rlimit limit;
     void *view;
 
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
+        return -EFBIG; /* ftruncate would send a signal */
     if (am_sys_ftruncate(fd, (off_t)size) != 0)
         return -errno;
     view = am_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
@@ -135,11 +140,31 @@ void host_store_close(struct host_store *store)
     close(store->fd);
 }
 
+/* A device that was promised more than the machine has fails here, before the kernel kills for it. */
+static aclError store_check_machine(const struct host_store *store, size_t size)
+{
+    size_t available;
+
+    if (!store->is_promise)
+        return ACL_SUCCESS;
+    available = am_machine_available();
+    AM_REQUIRE(
+        available > MACHINE_RESERVE && size <= available - MACHINE_RESERVE,
+        ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "Failed to allocate: %zu bytes are to be written and the machine has %zu left; "
+        "lower ACLMEM_MEMORY to what the machine has",
+        size, available);
+    return ACL_SUCCESS;
+}
+
 static aclError store_populate(struct host_store *store, size_t first, size_t n)
 {
     void *at = store->view + (first << AM_CHUNK_SHIFT);
     size_t size = n << AM_CHUNK_SHIFT;
-    int rc;
+    int rc = store_check_machine(store, size);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
 
     if (populate_is_unknown)
         return ACL_SUCCESS;
