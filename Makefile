@@ -28,12 +28,16 @@ fuzz:
 	@cmake --preset asan >/dev/null
 	@cmake --build build/asan --target fuzz
 
+# The folder that PREFIX names, or a word about why not.
+prefix = $(if $(word 2,x$(PREFIX)),$(error PREFIX is "$(PREFIX)"; it must not have blanks))$(if $(PREFIX),$(abspath $(PREFIX)),$(error PREFIX is empty; it names the folder to install into))
+
 install: all
-	@DESTDIR="$(DESTDIR)" FORCE="$(FORCE)" cmake --install build --prefix "$(abspath $(PREFIX))" >build/install.log
-	@echo "aclmem is in $(DESTDIR)$(abspath $(PREFIX)); to use it: . $(abspath $(PREFIX))/set_env.sh"
+	@mkdir -p "$(DESTDIR)$(prefix)" && test -w "$(DESTDIR)$(prefix)" || { echo "$(DESTDIR)$(prefix) cannot be written; choose another PREFIX= or use sudo" >&2; exit 1; }
+	@DESTDIR="$(DESTDIR)" FORCE="$(FORCE)" cmake --install build --prefix "$(prefix)" >build/install.log
+	@echo "aclmem is in $(DESTDIR)$(prefix); to use it: . $(prefix)/set_env.sh"
 
 uninstall:
-	@scripts/uninstall.sh "$(DESTDIR)$(abspath $(PREFIX))"
+	@scripts/uninstall.sh "$(DESTDIR)$(prefix)"
 
 format:
 	@scripts/format.sh

@@ -33,7 +33,7 @@ if [ -n "$_aclmem_root" ]; then
     _aclmem_prepend LD_LIBRARY_PATH "$_aclmem_root/lib64"
     _aclmem_prepend PKG_CONFIG_PATH "$_aclmem_root/lib64/pkgconfig"
     _aclmem_prepend CMAKE_PREFIX_PATH "$_aclmem_root"
-    _aclmem_prepend PATH "$_aclmem_root/bin"
+    [ ! -d "$_aclmem_root/bin" ] || _aclmem_prepend PATH "$_aclmem_root/bin"
 else
     echo "aclmem: set_env.sh does not lie in an installed tree, or this shell does not say where" >&2
 fi

@@ -227,7 +227,7 @@ def check_names(where, text, known):
     for piece in inline:
         check_path(where, piece)
     uses = {
-        "function": r"\b(acl(?:[a-z]*[A-Z]|mem_)\w+)\b(?!\*)",
+        "function": r"(?<!bin/)\b(acl(?:[a-z]*[A-Z]|mem_)\w+)\b(?!\*)",
         "constant": r"\b(ACL_[A-Z0-9_]+\w)\b(?!\*|\w)",
         "code": r"\b([1257]0[07]\d{3})\b",
         "make target": r"^(?:\$ )?make (?:[A-Z]+=\S* )*([a-z]+)\b",

@@ -20,7 +20,7 @@ build | check | coverage) ;;
 esac
 
 needed_to_build() {
-    need "has cmake" cmake "CMake 3.22 or newer"
+    need has_cmake cmake "CMake 3.22 or newer"
     need "has ninja" ninja-build "Ninja, the build tool"
     need "has pkg-config" pkg-config "pkg-config"
     need "has cc" gcc "a C compiler"
@@ -50,6 +50,13 @@ needed_to_cover() {
 
 has() {
     command -v "$1" >/dev/null 2>&1
+}
+
+# 3.22 or newer
+has_cmake() {
+    has cmake || return 1
+    version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9]*\.[0-9]*\).*/\1/p')
+    [ "${version%%.*}" -gt 3 ] || { [ "${version%%.*}" -eq 3 ] && [ "${version#*.}" -ge 22 ]; }
 }
 
 has_library() {

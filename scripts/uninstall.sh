@@ -13,7 +13,7 @@ if [ ! -f "$manifest" ]; then
     exit 1
 fi
 
-# Each file, then its folders as far as they became empty.
+# Each file, then the folders that are ours alone.
 files=$(cat "$manifest")
 cd "$root" || exit 1
 echo "$files" | while IFS= read -r file; do
@@ -21,7 +21,14 @@ echo "$files" | while IFS= read -r file; do
     *//* | */../*) continue ;;
     esac
     rm -f "./$file"
-    rmdir -p "$(dirname "./$file")" 2>/dev/null
 done
+rmdir include/acl/error_codes include/acl include/aclmem share/aclmem/examples share/aclmem \
+    share/doc/aclmem share/cmake/aclmem lib64/stub "$(uname -m)-linux" runtime acllib 2>/dev/null
+
+# The rest only where nothing else lives: folders of the system stay, empty or not.
+case $root in
+/ | /usr | /usr/local | "${HOME:-/}") exit 0 ;;
+esac
+[ -n "$(find . ! -type d -print -quit)" ] || find . -depth -type d -exec rmdir {} + 2>/dev/null
 rmdir "$root" 2>/dev/null
 exit 0
