@@ -271,6 +271,19 @@ static void bad_value_in_a_file_is_refused(void **state)
     assert_acl_ok(aclInit(NULL));
 }
 
+static void a_default_device_must_exist(void **state)
+{
+    static const char *const ids[] = {"2", "99", "-1", "x", "", "1x", "99999999999"};
+    char text[128];
+
+    set_options("default");
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        snprintf(text, sizeof(text), "{\"defaultDevice\": {\"default_device\": \"%s\"}}",
+                 ids[i]);
+        refuse_file(init_with(text), ACL_ERROR_FILE_ATTR_INVALID, "default_device", text);
+    }
+}
+
 /* A valid file of `size` bytes, most of them blanks. */
 static aclError init_sized(size_t size)
 {
@@ -326,6 +339,7 @@ int main(void)
         file_claim(unknown_key_of_ours_is_refused_with_the_nearest),
         file_claim(wrong_type_is_refused),
         file_claim(bad_value_in_a_file_is_refused),
+        file_claim(a_default_device_must_exist),
         file_claim(files_over_one_mebibyte_are_refused),
         file_claim(an_endless_file_is_refused),
     };

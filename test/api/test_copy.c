@@ -301,6 +301,16 @@ static void memset_writes_bytes(void **state)
     row_destroy(&r);
 }
 
+/* The documents leave it undefined. */
+static void memset_takes_memory_of_the_program(void **state)
+{
+    uint8_t bytes[100] = {0};
+
+    assert_acl_ok(aclrtMemset(bytes, sizeof(bytes), 7, sizeof(bytes)));
+    assert_int_equal(bytes[0], 7);
+    assert_int_equal(bytes[99], 7);
+}
+
 static void zero_over_fresh_memory_keeps_it_zero(void **state)
 {
     struct block b = block_create(4 * CHUNK);
@@ -329,6 +339,7 @@ int main(void)
         claim_both(reserved_addresses_hold_nothing_to_copy),
         claim_both(two_devices_want_the_asynchronous_copy),
         claim(memset_writes_bytes),
+        claim(memset_takes_memory_of_the_program),
         claim(zero_over_fresh_memory_keeps_it_zero),
     };
 

@@ -108,10 +108,12 @@ static void a_bad_value_is_refused_by_name(void **state)
         {"ACLMEM_MEMORY=1GG", "ACLMEM_MEMORY", "1GG"},
         {"ACLMEM_MEMORY=99999999999999T", "ACLMEM_MEMORY", "99999999999999T"},
         {"ACLMEM_MEMORY=18446744073709551617", "ACLMEM_MEMORY", "18446744073709551617"},
+        {"ACLMEM_MEMORY=1000000T", "ACLMEM_MEMORY", "1000000T"},
         {"ACLMEM_ISOLATE=2", "ACLMEM_ISOLATE", "2"},
         {"ACLMEM_ISOLATE=perhaps", "ACLMEM_ISOLATE", "perhaps"},
         {"ACLMEM_COMMIT=later", "ACLMEM_COMMIT", "later"},
         {"ACLMEM_PRODUCT=Z80", "ACLMEM_PRODUCT", "Z80"},
+        {"ACLMEM_LAYERS=nosuch", "ACLMEM_LAYERS", "nosuch"},
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

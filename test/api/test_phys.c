@@ -168,6 +168,7 @@ static void host_memory_runs_out_too(void **state)
     for (size_t i = 0; i < 2; i++) {
         assert_refused(aclrtMallocPhysical(&handle, sizes[i], &prop, 0),
                        ACL_ERROR_RT_MEMORY_ALLOCATION, "Failed to allocate");
+        assert_message_has(i == 0 ? "host" : "bytes");
         assert_int_equal(strncmp(kept_message(), "EL0004", 6), 0);
     }
     assert_null(handle);

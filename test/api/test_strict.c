@@ -192,6 +192,30 @@ static void the_kind_of_a_copy_must_be_right(void **state)
     block_destroy(&b);
 }
 
+static void retain_wants_the_start_of_a_mapping(void **state)
+{
+    struct block b = block_create(2 * CHUNK);
+    aclrtDrvMemHandle again = NULL;
+
+    assert_refused(aclrtMemRetainAllocationHandle(b.va + CHUNK, &again),
+                   ACL_ERROR_RT_PARAM_INVALID, "strict");
+    assert_null(again);
+    assert_acl_ok(aclrtMemRetainAllocationHandle(b.va, &again));
+    assert_acl_ok(aclrtUnmapMem(b.va));
+    assert_acl_ok(aclrtFreePhysical(again));
+    assert_acl_ok(aclrtFreePhysical(b.handle));
+    assert_acl_ok(aclrtReleaseMemAddress(b.va));
+}
+
+static void memory_of_the_program_is_not_set(void **state)
+{
+    char bytes[100] = "as it was";
+
+    assert_refused(aclrtMemset(bytes, sizeof(bytes), 7, sizeof(bytes)),
+                   ACL_ERROR_RT_PARAM_INVALID, "strict");
+    assert_string_equal(bytes, "as it was");
+}
+
 /* What the rules refuse in words of their own they refuse in no other case. */
 static void the_default_never_says_strict(void **state)
 {
@@ -222,6 +246,8 @@ int main(void)
         claim_strict(a_mapped_handle_is_not_freed),
         claim_strict(the_host_has_no_physical_memory),
         claim_strict(the_kind_of_a_copy_must_be_right),
+        claim_strict(retain_wants_the_start_of_a_mapping),
+        claim_strict(memory_of_the_program_is_not_set),
         claim(the_default_never_says_strict),
     };
 

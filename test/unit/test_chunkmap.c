@@ -1,6 +1,7 @@
 /* The address table: borders, failure, and readers without a lock. */
 #include "unit.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #include "base/chunkmap.h"
@@ -177,8 +178,11 @@ struct numbered {
 struct flipping {
     struct am_chunkmap *map;
     struct numbered list[N_NUMBERED];
+    atomic_uint n_looking; /* readers at work; the writer waits for them */
     atomic_bool is_over;
 };
+
+#define N_READERS 3
 
 /* The range lies over two leaves. */
 #define FLIP_AT (LEAF_SPAN - 2 * AM_CHUNK)
@@ -188,6 +192,8 @@ static const char *flip(struct worker *self)
 {
     struct flipping *f = self->shared;
 
+    while (f->n_looking < N_READERS)
+        sched_yield();
     for (size_t i = 0; i < N_NUMBERED; i++) {
         f->list[i] = (struct numbered){i + 1, i + 1};
         am_chunkmap_set(f->map, FLIP_AT, FLIP_SIZE, &f->list[i]);
@@ -204,6 +210,7 @@ static const char *look(struct worker *self)
     uintptr_t at = FLIP_AT + self->index % 4 * AM_CHUNK;
     uint64_t last = 0;
 
+    f->n_looking++;
     while (!f->is_over) {
         struct numbered *found = am_chunkmap_find(f->map, at);
 
@@ -221,16 +228,16 @@ static const char *look(struct worker *self)
 static void a_reader_finds_each_object_whole_while_entries_change(void **state)
 {
     struct flipping *f = calloc(1, sizeof *f);
-    struct worker workers[4] = {
+    struct worker workers[1 + N_READERS] = {
         {.run = flip}, {.run = look}, {.run = look}, {.run = look}};
     const char *failure;
 
     assert_non_null(f);
     f->map = *state;
     assert_int_equal(am_chunkmap_prepare(f->map, FLIP_AT, FLIP_SIZE), 0);
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i <= N_READERS; i++)
         workers[i].shared = f;
-    failure = run_workers(workers, 4);
+    failure = run_workers(workers, 1 + N_READERS);
     free(f);
     if (failure != NULL)
         fail_msg("%s", failure);

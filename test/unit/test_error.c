@@ -3,14 +3,18 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/util.h"
 #include "support/process.h"
 
@@ -132,9 +136,17 @@ static void the_last_code_is_kept_until_it_is_cleared(void **state)
 
 static void a_failure_leaves_errno_alone_and_can_say_it(void **state)
 {
+    int kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+
+    assert_true(kept >= 0);
+    close(STDERR_FILENO); /* so that the line of the log fails, and sets errno */
+    am_log_set_level(AM_LOG_DEBUG);
     errno = ENOSPC;
     am_error_report(ACL_ERROR_INVALID_PARAM, "ftruncate: %m");
     assert_int_equal(errno, ENOSPC);
+    am_log_set_level(AM_LOG_WARN);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
     assert_contains(am_error_take_messages(), "ftruncate: No space left on device");
 }
 
@@ -298,6 +310,33 @@ static void without_memory_the_code_is_right_and_the_loss_is_said_once(void **st
         fail_msg("%s", failure);
 }
 
+/* A child's role: the program has used up all keys, and has something of its own under each. */
+static int fail_without_keys(void)
+{
+    static char theirs[2 * MESSAGES_SIZE] = "theirs";
+    pthread_key_t key;
+    const char *message;
+
+    while (pthread_key_create(&key, NULL) == 0)
+        pthread_setspecific(key, theirs);
+    am_error_report(ACL_ERROR_RT_PARAM_INVALID, "lost");
+    message = am_error_take_messages();
+    printf("%d %s\n", am_error_last(false), message ? message : "(none)");
+    printf("%s\n", theirs);
+    return 0;
+}
+
+static void without_a_key_the_code_is_right_and_the_program_keeps_its_own(void **state)
+{
+    const char *text;
+    int status = child_run("no keys", &text);
+
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("status 0x%x: %s", status, text);
+    assert_contains(text, "107000 EH0010: ");
+    assert_contains(text, "\ntheirs\n");
+}
+
 static int n_evaluated;
 
 static int require_positive(int x)
@@ -317,7 +356,7 @@ static void what_is_required_returns_when_it_does_not_hold(void **state)
     assert_contains(am_error_take_messages(), "x is -1");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #define afresh(f_) cmocka_unit_test_setup_teardown(f_, forget, forget)
@@ -337,8 +376,11 @@ int main(void)
         afresh(in_shared_mode_one_thread_takes_the_messages_of_all),
         afresh(shared_messages_are_neither_torn_nor_lost_nor_doubled),
         afresh(without_memory_the_code_is_right_and_the_loss_is_said_once),
+        afresh(without_a_key_the_code_is_right_and_the_program_keeps_its_own),
         afresh(what_is_required_returns_when_it_does_not_hold),
     };
 
+    if (argc > 1)
+        return fail_without_keys();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

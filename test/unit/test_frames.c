@@ -1,16 +1,13 @@
 /* Banks of the host backend: frames are counted, reused in order, and given back above a limit. */
 #include "unit.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/host/host.h"
 #include "base/error.h"
-#include "support/support.h"
 
 #define N_FRAMES 512 /* 1 GB of addresses; memory only where it is written */
 #define N_KEPT 32    /* what a bank of this size keeps of frames that hold bytes */
@@ -161,6 +158,7 @@ static void memory_of_scattered_frames_is_as_good(void **state)
     struct host_bank *bank = *state;
     struct am_mem mems[6];
     struct am_mem mem;
+    size_t frames[3];
 
     for (size_t i = 0; i < 6; i++)
         mems[i] = take(bank, 1);
@@ -169,6 +167,12 @@ static void memory_of_scattered_frames_is_as_good(void **state)
     mem = take(bank, 3);
     assert_non_null(host_mem(&mem)->frames);
     assert_int_equal(bank->fresh, 6); /* the holes were enough */
+    for (size_t i = 0; i < 3; i++)
+        frames[i] = frame(&mem, i);
+    host_mem_destroy(&mem);
+    mem = take(bank, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(frame(&mem, i), frames[i]);
     mems[0] = mem;
     mems[2] = mems[5];
     assert_counted(bank, (struct am_mem[]){mems[0], mems[1], mems[2], mems[3]}, 4);
@@ -329,60 +333,6 @@ static void failed_commitment_gives_every_frame_back(void **state)
     host_bank_close(&bank->base);
 }
 
-static void a_bank_that_cannot_be_opened_leaves_nothing(void **state)
-{
-    struct am_bank_spec spec = {.capacity = N_FRAMES * AM_CHUNK, .is_isolated = true};
-    struct am_bank *const untouched = (struct am_bank *)&spec;
-    size_t n_open = open_descriptors();
-    size_t n_mapped = library_mappings();
-
-    /* Lasting, since a bank that cannot have huge pages does without. */
-    for_each_lasting_fault (n) {
-        struct am_bank *bank = untouched;
-        aclError rc = host_bank_open(&spec, &bank);
-
-        if (rc == ACL_SUCCESS)
-            host_bank_close(bank);
-        else
-            assert_ptr_equal(bank, untouched);
-        assert_int_equal(open_descriptors(), n_open);
-        assert_int_equal(library_mappings(), n_mapped);
-    }
-}
-
-static void memory_that_the_program_can_touch_has_a_file_of_its_own(void **state)
-{
-    struct host_bank *bank = bank_open(false, false);
-    size_t n_open = open_descriptors();
-    struct am_mem a = take(bank, 1);
-    struct am_mem b = take(bank, 2);
-    struct stat st;
-
-    assert_int_equal(open_descriptors(), n_open + 2);
-    assert_int_equal(fstat(host_mem(&b)->store->fd, &st), 0);
-    assert_int_equal(st.st_size, 2 * AM_CHUNK);
-    assert_true(fcntl(host_mem(&a)->store->fd, F_GETFD) & FD_CLOEXEC);
-    /* It may be written at any time, so no frame of it is known to be zero. */
-    assert_true(host_mem(&b)->store->state[1] & HOST_FRAME_HOLDS);
-    host_mem_destroy(&a);
-    host_mem_destroy(&b);
-    assert_int_equal(open_descriptors(), n_open);
-    host_bank_close(&bank->base);
-}
-
-static void descriptors_stay_out_of_the_way_of_select(void **state)
-{
-    struct host_bank *bank = *state;
-    struct rlimit limit;
-
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    if (limit.rlim_cur <= 1024 + open_descriptors()) {
-        print_message("skipped: ulimit -n leaves no room above 1023\n");
-        skip();
-    }
-    assert_true(bank->store.fd >= 1024);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,9 +350,6 @@ int main(void)
         on_a_bank(no_memory_for_the_list_takes_no_frame),
         cmocka_unit_test(committed_memory_is_there_when_it_is_allocated),
         cmocka_unit_test(failed_commitment_gives_every_frame_back),
-        cmocka_unit_test(a_bank_that_cannot_be_opened_leaves_nothing),
-        cmocka_unit_test(memory_that_the_program_can_touch_has_a_file_of_its_own),
-        on_a_bank(descriptors_stay_out_of_the_way_of_select),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,7 @@ static void every_errno_has_its_code_and_says_what_was_asked_for(void **state)
         {ENOMEM, ACL_ERROR_RT_MEMORY_ALLOCATION, "Failed to allocate"},
         {EAGAIN, ACL_ERROR_RT_MEMORY_ALLOCATION, "Failed to allocate"},
         {ENOSPC, ACL_ERROR_RT_MEMORY_ALLOCATION, "Failed to allocate"},
-        {EFBIG, ACL_ERROR_RT_MEMORY_ALLOCATION, "Failed to allocate"},
+        {EFBIG, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "ulimit -f"},
         {EOVERFLOW, ACL_ERROR_RT_MEMORY_ALLOCATION, "Failed to allocate"},
         {EMFILE, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "descriptor"},
         {ENFILE, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "descriptor"},

@@ -119,6 +119,7 @@ static void groups_of_version_1_are_read_too(void **state)
     assert_int_equal(memory(), 2 * AM_GIB);
     limit("memory", "memory.limit_in_bytes", "1073741824\n");
     assert_int_equal(memory(), AM_GIB);
+    limit("memory/x", "memory.limit_in_bytes", "1\n");
     limit("cpuset/x", "memory.limit_in_bytes", "1\n");
     limit("a", "memory.max", "1\n");
     assert_int_equal(memory(),

@@ -18,16 +18,19 @@ static const struct {
     bool has_mem_1g; /* ACL_MEM_HUGE1G: "only A3 and A2" */
     bool has_hbm_1g; /* ACL_HBM_MEM_HUGE1G: "A3, A2, 950" */
     bool has_p2p_1g; /* ACL_MEM_P2P_HUGE1G: "some forms of A3" */
+    bool takes_hint; /* expectPtr of aclrtReserveMemAddress: "950: null only" */
     bool has_no_uc;  /* aclrtReserveMemAddressNoUCMemory: "A3 only" */
 } table[] = {
-    {"950", "Ascend950PR_9589", false, true, true, false, false, true, false, false},
-    {"A3", "Ascend910_9391", false, true, true, true, true, true, true, true},
-    {"A2", "Ascend910B1", false, true, true, true, true, true, false, false},
-    {"910", "Ascend910A", false, true, true, false, false, false, false, false},
-    {"310P", "Ascend310P3", false, false, true, false, false, false, false, false},
-    {"310B", "Ascend310B1", true, false, false, false, false, false, false, false},
-    {"310B-EP", "Ascend310B1", false, false, true, false, false, false, false, false},
-    {"310", "Ascend310", true, false, false, false, false, false, false, false},
+    {"950", "Ascend950PR_9589", false, true, true, false, false, true, false, false,
+     false},
+    {"A3", "Ascend910_9391", false, true, true, true, true, true, true, true, true},
+    {"A2", "Ascend910B1", false, true, true, true, true, true, false, true, false},
+    {"910", "Ascend910A", false, true, true, false, false, false, false, true, false},
+    {"310P", "Ascend310P3", false, false, true, false, false, false, false, true, false},
+    {"310B", "Ascend310B1", true, false, false, false, false, false, false, false, false},
+    {"310B-EP", "Ascend310B1", false, false, true, false, false, false, false, true,
+     false},
+    {"310", "Ascend310", true, false, false, false, false, false, false, false, false},
 };
 
 static bool has(const struct am_product *product, unsigned feature)
@@ -51,6 +54,7 @@ static void every_product_supports_what_the_documents_say(void **state)
         assert_int_equal(has(product, AM_PRODUCT_MEM_1G), table[i].has_mem_1g);
         assert_int_equal(has(product, AM_PRODUCT_HBM_1G), table[i].has_hbm_1g);
         assert_int_equal(has(product, AM_PRODUCT_P2P_1G), table[i].has_p2p_1g);
+        assert_int_equal(has(product, AM_PRODUCT_HINT), table[i].takes_hint);
         assert_int_equal(has(product, AM_PRODUCT_NO_UC), table[i].has_no_uc);
     }
 }

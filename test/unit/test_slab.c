@@ -13,6 +13,12 @@ struct thing {
     unsigned char body[84]; /* with refs no multiple of 16 */
 };
 
+/* With its link it is a power of two, so that a block, which has a link too, is full to the brim. */
+struct even_thing {
+    atomic_uint refs;
+    unsigned char body[108];
+};
+
 /* One block of a slab is 64 KB; this is more than three of them. */
 #define N_MANY 2500
 
@@ -53,6 +59,18 @@ static void live_objects_share_no_byte(void **state)
         assert_int_equal(things[i]->refs, i);
         for (size_t k = 0; k < sizeof things[i]->body; k++)
             assert_int_equal(things[i]->body[k], i % 251);
+    }
+}
+
+static void the_last_object_of_a_block_lies_in_it(void **state)
+{
+    static struct am_slab slab = AM_SLAB_INIT(struct even_thing, "test");
+
+    for (int i = 0; i < N_MANY; i++) {
+        struct even_thing *thing = am_slab_take(&slab);
+
+        assert_non_null(thing);
+        memset(thing->body, 0xff, sizeof thing->body); /* a sanitizer looks on */
     }
 }
 
@@ -154,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_object_is_born_zero_and_aligned),
         cmocka_unit_test(live_objects_share_no_byte),
+        cmocka_unit_test(the_last_object_of_a_block_lies_in_it),
         cmocka_unit_test(giving_back_touches_no_byte_of_the_object),
         cmocka_unit_test(what_was_given_back_is_used_again_first),
         cmocka_unit_test(memory_is_asked_for_only_when_none_is_spare),
