@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static void device_memory_faults_when_it_is_touched(void **state)
 {
@@ -163,6 +165,28 @@ static void memory_of_a_numa_node_is_addressable(void **state)
     use_host_memory(ACL_MEM_LOCATION_TYPE_HOST_NUMA, ACL_MEM_P2P_HUGE);
 }
 
+/* The kernel's policy for these addresses is no longer the default one. */
+static void memory_of_a_numa_node_is_asked_for_there(void **state)
+{
+    aclrtPhysicalMemProp prop =
+        located_prop(ACL_MEM_LOCATION_TYPE_HOST_NUMA, 0, ACL_MEM_HUGE);
+    struct block h = {.size = CHUNK, .va = reserve(CHUNK)};
+    const unsigned long of_address = 2; /* MPOL_F_ADDR */
+    unsigned long nodes[16] = {0};
+    int mode = -1;
+
+    assert_acl_ok(aclrtMallocPhysical(&h.handle, h.size, &prop, 0));
+    map(h.va, h.size, h.handle);
+    if (syscall(SYS_get_mempolicy, &mode, nodes, 8 * sizeof(nodes), h.va, of_address) !=
+        0) {
+        print_message("skipped: get_mempolicy is not allowed here\n");
+    } else {
+        assert_int_not_equal(mode, 0); /* MPOL_DEFAULT */
+        assert_int_equal(nodes[0], 1);
+    }
+    block_destroy(&h);
+}
+
 static void host_memory_moves_between_addresses(void **state)
 {
     struct block h = block_create_host(CHUNK);
@@ -227,6 +251,7 @@ int main(void)
         claim_alone(without_isolation_capacity_is_enforced_too),
         claim(host_memory_is_addressable),
         claim(memory_of_a_numa_node_is_addressable),
+        claim(memory_of_a_numa_node_is_asked_for_there),
         claim(host_memory_moves_between_addresses),
         claim(host_memory_outlives_its_handle),
         claim(host_and_device_memory_lie_side_by_side),

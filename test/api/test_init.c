@@ -4,7 +4,10 @@
  */
 #include "support/vmm.h"
 
+#include <malloc.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void second_init_says_so_and_counts(void **state)
 {
@@ -142,6 +145,60 @@ static void finalize_reclaims_what_was_left(void **state)
     assert_int_equal(stats().contexts, 0);
 }
 
+/* Bytes of the heap in use, and of the address space. */
+static size_t heap_bytes(void)
+{
+    return mallinfo2().uordblks;
+}
+
+static size_t space_bytes(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void live(void)
+{
+    aclrtContext context;
+    struct block b, h;
+    void *view = NULL;
+
+    start("default");
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtCreateContext(&context, 1));
+    assert_acl_ok(aclrtSetDevice(0));
+    b = block_create(3 * CHUNK);
+    h = block_create_host(CHUNK);
+    put_pattern(b.va, b.size, 1);
+    assert_acl_ok(aclmem_host_view(b.va, b.size, &view));
+    assert_acl_ok(aclmem_host_view_end(view));
+    assert_acl_ok(aclrtReleaseMemAddress(reserve(GIB)));
+    assert_acl(aclrtSetDevice(99), ACL_ERROR_RT_INVALID_DEVICEID);
+    block_destroy(&h);
+    block_destroy(&b);
+    assert_acl_ok(aclrtDestroyContext(context));
+    assert_acl_ok(aclFinalize());
+}
+
+static void many_lives_take_no_more_than_a_few(void **state)
+{
+    size_t heap, space;
+
+    for (int i = 0; i < 5; i++)
+        live();
+    heap = heap_bytes();
+    space = space_bytes();
+    for (int i = 0; i < 50; i++)
+        live();
+    assert_in_range(heap_bytes(), 0, heap + 4 * KIB);
+    assert_in_range(space_bytes(), 0, space + 256 * KIB);
+}
+
 static void objects_of_an_earlier_life_are_dead(void **state)
 {
     aclrtDrvMemHandle handle;
@@ -211,6 +268,7 @@ int main(void)
         claim_alone(init_again_starts_without_a_device),
         claim_alone(init_again_reads_the_options_again),
         claim_alone(finalize_reclaims_what_was_left),
+        claim_alone(many_lives_take_no_more_than_a_few),
         claim_alone(objects_of_an_earlier_life_are_dead),
         claim_alone(statistics_work_at_any_time),
         claim(statistics_count_each_kind),

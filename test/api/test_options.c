@@ -213,6 +213,22 @@ static void committing_on_touch_takes_nothing_until_then(void **state)
     assert_acl_ok(aclrtFreePhysical(handle));
 }
 
+/* Some is kept for the next allocation, most goes back to the system. */
+static void freed_memory_goes_back_to_the_system(void **state)
+{
+    struct block b;
+    size_t before;
+
+    start("default");
+    assert_acl_ok(aclrtSetDevice(0));
+    before = shared_bytes();
+    b = block_create(512 * MIB);
+    assert_acl_ok(aclrtMemset(b.va, b.size, 7, b.size));
+    assert_true(shared_bytes() - before >= 512 * MIB);
+    block_destroy(&b);
+    assert_true(shared_bytes() - before <= 128 * MIB);
+}
+
 static void committed_memory_reads_zero_and_works(void **state)
 {
     struct block b, h;
@@ -243,6 +259,7 @@ int main(void)
         claim_alone(several_unknown_names_are_all_warned_about),
         claim_alone(committing_at_once_takes_the_memory_at_once),
         claim_alone(committing_on_touch_takes_nothing_until_then),
+        claim_alone(freed_memory_goes_back_to_the_system),
         claim_alone(committed_memory_reads_zero_and_works),
     };
 

@@ -18,6 +18,7 @@ static aclError do_reserve(struct scene *s)
 static void release(struct scene *s)
 {
     assert_non_null(s->va);
+    assert_true(is_taken(s->va));
     assert_acl_ok(aclrtReleaseMemAddress(s->va));
 }
 
@@ -108,6 +109,12 @@ static aclError do_alloc_numa(struct scene *s)
     return allocate(s, located_prop(ACL_MEM_LOCATION_TYPE_HOST_NUMA, 0, ACL_MEM_HUGE));
 }
 
+/* A failure loses no memory: all of it can be had. */
+static void nothing_is_lost(struct scene *s)
+{
+    assert_acl_ok(aclrtFreePhysical(alloc(64 * MIB)));
+}
+
 /* What was allocated can be mapped and used. */
 static void handle_works(struct scene *s)
 {
@@ -131,6 +138,7 @@ static void survive_allocation(aclError (*run)(struct scene *), const char *opti
     survive_faults(&(struct step){
         .option = option,
         .run = run,
+        .check_failed = nothing_is_lost,
         .check = handle_works,
         .clean = free_handle,
     });

@@ -1,6 +1,8 @@
 /* Faults in mapping, access, copies, views, references, and in taking mappings away. */
 #include "faulted.h"
 
+#include "support/process.h"
+
 #include <stdlib.h>
 
 static const char *const with_pointers = "ACLMEM_ISOLATE=0";
@@ -180,12 +182,14 @@ static void device_is_denied(struct scene *s)
 {
     assert_int_equal(get_access(s->va, ACL_MEM_LOCATION_TYPE_DEVICE, 0),
                      ACL_RT_MEM_ACCESS_FLAGS_NONE);
+    assert_false(can_read(s->va));
 }
 
 static void host_is_denied(struct scene *s)
 {
     assert_int_equal(get_access(s->va, ACL_MEM_LOCATION_TYPE_HOST, 0),
                      ACL_RT_MEM_ACCESS_FLAGS_NONE);
+    assert_false(can_read(s->va));
 }
 
 static void changing_access_survives_every_fault(void **state)

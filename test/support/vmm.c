@@ -256,6 +256,13 @@ uint64_t get_access(void *va, aclrtMemLocationType type, uint32_t id)
 #define HAS_FEW_ADDRESSES 0
 #endif
 
+bool is_taken(const void *page)
+{
+    unsigned char resident;
+
+    return mincore((void *)(uintptr_t)page, 4096, &resident) == 0;
+}
+
 static bool can_map_at(void *start, size_t size)
 {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;

@@ -54,5 +54,7 @@ uint64_t get_access(void *va, aclrtMemLocationType type, uint32_t id);
 
 /* The kernel gives these addresses to whoever asks.  Under a sanitizer some are taken. */
 bool is_free_range(uintptr_t start, size_t size);
+/* The kernel has the page in use, whoever may touch it. */
+bool is_taken(const void *page);
 
 #endif

@@ -153,11 +153,73 @@ static void what_makes_no_sense_is_no_limit(void **state)
     assert_int_equal(memory(), INSTALLED);
 }
 
+/* ---- what is left ---- */
+
+static void available(const char *kilobytes)
+{
+    char text[256];
+
+    snprintf(text, sizeof text,
+             "MemTotal: 67108864 kB\nMemFree: 1024 kB\nMemAvailable:  %s kB\n",
+             kilobytes);
+    file_make_text(root, "proc/meminfo", text);
+}
+
+static void what_the_machine_has_left_counts_without_a_group(void **state)
+{
+    assert_true(am_machine_available_under(root) > INSTALLED); /* nobody knows */
+    available("4194304");
+    assert_int_equal(am_machine_available_under(root), 4 * AM_GIB);
+}
+
+/* Pages of files that nobody uses can be dropped; they count as left. */
+static void a_group_has_left_what_is_not_used_or_can_be_dropped(void **state)
+{
+    available("33554432");
+    groups("0::/a\n");
+    limit("a", "memory.current", "3221225472\n");
+    assert_int_equal(am_machine_available_under(root), 32 * AM_GIB); /* no limit */
+    limit("a", "memory.max", "max\n");
+    assert_int_equal(am_machine_available_under(root), 32 * AM_GIB);
+    limit("a", "memory.max", "4294967296\n");
+    assert_int_equal(am_machine_available_under(root), AM_GIB);
+    limit("a", "memory.stat", "anon 7\ninactive_anon 9\ninactive_file 1073741824\n");
+    assert_int_equal(am_machine_available_under(root), 2 * AM_GIB);
+}
+
+static void a_group_above_its_limit_has_nothing_left(void **state)
+{
+    available("33554432");
+    groups("0::/a/b\n");
+    limit("a", "memory.max", "1073741824\n");
+    limit("a", "memory.current", "1073741824\n");
+    assert_int_equal(am_machine_available_under(root), 0);
+    limit("a", "memory.current", "2147483648\n");
+    assert_int_equal(am_machine_available_under(root), 0);
+}
+
+static void the_least_that_is_left_on_the_way_up_counts(void **state)
+{
+    available("3145728");
+    groups("4:memory:/one\n0::/two/three\n");
+    limit("two/three", "memory.max", "8589934592\n");
+    assert_int_equal(am_machine_available_under(root), 3 * AM_GIB);
+    limit("two", "memory.max", "4294967296\n");
+    limit("two", "memory.current", "2147483648\n");
+    assert_int_equal(am_machine_available_under(root), 2 * AM_GIB);
+    limit("memory/one", "memory.limit_in_bytes", "4294967296\n");
+    limit("memory/one", "memory.usage_in_bytes", "4294967296\n");
+    limit("memory/one", "memory.stat",
+          "inactive_file 5\ntotal_inactive_file 1073741824\n");
+    assert_int_equal(am_machine_available_under(root), AM_GIB);
+}
+
 static void this_machine_has_memory_and_a_node(void **state)
 {
     size_t installed = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     int n_nodes = 0;
 
+    assert_true(am_machine_available() > 0 && am_machine_available() <= installed);
     assert_true(am_machine_memory() > 0);
     assert_true(am_machine_memory() <= installed);
     for (int node = 0; node < 1024; node++)
@@ -183,6 +245,10 @@ int main(void)
         in_a_tree(groups_of_version_1_are_read_too),
         in_a_tree(with_both_versions_the_smaller_limit_counts),
         in_a_tree(what_makes_no_sense_is_no_limit),
+        in_a_tree(what_the_machine_has_left_counts_without_a_group),
+        in_a_tree(a_group_has_left_what_is_not_used_or_can_be_dropped),
+        in_a_tree(a_group_above_its_limit_has_nothing_left),
+        in_a_tree(the_least_that_is_left_on_the_way_up_counts),
         in_a_tree(this_machine_has_memory_and_a_node),
     };
 

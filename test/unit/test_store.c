@@ -12,6 +12,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/host/host.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "support/support.h"
 
 #define N_FRAMES 8
@@ -126,6 +127,21 @@ static void what_the_system_does_not_take_is_kept(void **state)
     assert_int_equal(store->state[0], HOST_FRAME_READY | HOST_FRAME_HOLDS);
 }
 
+/* Where a device was promised more than there is, it is asked before the kernel is. */
+static void a_promise_larger_than_the_machine_is_an_error_and_not_a_death(void **state)
+{
+    struct host_store store;
+    size_t n = 2 * am_machine_memory() >> AM_CHUNK_SHIFT;
+
+    assert_int_equal(host_store_open(&store, n << AM_CHUNK_SHIFT, false), ACL_SUCCESS);
+    store.is_promise = true;
+    assert_int_equal(host_store_ready(&store, 0, n), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    assert_contains(am_error_take_messages(), "lower ACLMEM_MEMORY");
+    assert_int_equal(bytes_held(&store), 0);
+    assert_int_equal(host_store_ready(&store, 0, 1), ACL_SUCCESS);
+    host_store_close(&store);
+}
+
 /* ---- descriptors run out ---- */
 
 /* From here on the next descriptor is one too many; `hard` too, or only for now. */
@@ -237,6 +253,7 @@ int main(int argc, char **argv)
         on_a_store(frames_that_cannot_be_brought_in_are_not_taken_for_there),
         on_a_store(what_is_discarded_goes_back_and_reads_as_zero),
         on_a_store(what_the_system_does_not_take_is_kept),
+        cmocka_unit_test(a_promise_larger_than_the_machine_is_an_error_and_not_a_death),
         cmocka_unit_test(the_soft_limit_is_raised_when_descriptors_run_out),
         cmocka_unit_test(at_the_hard_limit_the_limit_is_named),
         cmocka_unit_test(a_bank_that_cannot_be_opened_leaves_nothing),

@@ -1,0 +1,199 @@
+/*
+ * The library beside the rest of a process: other threads that start, stop and fail while
+ * it is forked or finalized, limits that would kill by a signal, and the state of things
+ * that a program looks at whatever a call returned.
+ */
+#include "support/process.h"
+#include "support/vmm.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static atomic_bool is_over;
+
+/* ---- fork beside busy threads ---- */
+
+static const char *fail_all_the_time(struct worker *self)
+{
+    while (!is_over)
+        worker_check(aclrtReleaseMemAddress(self) != ACL_SUCCESS);
+    return NULL;
+}
+
+static const char *start_and_stop(struct worker *self)
+{
+    while (!is_over) {
+        (void)aclFinalize();
+        (void)aclInit(NULL);
+    }
+    return NULL;
+}
+
+/* A child that hangs is ended by the alarm, which its status shows. */
+static int status_of_child_that_calls_in(void)
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        aclrtContext context = (aclrtContext)&status;
+
+        alarm(20);
+        (void)aclrtGetCurrentContext(&context);
+        (void)aclrtReleaseMemAddress(&status);
+        (void)aclGetRecentErrMsg();
+        _exit(context != NULL);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void fork_beside(const char *(*run)(struct worker *self))
+{
+    struct worker workers[2] = {{.run = run}, {.run = run, .index = 1}};
+
+    is_over = false;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(worker_start(&workers[i]), 0);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(status_of_child_that_calls_in(), 0);
+    is_over = true;
+    for (int i = 0; i < 2; i++)
+        assert_null(worker_join(&workers[i]));
+}
+
+static void a_child_does_not_hang_when_others_failed_at_its_birth(void **state)
+{
+    char path[] = "/tmp/aclmem_test_XXXXXX";
+    int fd;
+
+    set_options("default");
+    fd = mkstemp(path);
+    assert_true(fd >= 0 && dprintf(fd, "{\"err_msg_mode\": \"1\"}") > 0);
+    assert_acl_ok(aclInit(path));
+    unlink(path);
+    close(fd);
+    fork_beside(fail_all_the_time);
+}
+
+static void a_child_does_not_hang_when_others_started_at_its_birth(void **state)
+{
+    start("default");
+    fork_beside(start_and_stop);
+    (void)aclInit(NULL);
+}
+
+/* ---- aclFinalize beside calls ---- */
+
+static const char *allocate_all_the_time(struct worker *self)
+{
+    aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
+
+    while (!is_over) {
+        aclrtDrvMemHandle handle = NULL;
+        void *va = NULL;
+
+        if (aclrtMallocPhysical(&handle, CHUNK, &prop, 0) == ACL_SUCCESS &&
+            aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1) == ACL_SUCCESS &&
+            aclrtMapMem(va, CHUNK, 0, handle, 0) == ACL_SUCCESS)
+            (void)aclrtUnmapMem(va);
+        if (va != NULL)
+            (void)aclrtReleaseMemAddress(va);
+        if (handle != NULL)
+            (void)aclrtFreePhysical(handle);
+    }
+    return NULL;
+}
+
+static void finalize_beside_calls_leaves_nothing(void **state)
+{
+    struct worker workers[3] = {{.run = allocate_all_the_time},
+                                {.run = allocate_all_the_time},
+                                {.run = allocate_all_the_time}};
+
+    start("default");
+    is_over = false;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(worker_start(&workers[i]), 0);
+    for (int i = 0; i < 200; i++) {
+        assert_acl_ok(aclFinalize());
+        assert_acl_ok(aclInit(NULL));
+    }
+    is_over = true;
+    for (int i = 0; i < 3; i++)
+        assert_null(worker_join(&workers[i]));
+    assert_acl_ok(aclFinalize());
+    assert_int_equal(stats().handles, 0);
+    assert_int_equal(stats().mappings, 0);
+}
+
+/* ---- what a program looks at ---- */
+
+static void the_current_context_is_null_in_every_state(void **state)
+{
+    aclrtContext context = (aclrtContext)state;
+
+    start("default");
+    assert_acl_ok(aclFinalize());
+    assert_acl(aclrtGetCurrentContext(&context), ACL_ERROR_UNINITIALIZE);
+    assert_null(context);
+
+    context = (aclrtContext)state;
+    start("default");
+    assert_acl(aclrtGetCurrentContext(&context), ACL_ERROR_RT_CONTEXT_NULL);
+    assert_null(context);
+}
+
+/* ---- limits ---- */
+
+static void a_limit_of_file_sizes_is_no_signal(void **state)
+{
+    struct rlimit small = {.rlim_cur = MIB, .rlim_max = RLIM_INFINITY};
+    struct rlimit old;
+    aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
+    aclrtPhysicalMemProp host = located_prop(ACL_MEM_LOCATION_TYPE_HOST, 0, ACL_MEM_HUGE);
+    aclrtDrvMemHandle handle = NULL;
+
+    start("default");
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0),
+                   ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "ulimit -f");
+    assert_refused(aclrtMallocPhysical(&handle, CHUNK, &host, 0),
+                   ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "ulimit -f");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_acl_ok(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void a_product_that_chooses_addresses_itself_takes_none(void **state)
+{
+    void *va = NULL;
+
+    start("default", "ACLMEM_PRODUCT=950");
+    assert_refused(aclrtReserveMemAddress(&va, CHUNK, 0, (void *)(40 * TIB), 1),
+                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "ACLMEM_PRODUCT=950");
+    assert_acl_ok(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1));
+    assert_acl_ok(aclrtReleaseMemAddress(va));
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        claim_alone(a_child_does_not_hang_when_others_failed_at_its_birth),
+        claim_alone(a_child_does_not_hang_when_others_started_at_its_birth),
+        claim_alone(finalize_beside_calls_leaves_nothing),
+        claim_alone(the_current_context_is_null_in_every_state),
+        claim_alone(a_limit_of_file_sizes_is_no_signal),
+        claim_alone(a_product_that_chooses_addresses_itself_takes_none),
+    };
+
+    return run_claims(claims);
+}
