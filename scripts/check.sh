@@ -37,8 +37,11 @@ check() {
     }
     grep -A 5 "warning:" "$log"
 
+    # Failing each call in turn says nothing about threads, and takes long under that sanitizer.
+    leave_out=none
+    [ "$preset" != tsan ] || leave_out=fault
     ctest --test-dir "$build" --output-on-failure --no-label-summary --no-tests=error \
-        -j "$jobs" >"$log" 2>&1
+        -LE "$leave_out" -j "$jobs" >"$log" 2>&1
     status=$?
     good=$(count "   Passed ")
     skips=$(count "\*\*\*Skipped ")

@@ -25,10 +25,9 @@ done
 rmdir include/acl/error_codes include/acl include/aclmem share/aclmem/examples share/aclmem \
     share/doc/aclmem share/cmake/aclmem lib64/stub "$(uname -m)-linux" runtime acllib 2>/dev/null
 
-# The rest only where nothing else lives: folders of the system stay, empty or not.
+# Then those that became empty, but for folders of the system, which stay, empty or not.
 case $root in
 / | /usr | /usr/local | "${HOME:-/}") exit 0 ;;
 esac
-[ -n "$(find . ! -type d -print -quit)" ] || find . -depth -type d -exec rmdir {} + 2>/dev/null
-rmdir "$root" 2>/dev/null
+rmdir include lib64/pkgconfig lib64 share/doc share/cmake share "$root" 2>/dev/null
 exit 0
