@@ -83,6 +83,7 @@ int am_idmap_add(struct am_idmap *map, enum am_kind kind, struct am_object *obje
 
         map->first_free = s->next;
         s->object = object;
+        s->kind = kind;
         *ret_handle = handle_make(kind, s->generation, slot);
     }
     am_unlock(&map->lock);
@@ -99,8 +100,9 @@ static struct am_idslot *idmap_find_locked(struct am_idmap *map, enum am_kind ki
     if (kind == AM_KIND_NONE || handle_kind(handle) != kind || slot >= map->n_slots)
         return NULL;
     s = &map->slots[slot];
-    if (s->object == NULL || s->generation != handle_generation(handle))
-        return NULL;
+    if (s->object == NULL || s->kind != kind ||
+        s->generation != handle_generation(handle))
+        return NULL; /* also a number that was made up from another handle's */
     return s;
 }
 

@@ -33,7 +33,8 @@ struct am_object {
 struct am_idslot {
     struct am_object *object; /* NULL: free */
     uint32_t generation;
-    uint32_t next; /* free: the slot to use after this one */
+    uint32_t next;     /* free: the slot to use after this one */
+    enum am_kind kind; /* of object */
 };
 
 struct am_idmap {

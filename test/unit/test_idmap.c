@@ -116,6 +116,18 @@ static void a_handle_of_another_kind_is_told_apart(void **state)
     assert_contains(am_idmap_why(AM_KIND_PHYS, context), "is a context");
 }
 
+/* The kind is also in the map: a number made up from a handle's with another kind is none. */
+static void a_forged_kind_is_no_handle(void **state)
+{
+    struct am_idmap *map = *state;
+    struct am_object object = {1};
+    uintptr_t phys = (uintptr_t)add(map, AM_KIND_PHYS, &object);
+    uintptr_t kinds = (uintptr_t)(AM_KIND_PHYS ^ AM_KIND_CONTEXT) << 56;
+
+    assert_null(am_idmap_get(map, AM_KIND_CONTEXT, (void *)(phys ^ kinds)));
+    assert_int_equal(object.refs, 1);
+}
+
 static void a_number_that_was_never_given_is_no_handle(void **state)
 {
     struct am_idmap *map = *state;
@@ -309,6 +321,7 @@ int main(void)
         on_a_new_map(a_removed_handle_names_nothing),
         on_a_new_map(a_stale_handle_does_not_name_the_next_object_of_its_slot),
         on_a_new_map(a_handle_of_another_kind_is_told_apart),
+        on_a_new_map(a_forged_kind_is_no_handle),
         on_a_new_map(a_number_that_was_never_given_is_no_handle),
         on_a_new_map(an_object_without_references_is_not_found),
         on_a_new_map(freed_slots_are_used_again_in_the_order_they_were_freed),
