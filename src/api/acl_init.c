@@ -66,10 +66,10 @@ static aclError start_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
 
 static void stop_locked(void) AM_REQUIRES(am_rt.lock)
 {
+    am_rt.why_down = why_finalized; /* before a call can meet the table */
     table_install(&am_api_down);
     am_runtime_stop_locked();
     am_rt.init_refs = 0;
-    am_rt.why_down = why_finalized;
 }
 
 aclError am_boot(const char *function)

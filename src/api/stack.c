@@ -47,24 +47,47 @@ const struct am_api *am_stack_push(const struct am_layer *layer,
     return merged;
 }
 
+/* Where the name that ends at `end` begins. */
+static const char *name_start(const char *names, const char *end)
+{
+    while (end > names && end[-1] != ',')
+        end--;
+    return end;
+}
+
+/* Every name is a layer's, and there is room for all: looked at before the first one is attached. */
+static aclError names_check(const char *names)
+{
+    const char *start;
+    size_t n = 0;
+
+    for (const char *end = names + strlen(names); end > names;
+         end = start - (start > names)) {
+        start = name_start(names, end);
+        AM_REQUIRE(layer_find(start, (size_t)(end - start)) != NULL,
+                   ACL_ERROR_INVALID_PARAM,
+                   "ACLMEM_LAYERS is \"%s\", but this build has no layer \"%.*s\"", names,
+                   (int)(end - start), start);
+        AM_REQUIRE(++n <= LAYERS_MAX, ACL_ERROR_INVALID_PARAM,
+                   "ACLMEM_LAYERS is \"%s\"; it takes at most %d layers", names,
+                   LAYERS_MAX);
+    }
+    return ACL_SUCCESS;
+}
+
 aclError am_stack_build(const char *names, const struct am_api **ret_top)
 {
     const struct am_api *top = &am_api_core;
-    const char *end = names + strlen(names);
+    const char *start;
+    aclError rc = names_check(names);
 
+    if (rc != ACL_SUCCESS)
+        return rc;
     stack.n = 0;
-    while (end > names) {
-        const char *start = end;
-        const struct am_layer *layer;
-
-        while (start > names && start[-1] != ',')
-            start--;
-        layer = layer_find(start, (size_t)(end - start));
-        AM_REQUIRE(layer != NULL && stack.n < LAYERS_MAX, ACL_ERROR_INVALID_PARAM,
-                   "ACLMEM_LAYERS is \"%s\", but this build has no layer \"%.*s\"", names,
-                   (int)(end - start), start);
-        top = am_stack_push(layer, top);
-        end = start > names ? start - 1 : names;
+    for (const char *end = names + strlen(names); end > names;
+         end = start - (start > names)) {
+        start = name_start(names, end);
+        top = am_stack_push(layer_find(start, (size_t)(end - start)), top);
     }
     *ret_top = top;
     return ACL_SUCCESS;

@@ -99,8 +99,11 @@ static void messages_add(struct messages *to, const char *message)
     size_t n = strlen(message);
     size_t old = strlen(to->text);
 
-    if (n + 1 + old > MESSAGES_SIZE - 1)
+    if (n + 1 + old > MESSAGES_SIZE - 1) {
         old = MESSAGES_SIZE - 1 - n - 1;
+        while (old > 0 && to->text[old - 1] != '\n') /* whole messages only */
+            old--;
+    }
     memmove(to->text + n + 1, to->text, old);
     memcpy(to->text, message, n);
     to->text[n] = '\n';

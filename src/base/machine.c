@@ -109,12 +109,12 @@ static size_t groups_allow(const char *root, bool is_left, size_t most)
 
     /* Lines are "0::/path" (version 2) or "4:memory:/path" (version 1). */
     while ((line = strsep(&rest, "\n")) != NULL) {
-        char *path = strrchr(line, ':');
         bool is_v2 = strncmp(line, "0::", 3) == 0;
+        char *path = strstr(line, is_v2 ? "::" : ":memory:");
 
-        if (path == NULL || (!is_v2 && strstr(line, ":memory:") == NULL))
+        if (path == NULL)
             continue;
-        path++;
+        path += strlen(is_v2 ? "::" : ":memory:"); /* it may have colons itself */
         if (strlen(path) > 256)
             continue;
         if (strcmp(path, "/") == 0)

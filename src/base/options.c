@@ -230,14 +230,16 @@ int am_options_read_environment(char *why)
 
 const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
 {
-    static _Thread_local char name[64];
+    static _Thread_local char name[64]; /* of a longer name, its beginning */
 
     for (; environ != NULL && environ[*pos] != NULL; (*pos)++) {
         const char *entry = environ[*pos];
         size_t n = strcspn(entry, "=");
 
-        if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0 || n >= sizeof name)
+        if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
             continue;
+        if (n >= sizeof name)
+            n = sizeof name - 1;
         memcpy(name, entry, n);
         name[n] = '\0';
         if (am_option_text_by_name(name) != NULL)

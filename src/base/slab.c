@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "base/error.h"
 #include "base/sys.h"
 #include "base/util.h"
 
@@ -20,6 +21,7 @@ static int slab_grow_locked(struct am_slab *slab) AM_REQUIRES(slab->lock)
     struct am_slab_node *block = am_sys_calloc(1, BLOCK_SIZE);
     char *first;
 
+    am_assert(n > 0);
     if (block == NULL)
         return -ENOMEM;
     block->next = slab->bulk;

@@ -246,27 +246,32 @@ aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
     return rc;
 }
 
-void am_vspace_unmap_all(struct am_phys *phys)
+bool am_vspace_kill(struct am_phys *phys)
 {
+    LIST_HEAD(, am_mapping) dead = LIST_HEAD_INITIALIZER(dead);
     struct am_vspace *vs = &am_rt.vspace;
     struct am_mapping *mapping;
+    bool had_handle;
 
-    for (;;) {
-        am_lock(&vs->lock);
-        mapping = LIST_FIRST(&phys->mappings);
-        if (mapping != NULL) {
-            if (phys->mem.bank->ops->unmap((void *)mapping->start, mapping->size,
-                                           &phys->mem) != ACL_SUCCESS)
-                am_log(AM_LOG_WARN,
-                       "%zu bytes at %p stay visible to the program until released",
-                       mapping->size, (void *)mapping->start);
-            mapping_leave_locked(vs, mapping);
-        }
-        am_unlock(&vs->lock);
-        if (mapping == NULL)
-            return;
+    /* In one step: a dead handle cannot be mapped, and what is not mapped cannot be retained. */
+    am_lock(&vs->lock);
+    had_handle = phys->handle_refs > 0;
+    phys->handle_refs = 0;
+    while ((mapping = LIST_FIRST(&phys->mappings)) != NULL) {
+        if (phys->mem.bank->ops->unmap((void *)mapping->start, mapping->size,
+                                       &phys->mem) != ACL_SUCCESS)
+            am_log(AM_LOG_WARN,
+                   "%zu bytes at %p stay visible to the program until released",
+                   mapping->size, (void *)mapping->start);
+        mapping_leave_locked(vs, mapping);
+        LIST_INSERT_HEAD(&dead, mapping, of_phys);
+    }
+    am_unlock(&vs->lock);
+    while ((mapping = LIST_FIRST(&dead)) != NULL) {
+        LIST_REMOVE(mapping, of_phys);
         am_mapping_put(mapping);
     }
+    return had_handle;
 }
 
 /* A location's bit in access masks.  Devices are named by the driver's id here, as on the real thing. */

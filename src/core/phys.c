@@ -288,16 +288,9 @@ void am_phys_kill_all(struct am_place *place)
     if (place == NULL)
         return;
     while ((phys = place_pop(place)) != NULL) {
-        bool had_handle;
-
-        am_vspace_unmap_all(phys);
-        am_lock(&am_rt.vspace.lock);
-        had_handle = phys->handle_refs > 0;
-        phys->handle_refs = 0;
-        am_unlock(&am_rt.vspace.lock);
-        if (had_handle)
-            am_phys_put(phys);
-        am_phys_put(phys);
+        if (am_vspace_kill(phys))
+            am_phys_put(phys); /* the handle's */
+        am_phys_put(phys);     /* ours */
     }
 }
 

@@ -84,8 +84,8 @@ void am_vspace_release_all(struct am_vspace *vs);
 aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
                        struct am_phys *phys, bool has_access);
 aclError am_vspace_unmap(struct am_vspace *vs, void *addr);
-/* Undo all mappings of phys. */
-void am_vspace_unmap_all(struct am_phys *phys);
+/* End the handle of phys and undo all its mappings; whether it had a handle, whose reference remains. */
+bool am_vspace_kill(struct am_phys *phys);
 
 /* Change who may do what with the mapping that is exactly addr and size. */
 aclError am_vspace_set_access(struct am_vspace *vs, void *addr, size_t size,

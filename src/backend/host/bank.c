@@ -42,6 +42,9 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
             goto err_spare;
         bank->store.is_promise = spec->is_promise && !bank->store.is_hugetlb;
         bank->n_used_max = n_frames / 16 > 32 ? n_frames / 16 : 32;
+        if (bank->store.is_hugetlb)
+            bank->n_used_max =
+                n_frames; /* a page that is given back is no longer reserved */
         am_log(AM_LOG_INFO, "device %d: %zu frames of 2 MB%s", spec->device, n_frames,
                bank->store.is_hugetlb ? ", from the system's huge pages" : "");
     }

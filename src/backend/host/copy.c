@@ -129,6 +129,9 @@ aclError host_copy(const struct am_span *dst, const struct am_span *src, size_t 
     struct run in = {0};
     aclError rc = spans_ready(dst, size, false);
 
+    /* Reading what the program may touch, or what has a view, brings pages in as well. */
+    if (rc == ACL_SUCCESS)
+        rc = spans_ready(src, size, true);
     if (rc != ACL_SUCCESS)
         return rc;
     for (size_t left = size; left > 0;) {

@@ -8,9 +8,10 @@
 #include "base/error.h"
 #include "base/sys.h"
 
-static unsigned long map_count_limit(void)
+/* The number in a file of /proc/sys; 0 when it cannot be read. */
+static unsigned long system_number(const char *path)
 {
-    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    FILE *file = fopen(path, "re");
     unsigned long limit = 0;
 
     if (file != NULL) {
@@ -19,6 +20,11 @@ static unsigned long map_count_limit(void)
         fclose(file);
     }
     return limit;
+}
+
+static unsigned long map_count_limit(void)
+{
+    return system_number("/proc/sys/vm/max_map_count");
 }
 
 /* How many mappings the process has now: one a line of /proc/self/maps. */
@@ -36,7 +42,8 @@ static unsigned long map_count(void)
     return n;
 }
 
-bool host_is_out_of_mappings(void)
+/* Whether the process has about as many mappings as vm.max_map_count allows. */
+static bool is_out_of_mappings(void)
 {
     unsigned long limit = map_count_limit();
 
@@ -47,7 +54,7 @@ bool host_is_out_of_mappings(void)
 /* ENOMEM of mmap and relatives: too many mappings, or no address space left? */
 static aclError host_error_enomem(const char *what, size_t size)
 {
-    if (host_is_out_of_mappings())
+    if (is_out_of_mappings())
         return am_fail(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
             "%s of %zu bytes: the process has as many mappings as the system allows "
@@ -80,8 +87,12 @@ aclError host_error(int error, const char *what, size_t size)
         return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
                        "Failed to allocate: %s of %zu bytes: %s", what, size,
                        strerror(error));
-    case EMFILE:
     case ENFILE:
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                       "%s of %zu bytes: no file descriptor is left on the machine "
+                       "(fs.file-max is %lu); raise it with sysctl -w fs.file-max=N",
+                       what, size, system_number("/proc/sys/fs/file-max"));
+    case EMFILE:
         getrlimit(RLIMIT_NOFILE, &limit);
         return am_fail(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,

@@ -82,9 +82,6 @@ static inline bool host_mem_is_addressable(struct am_mem *mem)
 /* host.c: an errno of a call that took memory, descriptors or mappings, as a code and a message. */
 aclError host_error(int error, const char *what, size_t size);
 
-/* Whether the process has about as many mappings as vm.max_map_count allows. */
-bool host_is_out_of_mappings(void);
-
 /* bank.c */
 aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_bank);
 void host_bank_close(struct am_bank *bank);

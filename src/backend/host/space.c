@@ -10,7 +10,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/sys.h"
 
 #define SPACE_LOW (16 * AM_TIB)
@@ -20,20 +19,33 @@
 
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
+/*
+ * A plain hint is not enough: Linux 6.7 to 6.12 ignores it when anything lies in the 2 MB behind the
+ * range (mended by "mm: respect mmap hint address when aligning for THP").  Thread sanitizer moves the
+ * flag to address 0 and takes the hint.
+ */
+#ifdef __has_feature
+#define IS_TSAN __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define IS_TSAN 1
+#else
+#define IS_TSAN 0
+#endif
+#define RESERVE_EXACT (IS_TSAN ? 0 : MAP_FIXED_NOREPLACE)
+
 static struct am_lock space_lock = AM_LOCK_INIT(AM_RANK_LEAF, "space");
 static uintptr_t space_next =
     SPACE_LOW; /* space_lock; where the next reservation is tried */
 
-/*
- * At exactly `want`, or -errno.  A plain hint: the kernel takes it where the range is free, and thread
- * sanitizer, which moves MAP_FIXED_NOREPLACE to address 0, lets it through.
- */
+/* At exactly `want`, or -errno. */
 static int reserve_at(uintptr_t want, size_t size)
 {
-    void *at = am_sys_mmap((void *)want, size, PROT_NONE, RESERVE_FLAGS, -1, 0);
+    void *at =
+        am_sys_mmap((void *)want, size, PROT_NONE, RESERVE_FLAGS | RESERVE_EXACT, -1, 0);
 
-    if (at == MAP_FAILED)
-        return -errno;
+    if (at == MAP_FAILED) /* below mmap_min_addr, and above what the kernel gives */
+        return errno == EPERM || (errno == ENOMEM && want + size > SPACE_END) ? -EEXIST
+                                                                              : -errno;
     if ((uintptr_t)at != want) {
         munmap(at, size);
         return -EEXIST;
@@ -128,10 +140,38 @@ static int access_prot(unsigned access)
            (access & AM_ACCESS_WRITE ? PROT_WRITE : 0);
 }
 
+/*
+ * One mapping that is there to be given up.  The kernel refuses even to replace a mapping in a process that
+ * has as many as it may have, and a program must be able to unmap there; addresses that were free
+ * for a moment could be somebody else's in the next.
+ */
+static _Atomic(void *) spare;
+
+static void spare_take(void)
+{
+    void *none = NULL;
+    void *page;
+
+    if (atomic_load_explicit(&spare, memory_order_relaxed) != NULL)
+        return;
+    /* Shared, so that it never becomes one with its neighbour. */
+    page = mmap(NULL, 1, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page != MAP_FAILED && !atomic_compare_exchange_strong(&spare, &none, page))
+        munmap(page, 1);
+}
+
+static bool spare_give(void)
+{
+    void *page = atomic_exchange(&spare, NULL);
+
+    return page != NULL && munmap(page, 1) == 0;
+}
+
 aclError host_map(void *addr, size_t size, struct am_mem *mem, unsigned access)
 {
     if (!host_mem_is_addressable(mem))
         return ACL_SUCCESS;
+    spare_take();
     if (am_sys_mmap(addr, size, access_prot(access),
                     MAP_SHARED | MAP_FIXED | MAP_NORESERVE, host_mem(mem)->store->fd,
                     0) == MAP_FAILED)
@@ -153,17 +193,11 @@ aclError host_unmap(void *addr, size_t size, struct am_mem *mem)
     if (!host_mem_is_addressable(mem))
         return ACL_SUCCESS;
     /* Addresses stay reserved: the mapping is replaced, so that nobody can slip in between. */
-    if (am_sys_mmap(addr, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0) !=
-        MAP_FAILED)
-        return ACL_SUCCESS;
-    /*
-     * A process that has all the mappings it may have gets no replacement, yet must be able to unmap:
-     * there the addresses are free for a moment.
-     */
-    if (!host_is_out_of_mappings() || am_sys_munmap(addr, size) != 0)
-        return host_error(ENOMEM, "unmapping memory", size);
-    if (reserve_at((uintptr_t)addr, size) != 0)
-        am_log(AM_LOG_ERROR, "%zu bytes of reserved addresses at %p are lost", size,
-               addr);
+    while (am_sys_mmap(addr, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0) ==
+           MAP_FAILED) {
+        if (errno != ENOMEM || !spare_give())
+            return host_error(ENOMEM, "unmapping memory", size);
+    }
+    spare_take();
     return ACL_SUCCESS;
 }

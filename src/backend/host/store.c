@@ -54,10 +54,13 @@ static int descriptor_move_up(int fd)
 static int memfd_open(unsigned flags)
 {
     int fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
+    int error = errno; /* raising the limit may fail in its own way */
 
-    if (fd < 0 && errno == EMFILE && descriptor_limit_raise())
+    if (fd < 0 && error == EMFILE && descriptor_limit_raise()) {
         fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
-    return fd < 0 ? -errno : descriptor_move_up(fd);
+        error = errno;
+    }
+    return fd < 0 ? -error : descriptor_move_up(fd);
 }
 
 /* The view of a memfd of `size` bytes: 0 or -errno; the descriptor stays the caller's. */
