@@ -86,7 +86,10 @@ static int init_afterwards_is_harmless(void)
     return 0;
 }
 
-/* A file that comes late counts as long as nothing is in use, and is refused after that. */
+/*
+ * A file that comes late counts as long as nothing is in use, and is refused after
+ * that.
+ */
 static int init_with_a_file_while_idle_counts(void)
 {
     uint32_t count = 0;

@@ -1,4 +1,5 @@
 /* Fifty thousand live handles and mappings in a process that may open 1,024 files. */
+#include "support/process.h"
 #include "support/vmm.h"
 
 #include <stdio.h>
@@ -141,6 +142,44 @@ static void scattered_free_memory_is_all_usable(void **state)
     free(handles);
 }
 
+/* Everything that a program may do over and over, and some of what is refused. */
+static void one_round(void)
+{
+    aclrtDrvMemHandle again = NULL;
+    aclrtContext context = NULL;
+    struct block b = block_create(CHUNK);
+    void *view = NULL;
+
+    assert_acl_ok(aclrtMemRetainAllocationHandle(b.va, &again));
+    assert_acl_ok(aclrtFreePhysical(again));
+    assert_acl_ok(aclmem_host_view(b.va, CHUNK, &view));
+    assert_acl_ok(aclmem_host_view_end(view));
+    assert_acl_ok(aclrtCreateContext(&context, 0));
+    assert_acl_ok(aclrtDestroyContext(context));
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtResetDevice(0));
+    assert_acl(aclrtMapMem(b.va, CHUNK, 0, b.handle, 0), ACL_ERROR_RT_PARAM_INVALID);
+    assert_acl(aclrtReleaseMemAddress(b.va), ACL_ERROR_RT_PARAM_INVALID);
+    block_destroy(&b);
+}
+
+static void twenty_thousand_rounds_take_no_more_than_a_hundred(void **state)
+{
+    size_t heap, space;
+
+    if (is_sanitized())
+        return;
+    start_big();
+    for (int i = 0; i < 100; i++)
+        one_round();
+    heap = heap_bytes();
+    space = space_bytes();
+    for (int i = 0; i < 20000; i++)
+        one_round();
+    assert_in_range(heap_bytes(), 0, heap + 64 * KIB);
+    assert_in_range(space_bytes(), 0, space + 256 * KIB);
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -148,6 +187,7 @@ int main(void)
         claim_alone(fifty_thousand_mappings_of_one_handle),
         claim_alone(a_reset_reclaims_fifty_thousand),
         claim_alone(scattered_free_memory_is_all_usable),
+        claim_alone(twenty_thousand_rounds_take_no_more_than_a_hundred),
     };
 
     return run_claims(claims);

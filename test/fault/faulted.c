@@ -57,6 +57,7 @@ static void must_be_documented(aclError rc, aclError other)
 static void begin(const struct step *step, struct scene *s)
 {
     memset(s, 0, sizeof(*s));
+    s->arg = step->arg;
     if (step->is_init) {
         if (step->prepare != NULL)
             step->prepare(s);

@@ -31,12 +31,14 @@ struct scene {
     void *view;
     uint8_t *bytes;
     char path[64];
+    unsigned arg; /* the step's */
 };
 
 struct step {
     const char *option;  /* beside the defaults; or NULL */
     bool is_init;        /* the step is aclInit, so nothing is started before it */
     aclError other_code; /* which the failure may have too; or 0 */
+    unsigned arg;        /* for the scene */
     void (*prepare)(struct scene *s);      /* or NULL */
     aclError (*run)(struct scene *s);      /* the call under test, and nothing else */
     void (*check_failed)(struct scene *s); /* after a failure; or NULL */

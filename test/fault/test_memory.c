@@ -203,6 +203,57 @@ static void scattered_memory_survives_every_fault(void **state)
     });
 }
 
+/*
+ * Handles have numbers, and the table of numbers grows now and then.  Contexts have
+ * numbers of the same table and cost little else, so they are made until one cannot be
+ * had without new memory; then one with new memory, and on to the next such place,
+ * `arg` times.
+ */
+enum { MAX_CONTEXTS = 1 << 18 };
+static aclrtContext contexts[MAX_CONTEXTS];
+static size_t n_contexts;
+
+static void fill_up_to_growth(void)
+{
+    am_fault_arm(1, true);
+    while (n_contexts < MAX_CONTEXTS &&
+           aclrtCreateContext(&contexts[n_contexts], 0) == ACL_SUCCESS)
+        n_contexts++;
+    am_fault_disarm();
+    assert_in_range(n_contexts, 0, MAX_CONTEXTS - 1);
+}
+
+static void have_full_tables(struct scene *s)
+{
+    fill_up_to_growth();
+    for (unsigned i = 0; i < s->arg; i++) {
+        assert_acl_ok(aclrtCreateContext(&contexts[n_contexts], 0));
+        n_contexts++;
+        fill_up_to_growth();
+    }
+}
+
+static void free_all(struct scene *s)
+{
+    free_handle(s);
+    while (n_contexts > 0)
+        assert_acl_ok(aclrtDestroyContext(contexts[--n_contexts]));
+    assert_acl_ok(aclrtSetDevice(0));
+}
+
+static void full_tables_survive_every_fault(void **state)
+{
+    for (unsigned i = 0; i < 4; i++)
+        survive_faults(&(struct step){
+            .arg = i,
+            .prepare = have_full_tables,
+            .run = do_alloc,
+            .check_failed = nothing_is_lost,
+            .check = handle_works,
+            .clean = free_all,
+        });
+}
+
 /* Freed after use: there is something to give back to the system. */
 static void use_handle(struct scene *s)
 {
@@ -249,6 +300,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(committed_device_memory_survives_every_fault),
         cmocka_unit_test(committed_host_memory_survives_every_fault),
         cmocka_unit_test(scattered_memory_survives_every_fault),
+        cmocka_unit_test(full_tables_survive_every_fault),
         cmocka_unit_test(free_survives_every_fault),
     };
 

@@ -284,6 +284,42 @@ static void copies_survive_every_fault(void **state)
     survive_copies(with_pointers);
 }
 
+/* More handles in a row than a copy has books for in advance. */
+enum { ROW = 20 };
+static aclrtDrvMemHandle row[ROW];
+
+static void have_row(struct scene *s)
+{
+    s->size = ROW * CHUNK;
+    s->va = reserve(s->size);
+    for (size_t i = 0; i < ROW; i++) {
+        row[i] = alloc(CHUNK);
+        map(s->va + i * CHUNK, CHUNK, row[i]);
+    }
+    s->bytes = malloc(s->size);
+    assert_non_null(s->bytes);
+    fill(s->bytes, s->size, 3);
+}
+
+static void drop_row(struct scene *s)
+{
+    free(s->bytes);
+    for (size_t i = 0; i < ROW; i++) {
+        assert_acl_ok(aclrtUnmapMem(s->va + i * CHUNK));
+        assert_acl_ok(aclrtFreePhysical(row[i]));
+    }
+    assert_acl_ok(aclrtReleaseMemAddress(s->va));
+    assert_int_equal(free_memory(), 64 * MIB); /* nobody holds on to any of it */
+}
+
+static void long_copies_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){
+        .prepare = have_row, .run = do_copy_in, .check = copied_in, .clean = drop_row});
+    survive_faults(&(struct step){
+        .prepare = have_row, .run = do_memset, .check = was_set, .clean = drop_row});
+}
+
 /* ---- views ---- */
 
 static aclError do_view(struct scene *s)
@@ -327,6 +363,20 @@ static void have_scattered(struct scene *s)
     s->more = alloc(CHUNK);
     map(s->va, CHUNK, s->more);
     map(s->va + CHUNK, CHUNK, s->handle);
+}
+
+static void end_view_and_drop_row(struct scene *s)
+{
+    assert_acl_ok(aclmem_host_view_end(s->view));
+    drop_row(s);
+}
+
+static void long_view_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_row,
+                                  .run = do_view,
+                                  .check = view_works,
+                                  .clean = end_view_and_drop_row});
 }
 
 static void drop_scattered(struct scene *s)
@@ -435,8 +485,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(unmapping_survives_every_fault),
         cmocka_unit_test(changing_access_survives_every_fault),
         cmocka_unit_test(copies_survive_every_fault),
+        cmocka_unit_test(long_copies_survive_every_fault),
         cmocka_unit_test(direct_view_survives_every_fault),
         cmocka_unit_test(scattered_view_survives_every_fault),
+        cmocka_unit_test(long_view_survives_every_fault),
         cmocka_unit_test(ending_a_view_survives_every_fault),
         cmocka_unit_test(retaining_survives_every_fault),
         cmocka_unit_test(resetting_survives_every_fault),

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -97,6 +98,24 @@ const char *run_thread(const char *(*run)(struct worker *self), void *shared)
     struct worker w = {.run = run, .shared = shared};
 
     return run_workers(&w, 1);
+}
+
+/* ---- what the process takes ---- */
+
+size_t heap_bytes(void)
+{
+    return mallinfo2().uordblks;
+}
+
+size_t space_bytes(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 /* ---- this program again ---- */

@@ -38,6 +38,10 @@ const char *run_thread(const char *(*run)(struct worker *self), void *shared);
             return __FILE__ ":" TEXT(__LINE__) ": " #cond_; \
     } while (0)
 
+/* Bytes of the heap in use, and of the address space. */
+size_t heap_bytes(void);
+size_t space_bytes(void);
+
 /* This program again, with one argument, in the environment as it is; its exit status. */
 int run_self(const char *role);
 /* The same, without what it prints to stdout. */

@@ -34,9 +34,9 @@
 #define CHUNK (2 * MIB)
 
 /*
- * start("strict", "ACLMEM_DEVICES=4"): forgets the options of the test before, sets these,
- * and calls aclInit(NULL), which has to succeed.  A device has 1 GB and there are two unless
- * an option says otherwise.  set_options() does all but the call.
+ * start("strict", "ACLMEM_DEVICES=4"): forgets the options of the test before, sets
+ * these, and calls aclInit(NULL), which has to succeed.  A device has 1 GB and there
+ * are two unless an option says otherwise.  set_options() does all but the call.
  */
 #define start(...) support_start(__VA_ARGS__, (const char *)NULL)
 #define set_options(...) support_set_options(__VA_ARGS__, (const char *)NULL)

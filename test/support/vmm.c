@@ -241,20 +241,28 @@ uint64_t get_access(void *va, aclrtMemLocationType type, uint32_t id)
     return flag;
 }
 
-/*
- * The thread sanitizer keeps most of the address space to itself, and ends a process that
- * asks.
- */
-#if defined(__SANITIZE_THREAD__)
-#define HAS_FEW_ADDRESSES 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAS_FEW_ADDRESSES 1
+/* gcc defines a macro for each sanitizer, clang answers a question. */
+#ifndef __has_feature
+#define __has_feature(x_) 0
 #endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+enum { WITH_THREAD_SANITIZER = 1 };
+#else
+enum { WITH_THREAD_SANITIZER = 0 };
 #endif
-#ifndef HAS_FEW_ADDRESSES
-#define HAS_FEW_ADDRESSES 0
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+enum { WITH_ADDRESS_SANITIZER = 1 };
+#else
+enum { WITH_ADDRESS_SANITIZER = 0 };
 #endif
+
+bool is_sanitized(void)
+{
+    if (!WITH_ADDRESS_SANITIZER && !WITH_THREAD_SANITIZER)
+        return false;
+    print_message("skipped: a sanitizer takes mappings and memory of its own\n");
+    return true;
+}
 
 bool is_taken(const void *page)
 {
@@ -275,7 +283,10 @@ static bool can_map_at(void *start, size_t size)
 
 bool is_free_range(uintptr_t start, size_t size)
 {
-    if (!HAS_FEW_ADDRESSES && can_map_at((void *)start, size))
+    /*
+     * The thread sanitizer has most addresses for itself, and ends a process that asks.
+     */
+    if (!WITH_THREAD_SANITIZER && can_map_at((void *)start, size))
         return true;
     print_message("skipped: this process cannot have the addresses from %p on\n",
                   (void *)start);

@@ -52,6 +52,8 @@ aclError set_access(void *va, size_t size, aclrtMemLocationType type, uint32_t i
                     aclrtMemAccessFlags flags);
 uint64_t get_access(void *va, aclrtMemLocationType type, uint32_t id);
 
+/* What a process takes of the system is not for tests to count then; says so. */
+bool is_sanitized(void);
 /* The kernel gives these addresses to whoever asks.  Under a sanitizer some are taken. */
 bool is_free_range(uintptr_t start, size_t size);
 /* The kernel has the page in use, whoever may touch it. */

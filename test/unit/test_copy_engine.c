@@ -236,6 +236,22 @@ static void a_copy_that_finds_no_memory_moves_no_byte(void **state)
     assert_as_modelled();
 }
 
+/* Memory that the program may touch: reading and zeroing bring pages in as well. */
+static void addressable_memory_is_brought_in_before_it_is_read_or_zeroed(void **state)
+{
+    struct am_span host = whole(&t.mem[N_MEMS - 1]);
+    struct am_span own = {.addr = t.own, .size = OWN_SIZE};
+
+    memset(t.own, 0x55, OWN_SIZE);
+    memset(t.own_model, 0x55, OWN_SIZE);
+    am_fault_arm(1, true);
+    assert_int_equal(host_copy(&own, &host, host.size), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    am_fault_arm(1, true);
+    assert_int_equal(host_fill(&host, host.size, 0), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    am_fault_disarm();
+    assert_as_modelled();
+}
+
 static void a_fill_that_finds_no_memory_writes_no_byte(void **state)
 {
     struct am_span ready = whole(&t.mem[0]);
@@ -266,6 +282,7 @@ int main(void)
         on_scattered_frames(a_frame_that_holds_nothing_does_not_hide_its_neighbour),
         on_scattered_frames(memory_that_is_there_is_copied_without_a_system_call),
         on_scattered_frames(a_copy_that_finds_no_memory_moves_no_byte),
+        on_scattered_frames(addressable_memory_is_brought_in_before_it_is_read_or_zeroed),
         on_scattered_frames(a_fill_that_finds_no_memory_writes_no_byte),
     };
 

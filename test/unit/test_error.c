@@ -179,6 +179,7 @@ static void any_number_of_messages_fits(void **state)
     messages = am_error_take_messages();
     assert_true(strlen(messages) < MESSAGES_SIZE);
     assert_true(strlen(messages) > MESSAGES_SIZE - 2 * MESSAGE_SIZE);
+    assert_int_equal(messages[strlen(messages) - 1], ']'); /* the oldest fall off whole */
     assert_int_equal(strncmp(messages, "EH0001: newest [100000 ", 23), 0);
     assert_null(am_error_take_messages());
 }

@@ -33,7 +33,7 @@ static void every_errno_has_its_code_and_says_what_was_asked_for(void **state)
         {EFBIG, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "ulimit -f"},
         {EOVERFLOW, ACL_ERROR_RT_MEMORY_ALLOCATION, "Failed to allocate"},
         {EMFILE, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "descriptor"},
-        {ENFILE, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "descriptor"},
+        {ENFILE, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "sysctl -w fs.file-max="},
         {EINVAL, ACL_ERROR_RT_INTERNAL_ERROR, "Invalid argument"},
         {EPERM, ACL_ERROR_RT_INTERNAL_ERROR, "Operation not permitted"},
         {EACCES, ACL_ERROR_RT_INTERNAL_ERROR, "Permission denied"},

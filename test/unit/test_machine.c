@@ -110,6 +110,17 @@ static void a_path_that_is_not_there_is_followed_up_to_one_that_is(void **state)
     assert_int_equal(memory(), AM_GIB);
 }
 
+/* As some container runtimes name their groups. */
+static void a_name_may_have_colons(void **state)
+{
+    groups("0::/pods/pod1.slice:cri-containerd:abc\n");
+    limit("pods/pod1.slice:cri-containerd:abc", "memory.max", "1073741824\n");
+    assert_int_equal(memory(), AM_GIB);
+    groups("4:memory:/pod2:memory:abc\n");
+    limit("memory/pod2:memory:abc", "memory.limit_in_bytes", "2147483648\n");
+    assert_int_equal(memory(), 2 * AM_GIB);
+}
+
 static void groups_of_version_1_are_read_too(void **state)
 {
     groups("12:cpuset:/x\n4:memory:/a/b\n1:name=systemd:/a/b\n");
@@ -242,6 +253,7 @@ int main(void)
         in_a_tree(a_limit_above_what_is_installed_is_none),
         in_a_tree(the_limit_at_the_root_counts_for_the_root_group),
         in_a_tree(a_path_that_is_not_there_is_followed_up_to_one_that_is),
+        in_a_tree(a_name_may_have_colons),
         in_a_tree(groups_of_version_1_are_read_too),
         in_a_tree(with_both_versions_the_smaller_limit_counts),
         in_a_tree(what_makes_no_sense_is_no_limit),

@@ -1,0 +1,87 @@
+/* Resetting a device beside threads that use its memory: a handle and its mappings die together. */
+#include "unit.h"
+
+#include "core/phys.h"
+#include "core/runtime.h"
+#include "support/process.h"
+#include "support/support.h"
+
+#define N_RESETS 1000000
+
+static atomic_bool is_over;
+
+/*
+ * Maps and unmaps one handle until a reset takes it, then another.  Once the handle is dead nothing may
+ * be mapped where it was: nobody would ever undo that.
+ */
+static const char *map_until_it_dies(struct worker *self)
+{
+    aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE,
+                                 .location.type = ACL_MEM_LOCATION_TYPE_DEVICE};
+    aclrtPhysicalMemProp found;
+    aclrtDrvMemHandle handle;
+    void *va;
+
+    worker_check(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1) == ACL_SUCCESS);
+    while (!is_over) {
+        if (aclrtMallocPhysical(&handle, CHUNK, &prop, 0) != ACL_SUCCESS)
+            continue;
+        while (aclrtMapMem(va, CHUNK, 0, handle, 0) == ACL_SUCCESS) {
+            bool is_dead =
+                aclrtMemGetAllocationPropertiesFromHandle(handle, &found) != ACL_SUCCESS;
+            bool was_mapped = aclrtUnmapMem(va) == ACL_SUCCESS;
+
+            worker_check(!is_dead || !was_mapped);
+        }
+        aclrtFreePhysical(handle);
+    }
+    return NULL;
+}
+
+static const char *reset(struct worker *self)
+{
+    for (int i = 0; i < N_RESETS; i++) {
+        aclrtSetDevice(0);
+        aclrtResetDevice(0);
+    }
+    is_over = true;
+    return NULL;
+}
+
+static void a_mapping_does_not_outlive_the_reset_of_its_device(void **state)
+{
+    struct worker workers[3] = {
+        {.run = map_until_it_dies}, {.run = map_until_it_dies}, {.run = reset}};
+    const char *failure = run_workers(workers, 3);
+
+    is_over = true;
+    if (failure != NULL)
+        fail_msg("%s", failure);
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtResetDevice(0)); /* memory that came after the last reset */
+    assert_int_equal(am_rt.vspace.n_mappings, 0);
+    assert_int_equal(am_phys_count(), 0);
+}
+
+static int begin(void **state)
+{
+    start("default");
+    return 0;
+}
+
+/* Reservations are left, which aclFinalize takes. */
+static int end(void **state)
+{
+    assert_acl_ok(aclFinalize());
+    return finish(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            a_mapping_does_not_outlive_the_reset_of_its_device, begin, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
