@@ -45,9 +45,11 @@ ACL_FUNC_VISIBILITY aclError aclsysGetVersionStr(char *pkgName, char *versionStr
 /* The version by package name, as a number. */
 ACL_FUNC_VISIBILITY aclError aclsysGetVersionNum(char *pkgName, int32_t *num);
 
-/* The attributes that can be asked for; the list belongs to the library. */
+/* The features that there are; the list belongs to the library. */
 ACL_FUNC_VISIBILITY aclError aclGetCannAttributeList(const aclCannAttr **list,
                                                      size_t *num);
+
+/* 1 when there is the feature, else 0. */
 ACL_FUNC_VISIBILITY aclError aclGetCannAttribute(aclCannAttr attr, int32_t *value);
 
 #ifdef __cplusplus

@@ -139,6 +139,14 @@ typedef enum aclDataType {
     ACL_INT4 = 29,
     ACL_UINT1 = 30,
     ACL_COMPLEX32 = 33,
+    ACL_HIFLOAT8 = 34, /* From here on for Ascend 950 only. */
+    ACL_FLOAT8_E5M2 = 35,
+    ACL_FLOAT8_E4M3FN = 36,
+    ACL_FLOAT8_E8M0 = 37,
+    ACL_FLOAT6_E3M2 = 38,
+    ACL_FLOAT6_E2M3 = 39,
+    ACL_FLOAT4_E2M1 = 40,
+    ACL_FLOAT4_E1M2 = 41,
 } aclDataType;
 
 typedef enum aclFormat {
@@ -175,8 +183,13 @@ typedef enum aclDeviceInfo {
     ACL_DEVICE_INFO_L2_SIZE = 2,
 } aclDeviceInfo;
 
-/* An enumeration of the vendor whose members are not public; of the same size. */
-typedef int32_t aclCannAttr;
+/* What aclGetCannAttribute can be asked: features of the processor and its software. */
+typedef enum aclCannAttr {
+    ACL_CANN_ATTR_UNDEFINED = -1,
+    ACL_CANN_ATTR_INF_NAN = 0, /* Overflow gives infinities and NaNs. */
+    ACL_CANN_ATTR_BF16 = 1,
+    ACL_CANN_ATTR_JIT_COMPILE = 2, /* Operators come as binaries. */
+} aclCannAttr;
 
 /* What aclsysGetCANNVersion can be asked, and its answer. */
 typedef enum aclCANNPackageName {
@@ -203,7 +216,7 @@ typedef struct aclCANNPackageVersion {
     char reserved[ACL_PKG_VERSION_MAX_SIZE];
 } aclCANNPackageVersion;
 
-/* The bytes that one element of the type takes. */
+/* The bytes that one element of the type takes; 0 where that is no whole number. */
 ACL_FUNC_VISIBILITY size_t aclDataTypeSize(aclDataType dataType);
 
 /* Conversions between binary32 and the bits of binary16. */
@@ -217,6 +230,10 @@ __attribute__((format(printf, 5, 6)))
 ACL_FUNC_VISIBILITY void
 aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line,
           const char *fmt, ...);
+
+/* The same, with the place of the call filled in. */
+#define ACL_APP_LOG(level, ...) \
+    aclAppLog(level, __func__, __FILE__, __LINE__, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

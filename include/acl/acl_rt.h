@@ -417,6 +417,14 @@ typedef enum aclrtDevAttr {
     ACL_DEV_ATTR_MAX_THREAD_PER_VECTOR_CORE = 203,
     ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE = 204,
     ACL_DEV_ATTR_LOCAL_MEM_PER_VECTOR_CORE = 204, /* The older name. */
+    ACL_DEV_ATTR_MAX_GRID_DIM_X = 205,
+    ACL_DEV_ATTR_MAX_GRID_DIM_Y = 206,
+    ACL_DEV_ATTR_MAX_GRID_DIM_Z = 207,
+    ACL_DEV_ATTR_MAX_BLOCK_PER_GRID = 208,
+    ACL_DEV_ATTR_MAX_THREADS_PER_BLOCK = 209,
+    ACL_DEV_ATTR_MAX_BLOCK_DIM_X = 210,
+    ACL_DEV_ATTR_MAX_BLOCK_DIM_Y = 211,
+    ACL_DEV_ATTR_MAX_BLOCK_DIM_Z = 212,
     ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE = 301,
     ACL_DEV_ATTR_L2_CACHE_SIZE = 302,
     ACL_DEV_ATTR_SMP_ID = 401,
@@ -433,8 +441,12 @@ typedef enum aclrtDevAttr {
     ACL_DEV_ATTR_NPU_ARCH = 601,
 } aclrtDevAttr;
 
-/* Enumerations of the vendor whose members are not public; of the same size. */
-typedef int32_t aclrtDevFeatureType;
+typedef enum aclrtDevFeatureType {
+    ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV = 1,
+    ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV = 21,
+} aclrtDevFeatureType;
+
+/* An enumeration of the vendor whose members are not public; of the same size. */
 typedef int32_t aclrtErrorType;
 
 /* ---- Structs; the order of the fields is the ABI ---- */
@@ -1050,13 +1062,23 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetByPCIBusId(const char *pciBusId,
 ACL_FUNC_VISIBILITY aclError aclrtGetDevicesTopo(uint32_t deviceId,
                                                  uint32_t otherDeviceId, uint64_t *value);
 
-/* From a program's ids, as ASCEND_RT_VISIBLE_DEVICES numbers them, to logical ids. */
-ACL_FUNC_VISIBILITY aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevId,
-                                                           int32_t *const logicDevId);
+/*
+ * A device has three ids.  The user's is what all other calls take: ids that
+ * ASCEND_RT_VISIBLE_DEVICES lists are numbered from 0.  The logical one is what stands in
+ * that list, and the physical one is the machine's, which differs in containers only.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtGetLogicDevIdByUserDevId(int32_t userDevId,
+                                                           int32_t *logicDevId);
+ACL_FUNC_VISIBILITY aclError aclrtGetUserDevIdByLogicDevId(int32_t logicDevId,
+                                                           int32_t *userDevId);
+ACL_FUNC_VISIBILITY aclError aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId,
+                                                          int32_t *logicDevId);
+ACL_FUNC_VISIBILITY aclError aclrtGetPhyDevIdByUserDevId(int32_t userDevId,
+                                                         int32_t *phyDevId);
 
-/* From logical ids to those of the hardware. */
-ACL_FUNC_VISIBILITY aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId,
-                                                          int32_t *const phyDevId);
+/* In spite of its name it takes the user's id, like aclrtGetPhyDevIdByUserDevId. */
+ACL_FUNC_VISIBILITY aclError aclrtGetPhyDevIdByLogicDevId(int32_t logicDevId,
+                                                          int32_t *phyDevId);
 
 /* The priorities that streams can have; a lower number goes first. */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(int32_t *least,

@@ -1,9 +1,10 @@
 /*
  * What aclmem adds to AscendCL.
  *
- * Everything under acl/ is the vendor's interface, letter for letter.  This header is ours: a way for
- * code that plays the part of a device kernel to reach device memory, figures about what is
- * alive, and the version.  None of it exists on an NPU, so keep it out of code that must run there.
+ * Everything under acl/ is the vendor's interface, letter for letter.  This header is
+ * ours: a way for code that plays the part of a device kernel to reach device memory,
+ * figures about what is alive, and the version.  None of it exists on an NPU, so keep it
+ * out of code that must run there.
  */
 #ifndef ACLMEM_ACLMEM_H
 #define ACLMEM_ACLMEM_H
@@ -18,10 +19,11 @@ extern "C" {
 #endif
 
 /*
- * An address through which the program may read and write the `size` bytes of device memory at
- * devPtr, as a kernel on the device would.  The range may cross any number of mappings; the address
- * is contiguous all the same.  The memory stays alive until aclmem_host_view_end(), even if it is
- * unmapped and freed in between.  A hole, or memory that the mapping gives no access to, is refused.
+ * An address through which the program may read and write the `size` bytes of device
+ * memory at devPtr, as a kernel on the device would.  The range may cross any number of
+ * mappings; the address is contiguous all the same.  The memory stays alive until
+ * aclmem_host_view_end(), even if it is unmapped and freed in between.  A hole, or memory
+ * that the mapping gives no access to, is refused.
  */
 aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr);
 
@@ -31,19 +33,52 @@ aclError aclmem_host_view_end(void *hostPtr);
 /* What is alive in this process, and how often it was warned. */
 typedef struct aclmem_stats {
     uint64_t
-        reservations;  /* address ranges from aclrtReserveMemAddress and its sibling */
-    uint64_t handles;  /* physical allocations whose memory is alive, mapped or not */
-    uint64_t mappings; /* ranges from aclrtMapMem and aclrtMemMapNoAccess */
-    uint64_t contexts; /* from aclrtCreateContext; default contexts are not counted */
-    uint64_t views;    /* from aclmem_host_view */
-    uint64_t warnings; /* log lines of level warn or error since the process began */
-    uint64_t rsv[10];  /* zero */
+        reservations;     /* address ranges from aclrtReserveMemAddress and its sibling */
+    uint64_t handles;     /* physical allocations whose memory is alive, mapped or not */
+    uint64_t mappings;    /* ranges from aclrtMapMem and aclrtMemMapNoAccess */
+    uint64_t contexts;    /* from aclrtCreateContext; default contexts are not counted */
+    uint64_t views;       /* from aclmem_host_view */
+    uint64_t warnings;    /* log lines of level warn or error since the process began */
+    uint64_t blocks;      /* from aclrtMalloc and its relatives */
+    uint64_t host_blocks; /* from aclrtMallocHost and its sibling */
+    uint64_t rsv[8];      /* zero */
 } aclmem_stats;
 
 /* Works before aclInit and after aclFinalize too. */
 aclError aclmem_get_stats(aclmem_stats *stats);
 
-/* The value in force of an option, by its name ("ACLMEM_RULES"); NULL when there is no such option. */
+/*
+ * Cutting one block of aclrtMalloc or aclrtMallocHost into pieces, by the rule of the
+ * documents: a piece of len bytes takes m = ALIGN_UP[len,32] + 32 bytes, and every piece
+ * starts on a multiple of 64, so that the next one follows ALIGN_UP[m,64] bytes later,
+ * where ALIGN_UP[x,k] = ((x - 1) / k + 1) * k.
+ *
+ *     aclmem_suballoc_size(100) == 160, aclmem_suballoc_stride(100) == 192
+ *
+ * Both are 0 for len 0 and where the result does not fit into a size_t.  (Ascend 950 does
+ * without the 32 bytes; with them a program is right everywhere.)
+ */
+static inline size_t aclmem_align_up(size_t x, size_t k)
+{
+    return x == 0 || (x - 1) / k + 1 > (size_t)-1 / k ? 0 : ((x - 1) / k + 1) * k;
+}
+
+static inline size_t aclmem_suballoc_size(size_t len)
+{
+    size_t rounded = aclmem_align_up(len, 32);
+
+    return rounded == 0 || rounded > (size_t)-1 - 32 ? 0 : rounded + 32;
+}
+
+static inline size_t aclmem_suballoc_stride(size_t len)
+{
+    return aclmem_align_up(aclmem_suballoc_size(len), 64);
+}
+
+/*
+ * The value in force of an option, by its name ("ACLMEM_RULES"); NULL when there is no
+ * such option.
+ */
 const char *aclmem_option(const char *name);
 
 /* "0.1.0" */
