@@ -1,14 +1,16 @@
 /*
  * What really holds bytes.
  *
- * A bank is the memory of one device, or the host's.  A mem is physical memory taken from a bank.  A span
- * is a piece of what a copy touches: part of a mem, or the program's own memory.
+ * A bank is the memory of one device, or the host's.  A mem is physical memory taken from
+ * a bank.  A span is a piece of what a copy touches: part of a mem, or the program's own
+ * memory.
  *
- * The core has checked every argument before the call: sizes, offsets and addresses are multiples of
- * AM_CHUNK (spans excepted), a range lies in one reservation, and no two calls map or unmap the same
- * range at once.  The core keeps the books of capacity: a bank is never asked for more than it has.
- * A backend keeps no list of its own, takes no core lock, and writes a ret_ argument only when it succeeds.
- * What it destroys or closes cannot fail.  Foreign errors are translated where they enter.
+ * The core has checked every argument before the call: sizes, offsets and addresses are
+ * multiples of AM_CHUNK (spans excepted), a range lies in one reservation, and no two
+ * calls map or unmap the same range at once.  The core keeps the books of capacity: a
+ * bank is never asked for more than it has. A backend keeps no list of its own, takes no
+ * core lock, and writes a ret_ argument only when it succeeds. What it destroys or closes
+ * cannot fail.  Foreign errors are translated where they enter.
  */
 #ifndef AM_BACKEND_BACKEND_H
 #define AM_BACKEND_BACKEND_H
@@ -37,6 +39,9 @@ struct am_bank_spec {
     bool is_isolated; /* the program must not be able to touch it */
     bool commit_now;  /* take memory from the system when it is allocated */
     bool is_promise;  /* the machine may have less: look before taking memory from it */
+    /* page-locked memory that is where it is mapped, and nowhere before */
+    bool is_pinned;
+    bool must_lock; /* is_pinned: rather fail than give memory that is not locked */
 };
 
 /* A backend's own bank begins with this. */
@@ -73,6 +78,8 @@ struct am_backend_ops {
 
     /* want: exactly there or not at all; NULL: anywhere that is a multiple of align. */
     aclError (*reserve)(size_t size, size_t align, void *want, void **ret_addr);
+    /* The same for our own use, anywhere but where programs like to ask for addresses. */
+    aclError (*reserve_own)(size_t size, size_t align, void **ret_addr);
     aclError (*release)(void *addr, size_t size);
 
     /* access is the program's own; a device's rights are the core's business. */
@@ -80,21 +87,38 @@ struct am_backend_ops {
     aclError (*protect)(void *addr, size_t size, struct am_mem *mem, unsigned access);
     aclError (*unmap)(void *addr, size_t size, struct am_mem *mem);
 
-    /* Both lists cover `size` bytes.  Memory is made ready before the first byte moves. */
-    aclError (*copy)(const struct am_span *dst, const struct am_span *src, size_t size);
-    aclError (*fill)(const struct am_span *dst, size_t size, int value);
+    /*
+     * Lock the program's own memory into RAM.  Where the limit of locked memory is
+     * reached it fails when must_lock, and otherwise leaves the memory as it is and warns
+     * once. The range is mapped.
+     */
+    aclError (*pin)(void *addr, size_t size, bool must_lock);
+    void (*unpin)(void *addr, size_t size);
 
     /*
-     * AM_CAP_HOST_VIEW.  One contiguous address for n spans, where the program may read and write.
-     * *is_private: it is a mapping of its own, ended by view_close(); otherwise it is one that exists
-     * anyway, and the core asks for one only when no other view has the same address.
+     * `size` bytes from `src_at` on in one list to `dst_at` on in the other.  Memory is
+     * made ready before the first byte moves.  A fill repeats the lowest `width` (1 or 4)
+     * bytes of value.
+     */
+    aclError (*copy)(const struct am_span *dst, size_t dst_at, const struct am_span *src,
+                     size_t src_at, size_t size);
+    aclError (*fill)(const struct am_span *dst, size_t size, uint32_t value,
+                     unsigned width);
+
+    /*
+     * AM_CAP_HOST_VIEW.  One contiguous address for n spans, where the program may read
+     * and write.
+     * *is_private: it is a mapping of its own, ended by view_close(); otherwise it is one
+     * that exists as long as the memory does, and others may have it too.
      */
     aclError (*view_open)(const struct am_span *spans, size_t n, bool must_be_private,
                           void **ret_addr, bool *ret_is_private);
     void (*view_close)(void *addr, size_t size);
 };
 
-/* The backend called name; NULL when there is none.  Checks that caps and pointers agree. */
+/*
+ * The backend called name; NULL when there is none.  Checks that caps and pointers agree.
+ */
 const struct am_backend_ops *am_backend_find(const char *name);
 
 #endif

@@ -15,8 +15,9 @@ static bool ops_are_whole(const struct am_backend_ops *ops)
 {
     bool has_view = ops->view_open != NULL && ops->view_close != NULL;
     bool has_core = ops->bank_open && ops->bank_close && ops->mem_create &&
-                    ops->mem_destroy && ops->reserve && ops->release && ops->map &&
-                    ops->protect && ops->unmap && ops->copy && ops->fill;
+                    ops->mem_destroy && ops->reserve && ops->reserve_own &&
+                    ops->release && ops->map && ops->protect && ops->unmap && ops->pin &&
+                    ops->unpin && ops->copy && ops->fill;
 
     return has_core && has_view == ((ops->caps & AM_CAP_HOST_VIEW) != 0);
 }

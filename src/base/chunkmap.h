@@ -1,13 +1,13 @@
 /*
  * Address -> object, in two loads, however many objects there are.
  *
- * Addresses are 48 bits and memory is bound to them in chunks of 2 MB, so a chunk number has 27 bits:
- * 13 choose a leaf, 14 an entry in it.  A leaf covers 32 GB, is 128 KB of address space of which the
- * kernel fills in the pages that are used, and is made when the first chunk in it is bound.  Leaves
- * stay: readers take no lock.
+ * Addresses are 48 bits and memory is bound to them in chunks of 2 MB, so a chunk number
+ * has 27 bits: 13 choose a leaf, 14 an entry in it.  A leaf covers 32 GB, is 128 KB of
+ * address space of which the kernel fills in the pages that are used, and is made when
+ * the first chunk in it is bound.  Leaves stay: readers take no lock.
  *
- * Writers are serialised by their own lock.  prepare() can fail and changes nothing that a reader
- * sees; set() cannot fail.
+ * Writers are serialised by their own lock.  prepare() can fail and changes nothing that
+ * a reader sees; set() cannot fail.
  */
 #ifndef AM_BASE_CHUNKMAP_H
 #define AM_BASE_CHUNKMAP_H
@@ -36,7 +36,10 @@ int am_chunkmap_prepare(struct am_chunkmap *map, uintptr_t addr, size_t size);
 /* Enter object, or NULL, for each chunk of a range that was prepared. */
 void am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size, void *object);
 
-/* What set() entered last for the chunk that addr lies in; its stores are visible here (acquire). */
+/*
+ * What set() entered last for the chunk that addr lies in; its stores are visible here
+ * (acquire).
+ */
 static inline void *am_chunkmap_find(struct am_chunkmap *map, uintptr_t addr)
 {
     uintptr_t chunk = addr >> AM_CHUNK_SHIFT;

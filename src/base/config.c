@@ -1,8 +1,9 @@
 /*
  * Reading aclInit's file with jansson.
  *
- * The vendor's keys that concern other parts (dump, profiler, queues, ...) are accepted and have no
- * effect here; ours live in the object "aclmem", and there a wrong name or value is refused.
+ * The vendor's keys that concern other parts (dump, profiler, queues, ...) are accepted
+ * and have no effect here; ours live in the object "aclmem", and there a wrong name or
+ * value is refused.
  */
 #include "base/config.h"
 
@@ -163,7 +164,10 @@ static int vendor_from_json(json_t *root, struct am_config *config, char *why)
     return 0;
 }
 
-/* The vendor has keys that we do not know, so only a name that looks like ours is taken for a slip. */
+/*
+ * The vendor has keys that we do not know, so only a name that looks like ours is taken
+ * for a slip.
+ */
 static int names_check(json_t *root, char *why)
 {
     static const char *const ours[] = {"aclmem"};

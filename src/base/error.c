@@ -1,9 +1,10 @@
 /*
  * The thread's recent messages.
  *
- * A thread's buffer is made at its first failure and freed with the thread.  When not even that can be
- * had, the code is still right and the message is a fixed one.  In shared mode one buffer, under a
- * lock, collects the messages of all threads; what a thread took out lies in its own buffer.
+ * A thread's buffer is made at its first failure and freed with the thread.  When not
+ * even that can be had, the code is still right and the message is a fixed one.  In
+ * shared mode one buffer, under a lock, collects the messages of all threads; what a
+ * thread took out lies in its own buffer.
  */
 #include "base/error.h"
 
@@ -33,6 +34,10 @@ struct messages {
 _Thread_local const char *am_error_function;
 
 static _Thread_local int error_last;
+static _Thread_local struct {
+    char *text;
+    size_t size;
+} error_capture;
 static _Thread_local bool error_lost; /* a message did not fit anywhere */
 
 static pthread_once_t error_once = PTHREAD_ONCE_INIT;
@@ -141,10 +146,20 @@ void am_error_report(int code, const char *fmt, ...)
     snprintf(message, sizeof message, "%s: %s%s%s [%d %s]", error_prefix(code),
              am_error_function ? am_error_function : "", am_error_function ? ": " : "",
              what, code, name ? name : "unknown");
-    error_last = code;
-    error_keep(message);
+    if (error_capture.text != NULL) {
+        snprintf(error_capture.text, error_capture.size, "%s", message);
+    } else {
+        error_last = code;
+        error_keep(message);
+    }
     am_log(AM_LOG_DEBUG, "%s", message);
     errno = saved_errno;
+}
+
+void am_error_capture(char *text, size_t size)
+{
+    error_capture.text = text;
+    error_capture.size = size;
 }
 
 int am_error_last(bool clear)

@@ -1,23 +1,28 @@
 /*
  * How a failure is said.
  *
- * The function that decides the error calls am_fail(code, "what, with the values; what to do"); everybody
- * above returns the code untouched.  am_fail() leaves the code for aclrtGetLastError and a message
- * for aclGetRecentErrMsg:
+ * The function that decides the error calls am_fail(code, "what, with the values; what to
+ * do"); everybody above returns the code untouched.  am_fail() leaves the code for
+ * aclrtGetLastError and a message for aclGetRecentErrMsg:
  *
- *     EE1001: aclrtUnmapMem: nothing is mapped at 0x100000200000 [107000 ACL_ERROR_RT_PARAM_INVALID]
+ *     EE1001: aclrtUnmapMem: nothing is mapped at 0x100000200000 [107000
+ *     ACL_ERROR_RT_PARAM_INVALID]
  *
- * AM_REQUIRE is the only macro that returns.  It may stand only before the first thing that the
- * function acquires.
+ * AM_REQUIRE is the only macro that returns.  It may stand only before the first thing
+ * that the function acquires.
  */
 #ifndef AM_BASE_ERROR_H
 #define AM_BASE_ERROR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/lock.h"
 
-/* Its value is the code, which the compiler can see is not success: `return am_fail(...)`. */
+/*
+ * Its value is the code, which the compiler can see is not success: `return
+ * am_fail(...)`.
+ */
 #define am_fail(code_, ...) (am_error_report((code_), __VA_ARGS__), (code_))
 
 void am_error_report(int code, const char *fmt, ...)
@@ -36,15 +41,29 @@ extern _Thread_local const char *am_error_function
 /* The thread's last code; `clear` makes the next answer 0. */
 int am_error_last(bool clear);
 
-/* All messages since the last call, newest first, or NULL; valid until this thread's next call. */
+/*
+ * All messages since the last call, newest first, or NULL; valid until this thread's next
+ * call.
+ */
 const char *am_error_take_messages(void);
 
-/* Collect the messages of all threads in one place ("err_msg_mode": "1"), or of each in its own. */
+/*
+ * Collect the messages of all threads in one place ("err_msg_mode": "1"), or of each in
+ * its own.
+ */
 void am_error_share_messages(bool is_shared);
 
-/* Around fork: no other thread is in the middle of a message, so a child can say why it is refused. */
+/*
+ * Around fork: no other thread is in the middle of a message, so a child can say why it
+ * is refused.
+ */
 void am_error_fork_begin(void) AM_NO_LOCK_ANALYSIS;
 void am_error_fork_end(void) AM_NO_LOCK_ANALYSIS;
+/*
+ * While text is not NULL, this thread's messages go there, the last one winning, and its
+ * last code stays as it was: for work that is done on somebody else's behalf.
+ */
+void am_error_capture(char *text, size_t size);
 
 /* "ACL_ERROR_RT_PARAM_INVALID", or NULL for a code we do not return. */
 const char *am_error_name(int code);

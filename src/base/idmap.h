@@ -1,13 +1,15 @@
 /*
  * Handles for the program: a number that names an object, not its address.
  *
- * A handle holds a mark, the kind of the object, the slot's generation and the slot's number:
+ * A handle holds a mark, the kind of the object, the slot's generation and the slot's
+ * number:
  *
  *     0x40 + kind (8 bits) | generation (28) | slot (28)
  *
- * so that a stale handle, a handle of another kind and a number we never gave are told apart, and none is
- * ever dereferenced (the mark makes it an address no machine accepts).  Freed slots are used again in the
- * order in which they were freed, so a generation lasts long.
+ * so that a stale handle, a handle of another kind and a number we never gave are told
+ * apart, and none is ever dereferenced (the mark makes it an address no machine
+ * accepts).  Freed slots are used again in the order in which they were freed, so a
+ * generation lasts long.
  */
 #ifndef AM_BASE_IDMAP_H
 #define AM_BASE_IDMAP_H
@@ -22,6 +24,11 @@ enum am_kind {
     AM_KIND_NONE,
     AM_KIND_PHYS,
     AM_KIND_CONTEXT,
+    AM_KIND_STREAM,
+    AM_KIND_EVENT,
+    AM_KIND_NOTIFY,
+    AM_KIND_POOL,
+    AM_KIND_ALLOCATOR,
     AM_KIND_COUNT,
 };
 

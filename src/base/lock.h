@@ -1,9 +1,10 @@
 /*
  * Mutexes with a rank.
  *
- * A thread may take a lock only when its rank is higher than that of every lock it holds; locks of
- * one rank are never held together.  Builds with assertions keep each thread's list and abort on a
- * reversal, naming both.  Clang checks _locked functions by the attributes (-Wthread-safety).
+ * A thread may take a lock only when its rank is higher than that of every lock it holds;
+ * locks of one rank are never held together.  Builds with assertions keep each thread's
+ * list and abort on a reversal, naming both.  Clang checks _locked functions by the
+ * attributes (-Wthread-safety).
  */
 #ifndef AM_BASE_LOCK_H
 #define AM_BASE_LOCK_H
@@ -13,6 +14,9 @@
 enum am_rank {
     AM_RANK_RUNTIME = 1, /* start and stop of the library */
     AM_RANK_DEVICE,      /* contexts and counts of devices */
+    AM_RANK_POOL,        /* one stream-ordered pool */
+    AM_RANK_SCHED,       /* streams, events, and who runs what */
+    AM_RANK_HEAP,        /* blocks and runs of one heap */
     AM_RANK_VSPACE,      /* reservations and mappings */
     AM_RANK_PLACE,       /* physical memory of one device or of the host */
     AM_RANK_VIEW,        /* host views */

@@ -1,7 +1,8 @@
-/* See log.h.  A line is written by one write(), so lines of several threads do not mix. */
+/*
+ * See log.h.  A line is written by one write(), so lines of several threads do not mix.
+ */
 #include "base/log.h"
 
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -19,9 +20,24 @@ uint64_t am_log_warnings(void)
     return log_warnings;
 }
 
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+
+/* Adds the text to what `line` begins with, and says it. */
+static void log_write(char *line, size_t size, int n, const char *fmt, va_list args)
+{
+    int last = (int)size - 2;
+
+    if (n < last)
+        n += vsnprintf(line + n, size - (size_t)n, fmt, args);
+    if (n > last)
+        n = last;
+    line[n++] = '\n';
+    if (write(STDERR_FILENO, line, (size_t)n) < 0)
+        return; /* Nowhere is left to say so. */
+}
+
 void am_log(enum am_log_level level, const char *fmt, ...)
 {
-    static const char *const names[] = {"error", "warn", "info", "debug"};
     char line[1024];
     va_list args;
     int n;
@@ -31,13 +47,21 @@ void am_log(enum am_log_level level, const char *fmt, ...)
     if ((int)level > log_level)
         return;
 
-    n = snprintf(line, sizeof line, "aclmem: %s: ", names[level]);
+    n = snprintf(line, sizeof line, "aclmem: %s: ", level_names[level]);
     va_start(args, fmt);
-    n += vsnprintf(line + n, sizeof line - (size_t)n, fmt, args);
+    log_write(line, sizeof line, n, fmt, args);
     va_end(args);
-    if (n > (int)sizeof line - 2)
-        n = (int)sizeof line - 2;
-    line[n++] = '\n';
-    if (write(STDERR_FILENO, line, (size_t)n) < 0)
-        return; /* Nowhere is left to say so. */
+}
+
+void am_log_app(enum am_log_level level, const char *where, const char *file,
+                unsigned line, const char *fmt, va_list args)
+{
+    char text[1024]; /* the documented limit of a line */
+    int n;
+
+    if ((int)level > log_level)
+        return;
+    n = snprintf(text, sizeof text, "app: %s: %s (%s:%u): ", level_names[level], where,
+                 file, line);
+    log_write(text, sizeof text, n, fmt, args);
 }

@@ -1,12 +1,15 @@
 /*
  * One line per event on standard error: "aclmem: warn: ...".
  *
- * What the program did wrong is at most `warn`; `error` means that we are broken.  Failures of API calls
- * are logged at debug: the program has the code and the message already.
+ * What the program did wrong is at most `warn`; `error` means that we are broken.
+ * Failures of API calls are logged at debug: the program has the code and the message
+ * already.  Lines of the program's own, from aclAppLog, begin with "app: " and are not
+ * counted.
  */
 #ifndef AM_BASE_LOG_H
 #define AM_BASE_LOG_H
 
+#include <stdarg.h>
 #include <stdint.h>
 
 enum am_log_level { AM_LOG_ERROR, AM_LOG_WARN, AM_LOG_INFO, AM_LOG_DEBUG };
@@ -15,7 +18,12 @@ void am_log_set_level(enum am_log_level level);
 void am_log(enum am_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* How many lines of warn and error there were, printed or not. */
+/* A line of the program: "app: warn: where (file:line): ...". */
+void am_log_app(enum am_log_level level, const char *where, const char *file,
+                unsigned line, const char *fmt, va_list args)
+    __attribute__((format(printf, 5, 0)));
+
+/* How many lines of warn and error of ours there were, printed or not. */
 uint64_t am_log_warnings(void);
 
 #endif

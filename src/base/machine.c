@@ -1,20 +1,25 @@
 /*
- * The memory of the machine.
+ * The memory of the machine, and its name.
  *
- * In a container the machine's memory is not ours: the control group's limit counts, and a group's parents
- * limit it too, so the path in /proc/self/cgroup is followed up to the root.  Both versions of control
- * groups are read.
+ * In a container the machine's memory is not ours: the control group's limit counts, and
+ * a group's parents limit it too, so the path in /proc/self/cgroup is followed up to the
+ * root.  Both versions of control groups are read.
  */
 #include "base/machine.h"
 
 #include <numa.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/sys.h"
+#include "base/uuid.h"
 
-/* Reads a small file; false when there is none.  Plain calls: whatever fails here means "no limit". */
+/*
+ * Reads a small file; false when there is none.  Plain calls: whatever fails here means
+ * "no limit".
+ */
 static bool file_read(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -30,7 +35,10 @@ static bool file_read(const char *path, char *text, size_t size)
     return true;
 }
 
-/* The number in base/path/file, or that behind `key` in it; `otherwise` when there is none. */
+/*
+ * The number in base/path/file, or that behind `key` in it; `otherwise` when there is
+ * none.
+ */
 static size_t group_number(const char *base, const char *path, const char *file,
                            const char *key, size_t otherwise)
 {
@@ -156,4 +164,48 @@ bool am_machine_has_node(int node)
         return node == 0;
     return node >= 0 && node <= numa_max_node() &&
            numa_bitmask_isbitset(numa_all_nodes_ptr, (unsigned)node);
+}
+
+int am_machine_current_node(void)
+{
+    unsigned node;
+
+    return getcpu(NULL, &node) == 0 ? (int)node : 0;
+}
+
+/* The bytes of 32 hexadecimal digits on a line; false for anything else, and for zero. */
+static bool id_parse(const char *text, uint8_t *ret_id)
+{
+    uint8_t any = 0;
+
+    if (strspn(text, "0123456789abcdefABCDEF") != 2 * AM_UUID_SIZE ||
+        (text[2 * AM_UUID_SIZE] != '\n' && text[2 * AM_UUID_SIZE] != '\0'))
+        return false;
+    for (int i = 0; i < AM_UUID_SIZE; i++) {
+        const char digits[3] = {text[2 * i], text[2 * i + 1], '\0'};
+
+        ret_id[i] = (uint8_t)strtoul(digits, NULL, 16);
+        any |= ret_id[i];
+    }
+    return any != 0;
+}
+
+void am_machine_id_under(const char *root, const char *host, uint8_t *ret_id)
+{
+    const uint8_t zero[AM_UUID_SIZE] = {0};
+    char path[256];
+    char text[64];
+
+    snprintf(path, sizeof path, "%s/etc/machine-id", root);
+    if (!file_read(path, text, sizeof text) || !id_parse(text, ret_id))
+        am_uuid_make(zero, host, ret_id);
+}
+
+void am_machine_id(uint8_t *ret_id)
+{
+    char host[256] = "";
+
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = '\0';
+    am_machine_id_under("", host, ret_id);
 }

@@ -1,14 +1,19 @@
-/* What the machine has: memory that this process may use, NUMA nodes. */
+/*
+ * What the machine has: memory that this process may use, NUMA nodes, a name of its own.
+ */
 #ifndef AM_BASE_MACHINE_H
 #define AM_BASE_MACHINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Bytes of memory of the machine, or of the control group this process is confined to. */
 size_t am_machine_memory(void);
 
-/* The same with another root for /proc and /sys; `installed` is the machine's own memory. */
+/*
+ * The same with another root for /proc and /sys; `installed` is the machine's own memory.
+ */
 size_t am_machine_memory_under(const char *root, size_t installed);
 
 /* Bytes that can still be had, now: of the machine, and of the control group. */
@@ -16,5 +21,16 @@ size_t am_machine_available(void);
 size_t am_machine_available_under(const char *root);
 
 bool am_machine_has_node(int node);
+/* The node of the processor that this thread is on. */
+int am_machine_current_node(void);
+
+/*
+ * 16 bytes (base/uuid.h) that stay the same for this machine: /etc/machine-id, and where
+ * there is none, made from the host's name.  They are the machine's secret; make an
+ * identifier from them.
+ */
+void am_machine_id(uint8_t *ret_id);
+/* The same with another root for /etc, and another name. */
+void am_machine_id_under(const char *root, const char *host, uint8_t *ret_id);
 
 #endif

@@ -30,7 +30,10 @@ static const struct {
 #undef AM_OPTION
 };
 
-/* Written while the library starts, under the runtime's lock; read by everybody after that. */
+/*
+ * Written while the library starts, under the runtime's lock; read by everybody after
+ * that.
+ */
 static struct {
     char text[VALUE_SIZE];
     int64_t number;
@@ -103,7 +106,9 @@ static int64_t parse(enum am_option option, const char *text)
     switch (options[option].type) {
     case CHOICE:
         return choice_find(options[option].choices, text);
-    case COUNT:
+    case COUNT: /* one that need not be given may be empty */
+        if (text[0] == '\0' && options[option].preset[0] == '\0')
+            return 0;
         return parse_count(text, options[option].choices);
     case SIZE:
         return parse_size(text);

@@ -1,8 +1,8 @@
 /*
  * The options: one list (options.def), three ways in, one place to ask.
  *
- * The environment wins over the file, the file over the default.  Options are read when the library
- * starts and do not change while it runs.
+ * The environment wins over the file, the file over the default.  Options are read when
+ * the library starts and do not change while it runs.
  */
 #ifndef AM_BASE_OPTIONS_H
 #define AM_BASE_OPTIONS_H
@@ -24,8 +24,9 @@ enum am_option {
 void am_options_reset(void);
 
 /*
- * Sets an option by its id ("rules") from the file: 0, -ENOENT when there is no such option, -EINVAL
- * when the value does not fit.  `why` then says what is wrong, in AM_WHY_SIZE bytes.
+ * Sets an option by its id ("rules") from the file: 0, -ENOENT when there is no such
+ * option, -EINVAL when the value does not fit.  `why` then says what is wrong, in
+ * AM_WHY_SIZE bytes.
  */
 int am_options_set(const char *id, const char *value, char *why);
 
@@ -33,8 +34,8 @@ int am_options_set(const char *id, const char *value, char *why);
 int am_options_read_environment(char *why);
 
 /*
- * Walks over the ACLMEM_* variables that are no option: returns the next one, or NULL at the end,
- * and the known name that may have been meant, or NULL.  *pos starts at 0.
+ * Walks over the ACLMEM_* variables that are no option: returns the next one, or NULL at
+ * the end, and the known name that may have been meant, or NULL.  *pos starts at 0.
  */
 const char *am_options_next_unknown(size_t *pos, const char **ret_nearest);
 
@@ -45,7 +46,9 @@ const char *am_option_text(enum am_option option);
 /* By the full name, "ACLMEM_RULES"; NULL when there is none. */
 const char *am_option_text_by_name(const char *name);
 
-/* The known word nearest to `word`, among n, for "did you mean"; NULL when none is near. */
+/*
+ * The known word nearest to `word`, among n, for "did you mean"; NULL when none is near.
+ */
 const char *am_nearest(const char *word, const char *const *known, size_t n);
 
 #endif

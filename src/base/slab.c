@@ -1,4 +1,7 @@
-/* See slab.h.  An object is preceded by its list link, so freeing touches nothing that readers see. */
+/*
+ * See slab.h.  An object is preceded by its list link, so freeing touches nothing that
+ * readers see.
+ */
 #include "base/slab.h"
 
 #include <stdint.h>

@@ -1,10 +1,11 @@
 /*
  * Objects of one size whose memory is never used for anything else.
  *
- * Readers that take no lock may still look at an object after it was freed.  They find either a
- * reference count of zero or the next object of the same type, and check again; they never find
- * somebody else's bytes.  So memory goes from the system to a slab and stays there; what was freed is
- * used again first.  An object begins with its atomic_uint count and is zeroed once, at birth.
+ * Readers that take no lock may still look at an object after it was freed.  They find
+ * either a reference count of zero or the next object of the same type, and check again;
+ * they never find somebody else's bytes.  So memory goes from the system to a slab and
+ * stays there; what was freed is used again first.  An object begins with its atomic_uint
+ * count and is zeroed once, at birth.
  */
 #ifndef AM_BASE_SLAB_H
 #define AM_BASE_SLAB_H
@@ -17,8 +18,8 @@ struct am_slab {
     struct am_lock lock;
     size_t size;                /* of an object */
     struct am_slab_node *spare; /* lock; a list of free objects */
-    struct am_slab_node
-        *bulk; /* lock; every block ever taken, so that leak checkers see it */
+    /* lock; every block ever taken, so that leak checkers see it */
+    struct am_slab_node *bulk;
 };
 
 #define AM_SLAB_INIT(type_, name_) \

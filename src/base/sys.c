@@ -7,7 +7,10 @@
 
 enum kind { TAKE, GIVE };
 
-/* calls: since arming; target 0 means disarmed.  Plain atomics: threads may race for the Nth place. */
+/*
+ * calls: since arming; target 0 means disarmed.  Plain atomics: threads may race for the
+ * Nth place.
+ */
 static struct {
     _Atomic uint64_t calls;
     _Atomic uint64_t target;

@@ -1,8 +1,9 @@
 /*
  * The system calls we use, as am_sys_NAME().
  *
- * In release builds am_sys_mmap is mmap.  In test builds (AM_TEST) it is a function that may fail on
- * purpose: am_fault_arm(n, ...) makes the nth call from then on fail.  One counter over all threads.
+ * In release builds am_sys_mmap is mmap.  In test builds (AM_TEST) it is a function that
+ * may fail on purpose: am_fault_arm(n, ...) makes the nth call from then on fail.  One
+ * counter over all threads.
  */
 #ifndef AM_BASE_SYS_H
 #define AM_BASE_SYS_H
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <numaif.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -42,6 +44,7 @@ AM_TEST_EXPORT bool am_fault_fired(void);
 #define am_sys_munmap munmap
 #define am_sys_mprotect mprotect
 #define am_sys_madvise madvise
+#define am_sys_mlock mlock
 #define am_sys_memfd_create memfd_create
 #define am_sys_ftruncate ftruncate
 #define am_sys_fallocate fallocate
@@ -49,6 +52,7 @@ AM_TEST_EXPORT bool am_fault_fired(void);
 #define am_sys_setrlimit setrlimit
 #define am_sys_open open
 #define am_sys_read read
+#define am_sys_pthread_create pthread_create
 #define am_sys_malloc malloc
 #define am_sys_calloc calloc
 #define am_sys_realloc realloc

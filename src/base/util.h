@@ -12,7 +12,10 @@
 #define AM_GIB ((size_t)1 << 30)
 #define AM_TIB ((size_t)1 << 40)
 
-/* The unit in which addresses are bound to memory, and the size of a frame of device memory. */
+/*
+ * The unit in which addresses are bound to memory, and the size of a frame of device
+ * memory.
+ */
 #define AM_CHUNK_SHIFT 21
 #define AM_CHUNK ((size_t)1 << AM_CHUNK_SHIFT)
 
@@ -30,8 +33,9 @@ static inline bool am_is_aligned(size_t x, size_t align)
 }
 
 /*
- * Reference counts.  am_ref_try() is for objects that were found without a lock: it fails once the
- * count has reached zero.  The memory of such objects is never used for anything else (base/slab.h).
+ * Reference counts.  am_ref_try() is for objects that were found without a lock: it fails
+ * once the count has reached zero.  The memory of such objects is never used for anything
+ * else (base/slab.h).
  */
 static inline bool am_ref_try(atomic_uint *refs)
 {

@@ -1,11 +1,12 @@
 /*
  * Banks: frames for isolated device memory, stores for everything else.
  *
- * Free frames are kept on two stacks in one array (host.h), so taking and giving back are constant time
- * for each frame and nothing is ever searched.  Frames that hold bytes are handed out first: their pages
- * are there already, and what this process left in them it may see again.  A mem's frames go back in
- * reverse, so that the next mem of the same size gets neighbours in the same order and copies join them.
- * Above a limit, frames that hold bytes are given back to the system.
+ * Free frames are kept on two stacks in one array (host.h), so taking and giving back are
+ * constant time for each frame and nothing is ever searched.  Frames that hold bytes are
+ * handed out first: their pages are there already, and what this process left in them it
+ * may see again.  A mem's frames go back in reverse, so that the next mem of the same
+ * size gets neighbours in the same order and copies join them. Above a limit, frames that
+ * hold bytes are given back to the system.
  */
 #include "backend/host/host.h"
 
@@ -91,7 +92,10 @@ static bool frames_hold_locked(struct host_bank *bank, size_t first, size_t n)
     return false;
 }
 
-/* Frames first .. first + n - 1, highest first, so that they are taken in ascending order again. */
+/*
+ * Frames first .. first + n - 1, highest first, so that they are taken in ascending order
+ * again.
+ */
 static void frames_give_locked(struct host_bank *bank, size_t first, size_t n)
     AM_REQUIRES(bank->lock)
 {
@@ -221,7 +225,9 @@ aclError host_mem_create(struct am_bank *bank, size_t size, int node, struct am_
 
     mem->bank = bank;
     mem->size = size;
-    rc = bank->spec.is_isolated ? mem_create_frames(mem) : mem_create_store(mem, node);
+    rc = bank->spec.is_isolated ? mem_create_frames(mem)
+         : bank->spec.is_pinned ? host_pinned_create(mem)
+                                : mem_create_store(mem, node);
     if (rc != ACL_SUCCESS || !bank->spec.commit_now)
         return rc;
 
@@ -238,6 +244,8 @@ void host_mem_destroy(struct am_mem *mem)
     if (mem->bank->spec.is_isolated) {
         mem_give_frames(mem);
         free(hm->frames);
+    } else if (mem->bank->spec.is_pinned) {
+        host_pinned_destroy(mem);
     } else {
         host_store_close(hm->store);
         free(hm->store);

@@ -1,17 +1,19 @@
 /*
  * The copy engine.
  *
- * Both sides are lists of spans.  A walk turns a list into runs: stretches that are contiguous in this
- * process's memory, neighbouring frames joined across handles.  A copy moves the shorter of the two
- * runs, again and again.  Before the first byte moves, the pages of every frame that will be written are
- * brought in, so a copy that the machine has no memory for fails whole.
+ * Both sides are lists of spans.  A walk turns a list into runs: stretches that are
+ * contiguous in this process's memory, neighbouring frames joined across handles.  A copy
+ * moves the shorter of the two runs, again and again.  Before the first byte moves, the
+ * pages of every frame that will be written are brought in, so a copy that the machine
+ * has no memory for fails whole.
  *
- * Source frames that never held bytes are not read, which would make the kernel fill them in: their
- * part of the destination is zeroed.  Zeroing such frames is nothing at all.
+ * Source frames that never held bytes are not read, which would make the kernel fill them
+ * in: their part of the destination is zeroed.  Zeroing such frames is nothing at all.
  */
 #include "backend/host/host.h"
 
 #include <string.h>
+#include <wchar.h>
 
 #include "base/error.h"
 
@@ -27,7 +29,18 @@ struct run {
     bool is_zero; /* frames that hold nothing; ptr must not be read */
 };
 
-/* Some bytes from where the walk stands, at most to the end of the frame or of the program's memory. */
+/* A walk that begins `at` bytes into the list. */
+static struct walk walk_from(const struct am_span *span, size_t at)
+{
+    for (; at >= span->size; span++)
+        at -= span->size;
+    return (struct walk){span, at};
+}
+
+/*
+ * Some bytes from where the walk stands, at most to the end of the frame or of the
+ * program's memory.
+ */
 static struct run walk_piece(const struct walk *w)
 {
     const struct am_span *span = w->span;
@@ -89,24 +102,26 @@ static bool frame_holds(const struct host_store *store, size_t frame)
     return store->state[frame] & HOST_FRAME_HOLDS;
 }
 
-/* Bring in the pages of every frame that the list touches; only_held: of those that hold bytes. */
-static aclError spans_ready(const struct am_span *span, size_t size, bool only_held)
+/*
+ * Bring in the pages of every frame that `size` bytes from here on touch; only_held: of
+ * those that hold bytes.
+ */
+static aclError walk_ready(struct walk w, size_t size, bool only_held)
 {
-    for (; size > 0; span++) {
-        size_t n = span->size < size ? span->size : size;
+    while (size > 0) {
+        size_t left = w.span->size - w.at;
+        size_t n = left < size ? left : size;
+        size_t at = w.span->offset + w.at;
+        size_t end = at + n;
 
-        size -= n;
-        if (span->mem == NULL)
-            continue;
-        for (size_t at = span->offset; at < span->offset + n;) {
-            struct host_store *store = host_mem(span->mem)->store;
-            size_t end = span->offset + n;
-            size_t first = host_mem_frame(span->mem, at);
+        while (w.span->mem != NULL && at < end) {
+            struct host_store *store = host_mem(w.span->mem)->store;
+            size_t first = host_mem_frame(w.span->mem, at);
             size_t count = 1;
             aclError rc;
 
             at = (at & ~(AM_CHUNK - 1)) + AM_CHUNK;
-            while (at < end && host_mem_frame(span->mem, at) == first + count &&
+            while (at < end && host_mem_frame(w.span->mem, at) == first + count &&
                    frame_holds(store, first + count) == frame_holds(store, first)) {
                 at += AM_CHUNK;
                 count++;
@@ -117,21 +132,24 @@ static aclError spans_ready(const struct am_span *span, size_t size, bool only_h
             if (rc != ACL_SUCCESS)
                 return rc;
         }
+        walk_advance(&w, n);
+        size -= n;
     }
     return ACL_SUCCESS;
 }
 
-aclError host_copy(const struct am_span *dst, const struct am_span *src, size_t size)
+aclError host_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,
+                   size_t src_at, size_t size)
 {
-    struct walk to = {dst, 0};
-    struct walk from = {src, 0};
+    struct walk to = walk_from(dst, dst_at);
+    struct walk from = walk_from(src, src_at);
     struct run out = {0};
     struct run in = {0};
-    aclError rc = spans_ready(dst, size, false);
+    aclError rc = walk_ready(to, size, false);
 
     /* Reading what the program may touch, or what has a view, brings pages in as well. */
     if (rc == ACL_SUCCESS)
-        rc = spans_ready(src, size, true);
+        rc = walk_ready(from, size, true);
     if (rc != ACL_SUCCESS)
         return rc;
     for (size_t left = size; left > 0;) {
@@ -155,18 +173,20 @@ aclError host_copy(const struct am_span *dst, const struct am_span *src, size_t 
     return ACL_SUCCESS;
 }
 
-aclError host_fill(const struct am_span *dst, size_t size, int value)
+aclError host_fill(const struct am_span *dst, size_t size, uint32_t value, unsigned width)
 {
     struct walk to = {dst, 0};
-    aclError rc = spans_ready(dst, size, value == 0);
+    aclError rc = walk_ready(to, size, value == 0);
 
     if (rc != ACL_SUCCESS)
         return rc;
     while (size > 0) {
         struct run run = walk_run(&to, size);
 
-        if (!run.is_zero)
-            memset(run.ptr, value, run.size);
+        if (!run.is_zero && width == 4)
+            wmemset((wchar_t *)run.ptr, (wchar_t)value, run.size / sizeof(wchar_t));
+        else if (!run.is_zero)
+            memset(run.ptr, (int)value, run.size);
         size -= run.size;
     }
     return ACL_SUCCESS;

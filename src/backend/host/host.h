@@ -1,16 +1,19 @@
 /*
  * The host backend: a memory-management unit in software.
  *
- * store   a memfd cut into 2 MB frames, with one mapping of all of it in this process (the view) and
- *         a state for each frame.  The copy engine reaches memory through the view and nowhere else, so
- *         nothing that the program unmaps can pull memory away under it.
- * bank    a device's bank has one store of the device's capacity, and hands out frames of it, any frames:
- *         a handle costs no descriptor and no kernel mapping.  Memory that the program must be able to
- *         touch (the host's, and a device's with ACLMEM_ISOLATE=0) is a store of its own for each mem.
+ * store   a memfd cut into 2 MB frames, with one mapping of all of it in this process
+ *         (the view) and a state for each frame.  The copy engine reaches memory through
+ *         the view and nowhere else, so nothing that the program unmaps can pull memory
+ *         away under it.
+ * bank    a device's bank has one store of the device's capacity, and hands out frames
+ *         of it, any frames: a handle costs no descriptor and no kernel mapping.  Memory
+ *         that the program must be able to touch (the host's, and a device's with
+ *         ACLMEM_ISOLATE=0) is a store of its own for each mem.  Pinned memory is a
+ *         store without a memfd, whose view is where it is mapped (pin.c).
  * mem     a store and the numbers of the frames.
  *
- * The page table is the core's (address -> mapping -> mem); binding isolated memory to addresses
- * makes no system call.
+ * The page table is the core's (address -> mapping -> mem); binding isolated memory to
+ * addresses makes no system call.
  */
 #ifndef AM_BACKEND_HOST_HOST_H
 #define AM_BACKEND_HOST_HOST_H
@@ -26,7 +29,7 @@ enum {
 };
 
 struct host_store {
-    int fd;
+    int fd; /* -1: pinned memory */
     uint8_t *view;
     size_t n_frames;
     _Atomic uint8_t *state; /* of each frame */
@@ -40,9 +43,10 @@ struct host_bank {
     struct host_store store; /* fd is -1 when each mem has a store of its own */
 
     /*
-     * Free frames, all under lock.  spare[0 .. n_used) is a stack of frames that hold bytes, and
-     * spare[n_frames - n_clean .. n_frames) one of frames that do not; frames from `fresh` on were
-     * never handed out.  n_used + n_clean + (n_frames - fresh) + frames in use = n_frames.
+     * Free frames, all under lock.  spare[0 .. n_used) is a stack of frames that hold
+     * bytes, and spare[n_frames - n_clean .. n_frames) one of frames that do not; frames
+     * from `fresh` on were never handed out.  n_used + n_clean + (n_frames - fresh) +
+     * frames in use = n_frames.
      */
     uint32_t *spare;
     size_t n_used;
@@ -73,13 +77,18 @@ static inline size_t host_mem_frame(struct am_mem *mem, size_t offset)
     return hm->frames != NULL ? hm->frames[i] : hm->first + i;
 }
 
-/* Whether the program can touch it: it then has a store of its own, with real mappings. */
+/*
+ * Whether the program can touch it: it then has a store of its own, with real mappings.
+ */
 static inline bool host_mem_is_addressable(struct am_mem *mem)
 {
     return !mem->bank->spec.is_isolated;
 }
 
-/* host.c: an errno of a call that took memory, descriptors or mappings, as a code and a message. */
+/*
+ * host.c: an errno of a call that took memory, descriptors or mappings, as a code and a
+ * message.
+ */
 aclError host_error(int error, const char *what, size_t size);
 
 /* bank.c */
@@ -106,10 +115,18 @@ aclError host_unmap(void *addr, size_t size, struct am_mem *mem);
 
 /* move.c: memmove, faster for long stretches that do not overlap */
 void host_move(void *dst, const void *src, size_t size);
+/* pin.c */
+aclError host_pinned_create(struct am_mem *mem);
+void host_pinned_destroy(struct am_mem *mem);
+aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem);
+aclError host_pin(void *addr, size_t size, bool must_lock);
+void host_unpin(void *addr, size_t size);
 
 /* copy.c */
-aclError host_copy(const struct am_span *dst, const struct am_span *src, size_t size);
-aclError host_fill(const struct am_span *dst, size_t size, int value);
+aclError host_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,
+                   size_t src_at, size_t size);
+aclError host_fill(const struct am_span *dst, size_t size, uint32_t value,
+                   unsigned width);
 
 /* view.c */
 aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_private,

@@ -1,11 +1,12 @@
 /*
  * Moving bytes.
  *
- * The C library's memcpy reads each line of the destination into the cache before it overwrites it, except
- * for very large copies (its limit is a share of the last cache, hundreds of megabytes on servers).
- * Stores that bypass the cache spare that third of the traffic: 64 MB moved at 14 to 16 GB/s instead of
- * 10 to 11 on the machine that this was measured on.  Below a few megabytes they lose, since the
- * data then has to come back from memory for whoever reads it next.
+ * The C library's memcpy reads each line of the destination into the cache before it
+ * overwrites it, except for very large copies (its limit is a share of the last cache,
+ * hundreds of megabytes on servers). Stores that bypass the cache spare that third of the
+ * traffic: 64 MB moved at 14 to 16 GB/s instead of 10 to 11 on the machine that this was
+ * measured on.  Below a few megabytes they lose, since the data then has to come back
+ * from memory for whoever reads it next.
  */
 #include "backend/host/host.h"
 

@@ -1,10 +1,11 @@
 /*
  * Address space: reservations, and real mappings for memory that the program may touch.
  *
- * A reservation is PROT_NONE address space, so a stray access faults.  Addresses are handed out from
- * 16 TB up, where nothing else usually lies, so that an address that the program learned, released and
- * asks for again is still free.  Neighbouring reservations are one mapping for the kernel.  Where 16 TB
- * and up is taken (a sanitizer's shadow memory, say), the kernel's choice serves.
+ * A reservation is PROT_NONE address space, so a stray access faults.  Addresses are
+ * handed out from 16 TB up, where nothing else usually lies, so that an address that the
+ * program learned, released and asks for again is still free.  Neighbouring reservations
+ * are one mapping for the kernel.  Where 16 TB and up is taken (a sanitizer's shadow
+ * memory, say), the kernel's choice serves.
  */
 #include "backend/host/host.h"
 
@@ -20,9 +21,9 @@
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 /*
- * A plain hint is not enough: Linux 6.7 to 6.12 ignores it when anything lies in the 2 MB behind the
- * range (mended by "mm: respect mmap hint address when aligning for THP").  Thread sanitizer moves the
- * flag to address 0 and takes the hint.
+ * A plain hint is not enough: Linux 6.7 to 6.12 ignores it when anything lies in the 2 MB
+ * behind the range (mended by "mm: respect mmap hint address when aligning for THP").
+ * Thread sanitizer moves the flag to address 0 and takes the hint.
  */
 #ifdef __has_feature
 #define IS_TSAN __has_feature(thread_sanitizer)
@@ -141,9 +142,9 @@ static int access_prot(unsigned access)
 }
 
 /*
- * One mapping that is there to be given up.  The kernel refuses even to replace a mapping in a process that
- * has as many as it may have, and a program must be able to unmap there; addresses that were free
- * for a moment could be somebody else's in the next.
+ * One mapping that is there to be given up.  The kernel refuses even to replace a mapping
+ * in a process that has as many as it may have, and a program must be able to unmap
+ * there; addresses that were free for a moment could be somebody else's in the next.
  */
 static _Atomic(void *) spare;
 
@@ -171,6 +172,8 @@ aclError host_map(void *addr, size_t size, struct am_mem *mem, unsigned access)
 {
     if (!host_mem_is_addressable(mem))
         return ACL_SUCCESS;
+    if (mem->bank->spec.is_pinned)
+        return host_pinned_map(addr, size, mem);
     spare_take();
     if (am_sys_mmap(addr, size, access_prot(access),
                     MAP_SHARED | MAP_FIXED | MAP_NORESERVE, host_mem(mem)->store->fd,
@@ -192,7 +195,10 @@ aclError host_unmap(void *addr, size_t size, struct am_mem *mem)
 {
     if (!host_mem_is_addressable(mem))
         return ACL_SUCCESS;
-    /* Addresses stay reserved: the mapping is replaced, so that nobody can slip in between. */
+    /*
+     * Addresses stay reserved: the mapping is replaced, so that nobody can slip in
+     * between.
+     */
     while (am_sys_mmap(addr, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0) ==
            MAP_FAILED) {
         if (errno != ENOMEM || !spare_give())

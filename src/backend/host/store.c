@@ -1,14 +1,14 @@
 /*
  * A store: a memfd and its view.
  *
- * The memfd is sparse, so a store of any size costs nothing until frames are written.  A frame's pages are
- * brought in by one MADV_POPULATE_WRITE at its first write, which is several times faster than 512
- * page faults and, unlike a fault, can fail with an error.  Kernels before 5.14 do not know it; there
- * the faults serve.
+ * The memfd is sparse, so a store of any size costs nothing until frames are written.  A
+ * frame's pages are brought in by one MADV_POPULATE_WRITE at its first write, which is
+ * several times faster than 512 page faults and, unlike a fault, can fail with an error.
+ * Kernels before 5.14 do not know it; there the faults serve.
  *
- * 2 MB pages from the system's reserved pool are used where the pool has enough of them for the whole
- * store: they are then taken at once, so that none can be missing later.  Otherwise transparent huge
- * pages are asked for, and the system's setting decides.
+ * 2 MB pages from the system's reserved pool are used where the pool has enough of them
+ * for the whole store: they are then taken at once, so that none can be missing later.
+ * Otherwise transparent huge pages are asked for, and the system's setting decides.
  */
 #include "backend/host/host.h"
 
@@ -25,7 +25,9 @@
 
 static atomic_bool populate_is_unknown; /* the kernel does not know MADV_POPULATE_WRITE */
 
-/* Raises the soft limit of descriptors to the hard one; false when it is there already. */
+/*
+ * Raises the soft limit of descriptors to the hard one; false when it is there already.
+ */
 static bool descriptor_limit_raise(void)
 {
     struct rlimit limit;
@@ -40,7 +42,10 @@ static bool descriptor_limit_raise(void)
     return true;
 }
 
-/* A descriptor moved out of the way of programs that use select(), where the limit leaves room. */
+/*
+ * A descriptor moved out of the way of programs that use select(), where the limit leaves
+ * room.
+ */
 static int descriptor_move_up(int fd)
 {
     int high = fcntl(fd, F_DUPFD_CLOEXEC, LOW_DESCRIPTORS);
@@ -143,7 +148,10 @@ void host_store_close(struct host_store *store)
     close(store->fd);
 }
 
-/* A device that was promised more than the machine has fails here, before the kernel kills for it. */
+/*
+ * A device that was promised more than the machine has fails here, before the kernel
+ * kills for it.
+ */
 static aclError store_check_machine(const struct host_store *store, size_t size)
 {
     size_t available;

@@ -1,9 +1,10 @@
 /*
  * Host views: one contiguous address for any spans.
  *
- * Most often the frames are neighbours, and the address in the store's own view serves.  Otherwise, or when
- * that address is somebody's view already, the pieces are mapped once more, side by side.  What a view
- * shows may be written at any time, so its frames count as holding bytes from then on.
+ * Most often the frames are neighbours, and the address in the store's own view serves.
+ * Otherwise, or when that address is somebody's view already, the pieces are mapped once
+ * more, side by side.  What a view shows may be written at any time, so its frames count
+ * as holding bytes from then on.
  */
 #include "backend/host/host.h"
 
@@ -58,7 +59,9 @@ static bool spans_are_one_run(const struct am_span *spans, size_t n)
     return true;
 }
 
-/* Map each frame at its place from base on; base stands for the start of the first frame. */
+/*
+ * Map each frame at its place from base on; base stands for the start of the first frame.
+ */
 static aclError view_stitch(const struct am_span *spans, size_t n, uint8_t *base)
 {
     for (size_t i = 0; i < n; i++) {
@@ -97,6 +100,11 @@ aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_priv
         return ACL_SUCCESS;
     }
 
+    if (host_mem(spans[0].mem)->store->fd < 0)
+        return am_fail(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "%p is pinned host memory and has a host view; use the address itself",
+            spans[0].addr);
     for (size_t i = 0; i < n; i++)
         size += spans[i].size;
     size = am_align_up(in_frame + size, AM_CHUNK);

@@ -1,0 +1,108 @@
+/*
+ * Page-locked memory of the program.
+ *
+ * A pinned mem is nothing until it is mapped: then it is anonymous memory at that
+ * address, and its view is the mapping itself.  So copies reach it where the program
+ * does, it costs no descriptor, and it is gone when it is unmapped; the core unmaps it
+ * only when nobody uses it any more.
+ *
+ * Locking is what RLIMIT_MEMLOCK limits.  The soft limit is raised to the hard one when
+ * it is reached.
+ */
+#include "backend/host/host.h"
+
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sys.h"
+
+#define SPACE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED)
+
+aclError host_pinned_create(struct am_mem *mem)
+{
+    struct host_mem *hm = host_mem(mem);
+    size_t n_frames = mem->size >> AM_CHUNK_SHIFT;
+    struct host_store *store = am_sys_calloc(1, sizeof *store + n_frames);
+
+    if (store == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of pinned memory");
+    store->fd = -1;
+    store->n_frames = n_frames;
+    store->state = (_Atomic uint8_t *)(store + 1);
+    /* The program writes behind our back, and locking brings the pages in. */
+    for (size_t i = 0; i < n_frames; i++)
+        store->state[i] = HOST_FRAME_HOLDS | HOST_FRAME_READY;
+    hm->store = store;
+    hm->frames = NULL;
+    hm->first = 0;
+    return ACL_SUCCESS;
+}
+
+void host_pinned_destroy(struct am_mem *mem)
+{
+    free(host_mem(mem)->store);
+}
+
+/* Raises the soft limit to the hard one; false when it is there already. */
+static bool lock_limit_raise(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+        return false;
+    limit.rlim_cur = limit.rlim_max;
+    if (am_sys_setrlimit(RLIMIT_MEMLOCK, &limit) != 0)
+        return false;
+    am_log(AM_LOG_INFO, "raised the limit of locked memory to %llu bytes",
+           (unsigned long long)limit.rlim_max);
+    return true;
+}
+
+aclError host_pin(void *addr, size_t size, bool must_lock)
+{
+    static atomic_bool was_said;
+    struct rlimit limit = {0};
+
+    if (am_sys_mlock(addr, size) == 0)
+        return ACL_SUCCESS;
+    if (lock_limit_raise() && am_sys_mlock(addr, size) == 0)
+        return ACL_SUCCESS;
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (must_lock)
+        return am_fail(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "%zu bytes of host memory cannot be locked (%m): RLIMIT_MEMLOCK is %llu "
+            "bytes; raise it with ulimit -l or LimitMEMLOCK=, or give the process "
+            "CAP_IPC_LOCK",
+            size, (unsigned long long)limit.rlim_cur);
+    if (!atomic_exchange(&was_said, true))
+        am_log(AM_LOG_WARN,
+               "host memory is not locked from here on: RLIMIT_MEMLOCK is %llu bytes "
+               "(%m); raise "
+               "it with ulimit -l or LimitMEMLOCK=, or give the process CAP_IPC_LOCK",
+               (unsigned long long)limit.rlim_cur);
+    return ACL_SUCCESS;
+}
+
+void host_unpin(void *addr, size_t size)
+{
+    munlock(addr, size);
+}
+
+aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem)
+{
+    aclError rc;
+
+    if (am_sys_mmap(addr, size, PROT_READ | PROT_WRITE, SPACE_FLAGS, -1, 0) == MAP_FAILED)
+        return host_error(errno, "host memory", size);
+    madvise(addr, size, MADV_HUGEPAGE); /* a wish: fewer pages to lock */
+    rc = host_pin(addr, size, mem->bank->spec.must_lock);
+    if (rc != ACL_SUCCESS) {
+        host_unmap(addr, size, mem);
+        return rc;
+    }
+    host_mem(mem)->store->view = addr;
+    return ACL_SUCCESS;
+}
