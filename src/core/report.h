@@ -1,0 +1,40 @@
+/*
+ * Functions of the program that run between the tasks of a stream.
+ *
+ * Callbacks (aclrtLaunchCallback) are run by a thread of the program, which subscribes to
+ * streams and calls aclrtProcessReport.  Host functions (aclrtLaunchHostFunc) are run by
+ * threads of ours, as many as run at once: one may wait for another.  No lock of ours is
+ * held while either runs.  A stream is parked until a function that blocks it is done.
+ */
+#ifndef AM_CORE_REPORT_H
+#define AM_CORE_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "acl/acl_rt.h"
+#include "core/stream.h"
+
+/* thread is a pthread_t as a number. */
+aclError am_report_subscribe(uint64_t thread, struct am_stream *stream);
+aclError am_report_unsubscribe(uint64_t thread, struct am_stream *stream);
+
+/*
+ * Runs the callbacks of this thread's streams, at least one; 507012 when none came in
+ * time.
+ */
+aclError am_report_process(int32_t timeout_ms);
+
+aclError am_report_launch(struct am_stream *stream, aclrtCallback function, void *data,
+                          bool is_blocking);
+aclError am_hostfunc_launch(struct am_stream *stream, aclrtHostFunc function, void *data);
+
+/* The stream ends, and so does its subscription. */
+void am_report_forget_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sched.lock);
+
+/* Host functions may be launched from now on. */
+void am_report_start(void);
+/* Ends the threads for host functions; all streams are gone. */
+void am_report_stop(void);
+
+#endif

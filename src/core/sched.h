@@ -1,0 +1,233 @@
+/*
+ * The scheduler: queues of tasks, and who runs them.
+ *
+ * A queue is a FIFO of tasks and is in one of four states: idle (empty), ready (listed by
+ * priority), running (one worker has its first task), parked (its first task waits for
+ * something).  A few workers serve any number of queues; a parked queue costs no worker,
+ * and is woken by what it waits for, or by its deadline.
+ *
+ * A task is polled, with the lock, when it is first in its queue: a poll may start
+ * something and says whether the task can run (or, when there is nothing to run, whether
+ * it is done).  Then it is run, without any lock.  Both may fail; the first failure of a
+ * queue is kept until somebody synchronises.
+ *
+ * Clock, workers and order are given from outside (struct am_sched_setup): tests step
+ * through a schedule with a clock of their own, and chaos mode runs nothing until
+ * somebody waits, and then in an order drawn from a seed.  So the scheduler itself is a
+ * state machine, and am_sched_step_locked() its one step.
+ *
+ * A queue's tasks have numbers, in the order of their coming: n_done is that of the one
+ * whose turn it is. Dropping tasks means to raise drop_until above them; each is dropped
+ * when its turn comes, at once where the queue does not run.
+ *
+ * Idle workers sleep until somebody calls them; one of them, the watcher, also watches
+ * the clock for deadlines and looks at memory, so that a wait costs one thread's looks
+ * and not those of all.
+ *
+ * Everything here is under sched.lock unless it says otherwise.
+ */
+#ifndef AM_CORE_SCHED_H
+#define AM_CORE_SCHED_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "acl/acl_base.h"
+#include "base/lock.h"
+
+#define AM_PRIORITIES 8 /* 0 is the highest */
+#define AM_FOREVER UINT64_MAX
+
+/* Chaos mode does a step by itself when nobody has called for so long, in nanoseconds. */
+#define AM_CHAOS_PATIENCE UINT64_C(500000000)
+
+struct am_queue;
+struct am_sched;
+struct am_task;
+
+TAILQ_HEAD(am_queues, am_queue);
+
+/* Queues that wait for the same thing. */
+struct am_waitlist {
+    struct am_queues queues;
+};
+
+struct am_task_ops {
+    /*
+     * NULL: always ready.  *ret_list is where the queue waits when the answer is false;
+     * NULL there means that memory decides, and that the task is polled again every so
+     * often.  A poll that names a list may release the lock meanwhile.
+     */
+    bool (*poll)(struct am_task *task, struct am_sched *sched,
+                 struct am_waitlist **ret_list);
+    /* NULL: nothing to do once it is ready.  Called without the lock. */
+    aclError (*run)(struct am_task *task);
+    /*
+     * What the task did becomes visible: called with the lock after it ran, not when it
+     * failed.
+     */
+    void (*finish)(struct am_task *task, struct am_sched *sched);
+    /* Frees it; called without the lock, exactly once, whether it ran or not. */
+    void (*drop)(struct am_task *task);
+    aclError timeout; /* the code when its deadline passes */
+};
+
+struct am_task {
+    TAILQ_ENTRY(am_task) next;
+    const struct am_task_ops *ops;
+    const char *function; /* the API call that queued it */
+    uint64_t
+        deadline;  /* AM_FOREVER: none; as a duration until it is first in its queue */
+    bool is_first; /* it has been polled; deadline is a time now */
+};
+
+enum am_queue_state { AM_QUEUE_IDLE, AM_QUEUE_READY, AM_QUEUE_RUNNING, AM_QUEUE_PARKED };
+
+struct am_queue {
+    TAILQ_HEAD(, am_task) tasks;
+    enum am_queue_state state;
+    unsigned priority;
+    TAILQ_ENTRY(am_queue) link;     /* in a ready list, or in waiting_on */
+    struct am_waitlist *waiting_on; /* parked: where; NULL when polled or not parked */
+    TAILQ_ENTRY(am_queue) timed;    /* parked with a deadline, or polled */
+    bool is_timed;
+    uint64_t n_queued;   /* tasks ever queued */
+    uint64_t n_done;     /* of those, done, failed or dropped */
+    uint64_t drop_until; /* tasks with a lower number are dropped */
+    bool is_closed;      /* takes no more tasks */
+    bool stop_on_failure;
+    /* a task failed, or it was told to: drop what comes until it is cleared */
+    bool is_stopped;
+    aclError error;         /* of the first task that failed, until it is taken */
+    char why[512];          /* its message */
+    pthread_cond_t changed; /* n_done grew */
+};
+
+struct am_sched_setup {
+    uint64_t (*now)(void); /* nanoseconds */
+    unsigned n_workers;    /* 0: whoever waits runs the tasks */
+    bool is_chaotic;
+    uint64_t seed;
+};
+
+struct am_sched {
+    struct am_lock lock;
+    struct am_sched_setup setup;
+    struct am_queues ready[AM_PRIORITIES];
+    unsigned n_ready;
+    unsigned n_running;
+    unsigned n_stepping; /* threads in am_sched_step_locked() */
+    unsigned n_outside;  /* functions of the program that run for parked queues */
+    /* tasks that were done or failed, over all queues; not those dropped */
+    uint64_t n_moves;
+    struct am_queues timed;
+    uint64_t soonest;     /* no deadline in timed is before it */
+    unsigned n_polled;    /* parked queues that memory decides about */
+    uint64_t last_poll;   /* when those were looked at last, while others were ready */
+    uint64_t random;      /* state of chaos mode's numbers */
+    uint64_t activity;    /* counts calls in chaos mode */
+    pthread_cond_t work;  /* something became ready, or it is time to stop */
+    unsigned n_sleeping;  /* workers that wait for it */
+    pthread_cond_t clock; /* the same for the watcher; also, something new is timed */
+    bool has_watcher;
+    bool is_stopping;
+    unsigned n_threads;
+    pthread_t threads[16];
+};
+
+/* The clock that is used outside of tests. */
+uint64_t am_sched_clock(void);
+
+/*
+ * Once; then it may be started and stopped any number of times.  The lock is usable all
+ * the time.
+ */
+void am_sched_init(struct am_sched *sched);
+void am_sched_destroy(struct am_sched *sched);
+
+void am_sched_start(struct am_sched *sched, const struct am_sched_setup *setup);
+/* Ends the workers; all queues are empty. */
+void am_sched_stop(struct am_sched *sched);
+
+void am_queue_init(struct am_queue *queue, unsigned priority);
+void am_queue_destroy(struct am_queue *queue);
+
+/*
+ * Appends a task, which is the scheduler's from now on: where that fails, it is dropped.
+ */
+aclError am_sched_submit(struct am_sched *sched, struct am_queue *queue,
+                         struct am_task *task);
+/*
+ * The same for one whose coming changes something else too: where it fails, it is still
+ * the caller's.
+ */
+aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
+                                struct am_task *task) AM_REQUIRES(sched->lock);
+
+/*
+ * For work so short that handing it over would cost more: true when it would be its
+ * queue's only task, and the caller then does it and calls am_sched_end(); false when it
+ * has to be queued.
+ */
+bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue);
+void am_sched_end(struct am_sched *sched, struct am_queue *queue);
+
+/*
+ * One step: a deadline, or one task of one queue.  False when there is nothing to do now.
+ */
+bool am_sched_step_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
+
+/* What `list` waited for has happened. */
+void am_sched_wake_locked(struct am_sched *sched, struct am_waitlist *list)
+    AM_REQUIRES(sched->lock);
+
+/*
+ * Waits until is_done(what) holds: 0, or ETIMEDOUT.  cond is signalled when it may have
+ * changed. Without workers the caller runs tasks meanwhile.
+ */
+int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
+                         bool (*is_done)(void *), void *what, uint64_t timeout_ns)
+    AM_REQUIRES(sched->lock);
+
+/* The tasks queued so far are done: 0 or ETIMEDOUT. */
+int am_sched_wait_queue_locked(struct am_sched *sched, struct am_queue *queue,
+                               uint64_t timeout_ns) AM_REQUIRES(sched->lock);
+
+/*
+ * The same, but gives up when for some seconds nothing at all moves, the queue is parked
+ * and no deadline is to come: what it waits for will not come.  0 or ETIMEDOUT.  Who
+ * waits for several queues in a row uses one patience for all of them.
+ */
+struct am_patience {
+    uint64_t since; /* nothing has moved since then */
+    uint64_t n_moves;
+};
+void am_patience_begin_locked(struct am_sched *sched, struct am_patience *patience)
+    AM_REQUIRES(sched->lock);
+int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
+                               struct am_patience *patience) AM_REQUIRES(sched->lock);
+
+/* In chaos mode a question such as "is it done?" is a chance to do something. */
+void am_sched_nudge_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
+
+/* Drops every task queued so far that has not begun, and waits for one that runs. */
+void am_sched_drop_tasks_locked(struct am_sched *sched, struct am_queue *queue)
+    AM_REQUIRES(sched->lock);
+
+static inline void am_waitlist_init(struct am_waitlist *list)
+{
+    TAILQ_INIT(&list->queues);
+}
+
+/*
+ * A condition variable on the monotonic clock, and waiting for it until a time of
+ * am_sched_clock().
+ */
+void am_cond_init(pthread_cond_t *cond);
+int am_cond_wait_locked(struct am_sched *sched, pthread_cond_t *cond, uint64_t until)
+    AM_REQUIRES(sched->lock);
+
+#endif

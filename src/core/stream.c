@@ -1,0 +1,406 @@
+/* See stream.h. */
+#include "core/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "core/allocator.h"
+#include "core/context.h"
+#include "core/mempool.h"
+#include "core/report.h"
+
+#define MILLISECOND UINT64_C(1000000)
+
+/* sched.lock; default streams are listed and not counted. */
+static struct {
+    LIST_HEAD(, am_stream) list;
+    uint32_t n;
+} streams[AM_DEVICES_MAX];
+static uint64_t next_serial;       /* sched.lock */
+static _Atomic uint64_t n_streams; /* of all devices */
+
+/* Work of such a stream is never waited for, by its documents. */
+static bool is_never_waited_for(const struct am_stream *stream)
+{
+    return stream->flags &
+           (ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE);
+}
+
+static uint64_t timeout_ns(int32_t timeout_ms)
+{
+    return timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * MILLISECOND;
+}
+
+uint32_t am_stream_available(int32_t device)
+{
+    uint32_t n;
+
+    am_lock(&am_rt.sched.lock);
+    n = streams[device].n;
+    am_unlock(&am_rt.sched.lock);
+    return n < am_rt.product->n_streams ? am_rt.product->n_streams - n : 0;
+}
+
+/* A stream of context, not yet listed, with one reference for being alive. */
+static aclError stream_make(struct am_context *context, uint32_t priority, uint32_t flags,
+                            bool is_default, struct am_stream **ret_stream)
+{
+    struct am_stream *stream = am_sys_calloc(1, sizeof *stream);
+
+    if (stream == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a stream");
+    stream->device = context->device;
+    stream->context = context;
+    stream->flags = flags;
+    stream->is_default = is_default;
+    am_queue_init(&stream->queue, priority);
+    stream->object.refs = 1;
+    if (am_idmap_add(&am_rt.ids, AM_KIND_STREAM, &stream->object, &stream->handle) != 0) {
+        am_queue_destroy(&stream->queue);
+        free(stream);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a stream");
+    }
+    am_ref_more(&context->object.refs);
+    *ret_stream = stream;
+    return ACL_SUCCESS;
+}
+
+static void stream_list_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sched.lock)
+{
+    stream->serial = ++next_serial;
+    stream->id = (int32_t)(stream->serial & INT32_MAX);
+    LIST_INSERT_HEAD(&streams[stream->device].list, stream, all);
+    streams[stream->device].n += !stream->is_default;
+    n_streams += !stream->is_default;
+}
+
+/* Out of sight: not in the list, handle dead.  The caller drops the reference. */
+static void stream_unlist_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sched.lock)
+{
+    stream->is_dead = true;
+    if (stream->report_thread != 0)
+        am_report_forget_locked(stream);
+    LIST_REMOVE(stream, all);
+    streams[stream->device].n -= !stream->is_default;
+    n_streams -= !stream->is_default;
+    am_idmap_remove(&am_rt.ids, stream->handle);
+    if (stream->is_default && stream->context->stream == stream)
+        stream->context->stream = NULL;
+}
+
+void am_stream_put(struct am_stream *stream)
+{
+    if (!am_ref_drop(&stream->object.refs))
+        return;
+    am_queue_destroy(&stream->queue);
+    am_allocator_put(stream->allocator);
+    am_context_put(stream->context);
+    free(stream);
+}
+
+aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
+{
+    struct am_context *context;
+    struct am_stream *stream;
+    void *handle;
+    aclError rc = am_context_get_current(&context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = stream_make(context, priority, flags, false, &stream);
+    if (rc != ACL_SUCCESS)
+        goto out;
+    handle = stream->handle; /* once it is listed, a reset by another thread may end it */
+    am_lock(&am_rt.sched.lock);
+    if (context->handle ==
+        NULL) /* since it was looked up; whoever did that ends its streams */
+        rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
+    else if (streams[stream->device].n >= am_rt.product->n_streams)
+        rc = am_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE,
+                     "device %d has %u streams, as many as %s allow; destroy some first",
+                     stream->device, am_rt.product->n_streams, am_rt.product->title);
+    else
+        stream_list_locked(stream);
+    am_unlock(&am_rt.sched.lock);
+    if (rc == ACL_SUCCESS) {
+        *ret_handle = handle;
+    } else {
+        am_idmap_remove(&am_rt.ids, handle);
+        am_stream_put(stream);
+    }
+out:
+    am_context_put(context);
+    return rc;
+}
+
+/* The context's default stream, made if need be. */
+static aclError stream_get_default(struct am_stream **ret_stream)
+{
+    struct am_context *context;
+    struct am_stream *made = NULL;
+    struct am_stream *stream;
+    aclError rc = am_context_get_current(&context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&am_rt.sched.lock);
+    stream = context->stream;
+    if (stream == NULL) {
+        am_unlock(&am_rt.sched.lock);
+        rc = stream_make(context, 0, 0, true, &made);
+        if (rc != ACL_SUCCESS)
+            goto out;
+        am_lock(&am_rt.sched.lock);
+        stream = context->stream;
+        if (stream == NULL && context->handle != NULL) {
+            stream = context->stream = made;
+            stream_list_locked(made);
+            made = NULL;
+        }
+    }
+    if (stream != NULL)
+        am_ref_more(&stream->object.refs);
+    am_unlock(&am_rt.sched.lock);
+    if (stream == NULL)
+        rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
+    else
+        *ret_stream = stream;
+    if (made != NULL) { /* another thread was faster, or the context went */
+        am_idmap_remove(&am_rt.ids, made->handle);
+        am_stream_put(made);
+    }
+out:
+    am_context_put(context);
+    return rc;
+}
+
+aclError am_stream_get(void *handle, struct am_stream **ret_stream)
+{
+    struct am_stream *stream;
+
+    if (handle == NULL)
+        return stream_get_default(ret_stream);
+    stream = (struct am_stream *)am_idmap_get(&am_rt.ids, AM_KIND_STREAM, handle);
+    AM_REQUIRE(stream != NULL, ACL_ERROR_RT_INVALID_HANDLE, "stream %p %s", handle,
+               am_idmap_why(AM_KIND_STREAM, handle));
+    *ret_stream = stream;
+    return ACL_SUCCESS;
+}
+
+aclError am_stream_default(void **ret_handle)
+{
+    struct am_stream *stream;
+    aclError rc = stream_get_default(&stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *ret_handle = stream->handle;
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
+{
+    return am_sched_submit(&am_rt.sched, &stream->queue, task);
+}
+
+/* The stream's failure is told once, and a stream that stopped goes on after that. */
+static aclError failure_take_locked(struct am_stream *stream)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    aclError rc = stream->queue.error;
+
+    stream->queue.is_stopped = false;
+    if (rc == ACL_SUCCESS)
+        return rc;
+    stream->queue.error = ACL_SUCCESS;
+    return am_fail(rc, "stream %d: %s", stream->id, stream->queue.why);
+}
+
+aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
+{
+    aclError rc;
+
+    if (is_never_waited_for(stream))
+        return ACL_SUCCESS;
+    am_lock(&am_rt.sched.lock);
+    if (am_sched_wait_queue_locked(&am_rt.sched, &stream->queue,
+                                   timeout_ns(timeout_ms)) != 0)
+        rc = am_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                     "stream %d still has %llu tasks after %d ms, the first queued by %s",
+                     stream->id,
+                     (unsigned long long)(stream->queue.n_queued - stream->queue.n_done),
+                     timeout_ms,
+                     TAILQ_EMPTY(&stream->queue.tasks)
+                         ? "nobody"
+                         : TAILQ_FIRST(&stream->queue.tasks)->function);
+    else
+        rc = failure_take_locked(stream);
+    am_unlock(&am_rt.sched.lock);
+    if (rc != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
+        am_pool_synced(stream->device, stream->id);
+    return rc;
+}
+
+/*
+ * A walk over the streams of a device, or of one of its contexts: the one after `last`
+ * (NULL: the newest), with one more reference; the one on `last` is let go.  Streams that
+ * come meanwhile are left out.
+ */
+static struct am_stream *walk_next(struct am_stream *last, int32_t device,
+                                   const struct am_context *context)
+{
+    struct am_stream *stream;
+
+    am_lock(&am_rt.sched.lock);
+    stream = last == NULL || last->is_dead ? LIST_FIRST(&streams[device].list)
+                                           : LIST_NEXT(last, all);
+    while (stream != NULL && ((last != NULL && stream->serial >= last->serial) ||
+                              (context != NULL && stream->context != context)))
+        stream = LIST_NEXT(stream, all);
+    if (stream != NULL)
+        am_ref_more(&stream->object.refs);
+    am_unlock(&am_rt.sched.lock);
+    if (last != NULL)
+        am_stream_put(last);
+    return stream;
+}
+
+aclError am_stream_sync_device(int32_t device, int32_t timeout_ms)
+{
+    uint64_t start = am_sched_clock();
+    struct am_stream *stream = NULL;
+    aclError first = ACL_SUCCESS;
+
+    while ((stream = walk_next(stream, device, NULL)) != NULL) {
+        int64_t left = timeout_ms;
+        aclError rc;
+
+        if (timeout_ms >= 0) {
+            left -= (int64_t)((am_sched_clock() - start) / MILLISECOND);
+            left = left > 0 ? left : 0;
+        }
+        rc = am_stream_sync(stream, (int32_t)left);
+        if (first == ACL_SUCCESS)
+            first = rc;
+    }
+    return first;
+}
+
+void am_stream_abort(struct am_stream *stream)
+{
+    am_lock(&am_rt.sched.lock);
+    am_sched_drop_tasks_locked(&am_rt.sched, &stream->queue);
+    am_unlock(&am_rt.sched.lock);
+}
+
+void am_stream_stop(struct am_stream *stream)
+{
+    am_lock(&am_rt.sched.lock);
+    stream->queue.is_stopped = true;
+    am_sched_drop_tasks_locked(&am_rt.sched, &stream->queue);
+    am_unlock(&am_rt.sched.lock);
+}
+
+bool am_stream_is_idle(struct am_stream *stream)
+{
+    bool is_idle;
+
+    am_lock(&am_rt.sched.lock);
+    am_sched_nudge_locked(&am_rt.sched);
+    is_idle = stream->queue.n_done == stream->queue.n_queued;
+    am_unlock(&am_rt.sched.lock);
+    return is_idle;
+}
+
+/*
+ * Close the stream, empty it and let go of it, after its tasks as far as they can be
+ * done, unless patience is NULL.  False when somebody else ended it meanwhile.
+ */
+static bool stream_end(struct am_stream *stream, struct am_patience *patience)
+{
+    bool was_alive;
+
+    am_lock(&am_rt.sched.lock);
+    stream->queue.is_closed = true;
+    if (patience != NULL &&
+        am_sched_wait_quiet_locked(&am_rt.sched, &stream->queue, patience) != 0)
+        am_log(AM_LOG_WARN,
+               "stream %d ends while it waits for something that nobody does; the wait "
+               "was queued by %s",
+               stream->id, TAILQ_FIRST(&stream->queue.tasks)->function);
+    am_sched_drop_tasks_locked(&am_rt.sched, &stream->queue);
+    was_alive = !stream->is_dead;
+    if (was_alive)
+        stream_unlist_locked(stream);
+    am_unlock(&am_rt.sched.lock);
+    am_pool_synced(stream->device, stream->id);
+    if (was_alive)
+        am_stream_put(stream);
+    return was_alive;
+}
+
+static void patience_begin(struct am_patience *patience)
+{
+    am_lock(&am_rt.sched.lock);
+    am_patience_begin_locked(&am_rt.sched, patience);
+    am_unlock(&am_rt.sched.lock);
+}
+
+aclError am_stream_destroy(void *handle, bool is_forced)
+{
+    struct am_context *context;
+    struct am_stream *stream;
+    struct am_patience patience;
+    aclError rc = am_context_get_current(&context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        goto out;
+    patience_begin(&patience);
+    if (stream->is_default)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "stream %p is a default stream; it ends with its context", handle);
+    else if (stream->context != context)
+        rc = am_fail(ACL_ERROR_RT_STREAM_CONTEXT,
+                     "stream %p belongs to another context; make that one current first",
+                     handle);
+    else if (!stream_end(stream, is_forced ? NULL : &patience))
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %p is not alive", handle);
+    am_stream_put(stream);
+out:
+    am_context_put(context);
+    return rc;
+}
+
+bool am_stream_abort_device(int32_t device, uint64_t timeout)
+{
+    uint64_t start = am_sched_clock();
+    struct am_stream *stream = NULL;
+
+    while ((stream = walk_next(stream, device, NULL)) != NULL)
+        am_stream_abort(stream);
+    return am_sched_clock() - start <= timeout;
+}
+
+void am_stream_kill_all(int32_t device, const struct am_context *context, bool wait)
+{
+    struct am_patience patience;
+    struct am_stream *stream = NULL;
+
+    patience_begin(&patience);
+    while ((stream = walk_next(stream, device, context)) != NULL)
+        stream_end(stream, wait ? &patience : NULL);
+}
+
+uint64_t am_stream_count(void)
+{
+    return n_streams;
+}
