@@ -33,8 +33,8 @@ uint32_t am_attr_page_size(aclrtMemAttr attr);
 bool am_attr_is_ddr(aclrtMemAttr attr);
 
 /*
- * Whether the product and the rules take this description of physical memory, as far as that can be
- * told without looking at devices and nodes.
+ * Whether the product and the rules take this description of physical memory, as far as
+ * that can be told without looking at devices and nodes.
  */
 aclError am_attr_check(const aclrtPhysicalMemProp *prop);
 

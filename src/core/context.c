@@ -5,19 +5,17 @@
 #include "base/error.h"
 #include "base/slab.h"
 #include "base/util.h"
+#include "core/stream.h"
 
 static struct am_slab context_slab = AM_SLAB_INIT(struct am_context, "context slab");
 static LIST_HEAD(, am_context) contexts =
     LIST_HEAD_INITIALIZER(contexts); /* devices.lock */
 static _Atomic uint64_t n_contexts;
 
-static _Thread_local struct {
-    struct am_context *context;
-    void *handle;
-} current;
+_Thread_local struct am_current am_current;
 
-/* Drops a reference; the memory returns to the slab with the last one. */
-static void context_put(struct am_context *context)
+/* The memory returns to the slab with the last reference. */
+void am_context_put(struct am_context *context)
 {
     if (am_ref_drop(&context->object.refs))
         am_slab_give(&context_slab, context);
@@ -33,9 +31,11 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a context");
     context->device = device;
     context->is_primary = is_primary;
+    am_params_reset(&context->params);
+    context->stream = NULL;
     atomic_store_explicit(&context->object.refs, 1, memory_order_release);
     if (am_idmap_add(&am_rt.ids, AM_KIND_CONTEXT, &context->object, &handle) != 0) {
-        context_put(context);
+        am_context_put(context);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a context");
     }
     atomic_store_explicit(&context->handle, handle, memory_order_release);
@@ -53,7 +53,7 @@ static void context_kill_locked(struct am_context *context)
     LIST_REMOVE(context, all);
     n_contexts -= !context->is_primary;
     am_idmap_remove(&am_rt.ids, handle);
-    context_put(context);
+    am_context_put(context);
 }
 
 void am_context_kill_all_locked(int32_t device)
@@ -101,6 +101,8 @@ aclError am_context_destroy(void *handle)
 
     if (rc != ACL_SUCCESS)
         return rc;
+    if (!context->is_primary)
+        am_stream_kill_all(context->device, context, true);
     am_lock(&am_rt.devices.lock);
     if (context->is_primary)
         rc = am_fail(
@@ -110,10 +112,11 @@ aclError am_context_destroy(void *handle)
     else if (context->handle == handle) /* nobody was faster */
         context_kill_locked(context);
     else
-        rc =
-            am_fail(ACL_ERROR_RT_INVALID_HANDLE, "context %p is no longer alive", handle);
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "context %p is not alive", handle);
     am_unlock(&am_rt.devices.lock);
-    context_put(context);
+    if (rc == ACL_SUCCESS) /* other threads may have made some since */
+        am_stream_kill_all(context->device, context, false);
+    am_context_put(context);
     return rc;
 }
 
@@ -125,43 +128,51 @@ aclError am_context_set_current(void *handle)
     if (rc != ACL_SUCCESS)
         return rc;
     am_context_make_current(context);
-    context_put(context);
+    am_context_put(context);
     return ACL_SUCCESS;
 }
 
 void am_context_make_current(struct am_context *context)
 {
-    current.context = context;
-    current.handle = context->handle;
-}
-
-/* Whether the thread's context still lives; the acquire pairs with the release in create. */
-static bool current_is_alive(void)
-{
-    return current.context != NULL && current.handle != NULL &&
-           atomic_load_explicit(&current.context->handle, memory_order_acquire) ==
-               current.handle;
+    am_current.context = context;
+    am_current.handle = context->handle;
+    am_current.lists = NULL;
 }
 
 void *am_context_current(void)
 {
     struct am_device *device;
 
-    if (current_is_alive())
-        return current.handle;
+    if (am_current_is_alive())
+        return am_current.handle;
     if (am_rt.default_device >= 0 &&
         am_device_find(am_rt.default_device, &device) == ACL_SUCCESS &&
         am_device_use(device) == ACL_SUCCESS)
-        return current.handle;
+        return am_current.handle;
     return NULL;
+}
+
+aclError am_context_get_current(struct am_context **ret_context)
+{
+    struct am_context *context;
+
+    AM_REQUIRE(
+        am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
+        "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
+    context =
+        (struct am_context *)am_idmap_get(&am_rt.ids, AM_KIND_CONTEXT, am_current.handle);
+    AM_REQUIRE(context != NULL, ACL_ERROR_RT_CONTEXT_NULL,
+               "the device of this thread has just been reset");
+    *ret_context = context;
+    return ACL_SUCCESS;
 }
 
 aclError am_context_device(int32_t *ret_device)
 {
     AM_REQUIRE(
-        am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
+        am_current_is_alive() || am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
         "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
-    *ret_device = current.context->device;
+    *ret_device = am_current.context->device;
     return ACL_SUCCESS;
 }
 

@@ -1,22 +1,90 @@
-/* See copy.h. */
+/*
+ * Copies and fills that are done when the call returns.  See copy.h; those on streams:
+ * transfer.c.
+ */
 #include "core/copy.h"
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "core/context.h"
 #include "core/runtime.h"
-#include "core/span.h"
 
-/* What only the strict rules ask: the kind, which the newest edition ignores, must be true. */
-static aclError kind_check(const struct am_spans *dst, const struct am_spans *src,
-                           aclrtMemcpyKind kind)
+aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
+                          size_t size, int32_t device)
 {
-    aclrtMemcpyKind real =
-        dst->devices != 0
-            ? (src->devices != 0 ? ACL_MEMCPY_DEVICE_TO_DEVICE
-                                 : ACL_MEMCPY_HOST_TO_DEVICE)
-            : (src->devices != 0 ? ACL_MEMCPY_DEVICE_TO_HOST : ACL_MEMCPY_HOST_TO_HOST);
+    aclError rc = am_spans_open(&transfer->to, dst, size, AM_ACCESS_WRITE, device, "dst");
 
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_spans_open(&transfer->from, src, size, AM_ACCESS_READ, device, "src");
+    if (rc != ACL_SUCCESS)
+        am_spans_close(&transfer->to);
+    transfer->size = size;
+    transfer->n_rows = 1;
+    transfer->to_pitch = 0;
+    transfer->from_pitch = 0;
+    return rc;
+}
+
+void am_transfer_close(struct am_transfer *transfer)
+{
+    am_spans_close(&transfer->from);
+    am_spans_close(&transfer->to);
+}
+
+void am_transfer_move(struct am_transfer *to, struct am_transfer *from)
+{
+    am_spans_move(&to->to, &from->to);
+    am_spans_move(&to->from, &from->from);
+    to->size = from->size;
+    to->n_rows = from->n_rows;
+    to->to_pitch = from->to_pitch;
+    to->from_pitch = from->from_pitch;
+}
+
+/* Where a row begins: so many bytes into a span. */
+struct row {
+    const struct am_span *span;
+    size_t at;
+};
+
+/* The next row; it exists, so the walk ends before the list does. */
+static void row_advance(struct row *row, size_t pitch)
+{
+    row->at += pitch;
+    while (row->at >= row->span->size)
+        row->at -= row->span++->size;
+}
+
+aclError am_transfer_run(const struct am_transfer *transfer)
+{
+    struct row to = {transfer->to.list, 0};
+    struct row from = {transfer->from.list, 0};
+    aclError rc = am_rt.backend->copy(to.span, to.at, from.span, from.at, transfer->size);
+
+    for (size_t i = 1; i < transfer->n_rows && rc == ACL_SUCCESS; i++) {
+        row_advance(&to, transfer->to_pitch);
+        row_advance(&from, transfer->from_pitch);
+        rc = am_rt.backend->copy(to.span, to.at, from.span, from.at, transfer->size);
+    }
+    return rc;
+}
+
+/*
+ * What only the strict rules ask: the kind, which the newest edition ignores, must be
+ * true.
+ */
+static aclError kind_check(const struct am_transfer *transfer, aclrtMemcpyKind kind)
+{
+    bool to_device = transfer->to.devices != 0;
+    bool from_device = transfer->from.devices != 0;
+    aclrtMemcpyKind real =
+        to_device
+            ? (from_device ? ACL_MEMCPY_DEVICE_TO_DEVICE : ACL_MEMCPY_HOST_TO_DEVICE)
+            : (from_device ? ACL_MEMCPY_DEVICE_TO_HOST : ACL_MEMCPY_HOST_TO_HOST);
+
+    if (transfer->to.has_managed || transfer->from.has_managed)
+        return ACL_SUCCESS; /* which is on either side */
     AM_REQUIRE(
         kind == real, ACL_ERROR_RT_PARAM_INVALID,
         "kind is %d but the addresses make it %d; editions before the newest go by kind "
@@ -25,44 +93,45 @@ static aclError kind_check(const struct am_spans *dst, const struct am_spans *sr
     return ACL_SUCCESS;
 }
 
-static aclError sides_check(const struct am_spans *dst, const struct am_spans *src,
-                            aclrtMemcpyKind kind)
+static aclError sides_check(const struct am_transfer *transfer, aclrtMemcpyKind kind,
+                            int32_t device)
 {
-    uint64_t devices = dst->devices | src->devices;
+    uint64_t devices = transfer->to.devices | transfer->from.devices;
+    bool is_between = transfer->to.devices != 0 && transfer->from.devices != 0 &&
+                      (devices & (devices - 1)) != 0;
+    aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(
-        dst->devices == 0 || src->devices == 0 || (devices & (devices - 1)) == 0,
+        !is_between || (!transfer->to.has_reserved && !transfer->from.has_reserved),
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "the two sides are on different devices; between devices, memory behind reserved "
         "addresses is copied with aclrtMemcpyAsync only");
-    return am_rt.is_strict ? kind_check(dst, src, kind) : ACL_SUCCESS;
+    if (is_between)
+        rc = am_transfer_check_async(transfer, device); /* as peers, there and here */
+    if (rc == ACL_SUCCESS && am_rt.is_strict)
+        rc = kind_check(transfer, kind);
+    return rc;
 }
 
 aclError am_copy(void *dst, const void *src, size_t size, aclrtMemcpyKind kind)
 {
-    struct am_spans to;
-    struct am_spans from;
+    struct am_transfer transfer;
     int32_t device;
     aclError rc = am_context_device(&device);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_spans_open(&to, dst, size, AM_ACCESS_WRITE, device, "dst");
+    rc = am_transfer_open(&transfer, dst, src, size, device);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_spans_open(&from, src, size, AM_ACCESS_READ, device, "src");
-    if (rc != ACL_SUCCESS)
-        goto out;
-    rc = sides_check(&to, &from, kind);
+    rc = sides_check(&transfer, kind, device);
     if (rc == ACL_SUCCESS)
-        rc = am_rt.backend->copy(to.list, from.list, size);
-    am_spans_close(&from);
-out:
-    am_spans_close(&to);
+        rc = am_transfer_run(&transfer);
+    am_transfer_close(&transfer);
     return rc;
 }
 
-aclError am_fill(void *dst, int value, size_t size)
+aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width)
 {
     struct am_spans to;
     int32_t device;
@@ -73,14 +142,19 @@ aclError am_fill(void *dst, int value, size_t size)
     rc = am_spans_open(&to, dst, size, AM_ACCESS_WRITE, device, "devPtr");
     if (rc != ACL_SUCCESS)
         return rc;
-    if (am_rt.is_strict && to.list[0].mem == NULL)
-        rc = am_fail(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "%p is host memory that was not allocated through ACL: all editions leave "
-            "that undefined (ACLMEM_RULES=strict)",
-            dst);
-    else
-        rc = am_rt.backend->fill(to.list, size, value);
+    rc = am_fill_check(&to, dst);
+    if (rc == ACL_SUCCESS)
+        rc = am_rt.backend->fill(to.list, size, value, width);
     am_spans_close(&to);
     return rc;
+}
+
+aclError am_fill_check(const struct am_spans *to, const void *dst)
+{
+    AM_REQUIRE(
+        !am_rt.is_strict || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
+        "%p is host memory that was not allocated through ACL: all editions leave that "
+        "undefined (ACLMEM_RULES=strict)",
+        dst);
+    return ACL_SUCCESS;
 }

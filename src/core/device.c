@@ -11,15 +11,19 @@
 #include "base/options.h"
 #include "base/util.h"
 #include "core/context.h"
+#include "core/event.h"
+#include "core/heap.h"
+#include "core/mempool.h"
 #include "core/phys.h"
 #include "core/runtime.h"
+#include "core/stream.h"
 
 #define CAPACITY_MAX \
     (64 * AM_TIB) /* each device's memory is mapped whole, and there are 128 TB */
 
 /*
- * The visible devices' driver ids: a comma list, ascending, no blanks; reading stops at the first item
- * that is not one.  Returns how many there are.
+ * The visible devices' driver ids: a comma list, ascending, no blanks; reading stops at
+ * the first item that is not one.  Returns how many there are.
  */
 static int32_t visible_parse(const char *text, int32_t n_all, int32_t *ret_ids)
 {
@@ -85,6 +89,7 @@ aclError am_devices_open(struct am_devices *devices)
     if (rc != ACL_SUCCESS)
         return rc;
     devices->host = place;
+    am_heap_open(place);
     for (int32_t i = 0; i < n; i++) {
         struct am_device *device = &devices->device[i];
 
@@ -98,6 +103,8 @@ aclError am_devices_open(struct am_devices *devices)
         device->n_set = 0;
         device->primary = NULL;
         device->place = place;
+        am_heap_open(place);
+        device->peers = 0;
         devices->n = i + 1;
     }
     return ACL_SUCCESS;
@@ -110,17 +117,29 @@ static void place_close(_Atomic(struct am_place *) *slot)
     if (place == NULL)
         return;
     am_place_close(place);
+    am_heap_close(place);
     am_phys_kill_all(place);
     am_place_put(place);
 }
 
+/* Streams first, with what they have to do, then events and notifies. */
+static void device_end_work(struct am_device *device, bool wait)
+{
+    am_stream_kill_all(device->id, NULL, wait);
+    am_pool_kill_all(device->id);
+    am_event_kill_all(device->id);
+    am_notify_kill_all(device->id);
+}
+
 static void device_close(struct am_device *device)
 {
+    device_end_work(device, true);
     am_lock(&am_rt.devices.lock);
     device->n_set = 0;
     device->primary = NULL;
     am_context_kill_all_locked(device->id);
     am_unlock(&am_rt.devices.lock);
+    device_end_work(device, false); /* what other threads made until the contexts died */
     place_close(&device->place);
 }
 
@@ -135,7 +154,7 @@ void am_devices_close(struct am_devices *devices)
 static bool place_is_idle(_Atomic(struct am_place *) *slot)
 {
     struct am_place *place = am_place_get(slot);
-    bool is_idle = place == NULL || place->used == 0;
+    bool is_idle = place == NULL || am_place_in_use(place) == 0;
 
     am_place_put(place);
     return is_idle;
@@ -206,30 +225,48 @@ aclError am_device_use(struct am_device *device)
     return rc;
 }
 
+/* One user less, or all: whether nobody is left; fails when there was none. */
+static aclError device_leave(struct am_device *device, bool is_forced, bool *ret_is_last)
+{
+    bool was_set;
+
+    am_lock(&am_rt.devices.lock);
+    was_set = device->n_set > 0;
+    if (was_set)
+        device->n_set = is_forced ? 0 : device->n_set - 1;
+    *ret_is_last = device->n_set == 0;
+    am_unlock(&am_rt.devices.lock);
+    AM_REQUIRE(was_set, ACL_ERROR_RT_PARAM_INVALID,
+               "device %d is not set; each aclrtSetDevice takes one aclrtResetDevice",
+               device->id);
+    return ACL_SUCCESS;
+}
+
 aclError am_device_reset(struct am_device *device, bool is_forced)
 {
     struct am_place *place;
     bool is_last;
+    aclError rc = device_leave(device, is_forced, &is_last);
 
+    if (rc != ACL_SUCCESS || !is_last)
+        return rc;
+    device_end_work(device, !is_forced);
     am_lock(&am_rt.devices.lock);
-    if (device->n_set == 0) {
-        am_unlock(&am_rt.devices.lock);
-        return am_fail(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "device %d is not set; each aclrtSetDevice takes one aclrtResetDevice",
-            device->id);
-    }
-    device->n_set = is_forced ? 0 : device->n_set - 1;
-    is_last = device->n_set == 0;
+    is_last =
+        device->n_set == 0; /* another thread may have set it while its work ended */
     if (is_last) {
         device->primary = NULL;
+        device->peers = 0;
         am_context_kill_all_locked(device->id);
     }
     am_unlock(&am_rt.devices.lock);
     if (!is_last)
         return ACL_SUCCESS;
+    device_end_work(device, false); /* what other threads made until the contexts died */
 
     place = am_place_get(&device->place);
+    if (place != NULL)
+        am_heap_kill(place);
     am_phys_kill_all(place);
     am_place_put(place);
     return ACL_SUCCESS;

@@ -1,8 +1,9 @@
 /*
  * Devices: what the program sets, resets and counts.
  *
- * The program counts the devices it may see from 0 (logical ids); the driver counts all devices of the
- * machine.  ASCEND_RT_VISIBLE_DEVICES chooses which driver ids are visible.
+ * The program counts the devices it may see from 0 (logical ids); the driver counts all
+ * devices of the machine.  ASCEND_RT_VISIBLE_DEVICES chooses which driver ids are
+ * visible.
  */
 #ifndef AM_CORE_DEVICE_H
 #define AM_CORE_DEVICE_H
@@ -24,9 +25,11 @@ struct am_device {
     int32_t id; /* logical: its place in the list */
     _Atomic int32_t driver_id;
     uint64_t n_set; /* devices.lock; aclrtSetDevice calls not yet reset */
-    struct am_context
-        *primary; /* devices.lock; the default context, NULL when not in use */
+    /* devices.lock; the default context, NULL when not in use */
+    struct am_context *primary;
     _Atomic(struct am_place *) place;
+    _Atomic uint64_t
+        peers; /* a bit for each device whose memory it may reach: core/peer.h */
 };
 
 struct am_devices {
@@ -51,9 +54,14 @@ struct am_device *am_device_find_driver(uint32_t driver_id);
 
 /* aclrtSetDevice: one more user; the default context becomes the thread's current one. */
 aclError am_device_set(struct am_device *device);
-/* Makes the default context current without counting: for the default device of aclInit's file. */
+/*
+ * Makes the default context current without counting: for the default device of aclInit's
+ * file.
+ */
 aclError am_device_use(struct am_device *device);
-/* aclrtResetDevice(Force): one user less, or all; at zero everything on the device dies. */
+/*
+ * aclrtResetDevice(Force): one user less, or all; at zero everything on the device dies.
+ */
 aclError am_device_reset(struct am_device *device, bool is_forced);
 /* Whether the default context is in use. */
 bool am_device_is_active(struct am_device *device);

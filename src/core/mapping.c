@@ -1,4 +1,7 @@
-/* Mappings: binding part of a reservation to physical memory, and who may use it.  See vspace.h. */
+/*
+ * Mappings: binding part of a reservation to physical memory, and who may use it.  See
+ * vspace.h.
+ */
 #include <inttypes.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -6,6 +9,7 @@
 #include "base/log.h"
 #include "base/slab.h"
 #include "base/util.h"
+#include "core/arena.h"
 #include "core/attr.h"
 #include "core/phys.h"
 #include "core/reservation.h"
@@ -28,14 +32,39 @@ struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr)
     }
 }
 
+/* A heap's mapping had its last user: only now may memory and addresses serve others. */
+static void mapping_unbind(struct am_mapping *mapping)
+{
+    const struct am_backend_ops *ops = mapping->phys->mem.bank->ops;
+
+    /* Where that fails the memory stays visible until the addresses are bound again. */
+    if (ops->unmap((void *)mapping->start, mapping->size, &mapping->phys->mem) !=
+        ACL_SUCCESS)
+        am_log(AM_LOG_INFO, "%zu bytes at %p stay mapped for now", mapping->size,
+               (void *)mapping->start);
+    am_arena_give(&am_rt.vspace, mapping->extent, ops);
+}
+
 void am_mapping_put(struct am_mapping *mapping)
 {
     struct am_phys *phys = mapping->phys;
 
     if (!am_ref_drop(&mapping->refs))
         return;
+    if (mapping->extent != NULL)
+        mapping_unbind(mapping);
     am_slab_give(&mapping_slab, mapping);
     am_phys_put(phys);
+}
+
+bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
+                      uintptr_t *ret_start, size_t *ret_size)
+{
+    if (mapping->owner != NULL)
+        return mapping->owner->find_block(addr, ret_start, ret_size);
+    *ret_start = mapping->start;
+    *ret_size = mapping->size;
+    return true;
 }
 
 /* The bit of the place that the memory belongs to. */
@@ -54,7 +83,10 @@ static unsigned program_access(const struct am_phys *phys, uint64_t can_read,
            (can_write & bits ? AM_ACCESS_WRITE : 0);
 }
 
-/* The size that is really mapped: the asked-for size of a handle stands for its rounded one. */
+/*
+ * The size that is really mapped: the asked-for size of a handle stands for its rounded
+ * one.
+ */
 static aclError map_size(const struct am_phys *phys, size_t size, size_t *ret_size)
 {
     size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
@@ -76,7 +108,9 @@ static aclError map_size(const struct am_phys *phys, size_t size, size_t *ret_si
     return ACL_SUCCESS;
 }
 
-/* What only the strict rules ask of a reservation and the memory that is mapped into it. */
+/*
+ * What only the strict rules ask of a reservation and the memory that is mapped into it.
+ */
 static aclError map_check_strict(const struct am_reservation *r,
                                  const struct am_phys *phys)
 {
@@ -132,27 +166,18 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
         r->device = phys->place->device;
     phys->n_mappings++;
     LIST_INSERT_HEAD(&phys->mappings, mapping, of_phys);
-    vs->n_mappings++;
+    vs->n_mappings += r->owner == NULL;
     atomic_store_explicit(&mapping->refs, 1, memory_order_release);
     am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
 }
 
-static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
-                           size_t size, struct am_phys *phys, bool has_access)
-    AM_REQUIRES(vs->lock)
+/* Binds memory to a part of r where nothing is mapped. */
+static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
+                            uintptr_t addr, size_t size, struct am_phys *phys,
+                            uint64_t bits) AM_REQUIRES(vs->lock)
 {
-    uint64_t bits = has_access ? owner_bit(phys) : 0;
-    struct am_reservation *r;
     struct am_mapping *mapping;
-    aclError rc = range_check_locked(vs, addr, size, &r);
-
-    if (rc == ACL_SUCCESS && am_rt.is_strict)
-        rc = map_check_strict(r, phys);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    if (phys->handle_refs == 0) /* freed by another thread since it was looked up */
-        return am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is no longer alive",
-                       phys->handle);
+    aclError rc;
 
     mapping = am_slab_take(&mapping_slab);
     if (mapping == NULL || am_chunkmap_prepare(&vs->chunks, addr, size) != 0) {
@@ -166,19 +191,61 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
 
     mapping->start = addr;
     mapping->size = size;
-    mapping->asked = asked;
+    mapping->asked = size;
     mapping->phys = am_phys_ref(phys);
     mapping->device = phys->place->device;
     mapping->page_size = am_attr_page_size(phys->prop.memAttr);
     mapping->reservation = r;
+    mapping->owner = r->owner;
     mapping->can_read = bits;
     mapping->can_write = bits;
+    mapping->extent = NULL;
+    atomic_store_explicit(&mapping->run, NULL, memory_order_release);
     mapping_enter_locked(vs, mapping);
     return ACL_SUCCESS;
 
 err_give:
     if (mapping != NULL)
         am_slab_give(&mapping_slab, mapping);
+    return rc;
+}
+
+static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
+                           size_t size, struct am_phys *phys, bool has_access)
+    AM_REQUIRES(vs->lock)
+{
+    struct am_mapping *mapping;
+    struct am_reservation *r;
+    aclError rc = range_check_locked(vs, addr, size, &r);
+
+    if (rc == ACL_SUCCESS && am_rt.is_strict)
+        rc = map_check_strict(r, phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(r->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
+               (void *)addr, r->owner->name);
+    if (phys->handle_refs == 0) /* freed by another thread since it was looked up */
+        return am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is not alive",
+                       phys->handle);
+    rc = bind_locked(vs, r, addr, size, phys, has_access ? owner_bit(phys) : 0);
+    if (rc == ACL_SUCCESS) {
+        mapping = am_chunkmap_find(&vs->chunks, addr);
+        mapping->asked = asked;
+    }
+    return rc;
+}
+
+aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phys)
+{
+    struct am_reservation *r;
+    aclError rc;
+
+    am_lock(&vs->lock);
+    rc = range_check_locked(vs, (uintptr_t)addr, phys->mem.size, &r);
+    if (rc == ACL_SUCCESS)
+        rc = bind_locked(vs, r, (uintptr_t)addr, phys->mem.size, phys, owner_bit(phys));
+    am_unlock(&vs->lock);
     return rc;
 }
 
@@ -200,7 +267,81 @@ aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
     return rc;
 }
 
-/* Take a mapping out of the books; its reference is the caller's to drop, without the lock. */
+/* Enter a heap's mapping, which is in no list but the arena's count. */
+static aclError run_enter(struct am_vspace *vs, struct am_mapping *mapping)
+{
+    int rc;
+
+    am_lock(&vs->lock);
+    rc = am_chunkmap_prepare(&vs->chunks, mapping->start, mapping->size);
+    if (rc == 0) {
+        atomic_store_explicit(&mapping->refs, 1, memory_order_release);
+        am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
+    }
+    am_unlock(&vs->lock);
+    if (rc != 0)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
+    return ACL_SUCCESS;
+}
+
+aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
+                           struct am_phys *phys, struct am_run *run,
+                           struct am_mapping **ret_mapping)
+{
+    const struct am_backend_ops *ops = phys->mem.bank->ops;
+    struct am_mapping *mapping = am_slab_take(&mapping_slab);
+    aclError rc;
+
+    if (mapping == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
+        goto err_phys;
+    }
+    rc = am_arena_take(vs, phys->mem.size, &mapping->extent);
+    if (rc != ACL_SUCCESS)
+        goto err_slab;
+    mapping->start = mapping->extent->start;
+    mapping->size = phys->mem.size;
+    mapping->asked = phys->mem.size;
+    mapping->phys = phys;
+    mapping->device = phys->place->device;
+    mapping->page_size = am_attr_page_size(phys->prop.memAttr);
+    mapping->reservation = NULL;
+    mapping->owner = owner;
+    mapping->can_read = owner_bit(phys);
+    mapping->can_write = owner_bit(phys);
+    atomic_store_explicit(&mapping->run, run, memory_order_release);
+    rc = ops->map((void *)mapping->start, mapping->size, &phys->mem, AM_ACCESS_ALL);
+    if (rc != ACL_SUCCESS)
+        goto err_range;
+    rc = run_enter(vs, mapping);
+    if (rc != ACL_SUCCESS)
+        goto err_unmap;
+    *ret_mapping = mapping;
+    return ACL_SUCCESS;
+
+err_unmap:
+    ops->unmap((void *)mapping->start, mapping->size, &phys->mem);
+err_range:
+    am_arena_give(vs, mapping->extent, ops);
+err_slab:
+    am_slab_give(&mapping_slab, mapping);
+err_phys:
+    am_phys_put(phys);
+    return rc;
+}
+
+void am_vspace_unmap_run(struct am_vspace *vs, struct am_mapping *mapping)
+{
+    am_lock(&vs->lock);
+    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, NULL);
+    am_unlock(&vs->lock);
+    am_mapping_put(mapping);
+}
+
+/*
+ * Take a mapping out of the books; its reference is the caller's to drop, without the
+ * lock.
+ */
 static void mapping_leave_locked(struct am_vspace *vs, struct am_mapping *mapping)
     AM_REQUIRES(vs->lock)
 {
@@ -209,10 +350,13 @@ static void mapping_leave_locked(struct am_vspace *vs, struct am_mapping *mappin
     mapping->phys->n_mappings--;
     mapping->reservation->n_mappings--;
     mapping->reservation = NULL;
-    vs->n_mappings--;
+    vs->n_mappings -= mapping->owner == NULL;
 }
 
-/* The mapping that addr lies in, and that it starts when must_start; says what is wrong. */
+/*
+ * The program's mapping that addr lies in, and starts when must_start; says what is
+ * wrong.
+ */
 static aclError mapping_find_locked(struct am_vspace *vs, void *addr, bool must_start,
                                     struct am_mapping **ret_mapping) AM_REQUIRES(vs->lock)
 {
@@ -221,6 +365,9 @@ static aclError mapping_find_locked(struct am_vspace *vs, void *addr, bool must_
     AM_REQUIRE(
         mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p%s", addr,
         am_reservation_find_locked(vs, (uintptr_t)addr) ? "" : ", which is not reserved");
+    AM_REQUIRE(mapping->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p was not mapped with aclrtMapMem; it belongs to %s", addr,
+               mapping->owner->name);
     AM_REQUIRE(!must_start || mapping->start == (uintptr_t)addr,
                ACL_ERROR_RT_PARAM_INVALID,
                "%p lies inside the mapping of %zu bytes at %p; pass its start", addr,
@@ -246,6 +393,28 @@ aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
     return rc;
 }
 
+aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
+{
+    struct am_mapping *mapping;
+    aclError rc;
+
+    am_lock(&vs->lock);
+    mapping = am_chunkmap_find(&vs->chunks, (uintptr_t)addr);
+    if (mapping == NULL) { /* a reset of the device was faster */
+        am_unlock(&vs->lock);
+        return ACL_SUCCESS;
+    }
+    rc = mapping->phys->mem.bank->ops->unmap(addr, mapping->size, &mapping->phys->mem);
+    if (is_last)
+        rc = ACL_SUCCESS; /* what stays visible goes with the reservation */
+    if (rc == ACL_SUCCESS)
+        mapping_leave_locked(vs, mapping);
+    am_unlock(&vs->lock);
+    if (rc == ACL_SUCCESS)
+        am_mapping_put(mapping);
+    return rc;
+}
+
 bool am_vspace_kill(struct am_phys *phys)
 {
     LIST_HEAD(, am_mapping) dead = LIST_HEAD_INITIALIZER(dead);
@@ -253,7 +422,10 @@ bool am_vspace_kill(struct am_phys *phys)
     struct am_mapping *mapping;
     bool had_handle;
 
-    /* In one step: a dead handle cannot be mapped, and what is not mapped cannot be retained. */
+    /*
+     * In one step: a dead handle cannot be mapped, and what is not mapped cannot be
+     * retained.
+     */
     am_lock(&vs->lock);
     had_handle = phys->handle_refs > 0;
     phys->handle_refs = 0;
@@ -274,7 +446,10 @@ bool am_vspace_kill(struct am_phys *phys)
     return had_handle;
 }
 
-/* A location's bit in access masks.  Devices are named by the driver's id here, as on the real thing. */
+/*
+ * A location's bit in access masks.  Devices are named by the driver's id here, as on the
+ * real thing.
+ */
 static aclError location_bit(const aclrtMemLocation *location, uint64_t *ret_bit)
 {
     struct am_device *device;
@@ -302,7 +477,7 @@ static aclError location_bit(const aclrtMemLocation *location, uint64_t *ret_bit
 static aclError desc_apply(const aclrtMemAccessDesc *desc, uint64_t *can_read,
                            uint64_t *can_write)
 {
-    uint64_t bit;
+    uint64_t bit = 0;
     aclError rc = location_bit(&desc->location, &bit);
 
     if (rc != ACL_SUCCESS)
@@ -362,7 +537,7 @@ aclError am_vspace_get_access(struct am_vspace *vs, void *addr,
                               const aclrtMemLocation *location, uint64_t *ret_flags)
 {
     struct am_mapping *mapping;
-    uint64_t bit;
+    uint64_t bit = 0;
     aclError rc = location_bit(location, &bit);
 
     if (rc != ACL_SUCCESS)

@@ -66,15 +66,15 @@ static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
 }
 
 /* Memory of the place, counted in its books. */
-static aclError mem_take(struct am_place *place, size_t size, int node,
-                         struct am_mem *mem)
+static aclError mem_take(struct am_place *place, enum am_bank_kind kind, size_t size,
+                         int node, struct am_mem *mem)
 {
     struct am_bank *bank;
     aclError rc = am_place_charge(place, size);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_place_bank(place, &bank);
+    rc = am_place_bank(place, kind, &bank);
     if (rc == ACL_SUCCESS)
         rc = bank->ops->mem_create(bank, size, node, mem);
     if (rc != ACL_SUCCESS)
@@ -82,7 +82,10 @@ static aclError mem_take(struct am_place *place, size_t size, int node,
     return rc;
 }
 
-/* A phys with everything but its number; takes over the reference to place, also on failure. */
+/*
+ * A phys with everything but its number; takes over the reference to place, also on
+ * failure.
+ */
 static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
                           struct am_place *place, int node, struct am_phys **ret_phys)
 {
@@ -98,7 +101,7 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a handle");
         goto err_place;
     }
-    rc = mem_take(place, rounded, node, &phys->mem);
+    rc = mem_take(place, AM_BANK_MAIN, rounded, node, &phys->mem);
     if (rc != ACL_SUCCESS)
         goto err_slab;
 
@@ -141,7 +144,7 @@ static aclError phys_list(struct am_phys *phys)
     if (!is_closed) {
         LIST_INSERT_HEAD(&place->all, phys, all);
         phys->is_listed = true;
-        n_physes++;
+        n_physes += phys->handle != NULL; /* the others are not the program's */
         atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
     }
     am_unlock(&place->lock);
@@ -180,6 +183,55 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
     return ACL_SUCCESS;
 }
 
+aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
+                            struct am_place *place, struct am_phys **ret_phys)
+{
+    aclError rc;
+
+    am_ref_more(&place->refs);
+    rc = phys_make(size, prop, place, -1, ret_phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    (*ret_phys)->handle = NULL;
+    (*ret_phys)->handle_refs = 0;
+    rc = phys_list(*ret_phys);
+    if (rc != ACL_SUCCESS)
+        phys_unmake(*ret_phys);
+    return rc;
+}
+
+aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, size_t size,
+                             struct am_phys **ret_phys)
+{
+    struct am_phys *phys = am_slab_take(&phys_slab);
+    aclError rc;
+
+    if (phys == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of memory");
+        goto err_place;
+    }
+    rc = mem_take(place, kind, size, -1, &phys->mem);
+    if (rc != ACL_SUCCESS)
+        goto err_slab;
+    phys->handle = NULL;
+    phys->prop = (aclrtPhysicalMemProp){.memAttr = ACL_MEM_NORMAL};
+    phys->asked = size;
+    phys->place = place;
+    phys->handle_refs = 0;
+    phys->n_mappings = 0;
+    phys->is_listed = false;
+    LIST_INIT(&phys->mappings);
+    atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
+    *ret_phys = phys;
+    return ACL_SUCCESS;
+
+err_slab:
+    am_slab_give(&phys_slab, phys);
+err_place:
+    am_place_put(place);
+    return rc;
+}
+
 static void phys_unlist(struct am_phys *phys)
 {
     am_lock(&phys->place->lock);
@@ -197,13 +249,17 @@ struct am_phys *am_phys_ref(struct am_phys *phys)
 
 void am_phys_put(struct am_phys *phys)
 {
+    bool had_handle;
+
     if (!am_ref_drop(&phys->object.refs))
         return;
     am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
-    am_idmap_remove(&am_rt.ids, phys->handle);
+    had_handle = phys->handle != NULL;
+    if (had_handle)
+        am_idmap_remove(&am_rt.ids, phys->handle);
     phys_unlist(phys);
     phys_unmake(phys);
-    n_physes--;
+    n_physes -= had_handle;
 }
 
 /* The phys of a handle that the program may use: 107017 otherwise. */

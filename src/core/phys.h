@@ -1,10 +1,11 @@
 /*
  * Physical memory: what an aclrtDrvMemHandle names.
  *
- * Two counts.  handle_refs is the program's: one from aclrtMallocPhysical, one for each retain; at zero
- * the handle is dead for the program.  refs keeps the memory: one while the handle lives, one for
- * each mapping (a mapping is kept by work in flight and by host views in turn).  The memory goes with
- * the last one, and with it the handle's number: until then a retain by address brings the handle back.
+ * Two counts.  handle_refs is the program's: one from aclrtMallocPhysical, one for each
+ * retain; at zero the handle is dead for the program.  refs keeps the memory: one while
+ * the handle lives, one for each mapping (a mapping is kept by work in flight and by host
+ * views in turn).  The memory goes with the last one, and with it the handle's number:
+ * until then a retain by address brings the handle back.
  */
 #ifndef AM_CORE_PHYS_H
 #define AM_CORE_PHYS_H
@@ -22,7 +23,7 @@ struct am_mapping;
 
 struct am_phys {
     struct am_object object; /* refs */
-    void *handle;
+    void *handle; /* NULL: the program has none, the memory is ours to hand out */
     aclrtPhysicalMemProp prop;
     size_t asked; /* bytes that the program asked for; mem.size is rounded up */
     struct am_place *place;
@@ -38,6 +39,19 @@ struct am_phys {
 aclError am_phys_check(const aclrtPhysicalMemProp *prop);
 
 aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **ret_handle);
+
+/*
+ * Memory for an owner of ours: no handle, not counted; the caller has its one reference.
+ */
+aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
+                            struct am_place *place, struct am_phys **ret_phys);
+
+/*
+ * Memory for a heap.  It is not listed in its place: the heap itself lets it go.  Takes
+ * over the reference to place, also on failure.
+ */
+aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, size_t size,
+                             struct am_phys **ret_phys);
 
 /* aclrtFreePhysical: one handle reference less. */
 aclError am_phys_free(void *handle);

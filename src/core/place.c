@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "base/slab.h"
 #include "base/util.h"
+#include "core/heap.h"
 #include "core/runtime.h"
 
 static struct am_slab place_slab = AM_SLAB_INIT(struct am_place, "place slab");
@@ -25,7 +26,9 @@ aclError am_place_create(int32_t device, size_t capacity, bool is_promise,
     place->commit_now = device >= 0 && am_option_number(AM_OPTION_commit) != 0;
     place->is_promise = is_promise;
     place->is_closed = false;
-    place->bank = NULL;
+    place->peak = 0;
+    for (int i = 0; i < AM_BANK_COUNT; i++)
+        place->bank[i] = NULL;
     am_lock_init(&place->lock, AM_RANK_PLACE, "place");
     LIST_INIT(&place->all);
     atomic_store_explicit(&place->refs, 1, memory_order_release);
@@ -38,8 +41,10 @@ void am_place_put(struct am_place *place)
     if (place == NULL || !am_ref_drop(&place->refs))
         return;
     am_assert(place->used == 0 && LIST_EMPTY(&place->all));
-    if (place->bank != NULL)
-        place->bank->ops->bank_close(place->bank);
+    for (int i = 0; i < AM_BANK_COUNT; i++) {
+        if (place->bank[i] != NULL)
+            place->bank[i]->ops->bank_close(place->bank[i]);
+    }
     am_lock_destroy(&place->lock);
     am_slab_give(&place_slab, place);
 }
@@ -59,26 +64,51 @@ struct am_place *am_place_get(_Atomic(struct am_place *) *slot)
     }
 }
 
-aclError am_place_charge(struct am_place *place, size_t size)
+size_t am_place_in_use(struct am_place *place)
+{
+    size_t idle = am_heap_idle(place);
+    size_t used = place->used;
+
+    return used > idle ? used - idle : 0;
+}
+
+static void place_note_peak(struct am_place *place, size_t used)
+{
+    size_t peak = place->peak;
+
+    while (peak < used && !atomic_compare_exchange_weak(&place->peak, &peak, used))
+        ;
+}
+
+static bool place_try_charge(struct am_place *place, size_t size)
 {
     size_t used = place->used;
 
     do {
-        if (size <= place->capacity - used)
-            continue;
-        if (place->device < 0)
-            return am_fail(
-                ACL_ERROR_RT_MEMORY_ALLOCATION,
-                "Failed to allocate %zu bytes of host memory: %zu of %zu (a quarter "
-                "of the machine's memory) are in use",
-                size, used, place->capacity);
+        if (size > place->capacity - used)
+            return false;
+    } while (!atomic_compare_exchange_weak(&place->used, &used, used + size));
+    place_note_peak(place, used + size);
+    return true;
+}
+
+aclError am_place_charge(struct am_place *place, size_t size)
+{
+    if (place_try_charge(place, size))
+        return ACL_SUCCESS;
+    if (size <= place->capacity && am_heap_trim(place) && place_try_charge(place, size))
+        return ACL_SUCCESS;
+    if (place->device < 0)
         return am_fail(
             ACL_ERROR_RT_MEMORY_ALLOCATION,
-            "Failed to allocate %zu bytes on device %d: %zu of %zu are in use; free "
-            "some, or give the device more with ACLMEM_MEMORY",
-            size, place->device, used, place->capacity);
-    } while (!atomic_compare_exchange_weak(&place->used, &used, used + size));
-    return ACL_SUCCESS;
+            "Failed to allocate %zu bytes of host memory: %zu of %zu (a quarter of "
+            "the machine's memory) are in use",
+            size, (size_t)place->used, place->capacity);
+    return am_fail(
+        ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "Failed to allocate %zu bytes on device %d: %zu of %zu are in use; free some, "
+        "or give the device more with ACLMEM_MEMORY",
+        size, place->device, (size_t)place->used, place->capacity);
 }
 
 void am_place_uncharge(struct am_place *place, size_t size)
@@ -93,25 +123,36 @@ void am_place_close(struct am_place *place)
     am_unlock(&place->lock);
 }
 
-aclError am_place_bank(struct am_place *place, struct am_bank **ret_bank)
+/* What kind of bank the options of the start ask for. */
+static struct am_bank_spec bank_spec(const struct am_place *place, enum am_bank_kind kind)
 {
-    struct am_bank_spec spec = {
+    bool is_main = kind == AM_BANK_MAIN;
+
+    return (struct am_bank_spec){
         .device = place->device,
         .capacity = place->capacity,
-        .is_isolated = place->is_isolated,
-        .commit_now = place->commit_now,
-        .is_promise = place->is_promise,
+        .is_isolated = is_main && place->is_isolated,
+        .commit_now = is_main && place->commit_now,
+        .is_promise = is_main && place->is_promise,
+        .is_pinned = kind == AM_BANK_PINNED,
+        .must_lock = am_rt.is_strict,
     };
+}
+
+aclError am_place_bank(struct am_place *place, enum am_bank_kind kind,
+                       struct am_bank **ret_bank)
+{
+    struct am_bank_spec spec = bank_spec(place, kind);
     aclError rc = ACL_SUCCESS;
 
     am_lock(&place->lock);
-    if (place->bank == NULL) {
-        rc = am_rt.backend->bank_open(&spec, &place->bank);
+    if (place->bank[kind] == NULL) {
+        rc = am_rt.backend->bank_open(&spec, &place->bank[kind]);
         if (rc == ACL_SUCCESS)
-            place->bank->ops = am_rt.backend;
+            place->bank[kind]->ops = am_rt.backend;
     }
     if (rc == ACL_SUCCESS)
-        *ret_bank = place->bank;
+        *ret_bank = place->bank[kind];
     am_unlock(&place->lock);
     return rc;
 }

@@ -1,10 +1,11 @@
 /*
  * Where physical memory lives: one device's memory, or the host's.
  *
- * A place knows how much there is and how much of it is promised, and has the backend's bank that holds
- * the bytes, opened when the first memory is asked for.  It is made when the library starts; the library
- * and every piece of memory hold a reference, so memory that is still in use when the library stops keeps
- * its place, and the next start makes a new one.
+ * A place knows how much there is and how much of it is promised, and has the backend's
+ * bank that holds the bytes, opened when the first memory is asked for.  It is made when
+ * the library starts; the library and every piece of memory hold a reference, so memory
+ * that is still in use when the library stops keeps its place, and the next start makes a
+ * new one.
  */
 #ifndef AM_CORE_PLACE_H
 #define AM_CORE_PLACE_H
@@ -20,28 +21,41 @@
 
 struct am_phys;
 
+/* Pinned memory is the program's own to touch, whatever the place's other memory is. */
+enum am_bank_kind { AM_BANK_MAIN, AM_BANK_PINNED, AM_BANK_COUNT };
+
 struct am_place {
     atomic_uint refs;
     int32_t device; /* logical id; -1: the host */
     size_t capacity;
-    atomic_size_t used; /* promised to physical memory; <= capacity */
+    atomic_size_t used; /* promised to physical memory and heaps; <= capacity */
+    atomic_size_t peak; /* the most that used ever was */
     bool is_isolated;   /* the options of the library's start, for the bank */
     bool commit_now;
     bool is_promise; /* all devices together may have more than the machine */
     struct am_lock lock;
-    bool is_closed;       /* lock; the library stops: nothing comes any more */
-    struct am_bank *bank; /* lock; NULL until it is needed */
-    LIST_HEAD(am_physes, am_phys) all; /* lock; the physical memory of this place */
+    bool is_closed; /* lock; the library stops: nothing comes any more */
+    struct am_bank *bank[AM_BANK_COUNT]; /* lock; NULL until it is needed */
+    LIST_HEAD(am_physes, am_phys) all;   /* lock; the physical memory of this place */
 };
 
 aclError am_place_create(int32_t device, size_t capacity, bool is_promise,
                          struct am_place **ret_place);
 void am_place_put(struct am_place *place);
 
-/* One more reference to the place that *slot points to; NULL when the library just stopped. */
+/*
+ * One more reference to the place that *slot points to; NULL when the library just
+ * stopped.
+ */
 struct am_place *am_place_get(_Atomic(struct am_place *) *slot);
 
-/* Promise `size` bytes, or fail with 207001. */
+/* Bytes that the program has: what the heaps keep for later is not counted. */
+size_t am_place_in_use(struct am_place *place);
+
+/*
+ * Promise `size` bytes, or fail with 207001.  What the heaps keep for later is given up
+ * first.
+ */
 aclError am_place_charge(struct am_place *place, size_t size);
 void am_place_uncharge(struct am_place *place, size_t size);
 
@@ -49,6 +63,7 @@ void am_place_uncharge(struct am_place *place, size_t size);
 void am_place_close(struct am_place *place);
 
 /* The bank, opened if need be. */
-aclError am_place_bank(struct am_place *place, struct am_bank **ret_bank);
+aclError am_place_bank(struct am_place *place, enum am_bank_kind kind,
+                       struct am_bank **ret_bank);
 
 #endif

@@ -2,12 +2,18 @@
 #include "core/runtime.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "core/allocator.h"
+#include "core/event.h"
+#include "core/hostmem.h"
+#include "core/managed.h"
+#include "core/report.h"
 
 struct am_runtime am_rt = {
     .lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "runtime"),
@@ -67,16 +73,47 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
     am_rt.product = product;
     am_rt.backend = am_backend_find(am_option_text(AM_OPTION_backend));
     am_assert(am_rt.backend != NULL); /* the option's choices are the backends */
+    am_rt.malloc_pad = am_rt.product->features & AM_PRODUCT_PAD ? 32 : 0;
     am_rt.is_strict = am_option_number(AM_OPTION_rules) != 0;
     unknown_options_warn();
     return ACL_SUCCESS;
 }
 
+static void sched_init(void)
+{
+    am_sched_init(&am_rt.sched);
+}
+
+/*
+ * Workers: two at least, so that a copy and what waits for it overlap; more do not copy
+ * faster.
+ */
+static void runtime_start_sched(void)
+{
+    long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t seed = am_option_number(AM_OPTION_chaos);
+
+    am_sched_start(&am_rt.sched,
+                   &(struct am_sched_setup){
+                       .now = am_sched_clock,
+                       .n_workers = n_cpus < 2   ? 2
+                                    : n_cpus > 8 ? 8
+                                                 : (unsigned)n_cpus,
+                       .is_chaotic = am_option_text(AM_OPTION_chaos)[0] != '\0',
+                       .seed = (uint64_t)seed,
+                   });
+    am_report_start();
+    am_event_set_default_wait(0);
+}
+
 aclError am_runtime_start_locked(const char *config_path)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct am_config config;
-    aclError rc = runtime_configure(config_path, &config);
+    aclError rc;
 
+    pthread_once(&once, sched_init);
+    rc = runtime_configure(config_path, &config);
     if (rc != ACL_SUCCESS)
         return rc;
     rc = am_devices_open(&am_rt.devices);
@@ -89,7 +126,9 @@ aclError am_runtime_start_locked(const char *config_path)
         am_devices_close(&am_rt.devices);
         return rc;
     }
+    runtime_start_sched();
     am_rt.default_device = config.default_device;
+    am_params_reset(&am_rt.params);
     am_error_share_messages(config.share_messages);
     am_rt.is_up = true;
     am_log(AM_LOG_INFO, "%s, %d devices, %s rules", am_rt.product->title,
@@ -102,5 +141,10 @@ void am_runtime_stop_locked(void)
     am_rt.is_up = false;
     am_rt.default_device = -1;
     am_devices_close(&am_rt.devices);
+    am_report_stop();
+    am_sched_stop(&am_rt.sched);
+    am_allocator_destroy_all();
+    am_managed_free_all();
+    am_host_unregister_all();
     am_vspace_release_all(&am_rt.vspace);
 }

@@ -1,10 +1,10 @@
 /*
  * The one global: everything that the library knows is reached from am_rt.
  *
- * Starting and stopping is serialised by am_rt.lock.  What is set at the start (rules, product,
- * devices, backend) is atomic, and calls read it without a lock.  The locks, maps and slabs stay usable
- * for ever, so a call that is under way while another thread stops the library finds its objects
- * gone, not its memory.
+ * Starting and stopping is serialised by am_rt.lock.  What is set at the start (rules,
+ * product, devices, backend) is atomic, and calls read it without a lock.  The locks,
+ * maps and slabs stay usable for ever, so a call that is under way while another thread
+ * stops the library finds its objects gone, not its memory.
  */
 #ifndef AM_CORE_RUNTIME_H
 #define AM_CORE_RUNTIME_H
@@ -18,7 +18,9 @@
 #include "base/idmap.h"
 #include "base/lock.h"
 #include "core/device.h"
+#include "core/params.h"
 #include "core/product.h"
+#include "core/sched.h"
 #include "core/view.h"
 #include "core/vspace.h"
 
@@ -32,18 +34,21 @@ struct am_runtime {
     _Atomic(const struct am_product *) product;
     _Atomic(const struct am_backend_ops *) backend;
     _Atomic int32_t default_device; /* logical; -1: none */
+    _Atomic size_t malloc_pad;      /* bytes that aclrtMalloc adds on this product */
+    struct am_params params;        /* of the process */
 
     struct am_devices devices;
     struct am_vspace vspace;
     struct am_views views;
+    struct am_sched sched;
     struct am_idmap ids;
 };
 
 extern struct am_runtime am_rt;
 
 /*
- * Starts the library with the options of the environment and of the file at config_path (may be NULL).
- * The caller holds am_rt.lock.  On failure nothing is up.
+ * Starts the library with the options of the environment and of the file at config_path
+ * (may be NULL). The caller holds am_rt.lock.  On failure nothing is up.
  */
 aclError am_runtime_start_locked(const char *config_path) AM_REQUIRES(am_rt.lock);
 

@@ -7,6 +7,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "core/peer.h"
 #include "core/phys.h"
 #include "core/runtime.h"
 
@@ -26,6 +27,14 @@ static aclError spans_grow(struct am_spans *spans)
     return ACL_SUCCESS;
 }
 
+/* Whether the mapping grants this to one of those in `bits`. */
+static bool mapping_grants(const struct am_mapping *mapping, unsigned access,
+                           uint64_t bits)
+{
+    return (!(access & AM_ACCESS_READ) || (mapping->can_read & bits) != 0) &&
+           (!(access & AM_ACCESS_WRITE) || (mapping->can_write & bits) != 0);
+}
+
 /* Whether `device`, or else the memory's own, may do this. */
 static bool mapping_allows(const struct am_mapping *mapping, unsigned access,
                            int32_t device)
@@ -33,8 +42,69 @@ static bool mapping_allows(const struct am_mapping *mapping, unsigned access,
     int32_t own = mapping->device;
     uint64_t bits = UINT64_C(1) << device | (own < 0 ? AM_HOST_BIT : UINT64_C(1) << own);
 
-    return (!(access & AM_ACCESS_READ) || (mapping->can_read & bits) != 0) &&
-           (!(access & AM_ACCESS_WRITE) || (mapping->can_write & bits) != 0);
+    return mapping_grants(mapping, access, bits);
+}
+
+/*
+ * Whether `device` itself may: as the mapping says, or as a peer of the memory's own
+ * device.
+ */
+static bool mapping_is_reachable(const struct am_mapping *mapping, unsigned access,
+                                 int32_t device)
+{
+    int32_t own = mapping->device;
+    uint64_t bits = UINT64_C(1) << device;
+
+    if (own < 0)
+        return true;
+    if (am_peer_is_enabled(device, own))
+        bits |= UINT64_C(1) << own;
+    return mapping_grants(mapping, access, bits);
+}
+
+/* A block of ours ends where it ends, whatever lies behind it. */
+static aclError block_check(const struct am_owner *owner, uintptr_t addr, size_t size,
+                            const char *what)
+{
+    uintptr_t start;
+    size_t block;
+
+    AM_REQUIRE(owner->find_block(addr, &start, &block), ACL_ERROR_RT_PARAM_INVALID,
+               "%s: %p lies in no block of %s; it was freed, or never handed out", what,
+               (void *)addr, owner->name);
+    AM_REQUIRE(size <= block - (addr - start), ACL_ERROR_RT_PARAM_INVALID,
+               "%s: %zu bytes at %p reach over the end of the block of %zu bytes at %p",
+               what, size, (void *)addr, block, (void *)start);
+    return ACL_SUCCESS;
+}
+
+static aclError mapping_check(const struct am_spans *spans,
+                              const struct am_mapping *mapping, uintptr_t addr,
+                              size_t size, unsigned access, int32_t device,
+                              const char *what)
+{
+    const struct am_mapping *before =
+        spans->n > 0 ? spans->list[spans->n - 1].owner : mapping;
+
+    AM_REQUIRE(before->owner == mapping->owner, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: the range runs into other memory at %p", what, (void *)addr);
+    AM_REQUIRE(
+        mapping_allows(mapping, access, device), ACL_ERROR_RT_PARAM_INVALID,
+        "%s: no right to %s the memory mapped at %p; grant it with aclrtMemSetAccess",
+        what, access & AM_ACCESS_WRITE ? "write" : "read", (void *)mapping->start);
+    if (mapping->owner == NULL)
+        return ACL_SUCCESS;
+    if (mapping->owner->pin != NULL)
+        return mapping->owner->pin(addr, size, what);
+    return block_check(mapping->owner, addr, size, what);
+}
+
+/* The other side of mapping_check(): nothing is done with it any more. */
+static void mapping_done(struct am_mapping *mapping, const void *addr)
+{
+    if (mapping->owner != NULL && mapping->owner->unpin != NULL)
+        mapping->owner->unpin(mapping, (uintptr_t)addr);
+    am_mapping_put(mapping);
 }
 
 /* Adds the mapping's part of the range; takes over the reference. */
@@ -49,7 +119,7 @@ static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *map
     if (spans->n == spans->n_max) {
         rc = spans_grow(spans);
         if (rc != ACL_SUCCESS) {
-            am_mapping_put(mapping);
+            mapping_done(mapping, (void *)addr);
             return rc;
         }
     }
@@ -62,18 +132,30 @@ static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *map
     };
     if (own >= 0)
         spans->devices |= UINT64_C(1) << own;
+    if (own >= 0 && mapping->owner == NULL)
+        spans->has_reserved = true;
+    if (mapping->owner != NULL && mapping->owner->is_managed)
+        spans->has_managed = true;
     return ACL_SUCCESS;
 }
 
-/* The rest of the range is not mapped: the program's own memory, if that is all there is. */
+/*
+ * The rest of the range is not mapped: the program's own memory, if that is all there is.
+ */
 static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t size,
                                const char *what)
 {
+    const struct am_owner *owner;
+    bool is_reserved;
+
     AM_REQUIRE(size - 1 <= UINTPTR_MAX - addr, ACL_ERROR_RT_PARAM_INVALID,
                "%s: %zu bytes at %p reach over the end of the address space", what, size,
                (void *)addr);
-    AM_REQUIRE(!am_vspace_is_reserved(&am_rt.vspace, addr, size),
-               ACL_ERROR_RT_PARAM_INVALID,
+    is_reserved = am_vspace_is_reserved(&am_rt.vspace, addr, size, &owner);
+    AM_REQUIRE(!is_reserved || owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: %p lies in no block of %s; it was freed, or never handed out", what,
+               (void *)addr, owner->name);
+    AM_REQUIRE(!is_reserved, ACL_ERROR_RT_PARAM_INVALID,
                "%s: at %p nothing is mapped behind reserved addresses; map the whole "
                "range first",
                what, (void *)addr);
@@ -83,16 +165,23 @@ static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t si
     return ACL_SUCCESS;
 }
 
+void am_spans_init(struct am_spans *spans)
+{
+    spans->list = spans->inline_list;
+    spans->n = 0;
+    spans->n_max = AM_SPANS_INLINE;
+    spans->devices = 0;
+    spans->has_reserved = false;
+    spans->has_managed = false;
+}
+
 aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
                        unsigned access, int32_t device, const char *what)
 {
     uintptr_t at = (uintptr_t)addr;
     aclError rc = ACL_SUCCESS;
 
-    spans->list = spans->inline_list;
-    spans->n = 0;
-    spans->n_max = AM_SPANS_INLINE;
-    spans->devices = 0;
+    am_spans_init(spans);
     while (size > 0 && rc == ACL_SUCCESS) {
         struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, at);
 
@@ -100,12 +189,8 @@ aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
             rc = spans_add_host(spans, at, size, what);
             break;
         }
-        if (!mapping_allows(mapping, access, device)) {
-            rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: no right to %s the memory mapped at %p; grant it with "
-                         "aclrtMemSetAccess",
-                         what, access & AM_ACCESS_WRITE ? "write" : "read",
-                         (void *)mapping->start);
+        rc = mapping_check(spans, mapping, at, size, access, device, what);
+        if (rc != ACL_SUCCESS) {
             am_mapping_put(mapping);
             break;
         }
@@ -122,12 +207,72 @@ aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
     return rc;
 }
 
+aclError am_spans_open_device(struct am_spans *spans, const void *addr, size_t size,
+                              unsigned access, int32_t device, const char *what)
+{
+    aclError rc = am_spans_open(spans, addr, size, access, device, what);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (spans->list[0].mem == NULL || !am_spans_fit(spans, true)) {
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not device memory", what,
+                     addr);
+        am_spans_close(spans);
+    }
+    return rc;
+}
+
 void am_spans_close(struct am_spans *spans)
 {
     for (size_t i = 0; i < spans->n; i++) {
         if (spans->list[i].owner != NULL)
-            am_mapping_put(spans->list[i].owner);
+            mapping_done(spans->list[i].owner, spans->list[i].addr);
     }
     if (spans->list != spans->inline_list)
         free(spans->list);
+}
+
+void am_spans_move(struct am_spans *to, struct am_spans *from)
+{
+    *to = *from;
+    if (from->list == from->inline_list)
+        to->list = to->inline_list;
+}
+
+aclError am_spans_join(struct am_spans *spans, struct am_spans *more)
+{
+    aclError rc = ACL_SUCCESS;
+
+    while (rc == ACL_SUCCESS && more->n > spans->n_max - spans->n)
+        rc = spans_grow(spans);
+    if (rc == ACL_SUCCESS) {
+        memcpy(&spans->list[spans->n], more->list, more->n * sizeof *more->list);
+        spans->n += more->n;
+        spans->devices |= more->devices;
+        spans->has_reserved |= more->has_reserved;
+        spans->has_managed |= more->has_managed;
+        more->n = 0; /* the references have a new list */
+    }
+    am_spans_close(more);
+    return rc;
+}
+
+bool am_spans_fit(const struct am_spans *spans, bool is_device)
+{
+    /*
+     * Managed memory is both; so is the memory of products whose processor is the host.
+     */
+    return (spans->devices != 0) == is_device || spans->has_managed ||
+           (am_rt.product->features & AM_PRODUCT_RC);
+}
+
+bool am_spans_are_reachable(const struct am_spans *spans, unsigned access, int32_t device)
+{
+    for (size_t i = 0; i < spans->n; i++) {
+        const struct am_mapping *mapping = spans->list[i].owner;
+
+        if (mapping != NULL && !mapping_is_reachable(mapping, access, device))
+            return false;
+    }
+    return true;
 }

@@ -1,11 +1,13 @@
 /*
  * What a copy touches: a range of addresses as a list of spans, each kept alive.
  *
- * A range is either mapped memory, any number of mappings in a row, or the program's own memory.
+ * A range is either mapped memory, any number of mappings in a row, or the program's own
+ * memory.
  */
 #ifndef AM_CORE_SPAN_H
 #define AM_CORE_SPAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,18 +19,44 @@ struct am_spans {
     struct am_span *list; /* inline_list, or allocated */
     size_t n;
     size_t n_max;
-    uint64_t
-        devices; /* a bit for each device whose memory is in it; 0: host memory only */
+    /* a bit for each device whose memory is in it; 0: host memory only */
+    uint64_t devices;
+    /* device memory behind addresses that the program reserved is in it */
+    bool has_reserved;
+    /* managed memory is in it, which counts as the host's and a device's */
+    bool has_managed;
     struct am_span inline_list[AM_SPANS_INLINE];
 };
 
 /*
- * Looks up the range and keeps it alive until am_spans_close().  `access` is what will be done with it
- * by `device` (or by the memory's own device); `what` names the argument in messages.  A hole in a
- * reservation or a missing right fails with 107000.
+ * Looks up the range and keeps it alive until am_spans_close().  `access` is what will be
+ * done with it by `device` (or by the memory's own device); `what` names the argument in
+ * messages.  A hole in a reservation or a missing right fails with 107000.
  */
 aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
                        unsigned access, int32_t device, const char *what);
+/* The same for what must be memory of a device. */
+aclError am_spans_open_device(struct am_spans *spans, const void *addr, size_t size,
+                              unsigned access, int32_t device, const char *what);
 void am_spans_close(struct am_spans *spans);
+/*
+ * For a copy between devices, which one of them does: whether `device` itself can reach
+ * all of it, because it is its own or the host's, by aclrtMemSetAccess, or as a peer of
+ * the owner.
+ */
+bool am_spans_are_reachable(const struct am_spans *spans, unsigned access,
+                            int32_t device);
+/* Moves the list to another place in memory. */
+void am_spans_move(struct am_spans *to, struct am_spans *from);
+
+/* An empty list, to which others are joined. */
+void am_spans_init(struct am_spans *spans);
+/*
+ * Appends `more`, which is closed by that; on failure it is closed too, and `spans` is as
+ * before.
+ */
+aclError am_spans_join(struct am_spans *spans, struct am_spans *more);
+/* Whether a documented direction may call this side device memory, or host memory. */
+bool am_spans_fit(const struct am_spans *spans, bool is_device);
 
 #endif

@@ -27,7 +27,9 @@ static int view_compare(struct am_view *a, struct am_view *b)
 RB_GENERATE_INTERNAL(am_view_tree, am_view, node, view_compare,
                      __attribute__((unused)) static)
 
-/* The backend's address, or a private one where that is taken.  The view enters the tree. */
+/*
+ * The backend's address, or a private one where that is taken.  The view enters the tree.
+ */
 static aclError view_enter(struct am_views *views, struct am_view *view)
 {
     const struct am_backend_ops *ops = view->backend;

@@ -1,8 +1,10 @@
 /*
- * Host views: addresses through which the program may touch device memory, as a kernel would.
+ * Host views: addresses through which the program may touch device memory, as a kernel
+ * would.
  *
- * A view keeps its memory alive.  Views have different addresses, so that one can be ended by its
- * address: when the backend's own address is taken by another view, a private mapping is made.
+ * A view keeps its memory alive.  Views have different addresses, so that one can be
+ * ended by its address: when the backend's own address is taken by another view, a
+ * private mapping is made.
  */
 #ifndef AM_CORE_VIEW_H
 #define AM_CORE_VIEW_H

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "core/arena.h"
 #include "core/reservation.h"
 #include "core/runtime.h"
 
@@ -53,22 +54,29 @@ static bool granules_are_empty(struct am_vspace *vs, uintptr_t addr, size_t size
     return true;
 }
 
-bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size)
+bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size,
+                           const struct am_owner **ret_owner)
 {
     struct am_reservation key = {.start = addr};
-    struct am_reservation *next;
-    bool is_reserved;
+    struct am_reservation *found;
 
+    if (ret_owner != NULL)
+        *ret_owner = NULL;
     if (size - 1 > UINTPTR_MAX - addr)
         return true; /* wraps around: no memory of any kind does */
     if (granules_are_empty(vs, addr, size))
         return false;
     am_lock(&vs->lock);
-    next = RB_NFIND(am_reservations, &vs->reservations, &key);
-    is_reserved = am_reservation_find_locked(vs, addr) != NULL ||
-                  (next != NULL && next->start - addr < size);
+    found = am_reservation_find_locked(vs, addr);
+    if (found == NULL) {
+        found = RB_NFIND(am_reservations, &vs->reservations, &key);
+        if (found != NULL && found->start - addr >= size)
+            found = NULL;
+    }
+    if (found != NULL && ret_owner != NULL)
+        *ret_owner = found->owner;
     am_unlock(&vs->lock);
-    return is_reserved;
+    return found != NULL;
 }
 
 static size_t reservation_align(size_t size)
@@ -90,8 +98,17 @@ static aclError want_check(const void *want, size_t size)
     return ACL_SUCCESS;
 }
 
-aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64_t flags,
-                           void **ret_addr)
+static void reservation_enter(struct am_vspace *vs, struct am_reservation *r)
+{
+    am_lock(&vs->lock);
+    RB_INSERT(am_reservations, &vs->reservations, r);
+    granules_add(vs, r, 1);
+    vs->n_reservations += r->owner == NULL;
+    am_unlock(&vs->lock);
+}
+
+static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size_t size,
+                        void *want, uint64_t flags, void **ret_addr)
 {
     struct am_reservation *r;
     void *addr;
@@ -110,7 +127,10 @@ aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64
     r = am_sys_calloc(1, sizeof *r);
     if (r == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a reservation");
-    rc = am_rt.backend->reserve(size, reservation_align(size), want, &addr);
+    if (owner != NULL && want == NULL)
+        rc = am_rt.backend->reserve_own(size, reservation_align(size), &addr);
+    else
+        rc = am_rt.backend->reserve(size, reservation_align(size), want, &addr);
     if (rc != ACL_SUCCESS) {
         free(r);
         return rc;
@@ -118,14 +138,63 @@ aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64
     r->start = (uintptr_t)addr;
     r->size = size;
     r->flags = flags;
-
-    am_lock(&vs->lock);
-    RB_INSERT(am_reservations, &vs->reservations, r);
-    granules_add(vs, r, 1);
-    vs->n_reservations++;
-    am_unlock(&vs->lock);
+    r->owner = owner;
+    reservation_enter(vs, r);
     *ret_addr = addr;
     return ACL_SUCCESS;
+}
+
+aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64_t flags,
+                           void **ret_addr)
+{
+    return reserve(vs, NULL, size, want, flags, ret_addr);
+}
+
+aclError am_vspace_reserve_for(struct am_vspace *vs, const struct am_owner *owner,
+                               size_t size, void *want, void **ret_addr)
+{
+    return reserve(vs, owner, size, want, 1, ret_addr);
+}
+
+aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owner,
+                               size_t size, struct am_reservation **ret_arena)
+{
+    struct am_reservation *r = am_sys_calloc(1, sizeof *r);
+    void *addr;
+    aclError rc;
+
+    if (r == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of addresses");
+    rc = am_rt.backend->reserve_own(size, reservation_align(size), &addr);
+    if (rc != ACL_SUCCESS) {
+        free(r);
+        return rc;
+    }
+    r->start = (uintptr_t)addr;
+    r->size = size;
+    r->owner = owner;
+    r->is_arena = true;
+    reservation_enter(vs, r);
+    *ret_arena = r;
+    return ACL_SUCCESS;
+}
+
+static void reservation_leave_locked(struct am_vspace *vs, struct am_reservation *r)
+    AM_REQUIRES(vs->lock)
+{
+    RB_REMOVE(am_reservations, &vs->reservations, r);
+    granules_add(vs, r, -1);
+    vs->n_reservations -= r->owner == NULL;
+    free(r);
+}
+
+void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *arena,
+                                   const struct am_backend_ops *ops)
+{
+    if (ops->release((void *)arena->start, arena->size) != ACL_SUCCESS)
+        am_log(AM_LOG_INFO, "%zu bytes of addresses at %p could not be given back",
+               arena->size, (void *)arena->start);
+    reservation_leave_locked(vs, arena);
 }
 
 static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
@@ -133,13 +202,9 @@ static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
 {
     aclError rc = am_rt.backend->release((void *)r->start, r->size);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    RB_REMOVE(am_reservations, &vs->reservations, r);
-    granules_add(vs, r, -1);
-    vs->n_reservations--;
-    free(r);
-    return ACL_SUCCESS;
+    if (rc == ACL_SUCCESS)
+        reservation_leave_locked(vs, r);
+    return rc;
 }
 
 aclError am_vspace_release(struct am_vspace *vs, void *addr)
@@ -151,6 +216,10 @@ aclError am_vspace_release(struct am_vspace *vs, void *addr)
     r = am_reservation_find_locked(vs, (uintptr_t)addr);
     if (r == NULL)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not reserved", addr);
+    else if (r->owner != NULL)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
+                     addr, r->owner->name);
     else if (r->start != (uintptr_t)addr)
         rc = am_fail(
             ACL_ERROR_RT_PARAM_INVALID,
@@ -168,13 +237,31 @@ aclError am_vspace_release(struct am_vspace *vs, void *addr)
     return rc;
 }
 
+void am_vspace_release_for(struct am_vspace *vs, void *addr)
+{
+    struct am_reservation *r;
+
+    am_lock(&vs->lock);
+    r = am_reservation_find_locked(vs, (uintptr_t)addr);
+    am_assert(r != NULL && r->start == (uintptr_t)addr && r->n_mappings == 0);
+    if (release_locked(vs, r) != ACL_SUCCESS)
+        am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be given back",
+               r->size, addr);
+    am_unlock(&vs->lock);
+}
+
 void am_vspace_release_all(struct am_vspace *vs)
 {
     struct am_reservation *r;
     struct am_reservation *next;
 
     am_lock(&vs->lock);
+    am_arena_forget_locked(vs);
     RB_FOREACH_SAFE (r, am_reservations, &vs->reservations, next) {
+        /* Work in flight, or a host view, still uses memory of a heap there. */
+        r->is_orphan = r->is_arena && r->n_mappings > 0;
+        if (r->is_orphan)
+            continue;
         am_assert(r->n_mappings == 0);
         if (release_locked(vs, r) != ACL_SUCCESS)
             am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be given back",

@@ -1,17 +1,17 @@
 /*
  * Address space: reservations, and what is mapped in them.
  *
- * reservation  a range of addresses with nothing behind it; few and possibly huge (32 TB), in an
- *              ordered tree
- * mapping      part of one reservation bound to one phys; entered for each 2 MB chunk in a table that is
- *              read without a lock
+ * reservation  a range of addresses with nothing behind it; few and possibly huge
+ *              (32 TB), in an ordered tree
+ * mapping      part of one reservation bound to one phys; entered for each 2 MB chunk in
+ *              a table that is read without a lock
  *
- * A mapping has a reference for being mapped and one for each piece of work or view that uses it, so
- * unmapping never pulls memory away under a copy.  Lock-free readers take a reference and look
- * again whether the entry is still the same.
+ * A mapping has a reference for being mapped and one for each piece of work or view that
+ * uses it, so unmapping never pulls memory away under a copy.  Lock-free readers take a
+ * reference and look again whether the entry is still the same.
  *
- * Invariants: mappings do not overlap; each lies in one reservation, whose n_mappings counts it; every
- * chunk of a mapping has its entry, and no other chunk has one.
+ * Invariants: mappings do not overlap; each lies in one reservation, whose n_mappings
+ * counts it; every chunk of a mapping has its entry, and no other chunk has one.
  */
 #ifndef AM_CORE_VSPACE_H
 #define AM_CORE_VSPACE_H
@@ -26,7 +26,32 @@
 #include "base/chunkmap.h"
 #include "base/lock.h"
 
+struct am_mapping;
 struct am_phys;
+struct am_extent;
+struct am_run;
+
+/*
+ * Who hands out the memory behind a reservation when it is not the program: memory that
+ * we give in blocks. The program's calls of virtual memory management leave it alone, and
+ * it is not counted for them.
+ */
+struct am_owner {
+    const char *name; /* "a memory pool": for messages */
+    bool is_managed;  /* its memory is the host's and the devices' alike */
+    /*
+     * The block that addr lies in; false: none is handed out there.  Called without any
+     * lock.
+     */
+    bool (*find_block)(uintptr_t addr, uintptr_t *ret_start, size_t *ret_size);
+    /*
+     * Where the mapping's reference does not keep a block from being handed out again
+     * after it is freed: refuses with 107000 a range that is not inside one block, and
+     * keeps that until it is unpinned.  `what` names the argument.  NULL otherwise.
+     */
+    aclError (*pin)(uintptr_t addr, size_t size, const char *what);
+    void (*unpin)(struct am_mapping *mapping, uintptr_t addr);
+};
 
 struct am_reservation {
     RB_ENTRY(am_reservation) node;
@@ -35,6 +60,9 @@ struct am_reservation {
     uint64_t flags;    /* as asked for: 0 normal, 1 huge pages */
     size_t n_mappings; /* vspace.lock */
     int32_t device;    /* vspace.lock; of what was mapped first, while n_mappings > 0 */
+    const struct am_owner *owner; /* NULL: the program */
+    bool is_arena;                /* addresses of the heaps: core/arena.h */
+    bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
 };
 
 #define AM_HOST_BIT (UINT64_C(1) << 63) /* the host's place in access masks */
@@ -48,12 +76,18 @@ struct am_mapping {
     int32_t device; /* of phys, -1: the host; here, so that a lookup touches one object */
     uint32_t page_size; /* of phys, in bytes */
     struct am_reservation *reservation;
+    const struct am_owner *owner; /* the reservation's */
     _Atomic uint64_t can_read; /* a bit for each device, by logical id, and AM_HOST_BIT */
     _Atomic uint64_t can_write;
     LIST_ENTRY(am_mapping) of_phys; /* vspace.lock */
+    _Atomic(struct am_run *)
+        run;                  /* a heap's: what describes it (core/run.h); else NULL */
+    struct am_extent *extent; /* a heap's: the addresses, given back with the mapping */
 };
 
 RB_HEAD(am_reservations, am_reservation);
+
+LIST_HEAD(am_extents, am_extent);
 
 #define AM_GRANULE_SHIFT 36 /* 64 GB */
 
@@ -61,10 +95,16 @@ struct am_vspace {
     struct am_lock lock;
     struct am_reservations reservations; /* lock */
     struct am_chunkmap chunks;           /* written under lock, read without */
-    /* How many reservations touch each 64 GB: tells without a lock that an address is not ours. */
+    /*
+     * How many reservations touch each 64 GB: tells without a lock that an address is not
+     * ours.
+     */
     _Atomic uint32_t granule[1u << (AM_ADDRESS_BITS - AM_GRANULE_SHIFT)];
-    _Atomic uint64_t n_reservations;
+    _Atomic uint64_t n_reservations; /* the program's, as the next one */
     _Atomic uint64_t n_mappings;
+    struct am_reservation *arena;   /* lock; what ranges are cut from, or NULL */
+    size_t arena_used;              /* lock; bytes of it */
+    struct am_extents extents[104]; /* lock; free ones, by size: core/arena.c */
 };
 
 #define AM_VSPACE_INIT \
@@ -84,7 +124,20 @@ void am_vspace_release_all(struct am_vspace *vs);
 aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
                        struct am_phys *phys, bool has_access);
 aclError am_vspace_unmap(struct am_vspace *vs, void *addr);
-/* End the handle of phys and undo all its mappings; whether it had a handle, whose reference remains. */
+/*
+ * The same for an owner of ours.  map binds all of phys, unmap what starts at addr; the
+ * last unmap before a release cannot fail.  release gives up what has nothing mapped.
+ */
+aclError am_vspace_reserve_for(struct am_vspace *vs, const struct am_owner *owner,
+                               size_t size, void *want, void **ret_addr);
+void am_vspace_release_for(struct am_vspace *vs, void *addr);
+aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phys);
+aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last);
+
+/*
+ * End the handle of phys and undo all its mappings; whether it had a handle, whose
+ * reference remains.
+ */
 bool am_vspace_kill(struct am_phys *phys);
 
 /* Change who may do what with the mapping that is exactly addr and size. */
@@ -99,8 +152,31 @@ aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle);
 /* The mapping that addr lies in, with one more reference, or NULL; takes no lock. */
 struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr);
 void am_mapping_put(struct am_mapping *mapping);
+/*
+ * What addr in it is a part of: a block of the owner's, or the mapping; false: nothing.
+ */
+bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
+                      uintptr_t *ret_start, size_t *ret_size);
 
-/* Whether any byte of the range is reserved. */
-bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size);
+/*
+ * Bind addresses of an arena to phys's memory, for the run that describes it.  The
+ * mapping takes over the reference to phys, also on failure; its own reference is the
+ * caller's.
+ */
+aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
+                           struct am_phys *phys, struct am_run *run,
+                           struct am_mapping **ret_mapping);
+/*
+ * It cannot be found any more; memory and addresses go with the last reference, the
+ * caller's being one.
+ */
+void am_vspace_unmap_run(struct am_vspace *vs, struct am_mapping *mapping);
+
+/*
+ * Whether any byte of the range is reserved; *ret_owner, if not NULL, is then whose it
+ * is.
+ */
+bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size,
+                           const struct am_owner **ret_owner);
 
 #endif

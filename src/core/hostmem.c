@@ -1,0 +1,295 @@
+/* See hostmem.h. */
+#include "core/hostmem.h"
+
+#include <bsd/sys/tree.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/maps.h"
+#include "base/sys.h"
+#include "core/context.h"
+#include "core/heap.h"
+#include "core/phys.h"
+#include "core/runtime.h"
+
+struct registered {
+    RB_ENTRY(registered) node;
+    uintptr_t start;
+    size_t size;
+    unsigned flags;
+    bool is_ready; /* registered_lock; until it is locked nobody else sees it */
+};
+
+RB_HEAD(registered_tree, registered);
+
+static struct am_lock registered_lock = AM_LOCK_INIT(AM_RANK_LEAF, "registered");
+static struct registered_tree registered = RB_INITIALIZER(NULL); /* registered_lock */
+static atomic_size_t n_registered; /* most programs have none, and no lock to take */
+
+/* Ranges that overlap are equal, so a search finds whatever a range touches. */
+static int registered_compare(struct registered *a, struct registered *b)
+{
+    if (a->start < b->start)
+        return b->start - a->start >= a->size ? -1 : 0;
+    return a->start - b->start >= b->size ? 1 : 0;
+}
+
+RB_GENERATE_INTERNAL(registered_tree, registered, node, registered_compare,
+                     __attribute__((unused)) static)
+
+aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret_addr)
+{
+    bool is_rc = (am_rt.product->features & AM_PRODUCT_RC) != 0;
+    int32_t current = -1;
+    aclError rc;
+
+    /*
+     * The documents set the device first; that it is needed in EP form too, none of them
+     * says.
+     */
+    if (is_rc || device >= 0 || am_rt.is_strict) {
+        rc = am_context_device(&current);
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
+    AM_REQUIRE(device < 0 || device == current, ACL_ERROR_RT_PARAM_INVALID,
+               "the attribute DEVICE_ID is %d but the current device is %d", device,
+               current);
+    return am_heap_malloc(am_heap_of(is_rc ? current : -1, AM_HEAP_HOST), size, 4096,
+                          module, ret_addr);
+}
+
+static struct registered *registered_find_locked(const void *addr, size_t size)
+    AM_REQUIRES(registered_lock)
+{
+    struct registered key = {.start = (uintptr_t)addr, .size = size};
+
+    return RB_FIND(registered_tree, &registered, &key);
+}
+
+static void registered_remove_locked(struct registered *r) AM_REQUIRES(registered_lock)
+{
+    RB_REMOVE(registered_tree, &registered, r);
+    n_registered--;
+}
+
+static void registered_end(struct registered *r)
+{
+    if (r->flags & AM_HOST_PINNED)
+        am_rt.backend->unpin((void *)r->start, r->size);
+    free(r);
+}
+
+/* All that is registered in the range is no longer. */
+static void range_unregister(const void *addr, size_t size)
+{
+    struct registered *r;
+
+    while (n_registered > 0) {
+        am_lock(&registered_lock);
+        r = registered_find_locked(addr, size);
+        if (r != NULL && !r->is_ready) /* another thread is still at it */
+            r = NULL;
+        if (r != NULL)
+            registered_remove_locked(r);
+        am_unlock(&registered_lock);
+        if (r == NULL)
+            return;
+        registered_end(r);
+    }
+}
+
+void am_host_unregister_all(void)
+{
+    range_unregister(NULL, SIZE_MAX);
+}
+
+aclError am_host_free(void *addr)
+{
+    struct am_block_info info = {0};
+    aclError rc;
+
+    if (n_registered > 0)
+        am_heap_find(addr, &info);
+    rc = am_heap_free(AM_HEAP_HOST, addr);
+    if (rc == ACL_SUCCESS && info.size > 0)
+        range_unregister((void *)info.start, info.size);
+    return rc;
+}
+
+/*
+ * Host memory of ours, as far as one address tells: a pinned block or a mapping of host
+ * memory.
+ */
+static bool is_ours_on_host(const void *addr, size_t size)
+{
+    struct am_block_info info;
+    struct am_mapping *mapping;
+    uintptr_t at = (uintptr_t)addr;
+
+    if (am_heap_find(addr, &info))
+        return info.kind == AM_HEAP_HOST && size <= info.size - (at - info.start);
+    while (size > 0) {
+        size_t left;
+        bool is_host;
+
+        mapping = am_mapping_get(&am_rt.vspace, at);
+        if (mapping == NULL)
+            return false;
+        left = mapping->size - (at - mapping->start);
+        is_host = mapping->owner == NULL && mapping->phys->place->device < 0;
+        am_mapping_put(mapping);
+        if (!is_host)
+            return false;
+        at += left;
+        size = size > left ? size - left : 0;
+    }
+    return true;
+}
+
+/* Whether memory of this kind can be registered this way. */
+static aclError memory_check(const void *addr, size_t size, unsigned flags)
+{
+    int rc;
+
+    if (am_vspace_is_reserved(&am_rt.vspace, (uintptr_t)addr, size, NULL)) {
+        AM_REQUIRE(
+            is_ours_on_host(addr, size), ACL_ERROR_RT_PARAM_INVALID,
+            "%zu bytes at %p are not host memory, or more than what was allocated there",
+            size, addr);
+        AM_REQUIRE((flags & AM_HOST_PINNED) == 0, ACL_ERROR_RT_PARAM_INVALID,
+                   "the memory at %p is pinned already; PINNED is for pageable memory",
+                   addr);
+        return ACL_SUCCESS;
+    }
+    rc = am_maps_check((uintptr_t)addr, size);
+    AM_REQUIRE(rc != -EFAULT, ACL_ERROR_RT_PARAM_INVALID,
+               "nothing is mapped at some of the %zu bytes at %p", size, addr);
+    AM_REQUIRE(rc != -EACCES, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+               "the program may not write to some of the %zu bytes at %p: read-only "
+               "memory cannot "
+               "be registered",
+               size, addr);
+    return ACL_SUCCESS;
+}
+
+/* Enters the range, not yet to be seen; fails when some of it is registered. */
+static aclError registered_enter(struct registered *r)
+{
+    struct registered *other;
+    uintptr_t start = 0;
+    size_t size = 0;
+
+    am_lock(&registered_lock);
+    other = RB_INSERT(registered_tree, &registered, r);
+    if (other == NULL) {
+        n_registered++;
+    } else {
+        start = other->start;
+        size = other->size;
+    }
+    am_unlock(&registered_lock);
+    AM_REQUIRE(other == NULL, ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+               "%zu bytes at %p are registered already, by the %zu bytes at %p", r->size,
+               (void *)r->start, size, (void *)start);
+    return ACL_SUCCESS;
+}
+
+aclError am_host_register(void *addr, size_t size, unsigned flags)
+{
+    struct registered *r;
+    aclError rc;
+
+    AM_REQUIRE(am_is_aligned((uintptr_t)addr, 4096), ACL_ERROR_RT_ADDR_UNALIGNED,
+               "ptr %p is not a multiple of 4096", addr);
+    rc = memory_check(addr, size, flags);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    r = am_sys_calloc(1, sizeof *r);
+    if (r == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC,
+                       "no memory for the books of registered memory");
+    r->start = (uintptr_t)addr;
+    r->size = size;
+    r->flags = flags;
+    rc = registered_enter(r);
+    if (rc != ACL_SUCCESS)
+        goto err_free;
+    if (flags & AM_HOST_PINNED)
+        rc = am_rt.backend->pin(addr, size, am_rt.is_strict);
+    am_lock(&registered_lock);
+    r->is_ready = rc == ACL_SUCCESS;
+    if (!r->is_ready)
+        registered_remove_locked(r);
+    am_unlock(&registered_lock);
+    if (rc == ACL_SUCCESS)
+        return ACL_SUCCESS;
+
+err_free:
+    free(r);
+    return rc;
+}
+
+aclError am_host_unregister(void *addr)
+{
+    struct registered *r;
+    uintptr_t start = 0;
+
+    am_lock(&registered_lock);
+    r = registered_find_locked(addr, 1);
+    if (r != NULL && !r->is_ready)
+        r = NULL;
+    if (r != NULL) {
+        start = r->start;
+        if (start == (uintptr_t)addr)
+            registered_remove_locked(r);
+    }
+    am_unlock(&registered_lock);
+    AM_REQUIRE(r != NULL, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%p is not registered",
+               addr);
+    AM_REQUIRE(start == (uintptr_t)addr, ACL_ERROR_RT_PARAM_INVALID,
+               "%p lies inside what was registered at %p; pass its start", addr,
+               (void *)start);
+    registered_end(r);
+    return ACL_SUCCESS;
+}
+
+/* The flags of what is registered around the whole range; 0: not all of it is. */
+static unsigned registered_flags(const void *addr, size_t size)
+{
+    struct registered *r;
+    unsigned flags = 0;
+
+    if (n_registered == 0)
+        return 0;
+    am_lock(&registered_lock);
+    r = registered_find_locked(addr, 1);
+    if (r != NULL && r->is_ready && size <= r->size - ((uintptr_t)addr - r->start))
+        flags = r->flags;
+    am_unlock(&registered_lock);
+    return flags;
+}
+
+aclError am_host_device_pointer(void *addr, void **ret_addr)
+{
+    unsigned flags = registered_flags(addr, 1);
+
+    AM_REQUIRE(flags != 0, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%p is not registered",
+               addr);
+    AM_REQUIRE(flags & AM_HOST_MAPPED, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
+               "the memory at %p was registered without ACL_HOST_REG_MAPPED", addr);
+    *ret_addr = addr;
+    return ACL_SUCCESS;
+}
+
+bool am_host_is_registered(const void *addr, size_t size)
+{
+    return registered_flags(addr, size) != 0;
+}
+
+bool am_host_is_pinned(const void *addr, size_t size)
+{
+    return am_host_is_registered(addr, size) || is_ours_on_host(addr, size);
+}

@@ -1,0 +1,54 @@
+/*
+ * Size classes: the sizes that blocks of up to 1 MB are rounded up to.
+ *
+ * Multiples of 64 to 1 KB, then eight to a doubling to 64 KB, so that at most an eighth
+ * is lost.  Above, the sizes that 31, 30, ... 2 blocks of a 2 MB chunk can have: a chunk
+ * is filled to its end, and 128 KB with the padding of aclrtMalloc loses 7 percent, not
+ * 20.
+ *
+ * `page` is what sizes from a page on are multiples of: 64, or 4096 where such blocks
+ * must start on pages.
+ */
+#ifndef AM_CORE_SIZECLASS_H
+#define AM_CORE_SIZECLASS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/util.h"
+
+#define AM_BLOCK_ALIGN 64
+#define AM_SMALL_MAX AM_MIB         /* larger blocks are whole chunks of their own */
+#define AM_CACHED_MAX (32 * AM_KIB) /* threads keep lists of blocks up to this */
+#define AM_CLASSES_MAX 112
+
+struct am_classes {
+    unsigned n;
+    unsigned n_cached; /* of these, up to AM_CACHED_MAX */
+    uint32_t size[AM_CLASSES_MAX];
+    uint8_t by_64[1024];  /* the class for n * 64 + 1 to n * 64 + 64 bytes */
+    uint8_t by_count[32]; /* the first class of which at most so many fit into a chunk */
+};
+
+void am_classes_init(struct am_classes *classes, size_t page);
+
+/* The smallest class that holds size bytes, 1 to AM_SMALL_MAX. */
+static inline unsigned am_class_of(const struct am_classes *classes, size_t size)
+{
+    unsigned c;
+
+    if (size <= 64 * AM_KIB)
+        return classes->by_64[(size - 1) / AM_BLOCK_ALIGN];
+    c = classes->by_count[AM_CHUNK / size];
+    while (classes->size[c] < size)
+        c++;
+    return c;
+}
+
+/* The same for at most AM_CACHED_MAX. */
+static inline unsigned am_class_of_cached(const struct am_classes *classes, size_t size)
+{
+    return classes->by_64[(size - 1) / AM_BLOCK_ALIGN];
+}
+
+#endif

@@ -1,0 +1,214 @@
+/*
+ * Copies and fills on streams.  See copy.h.
+ *
+ * A short one that would be its stream's only task is done by the caller: handing it to a
+ * worker and waiting for it costs more than the copy.  Host memory that is not pinned
+ * must be free for the program again when the call returns, so such a copy is waited for.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "core/copy.h"
+#include "core/hostmem.h"
+#include "core/runtime.h"
+
+#define SHORT_SIZE (64 * AM_KIB) /* about as long as waking a worker takes */
+
+struct copy_task {
+    struct am_task task;
+    struct am_transfer transfer;
+};
+
+struct fill_task {
+    struct am_task task;
+    struct am_spans to;
+    size_t size;
+    uint32_t value;
+    unsigned width;
+};
+
+/*
+ * Between devices some device must reach both sides: the stream's, or one of those that
+ * own them.
+ */
+static aclError peers_check(const struct am_transfer *transfer, uint64_t devices,
+                            int32_t device)
+{
+    uint64_t left = devices | UINT64_C(1) << device;
+
+    for (; left != 0; left &= left - 1) {
+        int32_t d = __builtin_ctzll(left);
+
+        if (am_spans_are_reachable(&transfer->to, AM_ACCESS_WRITE, d) &&
+            am_spans_are_reachable(&transfer->from, AM_ACCESS_READ, d))
+            return ACL_SUCCESS;
+    }
+    return am_fail(
+        ACL_ERROR_RT_PARAM_INVALID,
+        "the copy is between devices %d and %d, and neither may reach the other; call "
+        "aclrtDeviceEnablePeerAccess or aclrtMemSetAccess first",
+        __builtin_ctzll(devices), __builtin_ctzll(devices & (devices - 1)));
+}
+
+aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t device)
+{
+    uint64_t devices = transfer->to.devices | transfer->from.devices;
+
+    AM_REQUIRE(devices != 0 || transfer->to.has_managed || transfer->from.has_managed ||
+                   (am_rt.product->features & AM_PRODUCT_RC),
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "both sides are host memory, which only products in RC form copy on a "
+               "stream; use "
+               "aclrtMemcpy or memcpy");
+    if (transfer->to.devices != 0 && transfer->from.devices != 0 &&
+        (devices & (devices - 1)) != 0)
+        return peers_check(transfer, devices, device);
+    return ACL_SUCCESS;
+}
+
+bool am_spans_are_pageable(const struct am_spans *spans)
+{
+    return spans->list[0].mem == NULL &&
+           !am_host_is_pinned(spans->list[0].addr, spans->list[0].size);
+}
+
+static aclError strict_check(const struct am_transfer *transfer)
+{
+    uintptr_t addresses =
+        (uintptr_t)transfer->to.list[0].addr | (uintptr_t)transfer->from.list[0].addr;
+
+    AM_REQUIRE(am_is_aligned(addresses, 64), ACL_ERROR_RT_ADDR_UNALIGNED,
+               "dst %p and src %p must be multiples of 64 in the 8.0 edition "
+               "(ACLMEM_RULES=strict)",
+               transfer->to.list[0].addr, transfer->from.list[0].addr);
+    AM_REQUIRE(!am_spans_are_pageable(&transfer->to) &&
+                   !am_spans_are_pageable(&transfer->from),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "host memory must come from aclrtMallocHost in the 8.0 edition "
+               "(ACLMEM_RULES=strict)");
+    return ACL_SUCCESS;
+}
+
+static aclError copy_run(struct am_task *task)
+{
+    return am_transfer_run(&((struct copy_task *)task)->transfer);
+}
+
+static void copy_drop(struct am_task *task)
+{
+    am_transfer_close(&((struct copy_task *)task)->transfer);
+    free(task);
+}
+
+static const struct am_task_ops copy_ops = {.run = copy_run, .drop = copy_drop};
+
+aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
+                            bool must_wait)
+{
+    struct copy_task *ct;
+    aclError rc;
+
+    if ((must_wait || transfer->size * transfer->n_rows <= SHORT_SIZE) &&
+        am_sched_try_begin(&am_rt.sched, &stream->queue)) {
+        rc = am_transfer_run(transfer);
+        am_sched_end(&am_rt.sched, &stream->queue);
+        am_transfer_close(transfer);
+        return rc;
+    }
+    ct = am_sys_malloc(sizeof *ct);
+    if (ct == NULL) {
+        am_transfer_close(transfer);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    }
+    ct->task = (struct am_task){
+        .ops = &copy_ops,
+        .function = am_error_function,
+        .deadline = AM_FOREVER,
+    };
+    am_transfer_move(&ct->transfer, transfer);
+    rc = am_stream_submit(stream, &ct->task);
+    if (rc == ACL_SUCCESS && must_wait) {
+        am_lock(&am_rt.sched.lock);
+        am_sched_wait_queue_locked(&am_rt.sched, &stream->queue, AM_FOREVER);
+        am_unlock(&am_rt.sched.lock);
+    }
+    return rc;
+}
+
+aclError am_copy_async(void *dst, const void *src, size_t size, aclrtMemcpyKind kind,
+                       struct am_stream *stream)
+{
+    struct am_transfer transfer;
+    bool must_wait;
+    aclError rc = am_transfer_open(&transfer, dst, src, size, stream->device);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_transfer_check_async(&transfer, stream->device);
+    if (rc == ACL_SUCCESS && am_rt.is_strict)
+        rc = strict_check(&transfer);
+    if (rc != ACL_SUCCESS) {
+        am_transfer_close(&transfer);
+        return rc;
+    }
+    must_wait = kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE ||
+                am_spans_are_pageable(&transfer.to) ||
+                am_spans_are_pageable(&transfer.from);
+    return am_transfer_submit(&transfer, stream, must_wait);
+}
+
+static aclError fill_run(struct am_task *task)
+{
+    struct fill_task *ft = (struct fill_task *)task;
+
+    return am_rt.backend->fill(ft->to.list, ft->size, ft->value, ft->width);
+}
+
+static void fill_drop(struct am_task *task)
+{
+    am_spans_close(&((struct fill_task *)task)->to);
+    free(task);
+}
+
+static const struct am_task_ops fill_ops = {.run = fill_run, .drop = fill_drop};
+
+aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
+                       struct am_stream *stream)
+{
+    struct fill_task *ft = am_sys_malloc(sizeof *ft);
+    bool must_wait;
+    aclError rc;
+
+    if (ft == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    ft->task = (struct am_task){
+        .ops = &fill_ops,
+        .function = am_error_function,
+        .deadline = AM_FOREVER,
+    };
+    ft->size = size;
+    ft->value = value;
+    ft->width = width;
+    rc = am_spans_open(&ft->to, dst, size, AM_ACCESS_WRITE, stream->device, "devPtr");
+    if (rc == ACL_SUCCESS) {
+        rc = am_fill_check(&ft->to, dst);
+        if (rc != ACL_SUCCESS)
+            am_spans_close(&ft->to);
+    }
+    if (rc != ACL_SUCCESS) {
+        free(ft);
+        return rc;
+    }
+    must_wait = am_spans_are_pageable(&ft->to);
+    rc = am_stream_submit(stream, &ft->task);
+    if (rc == ACL_SUCCESS && must_wait) {
+        am_lock(&am_rt.sched.lock);
+        am_sched_wait_queue_locked(&am_rt.sched, &stream->queue, AM_FOREVER);
+        am_unlock(&am_rt.sched.lock);
+    }
+    return rc;
+}

@@ -1,0 +1,121 @@
+/* See value.h. */
+#include "core/value.h"
+
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "core/runtime.h"
+#include "core/span.h"
+
+struct value_task {
+    struct am_task task;
+    struct am_spans spans;  /* keeps the memory alive */
+    _Atomic uint64_t *cell; /* the backend's address of it, which lives as long */
+    uint64_t value;
+    uint32_t how;
+};
+
+/* The release pairs with the acquire of a wait in another stream. */
+static aclError write_run(struct am_task *task)
+{
+    struct value_task *vt = (struct value_task *)task;
+
+    atomic_store_explicit(vt->cell, vt->value, memory_order_release);
+    return ACL_SUCCESS;
+}
+
+static bool value_is_there(uint64_t now, uint64_t value, uint32_t how)
+{
+    switch (how) {
+    case ACL_STREAM_WAIT_VALUE_GEQ:
+        return (int64_t)(now - value) >= 0;
+    case ACL_STREAM_WAIT_VALUE_EQ:
+        return now == value;
+    case ACL_STREAM_WAIT_VALUE_AND:
+        return (now & value) != 0;
+    default: /* ACL_STREAM_WAIT_VALUE_NOR */
+        return ~(now | value) != 0;
+    }
+}
+
+static bool wait_poll(struct am_task *task, struct am_sched *sched,
+                      struct am_waitlist **ret_list)
+{
+    struct value_task *vt = (struct value_task *)task;
+
+    *ret_list = NULL;
+    return value_is_there(atomic_load_explicit(vt->cell, memory_order_acquire), vt->value,
+                          vt->how);
+}
+
+static void value_drop(struct am_task *task)
+{
+    am_spans_close(&((struct value_task *)task)->spans);
+    free(task);
+}
+
+static const struct am_task_ops write_ops = {.run = write_run, .drop = value_drop};
+static const struct am_task_ops wait_ops = {.poll = wait_poll, .drop = value_drop};
+
+/*
+ * The memory, and an address where we reach it: eight aligned bytes are never in two
+ * pieces.
+ */
+static aclError value_open(struct value_task *vt, void *addr, unsigned access,
+                           int32_t device)
+{
+    void *cell;
+    bool is_private;
+    aclError rc = am_spans_open_device(&vt->spans, addr, sizeof(uint64_t), access, device,
+                                       "devAddr");
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_rt.backend->view_open(vt->spans.list, 1, false, &cell, &is_private);
+    if (rc != ACL_SUCCESS) {
+        am_spans_close(&vt->spans);
+        return rc;
+    }
+    am_assert(!is_private);
+    vt->cell = cell;
+    return ACL_SUCCESS;
+}
+
+static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t value,
+                             uint32_t how, struct am_stream *stream)
+{
+    struct value_task *vt;
+    aclError rc;
+
+    AM_REQUIRE(am_rt.backend->caps & AM_CAP_HOST_VIEW, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "the %s backend cannot look at device memory", am_rt.backend->name);
+    vt = am_sys_malloc(sizeof *vt);
+    if (vt == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    vt->task = (struct am_task){
+        .ops = ops,
+        .function = am_error_function,
+        .deadline = AM_FOREVER,
+    };
+    vt->value = value;
+    vt->how = how;
+    rc = value_open(vt, addr, ops == &write_ops ? AM_ACCESS_WRITE : AM_ACCESS_READ,
+                    stream->device);
+    if (rc != ACL_SUCCESS) {
+        free(vt);
+        return rc;
+    }
+    return am_stream_submit(stream, &vt->task);
+}
+
+aclError am_value_write(void *addr, uint64_t value, struct am_stream *stream)
+{
+    return value_submit(&write_ops, addr, value, 0, stream);
+}
+
+aclError am_value_wait(void *addr, uint64_t value, uint32_t how, struct am_stream *stream)
+{
+    return value_submit(&wait_ops, addr, value, how, stream);
+}
