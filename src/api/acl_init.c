@@ -1,9 +1,13 @@
-/* Starting and stopping: aclInit, aclFinalize, and the first call of programs that skip aclInit. */
+/*
+ * Starting and stopping: aclInit, aclFinalize, and the first call of programs that skip
+ * aclInit.
+ */
 #include <pthread.h>
 
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "core/managed.h"
 #include "core/runtime.h"
 
 static const char why_finalized[] =
@@ -18,8 +22,9 @@ static void table_install(const struct am_api *table)
 }
 
 /*
- * A child made by fork has our state but none of its meaning: every call is refused there.  What a refusal
- * needs must be whole in the child, so fork waits for threads that start, stop or write a message.
+ * A child made by fork has our state but none of its meaning: every call is refused
+ * there.  What a refusal needs must be whole in the child, so fork waits for threads that
+ * start, stop or write a message.
  */
 AM_NO_LOCK_ANALYSIS static void fork_begin(void)
 {
@@ -122,12 +127,16 @@ aclError am_state_check(const char *function)
     return top == &am_api_boot ? am_boot(function) : ACL_SUCCESS;
 }
 
-/* The first aclInit after the library started by itself: a file can still count while nothing is used. */
+/*
+ * The first aclInit after the library started by itself: a file can still count while
+ * nothing is used.
+ */
 static aclError restart_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
 {
     if (config_path == NULL)
         return ACL_SUCCESS;
-    AM_REQUIRE(am_devices_are_idle(&am_rt.devices) && am_rt.vspace.n_reservations == 0,
+    AM_REQUIRE(am_devices_are_idle(&am_rt.devices) && am_rt.vspace.n_reservations == 0 &&
+                   am_managed_used == 0,
                ACL_ERROR_INVALID_PARAM,
                "the library is in use already, so \"%.256s\" cannot count any more; call "
                "aclInit "
@@ -156,7 +165,10 @@ aclError am_aclInit(const char *configPath)
     if (rc == ACL_SUCCESS || rc == ACL_ERROR_REPEAT_INITIALIZE) {
         am_rt.init_refs++;
     } else if (!am_rt.is_up) {
-        /* Calls that follow must not start it with other options than the program asked for. */
+        /*
+         * Calls that follow must not start it with other options than the program asked
+         * for.
+         */
         am_rt.why_down = why_failed;
         table_install(&am_api_down);
     }

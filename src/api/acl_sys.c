@@ -1,8 +1,8 @@
 /*
- * Versions.
+ * Versions, and what the platform has.
  *
- * The interface is that of CANN 8.5, the first with all calls of virtual memory management; clients
- * turn features on by these numbers.
+ * The interface is that of CANN 8.5, the first with all calls of virtual memory
+ * management; clients turn features on by these numbers.
  */
 #include <stdio.h>
 #include <strings.h>
@@ -10,6 +10,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
+#include "core/runtime.h"
 
 static const struct package {
     aclCANNPackageName id;
@@ -84,7 +85,10 @@ aclError am_aclsysGetVersionStr(char *pkgName, char *versionStr)
     return rc;
 }
 
-/* Differs: the documents do not say how the parts make one number; 8.5.0 is 80500000 here. */
+/*
+ * Differs: the documents do not say how the parts make one number; 8.5.0 is 80500000
+ * here.
+ */
 aclError am_aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
 {
     const struct package *package;
@@ -96,4 +100,34 @@ aclError am_aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
         *versionNum = package->part[0] * 10000000 + package->part[1] * 100000 +
                       package->part[2] * 1000;
     return rc;
+}
+
+/* Of the documented features, operators as binaries are none of this library. */
+static const aclCannAttr features[] = {ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16};
+
+static size_t feature_count(void)
+{
+    return am_rt.product->features & AM_PRODUCT_BF16 ? AM_ARRAY_SIZE(features) : 0;
+}
+
+aclError am_aclGetCannAttributeList(const aclCannAttr **list, size_t *num)
+{
+    AM_REQUIRE(list != NULL && num != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL",
+               list == NULL ? "list" : "num");
+    *list = features;
+    *num = feature_count();
+    return ACL_SUCCESS;
+}
+
+aclError am_aclGetCannAttribute(aclCannAttr attr, int32_t *value)
+{
+    int32_t found = 0;
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE(attr >= ACL_CANN_ATTR_INF_NAN && attr <= ACL_CANN_ATTR_JIT_COMPILE,
+               ACL_ERROR_INVALID_PARAM, "attr is %d; it takes 0 to 2", (int)attr);
+    for (size_t i = 0; i < feature_count(); i++)
+        found |= features[i] == attr;
+    *value = found;
+    return ACL_SUCCESS;
 }

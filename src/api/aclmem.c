@@ -1,4 +1,7 @@
-/* What aclmem adds to AscendCL: include/aclmem/aclmem.h.  Not in the table: layers do not see it. */
+/*
+ * What aclmem adds to AscendCL: include/aclmem/aclmem.h.  Not in the table: layers do not
+ * see it.
+ */
 #include "aclmem/aclmem.h"
 
 #include "api/api.h"
@@ -6,6 +9,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "core/context.h"
+#include "core/heap.h"
 #include "core/phys.h"
 #include "core/runtime.h"
 
@@ -44,6 +48,8 @@ EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
         .contexts = am_context_count(),
         .views = am_rt.views.n,
         .warnings = am_log_warnings(),
+        .blocks = am_heap_count(AM_HEAP_DEVICE),
+        .host_blocks = am_heap_count(AM_HEAP_HOST),
     };
     return ACL_SUCCESS;
 }

@@ -1,8 +1,8 @@
 /*
  * The table of all functions, and what is made of it.
  *
- * Every exported function jumps through am_api_top, a pointer to the table in force.  A state of the
- * library is a table, not a question in each function:
+ * Every exported function jumps through am_api_top, a pointer to the table in force.  A
+ * state of the library is a table, not a question in each function:
  *
  *   boot     before the first call: starts the library, then goes on with the call
  *   down     refuses; after aclFinalize, and before aclInit under strict rules
@@ -51,8 +51,9 @@ extern const struct am_api am_api_down;
 extern const struct am_api am_api_forked;
 
 /*
- * For functions that do something in every state: ACL_SUCCESS where the core may be called, after
- * starting the library if need be; otherwise the refusal of the state that it is in.
+ * For functions that do something in every state: ACL_SUCCESS where the core may be
+ * called, after starting the library if need be; otherwise the refusal of the state that
+ * it is in.
  */
 aclError am_state_check(const char *function);
 
@@ -62,8 +63,8 @@ aclError am_refuse_down(const char *function);
 aclError am_refuse_forked(const char *function);
 
 /*
- * A layer sees the program's calls: it has functions for the slots it cares about, NULL for the others,
- * and is told at attach() the table that it passes calls on to.
+ * A layer sees the program's calls: it has functions for the slots it cares about, NULL
+ * for the others, and is told at attach() the table that it passes calls on to.
  */
 struct am_layer {
     const char *name;

@@ -1,8 +1,9 @@
 /*
  * The exported symbols and the tables behind them, all made from the lists.
  *
- * An entry is a load and a jump.  The functions that tell about errors and versions, start and stop
- * the library work in every state; is_always() is a constant for each row.
+ * An entry is a load and a jump.  The functions that tell about errors, versions and data
+ * types, start and stop the library work in every state; is_always() is a constant for
+ * each row.
  */
 #include "api/api.h"
 
@@ -38,11 +39,14 @@ static inline bool is_always(enum am_api_id id)
     case AM_API_aclGetRecentErrMsg:
     case AM_API_aclrtGetLastError:
     case AM_API_aclrtPeekAtLastError:
-    case AM_API_aclrtGetCurrentContext: /* writes NULL in every state, then refuses by itself */
+    case AM_API_aclrtGetCurrentContext: /* writes NULL, then refuses by itself */
     case AM_API_aclrtGetVersion:
     case AM_API_aclsysGetCANNVersion:
     case AM_API_aclsysGetVersionStr:
     case AM_API_aclsysGetVersionNum:
+    case AM_API_aclDataTypeSize:
+    case AM_API_aclFloat16ToFloat:
+    case AM_API_aclFloatToFloat16:
         return true;
     default:
         return false;
@@ -112,7 +116,7 @@ static inline bool is_always(enum am_api_id id)
     } \
     static ret_ forked_##name_ params_ \
     { \
-        if (AM_API_##name_ == AM_API_aclGetRecentErrMsg) \
+        if (is_always(AM_API_##name_)) \
             return core_##name_ args_; \
         am_refuse_forked(#name_); \
         return 0; \
@@ -173,14 +177,6 @@ static aclError refuse_unsupported(const char *function)
     }
 #include "api/api_unsupported.def"
 #undef AM_UNSUPPORTED
-
-#define AM_UNSUPPORTED_VOID(name_, params_) \
-    void name_ params_ \
-    { \
-        refuse_unsupported(#name_); \
-    }
-#include "api/api_unsupported_void.def"
-#undef AM_UNSUPPORTED_VOID
 
 #define AM_UNSUPPORTED_NAME(name_) \
     ACL_FUNC_VISIBILITY aclError name_(void); \

@@ -1,4 +1,6 @@
-/* Contexts. */
+/* Contexts, and the parameters of a context or of the process. */
+#include <inttypes.h>
+
 #include "api/api.h"
 #include "base/error.h"
 #include "core/context.h"
@@ -26,7 +28,10 @@ aclError am_aclrtSetCurrentContext(aclrtContext context)
     return am_context_set_current(context);
 }
 
-/* Writes NULL when there is none, in every state: clients ignore the code and look at the pointer. */
+/*
+ * Writes NULL when there is none, in every state: clients ignore the code and look at the
+ * pointer.
+ */
 aclError am_aclrtGetCurrentContext(aclrtContext *context)
 {
     int32_t device;
@@ -56,4 +61,80 @@ aclError am_aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *
         *flags = 0;
     *active = am_device_is_active(device);
     return ACL_SUCCESS;
+}
+
+/*
+ * What a parameter takes.  Editions before 9.2 know 0 and 1 only, and before 8.5 not the
+ * last one.
+ */
+static aclError param_check(aclSysParamOpt opt, int64_t value)
+{
+    int64_t max = opt == ACL_OPT_DETERMINISTIC && !am_rt.is_strict ? 3 : 1;
+
+    AM_REQUIRE((unsigned)opt < AM_PARAMS, ACL_ERROR_INVALID_PARAM,
+               "opt is %d; it takes 0 to 2", (int)opt);
+    AM_REQUIRE(
+        opt != ACL_OPT_STRONG_CONSISTENCY || !am_rt.is_strict, ACL_ERROR_INVALID_PARAM,
+        "opt is ACL_OPT_STRONG_CONSISTENCY (2), which editions before 8.5 do not have "
+        "(ACLMEM_RULES=strict)");
+    AM_REQUIRE(value >= 0 && value <= max, ACL_ERROR_INVALID_PARAM,
+               "value is %" PRId64 "; parameter %d takes 0 to %" PRId64 "%s", value,
+               (int)opt, max, am_rt.is_strict ? " (ACLMEM_RULES=strict)" : "");
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
+{
+    struct am_context *context;
+    aclError rc = param_check(opt, value);
+
+    if (rc == ACL_SUCCESS)
+        rc = am_context_get_current(&context);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_params_set(&context->params, opt, value);
+    am_context_put(context);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
+{
+    struct am_context *context;
+    int64_t found;
+    bool is_set;
+    aclError rc = param_check(opt, 0);
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    if (rc == ACL_SUCCESS)
+        rc = am_context_get_current(&context);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    is_set = am_params_get(&context->params, opt, &found);
+    am_context_put(context);
+    if (!is_set)
+        return am_fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
+                       "parameter %d has no value in the current context; call "
+                       "aclrtCtxSetSysParamOpt first",
+                       (int)opt);
+    *value = found;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
+{
+    aclError rc = param_check(opt, value);
+
+    if (rc == ACL_SUCCESS)
+        am_params_set(&am_rt.params, opt, value);
+    return rc;
+}
+
+aclError am_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
+{
+    aclError rc = param_check(opt, 0);
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    if (rc == ACL_SUCCESS)
+        am_params_get(&am_rt.params, opt, value);
+    return rc;
 }

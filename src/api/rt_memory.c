@@ -4,6 +4,9 @@
 #include "base/util.h"
 #include "core/attr.h"
 #include "core/context.h"
+#include "core/heap.h"
+#include "core/hostmem.h"
+#include "core/phys.h"
 #include "core/runtime.h"
 
 /* Whether the current product has memory that this attribute asks about. */
@@ -33,11 +36,46 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     if (product_has(attr))
         place = am_place_get(&am_rt.devices.device[device].place);
     *total = place != NULL ? place->capacity : 0;
-    *free = place != NULL
-                ? (place->capacity - place->used) & ~(am_attr_granularity(found) - 1)
-                : 0;
+    *free = place != NULL ? (place->capacity - am_place_in_use(place)) &
+                                ~(am_attr_granularity(found) - 1)
+                          : 0;
     am_place_put(place);
     return ACL_SUCCESS;
+}
+
+/*
+ * What is known of an address in a mapping; of one that no block of its owner has,
+ * nothing.
+ */
+static void attributes_fill(const struct am_mapping *mapping, uintptr_t addr,
+                            aclrtPtrAttributes *attributes)
+{
+    int32_t device = mapping->device;
+    uintptr_t start;
+    size_t size;
+
+    if (!am_mapping_block(mapping, addr, &start, &size))
+        return;
+    attributes->location.id = device < 0 ? 0 : (uint32_t)device;
+    attributes->location.type =
+        device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
+    if (mapping->owner != NULL && mapping->owner->is_managed)
+        attributes->location.type = ACL_MEM_LOCATION_TYPE_MANAGED;
+    attributes->pageSize = mapping->page_size;
+}
+
+/* The same for a block of aclrtMalloc or aclrtMallocHost; false when there is none. */
+static bool block_attributes_fill(const void *ptr, aclrtPtrAttributes *attributes)
+{
+    struct am_block_info block;
+
+    if (!am_heap_find(ptr, &block))
+        return false;
+    attributes->location.id = block.device < 0 ? 0 : (uint32_t)block.device;
+    attributes->location.type =
+        block.device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
+    attributes->pageSize = block.page;
+    return true;
 }
 
 aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
@@ -48,13 +86,14 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
     AM_REQUIRE(attributes != NULL, ACL_ERROR_INVALID_PARAM, "attributes is NULL");
     mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)ptr);
     if (mapping != NULL) {
-        bool is_host = mapping->device < 0;
-
-        found.location.type =
-            is_host ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
-        found.location.id = is_host ? 0 : (uint32_t)mapping->device;
-        found.pageSize = mapping->page_size;
+        if (mapping->run == NULL)
+            attributes_fill(mapping, (uintptr_t)ptr, &found);
+        else
+            block_attributes_fill(ptr, &found);
         am_mapping_put(mapping);
+    } else if (am_host_is_registered(ptr, 1)) {
+        found.location.type = ACL_MEM_LOCATION_TYPE_HOST;
+        found.pageSize = 4096;
     }
     *attributes = found;
     return ACL_SUCCESS;
@@ -63,6 +102,9 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
 aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 {
     struct am_mapping *mapping;
+    uintptr_t start;
+    size_t size;
+    bool is_found;
 
     AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
     AM_REQUIRE(pbase != NULL || psize != NULL, ACL_ERROR_INVALID_PARAM,
@@ -70,25 +112,41 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
     mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)ptr);
     AM_REQUIRE(mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p",
                ptr);
-    if (pbase != NULL)
-        *pbase = (void *)mapping->start;
-    if (psize != NULL)
-        *psize = mapping->size;
+    is_found = am_mapping_block(mapping, (uintptr_t)ptr, &start, &size);
     am_mapping_put(mapping);
+    AM_REQUIRE(is_found, ACL_ERROR_RT_PARAM_INVALID, "no block is handed out at %p", ptr);
+    if (pbase != NULL)
+        *pbase = (void *)start;
+    if (psize != NULL)
+        *psize = size;
     return ACL_SUCCESS;
+}
+
+/* Whether addr is device memory that the program has. */
+static bool address_is_device(const void *addr)
+{
+    struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)addr);
+    uintptr_t start;
+    size_t size;
+    bool is_device;
+
+    if (mapping == NULL)
+        return false;
+    is_device =
+        mapping->device >= 0 && am_mapping_block(mapping, (uintptr_t)addr, &start, &size);
+    am_mapping_put(mapping);
+    return is_device;
 }
 
 /* Whether addr is memory of one of the kinds in types. */
 static bool address_fits(const void *addr, uint32_t types)
 {
-    struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)addr);
-    bool is_device = mapping != NULL && mapping->device >= 0;
+    const struct am_owner *owner;
 
-    if (mapping != NULL)
-        am_mapping_put(mapping);
-    return ((types & ACL_RT_MEM_TYPE_DEV) && is_device) ||
+    return ((types & ACL_RT_MEM_TYPE_DEV) && address_is_device(addr)) ||
            ((types & ACL_RT_MEM_TYPE_RSVD) &&
-            am_vspace_is_reserved(&am_rt.vspace, (uintptr_t)addr, 1));
+            am_vspace_is_reserved(&am_rt.vspace, (uintptr_t)addr, 1, &owner) &&
+            owner == NULL);
 }
 
 aclError am_aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,

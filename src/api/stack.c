@@ -1,8 +1,9 @@
 /*
  * Layers over the core.
  *
- * A layer's table may have holes: the merged table takes the layer's function where there is one and the
- * function below it elsewhere, so a layer that is not in the path of a call costs it nothing.
+ * A layer's table may have holes: the merged table takes the layer's function where there
+ * is one and the function below it elsewhere, so a layer that is not in the path of a
+ * call costs it nothing.
  */
 #include <string.h>
 
@@ -55,7 +56,10 @@ static const char *name_start(const char *names, const char *end)
     return end;
 }
 
-/* Every name is a layer's, and there is room for all: looked at before the first one is attached. */
+/*
+ * Every name is a layer's, and there is room for all: looked at before the first one is
+ * attached.
+ */
 static aclError names_check(const char *names)
 {
     const char *start;

@@ -1,0 +1,137 @@
+/* User allocators. */
+#include "api/api.h"
+#include "base/error.h"
+#include "core/allocator.h"
+
+aclrtAllocatorDesc am_aclrtAllocatorCreateDesc(void)
+{
+    void *handle;
+
+    return am_allocator_create(&handle) == ACL_SUCCESS ? handle : NULL;
+}
+
+static aclError desc_check(const void *allocatorDesc)
+{
+    AM_REQUIRE(allocatorDesc != NULL, ACL_ERROR_INVALID_PARAM, "allocatorDesc is NULL");
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
+{
+    aclError rc = desc_check(allocatorDesc);
+
+    return rc == ACL_SUCCESS ? am_allocator_destroy(allocatorDesc) : rc;
+}
+
+/* One field of a description; given is whether the argument was. */
+static aclError field_set(aclrtAllocatorDesc allocatorDesc, bool given, const char *name,
+                          const struct am_allocator_functions *functions)
+{
+    aclError rc = desc_check(allocatorDesc);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(given, ACL_ERROR_INVALID_PARAM, "%s is NULL", name);
+    return am_allocator_set(allocatorDesc, functions);
+}
+
+aclError am_aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc,
+                                       aclrtAllocator allocator)
+{
+    return field_set(allocatorDesc, allocator != NULL, "allocator",
+                     &(struct am_allocator_functions){.object = allocator});
+}
+
+aclError am_aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc,
+                                             aclrtAllocatorAllocFunc func)
+{
+    return field_set(allocatorDesc, func != NULL, "func",
+                     &(struct am_allocator_functions){.alloc = func});
+}
+
+aclError am_aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc,
+                                            aclrtAllocatorFreeFunc func)
+{
+    return field_set(allocatorDesc, func != NULL, "func",
+                     &(struct am_allocator_functions){.free = func});
+}
+
+aclError am_aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc,
+                                                   aclrtAllocatorAllocAdviseFunc func)
+{
+    return field_set(allocatorDesc, func != NULL, "func",
+                     &(struct am_allocator_functions){.advise = func});
+}
+
+aclError
+am_aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc,
+                                               aclrtAllocatorGetAddrFromBlockFunc func)
+{
+    return field_set(allocatorDesc, func != NULL, "func",
+                     &(struct am_allocator_functions){.get_addr = func});
+}
+
+/* A stream that the program made: default streams have no allocator. */
+static aclError stream_get(aclrtStream handle, struct am_stream **ret_stream)
+{
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM,
+               "stream is NULL; the default stream takes no allocator");
+    return am_stream_get(handle, ret_stream);
+}
+
+aclError am_aclrtAllocatorRegister(aclrtStream handle, aclrtAllocatorDesc allocatorDesc)
+{
+    struct am_stream *stream;
+    aclError rc = desc_check(allocatorDesc);
+
+    if (rc == ACL_SUCCESS)
+        rc = stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_allocator_register(stream, allocatorDesc);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtAllocatorGetByStream(
+    aclrtStream handle, aclrtAllocatorDesc *allocatorDesc, aclrtAllocator *allocator,
+    aclrtAllocatorAllocFunc *allocFunc, aclrtAllocatorFreeFunc *freeFunc,
+    aclrtAllocatorAllocAdviseFunc *allocAdviseFunc,
+    aclrtAllocatorGetAddrFromBlockFunc *getAddrFromBlockFunc)
+{
+    struct am_allocator_functions found;
+    struct am_stream *stream;
+    aclError rc;
+
+    AM_REQUIRE(allocatorDesc != NULL && allocator != NULL && allocFunc != NULL &&
+                   freeFunc != NULL && allocAdviseFunc != NULL &&
+                   getAddrFromBlockFunc != NULL,
+               ACL_ERROR_INVALID_PARAM, "a result pointer is NULL");
+    rc = stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_allocator_find(stream, allocatorDesc, &found);
+    am_stream_put(stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *allocator = found.object;
+    *allocFunc = found.alloc;
+    *freeFunc = found.free;
+    *allocAdviseFunc = found.advise;
+    *getAddrFromBlockFunc = found.get_addr;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtAllocatorUnregister(aclrtStream handle)
+{
+    struct am_stream *stream;
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM,
+               "stream is NULL; the default stream takes no allocator");
+    stream = (struct am_stream *)am_idmap_get(&am_rt.ids, AM_KIND_STREAM, handle);
+    if (stream == NULL)
+        return ACL_SUCCESS; /* documented: a stream that is not known has none */
+    am_allocator_unregister(stream);
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,148 @@
+/*
+ * Cache operations.  There is no cache to operate on: the memory is looked up and
+ * checked, the operation takes its place in the stream, and nothing happens there.
+ */
+#include "api/api.h"
+#include "base/error.h"
+#include "core/desc.h"
+#include "core/runtime.h"
+#include "core/touch.h"
+
+static aclError product_check(void)
+{
+    AM_REQUIRE(
+        am_rt.product->features & AM_PRODUCT_STREAM_OPS, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "only Ascend 950, Atlas A3 and A2 have cache operations; this is one of the %s",
+        am_rt.product->title);
+    return ACL_SUCCESS;
+}
+
+static aclError type_check(aclrtCmoType type)
+{
+    AM_REQUIRE((unsigned)type <= ACL_RT_CMO_TYPE_FLUSH, ACL_ERROR_INVALID_PARAM,
+               "cmoType is %d; it takes 0 to 3", (int)type);
+    return ACL_SUCCESS;
+}
+
+static aclError range_check(const void *src, size_t size)
+{
+    AM_REQUIRE(src != NULL, ACL_ERROR_INVALID_PARAM, "src is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    return ACL_SUCCESS;
+}
+
+static aclError cmo_submit(void *src, size_t size, aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc = range_check(src, size);
+
+    if (rc == ACL_SUCCESS)
+        rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_touch_device_async(src, size, stream);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType,
+                          aclrtStream stream)
+{
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(cmoType == ACL_RT_CMO_TYPE_PREFETCH, ACL_ERROR_INVALID_PARAM,
+               "cmoType is %d; it takes PREFETCH (0)", (int)cmoType);
+    return cmo_submit(src, size, stream);
+}
+
+aclError am_aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType,
+                                     uint32_t barrierId, aclrtStream stream)
+{
+    aclError rc = product_check();
+
+    if (rc == ACL_SUCCESS)
+        rc = type_check(cmoType);
+    return rc == ACL_SUCCESS ? cmo_submit(src, size, stream) : rc;
+}
+
+static aclError barrier_check(const aclrtBarrierTaskInfo *info, uint32_t flag)
+{
+    AM_REQUIRE(info != NULL, ACL_ERROR_INVALID_PARAM, "taskInfo is NULL");
+    AM_REQUIRE(info->barrierNum > 0 && info->barrierNum <= ACL_RT_CMO_MAX_BARRIER_NUM,
+               ACL_ERROR_INVALID_PARAM, "barrierNum is %zu; it takes 1 to %u",
+               info->barrierNum, ACL_RT_CMO_MAX_BARRIER_NUM);
+    AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM,
+               "flag is %u; it is reserved and takes 0", flag);
+    for (size_t i = 0; i < info->barrierNum; i++) {
+        aclError rc = type_check(info->cmoInfo[i].cmoType);
+
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
+    return ACL_SUCCESS;
+}
+
+/* An operation is over when its stream has come by, so there is nothing to wait for. */
+aclError am_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream handle,
+                                uint32_t flag)
+{
+    struct am_stream *stream;
+    struct am_spans none;
+    aclError rc = product_check();
+
+    if (rc == ACL_SUCCESS)
+        rc = barrier_check(taskInfo, flag);
+    if (rc == ACL_SUCCESS)
+        rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_spans_init(&none);
+    rc = am_touch_async(&none, stream);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtCmoGetDescSize(size_t *size)
+{
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(size != NULL, ACL_ERROR_INVALID_PARAM, "size is NULL");
+    *size = AM_DESC_SIZE;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
+{
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(cmoDesc != NULL, ACL_ERROR_INVALID_PARAM, "cmoDesc is NULL");
+    rc = range_check(src, size);
+    return rc == ACL_SUCCESS ? am_desc_set_touch(cmoDesc, src, size) : rc;
+}
+
+aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream handle,
+                                  const void *reserve)
+{
+    struct am_stream *stream;
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(cmoDesc != NULL, ACL_ERROR_INVALID_PARAM, "cmoDesc is NULL");
+    AM_REQUIRE(reserve == NULL, ACL_ERROR_INVALID_PARAM,
+               "reserve is %p; it is reserved and takes NULL", reserve);
+    rc = type_check(cmoType);
+    if (rc == ACL_SUCCESS)
+        rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_desc_touch_async(cmoDesc, stream);
+    am_stream_put(stream);
+    return rc;
+}

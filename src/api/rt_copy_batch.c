@@ -1,0 +1,174 @@
+/* Many copies in one call.  The V2 forms are the others without failIndex. */
+#include "api/api.h"
+#include "base/error.h"
+#include "core/copy.h"
+#include "core/runtime.h"
+
+static aclError location_check(const aclrtMemLocation *location, const char *name)
+{
+    struct am_device *device;
+
+    AM_REQUIRE(location->type == ACL_MEM_LOCATION_TYPE_HOST ||
+                   location->type == ACL_MEM_LOCATION_TYPE_DEVICE,
+               ACL_ERROR_INVALID_PARAM, "%s.type is %d; it takes HOST (0) or DEVICE (1)",
+               name, (int)location->type);
+    if (location->type == ACL_MEM_LOCATION_TYPE_HOST)
+        return ACL_SUCCESS; /* whose id is ignored */
+    return am_device_find((int32_t)location->id, &device);
+}
+
+static aclError attr_check(const aclrtMemcpyBatchAttr *attr,
+                           const aclrtMemcpyBatchAttr *first)
+{
+    aclError rc = location_check(&attr->dstLoc, "dstLoc");
+
+    if (rc == ACL_SUCCESS)
+        rc = location_check(&attr->srcLoc, "srcLoc");
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(attr->dstLoc.type != attr->srcLoc.type, ACL_ERROR_INVALID_PARAM,
+               "dstLoc.type and srcLoc.type are both %d; a batch copies from the host to "
+               "a device "
+               "or the other way",
+               (int)attr->dstLoc.type);
+    AM_REQUIRE(attr->dstLoc.type == first->dstLoc.type, ACL_ERROR_INVALID_PARAM,
+               "the attributes have both directions; a batch has one");
+    for (size_t i = 0; i < sizeof attr->rsv; i++)
+        AM_REQUIRE(attr->rsv[i] == 0, ACL_ERROR_INVALID_PARAM, "attrs.rsv is not zero");
+    return ACL_SUCCESS;
+}
+
+static aclError attrs_check(const struct am_batch *batch)
+{
+    AM_REQUIRE(batch->attrs != NULL, ACL_ERROR_INVALID_PARAM, "attrs is NULL");
+    AM_REQUIRE(batch->indexes != NULL, ACL_ERROR_INVALID_PARAM, "attrsIndexes is NULL");
+    AM_REQUIRE(batch->n_attrs > 0 && batch->n_attrs <= batch->n, ACL_ERROR_INVALID_PARAM,
+               "numAttrs is %zu; it takes 1 to numBatches, which is %zu", batch->n_attrs,
+               batch->n);
+    AM_REQUIRE(batch->indexes[0] == 0, ACL_ERROR_INVALID_PARAM,
+               "attrsIndexes[0] is %zu; it takes 0", batch->indexes[0]);
+    for (size_t k = 0; k < batch->n_attrs; k++) {
+        aclError rc = attr_check(&batch->attrs[k], &batch->attrs[0]);
+
+        if (rc != ACL_SUCCESS)
+            return rc;
+        AM_REQUIRE(k == 0 || batch->indexes[k] > batch->indexes[k - 1],
+                   ACL_ERROR_INVALID_PARAM,
+                   "attrsIndexes[%zu] is %zu, not more than the one before it", k,
+                   batch->indexes[k]);
+        AM_REQUIRE(batch->indexes[k] < batch->n, ACL_ERROR_INVALID_PARAM,
+                   "attrsIndexes[%zu] is %zu, but there are %zu copies", k,
+                   batch->indexes[k], batch->n);
+    }
+    return ACL_SUCCESS;
+}
+
+/* What the arguments of copy i show. */
+static aclError copy_check(const struct am_batch *batch, const size_t *maxs, size_t i)
+{
+    AM_REQUIRE(batch->dsts[i] != NULL, ACL_ERROR_INVALID_PARAM, "dsts[%zu] is NULL", i);
+    AM_REQUIRE(batch->srcs[i] != NULL, ACL_ERROR_INVALID_PARAM, "srcs[%zu] is NULL", i);
+    AM_REQUIRE(batch->sizes[i] > 0, ACL_ERROR_INVALID_PARAM, "sizes[%zu] is 0", i);
+    AM_REQUIRE(batch->sizes[i] <= maxs[i], ACL_ERROR_INVALID_PARAM,
+               "sizes[%zu] is %zu, more than destMaxs[%zu], which is %zu", i,
+               batch->sizes[i], i, maxs[i]);
+    return ACL_SUCCESS;
+}
+
+static aclError batch_check(const struct am_batch *batch, const size_t *maxs,
+                            size_t *ret_fail)
+{
+    aclError rc;
+
+    AM_REQUIRE(
+        am_rt.product->features & AM_PRODUCT_STREAM_OPS, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "only Ascend 950, Atlas A3 and A2 have batches of copies; this is one of the %s",
+        am_rt.product->title);
+    AM_REQUIRE(batch->dsts != NULL, ACL_ERROR_INVALID_PARAM, "dsts is NULL");
+    AM_REQUIRE(maxs != NULL, ACL_ERROR_INVALID_PARAM, "destMaxs is NULL");
+    AM_REQUIRE(batch->srcs != NULL, ACL_ERROR_INVALID_PARAM, "srcs is NULL");
+    AM_REQUIRE(batch->sizes != NULL, ACL_ERROR_INVALID_PARAM, "sizes is NULL");
+    AM_REQUIRE(batch->n > 0, ACL_ERROR_INVALID_PARAM, "numBatches is 0");
+    rc = attrs_check(batch);
+    for (size_t i = 0; i < batch->n && rc == ACL_SUCCESS; i++) {
+        rc = copy_check(batch, maxs, i);
+        if (rc != ACL_SUCCESS)
+            *ret_fail = i;
+    }
+    return rc;
+}
+
+/*
+ * A failure leaves in *ret_fail which copy it is about; success, and any other failure,
+ * SIZE_MAX.
+ */
+static aclError batch_copy(const struct am_batch *batch, const size_t *maxs,
+                           size_t *ret_fail)
+{
+    aclError rc;
+
+    *ret_fail = SIZE_MAX;
+    rc = batch_check(batch, maxs, ret_fail);
+    return rc == ACL_SUCCESS ? am_batch_copy(batch, ret_fail) : rc;
+}
+
+static aclError batch_copy_async(const struct am_batch *batch, const size_t *maxs,
+                                 aclrtStream handle, size_t *ret_fail)
+{
+    struct am_stream *stream;
+    aclError rc;
+
+    *ret_fail = SIZE_MAX;
+    rc = batch_check(batch, maxs, ret_fail);
+    if (rc == ACL_SUCCESS)
+        rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_batch_copy_async(batch, stream, ret_fail);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
+                             size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                             size_t *attrsIndexes, size_t numAttrs, size_t *failIndex)
+{
+    AM_REQUIRE(failIndex != NULL, ACL_ERROR_INVALID_PARAM, "failIndex is NULL");
+    return batch_copy(
+        &(struct am_batch){dsts, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs},
+        destMaxs, failIndex);
+}
+
+aclError am_aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs,
+                                  size_t *sizes, size_t numBatches,
+                                  aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
+                                  size_t numAttrs, size_t *failIndex, aclrtStream stream)
+{
+    AM_REQUIRE(failIndex != NULL, ACL_ERROR_INVALID_PARAM, "failIndex is NULL");
+    return batch_copy_async(
+        &(struct am_batch){dsts, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs},
+        destMaxs, stream, failIndex);
+}
+
+aclError am_aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
+                               size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                               size_t *attrsIndexes, size_t numAttrs)
+{
+    size_t fail;
+
+    return batch_copy(
+        &(struct am_batch){dsts, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs},
+        destMaxs, &fail);
+}
+
+aclError am_aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs,
+                                    size_t *sizes, size_t numBatches,
+                                    aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
+                                    size_t numAttrs, aclrtStream stream)
+{
+    size_t fail;
+
+    return batch_copy_async(
+        &(struct am_batch){dsts, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs},
+        destMaxs, stream, &fail);
+}

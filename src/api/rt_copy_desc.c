@@ -1,0 +1,83 @@
+/* Copies whose addresses lie in device memory. */
+#include "api/api.h"
+#include "base/error.h"
+#include "base/util.h"
+#include "core/desc.h"
+
+static aclError kind_check(aclrtMemcpyKind kind)
+{
+    AM_REQUIRE(kind == ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, ACL_ERROR_INVALID_PARAM,
+               "kind is %d; it takes INNER_DEVICE_TO_DEVICE (6)", (int)kind);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize)
+{
+    aclError rc = kind_check(kind);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(descSize != NULL, ACL_ERROR_INVALID_PARAM, "descSize is NULL");
+    *descSize = AM_DESC_SIZE;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr,
+                               void *dstAddr, size_t count, void *config)
+{
+    aclError rc = kind_check(kind);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(desc != NULL, ACL_ERROR_INVALID_PARAM, "desc is NULL");
+    AM_REQUIRE(srcAddr != NULL, ACL_ERROR_INVALID_PARAM, "srcAddr is NULL");
+    AM_REQUIRE(dstAddr != NULL, ACL_ERROR_INVALID_PARAM, "dstAddr is NULL");
+    AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
+    AM_REQUIRE(config == NULL, ACL_ERROR_INVALID_PARAM,
+               "config is %p; it is reserved and takes NULL", config);
+    return am_desc_set_copy(desc, srcAddr, dstAddr, count);
+}
+
+aclError am_aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc = kind_check(kind);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(desc != NULL, ACL_ERROR_INVALID_PARAM, "desc is NULL");
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_desc_copy_async(desc, stream);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDataOffset,
+                                       const void **src, size_t count,
+                                       size_t srcDataOffset, aclrtMemcpyKind kind,
+                                       aclrtStream handle)
+{
+    struct am_indirect copy = {dst, dstDataOffset, src, srcDataOffset, count};
+    struct am_stream *stream;
+    aclError rc = kind_check(kind);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(dst != NULL, ACL_ERROR_INVALID_PARAM, "dst is NULL");
+    AM_REQUIRE(src != NULL, ACL_ERROR_INVALID_PARAM, "src is NULL");
+    AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
+    AM_REQUIRE(count <= destMax, ACL_ERROR_INVALID_PARAM,
+               "count %zu is more than destMax %zu", count, destMax);
+    AM_REQUIRE(am_is_aligned((uintptr_t)dst | (uintptr_t)src, sizeof(void *)),
+               ACL_ERROR_RT_ADDR_UNALIGNED,
+               "dst %p and src %p, where the addresses stand, must be multiples of %zu",
+               (void *)dst, (void *)src, sizeof(void *));
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_indirect_copy_async(&copy, stream);
+    am_stream_put(stream);
+    return rc;
+}

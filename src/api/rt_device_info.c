@@ -1,0 +1,348 @@
+/*
+ * What devices are: figures, names, ids, how they are connected.
+ *
+ * Three ids of a device in the documents' words: the user's (am_device.id, what nearly
+ * all calls take), the logical one (am_device.driver_id, what ASCEND_RT_VISIBLE_DEVICES
+ * lists) and the physical one, which is the logical one here: they differ in containers
+ * only.
+ */
+#include <stdio.h>
+#include <strings.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "base/machine.h"
+#include "base/options.h"
+#include "base/uuid.h"
+#include "core/runtime.h"
+
+#define BUS_ID_SIZE 13 /* "0000:c1:00.0" */
+
+/* Whether the product has that; `what` names it in the message. */
+static aclError product_check(unsigned feature, const char *what)
+{
+    AM_REQUIRE(am_rt.product->features & feature, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "%s have no %s", am_rt.product->title, what);
+    return ACL_SUCCESS;
+}
+
+static aclError memory_figure(struct am_device *device, int64_t *ret_value)
+{
+    struct am_place *place = am_place_get(&device->place);
+
+    AM_REQUIRE(place != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    *ret_value = (int64_t)place->capacity;
+    am_place_put(place);
+    return ACL_SUCCESS;
+}
+
+/* What figures.def says, or `otherwise` where that is not -1. */
+static aclError product_figure(aclrtDevAttr attr, int64_t otherwise, int64_t *ret_value)
+{
+    int64_t value = otherwise;
+
+    AM_REQUIRE(am_product_figure(am_rt.product, attr, &value) || otherwise != -1,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "%s have no published figure for attribute %d", am_rt.product->title,
+               (int)attr);
+    *ret_value = value;
+    return ACL_SUCCESS;
+}
+
+/* Where the machine stands among supernodes. */
+static aclError pod_figure(int64_t value, int64_t *ret_value)
+{
+    aclError rc = product_check(AM_PRODUCT_POD, "supernode");
+
+    if (rc == ACL_SUCCESS)
+        *ret_value = value;
+    return rc;
+}
+
+static aclError figure(struct am_device *device, aclrtDevAttr attr, int64_t *ret_value)
+{
+    switch (attr) {
+    case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE:
+        return memory_figure(device, ret_value);
+    case ACL_DEV_ATTR_PHY_CHIP_ID:
+        return product_figure(attr, device->driver_id, ret_value);
+    case ACL_DEV_ATTR_SUPER_POD_DEVICE_ID:
+        return pod_figure(device->driver_id, ret_value);
+    case ACL_DEV_ATTR_SUPER_POD_SERVER_ID:
+    case ACL_DEV_ATTR_SUPER_POD_ID:
+        return pod_figure(0, ret_value);
+    case ACL_DEV_ATTR_SMP_ID:         /* one system for all of them */
+    case ACL_DEV_ATTR_IS_VIRTUAL:     /* a whole device, not a part of one */
+    case ACL_DEV_ATTR_MAX_GRID_DIM_X: /* documented: 0 where there are no grids */
+    case ACL_DEV_ATTR_MAX_GRID_DIM_Y:
+    case ACL_DEV_ATTR_MAX_GRID_DIM_Z:
+    case ACL_DEV_ATTR_MAX_BLOCK_PER_GRID:
+    case ACL_DEV_ATTR_MAX_THREADS_PER_BLOCK:
+    case ACL_DEV_ATTR_MAX_BLOCK_DIM_X:
+    case ACL_DEV_ATTR_MAX_BLOCK_DIM_Y:
+    case ACL_DEV_ATTR_MAX_BLOCK_DIM_Z:
+        return product_figure(attr, 0, ret_value);
+    case ACL_DEV_ATTR_AICPU_CORE_NUM:
+    case ACL_DEV_ATTR_AICORE_CORE_NUM:
+    case ACL_DEV_ATTR_CUBE_CORE_NUM:
+    case ACL_DEV_ATTR_VECTOR_CORE_NUM:
+    case ACL_DEV_ATTR_WARP_SIZE:
+    case ACL_DEV_ATTR_MAX_THREAD_PER_VECTOR_CORE:
+    case ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE:
+    case ACL_DEV_ATTR_L2_CACHE_SIZE:
+    case ACL_DEV_ATTR_CUST_OP_PRIVILEGE:
+    case ACL_DEV_ATTR_MAINBOARD_ID:
+    case ACL_DEV_ATTR_HD_CONNECT_TYPE:
+    case ACL_DEV_ATTR_DEVICE_FORM_FACTOR:
+    case ACL_DEV_ATTR_NPU_ARCH:
+        return product_figure(attr, -1, ret_value);
+    }
+    return am_fail(ACL_ERROR_INVALID_PARAM,
+                   "attr is %d, which is no attribute of a device", (int)attr);
+}
+
+aclError am_aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
+{
+    struct am_device *device;
+    aclError rc;
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    rc = am_device_find((int32_t)deviceId, &device);
+    return rc == ACL_SUCCESS ? figure(device, attr, value) : rc;
+}
+
+aclError am_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
+                                   int64_t *value)
+{
+    static const aclrtDevAttr attrs[] = {
+        [ACL_DEVICE_INFO_AI_CORE_NUM] = ACL_DEV_ATTR_AICORE_CORE_NUM,
+        [ACL_DEVICE_INFO_VECTOR_CORE_NUM] = ACL_DEV_ATTR_VECTOR_CORE_NUM,
+        [ACL_DEVICE_INFO_L2_SIZE] = ACL_DEV_ATTR_L2_CACHE_SIZE,
+    };
+    struct am_device *device;
+    aclError rc;
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE(deviceInfo >= ACL_DEVICE_INFO_AI_CORE_NUM &&
+                   deviceInfo <= ACL_DEVICE_INFO_L2_SIZE,
+               ACL_ERROR_INVALID_PARAM, "deviceInfo is %d; it takes 0 to 2",
+               (int)deviceInfo);
+    rc = am_device_find((int32_t)deviceId, &device);
+    return rc == ACL_SUCCESS ? figure(device, attrs[deviceInfo], value) : rc;
+}
+
+/*
+ * The two documented features are of compute tasks and of queues, which are not here; a
+ * number that no document knows is no feature either.
+ */
+aclError am_aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType,
+                                     int32_t *value)
+{
+    struct am_device *device;
+    aclError rc;
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    rc = am_device_find(deviceId, &device);
+    if (rc == ACL_SUCCESS)
+        *value = ACL_DEV_FEATURE_NOT_SUPPORT;
+    return rc;
+}
+
+aclError am_aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
+{
+    struct am_device *device;
+    aclError rc;
+
+    AM_REQUIRE(deviceStatus != NULL, ACL_ERROR_INVALID_PARAM, "deviceStatus is NULL");
+    rc = am_device_find(deviceId, &device);
+    if (rc == ACL_SUCCESS)
+        *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
+    return rc;
+}
+
+/* Nothing computes here: 0.  -1 is what a device does not measure, or does not have. */
+aclError am_aclrtGetDeviceUtilizationRate(int32_t deviceId,
+                                          aclrtUtilizationInfo *utilizationInfo)
+{
+    struct am_device *device;
+    int64_t n_vector_cores = 1;
+    aclError rc;
+
+    AM_REQUIRE(utilizationInfo != NULL, ACL_ERROR_INVALID_PARAM,
+               "utilizationInfo is NULL");
+    AM_REQUIRE(utilizationInfo->utilizationExtend == NULL, ACL_ERROR_INVALID_PARAM,
+               "utilizationInfo.utilizationExtend is %p; it is reserved and takes NULL",
+               (void *)utilizationInfo->utilizationExtend);
+    rc = am_device_find(deviceId, &device);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_product_figure(am_rt.product, ACL_DEV_ATTR_VECTOR_CORE_NUM, &n_vector_cores);
+    *utilizationInfo = (aclrtUtilizationInfo){
+        .vectorUtilization = n_vector_cores > 0 ? 0 : -1,
+        .memoryUtilization = -1,
+    };
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
+{
+    uint8_t machine[AM_UUID_SIZE];
+    struct am_device *device;
+    char name[32];
+    aclError rc;
+
+    AM_REQUIRE(uuid != NULL, ACL_ERROR_INVALID_PARAM, "uuid is NULL");
+    rc = am_device_find(deviceId, &device);
+    if (rc == ACL_SUCCESS)
+        rc = product_check(AM_PRODUCT_UUID, "UUID");
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_machine_id(machine);
+    snprintf(name, sizeof name, "aclmem device %d", device->driver_id);
+    am_uuid_make(machine, name, (uint8_t *)uuid->bytes);
+    return ACL_SUCCESS;
+}
+
+/* Bus c1 and up: as many as there can be devices. */
+static void bus_id(const struct am_device *device, char *ret_text)
+{
+    _Static_assert(0xc1 + AM_DEVICES_MAX <= 0x100, "each device has its bus");
+    snprintf(ret_text, BUS_ID_SIZE, "0000:%02x:00.0", (0xc1 + device->driver_id) & 0xff);
+}
+
+static aclError bus_check(void)
+{
+    AM_REQUIRE(
+        !(am_rt.product->features & AM_PRODUCT_RC), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "%s: the device is the root of the PCI buses, not on one", am_rt.product->title);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
+{
+    struct am_device *device;
+    aclError rc;
+
+    AM_REQUIRE(pciBusId != NULL, ACL_ERROR_INVALID_PARAM, "pciBusId is NULL");
+    AM_REQUIRE(len >= BUS_ID_SIZE, ACL_ERROR_INVALID_PARAM,
+               "len is %d; a bus id takes %d bytes with its end", len, BUS_ID_SIZE);
+    rc = am_device_find(deviceId, &device);
+    if (rc == ACL_SUCCESS)
+        rc = bus_check();
+    if (rc == ACL_SUCCESS)
+        bus_id(device, pciBusId);
+    return rc;
+}
+
+aclError am_aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
+{
+    char text[BUS_ID_SIZE];
+    aclError rc = bus_check();
+
+    AM_REQUIRE(pciBusId != NULL, ACL_ERROR_INVALID_PARAM, "pciBusId is NULL");
+    AM_REQUIRE(deviceId != NULL, ACL_ERROR_INVALID_PARAM, "deviceId is NULL");
+    if (rc != ACL_SUCCESS)
+        return rc;
+    for (int32_t i = 0; i < am_rt.devices.n; i++) {
+        bus_id(&am_rt.devices.device[i], text);
+        if (strcasecmp(text, pciBusId) == 0) {
+            *deviceId = i;
+            return ACL_SUCCESS;
+        }
+    }
+    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                   "no visible device has the bus id \"%.32s\"; they look like \"%s\"",
+                   pciBusId, "0000:c1:00.0");
+}
+
+/* The link between two different devices, by the driver's ids. */
+static uint64_t link_between(int32_t a, int32_t b)
+{
+    unsigned features = am_rt.product->features;
+
+    if (features & AM_PRODUCT_DIES)
+        return a / 2 == b / 2 ? ACL_RT_DEVS_TOPOLOGY_SIO : ACL_RT_DEVS_TOPOLOGY_HCCS_SW;
+    return features & AM_PRODUCT_HCCS ? ACL_RT_DEVS_TOPOLOGY_HCCS
+                                      : ACL_RT_DEVS_TOPOLOGY_PHB;
+}
+
+/* A device has no link to itself: 0. */
+aclError am_aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId,
+                                uint64_t *value)
+{
+    struct am_device *device;
+    struct am_device *other;
+    aclError rc;
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    rc = am_device_find((int32_t)deviceId, &device);
+    if (rc == ACL_SUCCESS)
+        rc = am_device_find((int32_t)otherDeviceId, &other);
+    if (rc == ACL_SUCCESS)
+        rc = bus_check();
+    if (rc == ACL_SUCCESS)
+        *value = device != other ? link_between(device->driver_id, other->driver_id) : 0;
+    return rc;
+}
+
+static aclError logical_of_user(int32_t id, int32_t *ret_id)
+{
+    struct am_device *device;
+    aclError rc;
+
+    AM_REQUIRE(ret_id != NULL, ACL_ERROR_INVALID_PARAM, "the output is NULL");
+    rc = am_device_find(id, &device);
+    if (rc == ACL_SUCCESS)
+        *ret_id = device->driver_id;
+    return rc;
+}
+
+aclError am_aclrtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId)
+{
+    return logical_of_user(userDevId, logicDevId);
+}
+
+aclError am_aclrtGetPhyDevIdByUserDevId(int32_t userDevId, int32_t *phyDevId)
+{
+    return logical_of_user(userDevId, phyDevId);
+}
+
+/* The newest edition says of this one that what it takes is the user's id. */
+aclError am_aclrtGetPhyDevIdByLogicDevId(int32_t logicDevId, int32_t *phyDevId)
+{
+    return logical_of_user(logicDevId, phyDevId);
+}
+
+aclError am_aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevId)
+{
+    struct am_device *device = am_device_find_driver((uint32_t)logicDevId);
+
+    AM_REQUIRE(userDevId != NULL, ACL_ERROR_INVALID_PARAM, "userDevId is NULL");
+    AM_REQUIRE(device != NULL, ACL_ERROR_RT_INVALID_DEVICEID,
+               "logical device %d does not exist or is not visible (ACLMEM_DEVICES, "
+               "ASCEND_RT_VISIBLE_DEVICES)",
+               logicDevId);
+    *userDevId = device->id;
+    return ACL_SUCCESS;
+}
+
+/* Works for devices that are not visible too: neither id is the user's. */
+aclError am_aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
+{
+    AM_REQUIRE(logicDevId != NULL, ACL_ERROR_INVALID_PARAM, "logicDevId is NULL");
+    AM_REQUIRE(phyDevId >= 0 && phyDevId < am_option_number(AM_OPTION_devices),
+               ACL_ERROR_RT_INVALID_DEVICEID,
+               "physical device %d does not exist; the machine has %s (ACLMEM_DEVICES)",
+               phyDevId, am_option_text(AM_OPTION_devices));
+    *logicDevId = phyDevId;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtDeviceGetStreamPriorityRange(int32_t *least, int32_t *greatest)
+{
+    AM_REQUIRE(least != NULL && greatest != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL",
+               least == NULL ? "least" : "greatest");
+    *least = 7;
+    *greatest = 0;
+    return ACL_SUCCESS;
+}

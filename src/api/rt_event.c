@@ -1,0 +1,400 @@
+/* Events and notifies. */
+#include "api/api.h"
+#include "base/error.h"
+#include "core/context.h"
+#include "core/event.h"
+
+#define FLAGS_PLAIN \
+    (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE)
+#define FLAGS_EX \
+    (FLAGS_PLAIN | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC)
+
+/* What an event of these flags can do. */
+static unsigned event_can(uint32_t flag)
+{
+    return (flag & ACL_EVENT_TIME_LINE ? AM_EVENT_TIME : 0) |
+           (flag & (ACL_EVENT_SYNC | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL |
+                    ACL_EVENT_IPC)
+                ? AM_EVENT_SYNC
+                : 0);
+}
+
+aclError am_aclrtCreateEvent(aclrtEvent *event)
+{
+    AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    return am_event_create(AM_EVENT_SYNC | AM_EVENT_TIME, event);
+}
+
+aclError am_aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
+{
+    AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    AM_REQUIRE(flag != 0 && (flag & ~FLAGS_PLAIN) == 0, ACL_ERROR_INVALID_PARAM,
+               "flag is 0x%x; it takes a combination of 0x1, 0x2 and 0x8", flag);
+    return am_event_create(event_can(flag), event);
+}
+
+aclError am_aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
+{
+    AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    AM_REQUIRE(
+        flag != 0 && (flag & ~FLAGS_EX) == 0, ACL_ERROR_INVALID_PARAM,
+        "flag is 0x%x; it takes a combination of 0x1, 0x2, 0x8, 0x10, 0x20 or 0x40",
+        flag);
+    AM_REQUIRE(!(flag & ACL_EVENT_IPC) || flag == ACL_EVENT_IPC, ACL_ERROR_INVALID_PARAM,
+               "flag is 0x%x; ACL_EVENT_IPC stands alone", flag);
+    return am_event_create(event_can(flag) | AM_EVENT_EX, event);
+}
+
+aclError am_aclrtDestroyEvent(aclrtEvent event)
+{
+    AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    return am_event_destroy(event);
+}
+
+/* The event and the stream of a call, both with a reference. */
+static aclError pair_get(aclrtEvent event_handle, aclrtStream stream_handle,
+                         struct am_event **ret_event, struct am_stream **ret_stream)
+{
+    aclError rc;
+
+    AM_REQUIRE(event_handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    rc = am_event_get(event_handle, ret_event);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_stream_get(stream_handle, ret_stream);
+    if (rc != ACL_SUCCESS)
+        am_event_put(*ret_event);
+    return rc;
+}
+
+static void pair_put(struct am_event *event, struct am_stream *stream)
+{
+    am_stream_put(stream);
+    am_event_put(event);
+}
+
+aclError am_aclrtRecordEventWithFlag(aclrtEvent event_handle, aclrtStream stream_handle,
+                                     uint32_t flag)
+{
+    struct am_event *event;
+    struct am_stream *stream;
+    aclError rc;
+
+    AM_REQUIRE(flag <= ACL_EVENT_RECORD_EXTERNAL, ACL_ERROR_INVALID_PARAM,
+               "flag is %u; it takes 0 or 1", flag);
+    rc = pair_get(event_handle, stream_handle, &event, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_event_record(event, stream);
+    pair_put(event, stream);
+    return rc;
+}
+
+aclError am_aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+{
+    return am_aclrtRecordEventWithFlag(event, stream, ACL_EVENT_RECORD_DEFAULT);
+}
+
+aclError am_aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle)
+{
+    struct am_event *event;
+    struct am_stream *stream;
+    aclError rc = pair_get(event_handle, stream_handle, &event, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_event_reset(event, stream);
+    pair_put(event, stream);
+    return rc;
+}
+
+static aclError stream_wait(aclrtStream stream_handle, aclrtEvent event_handle,
+                            uint32_t seconds)
+{
+    struct am_event *event;
+    struct am_stream *stream;
+    aclError rc = pair_get(event_handle, stream_handle, &event, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_event_wait(event, stream, seconds);
+    pair_put(event, stream);
+    return rc;
+}
+
+aclError am_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
+{
+    return stream_wait(stream, event, 0);
+}
+
+aclError am_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event,
+                                            int32_t seconds)
+{
+    AM_REQUIRE(seconds >= 0, ACL_ERROR_INVALID_PARAM,
+               "the timeout is %d s; it takes 0 (for ever) or more", seconds);
+    return stream_wait(stream, event, (uint32_t)seconds);
+}
+
+aclError am_aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,
+                                         uint32_t timeout, uint32_t flag)
+{
+    AM_REQUIRE(flag <= ACL_EVENT_WAIT_EXTERNAL, ACL_ERROR_INVALID_PARAM,
+               "flag is %u; it takes 0 or 1", flag);
+    return stream_wait(stream, event, timeout);
+}
+
+aclError am_aclrtSetOpWaitTimeout(uint32_t seconds)
+{
+    am_event_set_default_wait(seconds);
+    return ACL_SUCCESS;
+}
+
+/* The old questions are not for extended events. */
+static aclError plain_get(aclrtEvent handle, struct am_event **ret_event)
+{
+    aclError rc;
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    rc = am_event_get(handle, ret_event);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if ((*ret_event)->can & AM_EVENT_EX) {
+        am_event_put(*ret_event);
+        return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                       "event %p was made by aclrtCreateEventExWithFlag; use "
+                       "aclrtQueryEventStatus",
+                       handle);
+    }
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
+{
+    struct am_event *event;
+    aclError rc;
+
+    AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
+    rc = plain_get(handle, &event);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *status = am_event_is_complete(event) ? ACL_EVENT_STATUS_COMPLETE
+                                          : ACL_EVENT_STATUS_NOT_READY;
+    am_event_put(event);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status)
+{
+    struct am_event *event;
+    aclError rc;
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
+    rc = am_event_get(handle, &event);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *status = am_event_is_complete(event) ? ACL_EVENT_RECORDED_STATUS_COMPLETE
+                                          : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    am_event_put(event);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status)
+{
+    struct am_event *event;
+    aclError rc;
+
+    AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
+    rc = plain_get(handle, &event);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *status = am_event_has_waits(event) ? ACL_EVENT_WAIT_STATUS_NOT_READY
+                                        : ACL_EVENT_WAIT_STATUS_COMPLETE;
+    am_event_put(event);
+    return ACL_SUCCESS;
+}
+
+static aclError event_sync(aclrtEvent handle, int32_t ms)
+{
+    struct am_event *event;
+    aclError rc;
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    rc = am_event_get(handle, &event);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_event_sync(event, ms);
+    am_event_put(event);
+    return rc;
+}
+
+aclError am_aclrtSynchronizeEvent(aclrtEvent event)
+{
+    return event_sync(event, -1);
+}
+
+aclError am_aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t ms)
+{
+    AM_REQUIRE(ms == -1 || ms > 0, ACL_ERROR_INVALID_PARAM,
+               "the timeout is %d ms; it takes -1 (for ever) or more than 0", ms);
+    return event_sync(event, ms);
+}
+
+aclError am_aclrtEventElapsedTime(float *ms, aclrtEvent start_handle,
+                                  aclrtEvent end_handle)
+{
+    struct am_event *start;
+    struct am_event *end;
+    aclError rc;
+
+    AM_REQUIRE(ms != NULL, ACL_ERROR_INVALID_PARAM, "ms is NULL");
+    AM_REQUIRE(start_handle != NULL && end_handle != NULL, ACL_ERROR_INVALID_PARAM,
+               "an event is NULL");
+    rc = am_event_get(start_handle, &start);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_event_get(end_handle, &end);
+    if (rc == ACL_SUCCESS) {
+        rc = am_event_elapsed(start, end, ms);
+        am_event_put(end);
+    }
+    am_event_put(start);
+    return rc;
+}
+
+aclError am_aclrtEventGetTimestamp(aclrtEvent handle, uint64_t *us)
+{
+    struct am_event *event;
+    aclError rc;
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    AM_REQUIRE(us != NULL, ACL_ERROR_INVALID_PARAM, "us is NULL");
+    rc = am_event_get(handle, &event);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_event_time(event, us);
+    am_event_put(event);
+    return rc;
+}
+
+aclError am_aclrtGetEventId(aclrtEvent handle, uint32_t *eventId)
+{
+    struct am_event *event;
+    aclError rc;
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    AM_REQUIRE(eventId != NULL, ACL_ERROR_INVALID_PARAM, "eventId is NULL");
+    rc = am_event_get(handle, &event);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *eventId = event->id;
+    am_event_put(event);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtGetEventAvailNum(uint32_t *eventCount)
+{
+    int32_t device;
+    aclError rc;
+
+    AM_REQUIRE(eventCount != NULL, ACL_ERROR_INVALID_PARAM, "eventCount is NULL");
+    rc = am_context_device(&device);
+    if (rc == ACL_SUCCESS)
+        *eventCount = am_event_available(device);
+    return rc;
+}
+
+aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
+{
+    AM_REQUIRE(notify != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM, "flag is 0x%llx; it takes 0",
+               (unsigned long long)flag);
+    return am_notify_create(notify);
+}
+
+aclError am_aclrtDestroyNotify(aclrtNotify notify)
+{
+    AM_REQUIRE(notify != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    return am_notify_destroy(notify);
+}
+
+static aclError notify_pair_get(aclrtNotify notify_handle, aclrtStream stream_handle,
+                                struct am_notify **ret_notify,
+                                struct am_stream **ret_stream)
+{
+    aclError rc;
+
+    AM_REQUIRE(notify_handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    rc = am_notify_get(notify_handle, ret_notify);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_stream_get(stream_handle, ret_stream);
+    if (rc != ACL_SUCCESS)
+        am_notify_put(*ret_notify);
+    return rc;
+}
+
+aclError am_aclrtRecordNotify(aclrtNotify notify_handle, aclrtStream stream_handle)
+{
+    struct am_notify *notify;
+    struct am_stream *stream;
+    aclError rc = notify_pair_get(notify_handle, stream_handle, &notify, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_notify_record(notify, stream);
+    am_stream_put(stream);
+    am_notify_put(notify);
+    return rc;
+}
+
+aclError am_aclrtWaitAndResetNotify(aclrtNotify notify_handle, aclrtStream stream_handle,
+                                    uint32_t timeout)
+{
+    struct am_notify *notify;
+    struct am_stream *stream;
+    aclError rc = notify_pair_get(notify_handle, stream_handle, &notify, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_notify_wait(notify, stream, timeout);
+    am_stream_put(stream);
+    am_notify_put(notify);
+    return rc;
+}
+
+aclError am_aclrtGetNotifyId(aclrtNotify handle, uint32_t *notifyId)
+{
+    struct am_notify *notify;
+    aclError rc;
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    AM_REQUIRE(notifyId != NULL, ACL_ERROR_INVALID_PARAM, "notifyId is NULL");
+    rc = am_notify_get(handle, &notify);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *notifyId = am_notify_id(notify);
+    am_notify_put(notify);
+    return ACL_SUCCESS;
+}
+
+/* All are looked up before the first is cleared. */
+aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
+{
+    struct am_notify *notify;
+    aclError rc;
+
+    AM_REQUIRE(notifies != NULL, ACL_ERROR_INVALID_PARAM, "notifies is NULL");
+    AM_REQUIRE(num > 0, ACL_ERROR_INVALID_PARAM, "num is 0");
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < num; i++) {
+            rc = am_notify_get(notifies[i], &notify);
+            if (rc != ACL_SUCCESS)
+                return rc;
+            if (pass == 1)
+                am_notify_clear(notify);
+            am_notify_put(notify);
+        }
+    }
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,307 @@
+/* Device memory: aclrtMalloc, its relatives, and the way back. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/api.h"
+#include "api/malloc_cfg.h"
+#include "base/error.h"
+#include "base/util.h"
+#include "core/cache.h"
+#include "core/context.h"
+#include "core/heap.h"
+#include "core/runtime.h"
+#include "core/span.h"
+#include "core/stream.h"
+
+#define BAND_WIDTHS (ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH)
+
+/*
+ * What a base policy asks for: pages for more than 1 MB, and for less, and features of
+ * the product.
+ */
+static const struct {
+    uint32_t page;
+    uint32_t small_page;
+    unsigned features;
+} policies[] = {
+    [ACL_MEM_MALLOC_HUGE_FIRST] = {2 * AM_MIB, 4096, 0},
+    [ACL_MEM_MALLOC_HUGE_ONLY] = {2 * AM_MIB, 2 * AM_MIB, 0},
+    [ACL_MEM_MALLOC_NORMAL_ONLY] = {4096, 4096, 0},
+    [ACL_MEM_MALLOC_HUGE_FIRST_P2P] = {2 * AM_MIB, 4096, AM_PRODUCT_P2P},
+    [ACL_MEM_MALLOC_HUGE_ONLY_P2P] = {2 * AM_MIB, 2 * AM_MIB, AM_PRODUCT_P2P},
+    [ACL_MEM_MALLOC_NORMAL_ONLY_P2P] = {4096, 4096, AM_PRODUCT_P2P},
+    [ACL_MEM_MALLOC_HUGE1G_ONLY] = {AM_GIB, AM_GIB, AM_PRODUCT_HBM_1G},
+    [ACL_MEM_MALLOC_HUGE1G_ONLY_P2P] = {AM_GIB, AM_GIB,
+                                        AM_PRODUCT_HBM_1G | AM_PRODUCT_P2P},
+};
+
+/* The page size by the policy; one that is out of range is not an error. */
+static aclError policy_page(unsigned policy, size_t size, uint32_t *ret_page)
+{
+    if (policy >= AM_ARRAY_SIZE(policies)) {
+        *ret_page = size >= 2 * AM_MIB ? 2 * AM_MIB : 4096;
+        return ACL_SUCCESS;
+    }
+    AM_REQUIRE((policies[policy].features & ~am_rt.product->features) == 0,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s do not support policy %u (%s)",
+               am_rt.product->title, policy,
+               policies[policy].page == AM_GIB ? "pages of 1 GB" : "P2P");
+    AM_REQUIRE(!am_rt.is_strict || policies[policy].page < AM_GIB,
+               ACL_ERROR_INVALID_PARAM,
+               "policy is %u; the 8.0 edition has 0 to 5 (ACLMEM_RULES=strict)", policy);
+    *ret_page = size > AM_MIB ? policies[policy].page : policies[policy].small_page;
+    return ACL_SUCCESS;
+}
+
+/* size bytes, rounded up to 32 and with `pad` more unless they are pages of 1 GB. */
+static aclError device_malloc(void **ret_addr, size_t size, unsigned policy, size_t pad,
+                              unsigned module)
+{
+    struct am_heap *heap;
+    int32_t device;
+    uint32_t page;
+    aclError rc = policy_page(policy, size, &page);
+
+    if (rc == ACL_SUCCESS)
+        rc = am_context_device(&device);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(size <= SIZE_MAX - 64, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes: no device has as much", size);
+    size = am_align_up(size, 32) + (page < AM_GIB ? pad : 0);
+    heap = am_heap_of(device, AM_HEAP_DEVICE);
+    rc = am_heap_malloc(heap, size, page, module, ret_addr);
+    am_cache_note(heap);
+    return rc;
+}
+
+/*
+ * The short way for small blocks of the policies that every product has: true when it led
+ * to one.  All that the long way checks holds there, or am_cache_noted() gives nothing.
+ */
+static inline bool malloc_short(void **ret_addr, size_t size, unsigned policy, size_t pad)
+{
+    struct am_bins *bins = am_cache_noted();
+
+    return bins != NULL && ret_addr != NULL && size - 1 < AM_CACHED_MAX - 64 &&
+           policy <= ACL_MEM_MALLOC_NORMAL_ONLY &&
+           am_bins_take(bins, am_align_up(size, 32) + pad,
+                        policy == ACL_MEM_MALLOC_HUGE_ONLY ? AM_WORD_HUGE : 0, ret_addr);
+}
+
+static __attribute__((noinline)) aclError malloc_long(void **devPtr, size_t size,
+                                                      unsigned policy, size_t pad)
+{
+    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    return device_malloc(devPtr, size, policy, pad, AM_MODULE_APP);
+}
+
+aclError am_aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    if (malloc_short(devPtr, size, (unsigned)policy, am_rt.malloc_pad))
+        return ACL_SUCCESS;
+    return malloc_long(devPtr, size, (unsigned)policy, am_rt.malloc_pad);
+}
+
+aclError am_aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    if (malloc_short(devPtr, size, (unsigned)policy, 0))
+        return ACL_SUCCESS;
+    return malloc_long(devPtr, size, (unsigned)policy, 0);
+}
+
+aclError am_aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE(
+        policy == ACL_MEM_MALLOC_HUGE_FIRST || policy == ACL_MEM_MALLOC_HUGE_ONLY ||
+            policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY,
+        ACL_ERROR_INVALID_PARAM, "policy is %d; this call takes 0, 1, 2 and 6",
+        (int)policy);
+    return device_malloc(devPtr, size, (unsigned)policy, am_rt.malloc_pad, AM_MODULE_APP);
+}
+
+/* One value of each of three groups: base policy, band width, access. */
+static aclError policy_split(unsigned policy, unsigned *ret_base)
+{
+    unsigned base =
+        policy & ~(unsigned)(BAND_WIDTHS | ACL_MEM_ACCESS_USER_SPACE_READONLY);
+
+    AM_REQUIRE((policy & BAND_WIDTHS) != BAND_WIDTHS, ACL_ERROR_INVALID_PARAM,
+               "policy 0x%x has both band widths; it takes one", policy);
+    AM_REQUIRE(base < AM_ARRAY_SIZE(policies), ACL_ERROR_INVALID_PARAM,
+               "policy is 0x%x; it takes 0 to 7, with 0x100 or 0x1000, and with 0x100000",
+               policy);
+    *ret_base = base;
+    return ACL_SUCCESS;
+}
+
+static aclError malloc_with_cfg(void **devPtr, size_t size, unsigned policy,
+                                const aclrtMallocConfig *cfg)
+{
+    struct malloc_cfg parsed;
+    int32_t device;
+    aclError rc;
+
+    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    rc = policy_split(policy, &policy);
+    if (rc == ACL_SUCCESS)
+        rc = malloc_cfg_parse(cfg, &parsed);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(!parsed.has_va_flag, ACL_ERROR_INVALID_PARAM,
+               "the attribute VA_FLAG is for aclrtMallocHostWithCfg only");
+    rc = am_context_device(&device);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(parsed.device < 0 || parsed.device == device, ACL_ERROR_RT_PARAM_INVALID,
+               "the attribute DEVICE_ID is %d but the current device is %d",
+               parsed.device, device);
+    return device_malloc(devPtr, size, policy, am_rt.malloc_pad, parsed.module);
+}
+
+aclError am_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
+                               aclrtMallocConfig *cfg)
+{
+    return malloc_with_cfg(devPtr, size, (unsigned)policy, cfg);
+}
+
+/*
+ * Differs: the task scheduler is ours and needs no memory of its own kind, so it is plain
+ * memory.
+ */
+aclError am_aclrtMallocForTaskScheduler(void **devPtr, size_t size,
+                                        aclrtMemMallocPolicy policy,
+                                        aclrtMallocConfig *cfg)
+{
+    return malloc_with_cfg(devPtr, size, (unsigned)policy, cfg);
+}
+
+aclError am_aclrtFree(void *devPtr)
+{
+    AM_REQUIRE(devPtr != NULL, ACL_ERROR_RT_PARAM_INVALID, "devPtr is NULL");
+    return am_heap_free(AM_HEAP_DEVICE, devPtr); /* or managed memory */
+}
+
+aclError am_aclrtFreeWithDevSync(void *devPtr)
+{
+    struct am_block_info block;
+    aclError failure = ACL_SUCCESS;
+    aclError rc;
+
+    AM_REQUIRE(devPtr != NULL, ACL_ERROR_RT_PARAM_INVALID, "devPtr is NULL");
+    if (am_heap_find(devPtr, &block) && block.kind == AM_HEAP_DEVICE)
+        failure = am_stream_sync_device(block.device, -1);
+    else if (am_current_is_alive()) /* managed memory is every device's */
+        failure = am_stream_sync_device(am_current.context->device, -1);
+    /* What failed on a stream is reported here, but the block is gone all the same. */
+    rc = am_heap_free(AM_HEAP_DEVICE, devPtr);
+    return rc != ACL_SUCCESS ? rc : failure;
+}
+
+/*
+ * Caches are coherent here, as in current editions: what is left is to look at the range.
+ */
+static aclError range_check(void *devPtr, size_t size)
+{
+    struct am_spans spans;
+    int32_t device;
+    aclError rc;
+
+    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    rc = am_context_device(&device);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_spans_open(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr");
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (spans.devices == 0)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not device memory", devPtr);
+    am_spans_close(&spans);
+    return rc;
+}
+
+aclError am_aclrtMemFlush(void *devPtr, size_t size)
+{
+    return range_check(devPtr, size);
+}
+
+aclError am_aclrtMemInvalidate(void *devPtr, size_t size)
+{
+    return range_check(devPtr, size);
+}
+
+static int usage_compare(const void *a, const void *b)
+{
+    uint64_t left = ((const aclrtMemUsageInfo *)a)->curMemSize;
+    uint64_t right = ((const aclrtMemUsageInfo *)b)->curMemSize;
+
+    return (left < right) - (left > right);
+}
+
+/*
+ * An entry for each module that has or had memory, the program's with all that is nobody
+ * else's.
+ */
+static size_t usage_collect(struct am_place *place, aclrtMemUsageInfo *usage)
+{
+    struct am_heap *heap = am_heap_of(place->device, AM_HEAP_DEVICE);
+    size_t in_use = am_place_in_use(place);
+    size_t peak = place->peak;
+    size_t others = 0;
+    size_t n = 1;
+
+    for (unsigned i = 0; i < AM_MODULES; i++) {
+        size_t now = heap->modules[i].now;
+
+        if (heap->modules[i].peak == 0)
+            continue;
+        others += now;
+        usage[n] =
+            (aclrtMemUsageInfo){.curMemSize = now, .memPeakSize = heap->modules[i].peak};
+        snprintf(usage[n].name, sizeof usage[n].name, "MODULE_%u", i);
+        n++;
+    }
+    in_use = in_use > others ? in_use - others : 0;
+    usage[0] = (aclrtMemUsageInfo){
+        .name = "APP",
+        .curMemSize = in_use,
+        .memPeakSize = peak > in_use ? peak : in_use,
+    };
+    qsort(usage, n, sizeof *usage, usage_compare);
+    return n;
+}
+
+aclError am_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo,
+                                 size_t inputNum, size_t *outputNum)
+{
+    aclrtMemUsageInfo usage[AM_MODULES + 1];
+    struct am_device *device;
+    struct am_place *place;
+    size_t n;
+    aclError rc;
+
+    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_USAGE,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s do not tell how memory is used",
+               am_rt.product->title);
+    AM_REQUIRE(memUsageInfo != NULL, ACL_ERROR_INVALID_PARAM, "memUsageInfo is NULL");
+    AM_REQUIRE(outputNum != NULL, ACL_ERROR_INVALID_PARAM, "outputNum is NULL");
+    AM_REQUIRE(inputNum > 0, ACL_ERROR_INVALID_PARAM, "inputNum is 0");
+    rc = am_device_find(deviceId, &device);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    place = am_place_get(&device->place);
+    AM_REQUIRE(place != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    n = usage_collect(place, usage);
+    am_place_put(place);
+    if (n > inputNum)
+        n = inputNum;
+    for (size_t i = 0; i < n; i++)
+        memUsageInfo[i] = usage[i];
+    *outputNum = n;
+    return ACL_SUCCESS;
+}

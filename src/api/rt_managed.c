@@ -1,0 +1,166 @@
+/* Managed memory. */
+#include <inttypes.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "base/util.h"
+#include "core/managed.h"
+#include "core/runtime.h"
+
+static aclError product_check(void)
+{
+    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_MANAGED,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "only Atlas A3 and A2 have managed memory; this is one of the %s",
+               am_rt.product->title);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
+{
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE(flag == ACL_RT_MEM_ATTACH_GLOBAL, ACL_ERROR_INVALID_PARAM,
+               "flag is %u; it takes ACL_RT_MEM_ATTACH_GLOBAL (1)", flag);
+    return am_managed_alloc(size, ptr);
+}
+
+/* A range of whole pages, as advice and prefetches take it. */
+static aclError pages_check(const void *ptr, uint64_t size)
+{
+    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    AM_REQUIRE(size > 0 && am_is_aligned(size, AM_CHUNK), ACL_ERROR_INVALID_PARAM,
+               "size is %" PRIu64 "; it takes multiples of 2 MB", size);
+    AM_REQUIRE(am_is_aligned((uintptr_t)ptr, AM_CHUNK), ACL_ERROR_RT_ADDR_UNALIGNED,
+               "ptr %p is not a multiple of 2 MB", ptr);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtMemManagedAdvise(const void *const ptr, uint64_t size,
+                                  aclrtMemManagedAdviseType advise,
+                                  aclrtMemManagedLocation location)
+{
+    aclError rc = product_check();
+
+    if (rc == ACL_SUCCESS)
+        rc = pages_check(ptr, size);
+    return rc == ACL_SUCCESS ? am_managed_advise(ptr, size, advise, &location) : rc;
+}
+
+static aclError attrs_check(const aclrtMemManagedRangeAttribute *attrs, size_t n,
+                            const void *ptr, size_t size, void *const *data,
+                            const size_t *data_sizes)
+{
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    for (size_t i = 0; i < n && rc == ACL_SUCCESS; i++) {
+        AM_REQUIRE(data[i] != NULL, ACL_ERROR_INVALID_PARAM, "data is NULL");
+        rc = am_managed_check_attr(attrs[i], data_sizes[i]);
+    }
+    return rc;
+}
+
+aclError am_aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute,
+                                   const void *ptr, size_t size, void *data,
+                                   size_t dataSize)
+{
+    aclError rc = attrs_check(&attribute, 1, ptr, size, &data, &dataSize);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    return am_managed_get_attrs(&attribute, 1, ptr, size, &data, &dataSize);
+}
+
+aclError am_aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes,
+                                    size_t numAttributes, const void *ptr, size_t size,
+                                    void **data, size_t *dataSizes)
+{
+    aclError rc;
+
+    AM_REQUIRE(attributes != NULL, ACL_ERROR_INVALID_PARAM, "attributes is NULL");
+    AM_REQUIRE(numAttributes > 0, ACL_ERROR_INVALID_PARAM, "numAttributes is 0");
+    AM_REQUIRE(data != NULL, ACL_ERROR_INVALID_PARAM, "data is NULL");
+    AM_REQUIRE(dataSizes != NULL, ACL_ERROR_INVALID_PARAM, "dataSizes is NULL");
+    rc = attrs_check(attributes, numAttributes, ptr, size, data, dataSizes);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    return am_managed_get_attrs(attributes, numAttributes, ptr, size, data, dataSizes);
+}
+
+static aclError prefetch(const struct am_prefetch *ranges, aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc = ACL_SUCCESS;
+
+    for (size_t i = 0; i < ranges->n && rc == ACL_SUCCESS; i++)
+        rc = pages_check(ranges->addrs[i], ranges->sizes[i]);
+    if (rc == ACL_SUCCESS)
+        rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_managed_prefetch(ranges, stream);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtMemManagedPrefetchAsync(const void *ptr, size_t size,
+                                         aclrtMemManagedLocation location, uint32_t flags,
+                                         aclrtStream stream)
+{
+    const size_t index = 0;
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is %u; it takes 0", flags);
+    return prefetch(&(struct am_prefetch){&ptr, &size, 1, &location, &index, 1}, stream);
+}
+
+static aclError batch_check(const struct am_prefetch *ranges)
+{
+    AM_REQUIRE(ranges->addrs != NULL, ACL_ERROR_INVALID_PARAM, "ptrs is NULL");
+    AM_REQUIRE(ranges->sizes != NULL, ACL_ERROR_INVALID_PARAM, "sizes is NULL");
+    AM_REQUIRE(ranges->n > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
+    AM_REQUIRE(ranges->locations != NULL, ACL_ERROR_INVALID_PARAM,
+               "prefetchLocs is NULL");
+    AM_REQUIRE(ranges->indexes != NULL, ACL_ERROR_INVALID_PARAM,
+               "prefetchLocIdxs is NULL");
+    AM_REQUIRE(ranges->n_locations > 0 && ranges->n_locations <= ranges->n,
+               ACL_ERROR_INVALID_PARAM,
+               "numPrefetchLocs is %zu; it takes 1 to count, which is %zu",
+               ranges->n_locations, ranges->n);
+    AM_REQUIRE(ranges->indexes[0] == 0, ACL_ERROR_INVALID_PARAM,
+               "prefetchLocIdxs[0] is %zu; it takes 0", ranges->indexes[0]);
+    for (size_t k = 1; k < ranges->n_locations; k++)
+        AM_REQUIRE(
+            ranges->indexes[k] > ranges->indexes[k - 1] && ranges->indexes[k] < ranges->n,
+            ACL_ERROR_INVALID_PARAM,
+            "prefetchLocIdxs[%zu] is %zu; it takes more than the one before it, and less "
+            "than count",
+            k, ranges->indexes[k]);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtMemManagedPrefetchBatchAsync(
+    const void **ptrs, size_t *sizes, size_t count, aclrtMemManagedLocation *prefetchLocs,
+    size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream)
+{
+    const struct am_prefetch ranges = {ptrs,         sizes,           count,
+                                       prefetchLocs, prefetchLocIdxs, numPrefetchLocs};
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
+               flags);
+    rc = batch_check(&ranges);
+    return rc == ACL_SUCCESS ? prefetch(&ranges, stream) : rc;
+}

@@ -1,0 +1,69 @@
+/* Callbacks and host functions on streams. */
+#include "api/api.h"
+#include "base/error.h"
+#include "core/report.h"
+
+aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc;
+
+    AM_REQUIRE(threadId != 0, ACL_ERROR_INVALID_PARAM, "threadId is 0");
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_report_subscribe(threadId, stream);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc = am_stream_get(handle, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_report_unsubscribe(threadId, stream);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtProcessReport(int32_t ms)
+{
+    AM_REQUIRE(ms == -1 || ms > 0, ACL_ERROR_INVALID_PARAM,
+               "the timeout is %d ms; it takes -1 (for ever) or more than 0", ms);
+    return am_report_process(ms);
+}
+
+aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,
+                                aclrtCallbackBlockType blockType, aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc;
+
+    AM_REQUIRE(fn != NULL, ACL_ERROR_INVALID_PARAM, "fn is NULL");
+    AM_REQUIRE(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK,
+               ACL_ERROR_INVALID_PARAM, "blockType is %d; it takes 0 or 1",
+               (int)blockType);
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_report_launch(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args)
+{
+    struct am_stream *stream;
+    aclError rc;
+
+    AM_REQUIRE(fn != NULL, ACL_ERROR_INVALID_PARAM, "fn is NULL");
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_hostfunc_launch(stream, fn, args);
+    am_stream_put(stream);
+    return rc;
+}

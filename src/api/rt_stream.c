@@ -1,0 +1,306 @@
+/* Streams: create, destroy, wait, ask. */
+#include "api/api.h"
+#include "base/error.h"
+#include "core/context.h"
+#include "core/runtime.h"
+#include "core/stream.h"
+
+#define FLAGS_ALL \
+    (ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | \
+     ACL_STREAM_HUGE | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
+
+aclError am_aclrtCreateStream(aclrtStream *stream)
+{
+    AM_REQUIRE(stream != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    return am_stream_create(0, 0, stream);
+}
+
+aclError am_aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority,
+                                        uint32_t flag)
+{
+    AM_REQUIRE(stream != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    AM_REQUIRE(priority < AM_PRIORITIES, ACL_ERROR_INVALID_PARAM,
+               "priority is %u; it takes 0 (highest) to %d", priority, AM_PRIORITIES - 1);
+    AM_REQUIRE((flag & ~FLAGS_ALL) == 0, ACL_ERROR_INVALID_PARAM,
+               "flag is 0x%x; it takes a combination of 0x1 to 0x20", flag);
+    return am_stream_create(priority, flag, stream);
+}
+
+aclError am_aclrtDestroyStream(aclrtStream stream)
+{
+    AM_REQUIRE(stream != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    return am_stream_destroy(stream, false);
+}
+
+aclError am_aclrtDestroyStreamForce(aclrtStream stream)
+{
+    AM_REQUIRE(stream != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    return am_stream_destroy(stream, true);
+}
+
+aclError am_aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
+{
+    AM_REQUIRE(stream != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    return am_stream_default(stream);
+}
+
+/* A timeout in milliseconds: -1 for ever, otherwise more than 0. */
+static aclError timeout_check(int32_t ms)
+{
+    AM_REQUIRE(ms == -1 || ms > 0, ACL_ERROR_INVALID_PARAM,
+               "the timeout is %d ms; it takes -1 (for ever) or more than 0", ms);
+    return ACL_SUCCESS;
+}
+
+static aclError stream_sync(aclrtStream handle, int32_t ms)
+{
+    struct am_stream *stream;
+    aclError rc = am_stream_get(handle, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_stream_sync(stream, ms);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtSynchronizeStream(aclrtStream stream)
+{
+    return stream_sync(stream, -1);
+}
+
+aclError am_aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t ms)
+{
+    aclError rc = timeout_check(ms);
+
+    return rc == ACL_SUCCESS ? stream_sync(stream, ms) : rc;
+}
+
+static aclError device_sync(int32_t ms)
+{
+    int32_t device;
+    aclError rc = am_context_device(&device);
+
+    return rc == ACL_SUCCESS ? am_stream_sync_device(device, ms) : rc;
+}
+
+aclError am_aclrtSynchronizeDevice(void)
+{
+    return device_sync(-1);
+}
+
+aclError am_aclrtSynchronizeDeviceWithTimeout(int32_t ms)
+{
+    aclError rc = timeout_check(ms);
+
+    return rc == ACL_SUCCESS ? device_sync(ms) : rc;
+}
+
+aclError am_aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
+{
+    struct am_stream *stream;
+    aclError rc;
+
+    AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *status = am_stream_is_idle(stream) ? ACL_STREAM_STATUS_COMPLETE
+                                        : ACL_STREAM_STATUS_NOT_READY;
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtStreamAbort(aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc = am_stream_get(handle, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_stream_abort(stream);
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtStreamStop(aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc = am_stream_get(handle, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_stream_stop(stream);
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)
+{
+    const uint32_t most = 36 * 60 * 1000;
+    struct am_device *device;
+    aclError rc;
+
+    AM_REQUIRE(ms <= most, ACL_ERROR_INVALID_PARAM,
+               "the timeout is %u ms; it takes 0 (for ever) to %u", ms, most);
+    rc = am_device_find(deviceId, &device);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(
+        am_stream_abort_device(deviceId, ms == 0 ? AM_FOREVER : ms * UINT64_C(1000000)),
+        ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "tasks of device %d still ran after %u ms",
+        deviceId, ms);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtStreamGetId(aclrtStream handle, int32_t *streamId)
+{
+    struct am_stream *stream;
+    aclError rc;
+
+    AM_REQUIRE(streamId != NULL, ACL_ERROR_INVALID_PARAM, "streamId is NULL");
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *streamId = stream->id;
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority)
+{
+    struct am_stream *stream;
+    aclError rc;
+
+    AM_REQUIRE(priority != NULL, ACL_ERROR_INVALID_PARAM, "priority is NULL");
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *priority = stream->queue.priority;
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags)
+{
+    struct am_stream *stream;
+    aclError rc;
+
+    AM_REQUIRE(flags != NULL, ACL_ERROR_INVALID_PARAM, "flags is NULL");
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *flags = stream->flags;
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtGetStreamAvailableNum(uint32_t *streamCount)
+{
+    int32_t device;
+    aclError rc;
+
+    AM_REQUIRE(streamCount != NULL, ACL_ERROR_INVALID_PARAM, "streamCount is NULL");
+    rc = am_context_device(&device);
+    if (rc == ACL_SUCCESS)
+        *streamCount = am_stream_available(device);
+    return rc;
+}
+
+aclError am_aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
+{
+    aclrtStreamAttrValue value = {.failureMode = mode};
+
+    return am_aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_FAILURE_MODE, &value);
+}
+
+static aclError attribute_set_locked(struct am_stream *stream, aclrtStreamAttr attr,
+                                     const aclrtStreamAttrValue *value)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    switch (attr) {
+    case ACL_STREAM_ATTR_FAILURE_MODE:
+        AM_REQUIRE(!stream->is_default, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                   "the failure mode of a default stream cannot be set");
+        AM_REQUIRE(value->failureMode <= ACL_STOP_ON_FAILURE, ACL_ERROR_INVALID_PARAM,
+                   "the failure mode is %llu; it takes 0 (continue) or 1 (stop)",
+                   (unsigned long long)value->failureMode);
+        stream->queue.stop_on_failure = value->failureMode == ACL_STOP_ON_FAILURE;
+        return ACL_SUCCESS;
+    case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
+        stream->overflow_check = value->overflowSwitch;
+        return ACL_SUCCESS;
+    case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
+        stream->custom_tag = value->userCustomTag;
+        return ACL_SUCCESS;
+    case ACL_STREAM_ATTR_CACHE_OP_INFO:
+        stream->cache_op_info = value->cacheOpInfoSwitch;
+        return ACL_SUCCESS;
+    default:
+        return am_fail(ACL_ERROR_INVALID_PARAM, "attribute %d cannot be set", (int)attr);
+    }
+}
+
+aclError am_aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
+                                    aclrtStreamAttrValue *value)
+{
+    struct am_stream *stream;
+    aclError rc;
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&am_rt.sched.lock);
+    rc = attribute_set_locked(stream, attr, value);
+    am_unlock(&am_rt.sched.lock);
+    am_stream_put(stream);
+    return rc;
+}
+
+static aclError attribute_get_locked(const struct am_stream *stream, aclrtStreamAttr attr,
+                                     aclrtStreamAttrValue *value)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    aclrtStreamAttrValue found = {0};
+
+    switch (attr) {
+    case ACL_STREAM_ATTR_FAILURE_MODE:
+        found.failureMode = stream->queue.stop_on_failure;
+        break;
+    case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
+        found.overflowSwitch = stream->overflow_check;
+        break;
+    case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
+        found.userCustomTag = stream->custom_tag;
+        break;
+    case ACL_STREAM_ATTR_CACHE_OP_INFO:
+        found.cacheOpInfoSwitch = stream->cache_op_info;
+        break;
+    case ACL_STREAM_ATTR_PRIORITY:
+        found.streamPriority = stream->queue.priority;
+        break;
+    default:
+        return am_fail(ACL_ERROR_INVALID_PARAM, "attr is %d, no attribute of a stream",
+                       (int)attr);
+    }
+    *value = found;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
+                                    aclrtStreamAttrValue *value)
+{
+    struct am_stream *stream;
+    aclError rc;
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&am_rt.sched.lock);
+    rc = attribute_get_locked(stream, attr, value);
+    am_unlock(&am_rt.sched.lock);
+    am_stream_put(stream);
+    return rc;
+}

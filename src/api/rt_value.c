@@ -1,0 +1,54 @@
+/* Values in memory that streams write and wait for. */
+#include "api/api.h"
+#include "base/error.h"
+#include "base/util.h"
+#include "core/runtime.h"
+#include "core/value.h"
+
+static aclError address_check(const void *devAddr)
+{
+    AM_REQUIRE(
+        am_rt.product->features & AM_PRODUCT_STREAM_OPS, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "only Ascend 950, Atlas A3 and A2 have values on streams; this is one of the %s",
+        am_rt.product->title);
+    AM_REQUIRE(devAddr != NULL, ACL_ERROR_INVALID_PARAM, "devAddr is NULL");
+    AM_REQUIRE(am_is_aligned((uintptr_t)devAddr, sizeof(uint64_t)),
+               ACL_ERROR_RT_ADDR_UNALIGNED, "devAddr %p is not a multiple of 8", devAddr);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag,
+                            aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc = address_check(devAddr);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM,
+               "flag is %u; it is reserved and takes 0", flag);
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_value_write(devAddr, value, stream);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
+                           aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc = address_check(devAddr);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(flag <= ACL_STREAM_WAIT_VALUE_NOR, ACL_ERROR_INVALID_PARAM,
+               "flag is %u; it takes GEQ (0), EQ (1), AND (2) or NOR (3)", flag);
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_value_wait(devAddr, value, flag, stream);
+    am_stream_put(stream);
+    return rc;
+}
