@@ -1,4 +1,7 @@
-/* What the examples share: a check of every call, and the description of the memory they use. */
+/*
+ * What the examples share: a check of every call, and the description of the memory they
+ * use.
+ */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
