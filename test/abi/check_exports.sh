@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 cat "$api"/api*.def |
     ${CC:-cc} -E -P -x c \
         -D'AM_API(n,p,a,s)=@n@' -D'AM_API_RET(r,n,p,a,s)=@n@' \
-        -D'AM_UNSUPPORTED(r,n,p,v)=@n@' -D'AM_UNSUPPORTED_VOID(n,p)=@n@' \
+        -D'AM_UNSUPPORTED(r,n,p,v)=@n@' -D'AM_API_VARIADIC(r,n,p)=@n@' \
         -D'AM_UNSUPPORTED_NAME(n)=@n@' - |
     tr -s ' @' '\n\n' | grep . | LC_ALL=C sort -u >"$work/expected"
 

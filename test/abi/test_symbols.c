@@ -37,13 +37,13 @@ static bool calls_undeclared(any_fn fn)
 #define AM_API(name_, params_, args_, sig_) {#name_, NULL},
 #define AM_API_RET(ret_, name_, params_, args_, sig_) {#name_, NULL},
 #define AM_UNSUPPORTED(ret_, name_, params_, value_) {#name_, calls_##name_},
-#define AM_UNSUPPORTED_VOID(name_, params_) {#name_, NULL},
+#define AM_API_VARIADIC(ret_, name_, params_) {#name_, NULL},
 #define AM_UNSUPPORTED_NAME(name_) {#name_, calls_undeclared},
 static const struct symbol symbols[] = {
 #include "../../src/api/api.def"
 #include "../../src/api/api_ret.def"
 #include "../../src/api/api_unsupported.def"
-#include "../../src/api/api_unsupported_void.def"
+#include "../../src/api/api_variadic.def"
 #include "../../src/api/api_names.def"
 };
 

@@ -1,6 +1,6 @@
 /*
- * A program of somebody else's, as small as one can be: maps memory, copies there and back.
- * Compiled as C and as C++.  With an argument it loads that library by name first.
+ * A program of somebody else's, as small as one can be: maps memory, copies there and
+ * back. Compiled as C and as C++.  With an argument it loads that library by name first.
  */
 #include <dlfcn.h>
 #include <stdio.h>

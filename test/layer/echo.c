@@ -9,7 +9,9 @@
 #define PASTE(a_, b_) PASTE_(a_, b_)
 #define PASTE_(a_, b_) a_##b_
 
-/* EACH_n(M, a, b, ...) is M(0, a) M(1, b) ...: the arguments are numbered from the left. */
+/*
+ * EACH_n(M, a, b, ...) is M(0, a) M(1, b) ...: the arguments are numbered from the left.
+ */
 #define EACH_0(M, ...)
 #define EACH_1(M, a) M(0, a)
 #define EACH_2(M, a, b) EACH_1(M, a) M(1, b)
@@ -23,15 +25,34 @@
 #define EACH_10(M, a, b, c, d, e, f, g, h, i, j) \
     EACH_9(M, a, b, c, d, e, f, g, h, i) M(9, j)
 
-/* FOR_EACH(M, COUNT (a, b), (a, b)).  (void) declares nothing, so the arguments say how many. */
+/*
+ * FOR_EACH(M, COUNT (a, b), (a, b)).  (void) declares nothing, so the arguments say how
+ * many.
+ */
 #define FOR_EACH(M, n_, list_) APPLY(PASTE(EACH_, n_), M, UNWRAP list_)
 #define APPLY(macro_, ...) macro_(__VA_ARGS__)
 #define UNWRAP(...) __VA_ARGS__
 
-#define VALUE(i_, arg_) call.arg[i_] = (uint64_t)(uintptr_t)(arg_);
-#define DECLARE(i_, param_) param_;
-#define LOAD(i_, arg_) \
-    memcpy(&arg_, &values[i_], sizeof arg_); /* the low bytes come first */
+#define VALUE(i_, arg_) memcpy(&call.arg[i_], &arg_, sizeof arg_);
+/* A parameter may be const, so it is not assigned to: it is another view of the value. */
+#define DECLARE(i_, param_) \
+    union { \
+        uint64_t bits; /* the low bytes come first */ \
+        struct { \
+            param_; \
+        } as; \
+    } a##i_ = {.bits = values[i_]};
+#define PASS(i_, arg_) COMMA_##i_ a##i_.as.arg_
+#define COMMA_0
+#define COMMA_1 ,
+#define COMMA_2 ,
+#define COMMA_3 ,
+#define COMMA_4 ,
+#define COMMA_5 ,
+#define COMMA_6 ,
+#define COMMA_7 ,
+#define COMMA_8 ,
+#define COMMA_9 ,
 
 struct echo_call echo_calls[4096];
 size_t echo_n_calls;
@@ -105,8 +126,7 @@ const struct am_layer pass_layer = {"pass", &pass_table, attach};
     static uint64_t call_##name_(const uint64_t *values) \
     { \
         FOR_EACH(DECLARE, COUNT args_, params_) \
-        FOR_EACH(LOAD, COUNT args_, args_) \
-        return (uint64_t)(uintptr_t)name_ args_; \
+        return (uint64_t)(uintptr_t)name_(FOR_EACH(PASS, COUNT args_, args_)); \
     }
 #define AM_API(name_, params_, args_, sig_) CALLER(name_, params_, args_)
 #define AM_API_RET(ret_, name_, params_, args_, sig_) CALLER(name_, params_, args_)

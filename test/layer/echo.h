@@ -1,7 +1,8 @@
 /*
- * A layer made from the lists: every function notes that it was called, with its arguments as numbers, and
- * returns something of its own or passes the call on.  For each row there is also a caller that
- * calls the exported symbol with arguments made from numbers.
+ * A layer made from the lists: every function notes that it was called, with its
+ * arguments as numbers, and returns something of its own or passes the call on.  For each
+ * row there is also a caller that calls the exported symbol with arguments made from
+ * numbers.
  */
 #ifndef TEST_LAYER_ECHO_H
 #define TEST_LAYER_ECHO_H

@@ -1,4 +1,7 @@
-/* Layers: how they are merged, what they see, and that every argument of every function arrives. */
+/*
+ * Layers: how they are merged, what they see, and that every argument of every function
+ * arrives.
+ */
 #include "support/support.h"
 
 #include <stdio.h>
@@ -134,7 +137,10 @@ static uint64_t value_for(enum am_api_id id, size_t i, char letter)
     case 'i':
     case 'u':
     case 'e':
+    case 'f':
         return value;
+    case 'h':
+        return (uint16_t)value;
     default:
         return UINT64_C(0xa5c3) << 48 | value << 20 | value;
     }
@@ -211,7 +217,9 @@ static void assert_seen(enum am_api_id id)
         assert_seen(AM_API_##name_); \
     } while (0)
 
-/* The library never calls itself, so a layer sees the program's calls and nothing else. */
+/*
+ * The library never calls itself, so a layer sees the program's calls and nothing else.
+ */
 static void a_layer_sees_each_call_of_the_program_once(void **state)
 {
     aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE,

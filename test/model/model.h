@@ -110,8 +110,8 @@ struct model {
     struct model_context ctx[MODEL_CONTEXTS];
     bool has_current;
     int current; /* the current device, if has_current */
-    struct model_context
-        *own_ctx; /* the current context, NULL for the device's default one */
+    /* the current context, NULL for the device's default one */
+    struct model_context *own_ctx;
 };
 
 /* Verdicts. */

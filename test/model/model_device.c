@@ -2,10 +2,10 @@
  * The model's devices and contexts.
  *
  * The current context belongs to the calling thread, so a model that has one is the model
- * of one thread.  A default context lives from the first SetDevice to the ResetDevice that
- * undoes the last one; with it goes everything that was on the device: memory, mappings,
- * handles and the contexts made on it.  Reservations stay: they are addresses, not device
- * memory.
+ * of one thread.  A default context lives from the first SetDevice to the ResetDevice
+ * that undoes the last one; with it goes everything that was on the device: memory,
+ * mappings, handles and the contexts made on it.  Reservations stay: they are addresses,
+ * not device memory.
  */
 #include "model.h"
 

@@ -40,7 +40,10 @@ static op_fn pick_op(struct run *r)
     return op_get_device;
 }
 
-/* Random bytes, again and again; the period is prime, so no two chunks or sites look alike. */
+/*
+ * Random bytes, again and again; the period is prime, so no two chunks or sites look
+ * alike.
+ */
 static uint8_t *make_host_buffer(void)
 {
     const size_t period = 65521;

@@ -45,8 +45,8 @@ struct source {
 struct run_options {
     bool is_strict;
     bool is_alone;
-    bool
-        is_addressable; /* ACLMEM_ISOLATE=0: the program may touch device memory itself */
+    /* ACLMEM_ISOLATE=0: the program may touch device memory itself */
+    bool is_addressable;
     int n_devices;
     size_t memory; /* of each device */
 };

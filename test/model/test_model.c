@@ -7,9 +7,9 @@
  *
  * A seed names a run of that many steps.  Seeds that follow each other take turns with
  * device memory of 64 MB to 3 GB: the small ones run out of memory all the time, the
- * large one has room for 1 GB pages.  On a difference the program shows the calls that led
- * to it and exits with 1; the seed, the steps and the options printed at the start repeat
- * it.
+ * large one has room for 1 GB pages.  On a difference the program shows the calls that
+ * led to it and exits with 1; the seed, the steps and the options printed at the start
+ * repeat it.
  *
  * With --threads that many seeds run at once, a thread each, on one library and one set
  * of devices.  Ranges, handles, mappings and contexts are each thread's alone, so their

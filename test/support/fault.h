@@ -18,7 +18,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From now on the nth call (1 is the next one) fails; with `persistent` all later ones fail too. */
+/*
+ * From now on the nth call (1 is the next one) fails; with `persistent` all later ones
+ * fail too.
+ */
 void am_fault_arm(uint64_t nth, bool persistent);
 void am_fault_disarm(void);
 /* Whether a call failed since am_fault_arm(); stays readable after am_fault_disarm(). */

@@ -166,7 +166,10 @@ void capture_stderr(void)
     capture_fd = memfd_create("captured", MFD_CLOEXEC);
     kept_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     assert_true(capture_fd >= 0 && kept_stderr >= 0);
-    /* A memory file has no position of its own: lines of several threads would overwrite each other. */
+    /*
+     * A memory file has no position of its own: lines of several threads would overwrite
+     * each other.
+     */
     assert_int_equal(fcntl(capture_fd, F_SETFL, O_APPEND), 0);
     dup2(capture_fd, STDERR_FILENO);
 }

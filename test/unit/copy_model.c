@@ -18,7 +18,10 @@ struct am_bank *bank_open(bool is_isolated)
     return bank;
 }
 
-/* Every second frame goes back before the mems are made, so theirs are no neighbours at first. */
+/*
+ * Every second frame goes back before the mems are made, so theirs are no neighbours at
+ * first.
+ */
 int model_begin(void **state)
 {
     static const size_t chunks[N_MEMS] = {1, 2, 3, 1, 3, 2, 2};
@@ -126,7 +129,7 @@ void copy_both(const struct am_span *to, const struct am_span *from, size_t size
     uint8_t *bytes = malloc(size);
 
     assert_non_null(bytes);
-    assert_int_equal(host_copy(to, from, size), ACL_SUCCESS);
+    assert_int_equal(host_copy(to, 0, from, 0, size), ACL_SUCCESS);
     model_move(from, size, bytes, true);
     model_move(to, size, bytes, false);
     free(bytes);
@@ -137,7 +140,7 @@ void fill_both(const struct am_span *to, size_t size, int value)
     uint8_t *bytes = malloc(size);
 
     assert_non_null(bytes);
-    assert_int_equal(host_fill(to, size, value), ACL_SUCCESS);
+    assert_int_equal(host_fill(to, size, value, 1), ACL_SUCCESS);
     memset(bytes, value, size);
     model_move(to, size, bytes, false);
     free(bytes);

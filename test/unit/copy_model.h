@@ -1,6 +1,6 @@
 /*
- * Memory in scattered frames, and beside it a model: for each mem an array of what its bytes should be,
- * which knows nothing of frames.
+ * Memory in scattered frames, and beside it a model: for each mem an array of what its
+ * bytes should be, which knows nothing of frames.
  */
 #ifndef TEST_UNIT_COPY_MODEL_H
 #define TEST_UNIT_COPY_MODEL_H

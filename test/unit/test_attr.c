@@ -1,4 +1,7 @@
-/* Memory attributes against the documents' list, for every product, location and rule set. */
+/*
+ * Memory attributes against the documents' list, for every product, location and rule
+ * set.
+ */
 #include "unit.h"
 
 #include <stdio.h>

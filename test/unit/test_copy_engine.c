@@ -1,4 +1,6 @@
-/* The host backend's copies and fills, over spans scattered in any way, against a model. */
+/*
+ * The host backend's copies and fills, over spans scattered in any way, against a model.
+ */
 #include "copy_model.h"
 
 #include <string.h>
@@ -25,8 +27,8 @@ static size_t random_offset(uint64_t *seed, size_t n)
 }
 
 /*
- * A list of spans of at least `size` bytes.  Sides are told apart by parity, so a copy never reads
- * what it writes; what then happens is not promised.
+ * A list of spans of at least `size` bytes.  Sides are told apart by parity, so a copy
+ * never reads what it writes; what then happens is not promised.
  */
 static void random_spans(uint64_t *seed, size_t side, size_t size, struct am_span *list)
 {
@@ -153,7 +155,7 @@ static void neighbouring_frames_are_brought_in_by_one_call(void **state)
     assert_int_equal(host_mem_create(fresh, 8 * AM_CHUNK, -1, &mem), ACL_SUCCESS);
     span = whole(&mem);
     am_fault_arm(2, true);
-    assert_int_equal(host_fill(&span, span.size, 1), ACL_SUCCESS);
+    assert_int_equal(host_fill(&span, span.size, 1, 1), ACL_SUCCESS);
     am_fault_disarm();
     assert_false(am_fault_fired());
     assert_int_equal(bytes_held(fresh), 8 * AM_CHUNK);
@@ -174,16 +176,16 @@ static void a_frame_that_holds_nothing_does_not_hide_its_neighbour(void **state)
     assert_null(host_mem(&mem)->frames);
     all = whole(&mem);
     middle = (struct am_span){.size = AM_CHUNK, .mem = &mem, .offset = AM_CHUNK};
-    assert_int_equal(host_fill(&middle, AM_CHUNK, 0x33), ACL_SUCCESS);
+    assert_int_equal(host_fill(&middle, AM_CHUNK, 0x33, 1), ACL_SUCCESS);
     memset(t.own, 0x55, OWN_SIZE);
-    assert_int_equal(host_copy(&own, &all, all.size), ACL_SUCCESS);
+    assert_int_equal(host_copy(&own, 0, &all, 0, all.size), ACL_SUCCESS);
     assert_zero(t.own, AM_CHUNK);
     assert_int_equal(t.own[AM_CHUNK], 0x33);
     assert_same(t.own + AM_CHUNK, t.own + AM_CHUNK + 1, AM_CHUNK - 1);
     assert_zero(t.own + 2 * AM_CHUNK, AM_CHUNK);
 
-    assert_int_equal(host_fill(&all, all.size, 0), ACL_SUCCESS);
-    assert_int_equal(host_copy(&own, &all, all.size), ACL_SUCCESS);
+    assert_int_equal(host_fill(&all, all.size, 0, 1), ACL_SUCCESS);
+    assert_int_equal(host_copy(&own, 0, &all, 0, all.size), ACL_SUCCESS);
     assert_zero(t.own, all.size);
     assert_int_equal(bytes_held(fresh), AM_CHUNK);
     host_mem_destroy(&mem);
@@ -205,7 +207,10 @@ static void memory_that_is_there_is_copied_without_a_system_call(void **state)
     assert_as_modelled();
 }
 
-/* The first span is there already and would be written first; the others have to be brought in. */
+/*
+ * The first span is there already and would be written first; the others have to be
+ * brought in.
+ */
 static void a_copy_that_finds_no_memory_moves_no_byte(void **state)
 {
     struct am_span ready = whole(&t.mem[0]);
@@ -220,7 +225,7 @@ static void a_copy_that_finds_no_memory_moves_no_byte(void **state)
     memset(t.own_model, 0x55, OWN_SIZE);
     fill_both(&ready, ready.size, 0x11);
     for_each_fault (n) {
-        aclError rc = host_copy(to, from, size);
+        aclError rc = host_copy(to, 0, from, 0, size);
 
         assert_int_equal(rc == ACL_SUCCESS, !am_fault_fired());
         if (rc == ACL_SUCCESS)
@@ -245,9 +250,10 @@ static void addressable_memory_is_brought_in_before_it_is_read_or_zeroed(void **
     memset(t.own, 0x55, OWN_SIZE);
     memset(t.own_model, 0x55, OWN_SIZE);
     am_fault_arm(1, true);
-    assert_int_equal(host_copy(&own, &host, host.size), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    assert_int_equal(host_copy(&own, 0, &host, 0, host.size),
+                     ACL_ERROR_RT_MEMORY_ALLOCATION);
     am_fault_arm(1, true);
-    assert_int_equal(host_fill(&host, host.size, 0), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    assert_int_equal(host_fill(&host, host.size, 0, 1), ACL_ERROR_RT_MEMORY_ALLOCATION);
     am_fault_disarm();
     assert_as_modelled();
 }
@@ -260,7 +266,7 @@ static void a_fill_that_finds_no_memory_writes_no_byte(void **state)
 
     fill_both(&ready, ready.size, 0x11);
     am_fault_arm(1, false);
-    rc = host_fill(to, to[0].size + to[1].size, 0x22);
+    rc = host_fill(to, to[0].size + to[1].size, 0x22, 1);
     am_fault_disarm();
     assert_int_equal(rc, ACL_ERROR_RT_MEMORY_ALLOCATION);
     assert_as_modelled();

@@ -233,7 +233,10 @@ static void in_shared_mode_one_thread_takes_the_messages_of_all(void **state)
     assert_int_equal(am_error_last(false), 0); /* the last code stays the thread's */
 }
 
-/* Four threads fail and take at once; every line that comes out is whole and comes out once. */
+/*
+ * Four threads fail and take at once; every line that comes out is whole and comes out
+ * once.
+ */
 static atomic_int n_taken;
 
 static const char *fail_and_take(struct worker *self)
@@ -311,7 +314,10 @@ static void without_memory_the_code_is_right_and_the_loss_is_said_once(void **st
         fail_msg("%s", failure);
 }
 
-/* A child's role: the program has used up all keys, and has something of its own under each. */
+/*
+ * A child's role: the program has used up all keys, and has something of its own under
+ * each.
+ */
 static int fail_without_keys(void)
 {
     static char theirs[2 * MESSAGES_SIZE] = "theirs";

@@ -1,4 +1,7 @@
-/* Banks of the host backend: frames are counted, reused in order, and given back above a limit. */
+/*
+ * Banks of the host backend: frames are counted, reused in order, and given back above a
+ * limit.
+ */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -52,7 +55,7 @@ static void write_all(struct am_mem *mem)
 {
     struct am_span span = {.size = mem->size, .mem = mem};
 
-    assert_int_equal(host_fill(&span, mem->size, 0xaa), ACL_SUCCESS);
+    assert_int_equal(host_fill(&span, mem->size, 0xaa, 1), ACL_SUCCESS);
 }
 
 static size_t bytes_held(struct host_store *store)
@@ -63,7 +66,9 @@ static size_t bytes_held(struct host_store *store)
     return (size_t)st.st_blocks * 512;
 }
 
-/* Each frame is in one place: in one of the mems, spare on one of the stacks, or fresh. */
+/*
+ * Each frame is in one place: in one of the mems, spare on one of the stacks, or fresh.
+ */
 static void assert_counted(struct host_bank *bank, struct am_mem *mems, size_t n_mems)
 {
     static unsigned char seen[N_FRAMES];
@@ -246,7 +251,7 @@ static void what_came_from_the_system_again_reads_as_zero(void **state)
         struct am_span from = {.size = AM_CHUNK, .mem = &mem, .offset = i * AM_CHUNK};
         struct am_span to = {.addr = bytes, .size = AM_CHUNK};
 
-        assert_int_equal(host_copy(&to, &from, AM_CHUNK), ACL_SUCCESS);
+        assert_int_equal(host_copy(&to, 0, &from, 0, AM_CHUNK), ACL_SUCCESS);
         assert_true(bytes[0] == 0 || bytes[0] == 0xaa);
         assert_memory_equal(bytes, bytes + 1, AM_CHUNK - 1);
         n_zero += bytes[0] == 0;

@@ -1,4 +1,7 @@
-/* The one place where an errno becomes a code: a row for each class, and what the message names. */
+/*
+ * The one place where an errno becomes a code: a row for each class, and what the message
+ * names.
+ */
 #include "unit.h"
 
 #include <errno.h>
@@ -119,7 +122,10 @@ static int run_out_of_mappings(void)
 
     if (all == MAP_FAILED)
         return 2;
-    /* Every second page has other rights, so none merges with its neighbour; each adds two. */
+    /*
+     * Every second page has other rights, so none merges with its neighbour; each adds
+     * two.
+     */
     for (unsigned long i = 1; i + 1 < left; i += 2) {
         if (mprotect(all + i * page, page, PROT_READ) != 0)
             return 3;

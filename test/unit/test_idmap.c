@@ -1,4 +1,7 @@
-/* Handles: stale ones, other kinds, numbers never given, growth, and what a failed add leaves. */
+/*
+ * Handles: stale ones, other kinds, numbers never given, growth, and what a failed add
+ * leaves.
+ */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -116,7 +119,10 @@ static void a_handle_of_another_kind_is_told_apart(void **state)
     assert_contains(am_idmap_why(AM_KIND_PHYS, context), "is a context");
 }
 
-/* The kind is also in the map: a number made up from a handle's with another kind is none. */
+/*
+ * The kind is also in the map: a number made up from a handle's with another kind is
+ * none.
+ */
 static void a_forged_kind_is_no_handle(void **state)
 {
     struct am_idmap *map = *state;

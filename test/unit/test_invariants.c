@@ -1,6 +1,6 @@
 /*
- * The invariants of core/vspace.h, looked at after every step of random calls, and the look itself:
- * it has to notice each of them broken.
+ * The invariants of core/vspace.h, looked at after every step of random calls, and the
+ * look itself: it has to notice each of them broken.
  */
 #include "unit.h"
 
@@ -36,7 +36,9 @@ static bool reservation_holds(const struct am_reservation *r, size_t start, size
            size <= r->size - (start - r->start);
 }
 
-/* Reservations are aligned, in order, apart, and counted; so are the granules they touch. */
+/*
+ * Reservations are aligned, in order, apart, and counted; so are the granules they touch.
+ */
 static void check_reservations(struct am_vspace *vs)
 {
     static uint32_t granule[AM_ARRAY_SIZE(vs->granule)];
@@ -61,7 +63,10 @@ static void check_reservations(struct am_vspace *vs)
         must(granule[i] == vs->granule[i], "granules count reservations");
 }
 
-/* A mapping that starts here: whole in the table, in its reservation, in the list of its memory. */
+/*
+ * A mapping that starts here: whole in the table, in its reservation, in the list of its
+ * memory.
+ */
 static void check_mapping(struct am_vspace *vs, struct am_mapping *m)
 {
     struct am_mapping *other;
@@ -85,7 +90,10 @@ static void check_mapping(struct am_vspace *vs, struct am_mapping *m)
     must(m->phys->object.refs >= n + (m->phys->handle_refs > 0), "references of memory");
 }
 
-/* Every entry belongs to a mapping that covers it, and mappings are counted by their reservation. */
+/*
+ * Every entry belongs to a mapping that covers it, and mappings are counted by their
+ * reservation.
+ */
 static void check_chunks(struct am_vspace *vs)
 {
     struct am_reservation *r;

@@ -1,4 +1,7 @@
-/* Resetting a device beside threads that use its memory: a handle and its mappings die together. */
+/*
+ * Resetting a device beside threads that use its memory: a handle and its mappings die
+ * together.
+ */
 #include "unit.h"
 
 #include "core/phys.h"
@@ -11,8 +14,8 @@
 static atomic_bool is_over;
 
 /*
- * Maps and unmaps one handle until a reset takes it, then another.  Once the handle is dead nothing may
- * be mapped where it was: nobody would ever undo that.
+ * Maps and unmaps one handle until a reset takes it, then another.  Once the handle is
+ * dead nothing may be mapped where it was: nobody would ever undo that.
  */
 static const char *map_until_it_dies(struct worker *self)
 {

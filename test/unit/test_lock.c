@@ -1,4 +1,7 @@
-/* Ranked locks.  What ends the process is looked at from outside: this program again, with a role. */
+/*
+ * Ranked locks.  What ends the process is looked at from outside: this program again,
+ * with a role.
+ */
 #include "unit.h"
 
 #include <signal.h>
@@ -49,12 +52,11 @@ static const struct {
     const char *taken;
     const char *held;
 } roles[] = {
-    {"reversal", role_reversal, "lock low (rank 2) taken", "while high (rank 8) is held"},
-    {"below any that is held", role_below_any_that_is_held, "lock middle (rank 3) taken",
-     "while high (rank 8) is held"},
-    {"same rank", role_same_rank, "lock also middle (rank 3) taken",
-     "while middle (rank 3) is held"},
-    {"twice", role_twice, "lock middle (rank 3) taken", "while middle (rank 3) is held"},
+    {"reversal", role_reversal, "lock low (rank ", "while high (rank "},
+    {"below any that is held", role_below_any_that_is_held, "lock middle (rank ",
+     "while high (rank "},
+    {"same rank", role_same_rank, "lock also middle (rank ", "while middle (rank "},
+    {"twice", role_twice, "lock middle (rank ", "while middle (rank "},
 };
 
 static int role_run(const char *name)

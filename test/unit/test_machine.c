@@ -29,7 +29,10 @@ static void groups(const char *text)
     file_make_text(root, "proc/self/cgroup", text);
 }
 
-/* The limit in bytes of a group of version 2, or of version 1 when path starts with "memory". */
+/*
+ * The limit in bytes of a group of version 2, or of version 1 when path starts with
+ * "memory".
+ */
 static void limit(const char *path, const char *file, const char *text)
 {
     char full[512];
@@ -102,7 +105,10 @@ static void the_limit_at_the_root_counts_for_the_root_group(void **state)
     assert_int_equal(memory(), AM_GIB / 2);
 }
 
-/* The path in /proc may be the machine's while the tree that is mounted is the container's. */
+/*
+ * The path in /proc may be the machine's while the tree that is mounted is the
+ * container's.
+ */
 static void a_path_that_is_not_there_is_followed_up_to_one_that_is(void **state)
 {
     groups("0::/docker/0123456789abcdef/init\n");

@@ -201,7 +201,9 @@ static void text_may_have_127_characters(void **state)
     assert_contains(room.why, "fewer than 128");
 }
 
-/* Values come from outside; the reason shows their beginning and stays within its room. */
+/*
+ * Values come from outside; the reason shows their beginning and stays within its room.
+ */
 static void a_very_long_value_is_refused_by_every_type(void **state)
 {
     static char text[100000];

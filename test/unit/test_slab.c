@@ -13,7 +13,10 @@ struct thing {
     unsigned char body[84]; /* with refs no multiple of 16 */
 };
 
-/* With its link it is a power of two, so that a block, which has a link too, is full to the brim. */
+/*
+ * With its link it is a power of two, so that a block, which has a link too, is full to
+ * the brim.
+ */
 struct even_thing {
     atomic_uint refs;
     unsigned char body[108];

@@ -1,4 +1,7 @@
-/* Address space of the host backend: where reservations lie, and that they never slip away. */
+/*
+ * Address space of the host backend: where reservations lie, and that they never slip
+ * away.
+ */
 #include "unit.h"
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* Stores of the host backend: memory files, their descriptors, and their pages coming and going. */
+/*
+ * Stores of the host backend: memory files, their descriptors, and their pages coming and
+ * going.
+ */
 #include "unit.h"
 
 #include <fcntl.h>

@@ -1,4 +1,6 @@
-/* What every unit test includes: cmocka, the fault hooks, and this program started again. */
+/*
+ * What every unit test includes: cmocka, the fault hooks, and this program started again.
+ */
 #ifndef TEST_UNIT_UNIT_H
 #define TEST_UNIT_UNIT_H
 
@@ -16,8 +18,8 @@
 void check_contains(const char *text, const char *words, const char *file, int line);
 
 /*
- * Runs this program again with one argument and waits: its wait status.  What it wrote to standard
- * output and standard error is *ret_text, valid until the next call.
+ * Runs this program again with one argument and waits: its wait status.  What it wrote to
+ * standard output and standard error is *ret_text, valid until the next call.
  */
 int child_run(const char *role, const char **ret_text);
 
@@ -25,7 +27,10 @@ int child_run(const char *role, const char **ret_text);
 const char *folder_make(void);
 void folder_remove(const char *folder);
 
-/* Writes folder/path, with the folders on the way to it; the full path, valid until the next call. */
+/*
+ * Writes folder/path, with the folders on the way to it; the full path, valid until the
+ * next call.
+ */
 const char *file_make(const char *folder, const char *path, const void *bytes,
                       size_t size);
 const char *file_make_text(const char *folder, const char *path, const char *text);

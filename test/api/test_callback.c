@@ -1,0 +1,437 @@
+/*
+ * Functions of the program between the tasks of a stream: host functions and callbacks.
+ */
+#include "support/process.h"
+#include "support/vmm.h"
+#include "support/work.h"
+
+#include <string.h>
+
+static aclrtStream make_stream(void)
+{
+    aclrtStream stream = NULL;
+
+    assert_acl_ok(aclrtCreateStream(&stream));
+    return stream;
+}
+
+static void end(aclrtStream stream)
+{
+    assert_acl_ok(aclrtDestroyStream(stream));
+}
+
+static uint64_t myself(void)
+{
+    return (uint64_t)pthread_self();
+}
+
+static bool is_idle(aclrtStream stream)
+{
+    aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
+
+    assert_acl_ok(aclrtStreamQuery(stream, &status));
+    return status == ACL_STREAM_STATUS_COMPLETE;
+}
+
+static void nothing(void *arg)
+{
+}
+
+/* ---- host functions ---- */
+
+static void a_host_function_gets_its_argument_in_another_thread(void **state)
+{
+    struct gate gate = GATE_INIT;
+    aclrtStream stream = make_stream();
+
+    hold(stream, &gate); /* here, that would be for ever */
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_int_equal(gate.n_out, 1);
+    end(stream);
+}
+
+static void a_host_function_blocks_what_is_behind_it(void **state)
+{
+    struct gate gate = GATE_INIT;
+    struct marks marks = MARKS_INIT;
+    aclrtStream stream = make_stream(), other = make_stream();
+
+    assert_acl_ok(mark_on(stream, &marks, 'a'));
+    hold(stream, &gate);
+    assert_acl_ok(mark_on(stream, &marks, 'b'));
+    assert_acl_ok(mark_on(other, &marks, 'o'));
+    assert_acl_ok(aclrtSynchronizeStream(other));
+    assert_string_equal(marks_now(&marks), "ao");
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_string_equal(marks_now(&marks), "aob");
+    end(stream);
+    end(other);
+}
+
+struct meeting {
+    pthread_barrier_t barrier;
+};
+
+static void meet(void *arg)
+{
+    struct meeting *meeting = arg;
+
+    pthread_barrier_wait(&meeting->barrier);
+}
+
+/* More than the threads that are made at once: each must get one in the end. */
+static void meet_on(unsigned n)
+{
+    struct meeting meeting;
+    aclrtStream streams[40];
+
+    pthread_barrier_init(&meeting.barrier, NULL, n);
+    for (unsigned i = 0; i < n; i++)
+        streams[i] = make_stream();
+    for (unsigned i = 0; i < n; i++)
+        assert_acl_ok(aclrtLaunchHostFunc(streams[i], meet, &meeting));
+    assert_acl_ok(aclrtSynchronizeDevice());
+    for (unsigned i = 0; i < n; i++)
+        end(streams[i]);
+    pthread_barrier_destroy(&meeting.barrier);
+}
+
+static void host_functions_may_wait_for_each_other(void **state)
+{
+    meet_on(2);
+    meet_on(40);
+}
+
+static void in_chaos_they_may_too(void **state)
+{
+    start("default", "ACLMEM_CHAOS=3");
+    assert_acl_ok(aclrtSetDevice(0));
+    meet_on(2);
+    meet_on(3);
+}
+
+static void calls_in(void *arg)
+{
+    aclrtStreamStatus status;
+    aclrtEvent event = NULL;
+    aclError *rc = arg;
+
+    rc[0] = aclrtSetDevice(0);
+    rc[1] = aclrtCreateEvent(&event);
+    rc[2] = aclrtDestroyEvent(event);
+    rc[3] = aclrtStreamQuery(NULL, &status);
+    rc[4] = aclrtResetDevice(0);
+}
+
+/* No lock of the library is held. */
+static void a_host_function_may_call_in(void **state)
+{
+    aclError rc[5] = {-1, -1, -1, -1, -1};
+    aclrtStream stream = make_stream();
+
+    assert_acl_ok(aclrtLaunchHostFunc(stream, calls_in, rc));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(rc[i], ACL_SUCCESS);
+    end(stream);
+}
+
+static void aborts_itself(void *arg)
+{
+    (void)aclrtStreamAbort(arg);
+}
+
+static void a_host_function_may_abort_its_own_stream(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    aclrtStream stream = make_stream();
+
+    assert_acl_ok(aclrtLaunchHostFunc(stream, aborts_itself, stream));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_acl_ok(mark_on(stream, &marks, 'a'));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_string_equal(marks_now(&marks), "a");
+    end(stream);
+}
+
+static void a_host_function_needs_a_function_and_a_stream_without_subscriber(void **state)
+{
+    aclrtStream stream = make_stream();
+
+    assert_refused(aclrtLaunchHostFunc(stream, NULL, NULL), ACL_ERROR_INVALID_PARAM,
+                   "fn is NULL");
+    assert_acl_ok(aclrtSubscribeReport(myself(), stream));
+    assert_refused(aclrtLaunchHostFunc(stream, nothing, NULL), ACL_ERROR_RT_PARAM_INVALID,
+                   "do not mix");
+    assert_acl_ok(aclrtUnSubscribeReport(myself(), stream));
+    assert_acl_ok(aclrtLaunchHostFunc(stream, nothing, NULL));
+    assert_acl_ok(aclrtLaunchHostFunc(NULL, nothing, NULL));
+    assert_acl_ok(aclrtSynchronizeDevice());
+    end(stream);
+}
+
+/* ---- who is subscribed ---- */
+
+static void a_callback_needs_a_subscriber(void **state)
+{
+    aclrtStream stream = make_stream();
+
+    assert_refused(aclrtLaunchCallback(nothing, NULL, ACL_CALLBACK_BLOCK, stream),
+                   ACL_ERROR_RT_STREAM_NO_CB_REG, "aclrtSubscribeReport");
+    assert_refused(aclrtProcessReport(10), ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                   "aclrtSubscribeReport");
+    assert_true(is_idle(stream));
+    end(stream);
+}
+
+static void a_stream_has_one_subscriber(void **state)
+{
+    aclrtStream stream = make_stream();
+
+    assert_acl_ok(aclrtSubscribeReport(myself(), stream));
+    assert_refused(aclrtSubscribeReport(myself(), stream), ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                   "already");
+    assert_refused(aclrtSubscribeReport(myself() + 1, stream),
+                   ACL_ERROR_RT_STREAM_SUBSCRIBE, "already");
+    assert_refused(aclrtUnSubscribeReport(myself() + 1, stream),
+                   ACL_ERROR_RT_STREAM_SUBSCRIBE, "not subscribed by");
+    assert_acl_ok(aclrtUnSubscribeReport(myself(), stream));
+    assert_refused(aclrtUnSubscribeReport(myself(), stream),
+                   ACL_ERROR_RT_STREAM_SUBSCRIBE, "not subscribed by");
+    assert_refused(aclrtSubscribeReport(0, stream), ACL_ERROR_INVALID_PARAM,
+                   "threadId is 0");
+    assert_acl_ok(aclrtSubscribeReport(myself(), stream));
+    assert_acl_ok(aclrtUnSubscribeReport(myself(), stream));
+    end(stream);
+}
+
+static void the_number_of_threads_has_a_limit(void **state)
+{
+    static aclrtStream streams[1025];
+
+    for (unsigned i = 0; i < 1025; i++)
+        streams[i] = make_stream();
+    for (unsigned i = 0; i < 1024; i++)
+        assert_acl_ok(aclrtSubscribeReport(i + 1, streams[i]));
+    assert_refused(aclrtSubscribeReport(1025, streams[1024]),
+                   ACL_ERROR_RT_THREAD_SUBSCRIBE, "1024");
+    assert_acl_ok(aclrtSubscribeReport(1, streams[1024])); /* one of them may have more */
+    for (unsigned i = 0; i < 1025; i++)
+        end(streams[i]);
+    assert_acl(aclrtProcessReport(10), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+}
+
+static void callbacks_need_known_values(void **state)
+{
+    aclrtStream stream = make_stream();
+
+    assert_acl_ok(aclrtSubscribeReport(myself(), stream));
+    assert_refused(aclrtLaunchCallback(NULL, NULL, ACL_CALLBACK_BLOCK, stream),
+                   ACL_ERROR_INVALID_PARAM, "fn is NULL");
+    assert_refused(aclrtLaunchCallback(nothing, NULL, (aclrtCallbackBlockType)2, stream),
+                   ACL_ERROR_INVALID_PARAM, "blockType is 2");
+    assert_refused(aclrtProcessReport(0), ACL_ERROR_INVALID_PARAM, "0 ms");
+    assert_refused(aclrtProcessReport(-2), ACL_ERROR_INVALID_PARAM, "-2 ms");
+    assert_refused(aclrtProcessReport(10), ACL_ERROR_RT_REPORT_TIMEOUT, "10 ms");
+    end(stream);
+}
+
+/* ---- callbacks ---- */
+
+struct call {
+    struct marks *marks;
+    char letter;
+    uint64_t thread;
+};
+
+static void note(void *arg)
+{
+    struct call *call = arg;
+
+    call->thread = myself();
+    mark_down(call->marks, call->letter);
+}
+
+static void a_thread_may_have_many_streams(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    struct call calls[5];
+    aclrtStream streams[5];
+
+    for (int i = 0; i < 5; i++) {
+        calls[i] = (struct call){.marks = &marks, .letter = 'c'};
+        streams[i] = make_stream();
+        assert_acl_ok(aclrtSubscribeReport(myself(), streams[i]));
+        assert_acl_ok(
+            aclrtLaunchCallback(note, &calls[i], ACL_CALLBACK_BLOCK, streams[i]));
+    }
+    while (strlen(marks_now(&marks)) < 5)
+        assert_acl_ok(aclrtProcessReport(-1));
+    for (int i = 0; i < 5; i++) {
+        assert_acl_ok(aclrtUnSubscribeReport(myself(), streams[i]));
+        end(streams[i]);
+    }
+}
+
+static void a_blocking_callback_blocks_its_stream(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    struct call call = {.marks = &marks, .letter = 'c'};
+    aclrtStream stream = make_stream();
+    aclrtEvent event = NULL;
+
+    assert_acl_ok(aclrtCreateEvent(&event));
+    assert_acl_ok(aclrtSubscribeReport(myself(), stream));
+    assert_acl_ok(aclrtLaunchCallback(note, &call, ACL_CALLBACK_BLOCK, stream));
+    assert_acl_ok(aclrtRecordEvent(event, stream));
+    assert_acl(aclrtSynchronizeEventWithTimeout(event, 10),
+               ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+    assert_string_equal(marks_now(&marks), "");
+    assert_acl_ok(aclrtProcessReport(-1));
+    assert_string_equal(marks_now(&marks), "c");
+    assert_int_equal(call.thread, myself());
+    assert_acl_ok(aclrtSynchronizeEvent(event));
+    assert_acl_ok(aclrtUnSubscribeReport(myself(), stream));
+    end(stream);
+    assert_acl_ok(aclrtDestroyEvent(event));
+}
+
+static void another_callback_does_not(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    struct call call = {.marks = &marks, .letter = 'c'};
+    aclrtStream stream = make_stream();
+
+    assert_acl_ok(aclrtSubscribeReport(myself(), stream));
+    assert_acl_ok(aclrtLaunchCallback(note, &call, ACL_CALLBACK_NO_BLOCK, stream));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_string_equal(marks_now(&marks), "");
+    assert_acl_ok(aclrtProcessReport(-1));
+    assert_string_equal(marks_now(&marks), "c");
+    assert_acl_ok(aclrtUnSubscribeReport(myself(), stream));
+    end(stream);
+}
+
+static void callbacks_come_in_the_order_of_their_stream(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    struct call calls[20];
+    aclrtStream stream = make_stream();
+
+    assert_acl_ok(aclrtSubscribeReport(myself(), stream));
+    for (int i = 0; i < 20; i++) {
+        calls[i] = (struct call){.marks = &marks, .letter = (char)('a' + i)};
+        assert_acl_ok(aclrtLaunchCallback(
+            note, &calls[i], i % 3 == 0 ? ACL_CALLBACK_NO_BLOCK : ACL_CALLBACK_BLOCK,
+            stream));
+    }
+    while (strlen(marks_now(&marks)) < 20)
+        assert_acl_ok(aclrtProcessReport(-1));
+    assert_string_equal(marks_now(&marks), "abcdefghijklmnopqrst");
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_acl_ok(aclrtUnSubscribeReport(myself(), stream));
+    end(stream);
+}
+
+/*
+ * The usual shape: a thread of the program that does nothing else, until the last stream
+ * leaves it.
+ */
+static const char *report_thread(struct worker *self)
+{
+    struct gate *gate = self->shared;
+    aclError rc;
+
+    gate_pass(gate); /* the main thread has subscribed it by then */
+    do
+        rc = aclrtProcessReport(-1);
+    while (rc == ACL_SUCCESS);
+    worker_check(rc == ACL_ERROR_RT_THREAD_SUBSCRIBE);
+    return NULL;
+}
+
+static void a_report_thread_ends_with_its_last_stream(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    struct gate gate = GATE_INIT;
+    struct worker worker = {.run = report_thread, .shared = &gate};
+    struct call calls[2] = {{&marks, 'a', 0}, {&marks, 'b', 0}};
+    aclrtStream streams[2] = {make_stream(), make_stream()};
+
+    assert_int_equal(worker_start(&worker), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_acl_ok(aclrtSubscribeReport((uint64_t)worker.thread, streams[i]));
+        assert_acl_ok(
+            aclrtLaunchCallback(note, &calls[i], ACL_CALLBACK_BLOCK, streams[i]));
+    }
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeDevice());
+    assert_int_equal(calls[0].thread, (uint64_t)worker.thread);
+    assert_acl_ok(aclrtUnSubscribeReport((uint64_t)worker.thread, streams[0]));
+    end(streams[1]); /* as good as to unsubscribe */
+    assert_ptr_equal(worker_join(&worker), NULL);
+    end(streams[0]);
+}
+
+static void an_aborted_stream_takes_its_callback_back(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    struct call call = {.marks = &marks, .letter = 'c'};
+    aclrtStream stream = make_stream();
+
+    assert_acl_ok(aclrtSubscribeReport(myself(), stream));
+    assert_acl_ok(aclrtLaunchCallback(note, &call, ACL_CALLBACK_BLOCK, stream));
+    assert_acl(aclrtSynchronizeStreamWithTimeout(stream, 10),
+               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    assert_acl_ok(aclrtStreamAbort(stream));
+    assert_acl(aclrtProcessReport(10), ACL_ERROR_RT_REPORT_TIMEOUT);
+    assert_string_equal(marks_now(&marks), "");
+    assert_acl_ok(aclrtDestroyStreamForce(stream));
+}
+
+static void callbacks_that_nobody_came_for_end_with_the_library(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    struct call call = {.marks = &marks, .letter = 'c'};
+    aclrtStream stream;
+
+    start("default");
+    assert_acl_ok(aclrtSetDevice(0));
+    stream = make_stream();
+    assert_acl_ok(aclrtSubscribeReport(myself(), stream));
+    assert_acl_ok(aclrtLaunchCallback(note, &call, ACL_CALLBACK_NO_BLOCK, stream));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_acl_ok(aclFinalize());
+    start("default");
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl(aclrtProcessReport(10), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+    assert_string_equal(marks_now(&marks), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        claim_both(a_host_function_gets_its_argument_in_another_thread),
+        claim_both(a_host_function_blocks_what_is_behind_it),
+        claim_both(host_functions_may_wait_for_each_other),
+        claim_alone(in_chaos_they_may_too),
+        claim_both(a_host_function_may_call_in),
+        claim(a_host_function_may_abort_its_own_stream),
+        claim_both(a_host_function_needs_a_function_and_a_stream_without_subscriber),
+        claim_both(a_callback_needs_a_subscriber),
+        claim_both(a_stream_has_one_subscriber),
+        claim_both(a_thread_may_have_many_streams),
+        claim(the_number_of_threads_has_a_limit),
+        claim_both(callbacks_need_known_values),
+        claim_both(a_blocking_callback_blocks_its_stream),
+        claim_both(another_callback_does_not),
+        claim_both(callbacks_come_in_the_order_of_their_stream),
+        claim_both(a_report_thread_ends_with_its_last_stream),
+        claim_both(an_aborted_stream_takes_its_callback_back),
+        claim_alone(callbacks_that_nobody_came_for_end_with_the_library),
+    };
+
+    return run_claims(claims);
+}

@@ -1,0 +1,844 @@
+/* Events: plain ones and extended ones, records, waits, resets and times. */
+#include "support/process.h"
+#include "support/vmm.h"
+#include "support/work.h"
+
+#include <sched.h>
+
+static aclrtStream make_stream(void)
+{
+    aclrtStream stream = NULL;
+
+    assert_acl_ok(aclrtCreateStream(&stream));
+    return stream;
+}
+
+static aclrtEvent make_event(void)
+{
+    aclrtEvent event = NULL;
+
+    assert_acl_ok(aclrtCreateEvent(&event));
+    assert_non_null(event);
+    return event;
+}
+
+static aclrtEvent make_flagged(uint32_t flag)
+{
+    aclrtEvent event = NULL;
+
+    assert_acl_ok(aclrtCreateEventWithFlag(&event, flag));
+    return event;
+}
+
+static aclrtEvent make_ex(uint32_t flag)
+{
+    aclrtEvent event = NULL;
+
+    assert_acl_ok(aclrtCreateEventExWithFlag(&event, flag));
+    return event;
+}
+
+static bool is_complete(aclrtEvent event)
+{
+    aclrtEventRecordedStatus status = (aclrtEventRecordedStatus)99;
+
+    assert_acl_ok(aclrtQueryEventStatus(event, &status));
+    return status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+}
+
+static aclrtEventWaitStatus waits_of(aclrtEvent event)
+{
+    aclrtEventWaitStatus status = ACL_EVENT_WAIT_STATUS_RESERVED;
+
+    assert_acl_ok(aclrtQueryEventWaitStatus(event, &status));
+    return status;
+}
+
+static uint32_t available(void)
+{
+    uint32_t n = 0;
+
+    assert_acl_ok(aclrtGetEventAvailNum(&n));
+    return n;
+}
+
+static void end(aclrtStream stream)
+{
+    assert_acl_ok(aclrtDestroyStream(stream));
+}
+
+static void end_event(aclrtEvent event)
+{
+    assert_acl_ok(aclrtDestroyEvent(event));
+}
+
+/* ---- making ---- */
+
+static void an_event_is_made_and_ended(void **state)
+{
+    uint32_t before = available();
+    aclrtEvent event = make_event();
+
+    assert_int_equal(available(), before - 1);
+    end_event(event);
+    assert_int_equal(available(), before);
+}
+
+static void every_flag_of_each_kind_is_taken(void **state)
+{
+    static const uint32_t plain[] = {0x1, 0x2, 0x8, 0xb};
+    static const uint32_t ex[] = {0x1, 0x2, 0x8, 0x10, 0x20, 0x40, 0x9, 0x3b};
+
+    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+        end_event(make_flagged(plain[i]));
+    for (size_t i = 0; i < sizeof(ex) / sizeof(ex[0]); i++)
+        end_event(make_ex(ex[i]));
+}
+
+static void making_needs_an_output_and_known_flags(void **state)
+{
+    aclrtEvent event = (aclrtEvent)&event;
+    uint32_t before = available();
+
+    assert_refused(aclrtCreateEvent(NULL), ACL_ERROR_INVALID_PARAM, "event is NULL");
+    assert_refused(aclrtCreateEventWithFlag(NULL, 1), ACL_ERROR_INVALID_PARAM,
+                   "event is NULL");
+    assert_refused(aclrtCreateEventExWithFlag(NULL, 1), ACL_ERROR_INVALID_PARAM,
+                   "event is NULL");
+    assert_refused(aclrtCreateEventWithFlag(&event, 0), ACL_ERROR_INVALID_PARAM,
+                   "flag is 0x0");
+    assert_refused(aclrtCreateEventWithFlag(&event, 0x4), ACL_ERROR_INVALID_PARAM,
+                   "flag is 0x4");
+    assert_refused(aclrtCreateEventWithFlag(&event, 0x10), ACL_ERROR_INVALID_PARAM,
+                   "flag is 0x10");
+    assert_refused(aclrtCreateEventExWithFlag(&event, 0), ACL_ERROR_INVALID_PARAM,
+                   "flag is 0x0");
+    assert_refused(aclrtCreateEventExWithFlag(&event, 0x80), ACL_ERROR_INVALID_PARAM,
+                   "flag is 0x80");
+    assert_refused(aclrtCreateEventExWithFlag(&event, 0x41), ACL_ERROR_INVALID_PARAM,
+                   "stands alone");
+    assert_ptr_equal(event, &event);
+    assert_int_equal(available(), before);
+}
+
+static void an_event_needs_a_device(void **state)
+{
+    aclrtEvent event = NULL;
+    uint32_t n = 99;
+
+    start("default");
+    assert_acl(aclrtCreateEvent(&event), ACL_ERROR_RT_CONTEXT_NULL);
+    assert_acl(aclrtGetEventAvailNum(&n), ACL_ERROR_RT_CONTEXT_NULL);
+    assert_null(event);
+    assert_int_equal(n, 99);
+}
+
+static void the_number_is_the_products(void **state)
+{
+    static const struct {
+        const char *option;
+        uint32_t n;
+    } rows[] = {
+        {"ACLMEM_PRODUCT=950", 65536}, {"ACLMEM_PRODUCT=A3", 65536},
+        {"ACLMEM_PRODUCT=A2", 65536},  {"ACLMEM_PRODUCT=910", 65535},
+        {"ACLMEM_PRODUCT=310P", 1023}, {"ACLMEM_PRODUCT=310B", 65536},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        start("default", rows[i].option);
+        assert_acl_ok(aclrtSetDevice(0));
+        assert_int_equal(available(), rows[i].n);
+        assert_acl_ok(aclFinalize());
+    }
+}
+
+static void one_too_many_is_refused(void **state)
+{
+    static aclrtEvent events[1023];
+    aclrtEvent more = NULL;
+
+    start("default", "ACLMEM_PRODUCT=310P");
+    assert_acl_ok(aclrtSetDevice(0));
+    for (unsigned i = 0; i < 1023; i++)
+        events[i] = i % 2 == 0 ? make_event() : make_ex(ACL_EVENT_SYNC);
+    assert_int_equal(available(), 0);
+    assert_refused(aclrtCreateEvent(&more), ACL_ERROR_RT_NO_EVENT_RESOURCE, "1023");
+    assert_refused(aclrtCreateEventExWithFlag(&more, 1), ACL_ERROR_RT_NO_EVENT_RESOURCE,
+                   "1023");
+    assert_null(more);
+    assert_acl_ok(aclrtSetDevice(1));
+    assert_int_equal(available(), 1023);
+    assert_acl_ok(aclrtSetDevice(0));
+    end_event(events[5]);
+    events[5] = make_event();
+    for (unsigned i = 0; i < 1023; i++)
+        end_event(events[i]);
+    assert_int_equal(available(), 1023);
+}
+
+static void as_many_as_a_device_has_are_made_quickly(void **state)
+{
+    static aclrtEvent events[65536];
+
+    for (unsigned i = 0; i < 65536; i++)
+        assert_int_equal(aclrtCreateEventExWithFlag(&events[i], ACL_EVENT_SYNC),
+                         ACL_SUCCESS);
+    assert_int_equal(available(), 0);
+    for (unsigned i = 0; i < 65536; i++)
+        assert_int_equal(aclrtDestroyEvent(events[i]), ACL_SUCCESS);
+}
+
+static void ids_differ(void **state)
+{
+    aclrtEvent a = make_event(), b = make_event();
+    uint32_t first = 0, second = 0;
+
+    assert_acl_ok(aclrtGetEventId(a, &first));
+    assert_acl_ok(aclrtGetEventId(b, &second));
+    assert_int_not_equal(first, second);
+    end_event(a);
+    end_event(b);
+}
+
+/* ---- handles and arguments ---- */
+
+static void all_refuse(aclrtEvent event, aclError code, const char *words)
+{
+    aclrtEventRecordedStatus recorded = (aclrtEventRecordedStatus)99;
+    aclrtEventWaitStatus waits = ACL_EVENT_WAIT_STATUS_RESERVED;
+    aclrtEventStatus status = ACL_EVENT_STATUS_RESERVED;
+    aclrtEvent good = make_event();
+    uint64_t us = 99;
+    uint32_t id = 99;
+    float ms = 99;
+
+    assert_refused(aclrtDestroyEvent(event), code, words);
+    assert_refused(aclrtRecordEvent(event, NULL), code, words);
+    assert_refused(aclrtRecordEventWithFlag(event, NULL, 0), code, words);
+    assert_refused(aclrtResetEvent(event, NULL), code, words);
+    assert_refused(aclrtQueryEvent(event, &status), code, words);
+    assert_refused(aclrtQueryEventStatus(event, &recorded), code, words);
+    assert_refused(aclrtQueryEventWaitStatus(event, &waits), code, words);
+    assert_refused(aclrtSynchronizeEvent(event), code, words);
+    assert_refused(aclrtSynchronizeEventWithTimeout(event, 10), code, words);
+    assert_refused(aclrtStreamWaitEvent(NULL, event), code, words);
+    assert_refused(aclrtStreamWaitEventWithTimeout(NULL, event, 1), code, words);
+    assert_refused(aclrtStreamWaitEventWithFlag(NULL, event, 1, 0), code, words);
+    assert_refused(aclrtEventElapsedTime(&ms, event, good), code, words);
+    assert_refused(aclrtEventElapsedTime(&ms, good, event), code, words);
+    assert_refused(aclrtEventGetTimestamp(event, &us), code, words);
+    assert_refused(aclrtGetEventId(event, &id), code, words);
+    assert_int_equal(recorded, 99);
+    assert_int_equal(waits, ACL_EVENT_WAIT_STATUS_RESERVED);
+    assert_int_equal(status, ACL_EVENT_STATUS_RESERVED);
+    assert_int_equal(us, 99);
+    assert_int_equal(id, 99);
+    assert_true(ms == 99);
+    end_event(good);
+}
+
+static void a_dead_event_is_refused_everywhere(void **state)
+{
+    aclrtEvent event = make_event();
+
+    end_event(event);
+    all_refuse(event, ACL_ERROR_RT_INVALID_HANDLE, "not alive");
+}
+
+static void what_is_no_event_is_refused_everywhere(void **state)
+{
+    aclrtStream stream = make_stream();
+    int local = 0;
+
+    all_refuse(stream, ACL_ERROR_RT_INVALID_HANDLE, "is a stream");
+    all_refuse(&local, ACL_ERROR_RT_INVALID_HANDLE, "never handed out");
+    all_refuse(NULL, ACL_ERROR_INVALID_PARAM, "NULL");
+    end(stream);
+}
+
+static void outputs_may_not_be_null(void **state)
+{
+    aclrtEvent event = make_event();
+
+    assert_refused(aclrtQueryEvent(event, NULL), ACL_ERROR_INVALID_PARAM, "status");
+    assert_refused(aclrtQueryEventStatus(event, NULL), ACL_ERROR_INVALID_PARAM, "status");
+    assert_refused(aclrtQueryEventWaitStatus(event, NULL), ACL_ERROR_INVALID_PARAM,
+                   "status");
+    assert_refused(aclrtEventElapsedTime(NULL, event, event), ACL_ERROR_INVALID_PARAM,
+                   "ms is NULL");
+    assert_refused(aclrtEventGetTimestamp(event, NULL), ACL_ERROR_INVALID_PARAM,
+                   "us is NULL");
+    assert_refused(aclrtGetEventId(event, NULL), ACL_ERROR_INVALID_PARAM, "eventId");
+    assert_refused(aclrtGetEventAvailNum(NULL), ACL_ERROR_INVALID_PARAM, "eventCount");
+    end_event(event);
+}
+
+static void a_dead_stream_records_and_waits_for_nothing(void **state)
+{
+    aclrtEvent event = make_event(), ex = make_ex(ACL_EVENT_SYNC);
+    aclrtStream stream = make_stream();
+
+    end(stream);
+    assert_refused(aclrtRecordEvent(event, stream), ACL_ERROR_RT_INVALID_HANDLE,
+                   "stream");
+    assert_refused(aclrtResetEvent(event, stream), ACL_ERROR_RT_INVALID_HANDLE, "stream");
+    assert_refused(aclrtStreamWaitEvent(stream, event), ACL_ERROR_RT_INVALID_HANDLE,
+                   "stream");
+    assert_refused(aclrtRecordEvent(ex, stream), ACL_ERROR_RT_INVALID_HANDLE, "stream");
+    assert_false(is_complete(event));
+    assert_true(is_complete(ex)); /* as before its first record, which this was not */
+    assert_int_equal(waits_of(event), ACL_EVENT_WAIT_STATUS_COMPLETE);
+    end_event(event);
+    end_event(ex);
+}
+
+static void flags_and_times_out_of_range_are_refused(void **state)
+{
+    aclrtEvent event = make_event();
+
+    assert_refused(aclrtRecordEventWithFlag(event, NULL, 2), ACL_ERROR_INVALID_PARAM,
+                   "flag is 2");
+    assert_refused(aclrtStreamWaitEventWithFlag(NULL, event, 0, 2),
+                   ACL_ERROR_INVALID_PARAM, "flag is 2");
+    assert_refused(aclrtStreamWaitEventWithTimeout(NULL, event, -1),
+                   ACL_ERROR_INVALID_PARAM, "-1");
+    assert_refused(aclrtSynchronizeEventWithTimeout(event, 0), ACL_ERROR_INVALID_PARAM,
+                   "0 ms");
+    assert_refused(aclrtSynchronizeEventWithTimeout(event, -2), ACL_ERROR_INVALID_PARAM,
+                   "-2 ms");
+    assert_acl_ok(aclrtRecordEventWithFlag(event, NULL, ACL_EVENT_RECORD_EXTERNAL));
+    assert_acl_ok(aclrtStreamWaitEventWithFlag(NULL, event, 60, ACL_EVENT_WAIT_EXTERNAL));
+    assert_acl_ok(aclrtStreamWaitEventWithTimeout(NULL, event, 0));
+    assert_acl_ok(aclrtSynchronizeStream(NULL));
+    end_event(event);
+}
+
+static void a_stream_waits_only_for_events_that_synchronise(void **state)
+{
+    aclrtEvent timing = make_flagged(ACL_EVENT_TIME_LINE);
+
+    assert_refused(aclrtStreamWaitEvent(NULL, timing), ACL_ERROR_RT_PARAM_INVALID,
+                   "ACL_EVENT_SYNC");
+    assert_refused(aclrtResetEvent(timing, NULL), ACL_ERROR_RT_PARAM_INVALID,
+                   "ACL_EVENT_SYNC");
+    assert_acl_ok(aclrtRecordEvent(timing, NULL));
+    assert_acl_ok(aclrtSynchronizeEvent(timing));
+    end_event(timing);
+}
+
+static void extended_events_are_not_for_the_old_questions(void **state)
+{
+    aclrtEvent ex = make_ex(ACL_EVENT_SYNC);
+    aclrtEventWaitStatus waits = ACL_EVENT_WAIT_STATUS_RESERVED;
+    aclrtEventStatus status = ACL_EVENT_STATUS_RESERVED;
+
+    assert_refused(aclrtQueryEvent(ex, &status), ACL_ERROR_RT_PARAM_INVALID,
+                   "aclrtQueryEventStatus");
+    assert_refused(aclrtQueryEventWaitStatus(ex, &waits), ACL_ERROR_RT_PARAM_INVALID,
+                   "Ex");
+    assert_refused(aclrtResetEvent(ex, NULL), ACL_ERROR_RT_PARAM_INVALID,
+                   "cannot be reset");
+    end_event(ex);
+}
+
+/* ---- plain events ---- */
+
+static void a_plain_event_is_complete_after_its_record(void **state)
+{
+    aclrtEventStatus status = ACL_EVENT_STATUS_RESERVED;
+    struct gate gate = GATE_INIT;
+    aclrtStream stream = make_stream();
+    aclrtEvent event = make_event();
+
+    assert_acl_ok(aclrtQueryEvent(event, &status));
+    assert_int_equal(status, ACL_EVENT_STATUS_NOT_READY);
+    assert_false(is_complete(event));
+    hold(stream, &gate);
+    assert_acl_ok(aclrtRecordEvent(event, stream));
+    assert_false(is_complete(event));
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeEvent(event));
+    assert_true(is_complete(event));
+    assert_acl_ok(aclrtQueryEvent(event, &status));
+    assert_int_equal(status, ACL_EVENT_STATUS_COMPLETE);
+    end(stream);
+    end_event(event);
+}
+
+static void a_wait_before_the_record_waits_for_it(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    struct gate gate = GATE_INIT;
+    aclrtStream waits = make_stream(), records = make_stream();
+    aclrtEvent event = make_event();
+
+    assert_acl_ok(aclrtStreamWaitEvent(waits, event));
+    assert_acl_ok(mark_on(waits, &marks, 'w'));
+    assert_int_equal(waits_of(event), ACL_EVENT_WAIT_STATUS_NOT_READY);
+    hold(records, &gate);
+    assert_acl_ok(mark_on(records, &marks, 'r'));
+    assert_acl_ok(aclrtRecordEvent(event, records));
+    assert_acl(aclrtSynchronizeStreamWithTimeout(waits, 10),
+               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    assert_message_has("aclrtStreamWaitEvent");
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeStream(waits));
+    assert_string_equal(marks_now(&marks), "rw");
+    assert_int_equal(waits_of(event), ACL_EVENT_WAIT_STATUS_COMPLETE);
+    end(waits);
+    end(records);
+    end_event(event);
+}
+
+static void a_reset_makes_a_plain_event_incomplete(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    aclrtStream waits = make_stream(), records = make_stream();
+    aclrtEvent event = make_event();
+
+    assert_acl_ok(aclrtRecordEvent(event, records));
+    assert_acl_ok(aclrtSynchronizeStream(records));
+    assert_true(is_complete(event));
+    assert_acl_ok(aclrtResetEvent(event, records));
+    assert_acl_ok(aclrtSynchronizeStream(records));
+    assert_false(is_complete(event));
+    assert_acl_ok(aclrtStreamWaitEvent(waits, event));
+    assert_acl_ok(mark_on(waits, &marks, 'w'));
+    assert_acl(aclrtSynchronizeStreamWithTimeout(waits, 10),
+               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    assert_acl_ok(mark_on(records, &marks, 'r'));
+    assert_acl_ok(aclrtRecordEvent(event, records));
+    assert_acl_ok(aclrtSynchronizeStream(waits));
+    assert_string_equal(marks_now(&marks), "rw");
+    end(waits);
+    end(records);
+    end_event(event);
+}
+
+/* The usual ring: wait, reset, wait again, all queued before the first record has run. */
+static void a_wait_behind_a_reset_waits_for_the_next_record(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    struct gate gate = GATE_INIT;
+    aclrtStream waits = make_stream(), records = make_stream();
+    aclrtEvent event = make_event();
+
+    hold(records, &gate);
+    assert_acl_ok(aclrtRecordEvent(event, records));
+    for (int i = 0; i < 2; i++) {
+        assert_acl_ok(aclrtStreamWaitEvent(waits, event));
+        assert_acl_ok(mark_on(waits, &marks, i == 0 ? 'a' : 'b'));
+        assert_acl_ok(aclrtResetEvent(event, waits));
+    }
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeStream(records));
+    assert_acl(aclrtSynchronizeStreamWithTimeout(waits, 10),
+               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    assert_string_equal(marks_now(&marks), "a");
+    assert_acl_ok(aclrtRecordEvent(event, records));
+    assert_acl_ok(aclrtSynchronizeStream(waits));
+    assert_string_equal(marks_now(&marks), "ab");
+    assert_false(is_complete(event));
+    end(waits);
+    end(records);
+    end_event(event);
+}
+
+static void a_record_after_the_reset_is_not_undone_by_it(void **state)
+{
+    struct gate gate = GATE_INIT;
+    aclrtStream resets = make_stream(), records = make_stream();
+    aclrtEvent event = make_event();
+
+    hold(resets, &gate);
+    assert_acl_ok(aclrtRecordEvent(event, records));
+    assert_acl_ok(aclrtResetEvent(event, resets));
+    assert_acl_ok(aclrtRecordEvent(event, records));
+    assert_acl_ok(aclrtSynchronizeStream(records));
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeStream(resets));
+    assert_true(is_complete(event));
+    end(resets);
+    end(records);
+    end_event(event);
+}
+
+/* ---- extended events ---- */
+
+static void an_extended_event_is_complete_before_its_first_record(void **state)
+{
+    aclrtEvent ex = make_ex(ACL_EVENT_SYNC);
+
+    assert_true(is_complete(ex));
+    assert_acl_ok(aclrtSynchronizeEvent(ex));
+    assert_acl_ok(aclrtStreamWaitEvent(NULL, ex));
+    assert_acl_ok(aclrtSynchronizeStream(NULL));
+    end_event(ex);
+}
+
+static void an_extended_event_may_be_recorded_again(void **state)
+{
+    aclrtEvent ex = make_ex(ACL_EVENT_SYNC);
+    aclrtStream stream = make_stream();
+
+    for (int i = 0; i < 3; i++) {
+        struct gate gate = GATE_INIT;
+
+        hold(stream, &gate);
+        assert_acl_ok(aclrtRecordEvent(ex, stream));
+        assert_false(is_complete(ex));
+        gate_open(&gate);
+        assert_acl_ok(aclrtSynchronizeEvent(ex));
+        assert_true(is_complete(ex));
+    }
+    end(stream);
+    end_event(ex);
+}
+
+static void a_wait_is_for_the_latest_record_at_the_call(void **state)
+{
+    struct gate first = GATE_INIT, second = GATE_INIT;
+    struct marks marks = MARKS_INIT;
+    aclrtStream a = make_stream(), b = make_stream(), waits = make_stream();
+    aclrtEvent ex = make_ex(ACL_EVENT_SYNC);
+
+    hold(a, &first);
+    hold(b, &second);
+    assert_acl_ok(aclrtRecordEvent(ex, a));
+    assert_acl_ok(aclrtStreamWaitEvent(waits, ex));
+    assert_acl_ok(mark_on(waits, &marks, 'w'));
+    assert_acl_ok(aclrtRecordEvent(ex, b));
+    gate_open(&first); /* the second record is none of its business */
+    assert_acl_ok(aclrtSynchronizeStream(waits));
+    assert_string_equal(marks_now(&marks), "w");
+    assert_false(is_complete(ex));
+    gate_open(&second);
+    assert_acl_ok(aclrtSynchronizeEvent(ex));
+    end(a);
+    end(b);
+    end(waits);
+    end_event(ex);
+}
+
+static void a_later_record_that_runs_first_does_not_end_the_wait(void **state)
+{
+    struct gate gate = GATE_INIT;
+    struct marks marks = MARKS_INIT;
+    aclrtStream slow = make_stream(), quick = make_stream(), waits = make_stream();
+    aclrtEvent ex = make_ex(ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
+    uint64_t before = 0, after = 1;
+
+    hold(slow, &gate);
+    assert_acl_ok(mark_on(slow, &marks, 's'));
+    assert_acl_ok(aclrtRecordEvent(ex, slow));
+    assert_acl_ok(aclrtStreamWaitEvent(waits, ex));
+    assert_acl_ok(mark_on(waits, &marks, 'w'));
+    assert_acl_ok(aclrtRecordEvent(ex, quick));
+    assert_acl_ok(aclrtSynchronizeEvent(ex)); /* the latest one has run, */
+    assert_true(is_complete(ex));
+    assert_acl_ok(aclrtEventGetTimestamp(ex, &before));
+    assert_acl(aclrtSynchronizeStreamWithTimeout(waits, 10),
+               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    gate_open(&gate); /* and the one that is waited for, now */
+    assert_acl_ok(aclrtSynchronizeStream(waits));
+    assert_string_equal(marks_now(&marks), "sw");
+    assert_acl_ok(aclrtEventGetTimestamp(ex, &after));
+    assert_int_equal(before, after); /* the time is the latest one's */
+    end(slow);
+    end(quick);
+    end(waits);
+    end_event(ex);
+}
+
+static void an_event_joins_streams_of_two_devices(void **state)
+{
+    struct gate gate = GATE_INIT;
+    struct marks marks = MARKS_INIT;
+    aclrtStream here = make_stream(), there;
+    aclrtEvent ex = make_ex(ACL_EVENT_SYNC);
+
+    assert_acl_ok(aclrtSetDevice(1));
+    there = make_stream();
+    hold(here, &gate);
+    assert_acl_ok(mark_on(here, &marks, 'h'));
+    assert_acl_ok(aclrtRecordEvent(ex, here));
+    assert_acl_ok(aclrtStreamWaitEvent(there, ex));
+    assert_acl_ok(mark_on(there, &marks, 't'));
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeStream(there));
+    assert_string_equal(marks_now(&marks), "ht");
+    end(there);
+    assert_acl_ok(aclrtSetDevice(0));
+    end(here);
+    end_event(ex);
+}
+
+/* ---- the host waits ---- */
+
+static void the_host_waits_no_longer_than_it_wants(void **state)
+{
+    struct gate gate = GATE_INIT;
+    aclrtStream stream = make_stream();
+    aclrtEvent event = make_event();
+
+    assert_refused(aclrtSynchronizeEventWithTimeout(event, 10),
+                   ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "nobody has recorded it");
+    hold(stream, &gate);
+    assert_acl_ok(aclrtRecordEvent(event, stream));
+    assert_refused(aclrtSynchronizeEventWithTimeout(event, 10),
+                   ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "not complete after 10 ms");
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeEventWithTimeout(event, 60000));
+    assert_acl_ok(aclrtSynchronizeEventWithTimeout(event, -1));
+    end(stream);
+    end_event(event);
+}
+
+static const char *sync_event(struct worker *self)
+{
+    aclError rc = aclrtSynchronizeEvent(self->shared);
+
+    worker_check(rc == ACL_ERROR_RT_INVALID_HANDLE);
+    return NULL;
+}
+
+static void who_waits_for_a_plain_event_that_is_destroyed_is_told(void **state)
+{
+    for (int i = 0; i < 30; i++) { /* before it waits, or while it does */
+        aclrtEvent event = make_event();
+        struct worker worker = {.run = sync_event, .shared = event};
+
+        assert_int_equal(worker_start(&worker), 0);
+        for (int j = 0; j < 20 * i; j++)
+            sched_yield();
+        end_event(event);
+        assert_ptr_equal(worker_join(&worker), NULL);
+    }
+}
+
+static void an_event_may_be_destroyed_before_it_is_complete(void **state)
+{
+    struct gate gate = GATE_INIT;
+    struct marks marks = MARKS_INIT;
+    aclrtStream records = make_stream(), waits = make_stream();
+    aclrtEvent event = make_event(), ex = make_ex(ACL_EVENT_SYNC);
+
+    hold(records, &gate);
+    assert_acl_ok(mark_on(records, &marks, 'r'));
+    assert_acl_ok(aclrtRecordEvent(event, records));
+    assert_acl_ok(aclrtRecordEvent(ex, records));
+    assert_acl_ok(aclrtStreamWaitEvent(waits, event));
+    assert_acl_ok(aclrtStreamWaitEvent(waits, ex));
+    assert_acl_ok(mark_on(waits, &marks, 'w'));
+    end_event(event);
+    end_event(ex);
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeStream(waits));
+    assert_string_equal(marks_now(&marks), "rw");
+    end(records);
+    end(waits);
+}
+
+static void nobody_is_left_waiting_for_a_record_that_is_dropped(void **state)
+{
+    struct gate gate = GATE_INIT;
+    struct marks marks = MARKS_INIT;
+    aclrtStream records = make_stream(), waits = make_stream();
+    aclrtEvent event = make_flagged(ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
+    uint64_t us = 0;
+
+    hold(records, &gate);
+    assert_acl_ok(aclrtRecordEvent(event, records));
+    assert_acl_ok(aclrtStreamWaitEvent(waits, event));
+    assert_acl_ok(mark_on(waits, &marks, 'w'));
+    assert_acl_ok(aclrtStreamAbort(records));
+    assert_acl_ok(aclrtSynchronizeEvent(event));
+    assert_acl_ok(aclrtSynchronizeStream(waits));
+    assert_string_equal(marks_now(&marks), "w");
+    assert_refused(aclrtEventGetTimestamp(event, &us),
+                   ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "no record");
+    gate_open(&gate);
+    end(records);
+    end(waits);
+    end_event(event);
+}
+
+/* ---- times ---- */
+
+static void times_grow_and_their_difference_is_told(void **state)
+{
+    aclrtEvent first = make_flagged(ACL_EVENT_TIME_LINE), second = make_event();
+    uint64_t from = 0, to = 0;
+    float ms = -1;
+
+    assert_acl_ok(aclrtRecordEvent(first, NULL));
+    assert_acl_ok(aclrtSynchronizeStream(NULL));
+    do {
+        assert_acl_ok(aclrtRecordEvent(second, NULL));
+        assert_acl_ok(aclrtSynchronizeStream(NULL));
+        assert_acl_ok(aclrtEventGetTimestamp(first, &from));
+        assert_acl_ok(aclrtEventGetTimestamp(second, &to));
+    } while (to < from + 2000);
+    assert_acl_ok(aclrtEventElapsedTime(&ms, first, second));
+    assert_true(ms > (float)(to - from - 1) / 1000 && ms < (float)(to - from + 1) / 1000);
+    assert_acl_ok(aclrtEventElapsedTime(&ms, first, first));
+    assert_true(ms == 0);
+    assert_refused(aclrtEventElapsedTime(&ms, second, first),
+                   ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "recorded before");
+    assert_true(ms == 0);
+    end_event(first);
+    end_event(second);
+}
+
+static void without_a_record_there_is_no_time(void **state)
+{
+    struct gate gate = GATE_INIT;
+    aclrtEvent timed = make_event(), untimed = make_flagged(ACL_EVENT_SYNC);
+    aclrtEvent ex = make_ex(ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
+    aclError code = ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID;
+    uint64_t us = 0;
+    float ms = -1;
+
+    assert_refused(aclrtEventGetTimestamp(timed, &us), code, "no record");
+    assert_acl_ok(aclrtRecordEvent(timed, NULL));
+    assert_acl_ok(aclrtRecordEvent(untimed, NULL));
+    assert_acl_ok(aclrtRecordEvent(ex, NULL));
+    assert_acl_ok(aclrtSynchronizeStream(NULL));
+    assert_refused(aclrtEventGetTimestamp(untimed, &us), code, "ACL_EVENT_TIME_LINE");
+    assert_refused(aclrtEventElapsedTime(&ms, timed, untimed), code,
+                   "ACL_EVENT_TIME_LINE");
+    assert_refused(aclrtEventElapsedTime(&ms, untimed, timed), code,
+                   "ACL_EVENT_TIME_LINE");
+    assert_acl_ok(aclrtEventElapsedTime(&ms, timed, ex));
+
+    hold(NULL, &gate);
+    assert_acl_ok(aclrtRecordEvent(ex, NULL));
+    assert_refused(aclrtEventElapsedTime(&ms, timed, ex), code,
+                   "synchronise the stream first");
+    assert_refused(aclrtEventGetTimestamp(ex, &us), code, "synchronise the stream first");
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeStream(NULL));
+    assert_acl_ok(aclrtEventElapsedTime(&ms, timed, ex));
+    end_event(timed);
+    end_event(untimed);
+    end_event(ex);
+}
+
+/* Two events, one in each of two streams. */
+static void record_in_two_streams(aclrtEvent *first, aclrtEvent *second)
+{
+    aclrtStream a = make_stream(), b = make_stream();
+
+    *first = make_event();
+    *second = make_event();
+    assert_acl_ok(aclrtRecordEvent(*first, a));
+    assert_acl_ok(aclrtSynchronizeStream(a));
+    assert_acl_ok(aclrtRecordEvent(*second, b));
+    assert_acl_ok(aclrtSynchronizeStream(b));
+    end(a);
+    end(b);
+}
+
+static void the_time_between_two_streams_is_told(void **state)
+{
+    aclrtEvent first, second;
+    float ms = -1;
+
+    record_in_two_streams(&first, &second);
+    assert_acl_ok(aclrtEventElapsedTime(&ms, first, second));
+    assert_true(ms >= 0);
+    end_event(first);
+    end_event(second);
+}
+
+static void strict_rules_want_one_stream_for_it(void **state)
+{
+    aclrtEvent first, second;
+    float ms = -1;
+
+    record_in_two_streams(&first, &second);
+    assert_refused(aclrtEventElapsedTime(&ms, first, second), ACL_ERROR_RT_PARAM_INVALID,
+                   "strict");
+    assert_true(ms == -1);
+    end_event(first);
+    end_event(second);
+}
+
+/* ---- waits that end ---- */
+
+/* A second passes here. */
+static void a_wait_of_a_stream_may_have_an_end(void **state)
+{
+    aclrtStream given = make_stream(), flagged = make_stream(), usual = make_stream();
+    aclrtEvent event = make_event();
+
+    assert_acl_ok(aclrtStreamWaitEventWithTimeout(given, event, 1));
+    assert_acl_ok(aclrtStreamWaitEventWithFlag(flagged, event, 1, 0));
+    assert_acl_ok(aclrtSetOpWaitTimeout(1)); /* for those who say nothing else */
+    assert_acl_ok(aclrtStreamWaitEvent(usual, event));
+    assert_acl_ok(aclrtSetOpWaitTimeout(0));
+    assert_acl(aclrtSynchronizeStream(given), ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+    assert_message_has("aclrtStreamWaitEventWithTimeout");
+    assert_acl(aclrtSynchronizeStream(flagged), ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+    assert_message_has("aclrtStreamWaitEventWithFlag");
+    assert_acl(aclrtSynchronizeStream(usual), ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+    assert_message_has("aclrtStreamWaitEvent");
+    assert_int_equal(waits_of(event), ACL_EVENT_WAIT_STATUS_COMPLETE);
+    end(given);
+    end(flagged);
+    end(usual);
+    end_event(event);
+}
+
+static void events_die_with_their_device(void **state)
+{
+    aclrtEvent event = make_event();
+
+    assert_acl_ok(aclrtResetDevice(0));
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl(aclrtDestroyEvent(event), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_int_equal(available(), 65536);
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        claim_both(an_event_is_made_and_ended),
+        claim_both(every_flag_of_each_kind_is_taken),
+        claim_both(making_needs_an_output_and_known_flags),
+        claim_alone(an_event_needs_a_device),
+        claim_alone(the_number_is_the_products),
+        claim_alone(one_too_many_is_refused),
+        claim(as_many_as_a_device_has_are_made_quickly),
+        claim(ids_differ),
+        claim_both(a_dead_event_is_refused_everywhere),
+        claim_both(what_is_no_event_is_refused_everywhere),
+        claim_both(outputs_may_not_be_null),
+        claim_both(a_dead_stream_records_and_waits_for_nothing),
+        claim_both(flags_and_times_out_of_range_are_refused),
+        claim_both(a_stream_waits_only_for_events_that_synchronise),
+        claim_both(extended_events_are_not_for_the_old_questions),
+        claim_both(a_plain_event_is_complete_after_its_record),
+        claim_both(a_wait_before_the_record_waits_for_it),
+        claim_both(a_reset_makes_a_plain_event_incomplete),
+        claim_both(a_wait_behind_a_reset_waits_for_the_next_record),
+        claim_both(a_record_after_the_reset_is_not_undone_by_it),
+        claim_both(an_extended_event_is_complete_before_its_first_record),
+        claim_both(an_extended_event_may_be_recorded_again),
+        claim_both(a_wait_is_for_the_latest_record_at_the_call),
+        claim_both(a_later_record_that_runs_first_does_not_end_the_wait),
+        claim_both(an_event_joins_streams_of_two_devices),
+        claim_both(the_host_waits_no_longer_than_it_wants),
+        claim(who_waits_for_a_plain_event_that_is_destroyed_is_told),
+        claim_both(an_event_may_be_destroyed_before_it_is_complete),
+        claim_both(nobody_is_left_waiting_for_a_record_that_is_dropped),
+        claim_both(times_grow_and_their_difference_is_told),
+        claim_both(without_a_record_there_is_no_time),
+        claim(the_time_between_two_streams_is_told),
+        claim_strict(strict_rules_want_one_stream_for_it),
+        claim(a_wait_of_a_stream_may_have_an_end),
+        claim_both(events_die_with_their_device),
+    };
+
+    return run_claims(claims);
+}

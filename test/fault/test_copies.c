@@ -1,0 +1,316 @@
+/*
+ * Faults in copies of rows, in batches and by descriptors, in values, and in user
+ * allocators.
+ */
+#include "faulted.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const aclrtMemcpyKind inner = ACL_MEMCPY_INNER_DEVICE_TO_DEVICE;
+
+enum { N = 10, PIECE = 4096 };
+
+static aclrtStream stream;
+static void *dsts[N];
+static void *srcs[N];
+static size_t sizes[N];
+
+/* ---- prepared scenes ---- */
+
+static void map_each_chunk(struct scene *s, size_t n)
+{
+    s->size = n * CHUNK;
+    s->va = reserve(s->size);
+    for (size_t i = 0; i < n; i++) {
+        aclrtDrvMemHandle handle = alloc(CHUNK);
+
+        map(s->va + i * CHUNK, CHUNK, handle);
+        assert_acl_ok(aclrtFreePhysical(handle));
+    }
+}
+
+/* More handles than a list of spans has room for without memory of its own. */
+static void have_pieces(struct scene *s)
+{
+    map_each_chunk(s, N);
+    s->bytes = malloc(s->size);
+    assert_non_null(s->bytes);
+    fill(s->bytes, s->size, 1);
+    assert_acl_ok(aclrtCreateStream(&stream));
+    for (size_t i = 0; i < N; i++) {
+        dsts[i] = s->va + (N - 1 - i) * CHUNK + 100;
+        srcs[i] = s->bytes + i * PIECE;
+        sizes[i] = PIECE;
+    }
+}
+
+static void drop_pieces(struct scene *s)
+{
+    assert_acl_ok(aclrtDestroyStream(stream));
+    for (size_t i = 0; i < N; i++)
+        assert_acl_ok(aclrtUnmapMem(s->va + i * CHUNK));
+    assert_acl_ok(aclrtReleaseMemAddress(s->va));
+    free(s->bytes);
+}
+
+/* Part of a call's work is done by the stream, and may fail there. */
+static aclError and_wait(aclError rc)
+{
+    return rc == ACL_SUCCESS ? aclrtSynchronizeStream(stream) : rc;
+}
+
+/* ---- rows ---- */
+
+/* A row in each handle. */
+static aclError do_rows(struct scene *s)
+{
+    return aclrtMemcpy2d(s->va, CHUNK, s->bytes, PIECE, PIECE, N,
+                         ACL_MEMCPY_HOST_TO_DEVICE);
+}
+
+static aclError do_rows_async(struct scene *s)
+{
+    return and_wait(aclrtMemcpy2dAsync(s->va, CHUNK, s->bytes, PIECE, PIECE, N,
+                                       ACL_MEMCPY_HOST_TO_DEVICE, stream));
+}
+
+static aclError do_inner_rows(struct scene *s)
+{
+    return and_wait(aclrtMemcpy2dAsync(s->va, CHUNK, s->va + PIECE, CHUNK, PIECE, N,
+                                       ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+}
+
+static void rows_are_there(struct scene *s)
+{
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    for (size_t i = 0; i < N; i++) {
+        uint8_t row[PIECE];
+
+        assert_acl_ok(copy(row, s->va + i * CHUNK, PIECE, ACL_MEMCPY_DEVICE_TO_HOST));
+        assert_memory_equal(row, s->bytes + i * PIECE, PIECE);
+    }
+}
+
+static void work_is_done(struct scene *s)
+{
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+}
+
+static void rows_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_pieces,
+                                  .run = do_rows,
+                                  .check = rows_are_there,
+                                  .clean = drop_pieces});
+    survive_faults(&(struct step){.prepare = have_pieces,
+                                  .run = do_rows_async,
+                                  .check = rows_are_there,
+                                  .clean = drop_pieces});
+    survive_faults(&(struct step){.prepare = have_pieces,
+                                  .run = do_inner_rows,
+                                  .check = work_is_done,
+                                  .clean = drop_pieces});
+}
+
+/* ---- batches ---- */
+
+static aclrtMemcpyBatchAttr to_device(void)
+{
+    aclrtMemcpyBatchAttr attr;
+
+    memset(&attr, 0, sizeof(attr));
+    attr.dstLoc.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    return attr;
+}
+
+static aclError do_batch(struct scene *s)
+{
+    aclrtMemcpyBatchAttr attr = to_device();
+    size_t index = 0, fail;
+
+    return aclrtMemcpyBatch(dsts, sizes, srcs, sizes, N, &attr, &index, 1, &fail);
+}
+
+static aclError do_batch_async(struct scene *s)
+{
+    aclrtMemcpyBatchAttr attr = to_device();
+    size_t index = 0, fail;
+
+    return and_wait(aclrtMemcpyBatchAsync(dsts, sizes, srcs, sizes, N, &attr, &index, 1,
+                                          &fail, stream));
+}
+
+static void nothing_was_copied(struct scene *s)
+{
+    for (size_t i = 0; i < N; i++)
+        assert_all_bytes(dsts[i], PIECE, 0);
+}
+
+static void batch_is_there(struct scene *s)
+{
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    for (size_t i = 0; i < N; i++) {
+        uint8_t piece[PIECE];
+
+        assert_acl_ok(copy(piece, dsts[i], PIECE, ACL_MEMCPY_DEVICE_TO_HOST));
+        assert_memory_equal(piece, srcs[i], PIECE);
+    }
+}
+
+static void batches_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_pieces,
+                                  .run = do_batch,
+                                  .check_failed = nothing_was_copied,
+                                  .check = batch_is_there,
+                                  .clean = drop_pieces});
+    survive_faults(&(struct step){.prepare = have_pieces,
+                                  .run = do_batch_async,
+                                  .check_failed = nothing_was_copied,
+                                  .check = batch_is_there,
+                                  .clean = drop_pieces});
+}
+
+/* ---- descriptors ---- */
+
+static aclError do_set_desc(struct scene *s)
+{
+    return aclrtSetMemcpyDesc(s->va, inner, s->va + CHUNK, s->va + 2 * CHUNK, PIECE,
+                              NULL);
+}
+
+static void have_desc(struct scene *s)
+{
+    have_pieces(s);
+    assert_acl_ok(do_set_desc(s));
+    put_pattern(s->va + CHUNK, PIECE, 1);
+}
+
+static aclError do_desc_copy(struct scene *s)
+{
+    return and_wait(aclrtMemcpyAsyncWithDesc(s->va, inner, stream));
+}
+
+static void copy_is_there(struct scene *s)
+{
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_pattern(s->va + 2 * CHUNK, PIECE, 1);
+}
+
+static void set_desc_works(struct scene *s)
+{
+    put_pattern(s->va + CHUNK, PIECE, 1);
+    assert_acl_ok(do_desc_copy(s));
+    copy_is_there(s);
+}
+
+static void have_addresses(struct scene *s)
+{
+    void *addresses[2];
+
+    have_pieces(s);
+    addresses[0] = s->va + 2 * CHUNK;
+    addresses[1] = s->va + CHUNK;
+    assert_acl_ok(copy(s->va, addresses, sizeof(addresses), ACL_MEMCPY_HOST_TO_DEVICE));
+    put_pattern(s->va + CHUNK, PIECE, 1);
+}
+
+static aclError do_offset_copy(struct scene *s)
+{
+    void **at = (void **)(void *)s->va;
+
+    return and_wait(aclrtMemcpyAsyncWithOffset(at, PIECE, 0, (const void **)(at + 1),
+                                               PIECE, 0, inner, stream));
+}
+
+static void descriptors_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_pieces,
+                                  .run = do_set_desc,
+                                  .check = set_desc_works,
+                                  .clean = drop_pieces});
+    survive_faults(&(struct step){.prepare = have_desc,
+                                  .run = do_desc_copy,
+                                  .check = copy_is_there,
+                                  .clean = drop_pieces});
+    survive_faults(&(struct step){.prepare = have_addresses,
+                                  .run = do_offset_copy,
+                                  .check = copy_is_there,
+                                  .clean = drop_pieces});
+}
+
+/* ---- values and cache operations ---- */
+
+static aclError do_write(struct scene *s)
+{
+    return and_wait(aclrtValueWrite(s->va, 5, 0, stream));
+}
+
+static aclError do_wait(struct scene *s)
+{
+    return and_wait(aclrtValueWait(s->va, 0, ACL_STREAM_WAIT_VALUE_EQ, stream));
+}
+
+static aclError do_prefetch(struct scene *s)
+{
+    return and_wait(aclrtCmoAsync(s->va, s->size, ACL_RT_CMO_TYPE_PREFETCH, stream));
+}
+
+static void value_is_there(struct scene *s)
+{
+    uint64_t value = 0;
+
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_acl_ok(copy(&value, s->va, sizeof(value), ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_int_equal(value, 5);
+}
+
+static void values_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_pieces,
+                                  .run = do_write,
+                                  .check = value_is_there,
+                                  .clean = drop_pieces});
+    survive_faults(&(struct step){.prepare = have_pieces,
+                                  .run = do_wait,
+                                  .check = work_is_done,
+                                  .clean = drop_pieces});
+    survive_faults(&(struct step){.prepare = have_pieces,
+                                  .run = do_prefetch,
+                                  .check = work_is_done,
+                                  .clean = drop_pieces});
+}
+
+/* ---- allocators ---- */
+
+static aclrtAllocatorDesc desc;
+
+static aclError do_create(struct scene *s)
+{
+    desc = aclrtAllocatorCreateDesc();
+    return desc != NULL ? ACL_SUCCESS : aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL);
+}
+
+static void destroy(struct scene *s)
+{
+    assert_acl_ok(aclrtAllocatorDestroyDesc(desc));
+}
+
+static void allocators_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){.run = do_create, .clean = destroy});
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest claims[] = {
+        cmocka_unit_test(rows_survive_every_fault),
+        cmocka_unit_test(batches_survive_every_fault),
+        cmocka_unit_test(descriptors_survive_every_fault),
+        cmocka_unit_test(values_survive_every_fault),
+        cmocka_unit_test(allocators_survive_every_fault),
+    };
+
+    return run_faulted(claims, argc, argv);
+}

@@ -1,0 +1,456 @@
+/*
+ * Faults in streams, events, notifies, callbacks and in copies on streams.
+ *
+ * Work that is queued meets the system later, in another thread, so a step waits for what
+ * it queued and fails with the first of the two.
+ */
+#include "faulted.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Beside the scene; each turn is a process of its own. */
+static aclrtStream stream;
+static aclrtEvent event;
+static aclrtNotify notify;
+static void *host;
+static unsigned n_called;
+
+static uint32_t streams_left(void)
+{
+    uint32_t n = 0;
+
+    assert_acl_ok(aclrtGetStreamAvailableNum(&n));
+    return n;
+}
+
+static uint32_t events_left(void)
+{
+    uint32_t n = 0;
+
+    assert_acl_ok(aclrtGetEventAvailNum(&n));
+    return n;
+}
+
+static aclError then_wait(aclError rc)
+{
+    aclError waited = aclrtSynchronizeStream(stream);
+
+    return rc != ACL_SUCCESS ? rc : waited;
+}
+
+/* ---- making ---- */
+
+static aclError do_create(struct scene *s)
+{
+    return aclrtCreateStream(&stream);
+}
+
+static aclError do_create_with_config(struct scene *s)
+{
+    return aclrtCreateStreamWithConfig(&stream, 3, ACL_STREAM_FAST_LAUNCH);
+}
+
+static void no_stream_is_made(struct scene *s)
+{
+    assert_null(stream);
+    assert_int_equal(streams_left(), 1984);
+}
+
+static void end_stream(struct scene *s)
+{
+    assert_int_equal(streams_left(), 1983);
+    assert_acl_ok(aclrtDestroyStream(stream));
+    assert_int_equal(streams_left(), 1984);
+}
+
+static void making_a_stream_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){
+        .run = do_create, .check_failed = no_stream_is_made, .clean = end_stream});
+    survive_faults(&(struct step){.run = do_create_with_config,
+                                  .check_failed = no_stream_is_made,
+                                  .clean = end_stream});
+}
+
+static aclError do_get_default(struct scene *s)
+{
+    return aclrtCtxGetCurrentDefaultStream(&stream);
+}
+
+static aclError do_sync_default(struct scene *s)
+{
+    return aclrtSynchronizeStream(NULL);
+}
+
+static void making_the_default_stream_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){.run = do_get_default});
+    survive_faults(&(struct step){.run = do_sync_default});
+}
+
+static aclError do_create_event(struct scene *s)
+{
+    return aclrtCreateEvent(&event);
+}
+
+static aclError do_create_flagged_event(struct scene *s)
+{
+    return aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC);
+}
+
+static aclError do_create_ex_event(struct scene *s)
+{
+    return aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC);
+}
+
+static void no_event_is_made(struct scene *s)
+{
+    assert_null(event);
+    assert_int_equal(events_left(), 65536);
+}
+
+static void end_event(struct scene *s)
+{
+    assert_acl_ok(aclrtDestroyEvent(event));
+    assert_int_equal(events_left(), 65536);
+}
+
+static void making_an_event_survives_every_fault(void **state)
+{
+    static aclError (*const calls[])(struct scene *) = {
+        do_create_event, do_create_flagged_event, do_create_ex_event};
+
+    for (int i = 0; i < 3; i++)
+        survive_faults(&(struct step){
+            .run = calls[i], .check_failed = no_event_is_made, .clean = end_event});
+}
+
+static aclError do_create_notify(struct scene *s)
+{
+    return aclrtCreateNotify(&notify, 0);
+}
+
+static void end_notify(struct scene *s)
+{
+    assert_acl_ok(aclrtDestroyNotify(notify));
+}
+
+static void making_a_notify_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){.run = do_create_notify, .clean = end_notify});
+}
+
+/* ---- records and waits; the first task of a process also makes the workers ---- */
+
+static void have_all(struct scene *s)
+{
+    assert_acl_ok(do_create(s));
+    assert_acl_ok(do_create_event(s));
+    assert_acl_ok(do_create_notify(s));
+}
+
+static void end_all(struct scene *s)
+{
+    end_notify(s);
+    end_event(s);
+    end_stream(s);
+}
+
+static aclError do_record(struct scene *s)
+{
+    return then_wait(aclrtRecordEvent(event, stream));
+}
+
+static bool event_is_complete(void)
+{
+    aclrtEventRecordedStatus status;
+
+    assert_acl_ok(aclrtQueryEventStatus(event, &status));
+    return status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+}
+
+static void it_is_not_recorded(struct scene *s)
+{
+    assert_false(event_is_complete());
+}
+
+static void it_is_recorded(struct scene *s)
+{
+    assert_true(event_is_complete());
+}
+
+static void recording_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_all,
+                                  .run = do_record,
+                                  .check_failed = it_is_not_recorded,
+                                  .check = it_is_recorded,
+                                  .clean = end_all});
+}
+
+static void have_recorded(struct scene *s)
+{
+    have_all(s);
+    assert_acl_ok(do_record(s));
+}
+
+static aclError do_wait(struct scene *s)
+{
+    return then_wait(aclrtStreamWaitEvent(stream, event));
+}
+
+static aclError do_reset(struct scene *s)
+{
+    return then_wait(aclrtResetEvent(event, stream));
+}
+
+static void nobody_waits(struct scene *s)
+{
+    aclrtEventWaitStatus status;
+
+    assert_acl_ok(aclrtQueryEventWaitStatus(event, &status));
+    assert_int_equal(status, ACL_EVENT_WAIT_STATUS_COMPLETE);
+    it_is_recorded(s);
+}
+
+static void waiting_and_resetting_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_recorded,
+                                  .run = do_wait,
+                                  .check_failed = nobody_waits,
+                                  .check = nobody_waits,
+                                  .clean = end_all});
+    survive_faults(&(struct step){.prepare = have_recorded,
+                                  .run = do_reset,
+                                  .check_failed = it_is_recorded,
+                                  .check = it_is_not_recorded,
+                                  .clean = end_all});
+}
+
+static aclError do_record_notify(struct scene *s)
+{
+    return then_wait(aclrtRecordNotify(notify, stream));
+}
+
+static void have_set_notify(struct scene *s)
+{
+    have_all(s);
+    assert_acl_ok(do_record_notify(s));
+}
+
+static aclError do_wait_notify(struct scene *s)
+{
+    return then_wait(aclrtWaitAndResetNotify(notify, stream, 0));
+}
+
+static void notify_is_set(struct scene *s)
+{
+    assert_acl_ok(do_wait_notify(s));
+    assert_acl_ok(do_record_notify(s));
+}
+
+static void notifies_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_all,
+                                  .run = do_record_notify,
+                                  .check = notify_is_set,
+                                  .clean = end_all});
+    survive_faults(&(struct step){.prepare = have_set_notify,
+                                  .run = do_wait_notify,
+                                  .check_failed = notify_is_set,
+                                  .clean = end_all});
+}
+
+/* ---- functions of the program ---- */
+
+static void be_called(void *arg)
+{
+    __atomic_fetch_add(&n_called, 1, __ATOMIC_SEQ_CST);
+}
+
+static aclError do_launch(struct scene *s)
+{
+    return then_wait(aclrtLaunchHostFunc(stream, be_called, NULL));
+}
+
+static void it_was_not_called(struct scene *s)
+{
+    assert_int_equal(n_called, 0);
+}
+
+static void it_was_called_once(struct scene *s)
+{
+    assert_int_equal(n_called, 1);
+}
+
+static void host_functions_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_all,
+                                  .run = do_launch,
+                                  .check_failed = it_was_not_called,
+                                  .check = it_was_called_once,
+                                  .clean = end_all});
+}
+
+static aclError do_subscribe(struct scene *s)
+{
+    return aclrtSubscribeReport((uint64_t)pthread_self(), stream);
+}
+
+static void nobody_is_subscribed(struct scene *s)
+{
+    assert_acl(aclrtProcessReport(1), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+}
+
+static void have_subscribed(struct scene *s)
+{
+    have_all(s);
+    assert_acl_ok(do_subscribe(s));
+}
+
+static aclError do_launch_callback(struct scene *s)
+{
+    aclError rc = aclrtLaunchCallback(be_called, NULL, ACL_CALLBACK_BLOCK, stream);
+
+    return rc != ACL_SUCCESS ? rc : then_wait(aclrtProcessReport(-1));
+}
+
+static void callbacks_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_all,
+                                  .run = do_subscribe,
+                                  .check_failed = nobody_is_subscribed,
+                                  .clean = end_all});
+    survive_faults(&(struct step){.prepare = have_subscribed,
+                                  .run = do_launch_callback,
+                                  .check_failed = it_was_not_called,
+                                  .check = it_was_called_once,
+                                  .clean = end_all});
+}
+
+/* ---- copies ---- */
+
+static void have_memory(struct scene *s)
+{
+    have_all(s);
+    s->size = 2 * CHUNK;
+    s->va = reserve(s->size);
+    s->handle = alloc(s->size);
+    map(s->va, s->size, s->handle);
+    assert_acl_ok(aclrtMallocHost(&host, s->size));
+    fill(host, s->size, 3);
+    s->bytes = malloc(s->size);
+    assert_non_null(s->bytes);
+    fill(s->bytes, s->size, 3);
+}
+
+/* The same with work in front of it, so that nothing is done by the caller. */
+static void have_busy_memory(struct scene *s)
+{
+    have_memory(s);
+    for (int i = 0; i < 50; i++)
+        assert_acl_ok(aclrtRecordEvent(event, stream));
+}
+
+static void end_memory(struct scene *s)
+{
+    free(s->bytes);
+    assert_acl_ok(aclrtFreeHost(host));
+    assert_acl_ok(aclrtUnmapMem(s->va));
+    assert_acl_ok(aclrtFreePhysical(s->handle));
+    assert_acl_ok(aclrtReleaseMemAddress(s->va));
+    end_all(s);
+}
+
+static aclError do_copy_in(struct scene *s)
+{
+    return then_wait(aclrtMemcpyAsync(s->va, s->size, host, s->size,
+                                      ACL_MEMCPY_HOST_TO_DEVICE, stream));
+}
+
+static aclError do_copy_in_short(struct scene *s)
+{
+    return then_wait(
+        aclrtMemcpyAsync(s->va, s->size, host, 4096, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+}
+
+static aclError do_copy_in_pageable(struct scene *s)
+{
+    return then_wait(aclrtMemcpyAsync(s->va, s->size, s->bytes, s->size,
+                                      ACL_MEMCPY_HOST_TO_DEVICE, stream));
+}
+
+static aclError do_fill(struct scene *s)
+{
+    return then_wait(aclrtMemsetAsync(s->va, s->size, 7, s->size, stream));
+}
+
+static aclError do_fill32(struct scene *s)
+{
+    return then_wait(
+        aclrtMemsetD32Async(s->va, s->size, 0x07070707, s->size / 4, stream));
+}
+
+static void all_is_there(struct scene *s)
+{
+    assert_pattern(s->va, s->size, 3);
+}
+
+static void the_start_is_there(struct scene *s)
+{
+    assert_pattern(s->va, 4096, 3);
+}
+
+static void it_is_filled(struct scene *s)
+{
+    assert_all_bytes(s->va, s->size, 7);
+}
+
+static void survive(void (*prepare)(struct scene *))
+{
+    static const struct {
+        aclError (*run)(struct scene *);
+        void (*check)(struct scene *);
+    } rows[] = {
+        {do_copy_in, all_is_there},          {do_copy_in_short, the_start_is_there},
+        {do_copy_in_pageable, all_is_there}, {do_fill, it_is_filled},
+        {do_fill32, it_is_filled},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        survive_faults(&(struct step){.prepare = prepare,
+                                      .run = rows[i].run,
+                                      .check = rows[i].check,
+                                      .clean = end_memory});
+}
+
+static void copies_on_an_idle_stream_survive_every_fault(void **state)
+{
+    survive(have_memory);
+}
+
+static void copies_on_a_busy_stream_survive_every_fault(void **state)
+{
+    survive(have_busy_memory);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest claims[] = {
+        cmocka_unit_test(making_a_stream_survives_every_fault),
+        cmocka_unit_test(making_the_default_stream_survives_every_fault),
+        cmocka_unit_test(making_an_event_survives_every_fault),
+        cmocka_unit_test(making_a_notify_survives_every_fault),
+        cmocka_unit_test(recording_survives_every_fault),
+        cmocka_unit_test(waiting_and_resetting_survive_every_fault),
+        cmocka_unit_test(notifies_survive_every_fault),
+        cmocka_unit_test(host_functions_survive_every_fault),
+        cmocka_unit_test(callbacks_survive_every_fault),
+        cmocka_unit_test(copies_on_an_idle_stream_survive_every_fault),
+        cmocka_unit_test(copies_on_a_busy_stream_survive_every_fault),
+    };
+
+    return run_faulted(claims, argc, argv);
+}

@@ -1,0 +1,126 @@
+#include "work.h"
+
+#include "support.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+void gate_pass(void *arg)
+{
+    struct gate *gate = arg;
+
+    pthread_mutex_lock(&gate->mutex);
+    gate->n_in++;
+    pthread_cond_broadcast(&gate->changed);
+    while (!gate->is_open)
+        pthread_cond_wait(&gate->changed, &gate->mutex);
+    gate->n_out++;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void gate_open(struct gate *gate)
+{
+    pthread_mutex_lock(&gate->mutex);
+    gate->is_open = true;
+    pthread_cond_broadcast(&gate->changed);
+    while (gate->n_out < gate->n_in)
+        pthread_cond_wait(&gate->changed, &gate->mutex);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void gate_await(struct gate *gate, unsigned n)
+{
+    pthread_mutex_lock(&gate->mutex);
+    while (gate->n_in < n)
+        pthread_cond_wait(&gate->changed, &gate->mutex);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void hold(aclrtStream stream, struct gate *gate)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&gate->mutex);
+    n = gate->n_in;
+    pthread_mutex_unlock(&gate->mutex);
+    assert_acl_ok(aclrtLaunchHostFunc(stream, gate_pass, gate));
+    gate_await(gate, n + 1);
+}
+
+/* ---- marks ---- */
+
+void mark_down(struct marks *marks, char letter)
+{
+    pthread_mutex_lock(&marks->mutex);
+    if (marks->n < sizeof(marks->text) - 1)
+        marks->text[marks->n++] = letter;
+    pthread_mutex_unlock(&marks->mutex);
+}
+
+struct mark {
+    struct marks *marks;
+    char letter;
+    struct mark *next;
+};
+
+static void mark_run(void *arg)
+{
+    struct mark *mark = arg;
+
+    mark_down(mark->marks, mark->letter);
+}
+
+/* A function that is dropped never runs, so marks are freed when the program ends. */
+static struct mark *all;
+static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void free_all(void)
+{
+    while (all != NULL) {
+        struct mark *next = all->next;
+
+        free(all);
+        all = next;
+    }
+}
+
+aclError mark_on(aclrtStream stream, struct marks *marks, char letter)
+{
+    struct mark *mark = malloc(sizeof(*mark));
+
+    if (mark == NULL)
+        abort();
+    *mark = (struct mark){.marks = marks, .letter = letter};
+    pthread_mutex_lock(&all_mutex);
+    if (all == NULL)
+        atexit(free_all);
+    mark->next = all;
+    all = mark;
+    pthread_mutex_unlock(&all_mutex);
+    return aclrtLaunchHostFunc(stream, mark_run, mark);
+}
+
+const char *marks_now(struct marks *marks)
+{
+    static char text[sizeof(marks->text)];
+
+    pthread_mutex_lock(&marks->mutex);
+    memcpy(text, marks->text, marks->n);
+    text[marks->n] = '\0';
+    pthread_mutex_unlock(&marks->mutex);
+    return text;
+}
+
+unsigned n_threads(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    unsigned n = 0;
+
+    assert_non_null(dir);
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
