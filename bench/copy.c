@@ -68,8 +68,8 @@ static double gb_per_s(double ns)
 }
 
 /*
- * For memcpy to have the very same pages as the copy: which ones memory happens to get makes
- * a difference of a tenth.
+ * For memcpy to have the very same pages as the copy: which ones memory happens to get
+ * makes a difference of a tenth.
  */
 static void *view_of(const void *device)
 {
@@ -152,7 +152,10 @@ static void copies_warm(void)
     munmap(host, SIZE);
 }
 
-/* Each round with a new library and a new memfd: both take pages that were just given back. */
+/*
+ * Each round with a new library and a new memfd: both take pages that were just given
+ * back.
+ */
 static void fresh_prepare_ours(void *arg, size_t n)
 {
     struct copy *copy = arg;

@@ -1,4 +1,6 @@
-/* See direct.h.  A module, since a program has either the library or what it is made of. */
+/*
+ * See direct.h.  A module, since a program has either the library or what it is made of.
+ */
 #include "direct.h"
 
 #include "api/api.h"

@@ -9,7 +9,9 @@
 #include "acl/acl.h"
 #include "aclmem/aclmem.h"
 
-/* What follows `key` and a colon in a file of such lines, up to what JSON would not take. */
+/*
+ * What follows `key` and a colon in a file of such lines, up to what JSON would not take.
+ */
 static void file_find(const char *path, const char *key, char *text, size_t size)
 {
     FILE *file = fopen(path, "re");

@@ -35,7 +35,9 @@ double quartile(double *values, size_t n)
     return values[n / 4];
 }
 
-/* Nanoseconds in which this thread could have run and others did; 0 where nobody counts. */
+/*
+ * Nanoseconds in which this thread could have run and others did; 0 where nobody counts.
+ */
 static uint64_t waited_ns(void)
 {
     static int fd = -1;

@@ -1,4 +1,7 @@
-/* The limits: what the system calls cost that an implementation by system calls would make. */
+/*
+ * The limits: what the system calls cost that an implementation by system calls would
+ * make.
+ */
 #ifndef BENCH_RAW_H
 #define BENCH_RAW_H
 
@@ -18,7 +21,9 @@ void *raw_memory(size_t size);
 /* Has its pages there; does nothing on kernels before 5.14. */
 void raw_populate(void *p, size_t size);
 
-/* A copy with stores that pass the caches by, of whole aligned cache lines; else memcpy. */
+/*
+ * A copy with stores that pass the caches by, of whole aligned cache lines; else memcpy.
+ */
 void raw_stream(void *dst, const void *src, size_t size);
 
 #endif

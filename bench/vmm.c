@@ -30,9 +30,9 @@ static void map_isolated(const char *what, size_t n)
 }
 
 /*
- * The limit is the pair that keeps the addresses reserved: memory mapped over them, then nothing mapped
- * back.  munmap would be cheaper, but would hand the addresses to whoever maps next; that pair is shown
- * too.
+ * The limit is the pair that keeps the addresses reserved: memory mapped over them, then
+ * nothing mapped back.  munmap would be cheaper, but would hand the addresses to whoever
+ * maps next; that pair is shown too.
  */
 static void map_real(const char *what, size_t n, aclrtMemLocationType where)
 {

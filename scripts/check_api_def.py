@@ -22,7 +22,7 @@ LISTS = {
     "api.def": ("AM_API", ["name", "params", "args", "sig"]),
     "api_ret.def": ("AM_API_RET", ["ret", "name", "params", "args", "sig"]),
     "api_unsupported.def": ("AM_UNSUPPORTED", ["ret", "name", "params", "value"]),
-    "api_unsupported_void.def": ("AM_UNSUPPORTED_VOID", ["name", "params"]),
+    "api_variadic.def": ("AM_API_VARIADIC", ["ret", "name", "params"]),
     "api_names.def": ("AM_UNSUPPORTED_NAME", ["name"]),
 }
 
@@ -34,6 +34,8 @@ LETTERS = {
     "int64_t": "l",
     "int32_t": "i",
     "uint32_t": "u",
+    "float": "f",
+    "aclFloat16": "h",
     "const char *": "s",
     "char *": "sS",
     "void **": "P",
@@ -80,8 +82,10 @@ def param_name(param):
 
 
 def param_type(param):
-    bare = re.sub(r"\s*\bconst\s*(?=\w+$)", "", re.sub(r"\w+$", "", param).strip())
-    return bare.strip()
+    """The type without a const of the parameter's own, which says nothing to the caller."""
+    bare = re.sub(r"\w+$", "", param).strip()
+    bare = re.sub(r"\bconst$", "", bare)
+    return re.sub(r"\s*\bconst\s*(?=\w+$)", "", bare).strip()
 
 
 class Checker:
@@ -151,7 +155,7 @@ class Checker:
         where = f"{list_name}: {name}"
         if name in self.rows:
             self.wrong(where, f"also in {self.rows[name][0]}")
-        ret = row.get("ret", "void" if list_name.endswith("_void.def") else "aclError")
+        ret = row.get("ret", "aclError")
         params = unwrap(row["params"], "(", ")") if "params" in row else None
         self.rows[name] = (list_name, ret, params)
         if "params" in row and not params:
@@ -160,6 +164,7 @@ class Checker:
             self.check_signature(where, params, row["args"], row["sig"])
 
     def check_signature(self, where, params, args, sig):
+        sig = re.sub(r'"\s+"', "", sig)  # a long one is several strings
         args, sig = unwrap(args, "(", ")"), unwrap(sig, '"', '"')
         if args is None or sig is None:
             self.wrong(where, "arguments are (name, ...) and the signature a string")
@@ -183,6 +188,8 @@ class Checker:
             return "p"
         if type_ in self.enums:
             return "e"
+        if type_ in self.structs:
+            return "v"
         fit = LETTERS.get(type_, "")
         if not type_.endswith("*"):
             return fit
