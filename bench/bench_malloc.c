@@ -7,7 +7,6 @@
  * preloaded.  All take turns, round after round, so that whatever else the machine does
  * falls on all of them, and of each one's rounds the first quartile counts.
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>

@@ -57,11 +57,16 @@ aclError am_view_open(struct am_views *views, const void *addr, size_t size,
                       void **ret_addr)
 {
     struct am_view *view;
-    int32_t device;
-    aclError rc = am_context_device(&device);
+    int32_t device =
+        AM_DEVICES_MAX; /* the host, where there is no context: a kernel's stand-in
+                                        runs in threads of ours */
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    if (am_context_current() != NULL) {
+        rc = am_context_device(&device);
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
     AM_REQUIRE(am_rt.backend->caps & AM_CAP_HOST_VIEW, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "the %s backend has no host views", am_rt.backend->name);
     view = am_sys_calloc(1, sizeof *view);
