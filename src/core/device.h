@@ -16,8 +16,8 @@
 #include "base/lock.h"
 #include "core/place.h"
 
-#define AM_DEVICES_MAX \
-    63 /* a bit each in a mapping's access masks, and one for the host */
+/* A bit each in a mapping's access masks, and the last one for the host. */
+#define AM_DEVICES_MAX 63
 
 struct am_context;
 
