@@ -124,17 +124,14 @@ static void block_seize(struct am_run *run, uint32_t i, bool must_be_free)
     uint64_t after;
 
     do {
-        bool is_live = (seen & AM_WORD_LIVE) != 0;
-
-        /* Pinned and not live: the last pin puts it in. */
-        if (is_live ? must_be_free : (seen & AM_WORD_PINS) != 0)
+        if (must_be_free && (seen & AM_WORD_LIVE) != 0)
             return;
         after = (seen & (AM_WORD_GENERATION | AM_WORD_PINS)) + GENERATION_ONE;
     } while (!atomic_compare_exchange_weak_explicit(
         &run->words[i], &seen, after, memory_order_acq_rel, memory_order_relaxed));
     if (seen & AM_WORD_LIVE)
         am_heap_uncount(run, seen);
-    if ((after & AM_WORD_PINS) == 0)
+    if ((after & AM_WORD_PINS) == 0) /* otherwise the last pin puts it in */
         am_run_give(&(struct am_slot){run, &run->words[i], after});
 }
 

@@ -79,6 +79,23 @@ static void a_block_is_device_memory_of_the_current_device(void **state)
     }
 }
 
+/* The next block starts at a multiple of its class; what lies between is nobody's. */
+static void behind_a_block_is_nothing(void **state)
+{
+    void *p = NULL;
+    void *list[1];
+    uint32_t is_device = 1;
+
+    assert_acl_ok(aclrtMallocAlign32(&p, 1030, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_int_equal(location_type((char *)p + 1055), ACL_MEM_LOCATION_TYPE_DEVICE);
+    list[0] = (char *)p + 1056;
+    assert_int_equal(location_type(list[0]), ACL_MEM_LOCATION_TYPE_UNREGISTERED);
+    assert_acl_ok(aclrtCheckMemType(list, 1, ACL_RT_MEM_TYPE_DEV, &is_device, 0));
+    assert_int_equal(is_device, 0);
+    assert_acl(aclrtMemGetAddressRange(list[0], &p, NULL), ACL_ERROR_RT_PARAM_INVALID);
+    device_free(p); /* a refused call leaves its result alone */
+}
+
 static void a_block_is_on_the_device_that_was_set(void **state)
 {
     char *first = device_malloc(100);
@@ -385,6 +402,22 @@ static void without_a_device_there_is_no_memory(void **state)
     assert_acl(aclrtMalloc(&p, 1, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_CONTEXT_NULL);
 }
 
+static void without_a_context_there_is_no_memory(void **state)
+{
+    aclrtContext context = NULL;
+    void *p = NULL;
+
+    assert_acl_ok(aclrtCreateContext(&context, 0));
+    device_free(device_malloc(100));
+    device_free(device_malloc(100)); /* from the thread's list */
+    assert_acl_ok(aclrtDestroyContext(context));
+    assert_acl(aclrtMalloc(&p, 100, ACL_MEM_MALLOC_HUGE_FIRST),
+               ACL_ERROR_RT_CONTEXT_NULL);
+    assert_acl_ok(aclrtSetDevice(0));
+    device_free(device_malloc(100));
+    assert_acl_ok(aclrtResetDevice(0));
+}
+
 /* ---- freeing what cannot be freed ---- */
 
 static void only_the_start_of_a_live_block_can_be_freed(void **state)
@@ -524,6 +557,31 @@ static void a_copy_from_the_programs_memory_does_not_run_into_a_block(void **sta
     device_free(p);
 }
 
+/* Mapped memory may lie right before a block, but one copy does not take both. */
+static void a_copy_does_not_run_from_mapped_memory_into_a_block(void **state)
+{
+    char *p = device_malloc(5 * MIB);
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    char bytes[32] = {0};
+    void *va = NULL;
+
+    if (!is_free_range((uintptr_t)p - CHUNK, CHUNK)) {
+        device_free(p);
+        assert_acl_ok(aclrtFreePhysical(handle));
+        skip();
+    }
+    assert_acl_ok(aclrtReserveMemAddress(&va, CHUNK, 0, p - CHUNK, 1));
+    map(va, CHUNK, handle);
+    assert_acl_ok(copy(p - 16, bytes, 16, ACL_MEMCPY_HOST_TO_DEVICE));
+    assert_acl_ok(copy(p, bytes, 16, ACL_MEMCPY_HOST_TO_DEVICE));
+    assert_refused(copy(p - 16, bytes, 32, ACL_MEMCPY_HOST_TO_DEVICE),
+                   ACL_ERROR_RT_PARAM_INVALID, "runs into other memory");
+    assert_acl_ok(aclrtUnmapMem(va));
+    assert_acl_ok(aclrtFreePhysical(handle));
+    assert_acl_ok(aclrtReleaseMemAddress(va));
+    device_free(p);
+}
+
 static void flush_and_invalidate_look_at_the_range(void **state)
 {
     char *p = device_malloc(100);
@@ -559,6 +617,7 @@ int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim_blocks_both(a_block_is_device_memory_of_the_current_device),
+        claim_blocks_both(behind_a_block_is_nothing),
         claim_blocks_both(a_block_is_on_the_device_that_was_set),
         claim_blocks_both(a_block_has_32_bytes_more_than_asked_for_rounded_up),
         claim_blocks_alone(ascend_950_rounds_and_adds_nothing),
@@ -577,6 +636,7 @@ int main(void)
         claim_blocks_both(a_configuration_may_join_three_groups),
         claim_blocks_both(attributes_are_looked_at),
         claim_blocks_alone(without_a_device_there_is_no_memory),
+        claim_blocks_both(without_a_context_there_is_no_memory),
         claim_blocks_both(only_the_start_of_a_live_block_can_be_freed),
         claim_blocks_both(mapped_memory_is_not_freed),
         claim_blocks_both(a_block_is_no_virtual_memory),
@@ -584,6 +644,7 @@ int main(void)
         claim_blocks_both(a_copy_stays_inside_its_block),
         claim_blocks_both(a_freed_block_cannot_be_copied),
         claim_blocks(a_copy_from_the_programs_memory_does_not_run_into_a_block),
+        claim_blocks(a_copy_does_not_run_from_mapped_memory_into_a_block),
         claim_blocks_both(flush_and_invalidate_look_at_the_range),
     };
 

@@ -325,6 +325,24 @@ static void an_empty_chunk_serves_another_size(void **state)
     free(p);
 }
 
+/* What is kept for later has a limit; each piece of memory is a mapping here. */
+static void little_is_kept_for_later(void **state)
+{
+    enum { N = 100 };
+    void *p[N];
+    size_t before;
+
+    start("default", "ACLMEM_ISOLATE=0");
+    assert_acl_ok(aclrtSetDevice(0));
+    before = library_mappings();
+    for (size_t i = 0; i < N; i++)
+        assert_acl_ok(aclrtMallocAlign32(&p[i], CHUNK, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_true(library_mappings() - before >= N);
+    for (size_t i = 0; i < N; i++)
+        device_free(p[i]);
+    assert_true(library_mappings() - before <= 2 * 32 * MIB / CHUNK);
+}
+
 /*
  * Every second block is freed: what is left open is filled again, and no chunk more is
  * taken.
@@ -583,6 +601,7 @@ int main(void)
         claim_blocks_alone(memory_runs_out_and_comes_back),
         claim_blocks_both(more_than_there_is_fails_at_once),
         claim_blocks(an_empty_chunk_serves_another_size),
+        claim_blocks_alone(little_is_kept_for_later),
         claim_blocks(gaps_are_used_again),
         claim_blocks(chunks_become_empty_when_few_blocks_live),
         claim_blocks_both(a_reset_frees_all_blocks_of_its_device),

@@ -377,8 +377,29 @@ static int unlocked_by_default(void)
     return aclFinalize() == ACL_SUCCESS ? 0 : 6;
 }
 
+/* Bytes of memory that the process can write, in large pieces. */
+static size_t writable_bytes(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    size_t sum = 0;
+    char line[512];
+
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+        unsigned long low = 0, high = 0;
+        char rights[5] = "";
+
+        if (sscanf(line, "%lx-%lx %4s", &low, &high, rights) == 3 && rights[1] == 'w' &&
+            high - low >= 2 * MIB)
+            sum += high - low;
+    }
+    if (maps != NULL)
+        fclose(maps);
+    return sum;
+}
+
 static int refused_in_strict(void)
 {
+    size_t writable;
     void *small = NULL;
     void *p = NULL;
     const char *message;
@@ -391,7 +412,10 @@ static int refused_in_strict(void)
         return 2;
     if (aclrtMallocHost(&small, 100) != ACL_SUCCESS)
         return 3;
+    writable = writable_bytes();
     rc = aclrtMallocHost(&p, 5 * MIB);
+    if (writable_bytes() != writable)
+        return 9;
     message = aclGetRecentErrMsg();
     if (rc != ACL_ERROR_RT_RESOURCE_ALLOC_FAIL || message == NULL)
         return 4;

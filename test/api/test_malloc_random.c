@@ -314,6 +314,32 @@ static void a_thread_leaves_nothing_behind(void **state)
     assert_acl_ok(aclrtFreePhysical(handle));
 }
 
+/* One after the other they use the same chunk: each puts back what it kept. */
+static const char *use_some(struct worker *self)
+{
+    void *p[30];
+
+    worker_check(aclrtSetDevice(0) == ACL_SUCCESS);
+    for (size_t i = 0; i < 30; i++)
+        worker_check(aclrtMalloc(&p[i], 20000, ACL_MEM_MALLOC_HUGE_FIRST) == 0);
+    for (size_t i = 0; i < 30; i++)
+        worker_check(aclrtFree(p[i]) == ACL_SUCCESS);
+    return NULL;
+}
+
+static void threads_one_after_the_other_share_a_chunk(void **state)
+{
+    size_t before;
+
+    start("default", "ACLMEM_ISOLATE=0");
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_null(run_thread(use_some, NULL));
+    before = library_mappings();
+    for (int i = 0; i < 200; i++)
+        assert_null(run_thread(use_some, NULL));
+    assert_int_equal(library_mappings(), before);
+}
+
 /* A thread that sleeps keeps nothing from others either. */
 static const char *use_and_wait(struct worker *self)
 {
@@ -454,6 +480,7 @@ int main(void)
         claim_blocks(threads_trade_blocks),
         claim_blocks_alone(threads_trade_blocks_where_memory_is_short),
         claim_blocks(a_thread_leaves_nothing_behind),
+        claim_blocks_alone(threads_one_after_the_other_share_a_chunk),
         claim_blocks(a_sleeping_thread_keeps_no_memory),
         claim_blocks(resets_while_threads_allocate),
         claim_blocks(one_of_two_frees_is_refused),

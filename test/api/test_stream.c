@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static aclrtStream make_stream(void)
 {
@@ -685,6 +687,41 @@ static void a_reset_gives_up_what_waits_for_ever(void **state)
     assert_acl_ok(aclrtSetDevice(0));
 }
 
+/* In the child: nothing of cmocka is called. */
+static int play_child(aclrtStream stream)
+{
+    aclrtStream made = NULL;
+    int bad = 0;
+
+    bad |= aclrtSynchronizeStream(stream) != ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    bad |= aclrtCreateStream(&made) != ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    bad |= aclrtLaunchHostFunc(stream, nothing, NULL) != ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    bad |= aclFinalize() != ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    return bad;
+}
+
+static void a_forked_child_is_refused_and_the_streams_go_on(void **state)
+{
+    struct gate gate = GATE_INIT;
+    struct marks marks = MARKS_INIT;
+    aclrtStream stream = make_stream();
+    int status = -1;
+    pid_t pid;
+
+    hold(stream, &gate);
+    assert_acl_ok(mark_on(stream, &marks, 'a'));
+    fflush(NULL);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(play_child(stream));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    gate_open(&gate);
+    assert_acl_ok(aclrtDestroyStream(stream));
+    assert_string_equal(marks_now(&marks), "a");
+}
+
 /* ---- abort, stop ---- */
 
 static void an_aborted_stream_drops_what_has_not_begun_and_goes_on(void **state)
@@ -826,6 +863,7 @@ int main(void)
         claim_both(a_forced_reset_waits_for_nothing),
         claim_alone(the_library_stops_after_all_tasks),
         claim(a_reset_gives_up_what_waits_for_ever),
+        claim_both(a_forked_child_is_refused_and_the_streams_go_on),
         claim_both(an_aborted_stream_drops_what_has_not_begun_and_goes_on),
         claim_both(a_stopped_stream_takes_nothing_until_it_is_synchronised),
         claim_both(an_abort_of_a_device_is_for_all_its_streams),

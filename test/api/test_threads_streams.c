@@ -353,6 +353,51 @@ static void contexts_come_and_go_with_their_streams(void **state)
     assert_all_are_gone();
 }
 
+struct ending {
+    aclrtContext context;
+    atomic_uint n_made;
+};
+
+static const char *make_until_it_ends(struct worker *self)
+{
+    struct ending *ending = self->shared;
+    aclError rc = aclrtSetCurrentContext(ending->context);
+
+    while (rc == ACL_SUCCESS) {
+        aclrtStream stream = NULL;
+
+        rc = aclrtCreateStream(&stream);
+        atomic_fetch_add(&ending->n_made, 1);
+    }
+    worker_check(rc == ACL_ERROR_RT_CONTEXT_NULL || rc == ACL_ERROR_RT_INVALID_HANDLE ||
+                 rc == ACL_ERROR_RT_NO_STREAM_RESOURCE);
+    return NULL;
+}
+
+/* Whatever the moment: no stream is left whose context nobody can make current any more. */
+static void streams_made_while_their_context_ends_end_too(void **state)
+{
+    for (unsigned i = 0; i < ROUNDS / 20; i++) {
+        struct ending ending = {.n_made = 0};
+        struct worker workers[3];
+
+        assert_acl_ok(aclrtCreateContext(&ending.context, 0));
+        for (unsigned j = 0; j < 3; j++) {
+            workers[j] = (struct worker){.run = make_until_it_ends, .shared = &ending};
+            assert_int_equal(worker_start(&workers[j]), 0);
+        }
+        while (atomic_load(&ending.n_made) < 10)
+            sched_yield();
+        assert_acl_ok(aclrtDestroyContext(ending.context));
+        for (unsigned j = 0; j < 3; j++)
+            assert_ptr_equal(worker_join(&workers[j]), NULL);
+        assert_acl_ok(aclrtSetDevice(0));
+        assert_all_are_gone();
+    }
+    for (unsigned i = 0; i < ROUNDS / 20; i++)
+        assert_acl_ok(aclrtResetDevice(0));
+}
+
 /* ---- callbacks ---- */
 
 static const char *report(struct worker *self)
@@ -446,6 +491,7 @@ int main(void)
         claim_alone(so_they_do_in_chaos),
         claim_both(a_device_is_reset_under_all_that),
         claim_both(contexts_come_and_go_with_their_streams),
+        claim_both(streams_made_while_their_context_ends_end_too),
         claim_both(callbacks_come_from_many_streams),
         claim_alone(the_library_stops_under_all_that),
     };

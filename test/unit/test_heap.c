@@ -163,6 +163,8 @@ static void what_was_stolen_cannot_be_given_back(void **state)
     assert_int_not_equal(*slot.word, slot.seen);
     assert_true(am_run_take(run, &other));
     assert_ptr_equal(other.word, slot.word);
+    assert_false(am_run_give(&slot)); /* and it is another's now */
+    assert_true(am_run_give(&other));
     free(run);
 }
 
