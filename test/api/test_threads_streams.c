@@ -295,7 +295,7 @@ static const char *reset_now_and_then(struct worker *self)
     for (unsigned i = 0; !atomic_load(&s->is_over); i++) {
         worker_check(aclrtSetDevice(s->device) == ACL_SUCCESS);
         worker_check(is_fair(aclrtResetDeviceForce(s->device)));
-        for (int j = 0; j < 200; j++)
+        for (int j = 0; j < 20; j++)
             sched_yield();
     }
     return NULL;
