@@ -18,13 +18,21 @@
 
 #define SHORT_SIZE (64 * AM_KIB) /* about as long as waking a worker takes */
 
+/* What became of a task that its caller waits for; written by whoever runs it. */
+struct outcome {
+    bool has_run;
+    aclError rc;
+};
+
 struct copy_task {
     struct am_task task;
+    struct outcome *outcome; /* NULL: nobody waits, and the stream keeps a failure */
     struct am_transfer transfer;
 };
 
 struct fill_task {
     struct am_task task;
+    struct outcome *outcome; /* as above */
     struct am_spans to;
     size_t size;
     uint32_t value;
@@ -93,9 +101,35 @@ static aclError strict_check(const struct am_transfer *transfer)
     return ACL_SUCCESS;
 }
 
+/* A failure is told once: to the caller who waits, or to the next who synchronises. */
+static aclError outcome_tell(struct outcome *outcome, aclError rc)
+{
+    if (outcome == NULL)
+        return rc;
+    *outcome = (struct outcome){true, rc};
+    return ACL_SUCCESS;
+}
+
+/* The task is over: done, failed, or dropped because its stream was stopped or aborted. */
+static aclError outcome_wait(struct am_stream *stream, const struct outcome *outcome)
+{
+    am_lock(&am_rt.sched.lock);
+    am_sched_wait_queue_locked(&am_rt.sched, &stream->queue, AM_FOREVER);
+    am_unlock(&am_rt.sched.lock);
+    AM_REQUIRE(
+        outcome->has_run, ACL_ERROR_RT_STREAM_ABORT,
+        "stream %d was stopped or aborted before it came to this: nothing was copied",
+        stream->id);
+    AM_REQUIRE(outcome->rc == ACL_SUCCESS, outcome->rc,
+               "it could not be done when its turn on stream %d came", stream->id);
+    return ACL_SUCCESS;
+}
+
 static aclError copy_run(struct am_task *task)
 {
-    return am_transfer_run(&((struct copy_task *)task)->transfer);
+    struct copy_task *ct = (struct copy_task *)task;
+
+    return outcome_tell(ct->outcome, am_transfer_run(&ct->transfer));
 }
 
 static void copy_drop(struct am_task *task)
@@ -109,6 +143,7 @@ static const struct am_task_ops copy_ops = {.run = copy_run, .drop = copy_drop};
 aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
                             bool must_wait)
 {
+    struct outcome outcome = {0};
     struct copy_task *ct;
     aclError rc;
 
@@ -129,14 +164,10 @@ aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stre
         .function = am_error_function,
         .deadline = AM_FOREVER,
     };
+    ct->outcome = must_wait ? &outcome : NULL;
     am_transfer_move(&ct->transfer, transfer);
     rc = am_stream_submit(stream, &ct->task);
-    if (rc == ACL_SUCCESS && must_wait) {
-        am_lock(&am_rt.sched.lock);
-        am_sched_wait_queue_locked(&am_rt.sched, &stream->queue, AM_FOREVER);
-        am_unlock(&am_rt.sched.lock);
-    }
-    return rc;
+    return rc == ACL_SUCCESS && must_wait ? outcome_wait(stream, &outcome) : rc;
 }
 
 aclError am_copy_async(void *dst, const void *src, size_t size, aclrtMemcpyKind kind,
@@ -165,7 +196,8 @@ static aclError fill_run(struct am_task *task)
 {
     struct fill_task *ft = (struct fill_task *)task;
 
-    return am_rt.backend->fill(ft->to.list, ft->size, ft->value, ft->width);
+    return outcome_tell(ft->outcome,
+                        am_rt.backend->fill(ft->to.list, ft->size, ft->value, ft->width));
 }
 
 static void fill_drop(struct am_task *task)
@@ -180,6 +212,7 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
                        struct am_stream *stream)
 {
     struct fill_task *ft = am_sys_malloc(sizeof *ft);
+    struct outcome outcome = {0};
     bool must_wait;
     aclError rc;
 
@@ -203,12 +236,14 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
         free(ft);
         return rc;
     }
-    must_wait = am_spans_are_pageable(&ft->to);
-    rc = am_stream_submit(stream, &ft->task);
-    if (rc == ACL_SUCCESS && must_wait) {
-        am_lock(&am_rt.sched.lock);
-        am_sched_wait_queue_locked(&am_rt.sched, &stream->queue, AM_FOREVER);
-        am_unlock(&am_rt.sched.lock);
+    if (width == 4 &&
+        ft->to.devices == 0) { /* documented: host memory is filled at once */
+        rc = am_rt.backend->fill(ft->to.list, size, value, width);
+        fill_drop(&ft->task);
+        return rc;
     }
-    return rc;
+    must_wait = am_spans_are_pageable(&ft->to);
+    ft->outcome = must_wait ? &outcome : NULL;
+    rc = am_stream_submit(stream, &ft->task);
+    return rc == ACL_SUCCESS && must_wait ? outcome_wait(stream, &outcome) : rc;
 }

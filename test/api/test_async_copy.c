@@ -518,6 +518,46 @@ static void a_forced_reset_drops_those_that_have_not_begun(void **state)
     allow_warnings();
 }
 
+/* Dropped with its stream's work, it must not look as if it had been done. */
+static void a_copy_that_is_waited_for_says_when_it_was_dropped(void **state)
+{
+    struct block b = block_create(CHUNK);
+    aclrtStream stream = make_stream();
+    char here[64];
+
+    memset(here, 7, sizeof(here));
+    put_pattern(b.va, b.size, 1);
+    assert_acl_ok(aclrtStreamStop(stream));
+    assert_acl(aclrtMemcpyAsync(b.va, b.size, here, sizeof(here),
+                                ACL_MEMCPY_HOST_TO_DEVICE, stream),
+               ACL_ERROR_RT_STREAM_ABORT);
+    assert_message_has("nothing was copied");
+    assert_pattern(b.va, b.size, 1);
+    assert_acl_ok(aclrtDestroyStream(stream));
+    block_destroy(&b);
+}
+
+static void host_memory_is_filled_by_words_at_once(void **state)
+{
+    aclrtStream stream = make_stream();
+    aclrtEvent event;
+    uint32_t *host = NULL;
+
+    assert_acl_ok(aclrtCreateEvent(&event));
+    assert_acl_ok(aclrtMallocHost((void **)&host, 64));
+    assert_acl_ok(aclrtStreamWaitEvent(stream, event)); /* nobody has recorded it */
+    assert_acl_ok(aclrtMemsetD32Async(host, 64, 0x01020304, 16, stream));
+    assert_int_equal(host[0], 0x01020304);
+    assert_int_equal(host[15], 0x01020304);
+    assert_acl_ok(aclrtMemsetD32(host, 64, 5, 16));
+    assert_int_equal(host[15], 5);
+    assert_acl_ok(aclrtRecordEvent(event, NULL));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_acl_ok(aclrtFreeHost(host));
+    assert_acl_ok(aclrtDestroyEvent(event));
+    assert_acl_ok(aclrtDestroyStream(stream));
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -527,6 +567,8 @@ int main(void)
         claim_both(the_default_stream_copies_too),
         claim(a_copy_crosses_any_number_of_mappings),
         claim(pageable_memory_is_free_when_the_call_returns),
+        claim(a_copy_that_is_waited_for_says_when_it_was_dropped),
+        claim_both(host_memory_is_filled_by_words_at_once),
         claim_both(so_is_any_memory_that_is_copied_by_a_buffer),
         claim(pageable_memory_is_written_when_the_call_returns),
         claim_both(what_the_arguments_show_is_refused),
