@@ -67,21 +67,23 @@ struct am_reservation {
 
 #define AM_HOST_BIT (UINT64_C(1) << 63) /* the host's place in access masks */
 
+/* What a lookup reads comes first, in one line of the cache. */
 struct am_mapping {
     atomic_uint refs;
+    int32_t device;     /* of phys, -1: the host */
+    uint32_t page_size; /* of phys, in bytes */
+    /* A heap's: what describes it (core/run.h); otherwise NULL. */
+    _Atomic(struct am_run *) run;
+    const struct am_owner *owner; /* the reservation's */
     uintptr_t start;
     size_t size;
-    size_t asked;         /* what aclrtMapMem was given; size is rounded up */
     struct am_phys *phys; /* holds a reference */
-    int32_t device; /* of phys, -1: the host; here, so that a lookup touches one object */
-    uint32_t page_size; /* of phys, in bytes */
+
+    size_t asked; /* what aclrtMapMem was given; size is rounded up */
     struct am_reservation *reservation;
-    const struct am_owner *owner; /* the reservation's */
     _Atomic uint64_t can_read; /* a bit for each device, by logical id, and AM_HOST_BIT */
     _Atomic uint64_t can_write;
     LIST_ENTRY(am_mapping) of_phys; /* vspace.lock */
-    _Atomic(struct am_run *)
-        run;                  /* a heap's: what describes it (core/run.h); else NULL */
     struct am_extent *extent; /* a heap's: the addresses, given back with the mapping */
 };
 
