@@ -21,6 +21,7 @@ check:
 	@scripts/check.sh release dev asan tsan
 
 bench: build/build.ninja
+	@$(SETUP) bench
 	@cmake --build build --target bench
 
 fuzz:

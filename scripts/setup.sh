@@ -12,9 +12,9 @@ set -u
 
 mode=${1:-build}
 case $mode in
-build | check | coverage) ;;
+build | check | coverage | bench) ;;
 *)
-    echo "usage: $0 build|check|coverage" >&2
+    echo "usage: $0 build|check|coverage|bench" >&2
     exit 2
     ;;
 esac
@@ -44,6 +44,10 @@ needed_to_check() {
     fi
 }
 
+needed_to_bench() {
+    need has_jemalloc libjemalloc2 "jemalloc, which blocks are compared with"
+}
+
 needed_to_cover() {
     need "has gcovr" gcovr "gcovr, coverage reports"
 }
@@ -57,6 +61,13 @@ has_cmake() {
     has cmake || return 1
     version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9]*\.[0-9]*\).*/\1/p')
     [ "${version%%.*}" -gt 3 ] || { [ "${version%%.*}" -eq 3 ] && [ "${version#*.}" -ge 22 ]; }
+}
+
+has_jemalloc() {
+    for folder in /usr/lib/*-linux-gnu /usr/lib64 /usr/lib; do
+        [ ! -e "$folder/libjemalloc.so.2" ] || return 0
+    done
+    return 1
 }
 
 has_library() {
@@ -105,7 +116,8 @@ look() {
     packages=
     missing=
     needed_to_build
-    [ "$mode" = build ] || needed_to_check
+    case $mode in check | coverage) needed_to_check ;; esac
+    [ "$mode" != bench ] || needed_to_bench
     [ "$mode" != coverage ] || needed_to_cover
     [ -n "$packages" ]
 }
