@@ -4,6 +4,7 @@
 #     scripts/setup.sh build       what `make` needs
 #     scripts/setup.sh check       that, and what the tests need
 #     scripts/setup.sh coverage    that, and what the coverage report needs
+#     scripts/setup.sh bench       what `make`, and comparing with others, needs
 #
 # Each row of the tables below is a probe that works on any distribution, the name of Debian's
 # package, and what it is.  Where apt-get is at hand and we may use it, only what is missing is
