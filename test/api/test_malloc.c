@@ -8,44 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes around every step: classes, chunks, the border of small and large. */
-static const size_t sizes[] = {
-    1,
-    31,
-    32,
-    33,
-    64,
-    65,
-    100,
-    512,
-    1000,
-    1024,
-    4095,
-    4096,
-    4097,
-    5000,
-    32 * KIB,
-    32 * KIB + 1,
-    64 * KIB - 32,
-    64 * KIB,
-    64 * KIB + 1,
-    100 * KIB,
-    128 * KIB,
-    333 * KIB,
-    512 * KIB,
-    MIB - 64,
-    MIB - 32,
-    MIB,
-    MIB + 1,
-    2 * MIB - 32,
-    2 * MIB,
-    2 * MIB + 1,
-    5 * MIB,
-    16 * MIB,
-    33 * MIB,
-};
-enum { N_SIZES = sizeof(sizes) / sizeof(sizes[0]) };
-
 static size_t round_up(size_t size)
 {
     return (size + 31) / 32 * 32;
@@ -58,9 +20,9 @@ static void a_block_is_device_memory_of_the_current_device(void **state)
     uint32_t is_device = 0;
     void *list[1];
 
-    for (size_t i = 0; i < N_SIZES; i++) {
-        char *p = device_malloc(sizes[i]);
-        void *inside = p + sizes[i] - 1;
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++) {
+        char *p = device_malloc(block_sizes[i]);
+        void *inside = p + block_sizes[i] - 1;
 
         assert_int_equal((uintptr_t)p % 64, 0);
         assert_int_equal(location_type(p), ACL_MEM_LOCATION_TYPE_DEVICE);
@@ -113,14 +75,15 @@ static void a_block_is_on_the_device_that_was_set(void **state)
 
 static void a_block_has_32_bytes_more_than_asked_for_rounded_up(void **state)
 {
-    for (size_t i = 0; i < N_SIZES; i++) {
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++) {
         void *aligned = NULL;
-        char *p = device_malloc(sizes[i]);
+        char *p = device_malloc(block_sizes[i]);
 
-        assert_int_equal(block_size(p), round_up(sizes[i]) + 32);
-        assert_acl_ok(aclrtMallocAlign32(&aligned, sizes[i], ACL_MEM_MALLOC_HUGE_FIRST));
+        assert_int_equal(block_size(p), round_up(block_sizes[i]) + 32);
+        assert_acl_ok(
+            aclrtMallocAlign32(&aligned, block_sizes[i], ACL_MEM_MALLOC_HUGE_FIRST));
         assert_int_equal((uintptr_t)aligned % 64, 0);
-        assert_int_equal(block_size(aligned), round_up(sizes[i]));
+        assert_int_equal(block_size(aligned), round_up(block_sizes[i]));
         device_free(p);
         device_free(aligned);
     }
@@ -153,15 +116,15 @@ static void two_megabytes_with_padding_take_two_chunks(void **state)
 
 static void blocks_do_not_overlap(void **state)
 {
-    char *p[N_SIZES];
+    char *p[N_BLOCK_SIZES];
 
-    for (size_t i = 0; i < N_SIZES; i++)
-        p[i] = device_malloc(sizes[i]);
-    for (size_t i = 0; i < N_SIZES; i++)
-        put_pattern(p[i], sizes[i], i);
-    for (size_t i = 0; i < N_SIZES; i++)
-        assert_pattern(p[i], sizes[i], i);
-    for (size_t i = 0; i < N_SIZES; i++)
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++)
+        p[i] = device_malloc(block_sizes[i]);
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++)
+        put_pattern(p[i], block_sizes[i], i);
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++)
+        assert_pattern(p[i], block_sizes[i], i);
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++)
         device_free(p[i]);
 }
 
@@ -424,12 +387,12 @@ static void only_the_start_of_a_live_block_can_be_freed(void **state)
 {
     int here = 0;
 
-    for (size_t i = 0; i < N_SIZES; i++) {
-        char *p = device_malloc(sizes[i]);
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++) {
+        char *p = device_malloc(block_sizes[i]);
 
         assert_refused(aclrtFree(p + 1), ACL_ERROR_RT_PARAM_INVALID, "inside the block");
         assert_message_has_address(p);
-        assert_refused(aclrtFree(p + sizes[i] - 1 + (sizes[i] == 1)),
+        assert_refused(aclrtFree(p + block_sizes[i] - 1 + (block_sizes[i] == 1)),
                        ACL_ERROR_RT_PARAM_INVALID, "inside the block");
         assert_refused(aclrtFreeHost(p), ACL_ERROR_RT_PARAM_INVALID, "is device memory");
         device_free(p);
@@ -508,8 +471,8 @@ static void a_copy_stays_inside_its_block(void **state)
 {
     static char bytes[40 * MIB];
 
-    for (size_t i = 0; i < N_SIZES; i++) {
-        char *p = device_malloc(sizes[i]);
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++) {
+        char *p = device_malloc(block_sizes[i]);
         size_t size = block_size(p);
 
         assert_acl_ok(copy(p, bytes, size, ACL_MEMCPY_HOST_TO_DEVICE));
@@ -531,8 +494,8 @@ static void a_freed_block_cannot_be_copied(void **state)
 {
     char bytes[64] = {0};
 
-    for (size_t i = 0; i < N_SIZES; i++) {
-        char *p = device_malloc(sizes[i]);
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++) {
+        char *p = device_malloc(block_sizes[i]);
 
         device_free(p);
         assert_refused(copy(p, bytes, 1, ACL_MEMCPY_HOST_TO_DEVICE),

@@ -10,44 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes around every step: classes, chunks, the border of small and large. */
-static const size_t sizes[] = {
-    1,
-    31,
-    32,
-    33,
-    64,
-    65,
-    100,
-    512,
-    1000,
-    1024,
-    4095,
-    4096,
-    4097,
-    5000,
-    32 * KIB,
-    32 * KIB + 1,
-    64 * KIB - 32,
-    64 * KIB,
-    64 * KIB + 1,
-    100 * KIB,
-    128 * KIB,
-    333 * KIB,
-    512 * KIB,
-    MIB - 64,
-    MIB - 32,
-    MIB,
-    MIB + 1,
-    2 * MIB - 32,
-    2 * MIB,
-    2 * MIB + 1,
-    5 * MIB,
-    16 * MIB,
-    33 * MIB,
-};
-enum { N_SIZES = sizeof(sizes) / sizeof(sizes[0]) };
-
 /* ---- memory in use while it is freed ---- */
 
 /* A view keeps its memory as work on a stream does. */
@@ -409,7 +371,7 @@ static void a_reset_frees_all_blocks_of_its_device(void **state)
     put_pattern(other, 1000, 4);
     assert_acl_ok(aclrtSetDevice(0));
     for (size_t i = 0; i < N; i++)
-        p[i] = device_malloc(sizes[i % N_SIZES] % (3 * MIB) + 1);
+        p[i] = device_malloc(block_sizes[i % N_BLOCK_SIZES] % (3 * MIB) + 1);
     assert_int_equal(stats().blocks, N + 1);
     assert_acl_ok(aclrtResetDeviceForce(0));
     assert_int_equal(stats().blocks, 1);
@@ -545,13 +507,13 @@ static void blocks_work_where_the_program_can_touch_them(void **state)
 {
     start("default", "ACLMEM_ISOLATE=0");
     assert_acl_ok(aclrtSetDevice(0));
-    for (size_t i = 0; i < N_SIZES; i++) {
-        char *p = device_malloc(sizes[i]);
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++) {
+        char *p = device_malloc(block_sizes[i]);
 
-        fill((uint8_t *)p, sizes[i], i);
-        assert_pattern(p, sizes[i], i);
-        put_pattern(p, sizes[i], i + 1);
-        assert_true(is_filled((uint8_t *)p, sizes[i], i + 1));
+        fill((uint8_t *)p, block_sizes[i], i);
+        assert_pattern(p, block_sizes[i], i);
+        put_pattern(p, block_sizes[i], i + 1);
+        assert_true(is_filled((uint8_t *)p, block_sizes[i], i + 1));
         device_free(p);
     }
     assert_int_equal(free_memory(), total_memory());

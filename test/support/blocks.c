@@ -1,5 +1,41 @@
 #include "blocks.h"
 
+const size_t block_sizes[N_BLOCK_SIZES] = {
+    1,
+    31,
+    32,
+    33,
+    64,
+    65,
+    100,
+    512,
+    1000,
+    1024,
+    4095,
+    4096,
+    4097,
+    5000,
+    32 * KIB,
+    32 * KIB + 1,
+    64 * KIB - 32,
+    64 * KIB,
+    64 * KIB + 1,
+    100 * KIB,
+    128 * KIB,
+    333 * KIB,
+    512 * KIB,
+    MIB - 64,
+    MIB - 32,
+    MIB,
+    MIB + 1,
+    2 * MIB - 32,
+    2 * MIB,
+    2 * MIB + 1,
+    5 * MIB,
+    16 * MIB,
+    33 * MIB,
+};
+
 int finish_blocks(void **state)
 {
     aclmem_stats s = stats();

@@ -20,6 +20,10 @@
     }
 int finish_blocks(void **state);
 
+/* Sizes around every step: classes, chunks, the border of small and large. */
+enum { N_BLOCK_SIZES = 33 };
+extern const size_t block_sizes[N_BLOCK_SIZES];
+
 /* Each has to succeed. */
 char *device_malloc(size_t size);
 char *host_malloc(size_t size);
