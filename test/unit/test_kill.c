@@ -29,7 +29,7 @@ static const char *map_until_it_dies(struct worker *self)
     while (!is_over) {
         if (aclrtMallocPhysical(&handle, CHUNK, &prop, 0) != ACL_SUCCESS)
             continue;
-        while (aclrtMapMem(va, CHUNK, 0, handle, 0) == ACL_SUCCESS) {
+        while (!is_over && aclrtMapMem(va, CHUNK, 0, handle, 0) == ACL_SUCCESS) {
             bool is_dead =
                 aclrtMemGetAllocationPropertiesFromHandle(handle, &found) != ACL_SUCCESS;
             bool was_mapped = aclrtUnmapMem(va) == ACL_SUCCESS;
