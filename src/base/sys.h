@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14; glibc knows it from 2.35 on */
@@ -51,6 +52,8 @@ AM_TEST_EXPORT bool am_fault_fired(void);
 #define am_sys_mbind mbind
 #define am_sys_setrlimit setrlimit
 #define am_sys_open open
+#define am_sys_mkdir mkdir
+#define am_sys_fchmodat fchmodat
 #define am_sys_read read
 #define am_sys_pthread_create pthread_create
 #define am_sys_malloc malloc

@@ -14,6 +14,7 @@
 #include "core/hostmem.h"
 #include "core/managed.h"
 #include "core/report.h"
+#include "core/rundir.h"
 
 struct am_runtime am_rt = {
     .lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "runtime"),
@@ -70,6 +71,11 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
     AM_REQUIRE(product != NULL, ACL_ERROR_INVALID_PARAM,
                "ACLMEM_PRODUCT is \"%s\"; it takes %s", am_option_text(AM_OPTION_product),
                am_product_names());
+    AM_REQUIRE(am_option_text(AM_OPTION_runtime_dir)[0] == '\0' ||
+                   am_option_text(AM_OPTION_runtime_dir)[0] == '/',
+               ACL_ERROR_INVALID_PARAM,
+               "ACLMEM_RUNTIME_DIR is \"%s\"; it takes an absolute path",
+               am_option_text(AM_OPTION_runtime_dir));
     am_rt.product = product;
     am_rt.backend = am_backend_find(am_option_text(AM_OPTION_backend));
     am_assert(am_rt.backend != NULL); /* the option's choices are the backends */
@@ -147,4 +153,5 @@ void am_runtime_stop_locked(void)
     am_managed_free_all();
     am_host_unregister_all();
     am_vspace_release_all(&am_rt.vspace);
+    am_rundir_close();
 }

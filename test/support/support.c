@@ -42,10 +42,19 @@ static bool clear_one(void)
     return false;
 }
 
+/* The runtime directory is what it was when the program began: the test's own. */
 void clear_options(void)
 {
+    static const char *run;
+
+    if (run == NULL) {
+        run = getenv("ACLMEM_RUNTIME_DIR");
+        run = run != NULL ? strdup(run) : "";
+    }
     while (clear_one())
         ;
+    if (run[0] != '\0')
+        setenv("ACLMEM_RUNTIME_DIR", run, 1);
 }
 
 static void set_option(const char *entry)

@@ -1,0 +1,36 @@
+/*
+ * The runtime directory: where the processes of one user find each other.
+ *
+ * It is /dev/shm/aclmem-UID; /tmp/aclmem-UID where /dev/shm is missing or cannot be
+ * written; or what ACLMEM_RUNTIME_DIR names.  It is made when it is not there, for this
+ * user alone; with ACLMEM_SHARE_ACROSS_USERS=1 others may pass through it, but not list
+ * it.  What somebody else prepared in its place (a link, a directory of another user, one
+ * that others may write to) is refused, so whatever is found in it by openat() was put
+ * there by this user.
+ */
+#ifndef AM_CORE_RUNDIR_H
+#define AM_CORE_RUNDIR_H
+
+#include "acl/acl_base.h"
+
+/*
+ * The directory, for openat() and its relatives; opened by the first call and kept until
+ * am_rundir_close(), so the caller must not close it.  It is an O_PATH descriptor: to list
+ * it, openat(fd, ".").  Fails with 207006 where it is not to be trusted, with 207005 where
+ * it cannot be made or opened.
+ */
+aclError am_rundir_open(int *ret_fd);
+
+/*
+ * The same, but nothing is made: 0 or -errno, and 207006's reasons are -EPERM.  *ret_fd is
+ * the caller's to close.
+ */
+int am_rundir_look(int *ret_fd);
+
+/* Its path, for messages; valid until the library starts again. */
+const char *am_rundir_path(void);
+
+/* At the stop of the library. */
+void am_rundir_close(void);
+
+#endif
