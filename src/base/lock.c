@@ -8,7 +8,7 @@
 
 #ifndef AM_NDEBUG
 
-#define HELD_MAX 11 /* one of each rank */
+#define HELD_MAX AM_RANK_LEAF /* one of each rank, the last of which it is */
 
 static _Thread_local struct {
     const struct am_lock *lock[HELD_MAX];
