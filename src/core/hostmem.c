@@ -49,6 +49,10 @@ aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret
      * The documents set the device first; that it is needed in EP form too, none of them
      * says.
      */
+    AM_REQUIRE(is_rc || device >= 0 || !am_rt.is_strict || am_current_is_alive(),
+               ACL_ERROR_RT_CONTEXT_NULL,
+               "this thread has no device, and the documents set it first; call "
+               "aclrtSetDevice or aclrtSetCurrentContext (ACLMEM_RULES=strict)");
     if (is_rc || device >= 0 || am_rt.is_strict) {
         rc = am_context_device(&current);
         if (rc != ACL_SUCCESS)

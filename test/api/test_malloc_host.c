@@ -285,7 +285,7 @@ static void strict_asks_for_a_device(void **state)
     void *p = NULL;
 
     start("strict");
-    assert_acl(aclrtMallocHost(&p, 1), ACL_ERROR_RT_CONTEXT_NULL);
+    assert_refused(aclrtMallocHost(&p, 1), ACL_ERROR_RT_CONTEXT_NULL, "strict");
     assert_acl_ok(aclrtSetDevice(0));
     host_free(host_malloc(100));
 }
