@@ -125,6 +125,10 @@ static uintptr_t map_address(struct run *r)
 /* Any address at all; never to be read or written, only asked about. */
 uintptr_t arg_address(struct run *r)
 {
+    struct model_block *block = arg_block(r, MODEL_ANY);
+
+    if (block != NULL && chance(r, 25))
+        return block->start + (chance(r, 50) ? 0 : pick(r, (uint32_t)block->asked));
     switch (pick(r, r->opt.is_alone ? 12 : 10)) {
     case 0:
         return 0;

@@ -21,30 +21,77 @@ static void check_page_size(struct run *r, const struct model_phys *phys, uint32
            "page size %u, not %zu", got, phys->granule);
 }
 
+static void check_block_attributes(struct run *r, const struct model_block *block,
+                                   const aclrtPtrAttributes *got)
+{
+    int type = block->kind == MODEL_MANAGED ? ACL_MEM_LOCATION_TYPE_MANAGED
+               : block->device < 0          ? ACL_MEM_LOCATION_TYPE_HOST
+                                            : ACL_MEM_LOCATION_TYPE_DEVICE;
+
+    expect(r, (int)got->location.type == type, "location type %d, not %d",
+           (int)got->location.type, type);
+    expect(r, block->device < 0 || (int)got->location.id == block->device,
+           "device %u, not %d", got->location.id, block->device);
+    expect(r, block->page == 0 ? got->pageSize >= 4096 : got->pageSize == block->page,
+           "page size %u, not %u", got->pageSize, block->page);
+}
+
+static void check_map_attributes(struct run *r, const struct model_map *map,
+                                 const aclrtPtrAttributes *got)
+{
+    int type = (int)map->phys->prop.location.type;
+
+    if (type == ACL_MEM_LOCATION_TYPE_HOST_NUMA)
+        type = ACL_MEM_LOCATION_TYPE_HOST;
+    expect(r, (int)got->location.type == type, "location type %d, not %d",
+           (int)got->location.type, type);
+    if (type != ACL_MEM_LOCATION_TYPE_DEVICE)
+        return;
+    expect(r, got->location.id == map->phys->prop.location.id, "device %u, not %u",
+           got->location.id, map->phys->prop.location.id);
+    check_page_size(r, map->phys, got->pageSize);
+}
+
 void check_attributes(struct run *r, uintptr_t addr)
 {
     struct model_map *map = model_find_map(&r->m, addr);
+    struct model_block *block = model_find_block(&r->m, addr);
+    bool is_registered = model_find_registered(&r->m, addr, 1) != NULL;
     aclrtPtrAttributes got = {.location = {77, (aclrtMemLocationType)77}, .pageSize = 77};
-    int type = ACL_MEM_LOCATION_TYPE_UNREGISTERED;
+    int type =
+        is_registered ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_UNREGISTERED;
     struct verdict v = {0};
 
     doubt(&v, addr == 0, ACL_ERROR_INVALID_PARAM);
     run_log(r, "aclrtPointerGetAttributes(%#zx, &attr)", addr);
     if (!settle(r, aclrtPointerGetAttributes((void *)addr, &got), &v))
         return;
-    if (map != NULL)
-        type = (int)map->phys->prop.location.type;
-    if (type == ACL_MEM_LOCATION_TYPE_HOST_NUMA)
-        type = ACL_MEM_LOCATION_TYPE_HOST;
-    expect(r, (int)got.location.type == type, "location type %d, not %d",
-           (int)got.location.type, type);
-    if (map == NULL)
-        expect(r, got.pageSize == 0, "page size %u of unknown memory", got.pageSize);
-    if (type != ACL_MEM_LOCATION_TYPE_DEVICE)
+    if (block != NULL && addr - block->start < block->asked) {
+        check_block_attributes(r, block, &got);
+    } else if (map != NULL) {
+        check_map_attributes(r, map, &got);
+    } else if (block == NULL) {
+        expect(r, (int)got.location.type == type, "location type %d, not %d",
+               (int)got.location.type, type);
+        expect(r, is_registered || got.pageSize == 0, "page size %u of unknown memory",
+               got.pageSize);
+    }
+}
+
+static void check_block_range(struct run *r, uintptr_t addr)
+{
+    struct model_block *block = model_find_block(&r->m, addr);
+    void *base = NULL;
+    size_t size = 0;
+    struct verdict v = {0};
+
+    doubt(&v, addr - block->start >= block->asked, ACL_ERROR_RT_PARAM_INVALID);
+    run_log(r, "aclrtMemGetAddressRange(%#zx, &base, &size)", addr);
+    if (!settle(r, aclrtMemGetAddressRange((void *)addr, &base, &size), &v))
         return;
-    expect(r, got.location.id == map->phys->prop.location.id, "device %u, not %u",
-           got.location.id, map->phys->prop.location.id);
-    check_page_size(r, map->phys, got.pageSize);
+    expect(r, (uintptr_t)base == block->start, "base %p, not %#zx", base, block->start);
+    expect(r, size >= block->asked && size <= block->size, "size %zu, not %zu to %zu",
+           size, block->asked, block->size);
 }
 
 void check_address_range(struct run *r, uintptr_t addr)
@@ -55,6 +102,10 @@ void check_address_range(struct run *r, uintptr_t addr)
     bool has_base = chance(r, 95), has_size = chance(r, 95);
     struct verdict v = {0};
 
+    if (model_find_block(&r->m, addr) != NULL) {
+        check_block_range(r, addr);
+        return;
+    }
     deny(&v, addr == 0 || (!has_base && !has_size), ACL_ERROR_INVALID_PARAM);
     deny(&v, map == NULL, ACL_ERROR_RT_PARAM_INVALID);
     run_log(r, "aclrtMemGetAddressRange(%#zx, %s, %s)", addr, has_base ? "&base" : "NULL",
@@ -128,6 +179,20 @@ static void check_map(struct run *r, struct model_map *map)
             check_site(r, map->start + at + model_site_offset(i));
 }
 
+static void check_block(struct run *r, const struct model_block *block)
+{
+    uintptr_t last = block->start + block->asked - 1;
+
+    check_attributes(r, block->start);
+    check_attributes(r, last);
+    check_address_range(r, last);
+    for (size_t at = 0; at < MODEL_EDGE && at + MODEL_SITE_SIZE <= block->asked;
+         at += MODEL_SITE_SIZE) {
+        check_site(r, block->start + at);
+        check_site(r, last + 1 - at - MODEL_SITE_SIZE);
+    }
+}
+
 static void check_range(struct run *r, const struct model_range *range)
 {
     uintptr_t ends[] = {range->start, range->start + range->size - 1};
@@ -146,6 +211,9 @@ void run_check_all(struct run *r)
     for (int i = 0; i < MODEL_MAPS; i++)
         if (r->m.map[i].is_used)
             check_map(r, &r->m.map[i]);
+    for (int i = 0; i < MODEL_BLOCKS; i++)
+        if (r->m.block[i].is_used)
+            check_block(r, &r->m.block[i]);
     check_figures(r);
 }
 
@@ -184,6 +252,117 @@ static void release_all(struct run *r)
         settle_ok(r, aclrtReleaseMemAddress((void *)r->m.range[i].start));
         remember_gone(r, r->m.range[i].start);
         model_release(&r->m, r->m.range[i].start);
+    }
+}
+
+static void unregister_all(struct run *r)
+{
+    for (int i = 0; i < MODEL_REGISTERED; i++) {
+        struct model_registered *reg = &r->m.registered[i];
+
+        if (!reg->is_used)
+            continue;
+        run_log(r, "aclrtHostUnregister(%#zx)", reg->start);
+        settle_ok(r, aclrtHostUnregister((void *)reg->start));
+        reg->is_used = false;
+    }
+}
+
+static aclError free_any(const struct model_block *block)
+{
+    void *start = (void *)block->start;
+
+    return block->kind == MODEL_PINNED ? aclrtFreeHost(start) : aclrtFree(start);
+}
+
+/* Pools need a stream to free on; their device's default one will do. */
+static void free_pooled(struct run *r, struct model_block *block)
+{
+    int device = block->device;
+
+    run_log(r, "aclrtSetDevice(%d)", device);
+    settle_ok(r, aclrtSetDevice(device));
+    model_set_device(&r->m, device);
+    run_log(r, "aclrtMemPoolFreeAsync(%#zx, NULL)", block->start);
+    settle_ok(r, aclrtMemPoolFreeAsync((void *)block->start, NULL));
+    model_free_async(&r->m, block->start, NULL);
+}
+
+static void free_blocks(struct run *r)
+{
+    for (int i = 0; i < MODEL_BLOCKS; i++) {
+        struct model_block *block = &r->m.block[i];
+
+        if (!block->is_used)
+            continue;
+        if (block->kind == MODEL_POOLED) {
+            free_pooled(r, block);
+            continue;
+        }
+        run_log(r, "free %#zx", block->start);
+        settle_ok(r, free_any(block));
+        model_free_block(&r->m, block->start);
+    }
+}
+
+static void destroy_pools(struct run *r)
+{
+    for (int i = 0; i < MODEL_POOLS; i++) {
+        struct model_pool *pool = &r->m.pool[i];
+
+        if (!pool->is_used)
+            continue;
+        run_log(r, "aclrtMemPoolDestroy(%p)", pool->value);
+        settle_ok(r, aclrtMemPoolDestroy(pool->value));
+        remember_stale(r, pool->value);
+        pool->is_used = false;
+    }
+}
+
+/* Streams die in the context they were made in. */
+static void destroy_streams(struct run *r)
+{
+    for (int i = 0; i < MODEL_STREAMS; i++) {
+        struct model_stream *stream = &r->m.stream[i];
+
+        if (!stream->is_used)
+            continue;
+        if (stream->ctx != NULL) {
+            settle_ok(r, aclrtSetCurrentContext(stream->ctx->value));
+            model_set_context(&r->m, stream->ctx->value);
+        } else {
+            settle_ok(r, aclrtSetDevice(stream->device));
+            model_set_device(&r->m, stream->device);
+        }
+        run_log(r, "aclrtDestroyStream(%p)", stream->value);
+        settle_ok(r, aclrtDestroyStream(stream->value));
+        remember_stale(r, stream->value);
+        stream->is_used = false;
+    }
+}
+
+static void destroy_events(struct run *r)
+{
+    for (int i = 0; i < MODEL_EVENTS; i++) {
+        if (!r->m.event[i].is_used)
+            continue;
+        run_log(r, "aclrtDestroyEvent(%p)", r->m.event[i].value);
+        settle_ok(r, aclrtDestroyEvent(r->m.event[i].value));
+        remember_stale(r, r->m.event[i].value);
+        r->m.event[i].is_used = false;
+    }
+}
+
+/* The switches of a device that others keep alive outlive the run otherwise. */
+static void sync_all(struct run *r)
+{
+    for (int i = 0; i < r->m.n_devices; i++) {
+        settle_ok(r, aclrtSetDevice(i));
+        model_set_device(&r->m, i);
+        run_log(r, "aclrtSynchronizeDevice()");
+        settle_ok(r, aclrtSynchronizeDevice());
+        model_synced_device(&r->m, i);
+        check_figures(r);
     }
 }
 
@@ -267,6 +446,12 @@ void run_tear_down(struct run *r)
         end_views(r);
         reset_all(r);
     }
+    unregister_all(r);
+    free_blocks(r);
+    sync_all(r);
+    destroy_pools(r);
+    destroy_streams(r);
+    destroy_events(r);
     unmap_all(r);
     free_all(r);
     release_all(r);

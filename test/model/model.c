@@ -224,16 +224,16 @@ void model_release(struct model *m, uintptr_t start)
 static void check_capacity(const struct model *m, struct verdict *v, size_t rounded,
                            const aclrtMemLocation *location)
 {
-    const struct model_device *dev;
+    size_t least, most;
 
     if (location->type != ACL_MEM_LOCATION_TYPE_DEVICE) {
         deny(v, rounded > MODEL_ENDLESS, ACL_ERROR_RT_MEMORY_ALLOCATION);
         doubt(v, rounded > 64 * MODEL_MIB, ACL_ERROR_RT_MEMORY_ALLOCATION);
         return;
     }
-    dev = &m->dev[location->id];
-    deny(v, rounded > dev->total - dev->used, ACL_ERROR_RT_MEMORY_ALLOCATION);
-    doubt(v, m->is_shared, ACL_ERROR_RT_MEMORY_ALLOCATION);
+    model_left(m, (int)location->id, &least, &most);
+    deny(v, rounded > most, ACL_ERROR_RT_MEMORY_ALLOCATION);
+    doubt(v, rounded > least || m->is_shared, ACL_ERROR_RT_MEMORY_ALLOCATION);
 }
 
 struct verdict model_may_malloc(const struct model *m, const void *out, size_t size,

@@ -1,5 +1,5 @@
 /*
- * The virtual-memory contract, written a second time.
+ * The contract, written a second time: virtual memory here, the runtime in model_rt.h.
  *
  * The library keeps its books in radix tables, generations and reference counts, because
  * it must be fast.  This model keeps the same books in small arrays that are searched
@@ -17,10 +17,10 @@
  * that are broken for certain (the call must fail, with one of them), and codes the
  * contract leaves room for (the call may fail with one of them, or succeed).
  *
- * Contents are modelled at three sites of 64 bytes in each 2 MB chunk: its first, its
- * middle and its last bytes.  A byte is a value or MODEL_UNKNOWN.  Fresh memory is
- * unknown, since it may hold zeros or what this process left there; the first read
- * teaches the model, and every later read must agree with it.
+ * Contents are modelled at three sites of 64 bytes in each 2 MB chunk of a mapping: its
+ * first, its middle and its last bytes; of a block at its two ends.  A byte is a value or
+ * MODEL_UNKNOWN.  Fresh memory is unknown, since it may hold zeros or what this process
+ * left there; the first read teaches the model, and every later read must agree with it.
  */
 #ifndef TEST_MODEL_MODEL_H
 #define TEST_MODEL_MODEL_H
@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #include "acl/acl.h"
+#include "model_rt.h"
 
 #define MODEL_MIB ((size_t)1 << 20)
 #define MODEL_GIB ((size_t)1 << 30)
@@ -90,6 +91,7 @@ struct model_context {
     bool is_used;
     void *value;
     int device;
+    void *default_stream; /* NULL until the library has told its value */
 };
 
 struct model_device {
@@ -97,6 +99,11 @@ struct model_device {
     size_t used;
     unsigned n_sets;   /* SetDevice minus ResetDevice */
     void *default_ctx; /* while n_sets > 0; NULL until the library has told its value */
+    void *default_stream; /* the same */
+    /* What blocks cost, learned, while is_learned. */
+    size_t charge;
+    bool is_learned;
+    bool peers[MODEL_DEVICES]; /* which it may reach */
 };
 
 struct model {
@@ -108,6 +115,11 @@ struct model {
     struct model_range range[MODEL_RANGES];
     struct model_map map[MODEL_MAPS];
     struct model_context ctx[MODEL_CONTEXTS];
+    struct model_block block[MODEL_BLOCKS];
+    struct model_pool pool[MODEL_POOLS];
+    struct model_stream stream[MODEL_STREAMS];
+    struct model_event event[MODEL_EVENTS];
+    struct model_registered registered[MODEL_REGISTERED];
     bool has_current;
     int current; /* the current device, if has_current */
     /* the current context, NULL for the device's default one */
@@ -207,9 +219,9 @@ void model_open_view(struct model_phys *phys);
 void model_end_view(struct model *m, struct model_phys *phys);
 
 /* Contents. */
-enum model_need { MODEL_READ = 1, MODEL_WRITE = 2 };
+enum model_need { MODEL_NOTHING = 0, MODEL_READ = 1, MODEL_WRITE = 2 };
 
-/* One side of a copy: an address in a reservation, or host memory with real bytes. */
+/* One side of a copy: an address that the model knows, or host memory with real bytes. */
 struct model_side {
     uintptr_t addr;
     uint8_t *host; /* not NULL: plain host memory, and addr is its address */
@@ -221,6 +233,10 @@ void model_check_span(struct model *m, struct verdict *v, uintptr_t addr, size_t
 struct verdict model_may_copy(struct model *m, const struct model_side *dst,
                               size_t dest_max, const struct model_side *src, size_t count,
                               int kind);
+/* The same on a stream. */
+struct verdict model_may_copy_async(struct model *m, const struct model_side *dst,
+                                    size_t dest_max, const struct model_side *src,
+                                    size_t count, int kind, const void *stream);
 /*
  * Not for host to host.  A copy into host memory is compared: the address of the first
  * wrong byte, or 0.
@@ -228,6 +244,8 @@ struct verdict model_may_copy(struct model *m, const struct model_side *dst,
 uintptr_t model_copy(struct model *m, const struct model_side *dst,
                      const struct model_side *src, size_t count);
 struct verdict model_may_fill(struct model *m, uintptr_t addr, size_t max, size_t count);
+struct verdict model_may_fill_async(struct model *m, uintptr_t addr, size_t max,
+                                    size_t count, const void *stream);
 void model_fill(struct model *m, uintptr_t addr, int value, size_t count);
 /*
  * Puts a known byte, or MODEL_UNKNOWN, at an address that is mapped; ignored outside of

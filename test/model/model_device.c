@@ -4,7 +4,7 @@
  * The current context belongs to the calling thread, so a model that has one is the model
  * of one thread.  A default context lives from the first SetDevice to the ResetDevice
  * that undoes the last one; with it goes everything that was on the device: memory,
- * mappings, handles and the contexts made on it.  Reservations stay: they are addresses,
+ * mappings, handles, blocks and the contexts made on it.  Reservations stay: addresses,
  * not device memory.
  */
 #include "model.h"
@@ -69,6 +69,7 @@ static void empty_device(struct model *m, int32_t id)
     for (int i = 0; i < MODEL_PHYS; i++)
         while (m->phys[i].refs > 0 && m->phys[i].is_used && is_on_device(&m->phys[i], id))
             model_free(m, m->phys[i].handle);
+    model_empty_runtime(m, id);
     for (int i = 0; i < MODEL_CONTEXTS; i++)
         if (m->ctx[i].is_used && m->ctx[i].device == id)
             m->ctx[i].is_used = false;
@@ -103,7 +104,7 @@ struct model_context *model_create_context(struct model *m, void *value, int32_t
 
     while (ctx->is_used)
         ctx++;
-    *ctx = (struct model_context){true, value, id};
+    *ctx = (struct model_context){.is_used = true, .value = value, .device = id};
     use(m, id, ctx);
     return ctx;
 }
@@ -122,6 +123,7 @@ void model_destroy_context(struct model *m, const void *value)
 {
     struct model_context *ctx = model_find_context(m, value);
 
+    model_kill_streams(m, ctx->device, ctx);
     ctx->is_used = false;
     if (m->has_current && m->own_ctx == ctx)
         m->has_current = false;

@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * The weights' sum stays below 256, so that the choice is one byte of a fuzzer's input.
- */
-static const struct {
+struct choice {
     op_fn op;
     uint32_t weight;
-} ops[] = {
+};
+
+/*
+ * Each table's sum stays at 256 or below, so that the choice is one byte of a fuzzer's
+ * input; what is not a choice of virtual memory's is one of the runtime's.
+ */
+static const struct choice vmm_ops[] = {
     {op_reserve, 15},        {op_release, 6},       {op_retire, 4},
     {op_malloc, 27},         {op_free, 27},         {op_map, 32},
     {op_unmap, 20},          {op_retain, 6},        {op_set_access, 8},
@@ -24,20 +27,42 @@ static const struct {
     {op_last_error, 2},      {op_reserve_no_uc, 1},
 };
 
-static op_fn pick_op(struct run *r)
+static const struct choice runtime_ops[] = {
+    {op_block_malloc, 30},  {op_block_free, 22},    {op_host_malloc, 14},
+    {op_host_free, 11},     {op_managed_malloc, 4}, {op_host_touch, 10},
+    {op_mem_flush, 2},      {op_register, 7},       {op_unregister, 5},
+    {op_device_pointer, 3}, {op_advise, 4},         {op_prefetch, 4},
+    {op_managed_attr, 5},   {op_peer, 4},           {op_ask_peer, 3},
+    {op_create_stream, 7},  {op_destroy_stream, 5}, {op_sync_stream, 6},
+    {op_sync_device, 2},    {op_ask_stream, 6},     {op_failure_mode, 2},
+    {op_default_stream, 3}, {op_create_event, 7},   {op_destroy_event, 5},
+    {op_record_event, 8},   {op_wait_event, 4},     {op_query_event, 4},
+    {op_event_time, 2},     {op_create_pool, 4},    {op_destroy_pool, 2},
+    {op_malloc_async, 16},  {op_free_async, 12},    {op_trim_pool, 3},
+    {op_set_pool_attr, 4},  {op_get_pool_attr, 2},  {op_copy_async, 16},
+    {op_fill_async, 6},     {op_set_device, 2},
+};
+
+static op_fn pick_from(struct run *r, const struct choice *choices, size_t n)
 {
-    size_t n = sizeof(ops) / sizeof(ops[0]);
     uint32_t sum = 0, choice;
 
     for (size_t i = 0; i < n; i++)
-        sum += ops[i].weight;
+        sum += choices[i].weight;
     choice = pick(r, sum);
     for (size_t i = 0; i < n; i++) {
-        if (choice < ops[i].weight)
-            return ops[i].op;
-        choice -= ops[i].weight;
+        if (choice < choices[i].weight)
+            return choices[i].op;
+        choice -= choices[i].weight;
     }
     return op_get_device;
+}
+
+static op_fn pick_op(struct run *r)
+{
+    if (chance(r, 50))
+        return pick_from(r, vmm_ops, sizeof(vmm_ops) / sizeof(vmm_ops[0]));
+    return pick_from(r, runtime_ops, sizeof(runtime_ops) / sizeof(runtime_ops[0]));
 }
 
 /*

@@ -28,6 +28,15 @@ static void remember_device(struct run *r, int32_t id)
     for (int i = 0; i < MODEL_CONTEXTS; i++)
         if (r->m.ctx[i].is_used && r->m.ctx[i].device == id)
             remember_stale(r, r->m.ctx[i].value);
+    for (int i = 0; i < MODEL_STREAMS; i++)
+        if (r->m.stream[i].is_used && r->m.stream[i].device == id)
+            remember_stale(r, r->m.stream[i].value);
+    for (int i = 0; i < MODEL_EVENTS; i++)
+        if (r->m.event[i].is_used && r->m.event[i].device == id)
+            remember_stale(r, r->m.event[i].value);
+    for (int i = 0; i < MODEL_BLOCKS; i++)
+        if (r->m.block[i].is_used && r->m.block[i].device == id)
+            remember_gone(r, r->m.block[i].start);
 }
 
 static bool has_view(const struct run *r, int32_t id)
@@ -181,16 +190,33 @@ void op_primary_state(struct run *r)
         expect(r, active == 77, "the output was written: %d", active);
 }
 
+/* What blocks cost is learned: whole chunks, as much as blocks can cost. */
+static void learn_charge(struct run *r, size_t free_size, size_t least, size_t most)
+{
+    struct model_device *dev = &r->m.dev[r->m.current];
+
+    expect(r, free_size >= least && free_size <= most,
+           "free %zu, where blocks leave %zu to %zu", free_size, least, most);
+    dev->charge = 0;
+    dev->is_learned = true;
+    model_left(&r->m, r->m.current, &least, &most);
+    dev->charge = most - free_size;
+    expect(r, dev->charge % MODEL_CHUNK == 0, "blocks cost %zu", dev->charge);
+}
+
 static void check_mem_info(struct run *r, size_t free_size, size_t total)
 {
     struct model_device *dev = &r->m.dev[r->m.current];
-    size_t left = dev->total - dev->used;
+    size_t least, most;
 
     expect(r, total == dev->total, "total %zu, not %zu", total, dev->total);
-    if (r->opt.is_alone)
-        expect(r, free_size == left, "free %zu, not %zu", free_size, left);
+    model_left(&r->m, r->m.current, &least, &most);
+    if (!r->opt.is_alone)
+        expect(r, free_size <= most, "free %zu, more than %zu", free_size, most);
+    else if (!dev->is_learned)
+        learn_charge(r, free_size, least, most);
     else
-        expect(r, free_size <= left, "free %zu, more than %zu", free_size, left);
+        expect(r, free_size == least, "free %zu, not %zu", free_size, least);
 }
 
 /*
@@ -221,16 +247,20 @@ void op_mem_info(struct run *r)
 /* What aclmem_get_stats() and aclrtGetMemInfo() say after every step. */
 void check_figures(struct run *r)
 {
-    uint64_t want[] = {model_count_ranges(&r->m), model_count_phys(&r->m),
-                       model_count_maps(&r->m), model_count_contexts(&r->m)};
-    static const char *const names[] = {"reservations", "handles", "mappings",
-                                        "contexts"};
+    static const char *const names[] = {"reservations", "handles",       "mappings",
+                                        "contexts",     "device blocks", "host blocks"};
+    uint64_t want[] = {model_count_ranges(&r->m),
+                       model_count_phys(&r->m),
+                       model_count_maps(&r->m),
+                       model_count_contexts(&r->m),
+                       model_count_blocks(&r->m, MODEL_DEVICE),
+                       model_count_blocks(&r->m, MODEL_PINNED)};
     aclmem_stats stats = {0};
     size_t left = 0, total = 0;
 
     expect(r, aclmem_get_stats(&stats) == ACL_SUCCESS, "aclmem_get_stats failed");
-    for (int i = 0; i < 4; i++) {
-        uint64_t got = (&stats.reservations)[i];
+    for (int i = 0; i < 6; i++) {
+        uint64_t got = i < 4 ? (&stats.reservations)[i] : (&stats.blocks)[i - 4];
 
         expect(r, got == want[i] || (!r->opt.is_alone && got > want[i]),
                "the library counts %llu %s, the model %llu", (unsigned long long)got,
@@ -239,6 +269,7 @@ void check_figures(struct run *r)
     expect(r, stats.views == count_views(r) || !r->opt.is_alone,
            "the library counts %llu views, not %u", (unsigned long long)stats.views,
            count_views(r));
+    check_pools(r);
     if (!r->m.has_current)
         return;
     expect(r, aclrtGetMemInfo(ACL_HBM_MEM, &left, &total) == ACL_SUCCESS,

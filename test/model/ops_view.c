@@ -33,9 +33,12 @@ static void use_range(struct run *r, uintptr_t addr, volatile uint8_t *bytes,
 {
     for (size_t i = 0; i < count; i++) {
         struct model_map *map = model_find_map(&r->m, addr + i);
+        struct model_block *block = model_find_block(&r->m, addr + i);
+        int16_t *model = block != NULL
+                             ? model_block_byte(block, addr + i - block->start)
+                             : model_phys_byte(map->phys, addr + i - map->start);
 
-        use_byte(r, &bytes[i], model_phys_byte(map->phys, addr + i - map->start),
-                 (uint8_t)(r->step + i), can_write);
+        use_byte(r, &bytes[i], model, (uint8_t)(r->step + i), can_write);
     }
 }
 
@@ -78,7 +81,8 @@ static bool keep_view(struct run *r, uintptr_t addr, void *host, size_t count)
     for (int i = 0; i < RUN_VIEWS; i++)
         expect(r, r->view[i].phys == NULL || r->view[i].host != host,
                "two views have the address %p", host);
-    if (slot == NULL || !chance(r, 40) || addr + count > map->start + map->size)
+    if (slot == NULL || map == NULL || !chance(r, 40) ||
+        addr + count > map->start + map->size)
         return false;
     *slot = (struct run_view){map->phys, addr - map->start, host, count};
     model_open_view(map->phys);

@@ -146,6 +146,14 @@ uintptr_t arg_span(struct run *r, size_t count);
  */
 bool is_ours(struct run *r, uintptr_t addr, size_t count);
 
+/* One of the run's blocks of these kinds, or NULL. */
+struct model_block *arg_block(struct run *r, int kinds);
+/* The start of one; seldom something else. */
+uintptr_t arg_block_start(struct run *r, int kinds);
+/* A stream, NULL among them; seldom something else. */
+void *arg_stream(struct run *r);
+struct model_stream *arg_model_stream(struct run *r);
+
 /* Operations; each is one call, or a call that takes back what it gave. */
 typedef void (*op_fn)(struct run *r);
 void op_reserve(struct run *r);
@@ -180,12 +188,52 @@ void op_primary_state(struct run *r);
 void op_mem_info(struct run *r);
 void op_init_again(struct run *r);
 void op_last_error(struct run *r);
+void op_block_malloc(struct run *r);
+void op_block_free(struct run *r);
+void op_host_malloc(struct run *r);
+void op_host_free(struct run *r);
+void op_managed_malloc(struct run *r);
+void op_host_touch(struct run *r);
+void op_mem_flush(struct run *r);
+void op_register(struct run *r);
+void op_unregister(struct run *r);
+void op_device_pointer(struct run *r);
+void op_advise(struct run *r);
+void op_prefetch(struct run *r);
+void op_managed_attr(struct run *r);
+void op_peer(struct run *r);
+void op_ask_peer(struct run *r);
+void op_create_stream(struct run *r);
+void op_destroy_stream(struct run *r);
+void op_sync_stream(struct run *r);
+void op_sync_device(struct run *r);
+void op_ask_stream(struct run *r);
+void op_failure_mode(struct run *r);
+void op_default_stream(struct run *r);
+void op_create_event(struct run *r);
+void op_destroy_event(struct run *r);
+void op_record_event(struct run *r);
+void op_wait_event(struct run *r);
+void op_query_event(struct run *r);
+void op_event_time(struct run *r);
+void op_create_pool(struct run *r);
+void op_destroy_pool(struct run *r);
+void op_malloc_async(struct run *r);
+void op_free_async(struct run *r);
+void op_trim_pool(struct run *r);
+void op_set_pool_attr(struct run *r);
+void op_get_pool_attr(struct run *r);
+void op_copy_async(struct run *r);
+void op_fill_async(struct run *r);
 
 /* Views that are open, and the end of one. */
 unsigned count_views(const struct run *r);
 void close_view(struct run *r, struct run_view *view);
 
 /* Comparisons that several places make. */
+/* Of a block that has just been handed out: aligned, and in nobody's memory. */
+void check_new_block(struct run *r, const void *got, size_t size, size_t alignment);
+void check_pools(struct run *r);
 void check_figures(struct run *r);
 void check_attributes(struct run *r, uintptr_t addr);
 void check_address_range(struct run *r, uintptr_t addr);
