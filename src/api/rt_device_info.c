@@ -7,12 +7,12 @@
  * only.
  */
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 #include "api/api.h"
 #include "base/error.h"
 #include "base/machine.h"
-#include "base/options.h"
 #include "base/uuid.h"
 #include "core/runtime.h"
 
@@ -197,17 +197,25 @@ aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
         rc = product_check(AM_PRODUCT_UUID, "UUID");
     if (rc != ACL_SUCCESS)
         return rc;
+    if (am_rt.backend->caps & AM_CAP_DEVICES) {
+        memcpy(uuid->bytes, device->info.uuid, sizeof device->info.uuid);
+        return ACL_SUCCESS;
+    }
     am_machine_id(machine);
     snprintf(name, sizeof name, "aclmem device %d", device->driver_id);
     am_uuid_make(machine, name, (uint8_t *)uuid->bytes);
     return ACL_SUCCESS;
 }
 
-/* Bus c1 and up: as many as there can be devices. */
+/* Of a device that is played bus c1 and up: as many as there can be devices. */
 static void bus_id(const struct am_device *device, char *ret_text)
 {
     _Static_assert(0xc1 + AM_DEVICES_MAX <= 0x100, "each device has its bus");
-    snprintf(ret_text, BUS_ID_SIZE, "0000:%02x:00.0", (0xc1 + device->driver_id) & 0xff);
+    if (am_rt.backend->caps & AM_CAP_DEVICES)
+        snprintf(ret_text, BUS_ID_SIZE, "%s", device->info.bus_id);
+    else
+        snprintf(ret_text, BUS_ID_SIZE, "0000:%02x:00.0",
+                 (0xc1 + device->driver_id) & 0xff);
 }
 
 static aclError bus_check(void)
@@ -330,10 +338,10 @@ aclError am_aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevId
 aclError am_aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
 {
     AM_REQUIRE(logicDevId != NULL, ACL_ERROR_INVALID_PARAM, "logicDevId is NULL");
-    AM_REQUIRE(phyDevId >= 0 && phyDevId < am_option_number(AM_OPTION_devices),
+    AM_REQUIRE(phyDevId >= 0 && phyDevId < am_rt.devices.n_all,
                ACL_ERROR_RT_INVALID_DEVICEID,
-               "physical device %d does not exist; the machine has %s (ACLMEM_DEVICES)",
-               phyDevId, am_option_text(AM_OPTION_devices));
+               "physical device %d does not exist; the machine has %d (ACLMEM_DEVICES)",
+               phyDevId, (int)am_rt.devices.n_all);
     *logicDevId = phyDevId;
     return ACL_SUCCESS;
 }

@@ -23,6 +23,7 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
     const struct am_attr *found = am_attr_find(attr);
     struct am_place *place = NULL;
+    size_t left = 0;
     int32_t device;
     aclError rc;
 
@@ -35,12 +36,14 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
         return rc;
     if (product_has(attr))
         place = am_place_get(&am_rt.devices.device[device].place);
-    *total = place != NULL ? place->capacity : 0;
-    *free = place != NULL ? (place->capacity - am_place_in_use(place)) &
-                                ~(am_attr_granularity(found) - 1)
-                          : 0;
+    if (place != NULL)
+        rc = am_place_free(place, &left);
+    if (rc == ACL_SUCCESS) {
+        *total = place != NULL ? place->capacity : 0;
+        *free = left & ~(am_attr_granularity(found) - 1);
+    }
     am_place_put(place);
-    return ACL_SUCCESS;
+    return rc;
 }
 
 /*

@@ -23,7 +23,7 @@ aclError am_aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId,
         return rc;
     AM_REQUIRE(deviceId != peerDeviceId, ACL_ERROR_INVALID_PARAM,
                "deviceId and peerDeviceId are both %d; they must differ", deviceId);
-    *canAccessPeer = am_peer_is_possible();
+    *canAccessPeer = am_peer_is_possible(deviceId, peerDeviceId);
     return ACL_SUCCESS;
 }
 

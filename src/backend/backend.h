@@ -24,6 +24,8 @@
 
 enum {
     AM_CAP_HOST_VIEW = 1u << 0, /* view_open, view_close */
+    AM_CAP_MAP_PART = 1u << 1,  /* map() takes less than a whole mem, from its start */
+    AM_CAP_DEVICES = 1u << 2,   /* the devices are real: device_*, bank_free */
 };
 
 enum {
@@ -33,8 +35,28 @@ enum {
     AM_ACCESS_ALL = AM_ACCESS_READ | AM_ACCESS_WRITE,
 };
 
+/*
+ * Who may use mapped memory: a bit for each device by the driver's id, and one for the
+ * program itself.
+ */
+#define AM_HOST_BIT (UINT64_C(1) << 63)
+
+struct am_rights {
+    uint64_t read;
+    uint64_t write;
+};
+
+/* What a real device is. */
+struct am_device_info {
+    char name[64];
+    uint8_t uuid[16];
+    char bus_id[13]; /* "0000:c1:00.0" */
+    size_t capacity; /* bytes */
+};
+
 struct am_bank_spec {
     int32_t device;   /* -1: the host's memory */
+    int32_t driver;   /* the same, by the driver's id */
     size_t capacity;  /* bytes */
     bool is_isolated; /* the program must not be able to touch it */
     bool commit_now;  /* take memory from the system when it is allocated */
@@ -44,7 +66,10 @@ struct am_bank_spec {
     bool must_lock; /* is_pinned: rather fail than give memory that is not locked */
 };
 
-/* A backend's own bank begins with this. */
+/*
+ * A backend's own bank begins with this.  ops is whose memory it is: a backend of devices
+ * may leave the host's memory to the host backend.
+ */
 struct am_bank {
     const struct am_backend_ops *ops;
     struct am_bank_spec spec;
@@ -68,6 +93,20 @@ struct am_backend_ops {
     const char *name;
     unsigned caps; /* AM_CAP_*: which optional groups below are filled in */
 
+    /* NULL, or what must succeed before anything else: it says what is missing. */
+    aclError (*start)(void);
+
+    /*
+     * AM_CAP_DEVICES.  How many there are; what one is; whether one reaches another's
+     * memory.  A driver's id above their number names one of them again, which is then
+     * shared.  bank_free: bytes that the device of the bank still has, for whoever asks
+     * first.
+     */
+    int32_t (*device_count)(void);
+    aclError (*device_info)(int32_t driver, struct am_device_info *ret_info);
+    bool (*device_can_reach)(int32_t driver, int32_t other);
+    aclError (*bank_free)(struct am_bank *bank, size_t *ret_size);
+
     aclError (*bank_open)(const struct am_bank_spec *spec, struct am_bank **ret_bank);
     void (*bank_close)(struct am_bank *bank);
 
@@ -81,10 +120,20 @@ struct am_backend_ops {
     /* The same for our own use, anywhere but where programs like to ask for addresses. */
     aclError (*reserve_own)(size_t size, size_t align, void **ret_addr);
     aclError (*release)(void *addr, size_t size);
+    /* Addresses at which only pinned memory is mapped. */
+    aclError (*reserve_pinned)(size_t size, size_t align, void **ret_addr);
+    aclError (*release_pinned)(void *addr, size_t size);
 
-    /* access is the program's own; a device's rights are the core's business. */
-    aclError (*map)(void *addr, size_t size, struct am_mem *mem, unsigned access);
-    aclError (*protect)(void *addr, size_t size, struct am_mem *mem, unsigned access);
+    /*
+     * The core asks for no copy that the rights forbid; they are for who does not ask it:
+     * the program, where it can touch the memory, and work on the device that is not
+     * ours.
+     */
+    aclError (*map)(void *addr, size_t size, struct am_mem *mem,
+                    const struct am_rights *rights);
+    aclError (*protect)(void *addr, size_t size, struct am_mem *mem,
+                        const struct am_rights *rights);
+    /* Copies that run now are waited for; those to come find the memory all the same. */
     aclError (*unmap)(void *addr, size_t size, struct am_mem *mem);
 
     /*

@@ -39,39 +39,40 @@ static unsigned extent_list(size_t n)
     return 8 + (order - 1) * 4 + (unsigned)((n - 1) >> order) - 4;
 }
 
-static struct am_extent *extent_cut_locked(struct am_vspace *vs, size_t size)
-    AM_REQUIRES(vs->lock)
+static struct am_extent *extent_cut_locked(struct am_vspace *vs, bool is_pinned,
+                                           size_t size) AM_REQUIRES(vs->lock)
 {
-    struct am_reservation *arena = vs->arena;
+    struct am_reservation *arena = vs->arenas[is_pinned].arena;
+    size_t *used = &vs->arenas[is_pinned].used;
     struct am_extent *extent;
 
-    if (arena == NULL || size > arena->size - vs->arena_used)
+    if (arena == NULL || size > arena->size - *used)
         return NULL;
     extent = am_sys_malloc(sizeof *extent);
     if (extent == NULL)
         return NULL;
-    extent->start = arena->start + vs->arena_used;
+    extent->start = arena->start + *used;
     extent->size = size;
     extent->arena = arena;
     arena->n_mappings++;
-    vs->arena_used += size;
+    *used += size;
     return extent;
 }
 
 /* The first extent of a new arena; what was left of the last one stays unused. */
-static aclError arena_open(struct am_vspace *vs, size_t size,
+static aclError arena_open(struct am_vspace *vs, bool is_pinned, size_t size,
                            struct am_extent **ret_extent)
 {
     struct am_reservation *arena;
     struct am_extent *extent;
-    aclError rc = am_reservation_create(vs, &arena_owner, ARENA_SIZE, &arena);
+    aclError rc = am_reservation_create(vs, &arena_owner, is_pinned, ARENA_SIZE, &arena);
 
     if (rc != ACL_SUCCESS)
         return rc;
     am_lock(&vs->lock);
-    vs->arena = arena;
-    vs->arena_used = 0;
-    extent = extent_cut_locked(vs, size);
+    vs->arenas[is_pinned].arena = arena;
+    vs->arenas[is_pinned].used = 0;
+    extent = extent_cut_locked(vs, is_pinned, size);
     am_unlock(&vs->lock);
     if (extent == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of addresses");
@@ -79,9 +80,15 @@ static aclError arena_open(struct am_vspace *vs, size_t size,
     return ACL_SUCCESS;
 }
 
-static struct am_extent *extent_find(struct am_vspace *vs, size_t size)
+/* Where free extents of this size are. */
+static struct am_extents *extents_of(struct am_vspace *vs, bool is_pinned, size_t size)
 {
-    struct am_extents *list = &vs->extents[extent_list(size >> AM_CHUNK_SHIFT)];
+    return &vs->arenas[is_pinned].extents[extent_list(size >> AM_CHUNK_SHIFT)];
+}
+
+static struct am_extent *extent_find(struct am_vspace *vs, bool is_pinned, size_t size)
+{
+    struct am_extents *list = extents_of(vs, is_pinned, size);
     struct am_extent *extent;
 
     am_lock(&vs->lock);
@@ -90,14 +97,14 @@ static struct am_extent *extent_find(struct am_vspace *vs, size_t size)
         LIST_REMOVE(extent, link);
         extent->arena->n_mappings++;
     } else if (size < AM_GIB) { /* larger ones, for their alignment, are whole arenas */
-        extent = extent_cut_locked(vs, size);
+        extent = extent_cut_locked(vs, is_pinned, size);
     }
     am_unlock(&vs->lock);
     return extent;
 }
 
 /* An extent that is an arena of its own. */
-static aclError extent_open(struct am_vspace *vs, size_t size,
+static aclError extent_open(struct am_vspace *vs, bool is_pinned, size_t size,
                             struct am_extent **ret_extent)
 {
     struct am_extent *extent = am_sys_malloc(sizeof *extent);
@@ -105,7 +112,7 @@ static aclError extent_open(struct am_vspace *vs, size_t size,
 
     if (extent == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of addresses");
-    rc = am_reservation_create(vs, &arena_owner, size, &extent->arena);
+    rc = am_reservation_create(vs, &arena_owner, is_pinned, size, &extent->arena);
     if (rc != ACL_SUCCESS) {
         free(extent);
         return rc;
@@ -119,7 +126,8 @@ static aclError extent_open(struct am_vspace *vs, size_t size,
     return ACL_SUCCESS;
 }
 
-aclError am_arena_take(struct am_vspace *vs, size_t size, struct am_extent **ret_extent)
+aclError am_arena_take(struct am_vspace *vs, bool is_pinned, size_t size,
+                       struct am_extent **ret_extent)
 {
     struct am_extent *extent;
 
@@ -127,10 +135,10 @@ aclError am_arena_take(struct am_vspace *vs, size_t size, struct am_extent **ret
                "Failed to allocate addresses for %zu bytes: there are only 2^%d", size,
                AM_ADDRESS_BITS - 1);
     size = extent_chunks(size) << AM_CHUNK_SHIFT;
-    extent = extent_find(vs, size);
+    extent = extent_find(vs, is_pinned, size);
     if (extent == NULL)
-        return size >= AM_GIB ? extent_open(vs, size, ret_extent)
-                              : arena_open(vs, size, ret_extent);
+        return size >= AM_GIB ? extent_open(vs, is_pinned, size, ret_extent)
+                              : arena_open(vs, is_pinned, size, ret_extent);
     *ret_extent = extent;
     return ACL_SUCCESS;
 }
@@ -143,8 +151,7 @@ void am_arena_give(struct am_vspace *vs, struct am_extent *extent,
     am_lock(&vs->lock);
     arena->n_mappings--;
     if (!arena->is_orphan) {
-        LIST_INSERT_HEAD(&vs->extents[extent_list(extent->size >> AM_CHUNK_SHIFT)],
-                         extent, link);
+        LIST_INSERT_HEAD(extents_of(vs, arena->is_pinned, extent->size), extent, link);
         extent = NULL;
     } else if (arena->n_mappings == 0) {
         am_reservation_destroy_locked(vs, arena, ops);
@@ -153,15 +160,21 @@ void am_arena_give(struct am_vspace *vs, struct am_extent *extent,
     free(extent);
 }
 
+static void extents_forget_locked(struct am_extents *list)
+{
+    struct am_extent *extent;
+
+    while ((extent = LIST_FIRST(list)) != NULL) {
+        LIST_REMOVE(extent, link);
+        free(extent);
+    }
+}
+
 void am_arena_forget_locked(struct am_vspace *vs)
 {
-    for (size_t i = 0; i < AM_ARRAY_SIZE(vs->extents); i++) {
-        struct am_extent *extent;
-
-        while ((extent = LIST_FIRST(&vs->extents[i])) != NULL) {
-            LIST_REMOVE(extent, link);
-            free(extent);
-        }
+    for (size_t kind = 0; kind < AM_ARRAY_SIZE(vs->arenas); kind++) {
+        for (size_t i = 0; i < AM_ARRAY_SIZE(vs->arenas[kind].extents); i++)
+            extents_forget_locked(&vs->arenas[kind].extents[i]);
+        vs->arenas[kind].arena = NULL;
     }
-    vs->arena = NULL;
 }

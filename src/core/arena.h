@@ -6,7 +6,8 @@
  * an extent that is given back is used again for the same number of chunks, rounded a
  * little.  Addresses are plenty, so extents are never joined again.  The addresses of a
  * mapping are given back with its last reference, so they name nothing else while work is
- * in flight.
+ * in flight.  Pinned memory has arenas of its own: a device's driver may want the
+ * addresses of the others for itself.
  */
 #ifndef AM_CORE_ARENA_H
 #define AM_CORE_ARENA_H
@@ -23,7 +24,8 @@ struct am_extent {
 };
 
 /* size is a multiple of AM_CHUNK; from 1 GB on the start is a multiple of 1 GB. */
-aclError am_arena_take(struct am_vspace *vs, size_t size, struct am_extent **ret_extent);
+aclError am_arena_take(struct am_vspace *vs, bool is_pinned, size_t size,
+                       struct am_extent **ret_extent);
 void am_arena_give(struct am_vspace *vs, struct am_extent *extent,
                    const struct am_backend_ops *ops);
 

@@ -54,57 +54,122 @@ static int32_t visible_parse(const char *text, int32_t n_all, int32_t *ret_ids)
     return n;
 }
 
-static size_t capacity_of_each(size_t memory, int32_t n_all)
+/* ACLMEM_MEMORY, or `otherwise` where it is not given; whole chunks. */
+static size_t capacity_asked(size_t otherwise)
 {
     size_t size = (size_t)am_option_number(AM_OPTION_memory);
 
     if (size == 0)
-        size = memory / 2 / (size_t)n_all;
+        size = otherwise;
     size &= ~(AM_CHUNK - 1);
     return size > 0 ? size : AM_CHUNK;
 }
 
+/* What the devices are made of. */
+struct plan {
+    int32_t n_all;
+    size_t memory;   /* of the machine */
+    size_t capacity; /* of each device; real ones may have less */
+    int32_t n_real;  /* 0: devices are played */
+};
+
+static aclError plan_make(struct plan *plan)
+{
+    bool is_real = (am_rt.backend->caps & AM_CAP_DEVICES) != 0;
+
+    plan->memory = am_machine_memory();
+    plan->n_real = is_real ? am_rt.backend->device_count() : 0;
+    plan->n_all = is_real && !am_option_is_set(AM_OPTION_devices)
+                      ? plan->n_real
+                      : (int32_t)am_option_number(AM_OPTION_devices);
+    if (plan->n_all > AM_DEVICES_MAX)
+        plan->n_all = AM_DEVICES_MAX;
+    plan->capacity =
+        capacity_asked(is_real ? SIZE_MAX : plan->memory / 2 / (size_t)plan->n_all);
+    AM_REQUIRE(
+        is_real || plan->capacity <= CAPACITY_MAX / (size_t)plan->n_all,
+        ACL_ERROR_INVALID_PARAM,
+        "ACLMEM_MEMORY is %s and there are %d devices; all together have at most 64T",
+        am_option_text(AM_OPTION_memory), plan->n_all);
+    return ACL_SUCCESS;
+}
+
+/*
+ * What a real device has, ACLMEM_MEMORY being the most that is used of it; one that is
+ * several of our devices is divided among them.
+ */
+static aclError device_look(struct am_device *device, const struct plan *plan,
+                            size_t *ret_capacity)
+{
+    size_t n_sharing = (size_t)((plan->n_all + plan->n_real - 1) / plan->n_real);
+    size_t real;
+    aclError rc = am_rt.backend->device_info(device->driver_id, &device->info);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    real = device->info.capacity / n_sharing & ~(AM_CHUNK - 1);
+    *ret_capacity = plan->capacity < real ? plan->capacity : real;
+    am_log(AM_LOG_INFO, "device %d: %s at %s, %zu MB of %zu", device->id,
+           device->info.name, device->info.bus_id, *ret_capacity / AM_MIB,
+           device->info.capacity / AM_MIB);
+    return ACL_SUCCESS;
+}
+
+static aclError device_open(struct am_device *device, int32_t id, int32_t driver_id,
+                            const struct plan *plan)
+{
+    size_t capacity = plan->capacity;
+    struct am_place *place;
+    bool is_promise;
+    aclError rc = ACL_SUCCESS;
+
+    device->id = id;
+    device->driver_id = driver_id;
+    if (plan->n_real > 0)
+        rc = device_look(device, plan, &capacity);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    is_promise = plan->n_real == 0 && capacity > plan->memory / 2 / (size_t)plan->n_all;
+    rc = am_place_create(id, driver_id, capacity, is_promise, &place);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    device->n_set = 0;
+    device->primary = NULL;
+    device->place = place;
+    am_heap_open(place);
+    device->peers = 0;
+    return ACL_SUCCESS;
+}
+
 aclError am_devices_open(struct am_devices *devices)
 {
-    int32_t n_all = (int32_t)am_option_number(AM_OPTION_devices);
     const char *visible = secure_getenv("ASCEND_RT_VISIBLE_DEVICES");
-    size_t memory = am_machine_memory();
-    size_t capacity = capacity_of_each(memory, n_all);
     int32_t ids[AM_DEVICES_MAX];
-    int32_t n = n_all;
     struct am_place *place;
-    aclError rc;
+    struct plan plan;
+    int32_t n;
+    aclError rc = plan_make(&plan);
 
-    AM_REQUIRE(
-        capacity <= CAPACITY_MAX / (size_t)n_all, ACL_ERROR_INVALID_PARAM,
-        "ACLMEM_MEMORY is %s and there are %d devices; all together have at most 64T",
-        am_option_text(AM_OPTION_memory), n_all);
-    for (int32_t i = 0; i < n_all; i++)
+    if (rc != ACL_SUCCESS)
+        return rc;
+    n = plan.n_all;
+    for (int32_t i = 0; i < n; i++)
         ids[i] = i;
     if (visible != NULL)
-        n = visible_parse(visible, n_all, ids);
+        n = visible_parse(visible, n, ids);
 
-    devices->n_all = n_all;
-    rc = am_place_create(-1, (memory / 4) & ~(AM_CHUNK - 1), false, &place);
+    devices->n_all = plan.n_all;
+    rc = am_place_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), false, &place);
     if (rc != ACL_SUCCESS)
         return rc;
     devices->host = place;
     am_heap_open(place);
     for (int32_t i = 0; i < n; i++) {
-        struct am_device *device = &devices->device[i];
-
-        rc = am_place_create(i, capacity, capacity > memory / 2 / (size_t)n_all, &place);
+        rc = device_open(&devices->device[i], i, ids[i], &plan);
         if (rc != ACL_SUCCESS) {
             am_devices_close(devices);
             return rc;
         }
-        device->id = i;
-        device->driver_id = ids[i];
-        device->n_set = 0;
-        device->primary = NULL;
-        device->place = place;
-        am_heap_open(place);
-        device->peers = 0;
         devices->n = i + 1;
     }
     return ACL_SUCCESS;

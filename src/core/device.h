@@ -30,6 +30,7 @@ struct am_device {
     _Atomic(struct am_place *) place;
     _Atomic uint64_t
         peers; /* a bit for each device whose memory it may reach: core/peer.h */
+    struct am_device_info info; /* set at the start, where the devices are real */
 };
 
 struct am_devices {
@@ -40,7 +41,10 @@ struct am_devices {
     _Atomic(struct am_place *) host;
 };
 
-/* Makes the devices that the options and ASCEND_RT_VISIBLE_DEVICES ask for. */
+/*
+ * Makes the devices that the options and ASCEND_RT_VISIBLE_DEVICES ask for; where the
+ * backend's are real, of those.
+ */
 aclError am_devices_open(struct am_devices *devices);
 /* Everything on the devices and on the host dies, then they go. */
 void am_devices_close(struct am_devices *devices);

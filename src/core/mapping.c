@@ -73,14 +73,20 @@ static uint64_t owner_bit(const struct am_phys *phys)
     return phys->place->device < 0 ? AM_HOST_BIT : UINT64_C(1) << phys->place->device;
 }
 
-/* What the program itself may do, where it can touch the memory at all. */
-static unsigned program_access(const struct am_phys *phys, uint64_t can_read,
-                               uint64_t can_write)
+/* Bits of logical ids as bits of the driver's ids, which are the same nearly always. */
+static uint64_t bits_of_driver(uint64_t bits)
 {
-    uint64_t bits = owner_bit(phys) | AM_HOST_BIT;
+    uint64_t left = bits & ~AM_HOST_BIT;
+    uint64_t found = bits & AM_HOST_BIT;
 
-    return (can_read & bits ? AM_ACCESS_READ : 0) |
-           (can_write & bits ? AM_ACCESS_WRITE : 0);
+    for (; left != 0; left &= left - 1)
+        found |= UINT64_C(1) << am_rt.devices.device[__builtin_ctzll(left)].driver_id;
+    return found;
+}
+
+static struct am_rights rights_of(uint64_t can_read, uint64_t can_write)
+{
+    return (struct am_rights){bits_of_driver(can_read), bits_of_driver(can_write)};
 }
 
 /*
@@ -104,6 +110,11 @@ static aclError map_size(const struct am_phys *phys, size_t size, size_t *ret_si
                "size is %zu, not a multiple of the granularity %zu", size, granularity);
     AM_REQUIRE(size <= phys->mem.size, ACL_ERROR_RT_PARAM_INVALID,
                "size is %zu, more than the handle's %zu", size, phys->mem.size);
+    AM_REQUIRE(
+        size == phys->mem.size || (phys->mem.bank->ops->caps & AM_CAP_MAP_PART),
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "size is %zu but the handle has %zu: the %s backend maps whole handles only",
+        size, phys->mem.size, phys->mem.bank->ops->name);
     *ret_size = size;
     return ACL_SUCCESS;
 }
@@ -176,6 +187,7 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
                             uintptr_t addr, size_t size, struct am_phys *phys,
                             uint64_t bits) AM_REQUIRES(vs->lock)
 {
+    struct am_rights rights = rights_of(bits, bits);
     struct am_mapping *mapping;
     aclError rc;
 
@@ -184,8 +196,7 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
         goto err_give;
     }
-    rc = am_rt.backend->map((void *)addr, size, &phys->mem,
-                            program_access(phys, bits, bits));
+    rc = phys->mem.bank->ops->map((void *)addr, size, &phys->mem, &rights);
     if (rc != ACL_SUCCESS)
         goto err_give;
 
@@ -289,6 +300,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
                            struct am_mapping **ret_mapping)
 {
     const struct am_backend_ops *ops = phys->mem.bank->ops;
+    struct am_rights rights = rights_of(owner_bit(phys), owner_bit(phys));
     struct am_mapping *mapping = am_slab_take(&mapping_slab);
     aclError rc;
 
@@ -296,7 +308,8 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
         goto err_phys;
     }
-    rc = am_arena_take(vs, phys->mem.size, &mapping->extent);
+    rc = am_arena_take(vs, phys->mem.bank->spec.is_pinned, phys->mem.size,
+                       &mapping->extent);
     if (rc != ACL_SUCCESS)
         goto err_slab;
     mapping->start = mapping->extent->start;
@@ -310,7 +323,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
     mapping->can_read = owner_bit(phys);
     mapping->can_write = owner_bit(phys);
     atomic_store_explicit(&mapping->run, run, memory_order_release);
-    rc = ops->map((void *)mapping->start, mapping->size, &phys->mem, AM_ACCESS_ALL);
+    rc = ops->map((void *)mapping->start, mapping->size, &phys->mem, &rights);
     if (rc != ACL_SUCCESS)
         goto err_range;
     rc = run_enter(vs, mapping);
@@ -384,7 +397,8 @@ aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
     am_lock(&vs->lock);
     rc = mapping_find_locked(vs, addr, true, &mapping);
     if (rc == ACL_SUCCESS)
-        rc = am_rt.backend->unmap(addr, mapping->size, &mapping->phys->mem);
+        rc =
+            mapping->phys->mem.bank->ops->unmap(addr, mapping->size, &mapping->phys->mem);
     if (rc == ACL_SUCCESS)
         mapping_leave_locked(vs, mapping);
     am_unlock(&vs->lock);
@@ -496,6 +510,7 @@ static aclError set_access_locked(struct am_vspace *vs, void *addr, size_t size,
     AM_REQUIRES(vs->lock)
 {
     struct am_mapping *mapping;
+    struct am_rights rights;
     uint64_t can_read;
     uint64_t can_write;
     aclError rc = mapping_find_locked(vs, addr, true, &mapping);
@@ -513,8 +528,9 @@ static aclError set_access_locked(struct am_vspace *vs, void *addr, size_t size,
         if (rc != ACL_SUCCESS)
             return rc;
     }
-    rc = am_rt.backend->protect(addr, mapping->size, &mapping->phys->mem,
-                                program_access(mapping->phys, can_read, can_write));
+    rights = rights_of(can_read, can_write);
+    rc = mapping->phys->mem.bank->ops->protect(addr, mapping->size, &mapping->phys->mem,
+                                               &rights);
     if (rc != ACL_SUCCESS)
         return rc;
     mapping->can_read = can_read;

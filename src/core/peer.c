@@ -6,9 +6,14 @@
 #include "core/context.h"
 #include "core/runtime.h"
 
-bool am_peer_is_possible(void)
+bool am_peer_is_possible(int32_t device, int32_t peer)
 {
-    return am_rt.product->features & AM_PRODUCT_PEER;
+    const struct am_device *all = am_rt.devices.device;
+
+    if (!(am_rt.product->features & AM_PRODUCT_PEER))
+        return false;
+    return !(am_rt.backend->caps & AM_CAP_DEVICES) ||
+           am_rt.backend->device_can_reach(all[device].driver_id, all[peer].driver_id);
 }
 
 aclError am_peer_set(int32_t peer, bool is_enabled)
@@ -21,10 +26,15 @@ aclError am_peer_set(int32_t peer, bool is_enabled)
         rc = am_context_device(&device);
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(am_peer_is_possible(), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "%s have no peer access", am_rt.product->title);
+    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_PEER,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s have no peer access",
+               am_rt.product->title);
     AM_REQUIRE(peer != device, ACL_ERROR_RT_PARAM_INVALID,
                "peerDeviceId is %d, the thread's own device; it takes another one", peer);
+    AM_REQUIRE(am_peer_is_possible(device, peer), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "device %d (%s) cannot reach the memory of device %d (%s)", device,
+               am_rt.devices.device[device].info.bus_id, peer,
+               am_rt.devices.device[peer].info.bus_id);
     if (is_enabled)
         atomic_fetch_or(&am_rt.devices.device[device].peers, UINT64_C(1) << peer);
     else

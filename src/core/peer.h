@@ -14,7 +14,7 @@
 #include "acl/acl_base.h"
 
 /* Whether the product's devices can reach each other at all. */
-bool am_peer_is_possible(void);
+bool am_peer_is_possible(int32_t device, int32_t peer);
 
 /*
  * aclrtDeviceEnablePeerAccess, aclrtDeviceDisablePeerAccess: from the thread's device to

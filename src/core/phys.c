@@ -7,6 +7,7 @@
 #include "base/slab.h"
 #include "base/util.h"
 #include "core/attr.h"
+#include "core/heap.h"
 #include "core/runtime.h"
 
 static struct am_slab phys_slab = AM_SLAB_INIT(struct am_phys, "phys slab");
@@ -69,13 +70,17 @@ static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
 static aclError mem_take(struct am_place *place, enum am_bank_kind kind, size_t size,
                          int node, struct am_mem *mem)
 {
-    struct am_bank *bank;
+    struct am_bank *bank = NULL;
     aclError rc = am_place_charge(place, size);
 
     if (rc != ACL_SUCCESS)
         return rc;
     rc = am_place_bank(place, kind, &bank);
     if (rc == ACL_SUCCESS)
+        rc = bank->ops->mem_create(bank, size, node, mem);
+    /* A real device may have less than the books say: others have some of it. */
+    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && bank != NULL &&
+        (bank->ops->caps & AM_CAP_DEVICES) && am_heap_trim(place))
         rc = bank->ops->mem_create(bank, size, node, mem);
     if (rc != ACL_SUCCESS)
         am_place_uncharge(place, size);

@@ -11,7 +11,7 @@
 
 static struct am_slab place_slab = AM_SLAB_INIT(struct am_place, "place slab");
 
-aclError am_place_create(int32_t device, size_t capacity, bool is_promise,
+aclError am_place_create(int32_t device, int32_t driver, size_t capacity, bool is_promise,
                          struct am_place **ret_place)
 {
     struct am_place *place = am_slab_take(&place_slab);
@@ -20,6 +20,7 @@ aclError am_place_create(int32_t device, size_t capacity, bool is_promise,
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of device %d",
                        device);
     place->device = device;
+    place->driver = driver;
     place->capacity = capacity;
     place->used = 0;
     place->is_isolated = device >= 0 && am_option_number(AM_OPTION_isolate) != 0;
@@ -70,6 +71,26 @@ size_t am_place_in_use(struct am_place *place)
     size_t used = place->used;
 
     return used > idle ? used - idle : 0;
+}
+
+aclError am_place_free(struct am_place *place, size_t *ret_size)
+{
+    size_t left = place->capacity - am_place_in_use(place);
+    struct am_bank *bank;
+    size_t real = 0;
+    aclError rc;
+
+    if (am_rt.backend->caps & AM_CAP_DEVICES) {
+        rc = am_place_bank(place, AM_BANK_MAIN, &bank);
+        if (rc == ACL_SUCCESS)
+            rc = bank->ops->bank_free(bank, &real);
+        if (rc != ACL_SUCCESS)
+            return rc;
+        real += am_heap_idle(place); /* the device does not know that these are free */
+        left = real < left ? real : left;
+    }
+    *ret_size = left;
+    return ACL_SUCCESS;
 }
 
 static void place_note_peak(struct am_place *place, size_t used)
@@ -130,6 +151,7 @@ static struct am_bank_spec bank_spec(const struct am_place *place, enum am_bank_
 
     return (struct am_bank_spec){
         .device = place->device,
+        .driver = place->driver,
         .capacity = place->capacity,
         .is_isolated = is_main && place->is_isolated,
         .commit_now = is_main && place->commit_now,
@@ -146,11 +168,8 @@ aclError am_place_bank(struct am_place *place, enum am_bank_kind kind,
     aclError rc = ACL_SUCCESS;
 
     am_lock(&place->lock);
-    if (place->bank[kind] == NULL) {
+    if (place->bank[kind] == NULL)
         rc = am_rt.backend->bank_open(&spec, &place->bank[kind]);
-        if (rc == ACL_SUCCESS)
-            place->bank[kind]->ops = am_rt.backend;
-    }
     if (rc == ACL_SUCCESS)
         *ret_bank = place->bank[kind];
     am_unlock(&place->lock);

@@ -27,6 +27,7 @@ enum am_bank_kind { AM_BANK_MAIN, AM_BANK_PINNED, AM_BANK_COUNT };
 struct am_place {
     atomic_uint refs;
     int32_t device; /* logical id; -1: the host */
+    int32_t driver; /* the driver's id of the same */
     size_t capacity;
     atomic_size_t used; /* promised to physical memory and heaps; <= capacity */
     atomic_size_t peak; /* the most that used ever was */
@@ -39,7 +40,7 @@ struct am_place {
     LIST_HEAD(am_physes, am_phys) all;   /* lock; the physical memory of this place */
 };
 
-aclError am_place_create(int32_t device, size_t capacity, bool is_promise,
+aclError am_place_create(int32_t device, int32_t driver, size_t capacity, bool is_promise,
                          struct am_place **ret_place);
 void am_place_put(struct am_place *place);
 
@@ -51,6 +52,9 @@ struct am_place *am_place_get(_Atomic(struct am_place *) *slot);
 
 /* Bytes that the program has: what the heaps keep for later is not counted. */
 size_t am_place_in_use(struct am_place *place);
+
+/* Bytes that can still be had: what the books leave, if the device really has it. */
+aclError am_place_free(struct am_place *place, size_t *ret_size);
 
 /*
  * Promise `size` bytes, or fail with 207001.  What the heaps keep for later is given up

@@ -12,7 +12,8 @@ struct am_backend_ops;
 
 /* An arena, of which the program sees nothing. */
 aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owner,
-                               size_t size, struct am_reservation **ret_arena);
+                               bool is_pinned, size_t size,
+                               struct am_reservation **ret_arena);
 void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *arena,
                                    const struct am_backend_ops *ops)
     AM_REQUIRES(vs->lock);

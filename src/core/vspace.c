@@ -157,7 +157,8 @@ aclError am_vspace_reserve_for(struct am_vspace *vs, const struct am_owner *owne
 }
 
 aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owner,
-                               size_t size, struct am_reservation **ret_arena)
+                               bool is_pinned, size_t size,
+                               struct am_reservation **ret_arena)
 {
     struct am_reservation *r = am_sys_calloc(1, sizeof *r);
     void *addr;
@@ -165,7 +166,10 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
 
     if (r == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of addresses");
-    rc = am_rt.backend->reserve_own(size, reservation_align(size), &addr);
+    if (is_pinned)
+        rc = am_rt.backend->reserve_pinned(size, reservation_align(size), &addr);
+    else
+        rc = am_rt.backend->reserve_own(size, reservation_align(size), &addr);
     if (rc != ACL_SUCCESS) {
         free(r);
         return rc;
@@ -174,6 +178,7 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
     r->size = size;
     r->owner = owner;
     r->is_arena = true;
+    r->is_pinned = is_pinned;
     reservation_enter(vs, r);
     *ret_arena = r;
     return ACL_SUCCESS;
@@ -188,10 +193,19 @@ static void reservation_leave_locked(struct am_vspace *vs, struct am_reservation
     free(r);
 }
 
+static aclError reservation_release(const struct am_reservation *r,
+                                    const struct am_backend_ops *ops)
+{
+    void *addr = (void *)r->start;
+
+    return r->is_pinned ? ops->release_pinned(addr, r->size)
+                        : ops->release(addr, r->size);
+}
+
 void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *arena,
                                    const struct am_backend_ops *ops)
 {
-    if (ops->release((void *)arena->start, arena->size) != ACL_SUCCESS)
+    if (reservation_release(arena, ops) != ACL_SUCCESS)
         am_log(AM_LOG_INFO, "%zu bytes of addresses at %p could not be given back",
                arena->size, (void *)arena->start);
     reservation_leave_locked(vs, arena);
@@ -200,7 +214,7 @@ void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *
 static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
     AM_REQUIRES(vs->lock)
 {
-    aclError rc = am_rt.backend->release((void *)r->start, r->size);
+    aclError rc = reservation_release(r, am_rt.backend);
 
     if (rc == ACL_SUCCESS)
         reservation_leave_locked(vs, r);

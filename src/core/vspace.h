@@ -23,6 +23,7 @@
 #include <sys/queue.h>
 
 #include "acl/acl_rt.h"
+#include "backend/backend.h"
 #include "base/chunkmap.h"
 #include "base/lock.h"
 
@@ -62,10 +63,9 @@ struct am_reservation {
     int32_t device;    /* vspace.lock; of what was mapped first, while n_mappings > 0 */
     const struct am_owner *owner; /* NULL: the program */
     bool is_arena;                /* addresses of the heaps: core/arena.h */
+    bool is_pinned;               /* an arena of pinned memory */
     bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
 };
-
-#define AM_HOST_BIT (UINT64_C(1) << 63) /* the host's place in access masks */
 
 /* What a lookup reads comes first, in one line of the cache. */
 struct am_mapping {
@@ -104,9 +104,12 @@ struct am_vspace {
     _Atomic uint32_t granule[1u << (AM_ADDRESS_BITS - AM_GRANULE_SHIFT)];
     _Atomic uint64_t n_reservations; /* the program's, as the next one */
     _Atomic uint64_t n_mappings;
-    struct am_reservation *arena;   /* lock; what ranges are cut from, or NULL */
-    size_t arena_used;              /* lock; bytes of it */
-    struct am_extents extents[104]; /* lock; free ones, by size: core/arena.c */
+    /* lock; for device memory and for pinned memory: core/arena.c */
+    struct {
+        struct am_reservation *arena;   /* what ranges are cut from, or NULL */
+        size_t used;                    /* bytes of it */
+        struct am_extents extents[104]; /* free ones, by size */
+    } arenas[2];
 };
 
 #define AM_VSPACE_INIT \

@@ -294,7 +294,7 @@ static struct am_extent *extent_take(size_t size)
 {
     struct am_extent *extent = NULL;
 
-    assert_int_equal(am_arena_take(&am_rt.vspace, size, &extent), ACL_SUCCESS);
+    assert_int_equal(am_arena_take(&am_rt.vspace, false, size, &extent), ACL_SUCCESS);
     assert_true(extent->size >= size);
     assert_true(am_is_aligned(extent->start, size >= AM_GIB ? AM_GIB : AM_CHUNK));
     return extent;

@@ -190,6 +190,10 @@ static void failed_release_keeps_the_addresses(void **state)
 
 /* ---- real mappings ---- */
 
+static const struct am_rights all = {AM_HOST_BIT, AM_HOST_BIT};
+static const struct am_rights readable = {AM_HOST_BIT, 0};
+static const struct am_rights none = {0, 0};
+
 static void memory_that_is_mapped_can_be_touched_as_far_as_access_goes(void **state)
 {
     struct am_bank_spec spec = {.device = -1, .capacity = 4 * AM_CHUNK};
@@ -200,16 +204,16 @@ static void memory_that_is_mapped_can_be_touched_as_far_as_access_goes(void **st
 
     assert_int_equal(host_bank_open(&spec, &bank), ACL_SUCCESS);
     assert_int_equal(host_mem_create(bank, AM_CHUNK, -1, &mem), ACL_SUCCESS);
-    assert_int_equal(host_map(at, AM_CHUNK, &mem, AM_ACCESS_ALL), ACL_SUCCESS);
+    assert_int_equal(host_map(at, AM_CHUNK, &mem, &all), ACL_SUCCESS);
     strcpy(at, "bytes");
     assert_string_equal((char *)host_mem(&mem)->store->view, "bytes");
     assert_false(can_read(at - 1));
     assert_false(can_read(at + AM_CHUNK));
 
-    assert_int_equal(host_protect(at, AM_CHUNK, &mem, AM_ACCESS_READ), ACL_SUCCESS);
+    assert_int_equal(host_protect(at, AM_CHUNK, &mem, &readable), ACL_SUCCESS);
     assert_true(can_read(at));
     assert_false(can_write(at));
-    assert_int_equal(host_protect(at, AM_CHUNK, &mem, AM_ACCESS_NONE), ACL_SUCCESS);
+    assert_int_equal(host_protect(at, AM_CHUNK, &mem, &none), ACL_SUCCESS);
     assert_false(can_read(at));
 
     assert_int_equal(host_unmap(at, AM_CHUNK, &mem), ACL_SUCCESS);
@@ -231,8 +235,8 @@ static void isolated_memory_is_mapped_without_a_system_call(void **state)
     assert_int_equal(host_bank_open(&spec, &bank), ACL_SUCCESS);
     assert_int_equal(host_mem_create(bank, AM_CHUNK, -1, &mem), ACL_SUCCESS);
     am_fault_arm(1, true);
-    assert_int_equal(host_map(addr, AM_CHUNK, &mem, AM_ACCESS_ALL), ACL_SUCCESS);
-    assert_int_equal(host_protect(addr, AM_CHUNK, &mem, AM_ACCESS_READ), ACL_SUCCESS);
+    assert_int_equal(host_map(addr, AM_CHUNK, &mem, &all), ACL_SUCCESS);
+    assert_int_equal(host_protect(addr, AM_CHUNK, &mem, &readable), ACL_SUCCESS);
     assert_int_equal(host_unmap(addr, AM_CHUNK, &mem), ACL_SUCCESS);
     am_fault_disarm();
     assert_false(am_fault_fired());

@@ -26,6 +26,7 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
 
     if (bank == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a bank");
+    bank->base.ops = &am_backend_host;
     bank->base.spec = *spec;
     bank->store.fd = -1;
 

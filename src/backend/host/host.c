@@ -106,11 +106,9 @@ aclError host_error(int error, const char *what, size_t size)
     }
 }
 
-const struct am_backend_ops am_backend_host;
-
 const struct am_backend_ops am_backend_host = {
     .name = "host",
-    .caps = AM_CAP_HOST_VIEW,
+    .caps = AM_CAP_HOST_VIEW | AM_CAP_MAP_PART,
     .bank_open = host_bank_open,
     .bank_close = host_bank_close,
     .mem_create = host_mem_create,
@@ -118,6 +116,8 @@ const struct am_backend_ops am_backend_host = {
     .reserve = host_reserve,
     .reserve_own = host_reserve_anywhere,
     .release = host_release,
+    .reserve_pinned = host_reserve_anywhere,
+    .release_pinned = host_release,
     .map = host_map,
     .protect = host_protect,
     .unmap = host_unmap,

@@ -85,6 +85,8 @@ static inline bool host_mem_is_addressable(struct am_mem *mem)
     return !mem->bank->spec.is_isolated;
 }
 
+extern const struct am_backend_ops am_backend_host; /* host.c */
+
 /*
  * host.c: an errno of a call that took memory, descriptors or mappings, as a code and a
  * message.
@@ -109,8 +111,10 @@ bool host_store_discard(struct host_store *store, size_t first, size_t n);
 aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr);
 aclError host_reserve_anywhere(size_t size, size_t align, void **ret_addr);
 aclError host_release(void *addr, size_t size);
-aclError host_map(void *addr, size_t size, struct am_mem *mem, unsigned access);
-aclError host_protect(void *addr, size_t size, struct am_mem *mem, unsigned access);
+aclError host_map(void *addr, size_t size, struct am_mem *mem,
+                  const struct am_rights *rights);
+aclError host_protect(void *addr, size_t size, struct am_mem *mem,
+                      const struct am_rights *rights);
 aclError host_unmap(void *addr, size_t size, struct am_mem *mem);
 
 /* move.c: memmove, faster for long stretches that do not overlap */

@@ -135,10 +135,14 @@ aclError host_release(void *addr, size_t size)
     return ACL_SUCCESS;
 }
 
-static int access_prot(unsigned access)
+/* What the program itself may do: what it may as such, or what the owner may. */
+static int rights_prot(const struct am_mem *mem, const struct am_rights *rights)
 {
-    return (access & AM_ACCESS_READ ? PROT_READ : 0) |
-           (access & AM_ACCESS_WRITE ? PROT_WRITE : 0);
+    const struct am_bank_spec *spec = &mem->bank->spec;
+    uint64_t bits = AM_HOST_BIT | (spec->device < 0 ? 0 : UINT64_C(1) << spec->driver);
+
+    return (rights->read & bits ? PROT_READ : 0) |
+           (rights->write & bits ? PROT_WRITE : 0);
 }
 
 /*
@@ -168,25 +172,27 @@ static bool spare_give(void)
     return page != NULL && munmap(page, 1) == 0;
 }
 
-aclError host_map(void *addr, size_t size, struct am_mem *mem, unsigned access)
+aclError host_map(void *addr, size_t size, struct am_mem *mem,
+                  const struct am_rights *rights)
 {
     if (!host_mem_is_addressable(mem))
         return ACL_SUCCESS;
     if (mem->bank->spec.is_pinned)
         return host_pinned_map(addr, size, mem);
     spare_take();
-    if (am_sys_mmap(addr, size, access_prot(access),
+    if (am_sys_mmap(addr, size, rights_prot(mem, rights),
                     MAP_SHARED | MAP_FIXED | MAP_NORESERVE, host_mem(mem)->store->fd,
                     0) == MAP_FAILED)
         return host_error(errno, "mapping memory", size);
     return ACL_SUCCESS;
 }
 
-aclError host_protect(void *addr, size_t size, struct am_mem *mem, unsigned access)
+aclError host_protect(void *addr, size_t size, struct am_mem *mem,
+                      const struct am_rights *rights)
 {
     if (!host_mem_is_addressable(mem))
         return ACL_SUCCESS;
-    if (am_sys_mprotect(addr, size, access_prot(access)) != 0)
+    if (am_sys_mprotect(addr, size, rights_prot(mem, rights)) != 0)
         return host_error(errno, "changing access", size);
     return ACL_SUCCESS;
 }
