@@ -6,20 +6,26 @@
 #include "base/util.h"
 
 extern const struct am_backend_ops am_backend_host;
+extern const struct am_backend_ops am_backend_cuda;
 
 static const struct am_backend_ops *const backends[] = {
     &am_backend_host,
+    &am_backend_cuda,
 };
 
 static bool ops_are_whole(const struct am_backend_ops *ops)
 {
     bool has_view = ops->view_open != NULL && ops->view_close != NULL;
+    bool has_devices = ops->device_count != NULL && ops->device_info != NULL &&
+                       ops->device_can_reach != NULL && ops->bank_free != NULL;
     bool has_core = ops->bank_open && ops->bank_close && ops->mem_create &&
                     ops->mem_destroy && ops->reserve && ops->reserve_own &&
-                    ops->release && ops->map && ops->protect && ops->unmap && ops->pin &&
-                    ops->unpin && ops->copy && ops->fill;
+                    ops->release && ops->reserve_pinned && ops->release_pinned &&
+                    ops->map && ops->protect && ops->unmap && ops->pin && ops->unpin &&
+                    ops->copy && ops->fill;
 
-    return has_core && has_view == ((ops->caps & AM_CAP_HOST_VIEW) != 0);
+    return has_core && has_view == ((ops->caps & AM_CAP_HOST_VIEW) != 0) &&
+           has_devices == ((ops->caps & AM_CAP_DEVICES) != 0);
 }
 
 const struct am_backend_ops *am_backend_find(const char *name)

@@ -50,6 +50,11 @@ static bool fault_hit(enum kind kind)
     return true;
 }
 
+bool am_fault_hit(bool gives_back)
+{
+    return fault_hit(gives_back ? GIVE : TAKE);
+}
+
 #define AM_SYS(kind_, result_, name_, params_, args_, value_, errno_) \
     result_ am_sys_##name_ params_ \
     { \

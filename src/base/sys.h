@@ -39,6 +39,9 @@ AM_TEST_EXPORT void am_fault_arm(uint64_t nth, bool persistent);
 AM_TEST_EXPORT void am_fault_disarm(void);
 AM_TEST_EXPORT bool am_fault_fired(void);
 
+/* For calls that are not in the list: whether this one fails. */
+bool am_fault_hit(bool gives_back);
+
 #else
 
 #define am_sys_mmap mmap

@@ -2,6 +2,7 @@
 #include "core/runtime.h"
 
 #include <errno.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -53,6 +54,41 @@ static void unknown_options_warn(void)
                nearest);
 }
 
+static aclError backend_start(const struct am_backend_ops *backend)
+{
+    AM_REQUIRE((backend->caps & AM_CAP_HOST_VIEW) ||
+                   am_option_number(AM_OPTION_isolate) != 0,
+               ACL_ERROR_INVALID_PARAM,
+               "ACLMEM_ISOLATE is 0, but a program cannot touch the device memory of "
+               "ACLMEM_BACKEND=%s",
+               backend->name);
+    return backend->start != NULL ? backend->start() : ACL_SUCCESS;
+}
+
+/* auto: GPUs where they can be used, otherwise the host, and a word why. */
+static aclError backend_choose(const char *name)
+{
+    bool is_auto = strcasecmp(name, "auto") == 0;
+    const struct am_backend_ops *backend = am_backend_find(is_auto ? "cuda" : name);
+    char why[AM_WHY_SIZE] = "";
+    aclError rc;
+
+    am_assert(backend != NULL); /* the option's choices are the backends */
+    if (is_auto)
+        am_error_capture(why, sizeof why);
+    rc = backend_start(backend);
+    if (is_auto) {
+        am_error_capture(NULL, 0);
+        if (rc != ACL_SUCCESS)
+            am_log(AM_LOG_INFO, "ACLMEM_BACKEND=auto is host here: %s", why);
+        else
+            am_log(AM_LOG_INFO, "ACLMEM_BACKEND=auto is cuda here");
+    }
+    if (rc == ACL_SUCCESS)
+        am_rt.backend = backend;
+    return is_auto ? ACL_SUCCESS : rc;
+}
+
 /* Options, file and environment into am_rt. */
 static aclError runtime_configure(const char *config_path, struct am_config *config)
 {
@@ -77,12 +113,11 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
                "ACLMEM_RUNTIME_DIR is \"%s\"; it takes an absolute path",
                am_option_text(AM_OPTION_runtime_dir));
     am_rt.product = product;
-    am_rt.backend = am_backend_find(am_option_text(AM_OPTION_backend));
-    am_assert(am_rt.backend != NULL); /* the option's choices are the backends */
+    am_rt.backend = am_backend_find("host");
     am_rt.malloc_pad = am_rt.product->features & AM_PRODUCT_PAD ? 32 : 0;
     am_rt.is_strict = am_option_number(AM_OPTION_rules) != 0;
     unknown_options_warn();
-    return ACL_SUCCESS;
+    return backend_choose(am_option_text(AM_OPTION_backend));
 }
 
 static void sched_init(void)

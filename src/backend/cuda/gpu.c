@@ -1,0 +1,258 @@
+/*
+ * The GPUs: what they are, their primary contexts, streams for copies.
+ *
+ * The primary context is the one that everybody in the process shares who does not insist
+ * on another; PyTorch uses it too.  It is retained while a bank, pinned memory or a
+ * stream of ours needs it.  No context stays current after a call of ours that was not
+ * before.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "backend/cuda/cuda.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/uuid.h"
+
+static struct cuda_gpu gpus[CUDA_GPUS_MAX];
+static int32_t n_gpus; /* set once */
+
+static int attribute(CUdevice device, CUdevice_attribute what)
+{
+    int value = 0;
+
+    if (cu.cuDeviceGetAttribute(&value, what, device) != CUDA_SUCCESS)
+        value = 0;
+    return value;
+}
+
+/* Drivers before 11.4 have no uuid here; the name of the bus serves. */
+static void uuid_find(const struct cuda_gpu *gpu, struct am_device_info *info)
+{
+    static const uint8_t nobody[AM_UUID_SIZE];
+    CUuuid uuid;
+
+    if (cu.cuDeviceGetUuid_v2 != NULL &&
+        cu.cuDeviceGetUuid_v2(&uuid, gpu->device) == CUDA_SUCCESS)
+        memcpy(info->uuid, uuid.bytes, sizeof info->uuid);
+    else
+        am_uuid_make(nobody, info->bus_id, info->uuid);
+}
+
+static aclError granularity_check(struct cuda_gpu *gpu)
+{
+    CUmemAllocationProp prop = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {CU_MEM_LOCATION_TYPE_DEVICE, gpu->device},
+    };
+    size_t unit = 0;
+    CUresult rc =
+        cu.cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+
+    if (rc != CUDA_SUCCESS)
+        return cuda_error(rc, gpu, "asking for the granularity", 0);
+    AM_REQUIRE(unit > 0 && AM_CHUNK % unit == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "ACLMEM_BACKEND=cuda: GPU %d (%s) maps memory in pieces of %zu bytes, and "
+               "2 MB is no multiple of that",
+               gpu->index, gpu->info.name, unit);
+    return ACL_SUCCESS;
+}
+
+static aclError gpu_look(struct cuda_gpu *gpu, int32_t index)
+{
+    struct am_device_info *info = &gpu->info;
+    CUresult rc;
+
+    gpu->index = index;
+    rc = cu.cuDeviceGet(&gpu->device, index);
+    if (rc == CUDA_SUCCESS)
+        rc = cu.cuDeviceGetName(info->name, sizeof info->name, gpu->device);
+    if (rc == CUDA_SUCCESS)
+        rc = cu.cuDeviceTotalMem_v2(&info->capacity, gpu->device);
+    if (rc != CUDA_SUCCESS)
+        return cuda_error(rc, NULL, "looking at a GPU", 0);
+    AM_REQUIRE(
+        attribute(gpu->device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+            attribute(gpu->device, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING),
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "ACLMEM_BACKEND=cuda: GPU %d (%s) has no virtual memory management", index,
+        info->name);
+    gpu->can_export = attribute(
+        gpu->device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+    snprintf(info->bus_id, sizeof info->bus_id, "%04x:%02x:%02x.0",
+             (unsigned)attribute(gpu->device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) & 0xffff,
+             (unsigned)attribute(gpu->device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) & 0xff,
+             (unsigned)attribute(gpu->device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) & 0xff);
+    uuid_find(gpu, info);
+    return granularity_check(gpu);
+}
+
+/* What cuInit() fails with most often, in words that help. */
+static aclError init_error(CUresult rc)
+{
+    AM_REQUIRE(
+        rc != CUDA_ERROR_NO_DEVICE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "ACLMEM_BACKEND=cuda: the NVIDIA driver finds no GPU (CUDA_ERROR_NO_DEVICE); "
+        "see nvidia-smi, CUDA_VISIBLE_DEVICES, and whether a container was given "
+        "one");
+    return cuda_error(rc, NULL, "ACLMEM_BACKEND=cuda: starting the NVIDIA driver", 0);
+}
+
+aclError cuda_start(void)
+{
+    int n = 0;
+    CUresult rc;
+    aclError code;
+
+    if (n_gpus > 0)
+        return ACL_SUCCESS;
+    code = cuda_load();
+    if (code != ACL_SUCCESS)
+        return code;
+    rc = cu.cuInit(0);
+    if (rc == CUDA_SUCCESS)
+        rc = cu.cuDeviceGetCount(&n);
+    if (rc == CUDA_SUCCESS && n == 0)
+        rc = CUDA_ERROR_NO_DEVICE;
+    if (rc != CUDA_SUCCESS)
+        return init_error(rc);
+    n = n < CUDA_GPUS_MAX ? n : CUDA_GPUS_MAX;
+    for (int i = 0; i < n; i++) {
+        code = gpu_look(&gpus[i], i);
+        if (code != ACL_SUCCESS)
+            return code;
+    }
+    for (int i = 0; i < n; i++)
+        am_lock_init(&gpus[i].lock, AM_RANK_BANK, "GPU");
+    n_gpus = n;
+    return ACL_SUCCESS;
+}
+
+int32_t cuda_device_count(void)
+{
+    return n_gpus;
+}
+
+struct cuda_gpu *cuda_gpu_of(int32_t driver)
+{
+    return &gpus[driver % n_gpus];
+}
+
+aclError cuda_device_info(int32_t driver, struct am_device_info *ret_info)
+{
+    struct cuda_gpu *gpu = cuda_gpu_of(driver);
+    char name[32];
+
+    *ret_info = gpu->info;
+    if (driver >= n_gpus) { /* another name for a part of it */
+        snprintf(name, sizeof name, "aclmem device %d", driver);
+        am_uuid_make(gpu->info.uuid, name, ret_info->uuid);
+    }
+    return ACL_SUCCESS;
+}
+
+bool cuda_device_can_reach(int32_t driver, int32_t other)
+{
+    struct cuda_gpu *gpu = cuda_gpu_of(driver);
+    struct cuda_gpu *peer = cuda_gpu_of(other);
+    int can = 0;
+
+    return gpu == peer ||
+           (cu.cuDeviceCanAccessPeer(&can, gpu->device, peer->device) == CUDA_SUCCESS &&
+            can);
+}
+
+aclError cuda_gpu_get(struct cuda_gpu *gpu)
+{
+    CUcontext context = NULL;
+    CUresult rc = CUDA_SUCCESS;
+    aclError code = cuda_check(gpu);
+
+    if (code != ACL_SUCCESS)
+        return code;
+    am_lock(&gpu->lock);
+    if (gpu->n_users == 0) {
+        rc = cu.cuDevicePrimaryCtxRetain(&context, gpu->device);
+        if (rc == CUDA_SUCCESS)
+            gpu->context = context;
+    }
+    if (rc == CUDA_SUCCESS)
+        gpu->n_users++;
+    am_unlock(&gpu->lock);
+    return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, gpu, "a context", 0);
+}
+
+/* The context goes, and with it the streams; nobody uses them any more. */
+static void gpu_leave_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock)
+{
+    while (gpu->n_idle > 0)
+        cu.cuStreamDestroy_v2(gpu->idle[--gpu->n_idle]);
+    gpu->context = NULL;
+    if (cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS)
+        am_log(AM_LOG_DEBUG, "GPU %d: its context was not given back", gpu->index);
+}
+
+void cuda_gpu_put(struct cuda_gpu *gpu)
+{
+    am_lock(&gpu->lock);
+    if (--gpu->n_users == 0)
+        gpu_leave_locked(gpu);
+    am_unlock(&gpu->lock);
+}
+
+CUresult cuda_enter(struct cuda_gpu *gpu, bool *ret_is_pushed)
+{
+    CUcontext now = NULL;
+    CUresult rc = cu.cuCtxGetCurrent(&now);
+
+    *ret_is_pushed = false;
+    if (rc != CUDA_SUCCESS || now == gpu->context)
+        return rc;
+    rc = cu.cuCtxPushCurrent_v2(gpu->context);
+    *ret_is_pushed = rc == CUDA_SUCCESS;
+    return rc;
+}
+
+void cuda_leave(bool is_pushed)
+{
+    CUcontext ours;
+
+    if (is_pushed && cu.cuCtxPopCurrent_v2(&ours) != CUDA_SUCCESS)
+        cu.cuCtxPopCurrent_v2(&ours); /* once more: it must not stay current */
+}
+
+CUresult cuda_lane_take(struct cuda_gpu *gpu, CUstream *ret_lane)
+{
+    CUstream lane = NULL;
+    bool is_pushed;
+    CUresult rc;
+
+    am_lock(&gpu->lock);
+    if (gpu->n_idle > 0)
+        lane = gpu->idle[--gpu->n_idle];
+    am_unlock(&gpu->lock);
+    if (lane == NULL) {
+        rc = cuda_enter(gpu, &is_pushed);
+        if (rc != CUDA_SUCCESS)
+            return rc;
+        rc = cu.cuStreamCreateWithPriority(&lane, CU_STREAM_NON_BLOCKING, 0);
+        cuda_leave(is_pushed);
+        if (rc != CUDA_SUCCESS)
+            return rc;
+    }
+    *ret_lane = lane;
+    return CUDA_SUCCESS;
+}
+
+void cuda_lane_give(struct cuda_gpu *gpu, CUstream lane)
+{
+    am_lock(&gpu->lock);
+    if (gpu->n_idle < CUDA_LANES_MAX) {
+        gpu->idle[gpu->n_idle++] = lane;
+        lane = NULL;
+    }
+    am_unlock(&gpu->lock);
+    if (lane != NULL)
+        cu.cuStreamDestroy_v2(lane);
+}

@@ -1,0 +1,147 @@
+/*
+ * The driver's library, found at run time.
+ *
+ * It is loaded once and stays: the program, or another library in it, may use it too, and
+ * then it is the same one.  Test builds put a function before each of the driver's, which
+ * can fail as those of base/sys.def can.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "backend/cuda/cuda.h"
+#include "base/error.h"
+#include "base/sys.h"
+
+#define LIBRARY "libcuda.so.1"
+
+enum need { REQUIRED, OPTIONAL };
+
+struct am_cuda_driver cu;
+
+static const struct {
+    const char *name;
+    enum need need;
+    int since; /* 1000 * major + 10 * minor */
+    size_t at; /* of the pointer in struct am_cuda_driver */
+} symbols[] = {
+#define AM_CU(need_, since_, name_, params_, args_) \
+    {#name_, need_, since_, offsetof(struct am_cuda_driver, name_)},
+#include "backend/cuda/driver.def"
+#undef AM_CU
+};
+
+#if AM_TEST
+
+static struct am_cuda_driver real;
+
+/* Whether a call of this name gives something back. */
+static bool gives_back(const char *name)
+{
+    static const char *const words[] = {"Free",    "Release",    "Unmap",
+                                        "Destroy", "PopCurrent", "Unregister"};
+
+    for (size_t i = 0; i < AM_ARRAY_SIZE(words); i++) {
+        if (strstr(name, words[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* Questions that do not fail for lack of something. */
+static bool never_fails(const char *name)
+{
+    return strstr(name, "cuGetError") != NULL || strstr(name, "Query") != NULL ||
+           strstr(name, "GetCurrent") != NULL;
+}
+
+#define AM_CU(need_, since_, name_, params_, args_) \
+    static CUresult faulted_##name_ params_ \
+    { \
+        if (!never_fails(#name_) && am_fault_hit(gives_back(#name_))) \
+            return CUDA_ERROR_OUT_OF_MEMORY; \
+        return real.name_ args_; \
+    }
+#include "backend/cuda/driver.def"
+#undef AM_CU
+
+static void faults_put_before(void)
+{
+    real = cu;
+#define AM_CU(need_, since_, name_, params_, args_) \
+    if (real.name_ != NULL) \
+        cu.name_ = faulted_##name_;
+#include "backend/cuda/driver.def"
+#undef AM_CU
+}
+
+#else
+
+static void faults_put_before(void)
+{
+}
+
+#endif
+
+/* What dlsym() gives is an object pointer, and C has no cast from that to a function. */
+static void symbol_store(struct am_cuda_driver *driver, size_t at, void *symbol)
+{
+    memcpy((char *)driver + at, &symbol, sizeof symbol);
+}
+
+static int driver_version(const struct am_cuda_driver *driver)
+{
+    int version = 0;
+
+    if (driver->cuDriverGetVersion != NULL)
+        driver->cuDriverGetVersion(&version);
+    return version;
+}
+
+static aclError symbols_find(void *library, struct am_cuda_driver *driver)
+{
+    const char *missing = NULL;
+    int since = 0;
+    int version;
+
+    for (size_t i = 0; i < AM_ARRAY_SIZE(symbols); i++) {
+        void *symbol = dlsym(library, symbols[i].name);
+
+        symbol_store(driver, symbols[i].at, symbol);
+        if (symbol == NULL && symbols[i].need == REQUIRED && symbols[i].since >= since) {
+            missing = symbols[i].name;
+            since = symbols[i].since;
+        }
+    }
+    version = driver_version(driver);
+    AM_REQUIRE(missing == NULL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "ACLMEM_BACKEND=cuda: the NVIDIA driver is for CUDA %d.%d and has no %s, "
+               "which came with %d.%d; install a newer driver",
+               version / 1000, version % 1000 / 10, missing, since / 1000,
+               since % 1000 / 10);
+    return ACL_SUCCESS;
+}
+
+aclError cuda_load(void)
+{
+    static struct am_cuda_driver found; /* large, and only one thread starts us */
+    void *library;
+    aclError rc;
+
+    if (cu.cuInit != NULL)
+        return ACL_SUCCESS;
+    library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    AM_REQUIRE(library != NULL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "ACLMEM_BACKEND=cuda: there is no NVIDIA driver here: %s; install one, or "
+               "use ACLMEM_BACKEND=host",
+               dlerror());
+    rc = symbols_find(library, &found);
+    if (rc != ACL_SUCCESS) {
+        dlclose(library);
+        return rc;
+    }
+    cu = found;
+    faults_put_before();
+    return ACL_SUCCESS;
+}

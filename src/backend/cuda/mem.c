@@ -1,0 +1,359 @@
+/*
+ * Physical memory, addresses, and binding one to the other.
+ *
+ * uses counts the copies that have a mem held, in its lower half; the highest bit says
+ * that it is being unmapped somewhere.  Who wants to unmap sets the bit and waits until
+ * nobody holds; who wants to hold and sees the bit waits until it is gone.  So no copy
+ * runs into addresses that are just taken away, and a copy costs two atomic additions.
+ *
+ * Rights: the owner gets all of them as soon as anybody has one, and keeps them.  The
+ * core has refused what the program's rights forbid, and a copy that was queued before
+ * rights were taken away must not fault on the GPU, which would lose it.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "backend/cuda/cuda.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sys.h"
+
+#define CLOSING (UINT64_C(1) << 63)
+#define HOLDERS UINT64_C(0xffffffff)
+
+static struct am_lock idle_lock = AM_LOCK_INIT(AM_RANK_LEAF, "memory in use");
+static pthread_cond_t idle_changed = PTHREAD_COND_INITIALIZER;
+
+/* The host's memory is the host backend's. */
+static const struct am_backend_ops *host_backend(void)
+{
+    return am_backend_find("host");
+}
+
+aclError cuda_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_bank)
+{
+    struct cuda_bank *bank;
+    aclError rc;
+
+    if (spec->device < 0 && !spec->is_pinned)
+        return host_backend()->bank_open(spec, ret_bank);
+    bank = am_sys_calloc(1, sizeof *bank);
+    if (bank == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a bank");
+    bank->base.ops = &am_backend_cuda;
+    bank->base.spec = *spec;
+    if (!spec->is_pinned) {
+        bank->gpu = cuda_gpu_of(spec->driver);
+        rc = cuda_gpu_get(bank->gpu);
+        if (rc != ACL_SUCCESS) {
+            free(bank);
+            return rc;
+        }
+    }
+    *ret_bank = &bank->base;
+    return ACL_SUCCESS;
+}
+
+void cuda_bank_close(struct am_bank *base)
+{
+    struct cuda_bank *bank = (struct cuda_bank *)base;
+
+    if (bank->gpu != NULL)
+        cuda_gpu_put(bank->gpu);
+    free(bank);
+}
+
+aclError cuda_bank_free(struct am_bank *base, size_t *ret_size)
+{
+    struct cuda_gpu *gpu = ((struct cuda_bank *)base)->gpu;
+    bool is_pushed;
+    size_t total;
+    CUresult rc;
+    aclError code = cuda_check(gpu);
+
+    if (code != ACL_SUCCESS)
+        return code;
+    rc = cuda_enter(gpu, &is_pushed);
+    if (rc == CUDA_SUCCESS) {
+        rc = cu.cuMemGetInfo_v2(ret_size, &total);
+        cuda_leave(is_pushed);
+    }
+    return rc == CUDA_SUCCESS ? ACL_SUCCESS
+                              : cuda_error(rc, gpu, "asking for free memory", 0);
+}
+
+aclError cuda_mem_create(struct am_bank *bank, size_t size, int node, struct am_mem *mem)
+{
+    struct cuda_gpu *gpu = ((struct cuda_bank *)bank)->gpu;
+    struct cuda_mem *cm = cuda_mem(mem);
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+    CUresult rc;
+    aclError code;
+
+    mem->bank = bank;
+    mem->size = size;
+    *cm = (struct cuda_mem){.handle = 0};
+    if (bank->spec.is_pinned)
+        return ACL_SUCCESS; /* there is none until it is mapped */
+    code = cuda_check(gpu);
+    if (code != ACL_SUCCESS)
+        return code;
+    prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, gpu->device};
+    if (gpu->can_export)
+        prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    rc = cu.cuMemCreate(&cm->handle, size, &prop, 0);
+    return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, gpu, "memory", size);
+}
+
+static void handle_release(CUmemGenericAllocationHandle handle)
+{
+    /* Once more: nobody can ever try again. */
+    if (cu.cuMemRelease(handle) != CUDA_SUCCESS &&
+        cu.cuMemRelease(handle) != CUDA_SUCCESS)
+        am_log(AM_LOG_DEBUG, "the driver does not take memory back");
+}
+
+void cuda_mem_destroy(struct am_mem *mem)
+{
+    if (!mem->bank->spec.is_pinned)
+        handle_release(cuda_mem(mem)->handle);
+}
+
+/* ---- addresses ---- */
+
+/* What was given in another place than asked for is of no use. */
+static aclError addresses_refuse(CUdeviceptr got, size_t size, size_t align, void *want)
+{
+    cu.cuMemAddressFree(got, size);
+    AM_REQUIRE(want == NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%zu bytes at expectPtr %p are not to be had in this process: the NVIDIA "
+               "driver gave %p; choose another address",
+               size, want, (void *)got);
+    return am_fail(
+        ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "Failed to allocate %zu bytes of addresses: the NVIDIA driver gave %p, "
+        "which is no multiple of %zu",
+        size, (void *)got, align);
+}
+
+aclError cuda_reserve(size_t size, size_t align, void *want, void **ret_addr)
+{
+    CUdeviceptr got = 0;
+    CUresult rc = cu.cuMemAddressReserve(&got, size, align, (CUdeviceptr)want, 0);
+
+    if (rc != CUDA_SUCCESS)
+        return cuda_error(rc, NULL, "addresses", size);
+    if ((want != NULL && got != (CUdeviceptr)want) || !am_is_aligned(got, align))
+        return addresses_refuse(got, size, align, want);
+    *ret_addr = (void *)got;
+    return ACL_SUCCESS;
+}
+
+aclError cuda_reserve_own(size_t size, size_t align, void **ret_addr)
+{
+    return cuda_reserve(size, align, NULL, ret_addr);
+}
+
+aclError cuda_release(void *addr, size_t size)
+{
+    CUresult rc = cu.cuMemAddressFree((CUdeviceptr)addr, size);
+
+    return rc == CUDA_SUCCESS ? ACL_SUCCESS
+                              : cuda_error(rc, NULL, "giving back addresses", size);
+}
+
+/* ---- binding ---- */
+
+static CUmemAccess_flags flags_of(const struct cuda_gpu *gpu,
+                                  const struct am_rights *rights)
+{
+    CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    uint64_t left = (rights->read | rights->write) & ~AM_HOST_BIT;
+
+    for (; left != 0; left &= left - 1) {
+        int32_t driver = __builtin_ctzll(left);
+
+        if (cuda_gpu_of(driver) != gpu)
+            continue;
+        if (rights->write >> driver & 1)
+            return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+    }
+    return flags;
+}
+
+/* Gives rights to the devices; with is_change, takes from those that have none now. */
+static CUresult rights_give(CUdeviceptr addr, size_t size, const struct cuda_gpu *owner,
+                            const struct am_rights *rights, bool is_change)
+{
+    CUmemAccessDesc desc[CUDA_GPUS_MAX];
+    size_t n = 0;
+
+    if ((rights->read | rights->write) == 0 && !is_change)
+        return CUDA_SUCCESS;
+    if ((rights->read | rights->write) != 0)
+        desc[n++] = (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, owner->device},
+                                      CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    for (int32_t i = 0; i < cuda_device_count(); i++) {
+        const struct cuda_gpu *gpu = cuda_gpu_of(i);
+        CUmemAccess_flags flags = flags_of(gpu, rights);
+
+        if (gpu == owner || (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && !is_change) ||
+            !cuda_device_can_reach(gpu->index, owner->index))
+            continue;
+        desc[n++] = (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, gpu->device}, flags};
+    }
+    return n > 0 ? cu.cuMemSetAccess(addr, size, desc, n) : CUDA_SUCCESS;
+}
+
+/* A mapping that stays would be in the way of whoever gets the addresses next. */
+static CUresult addresses_unmap(CUdeviceptr addr, size_t size)
+{
+    CUresult rc = cu.cuMemUnmap(addr, size);
+
+    return rc == CUDA_SUCCESS ? rc : cu.cuMemUnmap(addr, size);
+}
+
+static CUresult bind(CUdeviceptr addr, struct am_mem *mem, const struct am_rights *rights)
+{
+    CUresult rc = cu.cuMemMap(addr, mem->size, 0, cuda_mem(mem)->handle, 0);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = rights_give(addr, mem->size, cuda_mem_gpu(mem), rights, false);
+    if (rc != CUDA_SUCCESS)
+        addresses_unmap(addr, mem->size);
+    return rc;
+}
+
+aclError cuda_map(void *addr, size_t size, struct am_mem *mem,
+                  const struct am_rights *rights)
+{
+    CUdeviceptr none = 0;
+    struct cuda_gpu *gpu;
+    CUresult rc;
+    aclError code;
+
+    if (mem->bank->spec.is_pinned)
+        return cuda_pinned_map(addr, size, mem);
+    gpu = cuda_mem_gpu(mem);
+    code = cuda_check(gpu);
+    if (code != ACL_SUCCESS)
+        return code;
+    am_assert(size == mem->size); /* AM_CAP_MAP_PART */
+    rc = bind((CUdeviceptr)addr, mem, rights);
+    if (rc != CUDA_SUCCESS)
+        return cuda_error(rc, gpu, "mapping memory", size);
+    atomic_compare_exchange_strong(&cuda_mem(mem)->bound, &none, (CUdeviceptr)addr);
+    return ACL_SUCCESS;
+}
+
+aclError cuda_protect(void *addr, size_t size, struct am_mem *mem,
+                      const struct am_rights *rights)
+{
+    struct cuda_gpu *gpu = cuda_mem_gpu(mem);
+    CUresult rc;
+    aclError code = cuda_check(gpu);
+
+    if (code != ACL_SUCCESS)
+        return code;
+    rc = rights_give((CUdeviceptr)addr, size, gpu, rights, true);
+    return rc == CUDA_SUCCESS ? ACL_SUCCESS
+                              : cuda_error(rc, gpu, "changing access", size);
+}
+
+/* ---- holding ---- */
+
+static void uses_wake(void)
+{
+    am_lock(&idle_lock);
+    pthread_cond_broadcast(&idle_changed);
+    am_unlock(&idle_lock);
+}
+
+static void uses_wait(struct cuda_mem *cm, uint64_t bits)
+{
+    am_lock(&idle_lock);
+    while (cm->uses & bits)
+        pthread_cond_wait(&idle_changed, &idle_lock.mutex);
+    am_unlock(&idle_lock);
+}
+
+void cuda_mem_hold(struct am_mem *mem)
+{
+    struct cuda_mem *cm = cuda_mem(mem);
+
+    while (atomic_fetch_add(&cm->uses, 1) & CLOSING) {
+        cuda_mem_let_go(mem);
+        uses_wait(cm, CLOSING);
+    }
+}
+
+void cuda_mem_let_go(struct am_mem *mem)
+{
+    uint64_t old = atomic_fetch_sub(&cuda_mem(mem)->uses, 1);
+
+    if ((old & CLOSING) && (old & HOLDERS) == 1)
+        uses_wake();
+}
+
+aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem)
+{
+    struct cuda_mem *cm = cuda_mem(mem);
+    CUdeviceptr base = (CUdeviceptr)addr;
+    CUresult rc;
+
+    if (mem->bank->spec.is_pinned)
+        return cuda_pinned_unmap(addr, size, mem);
+    atomic_fetch_or(&cm->uses, CLOSING);
+    uses_wait(cm, HOLDERS);
+    rc = addresses_unmap(base, size);
+    if (rc == CUDA_SUCCESS)
+        atomic_compare_exchange_strong(&cm->bound, &base, 0);
+    atomic_fetch_and(&cm->uses, ~CLOSING);
+    uses_wake();
+    return rc == CUDA_SUCCESS
+               ? ACL_SUCCESS
+               : cuda_error(rc, cuda_mem_gpu(mem), "unmapping memory", size);
+}
+
+/* A mem that is mapped more than once is rare, so the driver is asked. */
+bool cuda_mem_is_at(struct am_mem *mem, CUdeviceptr base)
+{
+    struct cuda_mem *cm = cuda_mem(mem);
+    CUmemGenericAllocationHandle there;
+
+    if (cm->bound == base)
+        return true;
+    if (cu.cuMemRetainAllocationHandle(&there, (void *)base) != CUDA_SUCCESS)
+        return false;
+    handle_release(there);
+    return there == cm->handle;
+}
+
+aclError cuda_alias_open(struct am_mem *mem, CUdeviceptr *ret_base)
+{
+    static const struct am_rights owner_only = {AM_HOST_BIT, AM_HOST_BIT};
+    void *base;
+    CUresult rc;
+    aclError code = cuda_reserve(mem->size, AM_CHUNK, NULL, &base);
+
+    if (code != ACL_SUCCESS)
+        return code;
+    rc = bind((CUdeviceptr)base, mem, &owner_only);
+    if (rc != CUDA_SUCCESS) {
+        cu.cuMemAddressFree((CUdeviceptr)base, mem->size);
+        return cuda_error(rc, cuda_mem_gpu(mem), "mapping memory for a copy", mem->size);
+    }
+    *ret_base = (CUdeviceptr)base;
+    return ACL_SUCCESS;
+}
+
+void cuda_alias_close(struct am_mem *mem, CUdeviceptr base)
+{
+    addresses_unmap(base, mem->size);
+    if (cu.cuMemAddressFree(base, mem->size) != CUDA_SUCCESS &&
+        cu.cuMemAddressFree(base, mem->size) != CUDA_SUCCESS)
+        am_log(AM_LOG_DEBUG, "the driver does not take addresses back");
+}
