@@ -94,7 +94,7 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
         else
             block_attributes_fill(ptr, &found);
         am_mapping_put(mapping);
-    } else if (am_host_is_registered(ptr, 1)) {
+    } else if (am_host_is_registered(ptr)) {
         found.location.type = ACL_MEM_LOCATION_TYPE_HOST;
         found.pageSize = 4096;
     }

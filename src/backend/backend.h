@@ -86,7 +86,7 @@ struct am_span {
     size_t size;
     struct am_mem *mem; /* NULL: the program's own memory at addr */
     size_t offset;      /* into mem */
-    void *owner;        /* the core's: what keeps mem alive */
+    void *owner;        /* the core's: what keeps it alive */
 };
 
 struct am_backend_ops {

@@ -1,15 +1,30 @@
-/* What the system has mapped at an address of this process. */
+/*
+ * What the system has mapped at an address of this process: whether memory of the
+ * program's own is there, before it is touched.
+ *
+ * Nothing is remembered from one question to the next: the program maps and unmaps as it
+ * likes.
+ */
 #ifndef AM_BASE_MAPS_H
 #define AM_BASE_MAPS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+enum {
+    AM_MAPS_READ = 1u << 0,
+    AM_MAPS_WRITE = 1u << 1,
+};
+
+/* Holds a descriptor between the two, where the kernel answers questions by it. */
+void am_maps_open(void);
+void am_maps_close(void);
+
 /*
- * Whether the whole range can be read and written: 0, -EACCES when some of it is
+ * Whether all of the range can be used in this way: 0, -EACCES when some of it is
  * protected, -EFAULT when some of it is not mapped.  0 also where the system does not
  * tell.
  */
-int am_maps_check(uintptr_t addr, size_t size);
+int am_maps_check(uintptr_t addr, size_t size, unsigned access);
 
 #endif

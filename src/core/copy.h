@@ -89,8 +89,8 @@ aclError am_batch_copy_async(const struct am_batch *batch, struct am_stream *str
 aclError am_fill_check(const struct am_spans *to, const void *dst);
 
 /*
- * Whether it is the program's memory, which must be free for it again when the call
- * returns.
+ * Whether it is the program's memory and not registered, which must be free for it again
+ * when the call returns.
  */
 bool am_spans_are_pageable(const struct am_spans *spans);
 

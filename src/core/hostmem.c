@@ -14,29 +14,39 @@
 #include "core/phys.h"
 #include "core/runtime.h"
 
-struct registered {
-    RB_ENTRY(registered) node;
+struct am_registered {
+    RB_ENTRY(am_registered) node;
     uintptr_t start;
     size_t size;
     unsigned flags;
-    bool is_ready; /* registered_lock; until it is locked nobody else sees it */
+    /* registered_lock; others see it neither before it is locked nor while it ends */
+    bool is_ready;
+    bool is_ending;
+    bool is_gone;       /* out of the tree; its last use ends it */
+    atomic_uint n_uses; /* pieces of work; registered_lock to change */
 };
 
-RB_HEAD(registered_tree, registered);
+RB_HEAD(registered_tree, am_registered);
+
+#define SECOND UINT64_C(1000000000)
+#define LOOK (SECOND / 10)
+#define PATIENCE (5 * SECOND) /* without any task done, on any stream */
 
 static struct am_lock registered_lock = AM_LOCK_INIT(AM_RANK_LEAF, "registered");
 static struct registered_tree registered = RB_INITIALIZER(NULL); /* registered_lock */
 static atomic_size_t n_registered; /* most programs have none, and no lock to take */
+static pthread_cond_t unused;      /* sched.lock; one that ends is no longer used */
+static pthread_once_t unused_once = PTHREAD_ONCE_INIT;
 
 /* Ranges that overlap are equal, so a search finds whatever a range touches. */
-static int registered_compare(struct registered *a, struct registered *b)
+static int registered_compare(struct am_registered *a, struct am_registered *b)
 {
     if (a->start < b->start)
         return b->start - a->start >= a->size ? -1 : 0;
     return a->start - b->start >= b->size ? 1 : 0;
 }
 
-RB_GENERATE_INTERNAL(registered_tree, registered, node, registered_compare,
+RB_GENERATE_INTERNAL(registered_tree, am_registered, node, registered_compare,
                      __attribute__((unused)) static)
 
 aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret_addr)
@@ -65,43 +75,54 @@ aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret
                           module, ret_addr);
 }
 
-static struct registered *registered_find_locked(const void *addr, size_t size)
+static struct am_registered *registered_find_locked(const void *addr, size_t size)
     AM_REQUIRES(registered_lock)
 {
-    struct registered key = {.start = (uintptr_t)addr, .size = size};
+    struct am_registered key = {.start = (uintptr_t)addr, .size = size};
 
     return RB_FIND(registered_tree, &registered, &key);
 }
 
-static void registered_remove_locked(struct registered *r) AM_REQUIRES(registered_lock)
+static void registered_remove_locked(struct am_registered *r) AM_REQUIRES(registered_lock)
 {
     RB_REMOVE(registered_tree, &registered, r);
     n_registered--;
 }
 
-static void registered_end(struct registered *r)
+static void registered_end(struct am_registered *r)
 {
     if (r->flags & AM_HOST_PINNED)
         am_rt.backend->unpin((void *)r->start, r->size);
     free(r);
 }
 
+/* One that others may see. */
+static bool is_alive_locked(const struct am_registered *r) AM_REQUIRES(registered_lock)
+{
+    return r != NULL && r->is_ready && !r->is_ending;
+}
+
 /* All that is registered in the range is no longer. */
 static void range_unregister(const void *addr, size_t size)
 {
-    struct registered *r;
-
     while (n_registered > 0) {
+        struct am_registered *r;
+        bool is_used = false;
+
         am_lock(&registered_lock);
         r = registered_find_locked(addr, size);
-        if (r != NULL && !r->is_ready) /* another thread is still at it */
+        if (!is_alive_locked(r)) /* another thread is still at it */
             r = NULL;
-        if (r != NULL)
+        if (r != NULL) {
             registered_remove_locked(r);
+            is_used = r->n_uses > 0;
+            r->is_gone = true;
+        }
         am_unlock(&registered_lock);
         if (r == NULL)
             return;
-        registered_end(r);
+        if (!is_used)
+            registered_end(r);
     }
 }
 
@@ -112,15 +133,13 @@ void am_host_unregister_all(void)
 
 aclError am_host_free(void *addr)
 {
-    struct am_block_info info = {0};
-    aclError rc;
+    struct am_block_info info;
 
-    if (n_registered > 0)
-        am_heap_find(addr, &info);
-    rc = am_heap_free(AM_HEAP_HOST, addr);
-    if (rc == ACL_SUCCESS && info.size > 0)
-        range_unregister((void *)info.start, info.size);
-    return rc;
+    /* First, and only what will be freed: a freed block may be another thread's at once. */
+    if (n_registered > 0 && am_heap_find(addr, &info) && info.start == (uintptr_t)addr &&
+        info.kind == AM_HEAP_HOST)
+        range_unregister(addr, info.size);
+    return am_heap_free(AM_HEAP_HOST, addr);
 }
 
 /*
@@ -168,7 +187,7 @@ static aclError memory_check(const void *addr, size_t size, unsigned flags)
                    addr);
         return ACL_SUCCESS;
     }
-    rc = am_maps_check((uintptr_t)addr, size);
+    rc = am_maps_check((uintptr_t)addr, size, AM_MAPS_READ | AM_MAPS_WRITE);
     AM_REQUIRE(rc != -EFAULT, ACL_ERROR_RT_PARAM_INVALID,
                "nothing is mapped at some of the %zu bytes at %p", size, addr);
     AM_REQUIRE(rc != -EACCES, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
@@ -180,9 +199,9 @@ static aclError memory_check(const void *addr, size_t size, unsigned flags)
 }
 
 /* Enters the range, not yet to be seen; fails when some of it is registered. */
-static aclError registered_enter(struct registered *r)
+static aclError registered_enter(struct am_registered *r)
 {
-    struct registered *other;
+    struct am_registered *other;
     uintptr_t start = 0;
     size_t size = 0;
 
@@ -203,7 +222,7 @@ static aclError registered_enter(struct registered *r)
 
 aclError am_host_register(void *addr, size_t size, unsigned flags)
 {
-    struct registered *r;
+    struct am_registered *r;
     aclError rc;
 
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, 4096), ACL_ERROR_RT_ADDR_UNALIGNED,
@@ -236,19 +255,72 @@ err_free:
     return rc;
 }
 
+static void unused_init(void)
+{
+    am_cond_init(&unused);
+}
+
+static bool is_unused(void *r)
+{
+    return ((const struct am_registered *)r)->n_uses == 0;
+}
+
+/*
+ * Until no work uses it; false when it is used still, and for some seconds no stream has
+ * done anything: what the work waits for will not come, or waits for the caller.
+ */
+static bool registered_wait(struct am_registered *r)
+{
+    struct am_patience patience;
+    bool is_over = false;
+
+    pthread_once(&unused_once, unused_init);
+    am_lock(&am_rt.sched.lock);
+    am_patience_begin_locked(&am_rt.sched, &patience);
+    while (!is_over && !is_unused(r)) {
+        am_sched_wait_locked(&am_rt.sched, &unused, is_unused, r, LOOK);
+        if (patience.n_moves != am_rt.sched.n_moves)
+            am_patience_begin_locked(&am_rt.sched, &patience);
+        is_over = am_sched_clock() - patience.since > PATIENCE;
+    }
+    is_over = !is_unused(r);
+    am_unlock(&am_rt.sched.lock);
+    return !is_over;
+}
+
+/* Ends one that no new work can find any more, or lets it be found again. */
+static aclError registered_leave(struct am_registered *r)
+{
+    bool is_free = registered_wait(r);
+
+    am_lock(&registered_lock);
+    if (is_free)
+        registered_remove_locked(r);
+    else
+        r->is_ending = false;
+    am_unlock(&registered_lock);
+    if (!is_free)
+        return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                       "work on streams still uses the memory registered at %p, and "
+                       "none was done for %d seconds; synchronise or abort the streams "
+                       "first",
+                       (void *)r->start, (int)(PATIENCE / SECOND));
+    registered_end(r);
+    return ACL_SUCCESS;
+}
+
 aclError am_host_unregister(void *addr)
 {
-    struct registered *r;
+    struct am_registered *r;
     uintptr_t start = 0;
 
     am_lock(&registered_lock);
     r = registered_find_locked(addr, 1);
-    if (r != NULL && !r->is_ready)
+    if (!is_alive_locked(r))
         r = NULL;
     if (r != NULL) {
         start = r->start;
-        if (start == (uintptr_t)addr)
-            registered_remove_locked(r);
+        r->is_ending = start == (uintptr_t)addr;
     }
     am_unlock(&registered_lock);
     AM_REQUIRE(r != NULL, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%p is not registered",
@@ -256,21 +328,55 @@ aclError am_host_unregister(void *addr)
     AM_REQUIRE(start == (uintptr_t)addr, ACL_ERROR_RT_PARAM_INVALID,
                "%p lies inside what was registered at %p; pass its start", addr,
                (void *)start);
-    registered_end(r);
-    return ACL_SUCCESS;
+    return registered_leave(r);
 }
 
-/* The flags of what is registered around the whole range; 0: not all of it is. */
-static unsigned registered_flags(const void *addr, size_t size)
+struct am_registered *am_registered_get(const void *addr, size_t size)
 {
-    struct registered *r;
+    struct am_registered *r;
+
+    if (n_registered == 0)
+        return NULL;
+    am_lock(&registered_lock);
+    r = registered_find_locked(addr, 1);
+    if (!is_alive_locked(r) || size > r->size - ((uintptr_t)addr - r->start))
+        r = NULL;
+    else
+        r->n_uses++;
+    am_unlock(&registered_lock);
+    return r;
+}
+
+void am_registered_put(struct am_registered *r)
+{
+    bool is_last;
+    bool is_waited_for;
+
+    am_lock(&registered_lock);
+    is_last = --r->n_uses == 0;
+    is_waited_for = is_last && r->is_ending;
+    is_last = is_last && r->is_gone;
+    am_unlock(&registered_lock);
+    if (is_last)
+        registered_end(r);
+    if (!is_waited_for)
+        return;
+    am_lock(&am_rt.sched.lock);
+    pthread_cond_broadcast(&unused);
+    am_unlock(&am_rt.sched.lock);
+}
+
+/* The flags of what is registered at addr; 0: nothing is. */
+static unsigned registered_flags(const void *addr)
+{
+    struct am_registered *r;
     unsigned flags = 0;
 
     if (n_registered == 0)
         return 0;
     am_lock(&registered_lock);
     r = registered_find_locked(addr, 1);
-    if (r != NULL && r->is_ready && size <= r->size - ((uintptr_t)addr - r->start))
+    if (is_alive_locked(r))
         flags = r->flags;
     am_unlock(&registered_lock);
     return flags;
@@ -278,7 +384,7 @@ static unsigned registered_flags(const void *addr, size_t size)
 
 aclError am_host_device_pointer(void *addr, void **ret_addr)
 {
-    unsigned flags = registered_flags(addr, 1);
+    unsigned flags = registered_flags(addr);
 
     AM_REQUIRE(flags != 0, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%p is not registered",
                addr);
@@ -288,12 +394,7 @@ aclError am_host_device_pointer(void *addr, void **ret_addr)
     return ACL_SUCCESS;
 }
 
-bool am_host_is_registered(const void *addr, size_t size)
+bool am_host_is_registered(const void *addr)
 {
-    return registered_flags(addr, size) != 0;
-}
-
-bool am_host_is_pinned(const void *addr, size_t size)
-{
-    return am_host_is_registered(addr, size) || is_ours_on_host(addr, size);
+    return registered_flags(addr) != 0;
 }

@@ -28,7 +28,10 @@ enum {
 };
 
 aclError am_host_register(void *addr, size_t size, unsigned flags);
-/* addr is the start of what was registered. */
+/*
+ * addr is the start of what was registered.  Waits for work in flight that uses it; when
+ * none is done for some seconds it gives up with 107000, and all is as before.
+ */
 aclError am_host_unregister(void *addr);
 /*
  * Where the device reaches what the host has at addr, any address in a range that is
@@ -38,12 +41,14 @@ aclError am_host_device_pointer(void *addr, void **ret_addr);
 /* The library stops: nothing is registered any more. */
 void am_host_unregister_all(void);
 
-bool am_host_is_registered(const void *addr, size_t size);
+bool am_host_is_registered(const void *addr);
 
 /*
- * Whether all of the range is memory that stays where it is: pinned, registered or mapped
- * by handle.
+ * For work in flight: what is registered around the whole range, if something is.  It
+ * stays so until it is put.
  */
-bool am_host_is_pinned(const void *addr, size_t size);
+struct am_registered;
+struct am_registered *am_registered_get(const void *addr, size_t size);
+void am_registered_put(struct am_registered *r);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/maps.h"
 #include "base/options.h"
 #include "core/allocator.h"
 #include "core/event.h"
@@ -168,6 +169,7 @@ aclError am_runtime_start_locked(const char *config_path)
         return rc;
     }
     runtime_start_sched();
+    am_maps_open();
     am_rt.default_device = config.default_device;
     am_params_reset(&am_rt.params);
     am_error_share_messages(config.share_messages);
@@ -187,6 +189,7 @@ void am_runtime_stop_locked(void)
     am_allocator_destroy_all();
     am_managed_free_all();
     am_host_unregister_all();
+    am_maps_close();
     am_vspace_release_all(&am_rt.vspace);
     am_rundir_close();
 }

@@ -6,7 +6,9 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "base/maps.h"
 #include "base/sys.h"
+#include "core/hostmem.h"
 #include "core/peer.h"
 #include "core/phys.h"
 #include "core/runtime.h"
@@ -139,14 +141,34 @@ static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *map
     return ACL_SUCCESS;
 }
 
+_Static_assert((int)AM_ACCESS_READ == (int)AM_MAPS_READ, "one set of bits");
+_Static_assert((int)AM_ACCESS_WRITE == (int)AM_MAPS_WRITE, "one set of bits");
+
+/* Memory of the program's own that we know nothing of: the system is asked. */
+static aclError host_check(uintptr_t addr, size_t size, unsigned access, const char *what)
+{
+    int rc = access != AM_ACCESS_NONE ? am_maps_check(addr, size, access) : 0;
+
+    AM_REQUIRE(rc != -EFAULT, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: the program has no memory at some of the %zu bytes at %p; it was "
+               "freed, or the address or the size is wrong",
+               what, size, (void *)addr);
+    AM_REQUIRE(rc != -EACCES, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: the program itself may not %s some of the %zu bytes at %p", what,
+               access & AM_ACCESS_WRITE ? "write" : "read", size, (void *)addr);
+    return ACL_SUCCESS;
+}
+
 /*
  * The rest of the range is not mapped: the program's own memory, if that is all there is.
  */
 static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t size,
-                               const char *what)
+                               unsigned access, const char *what)
 {
     const struct am_owner *owner;
+    struct am_registered *registered;
     bool is_reserved;
+    aclError rc;
 
     AM_REQUIRE(size - 1 <= UINTPTR_MAX - addr, ACL_ERROR_RT_PARAM_INVALID,
                "%s: %zu bytes at %p reach over the end of the address space", what, size,
@@ -161,7 +183,14 @@ static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t si
                what, (void *)addr);
     AM_REQUIRE(spans->n == 0, ACL_ERROR_RT_PARAM_INVALID,
                "%s: the range leaves mapped memory at %p", what, (void *)addr);
-    spans->list[spans->n++] = (struct am_span){.addr = (void *)addr, .size = size};
+    registered = am_registered_get((void *)addr, size);
+    if (registered == NULL) {
+        rc = host_check(addr, size, access, what);
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
+    spans->list[spans->n++] =
+        (struct am_span){.addr = (void *)addr, .size = size, .owner = registered};
     return ACL_SUCCESS;
 }
 
@@ -186,7 +215,7 @@ aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
         struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, at);
 
         if (mapping == NULL) {
-            rc = spans_add_host(spans, at, size, what);
+            rc = spans_add_host(spans, at, size, access, what);
             break;
         }
         rc = mapping_check(spans, mapping, at, size, access, device, what);
@@ -225,8 +254,12 @@ aclError am_spans_open_device(struct am_spans *spans, const void *addr, size_t s
 void am_spans_close(struct am_spans *spans)
 {
     for (size_t i = 0; i < spans->n; i++) {
-        if (spans->list[i].owner != NULL)
-            mapping_done(spans->list[i].owner, spans->list[i].addr);
+        const struct am_span *span = &spans->list[i];
+
+        if (span->mem != NULL)
+            mapping_done(span->owner, span->addr);
+        else if (span->owner != NULL)
+            am_registered_put(span->owner);
     }
     if (spans->list != spans->inline_list)
         free(spans->list);
@@ -269,9 +302,9 @@ bool am_spans_fit(const struct am_spans *spans, bool is_device)
 bool am_spans_are_reachable(const struct am_spans *spans, unsigned access, int32_t device)
 {
     for (size_t i = 0; i < spans->n; i++) {
-        const struct am_mapping *mapping = spans->list[i].owner;
+        const struct am_span *span = &spans->list[i];
 
-        if (mapping != NULL && !mapping_is_reachable(mapping, access, device))
+        if (span->mem != NULL && !mapping_is_reachable(span->owner, access, device))
             return false;
     }
     return true;

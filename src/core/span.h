@@ -2,7 +2,8 @@
  * What a copy touches: a range of addresses as a list of spans, each kept alive.
  *
  * A range is either mapped memory, any number of mappings in a row, or the program's own
- * memory.
+ * memory.  That is kept alive where it is registered; otherwise it has to be there when
+ * the range is looked up, and the program has to leave it there.
  */
 #ifndef AM_CORE_SPAN_H
 #define AM_CORE_SPAN_H
@@ -31,7 +32,8 @@ struct am_spans {
 /*
  * Looks up the range and keeps it alive until am_spans_close().  `access` is what will be
  * done with it by `device` (or by the memory's own device); `what` names the argument in
- * messages.  A hole in a reservation or a missing right fails with 107000.
+ * messages.  A hole, in a reservation or in the program's memory, or a missing right fails
+ * with 107000.
  */
 aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
                        unsigned access, int32_t device, const char *what);

@@ -13,7 +13,6 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/copy.h"
-#include "core/hostmem.h"
 #include "core/runtime.h"
 
 #define SHORT_SIZE (64 * AM_KIB) /* about as long as waking a worker takes */
@@ -80,8 +79,7 @@ aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t dev
 
 bool am_spans_are_pageable(const struct am_spans *spans)
 {
-    return spans->list[0].mem == NULL &&
-           !am_host_is_pinned(spans->list[0].addr, spans->list[0].size);
+    return spans->list[0].mem == NULL && spans->list[0].owner == NULL;
 }
 
 static aclError strict_check(const struct am_transfer *transfer)

@@ -5,8 +5,10 @@
 #include "support/blocks.h"
 #include "support/process.h"
 #include "support/vmm.h"
+#include "support/work.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -445,6 +447,116 @@ static void threads_register_their_own(void **state)
     assert_acl_ok(aclrtResetDevice(0));
 }
 
+/* ---- work in flight ---- */
+
+struct held {
+    struct gate gate;
+    char *p;
+};
+
+/* Lets the stream go when the memory is no longer to be seen as registered. */
+static const char *open_when_unregistered(struct worker *self)
+{
+    struct held *held = self->shared;
+    aclrtPtrAttributes attributes;
+
+    do {
+        sched_yield();
+        worker_check(aclrtPointerGetAttributes(held->p, &attributes) == ACL_SUCCESS);
+    } while (attributes.location.type != ACL_MEM_LOCATION_TYPE_UNREGISTERED);
+    gate_open(&held->gate);
+    return NULL;
+}
+
+static void unregistering_waits_for_work_in_flight(void **state)
+{
+    struct held held = {.gate = GATE_INIT, .p = pages(CHUNK)};
+    struct worker opener = {.run = open_when_unregistered, .shared = &held};
+    struct block b = block_create(CHUNK);
+    aclrtStream stream = NULL;
+
+    fill((uint8_t *)held.p, CHUNK, 1);
+    assert_acl_ok(aclrtCreateStream(&stream));
+    assert_acl_ok(aclrtHostRegisterV2(held.p, CHUNK, ACL_HOST_REG_MAPPED));
+    hold(stream, &held.gate);
+    assert_acl_ok(
+        aclrtMemcpyAsync(b.va, CHUNK, held.p, CHUNK, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    assert_int_equal(worker_start(&opener), 0);
+    assert_acl_ok(aclrtHostUnregister(held.p));
+    munmap(held.p, CHUNK);
+    assert_pattern(b.va, CHUNK, 1); /* nobody has synchronised */
+    assert_null(worker_join(&opener));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_acl_ok(aclrtDestroyStream(stream));
+    block_destroy(&b);
+}
+
+static void work_that_does_not_come_keeps_memory_registered(void **state)
+{
+    struct gate gate = GATE_INIT;
+    char *p = pages(CHUNK);
+    struct block b = block_create(CHUNK);
+    aclrtStream stream = NULL;
+
+    fill((uint8_t *)p, CHUNK, 1);
+    assert_acl_ok(aclrtCreateStream(&stream));
+    assert_acl_ok(aclrtHostRegisterV2(p, CHUNK, ACL_HOST_REG_MAPPED));
+    hold(stream, &gate);
+    assert_acl_ok(
+        aclrtMemcpyAsync(b.va, CHUNK, p, CHUNK, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    assert_refused(aclrtHostUnregister(p), ACL_ERROR_RT_PARAM_INVALID,
+                   "still uses the memory");
+    assert_int_equal(location_type(p), ACL_MEM_LOCATION_TYPE_HOST);
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_pattern(b.va, CHUNK, 1);
+    assert_acl_ok(aclrtHostUnregister(p));
+    munmap(p, CHUNK);
+    assert_acl_ok(aclrtDestroyStream(stream));
+    block_destroy(&b);
+}
+
+/* The same block goes from thread to thread; each registers it, and frees it so. */
+static const char *register_and_free(struct worker *self)
+{
+    worker_check(aclrtSetDevice(0) == ACL_SUCCESS);
+    for (int i = 0; i < 3000; i++) {
+        void *p = NULL;
+        void *dev = NULL;
+
+        worker_check(aclrtMallocHost(&p, 64 * KIB) == ACL_SUCCESS);
+        worker_check(aclrtHostRegisterV2(p, 4096, ACL_HOST_REG_MAPPED) == ACL_SUCCESS);
+        worker_check(aclrtHostGetDevicePointer(p, &dev, 0) == ACL_SUCCESS && dev == p);
+        worker_check(aclrtHostGetDevicePointer(p, &dev, 0) == ACL_SUCCESS && dev == p);
+        worker_check(aclrtFreeHost(p) == ACL_SUCCESS);
+    }
+    return NULL;
+}
+
+static void freeing_a_block_unregisters_nobody_elses(void **state)
+{
+    enum { N = 4 };
+    struct worker workers[N];
+
+    for (unsigned i = 0; i < N; i++)
+        workers[i] = (struct worker){.run = register_and_free};
+    assert_null(run_workers(workers, N));
+    for (unsigned i = 0; i < N; i++)
+        assert_acl_ok(aclrtResetDevice(0));
+    assert_acl_ok(aclrtResetDevice(0));
+}
+
+static void a_refused_free_leaves_memory_registered(void **state)
+{
+    char *p = host_malloc(64 * KIB);
+
+    assert_acl_ok(aclrtHostRegisterV2(p, 64 * KIB, ACL_HOST_REG_MAPPED));
+    assert_refused(aclrtFreeHost(p + 64), ACL_ERROR_RT_PARAM_INVALID, "inside");
+    assert_refused(aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID, "aclrtFreeHost");
+    assert_acl_ok(aclrtHostUnregister(p));
+    host_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -469,6 +581,10 @@ int main(void)
         claim_blocks_both(a_stop_unregisters_all),
         claim_blocks_both(many_ranges_are_kept_apart),
         claim_blocks(threads_register_their_own),
+        claim_blocks_both(unregistering_waits_for_work_in_flight),
+        claim_blocks(work_that_does_not_come_keeps_memory_registered),
+        claim_blocks(freeing_a_block_unregisters_nobody_elses),
+        claim_blocks_both(a_refused_free_leaves_memory_registered),
     };
 
     return run_claims(claims);

@@ -21,7 +21,6 @@
 #include "base/sys.h"
 
 #define MACHINE_RESERVE (64 * AM_MIB) /* left to the rest of the machine */
-#define LOW_DESCRIPTORS 1024          /* what select() can handle; we stay above */
 
 static atomic_bool populate_is_unknown; /* the kernel does not know MADV_POPULATE_WRITE */
 
@@ -42,20 +41,6 @@ static bool descriptor_limit_raise(void)
     return true;
 }
 
-/*
- * A descriptor moved out of the way of programs that use select(), where the limit leaves
- * room.
- */
-static int descriptor_move_up(int fd)
-{
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, LOW_DESCRIPTORS);
-
-    if (high < 0)
-        return fd;
-    close(fd);
-    return high;
-}
-
 static int memfd_open(unsigned flags)
 {
     int fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
@@ -65,7 +50,7 @@ static int memfd_open(unsigned flags)
         fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
         error = errno;
     }
-    return fd < 0 ? -error : descriptor_move_up(fd);
+    return fd < 0 ? -error : am_fd_move_up(fd);
 }
 
 /* The view of a memfd of `size` bytes: 0 or -errno; the descriptor stays the caller's. */
