@@ -4,7 +4,8 @@
  *
  * Each fact runs in a process of its own, so that one may break its context, hang or crash
  * without harm to the others.  What it says must not depend on the machine: codes, yes and
- * no, sizes that are rules; no addresses and no times.
+ * no, sizes that are rules; no addresses and no times.  What is no rule has no fact: the
+ * driver crashes on handles that are gone and on most NULL outputs.
  */
 #ifndef AM_TEST_FAKE_FACTS_H
 #define AM_TEST_FAKE_FACTS_H

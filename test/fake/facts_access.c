@@ -63,19 +63,14 @@ static void setting_several(void)
     addr = reserve(4 * CHUNK);
     map(addr, CHUNK, make_memory(CHUNK));
     map(addr + CHUNK, CHUNK, make_memory(CHUNK));
-    map(addr + 3 * CHUNK, CHUNK, make_memory(CHUNK));
     say_code("neighbours",
              set_access(addr, 2 * CHUNK, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
     say_number("first", access_at(addr));
     say_number("second", access_at(addr + CHUNK));
-    say_code("around_a_hole", set_access(addr, 4 * CHUNK, CU_MEM_ACCESS_FLAGS_PROT_READ));
-    say_number("first", access_at(addr));
-    say_number("last", access_at(addr + 3 * CHUNK));
 }
 
 static void getting(void)
 {
-    CUmemLocation host = {.type = CU_MEM_LOCATION_TYPE_HOST, .id = 0};
     CUmemLocation beyond = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1000};
     unsigned long long flags = 99;
     CUdeviceptr addr;
@@ -91,8 +86,6 @@ static void getting(void)
     say_number("readwrite", access_at(addr));
     say_number("inside", access_at(addr + 100));
     say_code("beyond", cu.cuMemGetAccess(&flags, &beyond, addr));
-    say_code("host", cu.cuMemGetAccess(&flags, &host, addr));
-    say_number("host", (long long)flags);
     say_code("set_none", set_access(addr, CHUNK, CU_MEM_ACCESS_FLAGS_PROT_NONE));
     say_number("none", access_at(addr));
     must(set_access(addr, CHUNK, CU_MEM_ACCESS_FLAGS_PROT_READWRITE), "readwrite");

@@ -123,17 +123,6 @@ static void from_hole(void)
     say_work("read", cu.cuMemcpyDtoHAsync_v2(pinned, hole, 16, NULL), NULL);
 }
 
-static void any_to_hole(void)
-{
-    unsigned char *pinned;
-    CUdeviceptr hole;
-
-    use_device();
-    hole = reserve(CHUNK);
-    pinned = make_pinned(4096);
-    say_work("any", cu.cuMemcpyAsync(hole, (CUdeviceptr)pinned, 16, NULL), NULL);
-}
-
 static void fill_hole(void)
 {
     CUdeviceptr hole;
@@ -180,6 +169,27 @@ static void read_only_write(void)
     must(set_access(addr, CHUNK, CU_MEM_ACCESS_FLAGS_PROT_READ), "read");
     pinned = make_pinned(4096);
     say_work("write", cu.cuMemcpyHtoDAsync_v2(addr, pinned, 16, NULL), NULL);
+}
+
+/* Two reservations side by side. */
+static void across_reservations(void)
+{
+    CUdeviceptr first;
+    CUdeviceptr second = 0;
+
+    use_device();
+    first = reserve(2 * CHUNK);
+    must(cu.cuMemAddressFree(first, 2 * CHUNK), "free");
+    must(cu.cuMemAddressReserve(&first, CHUNK, 0, first, 0), "first");
+    must(cu.cuMemAddressReserve(&second, CHUNK, 0, first + CHUNK, 0), "second");
+    map(first, CHUNK, make_memory(CHUNK));
+    map(second, CHUNK, make_memory(CHUNK));
+    say_yes("neighbours", second == first + CHUNK);
+    say_code("access", set_access(first, 2 * CHUNK, readwrite));
+    must(set_access(first, CHUNK, readwrite), "access");
+    must(set_access(second, CHUNK, readwrite), "access");
+    say_work("fill", cu.cuMemsetD8Async(first, 6, 2 * CHUNK, NULL), NULL);
+    say_code("unmap", cu.cuMemUnmap(first, 2 * CHUNK));
 }
 
 /* Memory taken away while a queued copy needs it. */
@@ -234,6 +244,73 @@ static void unmap_under_copy(void)
     say_code("event", cu.cuEventDestroy_v2(event));
     say_code("stream", cu.cuStreamDestroy_v2(stream));
     say_code("end", cu.cuDevicePrimaryCtxRelease_v2(0));
+}
+
+/* A new life for a device whose context broke. */
+static void broken_and_again(void)
+{
+    struct unmap_job job = {.rc = CUDA_ERROR_UNKNOWN};
+    struct gate gate;
+    CUstream stream;
+
+    use_device();
+    job.addr = make_mapped(CHUNK);
+    stream = make_stream(CU_STREAM_NON_BLOCKING);
+    hold(&gate, stream);
+    must(cu.cuMemsetD8Async(job.addr, 1, 16, stream), "fill");
+    unmap_it(&job);
+    let_go(&gate);
+    say_yes("broken", cu.cuStreamSynchronize(stream) != CUDA_SUCCESS);
+    say_code("release", cu.cuDevicePrimaryCtxRelease_v2(0));
+    use_device();
+    job.addr = make_mapped(CHUNK);
+    say_code("fill", cu.cuMemsetD8Async(job.addr, 1, 16, NULL));
+    say_code("synchronize", cu.cuStreamSynchronize(NULL));
+}
+
+static void free_it(void *arg)
+{
+    struct unmap_job *job = arg;
+
+    job->rc = cu.cuMemFreeHost((void *)job->addr);
+}
+
+static void unregister_it(void *arg)
+{
+    struct unmap_job *job = arg;
+
+    job->rc = cu.cuMemHostUnregister((void *)job->addr);
+}
+
+static void end_under_copy(void *pinned, void (*fn)(void *arg))
+{
+    struct unmap_job job = {.addr = (CUdeviceptr)pinned, .rc = CUDA_ERROR_UNKNOWN};
+    struct gate gate;
+    CUdeviceptr addr;
+    CUstream stream;
+
+    addr = make_mapped(CHUNK);
+    stream = make_stream(CU_STREAM_NON_BLOCKING);
+    hold(&gate, stream);
+    must(cu.cuMemcpyHtoDAsync_v2(addr, pinned, 16, stream), "copy");
+    say_yes("returns_while_held", returns_at_once(fn, &job, &gate));
+    say_code("code", job.rc);
+    say_code("synchronize", cu.cuStreamSynchronize(stream));
+}
+
+static void free_under_copy(void)
+{
+    use_device();
+    end_under_copy(make_pinned(4096), free_it);
+}
+
+static void unregister_under_copy(void)
+{
+    unsigned char *host = aligned_alloc(4096, 4096);
+
+    use_device();
+    must(cu.cuMemHostRegister_v2(host, 4096, 0), "register");
+    end_under_copy(host, unregister_it);
 }
 
 /* When the bytes of a program's memory are read: at the call, or when the copy runs. */
@@ -325,6 +402,18 @@ static void held_pageable_in(void)
     held(copy_to_device, calloc(1, 4 * MB), 4 * MB);
 }
 
+static void held_pageable_in_64_kb(void)
+{
+    use_device();
+    held(copy_to_device, calloc(1, 64 * 1024), 64 * 1024);
+}
+
+static void held_pageable_in_65_kb(void)
+{
+    use_device();
+    held(copy_to_device, calloc(1, 65 * 1024), 65 * 1024);
+}
+
 static void held_pageable_out(void)
 {
     use_device();
@@ -360,20 +449,25 @@ const struct fact facts_copy[] = {
     {"copy.all_ways", all_ways},
     {"copy.nothing", nothing},
     {"copy.across", across},
+    {"copy.across_reservations", across_reservations},
     {"copy.across_fill", across_fill},
     {"copy.to_hole", to_hole},
     {"copy.from_hole", from_hole},
-    {"copy.any_to_hole", any_to_hole},
     {"copy.fill_hole", fill_hole},
     {"copy.without_right", without_right},
     {"copy.read_only_read", read_only_read},
     {"copy.read_only_write", read_only_write},
     {"copy.unmap_under", unmap_under_copy},
+    {"copy.broken_and_again", broken_and_again},
+    {"copy.free_under", free_under_copy},
+    {"copy.unregister_under", unregister_under_copy},
     {"copy.late_pinned", late_pinned},
     {"copy.late_registered", late_registered},
     {"copy.late_pageable", late_pageable},
     {"copy.held_pinned", held_pinned},
     {"copy.held_pageable_in", held_pageable_in},
+    {"copy.held_pageable_in_64_kb", held_pageable_in_64_kb},
+    {"copy.held_pageable_in_65_kb", held_pageable_in_65_kb},
     {"copy.held_pageable_out", held_pageable_out},
     {"copy.held_pageable_out_small", held_pageable_out_small},
     {"copy.fill", fills},

@@ -71,20 +71,8 @@ static void timing(void)
     say_yes("zero", ms == 0);
 }
 
-static void stale(void)
-{
-    CUevent event;
-
-    use_device();
-    event = make_event(CU_EVENT_DEFAULT);
-    must(cu.cuEventDestroy_v2(event), "destroy");
-    say_code("query", cu.cuEventQuery(event));
-    say_code("destroy", cu.cuEventDestroy_v2(event));
-}
-
 const struct fact facts_event[] = {
     {"event.life", life},
     {"event.timing", timing},
-    {"event.stale", stale},
     {NULL, NULL},
 };

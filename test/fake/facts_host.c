@@ -9,12 +9,13 @@
 
 static void pinned(void)
 {
-    void *addr = NULL;
+    void *addr = &addr;
     CUdeviceptr device = 0;
     void *other;
 
     use_device();
     say_code("zero", cu.cuMemHostAlloc(&addr, 0, 0));
+    say_yes("is_null", addr == NULL);
     say_code("flags", cu.cuMemHostAlloc(&addr, 4096, 0x100));
     say_code("null", cu.cuMemHostAlloc(NULL, 4096, 0));
     say_code("too_much", cu.cuMemHostAlloc(&addr, (size_t)1 << 50, 0));

@@ -38,7 +38,6 @@ static void querying(void)
     say_code("after", cu.cuStreamQuery(stream));
     say_code("null", cu.cuStreamQuery(NULL));
     say_code("legacy", cu.cuStreamQuery(CU_STREAM_LEGACY));
-    say_code("per_thread", cu.cuStreamQuery(CU_STREAM_PER_THREAD));
     say_code("destroy_null", cu.cuStreamDestroy_v2(NULL));
     say_code("destroy_legacy", cu.cuStreamDestroy_v2(CU_STREAM_LEGACY));
 }
@@ -171,7 +170,30 @@ static void call_driver(void *arg)
     sem_post(&shared.done);
 }
 
-static void host_function_calls(void)
+/* More of them: what gives back, and what waits. */
+static void call_driver_more(void *arg)
+{
+    CUcontext context;
+
+    say_code("wait", cu.cuStreamWaitEvent(shared.stream, shared.event, 0));
+    say_code("launch", cu.cuLaunchHostFunc(shared.stream, call_driver, NULL));
+    say_code("fill", cu.cuMemsetD8Async(shared.addr, 1, 16, shared.stream));
+    say_code("write", cu.cuStreamWriteValue32_v2(shared.stream, shared.addr, 1, 0));
+    say_code("unmap", cu.cuMemUnmap(shared.addr, CHUNK));
+    say_code("access", set_access(shared.addr, CHUNK, CU_MEM_ACCESS_FLAGS_PROT_READ));
+    say_code("free_host", cu.cuMemFreeHost(shared.pinned));
+    say_code("register", cu.cuMemHostRegister_v2(&shared, sizeof(shared), 0));
+    say_code("context", cu.cuCtxSynchronize());
+    say_code("pop", cu.cuCtxPopCurrent_v2(&context));
+    say_code("retain", cu.cuDevicePrimaryCtxRetain(&context, 0));
+    say_code("synchronize", cu.cuStreamSynchronize(shared.stream));
+    say_code("event_synchronize", cu.cuEventSynchronize(shared.event));
+    say_code("event_destroy", cu.cuEventDestroy_v2(shared.event));
+    say_code("stream_destroy", cu.cuStreamDestroy_v2(shared.stream));
+    sem_post(&shared.done);
+}
+
+static void host_function_calls_of(CUhostFn fn)
 {
     CUstream stream;
 
@@ -182,9 +204,19 @@ static void host_function_calls(void)
     shared.stream = make_stream(CU_STREAM_NON_BLOCKING);
     sem_init(&shared.done, 0, 0);
     stream = make_stream(CU_STREAM_NON_BLOCKING);
-    must(cu.cuLaunchHostFunc(stream, call_driver, NULL), "launch");
+    must(cu.cuLaunchHostFunc(stream, fn, NULL), "launch");
     sem_wait(&shared.done);
     say_code("synchronize", cu.cuStreamSynchronize(stream));
+}
+
+static void host_function_calls(void)
+{
+    host_function_calls_of(call_driver);
+}
+
+static void host_function_calls_more(void)
+{
+    host_function_calls_of(call_driver_more);
 }
 
 static void take_turn(void *arg)
@@ -294,25 +326,14 @@ static void write_to_hole(void)
         say_code("then", cu.cuStreamSynchronize(NULL));
 }
 
-static void stale_stream(void)
-{
-    CUstream stream;
-
-    use_device();
-    stream = make_stream(CU_STREAM_NON_BLOCKING);
-    must(cu.cuStreamDestroy_v2(stream), "destroy");
-    say_code("query", cu.cuStreamQuery(stream));
-    say_code("destroy", cu.cuStreamDestroy_v2(stream));
-}
-
 const struct fact facts_stream[] = {
     {"stream.priorities", priorities},
     {"stream.query", querying},
     {"stream.legacy", legacy},
     {"stream.destroy_held", destroy_held},
     {"stream.wait_event", wait_event},
-    {"stream.stale", stale_stream},
     {"function.calls", host_function_calls},
+    {"function.calls_more", host_function_calls_more},
     {"function.order", host_function},
     {"function.beside", host_function_beside},
     {"function.copy_beside", copy_beside},

@@ -150,7 +150,6 @@ enum {
 
 /* The streams that always exist.  NULL is the legacy one too. */
 #define CU_STREAM_LEGACY ((CUstream)0x1)
-#define CU_STREAM_PER_THREAD ((CUstream)0x2)
 
 typedef struct {
     char bytes[16];
