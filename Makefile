@@ -2,7 +2,7 @@
 PREFIX ?= /opt/aclmem
 SETUP ?= scripts/setup.sh
 
-.PHONY: all setup run check bench fuzz install uninstall format coverage clean help
+.PHONY: all setup run check bench fuzz wheel install uninstall format coverage clean help
 
 all: build/build.ninja
 	@cmake --build build
@@ -29,6 +29,9 @@ fuzz:
 	@cmake --preset asan >/dev/null
 	@cmake --build build/asan --target fuzz
 
+wheel: all
+	@cmake --build build --target wheel
+
 # The folder that PREFIX names, or a word about why not.
 prefix = $(if $(word 2,x$(PREFIX)),$(error PREFIX is "$(PREFIX)"; it must not have blanks))$(if $(PREFIX),$(abspath $(PREFIX)),$(error PREFIX is empty; it names the folder to install into))
 
@@ -53,11 +56,13 @@ clean:
 	@rm -rf build
 
 help:
-	@echo "make             build the library and the examples: build/lib/libascendcl.so, build/bin/"
+	@echo "make             build the library and the examples: build/lib/libascendcl.so, build/bin/,"
+	@echo "                 and the Python module acl: build/python/"
 	@echo "make run         run the first example, the seven steps of virtual memory"
 	@echo "make check       build with gcc, clang and the sanitizers, and run all tests in each"
 	@echo "make bench       measure, beside the limits of this machine"
 	@echo "make fuzz        run the fuzz targets for a long time, with the address sanitizer"
+	@echo "make wheel       pack the Python module, with the library, for pip: build/wheel/"
 	@echo "make install     install into PREFIX (now $(PREFIX)); DESTDIR= stages it elsewhere"
 	@echo "                 FORCE=1 replaces a libascendcl.so that is not aclmem's"
 	@echo "make uninstall   remove what was installed into PREFIX"

@@ -34,6 +34,7 @@ if [ -n "$_aclmem_root" ]; then
     _aclmem_prepend PKG_CONFIG_PATH "$_aclmem_root/lib64/pkgconfig"
     _aclmem_prepend CMAKE_PREFIX_PATH "$_aclmem_root"
     [ ! -d "$_aclmem_root/bin" ] || _aclmem_prepend PATH "$_aclmem_root/bin"
+    [ ! -d "$_aclmem_root/python" ] || _aclmem_prepend PYTHONPATH "$_aclmem_root/python/site-packages"
 else
     echo "aclmem: set_env.sh does not lie in an installed tree, or this shell does not say where" >&2
 fi

@@ -5,6 +5,8 @@
 
 - docs/API.md has one row for every function of the lists in src/api and of include/aclmem/aclmem.h, with
   the status of its list and with codes that exist; what src/ marks with "Differs:" is marked there too.
+- docs/PYTHON.md has one row for every function of python/wrappers.def, beside its C function; every name of
+  the module that a document gives exists.
 - README.md's tables of options and products agree with options.def and products.def.
 - Every file, make target, preset, option, function, code and link that a document names exists.
 """
@@ -13,7 +15,7 @@ import os
 import re
 import sys
 
-DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/API.md", "docs/ARCHITECTURE.md"]
+DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/API.md", "docs/ARCHITECTURE.md", "docs/PYTHON.md"]
 
 # The lists of functions: what a row begins with, up to the name, and the status that it means.
 LISTS = {
@@ -122,6 +124,28 @@ def check_api():
     same("%s, %s" % (where, NAMES_TITLE), named, re.findall(NAMES[1], code_of(NAMES[0])))
 
 
+# ---- docs/PYTHON.md ----
+
+
+def python_functions():
+    """name in Python -> C function, or "" for those of acl.util."""
+    text = code_of("python/wrappers.def")
+    found = {"acl." + path: "`%s`" % c for path, c in re.findall(r"\bAM_PY(?:_QUICK)?\(([\w.]+),\s*(\w+)", text)}
+    found.update(("acl." + path, "") for path in re.findall(r"\bAM_PY_UTIL\(([\w.]+)", text))
+    return found
+
+
+def check_python():
+    where = "docs/PYTHON.md"
+    functions = python_functions()
+    names = read(where).partition("## All functions")[2]
+    rows = re.findall(r"^\| `(?:[\w, ]+ = )?(acl\.[\w.]+)\([\w, ]*\)` \| (.*?) ?\|$", names, flags=re.M)
+    same(where, [name for name, _ in rows], list(functions))
+    for name, c in rows:
+        if functions.get(name, c) != c:
+            complain(where, "%s is %s in C" % (name, functions[name] or "nothing"))
+
+
 # ---- README.md ----
 
 
@@ -175,6 +199,7 @@ def known_things():
     makefile = read("Makefile")
     return {
         "function": set(re.findall(r"\bacl\w+", headers)) | set(re.findall(NAMES[1], read(NAMES[0]))),
+        "Python function": {name for name in python_functions()} | {"acl.rt", "acl.util", "acl.sys"},
         "constant": set(re.findall(r"\bACL_\w+", headers)),
         "code": set(re.findall(r"\b\d{6}\b", headers)),
         "make target": set(re.findall(r"^(\w+):", makefile, flags=re.M)),
@@ -230,6 +255,7 @@ def check_names(where, text, known):
         check_path(where, piece)
     uses = {
         "function": r"(?<!bin/)\b(acl(?:[a-z]*[A-Z]|mem_)\w+)\b(?!\*)",
+        "Python function": r"(?<![/\w])(acl\.(?:[a-z]+\.)?[a-z]\w+)\b(?![.]|/)",
         "constant": r"\b(ACL_[A-Z0-9_]+\w)\b(?!\*|\w)",
         "code": r"\b([1257]0[07]\d{3})\b",
         "make target": r"^(?:\$ )?make (?:[A-Z]+=\S* )*([a-z]+)\b",
@@ -247,6 +273,7 @@ def check_names(where, text, known):
 def main(argv):
     os.chdir(argv[1] if len(argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     check_api()
+    check_python()
     check_options()
     check_products()
     known = known_things()

@@ -10,7 +10,7 @@ format=clang-format-$pinned
 command -v "$format" >/dev/null || format=clang-format
 version=$("$format" --version | sed 's/.*version \([0-9]*\).*/\1/')
 
-sources=$(find src include test examples bench tools -name '*.[ch]' 2>/dev/null)
+sources=$(find src include test examples bench tools python -name '*.[ch]' 2>/dev/null)
 if [ "${1:-}" != --check ]; then
     exec "$format" -i $sources
 fi

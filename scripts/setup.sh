@@ -29,6 +29,7 @@ needed_to_build() {
     need "has_library jansson" libjansson-dev "jansson, a JSON library"
     need "has_library numa" libnuma-dev "libnuma, memory placement"
     need "has_library libbsd" libbsd-dev "libbsd, for its tree.h"
+    want has_python_headers python3-dev "Python's headers, for the module acl"
 }
 
 needed_to_check() {
@@ -40,6 +41,10 @@ needed_to_check() {
     need "has nm" binutils "GNU binutils"
     need "has python3" python3 "Python 3.9 or newer"
     need "has git" git "git"
+    need has_python_headers python3-dev "Python's headers"
+    need "has_module pytest" python3-pytest "pytest"
+    need "has_module numpy" python3-numpy "numpy"
+    need "has_module ensurepip" python3-venv "venv, to try the wheel in"
     if has clang && ! has_runtimes; then
         lack "$(runtimes_package)" "Clang's address, thread and fuzzer runtimes"
     fi
@@ -75,6 +80,19 @@ has_library() {
     has pkg-config && pkg-config --exists "$1"
 }
 
+# The Python that the module is built for: the system's, as in python/CMakeLists.txt.
+the_python() {
+    if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else echo python3; fi
+}
+
+has_python_headers() {
+    "$(the_python)" "$(dirname "$0")/../python/about.py" >/dev/null 2>&1
+}
+
+has_module() {
+    "$(the_python)" -c "import $1" >/dev/null 2>&1
+}
+
 has_headers() {
     has cc && echo "#include <stdio.h>" | cc -E -x c -o /dev/null - 2>/dev/null
 }
@@ -107,6 +125,15 @@ need() {
     $1 || lack "$2" "$3"
 }
 
+# What a build can do without: it is installed where that is possible, and otherwise only named.
+want() {
+    $1 || {
+        packages="$packages $2"
+        wanted="$wanted
+    $3 (Debian's package: $2)"
+    }
+}
+
 lack() {
     packages="$packages $1"
     missing="$missing
@@ -116,6 +143,7 @@ lack() {
 look() {
     packages=
     missing=
+    wanted=
     needed_to_build
     case $mode in check | coverage) needed_to_check ;; esac
     [ "$mode" != bench ] || needed_to_bench
@@ -141,11 +169,13 @@ install_packages() {
 
 look || exit 0
 if may_install; then
-    install_packages || exit 1
+    install_packages || [ -z "$missing" ] || exit 1
     look || exit 0
-    install_packages || exit 1 # which runtimes is known only once Clang is there
+    install_packages || [ -z "$missing" ] || exit 1 # which runtimes is known only once Clang is there
     look || exit 0
 fi
+[ -z "$wanted" ] || echo "This is not here, and is done without:$wanted" >&2
+[ -n "$missing" ] || exit 0
 {
     echo "This is missing:$missing"
     echo "Install it and try again."

@@ -23,11 +23,12 @@ echo "$files" | while IFS= read -r file; do
     rm -f "./$file"
 done
 rmdir include/acl/error_codes include/acl include/aclmem share/aclmem/examples share/aclmem \
-    share/doc/aclmem share/cmake/aclmem lib64/stub "$(uname -m)-linux" runtime acllib 2>/dev/null
+    share/doc/aclmem share/cmake/aclmem lib64/stub "$(uname -m)-linux" runtime acllib \
+    python/site-packages/acl 2>/dev/null
 
 # Then those that became empty, but for folders of the system, which stay, empty or not.
 case $root in
 / | /usr | /usr/local | "${HOME:-/}") exit 0 ;;
 esac
-rmdir include lib64/pkgconfig lib64 share/doc share/cmake share "$root" 2>/dev/null
+rmdir include lib64/pkgconfig lib64 share/doc share/cmake share python/site-packages python "$root" 2>/dev/null
 exit 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Does what README.md shows, and compares what is printed: test_readme.py <build folder>
+"""Does what README.md shows, and compares what is printed: test_readme.py <build folder> <python3 or nothing>
 
-The program in the block of C that has a main() is written to the file that README names above it. The
+The programs, a block of C and one of Python, are written to the files that README names above them. The
 commands of the blocks marked "console", which begin with "$ ", run one after the other in one shell, in a
 folder where build/ and include/ are. What follows "make run" is what build/bin/seven_steps prints.
 """
@@ -21,16 +21,19 @@ def blocks_of(text):
     return re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.M | re.S)
 
 
-def environment():
-    """Ours, without what would change the library's answers."""
-    return {k: v for k, v in os.environ.items() if not k.startswith(("ACLMEM_", "ASCEND_"))}
+def environment(python):
+    """Ours, without what would change the library's answers, and with the Python that the module is for."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("ACLMEM_", "ASCEND_"))}
+    if python:
+        env["PATH"] = os.path.dirname(python) + os.pathsep + env["PATH"]
+    return env
 
 
-def run(command, folder):
+def run(command, folder, python):
     done = subprocess.run(
         ["sh", "-c", command],
         cwd=folder,
-        env=environment(),
+        env=environment(python),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         universal_newlines=True,
@@ -59,30 +62,35 @@ def differs(what, shown, printed):
     return True
 
 
-def main(build):
+def programs_of(text):
+    """(file name, program): each block of C or Python whose file was named just before."""
+    return re.findall(r"`(\w+\.(?:c|py))`[^`]*(?:`[^`]*`[^`]*)?:\n\n```(?:c|python)\n(.*?)^```", text, flags=re.M | re.S)
+
+
+def main(build, python=None):
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         text = file.read()
     blocks = blocks_of(text)
-    program = next(block for kind, block in blocks if kind == "c" and "main(" in block)
-    name = re.search(r"`(\w+\.c)`:\n\n```c\n", text).group(1)
+    programs = programs_of(text)
     shown_by_run = next(after for (_, block), (_, after) in zip(blocks, blocks[1:]) if block == "make run\n")
-    commands = list(commands_of(blocks))
+    commands = [(command, shown) for command, shown in commands_of(blocks) if python or "python3" not in command]
 
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(os.path.abspath(build), os.path.join(folder, "build"))
         os.symlink(os.path.join(ROOT, "include"), os.path.join(folder, "include"))
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-            file.write(program)
-        is_wrong = differs("make run", shown_by_run, run("build/bin/seven_steps", folder))
+        for name, program in programs:
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(program)
+        is_wrong = differs("make run", shown_by_run, run("build/bin/seven_steps", folder, python))
         script = "\n".join("echo '%s'\n%s" % (MARK, command) for command, _ in commands)
-        printed = run(script, folder).split(MARK + "\n")[1:]
+        printed = run(script, folder, python).split(MARK + "\n")[1:]
         for (command, shown), now in zip(commands, printed):
             is_wrong |= differs(command, shown, now)
-    if not commands or len(printed) != len(commands):
+    if len(programs) != 2 or not commands or len(printed) != len(commands):
         print("%d commands, %d of them run" % (len(commands), len(printed)))
         is_wrong = True
     return 1 if is_wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

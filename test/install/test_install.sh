@@ -10,7 +10,7 @@ temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 root="$temporary/a place"
 unset LD_LIBRARY_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH DESTDIR FORCE
-unset ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_HOME
+unset ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_HOME PYTHONPATH
 
 fail() {
     echo "FAILED: $1"
@@ -69,6 +69,13 @@ said=$(LD_LIBRARY_PATH=/other sh -euc ". '$root/set_env.sh'; echo \$LD_LIBRARY_P
     libs=$(pkg-config --libs ascendcl)
     try "pkg-config after set_env.sh" $(pkg-config --cflags ascendcl)
 )
+
+# The module, which finds the library with set_env.sh and without it.
+if [ -n "${PYTHON:-}" ]; then
+    steps=$root/share/aclmem/examples/seven_steps.py
+    (. "$root/set_env.sh" && "$PYTHON" -B "$steps" >/dev/null) || fail "the Python module after set_env.sh"
+    PYTHONPATH=$root/python/site-packages "$PYTHON" -B "$steps" >/dev/null || fail "the Python module finds its library"
+fi
 
 libs="$(PKG_CONFIG_PATH=$root/lib64/pkgconfig pkg-config --libs ascendcl) -Wl,-rpath,$root/lib64"
 try "pkg-config with PKG_CONFIG_PATH" $(PKG_CONFIG_PATH="$root/lib64/pkgconfig" pkg-config --cflags ascendcl)

@@ -1,0 +1,102 @@
+/* See callback.h.  Everything here is guarded by the GIL. */
+#include "callback.h"
+
+static PyObject *kept; /* number -> (function, data, stream, is_blocking) */
+static uint64_t last_number;
+
+int am_py_callback_init(void)
+{
+    if (kept == NULL)
+        kept = PyDict_New();
+    return kept != NULL ? 0 : -1;
+}
+
+void *am_py_callback_keep(PyObject *function, PyObject *data, void *stream,
+                          bool is_blocking)
+{
+    void *number = (void *)(uintptr_t)(last_number + 1);
+    PyObject *key = PyLong_FromVoidPtr(number);
+    PyObject *entry = Py_BuildValue("(OONO)", function, data, PyLong_FromVoidPtr(stream),
+                                    is_blocking ? Py_True : Py_False);
+    bool is_good = key != NULL && entry != NULL && PyDict_SetItem(kept, key, entry) == 0;
+
+    Py_XDECREF(key);
+    Py_XDECREF(entry);
+    if (!is_good)
+        return NULL;
+    last_number++;
+    return number;
+}
+
+/* A new reference to the entry, which is taken out; NULL when there is none. */
+static PyObject *callback_take(void *number)
+{
+    PyObject *key = PyLong_FromVoidPtr(number);
+    PyObject *entry = key != NULL ? PyDict_GetItemWithError(kept, key) : NULL;
+
+    Py_XINCREF(entry);
+    if (entry != NULL)
+        PyDict_DelItem(kept, key);
+    Py_XDECREF(key);
+    if (PyErr_Occurred())
+        PyErr_WriteUnraisable(NULL);
+    return entry;
+}
+
+void am_py_callback_drop(void *number)
+{
+    Py_XDECREF(callback_take(number));
+}
+
+void am_py_callback_run(void *number)
+{
+    PyGILState_STATE state;
+    PyObject *function;
+    PyObject *result;
+    PyObject *entry;
+
+    if (!Py_IsInitialized()) /* Python is gone, and the runtime still at work */
+        return;
+    state = PyGILState_Ensure();
+    entry = callback_take(number);
+    if (entry != NULL) {
+        function = PyTuple_GET_ITEM(entry, 0);
+        result = PyObject_CallOneArg(function, PyTuple_GET_ITEM(entry, 1));
+        if (result == NULL)
+            PyErr_WriteUnraisable(function);
+        Py_XDECREF(result);
+        Py_DECREF(entry);
+    }
+    PyGILState_Release(state);
+}
+
+uint64_t am_py_callback_last(void)
+{
+    return last_number;
+}
+
+/* Callbacks that do not block their stream are no longer its work: they still run. */
+static bool is_dropped(PyObject *entry, void *stream)
+{
+    return stream == NULL || (PyTuple_GET_ITEM(entry, 3) == Py_True &&
+                              PyLong_AsVoidPtr(PyTuple_GET_ITEM(entry, 2)) == stream);
+}
+
+void am_py_callback_forget(void *stream, uint64_t last)
+{
+    PyObject *numbers;
+
+    if (PyDict_GET_SIZE(kept) == 0)
+        return;
+    numbers = PyDict_Keys(kept);
+    for (Py_ssize_t i = 0; numbers != NULL && i < PyList_GET_SIZE(numbers); i++) {
+        PyObject *number = PyList_GET_ITEM(numbers, i);
+        PyObject *entry = PyDict_GetItemWithError(kept, number);
+
+        if (entry != NULL && PyLong_AsUnsignedLongLong(number) <= last &&
+            is_dropped(entry, stream))
+            PyDict_DelItem(kept, number);
+    }
+    Py_XDECREF(numbers);
+    PyErr_Clear();
+}

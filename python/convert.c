@@ -1,0 +1,331 @@
+/* Numbers, addresses and texts; see convert.h. */
+#include "convert.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "acl/acl.h"
+
+/* ---- memory for a call ---- */
+
+struct am_py_block {
+    struct am_py_block *next;
+    max_align_t bytes[];
+};
+
+void *am_py_arena_take(struct am_py_arena *arena, size_t n, size_t size)
+{
+    struct am_py_block *block = NULL;
+
+    if (n <= (PY_SSIZE_T_MAX - sizeof *block) / size)
+        block = PyMem_Calloc(1, sizeof *block + n * size);
+    if (block == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    block->next = arena->blocks;
+    arena->blocks = block;
+    return block->bytes;
+}
+
+void am_py_arena_free(struct am_py_arena *arena)
+{
+    while (arena->blocks != NULL) {
+        struct am_py_block *block = arena->blocks;
+
+        arena->blocks = block->next;
+        PyMem_Free(block);
+    }
+}
+
+/* ---- what is wrong, and where ---- */
+
+/* "acl.rt.malloc_physical(): prop.location.id" */
+static PyObject *place_text(const struct am_py_place *place)
+{
+    PyObject *before;
+    PyObject *text;
+
+    if (place->in == NULL)
+        return PyUnicode_FromFormat("acl.%s()", place->name);
+    before = place_text(place->in);
+    if (before == NULL)
+        return NULL;
+    if (place->name == NULL)
+        text = PyUnicode_FromFormat("%U[%zd]", before, place->index);
+    else
+        text = PyUnicode_FromFormat(place->in->in == NULL ? "%U: %s" : "%U.%s", before,
+                                    place->name);
+    Py_DECREF(before);
+    return text;
+}
+
+bool am_py_refuse(PyObject *type, const struct am_py_place *place, const char *format,
+                  ...)
+{
+    PyObject *where = place_text(place);
+    PyObject *what;
+    va_list args;
+
+    va_start(args, format);
+    what = where != NULL ? PyUnicode_FromFormatV(format, args) : NULL;
+    va_end(args);
+    if (what != NULL)
+        PyErr_Format(type, "%U %U", where, what);
+    Py_XDECREF(where);
+    Py_XDECREF(what);
+    return false;
+}
+
+bool am_py_refuse_count(const struct am_py_site *site, Py_ssize_t n)
+{
+    return am_py_refuse(PyExc_TypeError, &site->function,
+                        "takes %zd argument%s, %zd given: %s", site->n_most,
+                        site->n_most == 1 ? "" : "s", n, site->usage);
+}
+
+static bool refuse_type(PyObject *object, const struct am_py_place *place,
+                        const char *wanted)
+{
+    return am_py_refuse(PyExc_TypeError, place, "must be %s, not %.100s", wanted,
+                        Py_TYPE(object)->tp_name);
+}
+
+/* ---- numbers ---- */
+
+/*
+ * A new reference to the int that the object is, or NULL with a TypeError; other errors of an
+ * __index__ are passed on.
+ */
+static PyObject *as_int(PyObject *object, const struct am_py_place *place,
+                        const char *wanted)
+{
+    if (!PyIndex_Check(object)) {
+        refuse_type(object, place, wanted);
+        return NULL;
+    }
+    return PyNumber_Index(object);
+}
+
+static bool refuse_range(PyObject *number, const struct am_py_place *place,
+                         long long least, unsigned long long most)
+{
+    PyObject *text;
+
+    PyErr_Clear();
+    text = PyObject_Str(number); /* which has a limit of its own */
+    if (text == NULL)
+        PyErr_Clear();
+    am_py_refuse(PyExc_OverflowError, place, "must be from %lld to %llu, not %V", least,
+                 most, text, "so large");
+    Py_XDECREF(text);
+    return false;
+}
+
+static bool to_unsigned(PyObject *number, const struct am_py_place *place, uint64_t most,
+                        uint64_t *ret)
+{
+    unsigned long long value = PyLong_AsUnsignedLongLong(number);
+
+    if ((value == (unsigned long long)-1 && PyErr_Occurred()) || value > most)
+        return refuse_range(number, place, 0, most);
+    *ret = value;
+    return true;
+}
+
+bool am_py_unsigned(PyObject *object, const struct am_py_place *place, uint64_t most,
+                    uint64_t *ret)
+{
+    PyObject *number;
+    bool is_good;
+
+    if (PyLong_CheckExact(object))
+        return to_unsigned(object, place, most, ret);
+    number = as_int(object, place, "an int");
+    if (number == NULL)
+        return false;
+    is_good = to_unsigned(number, place, most, ret);
+    Py_DECREF(number);
+    return is_good;
+}
+
+bool am_py_signed(PyObject *object, const struct am_py_place *place, int64_t least,
+                  int64_t most, int64_t *ret)
+{
+    PyObject *number = as_int(object, place, "an int");
+    bool is_good;
+    int overflow;
+    long long value;
+
+    if (number == NULL)
+        return false;
+    value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    is_good = (overflow == 0 && value >= least && value <= most) ||
+              refuse_range(number, place, least, (unsigned long long)most);
+    Py_DECREF(number);
+    *ret = value;
+    return is_good;
+}
+
+bool am_py_float(PyObject *object, const struct am_py_place *place, float *ret)
+{
+    double value;
+
+    if (!PyFloat_Check(object) && !PyIndex_Check(object) &&
+        (Py_TYPE(object)->tp_as_number == NULL ||
+         Py_TYPE(object)->tp_as_number->nb_float == NULL))
+        return refuse_type(object, place, "a number");
+    value = PyFloat_AsDouble(object);
+    if (value == -1 && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+            return false;
+        value = DBL_MAX;
+        PyErr_Clear();
+    }
+    if (isfinite(value) && fabs(value) > FLT_MAX)
+        return am_py_refuse(PyExc_OverflowError, place,
+                            "must be a single-precision number, not %S", object);
+    *ret = (float)value;
+    return true;
+}
+
+bool am_py_pointer(PyObject *object, const struct am_py_place *place, void **ret)
+{
+    uint64_t value;
+
+    if (object == Py_None) {
+        *ret = NULL;
+        return true;
+    }
+    if (!PyIndex_Check(object))
+        return refuse_type(object, place, "an address as an int, or None");
+    if (!am_py_unsigned(object, place, UINTPTR_MAX, &value))
+        return false;
+    *ret = (void *)(uintptr_t)value;
+    return true;
+}
+
+/* ---- texts ---- */
+
+bool am_py_text(PyObject *object, const struct am_py_place *place, const char **ret)
+{
+    const char *text;
+    Py_ssize_t size;
+
+    *ret = NULL;
+    if (object == Py_None)
+        return true;
+    if (!PyUnicode_Check(object))
+        return refuse_type(object, place, "a str or None");
+    text = PyUnicode_AsUTF8AndSize(object, &size);
+    if (text == NULL)
+        return false;
+    if (strlen(text) != (size_t)size)
+        return am_py_refuse(PyExc_ValueError, place, "must not contain a null character");
+    *ret = text;
+    return true;
+}
+
+PyObject *am_py_from_text(const char *text, size_t n)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strnlen(text, n), "replace");
+}
+
+PyObject *am_py_from_string(const char *text)
+{
+    if (text == NULL)
+        Py_RETURN_NONE;
+    return am_py_from_text(text, strlen(text));
+}
+
+/* ---- results ---- */
+
+PyObject *am_py_tuple(PyObject **objects, size_t n)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    bool is_good = tuple != NULL;
+
+    for (size_t i = 0; i < n; i++)
+        is_good = is_good && objects[i] != NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (is_good)
+            PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, objects[i]);
+        else
+            Py_XDECREF(objects[i]);
+    }
+    if (!is_good)
+        Py_CLEAR(tuple);
+    return tuple;
+}
+
+/* ---- values that are neither ---- */
+
+bool am_py_to_share(PyObject *object, const struct am_py_place *place,
+                    union am_py_share *ret)
+{
+    Py_buffer view;
+    bool is_good;
+
+    memset(ret, 0, sizeof *ret);
+    if (PyIndex_Check(object))
+        return am_py_u64(object, place, &ret->number);
+    if (!PyObject_CheckBuffer(object))
+        return refuse_type(object, place, "an int, or bytes");
+    if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) != 0)
+        return false;
+    is_good = view.len == (Py_ssize_t)sizeof ret->fabric ||
+              am_py_refuse(PyExc_ValueError, place, "must have %zu bytes, not %zd",
+                           sizeof ret->fabric, view.len);
+    if (is_good)
+        memcpy(ret->fabric, view.buf, sizeof ret->fabric);
+    PyBuffer_Release(&view);
+    return is_good;
+}
+
+PyObject *am_py_from_share(const union am_py_share *share, int32_t type)
+{
+    if (type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC)
+        return PyBytes_FromStringAndSize((const char *)share->fabric,
+                                         sizeof share->fabric);
+    return PyLong_FromUnsignedLongLong(share->number);
+}
+
+bool am_py_to_word(PyObject *object, const struct am_py_place *place, int32_t attr,
+                   uint64_t *ret)
+{
+    /* The library reads the lower half of it where the attribute is 32 bits wide. */
+    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+                   "the lower half comes first");
+    return am_py_unsigned(
+        object, place,
+        attr < ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD ? UINT32_MAX : UINT64_MAX, ret);
+}
+
+void **am_py_ints_room(struct am_py_arena *arena, const size_t *sizes, size_t n)
+{
+    void **data = am_py_arena_take(arena, n, sizeof *data);
+
+    for (size_t i = 0; data != NULL && i < n; i++) {
+        data[i] = am_py_arena_take(arena, sizes[i], 1);
+        if (data[i] == NULL)
+            return NULL;
+    }
+    return data;
+}
+
+PyObject *am_py_from_ints_each(void **data, const size_t *sizes, size_t n)
+{
+    static const struct am_py_entry entry = {.kind = AM_PY_I32};
+    PyObject *lists = PyList_New((Py_ssize_t)n);
+
+    for (size_t i = 0; lists != NULL && i < n; i++) {
+        PyObject *list = am_py_from_array(entry, data[i], sizes[i] / sizeof(int32_t));
+
+        if (list == NULL)
+            Py_CLEAR(lists);
+        else
+            PyList_SET_ITEM(lists, (Py_ssize_t)i, list);
+    }
+    return lists;
+}

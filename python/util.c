@@ -1,0 +1,282 @@
+/*
+ * acl.util: what has no twin in C.  Addresses of Python's objects and objects over addresses, and threads
+ * for callbacks.
+ */
+#include "util.h"
+
+#include <string.h>
+
+#include "acl/acl.h"
+
+/* ---- bytes ---- */
+
+PyObject *am_py_bytes_to_ptr(PyObject *self, PyObject *object)
+{
+    static const struct am_py_place function = {NULL, "util.bytes_to_ptr", 0};
+    static const struct am_py_place place = {&function, "bytes", 0};
+    PyObject *address;
+    Py_buffer view;
+
+    if (!PyObject_CheckBuffer(object)) {
+        am_py_refuse(PyExc_TypeError, &place,
+                     "must be bytes or another buffer, not %.100s",
+                     Py_TYPE(object)->tp_name);
+        return NULL;
+    }
+    if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) != 0)
+        return NULL;
+    address = PyLong_FromVoidPtr(view.buf);
+    PyBuffer_Release(&view);
+    return address;
+}
+
+PyObject *am_py_ptr_to_bytes(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    static const struct am_py_site site = {
+        {NULL, "util.ptr_to_bytes", 0}, 2, 2, "ptr_to_bytes(ptr, size)"};
+    static const struct am_py_place places[] = {{&site.function, "ptr", 0},
+                                                {&site.function, "size", 0}};
+    uint64_t size;
+    void *ptr;
+
+    if (!am_py_count(&site, n) || !am_py_pointer(args[0], &places[0], &ptr) ||
+        !am_py_unsigned(args[1], &places[1], PY_SSIZE_T_MAX, &size))
+        return NULL;
+    if (ptr == NULL && size > 0) {
+        am_py_refuse(PyExc_ValueError, &places[0], "must not be 0");
+        return NULL;
+    }
+    return PyBytes_FromStringAndSize(ptr, (Py_ssize_t)size);
+}
+
+/* ---- numpy, which is looked for when it is needed ---- */
+
+/* array.flags.forc: its elements lie side by side. */
+static bool is_contiguous(PyObject *array)
+{
+    PyObject *flags = PyObject_GetAttrString(array, "flags");
+    PyObject *forc = flags != NULL ? PyObject_GetAttrString(flags, "forc") : NULL;
+    bool is_it = forc != NULL && PyObject_IsTrue(forc) == 1;
+
+    Py_XDECREF(flags);
+    Py_XDECREF(forc);
+    return is_it;
+}
+
+/* A new reference to __array_interface__["data"][0]; NULL where there is no such thing. */
+static PyObject *array_address(PyObject *array)
+{
+    PyObject *interface = PyObject_GetAttrString(array, "__array_interface__");
+    PyObject *data = NULL;
+    PyObject *address = NULL;
+
+    if (interface != NULL && PyDict_Check(interface))
+        data = PyDict_GetItemString(interface, "data");
+    if (data != NULL && PyTuple_Check(data) && PyTuple_GET_SIZE(data) == 2)
+        address = PyNumber_Index(PyTuple_GET_ITEM(data, 0));
+    Py_XDECREF(interface);
+    return address;
+}
+
+PyObject *am_py_numpy_to_ptr(PyObject *self, PyObject *array)
+{
+    static const struct am_py_place function = {NULL, "util.numpy_to_ptr", 0};
+    static const struct am_py_place place = {&function, "array", 0};
+    PyObject *address = array_address(array);
+
+    if (address == NULL) {
+        PyErr_Clear();
+        am_py_refuse(PyExc_TypeError, &place, "must be a numpy array, not %.100s",
+                     Py_TYPE(array)->tp_name);
+    } else if (!is_contiguous(array)) {
+        PyErr_Clear();
+        Py_CLEAR(address);
+        am_py_refuse(PyExc_ValueError, &place,
+                     "is not contiguous, so one address does not tell where its elements "
+                     "are; copy it with numpy.ascontiguousarray");
+    }
+    return address;
+}
+
+/*
+ * numpy's numbers of types, in order: bool, the integers, the floats, the complex ones; then those that
+ * are no plain memory (objects, texts, dates), and half precision.
+ */
+static const char numpy_types[] = "?bBhHiIlLqQfdgFDG......e";
+
+/* numpy.dtype of a type's number; NULL with an exception. */
+static PyObject *dtype_of(PyObject *numpy, uint32_t number,
+                          const struct am_py_place *place)
+{
+    char code[2] = {number < sizeof numpy_types - 1 ? numpy_types[number] : '.', 0};
+
+    if (code[0] == '.') {
+        am_py_refuse(PyExc_ValueError, place,
+                     "is %u, which is no number of a numpy type of plain memory "
+                     "(numpy.dtype(...).num)",
+                     number);
+        return NULL;
+    }
+    return PyObject_CallMethod(numpy, "dtype", "s", code);
+}
+
+/* The bytes of an array of this shape, which is a tuple; -1 with an exception. */
+static Py_ssize_t size_of(PyObject *shape, PyObject *dtype,
+                          const struct am_py_place *place)
+{
+    PyObject *itemsize = PyObject_GetAttrString(dtype, "itemsize");
+    Py_ssize_t size = itemsize != NULL ? PyLong_AsSsize_t(itemsize) : -1;
+
+    Py_XDECREF(itemsize);
+    for (Py_ssize_t i = 0; size >= 0 && i < PyTuple_GET_SIZE(shape); i++) {
+        struct am_py_place at = {place, NULL, i};
+        uint64_t n;
+
+        if (!am_py_unsigned(PyTuple_GET_ITEM(shape, i), &at, PY_SSIZE_T_MAX, &n) ||
+            (__builtin_mul_overflow(size, (Py_ssize_t)n, &size) &&
+             !am_py_refuse(PyExc_OverflowError, place, "is larger than memory")))
+            return -1;
+    }
+    return size;
+}
+
+static PyObject *array_over(PyObject *numpy, void *ptr, PyObject *shape, PyObject *dtype,
+                            const struct am_py_place *place)
+{
+    Py_ssize_t size = size_of(shape, dtype, place);
+    PyObject *memory = size >= 0 ? PyMemoryView_FromMemory(ptr, size, PyBUF_WRITE) : NULL;
+    PyObject *array = NULL;
+
+    if (memory != NULL)
+        array = PyObject_CallMethod(numpy, "ndarray", "OOO", shape, dtype, memory);
+    Py_XDECREF(memory);
+    return array;
+}
+
+PyObject *am_py_ptr_to_numpy(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    static const struct am_py_site site = {
+        {NULL, "util.ptr_to_numpy", 0}, 3, 3, "ptr_to_numpy(ptr, shape, numpy_type)"};
+    static const struct am_py_place places[] = {{&site.function, "ptr", 0},
+                                                {&site.function, "shape", 0},
+                                                {&site.function, "numpy_type", 0}};
+    PyObject *numpy, *dtype, *array = NULL;
+    uint32_t number;
+    void *ptr;
+
+    if (!am_py_count(&site, n) || !am_py_pointer(args[0], &places[0], &ptr) ||
+        !am_py_u32(args[2], &places[2], &number))
+        return NULL;
+    if (!PyTuple_Check(args[1])) {
+        am_py_refuse(PyExc_TypeError, &places[1], "must be a tuple of ints, not %.100s",
+                     Py_TYPE(args[1])->tp_name);
+        return NULL;
+    }
+    if (ptr == NULL) {
+        am_py_refuse(PyExc_ValueError, &places[0], "must not be 0");
+        return NULL;
+    }
+    numpy = PyImport_ImportModule("numpy");
+    if (numpy == NULL)
+        return NULL;
+    dtype = dtype_of(numpy, number, &places[2]);
+    if (dtype != NULL)
+        array = array_over(numpy, ptr, args[1], dtype, &places[1]);
+    Py_XDECREF(dtype);
+    Py_DECREF(numpy);
+    return array;
+}
+
+/* ---- threads ---- */
+
+static PyObject *threads; /* thread id -> threading.Thread */
+
+int am_py_util_init(void)
+{
+    if (threads == NULL)
+        threads = PyDict_New();
+    return threads != NULL ? 0 : -1;
+}
+
+/* A threading.Thread that has begun to run function(arguments); NULL with an exception. */
+static PyObject *thread_start(PyObject *function, PyObject *arguments)
+{
+    PyObject *threading = PyImport_ImportModule("threading");
+    PyObject *type =
+        threading != NULL ? PyObject_GetAttrString(threading, "Thread") : NULL;
+    PyObject *none = PyTuple_New(0);
+    PyObject *how = Py_BuildValue("{s:O,s:(O),s:O}", "target", function, "args",
+                                  arguments, "daemon", Py_True);
+    PyObject *thread = NULL, *started = NULL;
+
+    if (type != NULL && none != NULL && how != NULL)
+        thread = PyObject_Call(type, none, how);
+    if (thread != NULL)
+        started = PyObject_CallMethod(thread, "start", NULL);
+    if (started == NULL)
+        Py_CLEAR(thread);
+    Py_XDECREF(started);
+    Py_XDECREF(how);
+    Py_XDECREF(none);
+    Py_XDECREF(type);
+    Py_XDECREF(threading);
+    return thread;
+}
+
+PyObject *am_py_start_thread(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    static const struct am_py_site site = {
+        {NULL, "util.start_thread", 0}, 2, 2, "start_thread(func, args_list)"};
+    static const struct am_py_place place = {&site.function, "func", 0};
+    PyObject *out[2] = {NULL, NULL};
+    PyObject *thread, *id;
+
+    if (!am_py_count(&site, n))
+        return NULL;
+    if (!PyCallable_Check(args[0])) {
+        am_py_refuse(PyExc_TypeError, &place, "must be callable, not %.100s",
+                     Py_TYPE(args[0])->tp_name);
+        return NULL;
+    }
+    thread = thread_start(args[0], args[1]);
+    if (thread == NULL && PyErr_ExceptionMatches(PyExc_RuntimeError)) {
+        PyErr_Clear(); /* the system has no more threads */
+        out[0] = PyLong_FromLong(0);
+        out[1] = PyLong_FromLong(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+        return am_py_tuple(out, 2);
+    }
+    id = thread != NULL ? PyObject_GetAttrString(thread, "ident") : NULL;
+    if (id != NULL && PyDict_SetItem(threads, id, thread) == 0) {
+        Py_INCREF(id);
+        out[0] = id;
+        out[1] = PyLong_FromLong(ACL_SUCCESS);
+    }
+    Py_XDECREF(id);
+    Py_XDECREF(thread);
+    return out[0] != NULL ? am_py_tuple(out, 2) : NULL;
+}
+
+PyObject *am_py_stop_thread(PyObject *self, PyObject *id)
+{
+    static const struct am_py_place function = {NULL, "util.stop_thread", 0};
+    static const struct am_py_place place = {&function, "thread_id", 0};
+    PyObject *thread, *joined;
+    uint64_t number;
+
+    if (!am_py_u64(id, &place, &number))
+        return NULL;
+    thread = PyDict_GetItemWithError(threads, id);
+    if (thread == NULL || number == PyThread_get_thread_ident())
+        return PyErr_Occurred() ? NULL : PyLong_FromLong(ACL_ERROR_INVALID_PARAM);
+    Py_INCREF(thread);
+    joined = PyObject_CallMethod(thread, "join", NULL); /* which lets others run */
+    if (joined != NULL && PyDict_GetItemWithError(threads, id) == thread)
+        PyDict_DelItem(threads, id);
+    Py_DECREF(thread);
+    if (joined == NULL || PyErr_Occurred()) {
+        Py_XDECREF(joined);
+        return NULL;
+    }
+    Py_DECREF(joined);
+    return PyLong_FromLong(ACL_SUCCESS);
+}
