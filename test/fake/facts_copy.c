@@ -51,6 +51,28 @@ static void all_ways(void)
              stream);
 }
 
+/* Both sides in one context: more takes a second device. */
+static void peer(void)
+{
+    CUcontext context;
+    CUdeviceptr addr;
+    void *pinned;
+
+    use_device();
+    must(cu.cuCtxGetCurrent(&context), "current");
+    addr = make_mapped(CHUNK);
+    pinned = make_pinned(4096);
+    must(cu.cuMemsetD8Async(addr, 8, 16, NULL), "fill");
+    say_work("good", cu.cuMemcpyPeerAsync(addr + 64, context, addr, context, 16, NULL),
+             NULL);
+    say_number("byte", byte_at(addr + 64));
+    say_work("pinned",
+             cu.cuMemcpyPeerAsync(addr, context, (CUdeviceptr)pinned, context, 16, NULL),
+             NULL);
+    say_code("hole",
+             cu.cuMemcpyPeerAsync(reserve(CHUNK), context, addr, context, 16, NULL));
+}
+
 static void nothing(void)
 {
     CUdeviceptr addr;
@@ -447,6 +469,7 @@ static void fills(void)
 
 const struct fact facts_copy[] = {
     {"copy.all_ways", all_ways},
+    {"copy.peer", peer},
     {"copy.nothing", nothing},
     {"copy.across", across},
     {"copy.across_reservations", across_reservations},

@@ -129,6 +129,8 @@ struct fake_rows {
     size_t height;
     bool is_dst_known; /* to the driver: not the program's pageable memory */
     bool is_src_known;
+    int dst_device; /* whose rights count */
+    int src_device;
 };
 
 enum fake_kind {
@@ -188,6 +190,8 @@ struct fake_context {
 
 /* The context that is current; an error when none is, or when it is broken. */
 CUresult fake_context_current_locked(struct fake_context **ret_context);
+/* By the name that the program has for it; NULL when there is none. */
+struct fake_context *fake_context_find(CUcontext name);
 void fake_context_break_locked(struct fake_context *context, CUresult error);
 
 CUresult fake_stream_find_locked(CUstream handle, struct fake_stream **ret_stream);
@@ -199,8 +203,8 @@ void fake_event_drop_context_locked(struct fake_context *context);
 void fake_record_put_locked(struct fake_record *record);
 
 /* What the engine does with an op's bytes; called without the lock. */
-CUresult fake_move(const struct fake_op *op, int device);
-bool fake_value_holds_locked(const struct fake_op *op, int device);
+CUresult fake_move(const struct fake_op *op);
+bool fake_value_holds_locked(const struct fake_op *op);
 
 /* ---- all of it ---- */
 

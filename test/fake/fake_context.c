@@ -19,7 +19,7 @@ static CUcontext name_of(struct fake_context *context)
     return (CUcontext)context;
 }
 
-static struct fake_context *find(CUcontext name)
+struct fake_context *fake_context_find(CUcontext name)
 {
     for (int i = 0; i < fake.n_devices; i++)
         if (name_of(&fake.contexts[i]) == name)
@@ -134,9 +134,9 @@ CUresult fake_cuCtxPushCurrent_v2(CUcontext context)
 {
     if (!context)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!find(context) || stack.depth == MAX_DEPTH)
+    if (!fake_context_find(context) || stack.depth == MAX_DEPTH)
         return CUDA_ERROR_INVALID_CONTEXT;
-    stack.contexts[stack.depth++] = find(context);
+    stack.contexts[stack.depth++] = fake_context_find(context);
     return CUDA_SUCCESS;
 }
 
@@ -152,7 +152,7 @@ CUresult fake_cuCtxPopCurrent_v2(CUcontext *ret_context)
 
 CUresult fake_cuCtxSetCurrent(CUcontext context)
 {
-    if (context && !find(context))
+    if (context && !fake_context_find(context))
         return CUDA_ERROR_INVALID_CONTEXT;
     if (stack.depth)
         stack.depth--;

@@ -101,25 +101,25 @@ static void fill_bytes(unsigned char *to, size_t size, uint32_t value, unsigned 
             memcpy(to + at, &value, sizeof(value));
 }
 
-/* One step of a row, returned in ret_done; src is NULL for fills. */
-static CUresult move_piece(const struct fake_op *op, int device, CUdeviceptr dst,
-                           const struct piece *staged, CUdeviceptr src, size_t size,
-                           size_t *ret_done)
+/* One step of a row. */
+static CUresult move_piece(const struct fake_op *op, CUdeviceptr dst, CUdeviceptr src,
+                           const unsigned char *staged, size_t size, size_t *ret_done)
 {
     struct piece from = {.size = size};
     struct piece to;
     CUresult rc;
 
     fake_lock();
-    rc = get_piece_locked(dst, size, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-                          op->rows.is_dst_known, &to);
+    rc = get_piece_locked(dst, size, op->rows.dst_device,
+                          CU_MEM_ACCESS_FLAGS_PROT_READWRITE, op->rows.is_dst_known, &to);
     if (rc != CUDA_SUCCESS)
         return fake_unlock(rc);
     if (op->kind == FAKE_COPY && staged)
-        from.bytes = staged->bytes;
+        from.bytes = (unsigned char *)staged;
     else if (op->kind == FAKE_COPY)
-        rc = get_piece_locked(src, size, device, CU_MEM_ACCESS_FLAGS_PROT_READ,
-                              op->rows.is_src_known, &from);
+        rc =
+            get_piece_locked(src, size, op->rows.src_device,
+                             CU_MEM_ACCESS_FLAGS_PROT_READ, op->rows.is_src_known, &from);
     if (rc != CUDA_SUCCESS) {
         put_piece_locked(&to);
         return fake_unlock(rc);
@@ -141,7 +141,7 @@ static CUresult move_piece(const struct fake_op *op, int device, CUdeviceptr dst
     return fake_unlock(CUDA_SUCCESS);
 }
 
-static CUresult move_row(const struct fake_op *op, int device, size_t row)
+static CUresult move_row(const struct fake_op *op, size_t row)
 {
     const struct fake_rows *rows = &op->rows;
     CUdeviceptr dst = rows->dst + row * rows->dst_pitch;
@@ -149,23 +149,22 @@ static CUresult move_row(const struct fake_op *op, int device, size_t row)
     size_t done = 0;
 
     for (size_t at = 0; at < rows->width; at += done) {
-        struct piece staged = {0};
+        const unsigned char *staged = NULL;
         CUresult rc;
 
         if (op->staged)
-            staged.bytes = op->staged + row * rows->src_pitch + at;
-        rc = move_piece(op, device, dst + at, op->staged ? &staged : NULL, src + at,
-                        rows->width - at, &done);
+            staged = op->staged + row * rows->src_pitch + at;
+        rc = move_piece(op, dst + at, src + at, staged, rows->width - at, &done);
         if (rc != CUDA_SUCCESS)
             return rc;
     }
     return CUDA_SUCCESS;
 }
 
-CUresult fake_move(const struct fake_op *op, int device)
+CUresult fake_move(const struct fake_op *op)
 {
     for (size_t row = 0; row < op->rows.height; row++) {
-        CUresult rc = move_row(op, device, row);
+        CUresult rc = move_row(op, row);
 
         if (rc != CUDA_SUCCESS)
             return rc;
@@ -205,30 +204,25 @@ static CUresult queue_staged_locked(struct fake_stream *stream, struct fake_op *
 }
 
 /* What each side may be is decided by the function. */
-static CUresult copy_locked(CUstream handle, const struct fake_rows *rows,
+static CUresult copy_locked(struct fake_stream *stream, const struct fake_rows *rows,
                             unsigned dst_sides, unsigned src_sides)
 {
     struct fake_op op = {.kind = FAKE_COPY, .rows = *rows};
-    struct fake_stream *stream;
     size_t dst_size;
     size_t src_size;
-    CUresult rc;
-    int device;
 
-    rc = fake_stream_find_locked(handle, &stream);
-    if (rc != CUDA_SUCCESS || !rows->width || !rows->height)
-        return rc;
+    if (!rows->width || !rows->height)
+        return CUDA_SUCCESS;
     if (!rows->dst || !rows->src)
         return CUDA_ERROR_INVALID_VALUE;
-    device = stream->context->device;
     dst_size = extent(rows->dst_pitch, rows->width, rows->height);
     src_size = extent(rows->src_pitch, rows->width, rows->height);
     if ((!is_pageable_locked(rows->dst) || !(dst_sides & SIDE_PROGRAM)) &&
-        !is_device_range_locked(rows->dst, dst_size, device,
+        !is_device_range_locked(rows->dst, dst_size, rows->dst_device,
                                 CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
         return CUDA_ERROR_INVALID_VALUE;
     if ((!is_pageable_locked(rows->src) || !(src_sides & SIDE_PROGRAM)) &&
-        !is_device_range_locked(rows->src, src_size, device,
+        !is_device_range_locked(rows->src, src_size, rows->src_device,
                                 CU_MEM_ACCESS_FLAGS_PROT_READ))
         return CUDA_ERROR_INVALID_VALUE;
     op.rows.is_dst_known = !is_pageable_locked(rows->dst);
@@ -242,13 +236,29 @@ static CUresult copy_locked(CUstream handle, const struct fake_rows *rows,
     return queue_staged_locked(stream, &op, src_size);
 }
 
+/* The same by the stream's device. */
+static CUresult copy_rows(CUstream handle, struct fake_rows *rows, unsigned dst_sides,
+                          unsigned src_sides)
+{
+    struct fake_stream *stream;
+    CUresult rc;
+
+    fake_lock();
+    rc = fake_stream_find_locked(handle, &stream);
+    if (rc == CUDA_SUCCESS) {
+        rows->dst_device = stream->context->device;
+        rows->src_device = stream->context->device;
+        rc = copy_locked(stream, rows, dst_sides, src_sides);
+    }
+    return fake_unlock(rc);
+}
+
 static CUresult copy_bytes(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle,
                            unsigned dst_sides, unsigned src_sides)
 {
     struct fake_rows rows = {.dst = dst, .src = src, .width = size, .height = 1};
 
-    fake_lock();
-    return fake_unlock(copy_locked(handle, &rows, dst_sides, src_sides));
+    return copy_rows(handle, &rows, dst_sides, src_sides);
 }
 
 CUresult fake_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size,
@@ -277,6 +287,28 @@ CUresult fake_cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t size
                                    CUstream stream)
 {
     return copy_bytes(dst, src, size, stream, SIDE_DEVICE, SIDE_DEVICE);
+}
+
+/* Each side by the rights of its own context's device. */
+CUresult fake_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src,
+                                CUcontext from, size_t size, CUstream handle)
+{
+    struct fake_context *dst_context = fake_context_find(to);
+    struct fake_context *src_context = fake_context_find(from);
+    struct fake_rows rows = {.dst = dst, .src = src, .width = size, .height = 1};
+    struct fake_stream *stream;
+    CUresult rc;
+
+    if (!dst_context || !src_context)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    fake_lock();
+    rc = fake_stream_find_locked(handle, &stream);
+    if (rc == CUDA_SUCCESS) {
+        rows.dst_device = dst_context->device;
+        rows.src_device = src_context->device;
+        rc = copy_locked(stream, &rows, SIDE_DEVICE, SIDE_DEVICE);
+    }
+    return fake_unlock(rc);
 }
 
 /* What a side of a copy of rows may be; 0: no such type. */
@@ -318,16 +350,15 @@ CUresult fake_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
     };
     rows.dst += copy->dstY * copy->dstPitch + copy->dstXInBytes;
     rows.src += copy->srcY * copy->srcPitch + copy->srcXInBytes;
-    fake_lock();
-    return fake_unlock(copy_locked(stream, &rows, sides_of(copy->dstMemoryType),
-                                   sides_of(copy->srcMemoryType)));
+    return copy_rows(stream, &rows, sides_of(copy->dstMemoryType),
+                     sides_of(copy->srcMemoryType));
 }
 
 /* ---- fills and values ---- */
 
 /* An op that touches size bytes at addr. */
 static CUresult queue_at(CUstream handle, CUdeviceptr addr, size_t size, unsigned rights,
-                         const struct fake_op *op)
+                         struct fake_op *op)
 {
     struct fake_stream *stream;
     CUresult rc;
@@ -336,7 +367,8 @@ static CUresult queue_at(CUstream handle, CUdeviceptr addr, size_t size, unsigne
     rc = fake_stream_find_locked(handle, &stream);
     if (rc != CUDA_SUCCESS || !size)
         return fake_unlock(rc);
-    if (!is_device_range_locked(addr, size, stream->context->device, rights))
+    op->rows.dst_device = stream->context->device;
+    if (!is_device_range_locked(addr, size, op->rows.dst_device, rights))
         return fake_unlock(CUDA_ERROR_INVALID_VALUE);
     return fake_unlock(fake_stream_queue_locked(stream, op));
 }
@@ -391,13 +423,13 @@ CUresult fake_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t
 }
 
 /* Memory that is gone holds whatever one waits for; the driver would fault. */
-bool fake_value_holds_locked(const struct fake_op *op, int device)
+bool fake_value_holds_locked(const struct fake_op *op)
 {
     struct piece piece;
     uint32_t now;
 
-    if (get_piece_locked(op->rows.dst, 4, device, CU_MEM_ACCESS_FLAGS_PROT_READ, true,
-                         &piece))
+    if (get_piece_locked(op->rows.dst, 4, op->rows.dst_device,
+                         CU_MEM_ACCESS_FLAGS_PROT_READ, true, &piece))
         return true;
     now = __atomic_load_n((uint32_t *)piece.bytes, __ATOMIC_ACQUIRE);
     put_piece_locked(&piece);

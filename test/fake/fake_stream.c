@@ -50,7 +50,7 @@ static bool is_ready_locked(struct fake_stream *stream, struct fake_op *op)
     if (is_ready && op->kind == FAKE_FUNCTION)
         is_ready = op->is_returned;
     if (is_ready && op->kind == FAKE_WAIT_VALUE)
-        is_ready = fake_value_holds_locked(op, stream->context->device);
+        is_ready = fake_value_holds_locked(op);
     return is_ready;
 }
 
@@ -162,7 +162,7 @@ static void run_op_locked(struct fake_stream *stream)
     stream->is_running = true;
     if (op->kind == FAKE_COPY || op->kind == FAKE_FILL || op->kind == FAKE_WRITE) {
         fake_unlock(CUDA_SUCCESS);
-        rc = fake_move(op, context->device);
+        rc = fake_move(op);
         fake_lock();
     }
     stream->is_running = false;
