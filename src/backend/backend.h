@@ -26,6 +26,7 @@ enum {
     AM_CAP_HOST_VIEW = 1u << 0, /* view_open, view_close */
     AM_CAP_MAP_PART = 1u << 1,  /* map() takes less than a whole mem, from its start */
     AM_CAP_DEVICES = 1u << 2,   /* the devices are real: device_*, bank_free */
+    AM_CAP_SHARE = 1u << 3,     /* mem_export, mem_import */
 };
 
 enum {
@@ -78,7 +79,7 @@ struct am_bank {
 struct am_mem {
     struct am_bank *bank;
     size_t size;
-    uint64_t impl[3]; /* the backend's */
+    uint64_t impl[4]; /* the backend's */
 };
 
 struct am_span {
@@ -156,13 +157,27 @@ struct am_backend_ops {
 
     /*
      * AM_CAP_HOST_VIEW.  One contiguous address for n spans, where the program may read
-     * and write.
-     * *is_private: it is a mapping of its own, ended by view_close(); otherwise it is one
-     * that exists as long as the memory does, and others may have it too.
+     * and write, until view_close().
+     * *is_private: it is a mapping of its own; otherwise it is one that exists as long as
+     * the memory does, and others may have it too.
      */
     aclError (*view_open)(const struct am_span *spans, size_t n, bool must_be_private,
                           void **ret_addr, bool *ret_is_private);
-    void (*view_close)(void *addr, size_t size);
+    void (*view_close)(const struct am_span *spans, size_t n, void *addr,
+                       bool is_private);
+
+    /*
+     * AM_CAP_SHARE.  A descriptor that shows this memory and nothing else, by which
+     * another process has the same bytes.  It is mem's own and is closed with it.  Running
+     * copies are waited for, and what is open for longer (a view) makes it fail; all that
+     * is bounded.
+     */
+    aclError (*mem_export)(struct am_mem *mem, int *ret_fd);
+    /*
+     * Memory of another process.  fd stays the caller's, and nothing about it is trusted:
+     * what is not `size` bytes that stay where they are is refused.
+     */
+    aclError (*mem_import)(struct am_bank *bank, int fd, size_t size, struct am_mem *mem);
 };
 
 /*

@@ -59,12 +59,14 @@ bool am_fault_hit(bool gives_back);
 #else
 
 #define am_sys_mmap mmap
+#define am_sys_mremap mremap
 #define am_sys_munmap munmap
 #define am_sys_mprotect mprotect
 #define am_sys_madvise madvise
 #define am_sys_mlock mlock
 #define am_sys_memfd_create memfd_create
 #define am_sys_ftruncate ftruncate
+#define am_sys_fcntl fcntl
 #define am_sys_fallocate fallocate
 #define am_sys_mbind mbind
 #define am_sys_setrlimit setrlimit

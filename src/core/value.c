@@ -52,7 +52,10 @@ static bool wait_poll(struct am_task *task, struct am_sched *sched,
 
 static void value_drop(struct am_task *task)
 {
-    am_spans_close(&((struct value_task *)task)->spans);
+    struct value_task *vt = (struct value_task *)task;
+
+    am_rt.backend->view_close(vt->spans.list, 1, (void *)(uintptr_t)vt->cell, false);
+    am_spans_close(&vt->spans);
     free(task);
 }
 

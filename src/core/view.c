@@ -13,7 +13,6 @@
 struct am_view {
     RB_ENTRY(am_view) node;
     uintptr_t addr; /* what the program got */
-    size_t size;
     bool is_private;
     const struct am_backend_ops *backend;
     struct am_spans spans; /* keeps the memory alive */
@@ -41,6 +40,7 @@ static aclError view_enter(struct am_views *views, struct am_view *view)
     if (rc == ACL_SUCCESS) {
         view->addr = (uintptr_t)addr;
         if (RB_INSERT(am_view_tree, &views->tree, view) != NULL) {
+            ops->view_close(view->spans.list, view->spans.n, addr, view->is_private);
             rc = ops->view_open(view->spans.list, view->spans.n, true, &addr,
                                 &view->is_private);
             view->addr = (uintptr_t)addr;
@@ -73,7 +73,6 @@ aclError am_view_open(struct am_views *views, const void *addr, size_t size,
     if (view == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a host view");
     view->backend = am_rt.backend;
-    view->size = size;
     rc = am_spans_open(&view->spans, addr, size, AM_ACCESS_ALL, device, "devPtr");
     if (rc != ACL_SUCCESS)
         goto err_free;
@@ -108,8 +107,7 @@ aclError am_view_close(struct am_views *views, void *addr)
     am_unlock(&views->lock);
     AM_REQUIRE(view != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p is not the address of a host view", addr);
-    if (view->is_private)
-        view->backend->view_close(addr, view->size);
+    view->backend->view_close(view->spans.list, view->spans.n, addr, view->is_private);
     am_spans_close(&view->spans);
     free(view);
     return ACL_SUCCESS;

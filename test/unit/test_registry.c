@@ -27,13 +27,14 @@ static void the_hosts_table_has_every_function_that_its_caps_promise(void **stat
 {
     const struct am_backend_ops *host = am_backend_find("host");
 
-    assert_int_equal(host->caps, AM_CAP_HOST_VIEW | AM_CAP_MAP_PART);
+    assert_int_equal(host->caps, AM_CAP_HOST_VIEW | AM_CAP_MAP_PART | AM_CAP_SHARE);
     assert_true(host->bank_open != NULL && host->bank_close != NULL);
     assert_true(host->mem_create != NULL && host->mem_destroy != NULL);
     assert_true(host->reserve != NULL && host->release != NULL);
     assert_true(host->map != NULL && host->protect != NULL && host->unmap != NULL);
     assert_true(host->copy != NULL && host->fill != NULL);
     assert_true(host->view_open != NULL && host->view_close != NULL);
+    assert_true(host->mem_export != NULL && host->mem_import != NULL);
 }
 
 /* What the option takes is what there is: the start relies on it. */

@@ -114,7 +114,7 @@ static void frames_give_locked(struct host_bank *bank, size_t first, size_t n)
     }
 }
 
-static void mem_give_frames(struct am_mem *mem)
+void host_mem_give_frames(struct am_mem *mem)
 {
     struct host_bank *bank = (struct host_bank *)mem->bank;
     struct host_mem *hm = host_mem(mem);
@@ -205,19 +205,10 @@ static aclError mem_create_store(struct am_mem *mem, int node)
 
     hm->frames = NULL;
     hm->first = 0;
-    hm->store = am_sys_calloc(1, sizeof *hm->store);
-    if (hm->store == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a store");
-    rc = host_store_open(hm->store, mem->size, false);
-    if (rc != ACL_SUCCESS) {
-        free(hm->store);
-        return rc;
-    }
-    /* The program writes behind our back, so a frame is never known to be zero. */
-    for (size_t i = 0; i < hm->store->n_frames; i++)
-        hm->store->state[i] = HOST_FRAME_HOLDS;
-    store_place(hm->store, node);
-    return ACL_SUCCESS;
+    rc = host_store_create(mem->size, -1, &hm->store);
+    if (rc == ACL_SUCCESS)
+        store_place(hm->store, node);
+    return rc;
 }
 
 aclError host_mem_create(struct am_bank *bank, size_t size, int node, struct am_mem *mem)
@@ -226,6 +217,7 @@ aclError host_mem_create(struct am_bank *bank, size_t size, int node, struct am_
 
     mem->bank = bank;
     mem->size = size;
+    host_mem(mem)->gate = 0;
     rc = bank->spec.is_isolated ? mem_create_frames(mem)
          : bank->spec.is_pinned ? host_pinned_create(mem)
                                 : mem_create_store(mem, node);
@@ -242,13 +234,12 @@ void host_mem_destroy(struct am_mem *mem)
 {
     struct host_mem *hm = host_mem(mem);
 
-    if (mem->bank->spec.is_isolated) {
-        mem_give_frames(mem);
-        free(hm->frames);
-    } else if (mem->bank->spec.is_pinned) {
+    if (mem->bank->spec.is_pinned) {
         host_pinned_destroy(mem);
+    } else if (hm->store == &((struct host_bank *)mem->bank)->store) {
+        host_mem_give_frames(mem);
+        free(hm->frames);
     } else {
-        host_store_close(hm->store);
-        free(hm->store);
+        host_store_destroy(hm->store);
     }
 }

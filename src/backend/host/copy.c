@@ -138,8 +138,8 @@ static aclError walk_ready(struct walk w, size_t size, bool only_held)
     return ACL_SUCCESS;
 }
 
-aclError host_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,
-                   size_t src_at, size_t size)
+static aclError copy_spans(const struct am_span *dst, size_t dst_at,
+                           const struct am_span *src, size_t src_at, size_t size)
 {
     struct walk to = walk_from(dst, dst_at);
     struct walk from = walk_from(src, src_at);
@@ -173,7 +173,19 @@ aclError host_copy(const struct am_span *dst, size_t dst_at, const struct am_spa
     return ACL_SUCCESS;
 }
 
-aclError host_fill(const struct am_span *dst, size_t size, uint32_t value, unsigned width)
+aclError host_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,
+                   size_t src_at, size_t size)
+{
+    aclError rc;
+
+    host_gate_enter(dst, dst_at, src, src_at, size);
+    rc = copy_spans(dst, dst_at, src, src_at, size);
+    host_gate_leave(dst, dst_at, src, src_at, size);
+    return rc;
+}
+
+static aclError fill_spans(const struct am_span *dst, size_t size, uint32_t value,
+                           unsigned width)
 {
     struct walk to = {dst, 0};
     aclError rc = walk_ready(to, size, value == 0);
@@ -190,4 +202,14 @@ aclError host_fill(const struct am_span *dst, size_t size, uint32_t value, unsig
         size -= run.size;
     }
     return ACL_SUCCESS;
+}
+
+aclError host_fill(const struct am_span *dst, size_t size, uint32_t value, unsigned width)
+{
+    aclError rc;
+
+    host_gate_enter(dst, 0, NULL, 0, size);
+    rc = fill_spans(dst, size, value, width);
+    host_gate_leave(dst, 0, NULL, 0, size);
+    return rc;
 }

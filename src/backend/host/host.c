@@ -108,7 +108,7 @@ aclError host_error(int error, const char *what, size_t size)
 
 const struct am_backend_ops am_backend_host = {
     .name = "host",
-    .caps = AM_CAP_HOST_VIEW | AM_CAP_MAP_PART,
+    .caps = AM_CAP_HOST_VIEW | AM_CAP_MAP_PART | AM_CAP_SHARE,
     .bank_open = host_bank_open,
     .bank_close = host_bank_close,
     .mem_create = host_mem_create,
@@ -127,4 +127,6 @@ const struct am_backend_ops am_backend_host = {
     .fill = host_fill,
     .view_open = host_view_open,
     .view_close = host_view_close,
+    .mem_export = host_mem_export,
+    .mem_import = host_mem_import,
 };

@@ -10,7 +10,8 @@
  *         that the program must be able to touch (the host's, and a device's with
  *         ACLMEM_ISOLATE=0) is a store of its own for each mem.  Pinned memory is a
  *         store without a memfd, whose view is where it is mapped (pin.c).
- * mem     a store and the numbers of the frames.
+ * mem     a store and the numbers of the frames.  Memory that is exported moves to a
+ *         store of its own, and imported memory has one (share.c).
  *
  * The page table is the core's (address -> mapping -> mem); binding isolated memory to
  * addresses makes no system call.
@@ -29,7 +30,7 @@ enum {
 };
 
 struct host_store {
-    int fd; /* -1: pinned memory */
+    int fd; /* -1: pinned or imported memory */
     uint8_t *view;
     size_t n_frames;
     _Atomic uint8_t *state; /* of each frame */
@@ -60,6 +61,7 @@ struct host_mem {
     struct host_store *store; /* the bank's, or one of its own */
     uint32_t *frames;         /* NULL: frame first and those that follow it */
     uint64_t first;
+    _Atomic uint64_t gate; /* who is at it, which keeps the three above as they are */
 };
 
 static inline struct host_mem *host_mem(struct am_mem *mem)
@@ -98,10 +100,36 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
 void host_bank_close(struct am_bank *bank);
 aclError host_mem_create(struct am_bank *bank, size_t size, int node, struct am_mem *mem);
 void host_mem_destroy(struct am_mem *mem);
+/* The frames of isolated memory that is in its bank's store go back to the bank. */
+void host_mem_give_frames(struct am_mem *mem);
 
-/* store.c */
+/*
+ * gate.c: memory does not move while somebody is at it.  A copy passes the gates of all
+ * its spans at once and leaves them when it is done; a view pins its spans for longer.
+ */
+void host_gate_enter(const struct am_span *dst, size_t dst_at, const struct am_span *src,
+                     size_t src_at, size_t size);
+void host_gate_leave(const struct am_span *dst, size_t dst_at, const struct am_span *src,
+                     size_t src_at, size_t size);
+void host_gate_pin(const struct am_span *spans, size_t n);
+void host_gate_unpin(const struct am_span *spans, size_t n);
+/* Nobody is at it until it is opened again; fails when somebody does not leave. */
+aclError host_gate_shut(struct am_mem *mem);
+void host_gate_open(struct am_mem *mem);
+
+/* share.c */
+aclError host_mem_export(struct am_mem *mem, int *ret_fd);
+aclError host_mem_import(struct am_bank *bank, int fd, size_t size, struct am_mem *mem);
+
+/* store.c: a bank's, which may be as large as a device */
 aclError host_store_open(struct host_store *store, size_t size, bool try_hugetlb);
 void host_store_close(struct host_store *store);
+/*
+ * One mem's own, whose frames are never known to be zero: others write it behind our
+ * back.  fd is the memory of another process and stays the caller's, or -1 for a new one.
+ */
+aclError host_store_create(size_t size, int fd, struct host_store **ret_store);
+void host_store_destroy(struct host_store *store);
 /* Have the pages of n frames there; a few calls for any n. */
 aclError host_store_ready(struct host_store *store, size_t first, size_t n);
 /* Give the pages of n frames back to the system; false when it would not take them. */
@@ -135,6 +163,6 @@ aclError host_fill(const struct am_span *dst, size_t size, uint32_t value,
 /* view.c */
 aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_private,
                         void **ret_addr, bool *ret_is_private);
-void host_view_close(void *addr, size_t size);
+void host_view_close(const struct am_span *spans, size_t n, void *addr, bool is_private);
 
 #endif

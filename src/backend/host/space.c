@@ -172,6 +172,20 @@ static bool spare_give(void)
     return page != NULL && munmap(page, 1) == 0;
 }
 
+/* Imported memory has no descriptor: its view is mapped a second time. */
+static aclError map_again(void *addr, size_t size, struct am_mem *mem, const struct am_rights *rights)
+{
+    aclError rc;
+
+    if (am_sys_mremap(host_mem(mem)->store->view, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED,
+                      addr) == MAP_FAILED)
+        return host_error(errno, "mapping memory", size);
+    rc = host_protect(addr, size, mem, rights);
+    if (rc != ACL_SUCCESS)
+        host_unmap(addr, size, mem);
+    return rc;
+}
+
 aclError host_map(void *addr, size_t size, struct am_mem *mem,
                   const struct am_rights *rights)
 {
@@ -180,6 +194,8 @@ aclError host_map(void *addr, size_t size, struct am_mem *mem,
     if (mem->bank->spec.is_pinned)
         return host_pinned_map(addr, size, mem);
     spare_take();
+    if (host_mem(mem)->store->fd < 0)
+        return map_again(addr, size, mem, rights);
     if (am_sys_mmap(addr, size, rights_prot(mem, rights),
                     MAP_SHARED | MAP_FIXED | MAP_NORESERVE, host_mem(mem)->store->fd,
                     0) == MAP_FAILED)

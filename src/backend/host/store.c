@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/machine.h"
@@ -24,51 +25,49 @@
 
 static atomic_bool populate_is_unknown; /* the kernel does not know MADV_POPULATE_WRITE */
 
-/*
- * Raises the soft limit of descriptors to the hard one; false when it is there already.
- */
-static bool descriptor_limit_raise(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
-        return false;
-    limit.rlim_cur = limit.rlim_max;
-    if (am_sys_setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return false;
-    am_log(AM_LOG_INFO, "raised the limit of open files to %llu",
-           (unsigned long long)limit.rlim_max);
-    return true;
-}
-
 static int memfd_open(unsigned flags)
 {
     int fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
     int error = errno; /* raising the limit may fail in its own way */
 
-    if (fd < 0 && error == EMFILE && descriptor_limit_raise()) {
+    if (fd < 0 && error == EMFILE && am_descriptor_raise_limit()) {
         fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
         error = errno;
     }
-    return fd < 0 ? -error : am_fd_move_up(fd);
+    return fd < 0 ? -error : am_descriptor_move_up(fd);
+}
+
+static int memfd_resize(int fd, size_t size)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
+        return -EFBIG; /* ftruncate would send a signal */
+    return am_sys_ftruncate(fd, (off_t)size) != 0 ? -errno : 0;
+}
+
+/* The view of `size` bytes of fd: 0 or -errno. */
+static int store_view(struct host_store *store, int fd, size_t size, int flags)
+{
+    void *view =
+        am_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+
+    if (view == MAP_FAILED)
+        return -errno;
+    store->view = view;
+    return 0;
 }
 
 /* The view of a memfd of `size` bytes: 0 or -errno; the descriptor stays the caller's. */
 static int store_map(struct host_store *store, int fd, size_t size, int flags)
 {
-    struct rlimit limit;
-    void *view;
+    int rc = memfd_resize(fd, size);
 
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
-        return -EFBIG; /* ftruncate would send a signal */
-    if (am_sys_ftruncate(fd, (off_t)size) != 0)
-        return -errno;
-    view = am_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
-    if (view == MAP_FAILED)
-        return -errno;
-    store->fd = fd;
-    store->view = view;
-    return 0;
+    if (rc == 0)
+        rc = store_view(store, fd, size, flags);
+    if (rc == 0)
+        store->fd = fd;
+    return rc;
 }
 
 static int store_open_hugetlb(struct host_store *store, size_t size)
@@ -87,7 +86,7 @@ static int store_open_hugetlb(struct host_store *store, size_t size)
 
 static int store_open_plain(struct host_store *store, size_t size)
 {
-    int fd = memfd_open(0);
+    int fd = memfd_open(MFD_ALLOW_SEALING);
     int rc;
 
     if (fd < 0)
@@ -131,6 +130,37 @@ void host_store_close(struct host_store *store)
     munmap(store->view, store->n_frames << AM_CHUNK_SHIFT);
     munmap((void *)store->state, store->n_frames);
     close(store->fd);
+}
+
+aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
+{
+    size_t n_frames = size >> AM_CHUNK_SHIFT;
+    struct host_store *store = am_sys_calloc(1, sizeof *store + n_frames);
+    int rc;
+
+    if (store == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a store");
+    store->fd = -1;
+    store->n_frames = n_frames;
+    store->state = (_Atomic uint8_t *)(store + 1);
+    for (size_t i = 0; i < n_frames; i++)
+        store->state[i] = HOST_FRAME_HOLDS;
+    rc = fd < 0 ? store_open_plain(store, size)
+                : store_view(store, fd, size, MAP_NORESERVE);
+    if (rc != 0) {
+        free(store);
+        return host_error(-rc, fd < 0 ? "a memory file" : "imported memory", size);
+    }
+    *ret_store = store;
+    return ACL_SUCCESS;
+}
+
+void host_store_destroy(struct host_store *store)
+{
+    munmap(store->view, store->n_frames << AM_CHUNK_SHIFT);
+    if (store->fd >= 0)
+        close(store->fd);
+    free(store);
 }
 
 /*

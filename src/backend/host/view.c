@@ -59,6 +59,22 @@ static bool spans_are_one_run(const struct am_span *spans, size_t n)
     return true;
 }
 
+static aclError frame_map_again(const struct host_store *store, size_t frame, void *at)
+{
+    size_t offset = frame << AM_CHUNK_SHIFT;
+    void *p;
+
+    if (store->fd >= 0)
+        p = am_sys_mmap(at, AM_CHUNK, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_FIXED | MAP_NORESERVE, store->fd, (off_t)offset);
+    else
+        p = am_sys_mremap(store->view + offset, 0, AM_CHUNK,
+                          MREMAP_MAYMOVE | MREMAP_FIXED, at);
+    if (p == MAP_FAILED)
+        return host_error(errno, "mapping a host view", AM_CHUNK);
+    return ACL_SUCCESS;
+}
+
 /*
  * Map each frame at its place from base on; base stands for the start of the first frame.
  */
@@ -66,13 +82,12 @@ static aclError view_stitch(const struct am_span *spans, size_t n, uint8_t *base
 {
     for (size_t i = 0; i < n; i++) {
         for (size_t at = 0; at < spans[i].size; at += span_piece(&spans[i], at)) {
-            size_t frame = host_mem_frame(spans[i].mem, spans[i].offset + at);
+            aclError rc =
+                frame_map_again(host_mem(spans[i].mem)->store,
+                                host_mem_frame(spans[i].mem, spans[i].offset + at), base);
 
-            if (am_sys_mmap(base, AM_CHUNK, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-                            host_mem(spans[i].mem)->store->fd,
-                            (off_t)(frame << AM_CHUNK_SHIFT)) == MAP_FAILED)
-                return host_error(errno, "mapping a host view", AM_CHUNK);
+            if (rc != ACL_SUCCESS)
+                return rc;
             base += AM_CHUNK;
         }
     }
@@ -85,8 +100,8 @@ static size_t view_extent(const void *addr, size_t size)
     return am_align_up(((uintptr_t)addr & (AM_CHUNK - 1)) + size, AM_CHUNK);
 }
 
-aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_private,
-                        void **ret_addr, bool *ret_is_private)
+static aclError view_open(const struct am_span *spans, size_t n, bool must_be_private,
+                          void **ret_addr, bool *ret_is_private)
 {
     size_t in_frame = spans[0].offset & (AM_CHUNK - 1);
     size_t size = 0;
@@ -100,7 +115,7 @@ aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_priv
         return ACL_SUCCESS;
     }
 
-    if (host_mem(spans[0].mem)->store->fd < 0)
+    if (spans[0].mem->bank->spec.is_pinned)
         return am_fail(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "%p is pinned host memory and has a host view; use the address itself",
@@ -122,9 +137,26 @@ aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_priv
     return ACL_SUCCESS;
 }
 
-void host_view_close(void *addr, size_t size)
+aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_private,
+                        void **ret_addr, bool *ret_is_private)
+{
+    aclError rc;
+
+    host_gate_pin(spans, n);
+    rc = view_open(spans, n, must_be_private, ret_addr, ret_is_private);
+    if (rc != ACL_SUCCESS)
+        host_gate_unpin(spans, n);
+    return rc;
+}
+
+void host_view_close(const struct am_span *spans, size_t n, void *addr, bool is_private)
 {
     uintptr_t base = (uintptr_t)addr & ~(AM_CHUNK - 1);
+    size_t size = 0;
 
-    munmap((void *)base, view_extent(addr, size));
+    for (size_t i = 0; i < n; i++)
+        size += spans[i].size;
+    if (is_private)
+        munmap((void *)base, view_extent(addr, size));
+    host_gate_unpin(spans, n);
 }

@@ -1,0 +1,146 @@
+/*
+ * Memory that another process has too.
+ *
+ * A descriptor of a device's store would show all of the device, so memory that is
+ * exported first moves to a memfd of its own: frames that hold bytes are copied, those
+ * that do not are not.  Nobody is at the memory meanwhile (gate.c), and afterwards
+ * everybody finds it in its new place.  The memfd is sealed against changes of its size,
+ * by which another process could make touching it fatal.
+ *
+ * An importer maps a view and needs the descriptor no more.
+ */
+#include "backend/host/host.h"
+
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* Bytes to the new place, where there are any. */
+static aclError frames_copy(struct am_mem *mem, struct host_store *to)
+{
+    struct host_store *from = host_mem(mem)->store;
+
+    for (size_t at = 0; at < mem->size;) {
+        size_t first = host_mem_frame(mem, at);
+        size_t n = 0;
+        size_t target = at >> AM_CHUNK_SHIFT;
+        aclError rc;
+
+        for (; at < mem->size && host_mem_frame(mem, at) == first + n &&
+               (from->state[first + n] & HOST_FRAME_HOLDS);
+             at += AM_CHUNK)
+            n++;
+        if (n == 0) {
+            at += AM_CHUNK;
+            continue;
+        }
+        rc = host_store_ready(to, target, n);
+        if (rc != ACL_SUCCESS)
+            return rc;
+        host_move(to->view + (target << AM_CHUNK_SHIFT),
+                  from->view + (first << AM_CHUNK_SHIFT), n << AM_CHUNK_SHIFT);
+    }
+    return ACL_SUCCESS;
+}
+
+/* From the bank's store to one of its own. */
+static aclError mem_move_out(struct am_mem *mem)
+{
+    struct host_mem *hm = host_mem(mem);
+    struct host_store *store;
+    aclError rc = host_store_create(mem->size, -1, &store);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = host_gate_shut(mem);
+    if (rc != ACL_SUCCESS)
+        goto err_store;
+    rc = frames_copy(mem, store);
+    if (rc != ACL_SUCCESS)
+        goto err_gate;
+    host_mem_give_frames(mem);
+    free(hm->frames);
+    hm->frames = NULL;
+    hm->first = 0;
+    hm->store = store;
+    host_gate_open(mem);
+    return ACL_SUCCESS;
+
+err_gate:
+    host_gate_open(mem);
+err_store:
+    host_store_destroy(store);
+    return rc;
+}
+
+static aclError store_seal(struct host_store *store)
+{
+    int seals = fcntl(store->fd, F_GET_SEALS);
+
+    if (seals >= 0 && (seals & SEALS) == SEALS)
+        return ACL_SUCCESS;
+    if (am_sys_fcntl(store->fd, F_ADD_SEALS, SEALS) != 0)
+        return host_error(errno, "sealing a memory file",
+                          store->n_frames << AM_CHUNK_SHIFT);
+    return ACL_SUCCESS;
+}
+
+aclError host_mem_export(struct am_mem *mem, int *ret_fd)
+{
+    struct host_mem *hm = host_mem(mem);
+    aclError rc = ACL_SUCCESS;
+
+    if (mem->bank->spec.is_isolated &&
+        hm->store == &((struct host_bank *)mem->bank)->store)
+        rc = mem_move_out(mem);
+    if (rc == ACL_SUCCESS)
+        rc = store_seal(hm->store);
+    if (rc == ACL_SUCCESS)
+        *ret_fd = hm->store->fd;
+    return rc;
+}
+
+/*
+ * What another process sent may be anything.  Only a memory file whose end stays where it
+ * is can be touched without a signal; one of reserved huge pages could run out of them.
+ */
+static aclError descriptor_check(int fd, size_t size)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct statfs system;
+    struct stat file;
+
+    AM_REQUIRE(seals >= 0 && (seals & F_SEAL_SHRINK), ACL_ERROR_RT_IPC_ERROR,
+               "the exporting process sent a descriptor that is no sealed memory file");
+    AM_REQUIRE(fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
+                   file.st_size == (off_t)size,
+               ACL_ERROR_RT_IPC_ERROR,
+               "the exporting process sent %lld bytes of memory instead of %zu",
+               (long long)file.st_size, size);
+    AM_REQUIRE(fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC,
+               ACL_ERROR_RT_IPC_ERROR,
+               "the exporting process sent a memory file of another kind than ours");
+    return ACL_SUCCESS;
+}
+
+aclError host_mem_import(struct am_bank *bank, int fd, size_t size, struct am_mem *mem)
+{
+    struct host_mem *hm = host_mem(mem);
+    aclError rc = descriptor_check(fd, size);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    mem->bank = bank;
+    mem->size = size;
+    hm->frames = NULL;
+    hm->first = 0;
+    hm->gate = 0;
+    return host_store_create(size, fd, &hm->store);
+}

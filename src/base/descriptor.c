@@ -1,0 +1,31 @@
+/* See descriptor.h. */
+#include "base/descriptor.h"
+
+#include "base/log.h"
+#include "base/sys.h"
+
+#define LOW_DESCRIPTORS 1024 /* what select() can handle; we stay above */
+
+bool am_descriptor_raise_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+        return false;
+    limit.rlim_cur = limit.rlim_max;
+    if (am_sys_setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    am_log(AM_LOG_INFO, "raised the limit of open files to %llu",
+           (unsigned long long)limit.rlim_max);
+    return true;
+}
+
+int am_descriptor_move_up(int fd)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, LOW_DESCRIPTORS);
+
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
