@@ -41,7 +41,7 @@ RULES = [
     ("test/fault/*", ["test/fault/*", "test/support/*"] + PUBLIC),
     ("test/fake/*", ["test/fake/*", "src/backend/cuda/driver.*"]),
     ("test/install/*", PUBLIC),
-    ("test/ipc/*", ["test/ipc/*", "test/support/*"] + PUBLIC),
+    ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),
     ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/api/*.def"] + PUBLIC),
     ("test/model/*", ["test/model/*", "test/support/*"] + PUBLIC),
 ]

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "core/exchange.h"
 #include "core/managed.h"
 #include "core/runtime.h"
 
@@ -40,8 +41,10 @@ AM_NO_LOCK_ANALYSIS static void fork_end(void)
 
 static void fork_end_in_child(void)
 {
-    if (am_rt.is_up)
+    if (am_rt.is_up) {
         table_install(&am_api_forked);
+        am_exchange_forget();
+    }
     fork_end();
 }
 

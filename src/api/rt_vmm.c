@@ -2,14 +2,14 @@
 #include <inttypes.h>
 
 #include "api/api.h"
+#include "api/vmm.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/attr.h"
 #include "core/phys.h"
 #include "core/runtime.h"
 
-/* Whether the product has virtual memory management at all, by the rules in force. */
-static aclError vmm_check(void)
+aclError am_vmm_check(void)
 {
     const struct am_product *product = am_rt.product;
 
@@ -28,7 +28,7 @@ static aclError vmm_check(void)
 aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
                                    void *expectPtr, uint64_t flags)
 {
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -53,7 +53,7 @@ aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
 aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment,
                                              void *expectPtr, uint64_t flags)
 {
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -75,7 +75,7 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
 
 aclError am_aclrtReleaseMemAddress(void *virPtr)
 {
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -103,7 +103,7 @@ static aclError prop_check(const aclrtPhysicalMemProp *prop)
 aclError am_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
                                 const aclrtPhysicalMemProp *prop, uint64_t flags)
 {
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -117,7 +117,7 @@ aclError am_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
 
 aclError am_aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -129,7 +129,7 @@ static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle 
                     uint64_t flags, bool has_access)
 {
     struct am_phys *phys;
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -162,7 +162,7 @@ aclError am_aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset,
 
 aclError am_aclrtUnmapMem(void *virPtr)
 {
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -199,7 +199,7 @@ static aclError desc_check(const aclrtMemAccessDesc *desc)
 aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc,
                               size_t count)
 {
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -216,7 +216,7 @@ aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *des
 
 aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
 {
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -231,7 +231,7 @@ aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t
 
 aclError am_aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
 {
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -244,7 +244,7 @@ aclError am_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
                                                       aclrtPhysicalMemProp *prop)
 {
     struct am_phys *phys;
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -262,7 +262,7 @@ aclError am_aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
                                              aclrtMemGranularityOptions option,
                                              size_t *granularity)
 {
-    aclError rc = vmm_check();
+    aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;

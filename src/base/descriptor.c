@@ -4,8 +4,6 @@
 #include "base/log.h"
 #include "base/sys.h"
 
-#define LOW_DESCRIPTORS 1024 /* what select() can handle; we stay above */
-
 bool am_descriptor_raise_limit(void)
 {
     struct rlimit limit;
@@ -18,14 +16,4 @@ bool am_descriptor_raise_limit(void)
     am_log(AM_LOG_INFO, "raised the limit of open files to %llu",
            (unsigned long long)limit.rlim_max);
     return true;
-}
-
-int am_descriptor_move_up(int fd)
-{
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, LOW_DESCRIPTORS);
-
-    if (high < 0)
-        return fd;
-    close(fd);
-    return high;
 }

@@ -22,6 +22,7 @@ enum am_rank {
     AM_RANK_VIEW,        /* host views */
     AM_RANK_IDMAP,       /* handles */
     AM_RANK_BANK,        /* frames of a bank */
+    AM_RANK_SHARE,       /* what is shared with other processes */
     AM_RANK_RUNDIR,      /* the runtime directory */
     AM_RANK_LEAF,        /* held for a few lines, nothing is called under it */
 };

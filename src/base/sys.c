@@ -4,6 +4,10 @@
 #if AM_TEST
 
 #include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 
 enum kind { TAKE, GIVE };
 

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14; glibc knows it from 2.35 on */
@@ -41,7 +42,22 @@ static inline int am_fd_move_up(int fd)
     return high;
 }
 
+#ifndef SYS_pidfd_open /* Linux 5.3; the same number everywhere */
+#define SYS_pidfd_open 434
+#endif
+
+/* glibc has it from 2.36 on. */
+static inline int am_pidfd_open(pid_t pid, unsigned flags)
+{
+    return (int)syscall(SYS_pidfd_open, pid, flags);
+}
+#define pidfd_open am_pidfd_open
+
 #if AM_TEST
+
+struct epoll_event;
+struct msghdr;
+struct sockaddr;
 
 #define AM_SYS(kind_, result_, name_, params_, args_, value_, errno_) \
     result_ am_sys_##name_ params_;
@@ -74,6 +90,19 @@ bool am_fault_hit(bool gives_back);
 #define am_sys_mkdir mkdir
 #define am_sys_fchmodat fchmodat
 #define am_sys_read read
+#define am_sys_socket socket
+#define am_sys_bind bind
+#define am_sys_listen listen
+#define am_sys_connect connect
+#define am_sys_linkat linkat
+#define am_sys_epoll_create1 epoll_create1
+#define am_sys_epoll_ctl epoll_ctl
+#define am_sys_eventfd eventfd
+#define am_sys_accept4 accept4
+#define am_sys_sendmsg sendmsg
+#define am_sys_recvmsg recvmsg
+#define am_sys_getrandom getrandom
+#define am_sys_pidfd_open pidfd_open
 #define am_sys_pthread_create pthread_create
 #define am_sys_malloc malloc
 #define am_sys_calloc calloc

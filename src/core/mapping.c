@@ -138,6 +138,12 @@ static aclError map_check_strict(const struct am_reservation *r,
         "the reservation at %p has memory of device %d mapped and may not have memory of "
         "device %d too (ACLMEM_RULES=strict)",
         (void *)r->start, r->device, phys->place->device);
+    AM_REQUIRE(r->n_mappings == 0 || r->is_imported == (phys->imported != 0),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "the reservation at %p has %s memory mapped and may not have %s memory "
+               "too (ACLMEM_RULES=strict)",
+               (void *)r->start, r->is_imported ? "imported" : "own",
+               r->is_imported ? "own" : "imported");
     return ACL_SUCCESS;
 }
 
@@ -173,8 +179,10 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
     struct am_reservation *r = mapping->reservation;
     struct am_phys *phys = mapping->phys;
 
-    if (r->n_mappings++ == 0)
+    if (r->n_mappings++ == 0) {
         r->device = phys->place->device;
+        r->is_imported = phys->imported != 0;
+    }
     phys->n_mappings++;
     LIST_INSERT_HEAD(&phys->mappings, mapping, of_phys);
     vs->n_mappings += r->owner == NULL;
@@ -205,6 +213,7 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
     mapping->asked = size;
     mapping->phys = am_phys_ref(phys);
     mapping->device = phys->place->device;
+    mapping->home = phys->home;
     mapping->page_size = am_attr_page_size(phys->prop.memAttr);
     mapping->reservation = r;
     mapping->owner = r->owner;
@@ -317,6 +326,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
     mapping->asked = phys->mem.size;
     mapping->phys = phys;
     mapping->device = phys->place->device;
+    mapping->home = phys->home;
     mapping->page_size = am_attr_page_size(phys->prop.memAttr);
     mapping->reservation = NULL;
     mapping->owner = owner;

@@ -9,6 +9,7 @@
 #include "core/attr.h"
 #include "core/heap.h"
 #include "core/runtime.h"
+#include "core/share.h"
 
 static struct am_slab phys_slab = AM_SLAB_INIT(struct am_phys, "phys slab");
 static _Atomic uint64_t n_physes;
@@ -87,6 +88,23 @@ static aclError mem_take(struct am_place *place, enum am_bank_kind kind, size_t 
     return rc;
 }
 
+/* What all physes begin with; the memory is there already. */
+static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
+                      size_t asked, struct am_place *place)
+{
+    phys->handle = NULL;
+    phys->prop = *prop;
+    phys->asked = asked;
+    phys->place = place;
+    phys->home = place->device;
+    phys->imported = 0;
+    phys->exported = 0;
+    phys->handle_refs = 0;
+    phys->n_mappings = 0;
+    phys->is_listed = false;
+    LIST_INIT(&phys->mappings);
+}
+
 /*
  * A phys with everything but its number; takes over the reference to place, also on
  * failure.
@@ -110,13 +128,7 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
     if (rc != ACL_SUCCESS)
         goto err_slab;
 
-    phys->prop = *prop;
-    phys->asked = size;
-    phys->place = place;
-    phys->handle_refs = 1;
-    phys->n_mappings = 0;
-    phys->is_listed = false;
-    LIST_INIT(&phys->mappings);
+    phys_init(phys, prop, size, place);
     *ret_phys = phys;
     return ACL_SUCCESS;
 
@@ -133,7 +145,10 @@ static void phys_unmake(struct am_phys *phys)
     size_t size = phys->mem.size;
 
     phys->mem.bank->ops->mem_destroy(&phys->mem);
-    am_place_uncharge(place, size);
+    if (phys->imported != 0)
+        am_share_forget(phys->imported);
+    else
+        am_place_uncharge(place, size);
     am_slab_give(&phys_slab, phys);
     am_place_put(place);
 }
@@ -157,21 +172,13 @@ static aclError phys_list(struct am_phys *phys)
     return ACL_SUCCESS;
 }
 
-aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **ret_handle)
+/* Gives it a handle and enters it; it is gone on failure. */
+static aclError phys_publish(struct am_phys *phys, void **ret_handle)
 {
-    struct am_place *place;
-    struct am_phys *phys;
     void *handle;
-    int node;
-    aclError rc = am_attr_check(prop);
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = location_find(&prop->location, &place, &node);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = phys_make(size, prop, place, node, &phys);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    phys->handle_refs = 1;
     /* The number first: until refs is set, nobody can get at the phys by it. */
     if (am_idmap_add(&am_rt.ids, AM_KIND_PHYS, &phys->object, &phys->handle) != 0) {
         phys_unmake(phys);
@@ -188,6 +195,49 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
     return ACL_SUCCESS;
 }
 
+aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **ret_handle)
+{
+    struct am_place *place;
+    struct am_phys *phys;
+    int node;
+    aclError rc = am_attr_check(prop);
+
+    if (rc == ACL_SUCCESS)
+        rc = location_find(&prop->location, &place, &node);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = phys_make(size, prop, place, node, &phys);
+    return rc == ACL_SUCCESS ? phys_publish(phys, ret_handle) : rc;
+}
+
+aclError am_phys_import(const struct am_import *import, void **ret_handle)
+{
+    struct am_phys *phys = am_slab_take(&phys_slab);
+    struct am_bank *bank;
+    aclError rc;
+
+    if (phys == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a handle");
+        goto err_place;
+    }
+    rc = am_place_bank(import->place, AM_BANK_MAIN, &bank);
+    if (rc == ACL_SUCCESS)
+        rc = bank->ops->mem_import(bank, import->fd, import->size, &phys->mem);
+    if (rc != ACL_SUCCESS)
+        goto err_slab;
+    phys_init(phys, &import->prop, import->asked, import->place);
+    phys->home = import->home;
+    phys->imported = import->number;
+    return phys_publish(phys, ret_handle);
+
+err_slab:
+    am_slab_give(&phys_slab, phys);
+err_place:
+    am_place_put(import->place);
+    am_share_forget(import->number);
+    return rc;
+}
+
 aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
                             struct am_place *place, struct am_phys **ret_phys)
 {
@@ -197,8 +247,6 @@ aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
     rc = phys_make(size, prop, place, -1, ret_phys);
     if (rc != ACL_SUCCESS)
         return rc;
-    (*ret_phys)->handle = NULL;
-    (*ret_phys)->handle_refs = 0;
     rc = phys_list(*ret_phys);
     if (rc != ACL_SUCCESS)
         phys_unmake(*ret_phys);
@@ -218,14 +266,7 @@ aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, siz
     rc = mem_take(place, kind, size, -1, &phys->mem);
     if (rc != ACL_SUCCESS)
         goto err_slab;
-    phys->handle = NULL;
-    phys->prop = (aclrtPhysicalMemProp){.memAttr = ACL_MEM_NORMAL};
-    phys->asked = size;
-    phys->place = place;
-    phys->handle_refs = 0;
-    phys->n_mappings = 0;
-    phys->is_listed = false;
-    LIST_INIT(&phys->mappings);
+    phys_init(phys, &(aclrtPhysicalMemProp){.memAttr = ACL_MEM_NORMAL}, size, place);
     atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
     *ret_phys = phys;
     return ACL_SUCCESS;
@@ -319,8 +360,10 @@ aclError am_phys_free(void *handle)
         was_last = --phys->handle_refs == 0;
 out:
     am_unlock(&am_rt.vspace.lock);
-    if (was_last)
+    if (was_last) {
+        am_share_end(phys);
         am_phys_put(phys); /* the handle's */
+    }
     if (phys != NULL)
         am_phys_put(phys); /* ours */
     return rc;
@@ -349,9 +392,11 @@ void am_phys_kill_all(struct am_place *place)
     if (place == NULL)
         return;
     while ((phys = place_pop(place)) != NULL) {
-        if (am_vspace_kill(phys))
+        if (am_vspace_kill(phys)) {
+            am_share_end(phys);
             am_phys_put(phys); /* the handle's */
-        am_phys_put(phys);     /* ours */
+        }
+        am_phys_put(phys); /* ours */
     }
 }
 

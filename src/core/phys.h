@@ -27,7 +27,10 @@ struct am_phys {
     aclrtPhysicalMemProp prop;
     size_t asked; /* bytes that the program asked for; mem.size is rounded up */
     struct am_place *place;
+    int32_t home; /* whose memory it is: the place's, unless it was imported elsewhere */
     struct am_mem mem;
+    uint64_t imported; /* the number that it came by; 0: it is this process's own */
+    uint64_t exported; /* vspace.lock; the number that others get it by: core/share.h */
     uint32_t handle_refs;                        /* vspace.lock */
     uint32_t n_mappings;                         /* vspace.lock */
     LIST_HEAD(am_mappings, am_mapping) mappings; /* vspace.lock */
@@ -52,6 +55,22 @@ aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
  */
 aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, size_t size,
                              struct am_phys **ret_phys);
+
+/*
+ * Memory of another process, with a handle: what a descriptor shows, described by prop,
+ * which the program sees on this place.  Nothing is charged: the exporter has been.
+ * Takes over the reference to place, also on failure.
+ */
+struct am_import {
+    uint64_t number;
+    int fd;
+    size_t size;
+    size_t asked;
+    aclrtPhysicalMemProp prop;
+    struct am_place *place;
+    int32_t home;
+};
+aclError am_phys_import(const struct am_import *import, void **ret_handle);
 
 /* aclrtFreePhysical: one handle reference less. */
 aclError am_phys_free(void *handle);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "base/sys.h"
@@ -153,7 +154,7 @@ static aclError rundir_open_locked(void) AM_REQUIRES(rundir.lock)
     if (rc != ACL_SUCCESS)
         close(fd);
     else
-        rundir.fd = fd;
+        rundir.fd = am_fd_move_up(fd);
     return rc;
 }
 

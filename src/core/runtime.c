@@ -13,6 +13,7 @@
 #include "base/options.h"
 #include "core/allocator.h"
 #include "core/event.h"
+#include "core/exchange.h"
 #include "core/hostmem.h"
 #include "core/managed.h"
 #include "core/report.h"
@@ -171,6 +172,7 @@ aclError am_runtime_start_locked(const char *config_path)
     runtime_start_sched();
     am_maps_open();
     am_rt.default_device = config.default_device;
+    am_exchange_start();
     am_params_reset(&am_rt.params);
     am_error_share_messages(config.share_messages);
     am_rt.is_up = true;
@@ -184,6 +186,7 @@ void am_runtime_stop_locked(void)
     am_rt.is_up = false;
     am_rt.default_device = -1;
     am_devices_close(&am_rt.devices);
+    am_exchange_stop();
     am_report_stop();
     am_sched_stop(&am_rt.sched);
     am_allocator_destroy_all();

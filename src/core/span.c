@@ -80,6 +80,16 @@ static aclError block_check(const struct am_owner *owner, uintptr_t addr, size_t
     return ACL_SUCCESS;
 }
 
+/*
+ * Memory that was imported for another device than its own is reached as a peer's.  A
+ * device that this process does not see cannot be made a peer, and is not asked for.
+ */
+static bool home_is_reachable(const struct am_mapping *mapping)
+{
+    return mapping->home < 0 || mapping->device < 0 ||
+           am_peer_is_enabled(mapping->device, mapping->home);
+}
+
 static aclError mapping_check(const struct am_spans *spans,
                               const struct am_mapping *mapping, uintptr_t addr,
                               size_t size, unsigned access, int32_t device,
@@ -94,6 +104,12 @@ static aclError mapping_check(const struct am_spans *spans,
         mapping_allows(mapping, access, device), ACL_ERROR_RT_PARAM_INVALID,
         "%s: no right to %s the memory mapped at %p; grant it with aclrtMemSetAccess",
         what, access & AM_ACCESS_WRITE ? "write" : "read", (void *)mapping->start);
+    AM_REQUIRE(mapping->home == mapping->device || home_is_reachable(mapping),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "%s: %p is memory of device %d, imported for device %d, which may not "
+               "reach it; call aclrtDeviceEnablePeerAccess(%d, 0) with device %d set",
+               what, (void *)addr, mapping->home, mapping->device, mapping->home,
+               mapping->device);
     if (mapping->owner == NULL)
         return ACL_SUCCESS;
     if (mapping->owner->pin != NULL)

@@ -61,6 +61,7 @@ struct am_reservation {
     uint64_t flags;    /* as asked for: 0 normal, 1 huge pages */
     size_t n_mappings; /* vspace.lock */
     int32_t device;    /* vspace.lock; of what was mapped first, while n_mappings > 0 */
+    bool is_imported;  /* vspace.lock; as above: it came from another process */
     const struct am_owner *owner; /* NULL: the program */
     bool is_arena;                /* addresses of the heaps: core/arena.h */
     bool is_pinned;               /* an arena of pinned memory */
@@ -71,6 +72,7 @@ struct am_reservation {
 struct am_mapping {
     atomic_uint refs;
     int32_t device;     /* of phys, -1: the host */
+    int32_t home;       /* of phys: differs where it was imported for another device */
     uint32_t page_size; /* of phys, in bytes */
     /* A heap's: what describes it (core/run.h); otherwise NULL. */
     _Atomic(struct am_run *) run;

@@ -173,7 +173,8 @@ static bool spare_give(void)
 }
 
 /* Imported memory has no descriptor: its view is mapped a second time. */
-static aclError map_again(void *addr, size_t size, struct am_mem *mem, const struct am_rights *rights)
+static aclError map_again(void *addr, size_t size, struct am_mem *mem,
+                          const struct am_rights *rights)
 {
     aclError rc;
 

@@ -34,7 +34,7 @@ static int memfd_open(unsigned flags)
         fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
         error = errno;
     }
-    return fd < 0 ? -error : am_descriptor_move_up(fd);
+    return fd < 0 ? -error : am_fd_move_up(fd);
 }
 
 static int memfd_resize(int fd, size_t size)

@@ -1,0 +1,190 @@
+/* See process.h. */
+#include "base/process.h"
+
+#include <ctype.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/sys.h"
+
+#ifndef SO_PEERPIDFD /* Linux 6.5 */
+#define SO_PEERPIDFD 77
+#endif
+
+#define LEVELS_MAX 32 /* namespaces that the kernel nests */
+
+static atomic_bool has_no_pidfd;
+
+#if AM_TEST
+void am_process_forget_pidfds(bool is_forgotten)
+{
+    has_no_pidfd = is_forgotten;
+}
+#endif
+
+/* The beginning of a file of /proc as text: its length or -errno. */
+static ssize_t proc_read(const char *path, char *text, size_t size)
+{
+    int fd = am_sys_open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+
+    if (fd < 0)
+        return -errno;
+    n = am_sys_read(fd, text, size - 1);
+    if (n < 0)
+        n = -errno;
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+/* The numbers behind "name:" in a file of /proc, at most LEVELS_MAX: how many. */
+static size_t proc_numbers(const char *path, const char *name, pid_t *numbers)
+{
+    char text[4096];
+    char *at = NULL;
+    size_t n = 0;
+
+    if (proc_read(path, text, sizeof text) > 0)
+        at = strstr(text, name);
+    if (at == NULL)
+        return 0;
+    at += strlen(name);
+    for (at += strspn(at, " \t"); isdigit((unsigned char)*at) && n < LEVELS_MAX;
+         at += strspn(at, " \t"))
+        numbers[n++] = (pid_t)strtol(at, &at, 10);
+    return n;
+}
+
+/* Its ids in the namespaces that it is in, the outermost one that /proc shows first. */
+static size_t process_levels(const char *who, pid_t *levels)
+{
+    char path[48];
+
+    snprintf(path, sizeof path, "/proc/%s/status", who);
+    return proc_numbers(path, "\nNSpid:", levels);
+}
+
+pid_t am_process_own_id(void)
+{
+    pid_t levels[LEVELS_MAX];
+
+    return process_levels("self", levels) > 0 ? levels[0] : getpid();
+}
+
+/* Field 22 of /proc/PID/stat, behind the name, which may hold anything; 0: none. */
+static uint64_t start_read(pid_t pid)
+{
+    char path[48];
+    char text[1024];
+    char *at;
+    unsigned long long start;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (proc_read(path, text, sizeof text) <= 0)
+        return 0;
+    at = strrchr(text, ')');
+    if (at == NULL ||
+        sscanf(at + 1,
+               " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+               "%*s %llu",
+               &start) != 1)
+        return 0;
+    return start + 1;
+}
+
+/* What tells the process apart, besides its id: 0 or -errno. */
+static int process_open(struct am_process *process)
+{
+    process->pidfd = -1;
+    process->start = 0;
+    if (!has_no_pidfd) {
+        process->pidfd = am_sys_pidfd_open(process->pid, 0);
+        if (process->pidfd >= 0)
+            return 0;
+        if (errno != ENOSYS && errno != EPERM)
+            return errno == EINVAL ? -ESRCH : -errno;
+    }
+    process->start = start_read(process->pid);
+    return process->start != 0 ? 0 : -ESRCH;
+}
+
+/* Whether the outermost id of an open process is this one. */
+static bool process_has_outer_id(const struct am_process *process, pid_t outer_id)
+{
+    pid_t levels[LEVELS_MAX];
+    char path[64];
+
+    if (process->pidfd < 0)
+        return true; /* what the file said has to do */
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", process->pidfd);
+    return proc_numbers(path, "\nPid:", levels) == 1 && levels[0] == outer_id;
+}
+
+int am_process_find(pid_t outer_id, struct am_process *ret_process)
+{
+    struct am_process process = {.pid = outer_id};
+    pid_t levels[LEVELS_MAX];
+    size_t own = process_levels("self", levels);
+    char who[16];
+    int rc;
+
+    if (outer_id <= 0)
+        return -ESRCH;
+    if (own > 1) { /* /proc shows a namespace further out than ours */
+        snprintf(who, sizeof who, "%d", (int)outer_id);
+        if (process_levels(who, levels) < own)
+            return -ESRCH;
+        process.pid = levels[own - 1];
+    }
+    rc = process_open(&process);
+    if (rc != 0)
+        return rc;
+    if (own > 1 && !process_has_outer_id(&process, outer_id)) {
+        am_process_close(&process);
+        return -ESRCH;
+    }
+    *ret_process = process;
+    return 0;
+}
+
+int am_process_of_peer(int socket, struct am_process *ret_process, uid_t *ret_uid)
+{
+    struct ucred credentials;
+    socklen_t size = sizeof credentials;
+    int rc;
+
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
+        return -errno;
+    ret_process->pid = credentials.pid;
+    ret_process->pidfd = -1;
+    ret_process->start = 0;
+    *ret_uid = credentials.uid;
+    if (credentials.pid == 0)
+        return 0; /* of a namespace that ours does not show: not to be listed */
+    size = sizeof ret_process->pidfd;
+    if (!has_no_pidfd &&
+        getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &ret_process->pidfd, &size) == 0)
+        return 0;
+    rc = process_open(ret_process);
+    return rc == -ESRCH ? 0 : rc; /* gone already: it is nobody */
+}
+
+void am_process_close(struct am_process *process)
+{
+    if (process->pidfd >= 0)
+        close(process->pidfd);
+    process->pidfd = -1;
+}
+
+bool am_process_is_alive(const struct am_process *process)
+{
+    struct pollfd end = {.fd = process->pidfd, .events = POLLIN};
+
+    if (process->pidfd >= 0)
+        return poll(&end, 1, 0) == 0;
+    return process->start != 0 && start_read(process->pid) == process->start;
+}

@@ -1,0 +1,43 @@
+/*
+ * Processes, told apart even when one has got the id of another that is gone.
+ *
+ * A process is its id and a descriptor of it (pidfd).  Two that are alive at one moment
+ * and have the same id are the same one, so nothing else has to be compared.  Where the
+ * system has no such descriptors, the time at which the process started serves.
+ *
+ * An id means something only in its PID namespace.  Ids that programs hand around are
+ * those of the outermost namespace that /proc shows; those of the kernel's answers are of
+ * our own.
+ */
+#ifndef AM_BASE_PROCESS_H
+#define AM_BASE_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct am_process {
+    pid_t pid;      /* in our namespace */
+    int pidfd;      /* -1: the system has none */
+    uint64_t start; /* when it began, in ticks since the machine did */
+};
+
+/* Our own id as the outermost namespace that /proc shows has it. */
+pid_t am_process_own_id(void);
+
+/* The process that has this id there: 0, -ESRCH when there is none, or -errno. */
+int am_process_find(pid_t outer_id, struct am_process *ret_process);
+
+/* Who is at the other end of a connected socket, by the kernel's word: 0 or -errno. */
+int am_process_of_peer(int socket, struct am_process *ret_process, uid_t *ret_uid);
+
+void am_process_close(struct am_process *process);
+
+bool am_process_is_alive(const struct am_process *process);
+
+#if AM_TEST
+/* As on a system that has no descriptors of processes. */
+void am_process_forget_pidfds(bool is_forgotten);
+#endif
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * Physical memory that several processes have.
+ *
+ * Exporting gives a phys a number; the number lives as long as the handle does.  Importing
+ * the number in another process gives a phys there that has the same bytes, and lives on
+ * its own: the memory goes when every process has let go of it.
+ *
+ * A process imports a number once at a time.
+ */
+#ifndef AM_CORE_SHARE_H
+#define AM_CORE_SHARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/acl_base.h"
+
+struct am_device;
+struct am_phys;
+
+/* is_open: for any process of this user; otherwise for those that are listed. */
+aclError am_share_export(void *handle, bool is_open, uint64_t *ret_number);
+/* By ids of aclrtDeviceGetBareTgid, added to those that are listed already. */
+aclError am_share_trust(uint64_t number, const int32_t *ids, size_t n);
+
+/* For use by a device of this process; whether it may reach the memory is seen then. */
+aclError am_share_import(uint64_t number, struct am_device *device, void **ret_handle);
+
+/* The handle is dead: nobody imports it any more.  No lock is held. */
+void am_share_end(struct am_phys *phys);
+/* What was imported is gone, and may be imported again. */
+void am_share_forget(uint64_t number);
+
+#endif

@@ -1,0 +1,778 @@
+/* Physical memory in two processes: the documented sequences, and who holds what. */
+#include "actor.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "aclmem/aclmem.h"
+#include "support/process.h"
+
+#define OPEN ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION
+
+static struct actor other; /* of the test that runs; pid 0: none */
+
+static uint64_t export_open(aclrtDrvMemHandle handle)
+{
+    uint64_t number = 0;
+
+    assert_acl_ok(
+        aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, OPEN, &number));
+    assert_int_not_equal(number, 0);
+    return number;
+}
+
+static aclrtDrvMemHandle import(uint64_t number)
+{
+    aclrtDrvMemHandle handle = NULL;
+
+    assert_acl_ok(aclrtMemImportFromShareableHandle(number, 0, &handle));
+    return handle;
+}
+
+/* The other process, started, with the memory of the number mapped. */
+static uint64_t other_has(uint64_t number, size_t size, uint64_t *ret_handle)
+{
+    uint64_t va;
+
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    *ret_handle = done(&other, DO_IMPORT, number, 0, 0);
+    va = done(&other, DO_RESERVE, size, 0, 0);
+    done(&other, DO_MAP, va, size, *ret_handle);
+    return va;
+}
+
+static int end_other(void **state)
+{
+    if (other.pid != 0)
+        actor_kill(&other);
+    return finish(state);
+}
+
+#define pair(f_) \
+    { \
+#f_, f_, start_default, end_other, NULL \
+    }
+#define pair_alone(f_) \
+    { \
+#f_, f_, NULL, end_other, NULL \
+    }
+#define pair_strict(f_) \
+    { \
+        "strict: " #f_, f_, start_strict, end_other, NULL \
+    }
+
+static void bytes_written_in_one_process_are_seen_in_the_other(void **state)
+{
+    struct block b = block_create(3 * CHUNK);
+    uint64_t handle, va;
+
+    put_pattern(b.va, b.size, 1);
+    va = other_has(export_open(b.handle), b.size, &handle);
+    assert_int_equal(done(&other, DO_CHECK, va, b.size, 1), 0);
+    done(&other, DO_PUT, va, b.size, 2);
+    assert_pattern(b.va, b.size, 2);
+    put_pattern(b.va + CHUNK, CHUNK, 3);
+    assert_int_equal(done(&other, DO_CHECK, va + CHUNK, CHUNK, 3), 0);
+    done(&other, DO_UNMAP, va, 0, 0);
+    done(&other, DO_RELEASE, va, 0, 0);
+    done(&other, DO_FREE, handle, 0, 0);
+    block_destroy(&b);
+    actor_end(&other);
+}
+
+static void a_process_on_the_list_imports(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    uint64_t number = 0;
+    int32_t pid;
+
+    assert_acl_ok(
+        aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &number));
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    expect(order(&other, DO_IMPORT, number, 0, 0), ACL_ERROR_RT_NO_PERMISSION,
+           "aclrtMemSetPidToShareableHandle");
+    pid = (int32_t)done(&other, DO_TGID, 0, 0, 0);
+    assert_acl_ok(aclrtMemSetPidToShareableHandle(number, &pid, 1));
+    done(&other, DO_IMPORT, number, 0, 0);
+    actor_end(&other);
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void memory_that_was_never_written_reads_as_zero_in_both(void **state)
+{
+    struct block b = block_create(2 * CHUNK);
+    uint64_t handle, va = other_has(export_open(b.handle), b.size, &handle);
+
+    assert_all_bytes(b.va, b.size, 0);
+    done(&other, DO_PUT, va, CHUNK, 9);
+    assert_pattern(b.va, CHUNK, 9);
+    assert_all_bytes(b.va + CHUNK, CHUNK, 0);
+    actor_end(&other);
+    block_destroy(&b);
+}
+
+static void every_mapping_from_before_the_export_follows(void **state)
+{
+    struct block b = block_create(2 * CHUNK);
+    char *second = reserve(2 * CHUNK);
+    uint64_t handle, va;
+
+    map(second, b.size, b.handle);
+    put_pattern(b.va, CHUNK, 4); /* the other half holds nothing */
+    va = other_has(export_open(b.handle), b.size, &handle);
+    assert_pattern(second, CHUNK, 4);
+    done(&other, DO_PUT, va + CHUNK, CHUNK, 5);
+    assert_pattern(b.va + CHUNK, CHUNK, 5);
+    assert_pattern(second + CHUNK, CHUNK, 5);
+    actor_end(&other);
+    assert_acl_ok(aclrtUnmapMem(second));
+    assert_acl_ok(aclrtReleaseMemAddress(second));
+    block_destroy(&b);
+}
+
+static void a_handle_can_be_mapped_after_its_export(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    uint64_t there, va = other_has(export_open(handle), CHUNK, &there);
+    char *here = reserve(CHUNK);
+
+    done(&other, DO_PUT, va, CHUNK, 6);
+    map(here, CHUNK, handle);
+    assert_pattern(here, CHUNK, 6);
+    actor_end(&other);
+    assert_acl_ok(aclrtUnmapMem(here));
+    assert_acl_ok(aclrtReleaseMemAddress(here));
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void imported_memory_outlives_the_exporters_handle(void **state)
+{
+    struct block b = block_create(CHUNK);
+    uint64_t number = export_open(b.handle);
+    uint64_t handle, va;
+
+    put_pattern(b.va, b.size, 7);
+    va = other_has(number, b.size, &handle);
+    block_destroy(&b);
+    assert_int_equal(done(&other, DO_CHECK, va, CHUNK, 7), 0);
+    done(&other, DO_FREE, handle, 0, 0);
+    assert_int_equal(done(&other, DO_CHECK, va, CHUNK, 7), 0);
+    done(&other, DO_UNMAP, va, 0, 0);
+    expect(order(&other, DO_IMPORT, number, 0, 0), ACL_ERROR_RT_NO_PERMISSION, "freed");
+    actor_end(&other);
+}
+
+static void imported_memory_outlives_the_exporter(void **state)
+{
+    struct actor exporter;
+    uint64_t handle, va, number;
+    char *here = reserve(CHUNK);
+    aclrtDrvMemHandle mine;
+
+    actor_start(&exporter, ACTOR_PLAIN);
+    done(&exporter, DO_INIT, 0, 0, 0);
+    handle = done(&exporter, DO_ALLOC, CHUNK, 0, 0);
+    va = done(&exporter, DO_RESERVE, CHUNK, 0, 0);
+    done(&exporter, DO_MAP, va, CHUNK, handle);
+    done(&exporter, DO_PUT, va, CHUNK, 8);
+    number = done(&exporter, DO_EXPORT, handle, OPEN, 0);
+    mine = import(number);
+    map(here, CHUNK, mine);
+    actor_kill(&exporter);
+    assert_pattern(here, CHUNK, 8);
+    assert_acl_ok(aclrtUnmapMem(here));
+    assert_acl_ok(aclrtFreePhysical(mine));
+    assert_refused(aclrtMemImportFromShareableHandle(number, 0, &mine),
+                   ACL_ERROR_RT_NO_PERMISSION, "has ended");
+    assert_int_equal(run_files("share-"), 0); /* whoever finds it removes it */
+    assert_acl_ok(aclrtReleaseMemAddress(here));
+}
+
+static void a_number_dies_with_the_last_reference_of_its_handle(void **state)
+{
+    struct block b = block_create(CHUNK);
+    uint64_t number = export_open(b.handle);
+    aclrtDrvMemHandle again;
+
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    assert_acl_ok(aclrtMemRetainAllocationHandle(b.va, &again));
+    assert_acl_ok(aclrtFreePhysical(again));
+    done(&other, DO_FREE, done(&other, DO_IMPORT, number, 0, 0), 0, 0);
+    assert_acl_ok(aclrtFreePhysical(b.handle)); /* still mapped */
+    expect(order(&other, DO_IMPORT, number, 0, 0), ACL_ERROR_RT_NO_PERMISSION, "freed");
+    actor_end(&other);
+    assert_acl_ok(aclrtUnmapMem(b.va));
+    assert_acl_ok(aclrtReleaseMemAddress(b.va));
+}
+
+static void a_number_dies_when_its_device_is_reset(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    uint64_t number = export_open(handle);
+
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    assert_acl_ok(aclrtResetDevice(0));
+    expect(order(&other, DO_IMPORT, number, 0, 0), ACL_ERROR_RT_NO_PERMISSION, "freed");
+    actor_end(&other);
+    assert_acl_ok(aclrtSetDevice(0));
+}
+
+static void a_reset_lets_go_of_what_was_imported(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    uint64_t number = export_open(handle);
+    uint64_t there;
+
+    other_has(number, CHUNK, &there);
+    actor_end(&other);
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    done(&other, DO_IMPORT, number, 0, 0);
+    done(&other, DO_FINALIZE, 0, 0, 0);
+    done(&other, DO_INIT, 0, 0, 0);
+    done(&other, DO_IMPORT, number, 0, 0);
+    actor_end(&other);
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void a_handle_is_exported_once(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    uint64_t number = export_open(handle);
+    uint64_t again = 77;
+
+    assert_refused(
+        aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, OPEN, &again),
+        ACL_ERROR_RT_PARAM_INVALID, "exported already");
+    assert_int_equal(again, 77);
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    done(&other, DO_IMPORT, number, 0, 0);
+    actor_end(&other);
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void an_imported_handle_is_not_exported(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    uint64_t there;
+
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    there = done(&other, DO_IMPORT, export_open(handle), 0, 0);
+    expect(order(&other, DO_EXPORT, there, OPEN, 0), ACL_ERROR_RT_PARAM_INVALID,
+           "imported");
+    actor_end(&other);
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void a_number_is_imported_once_at_a_time(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    uint64_t number = export_open(handle);
+    uint64_t there, va = other_has(number, CHUNK, &there);
+
+    expect(order(&other, DO_IMPORT, number, 0, 0), ACL_ERROR_RT_PARAM_INVALID,
+           "imported in this process already");
+    done(&other, DO_FREE, there, 0, 0);
+    expect(order(&other, DO_IMPORT, number, 0, 0), ACL_ERROR_RT_PARAM_INVALID,
+           "imported in this process already");
+    done(&other, DO_UNMAP, va, 0, 0);
+    done(&other, DO_IMPORT, number, 0, 0);
+    actor_end(&other);
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void the_exporting_process_may_import(void **state)
+{
+    struct block b = block_create(CHUNK);
+    char *here = reserve(CHUNK);
+    aclrtDrvMemHandle mine;
+
+    put_pattern(b.va, CHUNK, 11);
+    mine = import(export_open(b.handle));
+    assert_ptr_not_equal(mine, b.handle);
+    map(here, CHUNK, mine);
+    assert_pattern(here, CHUNK, 11);
+    put_pattern(here, CHUNK, 12);
+    assert_pattern(b.va, CHUNK, 12);
+    assert_acl_ok(aclrtUnmapMem(here));
+    assert_acl_ok(aclrtReleaseMemAddress(here));
+    assert_acl_ok(aclrtFreePhysical(mine));
+    block_destroy(&b);
+}
+
+static void strict_rules_do_not_let_the_exporting_process_import(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    aclrtDrvMemHandle mine = NULL;
+    uint64_t number;
+
+    assert_acl_ok(
+        aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &number));
+    assert_refused(aclrtMemImportFromShareableHandle(number, 0, &mine),
+                   ACL_ERROR_RT_PARAM_INVALID, "strict");
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void strict_rules_want_the_list(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    uint64_t number;
+
+    assert_refused(
+        aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, OPEN, &number),
+        ACL_ERROR_INVALID_PARAM, "strict");
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+/* A reservation with own memory in its first chunk, and imported memory behind it. */
+static void map_beside_own(uint64_t number, aclError code)
+{
+    char *va = reserve(2 * CHUNK);
+    aclrtDrvMemHandle own = alloc(CHUNK);
+    aclrtDrvMemHandle mine = import(number);
+
+    map(va, CHUNK, own);
+    assert_acl(aclrtMapMem(va + CHUNK, CHUNK, 0, mine, 0), code);
+    if (code == ACL_SUCCESS)
+        assert_acl_ok(aclrtUnmapMem(va + CHUNK));
+    assert_acl_ok(aclrtUnmapMem(va));
+    assert_acl_ok(aclrtFreePhysical(own));
+    assert_acl_ok(aclrtFreePhysical(mine));
+    assert_acl_ok(aclrtReleaseMemAddress(va));
+}
+
+static uint64_t number_of_other(uint64_t flags)
+{
+    uint64_t number;
+
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    number = done(&other, DO_EXPORT, done(&other, DO_ALLOC, CHUNK, 0, 0), flags, 0);
+    if (flags == 0)
+        done(&other, DO_TRUST, number, (uint64_t)getpid(), 0);
+    return number;
+}
+
+static void own_and_imported_memory_share_a_reservation(void **state)
+{
+    map_beside_own(number_of_other(OPEN), ACL_SUCCESS);
+}
+
+static void strict_rules_keep_own_and_imported_memory_apart(void **state)
+{
+    map_beside_own(number_of_other(0), ACL_ERROR_RT_PARAM_INVALID);
+}
+
+static void memory_of_another_device_needs_peer_access_when_it_is_used(void **state)
+{
+    struct block b = block_create(CHUNK);
+    uint64_t there, va;
+
+    put_pattern(b.va, CHUNK, 13);
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 1, 0, 0);
+    there = done(&other, DO_IMPORT, export_open(b.handle), 1, 0);
+    va = done(&other, DO_RESERVE, CHUNK, 0, 0);
+    done(&other, DO_MAP, va, CHUNK, there);
+    expect(order(&other, DO_CHECK, va, CHUNK, 13), ACL_ERROR_RT_PARAM_INVALID,
+           "aclrtDeviceEnablePeerAccess");
+    done(&other, DO_PEER, 0, 0, 0);
+    assert_int_equal(done(&other, DO_CHECK, va, CHUNK, 13), 0);
+    actor_end(&other);
+    block_destroy(&b);
+}
+
+static void host_memory_is_shared_and_touched_by_both(void **state)
+{
+    struct block b = block_create_host(2 * CHUNK);
+    uint64_t there, va;
+
+    fill((uint8_t *)b.va, b.size, 14);
+    va = other_has(export_open(b.handle), b.size, &there);
+    assert_int_equal(done(&other, DO_CHECK, va, b.size, 14), 0);
+    done(&other, DO_PUT, va, b.size, 15);
+    assert_true(is_filled((uint8_t *)b.va, b.size, 15));
+    actor_end(&other);
+    block_destroy(&b);
+}
+
+static void memory_that_programs_can_touch_is_shared(void **state)
+{
+    struct block b;
+    uint64_t there, va;
+
+    start("default", "ACLMEM_ISOLATE=0");
+    assert_acl_ok(aclrtSetDevice(0));
+    b = block_create(2 * CHUNK);
+    fill((uint8_t *)b.va, b.size, 16);
+    va = other_has(export_open(b.handle), b.size, &there);
+    assert_int_equal(done(&other, DO_CHECK, va, b.size, 16), 0);
+    done(&other, DO_PUT, va, b.size, 17);
+    assert_true(is_filled((uint8_t *)b.va, b.size, 17));
+    actor_end(&other);
+    block_destroy(&b);
+}
+
+static void an_imported_handle_is_described_as_the_exporters(void **state)
+{
+    aclrtPhysicalMemProp prop;
+    aclrtDrvMemHandle mine = import(number_of_other(OPEN));
+    aclrtDrvMemHandle again;
+    char *va = reserve(CHUNK);
+
+    memset(&prop, 0x5a, sizeof prop);
+    assert_acl_ok(aclrtMemGetAllocationPropertiesFromHandle(mine, &prop));
+    assert_int_equal(prop.memAttr, ACL_HBM_MEM_HUGE);
+    assert_int_equal(prop.location.type, ACL_MEM_LOCATION_TYPE_DEVICE);
+    assert_int_equal(prop.location.id, 0);
+    assert_int_equal(prop.reserve, 0);
+    map(va, CHUNK, mine);
+    assert_acl_ok(aclrtMemRetainAllocationHandle(va, &again));
+    assert_ptr_equal(again, mine);
+    assert_acl_ok(aclrtFreePhysical(mine));
+    assert_acl_ok(aclrtUnmapMem(va));
+    assert_acl_ok(aclrtFreePhysical(again));
+    assert_acl_ok(aclrtReleaseMemAddress(va));
+}
+
+static void the_second_form_shares_the_same_way(void **state)
+{
+    struct block b = block_create(CHUNK);
+    aclrtMemSharedHandleType type = ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT;
+    uint64_t number = 0;
+    aclrtDrvMemHandle mine;
+    int32_t pid;
+
+    assert_acl_ok(aclrtMemExportToShareableHandleV2(b.handle, 0, type, &number));
+    put_pattern(b.va, CHUNK, 18);
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    pid = (int32_t)done(&other, DO_TGID, 0, 0, 0);
+    assert_acl_ok(aclrtMemSetPidToShareableHandleV2(&number, type, &pid, 1));
+    done(&other, DO_IMPORT, number, 0, 0);
+    assert_acl_ok(aclrtMemImportFromShareableHandleV2(&number, type, 0, &mine));
+    assert_acl_ok(aclrtFreePhysical(mine));
+    actor_end(&other);
+    block_destroy(&b);
+}
+
+static void fabric_handles_are_refused_with_the_reason(void **state)
+{
+    aclrtMemSharedHandleType type = ACL_MEM_SHARE_HANDLE_TYPE_FABRIC;
+    aclrtMemFabricHandle fabric = {{0}};
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    int32_t pid = 1;
+
+    assert_refused(aclrtMemExportToShareableHandleV2(handle, 0, type, &fabric),
+                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "FABRIC");
+    assert_refused(aclrtMemSetPidToShareableHandleV2(&fabric, type, &pid, 1),
+                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "FABRIC");
+    assert_refused(aclrtMemImportFromShareableHandleV2(&fabric, type, 0, &handle),
+                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "FABRIC");
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void what_the_arguments_show_is_refused(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    aclrtDrvMemHandle out = NULL;
+    aclrtMemSharedHandleType type = ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT;
+    uint64_t number = 0;
+    int32_t pid = getpid();
+
+#define EXPORT aclrtMemExportToShareableHandle
+    assert_refused(EXPORT(NULL, 0, 0, &number), ACL_ERROR_INVALID_PARAM, "handle");
+    assert_refused(EXPORT(handle, 0, 0, NULL), ACL_ERROR_INVALID_PARAM,
+                   "shareableHandle");
+    assert_refused(EXPORT(handle, ACL_MEM_HANDLE_TYPE_POSIX, 0, &number),
+                   ACL_ERROR_INVALID_PARAM, "handleType");
+    assert_refused(EXPORT(handle, 0, 2, &number), ACL_ERROR_INVALID_PARAM, "flags");
+    assert_refused(EXPORT(&pid, 0, 0, &number), ACL_ERROR_RT_INVALID_HANDLE, "handle");
+    assert_refused(aclrtMemExportToShareableHandleV2(handle, 0, type, NULL),
+                   ACL_ERROR_INVALID_PARAM, "shareableHandle");
+    assert_refused(aclrtMemExportToShareableHandleV2(handle, 0, 7, &number),
+                   ACL_ERROR_INVALID_PARAM, "shareType");
+    assert_refused(aclrtMemSetPidToShareableHandle(1, NULL, 1), ACL_ERROR_INVALID_PARAM,
+                   "pid");
+    assert_refused(aclrtMemSetPidToShareableHandle(1, &pid, 0), ACL_ERROR_INVALID_PARAM,
+                   "pidNum");
+    assert_refused(aclrtMemSetPidToShareableHandle(1, &pid, 1),
+                   ACL_ERROR_RT_PARAM_INVALID, "does not export");
+    assert_refused(aclrtMemSetPidToShareableHandleV2(NULL, type, &pid, 1),
+                   ACL_ERROR_INVALID_PARAM, "shareableHandle");
+    assert_refused(aclrtMemImportFromShareableHandle(1, 0, NULL), ACL_ERROR_INVALID_PARAM,
+                   "handle");
+    assert_refused(aclrtMemImportFromShareableHandle(1, 2, &out),
+                   ACL_ERROR_RT_INVALID_DEVICEID, "device 2");
+    assert_refused(aclrtMemImportFromShareableHandle(1, 0, &out),
+                   ACL_ERROR_RT_NO_PERMISSION, "nobody exports");
+    assert_refused(aclrtMemImportFromShareableHandleV2(&number, type, 1, &out),
+                   ACL_ERROR_INVALID_PARAM, "flags");
+    assert_refused(aclrtMemImportFromShareableHandleV2(NULL, type, 0, &out),
+                   ACL_ERROR_INVALID_PARAM, "shareableHandle");
+    assert_refused(aclrtDeviceGetBareTgid(NULL), ACL_ERROR_INVALID_PARAM, "pid");
+    assert_null(out);
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void memory_with_an_open_view_is_not_moved(void **state)
+{
+    struct block b = block_create(CHUNK);
+    uint64_t number;
+    void *view;
+
+    assert_acl_ok(aclmem_host_view(b.va, CHUNK, &view));
+    assert_refused(aclrtMemExportToShareableHandle(b.handle, ACL_MEM_HANDLE_TYPE_NONE,
+                                                   OPEN, &number),
+                   ACL_ERROR_RT_PARAM_INVALID, "host view");
+    fill(view, CHUNK, 19);
+    assert_acl_ok(aclmem_host_view_end(view));
+    number = export_open(b.handle);
+    assert_pattern(b.va, CHUNK, 19);
+    assert_acl_ok(aclmem_host_view(b.va, CHUNK, &view));
+    assert_true(is_filled(view, CHUNK, 19));
+    fill(view, CHUNK, 20);
+    assert_acl_ok(aclmem_host_view_end(view));
+    assert_pattern(b.va, CHUNK, 20);
+    block_destroy(&b);
+}
+
+/* Two views of imported memory have two addresses, as those of own memory have. */
+static void imported_memory_can_be_viewed(void **state)
+{
+    aclrtDrvMemHandle mine = import(number_of_other(OPEN));
+    char *va = reserve(CHUNK);
+    void *one, *two;
+
+    map(va, CHUNK, mine);
+    assert_acl_ok(aclmem_host_view(va, CHUNK, &one));
+    assert_acl_ok(aclmem_host_view(va, CHUNK, &two));
+    assert_ptr_not_equal(one, two);
+    fill(one, CHUNK, 21);
+    assert_true(is_filled(two, CHUNK, 21));
+    assert_acl_ok(aclmem_host_view_end(two));
+    assert_acl_ok(aclmem_host_view_end(one));
+    assert_pattern(va, CHUNK, 21);
+    assert_acl_ok(aclrtUnmapMem(va));
+    assert_acl_ok(aclrtFreePhysical(mine));
+    assert_acl_ok(aclrtReleaseMemAddress(va));
+}
+
+/* Counts up in every word of the memory until it is told to stop. */
+struct counter {
+    char *va;
+    size_t n;
+    atomic_bool must_stop;
+    atomic_ulong rounds;
+};
+
+static const char *count_up(struct worker *w)
+{
+    struct counter *c = w->shared;
+    uint64_t *host = calloc(c->n, sizeof *host);
+
+    worker_check(host != NULL && aclrtSetDevice(0) == ACL_SUCCESS);
+    for (unsigned long round = 1; !c->must_stop; round++) {
+        for (size_t i = 0; i < c->n; i++)
+            host[i] = round;
+        worker_check(aclrtMemcpy(c->va, c->n * 8, host, c->n * 8,
+                                 ACL_MEMCPY_HOST_TO_DEVICE) == ACL_SUCCESS);
+        memset(host, 0, c->n * 8);
+        worker_check(aclrtMemcpy(host, c->n * 8, c->va, c->n * 8,
+                                 ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS);
+        for (size_t i = 0; i < c->n; i++)
+            worker_check(host[i] == round);
+        c->rounds = round;
+    }
+    free(host);
+    worker_check(aclrtResetDevice(0) == ACL_SUCCESS);
+    return NULL;
+}
+
+static void no_copy_is_lost_while_memory_is_exported(void **state)
+{
+    for (int i = 0; i < 8; i++) {
+        struct block b = block_create(4 * CHUNK);
+        struct counter c = {.va = b.va, .n = b.size / 8};
+        struct worker w = {.run = count_up, .shared = &c};
+        unsigned long seen;
+
+        assert_int_equal(worker_start(&w), 0);
+        while (c.rounds < 2)
+            sched_yield();
+        export_open(b.handle);
+        for (seen = c.rounds; c.rounds < seen + 2 && w.failure == NULL;)
+            sched_yield();
+        c.must_stop = true;
+        assert_null(worker_join(&w));
+        block_destroy(&b);
+    }
+}
+
+static void an_importer_keeps_no_descriptor_for_a_handle(void **state)
+{
+    enum { N = 64 };
+    aclrtDrvMemHandle handles[N];
+    struct answer before;
+
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    handles[0] = alloc(CHUNK);
+    done(&other, DO_IMPORT, export_open(handles[0]), 0, 0);
+    before = order(&other, DO_DESCRIPTORS, 0, 0, 0);
+    for (int i = 1; i < N; i++) {
+        handles[i] = alloc(CHUNK);
+        done(&other, DO_IMPORT, export_open(handles[i]), 0, 0);
+    }
+    assert_int_equal(done(&other, DO_DESCRIPTORS, 0, 0, 0), before.value[0]);
+    actor_end(&other);
+    for (int i = 0; i < N; i++)
+        assert_acl_ok(aclrtFreePhysical(handles[i]));
+}
+
+static void descriptors_stay_out_of_the_way_of_select(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    int low = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int now;
+
+    close(low);
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    done(&other, DO_IMPORT, export_open(handle), 0, 0);
+    now = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(now);
+    assert_int_equal(now, low + 1); /* the test's own socket */
+    actor_end(&other);
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void a_socket_goes_with_its_process(void **state)
+{
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    done(&other, DO_EXPORT, done(&other, DO_ALLOC, CHUNK, 0, 0), OPEN, 0);
+    assert_int_equal(run_files("share-"), 1);
+    done(&other, DO_FINALIZE, 0, 0, 0);
+    assert_int_equal(run_files("share-"), 0);
+    done(&other, DO_INIT, 0, 0, 0);
+    done(&other, DO_EXPORT, done(&other, DO_ALLOC, CHUNK, 0, 0), OPEN, 0);
+    assert_int_equal(run_files("share-"), 1);
+    order_begin(&other, DO_EXIT, 0, 0, 0);
+    actor_end(&other);
+    assert_int_equal(run_files("share-"), 0);
+    assert_int_equal(run_files(".share-"), 0);
+}
+
+static void an_exporter_removes_what_killed_ones_left(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+
+    for (int i = 0; i < 3; i++) {
+        actor_start(&other, ACTOR_PLAIN);
+        done(&other, DO_INIT, 0, 0, 0);
+        done(&other, DO_EXPORT, done(&other, DO_ALLOC, CHUNK, 0, 0), OPEN, 0);
+        actor_kill(&other);
+    }
+    export_open(handle);
+    assert_int_equal(run_files("share-"), 1);
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+static void a_child_of_fork_neither_answers_nor_takes_the_socket_along(void **state)
+{
+    uint64_t number = number_of_other(OPEN);
+    aclrtDrvMemHandle mine = import(number);
+
+    assert_acl_ok(aclrtFreePhysical(mine));
+    done(&other, DO_FORK, 0, 0, 0);
+    mine = import(number);
+    assert_acl_ok(aclrtFreePhysical(mine));
+    assert_int_equal(run_files("share-"), 1);
+    actor_kill(&other); /* the child lives until our end of its socket goes */
+    assert_refused(aclrtMemImportFromShareableHandle(number, 0, &mine),
+                   ACL_ERROR_RT_NO_PERMISSION, "ended");
+}
+
+static void a_stopped_exporter_is_told_in_bounded_time(void **state)
+{
+    uint64_t number = number_of_other(OPEN);
+    aclrtDrvMemHandle mine = NULL;
+
+    actor_signal(&other, SIGSTOP);
+    assert_refused(aclrtMemImportFromShareableHandle(number, 0, &mine),
+                   ACL_ERROR_RT_IPC_ERROR, "stopped");
+    actor_signal(&other, SIGCONT);
+    mine = import(number);
+    assert_acl_ok(aclrtFreePhysical(mine));
+}
+
+static void an_importer_survives_that_its_exporter_is_started_anew(void **state)
+{
+    uint64_t number = number_of_other(OPEN);
+    aclrtDrvMemHandle first = import(number);
+    aclrtDrvMemHandle second;
+
+    done(&other, DO_FINALIZE, 0, 0, 0);
+    done(&other, DO_INIT, 0, 0, 0);
+    number = done(&other, DO_EXPORT, done(&other, DO_ALLOC, CHUNK, 0, 0), OPEN, 0);
+    second = import(number);
+    assert_acl_ok(aclrtFreePhysical(first));
+    assert_acl_ok(aclrtFreePhysical(second));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        pair(bytes_written_in_one_process_are_seen_in_the_other),
+        pair(a_process_on_the_list_imports),
+        pair_strict(a_process_on_the_list_imports),
+        pair(memory_that_was_never_written_reads_as_zero_in_both),
+        pair(every_mapping_from_before_the_export_follows),
+        pair(a_handle_can_be_mapped_after_its_export),
+        pair(imported_memory_outlives_the_exporters_handle),
+        pair(imported_memory_outlives_the_exporter),
+        pair(a_number_dies_with_the_last_reference_of_its_handle),
+        pair(a_number_dies_when_its_device_is_reset),
+        pair(a_reset_lets_go_of_what_was_imported),
+        pair(a_handle_is_exported_once),
+        pair(an_imported_handle_is_not_exported),
+        pair(a_number_is_imported_once_at_a_time),
+        pair(the_exporting_process_may_import),
+        pair_strict(strict_rules_do_not_let_the_exporting_process_import),
+        pair_strict(strict_rules_want_the_list),
+        pair(own_and_imported_memory_share_a_reservation),
+        pair_strict(strict_rules_keep_own_and_imported_memory_apart),
+        pair(memory_of_another_device_needs_peer_access_when_it_is_used),
+        pair(host_memory_is_shared_and_touched_by_both),
+        pair_alone(memory_that_programs_can_touch_is_shared),
+        pair(an_imported_handle_is_described_as_the_exporters),
+        pair(the_second_form_shares_the_same_way),
+        pair(fabric_handles_are_refused_with_the_reason),
+        pair(what_the_arguments_show_is_refused),
+        pair(memory_with_an_open_view_is_not_moved),
+        pair(imported_memory_can_be_viewed),
+        pair(no_copy_is_lost_while_memory_is_exported),
+        pair(an_importer_keeps_no_descriptor_for_a_handle),
+        pair(descriptors_stay_out_of_the_way_of_select),
+        pair(a_socket_goes_with_its_process),
+        pair(an_exporter_removes_what_killed_ones_left),
+        pair(a_child_of_fork_neither_answers_nor_takes_the_socket_along),
+        pair(a_stopped_exporter_is_told_in_bounded_time),
+        pair(an_importer_survives_that_its_exporter_is_started_anew),
+    };
+
+    actor_main(argc, argv);
+    return run_claims(tests);
+}
