@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "core/exchange.h"
 #include "core/managed.h"
+#include "core/report.h"
 #include "core/runtime.h"
 
 static const char why_finalized[] =
@@ -188,10 +189,21 @@ static aclError up_check_locked(void) AM_REQUIRES(am_rt.lock)
     return ACL_SUCCESS;
 }
 
+/* Before the lock: who holds it may be waiting for the function that calls. */
+static aclError inside_check(void)
+{
+    AM_REQUIRE(!am_report_is_inside(), ACL_ERROR_RT_PARAM_INVALID,
+               "a host function or callback makes this call, which waits for all of them "
+               "and so for itself; make it when the function has returned");
+    return ACL_SUCCESS;
+}
+
 aclError am_aclFinalize(void)
 {
-    aclError rc;
+    aclError rc = inside_check();
 
+    if (rc != ACL_SUCCESS)
+        return rc;
     am_lock(&am_rt.lock);
     rc = up_check_locked();
     if (rc == ACL_SUCCESS)
@@ -203,8 +215,10 @@ aclError am_aclFinalize(void)
 aclError am_aclFinalizeReference(uint64_t *refCount)
 {
     uint64_t left = 0;
-    aclError rc;
+    aclError rc = inside_check();
 
+    if (rc != ACL_SUCCESS)
+        return rc;
     am_lock(&am_rt.lock);
     rc = up_check_locked();
     if (rc == ACL_SUCCESS) {

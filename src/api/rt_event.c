@@ -171,21 +171,24 @@ static aclError plain_get(aclrtEvent handle, struct am_event **ret_event)
 aclError am_aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
 {
     struct am_event *event;
+    bool is_complete;
     aclError rc;
 
     AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
     rc = plain_get(handle, &event);
     if (rc != ACL_SUCCESS)
         return rc;
-    *status = am_event_is_complete(event) ? ACL_EVENT_STATUS_COMPLETE
-                                          : ACL_EVENT_STATUS_NOT_READY;
+    rc = am_event_query(event, &is_complete);
+    if (rc == ACL_SUCCESS)
+        *status = is_complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     am_event_put(event);
-    return ACL_SUCCESS;
+    return rc;
 }
 
 aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status)
 {
     struct am_event *event;
+    bool is_complete;
     aclError rc;
 
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
@@ -193,10 +196,12 @@ aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *s
     rc = am_event_get(handle, &event);
     if (rc != ACL_SUCCESS)
         return rc;
-    *status = am_event_is_complete(event) ? ACL_EVENT_RECORDED_STATUS_COMPLETE
-                                          : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    rc = am_event_query(event, &is_complete);
+    if (rc == ACL_SUCCESS)
+        *status = is_complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE
+                              : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     am_event_put(event);
-    return ACL_SUCCESS;
+    return rc;
 }
 
 aclError am_aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status)

@@ -49,6 +49,8 @@ aclError am_aclrtFreeHostWithDevSync(void *hostPtr)
 
     AM_REQUIRE(hostPtr != NULL, ACL_ERROR_RT_PARAM_INVALID, "hostPtr is NULL");
     rc = am_context_device(&device);
+    if (rc == ACL_SUCCESS)
+        rc = am_stream_check_all(device, NULL);
     if (rc != ACL_SUCCESS)
         return rc;
     /* What failed on a stream is reported here, but the block is gone all the same. */

@@ -190,13 +190,20 @@ aclError am_aclrtFreeWithDevSync(void *devPtr)
 {
     struct am_block_info block;
     aclError failure = ACL_SUCCESS;
+    int32_t device = -1;
     aclError rc;
 
     AM_REQUIRE(devPtr != NULL, ACL_ERROR_RT_PARAM_INVALID, "devPtr is NULL");
     if (am_heap_find(devPtr, &block) && block.kind == AM_HEAP_DEVICE)
-        failure = am_stream_sync_device(block.device, -1);
+        device = block.device;
     else if (am_current_is_alive()) /* managed memory is every device's */
-        failure = am_stream_sync_device(am_current.context->device, -1);
+        device = am_current.context->device;
+    if (device >= 0) {
+        rc = am_stream_check_all(device, NULL);
+        if (rc != ACL_SUCCESS)
+            return rc;
+        failure = am_stream_sync_device(device, -1);
+    }
     /* What failed on a stream is reported here, but the block is gone all the same. */
     rc = am_heap_free(AM_HEAP_DEVICE, devPtr);
     return rc != ACL_SUCCESS ? rc : failure;

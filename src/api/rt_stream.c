@@ -144,6 +144,8 @@ aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)
     AM_REQUIRE(ms <= most, ACL_ERROR_INVALID_PARAM,
                "the timeout is %u ms; it takes 0 (for ever) to %u", ms, most);
     rc = am_device_find(deviceId, &device);
+    if (rc == ACL_SUCCESS)
+        rc = am_stream_check_all(deviceId, NULL);
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(

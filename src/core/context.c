@@ -101,8 +101,14 @@ aclError am_context_destroy(void *handle)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    if (!context->is_primary)
+    if (!context->is_primary) {
+        rc = am_stream_check_all(context->device, context);
+        if (rc != ACL_SUCCESS) {
+            am_context_put(context);
+            return rc;
+        }
         am_stream_kill_all(context->device, context, true);
+    }
     am_lock(&am_rt.devices.lock);
     if (context->is_primary)
         rc = am_fail(

@@ -70,11 +70,7 @@ aclError am_transfer_run(const struct am_transfer *transfer)
     return rc;
 }
 
-/*
- * What only the strict rules ask: the kind, which the newest edition ignores, must be
- * true.
- */
-static aclError kind_check(const struct am_transfer *transfer, aclrtMemcpyKind kind)
+aclError am_transfer_check_kind(const struct am_transfer *transfer, aclrtMemcpyKind kind)
 {
     bool to_device = transfer->to.devices != 0;
     bool from_device = transfer->from.devices != 0;
@@ -109,7 +105,7 @@ static aclError sides_check(const struct am_transfer *transfer, aclrtMemcpyKind 
     if (is_between)
         rc = am_transfer_check_async(transfer, device); /* as peers, there and here */
     if (rc == ACL_SUCCESS && am_rt.is_strict)
-        rc = kind_check(transfer, kind);
+        rc = am_transfer_check_kind(transfer, kind);
     return rc;
 }
 

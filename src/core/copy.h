@@ -41,6 +41,12 @@ aclError am_transfer_run(const struct am_transfer *transfer);
  */
 aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t device);
 
+/*
+ * What only the strict rules ask: the kind, which the newest edition ignores, must be
+ * true.
+ */
+aclError am_transfer_check_kind(const struct am_transfer *transfer, aclrtMemcpyKind kind);
+
 aclError am_copy(void *dst, const void *src, size_t size, aclrtMemcpyKind kind);
 aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width);
 

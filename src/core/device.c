@@ -133,8 +133,11 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
     rc = am_place_create(id, driver_id, capacity, is_promise, &place);
     if (rc != ACL_SUCCESS)
         return rc;
+    am_lock(
+        &am_rt.devices.lock); /* a call may have found it before the library stopped */
     device->n_set = 0;
     device->primary = NULL;
+    am_unlock(&am_rt.devices.lock);
     device->place = place;
     am_heap_open(place);
     device->peers = 0;
@@ -294,13 +297,18 @@ aclError am_device_use(struct am_device *device)
 static aclError device_leave(struct am_device *device, bool is_forced, bool *ret_is_last)
 {
     bool was_set;
+    aclError rc = ACL_SUCCESS;
 
     am_lock(&am_rt.devices.lock);
     was_set = device->n_set > 0;
-    if (was_set)
+    *ret_is_last = is_forced || device->n_set <= 1;
+    if (was_set && *ret_is_last)
+        rc = am_stream_check_all(device->id, NULL);
+    if (was_set && rc == ACL_SUCCESS)
         device->n_set = is_forced ? 0 : device->n_set - 1;
-    *ret_is_last = device->n_set == 0;
     am_unlock(&am_rt.devices.lock);
+    if (rc != ACL_SUCCESS)
+        return rc;
     AM_REQUIRE(was_set, ACL_ERROR_RT_PARAM_INVALID,
                "device %d is not set; each aclrtSetDevice takes one aclrtResetDevice",
                device->id);

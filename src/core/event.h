@@ -10,9 +10,11 @@
  *   it undoes the records that have run, those that were queued after it excepted unless
  *   a wait was for them.
  * A record that is dropped, because its stream is aborted, destroyed or stopped by a
- * failure, counts as completed, without a time: nobody is left waiting for it.
+ * failure, is lost: who waits for it fails with the code of that failure.  Who waits for
+ * a record that cannot come any more, because the event was destroyed, fails as well.
  *
- * A notify is one bit: a record sets it, a wait waits for it and clears it.
+ * A notify is one bit: a record sets it, a wait waits for it and clears it; a wait for
+ * one that was destroyed, with no record to come, fails.
  *
  * Everything is under the scheduler's lock.
  */
@@ -44,11 +46,13 @@ struct am_event {
     uint64_t n_completed; /* the highest number that has run */
     uint64_t n_reset;     /* records up to this number were undone by a reset */
     uint64_t n_waited;    /* plain ones: the highest number that a wait is over for */
-    TAILQ_HEAD(, am_event_task) pending; /* records that have not run */
-    uint64_t n_waits;                    /* of streams, queued and not yet over */
-    uint64_t time_record; /* the record that has the time: the latest that ran */
-    uint64_t time_ns;     /* 0: none, or it was dropped */
-    int32_t time_stream;  /* the stream that it ran in */
+    TAILQ_HEAD(am_records, am_event_task) pending; /* records that have not run */
+    struct am_records lost; /* those dropped that somebody may still ask about */
+    uint64_t n_waits;       /* of streams, queued and not yet over */
+    uint64_t n_syncs;       /* of the host */
+    uint64_t time_record;   /* the record that has the time: the latest that ran */
+    uint64_t time_ns;       /* 0: none, or it was dropped */
+    int32_t time_stream;    /* the stream that it ran in */
     struct am_waitlist waiting;
     pthread_cond_t changed;
     LIST_ENTRY(am_event) all; /* of its device */
@@ -69,7 +73,8 @@ aclError am_event_wait(struct am_event *event, struct am_stream *stream,
  * is to come.
  */
 aclError am_event_sync(struct am_event *event, int32_t timeout_ms);
-bool am_event_is_complete(struct am_event *event);
+/* Fails as am_event_sync() would when the record is lost. */
+aclError am_event_query(struct am_event *event, bool *ret_is_complete);
 bool am_event_has_waits(struct am_event *event);
 
 /*
@@ -79,6 +84,12 @@ bool am_event_has_waits(struct am_event *event);
 aclError am_event_elapsed(struct am_event *start, struct am_event *end, float *ret_ms);
 /* Microseconds of the last record. */
 aclError am_event_time(struct am_event *event, uint64_t *ret_us);
+
+/* Whether the record with this number was queued and has not run. */
+bool am_event_is_pending_locked(const struct am_event *event, uint64_t number)
+    AM_REQUIRES(am_rt.sched.lock);
+/* The event goes. */
+void am_event_forget_losses(struct am_event *event);
 
 uint32_t am_event_available(int32_t device);
 uint64_t am_event_count(void);

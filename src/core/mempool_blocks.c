@@ -143,7 +143,15 @@ static void wait_drop(struct am_task *task)
     free(task);
 }
 
-static const struct am_task_ops wait_ops = {.poll = wait_poll, .drop = wait_drop};
+/* The free comes in its turn. */
+static bool wait_can_come(struct am_task *task, struct am_sched *sched)
+    AM_REQUIRES(sched->lock)
+{
+    return am_queue_can_move_locked(sched, ((struct wait_task *)task)->freeing->queue);
+}
+
+static const struct am_task_ops wait_ops = {
+    .poll = wait_poll, .can_come = wait_can_come, .drop = wait_drop};
 
 /* What the stream does from now on comes after the free, on whatever stream that is. */
 static aclError wait_submit(struct am_freeing *freeing, struct am_stream *stream)
@@ -301,6 +309,7 @@ static aclError free_task_make(struct am_pool *pool, struct am_stream *stream,
     }
     freeing->refs = 1;
     freeing->stream = stream->id;
+    freeing->queue = &stream->queue;
     am_waitlist_init(&freeing->waiting);
     am_ref_more(&pool->object.refs);
     *ft = (struct free_task){

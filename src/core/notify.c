@@ -17,6 +17,7 @@ struct am_notify {
     int32_t device;
     bool is_dead; /* sched.lock, as all below */
     bool is_set;
+    TAILQ_HEAD(, notify_task) pending; /* records that have not run */
     struct am_waitlist waiting;
     LIST_ENTRY(am_notify) all;
 };
@@ -24,6 +25,8 @@ struct am_notify {
 struct notify_task {
     struct am_task task;
     struct am_notify *notify; /* holds a reference */
+    struct am_queue *queue;   /* that it is in */
+    TAILQ_ENTRY(notify_task) listed;
 };
 
 static LIST_HEAD(, am_notify) notifies[AM_DEVICES_MAX]; /* sched.lock */
@@ -54,6 +57,7 @@ static aclError notify_make(int32_t device, struct am_notify **ret_notify)
     if (notify == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a notify");
     notify->device = device;
+    TAILQ_INIT(&notify->pending);
     am_waitlist_init(&notify->waiting);
     notify->object.refs = 1;
     if (am_idmap_add(&am_rt.ids, AM_KIND_NOTIFY, &notify->object, &notify->handle) != 0) {
@@ -120,6 +124,8 @@ static bool notify_unlist(struct am_notify *notify)
         LIST_REMOVE(notify, all);
         n_notifies--;
         am_idmap_remove(&am_rt.ids, notify->handle);
+        /* Who waits for a record that nobody can queue any more is told. */
+        am_sched_wake_locked(&am_rt.sched, &notify->waiting);
     }
     am_unlock(&am_rt.sched.lock);
     if (was_alive)
@@ -165,13 +171,32 @@ static void notify_drop(struct am_task *task)
     free(nt);
 }
 
-static void record_finish(struct am_task *task, struct am_sched *sched)
+static void record_unlist(struct notify_task *nt)
+{
+    TAILQ_REMOVE(&nt->notify->pending, nt, listed);
+}
+
+static aclError record_finish(struct am_task *task, struct am_sched *sched)
     AM_REQUIRES(sched->lock)
 {
-    struct am_notify *notify = ((struct notify_task *)task)->notify;
+    struct notify_task *nt = (struct notify_task *)task;
 
-    notify->is_set = true;
-    am_sched_wake_locked(sched, &notify->waiting);
+    record_unlist(nt);
+    nt->notify->is_set = true;
+    am_sched_wake_locked(sched, &nt->notify->waiting);
+    return ACL_SUCCESS;
+}
+
+/* A wait for it is not for this record: another may come, unless the notify is gone. */
+AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
+    static void
+    record_cancel(struct am_task *task, const struct am_queue *queue)
+{
+    struct notify_task *nt = (struct notify_task *)task;
+
+    record_unlist(nt);
+    if (nt->notify->is_dead)
+        am_sched_wake_locked(&am_rt.sched, &nt->notify->waiting);
 }
 
 static bool wait_poll(struct am_task *task, struct am_sched *sched,
@@ -180,19 +205,39 @@ static bool wait_poll(struct am_task *task, struct am_sched *sched,
     struct am_notify *notify = ((struct notify_task *)task)->notify;
 
     *ret_list = &notify->waiting;
-    return notify->is_set;
+    return notify->is_set || (notify->is_dead && TAILQ_EMPTY(&notify->pending));
 }
 
-static void wait_finish(struct am_task *task, struct am_sched *sched)
+static aclError wait_finish(struct am_task *task, struct am_sched *sched)
 {
-    ((struct notify_task *)task)->notify->is_set = false;
+    struct am_notify *notify = ((struct notify_task *)task)->notify;
+
+    AM_REQUIRE(notify->is_set, ACL_ERROR_RT_INVALID_HANDLE,
+               "notify %u was destroyed while the stream waited for it, and no record of "
+               "it is to come",
+               notify->id);
+    notify->is_set = false;
+    return ACL_SUCCESS;
 }
 
-static const struct am_task_ops record_ops = {.finish = record_finish,
-                                              .drop = notify_drop};
+static bool wait_can_come(struct am_task *task, struct am_sched *sched)
+    AM_REQUIRES(sched->lock)
+{
+    const struct notify_task *nt;
+
+    TAILQ_FOREACH (nt, &((struct notify_task *)task)->notify->pending, listed) {
+        if (am_queue_can_move_locked(sched, nt->queue))
+            return true;
+    }
+    return false;
+}
+
+static const struct am_task_ops record_ops = {
+    .finish = record_finish, .cancel = record_cancel, .drop = notify_drop};
 static const struct am_task_ops wait_ops = {
     .poll = wait_poll,
     .finish = wait_finish,
+    .can_come = wait_can_come,
     .drop = notify_drop,
     .timeout = ACL_ERROR_RT_WAIT_TIMEOUT,
 };
@@ -201,6 +246,7 @@ static aclError notify_submit(const struct am_task_ops *ops, struct am_notify *n
                               struct am_stream *stream, uint64_t deadline)
 {
     struct notify_task *nt = am_sys_malloc(sizeof *nt);
+    aclError rc;
 
     if (nt == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
@@ -208,8 +254,16 @@ static aclError notify_submit(const struct am_task_ops *ops, struct am_notify *n
     *nt = (struct notify_task){
         .task = {.ops = ops, .function = am_error_function, .deadline = deadline},
         .notify = notify,
+        .queue = &stream->queue,
     };
-    return am_stream_submit(stream, &nt->task);
+    am_lock(&am_rt.sched.lock);
+    rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &nt->task);
+    if (rc == ACL_SUCCESS && ops == &record_ops)
+        TAILQ_INSERT_TAIL(&notify->pending, nt, listed);
+    am_unlock(&am_rt.sched.lock);
+    if (rc != ACL_SUCCESS)
+        notify_drop(&nt->task);
+    return rc;
 }
 
 aclError am_notify_record(struct am_notify *notify, struct am_stream *stream)

@@ -28,6 +28,7 @@
 struct am_freeing {
     atomic_uint refs;
     int32_t stream;             /* number of the stream it is queued on */
+    struct am_queue *queue;     /* of that stream, while it is not done */
     uint64_t ticket;            /* grows with each free of the pool */
     atomic_bool is_done;        /* the stream has got there */
     struct am_waitlist waiting; /* sched.lock; other streams that were given the memory */

@@ -35,8 +35,10 @@ struct call {
     bool is_blocking;
     bool is_started; /* sched.lock, as all below */
     bool is_done;
+    struct am_task *task;       /* that queued it; NULL: it left its queue */
     struct calls *listed;       /* where it waits to be run; NULL: it does not */
     struct am_waitlist waiting; /* the one queue that it blocks */
+    struct call *outer;         /* of its thread: the one that it was called from */
     TAILQ_ENTRY(call) next;
 };
 
@@ -81,6 +83,9 @@ static struct {
     pthread_cond_t done; /* a call is, also one that is no host function */
 } hosts = {.calls = TAILQ_HEAD_INITIALIZER(hosts.calls)};
 
+/* What this thread runs now. */
+static _Thread_local struct call *inside;
+
 static void report_init(void)
 {
     am_cond_init(&report_changed);
@@ -97,14 +102,35 @@ static void call_put(struct call *call)
 /* The function, without any lock of ours, then its queue goes on. */
 static void call_run_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
 {
+    call->outer = inside;
+    inside = call;
+    if (call->task != NULL)
+        call->task->is_outside = true;
     am_rt.sched.n_outside++;
     am_unlock(&am_rt.sched.lock);
     call->function(call->data);
     am_lock(&am_rt.sched.lock);
     am_rt.sched.n_outside--;
+    if (call->task != NULL)
+        call->task->is_outside = false;
+    inside = call->outer;
     call->is_done = true;
     am_sched_wake_locked(&am_rt.sched, &call->waiting);
     pthread_cond_broadcast(&hosts.done);
+}
+
+bool am_report_is_inside(void)
+{
+    return inside != NULL;
+}
+
+bool am_report_blocks_locked(const struct am_queue *queue)
+{
+    for (const struct call *call = inside; call != NULL; call = call->outer) {
+        if (call->task != NULL && call->task == TAILQ_FIRST(&queue->tasks))
+            return true;
+    }
+    return false;
 }
 
 /* Put the call where its runner finds it; the runner's reference goes with it. */
@@ -132,6 +158,7 @@ static void call_drop(struct am_task *task)
     bool is_taken_back;
 
     am_lock(&am_rt.sched.lock);
+    call->task = NULL;
     is_taken_back = call->is_blocking && call->listed != NULL;
     if (is_taken_back) {
         hosts.n_calls -= call->listed == &hosts.calls;
@@ -326,6 +353,7 @@ static aclError call_submit(const struct am_task_ops *ops, struct am_stream *str
         .task = {.ops = ops, .function = am_error_function, .deadline = AM_FOREVER},
         .call = call,
     };
+    call->task = &ct->task;
     return am_stream_submit(stream, &ct->task);
 }
 
@@ -441,7 +469,14 @@ static bool hostfunc_poll(struct am_task *task, struct am_sched *sched,
     return call->is_done;
 }
 
-static const struct am_task_ops hostfunc_ops = {.poll = hostfunc_poll, .drop = call_drop};
+/* One that is due gets a thread in the end. */
+static bool hostfunc_can_come(struct am_task *task, struct am_sched *sched)
+{
+    return true;
+}
+
+static const struct am_task_ops hostfunc_ops = {
+    .poll = hostfunc_poll, .can_come = hostfunc_can_come, .drop = call_drop};
 
 aclError am_hostfunc_launch(struct am_stream *stream, aclrtHostFunc function, void *data)
 {

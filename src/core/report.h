@@ -29,6 +29,13 @@ aclError am_report_launch(struct am_stream *stream, aclrtCallback function, void
                           bool is_blocking);
 aclError am_hostfunc_launch(struct am_stream *stream, aclrtHostFunc function, void *data);
 
+/*
+ * Whether this thread is in such a function; and in one that the queue waits for, so that
+ * to wait for the queue would be to wait for itself.
+ */
+bool am_report_is_inside(void);
+bool am_report_blocks_locked(const struct am_queue *queue) AM_REQUIRES(am_rt.sched.lock);
+
 /* The stream ends, and so does its subscription. */
 void am_report_forget_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sched.lock);
 

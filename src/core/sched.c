@@ -12,10 +12,7 @@
 
 #define SECOND UINT64_C(1000000000)
 #define POLL_INTERVAL (SECOND / 20000) /* how often memory is looked at: 50 us */
-#define QUIET_LOOK (SECOND / 10)
-#define QUIET_PATIENCE (5 * SECOND)
-#define CHAOS_PACE (SECOND / 50)   /* between the steps that chaos mode does by itself */
-#define CHAOS_LOOK (SECOND / 1000) /* how often one who waits looks for a step to do */
+#define CHAOS_PACE (SECOND / 50) /* between the steps that chaos mode does by itself */
 
 uint64_t am_sched_clock(void)
 {
@@ -142,6 +139,7 @@ void am_sched_wake_locked(struct am_sched *sched, struct am_waitlist *list)
     while ((queue = TAILQ_FIRST(&list->queues)) != NULL) {
         queue_unpark_locked(sched, queue);
         queue_make_ready_locked(sched, queue);
+        pthread_cond_broadcast(&queue->changed); /* who drains it goes on, too */
     }
 }
 
@@ -149,13 +147,32 @@ void am_sched_wake_locked(struct am_sched *sched, struct am_waitlist *list)
 static void queue_fail_locked(struct am_queue *queue, const struct am_task *task,
                               aclError rc, const char *why)
 {
-    if (queue->error == ACL_SUCCESS) {
+    if (queue->error == ACL_SUCCESS || queue->is_told) {
         queue->error = rc;
+        queue->failed = task->function;
+        queue->is_told = false;
         snprintf(queue->why, sizeof queue->why, "work queued by %s failed: %.*s",
                  task->function, (int)sizeof queue->why - 100, why);
     }
     if (queue->stop_on_failure)
         queue->is_stopped = true;
+}
+
+struct am_cause am_queue_cause(const struct am_queue *queue)
+{
+    if (queue->is_stopped && queue->error != ACL_SUCCESS && !queue->is_told)
+        return (struct am_cause){queue->error, queue->failed};
+    return (struct am_cause){.rc = ACL_ERROR_RT_STREAM_ABORT};
+}
+
+aclError am_queue_tell_locked(struct am_queue *queue, uint64_t seen)
+{
+    queue->is_stopped = false;
+    if (queue->error == ACL_SUCCESS || (queue->is_told && queue->n_told == seen))
+        return ACL_SUCCESS;
+    queue->n_told += !queue->is_told;
+    queue->is_told = true;
+    return queue->error;
 }
 
 /* A task of a running queue is done.  The queue may go with whoever waited for that. */
@@ -188,6 +205,17 @@ static void task_leave_locked(struct am_sched *sched, struct am_queue *queue)
     queue_done_locked(sched, queue);
 }
 
+/* The same for a task that is not to run any more. */
+static void task_lose_locked(struct am_sched *sched, struct am_queue *queue)
+    AM_REQUIRES(sched->lock)
+{
+    struct am_task *task = TAILQ_FIRST(&queue->tasks);
+
+    if (task->ops->cancel != NULL)
+        task->ops->cancel(task, queue);
+    task_leave_locked(sched, queue);
+}
+
 /*
  * This thread is going to work: what it might have done next, and its watch, are another
  * one's.
@@ -200,33 +228,41 @@ static void others_call_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
         watcher_call_locked(sched);
 }
 
+/* Without the lock, on behalf of the call that queued it. */
+static aclError task_work_locked(struct am_sched *sched, struct am_task *task)
+    AM_REQUIRES(sched->lock)
+{
+    aclError rc;
+
+    sched->n_running++;
+    others_call_locked(sched);
+    am_unlock(&sched->lock);
+    rc = task->ops->run(task);
+    am_lock(&sched->lock);
+    sched->n_running--;
+    return rc;
+}
+
 /* Run the queue's first task, which is ready. */
 static void task_run_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock)
 {
     struct am_task *task = TAILQ_FIRST(&queue->tasks);
+    const char *function = am_error_function;
     char why[sizeof queue->why] = "";
     aclError rc = ACL_SUCCESS;
 
     queue->state = AM_QUEUE_RUNNING;
-    if (task->ops->run != NULL) {
-        const char *function = am_error_function;
-
-        sched->n_running++;
-        others_call_locked(sched);
-        am_unlock(&sched->lock);
-        am_error_function = task->function;
-        am_error_capture(why, sizeof why);
-        rc = task->ops->run(task);
-        am_error_capture(NULL, 0);
-        am_error_function = function;
-        am_lock(&sched->lock);
-        sched->n_running--;
-    }
+    am_error_function = task->function;
+    am_error_capture(why, sizeof why);
+    if (task->ops->run != NULL)
+        rc = task_work_locked(sched, task);
+    if (rc == ACL_SUCCESS && task->ops->finish != NULL)
+        rc = task->ops->finish(task, sched);
+    am_error_capture(NULL, 0);
+    am_error_function = function;
     if (rc != ACL_SUCCESS)
         queue_fail_locked(queue, task, rc, why);
-    else if (task->ops->finish != NULL)
-        task->ops->finish(task, sched);
     sched->n_moves++;
     task_leave_locked(sched, queue);
 }
@@ -246,7 +282,7 @@ static void queue_advance_locked(struct am_sched *sched, struct am_queue *queue)
 
     queue->state = AM_QUEUE_RUNNING; /* a poll may release the lock */
     if (first_is_dropped(queue)) {
-        task_leave_locked(sched, queue);
+        task_lose_locked(sched, queue);
         return;
     }
     if (!task->is_first) {
@@ -256,8 +292,8 @@ static void queue_advance_locked(struct am_sched *sched, struct am_queue *queue)
     }
     if (task->ops->poll == NULL || task->ops->poll(task, sched, &list)) {
         task_run_locked(sched, queue);
-    } else if (first_is_dropped(queue)) {
-        task_leave_locked(sched, queue); /* since the poll */
+    } else if (first_is_dropped(queue) && !task->is_outside) {
+        task_lose_locked(sched, queue); /* since the poll */
     } else if (now >= task->deadline) {
         queue_fail_locked(queue, task, task->ops->timeout,
                           "what it waits for did not come in time");
@@ -265,6 +301,7 @@ static void queue_advance_locked(struct am_sched *sched, struct am_queue *queue)
         task_leave_locked(sched, queue);
     } else {
         queue_park_locked(sched, queue, list);
+        pthread_cond_broadcast(&queue->changed); /* who drops its tasks may go on */
     }
 }
 
@@ -357,8 +394,7 @@ bool am_sched_step_locked(struct am_sched *sched)
     return has_moved;
 }
 
-/* When a worker with nothing to do must look again. */
-static uint64_t next_look_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
+uint64_t am_sched_next_look_locked(struct am_sched *sched)
 {
     uint64_t look = sched->setup.now() + POLL_INTERVAL;
 
@@ -372,7 +408,7 @@ static void worker_sleep_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
     if (!TAILQ_EMPTY(&sched->timed) && !sched->has_watcher) {
         sched->has_watcher = true;
-        am_cond_wait_locked(sched, &sched->clock, next_look_locked(sched));
+        am_cond_wait_locked(sched, &sched->clock, am_sched_next_look_locked(sched));
         sched->has_watcher = false;
     } else {
         sched->n_sleeping++;
@@ -521,20 +557,36 @@ aclError am_sched_submit(struct am_sched *sched, struct am_queue *queue,
     return rc;
 }
 
+/* Whether a task that came now could be done by the caller. */
+static bool is_free_locked(const struct am_sched *sched, const struct am_queue *queue)
+{
+    return queue->state == AM_QUEUE_IDLE && !queue->is_stopped && !queue->is_closed &&
+           !sched->setup.is_chaotic;
+}
+
 bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue)
 {
-    bool is_alone;
+    bool is_free;
 
     am_lock(&sched->lock);
-    is_alone = queue->state == AM_QUEUE_IDLE && !queue->is_stopped && !queue->is_closed &&
-               !sched->setup.is_chaotic;
-    if (is_alone) {
+    is_free = is_free_locked(sched, queue);
+    if (is_free) {
         queue->state = AM_QUEUE_RUNNING;
         queue->n_queued++;
         sched->n_running++;
     }
     am_unlock(&sched->lock);
-    return is_alone;
+    return is_free;
+}
+
+bool am_sched_pass_locked(struct am_sched *sched, struct am_queue *queue)
+{
+    if (!is_free_locked(sched, queue))
+        return false;
+    queue->n_queued++;
+    queue->n_done++;
+    sched->n_moves++;
+    return true;
 }
 
 void am_sched_end(struct am_sched *sched, struct am_queue *queue)
@@ -546,119 +598,56 @@ void am_sched_end(struct am_sched *sched, struct am_queue *queue)
     am_unlock(&sched->lock);
 }
 
-int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
-                         bool (*is_done)(void *), void *what, uint64_t timeout_ns)
+/*
+ * Drop what is marked and in nobody's hands; with `spares`, not what a function of the
+ * program runs for.
+ */
+static void queue_drop_locked(struct am_sched *sched, struct am_queue *queue, bool spares)
+    AM_REQUIRES(sched->lock)
 {
-    uint64_t start = sched->setup.now();
-    uint64_t until = timeout_ns > AM_FOREVER - start ? AM_FOREVER : start + timeout_ns;
-
-    sched->activity++;
-    while (!is_done(what)) {
-        bool can_step = sched->n_threads == 0 || sched->setup.is_chaotic;
-        uint64_t look = until;
-
-        if (sched->setup.now() >= until)
-            return ETIMEDOUT;
-        if (can_step && am_sched_step_locked(sched))
-            continue;
-        if (can_step) {
-            /*
-             * Nobody else watches the clock here, or takes what another thread's step
-             * made ready.
-             */
-            uint64_t soon = sched->setup.now() + CHAOS_LOOK;
-            uint64_t next = next_look_locked(sched);
-
-            look = next < look ? next : look;
-            look = soon < look ? soon : look;
-        }
-        am_cond_wait_locked(sched, cond, look);
-        sched->activity++;
+    while (queue->n_done < queue->drop_until) {
+        if (queue->state == AM_QUEUE_READY)
+            queue_unready_locked(sched, queue);
+        else if (queue->state == AM_QUEUE_PARKED &&
+                 !(spares && TAILQ_FIRST(&queue->tasks)->is_outside))
+            queue_unpark_locked(sched, queue);
+        else
+            return;
+        queue->state = AM_QUEUE_RUNNING;
+        task_lose_locked(sched, queue);
     }
-    return 0;
 }
 
-struct queue_target {
-    struct am_queue *queue;
-    uint64_t n_done;
-};
-
-static bool queue_is_there(void *what)
+/* All tasks queued so far are to be dropped; returns how many that are. */
+static uint64_t queue_mark_locked(struct am_queue *queue)
 {
-    const struct queue_target *target = what;
-
-    return target->queue->n_done >= target->n_done;
-}
-
-int am_sched_wait_queue_locked(struct am_sched *sched, struct am_queue *queue,
-                               uint64_t timeout_ns)
-{
-    struct queue_target target = {queue, queue->n_queued};
-
-    return am_sched_wait_locked(sched, &queue->changed, queue_is_there, &target,
-                                timeout_ns);
-}
-
-void am_patience_begin_locked(struct am_sched *sched, struct am_patience *patience)
-{
-    *patience =
-        (struct am_patience){.since = sched->setup.now(), .n_moves = sched->n_moves};
-}
-
-/* Whether some parked queue will move by itself. */
-static bool deadline_is_to_come_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
-{
-    struct am_queue *queue;
-
-    TAILQ_FOREACH (queue, &sched->timed, timed) {
-        if (TAILQ_FIRST(&queue->tasks)->deadline != AM_FOREVER)
-            return true;
-    }
-    return false;
-}
-
-int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
-                               struct am_patience *patience)
-{
-    uint64_t target = queue->n_queued;
-
-    while (queue->n_done < target) {
-        bool is_quiet = queue->state == AM_QUEUE_PARKED && sched->n_outside == 0 &&
-                        sched->n_running == 0 && patience->n_moves == sched->n_moves &&
-                        !deadline_is_to_come_locked(sched);
-
-        if (!is_quiet)
-            am_patience_begin_locked(sched, patience);
-        else if (sched->setup.now() - patience->since > QUIET_PATIENCE)
-            return ETIMEDOUT;
-        am_sched_wait_queue_locked(sched, queue, QUIET_LOOK);
-    }
-    return 0;
-}
-
-void am_sched_nudge_locked(struct am_sched *sched)
-{
-    sched->activity++;
-    if (sched->setup.is_chaotic || sched->setup.n_workers == 0)
-        am_sched_step_locked(sched);
+    if (queue->drop_until < queue->n_queued)
+        queue->drop_until = queue->n_queued;
+    return queue->n_queued;
 }
 
 void am_sched_drop_tasks_locked(struct am_sched *sched, struct am_queue *queue)
 {
-    uint64_t until = queue->n_queued;
+    uint64_t until = queue_mark_locked(queue);
 
-    if (queue->drop_until < until)
-        queue->drop_until = until;
+    queue_drop_locked(sched, queue, false);
     while (queue->n_done < until) {
-        if (queue->state == AM_QUEUE_PARKED)
-            queue_unpark_locked(sched, queue);
-        else if (queue->state == AM_QUEUE_READY)
-            queue_unready_locked(sched, queue);
-        else {
-            /* Whoever runs its first task comes by. */
-            am_cond_wait_locked(sched, &queue->changed, AM_FOREVER);
-            continue;
-        }
-        task_leave_locked(sched, queue);
+        /* Whoever runs its first task comes by. */
+        am_cond_wait_locked(sched, &queue->changed, AM_FOREVER);
+        queue_drop_locked(sched, queue, false);
     }
+}
+
+int am_sched_drain_locked(struct am_sched *sched, struct am_queue *queue, uint64_t until)
+{
+    uint64_t target = queue_mark_locked(queue);
+
+    queue_drop_locked(sched, queue, true);
+    while (queue->n_done < target) {
+        if (sched->setup.now() >= until)
+            return ETIMEDOUT;
+        am_cond_wait_locked(sched, &queue->changed, until);
+        queue_drop_locked(sched, queue, true);
+    }
+    return 0;
 }

@@ -67,9 +67,16 @@ struct am_task_ops {
     aclError (*run)(struct am_task *task);
     /*
      * What the task did becomes visible: called with the lock after it ran, not when it
-     * failed.
+     * failed.  It may fail itself.
      */
-    void (*finish)(struct am_task *task, struct am_sched *sched);
+    aclError (*finish)(struct am_task *task, struct am_sched *sched);
+    /* It will never run; am_queue_cause() says why.  With the lock, before the drop. */
+    void (*cancel)(struct am_task *task, const struct am_queue *queue);
+    /*
+     * Whether what it waits for is on its way in some queue that can move.  NULL: only
+     * the program knows.  With the lock, while its queue is parked.
+     */
+    bool (*can_come)(struct am_task *task, struct am_sched *sched);
     /* Frees it; called without the lock, exactly once, whether it ran or not. */
     void (*drop)(struct am_task *task);
     aclError timeout; /* the code when its deadline passes */
@@ -80,8 +87,9 @@ struct am_task {
     const struct am_task_ops *ops;
     const char *function; /* the API call that queued it */
     uint64_t
-        deadline;  /* AM_FOREVER: none; as a duration until it is first in its queue */
-    bool is_first; /* it has been polled; deadline is a time now */
+        deadline;    /* AM_FOREVER: none; as a duration until it is first in its queue */
+    bool is_first;   /* it has been polled; deadline is a time now */
+    bool is_outside; /* a function of the program runs for it */
 };
 
 enum am_queue_state { AM_QUEUE_IDLE, AM_QUEUE_READY, AM_QUEUE_RUNNING, AM_QUEUE_PARKED };
@@ -101,9 +109,19 @@ struct am_queue {
     bool stop_on_failure;
     /* a task failed, or it was told to: drop what comes until it is cleared */
     bool is_stopped;
-    aclError error;         /* of the first task that failed, until it is taken */
+    aclError error;         /* of the first task that failed since the last was told */
     char why[512];          /* its message */
-    pthread_cond_t changed; /* n_done grew */
+    const char *failed;     /* the call that queued it */
+    bool is_told;           /* somebody who synchronised was given it */
+    uint64_t n_told;        /* failures that were */
+    uint64_t visit;         /* of the walk that came by last */
+    pthread_cond_t changed; /* n_done grew, or a function of the program is over */
+};
+
+/* Why tasks of a queue are dropped. */
+struct am_cause {
+    aclError rc;
+    const char *function; /* the call whose work failed; NULL: stopped or aborted */
 };
 
 struct am_sched_setup {
@@ -123,6 +141,8 @@ struct am_sched {
     unsigned n_outside;  /* functions of the program that run for parked queues */
     /* tasks that were done or failed, over all queues; not those dropped */
     uint64_t n_moves;
+    uint64_t visit;      /* of the last walk over queues that wait for each other */
+    bool has_met_polled; /* that walk came to one that memory decides about */
     struct am_queues timed;
     uint64_t soonest;     /* no deadline in timed is before it */
     unsigned n_polled;    /* parked queues that memory decides about */
@@ -176,6 +196,12 @@ bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue);
 void am_sched_end(struct am_sched *sched, struct am_queue *queue);
 
 /*
+ * The same for what is nothing but its becoming visible: it counts as done at once.
+ */
+bool am_sched_pass_locked(struct am_sched *sched, struct am_queue *queue)
+    AM_REQUIRES(sched->lock);
+
+/*
  * One step: a deadline, or one task of one queue.  False when there is nothing to do now.
  */
 bool am_sched_step_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
@@ -195,27 +221,56 @@ int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
 /* The tasks queued so far are done: 0 or ETIMEDOUT. */
 int am_sched_wait_queue_locked(struct am_sched *sched, struct am_queue *queue,
                                uint64_t timeout_ns) AM_REQUIRES(sched->lock);
+/* The first `number` tasks ever queued are. */
+int am_sched_wait_task_locked(struct am_sched *sched, struct am_queue *queue,
+                              uint64_t number, uint64_t timeout_ns)
+    AM_REQUIRES(sched->lock);
 
 /*
- * The same, but gives up when for some seconds nothing at all moves, the queue is parked
- * and no deadline is to come: what it waits for will not come.  0 or ETIMEDOUT.  Who
- * waits for several queues in a row uses one patience for all of them.
+ * Waits for the queue as long as something that is queued can bring it on: it is not
+ * parked, has a deadline, a function of the program runs for it, or what it waits for is
+ * on its way in another queue of which that is true.  After some seconds in which only
+ * the program could have helped it gives up, whatever else goes on.  For a queue that
+ * waits for memory, anything that moves counts.  0 or ETIMEDOUT.  Who waits for several
+ * queues in a row uses one patience for all of them.
  */
 struct am_patience {
-    uint64_t since; /* nothing has moved since then */
+    uint64_t since; /* only the program could have helped since then */
     uint64_t n_moves;
 };
 void am_patience_begin_locked(struct am_sched *sched, struct am_patience *patience)
     AM_REQUIRES(sched->lock);
 int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
                                struct am_patience *patience) AM_REQUIRES(sched->lock);
+/* For can_come: whether that queue can move, in the walk that asks. */
+bool am_queue_can_move_locked(struct am_sched *sched, struct am_queue *queue)
+    AM_REQUIRES(sched->lock);
 
 /* In chaos mode a question such as "is it done?" is a chance to do something. */
 void am_sched_nudge_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
 
-/* Drops every task queued so far that has not begun, and waits for one that runs. */
+/*
+ * Drops every task queued so far that has not begun, and waits for one that runs; not for
+ * a function of the program, which goes on by itself.
+ */
 void am_sched_drop_tasks_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock);
+/*
+ * Drops them and waits for what runs, functions too, until that time: 0 or ETIMEDOUT.
+ */
+int am_sched_drain_locked(struct am_sched *sched, struct am_queue *queue, uint64_t until)
+    AM_REQUIRES(sched->lock);
+
+/* Of a queue whose tasks are being dropped. */
+struct am_cause am_queue_cause(const struct am_queue *queue);
+/*
+ * The failure for one who synchronised, began when n_told was `seen`, and so gets also
+ * what another one was told meanwhile: its code.
+ */
+aclError am_queue_tell_locked(struct am_queue *queue, uint64_t seen);
+
+/* When one who has nothing to do must look at the clock and at memory again. */
+uint64_t am_sched_next_look_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
 
 static inline void am_waitlist_init(struct am_waitlist *list)
 {

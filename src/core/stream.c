@@ -15,6 +15,8 @@
 #include "core/report.h"
 
 #define MILLISECOND UINT64_C(1000000)
+/* How long a forced end waits for a function of the program. */
+#define FUNCTION_PATIENCE (5 * UINT64_C(1000000000))
 
 /* sched.lock; default streams are listed and not counted. */
 static struct {
@@ -31,7 +33,7 @@ static bool is_never_waited_for(const struct am_stream *stream)
            (ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE);
 }
 
-static uint64_t timeout_ns(int32_t timeout_ms)
+static uint64_t nanoseconds(int32_t timeout_ms)
 {
     return timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * MILLISECOND;
 }
@@ -209,40 +211,84 @@ aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
     return am_sched_submit(&am_rt.sched, &stream->queue, task);
 }
 
-/* The stream's failure is told once, and a stream that stopped goes on after that. */
-static aclError failure_take_locked(struct am_stream *stream)
+/* Who waits for a stream must not be what it waits for. */
+static aclError self_check_locked(const struct am_stream *stream)
     AM_REQUIRES(am_rt.sched.lock)
 {
-    aclError rc = stream->queue.error;
+    AM_REQUIRE(!am_report_blocks_locked(&stream->queue), ACL_ERROR_RT_PARAM_INVALID,
+               "stream %d waits for the host function or callback that makes this call, "
+               "so the call would wait for itself; make it in another thread, or when "
+               "the function has returned",
+               stream->id);
+    return ACL_SUCCESS;
+}
 
-    stream->queue.is_stopped = false;
+aclError am_stream_check_all(int32_t device, const struct am_context *context)
+{
+    struct am_stream *stream;
+    aclError rc = ACL_SUCCESS;
+
+    if (!am_report_is_inside())
+        return ACL_SUCCESS;
+    am_lock(&am_rt.sched.lock);
+    LIST_FOREACH (stream, &streams[device].list, all) {
+        if (rc == ACL_SUCCESS && (context == NULL || stream->context == context))
+            rc = self_check_locked(stream);
+    }
+    am_unlock(&am_rt.sched.lock);
+    return rc;
+}
+
+aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *task)
+{
+    struct am_queue *queue = &stream->queue;
+    aclError rc;
+
+    am_lock(&am_rt.sched.lock);
+    rc = self_check_locked(stream);
     if (rc == ACL_SUCCESS)
+        rc = am_sched_submit_locked(&am_rt.sched, queue, task);
+    if (rc == ACL_SUCCESS)
+        am_sched_wait_task_locked(&am_rt.sched, queue, queue->n_queued, AM_FOREVER);
+    am_unlock(&am_rt.sched.lock);
+    if (rc != ACL_SUCCESS)
+        task->ops->drop(task);
+    return rc;
+}
+
+static aclError sync_locked(struct am_stream *stream, int32_t timeout_ms)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    struct am_queue *queue = &stream->queue;
+    uint64_t seen = queue->n_told;
+    aclError rc = self_check_locked(stream);
+
+    if (rc != ACL_SUCCESS)
         return rc;
-    stream->queue.error = ACL_SUCCESS;
-    return am_fail(rc, "stream %d: %s", stream->id, stream->queue.why);
+    AM_REQUIRE(
+        am_sched_wait_queue_locked(&am_rt.sched, queue, nanoseconds(timeout_ms)) == 0,
+        ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+        "stream %d still has %llu tasks after %d ms, the first queued by %s", stream->id,
+        (unsigned long long)(queue->n_queued - queue->n_done), timeout_ms,
+        TAILQ_EMPTY(&queue->tasks) ? "nobody" : TAILQ_FIRST(&queue->tasks)->function);
+    rc = am_queue_tell_locked(queue, seen);
+    return rc == ACL_SUCCESS ? rc : am_fail(rc, "stream %d: %s", stream->id, queue->why);
 }
 
 aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
 {
+    uint64_t target;
+    bool is_synced;
     aclError rc;
 
     if (is_never_waited_for(stream))
         return ACL_SUCCESS;
     am_lock(&am_rt.sched.lock);
-    if (am_sched_wait_queue_locked(&am_rt.sched, &stream->queue,
-                                   timeout_ns(timeout_ms)) != 0)
-        rc = am_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                     "stream %d still has %llu tasks after %d ms, the first queued by %s",
-                     stream->id,
-                     (unsigned long long)(stream->queue.n_queued - stream->queue.n_done),
-                     timeout_ms,
-                     TAILQ_EMPTY(&stream->queue.tasks)
-                         ? "nobody"
-                         : TAILQ_FIRST(&stream->queue.tasks)->function);
-    else
-        rc = failure_take_locked(stream);
+    target = stream->queue.n_queued;
+    rc = sync_locked(stream, timeout_ms);
+    is_synced = stream->queue.n_done >= target;
     am_unlock(&am_rt.sched.lock);
-    if (rc != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
+    if (is_synced)
         am_pool_synced(stream->device, stream->id);
     return rc;
 }
@@ -275,8 +321,10 @@ aclError am_stream_sync_device(int32_t device, int32_t timeout_ms)
 {
     uint64_t start = am_sched_clock();
     struct am_stream *stream = NULL;
-    aclError first = ACL_SUCCESS;
+    aclError first = am_stream_check_all(device, NULL);
 
+    if (first != ACL_SUCCESS)
+        return first;
     while ((stream = walk_next(stream, device, NULL)) != NULL) {
         int64_t left = timeout_ms;
         aclError rc;
@@ -318,22 +366,70 @@ bool am_stream_is_idle(struct am_stream *stream)
     return is_idle;
 }
 
+/* After the tasks, as far as they can be done. */
+static void stream_finish_locked(struct am_stream *stream, struct am_patience *patience)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    const struct am_queue *queue = &stream->queue;
+
+    if (am_sched_wait_quiet_locked(&am_rt.sched, &stream->queue, patience) != 0)
+        am_log(AM_LOG_WARN,
+               "stream %d ends while it waits for something that nobody does; the wait "
+               "was queued by %s, and %llu tasks behind it are dropped",
+               stream->id, TAILQ_FIRST(&queue->tasks)->function,
+               (unsigned long long)(queue->n_queued - queue->n_done - 1));
+    if (queue->error != ACL_SUCCESS && !queue->is_told)
+        am_log(AM_LOG_WARN,
+               "stream %d ends with a failure (%d) that nobody synchronised to hear: %s",
+               stream->id, (int)queue->error, queue->why);
+}
+
+/* Without those that have not begun; functions of the program have until then. */
+static void stream_force_locked(struct am_stream *stream, uint64_t until)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    const struct am_task *first;
+
+    if (am_sched_drain_locked(&am_rt.sched, &stream->queue, until) == 0)
+        return;
+    first = TAILQ_FIRST(&stream->queue.tasks);
+    if (first != NULL && first->is_outside)
+        am_log(AM_LOG_WARN,
+               "stream %d ends while the function that %s queued still runs; what it "
+               "uses must not be freed before it returns",
+               stream->id, first->function);
+}
+
+/* How streams end: after their tasks, or without those that have not begun. */
+struct ending {
+    bool is_forced;
+    struct am_patience patience; /* for tasks that may never come to an end */
+    uint64_t until;              /* for functions, of streams that are forced */
+};
+
+static void ending_begin(struct ending *ending, bool is_forced)
+{
+    ending->is_forced = is_forced;
+    ending->until = am_sched_clock() + FUNCTION_PATIENCE;
+    am_lock(&am_rt.sched.lock);
+    am_patience_begin_locked(&am_rt.sched, &ending->patience);
+    am_unlock(&am_rt.sched.lock);
+}
+
 /*
- * Close the stream, empty it and let go of it, after its tasks as far as they can be
- * done, unless patience is NULL.  False when somebody else ended it meanwhile.
+ * Close the stream, empty it and let go of it.  False when somebody else ended it
+ * meanwhile.
  */
-static bool stream_end(struct am_stream *stream, struct am_patience *patience)
+static bool stream_end(struct am_stream *stream, struct ending *ending)
 {
     bool was_alive;
 
     am_lock(&am_rt.sched.lock);
     stream->queue.is_closed = true;
-    if (patience != NULL &&
-        am_sched_wait_quiet_locked(&am_rt.sched, &stream->queue, patience) != 0)
-        am_log(AM_LOG_WARN,
-               "stream %d ends while it waits for something that nobody does; the wait "
-               "was queued by %s",
-               stream->id, TAILQ_FIRST(&stream->queue.tasks)->function);
+    if (ending->is_forced)
+        stream_force_locked(stream, ending->until);
+    else
+        stream_finish_locked(stream, &ending->patience);
     am_sched_drop_tasks_locked(&am_rt.sched, &stream->queue);
     was_alive = !stream->is_dead;
     if (was_alive)
@@ -345,18 +441,27 @@ static bool stream_end(struct am_stream *stream, struct am_patience *patience)
     return was_alive;
 }
 
-static void patience_begin(struct am_patience *patience)
+static aclError destroy_check(const struct am_stream *stream,
+                              const struct am_context *context)
 {
+    aclError rc;
+
+    AM_REQUIRE(!stream->is_default, ACL_ERROR_RT_PARAM_INVALID,
+               "stream %p is a default stream; it ends with its context", stream->handle);
+    AM_REQUIRE(stream->context == context, ACL_ERROR_RT_STREAM_CONTEXT,
+               "stream %p belongs to another context; make that one current first",
+               stream->handle);
     am_lock(&am_rt.sched.lock);
-    am_patience_begin_locked(&am_rt.sched, patience);
+    rc = self_check_locked(stream);
     am_unlock(&am_rt.sched.lock);
+    return rc;
 }
 
 aclError am_stream_destroy(void *handle, bool is_forced)
 {
     struct am_context *context;
     struct am_stream *stream;
-    struct am_patience patience;
+    struct ending ending;
     aclError rc = am_context_get_current(&context);
 
     if (rc != ACL_SUCCESS)
@@ -364,40 +469,57 @@ aclError am_stream_destroy(void *handle, bool is_forced)
     rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         goto out;
-    patience_begin(&patience);
-    if (stream->is_default)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "stream %p is a default stream; it ends with its context", handle);
-    else if (stream->context != context)
-        rc = am_fail(ACL_ERROR_RT_STREAM_CONTEXT,
-                     "stream %p belongs to another context; make that one current first",
-                     handle);
-    else if (!stream_end(stream, is_forced ? NULL : &patience))
-        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %p is not alive", handle);
+    rc = destroy_check(stream, context);
+    if (rc == ACL_SUCCESS) {
+        ending_begin(&ending, is_forced);
+        if (!stream_end(stream, &ending))
+            rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %p is not alive", handle);
+    }
     am_stream_put(stream);
 out:
     am_context_put(context);
     return rc;
 }
 
-bool am_stream_abort_device(int32_t device, uint64_t timeout)
+/* What has not begun is dropped, on all of them, before the first is waited for. */
+static void drop_all(int32_t device, const struct am_context *context)
 {
-    uint64_t start = am_sched_clock();
     struct am_stream *stream = NULL;
 
-    while ((stream = walk_next(stream, device, NULL)) != NULL)
-        am_stream_abort(stream);
-    return am_sched_clock() - start <= timeout;
+    while ((stream = walk_next(stream, device, context)) != NULL) {
+        am_lock(&am_rt.sched.lock);
+        (void)am_sched_drain_locked(&am_rt.sched, &stream->queue, 0);
+        am_unlock(&am_rt.sched.lock);
+    }
+}
+
+bool am_stream_abort_device(int32_t device, uint64_t timeout_ns)
+{
+    uint64_t start = am_sched_clock();
+    uint64_t until = timeout_ns > AM_FOREVER - start ? AM_FOREVER : start + timeout_ns;
+    struct am_stream *stream = NULL;
+    bool is_over = true;
+
+    drop_all(device, NULL);
+    while ((stream = walk_next(stream, device, NULL)) != NULL) {
+        am_lock(&am_rt.sched.lock);
+        if (am_sched_drain_locked(&am_rt.sched, &stream->queue, until) != 0)
+            is_over = false;
+        am_unlock(&am_rt.sched.lock);
+    }
+    return is_over;
 }
 
 void am_stream_kill_all(int32_t device, const struct am_context *context, bool wait)
 {
-    struct am_patience patience;
+    struct ending ending;
     struct am_stream *stream = NULL;
 
-    patience_begin(&patience);
+    ending_begin(&ending, !wait);
+    if (!wait)
+        drop_all(device, context);
     while ((stream = walk_next(stream, device, context)) != NULL)
-        stream_end(stream, wait ? &patience : NULL);
+        stream_end(stream, &ending);
 }
 
 uint64_t am_stream_count(void)

@@ -41,7 +41,7 @@ struct am_stream {
 };
 
 aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle);
-/* Destroys it after its tasks, or without waiting for those that have not begun. */
+/* Destroys it after its tasks, or without those that have not begun. */
 aclError am_stream_destroy(void *handle, bool is_forced);
 
 /*
@@ -55,7 +55,8 @@ void am_stream_put(struct am_stream *stream);
 aclError am_stream_default(void **ret_handle);
 
 /*
- * Tasks queued so far are done, or 507046; then the stream's failure, if there was one.
+ * Tasks queued so far are done, or 507046; then the stream's failure, if there was one
+ * that nobody had been told before the call.
  */
 aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms);
 /* The same for all streams of a device. */
@@ -64,7 +65,10 @@ aclError am_stream_sync_device(int32_t device, int32_t timeout_ms);
 /* Drops what has not begun; a stopped stream takes nothing until it is synchronised. */
 void am_stream_abort(struct am_stream *stream);
 void am_stream_stop(struct am_stream *stream);
-/* All streams of a device: true when they were empty in time. */
+/*
+ * All streams of a device, and functions of the program are waited for as well: true when
+ * all were empty in time.
+ */
 bool am_stream_abort_device(int32_t device, uint64_t timeout_ns);
 
 bool am_stream_is_idle(struct am_stream *stream);
@@ -75,12 +79,22 @@ uint32_t am_stream_available(int32_t device);
 /*
  * The streams of a context (NULL: of the whole device) die.  With `wait` their tasks are
  * done first, as far as they can be: streams that wait for something that nobody will do
- * are given up, and that is said.
+ * are given up, and that is said.  Without, a function of the program that runs has some
+ * seconds to return.
  */
 void am_stream_kill_all(int32_t device, const struct am_context *context, bool wait);
 
 /* Queue a task; the stream's flags and state have been looked at. */
 aclError am_stream_submit(struct am_stream *stream, struct am_task *task);
+
+/* The same, and waits for it and for nothing that comes later. */
+aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *task);
+
+/*
+ * Before waiting for all streams of a context (NULL: of the device): fails when one of
+ * them waits for the function of the program that this thread is in.
+ */
+aclError am_stream_check_all(int32_t device, const struct am_context *context);
 
 uint64_t am_stream_count(void);
 

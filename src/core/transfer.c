@@ -82,7 +82,7 @@ bool am_spans_are_pageable(const struct am_spans *spans)
     return spans->list[0].mem == NULL && spans->list[0].owner == NULL;
 }
 
-static aclError strict_check(const struct am_transfer *transfer)
+static aclError strict_check(const struct am_transfer *transfer, aclrtMemcpyKind kind)
 {
     uintptr_t addresses =
         (uintptr_t)transfer->to.list[0].addr | (uintptr_t)transfer->from.list[0].addr;
@@ -96,7 +96,7 @@ static aclError strict_check(const struct am_transfer *transfer)
                ACL_ERROR_RT_PARAM_INVALID,
                "host memory must come from aclrtMallocHost in the 8.0 edition "
                "(ACLMEM_RULES=strict)");
-    return ACL_SUCCESS;
+    return am_transfer_check_kind(transfer, kind);
 }
 
 /* A failure is told once: to the caller who waits, or to the next who synchronises. */
@@ -108,12 +108,17 @@ static aclError outcome_tell(struct outcome *outcome, aclError rc)
     return ACL_SUCCESS;
 }
 
-/* The task is over: done, failed, or dropped because its stream was stopped or aborted. */
-static aclError outcome_wait(struct am_stream *stream, const struct outcome *outcome)
+/* Queue it; with an outcome, until it is over: done, failed or dropped. */
+static aclError task_submit(struct am_stream *stream, struct am_task *task,
+                            const struct outcome *outcome)
 {
-    am_lock(&am_rt.sched.lock);
-    am_sched_wait_queue_locked(&am_rt.sched, &stream->queue, AM_FOREVER);
-    am_unlock(&am_rt.sched.lock);
+    aclError rc;
+
+    if (outcome == NULL)
+        return am_stream_submit(stream, task);
+    rc = am_stream_submit_and_wait(stream, task);
+    if (rc != ACL_SUCCESS)
+        return rc;
     AM_REQUIRE(
         outcome->has_run, ACL_ERROR_RT_STREAM_ABORT,
         "stream %d was stopped or aborted before it came to this: nothing was copied",
@@ -164,8 +169,7 @@ aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stre
     };
     ct->outcome = must_wait ? &outcome : NULL;
     am_transfer_move(&ct->transfer, transfer);
-    rc = am_stream_submit(stream, &ct->task);
-    return rc == ACL_SUCCESS && must_wait ? outcome_wait(stream, &outcome) : rc;
+    return task_submit(stream, &ct->task, ct->outcome);
 }
 
 aclError am_copy_async(void *dst, const void *src, size_t size, aclrtMemcpyKind kind,
@@ -179,7 +183,7 @@ aclError am_copy_async(void *dst, const void *src, size_t size, aclrtMemcpyKind 
         return rc;
     rc = am_transfer_check_async(&transfer, stream->device);
     if (rc == ACL_SUCCESS && am_rt.is_strict)
-        rc = strict_check(&transfer);
+        rc = strict_check(&transfer, kind);
     if (rc != ACL_SUCCESS) {
         am_transfer_close(&transfer);
         return rc;
@@ -206,12 +210,28 @@ static void fill_drop(struct am_task *task)
 
 static const struct am_task_ops fill_ops = {.run = fill_run, .drop = fill_drop};
 
+/* Hands it to the stream, or does it here when it is short and would be alone. */
+static aclError fill_submit(struct fill_task *ft, struct am_stream *stream)
+{
+    struct outcome outcome = {0};
+    bool must_wait = am_spans_are_pageable(&ft->to);
+    aclError rc;
+
+    if ((must_wait || ft->size <= SHORT_SIZE) &&
+        am_sched_try_begin(&am_rt.sched, &stream->queue)) {
+        rc = am_rt.backend->fill(ft->to.list, ft->size, ft->value, ft->width);
+        am_sched_end(&am_rt.sched, &stream->queue);
+        fill_drop(&ft->task);
+        return rc;
+    }
+    ft->outcome = must_wait ? &outcome : NULL;
+    return task_submit(stream, &ft->task, ft->outcome);
+}
+
 aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
                        struct am_stream *stream)
 {
     struct fill_task *ft = am_sys_malloc(sizeof *ft);
-    struct outcome outcome = {0};
-    bool must_wait;
     aclError rc;
 
     if (ft == NULL)
@@ -240,8 +260,5 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
         fill_drop(&ft->task);
         return rc;
     }
-    must_wait = am_spans_are_pageable(&ft->to);
-    ft->outcome = must_wait ? &outcome : NULL;
-    rc = am_stream_submit(stream, &ft->task);
-    return rc == ACL_SUCCESS && must_wait ? outcome_wait(stream, &outcome) : rc;
+    return fill_submit(ft, stream);
 }

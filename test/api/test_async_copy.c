@@ -241,6 +241,42 @@ static void so_is_any_memory_that_is_copied_by_a_buffer(void **state)
     unpin(bytes);
 }
 
+static const char *copy_only(struct worker *self)
+{
+    struct pageable *p = self->shared;
+
+    worker_check(aclrtSetCurrentContext(p->context) == ACL_SUCCESS);
+    worker_check(copy_async(p->device, p->bytes, SIZE, p->kind, p->stream) ==
+                 ACL_SUCCESS);
+    return NULL;
+}
+
+/* What others queue behind it, and never ends, is none of its business. */
+static void a_copy_that_is_waited_for_waits_for_nothing_later(void **state)
+{
+    static uint8_t bytes[SIZE];
+    struct gate first = GATE_INIT, second = GATE_INIT;
+    struct block b = block_create(CHUNK);
+    struct pageable p = {.stream = make_stream(),
+                         .device = b.va,
+                         .kind = ACL_MEMCPY_HOST_TO_DEVICE,
+                         .bytes = bytes};
+    struct worker worker = {.run = copy_only, .shared = &p};
+
+    assert_acl_ok(aclrtGetCurrentContext(&p.context));
+    fill(bytes, SIZE, 1);
+    hold(p.stream, &first);
+    assert_int_equal(worker_start(&worker), 0);
+    await_two_tasks(p.stream);
+    assert_acl_ok(aclrtLaunchHostFunc(p.stream, gate_pass, &second));
+    gate_open(&first);
+    assert_ptr_equal(worker_join(&worker), NULL);
+    assert_pattern(b.va, SIZE, 1);
+    gate_open(&second);
+    end(p.stream);
+    block_destroy(&b);
+}
+
 static void pageable_memory_is_written_when_the_call_returns(void **state)
 {
     struct block b = block_create(LARGE);
@@ -349,6 +385,31 @@ static void strict_rules_want_alignment_and_pinned_memory(void **state)
     assert_refused(copy_async(plain, b.va, 64, ACL_MEMCPY_DEVICE_TO_HOST, NULL),
                    ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocHost");
     assert_acl_ok(copy_async(b.va, h, 64, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
+    assert_acl_ok(aclrtSynchronizeStream(NULL));
+    unpin(h);
+    block_destroy(&b);
+}
+
+/* As aclrtMemcpy: of the kinds that all editions have, the one that is true. */
+static void strict_rules_want_the_right_kind(void **state)
+{
+    struct block b = block_create(CHUNK);
+    uint8_t *h = pinned(256);
+    void *const dst[] = {b.va, h, b.va + 64}, *const src[] = {h, b.va, b.va};
+
+    fill(h, 256, 1);
+    for (int i = 0; i < 3; i++) {
+        for (int kind = ACL_MEMCPY_HOST_TO_DEVICE;
+             kind <= ACL_MEMCPY_INTER_DEVICE_TO_DEVICE; kind++) {
+            if (kind != ACL_MEMCPY_HOST_TO_DEVICE + i)
+                assert_refused(
+                    copy_async(dst[i], src[i], 64, (aclrtMemcpyKind)kind, NULL),
+                    ACL_ERROR_RT_PARAM_INVALID, "strict");
+            else
+                assert_acl_ok(
+                    copy_async(dst[i], src[i], 64, (aclrtMemcpyKind)kind, NULL));
+        }
+    }
     assert_acl_ok(aclrtSynchronizeStream(NULL));
     unpin(h);
     block_destroy(&b);
@@ -497,8 +558,30 @@ static void a_reset_does_the_copies_first(void **state)
     allow_warnings();
 }
 
+static const char *force_reset(struct worker *self)
+{
+    worker_check(aclrtResetDeviceForce(0) == ACL_SUCCESS);
+    return NULL;
+}
+
+static void nothing(void *arg)
+{
+}
+
+/* Until its end has begun: it takes nothing more. */
+static void await_dead(aclrtStream stream)
+{
+    aclError rc;
+
+    do
+        rc = aclrtLaunchHostFunc(stream, nothing, NULL);
+    while (rc == ACL_SUCCESS);
+    assert_int_equal(rc, ACL_ERROR_RT_INVALID_HANDLE);
+}
+
 static void a_forced_reset_drops_those_that_have_not_begun(void **state)
 {
+    struct worker worker = {.run = force_reset};
     struct gate gate = GATE_INIT;
     struct block b = block_create(CHUNK);
     uint8_t *to = pinned(CHUNK);
@@ -508,8 +591,10 @@ static void a_forced_reset_drops_those_that_have_not_begun(void **state)
     memset(to, 0, CHUNK);
     hold(stream, &gate);
     assert_acl_ok(copy_async(to, b.va, CHUNK, ACL_MEMCPY_DEVICE_TO_HOST, stream));
-    assert_acl_ok(aclrtResetDeviceForce(0));
-    gate_open(&gate);
+    assert_int_equal(worker_start(&worker), 0);
+    await_dead(stream);
+    gate_open(&gate); /* the reset waits for the function that runs, and for no copy */
+    assert_ptr_equal(worker_join(&worker), NULL);
     assert_int_equal(to[0], 0);
     assert_acl_ok(aclrtSetDevice(0));
     assert_int_equal(free_memory(), GIB);
@@ -567,14 +652,16 @@ int main(void)
         claim_both(the_default_stream_copies_too),
         claim(a_copy_crosses_any_number_of_mappings),
         claim(pageable_memory_is_free_when_the_call_returns),
+        claim(a_copy_that_is_waited_for_waits_for_nothing_later),
         claim(a_copy_that_is_waited_for_says_when_it_was_dropped),
         claim_both(host_memory_is_filled_by_words_at_once),
-        claim_both(so_is_any_memory_that_is_copied_by_a_buffer),
+        claim(so_is_any_memory_that_is_copied_by_a_buffer),
         claim(pageable_memory_is_written_when_the_call_returns),
         claim_both(what_the_arguments_show_is_refused),
         claim(a_hole_is_refused_and_nothing_moves),
         claim_both(two_host_sides_are_not_for_streams),
         claim_strict(strict_rules_want_alignment_and_pinned_memory),
+        claim_strict(strict_rules_want_the_right_kind),
         claim(default_rules_want_neither),
         claim_both(between_devices_peer_access_decides),
         claim_both(nobody_gets_memory_that_is_to_be_written),

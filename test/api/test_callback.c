@@ -156,6 +156,186 @@ static void a_host_function_may_abort_its_own_stream(void **state)
     end(stream);
 }
 
+/* ---- what would wait for the function that calls it ---- */
+
+/* Calls that wait for `stream`, from inside a function that it waits for. */
+struct inner {
+    aclrtContext context;
+    aclrtStream stream;
+    aclrtStream other;
+    aclrtEvent event; /* recorded behind the function */
+    void *device;     /* 64 bytes */
+    const char *failure;
+    aclError aborted; /* synchronising the stream after it was aborted */
+    struct gate done; /* passed last */
+};
+
+enum { N_INNER = 12 };
+
+static aclError inner_call(struct inner *in, int i, const char **ret_name)
+{
+    static char here[64];
+    static const char *const names[N_INNER] = {
+        "aclrtSynchronizeStream",  "aclrtSynchronizeStreamWithTimeout",
+        "aclrtSynchronizeDevice",  "aclrtDestroyStream",
+        "aclrtDestroyStreamForce", "aclrtResetDevice",
+        "aclrtResetDeviceForce",   "aclrtDeviceTaskAbort",
+        "aclrtFreeWithDevSync",    "aclrtSynchronizeEvent",
+        "aclrtMemcpyAsync",        "aclFinalize"};
+
+    *ret_name = names[i];
+    switch (i) {
+    case 0:
+        return aclrtSynchronizeStream(in->stream);
+    case 1:
+        return aclrtSynchronizeStreamWithTimeout(in->stream, 10);
+    case 2:
+        return aclrtSynchronizeDevice();
+    case 3:
+        return aclrtDestroyStream(in->stream);
+    case 4:
+        return aclrtDestroyStreamForce(in->stream);
+    case 5:
+        return aclrtResetDevice(0);
+    case 6:
+        return aclrtResetDeviceForce(0);
+    case 7:
+        return aclrtDeviceTaskAbort(0, 0);
+    case 8:
+        return aclrtFreeWithDevSync(in->device);
+    case 9:
+        return aclrtSynchronizeEvent(in->event);
+    case 10: /* pageable memory: the call waits for the copy */
+        return aclrtMemcpyAsync(in->device, 64, here, 64, ACL_MEMCPY_HOST_TO_DEVICE,
+                                in->stream);
+    default:
+        return aclFinalize();
+    }
+}
+
+/* NULL, or what is wrong. */
+static const char *inner_check(struct inner *in)
+{
+    aclrtStreamStatus status;
+
+    worker_check(aclrtSetCurrentContext(in->context) == ACL_SUCCESS);
+    for (int i = 0; i < N_INNER; i++) {
+        const char *name, *message;
+
+        worker_check(inner_call(in, i, &name) == ACL_ERROR_RT_PARAM_INVALID);
+        message = aclGetRecentErrMsg();
+        worker_check(message != NULL && strstr(message, name) != NULL);
+        worker_check(strstr(message, "itself") != NULL);
+    }
+    worker_check(aclrtStreamQuery(in->stream, &status) == ACL_SUCCESS);
+    worker_check(aclrtSynchronizeStream(in->other) == ACL_SUCCESS);
+    return NULL;
+}
+
+static void inner_run(void *arg)
+{
+    struct inner *in = arg;
+
+    in->failure = inner_check(in);
+    aclrtStreamAbort(in->stream); /* which does not wait for it any more */
+    in->aborted = aclrtSynchronizeStream(in->stream);
+    gate_pass(&in->done);
+}
+
+static void inner_make(struct inner *in)
+{
+    *in = (struct inner){.stream = make_stream(),
+                         .other = make_stream(),
+                         .aborted = -1,
+                         .done = GATE_INIT};
+    in->failure = "it has not run";
+    assert_acl_ok(aclrtGetCurrentContext(&in->context));
+    assert_acl_ok(aclrtCreateEvent(&in->event));
+    assert_acl_ok(aclrtMalloc(&in->device, 64, ACL_MEM_MALLOC_NORMAL_ONLY));
+    assert_acl_ok(aclrtSynchronizeDevice());
+}
+
+static void inner_end(struct inner *in)
+{
+    assert_ptr_equal(in->failure, NULL);
+    assert_int_equal(in->aborted, ACL_SUCCESS);
+    assert_acl(aclrtSynchronizeEvent(in->event), ACL_ERROR_RT_STREAM_ABORT);
+    end(in->stream);
+    end(in->other);
+    assert_acl_ok(aclrtFree(in->device));
+    assert_acl_ok(aclrtDestroyEvent(in->event));
+}
+
+static void a_host_function_cannot_wait_for_itself(void **state)
+{
+    struct gate gate = GATE_INIT;
+    struct inner in;
+
+    inner_make(&in);
+    hold(in.stream, &gate);
+    assert_acl_ok(aclrtLaunchHostFunc(in.stream, inner_run, &in));
+    assert_acl_ok(aclrtRecordEvent(in.event, in.stream));
+    gate_open(&gate);
+    gate_await(&in.done, 1);
+    gate_open(&in.done);
+    inner_end(&in);
+}
+
+static void a_callback_cannot_either(void **state)
+{
+    struct inner in;
+
+    inner_make(&in);
+    gate_open(&in.done);
+    assert_acl_ok(aclrtSubscribeReport(myself(), in.stream));
+    assert_acl_ok(aclrtLaunchCallback(inner_run, &in, ACL_CALLBACK_BLOCK, in.stream));
+    assert_acl_ok(aclrtRecordEvent(in.event, in.stream));
+    assert_acl_ok(aclrtProcessReport(-1));
+    assert_acl_ok(aclrtUnSubscribeReport(myself(), in.stream));
+    inner_end(&in);
+}
+
+static void syncs(void *arg)
+{
+    struct inner *in = arg;
+
+    in->aborted = aclrtSynchronizeStream(in->stream);
+    if (in->aborted == ACL_SUCCESS)
+        in->aborted = aclrtSynchronizeDevice();
+}
+
+/* Its stream does not wait for it. */
+static void a_callback_that_does_not_block_may_wait_for_its_stream(void **state)
+{
+    struct inner in = {.stream = make_stream(), .aborted = -1};
+
+    assert_acl_ok(aclrtSubscribeReport(myself(), in.stream));
+    assert_acl_ok(aclrtLaunchCallback(syncs, &in, ACL_CALLBACK_NO_BLOCK, in.stream));
+    assert_acl_ok(aclrtProcessReport(-1));
+    assert_int_equal(in.aborted, ACL_SUCCESS);
+    assert_acl_ok(aclrtUnSubscribeReport(myself(), in.stream));
+    end(in.stream);
+}
+
+static void ends_its_context(void *arg)
+{
+    struct inner *in = arg;
+
+    in->aborted = aclrtDestroyContext(in->context);
+}
+
+static void a_host_function_cannot_end_its_context(void **state)
+{
+    struct inner in = {.aborted = -1};
+
+    assert_acl_ok(aclrtCreateContext(&in.context, 0));
+    assert_acl_ok(aclrtLaunchHostFunc(NULL, ends_its_context, &in));
+    assert_acl_ok(aclrtSynchronizeStream(NULL));
+    assert_int_equal(in.aborted, ACL_ERROR_RT_PARAM_INVALID);
+    assert_acl_ok(aclrtDestroyContext(in.context));
+    assert_acl_ok(aclrtSetDevice(0));
+}
+
 static void a_host_function_needs_a_function_and_a_stream_without_subscriber(void **state)
 {
     aclrtStream stream = make_stream();
@@ -419,6 +599,10 @@ int main(void)
         claim_alone(in_chaos_they_may_too),
         claim_both(a_host_function_may_call_in),
         claim(a_host_function_may_abort_its_own_stream),
+        claim(a_host_function_cannot_wait_for_itself),
+        claim(a_callback_cannot_either),
+        claim_both(a_callback_that_does_not_block_may_wait_for_its_stream),
+        claim_both(a_host_function_cannot_end_its_context),
         claim_both(a_host_function_needs_a_function_and_a_stream_without_subscriber),
         claim_both(a_callback_needs_a_subscriber),
         claim_both(a_stream_has_one_subscriber),

@@ -639,12 +639,14 @@ static void an_event_may_be_destroyed_before_it_is_complete(void **state)
     end(waits);
 }
 
-static void nobody_is_left_waiting_for_a_record_that_is_dropped(void **state)
+/* The record never ran: nobody may take what comes before it for done. */
+static void who_waits_for_a_record_that_is_dropped_is_told(void **state)
 {
     struct gate gate = GATE_INIT;
     struct marks marks = MARKS_INIT;
     aclrtStream records = make_stream(), waits = make_stream();
     aclrtEvent event = make_flagged(ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
+    aclrtEventRecordedStatus status;
     uint64_t us = 0;
 
     hold(records, &gate);
@@ -652,15 +654,118 @@ static void nobody_is_left_waiting_for_a_record_that_is_dropped(void **state)
     assert_acl_ok(aclrtStreamWaitEvent(waits, event));
     assert_acl_ok(mark_on(waits, &marks, 'w'));
     assert_acl_ok(aclrtStreamAbort(records));
-    assert_acl_ok(aclrtSynchronizeEvent(event));
+    gate_open(&gate);
+    assert_acl(aclrtSynchronizeEvent(event), ACL_ERROR_RT_STREAM_ABORT);
+    assert_message_has("was not recorded");
+    assert_acl(aclrtQueryEventStatus(event, &status), ACL_ERROR_RT_STREAM_ABORT);
+    assert_acl(aclrtSynchronizeStream(waits), ACL_ERROR_RT_STREAM_ABORT);
+    assert_message_has("work queued by aclrtStreamWaitEvent failed");
     assert_acl_ok(aclrtSynchronizeStream(waits));
     assert_string_equal(marks_now(&marks), "w");
     assert_refused(aclrtEventGetTimestamp(event, &us),
                    ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "no record");
-    gate_open(&gate);
+    assert_acl(aclrtSynchronizeEvent(event), ACL_ERROR_RT_STREAM_ABORT); /* and again */
+
+    /* The next record is another matter. */
+    assert_acl_ok(aclrtRecordEvent(event, records));
+    assert_acl_ok(aclrtStreamWaitEvent(waits, event));
+    assert_acl_ok(aclrtSynchronizeEvent(event));
+    assert_acl_ok(aclrtSynchronizeStream(waits));
     end(records);
     end(waits);
     end_event(event);
+}
+
+/* A failure goes along the events with its code; a second stream passes it on. */
+static void a_failure_reaches_those_who_wait_for_what_it_stopped(void **state)
+{
+    aclrtStream first = make_stream(), second = make_stream();
+    aclrtEvent never = make_event(), between = make_ex(ACL_EVENT_SYNC),
+               last = make_event();
+
+    assert_acl_ok(aclrtSetStreamFailureMode(first, ACL_STOP_ON_FAILURE));
+    assert_acl_ok(aclrtSetStreamFailureMode(second, ACL_STOP_ON_FAILURE));
+    assert_acl_ok(aclrtStreamWaitEvent(first, never));
+    assert_acl_ok(aclrtRecordEvent(between, first));
+    assert_acl_ok(aclrtStreamWaitEvent(second, between));
+    assert_acl_ok(aclrtRecordEvent(last, second));
+    end_event(never); /* so the first stream's wait fails */
+    assert_acl(aclrtSynchronizeEvent(last), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_message_has("work that aclrtStreamWaitEvent had queued");
+    assert_acl(aclrtSynchronizeEvent(between), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_acl(aclrtSynchronizeStream(second), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_acl(aclrtSynchronizeStream(first), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_message_has("destroyed while the stream waited");
+    assert_acl_ok(aclrtSynchronizeDevice());
+    end(first);
+    end(second);
+    end_event(between);
+    end_event(last);
+}
+
+/* Each wait is told about its own record, not about the latest. */
+static void losses_are_told_apart(void **state)
+{
+    struct gate gate = GATE_INIT;
+    aclrtStream dropped = make_stream(), fine = make_stream();
+    aclrtStream waits[2] = {make_stream(), make_stream()};
+    aclrtEvent ex = make_ex(ACL_EVENT_SYNC);
+
+    hold(waits[0], &gate);
+    hold(waits[1], &gate);
+    hold(dropped, &gate);
+    assert_acl_ok(aclrtRecordEvent(ex, dropped));
+    assert_acl_ok(aclrtStreamWaitEvent(waits[0], ex));
+    assert_acl_ok(aclrtRecordEvent(ex, fine));
+    assert_acl_ok(aclrtStreamWaitEvent(waits[1], ex));
+    assert_acl_ok(aclrtStreamAbort(dropped));
+    assert_acl_ok(aclrtSynchronizeEvent(ex));
+    gate_open(&gate);
+    assert_acl(aclrtSynchronizeStream(waits[0]), ACL_ERROR_RT_STREAM_ABORT);
+    assert_acl_ok(aclrtSynchronizeStream(waits[1]));
+    end(dropped);
+    end(fine);
+    end(waits[0]);
+    end(waits[1]);
+    end_event(ex);
+}
+
+static void a_stream_that_waits_for_an_event_that_is_destroyed_fails(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    struct gate gate = GATE_INIT;
+    aclrtStream parked = make_stream(), later = make_stream();
+    aclrtEvent event = make_event();
+
+    hold(later, &gate); /* which comes to its wait when the event is gone */
+    assert_acl_ok(aclrtStreamWaitEvent(later, event));
+    assert_acl_ok(aclrtStreamWaitEvent(parked, event));
+    assert_acl_ok(mark_on(parked, &marks, 'p'));
+    end_event(event);
+    gate_open(&gate);
+    assert_acl(aclrtSynchronizeStream(parked), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_message_has("work queued by aclrtStreamWaitEvent failed");
+    assert_message_has("destroyed while the stream waited");
+    assert_string_equal(marks_now(&marks), "p");
+    assert_acl(aclrtSynchronizeStream(later), ACL_ERROR_RT_INVALID_HANDLE);
+    end(parked);
+    end(later);
+}
+
+static void so_does_one_on_another_device_when_the_events_device_is_reset(void **state)
+{
+    aclrtStream stream;
+    aclrtEvent event = make_event();
+
+    assert_acl_ok(aclrtSetDevice(1));
+    stream = make_stream();
+    assert_acl_ok(aclrtStreamWaitEvent(stream, event));
+    assert_acl_ok(aclrtResetDevice(0));
+    assert_acl(aclrtSynchronizeStream(stream), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_message_has("destroyed while the stream waited");
+    end(stream);
+    assert_acl_ok(aclrtResetDevice(1));
+    assert_acl_ok(aclrtSetDevice(0));
 }
 
 /* ---- times ---- */
@@ -831,7 +936,11 @@ int main(void)
         claim_both(the_host_waits_no_longer_than_it_wants),
         claim(who_waits_for_a_plain_event_that_is_destroyed_is_told),
         claim_both(an_event_may_be_destroyed_before_it_is_complete),
-        claim_both(nobody_is_left_waiting_for_a_record_that_is_dropped),
+        claim_both(who_waits_for_a_record_that_is_dropped_is_told),
+        claim_both(a_failure_reaches_those_who_wait_for_what_it_stopped),
+        claim_both(losses_are_told_apart),
+        claim_both(a_stream_that_waits_for_an_event_that_is_destroyed_fails),
+        claim(so_does_one_on_another_device_when_the_events_device_is_reset),
         claim_both(times_grow_and_their_difference_is_told),
         claim_both(without_a_record_there_is_no_time),
         claim(the_time_between_two_streams_is_told),

@@ -219,6 +219,45 @@ static void a_wait_may_have_an_end(void **state)
     assert_acl_ok(aclrtDestroyNotify(notify));
 }
 
+static void a_stream_that_waits_for_a_notify_that_is_destroyed_fails(void **state)
+{
+    struct gate gate = GATE_INIT;
+    aclrtStream waits[2] = {make_stream(), make_stream()}, records = make_stream();
+    aclrtNotify notify = make_notify();
+
+    /* Parked, and nobody can set it any more. */
+    assert_acl_ok(aclrtWaitAndResetNotify(notify, waits[0], 0));
+    assert_acl_ok(aclrtDestroyNotify(notify));
+    assert_acl(aclrtSynchronizeStream(waits[0]), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_message_has("work queued by aclrtWaitAndResetNotify failed");
+    assert_message_has("destroyed while the stream waited");
+
+    /* A record that was queued before still lets one of them pass. */
+    notify = make_notify();
+    hold(records, &gate);
+    assert_acl_ok(aclrtRecordNotify(notify, records));
+    for (int i = 0; i < 2; i++)
+        assert_acl_ok(aclrtWaitAndResetNotify(notify, waits[i], 0));
+    assert_acl_ok(aclrtDestroyNotify(notify));
+    gate_open(&gate);
+    assert_int_equal(aclrtSynchronizeStream(waits[0]) + aclrtSynchronizeStream(waits[1]),
+                     ACL_ERROR_RT_INVALID_HANDLE);
+
+    /* And none when it is dropped. */
+    notify = make_notify();
+    gate.is_open = false;
+    hold(records, &gate);
+    assert_acl_ok(aclrtRecordNotify(notify, records));
+    assert_acl_ok(aclrtWaitAndResetNotify(notify, waits[0], 0));
+    assert_acl_ok(aclrtDestroyNotify(notify));
+    assert_acl_ok(aclrtStreamAbort(records));
+    assert_acl(aclrtSynchronizeStream(waits[0]), ACL_ERROR_RT_INVALID_HANDLE);
+    gate_open(&gate);
+    end(waits[0]);
+    end(waits[1]);
+    end(records);
+}
+
 static void notifies_die_with_their_device(void **state)
 {
     aclrtNotify notify = make_notify();
@@ -242,6 +281,7 @@ int main(void)
         claim_both(only_the_device_that_made_it_waits),
         claim_both(a_batch_is_reset_whole_or_not_at_all),
         claim(a_wait_may_have_an_end),
+        claim_both(a_stream_that_waits_for_a_notify_that_is_destroyed_fails),
         claim_both(notifies_die_with_their_device),
     };
 

@@ -3,6 +3,7 @@
 #include "support/vmm.h"
 #include "support/work.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -557,21 +558,72 @@ static void destroying_waits_for_the_tasks(void **state)
     assert_string_equal(marks_now(&marks), "a");
 }
 
-static void force_drops_what_has_not_begun(void **state)
+/* A call that ends work, in a thread, while a function stands at the gate. */
+struct forced {
+    aclError (*call)(struct forced *forced);
+    aclrtContext context;
+    aclrtStream stream;
+    struct gate gate;
+};
+
+static aclError force_stream(struct forced *forced)
 {
-    struct gate gate = GATE_INIT;
+    return aclrtDestroyStreamForce(forced->stream);
+}
+
+static aclError force_device(struct forced *forced)
+{
+    return aclrtResetDeviceForce(0);
+}
+
+static const char *force_in_thread(struct worker *self)
+{
+    struct forced *forced = self->shared;
+
+    worker_check(aclrtSetCurrentContext(forced->context) == ACL_SUCCESS);
+    worker_check(forced->call(forced) == ACL_SUCCESS);
+    worker_check(gate_passed(&forced->gate) == 1); /* the function has returned */
+    return NULL;
+}
+
+static void force(aclError (*call)(struct forced *forced))
+{
     struct marks marks = MARKS_INIT;
-    aclrtStream stream = make_stream();
+    struct forced forced = {.call = call, .stream = make_stream(), .gate = GATE_INIT};
+    struct worker worker = {.run = force_in_thread, .shared = &forced};
+
+    assert_acl_ok(aclrtGetCurrentContext(&forced.context));
+    hold(forced.stream, &forced.gate);
+    assert_acl_ok(mark_on(forced.stream, &marks, 'a'));
+    assert_int_equal(worker_start(&worker), 0);
+    await_closing(forced.stream);
+    gate_open(&forced.gate);
+    assert_ptr_equal(worker_join(&worker), NULL);
+    assert_string_equal(marks_now(&marks), "");
+}
+
+static void
+force_drops_what_has_not_begun_and_waits_for_a_function_that_runs(void **state)
+{
     uint32_t before = available();
 
+    force(force_stream);
+    assert_int_equal(available(), before);
+}
+
+/* It is given as long as anything else that may never end. */
+static void force_does_not_wait_for_ever(void **state)
+{
+    struct gate gate = GATE_INIT;
+    aclrtStream stream = make_stream();
+
     hold(stream, &gate);
-    assert_acl_ok(mark_on(stream, &marks, 'a'));
+    capture_stderr();
     assert_acl_ok(aclrtDestroyStreamForce(stream));
-    assert_int_equal(available(), before + 1);
-    assert_acl(aclrtSynchronizeStream(stream), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_non_null(
+        strstr(captured_stderr(), "the function that aclrtLaunchHostFunc queued still"));
+    expect_warnings(1);
     gate_open(&gate);
-    assert_acl_ok(aclrtSynchronizeDevice());
-    assert_string_equal(marks_now(&marks), "");
 }
 
 static void a_context_ends_with_its_streams_after_their_tasks(void **state)
@@ -627,19 +679,11 @@ static void who_sets_a_device_during_its_reset_has_it(void **state)
     assert_acl(aclrtResetDevice(0), ACL_ERROR_RT_PARAM_INVALID);
 }
 
-static void a_forced_reset_waits_for_nothing(void **state)
+static void a_forced_reset_waits_only_for_a_function_that_runs(void **state)
 {
-    struct gate gate = GATE_INIT;
-    struct marks marks = MARKS_INIT;
-    aclrtStream stream = make_stream();
-
-    hold(stream, &gate);
-    assert_acl_ok(mark_on(stream, &marks, 'x'));
-    assert_acl_ok(aclrtResetDeviceForce(0));
-    gate_open(&gate);
+    force(force_device);
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtSynchronizeDevice());
-    assert_string_equal(marks_now(&marks), "");
 }
 
 static void the_library_stops_after_all_tasks(void **state)
@@ -684,6 +728,63 @@ static void a_reset_gives_up_what_waits_for_ever(void **state)
     clock_gettime(CLOCK_MONOTONIC, &end);
     expect_warnings(10);
     assert_in_range(end.tv_sec - begin.tv_sec, 3, 30);
+    assert_acl_ok(aclrtSetDevice(0));
+}
+
+/*
+ * What else goes on does not matter: nothing of it can record the event.  A function runs
+ * elsewhere, a wait has half a minute left, and streams of another device work all the time.
+ */
+static const char *work_on(struct worker *self)
+{
+    atomic_bool *is_over = self->shared;
+    aclrtStream stream = NULL;
+
+    worker_check(aclrtSetDevice(1) == ACL_SUCCESS);
+    worker_check(aclrtCreateStream(&stream) == ACL_SUCCESS);
+    while (!*is_over) {
+        worker_check(aclrtLaunchHostFunc(stream, nothing, NULL) == ACL_SUCCESS);
+        worker_check(aclrtSynchronizeStream(stream) == ACL_SUCCESS);
+    }
+    worker_check(aclrtDestroyStream(stream) == ACL_SUCCESS);
+    worker_check(aclrtResetDevice(1) == ACL_SUCCESS);
+    return NULL;
+}
+
+static void a_reset_gives_up_whatever_else_goes_on(void **state)
+{
+    struct gate gate = GATE_INIT;
+    atomic_bool is_over = false;
+    struct worker worker = {.run = work_on, .shared = &is_over};
+    aclrtStream elsewhere[2], waits;
+    aclrtEvent event = NULL, other = NULL;
+    aclrtContext here = NULL;
+
+    assert_acl_ok(aclrtGetCurrentContext(&here));
+    assert_acl_ok(aclrtSetDevice(1));
+    assert_acl_ok(aclrtCreateEvent(&other));
+    for (int i = 0; i < 2; i++)
+        elsewhere[i] = make_stream();
+    hold(elsewhere[0], &gate);
+    assert_acl_ok(aclrtStreamWaitEventWithTimeout(elsewhere[1], other, 40));
+    assert_int_equal(worker_start(&worker), 0);
+    assert_acl_ok(aclrtSetCurrentContext(here));
+    assert_acl_ok(aclrtCreateEvent(&event));
+    waits = make_stream();
+    assert_acl_ok(aclrtStreamWaitEvent(waits, event));
+    assert_acl_ok(aclrtLaunchHostFunc(waits, nothing, NULL));
+    capture_stderr();
+    assert_acl_ok(aclrtResetDevice(0));
+    assert_non_null(strstr(captured_stderr(), "queued by aclrtStreamWaitEvent, and 1 "));
+    expect_warnings(1);
+    is_over = true;
+    assert_ptr_equal(worker_join(&worker), NULL);
+    gate_open(&gate);
+    assert_acl_ok(aclrtSetDevice(1));
+    assert_acl_ok(aclrtRecordEvent(other, NULL));
+    for (int i = 0; i < 2; i++)
+        assert_acl_ok(aclrtDestroyStream(elsewhere[i]));
+    assert_acl_ok(aclrtDestroyEvent(other));
     assert_acl_ok(aclrtSetDevice(0));
 }
 
@@ -774,9 +875,12 @@ static void an_abort_of_a_device_is_for_all_its_streams(void **state)
     assert_acl_ok(mark_on(elsewhere, &marks, 'b'));
     assert_acl_ok(aclrtSetDevice(0));
 
+    /* The functions go on; what is behind them does not, whether in time or not. */
+    assert_acl(aclrtDeviceTaskAbort(0, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    assert_message_has("20 ms");
+    gate_open(&gate);
     assert_acl_ok(aclrtDeviceTaskAbort(0, 0));
     assert_acl_ok(aclrtSynchronizeDevice());
-    gate_open(&gate);
     for (int i = 0; i < 3; i++)
         assert_acl_ok(aclrtDestroyStream(streams[i]));
     assert_acl_ok(aclrtSetDevice(1));
@@ -829,6 +933,24 @@ static void a_failure_is_told_once_and_the_mode_decides_what_follows(void **stat
     assert_acl_ok(aclrtDestroyStream(stops));
 }
 
+/* Nobody synchronised, so nobody was told. */
+static void a_stream_that_ends_with_a_failure_says_so(void **state)
+{
+    aclrtStream stream = make_stream();
+    aclrtEvent event = NULL;
+    const char *text;
+
+    assert_acl_ok(aclrtCreateEvent(&event));
+    assert_acl_ok(aclrtStreamWaitEvent(stream, event));
+    assert_acl_ok(aclrtDestroyEvent(event));
+    capture_stderr();
+    assert_acl_ok(aclrtDestroyStream(stream));
+    text = captured_stderr();
+    assert_non_null(strstr(text, "107017"));
+    assert_non_null(strstr(text, "work queued by aclrtStreamWaitEvent"));
+    expect_warnings(1);
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -856,19 +978,22 @@ int main(void)
         claim_both(a_device_waits_for_all_its_streams_and_no_others),
         claim(two_threads_wait_for_the_device_at_once),
         claim_both(destroying_waits_for_the_tasks),
-        claim_both(force_drops_what_has_not_begun),
+        claim_both(force_drops_what_has_not_begun_and_waits_for_a_function_that_runs),
+        claim(force_does_not_wait_for_ever),
         claim_both(a_context_ends_with_its_streams_after_their_tasks),
         claim_both(a_device_is_reset_after_its_tasks),
         claim_both(who_sets_a_device_during_its_reset_has_it),
-        claim_both(a_forced_reset_waits_for_nothing),
+        claim_both(a_forced_reset_waits_only_for_a_function_that_runs),
         claim_alone(the_library_stops_after_all_tasks),
         claim(a_reset_gives_up_what_waits_for_ever),
+        claim(a_reset_gives_up_whatever_else_goes_on),
         claim_both(a_forked_child_is_refused_and_the_streams_go_on),
         claim_both(an_aborted_stream_drops_what_has_not_begun_and_goes_on),
         claim_both(a_stopped_stream_takes_nothing_until_it_is_synchronised),
         claim_both(an_abort_of_a_device_is_for_all_its_streams),
         claim_both(an_abort_needs_a_device_and_a_time_that_is_allowed),
         claim_both(a_failure_is_told_once_and_the_mode_decides_what_follows),
+        claim_both(a_stream_that_ends_with_a_failure_says_so),
     };
 
     return run_claims(claims);

@@ -38,6 +38,16 @@ void gate_await(struct gate *gate, unsigned n)
     pthread_mutex_unlock(&gate->mutex);
 }
 
+unsigned gate_passed(struct gate *gate)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&gate->mutex);
+    n = gate->n_out;
+    pthread_mutex_unlock(&gate->mutex);
+    return n;
+}
+
 void hold(aclrtStream stream, struct gate *gate)
 {
     unsigned n;

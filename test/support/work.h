@@ -32,6 +32,9 @@ void gate_open(struct gate *gate);
 /* Until so many have come to it. */
 void gate_await(struct gate *gate, unsigned n);
 
+/* How many have left it. */
+unsigned gate_passed(struct gate *gate);
+
 /* The stream stands at the gate when this returns. */
 void hold(aclrtStream stream, struct gate *gate);
 

@@ -34,6 +34,8 @@ struct note {
     struct am_task task;
     char letter;
     aclError rc;               /* what running gives */
+    aclError late_rc;          /* what finishing gives */
+    struct am_queue *source;   /* where what it waits for comes from; NULL: nowhere */
     const bool *gate;          /* polled: ready when it holds; NULL: always */
     struct am_waitlist *list;  /* where it waits; NULL: memory decides */
     struct am_waitlist *opens; /* woken when it has run */
@@ -48,7 +50,9 @@ static struct {
     char ran[256];
     char finished[256];
     char dropped[256];
-    atomic_uint n_live; /* tasks that were made and not dropped */
+    char lost[256];        /* dropped without having run */
+    struct am_cause cause; /* of the last one */
+    atomic_uint n_live;    /* tasks that were made and not dropped */
 } t;
 
 static void say(char *text, char letter)
@@ -85,7 +89,7 @@ static aclError note_run(struct am_task *task)
 }
 
 AM_NO_LOCK_ANALYSIS /* the scheduler calls it with the lock */
-    static void
+    static aclError
     note_finish(struct am_task *task, struct am_sched *sched)
 {
     struct note *note = (struct note *)task;
@@ -95,6 +99,22 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with the lock */
         *note->opened = true;
     if (note->opens != NULL)
         am_sched_wake_locked(sched, note->opens);
+    return note->late_rc == ACL_SUCCESS ? ACL_SUCCESS
+                                        : am_fail(note->late_rc, "late %c", note->letter);
+}
+
+static void note_cancel(struct am_task *task, const struct am_queue *queue)
+{
+    t.cause = am_queue_cause(queue);
+    say(t.lost, ((struct note *)task)->letter);
+}
+
+AM_NO_LOCK_ANALYSIS
+static bool note_can_come(struct am_task *task, struct am_sched *sched)
+{
+    struct note *note = (struct note *)task;
+
+    return note->source != NULL && am_queue_can_move_locked(sched, note->source);
 }
 
 static void note_drop(struct am_task *task)
@@ -108,11 +128,14 @@ static void note_drop(struct am_task *task)
 
 static const struct am_task_ops note_ops = {.run = note_run,
                                             .finish = note_finish,
+                                            .cancel = note_cancel,
                                             .drop = note_drop,
                                             .timeout = ACL_ERROR_RT_WAIT_TIMEOUT};
 static const struct am_task_ops gated_ops = {.poll = note_poll,
                                              .run = note_run,
                                              .finish = note_finish,
+                                             .cancel = note_cancel,
+                                             .can_come = note_can_come,
                                              .drop = note_drop,
                                              .timeout = ACL_ERROR_RT_WAIT_TIMEOUT};
 
@@ -806,6 +829,238 @@ static void nothing_is_given_up_while_a_deadline_is_to_come(void **state)
     drop_tasks(1);
 }
 
+/*
+ * Given up although a function runs elsewhere, another queue has a deadline and a third
+ * one's tasks come and go: nothing of that can help this queue.
+ */
+static void what_cannot_help_does_not_count(void **state)
+{
+    struct am_patience patience = patience_now();
+    struct am_waitlist list, other;
+    bool is_open = false;
+    uint64_t start = clock_ns;
+
+    am_waitlist_init(&list);
+    am_waitlist_init(&other);
+    t.sched.n_outside = 1;
+    put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
+    put(1, (struct note){.letter = 'x',
+                         .gate = &is_open,
+                         .list = &other,
+                         .task.deadline = 300 * SECOND});
+    for (int i = 0; i < 20; i++)
+        put_letters(2, "bcdef");
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), ETIMEDOUT);
+    clock_tick = 0;
+    assert_in_range(clock_ns - start, 5 * SECOND, 6 * SECOND);
+    t.sched.n_outside = 0;
+    drop_tasks(0);
+    drop_tasks(1);
+    drop_tasks(2);
+}
+
+/*
+ * What it waits for is to come from a queue that waits for another, and that one's time
+ * comes in the end.
+ */
+static void what_is_on_its_way_is_waited_for(void **state)
+{
+    struct am_patience patience = patience_now();
+    struct am_waitlist list[3];
+    bool is_open[2] = {false, false}, never = false;
+
+    for (int i = 0; i < 3; i++)
+        am_waitlist_init(&list[i]);
+    put(0,
+        (struct note){
+            .letter = 'a', .gate = &is_open[0], .list = &list[0], .source = &t.queue[1]});
+    put(1, (struct note){.letter = 'b',
+                         .gate = &is_open[1],
+                         .list = &list[1],
+                         .source = &t.queue[2],
+                         .opened = &is_open[0],
+                         .opens = &list[0]});
+    put(2, (struct note){.letter = 'c',
+                         .gate = &never,
+                         .list = &list[2],
+                         .task.deadline = 100 * SECOND});
+    put(2, (struct note){.letter = 'd', .opened = &is_open[1], .opens = &list[1]});
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), 0);
+    clock_tick = 0;
+    assert_string_equal(t.ran, "dba");
+}
+
+static void a_function_of_the_queue_itself_is_waited_for(void **state)
+{
+    struct am_patience patience = patience_now();
+    struct am_waitlist list;
+    uint64_t start = clock_ns;
+    bool is_open = false;
+
+    am_waitlist_init(&list);
+    put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
+    step_all();
+    TAILQ_FIRST(&t.queue[0].tasks)->is_outside = true;
+    put(1, (struct note){.letter = 'b', /* and then it returns */
+                         .opens = &list,
+                         .opened = &is_open,
+                         .gate = &is_open_by_clock});
+    t.sched.setup.now = clock_that_opens;
+    is_open_by_clock = false;
+    opens_at = clock_ns + 20 * SECOND;
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), 0);
+    clock_tick = 0;
+    assert_true(clock_ns - start >= 20 * SECOND);
+}
+
+/* Two that wait for each other will never move. */
+static void a_circle_is_given_up(void **state)
+{
+    struct am_patience patience = patience_now();
+    struct am_waitlist list[2];
+    bool is_open = false;
+
+    for (unsigned i = 0; i < 2; i++) {
+        am_waitlist_init(&list[i]);
+        put(i, (struct note){.letter = 'a',
+                             .gate = &is_open,
+                             .list = &list[i],
+                             .source = &t.queue[1 - i]});
+    }
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), ETIMEDOUT);
+    assert_int_equal(wait_quiet(1, &patience), ETIMEDOUT);
+    clock_tick = 0;
+    drop_tasks(0);
+    drop_tasks(1);
+}
+
+/* ---- draining ---- */
+
+static int drain(unsigned queue, uint64_t until)
+{
+    int rc;
+
+    am_lock(&t.sched.lock);
+    rc = am_sched_drain_locked(&t.sched, &t.queue[queue], until);
+    am_unlock(&t.sched.lock);
+    return rc;
+}
+
+/* It is spared, and what is behind it goes when it is over. */
+static void draining_waits_for_a_function(void **state)
+{
+    struct am_waitlist list;
+    bool is_open = false;
+
+    am_waitlist_init(&list);
+    put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
+    put_letters(0, "bc");
+    step_all();
+    TAILQ_FIRST(&t.queue[0].tasks)->is_outside = true;
+    assert_int_equal(drain(0, clock_ns), ETIMEDOUT);
+    assert_string_equal(t.dropped, "");
+    TAILQ_FIRST(&t.queue[0].tasks)->is_outside = false;
+    wake(&list);
+    step_all();
+    assert_string_equal(t.ran, "");
+    assert_string_equal(t.lost, "abc");
+    assert_int_equal(drain(0, clock_ns), 0);
+}
+
+static void draining_drops_what_has_not_begun(void **state)
+{
+    put_letters(0, "abc");
+    step();
+    assert_int_equal(drain(0, 0), 0);
+    assert_string_equal(t.ran, "a");
+    assert_string_equal(t.lost, "bc");
+    assert_int_equal(t.cause.rc, ACL_ERROR_RT_STREAM_ABORT);
+    assert_null(t.cause.function);
+}
+
+/* ---- failures ---- */
+
+static void what_is_dropped_knows_the_failure(void **state)
+{
+    t.queue[0].stop_on_failure = true;
+    put(0, (struct note){.letter = 'a', .rc = ACL_ERROR_RT_PARAM_INVALID});
+    put_letters(0, "b");
+    step_all();
+    assert_string_equal(t.lost, "b");
+    assert_int_equal(t.cause.rc, ACL_ERROR_RT_PARAM_INVALID);
+    assert_string_equal(t.cause.function, "aclrtNote");
+}
+
+static void finishing_may_fail(void **state)
+{
+    put(0, (struct note){.letter = 'a', .late_rc = ACL_ERROR_RT_INVALID_HANDLE});
+    step_all();
+    assert_int_equal(t.queue[0].error, ACL_ERROR_RT_INVALID_HANDLE);
+    assert_contains(t.queue[0].why, "late a");
+}
+
+static aclError tell(uint64_t seen)
+{
+    aclError rc;
+
+    am_lock(&t.sched.lock);
+    rc = am_queue_tell_locked(&t.queue[0], seen);
+    am_unlock(&t.sched.lock);
+    return rc;
+}
+
+/* Two began to wait before the first was told; a third came after. */
+static void all_who_waited_are_told_the_failure(void **state)
+{
+    uint64_t seen = t.queue[0].n_told;
+
+    put(0, (struct note){.letter = 'a', .rc = ACL_ERROR_RT_PARAM_INVALID});
+    step_all();
+    assert_int_equal(tell(seen), ACL_ERROR_RT_PARAM_INVALID);
+    assert_int_equal(tell(seen), ACL_ERROR_RT_PARAM_INVALID);
+    seen = t.queue[0].n_told;
+    assert_int_equal(tell(seen), ACL_SUCCESS);
+
+    /* The next failure is a new one. */
+    put(0, (struct note){.letter = 'b', .rc = ACL_ERROR_RT_INVALID_HANDLE});
+    step_all();
+    assert_int_equal(tell(seen), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_int_equal(tell(seen), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_int_equal(tell(t.queue[0].n_told), ACL_SUCCESS);
+}
+
+/* ---- at once ---- */
+
+static bool pass(unsigned queue)
+{
+    bool has_passed;
+
+    am_lock(&t.sched.lock);
+    has_passed = am_sched_pass_locked(&t.sched, &t.queue[queue]);
+    am_unlock(&t.sched.lock);
+    return has_passed;
+}
+
+static void what_takes_no_time_passes_an_idle_queue(void **state)
+{
+    assert_true(pass(0));
+    assert_int_equal(t.queue[0].n_done, 1);
+    assert_int_equal(t.queue[0].n_queued, 1);
+    put_letters(0, "a");
+    assert_false(pass(0));
+    step_all();
+    t.queue[0].is_stopped = true;
+    assert_false(pass(0));
+    t.queue[0].is_stopped = false;
+    t.queue[0].is_closed = true;
+    assert_false(pass(0));
+    t.queue[0].is_closed = false;
+}
+
 /* ---- chaos ---- */
 
 /* What a seed makes of four queues of six tasks, with a wait in the middle. */
@@ -868,6 +1123,7 @@ static void chaos_lets_no_caller_work(void **state)
 {
     begin(&(struct am_sched_setup){.now = clock_now, .is_chaotic = true});
     assert_false(am_sched_try_begin(&t.sched, &t.queue[0]));
+    assert_false(pass(0));
     assert_int_equal(teardown(NULL), 0);
 }
 
@@ -1138,6 +1394,16 @@ int main(void)
         stepped(nothing_is_given_up_while_a_function_of_the_program_runs),
         stepped(nothing_is_given_up_while_a_caller_works),
         stepped(nothing_is_given_up_while_a_deadline_is_to_come),
+        stepped(what_cannot_help_does_not_count),
+        stepped(what_is_on_its_way_is_waited_for),
+        stepped(a_function_of_the_queue_itself_is_waited_for),
+        stepped(a_circle_is_given_up),
+        stepped(draining_waits_for_a_function),
+        stepped(draining_drops_what_has_not_begun),
+        stepped(what_is_dropped_knows_the_failure),
+        stepped(finishing_may_fail),
+        stepped(all_who_waited_are_told_the_failure),
+        stepped(what_takes_no_time_passes_an_idle_queue),
         cmocka_unit_test(chaos_is_the_same_for_the_same_seed),
         cmocka_unit_test(chaos_differs_between_seeds_and_keeps_each_queue_in_order),
         cmocka_unit_test(chaos_lets_no_caller_work),

@@ -151,7 +151,8 @@ struct op {
     uint64_t timeout; /* AM_FOREVER: none */
 };
 
-enum { QUEUED, RUN, UNDONE };
+/* LOST: dropped with its stream's work; who waits for it fails. */
+enum { QUEUED, RUN, LOST, UNDONE };
 
 static struct {
     struct {
@@ -165,7 +166,8 @@ static struct {
         aclError error;
     } stream[STREAMS];
     struct {
-        char record[RECORDS]; /* by number, from 1 on */
+        char record[RECORDS];    /* by number, from 1 on */
+        aclError cause[RECORDS]; /* of those that are lost */
         unsigned n_records;
         unsigned n_waits;
         unsigned waited; /* plain: the highest record that a wait went by */
@@ -178,15 +180,22 @@ static bool is_plain(unsigned event)
     return event < PLAIN;
 }
 
-/* The record has run and still counts; of a plain event a later one will do as well. */
+static bool is_over(unsigned event, unsigned number)
+{
+    char record = m.event[event].record[number];
+
+    return record == RUN || record == LOST;
+}
+
+/* The record is over and still counts; of a plain event a later one will do as well. */
 static bool is_complete(unsigned event, unsigned number)
 {
     if (number == 0)
         return true; /* an extended event before its first record */
     if (!is_plain(event))
-        return m.event[event].record[number] == RUN;
+        return is_over(event, number);
     for (unsigned i = number; i <= m.event[event].n_records; i++) {
-        if (m.event[event].record[i] == RUN)
+        if (is_over(event, i))
             return true;
     }
     return false;
@@ -240,20 +249,33 @@ static void model_undo(const struct op *op)
     unsigned last = op->record > waited ? op->record : waited;
 
     for (unsigned i = 1; i <= last; i++) {
-        if (m.event[op->object].record[i] == RUN)
+        if (is_over(op->object, i))
             m.event[op->object].record[i] = UNDONE;
     }
 }
 
-/* Goes by the first record that will do. */
-static void model_wait(const struct op *op)
+/* Goes by the first record that will do; fails when that is lost. */
+static void model_wait(unsigned s, const struct op *op)
 {
-    unsigned i = op->record;
+    unsigned e = op->object, i = op->record;
 
-    while (m.event[op->object].record[i] != RUN)
+    if (i == 0)
+        return;
+    while (!is_over(e, i))
         i++;
-    if (m.event[op->object].waited < i)
-        m.event[op->object].waited = i;
+    if (m.event[e].waited < i)
+        m.event[e].waited = i;
+    if (m.event[e].record[i] == LOST)
+        model_fail(s, m.event[e].cause[i]);
+}
+
+static void model_lose(unsigned s, const struct op *op)
+{
+    m.event[op->object].record[op->record] = LOST;
+    m.event[op->object].cause[op->record] =
+        m.stream[s].is_stopped && m.stream[s].error != ACL_SUCCESS
+            ? m.stream[s].error
+            : ACL_ERROR_RT_STREAM_ABORT;
 }
 
 static void model_do(unsigned s, const struct op *op)
@@ -266,8 +288,7 @@ static void model_do(unsigned s, const struct op *op)
         m.event[op->object].record[op->record] = RUN;
         break;
     case WAIT:
-        if (is_plain(op->object))
-            model_wait(op);
+        model_wait(s, op);
         break;
     case RESET:
         model_undo(op);
@@ -289,8 +310,8 @@ static void model_move(unsigned s, bool is_dropped)
     const struct op *op = &m.stream[s].op[m.stream[s].n_done];
 
     if (is_dropped || m.stream[s].is_stopped) {
-        if (op->kind == RECORD) /* nobody is left waiting for it */
-            m.event[op->object].record[op->record] = RUN;
+        if (op->kind == RECORD)
+            model_lose(s, op);
     } else if (is_satisfied(op)) {
         model_do(s, op);
     } else {
@@ -412,16 +433,21 @@ static void submit_any(uint64_t *seed)
         op.timeout = (1 + random_below(seed, 5)) * SECOND;
     check(submit_op(s, &op) == ACL_SUCCESS);
     m.stream[s].op[m.stream[s].n_queued++] = op;
+    follow(); /* what is short is done at once on an idle stream */
 }
 
 static void query_event(unsigned e)
 {
     aclrtEventRecordedStatus status;
     aclrtEventWaitStatus waits;
+    aclError rc = aclrtQueryEventStatus(events[e], &status);
 
-    check(aclrtQueryEventStatus(events[e], &status) == ACL_SUCCESS);
     follow();
-    check((status == ACL_EVENT_RECORDED_STATUS_COMPLETE) == is_complete(e, awaited(e)));
+    if (is_complete(e, awaited(e)) && m.event[e].record[awaited(e)] == LOST)
+        check(rc == m.event[e].cause[awaited(e)]);
+    else
+        check(rc == ACL_SUCCESS && (status == ACL_EVENT_RECORDED_STATUS_COMPLETE) ==
+                                       is_complete(e, awaited(e)));
     if (!is_plain(e))
         return;
     check(aclrtQueryEventWaitStatus(events[e], &waits) == ACL_SUCCESS);
@@ -453,8 +479,8 @@ static void abort_stream(unsigned s, bool must_stop)
 {
     check((must_stop ? aclrtStreamStop(streams[s]) : aclrtStreamAbort(streams[s])) ==
           ACL_SUCCESS);
-    model_drop(s);
     m.stream[s].is_stopped |= must_stop;
+    model_drop(s);
     check(queue_of(s)->n_done == m.stream[s].n_done);
 }
 

@@ -1,0 +1,496 @@
+/* Events: what streams do with them, and who waits for that.  See event.h. */
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "core/event.h"
+#include "core/report.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static _Atomic uint32_t default_wait; /* seconds */
+
+/*
+ * A task about an event.  A record that was dropped becomes its event's, in the list of
+ * those lost, and keeps what came of it.
+ */
+struct am_event_task {
+    struct am_task task;
+    struct am_event *event; /* holds a reference, unless it is lost */
+    uint64_t target;        /* the record that it makes, undoes or waits for */
+    struct am_queue *queue; /* that it is in */
+    int32_t stream;
+    struct am_cause cause;             /* why it was lost; rc is 0: it was not */
+    bool has_left;                     /* lost, and no longer in the scheduler's hands */
+    TAILQ_ENTRY(am_event_task) listed; /* a record: pending or lost */
+};
+
+void am_event_set_default_wait(uint32_t seconds)
+{
+    default_wait = seconds;
+}
+
+static struct am_event_task *record_find(const struct am_records *records,
+                                         uint64_t number)
+{
+    struct am_event_task *et;
+
+    TAILQ_FOREACH (et, records, listed) {
+        if (et->target == number)
+            return et;
+    }
+    return NULL;
+}
+
+bool am_event_is_pending_locked(const struct am_event *event, uint64_t number)
+{
+    return record_find(&event->pending, number) != NULL;
+}
+
+/*
+ * Whether the record with this number is over; of one that is still to come, whether it
+ * or a later one.
+ */
+static bool is_over_locked(const struct am_event *event, uint64_t number)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    return event->n_completed >= number && !am_event_is_pending_locked(event, number);
+}
+
+/* Destroyed, so that nothing more can be queued. */
+static bool is_abandoned(const struct am_event *event)
+{
+    return event->is_dead && TAILQ_EMPTY(&event->pending);
+}
+
+/* What is told to one who waited for this record. */
+static aclError record_check_locked(const struct am_event *event, uint64_t number)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    const struct am_event_task *lost = record_find(&event->lost, number);
+
+    if (lost == NULL)
+        return ACL_SUCCESS;
+    AM_REQUIRE(lost->cause.function == NULL, lost->cause.rc,
+               "event %u was not recorded, because work that %s had queued before on "
+               "stream %d failed with %d; synchronising that stream says why",
+               event->id, lost->cause.function, lost->stream, (int)lost->cause.rc);
+    return am_fail(lost->cause.rc,
+                   "event %u was not recorded, because stream %d was stopped, aborted or "
+                   "destroyed before it came to that",
+                   event->id, lost->stream);
+}
+
+/* Nobody asks any more about losses before the latest record, unless somebody waits. */
+static void losses_prune_locked(struct am_event *event) AM_REQUIRES(am_rt.sched.lock)
+{
+    struct am_event_task *et = TAILQ_FIRST(&event->lost);
+
+    if (event->n_waits > 0 || event->n_syncs > 0)
+        return;
+    while (et != NULL) {
+        struct am_event_task *next = TAILQ_NEXT(et, listed);
+
+        if (et->has_left && et->target < event->n_recorded) {
+            TAILQ_REMOVE(&event->lost, et, listed);
+            free(et);
+        }
+        et = next;
+    }
+}
+
+void am_event_forget_losses(struct am_event *event)
+{
+    struct am_event_task *et;
+
+    while ((et = TAILQ_FIRST(&event->lost)) != NULL) {
+        TAILQ_REMOVE(&event->lost, et, listed);
+        free(et);
+    }
+}
+
+static void event_drop(struct am_task *task)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+
+    am_event_put(et->event);
+    free(et);
+}
+
+/* ---- records ---- */
+
+/* The record is over; time 0: it was lost. */
+static void record_end_locked(struct am_event *event, uint64_t number, int32_t stream,
+                              uint64_t time_ns) AM_REQUIRES(am_rt.sched.lock)
+{
+    if (number > event->n_completed)
+        event->n_completed = number;
+    if (number > event->time_record) {
+        event->time_record = number;
+        event->time_ns = time_ns;
+        event->time_stream = stream;
+    }
+    am_sched_wake_locked(&am_rt.sched, &event->waiting);
+    pthread_cond_broadcast(&event->changed);
+}
+
+AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
+    static aclError
+    record_finish(struct am_task *task, struct am_sched *sched)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+
+    TAILQ_REMOVE(&et->event->pending, et, listed);
+    record_end_locked(et->event, et->target, et->stream, sched->setup.now());
+    return ACL_SUCCESS;
+}
+
+AM_NO_LOCK_ANALYSIS
+static void record_cancel(struct am_task *task, const struct am_queue *queue)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+
+    et->cause = am_queue_cause(queue);
+    TAILQ_REMOVE(&et->event->pending, et, listed);
+    TAILQ_INSERT_TAIL(&et->event->lost, et, listed);
+    record_end_locked(et->event, et->target, et->stream, 0);
+}
+
+/* A lost one stays with its event as long as somebody may ask about it. */
+static void record_drop(struct am_task *task)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+    struct am_event *event = et->event;
+
+    if (et->cause.rc == ACL_SUCCESS) {
+        event_drop(task);
+        return;
+    }
+    am_lock(&am_rt.sched.lock);
+    et->has_left = true;
+    losses_prune_locked(event);
+    am_unlock(&am_rt.sched.lock);
+    am_event_put(event);
+}
+
+static const struct am_task_ops record_ops = {
+    .finish = record_finish, .cancel = record_cancel, .drop = record_drop};
+
+static aclError event_task_make(const struct am_task_ops *ops, struct am_event *event,
+                                struct am_stream *stream, struct am_event_task **ret_task)
+{
+    struct am_event_task *et = am_sys_malloc(sizeof *et);
+
+    if (et == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    am_ref_more(&event->object.refs);
+    *et = (struct am_event_task){
+        .task = {.ops = ops, .function = am_error_function, .deadline = AM_FOREVER},
+        .event = event,
+        .queue = &stream->queue,
+        .stream = stream->id,
+    };
+    *ret_task = et;
+    return ACL_SUCCESS;
+}
+
+/* On an idle stream a record is nothing but the time. */
+static bool record_at_once(struct am_event *event, struct am_stream *stream)
+{
+    bool is_done;
+
+    am_lock(&am_rt.sched.lock);
+    is_done = am_sched_pass_locked(&am_rt.sched, &stream->queue);
+    if (is_done) {
+        event->n_recorded++;
+        losses_prune_locked(event);
+        record_end_locked(event, event->n_recorded, stream->id, am_rt.sched.setup.now());
+    }
+    am_unlock(&am_rt.sched.lock);
+    return is_done;
+}
+
+aclError am_event_record(struct am_event *event, struct am_stream *stream)
+{
+    struct am_event_task *et;
+    aclError rc;
+
+    if (record_at_once(event, stream))
+        return ACL_SUCCESS;
+    rc = event_task_make(&record_ops, event, stream, &et);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&am_rt.sched.lock);
+    rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
+    if (rc == ACL_SUCCESS) {
+        et->target = ++event->n_recorded;
+        TAILQ_INSERT_TAIL(&event->pending, et, listed);
+        losses_prune_locked(event);
+    }
+    am_unlock(&am_rt.sched.lock);
+    if (rc != ACL_SUCCESS)
+        event_drop(&et->task);
+    return rc;
+}
+
+/* ---- resets ---- */
+
+static aclError reset_finish(struct am_task *task, struct am_sched *sched)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+    struct am_event *event = et->event;
+    uint64_t undone = et->target > event->n_waited ? et->target : event->n_waited;
+
+    if (undone > event->n_completed)
+        undone = event->n_completed;
+    if (event->n_reset < undone)
+        event->n_reset = undone;
+    return ACL_SUCCESS;
+}
+
+static const struct am_task_ops reset_ops = {.finish = reset_finish, .drop = event_drop};
+
+aclError am_event_reset(struct am_event *event, struct am_stream *stream)
+{
+    struct am_event_task *et;
+    aclError rc;
+
+    AM_REQUIRE(!(event->can & AM_EVENT_EX) && (event->can & AM_EVENT_SYNC),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "event %u cannot be reset: only those of aclrtCreateEvent and of "
+               "aclrtCreateEventWithFlag with ACL_EVENT_SYNC can",
+               event->id);
+    rc = event_task_make(&reset_ops, event, stream, &et);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&am_rt.sched.lock);
+    rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
+    if (rc == ACL_SUCCESS)
+        et->target = event->n_recorded;
+    am_unlock(&am_rt.sched.lock);
+    if (rc != ACL_SUCCESS)
+        event_drop(&et->task);
+    return rc;
+}
+
+/* ---- waits of streams ---- */
+
+/* The record that one who waits now waits for; 0: none. */
+static uint64_t target_locked(const struct am_event *event) AM_REQUIRES(am_rt.sched.lock)
+{
+    if ((event->can & AM_EVENT_EX) || event->n_recorded > event->n_reset)
+        return event->n_recorded;
+    return event->n_recorded + 1; /* a plain event's record is still to come */
+}
+
+/* A plain event may have been reset since the wait was queued. */
+static bool is_satisfied_locked(const struct am_event *event, uint64_t target)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    return is_over_locked(event, target) &&
+           ((event->can & AM_EVENT_EX) || event->n_completed > event->n_reset);
+}
+
+AM_NO_LOCK_ANALYSIS
+static bool wait_poll(struct am_task *task, struct am_sched *sched,
+                      struct am_waitlist **ret_list)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+
+    *ret_list = &et->event->waiting;
+    return is_satisfied_locked(et->event, et->target) || is_abandoned(et->event);
+}
+
+/*
+ * Which record it was for is known now: one that was still to come may have been the next
+ * after a reset.
+ */
+static uint64_t wait_end(struct am_event *event, uint64_t target)
+{
+    bool is_it = (event->can & AM_EVENT_EX) || target > event->n_reset;
+    uint64_t number = is_it ? target : event->n_reset + 1;
+
+    if (event->n_waited < number)
+        event->n_waited = number;
+    return number;
+}
+
+AM_NO_LOCK_ANALYSIS
+static aclError wait_finish(struct am_task *task, struct am_sched *sched)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+    struct am_event *event = et->event;
+
+    AM_REQUIRE(is_satisfied_locked(event, et->target), ACL_ERROR_RT_INVALID_HANDLE,
+               "event %u was destroyed while the stream waited for it, and no record of "
+               "it is to come",
+               event->id);
+    return record_check_locked(event, wait_end(event, et->target));
+}
+
+AM_NO_LOCK_ANALYSIS
+static bool wait_can_come(struct am_task *task, struct am_sched *sched)
+{
+    const struct am_event_task *et;
+
+    TAILQ_FOREACH (et, &((struct am_event_task *)task)->event->pending, listed) {
+        if (am_queue_can_move_locked(sched, et->queue))
+            return true;
+    }
+    return false;
+}
+
+/* A wait is over, done or not. */
+static void wait_drop(struct am_task *task)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+
+    am_lock(&am_rt.sched.lock);
+    et->event->n_waits--;
+    losses_prune_locked(et->event);
+    am_unlock(&am_rt.sched.lock);
+    event_drop(task);
+}
+
+static const struct am_task_ops wait_ops = {
+    .poll = wait_poll,
+    .finish = wait_finish,
+    .can_come = wait_can_come,
+    .drop = wait_drop,
+    .timeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+};
+
+/* On an idle stream, for a record that has run, there is nothing to wait for. */
+static bool wait_at_once(struct am_event *event, struct am_stream *stream)
+{
+    uint64_t target;
+    bool is_done;
+
+    am_lock(&am_rt.sched.lock);
+    target = target_locked(event);
+    is_done = is_satisfied_locked(event, target) && TAILQ_EMPTY(&event->lost) &&
+              am_sched_pass_locked(&am_rt.sched, &stream->queue);
+    if (is_done)
+        wait_end(event, target);
+    am_unlock(&am_rt.sched.lock);
+    return is_done;
+}
+
+aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_t seconds)
+{
+    struct am_event_task *et;
+    aclError rc;
+
+    AM_REQUIRE(event->can & AM_EVENT_SYNC, ACL_ERROR_RT_PARAM_INVALID,
+               "event %u was made without ACL_EVENT_SYNC: no stream can wait for it",
+               event->id);
+    if (wait_at_once(event, stream))
+        return ACL_SUCCESS;
+    rc = event_task_make(&wait_ops, event, stream, &et);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (seconds == 0)
+        seconds = default_wait;
+    if (seconds != 0)
+        et->task.deadline = seconds * SECOND;
+    am_lock(&am_rt.sched.lock);
+    rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
+    if (rc == ACL_SUCCESS) {
+        et->target = target_locked(event);
+        event->n_waits++;
+    }
+    am_unlock(&am_rt.sched.lock);
+    if (rc != ACL_SUCCESS)
+        event_drop(&et->task);
+    return rc;
+}
+
+/* ---- the host ---- */
+
+struct event_target {
+    struct am_event *event;
+    uint64_t target;
+};
+
+/* Or it never will be. */
+AM_NO_LOCK_ANALYSIS
+static bool event_is_there(void *what)
+{
+    const struct event_target *target = what;
+
+    return is_over_locked(target->event, target->target) || is_abandoned(target->event);
+}
+
+static aclError sync_check_locked(const struct am_event *event, uint64_t target)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    const struct am_event_task *record = record_find(&event->pending, target);
+
+    AM_REQUIRE(record == NULL || !am_report_blocks_locked(record->queue),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "event %u is recorded on stream %d, which waits for the host function or "
+               "callback that makes this call, so the call would wait for itself",
+               event->id, record->stream);
+    return ACL_SUCCESS;
+}
+
+static aclError sync_locked(struct am_event *event, int32_t timeout_ms)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    uint64_t timeout = timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * 1000000;
+    struct event_target target = {event, target_locked(event)};
+    aclError rc = sync_check_locked(event, target.target);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(am_sched_wait_locked(&am_rt.sched, &event->changed, event_is_there,
+                                    &target, timeout) == 0,
+               ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %u is not complete after %d ms%s",
+               event->id, timeout_ms,
+               event->n_recorded >= target.target ? "" : "; nobody has recorded it");
+    AM_REQUIRE(is_over_locked(event, target.target), ACL_ERROR_RT_INVALID_HANDLE,
+               "event %u was destroyed and nobody has recorded it", event->id);
+    return record_check_locked(event, target.target);
+}
+
+aclError am_event_sync(struct am_event *event, int32_t timeout_ms)
+{
+    aclError rc;
+
+    am_lock(&am_rt.sched.lock);
+    event->n_syncs++;
+    rc = sync_locked(event, timeout_ms);
+    event->n_syncs--;
+    losses_prune_locked(event);
+    am_unlock(&am_rt.sched.lock);
+    return rc;
+}
+
+aclError am_event_query(struct am_event *event, bool *ret_is_complete)
+{
+    uint64_t target;
+    bool is_complete;
+    aclError rc;
+
+    am_lock(&am_rt.sched.lock);
+    am_sched_nudge_locked(&am_rt.sched);
+    target = target_locked(event);
+    is_complete = is_over_locked(event, target);
+    rc = is_complete ? record_check_locked(event, target) : ACL_SUCCESS;
+    am_unlock(&am_rt.sched.lock);
+    if (rc == ACL_SUCCESS)
+        *ret_is_complete = is_complete;
+    return rc;
+}
+
+bool am_event_has_waits(struct am_event *event)
+{
+    bool has_waits;
+
+    am_lock(&am_rt.sched.lock);
+    am_sched_nudge_locked(&am_rt.sched);
+    has_waits = event->n_waits > 0;
+    am_unlock(&am_rt.sched.lock);
+    return has_waits;
+}

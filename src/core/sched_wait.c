@@ -1,0 +1,134 @@
+/* Waiting for what queues do, and giving up.  See sched.h. */
+#include <errno.h>
+
+#include "core/sched.h"
+
+#define SECOND UINT64_C(1000000000)
+#define QUIET_LOOK (SECOND / 10)
+#define QUIET_PATIENCE (5 * SECOND)
+#define CHAOS_LOOK (SECOND / 1000) /* how often one who waits looks for a step to do */
+
+int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
+                         bool (*is_done)(void *), void *what, uint64_t timeout_ns)
+{
+    uint64_t start = sched->setup.now();
+    uint64_t until = timeout_ns > AM_FOREVER - start ? AM_FOREVER : start + timeout_ns;
+
+    sched->activity++;
+    while (!is_done(what)) {
+        bool can_step = sched->n_threads == 0 || sched->setup.is_chaotic;
+        uint64_t look = until;
+
+        if (sched->setup.now() >= until)
+            return ETIMEDOUT;
+        if (can_step && am_sched_step_locked(sched))
+            continue;
+        if (can_step) {
+            /*
+             * Nobody else watches the clock here, or takes what another thread's step
+             * made ready.
+             */
+            uint64_t soon = sched->setup.now() + CHAOS_LOOK;
+            uint64_t next = am_sched_next_look_locked(sched);
+
+            look = next < look ? next : look;
+            look = soon < look ? soon : look;
+        }
+        am_cond_wait_locked(sched, cond, look);
+        sched->activity++;
+    }
+    return 0;
+}
+
+struct queue_target {
+    struct am_queue *queue;
+    uint64_t n_done;
+};
+
+static bool queue_is_there(void *what)
+{
+    const struct queue_target *target = what;
+
+    return target->queue->n_done >= target->n_done;
+}
+
+int am_sched_wait_task_locked(struct am_sched *sched, struct am_queue *queue,
+                              uint64_t number, uint64_t timeout_ns)
+{
+    struct queue_target target = {queue, number};
+
+    return am_sched_wait_locked(sched, &queue->changed, queue_is_there, &target,
+                                timeout_ns);
+}
+
+int am_sched_wait_queue_locked(struct am_sched *sched, struct am_queue *queue,
+                               uint64_t timeout_ns)
+{
+    return am_sched_wait_task_locked(sched, queue, queue->n_queued, timeout_ns);
+}
+
+void am_patience_begin_locked(struct am_sched *sched, struct am_patience *patience)
+{
+    *patience =
+        (struct am_patience){.since = sched->setup.now(), .n_moves = sched->n_moves};
+}
+
+/*
+ * Each queue is asked once in a walk: those that wait for each other in a circle cannot
+ * move.
+ */
+bool am_queue_can_move_locked(struct am_sched *sched, struct am_queue *queue)
+{
+    struct am_task *task = TAILQ_FIRST(&queue->tasks);
+
+    if (queue->visit == sched->visit)
+        return false;
+    queue->visit = sched->visit;
+    if (queue->state != AM_QUEUE_PARKED)
+        return true;
+    if (task->is_outside || task->deadline != AM_FOREVER)
+        return true;
+    if (queue->waiting_on == NULL)
+        sched->has_met_polled = true;
+    return task->ops->can_come != NULL && task->ops->can_come(task, sched);
+}
+
+/* Whether anything moves or will, so that memory may change. */
+static bool anything_moves_locked(struct am_sched *sched,
+                                  const struct am_patience *patience)
+    AM_REQUIRES(sched->lock)
+{
+    struct am_queue *queue;
+
+    TAILQ_FOREACH (queue, &sched->timed, timed) {
+        if (TAILQ_FIRST(&queue->tasks)->deadline != AM_FOREVER)
+            return true;
+    }
+    return sched->n_running > 0 || sched->n_ready > 0 || sched->n_outside > 0 ||
+           sched->n_moves != patience->n_moves;
+}
+
+int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
+                               struct am_patience *patience)
+{
+    uint64_t target = queue->n_queued;
+
+    while (queue->n_done < target) {
+        sched->visit++;
+        sched->has_met_polled = false;
+        if (am_queue_can_move_locked(sched, queue) ||
+            (sched->has_met_polled && anything_moves_locked(sched, patience)))
+            am_patience_begin_locked(sched, patience);
+        else if (sched->setup.now() - patience->since > QUIET_PATIENCE)
+            return ETIMEDOUT;
+        am_sched_wait_task_locked(sched, queue, target, QUIET_LOOK);
+    }
+    return 0;
+}
+
+void am_sched_nudge_locked(struct am_sched *sched)
+{
+    sched->activity++;
+    if (sched->setup.is_chaotic || sched->setup.n_workers == 0)
+        am_sched_step_locked(sched);
+}
