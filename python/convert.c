@@ -134,14 +134,13 @@ static bool to_unsigned(PyObject *number, const struct am_py_place *place, uint6
     return true;
 }
 
-bool am_py_unsigned(PyObject *object, const struct am_py_place *place, uint64_t most,
-                    uint64_t *ret)
+bool am_py_unsigned_slow(PyObject *object, const struct am_py_place *place, uint64_t most,
+                         uint64_t *ret)
 {
     PyObject *number;
     bool is_good;
 
-    if (PyLong_CheckExact(object))
-        return to_unsigned(object, place, most, ret);
+    PyErr_Clear(); /* of the attempt before */
     number = as_int(object, place, "an int");
     if (number == NULL)
         return false;
@@ -150,14 +149,16 @@ bool am_py_unsigned(PyObject *object, const struct am_py_place *place, uint64_t 
     return is_good;
 }
 
-bool am_py_signed(PyObject *object, const struct am_py_place *place, int64_t least,
-                  int64_t most, int64_t *ret)
+bool am_py_signed_slow(PyObject *object, const struct am_py_place *place, int64_t least,
+                       int64_t most, int64_t *ret)
 {
-    PyObject *number = as_int(object, place, "an int");
+    PyObject *number;
     bool is_good;
     int overflow;
     long long value;
 
+    PyErr_Clear();
+    number = as_int(object, place, "an int");
     if (number == NULL)
         return false;
     value = PyLong_AsLongLongAndOverflow(number, &overflow);
@@ -190,7 +191,7 @@ bool am_py_float(PyObject *object, const struct am_py_place *place, float *ret)
     return true;
 }
 
-bool am_py_pointer(PyObject *object, const struct am_py_place *place, void **ret)
+bool am_py_pointer_slow(PyObject *object, const struct am_py_place *place, void **ret)
 {
     uint64_t value;
 

@@ -88,14 +88,54 @@ static inline bool am_py_count(const struct am_py_site *site, Py_ssize_t n)
     return (n >= site->n_least && n <= site->n_most) || am_py_refuse_count(site, n);
 }
 
-/* Numbers.  Whatever has __index__ is one. */
-bool am_py_unsigned(PyObject *object, const struct am_py_place *place, uint64_t most,
-                    uint64_t *ret);
-bool am_py_signed(PyObject *object, const struct am_py_place *place, int64_t least,
-                  int64_t most, int64_t *ret);
+/*
+ * Numbers.  Whatever has __index__ is one.  The plain case, an int in range, is inline; all others, and
+ * what is wrong, are found out by the slow one.
+ */
+bool am_py_unsigned_slow(PyObject *object, const struct am_py_place *place, uint64_t most,
+                         uint64_t *ret);
+bool am_py_signed_slow(PyObject *object, const struct am_py_place *place, int64_t least,
+                       int64_t most, int64_t *ret);
+
+static inline bool am_py_unsigned(PyObject *object, const struct am_py_place *place,
+                                  uint64_t most, uint64_t *ret)
+{
+    if (PyLong_CheckExact(object)) {
+        *ret = PyLong_AsUnsignedLongLong(object);
+        if (*ret <= most && *ret != UINT64_MAX) /* which may be an error */
+            return true;
+    }
+    return am_py_unsigned_slow(object, place, most, ret);
+}
+
+static inline bool am_py_signed(PyObject *object, const struct am_py_place *place,
+                                int64_t least, int64_t most, int64_t *ret)
+{
+    if (PyLong_CheckExact(object)) {
+        *ret = PyLong_AsLong(object);
+        if (*ret >= least && *ret <= most && *ret != -1)
+            return true;
+    }
+    return am_py_signed_slow(object, place, least, most, ret);
+}
+
 bool am_py_float(PyObject *object, const struct am_py_place *place, float *ret);
 /* An int or None. */
-bool am_py_pointer(PyObject *object, const struct am_py_place *place, void **ret);
+bool am_py_pointer_slow(PyObject *object, const struct am_py_place *place, void **ret);
+
+static inline bool am_py_pointer(PyObject *object, const struct am_py_place *place,
+                                 void **ret)
+{
+    uint64_t value;
+
+    if (!PyLong_CheckExact(object))
+        return am_py_pointer_slow(object, place, ret);
+    if (!am_py_unsigned(object, place, UINTPTR_MAX, &value))
+        return false;
+    *ret = (void *)(uintptr_t)value;
+    return true;
+}
+
 /* A str or None; the text belongs to the object. */
 bool am_py_text(PyObject *object, const struct am_py_place *place, const char **ret);
 

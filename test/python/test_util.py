@@ -1,0 +1,117 @@
+"""acl.util: addresses of Python's objects, and objects over addresses."""
+import subprocess
+import sys
+
+import pytest
+
+import acl
+
+util = acl.util
+
+
+@pytest.fixture
+def numpy():
+    return pytest.importorskip("numpy", reason="numpy is not installed")
+
+
+def test_bytes_are_not_copied():
+    data = b"some bytes"
+    assert util.ptr_to_bytes(util.bytes_to_ptr(data), len(data)) == data
+    room = bytearray(b"before")
+    address = util.bytes_to_ptr(room)
+    room[:] = b"after."
+    assert util.bytes_to_ptr(room) == address and util.ptr_to_bytes(address, 6) == b"after."
+    room += b"x"  # its buffer is not held
+
+
+def test_bytes_come_back_as_a_copy():
+    room = bytearray(b"before")
+    copy = util.ptr_to_bytes(util.bytes_to_ptr(room), 6)
+    room[:] = b"after."
+    assert copy == b"before" and isinstance(copy, bytes)
+    assert util.ptr_to_bytes(0, 0) == b"" == util.ptr_to_bytes(None, 0)
+    with pytest.raises(ValueError, match="ptr must not be 0"):
+        util.ptr_to_bytes(0, 1)
+    with pytest.raises(OverflowError, match="size must be from 0 to 9223372036854775807"):
+        util.ptr_to_bytes(1, 1 << 63)
+
+
+@pytest.mark.parametrize("data", ["text", 5, None, [1, 2]])
+def test_what_is_no_buffer_has_no_address(data):
+    with pytest.raises(TypeError, match="bytes must be bytes or another buffer"):
+        util.bytes_to_ptr(data)
+
+
+TYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32",
+         "float64", "complex64", "complex128", "longdouble", "intc", "uintc", "longlong", "ulonglong"]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_an_array_goes_to_the_device_and_back(world, numpy, name):
+    sent = numpy.arange(60).reshape(3, 4, 5).astype(name)
+    device = world.device_memory(sent.nbytes)
+    world.must(acl.rt.memcpy(device, sent.nbytes, util.numpy_to_ptr(sent), sent.nbytes, 1))
+    host = world.host_memory(sent.nbytes)
+    world.must(acl.rt.memcpy(host, sent.nbytes, device, sent.nbytes, 2))
+    back = util.ptr_to_numpy(host, sent.shape, sent.dtype.num)
+    assert back.dtype == sent.dtype and back.shape == sent.shape and (back == sent).all()
+    assert util.numpy_to_ptr(back) == host
+
+
+def test_an_array_over_memory_is_that_memory(world, numpy):
+    host = world.host_memory(16)
+    array = util.ptr_to_numpy(host, (4,), numpy.dtype("int32").num)
+    array[:] = [1, 2, 3, 4]
+    assert util.ptr_to_bytes(host, 16) == array.tobytes()
+    again = util.ptr_to_numpy(host, (2, 2), numpy.dtype("int32").num)
+    again[1, 1] = 99
+    assert array[3] == 99 and array.flags.writeable and not array.flags.owndata
+
+
+def test_shapes(numpy):
+    room = numpy.zeros(8, "int8")
+    address = util.numpy_to_ptr(room)
+    number = room.dtype.num
+    assert util.ptr_to_numpy(address, (), number).shape == ()
+    assert util.ptr_to_numpy(address, (0, 5), number).size == 0
+    assert util.ptr_to_numpy(address, (numpy.int64(2), 4), number).shape == (2, 4)
+    with pytest.raises(OverflowError, match=r"shape\[1\] must be from"):
+        util.ptr_to_numpy(address, (2, -1), number)
+    with pytest.raises(OverflowError, match="shape is larger than memory"):
+        util.ptr_to_numpy(address, (1 << 40, 1 << 40), number)
+    with pytest.raises(ValueError, match="ptr must not be 0"):
+        util.ptr_to_numpy(None, (1,), number)
+
+
+@pytest.mark.parametrize("name", ["O", "S5", "U5", "V5", "M8[s]", "m8[s]"])
+def test_types_that_are_no_plain_memory_are_refused(numpy, name):
+    with pytest.raises(ValueError, match="numpy_type is %d" % numpy.dtype(name).num):
+        util.ptr_to_numpy(4096, (1,), numpy.dtype(name).num)
+
+
+def test_a_number_of_no_type_is_refused(numpy):
+    with pytest.raises(ValueError, match="numpy_type is 1000"):
+        util.ptr_to_numpy(4096, (1,), 1000)
+
+
+def test_an_array_with_gaps_is_refused(numpy):
+    whole = numpy.arange(10)
+    assert util.numpy_to_ptr(whole[2:5]) == util.numpy_to_ptr(whole) + 16
+    assert util.numpy_to_ptr(numpy.asfortranarray(numpy.zeros((3, 4))))
+    with pytest.raises(ValueError, match="not contiguous"):
+        util.numpy_to_ptr(whole[::2])
+
+
+def test_numpys_numbers_are_numbers(world, numpy):
+    address = world.device_memory(64)
+    assert acl.rt.memset(numpy.uint64(address), numpy.int32(64), numpy.int8(1), numpy.uint16(64)) == 0
+    assert world.copied(address, 64) == b"\1" * 64
+
+
+def test_without_numpy_the_rest_works():
+    code = ("import sys; sys.modules['numpy'] = None\n"
+            "import acl; print(acl.util.bytes_to_ptr(b'x') > 0)\n"
+            "try: acl.util.ptr_to_numpy(4096, (1,), 1)\n"
+            "except ImportError as e: print('refused')\n")
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, universal_newlines=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "True\nrefused\n")
