@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What a call costs from Python, beside ctypes on the same function:  python.py LIBRARY NATIVE [--strict]
 
-The module, ctypes and the same calls from C (bench/python_native.c) are measured in turn, round after round in one
-process, in this thread's own time; of each one's rounds the first quartile counts, since others only ever add.  The cost
-is what remains when the calls from C are taken off.  ctypes is used as it should be: with argtypes, and with outputs that
-are made once.  A missed budget is reported; with --strict it fails the program.
+The module, ctypes and the same calls from C (bench/python_native.c) are measured in turn, round after round in
+one process, in this thread's own time; of each one's rounds the first quartile counts, since others only ever
+add.  The cost is what remains when the calls from C are taken off.  ctypes is used as it should be: with
+argtypes, and with outputs that are made once.  A missed budget is reported; with --strict it fails the program.
 """
 import ctypes
 import sys

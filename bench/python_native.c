@@ -1,4 +1,7 @@
-/* The calls that bench/python.py makes, without Python: what is left of each is the cost of the way there. */
+/*
+ * The calls that bench/python.py makes, without Python: what is left of each is the cost
+ * of the way there.
+ */
 #include <stdint.h>
 
 #include "acl/acl.h"

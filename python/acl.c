@@ -1,14 +1,17 @@
 /*
- * The Python module `acl`: the names, arguments and return order of pyACL over libascendcl.so.
+ * The Python module `acl`: the names, arguments and return order of pyACL over
+ * libascendcl.so.
  *
- * wrappers.def names the functions; generate.py makes a C function of each row, with the types that
- * src/api and the headers give, and the tables that are included here.  Outputs come first and the code
- * last; a refused call is a code, never an exception.  Only what is wrong with the Python side of a call
- * raises: a wrong type, a number out of range, an unknown key.
+ * wrappers.def names the functions; generate.py makes a C function of each row, with the
+ * types that src/api and the headers give, and the tables that are included here. Outputs
+ * come first and the code last; a refused call is a code, never an exception.  Only what
+ * is wrong with the Python side of a call raises: a wrong type, a number out of range, an
+ * unknown key.
  *
- * The module keeps the GIL in functions that neither wait nor copy and gives it up in all others, so that
- * other threads, and functions that a stream runs, can go on.  Its tables are guarded by the GIL and belong
- * to the process, as the runtime does: it refuses sub-interpreters, and says that it needs the GIL.
+ * The module keeps the GIL in functions that neither wait nor copy and gives it up in all
+ * others, so that other threads, and functions that a stream runs, can go on.  Its tables
+ * are guarded by the GIL and belong to the process, as the runtime does: it refuses
+ * sub-interpreters, and says that it needs the GIL.
  */
 #include "convert.h"
 

@@ -1,12 +1,13 @@
 /*
  * Functions of the program that the runtime calls.
  *
- * What is queued with a stream is a number; the function and its argument stand under it in a table until
- * the function has run.  So a call that comes for something that was dropped finds nothing, and no
- * reference can be used after it was given back.
+ * What is queued with a stream is a number; the function and its argument stand under it
+ * in a table until the function has run.  So a call that comes for something that was
+ * dropped finds nothing, and no reference can be used after it was given back.
  *
- * A function that is dropped with the work of its stream never runs, and nobody says so.  Its references
- * go when the stream is aborted or destroyed, or with the runtime, whichever comes first.
+ * A function that is dropped with the work of its stream never runs, and nobody says so.
+ * Its references go when the stream is aborted or destroyed, or with the runtime,
+ * whichever comes first.
  */
 #ifndef ACL_PYTHON_CALLBACK_H
 #define ACL_PYTHON_CALLBACK_H
@@ -26,8 +27,8 @@ void am_py_callback_drop(void *number);
 void am_py_callback_run(void *number);
 
 /*
- * Around a call that drops the work of a stream (NULL: of all): the last number before it, and then what
- * was kept up to that number is let go.
+ * Around a call that drops the work of a stream (NULL: of all): the last number before
+ * it, and then what was kept up to that number is let go.
  */
 uint64_t am_py_callback_last(void);
 void am_py_callback_forget(void *stream, uint64_t last);

@@ -95,7 +95,8 @@ static bool refuse_type(PyObject *object, const struct am_py_place *place,
 /* ---- numbers ---- */
 
 /*
- * A new reference to the int that the object is, or NULL with a TypeError; other errors of an
+ * A new reference to the int that the object is, or NULL with a TypeError; other errors
+ * of an
  * __index__ are passed on.
  */
 static PyObject *as_int(PyObject *object, const struct am_py_place *place,

@@ -1,10 +1,10 @@
 /*
  * Between Python objects and C values.
  *
- * Every conversion knows its place: a chain of names from the function over the argument to the key of a
- * dict, of which a message is made only when something is wrong.  A conversion that returns false has set
- * a TypeError (wrong type, unknown key), an OverflowError (number out of range) or a ValueError, and
- * names that place.
+ * Every conversion knows its place: a chain of names from the function over the argument
+ * to the key of a dict, of which a message is made only when something is wrong.  A
+ * conversion that returns false has set a TypeError (wrong type, unknown key), an
+ * OverflowError (number out of range) or a ValueError, and names that place.
  */
 #ifndef ACL_PYTHON_CONVERT_H
 #define ACL_PYTHON_CONVERT_H
@@ -46,7 +46,10 @@ enum am_py_kind {
 
 struct am_py_struct;
 
-/* A field of a struct.  Where it is a pointer to entries, `count` is the field that tells how many. */
+/*
+ * A field of a struct.  Where it is a pointer to entries, `count` is the field that tells
+ * how many.
+ */
 struct am_py_field {
     const char *name;
     enum am_py_kind kind;
@@ -89,8 +92,8 @@ static inline bool am_py_count(const struct am_py_site *site, Py_ssize_t n)
 }
 
 /*
- * Numbers.  Whatever has __index__ is one.  The plain case, an int in range, is inline; all others, and
- * what is wrong, are found out by the slow one.
+ * Numbers.  Whatever has __index__ is one.  The plain case, an int in range, is inline;
+ * all others, and what is wrong, are found out by the slow one.
  */
 bool am_py_unsigned_slow(PyObject *object, const struct am_py_place *place, uint64_t most,
                          uint64_t *ret);
@@ -170,7 +173,10 @@ AM_PY_SIGNED(int32_t, i32, INT32_MIN, INT32_MAX)
 AM_PY_SIGNED(int64_t, i64, INT64_MIN, INT64_MAX)
 #undef AM_PY_SIGNED
 
-/* struct.c: a dict with the names of fields, all optional; *ret is zero where there is no key. */
+/*
+ * struct.c: a dict with the names of fields, all optional; *ret is zero where there is no
+ * key.
+ */
 bool am_py_to_struct(PyObject *object, const struct am_py_place *place,
                      const struct am_py_struct *type, struct am_py_arena *arena,
                      void *ret);
@@ -181,8 +187,9 @@ bool am_py_to_struct_or_null(PyObject *object, const struct am_py_place *place,
 PyObject *am_py_from_struct(const struct am_py_struct *type, const void *value);
 
 /*
- * A sequence as an array in the arena.  *n is its length; where it is not SIZE_MAX before, another
- * sequence, called `with`, has set it, and the lengths must agree.  None is no array, of length 0.
+ * A sequence as an array in the arena.  *n is its length; where it is not SIZE_MAX
+ * before, another sequence, called `with`, has set it, and the lengths must agree.  None
+ * is no array, of length 0.
  */
 bool am_py_to_array(PyObject *object, const struct am_py_place *place,
                     struct am_py_entry entry, struct am_py_arena *arena, size_t *n,

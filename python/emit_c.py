@@ -44,7 +44,7 @@ def counts(struct):
 
 def struct_tables(known):
     for struct in known.structs.values():
-        yield from struct_table(struct, struct.name, "%s" % struct.name, "")
+        yield from struct_table(struct, struct.name, struct.name, "")
 
 
 def struct_table(struct, table, outer, prefix):
@@ -128,7 +128,7 @@ def declarations(wrapper):
         elif v.role in ("null", "data"):
             pass
         elif v.role == "count":
-            if v.is_out or v.c.name not in wrapper.counts:
+            if v.type.stars:
                 yield "%s %s = 0;" % (pointed(v), name)
         elif v.is_out:
             yield "%s%s%s = 0;" % (pointed(v), "" if pointed(v).endswith("*") else " ", name)
@@ -208,7 +208,7 @@ def passed(wrapper, v):
     return "(%s)%s" % (v.type.text, name)
 
 
-def made(v, has_ret):
+def made(wrapper, v):
     """The expression for an output; what is not plain is empty after a failure."""
     name = local(v)
     if v.role == "struct":
@@ -225,7 +225,8 @@ def made(v, has_ret):
         return "am_py_from_array((struct am_py_entry){AM_PY_I32, NULL}, %s, ret == 0 ? c_%s / 4 : 0)" % (
             name, v.roles["ints"][0])
     if v.role == "ints_each":
-        return "am_py_from_ints_each(%s, %s, ret == 0 ? n_count : 0)" % (name, "c_" + v.roles["ints_each"][0])
+        sizes = wrapper.by_name[v.roles["ints_each"][0]]
+        return "am_py_from_ints_each(%s, %s, ret == 0 ? n_%s : 0)" % (name, local(sizes), sizes.roles["array"][0])
     if v.role == "share":
         return "am_py_from_share(&%s, c_%s)" % (name, v.roles["share"][0])
     return number(v.role, name)
@@ -289,19 +290,14 @@ def result(wrapper, known):
     elif not wrapper.outputs:
         yield "result = PyLong_FromLong(ret);"
     else:
-        made_all = [made(v, True) for v in wrapper.outputs]
-        for v, text in zip(wrapper.outputs, made_all):
-            if v.role == "ints_each":
-                array = wrapper.by_name[v.roles["ints_each"][0]].roles["array"][0]
-                made_all[wrapper.outputs.index(v)] = text.replace("n_count", "n_" + array)
         yield "{"
         yield "    PyObject *made[] = {"
-        for text in made_all:
-            yield "        %s," % text
+        for v in wrapper.outputs:
+            yield "        %s," % made(wrapper, v)
         yield "        PyLong_FromLong(ret),"
         yield "    };"
         yield ""
-        yield "    result = am_py_tuple(made, %d);" % (len(made_all) + 1)
+        yield "    result = am_py_tuple(made, Py_ARRAY_LENGTH(made));"
         yield "}"
 
 

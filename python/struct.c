@@ -78,7 +78,10 @@ static PyObject *from_value(struct am_py_entry entry, const void *value)
 
 /* ---- sequences ---- */
 
-/* A list or tuple of the entries, or NULL with a TypeError; text is not meant by a sequence. */
+/*
+ * A list or tuple of the entries, or NULL with a TypeError; text is not meant by a
+ * sequence.
+ */
 static PyObject *as_sequence(PyObject *object, const struct am_py_place *place)
 {
     PyObject *fast = NULL;
@@ -92,8 +95,9 @@ static PyObject *as_sequence(PyObject *object, const struct am_py_place *place)
 }
 
 /*
- * `fast` is a list of the program's own where it gave one; a conversion may call an __index__ that
- * shortens it, so its length is asked for each time and no entry is borrowed.
+ * `fast` is a list of the program's own where it gave one; a conversion may call an
+ * __index__ that shortens it, so its length is asked for each time and no entry is
+ * borrowed.
  */
 static bool to_values(PyObject *fast, const struct am_py_place *place,
                       struct am_py_entry entry, struct am_py_arena *arena, size_t n,
@@ -214,7 +218,10 @@ static bool to_fixed_array(PyObject *object, const struct am_py_place *place,
     return is_good;
 }
 
-/* A pointer to entries; their number goes into the other field, unless that was given too. */
+/*
+ * A pointer to entries; their number goes into the other field, unless that was given
+ * too.
+ */
 static bool to_counted(PyObject *object, const struct am_py_place *place,
                        const struct am_py_field *field, struct am_py_arena *arena,
                        char *base)

@@ -1,6 +1,6 @@
 /*
- * acl.util: what has no twin in C.  Addresses of Python's objects and objects over addresses, and threads
- * for callbacks.
+ * acl.util: what has no twin in C.  Addresses of Python's objects and objects over
+ * addresses, and threads for callbacks.
  */
 #include "util.h"
 
@@ -63,7 +63,9 @@ static bool is_contiguous(PyObject *array)
     return is_it;
 }
 
-/* A new reference to __array_interface__["data"][0]; NULL where there is no such thing. */
+/*
+ * A new reference to __array_interface__["data"][0]; NULL where there is no such thing.
+ */
 static PyObject *array_address(PyObject *array)
 {
     PyObject *interface = PyObject_GetAttrString(array, "__array_interface__");
@@ -99,8 +101,8 @@ PyObject *am_py_numpy_to_ptr(PyObject *self, PyObject *array)
 }
 
 /*
- * numpy's numbers of types, in order: bool, the integers, the floats, the complex ones; then those that
- * are no plain memory (objects, texts, dates), and half precision.
+ * numpy's numbers of types, in order: bool, the integers, the floats, the complex ones;
+ * then those that are no plain memory (objects, texts, dates), and half precision.
  */
 static const char numpy_types[] = "?bBhHiIlLqQfdgFDG......e";
 
@@ -198,7 +200,9 @@ int am_py_util_init(void)
     return threads != NULL ? 0 : -1;
 }
 
-/* A threading.Thread that has begun to run function(arguments); NULL with an exception. */
+/*
+ * A threading.Thread that has begun to run function(arguments); NULL with an exception.
+ */
 static PyObject *thread_start(PyObject *function, PyObject *arguments)
 {
     PyObject *threading = PyImport_ImportModule("threading");

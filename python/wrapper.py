@@ -1,4 +1,4 @@
-"""A function of the module: what a row of wrappers.def and the C interface make of it together."""
+"""A function of the module: what a row of wrappers.def and the C interface say of it together."""
 import re
 
 import interface
@@ -90,13 +90,9 @@ class Wrapper:
         return value.type.is_const or self.function.letters.get(value.c.name) == "t"
 
     def count_of(self, value):
-        names = value.roles[value.role]
-        count = self.by_name[names[-1]]
-        if value.role == "array" and count.role == "array":
-            raise ValueError("%s: %s is no number" % (self.path, count.c.name))
-        count.role = "count" if value.role != "list" else count.role
-        if value.role == "list":
-            count.is_out, count.role = True, "count"
+        """The number of an array's entries is neither an argument nor an output."""
+        count = self.by_name[value.roles[value.role][-1]]
+        count.role = "count"
 
     def n_least(self):
         return sum(not v.has("optional") for v in self.inputs)
@@ -140,11 +136,9 @@ class Util:
 def load(root, path="python/wrappers.def"):
     """(the interface, all wrappers, all functions of acl.util), in the order of the table."""
     known = interface.Interface(root)
-    text = interface.read(root, path)
+    text = interface.without_comments(interface.read(root, path))
     wrappers = []
-    for found in re.finditer(r"^AM_PY(_QUICK)?\(", interface.without_comments(text), flags=re.M):
-        start = interface.without_comments(text)[found.start() :]
-        macro = found.group(0)[:-1]
-        wrappers.append(Wrapper(next(interface.rows(start, macro)), bool(found.group(1)), known))
-    utils = [Util(row) for row in interface.rows(text, "AM_PY_UTIL")]
-    return known, wrappers, utils
+    for found in re.finditer(r"^(AM_PY(_QUICK)?)\(", text, flags=re.M):
+        row = next(interface.rows(text[found.start() :], found.group(1)))
+        wrappers.append(Wrapper(row, found.group(2) is not None, known))
+    return known, wrappers, [Util(row) for row in interface.rows(text, "AM_PY_UTIL")]

@@ -188,24 +188,23 @@ def test_a_function_that_could_not_be_queued_is_let_go(world):
 
 @pytest.mark.parametrize("drop", ["stream_abort", "stream_stop", "destroy_stream_force"])
 def test_a_function_that_is_dropped_with_its_stream_is_let_go(world, drop):
-    """The one before it holds the stream; what stands behind it is dropped."""
-    stream, begun, opened = world.stream(), threading.Event(), threading.Event()
-    function, other = Token(), Token()
-    alive, kept = weakref.ref(function), weakref.ref(other)
-    held = world.stream()
-    for s, f in ((stream, function), (held, other)):
-        assert rt.launch_host_func(s, lambda _: (begun.set(), opened.wait()), None) == 0
-        assert rt.launch_host_func(s, f, None) == 0
-    del function, other, f
-    begun.wait()
-    assert getattr(rt, drop)(stream) == 0  # which does not wait for the function that runs
+    """A value that is not there yet holds two streams; what stands behind it in one of them is dropped."""
+    gate = world.filled(world.device_memory(), bytes(8))
+    dropped, kept = world.stream(), world.stream()
+    alive = []
+    for stream in (dropped, kept):
+        function = Token()
+        alive.append(weakref.ref(function))
+        assert rt.value_wait(gate, 1, acl.ACL_STREAM_WAIT_VALUE_EQ, stream) == 0
+        assert rt.launch_host_func(stream, function, None) == 0
+        del function
+    assert getattr(rt, drop)(dropped) == 0
     gc.collect()
-    assert alive() is None
-    assert kept() is not None  # of another stream
-    opened.set()
-    assert rt.synchronize_stream(held) == 0
+    assert [r() is not None for r in alive] == [False, True]
+    assert rt.value_write(gate, 1, 0, 0) == 0
+    assert rt.synchronize_stream(kept) == 0
     gc.collect()
-    assert kept() is None
+    assert [r() is not None for r in alive] == [False, False]
 
 
 def test_a_callback_that_does_not_block_outlives_its_stream(world):

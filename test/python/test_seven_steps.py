@@ -47,8 +47,13 @@ def example(*program):
     return done.returncode, done.stdout
 
 
+def steady(given):
+    """Without what depends on the machine, and on where addresses are free."""
+    status, said = given
+    return status, re.sub(r"\d+ MB free|0x[0-9a-f]+", "", said)
+
+
 def test_the_example_says_what_the_one_in_c_says():
-    status, said = example(sys.executable, os.path.join(facts.ROOT, "examples", "seven_steps.py"))
-    assert status == 0, said
-    in_c = example(os.path.join(os.path.dirname(facts.PACKAGE), "..", "bin", "seven_steps"))
-    assert (status, re.sub(r"\d+ MB free", "", said)) == (in_c[0], re.sub(r"\d+ MB free", "", in_c[1]))
+    in_python = example(sys.executable, os.path.join(facts.ROOT, "examples", "seven_steps.py"))
+    assert in_python[0] == 0, in_python[1]
+    assert steady(in_python) == steady(example(os.path.join(os.path.dirname(facts.PACKAGE), "..", "bin", "seven_steps")))
