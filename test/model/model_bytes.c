@@ -280,7 +280,7 @@ static void check_devices(struct model *m, struct verdict *v,
                           const struct model_side *dst, const struct model_side *src,
                           size_t count, bool is_async)
 {
-    struct piece to[MAX_PIECES], from[MAX_PIECES];
+    struct piece to[MAX_PIECES] = {0}, from[MAX_PIECES] = {0};
     unsigned n_to = dst->host == NULL ? cut(m, dst->addr, count, to) : 0;
     unsigned n_from = src->host == NULL ? cut(m, src->addr, count, from) : 0;
     bool is_between = joins_devices(to, n_to, from, n_from);
