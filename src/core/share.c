@@ -213,9 +213,12 @@ void am_share_forget(uint64_t number)
 static aclError card_check(const struct card *card, const struct am_parcel *parcel)
 {
     const struct am_attr *attr = am_attr_find((aclrtMemAttr)card->attr);
+    bool is_device = card->location_type == ACL_MEM_LOCATION_TYPE_DEVICE;
+    /* The host's memory is the host backend's everywhere. */
+    const char *backend = is_device ? am_rt.backend->name : "host";
 
     AM_REQUIRE(
-        strncmp(card->backend, am_rt.backend->name, sizeof card->backend) == 0,
+        strncmp(card->backend, backend, sizeof card->backend) == 0,
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "process %d has the %.*s backend and this one the %s backend; both need the same "
         "(ACLMEM_BACKEND)",

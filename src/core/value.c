@@ -11,18 +11,33 @@
 
 struct value_task {
     struct am_task task;
-    struct am_spans spans;  /* keeps the memory alive */
-    _Atomic uint64_t *cell; /* the backend's address of it, which lives as long */
+    struct am_spans spans; /* keeps the memory alive */
+    /* The backend's address of it, which lives as long; NULL: it has none, and copies. */
+    _Atomic uint64_t *cell;
     uint64_t value;
     uint32_t how;
+    aclError rc; /* of a wait: what became of looking */
 };
 
 /* The release pairs with the acquire of a wait in another stream. */
 static aclError write_run(struct am_task *task)
 {
     struct value_task *vt = (struct value_task *)task;
+    struct am_span ours = {.addr = &vt->value, .size = sizeof vt->value};
 
+    if (vt->cell == NULL)
+        return am_rt.backend->copy(vt->spans.list, 0, &ours, 0, sizeof vt->value);
     atomic_store_explicit(vt->cell, vt->value, memory_order_release);
+    return ACL_SUCCESS;
+}
+
+static aclError cell_read(const struct value_task *vt, uint64_t *ret_value)
+{
+    struct am_span ours = {.addr = ret_value, .size = sizeof *ret_value};
+
+    if (vt->cell == NULL)
+        return am_rt.backend->copy(&ours, 0, vt->spans.list, 0, sizeof *ret_value);
+    *ret_value = atomic_load_explicit(vt->cell, memory_order_acquire);
     return ACL_SUCCESS;
 }
 
@@ -44,23 +59,34 @@ static bool wait_poll(struct am_task *task, struct am_sched *sched,
                       struct am_waitlist **ret_list)
 {
     struct value_task *vt = (struct value_task *)task;
+    uint64_t now = 0;
 
     *ret_list = NULL;
-    return value_is_there(atomic_load_explicit(vt->cell, memory_order_acquire), vt->value,
-                          vt->how);
+    vt->rc = cell_read(vt, &now);
+    return vt->rc != ACL_SUCCESS || value_is_there(now, vt->value, vt->how);
+}
+
+static aclError wait_run(struct am_task *task)
+{
+    aclError rc = ((struct value_task *)task)->rc;
+
+    AM_REQUIRE(rc == ACL_SUCCESS, rc, "the value cannot be looked at");
+    return ACL_SUCCESS;
 }
 
 static void value_drop(struct am_task *task)
 {
     struct value_task *vt = (struct value_task *)task;
 
-    am_rt.backend->view_close(vt->spans.list, 1, (void *)(uintptr_t)vt->cell, false);
+    if (vt->cell != NULL)
+        am_rt.backend->view_close(vt->spans.list, 1, (void *)(uintptr_t)vt->cell, false);
     am_spans_close(&vt->spans);
     free(task);
 }
 
 static const struct am_task_ops write_ops = {.run = write_run, .drop = value_drop};
-static const struct am_task_ops wait_ops = {.poll = wait_poll, .drop = value_drop};
+static const struct am_task_ops wait_ops = {
+    .poll = wait_poll, .run = wait_run, .drop = value_drop};
 
 /*
  * The memory, and an address where we reach it: eight aligned bytes are never in two
@@ -69,19 +95,21 @@ static const struct am_task_ops wait_ops = {.poll = wait_poll, .drop = value_dro
 static aclError value_open(struct value_task *vt, void *addr, unsigned access,
                            int32_t device)
 {
-    void *cell;
+    void *cell = NULL;
     bool is_private;
     aclError rc = am_spans_open_device(&vt->spans, addr, sizeof(uint64_t), access, device,
                                        "devAddr");
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_rt.backend->view_open(vt->spans.list, 1, false, &cell, &is_private);
-    if (rc != ACL_SUCCESS) {
-        am_spans_close(&vt->spans);
-        return rc;
+    if (am_rt.backend->caps & AM_CAP_HOST_VIEW) {
+        rc = am_rt.backend->view_open(vt->spans.list, 1, false, &cell, &is_private);
+        if (rc != ACL_SUCCESS) {
+            am_spans_close(&vt->spans);
+            return rc;
+        }
+        am_assert(!is_private);
     }
-    am_assert(!is_private);
     vt->cell = cell;
     return ACL_SUCCESS;
 }
@@ -92,8 +120,6 @@ static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t
     struct value_task *vt;
     aclError rc;
 
-    AM_REQUIRE(am_rt.backend->caps & AM_CAP_HOST_VIEW, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "the %s backend cannot look at device memory", am_rt.backend->name);
     vt = am_sys_malloc(sizeof *vt);
     if (vt == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
