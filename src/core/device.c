@@ -87,7 +87,8 @@ static aclError plan_make(struct plan *plan)
     plan->capacity =
         capacity_asked(is_real ? SIZE_MAX : plan->memory / 2 / (size_t)plan->n_all);
     AM_REQUIRE(
-        is_real || plan->capacity <= CAPACITY_MAX / (size_t)plan->n_all,
+        capacity_asked(AM_CHUNK) <= CAPACITY_MAX &&
+            (is_real || plan->capacity <= CAPACITY_MAX / (size_t)plan->n_all),
         ACL_ERROR_INVALID_PARAM,
         "ACLMEM_MEMORY is %s and there are %d devices; all together have at most 64T",
         am_option_text(AM_OPTION_memory), plan->n_all);

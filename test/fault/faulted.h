@@ -51,7 +51,8 @@ void survive_faults(const struct step *step);
 
 /* What main() returns.  With an argument the program is one turn of one step. */
 #define run_faulted(claims_, argc_, argv_) \
-    (read_turn(argc_, argv_), cmocka_run_group_tests(claims_, NULL, must_have_fired))
+    (read_turn(argc_, argv_), \
+     support_run(claims_, sizeof(claims_) / sizeof(claims_[0]), must_have_fired))
 void read_turn(int argc, char **argv);
 int must_have_fired(void **state);
 

@@ -2,9 +2,11 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 extern char **environ;
 
@@ -195,6 +197,59 @@ int finish_group(void **state)
 
     bad |= is_system_left();
     return bad ? -1 : 0;
+}
+
+/* ---- running ---- */
+
+/* Why a claim of this program cannot hold here; NULL: it must. */
+static const char *why_not_here(const char *claim)
+{
+    static const struct {
+        const char *program, *claim, *reason;
+    } list[] = {
+#define HOST_ONLY(program_, claim_, reason_) {program_, claim_, reason_},
+#include "host_only.def"
+#undef HOST_ONLY
+    };
+    const char *backend = getenv("ACLMEM_BACKEND");
+    const char *program = program_invocation_short_name;
+
+    if (backend == NULL || strcasecmp(backend, "cuda") != 0)
+        return NULL;
+    if (strncmp(program, "test_", 5) == 0)
+        program += 5;
+    if (strncmp(claim, "strict: ", 8) == 0)
+        claim += 8;
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+        if (strcmp(program, list[i].program) == 0 && strcmp(claim, list[i].claim) == 0)
+            return list[i].reason;
+    }
+    return NULL;
+}
+
+static void skip_with_reason(void **state)
+{
+    print_message("skipped: %s\n", (const char *)*state);
+    skip();
+}
+
+int support_run(const struct CMUnitTest *claims, size_t n, CMFixtureFunction teardown)
+{
+    struct CMUnitTest *here = calloc(n, sizeof(*here));
+    int rc;
+
+    assert_non_null(here);
+    for (size_t i = 0; i < n; i++) {
+        const char *reason = why_not_here(claims[i].name);
+
+        here[i] = claims[i];
+        if (reason != NULL)
+            here[i] = (struct CMUnitTest){claims[i].name, skip_with_reason, NULL, NULL,
+                                          (void *)(uintptr_t)reason};
+    }
+    rc = _cmocka_run_group_tests("claims", here, n, NULL, teardown);
+    free(here);
+    return rc;
 }
 
 /* ---- codes and messages ---- */

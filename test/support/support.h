@@ -66,7 +66,14 @@ int start_strict(void **state);
 /* clang-format off */
 #define CLAIM(name_, f_, setup_) {name_, f_, setup_, finish, NULL}
 /* clang-format on */
-#define run_claims(claims_) cmocka_run_group_tests(claims_, NULL, finish_group)
+#define run_claims(claims_) \
+    support_run(claims_, sizeof(claims_) / sizeof(claims_[0]), finish_group)
+
+/*
+ * Runs them all but those of host_only.def, where the backend is not the host's: they are
+ * skipped.
+ */
+int support_run(const struct CMUnitTest *claims, size_t n, CMFixtureFunction teardown);
 
 /* ---- codes and messages ---- */
 

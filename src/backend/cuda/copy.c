@@ -102,9 +102,12 @@ static aclError host_address(const struct walk *w, CUdeviceptr *ret_at)
     rest.offset += w->at;
     rest.size -= w->at;
     rc = rest.mem->bank->ops->view_open(&rest, 1, false, &addr, &is_private);
-    if (rc == ACL_SUCCESS)
-        *ret_at = (CUdeviceptr)addr;
-    return rc;
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *ret_at = (CUdeviceptr)addr;
+    /* It stays: such memory never moves, and the span keeps it. */
+    rest.mem->bank->ops->view_close(&rest, 1, addr, is_private);
+    return ACL_SUCCESS;
 }
 
 /* What the walk stands in, to the end of its span; no neighbours. */

@@ -3,7 +3,7 @@
 
 const struct am_backend_ops am_backend_cuda = {
     .name = "cuda",
-    .caps = AM_CAP_DEVICES,
+    .caps = AM_CAP_DEVICES | AM_CAP_SHARE,
     .start = cuda_start,
     .device_count = cuda_device_count,
     .device_info = cuda_device_info,
@@ -25,4 +25,6 @@ const struct am_backend_ops am_backend_cuda = {
     .unpin = cuda_unpin,
     .copy = cuda_copy,
     .fill = cuda_fill,
+    .mem_export = cuda_mem_export,
+    .mem_import = cuda_mem_import,
 };

@@ -50,7 +50,8 @@ struct cuda_bank {
 struct cuda_mem {
     CUmemGenericAllocationHandle handle;
     _Atomic CUdeviceptr bound; /* one of the addresses where it is mapped, or 0 */
-    _Atomic uint64_t uses;     /* mem.c */
+    _Atomic uint32_t uses;     /* mem.c */
+    int32_t fd;                /* what it was exported as, or -1 */
 };
 
 static inline struct cuda_mem *cuda_mem(struct am_mem *mem)
@@ -134,6 +135,9 @@ bool cuda_mem_is_at(struct am_mem *mem, CUdeviceptr base);
 /* Maps all of it once more, for who may not rely on its other addresses. */
 aclError cuda_alias_open(struct am_mem *mem, CUdeviceptr *ret_base);
 void cuda_alias_close(struct am_mem *mem, CUdeviceptr base);
+
+aclError cuda_mem_export(struct am_mem *mem, int *ret_fd);
+aclError cuda_mem_import(struct am_bank *bank, int fd, size_t size, struct am_mem *mem);
 
 /* pin.c */
 aclError cuda_pin(void *addr, size_t size, bool must_lock);

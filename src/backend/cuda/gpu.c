@@ -18,13 +18,35 @@
 static struct cuda_gpu gpus[CUDA_GPUS_MAX];
 static int32_t n_gpus; /* set once */
 
-static int attribute(CUdevice device, CUdevice_attribute what)
-{
-    int value = 0;
+/* What the driver says of a GPU, in numbers. */
+struct numbers {
+    int has_vmm;
+    int has_unified;
+    int can_export;
+    int domain;
+    int bus;
+    int slot;
+};
 
-    if (cu.cuDeviceGetAttribute(&value, what, device) != CUDA_SUCCESS)
-        value = 0;
-    return value;
+static CUresult numbers_ask(CUdevice device, struct numbers *ret_numbers)
+{
+    const struct {
+        CUdevice_attribute what;
+        int *value;
+    } questions[] = {
+        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &ret_numbers->has_vmm},
+        {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, &ret_numbers->has_unified},
+        {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+         &ret_numbers->can_export},
+        {CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, &ret_numbers->domain},
+        {CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, &ret_numbers->bus},
+        {CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, &ret_numbers->slot},
+    };
+    CUresult rc = CUDA_SUCCESS;
+
+    for (size_t i = 0; i < AM_ARRAY_SIZE(questions) && rc == CUDA_SUCCESS; i++)
+        rc = cu.cuDeviceGetAttribute(questions[i].value, questions[i].what, device);
+    return rc;
 }
 
 /* Drivers before 11.4 have no uuid here; the name of the bus serves. */
@@ -62,6 +84,7 @@ static aclError granularity_check(struct cuda_gpu *gpu)
 static aclError gpu_look(struct cuda_gpu *gpu, int32_t index)
 {
     struct am_device_info *info = &gpu->info;
+    struct numbers numbers = {0};
     CUresult rc;
 
     gpu->index = index;
@@ -70,20 +93,17 @@ static aclError gpu_look(struct cuda_gpu *gpu, int32_t index)
         rc = cu.cuDeviceGetName(info->name, sizeof info->name, gpu->device);
     if (rc == CUDA_SUCCESS)
         rc = cu.cuDeviceTotalMem_v2(&info->capacity, gpu->device);
+    if (rc == CUDA_SUCCESS)
+        rc = numbers_ask(gpu->device, &numbers);
     if (rc != CUDA_SUCCESS)
         return cuda_error(rc, NULL, "looking at a GPU", 0);
-    AM_REQUIRE(
-        attribute(gpu->device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
-            attribute(gpu->device, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING),
-        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "ACLMEM_BACKEND=cuda: GPU %d (%s) has no virtual memory management", index,
-        info->name);
-    gpu->can_export = attribute(
-        gpu->device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+    AM_REQUIRE(numbers.has_vmm && numbers.has_unified, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "ACLMEM_BACKEND=cuda: GPU %d (%s) has no virtual memory management", index,
+               info->name);
+    gpu->can_export = numbers.can_export;
     snprintf(info->bus_id, sizeof info->bus_id, "%04x:%02x:%02x.0",
-             (unsigned)attribute(gpu->device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) & 0xffff,
-             (unsigned)attribute(gpu->device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) & 0xff,
-             (unsigned)attribute(gpu->device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) & 0xff);
+             (unsigned)numbers.domain & 0xffff, (unsigned)numbers.bus & 0xff,
+             (unsigned)numbers.slot & 0xff);
     uuid_find(gpu, info);
     return granularity_check(gpu);
 }
@@ -189,7 +209,9 @@ static void gpu_leave_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock)
     while (gpu->n_idle > 0)
         cu.cuStreamDestroy_v2(gpu->idle[--gpu->n_idle]);
     gpu->context = NULL;
-    if (cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS)
+    /* Once more: nobody can ever try again. */
+    if (cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS &&
+        cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS)
         am_log(AM_LOG_DEBUG, "GPU %d: its context was not given back", gpu->index);
 }
 

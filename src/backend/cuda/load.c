@@ -36,30 +36,39 @@ static const struct {
 
 static struct am_cuda_driver real;
 
-/* Whether a call of this name gives something back. */
-static bool gives_back(const char *name)
+static bool has_word(const char *name, const char *const *words)
 {
-    static const char *const words[] = {"Free",    "Release",    "Unmap",
-                                        "Destroy", "PopCurrent", "Unregister"};
-
-    for (size_t i = 0; i < AM_ARRAY_SIZE(words); i++) {
-        if (strstr(name, words[i]) != NULL)
-            return true;
-    }
-    return false;
+    while (*words != NULL && strstr(name, *words) == NULL)
+        words++;
+    return *words != NULL;
 }
 
-/* Questions that do not fail for lack of something. */
-static bool never_fails(const char *name)
+/*
+ * Whether a call of this name gives something back, or is needed for that; which a lasting
+ * shortage does not keep anybody from.
+ */
+static bool gives_back(const char *name)
 {
-    return strstr(name, "cuGetError") != NULL || strstr(name, "Query") != NULL ||
-           strstr(name, "GetCurrent") != NULL;
+    static const char *const words[] = {"Free",       "Release",    "Unmap",
+                                        "Destroy",    "Unregister", "PushCurrent",
+                                        "PopCurrent", NULL};
+
+    return has_word(name, words);
+}
+
+/* Calls that take nothing: when they fail, it is not for a shortage. */
+static bool takes_nothing(const char *name)
+{
+    static const char *const words[] = {
+        "cuGetError", "Query", "GetCurrent", "Memcpy", "Memset", "Synchronize", NULL};
+
+    return has_word(name, words);
 }
 
 #define AM_CU(need_, since_, name_, params_, args_) \
     static CUresult faulted_##name_ params_ \
     { \
-        if (!never_fails(#name_) && am_fault_hit(gives_back(#name_))) \
+        if (!takes_nothing(#name_) && am_fault_hit(gives_back(#name_))) \
             return CUDA_ERROR_OUT_OF_MEMORY; \
         return real.name_ args_; \
     }

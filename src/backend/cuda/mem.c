@@ -1,8 +1,8 @@
 /*
  * Physical memory, addresses, and binding one to the other.
  *
- * uses counts the copies that have a mem held, in its lower half; the highest bit says
- * that it is being unmapped somewhere.  Who wants to unmap sets the bit and waits until
+ * uses counts the copies that have a mem held; its highest bit says that the mem is being
+ * unmapped somewhere.  Who wants to unmap sets the bit and waits until
  * nobody holds; who wants to hold and sees the bit waits until it is gone.  So no copy
  * runs into addresses that are just taken away, and a copy costs two atomic additions.
  *
@@ -19,8 +19,8 @@
 #include "base/log.h"
 #include "base/sys.h"
 
-#define CLOSING (UINT64_C(1) << 63)
-#define HOLDERS UINT64_C(0xffffffff)
+#define CLOSING (UINT32_C(1) << 31)
+#define HOLDERS (CLOSING - 1)
 
 static struct am_lock idle_lock = AM_LOCK_INIT(AM_RANK_LEAF, "memory in use");
 static pthread_cond_t idle_changed = PTHREAD_COND_INITIALIZER;
@@ -93,7 +93,7 @@ aclError cuda_mem_create(struct am_bank *bank, size_t size, int node, struct am_
 
     mem->bank = bank;
     mem->size = size;
-    *cm = (struct cuda_mem){.handle = 0};
+    *cm = (struct cuda_mem){.fd = -1};
     if (bank->spec.is_pinned)
         return ACL_SUCCESS; /* there is none until it is mapped */
     code = cuda_check(gpu);
@@ -116,8 +116,72 @@ static void handle_release(CUmemGenericAllocationHandle handle)
 
 void cuda_mem_destroy(struct am_mem *mem)
 {
+    struct cuda_mem *cm = cuda_mem(mem);
+
+    if (cm->fd >= 0)
+        close(cm->fd);
     if (!mem->bank->spec.is_pinned)
-        handle_release(cuda_mem(mem)->handle);
+        handle_release(cm->handle);
+}
+
+/* Out of the way of programs that use select(), where the limit leaves room. */
+static int descriptor_move_up(int fd)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, 1024);
+
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
+
+aclError cuda_mem_export(struct am_mem *mem, int *ret_fd)
+{
+    struct cuda_mem *cm = cuda_mem(mem);
+    struct cuda_gpu *gpu = cuda_mem_gpu(mem);
+    CUresult rc;
+
+    AM_REQUIRE(gpu->can_export, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "GPU %d (%s) cannot export memory as a descriptor", gpu->index,
+               gpu->info.name);
+    if (cm->fd < 0) {
+        rc = cu.cuMemExportToShareableHandle(&cm->fd, cm->handle,
+                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+        if (rc != CUDA_SUCCESS) {
+            cm->fd = -1;
+            return cuda_error(rc, gpu, "exporting memory", mem->size);
+        }
+        cm->fd = descriptor_move_up(cm->fd);
+    }
+    *ret_fd = cm->fd;
+    return ACL_SUCCESS;
+}
+
+/*
+ * That it has as many bytes as the exporter says, the driver sees when it is mapped: it
+ * maps handles whole.
+ */
+aclError cuda_mem_import(struct am_bank *bank, int fd, size_t size, struct am_mem *mem)
+{
+    struct cuda_gpu *gpu = ((struct cuda_bank *)bank)->gpu;
+    struct cuda_mem *cm = cuda_mem(mem);
+    CUresult rc;
+    aclError code = cuda_check(gpu);
+
+    if (code != ACL_SUCCESS)
+        return code;
+    mem->bank = bank;
+    mem->size = size;
+    *cm = (struct cuda_mem){.fd = -1};
+    rc = cu.cuMemImportFromShareableHandle(&cm->handle, (void *)(intptr_t)fd,
+                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    /* Which is how the driver calls a descriptor that is none of its own. */
+    AM_REQUIRE(rc != CUDA_ERROR_UNKNOWN, ACL_ERROR_RT_IPC_ERROR,
+               "what was given for the memory is no memory of a GPU (the NVIDIA driver "
+               "says %s)",
+               cuda_name(rc));
+    return rc == CUDA_SUCCESS ? ACL_SUCCESS
+                              : cuda_error(rc, gpu, "importing memory", size);
 }
 
 /* ---- addresses ---- */
@@ -272,7 +336,7 @@ static void uses_wake(void)
     am_unlock(&idle_lock);
 }
 
-static void uses_wait(struct cuda_mem *cm, uint64_t bits)
+static void uses_wait(struct cuda_mem *cm, uint32_t bits)
 {
     am_lock(&idle_lock);
     while (cm->uses & bits)
@@ -292,7 +356,7 @@ void cuda_mem_hold(struct am_mem *mem)
 
 void cuda_mem_let_go(struct am_mem *mem)
 {
-    uint64_t old = atomic_fetch_sub(&cuda_mem(mem)->uses, 1);
+    uint32_t old = atomic_fetch_sub(&cuda_mem(mem)->uses, 1);
 
     if ((old & CLOSING) && (old & HOLDERS) == 1)
         uses_wake();

@@ -82,17 +82,23 @@ aclError cuda_pin(void *addr, size_t size, bool must_lock)
     return code;
 }
 
-void cuda_unpin(void *addr, size_t size)
+static CUresult unregister(void *addr)
 {
     bool is_pushed;
+    CUresult rc = cuda_enter(pins.gpu, &is_pushed);
 
-    if (cuda_enter(pins.gpu, &is_pushed) == CUDA_SUCCESS) {
-        /* Once more: nobody can ever try again. */
-        if (cu.cuMemHostUnregister(addr) != CUDA_SUCCESS &&
-            cu.cuMemHostUnregister(addr) != CUDA_SUCCESS)
-            am_log(AM_LOG_DEBUG, "%zu bytes at %p stay locked", size, addr);
-        cuda_leave(is_pushed);
-    }
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = cu.cuMemHostUnregister(addr);
+    cuda_leave(is_pushed);
+    return rc;
+}
+
+void cuda_unpin(void *addr, size_t size)
+{
+    /* Once more: nobody can ever try again. */
+    if (unregister(addr) != CUDA_SUCCESS && unregister(addr) != CUDA_SUCCESS)
+        am_log(AM_LOG_DEBUG, "%zu bytes at %p stay locked", size, addr);
     pins_leave();
 }
 
