@@ -147,13 +147,20 @@ struct am_backend_ops {
 
     /*
      * `size` bytes from `src_at` on in one list to `dst_at` on in the other.  Memory is
-     * made ready before the first byte moves.  A fill repeats the lowest `width` (1 or 4)
-     * bytes of value.
+     * made ready before the first byte moves.  It goes forward, and stretches that share
+     * bytes are moved as memmove does.  A fill repeats the lowest `width` (1 or 4) bytes
+     * of value.
      */
     aclError (*copy)(const struct am_span *dst, size_t dst_at, const struct am_span *src,
                      size_t src_at, size_t size);
     aclError (*fill)(const struct am_span *dst, size_t size, uint32_t value,
                      unsigned width);
+    /*
+     * Makes memory ready for a copy and does no more, so that one of many pieces fails
+     * before the first moves; NULL: there is nothing to make ready.
+     */
+    aclError (*prepare)(const struct am_span *dst, size_t dst_at,
+                        const struct am_span *src, size_t src_at, size_t size);
 
     /*
      * AM_CAP_HOST_VIEW.  One contiguous address for n spans, where the program may read

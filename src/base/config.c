@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/options.h"
 #include "base/sys.h"
@@ -26,11 +27,19 @@ static int file_load(const char *path, char **ret_text, size_t *ret_size, char *
     char *text;
     ssize_t n = 0;
     int rc = 0;
-    int fd = am_sys_open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    /* Without waiting: to open a FIFO waits for whoever writes. */
+    int fd = am_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0) {
         snprintf(why, AM_WHY_SIZE, "cannot open \"%.256s\": %m", path);
         return -ENOENT;
+    }
+    if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
+        snprintf(why, AM_WHY_SIZE, "\"%.256s\" is %s", path,
+                 S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
+        rc = -ENOENT;
+        goto out;
     }
     text = am_sys_malloc(FILE_MAX + 1);
     if (text == NULL) {

@@ -20,14 +20,21 @@ static struct {
     _Atomic uint64_t target;
     atomic_bool persistent;
     atomic_bool fired;
+    atomic_int error; /* 0: the call's usual one */
 } fault;
 
-void am_fault_arm(uint64_t nth, bool persistent)
+void am_fault_arm_with(uint64_t nth, bool persistent, int error)
 {
+    fault.error = error;
     fault.calls = 0;
     fault.persistent = persistent;
     fault.fired = false;
     fault.target = nth;
+}
+
+void am_fault_arm(uint64_t nth, bool persistent)
+{
+    am_fault_arm_with(nth, persistent, 0);
 }
 
 void am_fault_disarm(void)
@@ -63,7 +70,7 @@ bool am_fault_hit(bool gives_back)
     result_ am_sys_##name_ params_ \
     { \
         if (fault_hit(kind_)) { \
-            errno = errno_; \
+            errno = fault.error != 0 ? fault.error : errno_; \
             return value_; \
         } \
         return name_ args_; \

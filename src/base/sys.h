@@ -66,6 +66,8 @@ struct sockaddr;
 
 #define AM_TEST_EXPORT __attribute__((visibility("default")))
 AM_TEST_EXPORT void am_fault_arm(uint64_t nth, bool persistent);
+/* The same, with this errno instead of the call's usual one; for unit tests. */
+void am_fault_arm_with(uint64_t nth, bool persistent, int error);
 AM_TEST_EXPORT void am_fault_disarm(void);
 AM_TEST_EXPORT bool am_fault_fired(void);
 
@@ -84,6 +86,7 @@ bool am_fault_hit(bool gives_back);
 #define am_sys_ftruncate ftruncate
 #define am_sys_fcntl fcntl
 #define am_sys_fallocate fallocate
+#define am_sys_posix_fallocate posix_fallocate
 #define am_sys_mbind mbind
 #define am_sys_setrlimit setrlimit
 #define am_sys_open open

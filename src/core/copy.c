@@ -7,6 +7,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "core/context.h"
+#include "core/overlap.h"
 #include "core/runtime.h"
 
 aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
@@ -56,18 +57,42 @@ static void row_advance(struct row *row, size_t pitch)
         row->at -= row->span++->size;
 }
 
-aclError am_transfer_run(const struct am_transfer *transfer)
+typedef aclError (*row_f)(const struct am_span *dst, size_t dst_at,
+                          const struct am_span *src, size_t src_at, size_t size);
+
+/* Calls f for each row, first to last, until one fails. */
+static aclError rows_visit(const struct am_transfer *transfer, row_f f)
 {
     struct row to = {transfer->to.list, 0};
     struct row from = {transfer->from.list, 0};
-    aclError rc = am_rt.backend->copy(to.span, to.at, from.span, from.at, transfer->size);
+    aclError rc = f(to.span, to.at, from.span, from.at, transfer->size);
 
     for (size_t i = 1; i < transfer->n_rows && rc == ACL_SUCCESS; i++) {
         row_advance(&to, transfer->to_pitch);
         row_advance(&from, transfer->from_pitch);
-        rc = am_rt.backend->copy(to.span, to.at, from.span, from.at, transfer->size);
+        rc = f(to.span, to.at, from.span, from.at, transfer->size);
     }
     return rc;
+}
+
+aclError am_transfer_run(const struct am_transfer *transfer)
+{
+    enum am_order order = am_overlap_order(transfer);
+    bool is_one_call = transfer->n_rows == 1 && order == AM_ORDER_FORWARD;
+    aclError rc = ACL_SUCCESS;
+
+    if (!is_one_call && am_rt.backend->prepare != NULL)
+        rc = rows_visit(transfer, am_rt.backend->prepare);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    switch (order) {
+    case AM_ORDER_BACKWARD:
+        return am_overlap_backward(transfer);
+    case AM_ORDER_STAGED:
+        return am_overlap_staged(transfer);
+    default:
+        return rows_visit(transfer, am_rt.backend->copy);
+    }
 }
 
 aclError am_transfer_check_kind(const struct am_transfer *transfer, aclrtMemcpyKind kind)
@@ -138,15 +163,19 @@ aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width)
     rc = am_spans_open(&to, dst, size, AM_ACCESS_WRITE, device, "devPtr");
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_fill_check(&to, dst);
+    rc = am_fill_check(&to, dst, width);
     if (rc == ACL_SUCCESS)
         rc = am_rt.backend->fill(to.list, size, value, width);
     am_spans_close(&to);
     return rc;
 }
 
-aclError am_fill_check(const struct am_spans *to, const void *dst)
+aclError am_fill_check(const struct am_spans *to, const void *dst, unsigned width)
 {
+    AM_REQUIRE(width != 4 || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p is the program's own memory: words are filled only in memory of "
+               "aclrtMalloc, aclrtMallocHost and their relatives",
+               dst);
     AM_REQUIRE(
         !am_rt.is_strict || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
         "%p is host memory that was not allocated through ACL: all editions leave that "

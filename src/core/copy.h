@@ -32,7 +32,10 @@ aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *s
 void am_transfer_close(struct am_transfer *transfer);
 /* Moves it to another place in memory. */
 void am_transfer_move(struct am_transfer *to, struct am_transfer *from);
-/* Moves the bytes. */
+/*
+ * Moves the bytes, all or none where the machine has no memory for them.  Sides that
+ * share bytes end as with memmove.
+ */
 aclError am_transfer_run(const struct am_transfer *transfer);
 
 /*
@@ -92,7 +95,7 @@ aclError am_batch_copy_async(const struct am_batch *batch, struct am_stream *str
                              size_t *ret_fail);
 
 /* Whether memory that was looked up may be filled at all, by the rules in force. */
-aclError am_fill_check(const struct am_spans *to, const void *dst);
+aclError am_fill_check(const struct am_spans *to, const void *dst, unsigned width);
 
 /*
  * Whether it is the program's memory and not registered, which must be free for it again

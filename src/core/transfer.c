@@ -246,7 +246,7 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
     ft->width = width;
     rc = am_spans_open(&ft->to, dst, size, AM_ACCESS_WRITE, stream->device, "devPtr");
     if (rc == ACL_SUCCESS) {
-        rc = am_fill_check(&ft->to, dst);
+        rc = am_fill_check(&ft->to, dst, width);
         if (rc != ACL_SUCCESS)
             am_spans_close(&ft->to);
     }

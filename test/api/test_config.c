@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -159,6 +160,22 @@ static void a_missing_file_is_refused(void **state)
     refuse_file(aclInit("/nowhere/acl.json"), ACL_ERROR_INVALID_FILE, "/nowhere/acl.json",
                 "missing");
     refuse_file(aclInit("/tmp"), ACL_ERROR_INVALID_FILE, "/tmp", "a directory");
+}
+
+/* Nobody writes to it, so whoever waited for a writer would wait for ever. */
+static void a_fifo_is_refused(void **state)
+{
+    char folder[] = "/tmp/aclmem-fifo-XXXXXX";
+    char path[64];
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/acl.json", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    set_options("default");
+    refuse_file(aclInit(path), ACL_ERROR_INVALID_FILE, "not a regular file", "a fifo");
+    refuse_file(aclInit("/dev/null"), ACL_ERROR_INVALID_FILE, "/dev/null", "a device");
+    unlink(path);
+    rmdir(folder);
 }
 
 static void malformed_text_is_refused(void **state)
@@ -331,6 +348,7 @@ int main(void)
         file_claim(messages_belong_to_the_thread),
         file_claim(messages_belong_to_the_process_in_mode_1),
         file_claim(a_missing_file_is_refused),
+        claim_alone(a_fifo_is_refused),
         file_claim(malformed_text_is_refused),
         file_claim(a_nul_byte_is_refused),
         file_claim(message_of_a_malformed_file_names_the_line),

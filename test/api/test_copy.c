@@ -311,6 +311,35 @@ static void memset_takes_memory_of_the_program(void **state)
     assert_int_equal(bytes[99], 7);
 }
 
+/* The documents name aclrtMalloc and aclrtMallocHost, and nothing else. */
+static void words_are_filled_in_memory_of_the_library_only(void **state)
+{
+    static _Alignas(4096) uint8_t bytes[4096];
+    struct block b = block_create(CHUNK);
+    void *pinned = NULL;
+    void *device = NULL;
+
+    assert_acl_ok(aclrtMallocHost(&pinned, 4096));
+    assert_acl_ok(aclrtMalloc(&device, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_acl_ok(aclrtMemsetD32(pinned, 4096, 0x07070707, 1024));
+    assert_acl_ok(aclrtMemsetD32(device, 4096, 0x07070707, 1024));
+    assert_acl_ok(aclrtMemsetD32(b.va, 4096, 0x07070707, 1024));
+    assert_all_bytes(device, 4096, 7);
+    assert_all_bytes(b.va, 4096, 7);
+    assert_refused(aclrtMemsetD32(bytes, 4096, 1, 1024), ACL_ERROR_RT_PARAM_INVALID,
+                   "program's own memory");
+    assert_refused(aclrtMemsetD32Async(bytes, 4096, 1, 1024, NULL),
+                   ACL_ERROR_RT_PARAM_INVALID, "program's own memory");
+    assert_acl_ok(aclrtHostRegisterV2(bytes, 4096, ACL_HOST_REG_MAPPED));
+    assert_refused(aclrtMemsetD32(bytes, 4096, 1, 1024), ACL_ERROR_RT_PARAM_INVALID,
+                   "program's own memory");
+    assert_acl_ok(aclrtHostUnregister(bytes));
+    assert_int_equal(bytes[0], 0);
+    assert_acl_ok(aclrtFree(device));
+    assert_acl_ok(aclrtFreeHost(pinned));
+    block_destroy(&b);
+}
+
 static void zero_over_fresh_memory_keeps_it_zero(void **state)
 {
     struct block b = block_create(4 * CHUNK);
@@ -340,6 +369,7 @@ int main(void)
         claim_both(two_devices_want_the_asynchronous_copy),
         claim(memset_writes_bytes),
         claim(memset_takes_memory_of_the_program),
+        claim_both(words_are_filled_in_memory_of_the_library_only),
         claim(zero_over_fresh_memory_keeps_it_zero),
     };
 

@@ -92,6 +92,12 @@ static void rows_are_there(struct scene *s)
     }
 }
 
+static void no_row_was_copied(struct scene *s)
+{
+    for (size_t i = 0; i < N; i++)
+        assert_all_bytes(s->va + i * CHUNK, PIECE, 0);
+}
+
 static void work_is_done(struct scene *s)
 {
     assert_acl_ok(aclrtSynchronizeStream(stream));
@@ -101,16 +107,70 @@ static void rows_survive_every_fault(void **state)
 {
     survive_faults(&(struct step){.prepare = have_pieces,
                                   .run = do_rows,
+                                  .check_failed = no_row_was_copied,
                                   .check = rows_are_there,
                                   .clean = drop_pieces});
     survive_faults(&(struct step){.prepare = have_pieces,
                                   .run = do_rows_async,
+                                  .check_failed = no_row_was_copied,
                                   .check = rows_are_there,
                                   .clean = drop_pieces});
     survive_faults(&(struct step){.prepare = have_pieces,
                                   .run = do_inner_rows,
                                   .check = work_is_done,
                                   .clean = drop_pieces});
+}
+
+/* ---- two sides that share memory ---- */
+
+/* Handles a and b at one place, b and a at another. */
+static void have_crossed(struct scene *s)
+{
+    s->size = 2 * CHUNK;
+    s->va = reserve(4 * CHUNK);
+    s->handle = alloc(CHUNK);
+    s->more = alloc(CHUNK);
+    map(s->va, CHUNK, s->handle);
+    map(s->va + CHUNK, CHUNK, s->more);
+    map(s->va + 2 * CHUNK, CHUNK, s->more);
+    map(s->va + 3 * CHUNK, CHUNK, s->handle);
+    put_pattern(s->va, PIECE, 1);
+    put_pattern(s->va + CHUNK, PIECE, 2);
+}
+
+static aclError do_crossed(struct scene *s)
+{
+    return copy(s->va, s->va + 2 * CHUNK, s->size, ACL_MEMCPY_DEVICE_TO_DEVICE);
+}
+
+static void nothing_was_crossed(struct scene *s)
+{
+    assert_pattern(s->va, PIECE, 1);
+    assert_pattern(s->va + CHUNK, PIECE, 2);
+}
+
+static void both_were_crossed(struct scene *s)
+{
+    assert_pattern(s->va, PIECE, 2);
+    assert_pattern(s->va + CHUNK, PIECE, 1);
+}
+
+static void drop_crossed(struct scene *s)
+{
+    for (size_t i = 0; i < 4; i++)
+        assert_acl_ok(aclrtUnmapMem(s->va + i * CHUNK));
+    assert_acl_ok(aclrtFreePhysical(s->handle));
+    assert_acl_ok(aclrtFreePhysical(s->more));
+    assert_acl_ok(aclrtReleaseMemAddress(s->va));
+}
+
+static void crossed_copies_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_crossed,
+                                  .run = do_crossed,
+                                  .check_failed = nothing_was_crossed,
+                                  .check = both_were_crossed,
+                                  .clean = drop_crossed});
 }
 
 /* ---- batches ---- */
@@ -306,6 +366,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest claims[] = {
         cmocka_unit_test(rows_survive_every_fault),
+        cmocka_unit_test(crossed_copies_survive_every_fault),
         cmocka_unit_test(batches_survive_every_fault),
         cmocka_unit_test(descriptors_survive_every_fault),
         cmocka_unit_test(values_survive_every_fault),

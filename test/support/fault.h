@@ -23,6 +23,8 @@
  * fail too.
  */
 void am_fault_arm(uint64_t nth, bool persistent);
+/* The same, with this errno instead of the call's usual one. */
+void am_fault_arm_with(uint64_t nth, bool persistent, int error);
 void am_fault_disarm(void);
 /* Whether a call failed since am_fault_arm(); stays readable after am_fault_disarm(). */
 bool am_fault_fired(void);

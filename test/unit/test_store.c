@@ -4,8 +4,10 @@
  */
 #include "unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -201,6 +203,38 @@ static void at_the_hard_limit_the_limit_is_named(void **state)
     assert_contains(text, "ulimit -n is");
 }
 
+/* ---- before Linux 5.14 ---- */
+
+/* A child's role: what the kernel does not know is not asked for again. */
+_Noreturn static void commit_on_an_old_kernel(void)
+{
+    struct host_store store;
+
+    assert_int_equal(host_store_open(&store, N_FRAMES * AM_CHUNK, false), ACL_SUCCESS);
+    am_fault_arm_with(1, false, EINVAL);
+    assert_int_equal(host_store_ready(&store, 1, 3), ACL_SUCCESS);
+    am_fault_disarm();
+    assert_true(am_fault_fired());
+    assert_int_equal(bytes_held(&store), 3 * AM_CHUNK);
+    am_fault_arm(1, false);
+    assert_int_equal(host_store_ready(&store, 5, 1), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    am_fault_disarm();
+    assert_contains(am_error_take_messages(), "Failed to allocate");
+    assert_int_equal(store.state[5], 0);
+    store.view[AM_CHUNK] = 1;
+    host_store_close(&store);
+    exit(0);
+}
+
+static void an_old_kernel_commits_memory_too(void **state)
+{
+    const char *text;
+    int status = child_run("old kernel", &text);
+
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("status 0x%x: %s", status, text);
+}
+
 /* ---- banks ---- */
 
 static void a_bank_that_cannot_be_opened_leaves_nothing(void **state)
@@ -268,10 +302,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_promise_larger_than_the_machine_is_an_error_and_not_a_death),
         cmocka_unit_test(the_soft_limit_is_raised_when_descriptors_run_out),
         cmocka_unit_test(at_the_hard_limit_the_limit_is_named),
+        cmocka_unit_test(an_old_kernel_commits_memory_too),
         cmocka_unit_test(a_bank_that_cannot_be_opened_leaves_nothing),
         cmocka_unit_test(memory_that_the_program_can_touch_has_a_file_of_its_own),
     };
 
+    if (argc > 1 && strcmp(argv[1], "old kernel") == 0)
+        commit_on_an_old_kernel();
     if (argc > 1)
         open_at_the_hard_limit();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,6 +138,26 @@ static aclError walk_ready(struct walk w, size_t size, bool only_held)
     return ACL_SUCCESS;
 }
 
+static aclError make_ready(const struct am_span *dst, size_t dst_at,
+                           const struct am_span *src, size_t src_at, size_t size)
+{
+    aclError rc = walk_ready(walk_from(dst, dst_at), size, false);
+
+    /* Reading what the program may touch, or what has a view, brings pages in as well. */
+    return rc == ACL_SUCCESS ? walk_ready(walk_from(src, src_at), size, true) : rc;
+}
+
+aclError host_prepare(const struct am_span *dst, size_t dst_at, const struct am_span *src,
+                      size_t src_at, size_t size)
+{
+    aclError rc;
+
+    host_gate_enter(dst, dst_at, src, src_at, size);
+    rc = make_ready(dst, dst_at, src, src_at, size);
+    host_gate_leave(dst, dst_at, src, src_at, size);
+    return rc;
+}
+
 static aclError copy_spans(const struct am_span *dst, size_t dst_at,
                            const struct am_span *src, size_t src_at, size_t size)
 {
@@ -145,11 +165,8 @@ static aclError copy_spans(const struct am_span *dst, size_t dst_at,
     struct walk from = walk_from(src, src_at);
     struct run out = {0};
     struct run in = {0};
-    aclError rc = walk_ready(to, size, false);
+    aclError rc = make_ready(dst, dst_at, src, src_at, size);
 
-    /* Reading what the program may touch, or what has a view, brings pages in as well. */
-    if (rc == ACL_SUCCESS)
-        rc = walk_ready(from, size, true);
     if (rc != ACL_SUCCESS)
         return rc;
     for (size_t left = size; left > 0;) {

@@ -125,6 +125,7 @@ const struct am_backend_ops am_backend_host = {
     .unpin = host_unpin,
     .copy = host_copy,
     .fill = host_fill,
+    .prepare = host_prepare,
     .view_open = host_view_open,
     .view_close = host_view_close,
     .mem_export = host_mem_export,

@@ -155,6 +155,8 @@ aclError host_pin(void *addr, size_t size, bool must_lock);
 void host_unpin(void *addr, size_t size);
 
 /* copy.c */
+aclError host_prepare(const struct am_span *dst, size_t dst_at, const struct am_span *src,
+                      size_t src_at, size_t size);
 aclError host_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,
                    size_t src_at, size_t size);
 aclError host_fill(const struct am_span *dst, size_t size, uint32_t value,

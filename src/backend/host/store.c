@@ -4,7 +4,8 @@
  * The memfd is sparse, so a store of any size costs nothing until frames are written.  A
  * frame's pages are brought in by one MADV_POPULATE_WRITE at its first write, which is
  * several times faster than 512 page faults and, unlike a fault, can fail with an error.
- * Kernels before 5.14 do not know it; there the faults serve.
+ * Kernels before 5.14 do not know it; there the file is allocated, which fails as well,
+ * and the faults map what is there.
  *
  * 2 MB pages from the system's reserved pool are used where the pool has enough of them
  * for the whole store: they are then taken at once, so that none can be missing later.
@@ -183,31 +184,40 @@ static aclError store_check_machine(const struct host_store *store, size_t size)
     return ACL_SUCCESS;
 }
 
+/* 0 or an errno. */
+static int frames_populate(struct host_store *store, size_t at, size_t size)
+{
+    int rc;
+
+    while (!populate_is_unknown) {
+        if (am_sys_madvise(store->view + at, size, MADV_POPULATE_WRITE) == 0)
+            return 0;
+        if (errno == EINVAL)
+            populate_is_unknown = true;
+        else if (errno != EINTR && errno != EAGAIN)
+            return errno;
+    }
+    do
+        rc = am_sys_posix_fallocate(store->fd, (off_t)at, (off_t)size);
+    while (rc == EINTR);
+    return rc;
+}
+
 static aclError store_populate(struct host_store *store, size_t first, size_t n)
 {
-    void *at = store->view + (first << AM_CHUNK_SHIFT);
     size_t size = n << AM_CHUNK_SHIFT;
-    int rc = store_check_machine(store, size);
+    aclError rc = store_check_machine(store, size);
+    int error;
 
     if (rc != ACL_SUCCESS)
         return rc;
-
-    if (populate_is_unknown)
-        return ACL_SUCCESS;
-    do
-        rc = am_sys_madvise(at, size, MADV_POPULATE_WRITE);
-    while (rc != 0 && (errno == EINTR || errno == EAGAIN));
-    if (rc == 0)
-        return ACL_SUCCESS;
-    if (errno == EINVAL) {
-        populate_is_unknown = true;
-        return ACL_SUCCESS;
-    }
-    return am_fail(
-        ACL_ERROR_RT_MEMORY_ALLOCATION,
+    error = frames_populate(store, first << AM_CHUNK_SHIFT, size);
+    AM_REQUIRE(
+        error == 0, ACL_ERROR_RT_MEMORY_ALLOCATION,
         "Failed to allocate: the machine has no %zu bytes left behind the device's "
-        "memory (%m); lower ACLMEM_MEMORY to what the machine has",
-        size);
+        "memory (%s); lower ACLMEM_MEMORY to what the machine has",
+        size, strerror(error));
+    return ACL_SUCCESS;
 }
 
 aclError host_store_ready(struct host_store *store, size_t first, size_t n)
