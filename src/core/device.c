@@ -13,6 +13,7 @@
 #include "core/context.h"
 #include "core/event.h"
 #include "core/heap.h"
+#include "core/key.h"
 #include "core/mempool.h"
 #include "core/phys.h"
 #include "core/runtime.h"
@@ -209,6 +210,7 @@ static void device_close(struct am_device *device)
     am_context_kill_all_locked(device->id);
     am_unlock(&am_rt.devices.lock);
     device_end_work(device, false); /* what other threads made until the contexts died */
+    am_key_close_imports(device->id);
     place_close(&device->place);
 }
 
@@ -338,6 +340,7 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
         return ACL_SUCCESS;
     device_end_work(device, false); /* what other threads made until the contexts died */
 
+    am_key_close_imports(device->id);
     place = am_place_get(&device->place);
     if (place != NULL)
         am_heap_kill(place);

@@ -470,3 +470,49 @@ bool am_heap_find(const void *addr, struct am_block_info *ret_info)
     };
     return true;
 }
+
+static aclError share_check(const struct am_block *block, uintptr_t addr, size_t size)
+{
+    struct am_run *run = block->slot.run;
+
+    AM_REQUIRE(block->size > 0 && run->kind == AM_HEAP_DEVICE, ACL_ERROR_RT_PARAM_INVALID,
+               "%p is not memory of aclrtMalloc", (void *)addr);
+    AM_REQUIRE(block->start == addr, ACL_ERROR_RT_PARAM_INVALID,
+               "%p lies inside the block of %zu bytes at %p; pass its start",
+               (void *)addr, block->size, (void *)block->start);
+    AM_REQUIRE(run->stride == 0, ACL_ERROR_RT_PARAM_INVALID,
+               "the block of %zu bytes at %p is cut from a larger piece, together with "
+               "others; only blocks of more than %zu bytes can be shared",
+               block->size, (void *)addr, (size_t)AM_SMALL_MAX);
+    AM_REQUIRE(size <= block->size, ACL_ERROR_RT_PARAM_INVALID,
+               "size is %zu but the block at %p has %zu bytes", size, (void *)addr,
+               block->size);
+    return ACL_SUCCESS;
+}
+
+aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys)
+{
+    struct am_phys *phys = NULL;
+    struct am_block block;
+    struct am_run *run;
+    aclError rc;
+
+    if (!block_find((uintptr_t)addr, &block))
+        return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of aclrtMalloc",
+                       addr);
+    rc = share_check(&block, (uintptr_t)addr, size);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    run = block.slot.run;
+    am_lock(&run->heap->lock);
+    if (run->start == (uintptr_t)addr && (*block.slot.word & AM_WORD_LIVE) != 0) {
+        run->is_dead = true; /* it goes when the block is freed */
+        am_heap_relist_locked(run->heap, run);
+        phys = am_phys_ref(run->mapping->phys);
+    }
+    am_unlock(&run->heap->lock);
+    AM_REQUIRE(phys != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "the block at %p was freed meanwhile", addr);
+    *ret_phys = phys;
+    return ACL_SUCCESS;
+}

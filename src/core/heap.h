@@ -100,6 +100,13 @@ struct am_block_info {
 /* False when addr lies in no live block. */
 bool am_heap_find(const void *addr, struct am_block_info *ret_info);
 
+/*
+ * The memory of the live block at addr, with one more reference, for others to have too:
+ * it is not handed out again once the block is freed.  Refuses with 107000 a block that
+ * has no memory of its own, and more bytes than it has.
+ */
+aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys);
+
 /* How many blocks of this kind are live. */
 uint64_t am_heap_count(enum am_heap_kind kind);
 

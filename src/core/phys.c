@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "core/attr.h"
 #include "core/heap.h"
+#include "core/key.h"
 #include "core/runtime.h"
 #include "core/share.h"
 
@@ -144,6 +145,8 @@ static void phys_unmake(struct am_phys *phys)
     struct am_place *place = phys->place;
     size_t size = phys->mem.size;
 
+    if (phys->exported != 0)
+        am_key_forget(phys->exported); /* a block's */
     phys->mem.bank->ops->mem_destroy(&phys->mem);
     if (phys->imported != 0)
         am_share_forget(phys->imported);
@@ -210,14 +213,14 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
     return rc == ACL_SUCCESS ? phys_publish(phys, ret_handle) : rc;
 }
 
-aclError am_phys_import(const struct am_import *import, void **ret_handle)
+static aclError import_make(const struct am_import *import, struct am_phys **ret_phys)
 {
     struct am_phys *phys = am_slab_take(&phys_slab);
     struct am_bank *bank;
     aclError rc;
 
     if (phys == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a handle");
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of imported memory");
         goto err_place;
     }
     rc = am_place_bank(import->place, AM_BANK_MAIN, &bank);
@@ -228,13 +231,34 @@ aclError am_phys_import(const struct am_import *import, void **ret_handle)
     phys_init(phys, &import->prop, import->asked, import->place);
     phys->home = import->home;
     phys->imported = import->number;
-    return phys_publish(phys, ret_handle);
+    *ret_phys = phys;
+    return ACL_SUCCESS;
 
 err_slab:
     am_slab_give(&phys_slab, phys);
 err_place:
     am_place_put(import->place);
     am_share_forget(import->number);
+    return rc;
+}
+
+aclError am_phys_import(const struct am_import *import, void **ret_handle)
+{
+    struct am_phys *phys;
+    aclError rc = import_make(import, &phys);
+
+    return rc == ACL_SUCCESS ? phys_publish(phys, ret_handle) : rc;
+}
+
+aclError am_phys_import_for(const struct am_import *import, struct am_phys **ret_phys)
+{
+    aclError rc = import_make(import, ret_phys);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = phys_list(*ret_phys);
+    if (rc != ACL_SUCCESS)
+        phys_unmake(*ret_phys);
     return rc;
 }
 

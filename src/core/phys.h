@@ -57,9 +57,8 @@ aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, siz
                              struct am_phys **ret_phys);
 
 /*
- * Memory of another process, with a handle: what a descriptor shows, described by prop,
- * which the program sees on this place.  Nothing is charged: the exporter has been.
- * Takes over the reference to place, also on failure.
+ * Memory of another process: what a descriptor shows, described by prop, used in this
+ * place.  Nothing is charged: the exporter has been.
  */
 struct am_import {
     uint64_t number;
@@ -70,7 +69,12 @@ struct am_import {
     struct am_place *place;
     int32_t home;
 };
+/*
+ * With a handle, and for an owner of ours.  Both take over the reference to place and the
+ * claim on the number, also on failure.
+ */
 aclError am_phys_import(const struct am_import *import, void **ret_handle);
+aclError am_phys_import_for(const struct am_import *import, struct am_phys **ret_phys);
 
 /* aclrtFreePhysical: one handle reference less. */
 aclError am_phys_free(void *handle);

@@ -3,62 +3,24 @@
 
 #include <bsd/sys/tree.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
-#include "base/util.h"
-#include "core/attr.h"
+#include "core/card.h"
 #include "core/exchange.h"
-#include "core/phys.h"
 #include "core/runtime.h"
 
 #define PENDING UINT64_C(1) /* a number that no exporter has: the export is under way */
-#define SIZE_LIMIT (64 * AM_TIB)
-
-/* What an importer is told about the memory. */
-struct card {
-    uint64_t size;
-    uint64_t asked;
-    uint32_t handle_type;
-    uint32_t allocation_type;
-    uint32_t attr;
-    uint32_t location_type;
-    int32_t location_id; /* of a device: the driver's id */
-    char backend[12];
-};
-
-_Static_assert(sizeof(struct card) <= AM_WIRE_BYTES, "a card fits into a reply");
 
 /* ---- export ---- */
 
-static aclError backend_check(void)
+aclError am_share_check(void)
 {
     AM_REQUIRE(am_rt.backend->caps & AM_CAP_SHARE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "the %s backend cannot share memory", am_rt.backend->name);
     return ACL_SUCCESS;
-}
-
-static struct card card_of(const struct am_phys *phys)
-{
-    const aclrtMemLocation *location = &phys->prop.location;
-    struct card card = {
-        .size = phys->mem.size,
-        .asked = phys->asked,
-        .handle_type = (uint32_t)phys->prop.handleType,
-        .allocation_type = (uint32_t)phys->prop.allocationType,
-        .attr = (uint32_t)phys->prop.memAttr,
-        .location_type = (uint32_t)location->type,
-        .location_id = (int32_t)location->id,
-    };
-
-    if (phys->place->device >= 0)
-        card.location_id = am_rt.devices.device[phys->place->device].driver_id;
-    snprintf(card.backend, sizeof card.backend, "%s", phys->mem.bank->ops->name);
-    return card;
 }
 
 /* One export at a time, and one in all while the handle lives. */
@@ -72,12 +34,11 @@ static aclError export_begin(struct am_phys *phys)
         phys->exported = PENDING;
     am_unlock(&am_rt.vspace.lock);
     AM_REQUIRE(phys->imported == 0, ACL_ERROR_RT_PARAM_INVALID,
-               "handle %p was imported; only the process that allocated it exports it",
-               phys->handle);
+               "the memory was imported; only the process that allocated it exports it");
     AM_REQUIRE(exported == 0, ACL_ERROR_RT_PARAM_INVALID,
-               "handle %p is exported already, as 0x%016" PRIx64
-               "; a handle is exported once: keep the number",
-               phys->handle, exported);
+               "the memory is exported already, as 0x%016" PRIx64
+               "; it is exported once: keep what you got",
+               exported);
     return ACL_SUCCESS;
 }
 
@@ -87,7 +48,7 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
     bool is_dead;
 
     am_lock(&am_rt.vspace.lock);
-    is_dead = phys->handle_refs == 0;
+    is_dead = phys->handle != NULL && phys->handle_refs == 0;
     phys->exported = is_dead ? 0 : number;
     am_unlock(&am_rt.vspace.lock);
     if (!is_dead)
@@ -99,9 +60,10 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
                          "handle %p was freed while it was exported", phys->handle);
 }
 
-static aclError phys_export(struct am_phys *phys, bool is_open, uint64_t *ret_number)
+aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
+                        bool is_open, uint64_t *ret_number)
 {
-    struct card card = card_of(phys);
+    struct am_card card = am_card_of(phys, asked);
     uint64_t number = 0;
     int fd;
     aclError rc = export_begin(phys);
@@ -110,7 +72,7 @@ static aclError phys_export(struct am_phys *phys, bool is_open, uint64_t *ret_nu
         return rc;
     rc = phys->mem.bank->ops->mem_export(&phys->mem, &fd);
     if (rc == ACL_SUCCESS)
-        rc = am_exchange_offer(AM_SHARE_MEMORY, is_open, fd, &card, sizeof card, &number);
+        rc = am_exchange_offer(kind, is_open, fd, &card, sizeof card, &number);
     if (rc != ACL_SUCCESS) {
         export_end(phys, 0);
         return rc;
@@ -124,13 +86,13 @@ static aclError phys_export(struct am_phys *phys, bool is_open, uint64_t *ret_nu
 aclError am_share_export(void *handle, bool is_open, uint64_t *ret_number)
 {
     struct am_phys *phys;
-    aclError rc = backend_check();
+    aclError rc = am_share_check();
 
     if (rc == ACL_SUCCESS)
         rc = am_phys_get(handle, &phys);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = phys_export(phys, is_open, ret_number);
+    rc = am_share_offer(phys, AM_SHARE_MEMORY, phys->asked, is_open, ret_number);
     am_phys_put(phys);
     return rc;
 }
@@ -176,7 +138,7 @@ static struct {
 } imports = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "imports")};
 
 /* Claims the number for one import. */
-static aclError import_begin(uint64_t number)
+static aclError claim(uint64_t number)
 {
     struct imported *imported = am_sys_malloc(sizeof *imported);
     bool is_there;
@@ -192,8 +154,8 @@ static aclError import_begin(uint64_t number)
     free(imported);
     return am_fail(ACL_ERROR_RT_PARAM_INVALID,
                    "0x%016" PRIx64
-                   " is imported in this process already, and its memory is in use; free "
-                   "that handle and unmap it first",
+                   " is imported in this process already, and its memory is in use; let "
+                   "go of that first",
                    number);
 }
 
@@ -210,99 +172,43 @@ void am_share_forget(uint64_t number)
     free(imported);
 }
 
-static aclError card_check(const struct card *card, const struct am_parcel *parcel)
-{
-    const struct am_attr *attr = am_attr_find((aclrtMemAttr)card->attr);
-    bool is_device = card->location_type == ACL_MEM_LOCATION_TYPE_DEVICE;
-    /* The host's memory is the host backend's everywhere. */
-    const char *backend = is_device ? am_rt.backend->name : "host";
-
-    AM_REQUIRE(
-        strncmp(card->backend, backend, sizeof card->backend) == 0,
-        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "process %d has the %.*s backend and this one the %s backend; both need the same "
-        "(ACLMEM_BACKEND)",
-        parcel->exporter, (int)sizeof card->backend, card->backend, am_rt.backend->name);
-    AM_REQUIRE(parcel->size == sizeof *card && attr != NULL && card->size > 0 &&
-                   card->size <= SIZE_LIMIT &&
-                   am_is_aligned(card->size, am_attr_granularity(attr)) &&
-                   card->asked > 0 && card->asked <= card->size &&
-                   (card->location_type == ACL_MEM_LOCATION_TYPE_DEVICE ||
-                    card->location_type == ACL_MEM_LOCATION_TYPE_HOST ||
-                    card->location_type == ACL_MEM_LOCATION_TYPE_HOST_NUMA),
-               ACL_ERROR_RT_IPC_ERROR,
-               "process %d describes memory that there is not: %" PRIu64
-               " bytes of attribute %u at location type %u",
-               parcel->exporter, card->size, card->attr, card->location_type);
-    return ACL_SUCCESS;
-}
-
-/* The place that the memory is used in, and what the program is told about it. */
-static aclError import_place(const struct card *card, struct am_device *device,
-                             struct am_import *import)
-{
-    bool is_device = card->location_type == ACL_MEM_LOCATION_TYPE_DEVICE;
-    struct am_device *home = am_device_find_driver((uint32_t)card->location_id);
-
-    import->prop = (aclrtPhysicalMemProp){
-        .handleType = (aclrtMemHandleType)card->handle_type,
-        .allocationType = (aclrtMemAllocationType)card->allocation_type,
-        .memAttr = (aclrtMemAttr)card->attr,
-        .location =
-            {
-                .id = is_device ? (uint32_t)device->id : (uint32_t)card->location_id,
-                .type = (aclrtMemLocationType)card->location_type,
-            },
-    };
-    import->home = !is_device ? -1 : home != NULL ? home->id : device->id;
-    import->place = am_place_get(is_device ? &device->place : &am_rt.devices.host);
-    AM_REQUIRE(import->place != NULL, ACL_ERROR_UNINITIALIZE,
-               "aclFinalize has been called");
-    return ACL_SUCCESS;
-}
-
-static aclError import_parcel(uint64_t number, const struct am_parcel *parcel,
-                              struct am_device *device, void **ret_handle)
-{
-    struct am_import import = {.number = number, .fd = parcel->fd};
-    struct card card;
-    aclError rc;
-
-    memcpy(&card, parcel->bytes, sizeof card);
-    rc = card_check(&card, parcel);
-    if (rc == ACL_SUCCESS)
-        rc = import_place(&card, device, &import);
-    if (rc != ACL_SUCCESS) {
-        am_share_forget(number);
-        return rc;
-    }
-    import.size = card.size;
-    import.asked = card.asked;
-    return am_phys_import(&import, ret_handle); /* which has the claim from here on */
-}
-
-aclError am_share_import(uint64_t number, struct am_device *device, void **ret_handle)
+aclError am_share_fetch(enum am_share_kind kind, uint64_t number,
+                        struct am_device *device, struct am_import *ret_import)
 {
     struct am_parcel parcel;
-    aclError rc = backend_check();
+    aclError rc = am_share_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(!am_rt.is_strict || !am_exchange_is_own(AM_SHARE_MEMORY, number),
+    AM_REQUIRE(!am_rt.is_strict || !am_exchange_is_own(kind, number),
                ACL_ERROR_RT_PARAM_INVALID,
                "0x%016" PRIx64
                " is exported by this process, and no edition lets it import that "
                "(ACLMEM_RULES=strict)",
                number);
-    rc = import_begin(number);
+    rc = claim(number);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_exchange_fetch(AM_SHARE_MEMORY, number, &parcel);
-    if (rc != ACL_SUCCESS) {
-        am_share_forget(number);
-        return rc;
+    rc = am_exchange_fetch(kind, number, &parcel);
+    if (rc == ACL_SUCCESS) {
+        rc = am_card_read(&parcel, device, ret_import);
+        if (rc != ACL_SUCCESS)
+            close(parcel.fd);
     }
-    rc = import_parcel(number, &parcel, device, ret_handle);
-    close(parcel.fd);
+    if (rc != ACL_SUCCESS)
+        am_share_forget(number);
+    ret_import->number = number;
+    return rc;
+}
+
+aclError am_share_import(uint64_t number, struct am_device *device, void **ret_handle)
+{
+    struct am_import import;
+    aclError rc = am_share_fetch(AM_SHARE_MEMORY, number, device, &import);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_phys_import(&import, ret_handle);
+    close(import.fd);
     return rc;
 }

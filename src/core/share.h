@@ -15,8 +15,10 @@
 #include <stdint.h>
 
 #include "acl/acl_base.h"
+#include "core/wire.h"
 
 struct am_device;
+struct am_import;
 struct am_phys;
 
 /* is_open: for any process of this user; otherwise for those that are listed. */
@@ -26,6 +28,17 @@ aclError am_share_trust(uint64_t number, const int32_t *ids, size_t n);
 
 /* For use by a device of this process; whether it may reach the memory is seen then. */
 aclError am_share_import(uint64_t number, struct am_device *device, void **ret_handle);
+
+/* The two halves of it for memory of another kind, which has no handle. */
+aclError am_share_check(void); /* 207000 where the backend cannot share */
+aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
+                        bool is_open, uint64_t *ret_number);
+/*
+ * The import has a claim on the number, a reference to its place and a descriptor; the
+ * first two are taken over by am_phys_import() and am_phys_import_for().
+ */
+aclError am_share_fetch(enum am_share_kind kind, uint64_t number,
+                        struct am_device *device, struct am_import *ret_import);
 
 /* The handle is dead: nobody imports it any more.  No lock is held. */
 void am_share_end(struct am_phys *phys);

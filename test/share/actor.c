@@ -23,6 +23,7 @@ extern char **environ;
 struct request {
     int32_t what;
     uint64_t x, y, z;
+    char text[80];
 };
 
 /* ---- the actor's side ---- */
@@ -172,6 +173,15 @@ static aclError perform(const struct request *r, struct answer *answer)
         return fork_child();
     case DO_PEER:
         return aclrtDeviceEnablePeerAccess((int32_t)r->x, 0);
+    case DO_KEY:
+        return aclrtIpcMemGetExportKey(x, r->y, answer->text, ACL_IPC_HANDLE_SIZE, r->z);
+    case DO_KEY_TRUST:
+        pid = (int32_t)r->x;
+        return aclrtIpcMemSetImportPid(r->text, &pid, 1);
+    case DO_KEY_IMPORT:
+        return aclrtIpcMemImportByKey(out, r->text, r->x);
+    case DO_KEY_CLOSE:
+        return aclrtIpcMemClose(r->text);
     case DO_MALLOC:
         return aclrtMalloc(out, r->x, ACL_MEM_MALLOC_HUGE_FIRST);
     case DO_MFREE:
@@ -257,7 +267,7 @@ void actor_start(struct actor *a, unsigned who)
 
 void order_begin(struct actor *a, int what, uint64_t x, uint64_t y, uint64_t z)
 {
-    struct request request = {what, x, y, z};
+    struct request request = {.what = what, .x = x, .y = y, .z = z};
 
     assert_int_equal(send(a->fd, &request, sizeof request, MSG_NOSIGNAL), sizeof request);
 }
@@ -277,6 +287,15 @@ struct answer order_end(struct actor *a)
 struct answer order(struct actor *a, int what, uint64_t x, uint64_t y, uint64_t z)
 {
     order_begin(a, what, x, y, z);
+    return order_end(a);
+}
+
+struct answer order_key(struct actor *a, int what, const char *key, uint64_t x)
+{
+    struct request request = {.what = what, .x = x};
+
+    snprintf(request.text, sizeof request.text, "%s", key);
+    assert_int_equal(send(a->fd, &request, sizeof request, MSG_NOSIGNAL), sizeof request);
     return order_end(a);
 }
 

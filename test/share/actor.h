@@ -31,6 +31,7 @@ enum {
 struct answer {
     int32_t rc;
     uint64_t value[4];
+    char text[80];
     char message[600];
 };
 
@@ -46,6 +47,9 @@ void actor_signal(struct actor *a, int signal);
 struct answer order(struct actor *a, int what, uint64_t x, uint64_t y, uint64_t z);
 void order_begin(struct actor *a, int what, uint64_t x, uint64_t y, uint64_t z);
 struct answer order_end(struct actor *a);
+
+/* The same for orders that take a key. */
+struct answer order_key(struct actor *a, int what, const char *key, uint64_t x);
 
 /* The code of an order has to be this one, and `words` are in its message. */
 #define expect(answer_, code_, words_) \
@@ -81,7 +85,10 @@ enum {
     DO_SET_LIMIT,   /* soft and hard limit of descriptors */
     DO_FORK,        /* a child that lives until the actor ends */
     DO_PEER,        /* enable peer access of the device to device x */
-    DO_KEY,         /* address, bytes, flags: aclrtIpcMemGetExportKey; key in message */
+    DO_KEY,         /* address, bytes, flags: aclrtIpcMemGetExportKey -> text */
+    DO_KEY_TRUST,   /* text, pid */
+    DO_KEY_IMPORT,  /* text, flags -> address */
+    DO_KEY_CLOSE,   /* text */
     DO_MALLOC,      /* bytes -> address */
     DO_MFREE,       /* address */
     DO_STREAM_COPY, /* address, bytes, times: copies on a stream, not waited for */

@@ -1,0 +1,141 @@
+/* Memory of aclrtMalloc shared with other processes, by keys. */
+#include <inttypes.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "core/device.h"
+#include "core/key.h"
+#include "core/runtime.h"
+
+static aclError product_check(void)
+{
+    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_PEER,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "memory is not shared by keys on %s (ACLMEM_PRODUCT=%s)",
+               am_rt.product->title, am_rt.product->name);
+    return ACL_SUCCESS;
+}
+
+static aclError pod_check(void)
+{
+    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_POD, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
+               am_rt.product->title, am_rt.product->name);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len,
+                                    uint64_t flags)
+{
+    char text[AM_KEY_SIZE];
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_REQUIRE(len == AM_KEY_SIZE, ACL_ERROR_INVALID_PARAM, "len is %zu; it takes %d",
+               len, AM_KEY_SIZE);
+    AM_REQUIRE((flags & ~ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
+               ACL_ERROR_INVALID_PARAM,
+               "flags is 0x%" PRIx64
+               "; it takes 0, and 1 to let any process of this user import",
+               flags);
+    rc = am_key_export(devPtr, size, flags != 0, text);
+    for (size_t i = 0; i < AM_KEY_SIZE && rc == ACL_SUCCESS; i++) {
+        key[i] = text[i];
+        if (text[i] == '\0')
+            break;
+    }
+    return rc;
+}
+
+aclError am_aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
+{
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_REQUIRE(pid != NULL, ACL_ERROR_INVALID_PARAM, "pid is NULL");
+    AM_REQUIRE(num > 0, ACL_ERROR_INVALID_PARAM, "num is 0");
+    return am_key_trust(key, pid, num);
+}
+
+/* This machine is the only server there is. */
+static aclError server_check(const aclrtServerPid *server, size_t i)
+{
+    AM_REQUIRE(server->pid != NULL, ACL_ERROR_INVALID_PARAM,
+               "serverPids[%zu].pid is NULL", i);
+    AM_REQUIRE(server->num > 0, ACL_ERROR_INVALID_PARAM, "serverPids[%zu].num is 0", i);
+    AM_REQUIRE(am_device_find_driver(server->sdid) != NULL,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "serverPids[%zu].sdid is %u, which is no device of this machine, and this "
+               "version shares within one machine only",
+               i, server->sdid);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids,
+                                            size_t num)
+{
+    aclError rc = pod_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_REQUIRE(serverPids != NULL, ACL_ERROR_INVALID_PARAM, "serverPids is NULL");
+    AM_REQUIRE(num > 0, ACL_ERROR_INVALID_PARAM, "num is 0");
+    for (size_t i = 0; i < num && rc == ACL_SUCCESS; i++)
+        rc = server_check(&serverPids[i], i);
+    for (size_t i = 0; i < num && rc == ACL_SUCCESS; i++)
+        rc = am_key_trust(key, serverPids[i].pid, serverPids[i].num);
+    return rc;
+}
+
+aclError am_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
+{
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
+    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_REQUIRE((flags & ~ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
+               ACL_ERROR_INVALID_PARAM,
+               "flags is 0x%" PRIx64 "; it takes 0, and 1 for access to a peer's memory",
+               flags);
+    AM_REQUIRE(flags == 0 || !am_rt.is_strict, ACL_ERROR_INVALID_PARAM,
+               "flags is 0x%" PRIx64
+               "; the 8.3 edition takes only 0 (ACLMEM_RULES=strict)",
+               flags);
+    return am_key_import(key, flags != 0, devPtr);
+}
+
+/* Which of two links is used makes no difference here. */
+aclError am_aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr)
+{
+    aclError rc = pod_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_REQUIRE(type == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, ACL_ERROR_INVALID_PARAM,
+               "type is %d; it takes ACCESS_LINK (0)", (int)type);
+    AM_REQUIRE(attr == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_SIO ||
+                   attr == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS,
+               ACL_ERROR_INVALID_PARAM,
+               "attr is %" PRIu64 "; it takes SIO (0) or HCCS (1)", attr);
+    return am_key_check(key);
+}
+
+aclError am_aclrtIpcMemClose(const char *key)
+{
+    aclError rc = product_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    return am_key_close(key);
+}

@@ -1,0 +1,302 @@
+/* See key.h. */
+#include "core/key.h"
+
+#include <bsd/sys/tree.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "core/context.h"
+#include "core/exchange.h"
+#include "core/heap.h"
+#include "core/peer.h"
+#include "core/phys.h"
+#include "core/runtime.h"
+#include "core/share.h"
+
+/* ---- text ---- */
+
+static const char *const kind_names[AM_SHARE_KINDS] = {
+    [AM_SHARE_MEMORY] = "handle",
+    [AM_SHARE_BLOCK] = "memory",
+    [AM_SHARE_EVENT] = "event",
+    [AM_SHARE_NOTIFY] = "notify",
+};
+
+void am_key_print(enum am_share_kind kind, uint64_t number, char key[AM_KEY_SIZE])
+{
+    snprintf(key, AM_KEY_SIZE, "aclmem-%s-%016" PRIx64, kind_names[kind], number);
+}
+
+aclError am_key_parse(enum am_share_kind kind, const char *key, uint64_t *ret_number)
+{
+    char again[AM_KEY_SIZE];
+    const char *digits =
+        memchr(key, '\0', AM_KEY_SIZE) != NULL ? strrchr(key, '-') : NULL;
+    uint64_t number = digits != NULL ? strtoull(digits + 1, NULL, 16) : 0;
+
+    am_key_print(kind, number, again);
+    AM_REQUIRE(digits != NULL && strcmp(key, again) == 0, ACL_ERROR_RT_PARAM_INVALID,
+               "\"%.64s\" is no key of this kind; a key looks like \"%s\"", key, again);
+    *ret_number = number;
+    return ACL_SUCCESS;
+}
+
+/* ---- what is exported and imported ---- */
+
+struct key {
+    RB_ENTRY(key) node;
+    uint64_t number;
+    struct am_phys *phys; /* an import holds a reference, an export does not */
+    void *addr;           /* imported: where */
+};
+
+static int key_compare(const struct key *a, const struct key *b)
+{
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+RB_HEAD(key_tree, key);
+RB_GENERATE_INTERNAL(key_tree, key, node, key_compare, __attribute__((unused)) static)
+
+static struct {
+    struct am_lock lock;
+    struct key_tree exports; /* lock, as the next one */
+    struct key_tree imports;
+} keys = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "keys")};
+
+/* Takes the key out of a tree; NULL when it is not there. */
+static struct key *key_pop(struct key_tree *tree, uint64_t number)
+{
+    struct key wanted = {.number = number};
+    struct key *key;
+
+    am_lock(&keys.lock);
+    key = RB_FIND(key_tree, tree, &wanted);
+    if (key != NULL)
+        RB_REMOVE(key_tree, tree, key);
+    am_unlock(&keys.lock);
+    return key;
+}
+
+static void key_enter(struct key_tree *tree, struct key *key)
+{
+    am_lock(&keys.lock);
+    RB_INSERT(key_tree, tree, key);
+    am_unlock(&keys.lock);
+}
+
+/* ---- export ---- */
+
+aclError am_key_export(void *addr, size_t size, bool is_open, char ret_key[AM_KEY_SIZE])
+{
+    struct key *key;
+    struct am_phys *phys;
+    uint64_t number;
+    aclError rc = am_share_check();
+
+    if (rc == ACL_SUCCESS)
+        rc = am_heap_share(addr, size, &phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    key = am_sys_calloc(1, sizeof *key);
+    if (key == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a key");
+        goto out;
+    }
+    rc = am_share_offer(phys, AM_SHARE_BLOCK, size, is_open, &number);
+    if (rc != ACL_SUCCESS) {
+        free(key);
+        goto out;
+    }
+    key->number = number;
+    key->phys = phys;
+    key_enter(&keys.exports, key);
+    am_key_print(AM_SHARE_BLOCK, number, ret_key);
+out:
+    am_phys_put(phys); /* which ends the key, where the block was freed meanwhile */
+    return rc;
+}
+
+void am_key_forget(uint64_t number)
+{
+    am_exchange_withdraw(number);
+    free(key_pop(&keys.exports, number));
+}
+
+aclError am_key_trust(const char *key, const int32_t *ids, size_t n)
+{
+    uint64_t number;
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &number);
+
+    return rc == ACL_SUCCESS ? am_exchange_trust(AM_SHARE_BLOCK, number, ids, n) : rc;
+}
+
+aclError am_key_check(const char *key)
+{
+    uint64_t number;
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &number);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(am_exchange_is_own(AM_SHARE_BLOCK, number), ACL_ERROR_RT_PARAM_INVALID,
+               "this process does not export the key \"%s\"", key);
+    return ACL_SUCCESS;
+}
+
+/* ---- import ---- */
+
+/* All of it is one block, of as many bytes as the exporter named. */
+static bool find_block(uintptr_t addr, uintptr_t *ret_start, size_t *ret_size)
+{
+    struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, addr);
+
+    if (mapping == NULL)
+        return false;
+    *ret_start = mapping->start;
+    *ret_size = mapping->phys->asked;
+    am_mapping_put(mapping);
+    return addr - *ret_start < *ret_size;
+}
+
+static const struct am_owner key_owner = {
+    .name = "aclrtIpcMemImportByKey",
+    .find_block = find_block,
+};
+
+/* Binds imported memory to addresses; takes over the reference, also on failure. */
+static aclError import_map(uint64_t number, struct am_phys *phys, void **ret_addr)
+{
+    struct key *key = am_sys_calloc(1, sizeof *key);
+    aclError rc;
+
+    if (key == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a key");
+        goto err_phys;
+    }
+    key->number = number;
+    key->phys = phys;
+    rc = am_vspace_reserve_for(&am_rt.vspace, &key_owner, phys->mem.size, NULL,
+                               &key->addr);
+    if (rc != ACL_SUCCESS)
+        goto err_key;
+    rc = am_vspace_map_for(&am_rt.vspace, key->addr, phys);
+    if (rc != ACL_SUCCESS)
+        goto err_release;
+    *ret_addr = key->addr;
+    key_enter(&keys.imports, key);
+    return ACL_SUCCESS;
+
+err_release:
+    am_vspace_release_for(&am_rt.vspace, key->addr);
+err_key:
+    free(key);
+err_phys:
+    am_phys_put(phys);
+    return rc;
+}
+
+static void import_close(struct key *key)
+{
+    am_vspace_unmap_for(&am_rt.vspace, key->addr, true);
+    am_vspace_release_for(&am_rt.vspace, key->addr);
+    am_phys_put(key->phys);
+    free(key);
+}
+
+aclError am_key_import(const char *text, bool has_peer, void **ret_addr)
+{
+    struct am_import import;
+    struct am_phys *phys;
+    uint64_t number;
+    int32_t device;
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, text, &number);
+
+    if (rc == ACL_SUCCESS)
+        rc = am_context_device(&device);
+    if (rc == ACL_SUCCESS)
+        rc = am_share_fetch(AM_SHARE_BLOCK, number, &am_rt.devices.device[device],
+                            &import);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_phys_import_for(&import, &phys);
+    close(import.fd);
+    if (rc == ACL_SUCCESS && has_peer && import.home != device) {
+        rc = am_peer_set(import.home, true);
+        if (rc != ACL_SUCCESS)
+            am_phys_put(phys);
+    }
+    return rc == ACL_SUCCESS ? import_map(number, phys, ret_addr) : rc;
+}
+
+/* The memory of an export that is there no more afterwards, with a reference. */
+static struct am_phys *export_pop(uint64_t number)
+{
+    struct key wanted = {.number = number};
+    struct am_phys *phys = NULL;
+    struct key *key;
+
+    am_lock(&keys.lock);
+    key = RB_FIND(key_tree, &keys.exports, &wanted);
+    if (key != NULL && am_ref_try(&key->phys->object.refs)) {
+        phys = key->phys;
+        RB_REMOVE(key_tree, &keys.exports, key);
+    } else {
+        key = NULL; /* the block was just freed, and the key goes with it */
+    }
+    am_unlock(&keys.lock);
+    free(key);
+    return phys;
+}
+
+aclError am_key_close(const char *text)
+{
+    struct am_phys *phys;
+    struct key *key;
+    uint64_t number;
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, text, &number);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    key = key_pop(&keys.imports, number);
+    if (key != NULL) {
+        import_close(key);
+        return ACL_SUCCESS;
+    }
+    phys = export_pop(number);
+    AM_REQUIRE(phys != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "the key \"%s\" is neither imported nor exported by this process; it was "
+               "closed already, or its block freed",
+               text);
+    am_share_end(phys);
+    am_phys_put(phys);
+    return ACL_SUCCESS;
+}
+
+static struct key *import_pop_of(int32_t device)
+{
+    struct key *key;
+
+    am_lock(&keys.lock);
+    RB_FOREACH (key, key_tree, &keys.imports) {
+        if (device < 0 || key->phys->place->device == device) {
+            RB_REMOVE(key_tree, &keys.imports, key);
+            break;
+        }
+    }
+    am_unlock(&keys.lock);
+    return key;
+}
+
+void am_key_close_imports(int32_t device)
+{
+    struct key *key;
+
+    while ((key = import_pop_of(device)) != NULL)
+        import_close(key);
+}

@@ -1,0 +1,384 @@
+/* Memory of aclrtMalloc in two processes, by keys. */
+#include "actor.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OPEN ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION
+#define PEER ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS
+#define KEY ACL_IPC_HANDLE_SIZE
+#define SIZE (3 * MIB) /* not a multiple of a chunk */
+
+static struct actor other;
+
+static int end_other(void **state)
+{
+    if (other.pid != 0)
+        actor_kill(&other);
+    return finish(state);
+}
+
+#define pair(f_) \
+    { \
+#f_, f_, start_default, end_other, NULL \
+    }
+#define pair_strict(f_) \
+    { \
+        "strict: " #f_, f_, start_strict, end_other, NULL \
+    }
+#define pair_alone(f_) \
+    { \
+#f_, f_, NULL, end_other, NULL \
+    }
+
+static void *block(size_t size)
+{
+    void *p = NULL;
+
+    assert_acl_ok(aclrtMalloc(&p, size, ACL_MEM_MALLOC_HUGE_FIRST));
+    return p;
+}
+
+static void export(void *p, size_t size, uint64_t flags, char *key)
+{
+    memset(key, 0x55, KEY);
+    assert_acl_ok(aclrtIpcMemGetExportKey(p, size, key, KEY, flags));
+    assert_non_null(memchr(key, '\0', KEY));
+}
+
+static void start_other(int device)
+{
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, (uint64_t)device, 0, 0);
+}
+
+static uint64_t other_imports(const char *key, uint64_t flags)
+{
+    return expect(order_key(&other, DO_KEY_IMPORT, key, flags), ACL_SUCCESS, "").value[0];
+}
+
+static void other_closes(const char *key)
+{
+    expect(order_key(&other, DO_KEY_CLOSE, key, 0), ACL_SUCCESS, "");
+}
+
+static void a_block_is_shared_by_its_key(void **state)
+{
+    char *p = block(SIZE);
+    char key[KEY];
+    uint64_t there;
+
+    put_pattern(p, SIZE, 1);
+    export(p, SIZE, OPEN, key);
+    start_other(0);
+    there = other_imports(key, 0);
+    assert_int_equal(done(&other, DO_CHECK, there, SIZE, 1), 0);
+    done(&other, DO_PUT, there, SIZE, 2);
+    assert_pattern(p, SIZE, 2);
+    other_closes(key);
+    expect(order(&other, DO_CHECK, there, SIZE, 2), ACL_ERROR_RT_PARAM_INVALID, "");
+    assert_acl_ok(aclrtIpcMemClose(key));
+    assert_acl_ok(aclrtFree(p));
+    actor_end(&other);
+}
+
+static void a_process_on_the_list_imports_the_key(void **state)
+{
+    char *p = block(SIZE);
+    char key[KEY];
+    int32_t pid;
+
+    export(p, SIZE, 0, key);
+    start_other(0);
+    expect(order_key(&other, DO_KEY_IMPORT, key, 0), ACL_ERROR_RT_NO_PERMISSION,
+           "aclrtIpcMemSetImportPid");
+    pid = (int32_t)done(&other, DO_TGID, 0, 0, 0);
+    assert_acl_ok(aclrtIpcMemSetImportPid(key, &pid, 1));
+    other_imports(key, 0);
+    actor_end(&other);
+    assert_acl_ok(aclrtIpcMemClose(key));
+    assert_acl_ok(aclrtFree(p));
+}
+
+static void only_the_bytes_that_were_exported_can_be_used(void **state)
+{
+    char *p = block(SIZE);
+    char key[KEY];
+    uint64_t there;
+
+    export(p, MIB, OPEN, key);
+    start_other(0);
+    there = other_imports(key, 0);
+    done(&other, DO_PUT, there, MIB, 3);
+    expect(order(&other, DO_PUT, there, MIB + 1, 3), ACL_ERROR_RT_PARAM_INVALID,
+           "end of the block");
+    expect(order(&other, DO_MFREE, there, 0, 0), ACL_ERROR_RT_PARAM_INVALID,
+           "aclrtIpcMemImportByKey");
+    actor_end(&other);
+    assert_acl_ok(aclrtFree(p));
+}
+
+/* What others may still have is never handed out again. */
+static void memory_of_an_exported_block_is_not_used_again(void **state)
+{
+    char *p = block(SIZE);
+    char *q;
+    char key[KEY];
+    uint64_t there;
+
+    put_pattern(p, SIZE, 4);
+    export(p, SIZE, OPEN, key);
+    start_other(0);
+    there = other_imports(key, 0);
+    assert_acl_ok(aclrtIpcMemClose(key));
+    assert_acl_ok(aclrtFree(p));
+    q = block(SIZE);
+    put_pattern(q, SIZE, 5);
+    assert_int_equal(done(&other, DO_CHECK, there, SIZE, 4), 0);
+    actor_end(&other);
+    assert_acl_ok(aclrtFree(q));
+}
+
+static void a_key_dies_with_its_block(void **state)
+{
+    char *p = block(SIZE);
+    char key[KEY];
+
+    export(p, SIZE, OPEN, key);
+    assert_acl_ok(aclrtFree(p));
+    start_other(0);
+    expect(order_key(&other, DO_KEY_IMPORT, key, 0), ACL_ERROR_RT_NO_PERMISSION, "freed");
+    assert_refused(aclrtIpcMemClose(key), ACL_ERROR_RT_PARAM_INVALID, "closed already");
+    actor_end(&other);
+}
+
+static void a_closed_key_is_dead_and_the_block_can_be_exported_again(void **state)
+{
+    char *p = block(SIZE);
+    char first[KEY];
+    char second[KEY];
+
+    export(p, SIZE, OPEN, first);
+    assert_refused(aclrtIpcMemGetExportKey(p, SIZE, second, KEY, OPEN),
+                   ACL_ERROR_RT_PARAM_INVALID, "exported already");
+    assert_acl_ok(aclrtIpcMemClose(first));
+    export(p, SIZE, OPEN, second);
+    assert_string_not_equal(first, second);
+    start_other(0);
+    expect(order_key(&other, DO_KEY_IMPORT, first, 0), ACL_ERROR_RT_NO_PERMISSION, "");
+    other_imports(second, 0);
+    actor_end(&other);
+    assert_acl_ok(aclrtFree(p));
+}
+
+static void a_key_is_imported_once_at_a_time(void **state)
+{
+    char *p = block(SIZE);
+    char key[KEY];
+
+    export(p, SIZE, OPEN, key);
+    start_other(0);
+    other_imports(key, 0);
+    expect(order_key(&other, DO_KEY_IMPORT, key, 0), ACL_ERROR_RT_PARAM_INVALID,
+           "already");
+    other_closes(key);
+    expect(order_key(&other, DO_KEY_CLOSE, key, 0), ACL_ERROR_RT_PARAM_INVALID,
+           "closed already");
+    other_imports(key, 0);
+    actor_end(&other);
+    assert_acl_ok(aclrtFree(p));
+}
+
+static void the_exporting_process_may_import_its_key(void **state)
+{
+    char *p = block(SIZE);
+    void *q = NULL;
+    char key[KEY];
+
+    put_pattern(p, SIZE, 6);
+    export(p, SIZE, OPEN, key);
+    assert_acl_ok(aclrtIpcMemImportByKey(&q, key, 0));
+    assert_pattern(q, SIZE, 6);
+    assert_acl_ok(aclrtIpcMemClose(key)); /* the import first */
+    assert_acl_ok(aclrtIpcMemClose(key));
+    assert_acl_ok(aclrtFree(p));
+}
+
+static void what_a_reset_finds_imported_it_closes(void **state)
+{
+    char *p = block(SIZE);
+    char key[KEY];
+
+    export(p, SIZE, OPEN, key);
+    start_other(0);
+    other_imports(key, 0);
+    done(&other, DO_FINALIZE, 0, 0, 0);
+    assert_int_equal(expect(order(&other, DO_DESCRIPTORS, 0, 0, 0), 0, "").value[1], 0);
+    done(&other, DO_INIT, 0, 0, 0);
+    other_imports(key, 0);
+    actor_end(&other);
+    assert_acl_ok(aclrtFree(p));
+}
+
+static void memory_of_a_peer_is_reached_with_the_flag_or_by_the_call(void **state)
+{
+    char *p = block(SIZE);
+    char key[KEY];
+    uint64_t there;
+
+    put_pattern(p, SIZE, 7);
+    export(p, SIZE, OPEN, key);
+    start_other(1);
+    there = other_imports(key, 0);
+    expect(order(&other, DO_CHECK, there, SIZE, 7), ACL_ERROR_RT_PARAM_INVALID,
+           "aclrtDeviceEnablePeerAccess");
+    other_closes(key);
+    there = other_imports(key, PEER);
+    assert_int_equal(done(&other, DO_CHECK, there, SIZE, 7), 0);
+    actor_end(&other);
+    assert_acl_ok(aclrtFree(p));
+}
+
+static void blocks_that_have_no_memory_of_their_own_are_refused(void **state)
+{
+    char *small = block(64 * KIB);
+    char *large = block(SIZE);
+    struct block mapped = block_create(CHUNK);
+    char key[KEY];
+
+    assert_refused(aclrtIpcMemGetExportKey(small, 64 * KIB, key, KEY, OPEN),
+                   ACL_ERROR_RT_PARAM_INVALID, "cut from a larger");
+    assert_refused(aclrtIpcMemGetExportKey(large + 4096, 4096, key, KEY, OPEN),
+                   ACL_ERROR_RT_PARAM_INVALID, "inside the block");
+    assert_refused(aclrtIpcMemGetExportKey(large, SIZE + CHUNK, key, KEY, OPEN),
+                   ACL_ERROR_RT_PARAM_INVALID, "size is");
+    assert_refused(aclrtIpcMemGetExportKey(mapped.va, CHUNK, key, KEY, OPEN),
+                   ACL_ERROR_RT_PARAM_INVALID, "not memory of aclrtMalloc");
+    assert_refused(aclrtIpcMemGetExportKey(key, KEY, key, KEY, OPEN),
+                   ACL_ERROR_RT_PARAM_INVALID, "not memory of aclrtMalloc");
+    block_destroy(&mapped);
+    assert_acl_ok(aclrtFree(large));
+    assert_acl_ok(aclrtFree(small));
+}
+
+static void what_the_arguments_show_is_refused(void **state)
+{
+    char *p = block(SIZE);
+    char key[KEY] = "";
+    char number[KEY] = "aclmem-memory-0000000000000001";
+    int32_t pid = getpid();
+    void *q = NULL;
+
+#define GET aclrtIpcMemGetExportKey
+    assert_refused(GET(NULL, SIZE, key, KEY, 0), ACL_ERROR_INVALID_PARAM, "devPtr");
+    assert_refused(GET(p, 0, key, KEY, 0), ACL_ERROR_INVALID_PARAM, "size");
+    assert_refused(GET(p, SIZE, NULL, KEY, 0), ACL_ERROR_INVALID_PARAM, "key");
+    assert_refused(GET(p, SIZE, key, 64, 0), ACL_ERROR_INVALID_PARAM, "len");
+    assert_refused(GET(p, SIZE, key, KEY, 2), ACL_ERROR_INVALID_PARAM, "flags");
+    assert_refused(aclrtIpcMemSetImportPid(NULL, &pid, 1), ACL_ERROR_INVALID_PARAM,
+                   "key");
+    assert_refused(aclrtIpcMemSetImportPid(number, NULL, 1), ACL_ERROR_INVALID_PARAM,
+                   "pid");
+    assert_refused(aclrtIpcMemSetImportPid(number, &pid, 0), ACL_ERROR_INVALID_PARAM,
+                   "num");
+    assert_refused(aclrtIpcMemSetImportPid(number, &pid, 1), ACL_ERROR_RT_PARAM_INVALID,
+                   "does not export");
+    assert_refused(aclrtIpcMemSetImportPid("nonsense", &pid, 1),
+                   ACL_ERROR_RT_PARAM_INVALID, "no key");
+    assert_refused(aclrtIpcMemImportByKey(NULL, number, 0), ACL_ERROR_INVALID_PARAM,
+                   "devPtr");
+    assert_refused(aclrtIpcMemImportByKey(&q, NULL, 0), ACL_ERROR_INVALID_PARAM, "key");
+    assert_refused(aclrtIpcMemImportByKey(&q, number, 2), ACL_ERROR_INVALID_PARAM,
+                   "flags");
+    assert_refused(aclrtIpcMemImportByKey(&q, number, 0), ACL_ERROR_RT_NO_PERMISSION,
+                   "nobody exports");
+    assert_refused(aclrtIpcMemClose(NULL), ACL_ERROR_INVALID_PARAM, "key");
+    assert_refused(aclrtIpcMemClose("aclmem-event-0000000000000001"),
+                   ACL_ERROR_RT_PARAM_INVALID, "no key");
+    assert_refused(aclrtIpcMemClose(number), ACL_ERROR_RT_PARAM_INVALID, "neither");
+    assert_refused(aclrtIpcMemSetAttr(number, 0, 0), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                   "A3");
+    assert_refused(aclrtIpcMemImportPidInterServer(number, NULL, 1),
+                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "A3");
+    assert_null(q);
+    assert_acl_ok(aclrtFree(p));
+}
+
+static void a3_products_have_two_calls_more(void **state)
+{
+    char key[KEY];
+    int32_t pid = getpid();
+    aclrtServerPid server = {.sdid = 1, .pid = &pid, .num = 1};
+    char *p;
+
+    start("default", "ACLMEM_PRODUCT=A3");
+    assert_acl_ok(aclrtSetDevice(0));
+    p = block(SIZE);
+    export(p, SIZE, 0, key);
+    assert_acl_ok(aclrtIpcMemSetAttr(key, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK,
+                                     ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS));
+    assert_refused(aclrtIpcMemSetAttr(key, 1, 0), ACL_ERROR_INVALID_PARAM, "type");
+    assert_refused(aclrtIpcMemSetAttr(key, 0, 2), ACL_ERROR_INVALID_PARAM, "attr");
+    assert_refused(aclrtIpcMemImportPidInterServer(key, &server, 0),
+                   ACL_ERROR_INVALID_PARAM, "num");
+    server.sdid = 9;
+    assert_refused(aclrtIpcMemImportPidInterServer(key, &server, 1),
+                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "sdid");
+    server.sdid = 1;
+    start_other(0);
+    pid = (int32_t)done(&other, DO_TGID, 0, 0, 0);
+    assert_acl_ok(aclrtIpcMemImportPidInterServer(key, &server, 1));
+    other_imports(key, 0);
+    actor_end(&other);
+    assert_acl_ok(aclrtIpcMemClose(key));
+    assert_refused(aclrtIpcMemSetAttr(key, 0, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "does not export");
+    assert_acl_ok(aclrtFree(p));
+}
+
+static void strict_rules_take_no_flag_at_import(void **state)
+{
+    void *q = NULL;
+
+    assert_refused(aclrtIpcMemImportByKey(&q, "aclmem-memory-0000000000000001", PEER),
+                   ACL_ERROR_INVALID_PARAM, "strict");
+}
+
+static void small_products_have_no_keys(void **state)
+{
+    char key[KEY];
+    char *p;
+
+    start("default", "ACLMEM_PRODUCT=310B-EP");
+    assert_acl_ok(aclrtSetDevice(0));
+    p = block(SIZE);
+    assert_refused(aclrtIpcMemGetExportKey(p, SIZE, key, KEY, 0),
+                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "310B");
+    assert_acl_ok(aclrtFree(p));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        pair(a_block_is_shared_by_its_key),
+        pair(a_process_on_the_list_imports_the_key),
+        pair_strict(a_process_on_the_list_imports_the_key),
+        pair(only_the_bytes_that_were_exported_can_be_used),
+        pair(memory_of_an_exported_block_is_not_used_again),
+        pair(a_key_dies_with_its_block),
+        pair(a_closed_key_is_dead_and_the_block_can_be_exported_again),
+        pair(a_key_is_imported_once_at_a_time),
+        pair(the_exporting_process_may_import_its_key),
+        pair(what_a_reset_finds_imported_it_closes),
+        pair(memory_of_a_peer_is_reached_with_the_flag_or_by_the_call),
+        pair(blocks_that_have_no_memory_of_their_own_are_refused),
+        pair(what_the_arguments_show_is_refused),
+        pair_alone(a3_products_have_two_calls_more),
+        pair_strict(strict_rules_take_no_flag_at_import),
+        pair_alone(small_products_have_no_keys),
+    };
+
+    actor_main(argc, argv);
+    return run_claims(tests);
+}
