@@ -64,7 +64,6 @@ struct am_bank_spec {
     bool is_promise;  /* the machine may have less: look before taking memory from it */
     /* page-locked memory that is where it is mapped, and nowhere before */
     bool is_pinned;
-    bool must_lock; /* is_pinned: rather fail than give memory that is not locked */
 };
 
 /*
@@ -144,6 +143,12 @@ struct am_backend_ops {
      */
     aclError (*pin)(void *addr, size_t size, bool must_lock);
     void (*unpin)(void *addr, size_t size);
+    /*
+     * Of a pinned bank: NULL when its memory is locked whole as it is mapped.  Otherwise
+     * nothing is locked then, and the core pins what it hands out, at least so many bytes
+     * at a time; what is unmapped is no longer locked.
+     */
+    size_t (*pin_step)(void);
 
     /*
      * `size` bytes from `src_at` on in one list to `dst_at` on in the other.  Memory is

@@ -86,25 +86,50 @@ static size_t bin_half(const struct am_bin *bin)
     return (size_t)(bin->limit - bin->entry) / 2;
 }
 
-/* Takes a block out of a run, and more into the thread's list; false: no run has one. */
-static bool heap_take(struct am_heap *heap, unsigned class, struct am_bin *bin,
-                      struct am_slot *ret_slot)
+/* How much of its run must be locked for the block. */
+static size_t slot_end(const struct am_slot *slot)
+{
+    return (size_t)(slot->word - slot->run->words + 1) * slot->run->stride;
+}
+
+/* More blocks into the thread's list, as long as that takes no system call. */
+static void bin_fill_locked(struct am_bin *bin, struct am_run *run)
 {
     struct am_slot more;
-    struct am_run *run;
-    bool is_taken = false;
 
+    while (bin->top < bin->entry + bin_half(bin) && am_run_take(run, &more)) {
+        if (slot_end(&more) > run->locked) {
+            am_run_give(&more);
+            return;
+        }
+        am_bin_push(bin, run, more.word, more.seen, am_slot_addr(&more), run->start);
+    }
+}
+
+/*
+ * Takes a block out of a run, and more into the thread's list; the slot's run is NULL
+ * when no run has one.
+ */
+static aclError heap_take(struct am_heap *heap, unsigned class, struct am_bin *bin,
+                          struct am_slot *ret_slot)
+{
+    struct am_run *run;
+    aclError rc = ACL_SUCCESS;
+
+    ret_slot->run = NULL;
     am_lock(&heap->lock);
     run = am_run_tree_first(&heap->partial[class]);
     if (run != NULL) {
-        is_taken = am_run_take(run, ret_slot);
-        while (bin != NULL && bin->top < bin->entry + bin_half(bin) &&
-               am_run_take(run, &more))
-            am_bin_push(bin, run, more.word, more.seen, am_slot_addr(&more), run->start);
+        if (am_run_take(run, ret_slot))
+            rc = am_run_lock(run, slot_end(ret_slot));
+        if (rc != ACL_SUCCESS)
+            am_run_give(ret_slot);
+        else if (bin != NULL)
+            bin_fill_locked(bin, run);
         am_heap_relist_locked(heap, run);
     }
     am_unlock(&heap->lock);
-    return is_taken;
+    return rc;
 }
 
 static aclError malloc_small(struct am_heap *heap, size_t size, uint32_t page,
@@ -127,15 +152,16 @@ static aclError malloc_small(struct am_heap *heap, size_t size, uint32_t page,
         }
     }
     for (;;) {
-        if (!heap_take(heap, class, bin, &slot)) {
+        rc = heap_take(heap, class, bin, &slot);
+        if (rc == ACL_SUCCESS && slot.run == NULL)
             rc = am_heap_grow(heap, class, AM_CHUNK, NULL);
-            if (rc != ACL_SUCCESS)
-                return rc;
-        } else if (am_word_claim(slot.word, slot.seen, mark)) {
-            *ret_addr = (void *)am_slot_addr(&slot);
-            return ACL_SUCCESS;
-        }
+        else if (rc == ACL_SUCCESS && am_word_claim(slot.word, slot.seen, mark))
+            break;
+        if (rc != ACL_SUCCESS)
+            return rc;
     }
+    *ret_addr = (void *)am_slot_addr(&slot);
+    return ACL_SUCCESS;
 }
 
 /* A large run of just this size that was kept, with its one block. */

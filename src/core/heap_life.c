@@ -131,6 +131,32 @@ static aclError run_get(struct am_heap *heap, unsigned class, struct am_run **re
     return ACL_SUCCESS;
 }
 
+/*
+ * A little at a time where little may be locked: each class of blocks has a run of its
+ * own, and most of it is never handed out.
+ */
+aclError am_run_lock(struct am_run *run, size_t end)
+{
+    const struct am_backend_ops *ops = run->mapping->phys->mem.bank->ops;
+    size_t left = run->size - run->locked;
+    size_t size;
+    aclError rc;
+
+    if (end <= run->locked)
+        return ACL_SUCCESS;
+    if (run->kind != AM_HEAP_HOST || ops->pin_step == NULL) {
+        run->locked = run->size;
+        return ACL_SUCCESS;
+    }
+    size = am_align_up(end - run->locked, ops->pin_step());
+    if (size > left)
+        size = left;
+    rc = ops->pin((void *)(run->mapping->start + run->locked), size, am_rt.is_strict);
+    if (rc == ACL_SUCCESS)
+        run->locked += size;
+    return rc;
+}
+
 /* Gives the run memory; takes over the reference to place. */
 static aclError run_open(struct am_run *run, struct am_place *place, size_t size)
 {
@@ -145,6 +171,12 @@ static aclError run_open(struct am_run *run, struct am_place *place, size_t size
     if (rc != ACL_SUCCESS)
         return rc;
     atomic_store_explicit(&run->size, size, memory_order_relaxed);
+    run->locked = 0;
+    rc = am_run_lock(run, run->stride != 0 ? run->stride : size);
+    if (rc != ACL_SUCCESS) {
+        am_vspace_unmap_run(&am_rt.vspace, run->mapping);
+        return rc;
+    }
     atomic_store_explicit(&run->start, run->mapping->start, memory_order_release);
     return ACL_SUCCESS;
 }

@@ -14,6 +14,9 @@ struct am_run *am_run_tree_first(struct am_run_tree *tree);
 aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size,
                       struct am_slot *ret_slot);
 
+/* Where blocks are pinned: has them locked up to `end`, in the bytes of the run. */
+aclError am_run_lock(struct am_run *run, size_t end);
+
 /* Blocks went in or out: the run belongs in other lists now. */
 void am_heap_relist_locked(struct am_heap *heap, struct am_run *run)
     AM_REQUIRES(heap->lock);

@@ -157,7 +157,6 @@ static struct am_bank_spec bank_spec(const struct am_place *place, enum am_bank_
         .commit_now = is_main && place->commit_now,
         .is_promise = is_main && place->is_promise,
         .is_pinned = kind == AM_BANK_PINNED,
-        .must_lock = am_rt.is_strict,
     };
 }
 

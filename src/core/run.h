@@ -65,6 +65,7 @@ struct am_run {
 
     /* heap->lock */
     struct am_mapping *mapping;
+    size_t locked; /* bytes from the start on that may be handed out; pinned: locked */
     uint32_t n_in; /* bits that are set */
     uint32_t
         n_touched;   /* blocks from here on were never out, their words never written */

@@ -123,6 +123,7 @@ const struct am_backend_ops am_backend_host = {
     .unmap = host_unmap,
     .pin = host_pin,
     .unpin = host_unpin,
+    .pin_step = host_pin_step,
     .copy = host_copy,
     .fill = host_fill,
     .prepare = host_prepare,

@@ -153,6 +153,7 @@ void host_pinned_destroy(struct am_mem *mem);
 aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem);
 aclError host_pin(void *addr, size_t size, bool must_lock);
 void host_unpin(void *addr, size_t size);
+size_t host_pin_step(void);
 
 /* copy.c */
 aclError host_prepare(const struct am_span *dst, size_t dst_at, const struct am_span *src,

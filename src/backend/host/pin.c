@@ -7,7 +7,8 @@
  * only when nobody uses it any more.
  *
  * Locking is what RLIMIT_MEMLOCK limits.  The soft limit is raised to the hard one when
- * it is reached.
+ * it is reached.  Where that is small, 8 MB on many machines, memory is locked as it is
+ * handed out, a little at a time; elsewhere in chunks, which huge pages can serve.
  */
 #include "backend/host/host.h"
 
@@ -17,6 +18,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sys.h"
+
+#define LIMIT_PLENTY (512 * AM_MIB) /* a chunk for every class of blocks, twice */
+#define STEP (64 * AM_KIB)
 
 #define SPACE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED)
 
@@ -91,18 +95,20 @@ void host_unpin(void *addr, size_t size)
     munlock(addr, size);
 }
 
+size_t host_pin_step(void)
+{
+    struct rlimit limit;
+    bool is_plenty =
+        getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_max >= LIMIT_PLENTY;
+
+    return is_plenty ? AM_CHUNK : STEP;
+}
+
 aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem)
 {
-    aclError rc;
-
     if (am_sys_mmap(addr, size, PROT_READ | PROT_WRITE, SPACE_FLAGS, -1, 0) == MAP_FAILED)
         return host_error(errno, "host memory", size);
     madvise(addr, size, MADV_HUGEPAGE); /* a wish: fewer pages to lock */
-    rc = host_pin(addr, size, mem->bank->spec.must_lock);
-    if (rc != ACL_SUCCESS) {
-        host_unmap(addr, size, mem);
-        return rc;
-    }
     host_mem(mem)->store->view = addr;
     return ACL_SUCCESS;
 }
