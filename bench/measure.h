@@ -4,13 +4,14 @@
  * A subject is something done many times in a row.  measure() runs all its subjects in
  * turn, round after round, so that whatever else the machine does falls on all of them;
  * every other round goes backwards, so that what one leaves in the caches helps all of
- * them.  Time in which others had the processor does not count.  Of each one's rounds it
- * takes the first quartile: others only ever add, and on a busy machine the median is
- * theirs.
+ * them.  Time in which others had the processor does not count, unless those others may
+ * be threads of the subject's own.  Of each one's rounds it takes the first quartile:
+ * others only ever add, and on a busy machine the median is theirs.
  */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,8 +24,9 @@ struct subject {
     void (*run)(void *arg, size_t n);     /* does it n times; this is timed */
     void (*prepare)(void *arg, size_t n); /* NULL, or what comes before each timed run */
     void *arg;
-    size_t n;  /* times a run; 0: as many as take about a millisecond */
-    double ns; /* out: of one time */
+    size_t n;         /* times a run; 0: as many as take about a millisecond */
+    bool has_threads; /* that work for it: all time counts */
+    double ns;        /* out: of one time */
 };
 
 /* rounds <= ROUNDS_MAX */

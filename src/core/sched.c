@@ -64,8 +64,7 @@ void am_queue_destroy(struct am_queue *queue)
     pthread_cond_destroy(&queue->changed);
 }
 
-/* One more thread may have something to do. */
-static void worker_call_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
+void am_sched_call_worker_locked(struct am_sched *sched)
 {
     if (sched->n_sleeping > 0)
         pthread_cond_signal(&sched->work);
@@ -88,7 +87,7 @@ static void queue_make_ready_locked(struct am_sched *sched, struct am_queue *que
     queue->state = AM_QUEUE_READY;
     TAILQ_INSERT_TAIL(&sched->ready[queue->priority], queue, link);
     sched->n_ready++;
-    worker_call_locked(sched);
+    am_sched_call_worker_locked(sched);
 }
 
 static void queue_unready_locked(struct am_sched *sched, struct am_queue *queue)
@@ -223,7 +222,7 @@ static void task_lose_locked(struct am_sched *sched, struct am_queue *queue)
 static void others_call_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
     if (sched->n_ready > 0)
-        worker_call_locked(sched);
+        am_sched_call_worker_locked(sched);
     if (!TAILQ_EMPTY(&sched->timed) && !sched->has_watcher)
         watcher_call_locked(sched);
 }
@@ -423,7 +422,7 @@ static void *worker_main(void *arg)
 
     am_lock(&sched->lock);
     while (!sched->is_stopping) {
-        if (!am_sched_step_locked(sched))
+        if (!am_sched_step_locked(sched) && !am_sched_join_locked(sched))
             worker_sleep_locked(sched);
     }
     am_unlock(&sched->lock);
@@ -484,6 +483,7 @@ void am_sched_init(struct am_sched *sched)
     am_lock_init(&sched->lock, AM_RANK_SCHED, "scheduler");
     for (int i = 0; i < AM_PRIORITIES; i++)
         TAILQ_INIT(&sched->ready[i]);
+    TAILQ_INIT(&sched->shares);
     TAILQ_INIT(&sched->timed);
     am_cond_init(&sched->work);
     am_cond_init(&sched->clock);

@@ -124,6 +124,23 @@ struct am_cause {
     const char *function; /* the call whose work failed; NULL: stopped or aborted */
 };
 
+/*
+ * Work that one thread has and others may help with, in pieces that do not depend on each
+ * other.
+ */
+struct am_share {
+    aclError (*run)(struct am_share *share, size_t piece); /* without the lock */
+    size_t n_pieces;
+    const char *function; /* the API call that it is for */
+    /* The scheduler's, under its lock: */
+    size_t n_taken;
+    size_t n_inside; /* pieces that somebody is at */
+    aclError rc;     /* of the first that failed; no more are begun */
+    char why[256];   /* its message, when it was not the owner's */
+    pthread_cond_t left;
+    TAILQ_ENTRY(am_share) next;
+};
+
 struct am_sched_setup {
     uint64_t (*now)(void); /* nanoseconds */
     unsigned n_workers;    /* 0: whoever waits runs the tasks */
@@ -143,6 +160,7 @@ struct am_sched {
     uint64_t n_moves;
     uint64_t visit;      /* of the last walk over queues that wait for each other */
     bool has_met_polled; /* that walk came to one that memory decides about */
+    TAILQ_HEAD(, am_share) shares; /* that workers with nothing else to do may join */
     struct am_queues timed;
     uint64_t soonest;     /* no deadline in timed is before it */
     unsigned n_polled;    /* parked queues that memory decides about */
@@ -200,6 +218,16 @@ void am_sched_end(struct am_sched *sched, struct am_queue *queue);
  */
 bool am_sched_pass_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock);
+
+/*
+ * Does all pieces, together with workers that are idle: the first failure.  The caller
+ * holds no lock, and is at the work of some queue.
+ */
+aclError am_sched_share(struct am_sched *sched, struct am_share *share);
+/* For workers: one piece of somebody's; false when there is none. */
+bool am_sched_join_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
+/* One more worker may have something to do. */
+void am_sched_call_worker_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
 
 /*
  * One step: a deadline, or one task of one queue.  False when there is nothing to do now.

@@ -16,6 +16,7 @@
 #include "core/runtime.h"
 
 #define SHORT_SIZE (64 * AM_KIB) /* about as long as waking a worker takes */
+#define PIECE (16 * AM_MIB)      /* of a long copy; streaming stores pay from here on */
 
 /* What became of a task that its caller waits for; written by whoever runs it. */
 struct outcome {
@@ -99,6 +100,59 @@ static aclError strict_check(const struct am_transfer *transfer, aclrtMemcpyKind
     return am_transfer_check_kind(transfer, kind);
 }
 
+/* ---- long copies ---- */
+
+struct copy_share {
+    struct am_share share;
+    const struct am_transfer *transfer;
+};
+
+/* The span that byte `at` of the list is in, and where in it. */
+static const struct am_span *span_find(const struct am_span *span, size_t *at)
+{
+    while (*at >= span->size)
+        *at -= span++->size;
+    return span;
+}
+
+static aclError piece_copy(struct am_share *share, size_t piece)
+{
+    const struct am_transfer *transfer = ((struct copy_share *)share)->transfer;
+    size_t to_at = piece * PIECE;
+    size_t from_at = to_at;
+    size_t left = transfer->size - to_at;
+    const struct am_span *to = span_find(transfer->to.list, &to_at);
+    const struct am_span *from = span_find(transfer->from.list, &from_at);
+
+    return am_rt.backend->copy(to, to_at, from, from_at, left < PIECE ? left : PIECE);
+}
+
+/*
+ * Whether the processors do it, several are faster, and the sides cannot overlap: from
+ * the host to a device or back.
+ */
+static bool is_shared(const struct am_transfer *transfer)
+{
+    return transfer->n_rows == 1 && transfer->size >= 2 * PIECE &&
+           (transfer->to.devices == 0) != (transfer->from.devices == 0) &&
+           !transfer->to.has_managed && !transfer->from.has_managed &&
+           !(am_rt.backend->caps & AM_CAP_DEVICES);
+}
+
+static aclError transfer_run(const struct am_transfer *transfer)
+{
+    struct copy_share cs = {.transfer = transfer};
+
+    if (!is_shared(transfer))
+        return am_transfer_run(transfer);
+    cs.share.run = piece_copy;
+    cs.share.n_pieces = (transfer->size + PIECE - 1) / PIECE;
+    cs.share.function = am_error_function;
+    return am_sched_share(&am_rt.sched, &cs.share);
+}
+
+/* ---- on streams ---- */
+
 /* A failure is told once: to the caller who waits, or to the next who synchronises. */
 static aclError outcome_tell(struct outcome *outcome, aclError rc)
 {
@@ -132,7 +186,7 @@ static aclError copy_run(struct am_task *task)
 {
     struct copy_task *ct = (struct copy_task *)task;
 
-    return outcome_tell(ct->outcome, am_transfer_run(&ct->transfer));
+    return outcome_tell(ct->outcome, transfer_run(&ct->transfer));
 }
 
 static void copy_drop(struct am_task *task)
@@ -152,7 +206,7 @@ aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stre
 
     if ((must_wait || transfer->size * transfer->n_rows <= SHORT_SIZE) &&
         am_sched_try_begin(&am_rt.sched, &stream->queue)) {
-        rc = am_transfer_run(transfer);
+        rc = transfer_run(transfer);
         am_sched_end(&am_rt.sched, &stream->queue);
         am_transfer_close(transfer);
         return rc;

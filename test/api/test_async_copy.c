@@ -292,6 +292,26 @@ static void pageable_memory_is_written_when_the_call_returns(void **state)
     block_destroy(&b);
 }
 
+/* Long ones are done by several workers: nothing is missing where their pieces meet. */
+static void a_long_copy_is_whole(void **state)
+{
+    const size_t size = 50 * MIB + 12345, at = 777;
+    struct block b = block_create(52 * MIB);
+    uint8_t *from = pinned(size), *to = pinned(size);
+    aclrtStream stream = make_stream();
+
+    fill(from, size, 1);
+    memset(to, 0, size);
+    assert_acl_ok(copy_async(b.va + at, from, size, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    assert_acl_ok(copy_async(to, b.va + at, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_true(is_filled(to, size, 1));
+    end(stream);
+    unpin(from);
+    unpin(to);
+    block_destroy(&b);
+}
+
 /* ---- refusals ---- */
 
 static void what_the_arguments_show_is_refused(void **state)
@@ -661,6 +681,7 @@ int main(void)
         claim(a_hole_is_refused_and_nothing_moves),
         claim_both(two_host_sides_are_not_for_streams),
         claim_strict(strict_rules_want_alignment_and_pinned_memory),
+        claim(a_long_copy_is_whole),
         claim_strict(strict_rules_want_the_right_kind),
         claim(default_rules_want_neither),
         claim_both(between_devices_peer_access_decides),
