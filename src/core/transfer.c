@@ -142,9 +142,15 @@ static bool is_shared(const struct am_transfer *transfer)
 static aclError transfer_run(const struct am_transfer *transfer)
 {
     struct copy_share cs = {.transfer = transfer};
+    aclError rc = ACL_SUCCESS;
 
     if (!is_shared(transfer))
         return am_transfer_run(transfer);
+    if (am_rt.backend->prepare != NULL) /* all or nothing */
+        rc = am_rt.backend->prepare(transfer->to.list, 0, transfer->from.list, 0,
+                                    transfer->size);
+    if (rc != ACL_SUCCESS)
+        return rc;
     cs.share.run = piece_copy;
     cs.share.n_pieces = (transfer->size + PIECE - 1) / PIECE;
     cs.share.function = am_error_function;
