@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "core/exchange.h"
+#include "core/ledger.h"
 #include "core/managed.h"
 #include "core/report.h"
 #include "core/runtime.h"
@@ -31,22 +32,26 @@ static void table_install(const struct am_api *table)
 AM_NO_LOCK_ANALYSIS static void fork_begin(void)
 {
     am_lock(&am_rt.lock);
+    am_ledger_fork_begin();
     am_error_fork_begin();
 }
 
 AM_NO_LOCK_ANALYSIS static void fork_end(void)
 {
     am_error_fork_end();
+    am_ledger_fork_end();
     am_unlock(&am_rt.lock);
 }
 
-static void fork_end_in_child(void)
+AM_NO_LOCK_ANALYSIS static void fork_end_in_child(void)
 {
     if (am_rt.is_up) {
         table_install(&am_api_forked);
         am_exchange_forget();
     }
-    fork_end();
+    am_error_fork_end();
+    am_ledger_fork_end_in_child();
+    am_unlock(&am_rt.lock);
 }
 
 static void fork_watch(void)

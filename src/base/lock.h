@@ -23,6 +23,7 @@ enum am_rank {
     AM_RANK_IDMAP,       /* handles */
     AM_RANK_BANK,        /* frames of a bank */
     AM_RANK_SHARE,       /* what is shared with other processes */
+    AM_RANK_LEDGER,      /* the ledger, and with it that of all processes */
     AM_RANK_RUNDIR,      /* the runtime directory */
     AM_RANK_LEAF,        /* held for a few lines, nothing is called under it */
 };
@@ -31,12 +32,14 @@ enum am_rank {
 #define AM_CAPABILITY(name_) __attribute__((capability(name_)))
 #define AM_REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))
 #define AM_ACQUIRE(...) __attribute__((acquire_capability(__VA_ARGS__)))
+#define AM_TRY_ACQUIRE(...) __attribute__((try_acquire_capability(__VA_ARGS__)))
 #define AM_RELEASE(...) __attribute__((release_capability(__VA_ARGS__)))
 #define AM_NO_LOCK_ANALYSIS __attribute__((no_thread_safety_analysis))
 #else
 #define AM_CAPABILITY(name_)
 #define AM_REQUIRES(...)
 #define AM_ACQUIRE(...)
+#define AM_TRY_ACQUIRE(...)
 #define AM_RELEASE(...)
 #define AM_NO_LOCK_ANALYSIS
 #endif

@@ -3,6 +3,7 @@
 
 #if AM_TEST
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -20,7 +21,8 @@ static struct {
     _Atomic uint64_t target;
     atomic_bool persistent;
     atomic_bool fired;
-    atomic_int error; /* 0: the call's usual one */
+    atomic_int error;  /* 0: the call's usual one */
+    atomic_int signal; /* to send instead of failing; 0: none */
 } fault;
 
 void am_fault_arm_with(uint64_t nth, bool persistent, int error)
@@ -29,6 +31,14 @@ void am_fault_arm_with(uint64_t nth, bool persistent, int error)
     fault.calls = 0;
     fault.persistent = persistent;
     fault.fired = false;
+    fault.signal = 0;
+    fault.target = nth;
+}
+
+void am_fault_arm_signal(uint64_t nth, int signal)
+{
+    am_fault_arm(0, false);
+    fault.signal = signal;
     fault.target = nth;
 }
 
@@ -47,6 +57,15 @@ bool am_fault_fired(void)
     return fault.fired;
 }
 
+void am_step(void)
+{
+    if (fault.target == 0 || fault.signal == 0 ||
+        atomic_fetch_add(&fault.calls, 1) + 1 != fault.target)
+        return;
+    fault.fired = true;
+    raise(fault.signal);
+}
+
 static bool fault_hit(enum kind kind)
 {
     uint64_t target = fault.target;
@@ -54,6 +73,10 @@ static bool fault_hit(enum kind kind)
 
     if (target == 0)
         return false;
+    if (fault.signal != 0) {
+        am_step();
+        return false;
+    }
     n = atomic_fetch_add(&fault.calls, 1) + 1;
     if (n < target || (n > target && (!fault.persistent || kind == GIVE)))
         return false;

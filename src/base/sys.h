@@ -53,6 +53,13 @@ static inline int am_pidfd_open(pid_t pid, unsigned flags)
 }
 #define pidfd_open am_pidfd_open
 
+/* A lock on bytes of a file that is the open file's, not the process's; never waits. */
+static inline int am_lock_file(int fd, struct flock *lock)
+{
+    return fcntl(fd, F_OFD_SETLK, lock);
+}
+#define lock_file am_lock_file
+
 #if AM_TEST
 
 struct epoll_event;
@@ -70,11 +77,21 @@ AM_TEST_EXPORT void am_fault_arm(uint64_t nth, bool persistent);
 void am_fault_arm_with(uint64_t nth, bool persistent, int error);
 AM_TEST_EXPORT void am_fault_disarm(void);
 AM_TEST_EXPORT bool am_fault_fired(void);
+/*
+ * The same places, and those that am_step() marks: at the nth the process sends itself this
+ * signal, once.
+ */
+AM_TEST_EXPORT void am_fault_arm_signal(uint64_t nth, int signal);
+
+/* Between two writes that others can see: a process may die here. */
+void am_step(void);
 
 /* For calls that are not in the list: whether this one fails. */
 bool am_fault_hit(bool gives_back);
 
 #else
+
+#define am_step() ((void)0)
 
 #define am_sys_mmap mmap
 #define am_sys_mremap mremap
@@ -86,10 +103,12 @@ bool am_fault_hit(bool gives_back);
 #define am_sys_ftruncate ftruncate
 #define am_sys_fcntl fcntl
 #define am_sys_fallocate fallocate
-#define am_sys_posix_fallocate posix_fallocate
 #define am_sys_mbind mbind
 #define am_sys_setrlimit setrlimit
 #define am_sys_open open
+#define am_sys_openat openat
+#define am_sys_lock_file am_lock_file
+#define am_sys_posix_fallocate posix_fallocate
 #define am_sys_mkdir mkdir
 #define am_sys_fchmodat fchmodat
 #define am_sys_read read

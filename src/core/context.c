@@ -21,12 +21,26 @@ void am_context_put(struct am_context *context)
         am_slab_give(&context_slab, context);
 }
 
+/* This process is one of those that use the device, or there are too many. */
+static aclError device_use(struct am_device *device)
+{
+    struct am_place *place = am_place_get(&device->place);
+    aclError rc = place != NULL ? am_place_use(place) : ACL_SUCCESS;
+
+    am_place_put(place);
+    return rc;
+}
+
 aclError am_context_create_locked(int32_t device, bool is_primary,
                                   struct am_context **ret_context)
 {
-    struct am_context *context = am_slab_take(&context_slab);
+    struct am_context *context;
     void *handle;
+    aclError rc = device_use(&am_rt.devices.device[device]);
 
+    if (rc != ACL_SUCCESS)
+        return rc;
+    context = am_slab_take(&context_slab);
     if (context == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a context");
     context->device = device;

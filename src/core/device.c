@@ -2,6 +2,7 @@
 #include "core/device.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,17 +101,22 @@ static aclError plan_make(struct plan *plan)
  * What a real device has, ACLMEM_MEMORY being the most that is used of it; one that is
  * several of our devices is divided among them.
  */
+static size_t real_capacity(const struct plan *plan, const struct am_device_info *info)
+{
+    size_t n_sharing = (size_t)((plan->n_all + plan->n_real - 1) / plan->n_real);
+    size_t real = info->capacity / n_sharing & ~(AM_CHUNK - 1);
+
+    return plan->capacity < real ? plan->capacity : real;
+}
+
 static aclError device_look(struct am_device *device, const struct plan *plan,
                             size_t *ret_capacity)
 {
-    size_t n_sharing = (size_t)((plan->n_all + plan->n_real - 1) / plan->n_real);
-    size_t real;
     aclError rc = am_rt.backend->device_info(device->driver_id, &device->info);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    real = device->info.capacity / n_sharing & ~(AM_CHUNK - 1);
-    *ret_capacity = plan->capacity < real ? plan->capacity : real;
+    *ret_capacity = real_capacity(plan, &device->info);
     am_log(AM_LOG_INFO, "device %d: %s at %s, %zu MB of %zu", device->id,
            device->info.name, device->info.bus_id, *ret_capacity / AM_MIB,
            device->info.capacity / AM_MIB);
@@ -135,6 +141,7 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
     rc = am_place_create(id, driver_id, capacity, is_promise, &place);
     if (rc != ACL_SUCCESS)
         return rc;
+    am_place_enter(place, am_rt.devices.ledger);
     am_lock(
         &am_rt.devices.lock); /* a call may have found it before the library stopped */
     device->n_set = 0;
@@ -144,6 +151,35 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
     am_heap_open(place);
     device->peers = 0;
     return ACL_SUCCESS;
+}
+
+/* Processes that see the same real devices, in the same order, count them together. */
+static uint64_t identity_add(uint64_t identity, const struct am_device_info *info)
+{
+    for (size_t i = 0; i < sizeof info->uuid; i++)
+        identity = (identity ^ info->uuid[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+    return identity;
+}
+
+static aclError ledger_open(const struct plan *plan, struct am_ledger **ret_ledger)
+{
+    struct am_ledger_config config = {.n_devices = plan->n_all};
+    struct am_device_info info;
+
+    snprintf(config.backend, sizeof config.backend, "%s", am_rt.backend->name);
+    snprintf(config.product, sizeof config.product, "%s", am_rt.product->name);
+    for (int32_t i = 0; i < plan->n_all; i++) {
+        config.capacity[i] = plan->capacity;
+        if (plan->n_real > 0) {
+            aclError rc = am_rt.backend->device_info(i, &info);
+
+            if (rc != ACL_SUCCESS)
+                return rc;
+            config.capacity[i] = real_capacity(plan, &info);
+            config.identity = identity_add(config.identity, &info);
+        }
+    }
+    return am_ledger_open(&config, ret_ledger);
 }
 
 aclError am_devices_open(struct am_devices *devices)
@@ -164,9 +200,14 @@ aclError am_devices_open(struct am_devices *devices)
         n = visible_parse(visible, n, ids);
 
     devices->n_all = plan.n_all;
-    rc = am_place_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), false, &place);
+    rc = ledger_open(&plan, &devices->ledger);
     if (rc != ACL_SUCCESS)
         return rc;
+    rc = am_place_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), false, &place);
+    if (rc != ACL_SUCCESS) {
+        am_devices_close(devices);
+        return rc;
+    }
     devices->host = place;
     am_heap_open(place);
     for (int32_t i = 0; i < n; i++) {
@@ -189,6 +230,7 @@ static void place_close(_Atomic(struct am_place *) *slot)
     am_place_close(place);
     am_heap_close(place);
     am_phys_kill_all(place);
+    am_place_unuse(place);
     am_place_put(place);
 }
 
@@ -220,6 +262,8 @@ void am_devices_close(struct am_devices *devices)
         device_close(&devices->device[i]);
     place_close(&devices->host);
     devices->n = 0;
+    am_ledger_put(devices->ledger);
+    devices->ledger = NULL;
 }
 
 static bool place_is_idle(_Atomic(struct am_place *) *slot)
@@ -345,6 +389,10 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     if (place != NULL)
         am_heap_kill(place);
     am_phys_kill_all(place);
+    am_lock(&am_rt.devices.lock);
+    if (place != NULL && device->n_set == 0 && device->primary == NULL)
+        am_place_unuse(place);
+    am_unlock(&am_rt.devices.lock);
     am_place_put(place);
     return ACL_SUCCESS;
 }

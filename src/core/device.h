@@ -39,6 +39,7 @@ struct am_devices {
     _Atomic int32_t n_all; /* that the machine has */
     struct am_device device[AM_DEVICES_MAX];
     _Atomic(struct am_place *) host;
+    struct am_ledger *ledger; /* the runtime's lock */
 };
 
 /*

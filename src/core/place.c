@@ -22,6 +22,7 @@ aclError am_place_create(int32_t device, int32_t driver, size_t capacity, bool i
     place->device = device;
     place->driver = driver;
     place->capacity = capacity;
+    place->ledger = NULL;
     place->used = 0;
     place->is_isolated = device >= 0 && am_option_number(AM_OPTION_isolate) != 0;
     place->commit_now = device >= 0 && am_option_number(AM_OPTION_commit) != 0;
@@ -37,6 +38,11 @@ aclError am_place_create(int32_t device, int32_t driver, size_t capacity, bool i
     return ACL_SUCCESS;
 }
 
+void am_place_enter(struct am_place *place, struct am_ledger *ledger)
+{
+    place->ledger = am_ledger_ref(ledger);
+}
+
 void am_place_put(struct am_place *place)
 {
     if (place == NULL || !am_ref_drop(&place->refs))
@@ -46,6 +52,7 @@ void am_place_put(struct am_place *place)
         if (place->bank[i] != NULL)
             place->bank[i]->ops->bank_close(place->bank[i]);
     }
+    am_ledger_put(place->ledger);
     am_lock_destroy(&place->lock);
     am_slab_give(&place_slab, place);
 }
@@ -69,13 +76,39 @@ size_t am_place_in_use(struct am_place *place)
 {
     size_t idle = am_heap_idle(place);
     size_t used = place->used;
+    size_t shared =
+        place->ledger != NULL ? am_ledger_shared(place->ledger, place->driver) : 0;
 
-    return used > idle ? used - idle : 0;
+    return (used > idle ? used - idle : 0) + shared;
+}
+
+/* What the books leave: of a device, those of all processes. */
+static size_t place_left(struct am_place *place)
+{
+    size_t idle = am_heap_idle(place);
+    size_t used = place->ledger != NULL ? am_ledger_in_use(place->ledger, place->driver)
+                                        : (size_t)place->used;
+
+    used = used > idle ? used - idle : 0;
+    return used < place->capacity ? place->capacity - used : 0;
+}
+
+aclError am_place_use(struct am_place *place)
+{
+    if (place->ledger == NULL)
+        return ACL_SUCCESS;
+    return am_ledger_use(place->ledger, place->driver, am_rt.product->n_processes);
+}
+
+void am_place_unuse(struct am_place *place)
+{
+    if (place->ledger != NULL)
+        am_ledger_unuse(place->ledger, place->driver);
 }
 
 aclError am_place_free(struct am_place *place, size_t *ret_size)
 {
-    size_t left = place->capacity - am_place_in_use(place);
+    size_t left = place_left(place);
     struct am_bank *bank;
     size_t real = 0;
     aclError rc;
@@ -109,32 +142,61 @@ static bool place_try_charge(struct am_place *place, size_t size)
         if (size > place->capacity - used)
             return false;
     } while (!atomic_compare_exchange_weak(&place->used, &used, used + size));
+    if (place->ledger != NULL &&
+        !am_ledger_try_charge(place->ledger, place->driver, size) &&
+        !am_ledger_charge(place->ledger, place->driver, size)) {
+        atomic_fetch_sub(&place->used, size);
+        return false;
+    }
     place_note_peak(place, used + size);
     return true;
 }
 
-aclError am_place_charge(struct am_place *place, size_t size)
+static aclError place_fail(struct am_place *place, size_t size)
 {
-    if (place_try_charge(place, size))
-        return ACL_SUCCESS;
-    if (size <= place->capacity && am_heap_trim(place) && place_try_charge(place, size))
-        return ACL_SUCCESS;
+    char who[AM_LEDGER_WHO];
+
     if (place->device < 0)
         return am_fail(
             ACL_ERROR_RT_MEMORY_ALLOCATION,
             "Failed to allocate %zu bytes of host memory: %zu of %zu (a quarter of "
             "the machine's memory) are in use",
             size, (size_t)place->used, place->capacity);
+    am_ledger_who(place->ledger, place->driver, who);
     return am_fail(
         ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "Failed to allocate %zu bytes on device %d: %zu of %zu are in use; free some, "
+        "Failed to allocate %zu bytes on device %d: %zu of %zu are in use%s; free some, "
         "or give the device more with ACLMEM_MEMORY",
-        size, place->device, (size_t)place->used, place->capacity);
+        size, place->device, place->capacity - place_left(place), place->capacity, who);
+}
+
+aclError am_place_charge(struct am_place *place, size_t size)
+{
+    aclError rc = am_place_use(place);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (place_try_charge(place, size))
+        return ACL_SUCCESS;
+    if (size <= place->capacity && am_heap_trim(place) && place_try_charge(place, size))
+        return ACL_SUCCESS;
+    return place_fail(place, size);
 }
 
 void am_place_uncharge(struct am_place *place, size_t size)
 {
+    if (place->ledger != NULL)
+        am_ledger_uncharge(place->ledger, place->driver, size);
     atomic_fetch_sub(&place->used, size);
+}
+
+aclError am_place_share(struct am_place *place, size_t size, uint64_t *ret_share)
+{
+    aclError rc = am_ledger_share_add(place->ledger, place->driver, size, ret_share);
+
+    if (rc == ACL_SUCCESS)
+        atomic_fetch_sub(&place->used, size);
+    return rc;
 }
 
 void am_place_close(struct am_place *place)

@@ -1,9 +1,10 @@
 /*
  * Where physical memory lives: one device's memory, or the host's.
  *
- * A place knows how much there is and how much of it is promised, and has the backend's
- * bank that holds the bytes, opened when the first memory is asked for.  It is made when
- * the library starts; the library and every piece of memory hold a reference, so memory
+ * A place knows how much there is and how much of it this process was promised, and has the
+ * backend's bank that holds the bytes, opened when the first memory is asked for.  What a
+ * device has is counted over all processes, in the ledger; what the host has, in each.  A
+ * place is made when the library starts; the library and every piece of memory hold a reference, so memory
  * that is still in use when the library stops keeps its place, and the next start makes a
  * new one.
  */
@@ -18,6 +19,7 @@
 #include "acl/acl_base.h"
 #include "backend/backend.h"
 #include "base/lock.h"
+#include "core/ledger.h"
 
 struct am_phys;
 
@@ -29,7 +31,8 @@ struct am_place {
     int32_t device; /* logical id; -1: the host */
     int32_t driver; /* the driver's id of the same */
     size_t capacity;
-    atomic_size_t used; /* promised to physical memory and heaps; <= capacity */
+    struct am_ledger *ledger; /* NULL: what is used is counted here alone */
+    atomic_size_t used; /* promised to physical memory and heaps here; <= capacity */
     atomic_size_t peak; /* the most that used ever was */
     bool is_isolated;   /* the options of the library's start, for the bank */
     bool commit_now;
@@ -42,6 +45,8 @@ struct am_place {
 
 aclError am_place_create(int32_t device, int32_t driver, size_t capacity, bool is_promise,
                          struct am_place **ret_place);
+/* From now on, and before anything else, what is used is entered in the ledger. */
+void am_place_enter(struct am_place *place, struct am_ledger *ledger);
 void am_place_put(struct am_place *place);
 
 /*
@@ -50,10 +55,22 @@ void am_place_put(struct am_place *place);
  */
 struct am_place *am_place_get(_Atomic(struct am_place *) *slot);
 
-/* Bytes that the program has: what the heaps keep for later is not counted. */
+/*
+ * Bytes that the program has, with those it shares with others: what the heaps keep for
+ * later is not counted.
+ */
 size_t am_place_in_use(struct am_place *place);
+/*
+ * The process uses the device, if it does not already: 207005 when too many do.  It ends
+ * with am_place_unuse().
+ */
+aclError am_place_use(struct am_place *place);
+void am_place_unuse(struct am_place *place);
 
-/* Bytes that can still be had: what the books leave, if the device really has it. */
+/*
+ * Bytes that can still be had: what nobody has, and what the heaps here keep for later, if
+ * the device really has it.
+ */
 aclError am_place_free(struct am_place *place, size_t *ret_size);
 
 /*
@@ -62,6 +79,12 @@ aclError am_place_free(struct am_place *place, size_t *ret_size);
  */
 aclError am_place_charge(struct am_place *place, size_t size);
 void am_place_uncharge(struct am_place *place, size_t size);
+
+/*
+ * `size` bytes that were charged become a share of the ledger, which is left with
+ * am_ledger_share_leave() instead of am_place_uncharge().
+ */
+aclError am_place_share(struct am_place *place, size_t size, uint64_t *ret_share);
 
 /* No memory enters the place from now on. */
 void am_place_close(struct am_place *place);

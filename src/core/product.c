@@ -34,8 +34,8 @@ enum {
 };
 
 static const struct am_product products[] = {
-#define AM_PRODUCT(name_, soc_, title_, features_, streams_, events_) \
-    {name_, soc_, title_, features_, streams_, events_},
+#define AM_PRODUCT(name_, soc_, title_, features_, streams_, events_, processes_) \
+    {name_, soc_, title_, features_, streams_, events_, processes_},
 #include "core/products.def"
 #undef AM_PRODUCT
 };
@@ -75,7 +75,8 @@ bool am_product_figure(const struct am_product *product, aclrtDevAttr attr,
 const char *am_product_names(void)
 {
     static const char names[] =
-#define AM_PRODUCT(name_, soc_, title_, features_, streams_, events_) ", " name_
+#define AM_PRODUCT(name_, soc_, title_, features_, streams_, events_, processes_) \
+    ", " name_
 #include "core/products.def"
 #undef AM_PRODUCT
         ;

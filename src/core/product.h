@@ -40,6 +40,7 @@ struct am_product {
     unsigned features;  /* AM_PRODUCT_* */
     unsigned n_streams; /* a device can have as many */
     unsigned n_events;
+    unsigned n_processes; /* that may use a device */
 };
 
 /* By its name or its soc's, in any case; NULL when there is none. */

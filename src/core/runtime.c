@@ -160,13 +160,16 @@ aclError am_runtime_start_locked(const char *config_path)
     if (rc != ACL_SUCCESS)
         return rc;
     rc = am_devices_open(&am_rt.devices);
-    if (rc != ACL_SUCCESS)
+    if (rc != ACL_SUCCESS) {
+        am_rundir_close();
         return rc;
+    }
     if (config.default_device >= am_rt.devices.n) {
         rc = am_fail(ACL_ERROR_FILE_ATTR_INVALID,
                      "defaultDevice.default_device is %d but there are %d devices",
                      config.default_device, am_rt.devices.n);
         am_devices_close(&am_rt.devices);
+        am_rundir_close();
         return rc;
     }
     runtime_start_sched();

@@ -389,9 +389,9 @@ static int unlocked_by_default(void)
 
     setenv("ACLMEM_RULES", "default", 1);
     setenv("ACLMEM_MEMORY", "64M", 1);
-    limit_locking(3 * MIB);
     if (aclInit(NULL) != ACL_SUCCESS)
         return 2;
+    limit_locking(3 * MIB);
     warnings = stats().warnings;
     for (size_t i = 0; i < 8; i++) {
         if (aclrtMallocHost(&p[i], 2 * MIB) != ACL_SUCCESS)
@@ -437,9 +437,9 @@ static int refused_in_strict(void)
 
     setenv("ACLMEM_RULES", "strict", 1);
     setenv("ACLMEM_MEMORY", "64M", 1);
-    limit_locking(3 * MIB);
     if (aclInit(NULL) != ACL_SUCCESS || aclrtSetDevice(0) != ACL_SUCCESS)
         return 2;
+    limit_locking(3 * MIB);
     if (aclrtMallocHost(&small, 100) != ACL_SUCCESS)
         return 3;
     writable = writable_bytes();

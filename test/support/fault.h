@@ -28,6 +28,11 @@ void am_fault_arm_with(uint64_t nth, bool persistent, int error);
 void am_fault_disarm(void);
 /* Whether a call failed since am_fault_arm(); stays readable after am_fault_disarm(). */
 bool am_fault_fired(void);
+/*
+ * At the nth of the same places, and of those between two writes that other processes can
+ * see, the process sends itself this signal: for tests of what a killed one leaves behind.
+ */
+void am_fault_arm_signal(uint64_t nth, int signal);
 
 static inline bool fault_next(uint64_t *n, bool persistent)
 {

@@ -1,0 +1,394 @@
+/* The ledger's file: opening it, its locks, a slot for this process.  See ledger.h. */
+#include "core/ledger_file.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "core/rundir.h"
+
+/* The ledgers of this process, for fork. */
+static struct am_lock all_lock = AM_LOCK_INIT(AM_RANK_LEDGER, "ledgers");
+static LIST_HEAD(, am_ledger) all = LIST_HEAD_INITIALIZER(all); /* all_lock */
+
+/* ---- the file ---- */
+
+unsigned ledger_slots_high(const struct am_ledger *ledger)
+{
+    unsigned high = ledger->head->slots_high;
+
+    return high < LEDGER_SLOTS ? high : LEDGER_SLOTS;
+}
+
+unsigned ledger_shares_high(const struct am_ledger *ledger)
+{
+    unsigned high = ledger->head->shares_high;
+
+    return high < LEDGER_SHARES ? high : LEDGER_SHARES;
+}
+
+void am_ledger_file_name(const struct am_ledger_config *config, char *ret_name)
+{
+    snprintf(ret_name, AM_LEDGER_FILE, AM_LEDGER_PREFIX "%s-%s-%d-%llu-%llx",
+             config->backend, config->product, config->n_devices,
+             (unsigned long long)config->capacity[0],
+             (unsigned long long)config->identity);
+}
+
+struct ledger_kind ledger_kind_of(const struct am_ledger_config *config)
+{
+    struct ledger_kind kind;
+
+    memset(&kind, 0, sizeof kind); /* compared as bytes */
+    memcpy(kind.magic, LEDGER_MAGIC, sizeof kind.magic);
+    kind.version = LEDGER_VERSION;
+    kind.n_slots = LEDGER_SLOTS;
+    kind.n_shares = LEDGER_SHARES;
+    kind.slot_size = sizeof(struct ledger_slot);
+    kind.share_size = sizeof(struct ledger_share);
+    kind.n_devices = config->n_devices;
+    kind.identity = config->identity;
+    memcpy(kind.capacity, config->capacity, sizeof kind.capacity);
+    memcpy(kind.backend, config->backend, AM_LEDGER_NAME);
+    memcpy(kind.product, config->product, AM_LEDGER_NAME);
+    return kind;
+}
+
+static aclError file_fail(int error, const char *what)
+{
+    return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                   "the ledger in %s cannot be %s: %s; make room there, or name another "
+                   "directory with ACLMEM_RUNTIME_DIR",
+                   am_rundir_path(), what, strerror(error));
+}
+
+/* Whether what is in the file was made by this version for these devices, and is whole. */
+static bool file_is_good(const struct am_ledger *ledger)
+{
+    struct ledger_kind kind = ledger_kind_of(&ledger->config);
+    struct ledger_head head;
+    struct stat st;
+
+    return fstat(ledger->fd, &st) == 0 && st.st_size == LEDGER_SIZE &&
+           pread(ledger->fd, &head, sizeof head, 0) == sizeof head &&
+           memcmp(&head.kind, &kind, sizeof kind) == 0 &&
+           head.slots_high <= LEDGER_SLOTS && head.shares_high <= LEDGER_SHARES;
+}
+
+static void ledger_map(struct am_ledger *ledger, char *base, size_t size)
+{
+    ledger->head = (void *)base;
+    ledger->slots = (void *)(base + LEDGER_SLOTS_AT);
+    ledger->shares = (void *)(base + LEDGER_SHARES_AT);
+    ledger->mapped = size;
+}
+
+static void ledger_unmap(struct am_ledger *ledger)
+{
+    if (ledger->mapped > 0)
+        munmap(ledger->head, ledger->mapped);
+    ledger->mapped = 0;
+    ledger->head = NULL;
+}
+
+/* An empty file of the right size, where that hurts nobody. */
+static aclError file_clear(struct am_ledger *ledger)
+{
+    int rc;
+
+    AM_REQUIRE(!ledger_has_users(ledger->fd), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "the ledger in %s is damaged or of another version of aclmem, and in use; "
+               "end the processes that use it",
+               am_rundir_path());
+    if (am_sys_ftruncate(ledger->fd, 0) != 0)
+        return file_fail(errno, "emptied");
+    am_step();
+    if (am_sys_ftruncate(ledger->fd, LEDGER_SIZE) != 0)
+        return file_fail(errno, "made");
+    am_step();
+    rc = am_sys_posix_fallocate(ledger->fd, 0, LEDGER_SLOTS_AT);
+    return rc == 0 ? ACL_SUCCESS : file_fail(rc, "made");
+}
+
+/* The head of an empty ledger; what makes it good is written last. */
+static aclError head_fill(struct am_ledger *ledger)
+{
+    struct ledger_head *head = ledger->head;
+    uint64_t random[2];
+
+    if (am_sys_getrandom(random, sizeof random, 0) != sizeof random)
+        return file_fail(errno, "given a number");
+    head->holder = LEDGER_OPENING;
+    head->id = random[0];
+    head->generation = random[1] >> 17; /* 48 bits of a share's number, and room */
+    am_step();
+    head->kind = ledger_kind_of(&ledger->config);
+    return ACL_SUCCESS;
+}
+
+/* Maps the file, as it is if it is good, or made anew.  Its lock is held. */
+static aclError file_map(struct am_ledger *ledger)
+{
+    bool is_good = file_is_good(ledger);
+    aclError rc = is_good ? ACL_SUCCESS : file_clear(ledger);
+    void *base;
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    base =
+        am_sys_mmap(NULL, LEDGER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, ledger->fd, 0);
+    if (base == MAP_FAILED)
+        return file_fail(errno, "mapped");
+    ledger_map(ledger, base, LEDGER_SIZE);
+    return is_good ? ACL_SUCCESS : head_fill(ledger);
+}
+
+/* ---- a slot ---- */
+
+/* A slot behind all others needs room in the file first. */
+static aclError slot_make(struct am_ledger *ledger, unsigned slot)
+{
+    off_t at = (off_t)(LEDGER_SLOTS_AT + slot * sizeof(struct ledger_slot));
+    int rc = am_sys_posix_fallocate(ledger->fd, at, sizeof(struct ledger_slot));
+
+    if (rc != 0)
+        return file_fail(rc, "extended");
+    memset(&ledger->slots[slot], 0, sizeof(struct ledger_slot));
+    am_step();
+    ledger->head->slots_high = slot + 1;
+    return ACL_SUCCESS;
+}
+
+static void slot_fill(struct ledger_slot *slot)
+{
+    slot->pid = (int32_t)getpid();
+    am_step();
+    snprintf(slot->command, sizeof slot->command, "%s", program_invocation_short_name);
+    am_step();
+    slot->is_used = 1;
+}
+
+/* The first slot in which nobody lives.  The file's lock is held. */
+AM_NO_LOCK_ANALYSIS static aclError slot_take(struct am_ledger *ledger)
+{
+    aclError rc = ACL_SUCCESS;
+
+    for (unsigned i = 0; i < LEDGER_SLOTS; i++) {
+        int error = ledger_lock_slot(ledger->fd, i);
+
+        if (error == -EAGAIN)
+            continue;
+        if (error != 0)
+            return file_fail(-error, "locked");
+        ledger->slot = i;
+        am_step();
+        if (i >= ledger_slots_high(ledger))
+            rc = slot_make(ledger, i);
+        else
+            ledger_reap_slot_locked(ledger, i);
+        if (rc == ACL_SUCCESS)
+            slot_fill(&ledger->slots[i]);
+        return rc;
+    }
+    return am_fail(
+        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+        "the ledger in %s has room for %d processes, and as many live; end some",
+        am_rundir_path(), LEDGER_SLOTS);
+}
+
+/* ---- opening and closing ---- */
+
+static aclError file_open(struct am_ledger *ledger)
+{
+    char name[AM_LEDGER_FILE];
+    struct stat st;
+    int dir;
+    aclError rc = am_rundir_open(&dir);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_ledger_file_name(&ledger->config, name);
+    ledger->fd =
+        am_sys_openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (ledger->fd < 0 && errno != ELOOP)
+        return file_fail(errno, "opened");
+    if (ledger->fd >= 0 && fstat(ledger->fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        st.st_uid == geteuid() && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+        return ACL_SUCCESS;
+    return am_fail(ACL_ERROR_RT_NO_PERMISSION,
+                   "%s/%s is a link, no file, or not this user's alone; remove it",
+                   am_rundir_path(), name);
+}
+
+/* All that can fail, under the file's lock. */
+AM_NO_LOCK_ANALYSIS static aclError file_enter_locked(struct am_ledger *ledger)
+{
+    aclError rc = file_map(ledger);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (ledger->head->holder != 0) {
+        ledger_reap_locked(ledger);
+        ledger_count_shares_locked(ledger);
+    }
+    ledger->head->holder = LEDGER_OPENING;
+    am_step();
+    rc = slot_take(ledger);
+    ledger_unlock_file(ledger);
+    return rc;
+}
+
+static aclError file_enter(struct am_ledger *ledger)
+{
+    char why[LEDGER_WHY];
+    aclError rc = file_open(ledger);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(ledger_lock_file(ledger, why), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s",
+               why);
+    return file_enter_locked(ledger);
+}
+
+/* What file_enter() got as far as, with its locks. */
+static void file_leave(struct am_ledger *ledger)
+{
+    ledger_unmap(ledger);
+    if (ledger->fd >= 0)
+        close(ledger->fd);
+    ledger->fd = -1;
+}
+
+/* Books of its own: the same pages, of nobody else, with one slot. */
+static aclError private_enter(struct am_ledger *ledger)
+{
+    void *base = am_sys_mmap(NULL, 2 * LEDGER_SLOTS_AT, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (base == MAP_FAILED)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of devices");
+    ledger_map(ledger, base, 2 * LEDGER_SLOTS_AT);
+    ledger->head->slots_high = 1;
+    ledger->slot = 0;
+    slot_fill(&ledger->slots[0]);
+    return ACL_SUCCESS;
+}
+
+static void warn_once(const struct am_ledger *ledger)
+{
+    static atomic_flag was_said = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set(&was_said))
+        am_log(AM_LOG_WARN,
+               "%s. This process goes on with books of its own: memory of other "
+               "processes is not counted, and none can be shared",
+               ledger->why);
+}
+
+static aclError ledger_enter(struct am_ledger *ledger)
+{
+    aclError rc;
+
+    /* The call succeeds all the same, so this is no message of its own. */
+    am_error_capture(ledger->why, sizeof ledger->why);
+    rc = file_enter(ledger);
+    am_error_capture(NULL, 0);
+    if (rc == ACL_SUCCESS)
+        return rc;
+    file_leave(ledger);
+    rc = private_enter(ledger);
+    if (rc == ACL_SUCCESS)
+        warn_once(ledger);
+    return rc;
+}
+
+aclError am_ledger_open(const struct am_ledger_config *config,
+                        struct am_ledger **ret_ledger)
+{
+    struct am_ledger *ledger = am_sys_calloc(1, sizeof *ledger);
+    aclError rc;
+
+    AM_REQUIRE(ledger != NULL, ACL_ERROR_BAD_ALLOC, "no memory for the books of devices");
+    ledger->refs = 1;
+    ledger->fd = -1;
+    ledger->config = *config;
+    rc = ledger_enter(ledger);
+    if (rc != ACL_SUCCESS) {
+        free(ledger);
+        return rc;
+    }
+    am_lock_init(&ledger->lock, AM_RANK_LEDGER, "ledger");
+    am_lock(&all_lock);
+    LIST_INSERT_HEAD(&all, ledger, all);
+    am_unlock(&all_lock);
+    *ret_ledger = ledger;
+    return ACL_SUCCESS;
+}
+
+struct am_ledger *am_ledger_ref(struct am_ledger *ledger)
+{
+    am_ref_more(&ledger->refs);
+    return ledger;
+}
+
+/* The slot is left as a dead process leaves it: there is one way to clear it. */
+void am_ledger_put(struct am_ledger *ledger)
+{
+    if (ledger == NULL || !am_ref_drop(&ledger->refs))
+        return;
+    am_lock(&all_lock);
+    LIST_REMOVE(ledger, all);
+    am_unlock(&all_lock);
+    file_leave(ledger);
+    am_lock_destroy(&ledger->lock);
+    free(ledger->held);
+    free(ledger);
+}
+
+bool am_ledger_is_private(const struct am_ledger *ledger)
+{
+    return ledger->fd < 0;
+}
+
+uint64_t am_ledger_id(const struct am_ledger *ledger)
+{
+    return ledger->head->id;
+}
+
+/* ---- fork ---- */
+
+AM_NO_LOCK_ANALYSIS void am_ledger_fork_begin(void)
+{
+    am_lock(&all_lock);
+}
+
+AM_NO_LOCK_ANALYSIS void am_ledger_fork_end(void)
+{
+    am_unlock(&all_lock);
+}
+
+/*
+ * The locks are the open file's, which a child has too: it must let go of it, or its parent
+ * would seem to live on.
+ */
+AM_NO_LOCK_ANALYSIS void am_ledger_fork_end_in_child(void)
+{
+    struct am_ledger *ledger;
+
+    LIST_FOREACH (ledger, &all, all) {
+        if (ledger->fd < 0)
+            continue;
+        close(ledger->fd);
+        ledger->fd = -1;
+        if (mmap(ledger->head, ledger->mapped, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+                 0) == MAP_FAILED)
+            am_log(AM_LOG_ERROR, "the ledger could not be left by a child: %m");
+    }
+    am_unlock(&all_lock);
+}
