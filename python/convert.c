@@ -65,16 +65,20 @@ bool am_py_refuse(PyObject *type, const struct am_py_place *place, const char *f
                   ...)
 {
     PyObject *where = place_text(place);
-    PyObject *what;
+    PyObject *what = NULL, *text = NULL;
     va_list args;
 
     va_start(args, format);
-    what = where != NULL ? PyUnicode_FromFormatV(format, args) : NULL;
+    if (where != NULL)
+        what = PyUnicode_FromFormatV(format, args);
     va_end(args);
     if (what != NULL)
-        PyErr_Format(type, "%U %U", where, what);
+        text = PyUnicode_FromFormat("%U %U", where, what);
+    if (text != NULL) /* else there is a MemoryError */
+        PyErr_SetObject(type, text);
     Py_XDECREF(where);
     Py_XDECREF(what);
+    Py_XDECREF(text);
     return false;
 }
 
@@ -115,9 +119,10 @@ static bool refuse_range(PyObject *number, const struct am_py_place *place,
     PyObject *text;
 
     PyErr_Clear();
-    text = PyObject_Str(number); /* which has a limit of its own */
-    if (text == NULL)
-        PyErr_Clear();
+    text = PyObject_Str(number);
+    if (text == NULL && !PyErr_ExceptionMatches(PyExc_ValueError))
+        return false;
+    PyErr_Clear(); /* it has more digits than Python prints */
     am_py_refuse(PyExc_OverflowError, place, "must be from %lld to %llu, not %V", least,
                  most, text, "so large");
     Py_XDECREF(text);

@@ -142,9 +142,6 @@ def function_stub(wrapper, known):
 def stub(module, wrappers, known):
     """The text of the stub of one module: "" is acl itself."""
     yield HEAD % ("The Python module acl%s of aclmem." % ("." + module if module else ""))
-    if module == "util":
-        yield "from typing_extensions import Buffer"
-        yield ""
     if module == "":
         yield "from . import rt as rt, sys as sys, util as util"
         yield ""

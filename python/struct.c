@@ -283,28 +283,36 @@ static const struct am_py_field *field_find(const struct am_py_struct *type,
     return NULL;
 }
 
-/* All keys must be names of fields, and of a union one at a time. */
-static bool keys_check(PyObject *dict, const struct am_py_place *place,
-                       const struct am_py_struct *type)
+/*
+ * One pass over the dict: its plain fields, or those that a number counts, which come
+ * after their numbers.  A conversion may call an __index__ that changes the dict, so
+ * nothing is borrowed from it meanwhile.
+ */
+static bool fields_fill(PyObject *dict, const struct am_py_place *place,
+                        const struct am_py_struct *type, struct am_py_arena *arena,
+                        bool is_counted, char *ret)
 {
+    bool is_good = true;
     Py_ssize_t at = 0;
-    PyObject *key;
+    PyObject *key, *value;
 
-    while (PyDict_Next(dict, &at, &key, NULL)) {
-        if (!PyUnicode_Check(key))
-            return am_py_refuse(PyExc_TypeError, place, "has a key that is no str: %R",
-                                key);
-        if (field_find(type, key) == NULL)
+    while (is_good && PyDict_Next(dict, &at, &key, &value)) {
+        const struct am_py_field *field =
+            PyUnicode_Check(key) ? field_find(type, key) : NULL;
+
+        if (field == NULL)
             return am_py_refuse(PyExc_TypeError, place,
                                 "has the key %R, which is no field of %s", key,
                                 type->name);
+        if ((field->count != NULL) == is_counted) {
+            struct am_py_place in = {place, field->name, 0};
+
+            Py_INCREF(value);
+            is_good = to_field(value, &in, field, arena, ret);
+            Py_DECREF(value);
+        }
     }
-    if (type->is_union && PyDict_GET_SIZE(dict) > 1)
-        return am_py_refuse(
-            PyExc_TypeError, place,
-            "has %zd keys; the fields of %s share their place, so it takes one",
-            PyDict_GET_SIZE(dict), type->name);
-    return true;
+    return is_good;
 }
 
 bool am_py_to_struct(PyObject *object, const struct am_py_place *place,
@@ -315,27 +323,13 @@ bool am_py_to_struct(PyObject *object, const struct am_py_place *place,
     if (!PyDict_Check(object))
         return am_py_refuse(PyExc_TypeError, place, "must be a dict, not %.100s",
                             Py_TYPE(object)->tp_name);
-    if (!keys_check(object, place, type))
-        return false;
-    /* Numbers before the sequences that they count. */
-    for (size_t i = 0; i < 2 * type->n_fields; i++) {
-        const struct am_py_field *field = &type->fields[i % type->n_fields];
-        struct am_py_place at = {place, field->name, 0};
-        PyObject *value;
-        bool is_good;
-
-        if ((field->count != NULL) != (i >= type->n_fields))
-            continue;
-        value = PyDict_GetItemString(object, field->name);
-        if (value == NULL)
-            continue;
-        Py_INCREF(value);
-        is_good = to_field(value, &at, field, arena, ret);
-        Py_DECREF(value);
-        if (!is_good)
-            return false;
-    }
-    return true;
+    if (type->is_union && PyDict_GET_SIZE(object) > 1)
+        return am_py_refuse(
+            PyExc_TypeError, place,
+            "has %zd keys; the fields of %s share their place, so it takes one",
+            PyDict_GET_SIZE(object), type->name);
+    return fields_fill(object, place, type, arena, false, ret) &&
+           fields_fill(object, place, type, arena, true, ret);
 }
 
 bool am_py_to_struct_or_null(PyObject *object, const struct am_py_place *place,

@@ -51,32 +51,28 @@ PyObject *am_py_ptr_to_bytes(PyObject *self, PyObject *const *args, Py_ssize_t n
 
 /* ---- numpy, which is looked for when it is needed ---- */
 
-/* array.flags.forc: its elements lie side by side. */
-static bool is_contiguous(PyObject *array)
+/* array.flags.forc, whether its elements lie side by side: 1 or 0; -1 with an exception. */
+static int is_contiguous(PyObject *array)
 {
     PyObject *flags = PyObject_GetAttrString(array, "flags");
     PyObject *forc = flags != NULL ? PyObject_GetAttrString(flags, "forc") : NULL;
-    bool is_it = forc != NULL && PyObject_IsTrue(forc) == 1;
+    int is_it = forc != NULL ? PyObject_IsTrue(forc) : -1;
 
     Py_XDECREF(flags);
     Py_XDECREF(forc);
     return is_it;
 }
 
-/*
- * A new reference to __array_interface__["data"][0]; NULL where there is no such thing.
- */
+/* A new reference to array.__array_interface__["data"][0]; NULL with an exception. */
 static PyObject *array_address(PyObject *array)
 {
     PyObject *interface = PyObject_GetAttrString(array, "__array_interface__");
-    PyObject *data = NULL;
-    PyObject *address = NULL;
+    PyObject *data =
+        interface != NULL ? PyMapping_GetItemString(interface, "data") : NULL;
+    PyObject *address = data != NULL ? PySequence_GetItem(data, 0) : NULL;
 
-    if (interface != NULL && PyDict_Check(interface))
-        data = PyDict_GetItemString(interface, "data");
-    if (data != NULL && PyTuple_Check(data) && PyTuple_GET_SIZE(data) == 2)
-        address = PyNumber_Index(PyTuple_GET_ITEM(data, 0));
     Py_XDECREF(interface);
+    Py_XDECREF(data);
     return address;
 }
 
@@ -85,19 +81,19 @@ PyObject *am_py_numpy_to_ptr(PyObject *self, PyObject *array)
     static const struct am_py_place function = {NULL, "util.numpy_to_ptr", 0};
     static const struct am_py_place place = {&function, "array", 0};
     PyObject *address = array_address(array);
+    int is_whole = address != NULL ? is_contiguous(array) : -1;
 
-    if (address == NULL) {
-        PyErr_Clear();
-        am_py_refuse(PyExc_TypeError, &place, "must be a numpy array, not %.100s",
-                     Py_TYPE(array)->tp_name);
-    } else if (!is_contiguous(array)) {
-        PyErr_Clear();
-        Py_CLEAR(address);
+    if (is_whole == 1)
+        return address;
+    Py_XDECREF(address);
+    if (is_whole == 0)
         am_py_refuse(PyExc_ValueError, &place,
                      "is not contiguous, so one address does not tell where its elements "
                      "are; copy it with numpy.ascontiguousarray");
-    }
-    return address;
+    else if (PyErr_ExceptionMatches(PyExc_AttributeError))
+        am_py_refuse(PyExc_TypeError, &place, "must be a numpy array, not %.100s",
+                     Py_TYPE(array)->tp_name);
+    return NULL;
 }
 
 /*

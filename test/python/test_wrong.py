@@ -14,7 +14,7 @@ GOOD = {
     "str | None": None,
     "int | bytes": 0,
     "Any": None,
-    "Buffer": b"",
+    "bytes | bytearray | memoryview": b"",
     "tuple[int, ...]": (1,),
     "Callable[[Any], object]": print,
 }
@@ -28,7 +28,7 @@ WRONG = {
     "float": ["1", None, [1.0], {}, object()],
     "str | None": [1, b"text", 1.5, ["a"], {}, object()],
     "int | bytes": ["1", 1.5, None, {}, object()],
-    "Buffer": ["1", 1.5, None, 1, object()],
+    "bytes | bytearray | memoryview": ["1", 1.5, None, 1, object()],
     "tuple[int, ...]": [1, [1], "1", None, (1.5,), ("1",)],
     "Callable[[Any], object]": [1, "print", None, []],
     "dict": [1, "x", [1], [("id", 1)], object(), {"no_such_field": 1}, {1: 1}],
