@@ -314,8 +314,8 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
         free(ft);
         return rc;
     }
-    if (width == 4 &&
-        ft->to.devices == 0) { /* documented: host memory is filled at once */
+    /* Documented: host memory is filled at once.  Managed memory is every device's, too. */
+    if (width == 4 && ft->to.devices == 0 && !ft->to.has_managed) {
         rc = am_rt.backend->fill(ft->to.list, size, value, width);
         fill_drop(&ft->task);
         return rc;

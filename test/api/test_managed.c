@@ -194,6 +194,22 @@ static void copies_on_streams_take_it_on_both_sides(void **state)
     block_destroy(&b);
 }
 
+static void fills_on_streams_come_in_their_turn(void **state)
+{
+    aclrtStream stream = stream_create();
+    char *ptr = take(CHUNK);
+    struct gate gate = gate_close(stream);
+
+    assert_acl_ok(aclrtMemsetAsync(ptr, 100, 1, 100, stream));
+    assert_acl_ok(aclrtMemsetD32Async(ptr, 100, 0x07070707, 20, stream));
+    assert_int_equal(ptr[0] | ptr[79] | ptr[99], 0);
+    gate_open(&gate);
+    assert_int_equal(ptr[79], 7);
+    assert_int_equal(ptr[80], 1);
+    give(ptr);
+    assert_acl_ok(aclrtDestroyStream(stream));
+}
+
 static void queued_work_keeps_it(void **state)
 {
     struct block b = block_create(CHUNK);
@@ -584,6 +600,7 @@ int main(void)
         claim_both(it_is_known_as_managed),
         claim_both(a_copy_stays_inside_one_allocation),
         claim_both(copies_on_streams_take_it_on_both_sides),
+        claim_both(fills_on_streams_come_in_their_turn),
         claim_both(queued_work_keeps_it),
         claim_both(wrong_calls_are_refused),
         claim_alone(without_a_device_there_is_none),
