@@ -105,16 +105,19 @@ static void lane_commit(struct lane *l)
     }
     l->n_entries = 0;
     l->is_stopped = l->has_failure = l->has_old_failure = false;
-    l->n_slots = 0;
+    l->n_slots = l->waiters = 0;
 }
 
+/* Failed work gives 107000; a wait for what was dropped, 107023. */
 static void want_sync(aclError rc, bool has_failure, bool has_old_failure,
                       const char *what)
 {
-    if (has_failure && !has_old_failure)
-        want(rc, ACL_ERROR_RT_PARAM_INVALID, what);
-    else if (!has_old_failure || rc != ACL_ERROR_RT_PARAM_INVALID)
-        want(rc, ACL_SUCCESS, what);
+    bool is_failure = rc == ACL_ERROR_RT_PARAM_INVALID || rc == ACL_ERROR_RT_STREAM_ABORT;
+
+    if (has_old_failure && is_failure)
+        (void)aclGetRecentErrMsg();
+    else
+        want(rc, has_failure ? ACL_ERROR_RT_PARAM_INVALID : ACL_SUCCESS, what);
 }
 
 void lane_sync(struct lane *l)
@@ -137,11 +140,10 @@ void sync_all(void)
 
     run_callbacks();
     for (int i = 0; i < N_LANES; i++) {
-        has_failure |= work.lanes[i].has_failure && !work.lanes[i].has_old_failure;
+        has_failure |= work.lanes[i].has_failure;
         has_old |= work.lanes[i].has_old_failure;
     }
-    want_sync(aclrtSynchronizeDevice(), has_failure, has_old && !has_failure,
-              "synchronise the device");
+    want_sync(aclrtSynchronizeDevice(), has_failure, has_old, "synchronise the device");
     for (int i = 0; i < N_LANES; i++)
         lane_commit(&work.lanes[i]);
     OK(aclrtNotifyBatchReset(work.notifies, N_NOTIFIES));
@@ -256,6 +258,9 @@ void lane_rescue(struct lane *l)
     for (int i = 0; i < N_NOTIFIES; i++)
         if (work.recorders[i] == index)
             OK(aclrtRecordNotify(work.notifies[i], work.rescue));
+    for (int i = 0; i < N_LANES; i++)
+        work.lanes[i].has_old_failure |= l->waiters >> i & 1;
+    l->waiters = 0;
 }
 
 void lane_renew(struct lane *l, bool is_forced)

@@ -8,7 +8,8 @@
  * must be one such part that explains all the lane's blocks.
  *
  * Nothing here can wait for ever.  A lane waits only for what has been queued before, and
- * what an abort may have dropped of that is done once more for those who wait for it.
+ * what an abort may have dropped of that is done once more for those who wait for it, or
+ * makes them fail.
  */
 #ifndef TEST_FUZZ_WORK_H
 #define TEST_FUZZ_WORK_H
@@ -62,6 +63,7 @@ struct lane {
     bool is_stopped;       /* until it is synchronised, nothing that is queued is done */
     bool has_failure;      /* work that fails was queued */
     bool has_old_failure;  /* perhaps one is still to be told */
+    unsigned waiters;      /* a bit for each lane that waits for a record of this one */
     bool stops_on_failure; /* its failure mode */
     bool is_subscribed;
     char *table; /* device memory: descriptors, addresses, and the value */

@@ -248,9 +248,15 @@ static void overrun(struct block *b)
         ACL_ERROR_RT_PARAM_INVALID);
 }
 
-/* One lane waits for what another has queued so far: by event, notify or value. */
+/*
+ * One lane waits for what another has queued so far: by event, notify or value.  A record
+ * that is dropped makes the one that waits fail, so that must be one that goes on then.
+ */
 static void join_by_event(struct lane *from, struct lane *to)
 {
+    if (to->stops_on_failure)
+        return;
+    from->waiters |= 1u << (to - work.lanes);
     OK(aclrtRecordEvent(work.event, from->stream));
     OK(aclrtStreamWaitEvent(to->stream, work.event));
     if (next_to(4) == 0) {
@@ -286,11 +292,13 @@ static void join_lanes(void)
     struct lane *to = &work.lanes[next_to(N_LANES)];
     unsigned how = next_to(3);
 
+    if (!lane_works(from))
+        return;
     if (how == 0)
         join_by_event(from, to);
-    else if (lane_works(from) && how == 1)
+    else if (how == 1)
         join_by_notify(from, to);
-    else if (lane_works(from))
+    else
         join_by_value(from, to);
 }
 

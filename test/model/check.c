@@ -444,6 +444,7 @@ void run_tear_down(struct run *r)
         free_all(r);
     if (order == 2) {
         end_views(r);
+        sync_all(r);
         reset_all(r);
     }
     unregister_all(r);

@@ -258,16 +258,15 @@ static bool is_managed_side(struct model *m, const struct model_side *side)
     return side_type(m, side) == ACL_MEM_LOCATION_TYPE_MANAGED;
 }
 
-/* On a stream, no edition says what comes of a direction that is not the addresses'. */
 static void check_kind(struct model *m, struct verdict *v, const struct model_side *dst,
-                       const struct model_side *src, int kind, bool is_async)
+                       const struct model_side *src, int kind)
 {
     int right = (is_device_side(m, src) ? 2 : 0) + (is_device_side(m, dst) ? 1 : 0);
     bool is_managed = is_managed_side(m, src) || is_managed_side(m, dst);
     bool is_wrong = kind >= 0 && kind <= 3 && kind != right;
 
     deny(v, kind < 0 || kind > 7, ACL_ERROR_INVALID_PARAM);
-    deny_strict(m, v, is_wrong && !is_managed && !is_async, ACL_ERROR_RT_PARAM_INVALID);
+    deny_strict(m, v, is_wrong && !is_managed, ACL_ERROR_RT_PARAM_INVALID);
     doubt(v, m->is_strict && (kind > 3 || is_wrong), ACL_ERROR_RT_PARAM_INVALID);
     doubt(v, m->is_strict, ACL_ERROR_INVALID_PARAM);
 }
@@ -327,7 +326,7 @@ struct verdict model_may_copy(struct model *m, const struct model_side *dst,
     int worker = m->has_current ? m->current : -1;
     struct verdict v = may_move(m, dst, dest_max, src, count, worker, false);
 
-    check_kind(m, &v, dst, src, kind, false);
+    check_kind(m, &v, dst, src, kind);
     return v;
 }
 
@@ -371,7 +370,7 @@ struct verdict model_may_copy_async(struct model *m, const struct model_side *ds
 
     for (unsigned i = 0; i < use.n_hard; i++)
         deny(&v, true, use.hard[i]);
-    check_kind(m, &v, dst, src, kind, true);
+    check_kind(m, &v, dst, src, kind);
     doubt(&v, !m->has_current, ACL_ERROR_RT_CONTEXT_NULL);
     deny(&v, !has_device && !has_managed, ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     doubt(&v, kind == ACL_MEMCPY_HOST_TO_HOST, ACL_ERROR_RT_FEATURE_NOT_SUPPORT);

@@ -99,9 +99,9 @@ struct model_event {
     bool is_ex;
     uint32_t flags;
     bool is_recorded;
-    bool is_done;            /* the record's stream was synchronised since */
-    bool is_perhaps_dropped; /* its stream was aborted, maybe before it came to it */
-    const void *stream;      /* of the latest record, by model_stream_key() */
+    bool is_done;       /* the record's stream was synchronised since */
+    int stream_device;  /* of the latest record */
+    const void *stream; /* of the latest record, by model_stream_key() */
 };
 
 /* Host memory that aclrtHostRegister knows. */
@@ -173,8 +173,11 @@ const void *model_stream_key(struct model *m, const void *value);
 int model_stream_device(struct model *m, const void *value);
 struct verdict model_may_destroy_stream(struct model *m, const void *value);
 void model_synced(struct model *m, const void *stream);
-/* What a stream has not come to is dropped; records count as done. */
-void model_aborted(struct model *m, const void *stream);
+/*
+ * Records that are not known to be done, on a device or on one stream of it (by its key).
+ * Who drops them makes those fail who wait for them; a run does not.
+ */
+bool model_has_records(const struct model *m, int device, const void *key);
 /* Perhaps something was synchronised, perhaps nothing. */
 void model_perhaps_synced(struct model *m);
 void model_synced_device(struct model *m, int device);

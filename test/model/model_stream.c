@@ -140,13 +140,16 @@ void model_perhaps_synced(struct model *m)
         sync_pools(m, i, NULL);
 }
 
-void model_aborted(struct model *m, const void *stream)
+bool model_has_records(const struct model *m, int device, const void *key)
 {
-    const void *key = model_stream_key(m, stream);
+    for (int i = 0; i < MODEL_EVENTS; i++) {
+        const struct model_event *event = &m->event[i];
 
-    for (int i = 0; i < MODEL_EVENTS; i++)
-        if (m->event[i].is_used && !m->event[i].is_done && m->event[i].stream == key)
-            m->event[i].is_perhaps_dropped = true;
+        if (event->is_used && event->is_recorded && !event->is_done &&
+            event->stream_device == device && (key == NULL || event->stream == key))
+            return true;
+    }
+    return false;
 }
 
 void model_synced_device(struct model *m, int device)

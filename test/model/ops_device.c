@@ -59,6 +59,8 @@ static bool may_reset(struct run *r, int32_t id, bool is_forced)
         return true;
     if (!r->opt.is_alone)
         return !is_forced && r->m.dev[id].n_sets > 1;
+    if (is_forced && model_has_records(&r->m, id, NULL))
+        return false;
     if (has_view(r, id) && (is_forced || r->m.dev[id].n_sets == 1))
         return false;
     return r->m.dev[id].n_sets != 1 || chance(r, 30);

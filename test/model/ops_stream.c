@@ -100,24 +100,30 @@ void op_create_stream(struct run *r)
                                   .flags = flags};
 }
 
+static bool has_records(struct run *r, void *value)
+{
+    struct verdict v = model_may_use_stream(&r->m, value);
+
+    return !verdict_is_refusal(&v) &&
+           model_has_records(&r->m, model_stream_device(&r->m, value),
+                             model_stream_key(&r->m, value));
+}
+
 void op_destroy_stream(struct run *r)
 {
     void *value = arg_stream(r);
-    bool is_forced = chance(r, 20);
+    bool is_forced = chance(r, 20) && !has_records(r, value);
     struct verdict v = model_may_destroy_stream(&r->m, value);
 
     run_log(r, "aclrtDestroyStream%s(%p)", is_forced ? "Force" : "", value);
     if (!settle(r, is_forced ? aclrtDestroyStreamForce(value) : aclrtDestroyStream(value),
                 &v))
         return;
-    if (is_forced)
-        model_aborted(&r->m, value);
     model_synced(&r->m, value);
     model_find_stream(&r->m, value)->is_used = false;
     remember_stale(r, value);
 }
 
-/* Records that were dropped count as done; what was freed is free. */
 void op_sync_stream(struct run *r)
 {
     void *value = arg_stream(r);
@@ -126,6 +132,8 @@ void op_sync_stream(struct run *r)
     aclError rc;
 
     deny(&v, how == 1, ACL_ERROR_INVALID_PARAM);
+    if (how == 2 && has_records(r, value))
+        return;
     run_log(r, "synchronise[%u](%p)", how, value);
     switch (how) {
     case 0:
@@ -140,11 +148,7 @@ void op_sync_stream(struct run *r)
     default:
         rc = aclrtSynchronizeStream(value);
     }
-    if (!settle(r, rc, &v))
-        return;
-    if (how == 2)
-        model_aborted(&r->m, value);
-    else
+    if (settle(r, rc, &v) && how != 2)
         model_synced(&r->m, value);
 }
 
@@ -323,7 +327,7 @@ void op_record_event(struct run *r)
         return;
     event->is_recorded = true;
     event->is_done = false;
-    event->is_perhaps_dropped = false;
+    event->stream_device = model_stream_device(&r->m, stream);
     event->stream = model_stream_key(&r->m, stream);
 }
 
@@ -393,8 +397,7 @@ void op_event_time(struct run *r)
         bool can_tell = (event->flags & ACL_EVENT_TIME_LINE) && event->is_recorded;
 
         deny(&v, !can_tell, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID);
-        doubt(&v, !event->is_done || event->is_perhaps_dropped,
-              ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID);
+        doubt(&v, !event->is_done, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID);
     }
     run_log(r, "aclrtEventGetTimestamp(%p)", value);
     settle(r, aclrtEventGetTimestamp(value, &us), &v);
