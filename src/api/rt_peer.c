@@ -1,8 +1,12 @@
 /* Peer access between devices. */
+#include <inttypes.h>
+
 #include "api/api.h"
 #include "base/error.h"
+#include "core/context.h"
 #include "core/peer.h"
 #include "core/runtime.h"
+#include "core/span.h"
 
 static aclError pair_find(int32_t a, int32_t b)
 {
@@ -56,4 +60,48 @@ aclError am_aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId,
     *status = are_known && deviceId != peerDeviceId &&
               am_peer_is_enabled(deviceId, peerDeviceId);
     return ACL_SUCCESS;
+}
+
+/* Whether peer access is enabled between `device` and each that memory is in, either way. */
+static bool peers_are_enabled(uint64_t devices, int32_t device)
+{
+    for (; devices != 0; devices &= devices - 1) {
+        int32_t own = __builtin_ctzll(devices);
+
+        if (!am_peer_is_enabled(device, own) && !am_peer_is_enabled(own, device))
+            return false;
+    }
+    return true;
+}
+
+/* A peer's tables are the devices' own here: there is nothing to build in advance. */
+aclError am_aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags)
+{
+    struct am_spans spans;
+    struct am_device *peer;
+    int32_t device;
+    aclError rc;
+
+    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
+               flags);
+    rc = am_device_find(dstDevId, &peer);
+    if (rc == ACL_SUCCESS)
+        rc = am_context_device(&device);
+    if (rc == ACL_SUCCESS)
+        rc = am_spans_open_device(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr");
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (spans.devices == UINT64_C(1) << dstDevId)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "%p is memory of device %d itself; dstDevId names another device",
+                     devPtr, dstDevId);
+    else if (!peers_are_enabled(spans.devices, dstDevId))
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "device %d is no peer of the device that %p is on; call "
+                     "aclrtDeviceEnablePeerAccess first",
+                     dstDevId, devPtr);
+    am_spans_close(&spans);
+    return rc;
 }

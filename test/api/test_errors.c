@@ -125,12 +125,61 @@ static void errors_stay_in_their_thread(void **state)
 
 static void an_unimplemented_function_names_itself(void **state)
 {
+    char a, b;
+
+    allow_warnings();
+    assert_refused(aclrtMemMapSelectedLink(&a, 1, &b, 0),
+                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMemMapSelectedLink");
+}
+
+/* ---- errors of the memory itself, of which there are none ---- */
+
+static void memory_has_no_errors(void **state)
+{
+    aclrtMemUceInfo infos[4];
+    aclrtErrorInfo error;
+    size_t n = 77;
+
+    memset(infos, 0, sizeof(infos));
+    memset(&error, 0xff, sizeof(error));
+    assert_acl_ok(aclrtGetMemUceInfo(0, infos, 4, &n));
+    assert_int_equal(n, 0);
+    assert_acl_ok(aclrtGetErrorVerbose(1, &error));
+    assert_int_equal(error.tryRepair, 0);
+    assert_int_equal(error.hasDetail, 0);
+    assert_int_equal(error.errorType, 0);
+    assert_acl_ok(aclrtRepairError(1, &error));
+    error.errorType = 3;
+    assert_refused(aclrtRepairError(1, &error), ACL_ERROR_RT_PARAM_INVALID, "type 3");
+    infos[0] = (aclrtMemUceInfo){.addr = (void *)0x1234000, .len = 4096};
+    assert_refused(aclrtMemUceRepair(0, infos, 1), ACL_ERROR_RT_PARAM_INVALID,
+                   "0x1234000");
+}
+
+static void questions_for_errors_are_checked(void **state)
+{
+    const aclError bad = ACL_ERROR_INVALID_PARAM;
     aclrtMemUceInfo info;
+    aclrtErrorInfo error;
+    size_t n = 77;
 
     memset(&info, 0, sizeof(info));
-    allow_warnings();
-    assert_refused(aclrtMemUceRepair(0, &info, 1), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                   "aclrtMemUceRepair");
+    memset(&error, 0, sizeof(error));
+    assert_refused(aclrtGetMemUceInfo(0, NULL, 1, &n), bad, "arr is NULL");
+    assert_refused(aclrtGetMemUceInfo(0, &info, 0, &n), bad, "arraySize is 0");
+    assert_refused(aclrtGetMemUceInfo(0, &info, 1, NULL), bad, "retSize is NULL");
+    assert_refused(aclrtGetMemUceInfo(9, &info, 1, &n), ACL_ERROR_RT_INVALID_DEVICEID,
+                   "device");
+    assert_refused(aclrtMemUceRepair(0, NULL, 1), bad, "arr is NULL");
+    assert_refused(aclrtMemUceRepair(0, &info, 0), bad, "arraySize is 0");
+    assert_refused(aclrtMemUceRepair(-1, &info, 1), ACL_ERROR_RT_INVALID_DEVICEID,
+                   "device");
+    assert_refused(aclrtGetErrorVerbose(0, NULL), bad, "errorInfo is NULL");
+    assert_refused(aclrtGetErrorVerbose(2, &error), ACL_ERROR_RT_INVALID_DEVICEID,
+                   "device");
+    assert_refused(aclrtRepairError(0, NULL), bad, "errorInfo is NULL");
+    assert_refused(aclrtRepairError(2, &error), ACL_ERROR_RT_INVALID_DEVICEID, "device");
+    assert_int_equal(n, 77);
 }
 
 /* ---- versions and names ---- */
@@ -231,6 +280,8 @@ int main(void)
         claim(only_the_threads_level_exists),
         claim(errors_stay_in_their_thread),
         claim(an_unimplemented_function_names_itself),
+        claim_both(memory_has_no_errors),
+        claim_both(questions_for_errors_are_checked),
         claim(interface_version_agrees_with_the_header),
         claim(package_versions_allow_every_feature),
         claim(unknown_packages_are_refused),

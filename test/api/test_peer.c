@@ -262,9 +262,35 @@ static void peer_access_is_no_grant_of_a_mapping(void **state)
     assert_acl_ok(aclrtReleaseMemAddress(va));
 }
 
+static void a_peers_tables_are_built_in_advance(void **state)
+{
+    struct block b = block_create(CHUNK); /* on device 0 */
+    char own[64];
+
+    assert_refused(aclrtMemP2PMap(NULL, 64, 1, 0), ACL_ERROR_INVALID_PARAM,
+                   "devPtr is NULL");
+    assert_refused(aclrtMemP2PMap(b.va, 0, 1, 0), ACL_ERROR_INVALID_PARAM, "size is 0");
+    assert_refused(aclrtMemP2PMap(b.va, 64, 1, 1), ACL_ERROR_INVALID_PARAM, "flags");
+    assert_refused(aclrtMemP2PMap(b.va, 64, 99, 0), ACL_ERROR_RT_INVALID_DEVICEID, "99");
+    assert_refused(aclrtMemP2PMap(b.va, b.size, 1, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "aclrtDeviceEnablePeerAccess");
+    assert_acl_ok(aclrtDeviceEnablePeerAccess(1, 0));
+    assert_acl_ok(aclrtMemP2PMap(b.va, b.size, 1, 0));
+    assert_acl_ok(aclrtMemP2PMap(b.va + 100, 64, 1, 0));
+    assert_refused(aclrtMemP2PMap(b.va, b.size + 1, 1, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "mapped");
+    assert_refused(aclrtMemP2PMap(b.va, b.size, 0, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "itself");
+    assert_refused(aclrtMemP2PMap(own, sizeof(own), 1, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "not device memory");
+    assert_acl_ok(aclrtDeviceDisablePeerAccess(1));
+    block_destroy(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
+        claim_both(a_peers_tables_are_built_in_advance),
         claim_alone(devices_of_most_products_can_reach_each_other),
         claim_alone(a_product_without_peers_refuses_them),
         claim_both(the_question_needs_two_devices),

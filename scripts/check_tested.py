@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""Checks that every function that works is called by some contract test.
+
+    check_tested.py API_DIR TEST_DIR...      (src/api; test/api, test/share)
+"""
+
+import pathlib
+import re
+import sys
+
+
+def main():
+    api, *folders = map(pathlib.Path, sys.argv[1:])
+    rows = "".join((api / name).read_text() for name in ("api.def", "api_ret.def", "api_variadic.def"))
+    names = re.findall(r"^AM_API\w*\((?:[\w *]+,\s*)?(acl\w+),", rows, re.M)
+    tests = "".join(path.read_text() for folder in folders for path in sorted(folder.glob("*.c")))
+    called = set(re.findall(r"\b(acl\w+)\(", tests))
+    missing = [name for name in names if name not in called]
+    for name in missing:
+        print(f"{name}: no test calls it")
+    print(f"{len(names)} functions, {len(missing)} without a test")
+    return 1 if missing or not names else 0
+
+
+sys.exit(main())

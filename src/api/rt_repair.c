@@ -1,0 +1,75 @@
+/*
+ * Errors of the memory itself.  The memory of this library has none that the system would
+ * let it survive, so there is never one to tell of, and none to repair.
+ */
+#include <string.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "core/device.h"
+
+static aclError device_check(int32_t deviceId)
+{
+    struct am_device *device;
+
+    return am_device_find(deviceId, &device);
+}
+
+aclError am_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize,
+                               size_t *retSize)
+{
+    aclError rc;
+
+    AM_REQUIRE(arr != NULL, ACL_ERROR_INVALID_PARAM, "arr is NULL");
+    AM_REQUIRE(arraySize > 0, ACL_ERROR_INVALID_PARAM, "arraySize is 0");
+    AM_REQUIRE(retSize != NULL, ACL_ERROR_INVALID_PARAM, "retSize is NULL");
+    rc = device_check(deviceId);
+    if (rc == ACL_SUCCESS)
+        *retSize = 0;
+    return rc;
+}
+
+aclError am_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize)
+{
+    aclError rc;
+
+    AM_REQUIRE(arr != NULL, ACL_ERROR_INVALID_PARAM, "arr is NULL");
+    AM_REQUIRE(arraySize > 0, ACL_ERROR_INVALID_PARAM, "arraySize is 0");
+    rc = device_check(deviceId);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                   "device %d has no error in the %zu bytes at %p: aclrtGetMemUceInfo "
+                   "told of none",
+                   deviceId, arr[0].len, arr[0].addr);
+}
+
+/*
+ * Differs: the values of errorType are not public; 0, with no detail and nothing to
+ * repair, stands for no error here.
+ */
+aclError am_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
+{
+    aclError rc;
+
+    AM_REQUIRE(errorInfo != NULL, ACL_ERROR_INVALID_PARAM, "errorInfo is NULL");
+    rc = device_check(deviceId);
+    if (rc == ACL_SUCCESS)
+        memset(errorInfo, 0, sizeof *errorInfo);
+    return rc;
+}
+
+aclError am_aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)
+{
+    aclError rc;
+
+    AM_REQUIRE(errorInfo != NULL, ACL_ERROR_INVALID_PARAM, "errorInfo is NULL");
+    rc = device_check(deviceId);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(errorInfo->errorType == 0 && errorInfo->hasDetail == 0,
+               ACL_ERROR_RT_PARAM_INVALID,
+               "device %d has no error of type %d: aclrtGetErrorVerbose told of none",
+               deviceId, (int)errorInfo->errorType);
+    return ACL_SUCCESS;
+}
