@@ -3,44 +3,11 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
 #include "base/util.h"
-
-#define SECOND UINT64_C(1000000000)
-#define POLL_INTERVAL (SECOND / 20000) /* how often memory is looked at: 50 us */
-#define CHAOS_PACE (SECOND / 50) /* between the steps that chaos mode does by itself */
-
-uint64_t am_sched_clock(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
-
-void am_cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
-int am_cond_wait_locked(struct am_sched *sched, pthread_cond_t *cond, uint64_t until)
-{
-    struct timespec at = {.tv_sec = (time_t)(until / SECOND),
-                          .tv_nsec = (long)(until % SECOND)};
-
-    if (until == AM_FOREVER)
-        return pthread_cond_wait(cond, &sched->lock.mutex);
-    return pthread_cond_timedwait(cond, &sched->lock.mutex, &at);
-}
 
 /* A number below n; xorshift, so that a seed gives the same order everywhere. */
 static unsigned random_below(struct am_sched *sched, unsigned n)
@@ -365,7 +332,7 @@ static bool poll_is_due_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
     if (sched->n_polled == 0)
         return false;
     now = sched->setup.now();
-    if (sched->n_ready > 0 && now - sched->last_poll < POLL_INTERVAL)
+    if (sched->n_ready > 0 && now - sched->last_poll < AM_POLL_INTERVAL)
         return false;
     sched->last_poll = now;
     return true;
@@ -393,138 +360,6 @@ bool am_sched_step_locked(struct am_sched *sched)
     return has_moved;
 }
 
-uint64_t am_sched_next_look_locked(struct am_sched *sched)
-{
-    uint64_t look = sched->setup.now() + POLL_INTERVAL;
-
-    return sched->n_polled > 0 && look < sched->soonest ? look : sched->soonest;
-}
-
-/*
- * Until somebody calls; as the watcher, if there is something to watch and nobody does.
- */
-static void worker_sleep_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
-{
-    if (!TAILQ_EMPTY(&sched->timed) && !sched->has_watcher) {
-        sched->has_watcher = true;
-        am_cond_wait_locked(sched, &sched->clock, am_sched_next_look_locked(sched));
-        sched->has_watcher = false;
-    } else {
-        sched->n_sleeping++;
-        am_cond_wait_locked(sched, &sched->work, AM_FOREVER);
-        sched->n_sleeping--;
-    }
-}
-
-static void *worker_main(void *arg)
-{
-    struct am_sched *sched = arg;
-
-    am_lock(&sched->lock);
-    while (!sched->is_stopping) {
-        if (!am_sched_step_locked(sched) && !am_sched_join_locked(sched))
-            worker_sleep_locked(sched);
-    }
-    am_unlock(&sched->lock);
-    return NULL;
-}
-
-/*
- * Chaos mode's only thread.  Whoever waits runs tasks himself; this one steps in when
- * nobody has called for a while, since a program may also wait by looking at memory.
- */
-static void *chaos_main(void *arg)
-{
-    struct am_sched *sched = arg;
-    uint64_t patience = AM_CHAOS_PATIENCE;
-
-    am_lock(&sched->lock);
-    while (!sched->is_stopping) {
-        uint64_t seen = sched->activity;
-
-        am_cond_wait_locked(sched, &sched->work, am_sched_clock() + patience);
-        patience = AM_CHAOS_PATIENCE;
-        if (seen == sched->activity && sched->n_stepping == 0 && !sched->is_stopping &&
-            am_sched_step_locked(sched))
-            patience = CHAOS_PACE;
-    }
-    am_unlock(&sched->lock);
-    return NULL;
-}
-
-/*
- * Workers begin with the first task that is queued, so that a program without streams has
- * none.
- */
-static aclError workers_start_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
-{
-    unsigned wanted = sched->setup.is_chaotic ? 1 : sched->setup.n_workers;
-
-    while (sched->n_threads < wanted) {
-        int rc = am_sys_pthread_create(&sched->threads[sched->n_threads], NULL,
-                                       sched->setup.is_chaotic ? chaos_main : worker_main,
-                                       sched);
-
-        if (rc != 0 && sched->n_threads == 0) {
-            errno = rc;
-            return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                           "no thread for the work of streams: %m (see ulimit -u)");
-        }
-        if (rc != 0)
-            break; /* fewer will do */
-        sched->n_threads++;
-    }
-    return ACL_SUCCESS;
-}
-
-void am_sched_init(struct am_sched *sched)
-{
-    *sched = (struct am_sched){.is_stopping = true, .soonest = AM_FOREVER};
-    am_lock_init(&sched->lock, AM_RANK_SCHED, "scheduler");
-    for (int i = 0; i < AM_PRIORITIES; i++)
-        TAILQ_INIT(&sched->ready[i]);
-    TAILQ_INIT(&sched->shares);
-    TAILQ_INIT(&sched->timed);
-    am_cond_init(&sched->work);
-    am_cond_init(&sched->clock);
-}
-
-void am_sched_destroy(struct am_sched *sched)
-{
-    pthread_cond_destroy(&sched->clock);
-    pthread_cond_destroy(&sched->work);
-    am_lock_destroy(&sched->lock);
-}
-
-void am_sched_start(struct am_sched *sched, const struct am_sched_setup *setup)
-{
-    am_assert(setup->n_workers <= AM_ARRAY_SIZE(sched->threads));
-    am_lock(&sched->lock);
-    sched->setup = *setup;
-    sched->random = setup->seed * 2 + UINT64_C(0x9e3779b97f4a7c15); /* never 0 */
-    sched->activity = 0;
-    sched->is_stopping = false;
-    am_unlock(&sched->lock);
-}
-
-void am_sched_stop(struct am_sched *sched)
-{
-    unsigned n_threads;
-
-    am_lock(&sched->lock);
-    sched->is_stopping = true;
-    pthread_cond_broadcast(&sched->work);
-    pthread_cond_broadcast(&sched->clock);
-    n_threads = sched->n_threads;
-    am_unlock(&sched->lock);
-    for (unsigned i = 0; i < n_threads; i++)
-        pthread_join(sched->threads[i], NULL);
-    am_lock(&sched->lock);
-    sched->n_threads = 0;
-    am_assert(sched->n_ready == 0 && TAILQ_EMPTY(&sched->timed));
-    am_unlock(&sched->lock);
-}
-
 aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
                                 struct am_task *task)
 {
@@ -532,7 +367,7 @@ aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
 
     AM_REQUIRE(!queue->is_closed, ACL_ERROR_RT_INVALID_HANDLE,
                "the stream was destroyed by another thread");
-    rc = workers_start_locked(sched);
+    rc = am_sched_start_workers_locked(sched);
     if (rc != ACL_SUCCESS)
         return rc;
     task->is_first = false;

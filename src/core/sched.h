@@ -44,6 +44,9 @@
 /* Chaos mode does a step by itself when nobody has called for so long, in nanoseconds. */
 #define AM_CHAOS_PATIENCE UINT64_C(500000000)
 
+/* How often memory is looked at, in nanoseconds. */
+#define AM_POLL_INTERVAL UINT64_C(50000)
+
 struct am_queue;
 struct am_sched;
 struct am_task;
@@ -297,6 +300,11 @@ struct am_cause am_queue_cause(const struct am_queue *queue);
  */
 aclError am_queue_tell_locked(struct am_queue *queue, uint64_t seen);
 
+/*
+ * Workers begin with the first task that is queued, so that a program without streams has
+ * none.
+ */
+aclError am_sched_start_workers_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
 /* When one who has nothing to do must look at the clock and at memory again. */
 uint64_t am_sched_next_look_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
 

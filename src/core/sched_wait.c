@@ -1,5 +1,6 @@
-/* Waiting for what queues do, and giving up.  See sched.h. */
+/* Time, waiting for what queues do, and giving up.  See sched.h. */
 #include <errno.h>
+#include <time.h>
 
 #include "core/sched.h"
 
@@ -7,6 +8,34 @@
 #define QUIET_LOOK (SECOND / 10)
 #define QUIET_PATIENCE (5 * SECOND)
 #define CHAOS_LOOK (SECOND / 1000) /* how often one who waits looks for a step to do */
+
+uint64_t am_sched_clock(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+void am_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+int am_cond_wait_locked(struct am_sched *sched, pthread_cond_t *cond, uint64_t until)
+{
+    struct timespec at = {.tv_sec = (time_t)(until / SECOND),
+                          .tv_nsec = (long)(until % SECOND)};
+
+    if (until == AM_FOREVER)
+        return pthread_cond_wait(cond, &sched->lock.mutex);
+    return pthread_cond_timedwait(cond, &sched->lock.mutex, &at);
+}
 
 int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
                          bool (*is_done)(void *), void *what, uint64_t timeout_ns)
