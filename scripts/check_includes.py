@@ -39,7 +39,7 @@ RULES = [
     ("test/abi/*", ["test/abi/*", "test/support/*", "src/api/*.def"] + PUBLIC),
     ("test/api/*", ["test/api/*", "test/support/*"] + PUBLIC),
     ("test/fault/*", ["test/fault/*", "test/support/*"] + PUBLIC),
-    ("test/fake/*", ["test/fake/*", "src/backend/cuda/driver.*"]),
+    ("test/fake/*", ["test/fake/*", "test/support/*", "src/backend/cuda/driver.*"]),
     ("test/install/*", PUBLIC),
     ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),
     ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/api/*.def"] + PUBLIC),

@@ -139,7 +139,6 @@ static void reserving(void)
     say_yes("is_2_mb_aligned", addr % CHUNK == 0);
     say_code("align_1_gb", try_reserve(CHUNK, 1024 * MB, 0, &addr));
     say_yes("is_1_gb_aligned", addr % (1024 * MB) == 0);
-    say_code("many_tb", try_reserve((size_t)32 << 40, 0, 0, &addr));
 }
 
 static void reserving_hint(void)
@@ -159,6 +158,14 @@ static void reserving_hint(void)
     say_code("program", try_reserve(CHUNK, 0, (CUdeviceptr)&old & ~(CHUNK - 1), &addr));
     say_yes("elsewhere", addr != ((CUdeviceptr)&old & ~(CHUNK - 1)));
     say_code("low", try_reserve(CHUNK, 0, CHUNK, &addr));
+}
+
+static void reserving_many_tb(void)
+{
+    CUdeviceptr addr = 0;
+
+    must(cu.cuInit(0), "cuInit");
+    say_code("code", try_reserve((size_t)32 << 40, 0, 0, &addr));
 }
 
 static void reserving_16_tb(void)
@@ -339,6 +346,7 @@ const struct fact facts_vmm[] = {
     {"vmm.accounting", accounting},
     {"vmm.reserve", reserving},
     {"vmm.reserve_hint", reserving_hint},
+    {"vmm.reserve_many_tb", reserving_many_tb},
     {"vmm.reserve_16_tb", reserving_16_tb},
     {"vmm.program_sees", reserved_memory},
     {"vmm.free", freeing},
