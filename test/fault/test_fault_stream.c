@@ -7,6 +7,8 @@
 #include "faulted.h"
 
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,9 +35,36 @@ static uint32_t events_left(void)
     return n;
 }
 
+/* A stream that stands at a function has something to do, so nothing is done at once. */
+static sem_t released;
+static bool is_held;
+
+static void stand(void *arg)
+{
+    while (sem_wait(&released) != 0)
+        ;
+}
+
+static void hold_stream(void)
+{
+    sem_init(&released, 0, 0);
+    assert_acl_ok(aclrtLaunchHostFunc(stream, stand, NULL));
+    is_held = true;
+}
+
+static void release_stream(void)
+{
+    if (is_held)
+        sem_post(&released);
+    is_held = false;
+}
+
 static aclError then_wait(aclError rc)
 {
-    aclError waited = aclrtSynchronizeStream(stream);
+    aclError waited;
+
+    release_stream();
+    waited = aclrtSynchronizeStream(stream);
 
     return rc != ACL_SUCCESS ? rc : waited;
 }
@@ -181,8 +210,19 @@ static void it_is_recorded(struct scene *s)
     assert_true(event_is_complete());
 }
 
+static void have_busy(struct scene *s)
+{
+    have_all(s);
+    hold_stream();
+}
+
 static void recording_survives_every_fault(void **state)
 {
+    survive_faults(&(struct step){.prepare = have_busy,
+                                  .run = do_record,
+                                  .check_failed = it_is_not_recorded,
+                                  .check = it_is_recorded,
+                                  .clean = end_all});
     survive_faults(&(struct step){.prepare = have_all,
                                   .run = do_record,
                                   .check_failed = it_is_not_recorded,
@@ -194,6 +234,12 @@ static void have_recorded(struct scene *s)
 {
     have_all(s);
     assert_acl_ok(do_record(s));
+}
+
+static void have_recorded_and_busy(struct scene *s)
+{
+    have_recorded(s);
+    hold_stream();
 }
 
 static aclError do_wait(struct scene *s)
@@ -217,6 +263,11 @@ static void nobody_waits(struct scene *s)
 
 static void waiting_and_resetting_survive_every_fault(void **state)
 {
+    survive_faults(&(struct step){.prepare = have_recorded_and_busy,
+                                  .run = do_wait,
+                                  .check_failed = nobody_waits,
+                                  .check = nobody_waits,
+                                  .clean = end_all});
     survive_faults(&(struct step){.prepare = have_recorded,
                                   .run = do_wait,
                                   .check_failed = nobody_waits,
@@ -350,8 +401,7 @@ static void have_memory(struct scene *s)
 static void have_busy_memory(struct scene *s)
 {
     have_memory(s);
-    for (int i = 0; i < 50; i++)
-        assert_acl_ok(aclrtRecordEvent(event, stream));
+    hold_stream();
 }
 
 static void end_memory(struct scene *s)
@@ -378,6 +428,7 @@ static aclError do_copy_in_short(struct scene *s)
 
 static aclError do_copy_in_pageable(struct scene *s)
 {
+    release_stream(); /* the call waits */
     return then_wait(aclrtMemcpyAsync(s->va, s->size, s->bytes, s->size,
                                       ACL_MEMCPY_HOST_TO_DEVICE, stream));
 }
