@@ -85,6 +85,17 @@ static void small_run(void *arg, size_t n)
     }
 }
 
+/* The same from memory of the program's own, which the system is asked for first. */
+static void pageable_run(void *arg, size_t n)
+{
+    static char bytes[SMALL];
+    struct work *work = arg;
+
+    while (n-- > 0)
+        MUST(aclrtMemcpyAsync(work->device, SMALL, bytes, SMALL,
+                              ACL_MEMCPY_HOST_TO_DEVICE, work->stream[0]));
+}
+
 /* One stream records, another waits, the host waits for that. */
 static void event_run(void *arg, size_t n)
 {
@@ -212,11 +223,12 @@ static void fill_run(void *arg, size_t n)
 void bench_stream(void *unused)
 {
     static struct work work;
-    struct subject s[5] = {{.run = small_run, .arg = &work},
+    struct subject s[6] = {{.run = small_run, .arg = &work},
                            {.run = event_run, .arg = &work},
                            {.run = hand_run},
                            {.run = create_run, .n = 10000},
-                           {.run = fill_run, .arg = &work}};
+                           {.run = fill_run, .arg = &work},
+                           {.run = pageable_run, .arg = &work}};
     struct subject t[1] = {{.run = thread_run, .n = 200}};
     pthread_t answerer;
 
@@ -224,9 +236,11 @@ void bench_stream(void *unused)
     work_open(&work, LARGE);
     MUST_HOLD(pthread_create(&answerer, NULL, hand_answer, NULL) == 0);
     report_section("streams; limit: a hand-off between two threads, there and back");
-    measure(s, 5, ROUNDS);
+    measure(s, 6, ROUNDS);
     report_row(&(struct row){"asynchronous copy of 4 KB on an idle stream, waited for",
                              "ns", s[0].ns, s[2].ns, BUDGET_AT_MOST, 2});
+    report_row(&(struct row){"the same from memory that is not pinned", "ns", s[5].ns,
+                             s[2].ns, BUDGET_AT_MOST, 2});
     report_row(&(struct row){"fill of 4 KB on an idle stream, waited for", "ns", s[4].ns,
                              s[2].ns, BUDGET_AT_MOST, 2});
     report_row(&(struct row){"record on one stream, wait on another, synchronise", "ns",
