@@ -41,14 +41,16 @@ static aclError card_check(const struct am_card *card, const struct am_parcel *p
     /* The host's memory is the host backend's everywhere. */
     const char *backend = is_device ? am_rt.backend->name : "host";
 
+    AM_REQUIRE(parcel->size == sizeof *card, ACL_ERROR_RT_IPC_ERROR,
+               "process %d describes memory in %u bytes, not in %zu", parcel->exporter,
+               parcel->size, sizeof *card);
     AM_REQUIRE(
         strncmp(card->backend, backend, sizeof card->backend) == 0,
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "process %d has the %.*s backend and this one the %s backend; both need the same "
         "(ACLMEM_BACKEND)",
         parcel->exporter, (int)sizeof card->backend, card->backend, am_rt.backend->name);
-    AM_REQUIRE(parcel->size == sizeof *card && attr != NULL && card->size > 0 &&
-                   card->size <= SIZE_LIMIT &&
+    AM_REQUIRE(attr != NULL && card->size > 0 && card->size <= SIZE_LIMIT &&
                    am_is_aligned(card->size, am_attr_granularity(attr)) &&
                    card->asked > 0 && card->asked <= card->size &&
                    (card->location_type == ACL_MEM_LOCATION_TYPE_DEVICE ||
