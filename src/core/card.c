@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "core/attr.h"
+#include "core/ledger.h"
 #include "core/runtime.h"
 
 #define SIZE_LIMIT (64 * AM_TIB)
@@ -24,12 +25,15 @@ struct am_card am_card_of(const struct am_phys *phys, size_t asked)
         .attr = (uint32_t)phys->prop.memAttr,
         .location_type = (uint32_t)location->type,
         .location_id = (int32_t)location->id,
+        .share = phys->share,
     };
 
     if (phys->place->device >= 0) {
         card.location_type = ACL_MEM_LOCATION_TYPE_DEVICE; /* blocks have no prop */
-        card.location_id = am_rt.devices.device[phys->place->device].driver_id;
+        card.location_id = phys->place->driver;
     }
+    if (phys->share != 0)
+        card.ledger = am_ledger_id(phys->place->ledger);
     snprintf(card.backend, sizeof card.backend, "%s", phys->mem.bank->ops->name);
     return card;
 }
@@ -87,6 +91,24 @@ static aclError import_place(const struct am_card *card, struct am_device *devic
     return ACL_SUCCESS;
 }
 
+/*
+ * The memory counts as long as anybody has it.  Where the processes are configured
+ * differently they have different devices, and this one's have nothing less for it.
+ */
+static aclError share_join(const struct am_card *card, struct am_import *import)
+{
+    struct am_ledger *ledger = import->place->ledger;
+    aclError rc;
+
+    import->share = 0;
+    if (card->share == 0 || ledger == NULL || am_ledger_id(ledger) != card->ledger)
+        return ACL_SUCCESS;
+    rc = am_ledger_share_join(ledger, card->share, card->location_id, card->size);
+    if (rc == ACL_SUCCESS)
+        import->share = card->share;
+    return rc;
+}
+
 aclError am_card_read(const struct am_parcel *parcel, struct am_device *device,
                       struct am_import *ret_import)
 {
@@ -100,5 +122,11 @@ aclError am_card_read(const struct am_parcel *parcel, struct am_device *device,
     ret_import->fd = parcel->fd;
     ret_import->size = card.size;
     ret_import->asked = card.asked;
-    return import_place(&card, device, ret_import);
+    rc = import_place(&card, device, ret_import);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = share_join(&card, ret_import);
+    if (rc != ACL_SUCCESS)
+        am_place_put(ret_import->place);
+    return rc;
 }

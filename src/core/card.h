@@ -23,6 +23,8 @@ struct am_card {
     uint32_t location_type;
     int32_t location_id; /* of a device: the driver's id */
     char backend[12];
+    uint64_t ledger; /* of the exporter, and the memory's share in it; or 0 */
+    uint64_t share;
 };
 
 _Static_assert(sizeof(struct am_card) <= AM_WIRE_BYTES, "a card fits into a reply");
@@ -32,7 +34,7 @@ struct am_card am_card_of(const struct am_phys *phys, size_t asked);
 
 /*
  * The import that the parcel's card describes, for use by a device of this process; it has
- * a reference to its place.
+ * a reference to its place, and to its share where both processes have one ledger.
  */
 aclError am_card_read(const struct am_parcel *parcel, struct am_device *device,
                       struct am_import *ret_import);

@@ -9,6 +9,7 @@
 #include "core/attr.h"
 #include "core/heap.h"
 #include "core/key.h"
+#include "core/ledger.h"
 #include "core/runtime.h"
 #include "core/share.h"
 
@@ -100,6 +101,7 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->home = place->device;
     phys->imported = 0;
     phys->exported = 0;
+    phys->share = 0;
     phys->handle_refs = 0;
     phys->n_mappings = 0;
     phys->is_listed = false;
@@ -150,7 +152,9 @@ static void phys_unmake(struct am_phys *phys)
     phys->mem.bank->ops->mem_destroy(&phys->mem);
     if (phys->imported != 0)
         am_share_forget(phys->imported);
-    else
+    if (phys->share != 0)
+        am_ledger_share_leave(place->ledger, phys->share);
+    else if (phys->imported == 0)
         am_place_uncharge(place, size);
     am_slab_give(&phys_slab, phys);
     am_place_put(place);
@@ -231,12 +235,15 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
     phys_init(phys, &import->prop, import->asked, import->place);
     phys->home = import->home;
     phys->imported = import->number;
+    phys->share = import->share;
     *ret_phys = phys;
     return ACL_SUCCESS;
 
 err_slab:
     am_slab_give(&phys_slab, phys);
 err_place:
+    if (import->share != 0)
+        am_ledger_share_leave(import->place->ledger, import->share);
     am_place_put(import->place);
     am_share_forget(import->number);
     return rc;

@@ -31,6 +31,7 @@ struct am_phys {
     struct am_mem mem;
     uint64_t imported; /* the number that it came by; 0: it is this process's own */
     uint64_t exported; /* vspace.lock; the number that others get it by: core/share.h */
+    uint64_t share;    /* in the ledger, held instead of a charge; 0: none */
     uint32_t handle_refs;                        /* vspace.lock */
     uint32_t n_mappings;                         /* vspace.lock */
     LIST_HEAD(am_mappings, am_mapping) mappings; /* vspace.lock */
@@ -68,6 +69,7 @@ struct am_import {
     aclrtPhysicalMemProp prop;
     struct am_place *place;
     int32_t home;
+    uint64_t share; /* of the place's ledger, which has been joined; 0: none */
 };
 /*
  * With a handle, and for an owner of ours.  Both take over the reference to place and the

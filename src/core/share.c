@@ -63,7 +63,7 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
 aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
                         bool is_open, uint64_t *ret_number)
 {
-    struct am_card card = am_card_of(phys, asked);
+    struct am_card card;
     uint64_t number = 0;
     int fd;
     aclError rc = export_begin(phys);
@@ -71,8 +71,13 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
     if (rc != ACL_SUCCESS)
         return rc;
     rc = phys->mem.bank->ops->mem_export(&phys->mem, &fd);
-    if (rc == ACL_SUCCESS)
+    /* What was done so far stays when the rest fails: it is of use for the next try. */
+    if (rc == ACL_SUCCESS && phys->share == 0 && phys->place->ledger != NULL)
+        rc = am_place_share(phys->place, phys->mem.size, &phys->share);
+    if (rc == ACL_SUCCESS) {
+        card = am_card_of(phys, asked);
         rc = am_exchange_offer(kind, is_open, fd, &card, sizeof card, &number);
+    }
     if (rc != ACL_SUCCESS) {
         export_end(phys, 0);
         return rc;

@@ -43,6 +43,7 @@ struct card {
     uint32_t handle_type, allocation_type, attr, location_type;
     int32_t location_id;
     char backend[12];
+    uint64_t ledger, share;
 };
 
 static struct actor other;

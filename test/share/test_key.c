@@ -140,6 +140,23 @@ static void memory_of_an_exported_block_is_not_used_again(void **state)
     assert_acl_ok(aclrtFree(q));
 }
 
+static void a_shared_block_counts_once_for_as_long_as_anybody_has_it(void **state)
+{
+    char *p = block(SIZE);
+    size_t less = free_memory();
+    char key[KEY];
+
+    export(p, SIZE, OPEN, key);
+    start_other(0);
+    other_imports(key, 0);
+    assert_int_equal(free_memory(), less);
+    assert_acl_ok(aclrtFree(p));
+    assert_int_equal(free_memory(), less);
+    other_closes(key);
+    assert_int_equal(free_memory(), less + 2 * CHUNK);
+    actor_end(&other);
+}
+
 static void a_key_dies_with_its_block(void **state)
 {
     char *p = block(SIZE);
@@ -366,6 +383,7 @@ int main(int argc, char **argv)
         pair_strict(a_process_on_the_list_imports_the_key),
         pair(only_the_bytes_that_were_exported_can_be_used),
         pair(memory_of_an_exported_block_is_not_used_again),
+        pair(a_shared_block_counts_once_for_as_long_as_anybody_has_it),
         pair(a_key_dies_with_its_block),
         pair(a_closed_key_is_dead_and_the_block_can_be_exported_again),
         pair(a_key_is_imported_once_at_a_time),

@@ -705,6 +705,88 @@ static void a_child_of_fork_neither_answers_nor_takes_the_socket_along(void **st
                    ACL_ERROR_RT_NO_PERMISSION, "ended");
 }
 
+/* What several processes have is in use once, until the last one lets go. */
+static void shared_memory_counts_once_for_as_long_as_anybody_has_it(void **state)
+{
+    size_t before = free_memory();
+    aclrtDrvMemHandle handle = alloc(4 * CHUNK);
+    uint64_t there, number = export_open(handle);
+    size_t less = before - 4 * CHUNK;
+
+    assert_int_equal(free_memory(), less);
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    assert_int_equal(done(&other, DO_FREE_MEMORY, 0, 0, 0), less);
+    there = done(&other, DO_IMPORT, number, 0, 0);
+    assert_int_equal(free_memory(), less);
+    assert_int_equal(done(&other, DO_FREE_MEMORY, 0, 0, 0), less);
+    assert_acl_ok(aclrtFreePhysical(handle));
+    assert_int_equal(free_memory(), less);
+    done(&other, DO_FREE, there, 0, 0);
+    assert_int_equal(free_memory(), before);
+    assert_int_equal(done(&other, DO_FREE_MEMORY, 0, 0, 0), before);
+    actor_end(&other);
+}
+
+static void memory_of_a_killed_exporter_counts_until_its_importers_let_go(void **state)
+{
+    size_t before = free_memory();
+    aclrtDrvMemHandle mine = import(number_of_other(OPEN));
+
+    done(&other, DO_ALLOC, 8 * CHUNK, 0, 0);
+    assert_int_equal(free_memory(), before - 9 * CHUNK);
+    actor_kill(&other);
+    assert_int_equal(free_memory(), before - CHUNK);
+    assert_acl_ok(aclrtFreePhysical(mine));
+    assert_int_equal(free_memory(), before);
+}
+
+static void a_killed_importer_changes_no_figure(void **state)
+{
+    size_t before = free_memory();
+    aclrtDrvMemHandle handle = alloc(4 * CHUNK);
+
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    done(&other, DO_IMPORT, export_open(handle), 0, 0);
+    actor_kill(&other);
+    assert_int_equal(free_memory(), before - 4 * CHUNK);
+    assert_acl_ok(aclrtFreePhysical(handle));
+    assert_int_equal(free_memory(), before);
+}
+
+static void importing_one_s_own_memory_counts_nothing(void **state)
+{
+    size_t before = free_memory();
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    aclrtDrvMemHandle mine = import(export_open(handle));
+
+    assert_int_equal(free_memory(), before - CHUNK);
+    assert_acl_ok(aclrtFreePhysical(handle));
+    assert_int_equal(free_memory(), before - CHUNK);
+    assert_acl_ok(aclrtFreePhysical(mine));
+    assert_int_equal(free_memory(), before);
+}
+
+/* Whose devices are other ones, by its options, has nothing less for what it imports. */
+static void a_process_with_other_devices_imports_and_counts_nothing(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    uint64_t number = export_open(handle);
+    uint64_t before, there;
+
+    setenv("ACLMEM_MEMORY", "64M", 1);
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    before = done(&other, DO_FREE_MEMORY, 0, 0, 0);
+    there = done(&other, DO_IMPORT, number, 0, 0);
+    assert_int_equal(done(&other, DO_FREE_MEMORY, 0, 0, 0), before);
+    done(&other, DO_FREE, there, 0, 0);
+    assert_int_equal(done(&other, DO_FREE_MEMORY, 0, 0, 0), before);
+    actor_end(&other);
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
 static void a_stopped_exporter_is_told_in_bounded_time(void **state)
 {
     uint64_t number = number_of_other(OPEN);
@@ -769,6 +851,11 @@ int main(int argc, char **argv)
         pair(a_socket_goes_with_its_process),
         pair(an_exporter_removes_what_killed_ones_left),
         pair(a_child_of_fork_neither_answers_nor_takes_the_socket_along),
+        pair(shared_memory_counts_once_for_as_long_as_anybody_has_it),
+        pair(memory_of_a_killed_exporter_counts_until_its_importers_let_go),
+        pair(a_killed_importer_changes_no_figure),
+        pair(importing_one_s_own_memory_counts_nothing),
+        pair(a_process_with_other_devices_imports_and_counts_nothing),
         pair(a_stopped_exporter_is_told_in_bounded_time),
         pair(an_importer_survives_that_its_exporter_is_started_anew),
     };
