@@ -281,7 +281,7 @@ void lane_renew(struct lane *l, bool is_forced)
     OK(aclrtCreateStreamWithConfig(&l->stream, next_to(8), next_to(2)));
 }
 
-void block_open(struct block *b)
+void block_open(struct block *b, enum kind kind, size_t size)
 {
     struct lane *l = lane_of(b);
 
@@ -290,8 +290,8 @@ void block_open(struct block *b)
     lane_prepare(l);
     if (!lane_works(l))
         lane_sync(l);
-    b->kind = (enum kind)next_to(3);
-    b->size = next_size(BLOCK_MOST);
+    b->kind = kind;
+    b->size = size;
     switch (b->kind) {
     case PLAIN:
         OK(aclrtMalloc((void **)&b->device, b->size, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -328,6 +328,11 @@ void block_close(struct block *b)
         return;
     if (lane_of(b)->n_slots > 0 || next_to(2))
         lane_sync(lane_of(b));
+    block_free(b);
+}
+
+void block_free(struct block *b)
+{
     if (b->kind == POOLED) {
         pooled_free(b);
     } else {

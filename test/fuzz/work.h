@@ -106,8 +106,10 @@ _Noreturn void wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2)))
 
 /* Blocks. */
 struct lane *lane_of(const struct block *b);
-void block_open(struct block *b);
+void block_open(struct block *b, enum kind kind, size_t size);
 void block_close(struct block *b);
+/* With whatever is queued on it. */
+void block_free(struct block *b);
 /* Compares; its lane is synchronised for that. */
 void block_check(struct block *b);
 

@@ -219,6 +219,28 @@ static void copy_across(struct block *b)
     lane_sync(other);
 }
 
+/*
+ * What one lane frees in the pool with its work still to come, another lane gets, perhaps
+ * the same memory: that work is not seen in it, however late it is.
+ */
+static void hand_over(struct block *b)
+{
+    struct block *next = &work.blocks[next_to(N_BLOCKS)];
+    struct lane *l = lane_of(b);
+    size_t size = b->size;
+
+    if (b->kind != POOLED || next->device != NULL || lane_of(next) == l || l->n_slots > 0)
+        return;
+    fill_block(b);
+    block_free(b);
+    block_open(next, POOLED, next_size(size));
+    lane_prepare(lane_of(next));
+    fill_block(next);
+    block_check(next);
+    lane_sync(l);
+    block_check(next);
+}
+
 static void prefetch(struct block *b)
 {
     aclrtMemManagedLocation there = {
@@ -404,12 +426,16 @@ typedef void (*lane_step)(struct lane *l);
 static void step_block(struct block *b)
 {
     static const block_step steps[] = {
-        fill_block,  fill_words, upload,  upload_rows, upload_batch, copy_inside,
-        copy_across, prefetch,   overrun, copy_inside, upload};
+        fill_block,  fill_words, upload,    upload_rows, upload_batch,
+        copy_inside, hand_over,  prefetch,  copy_across, overrun,
+        copy_inside, upload,     hand_over,
+    };
     unsigned i = next_to(sizeof(steps) / sizeof(steps[0]));
 
     if (b->device == NULL) {
-        block_open(b);
+        enum kind kind = (enum kind)next_to(3);
+
+        block_open(b, kind, next_size(BLOCK_MOST));
         return;
     }
     lane_prepare(lane_of(b));

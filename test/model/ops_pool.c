@@ -262,3 +262,18 @@ void check_pools(struct run *r)
         if (r->m.pool[i].is_used)
             check_pool(r, &r->m.pool[i]);
 }
+
+/* Idle memory above the threshold goes when a stream is synchronised. */
+void check_released(struct run *r, int device)
+{
+    for (int i = 0; i < MODEL_POOLS; i++) {
+        const struct model_pool *pool = &r->m.pool[i];
+        size_t most, left;
+
+        if (!pool->is_used || pool->device != device)
+            continue;
+        most = model_pool_most(&r->m, pool, pool->threshold);
+        left = ask(r, pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT);
+        expect(r, left <= most, "the pool kept %zu, and may keep %zu", left, most);
+    }
+}

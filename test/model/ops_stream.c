@@ -148,8 +148,10 @@ void op_sync_stream(struct run *r)
     default:
         rc = aclrtSynchronizeStream(value);
     }
-    if (settle(r, rc, &v) && how != 2)
-        model_synced(&r->m, value);
+    if (!settle(r, rc, &v) || how == 2)
+        return;
+    model_synced(&r->m, value);
+    check_released(r, model_stream_device(&r->m, value));
 }
 
 void op_sync_device(struct run *r)
@@ -157,8 +159,10 @@ void op_sync_device(struct run *r)
     struct verdict v = model_may_query(&r->m, true);
 
     run_log(r, "aclrtSynchronizeDevice()");
-    if (settle(r, aclrtSynchronizeDevice(), &v))
-        model_synced_device(&r->m, r->m.current);
+    if (!settle(r, aclrtSynchronizeDevice(), &v))
+        return;
+    model_synced_device(&r->m, r->m.current);
+    check_released(r, r->m.current);
 }
 
 static void ask_id(struct run *r, void *value, struct model_stream *stream)

@@ -234,6 +234,8 @@ void close_view(struct run *r, struct run_view *view);
 /* Of a block that has just been handed out: aligned, and in nobody's memory. */
 void check_new_block(struct run *r, const void *got, size_t size, size_t alignment);
 void check_pools(struct run *r);
+/* After a synchronisation of the device, or of a stream of it. */
+void check_released(struct run *r, int device);
 void check_figures(struct run *r);
 void check_attributes(struct run *r, uintptr_t addr);
 void check_address_range(struct run *r, uintptr_t addr);
