@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "core/cell.h"
 #include "core/exchange.h"
 #include "core/ledger.h"
 #include "core/managed.h"
@@ -48,6 +49,7 @@ AM_NO_LOCK_ANALYSIS static void fork_end_in_child(void)
     if (am_rt.is_up) {
         table_install(&am_api_forked);
         am_exchange_forget();
+        am_cell_forget_all();
     }
     am_error_fork_end();
     am_ledger_fork_end_in_child();

@@ -1,8 +1,11 @@
-/* Events and notifies. */
+/* Events. */
+#include <string.h>
+
 #include "api/api.h"
 #include "base/error.h"
 #include "core/context.h"
 #include "core/event.h"
+#include "core/key.h"
 
 #define FLAGS_PLAIN \
     (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE)
@@ -16,7 +19,8 @@ static unsigned event_can(uint32_t flag)
            (flag & (ACL_EVENT_SYNC | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL |
                     ACL_EVENT_IPC)
                 ? AM_EVENT_SYNC
-                : 0);
+                : 0) |
+           (flag & ACL_EVENT_IPC ? AM_EVENT_IPC : 0);
 }
 
 aclError am_aclrtCreateEvent(aclrtEvent *event)
@@ -309,97 +313,37 @@ aclError am_aclrtGetEventAvailNum(uint32_t *eventCount)
     return rc;
 }
 
-aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
-{
-    AM_REQUIRE(notify != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM, "flag is 0x%llx; it takes 0",
-               (unsigned long long)flag);
-    return am_notify_create(notify);
-}
+_Static_assert(sizeof(aclrtIpcEventHandle) < AM_KEY_SIZE, "a key ends with a zero");
 
-aclError am_aclrtDestroyNotify(aclrtNotify notify)
+aclError am_aclrtIpcGetEventHandle(aclrtEvent event_handle, aclrtIpcEventHandle *handle)
 {
-    AM_REQUIRE(notify != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    return am_notify_destroy(notify);
-}
-
-static aclError notify_pair_get(aclrtNotify notify_handle, aclrtStream stream_handle,
-                                struct am_notify **ret_notify,
-                                struct am_stream **ret_stream)
-{
+    char key[AM_KEY_SIZE] = "";
+    struct am_event *event;
+    uint64_t number;
     aclError rc;
 
-    AM_REQUIRE(notify_handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    rc = am_notify_get(notify_handle, ret_notify);
+    AM_REQUIRE(event_handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
+    rc = am_event_get(event_handle, &event);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_stream_get(stream_handle, ret_stream);
-    if (rc != ACL_SUCCESS)
-        am_notify_put(*ret_notify);
-    return rc;
-}
-
-aclError am_aclrtRecordNotify(aclrtNotify notify_handle, aclrtStream stream_handle)
-{
-    struct am_notify *notify;
-    struct am_stream *stream;
-    aclError rc = notify_pair_get(notify_handle, stream_handle, &notify, &stream);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = am_notify_record(notify, stream);
-    am_stream_put(stream);
-    am_notify_put(notify);
-    return rc;
-}
-
-aclError am_aclrtWaitAndResetNotify(aclrtNotify notify_handle, aclrtStream stream_handle,
-                                    uint32_t timeout)
-{
-    struct am_notify *notify;
-    struct am_stream *stream;
-    aclError rc = notify_pair_get(notify_handle, stream_handle, &notify, &stream);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = am_notify_wait(notify, stream, timeout);
-    am_stream_put(stream);
-    am_notify_put(notify);
-    return rc;
-}
-
-aclError am_aclrtGetNotifyId(aclrtNotify handle, uint32_t *notifyId)
-{
-    struct am_notify *notify;
-    aclError rc;
-
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    AM_REQUIRE(notifyId != NULL, ACL_ERROR_INVALID_PARAM, "notifyId is NULL");
-    rc = am_notify_get(handle, &notify);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    *notifyId = am_notify_id(notify);
-    am_notify_put(notify);
-    return ACL_SUCCESS;
-}
-
-/* All are looked up before the first is cleared. */
-aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
-{
-    struct am_notify *notify;
-    aclError rc;
-
-    AM_REQUIRE(notifies != NULL, ACL_ERROR_INVALID_PARAM, "notifies is NULL");
-    AM_REQUIRE(num > 0, ACL_ERROR_INVALID_PARAM, "num is 0");
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < num; i++) {
-            rc = am_notify_get(notifies[i], &notify);
-            if (rc != ACL_SUCCESS)
-                return rc;
-            if (pass == 1)
-                am_notify_clear(notify);
-            am_notify_put(notify);
-        }
+    rc = am_event_export(event, &number);
+    am_event_put(event);
+    if (rc == ACL_SUCCESS) {
+        am_key_print(AM_SHARE_EVENT, number, key);
+        memcpy(handle->reserved, key, sizeof handle->reserved);
     }
-    return ACL_SUCCESS;
+    return rc;
+}
+
+aclError am_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
+{
+    char key[AM_KEY_SIZE] = "";
+    uint64_t number;
+    aclError rc;
+
+    AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    memcpy(key, handle.reserved, sizeof handle.reserved);
+    rc = am_key_parse(AM_SHARE_EVENT, key, &number);
+    return rc == ACL_SUCCESS ? am_event_import(number, event) : rc;
 }

@@ -2,12 +2,14 @@
 #include "core/event.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/context.h"
+#include "core/exchange.h"
 
 /* sched.lock */
 static struct {
@@ -37,12 +39,18 @@ void am_event_put(struct am_event *event)
     if (!am_ref_drop(&event->object.refs))
         return;
     am_event_forget_losses(event);
+    if (event->cell != NULL)
+        am_cell_leave(event->cell);
     pthread_cond_destroy(&event->changed);
     free(event);
 }
 
-/* An event of the device, not yet listed, with one reference for being alive. */
-static aclError event_make(int32_t device, unsigned can, struct am_event **ret_event)
+/*
+ * An event of the device, not yet listed, with one reference for being alive.  Takes over
+ * the cell, unless it fails.
+ */
+static aclError event_make(int32_t device, unsigned can, struct am_cell *cell,
+                           struct am_event **ret_event)
 {
     struct am_event *event = am_sys_calloc(1, sizeof *event);
 
@@ -59,11 +67,12 @@ static aclError event_make(int32_t device, unsigned can, struct am_event **ret_e
         am_event_put(event);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of an event");
     }
+    event->cell = cell;
     *ret_event = event;
     return ACL_SUCCESS;
 }
 
-aclError am_event_create(unsigned can, void **ret_handle)
+static aclError event_create(unsigned can, struct am_cell *cell, void **ret_handle)
 {
     struct am_context *context;
     struct am_event *event;
@@ -72,7 +81,7 @@ aclError am_event_create(unsigned can, void **ret_handle)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = event_make(context->device, can, &event);
+    rc = event_make(context->device, can, cell, &event);
     if (rc != ACL_SUCCESS)
         goto out;
     handle = event->handle; /* once it is listed, a reset by another thread may end it */
@@ -94,11 +103,108 @@ aclError am_event_create(unsigned can, void **ret_handle)
         *ret_handle = handle;
     } else {
         am_idmap_remove(&am_rt.ids, handle);
+        event->cell = NULL; /* the caller's again */
         am_event_put(event);
     }
 out:
     am_context_put(context);
     return rc;
+}
+
+/* Takes over the cell. */
+static aclError event_create_with(struct am_cell *cell, void **ret_handle)
+{
+    aclError rc =
+        event_create(AM_EVENT_EX | AM_EVENT_SYNC | AM_EVENT_IPC, cell, ret_handle);
+
+    if (rc != ACL_SUCCESS)
+        am_cell_leave(cell);
+    return rc;
+}
+
+aclError am_event_create(unsigned can, void **ret_handle)
+{
+    struct am_cell *cell;
+    aclError rc;
+
+    if (!(can & AM_EVENT_IPC))
+        return event_create(can, NULL, ret_handle);
+    rc = am_cell_make(&cell);
+    return rc == ACL_SUCCESS ? event_create_with(cell, ret_handle) : rc;
+}
+
+aclError am_event_import(uint64_t number, void **ret_handle)
+{
+    struct am_parcel parcel;
+    struct am_cell *cell;
+    aclError rc = am_exchange_fetch(AM_SHARE_EVENT, number, &parcel);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_cell_join(parcel.fd, &cell);
+    close(parcel.fd);
+    return rc == ACL_SUCCESS ? event_create_with(cell, ret_handle) : rc;
+}
+
+/* The offer becomes the event's, unless it has one. */
+static aclError offer_settle(struct am_event *event, uint64_t number)
+{
+    bool is_used;
+    bool is_dead;
+
+    am_lock(&am_rt.sched.lock);
+    is_dead = event->is_dead;
+    is_used = event->offer == 0 && !is_dead;
+    if (is_used)
+        event->offer = number;
+    am_unlock(&am_rt.sched.lock);
+    if (!is_used)
+        am_exchange_withdraw(number);
+    AM_REQUIRE(!is_dead, ACL_ERROR_RT_INVALID_HANDLE, "event %u is not alive", event->id);
+    return ACL_SUCCESS;
+}
+
+/* It has one number, however often that is asked for. */
+aclError am_event_export(struct am_event *event, uint64_t *ret_number)
+{
+    uint64_t number;
+    aclError rc = ACL_SUCCESS;
+
+    AM_REQUIRE(event->cell != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "event %u was not made by aclrtCreateEventExWithFlag with ACL_EVENT_IPC",
+               event->id);
+    if (event->offer == 0) {
+        rc = am_exchange_offer(AM_SHARE_EVENT, true, am_cell_descriptor(event->cell),
+                               NULL, 0, &number);
+        if (rc == ACL_SUCCESS)
+            rc = offer_settle(event, number);
+    }
+    if (rc == ACL_SUCCESS)
+        *ret_number = event->offer;
+    return rc;
+}
+
+bool am_event_cell_is_over(const struct am_event *event, uint64_t number)
+{
+    aclError code;
+
+    return am_cell_look(event->cell, number, &code) != AM_CELL_TO_COME;
+}
+
+aclError am_event_cell_check(const struct am_event *event, uint64_t number)
+{
+    aclError code;
+    enum am_cell_state state = am_cell_look(event->cell, number, &code);
+
+    AM_REQUIRE(state != AM_CELL_LOST, ACL_ERROR_RT_IPC_ERROR,
+               "event %u was not recorded: the process that had queued the record ended "
+               "before it ran",
+               event->id);
+    AM_REQUIRE(state != AM_CELL_FAILED, code,
+               "event %u was not recorded, because work before it failed with %d in the "
+               "process that had queued the record",
+               event->id, (int)code);
+    return ACL_SUCCESS;
 }
 
 aclError am_event_get(void *handle, struct am_event **ret_event)
@@ -130,8 +236,10 @@ static bool event_unlist(struct am_event *event)
         pthread_cond_broadcast(&event->changed);
     }
     am_unlock(&am_rt.sched.lock);
-    if (was_alive)
+    if (was_alive) {
+        am_exchange_withdraw(event->offer);
         am_event_put(event);
+    }
     return was_alive;
 }
 

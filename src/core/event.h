@@ -13,6 +13,9 @@
  * failure, is lost: who waits for it fails with the code of that failure.  Who waits for
  * a record that cannot come any more, because the event was destroyed, fails as well.
  *
+ * An event that other processes may open has its numbers in a page that all of them see
+ * (cell.h); what is listed here are the records of this process.
+ *
  * A notify is one bit: a record sets it, a wait waits for it and clears it; a wait for
  * one that was destroyed, with no record to come, fails.
  *
@@ -26,6 +29,7 @@
 #include <sys/queue.h>
 
 #include "acl/acl_rt.h"
+#include "core/cell.h"
 #include "core/stream.h"
 
 /* What an event can do; from the flags of its making. */
@@ -33,6 +37,7 @@ enum {
     AM_EVENT_EX = 1u << 0,   /* recorded again and again */
     AM_EVENT_SYNC = 1u << 1, /* streams and the host may wait for it */
     AM_EVENT_TIME = 1u << 2, /* has a timestamp */
+    AM_EVENT_IPC = 1u << 3,  /* can be opened by other processes */
 };
 
 struct am_event {
@@ -42,10 +47,12 @@ struct am_event {
     int32_t device;
     unsigned can; /* AM_EVENT_* */
     bool is_dead;
-    uint64_t n_recorded;  /* the number of the latest one */
-    uint64_t n_completed; /* the highest number that has run */
-    uint64_t n_reset;     /* records up to this number were undone by a reset */
-    uint64_t n_waited;    /* plain ones: the highest number that a wait is over for */
+    struct am_cell *cell;   /* AM_EVENT_IPC: what all processes see of it */
+    _Atomic uint64_t offer; /* the number that others open it by; 0: none yet */
+    uint64_t n_recorded;    /* the number of the latest one */
+    uint64_t n_completed;   /* the highest number that has run */
+    uint64_t n_reset;       /* records up to this number were undone by a reset */
+    uint64_t n_waited;      /* plain ones: the highest number that a wait is over for */
     TAILQ_HEAD(am_records, am_event_task) pending; /* records that have not run */
     struct am_records lost; /* those dropped that somebody may still ask about */
     uint64_t n_waits;       /* of streams, queued and not yet over */
@@ -59,6 +66,9 @@ struct am_event {
 };
 
 aclError am_event_create(unsigned can, void **ret_handle);
+/* For other processes, and from another process. */
+aclError am_event_export(struct am_event *event, uint64_t *ret_number);
+aclError am_event_import(uint64_t number, void **ret_handle);
 aclError am_event_destroy(void *handle);
 aclError am_event_get(void *handle, struct am_event **ret_event);
 void am_event_put(struct am_event *event);
@@ -88,6 +98,13 @@ aclError am_event_time(struct am_event *event, uint64_t *ret_us);
 /* Whether the record with this number was queued and has not run. */
 bool am_event_is_pending_locked(const struct am_event *event, uint64_t number)
     AM_REQUIRES(am_rt.sched.lock);
+/*
+ * Of an event with a cell: whether the record is over, and what is told to one who waited
+ * for it.
+ */
+bool am_event_cell_is_over(const struct am_event *event, uint64_t number);
+aclError am_event_cell_check(const struct am_event *event, uint64_t number);
+
 /* The event goes. */
 void am_event_forget_losses(struct am_event *event);
 
@@ -112,6 +129,10 @@ aclError am_notify_record(struct am_notify *notify, struct am_stream *stream);
 aclError am_notify_wait(struct am_notify *notify, struct am_stream *stream,
                         uint32_t seconds);
 void am_notify_clear(struct am_notify *notify);
+/* The key of another process's notify, or for others to open this one. */
+aclError am_notify_export(struct am_notify *notify, bool is_open, uint64_t *ret_number);
+aclError am_notify_trust(struct am_notify *notify, const int32_t *ids, size_t n);
+aclError am_notify_import(uint64_t number, void **ret_handle);
 uint32_t am_notify_id(const struct am_notify *notify);
 uint64_t am_notify_count(void);
 void am_notify_kill_all(int32_t device);

@@ -8,6 +8,9 @@
 #include "core/report.h"
 
 #define SECOND UINT64_C(1000000000)
+/* How often the host looks at another process's record, the first time and later. */
+#define LOOK_FIRST (SECOND / 50000)
+#define LOOK_LAST (SECOND / 1000)
 
 static _Atomic uint32_t default_wait; /* seconds */
 
@@ -55,13 +58,15 @@ bool am_event_is_pending_locked(const struct am_event *event, uint64_t number)
 static bool is_over_locked(const struct am_event *event, uint64_t number)
     AM_REQUIRES(am_rt.sched.lock)
 {
+    if (event->cell != NULL)
+        return am_event_cell_is_over(event, number);
     return event->n_completed >= number && !am_event_is_pending_locked(event, number);
 }
 
-/* Destroyed, so that nothing more can be queued. */
+/* Destroyed, so that nothing more can be queued; other processes still can. */
 static bool is_abandoned(const struct am_event *event)
 {
-    return event->is_dead && TAILQ_EMPTY(&event->pending);
+    return event->is_dead && event->cell == NULL && TAILQ_EMPTY(&event->pending);
 }
 
 /* What is told to one who waited for this record. */
@@ -71,7 +76,7 @@ static aclError record_check_locked(const struct am_event *event, uint64_t numbe
     const struct am_event_task *lost = record_find(&event->lost, number);
 
     if (lost == NULL)
-        return ACL_SUCCESS;
+        return event->cell == NULL ? ACL_SUCCESS : am_event_cell_check(event, number);
     AM_REQUIRE(lost->cause.function == NULL, lost->cause.rc,
                "event %u was not recorded, because work that %s had queued before on "
                "stream %d failed with %d; synchronising that stream says why",
@@ -120,6 +125,16 @@ static void event_drop(struct am_task *task)
 
 /* ---- records ---- */
 
+/* The number of the next record; 207005: too many of a shared event have not run. */
+static aclError record_claim_locked(struct am_event *event, uint64_t *ret_number)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    if (event->cell != NULL)
+        return am_cell_record(event->cell, ret_number);
+    *ret_number = event->n_recorded + 1;
+    return ACL_SUCCESS;
+}
+
 /* The record is over; time 0: it was lost. */
 static void record_end_locked(struct am_event *event, uint64_t number, int32_t stream,
                               uint64_t time_ns) AM_REQUIRES(am_rt.sched.lock)
@@ -142,6 +157,8 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
     struct am_event_task *et = (struct am_event_task *)task;
 
     TAILQ_REMOVE(&et->event->pending, et, listed);
+    if (et->event->cell != NULL)
+        am_cell_recorded(et->event->cell, et->target, ACL_SUCCESS);
     record_end_locked(et->event, et->target, et->stream, sched->setup.now());
     return ACL_SUCCESS;
 }
@@ -154,6 +171,8 @@ static void record_cancel(struct am_task *task, const struct am_queue *queue)
     et->cause = am_queue_cause(queue);
     TAILQ_REMOVE(&et->event->pending, et, listed);
     TAILQ_INSERT_TAIL(&et->event->lost, et, listed);
+    if (et->event->cell != NULL)
+        am_cell_recorded(et->event->cell, et->target, et->cause.rc);
     record_end_locked(et->event, et->target, et->stream, 0);
 }
 
@@ -214,17 +233,23 @@ static bool record_at_once(struct am_event *event, struct am_stream *stream)
 aclError am_event_record(struct am_event *event, struct am_stream *stream)
 {
     struct am_event_task *et;
+    uint64_t number;
     aclError rc;
 
-    if (record_at_once(event, stream))
+    if (event->cell == NULL && record_at_once(event, stream))
         return ACL_SUCCESS;
     rc = event_task_make(&record_ops, event, stream, &et);
     if (rc != ACL_SUCCESS)
         return rc;
     am_lock(&am_rt.sched.lock);
-    rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
+    rc = record_claim_locked(event, &number);
     if (rc == ACL_SUCCESS) {
-        et->target = ++event->n_recorded;
+        rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
+        if (rc != ACL_SUCCESS && event->cell != NULL)
+            am_cell_recorded(event->cell, number, rc);
+    }
+    if (rc == ACL_SUCCESS) {
+        et->target = event->n_recorded = number;
         TAILQ_INSERT_TAIL(&event->pending, et, listed);
         losses_prune_locked(event);
     }
@@ -279,6 +304,8 @@ aclError am_event_reset(struct am_event *event, struct am_stream *stream)
 /* The record that one who waits now waits for; 0: none. */
 static uint64_t target_locked(const struct am_event *event) AM_REQUIRES(am_rt.sched.lock)
 {
+    if (event->cell != NULL)
+        return am_cell_latest(event->cell);
     if ((event->can & AM_EVENT_EX) || event->n_recorded > event->n_reset)
         return event->n_recorded;
     return event->n_recorded + 1; /* a plain event's record is still to come */
@@ -298,7 +325,7 @@ static bool wait_poll(struct am_task *task, struct am_sched *sched,
 {
     struct am_event_task *et = (struct am_event_task *)task;
 
-    *ret_list = &et->event->waiting;
+    *ret_list = et->event->cell != NULL ? NULL : &et->event->waiting;
     return is_satisfied_locked(et->event, et->target) || is_abandoned(et->event);
 }
 
@@ -385,7 +412,7 @@ aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_
     AM_REQUIRE(event->can & AM_EVENT_SYNC, ACL_ERROR_RT_PARAM_INVALID,
                "event %u was made without ACL_EVENT_SYNC: no stream can wait for it",
                event->id);
-    if (wait_at_once(event, stream))
+    if (event->cell == NULL && wait_at_once(event, stream))
         return ACL_SUCCESS;
     rc = event_task_make(&wait_ops, event, stream, &et);
     if (rc != ACL_SUCCESS)
@@ -435,6 +462,31 @@ static aclError sync_check_locked(const struct am_event *event, uint64_t target)
     return ACL_SUCCESS;
 }
 
+/*
+ * 0 or ETIMEDOUT.  Nobody calls us when another process's record has run: we look, at
+ * first often.
+ */
+static int event_wait_locked(struct event_target *target, uint64_t timeout)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    struct am_sched *sched = &am_rt.sched;
+    pthread_cond_t *changed = &target->event->changed;
+    uint64_t look = target->event->cell != NULL ? LOOK_FIRST : AM_FOREVER;
+    int rc;
+
+    for (;;) {
+        uint64_t slice = timeout < look ? timeout : look;
+
+        rc = am_sched_wait_locked(sched, changed, event_is_there, target, slice);
+        if (rc == 0 || slice == timeout)
+            return rc;
+        if (timeout != AM_FOREVER)
+            timeout -= slice;
+        if (look < LOOK_LAST)
+            look *= 2;
+    }
+}
+
 static aclError sync_locked(struct am_event *event, int32_t timeout_ms)
     AM_REQUIRES(am_rt.sched.lock)
 {
@@ -444,11 +496,11 @@ static aclError sync_locked(struct am_event *event, int32_t timeout_ms)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(am_sched_wait_locked(&am_rt.sched, &event->changed, event_is_there,
-                                    &target, timeout) == 0,
-               ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "event %u is not complete after %d ms%s",
-               event->id, timeout_ms,
-               event->n_recorded >= target.target ? "" : "; nobody has recorded it");
+    AM_REQUIRE(event_wait_locked(&target, timeout) == 0, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+               "event %u is not complete after %d ms%s", event->id, timeout_ms,
+               event->cell != NULL || event->n_recorded >= target.target
+                   ? ""
+                   : "; nobody has recorded it");
     AM_REQUIRE(is_over_locked(event, target.target), ACL_ERROR_RT_INVALID_HANDLE,
                "event %u was destroyed and nobody has recorded it", event->id);
     return record_check_locked(event, target.target);

@@ -1,5 +1,7 @@
 /* Notifies: one bit that a stream sets and another waits for and clears.  See event.h. */
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
@@ -7,6 +9,7 @@
 #include "base/util.h"
 #include "core/context.h"
 #include "core/event.h"
+#include "core/exchange.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -15,8 +18,11 @@ struct am_notify {
     void *handle;
     uint32_t id;
     int32_t device;
-    bool is_dead; /* sched.lock, as all below */
+    int32_t driver_id; /* of the device that it was made on, maybe in another process */
+    _Atomic uint64_t offer; /* the number that others open it by; 0: none */
+    bool is_dead;           /* sched.lock, as all below */
     bool is_set;
+    struct am_cell *cell; /* has the bit instead, once other processes may have it too */
     TAILQ_HEAD(, notify_task) pending; /* records that have not run */
     struct am_waitlist waiting;
     LIST_ENTRY(am_notify) all;
@@ -26,7 +32,13 @@ struct notify_task {
     struct am_task task;
     struct am_notify *notify; /* holds a reference */
     struct am_queue *queue;   /* that it is in */
+    bool has_taken;           /* a wait: the bit was there, and was cleared */
     TAILQ_ENTRY(notify_task) listed;
+};
+
+/* What an importer is told. */
+struct card {
+    int32_t driver_id;
 };
 
 static LIST_HEAD(, am_notify) notifies[AM_DEVICES_MAX]; /* sched.lock */
@@ -45,8 +57,11 @@ uint32_t am_notify_id(const struct am_notify *notify)
 
 void am_notify_put(struct am_notify *notify)
 {
-    if (am_ref_drop(&notify->object.refs))
-        free(notify);
+    if (!am_ref_drop(&notify->object.refs))
+        return;
+    if (notify->cell != NULL)
+        am_cell_leave(notify->cell);
+    free(notify);
 }
 
 /* A notify of the device, not yet listed, with one reference for being alive. */
@@ -57,6 +72,7 @@ static aclError notify_make(int32_t device, struct am_notify **ret_notify)
     if (notify == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a notify");
     notify->device = device;
+    notify->driver_id = am_rt.devices.device[device].driver_id;
     TAILQ_INIT(&notify->pending);
     am_waitlist_init(&notify->waiting);
     notify->object.refs = 1;
@@ -68,7 +84,8 @@ static aclError notify_make(int32_t device, struct am_notify **ret_notify)
     return ACL_SUCCESS;
 }
 
-aclError am_notify_create(void **ret_handle)
+/* Takes over the cell, unless it fails; driver_id is that of the cell's maker then. */
+static aclError notify_create(struct am_cell *cell, int32_t driver_id, void **ret_handle)
 {
     struct am_context *context;
     struct am_notify *notify;
@@ -80,6 +97,9 @@ aclError am_notify_create(void **ret_handle)
     rc = notify_make(context->device, &notify);
     if (rc != ACL_SUCCESS)
         goto out;
+    notify->cell = cell;
+    if (cell != NULL)
+        notify->driver_id = driver_id;
     handle = notify->handle; /* once it is listed, a reset by another thread may end it */
     am_lock(&am_rt.sched.lock);
     if (context->handle == NULL) { /* since it was looked up; its device is being reset */
@@ -94,11 +114,103 @@ aclError am_notify_create(void **ret_handle)
         *ret_handle = handle;
     } else {
         am_idmap_remove(&am_rt.ids, handle);
+        notify->cell = NULL; /* the caller's again */
         am_notify_put(notify);
     }
 out:
     am_context_put(context);
     return rc;
+}
+
+aclError am_notify_create(void **ret_handle)
+{
+    return notify_create(NULL, 0, ret_handle);
+}
+
+aclError am_notify_import(uint64_t number, void **ret_handle)
+{
+    struct am_parcel parcel;
+    struct am_cell *cell;
+    struct card card = {0};
+    aclError rc = am_exchange_fetch(AM_SHARE_NOTIFY, number, &parcel);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (parcel.size == sizeof card)
+        memcpy(&card, parcel.bytes, sizeof card);
+    rc = am_cell_join(parcel.fd, &cell);
+    close(parcel.fd);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = notify_create(cell, card.driver_id, ret_handle);
+    if (rc != ACL_SUCCESS)
+        am_cell_leave(cell);
+    return rc;
+}
+
+/* The bit moves where others see it; waits of streams look there from now on. */
+static aclError notify_widen(struct am_notify *notify)
+{
+    struct am_cell *cell;
+    aclError rc = am_cell_make(&cell);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&am_rt.sched.lock);
+    if (notify->cell == NULL) {
+        am_cell_set(cell, notify->is_set);
+        notify->cell = cell;
+        cell = NULL;
+        am_sched_wake_locked(&am_rt.sched, &notify->waiting);
+    }
+    am_unlock(&am_rt.sched.lock);
+    if (cell != NULL) /* another thread was faster */
+        am_cell_leave(cell);
+    return ACL_SUCCESS;
+}
+
+/* The offer becomes the notify's, unless it has one. */
+static aclError offer_settle(struct am_notify *notify, uint64_t number)
+{
+    uint64_t none = 0;
+    bool is_used;
+
+    am_lock(&am_rt.sched.lock);
+    is_used =
+        !notify->is_dead && atomic_compare_exchange_strong(&notify->offer, &none, number);
+    am_unlock(&am_rt.sched.lock);
+    if (!is_used)
+        am_exchange_withdraw(number);
+    AM_REQUIRE(is_used, ACL_ERROR_RT_PARAM_INVALID,
+               "notify %u was exported or destroyed by another thread", notify->id);
+    return ACL_SUCCESS;
+}
+
+aclError am_notify_export(struct am_notify *notify, bool is_open, uint64_t *ret_number)
+{
+    struct card card = {notify->driver_id};
+    uint64_t number;
+    aclError rc;
+
+    AM_REQUIRE(notify->offer == 0, ACL_ERROR_RT_PARAM_INVALID,
+               "notify %u is exported already; keep its key", notify->id);
+    rc = notify->cell == NULL ? notify_widen(notify) : ACL_SUCCESS;
+    if (rc == ACL_SUCCESS)
+        rc = am_exchange_offer(AM_SHARE_NOTIFY, is_open, am_cell_descriptor(notify->cell),
+                               &card, sizeof card, &number);
+    if (rc == ACL_SUCCESS)
+        rc = offer_settle(notify, number);
+    if (rc == ACL_SUCCESS)
+        *ret_number = number;
+    return rc;
+}
+
+aclError am_notify_trust(struct am_notify *notify, const int32_t *ids, size_t n)
+{
+    AM_REQUIRE(notify->offer != 0, ACL_ERROR_RT_PARAM_INVALID,
+               "notify %u is not exported; aclrtNotifyGetExportKey comes first",
+               notify->id);
+    return am_exchange_trust(AM_SHARE_NOTIFY, notify->offer, ids, n);
 }
 
 aclError am_notify_get(void *handle, struct am_notify **ret_notify)
@@ -128,8 +240,10 @@ static bool notify_unlist(struct am_notify *notify)
         am_sched_wake_locked(&am_rt.sched, &notify->waiting);
     }
     am_unlock(&am_rt.sched.lock);
-    if (was_alive)
+    if (was_alive) {
+        am_exchange_withdraw(notify->offer);
         am_notify_put(notify);
+    }
     return was_alive;
 }
 
@@ -171,6 +285,26 @@ static void notify_drop(struct am_task *task)
     free(nt);
 }
 
+static void bit_put_locked(struct am_notify *notify, bool is_set)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    if (notify->cell != NULL)
+        am_cell_set(notify->cell, is_set);
+    else
+        notify->is_set = is_set;
+}
+
+/* Clears the bit; false when it was not set. */
+static bool bit_take_locked(struct am_notify *notify) AM_REQUIRES(am_rt.sched.lock)
+{
+    bool was_set = notify->is_set;
+
+    if (notify->cell != NULL)
+        return am_cell_take(notify->cell);
+    notify->is_set = false;
+    return was_set;
+}
+
 static void record_unlist(struct notify_task *nt)
 {
     TAILQ_REMOVE(&nt->notify->pending, nt, listed);
@@ -182,7 +316,7 @@ static aclError record_finish(struct am_task *task, struct am_sched *sched)
     struct notify_task *nt = (struct notify_task *)task;
 
     record_unlist(nt);
-    nt->notify->is_set = true;
+    bit_put_locked(nt->notify, true);
     am_sched_wake_locked(sched, &nt->notify->waiting);
     return ACL_SUCCESS;
 }
@@ -199,24 +333,26 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
         am_sched_wake_locked(&am_rt.sched, &nt->notify->waiting);
 }
 
-static bool wait_poll(struct am_task *task, struct am_sched *sched,
-                      struct am_waitlist **ret_list)
+/* A bit that other processes have too is taken at once, or one of them does. */
+AM_NO_LOCK_ANALYSIS static bool wait_poll(struct am_task *task, struct am_sched *sched,
+                                          struct am_waitlist **ret_list)
 {
-    struct am_notify *notify = ((struct notify_task *)task)->notify;
+    struct notify_task *nt = (struct notify_task *)task;
+    struct am_notify *notify = nt->notify;
 
-    *ret_list = &notify->waiting;
-    return notify->is_set || (notify->is_dead && TAILQ_EMPTY(&notify->pending));
+    *ret_list = notify->cell != NULL ? NULL : &notify->waiting;
+    nt->has_taken = bit_take_locked(notify);
+    return nt->has_taken || (notify->is_dead && TAILQ_EMPTY(&notify->pending));
 }
 
 static aclError wait_finish(struct am_task *task, struct am_sched *sched)
 {
-    struct am_notify *notify = ((struct notify_task *)task)->notify;
+    struct notify_task *nt = (struct notify_task *)task;
 
-    AM_REQUIRE(notify->is_set, ACL_ERROR_RT_INVALID_HANDLE,
+    AM_REQUIRE(nt->has_taken, ACL_ERROR_RT_INVALID_HANDLE,
                "notify %u was destroyed while the stream waited for it, and no record of "
                "it is to come",
-               notify->id);
-    notify->is_set = false;
+               nt->notify->id);
     return ACL_SUCCESS;
 }
 
@@ -275,9 +411,10 @@ aclError am_notify_wait(struct am_notify *notify, struct am_stream *stream,
                         uint32_t seconds)
 {
     AM_REQUIRE(
-        stream->device == notify->device, ACL_ERROR_RT_PARAM_INVALID,
+        am_rt.devices.device[stream->device].driver_id == notify->driver_id,
+        ACL_ERROR_RT_PARAM_INVALID,
         "notify %u was made on device %d; only streams of that device may wait for it",
-        notify->id, notify->device);
+        notify->id, notify->driver_id);
     return notify_submit(&wait_ops, notify, stream,
                          seconds == 0 ? AM_FOREVER : seconds * SECOND);
 }
@@ -285,6 +422,6 @@ aclError am_notify_wait(struct am_notify *notify, struct am_stream *stream,
 void am_notify_clear(struct am_notify *notify)
 {
     am_lock(&am_rt.sched.lock);
-    notify->is_set = false;
+    bit_put_locked(notify, false);
     am_unlock(&am_rt.sched.lock);
 }

@@ -265,6 +265,12 @@ def notify_key(world):
                                     acl.ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION)
 
 
+def listed_notify(world):
+    made = notify(world)
+    rt.notify_get_export_key(made, acl.ACL_IPC_HANDLE_SIZE, acl.ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT)
+    return rt.notify_set_import_pid(made, [os.getpid()])
+
+
 def peers(world):
     world.must(rt.device_enable_peer_access(1, 0))
 
@@ -349,7 +355,7 @@ CALLS = {
     "rt.ipc_get_event_handle": ipc_event,
     "rt.ipc_open_event_handle": opened_event,
     "rt.notify_get_export_key": notify_key,
-    "rt.notify_set_import_pid": lambda w: rt.notify_set_import_pid(notify(w), [os.getpid()]),
+    "rt.notify_set_import_pid": listed_notify,
     "rt.notify_import_by_key": lambda w: rt.notify_import_by_key(notify_key(w)[0], 0),
     "rt.malloc_host": lambda w: rt.malloc_host(100),
     "rt.free_host": lambda w: rt.free_host(w.host_memory()),

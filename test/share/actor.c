@@ -99,11 +99,9 @@ static aclError fork_child(void)
     pid_t pid = fork();
 
     if (pid == 0) {
-        char byte;
+        struct pollfd hangup = {.fd = CHANNEL}; /* the actor's orders are not ours */
 
-        while (recv(CHANNEL, &byte, 1, MSG_PEEK) >
-               0) /* the actor's orders are not ours */
-            poll(NULL, 0, 10);
+        poll(&hangup, 1, -1);
         exit(0);
     }
     return pid > 0 ? ACL_SUCCESS : errno;
@@ -114,6 +112,81 @@ static aclError init(int32_t device)
     aclError rc = aclInit(NULL);
 
     return rc == ACL_SUCCESS && device >= 0 ? aclrtSetDevice(device) : rc;
+}
+
+/* What holds a stream, and lets it go: an event that is recorded elsewhere. */
+static aclError stream_hold(aclrtStream stream, bool is_held)
+{
+    static aclrtEvent gate;
+    aclError rc = ACL_SUCCESS;
+
+    if (!is_held)
+        return aclrtRecordEvent(gate, NULL);
+    if (gate == NULL)
+        rc = aclrtCreateEvent(&gate);
+    return rc == ACL_SUCCESS ? aclrtStreamWaitEvent(stream, gate) : rc;
+}
+
+static aclError event_make(aclrtEvent *event, char *ret_text)
+{
+    aclrtIpcEventHandle handle;
+    aclError rc = aclrtCreateEventExWithFlag(event, ACL_EVENT_IPC);
+
+    if (rc == ACL_SUCCESS)
+        rc = aclrtIpcGetEventHandle(*event, &handle);
+    if (rc == ACL_SUCCESS)
+        memcpy(ret_text, handle.reserved, sizeof handle.reserved);
+    return rc;
+}
+
+static aclError event_open(const char *text, aclrtEvent *event)
+{
+    aclrtIpcEventHandle handle;
+
+    memcpy(handle.reserved, text, sizeof handle.reserved);
+    return aclrtIpcOpenEventHandle(handle, event);
+}
+
+static aclError perform_on_stream(const struct request *r, struct answer *answer)
+{
+    void *x = (void *)r->x;
+    void *y = (void *)r->y;
+    void **out = (void **)&answer->value[0];
+
+    switch (r->what) {
+    case DO_STREAM:
+        return aclrtCreateStream(out);
+    case DO_STREAM_SYNC:
+        return aclrtSynchronizeStreamWithTimeout(x, (int32_t)r->y);
+    case DO_STREAM_ABORT:
+        return aclrtStreamAbort(x);
+    case DO_STREAM_HOLD:
+        return stream_hold(x, true);
+    case DO_LET_GO:
+        return stream_hold(NULL, false);
+    case DO_EVENT:
+        return event_make(out, answer->text);
+    case DO_EVENT_OPEN:
+        return event_open(r->text, out);
+    case DO_EVENT_RECORD:
+        return aclrtRecordEvent(x, y);
+    case DO_EVENT_WAIT:
+        return aclrtStreamWaitEvent(y, x);
+    case DO_EVENT_SYNC:
+        return aclrtSynchronizeEventWithTimeout(x, (int32_t)r->y);
+    case DO_EVENT_DESTROY:
+        return aclrtDestroyEvent(x);
+    case DO_NOTIFY_OPEN:
+        return aclrtNotifyImportByKey(out, r->text, r->x);
+    case DO_NOTIFY_RECORD:
+        return aclrtRecordNotify(x, y);
+    case DO_NOTIFY_WAIT:
+        return aclrtWaitAndResetNotify(x, y, (uint32_t)r->z);
+    case DO_NOTIFY_DESTROY:
+        return aclrtDestroyNotify(x);
+    default:
+        return -1;
+    }
 }
 
 static aclError perform(const struct request *r, struct answer *answer)
@@ -191,7 +264,7 @@ static aclError perform(const struct request *r, struct answer *answer)
     case DO_EXIT:
         exit(0);
     default:
-        return -1;
+        return perform_on_stream(r, answer);
     }
 }
 

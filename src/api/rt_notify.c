@@ -1,0 +1,157 @@
+/* Notifies. */
+#include <inttypes.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "core/event.h"
+#include "core/key.h"
+
+aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
+{
+    AM_REQUIRE(notify != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM, "flag is 0x%llx; it takes 0",
+               (unsigned long long)flag);
+    return am_notify_create(notify);
+}
+
+aclError am_aclrtDestroyNotify(aclrtNotify notify)
+{
+    AM_REQUIRE(notify != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    return am_notify_destroy(notify);
+}
+
+static aclError notify_pair_get(aclrtNotify notify_handle, aclrtStream stream_handle,
+                                struct am_notify **ret_notify,
+                                struct am_stream **ret_stream)
+{
+    aclError rc;
+
+    AM_REQUIRE(notify_handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    rc = am_notify_get(notify_handle, ret_notify);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_stream_get(stream_handle, ret_stream);
+    if (rc != ACL_SUCCESS)
+        am_notify_put(*ret_notify);
+    return rc;
+}
+
+aclError am_aclrtRecordNotify(aclrtNotify notify_handle, aclrtStream stream_handle)
+{
+    struct am_notify *notify;
+    struct am_stream *stream;
+    aclError rc = notify_pair_get(notify_handle, stream_handle, &notify, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_notify_record(notify, stream);
+    am_stream_put(stream);
+    am_notify_put(notify);
+    return rc;
+}
+
+aclError am_aclrtWaitAndResetNotify(aclrtNotify notify_handle, aclrtStream stream_handle,
+                                    uint32_t timeout)
+{
+    struct am_notify *notify;
+    struct am_stream *stream;
+    aclError rc = notify_pair_get(notify_handle, stream_handle, &notify, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_notify_wait(notify, stream, timeout);
+    am_stream_put(stream);
+    am_notify_put(notify);
+    return rc;
+}
+
+aclError am_aclrtGetNotifyId(aclrtNotify handle, uint32_t *notifyId)
+{
+    struct am_notify *notify;
+    aclError rc;
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    AM_REQUIRE(notifyId != NULL, ACL_ERROR_INVALID_PARAM, "notifyId is NULL");
+    rc = am_notify_get(handle, &notify);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *notifyId = am_notify_id(notify);
+    am_notify_put(notify);
+    return ACL_SUCCESS;
+}
+
+/* All are looked up before the first is cleared. */
+aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
+{
+    struct am_notify *notify;
+    aclError rc;
+
+    AM_REQUIRE(notifies != NULL, ACL_ERROR_INVALID_PARAM, "notifies is NULL");
+    AM_REQUIRE(num > 0, ACL_ERROR_INVALID_PARAM, "num is 0");
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < num; i++) {
+            rc = am_notify_get(notifies[i], &notify);
+            if (rc != ACL_SUCCESS)
+                return rc;
+            if (pass == 1)
+                am_notify_clear(notify);
+            am_notify_put(notify);
+        }
+    }
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
+                                    uint64_t flags)
+{
+    struct am_notify *notify;
+    uint64_t number;
+    aclError rc;
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_REQUIRE(len >= AM_KEY_SIZE, ACL_ERROR_INVALID_PARAM,
+               "len is %zu; it takes %d or more", len, AM_KEY_SIZE);
+    AM_REQUIRE((flags & ~ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
+               ACL_ERROR_INVALID_PARAM,
+               "flags is 0x%" PRIx64
+               "; it takes 0, and 2 to let any process of this user import",
+               flags);
+    rc = am_notify_get(handle, &notify);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_notify_export(notify, flags != 0, &number);
+    am_notify_put(notify);
+    if (rc == ACL_SUCCESS)
+        am_key_print(AM_SHARE_NOTIFY, number, key);
+    return rc;
+}
+
+aclError am_aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num)
+{
+    struct am_notify *notify;
+    aclError rc;
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    AM_REQUIRE(pid != NULL, ACL_ERROR_INVALID_PARAM, "pid is NULL");
+    AM_REQUIRE(num > 0, ACL_ERROR_INVALID_PARAM, "num is 0");
+    rc = am_notify_get(handle, &notify);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_notify_trust(notify, pid, num);
+    am_notify_put(notify);
+    return rc;
+}
+
+aclError am_aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
+{
+    uint64_t number;
+    aclError rc;
+
+    AM_REQUIRE(notify != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_REQUIRE((flags & ~ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
+               ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0 or 2", flags);
+    rc = am_key_parse(AM_SHARE_NOTIFY, key, &number);
+    return rc == ACL_SUCCESS ? am_notify_import(number, notify) : rc;
+}
