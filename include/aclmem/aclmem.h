@@ -81,6 +81,14 @@ static inline size_t aclmem_suballoc_stride(size_t len)
  */
 const char *aclmem_option(const char *name);
 
+/*
+ * What this user's processes have of which devices, and the options in force, as JSON: what
+ * the command `aclmem info --json` prints, described in README.md.  The text is the caller's
+ * to free().  Nothing is started for it and nothing is changed; before aclInit it shows the
+ * devices that the environment asks for.
+ */
+aclError aclmem_info(char **json);
+
 /* "0.1.0" */
 const char *aclmem_version(void);
 

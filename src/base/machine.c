@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "base/util.h"
 #include "base/uuid.h"
 
 /*
@@ -156,6 +157,54 @@ size_t am_machine_memory(void)
     size_t pages = (size_t)sysconf(_SC_PHYS_PAGES);
 
     return am_machine_memory_under("", pages * (size_t)sysconf(_SC_PAGESIZE));
+}
+
+/* The word in brackets in "always within_size [advise] never"; empty where none is. */
+static void chosen_word(const char *root, const char *path, char *word, size_t size)
+{
+    char full[768];
+    char text[256];
+    const char *open;
+
+    word[0] = '\0';
+    snprintf(full, sizeof full, "%s%s", root, path);
+    if (!file_read(full, text, sizeof text))
+        return;
+    open = strchr(text, '[');
+    if (open != NULL)
+        snprintf(word, size, "%.*s", (int)strcspn(open + 1, "]"), open + 1);
+}
+
+bool am_machine_has_huge_pages_under(const char *root, size_t size, char *ret_why)
+{
+    static const char pool[] = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+    static const char setting[] = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    size_t needed = size >> AM_CHUNK_SHIFT;
+    size_t n_free = group_number(root, pool, "free_hugepages", NULL, 0);
+    char word[32];
+
+    if (n_free >= needed) {
+        snprintf(ret_why, AM_MACHINE_WHY,
+                 "the system has %zu free ones of 2 MB, and a device takes %zu", n_free,
+                 needed);
+        return true;
+    }
+    chosen_word(root, setting, word, sizeof word);
+    if (word[0] != '\0' && strcmp(word, "never") != 0 && strcmp(word, "deny") != 0) {
+        snprintf(ret_why, AM_MACHINE_WHY, "transparent ones, since %s is %s", setting,
+                 word);
+        return true;
+    }
+    snprintf(ret_why, AM_MACHINE_WHY,
+             "the system has %zu free ones of 2 MB and a device takes %zu "
+             "(vm.nr_hugepages), and %s is %s, which advise would change",
+             n_free, needed, setting, word[0] != '\0' ? word : "not there");
+    return false;
+}
+
+bool am_machine_has_huge_pages(size_t size, char *ret_why)
+{
+    return am_machine_has_huge_pages_under("", size, ret_why);
 }
 
 bool am_machine_has_node(int node)

@@ -20,6 +20,15 @@ size_t am_machine_memory_under(const char *root, size_t installed);
 size_t am_machine_available(void);
 size_t am_machine_available_under(const char *root);
 
+/*
+ * Whether memory files of `size` bytes get huge pages here: from the system's pool, or
+ * transparent ones.  The reason, in words, is put into AM_MACHINE_WHY bytes.
+ */
+#define AM_MACHINE_WHY 256
+bool am_machine_has_huge_pages(size_t size, char *ret_why);
+/* The same with another root for /sys. */
+bool am_machine_has_huge_pages_under(const char *root, size_t size, char *ret_why);
+
 bool am_machine_has_node(int node);
 /* The node of the processor that this thread is on. */
 int am_machine_current_node(void);

@@ -23,9 +23,10 @@ static const struct {
     enum type type;
     const char *preset;
     const char *choices;
+    const char *help;
 } options[AM_OPTION_COUNT] = {
 #define AM_OPTION(id_, type_, default_, choices_, help_) \
-    [AM_OPTION_##id_] = {#id_, type_, default_, choices_},
+    [AM_OPTION_##id_] = {#id_, type_, default_, choices_, help_},
 #include "base/options.def"
 #undef AM_OPTION
 };
@@ -278,6 +279,16 @@ const char *am_option_text_by_name(const char *name)
             return values[i].is_set ? values[i].text : options[i].preset;
     }
     return NULL;
+}
+
+struct am_option_row am_option_row(enum am_option option)
+{
+    return (struct am_option_row){
+        .name = full_name(option),
+        .value = values[option].text,
+        .preset = options[option].preset,
+        .help = options[option].help,
+    };
 }
 
 /* Edit distance, for words of up to 31 characters; longer ones are as far as can be. */

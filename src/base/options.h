@@ -43,6 +43,14 @@ const char *am_options_next_unknown(size_t *pos, const char **ret_nearest);
 int64_t am_option_number(enum am_option option);
 bool am_option_is_set(enum am_option option); /* not the default */
 const char *am_option_text(enum am_option option);
+/* All that is known of it; the name is valid until the thread's next call. */
+struct am_option_row {
+    const char *name; /* "ACLMEM_RULES" */
+    const char *value;
+    const char *preset;
+    const char *help;
+};
+struct am_option_row am_option_row(enum am_option option);
 /* By the full name, "ACLMEM_RULES"; NULL when there is none. */
 const char *am_option_text_by_name(const char *name);
 

@@ -161,7 +161,7 @@ static uint64_t identity_add(uint64_t identity, const struct am_device_info *inf
     return identity;
 }
 
-static aclError ledger_open(const struct plan *plan, struct am_ledger **ret_ledger)
+static aclError config_make(const struct plan *plan, struct am_ledger_config *ret_config)
 {
     struct am_ledger_config config = {.n_devices = plan->n_all};
     struct am_device_info info;
@@ -179,7 +179,24 @@ static aclError ledger_open(const struct plan *plan, struct am_ledger **ret_ledg
             config.identity = identity_add(config.identity, &info);
         }
     }
-    return am_ledger_open(&config, ret_ledger);
+    *ret_config = config;
+    return ACL_SUCCESS;
+}
+
+aclError am_devices_config(struct am_ledger_config *ret_config)
+{
+    struct plan plan;
+    aclError rc = plan_make(&plan);
+
+    return rc == ACL_SUCCESS ? config_make(&plan, ret_config) : rc;
+}
+
+static aclError ledger_open(const struct plan *plan, struct am_ledger **ret_ledger)
+{
+    struct am_ledger_config config;
+    aclError rc = config_make(plan, &config);
+
+    return rc == ACL_SUCCESS ? am_ledger_open(&config, ret_ledger) : rc;
 }
 
 aclError am_devices_open(struct am_devices *devices)

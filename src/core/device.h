@@ -47,6 +47,8 @@ struct am_devices {
  * backend's are real, of those.
  */
 aclError am_devices_open(struct am_devices *devices);
+/* What they would be, or are, for the ledger. */
+aclError am_devices_config(struct am_ledger_config *ret_config);
 /* Everything on the devices and on the host dies, then they go. */
 void am_devices_close(struct am_devices *devices);
 /* Whether the program uses any of them: set, or with physical memory. */

@@ -149,6 +149,13 @@ static void runtime_start_sched(void)
     am_event_set_default_wait(0);
 }
 
+aclError am_runtime_configure_locked(void)
+{
+    struct am_config config;
+
+    return runtime_configure(NULL, &config);
+}
+
 aclError am_runtime_start_locked(const char *config_path)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

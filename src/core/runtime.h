@@ -52,6 +52,9 @@ extern struct am_runtime am_rt;
  */
 aclError am_runtime_start_locked(const char *config_path) AM_REQUIRES(am_rt.lock);
 
+/* Only reads the options of the environment, as a start would; nothing may be up. */
+aclError am_runtime_configure_locked(void) AM_REQUIRES(am_rt.lock);
+
 /* Frees everything: devices, their memory, reservations. */
 void am_runtime_stop_locked(void) AM_REQUIRES(am_rt.lock);
 

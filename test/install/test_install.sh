@@ -41,6 +41,8 @@ root=$temporary/moved
 [ -z "$(find -L "$root" -type l)" ] || fail "links lead somewhere"
 ! grep -rq "a place" "$root" || fail "no file names the folder it was installed into"
 
+"$root/bin/aclmem" info >"$temporary/log" || fail "the command finds its library"
+
 for shell in bash dash zsh ksh; do
     command -v "$shell" >/dev/null || continue
     for at in "$root" .; do
@@ -56,6 +58,7 @@ said=$(LD_LIBRARY_PATH=/other sh -euc ". '$root/set_env.sh'; echo \$LD_LIBRARY_P
     . "$root/set_env.sh"
     libs=-lascendcl
     try "set_env.sh and the usual paths" -I"$ASCEND_HOME_PATH/include" -L"$ASCEND_HOME_PATH/lib64"
+    [ "$(command -v aclmem)" = "$root/bin/aclmem" ] || fail "set_env.sh finds the command"
     for name in libascendcl.so libascendcl.so.1; do
         "$temporary/client" $name || fail "$name can be loaded by name"
     done

@@ -231,6 +231,33 @@ static void the_least_that_is_left_on_the_way_up_counts(void **state)
     assert_int_equal(am_machine_available_under(root), AM_GIB);
 }
 
+static void pages(const char *n_free, const char *setting)
+{
+    file_make_text(root, "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages",
+                   n_free);
+    file_make_text(root, "sys/kernel/mm/transparent_hugepage/shmem_enabled", setting);
+}
+
+static void huge_pages_come_from_the_pool_or_are_transparent(void **state)
+{
+    char why[AM_MACHINE_WHY];
+
+    assert_false(am_machine_has_huge_pages_under(root, AM_GIB, why));
+    assert_contains(why, "is not there");
+    pages("511\n", "always within_size advise [never] deny force\n");
+    assert_false(am_machine_has_huge_pages_under(root, AM_GIB, why));
+    assert_contains(why, "511 free ones of 2 MB and a device takes 512");
+    assert_contains(why, "shmem_enabled is never");
+    pages("512\n", "always within_size advise [never] deny force\n");
+    assert_true(am_machine_has_huge_pages_under(root, AM_GIB, why));
+    assert_contains(why, "512 free ones");
+    pages("0\n", "always within_size [advise] never deny force\n");
+    assert_true(am_machine_has_huge_pages_under(root, AM_GIB, why));
+    assert_contains(why, "transparent ones, since");
+    pages("0\n", "always within_size advise never [deny] force\n");
+    assert_false(am_machine_has_huge_pages_under(root, AM_GIB, why));
+}
+
 static void this_machine_has_memory_and_a_node(void **state)
 {
     size_t installed = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
@@ -267,6 +294,7 @@ int main(void)
         in_a_tree(a_group_has_left_what_is_not_used_or_can_be_dropped),
         in_a_tree(a_group_above_its_limit_has_nothing_left),
         in_a_tree(the_least_that_is_left_on_the_way_up_counts),
+        in_a_tree(huge_pages_come_from_the_pool_or_are_transparent),
         in_a_tree(this_machine_has_memory_and_a_node),
     };
 

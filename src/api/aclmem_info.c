@@ -1,0 +1,204 @@
+/*
+ * aclmem_info: the ledgers in the runtime directory as JSON, from outside.
+ *
+ * Each ledger is a configuration, since processes with other options have other devices.
+ * Those with live processes are shown, and the one of this process whether it has a ledger
+ * or not.  A value that jansson could not make is NULL, and so is the whole then.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "aclmem/aclmem.h"
+#include "api/api.h"
+#include "base/error.h"
+#include "base/machine.h"
+#include "base/options.h"
+#include "base/sys.h"
+#include "core/ledger.h"
+#include "core/rundir.h"
+#include "core/runtime.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static json_t *device_json(const struct am_ledger_view *view, int32_t device)
+{
+    json_int_t capacity = (json_int_t)view->config.capacity[device];
+    json_int_t used = (json_int_t)view->used[device];
+    int n_processes = 0;
+
+    for (size_t i = 0; i < view->n_processes; i++)
+        n_processes += (view->processes[i].uses >> device & 1) != 0;
+    return json_pack("{s:i, s:I, s:I, s:I, s:i}", "id", device, "capacity", capacity,
+                     "used", used, "free", capacity - used, "processes", n_processes);
+}
+
+/* What a process has of each device that it uses or has memory of. */
+static json_t *process_json(const struct am_ledger_process *process, int32_t n_devices)
+{
+    json_t *devices = json_array();
+
+    for (int32_t i = 0; i < n_devices; i++) {
+        if ((process->uses >> i & 1) == 0 && process->allocated[i] == 0 &&
+            process->exported[i] == 0 && process->imported[i] == 0)
+            continue;
+        json_array_append_new(devices,
+                              json_pack("{s:i, s:I, s:I, s:I}", "id", i, "allocated",
+                                        (json_int_t)process->allocated[i], "exported",
+                                        (json_int_t)process->exported[i], "imported",
+                                        (json_int_t)process->imported[i]));
+    }
+    return json_pack("{s:i, s:s, s:o}", "pid", (int)process->pid, "command",
+                     process->command, "devices", devices);
+}
+
+static json_t *view_json(const struct am_ledger_view *view, bool is_own)
+{
+    const struct am_product *product = am_product_find(view->config.product);
+    json_t *devices = json_array();
+    json_t *processes = json_array();
+
+    for (int32_t i = 0; i < view->config.n_devices; i++)
+        json_array_append_new(devices, device_json(view, i));
+    for (size_t i = 0; i < view->n_processes; i++)
+        json_array_append_new(processes,
+                              process_json(&view->processes[i], view->config.n_devices));
+    return json_pack("{s:b, s:s, s:s, s:s, s:i, s:o, s:o}", "own", is_own, "backend",
+                     view->config.backend, "product", view->config.product, "soc",
+                     product != NULL ? product->soc : "", "processes_allowed",
+                     product != NULL ? (int)product->n_processes : 0, "devices", devices,
+                     "processes", processes);
+}
+
+/* Adds a ledger of the directory; whether it is this process's own. */
+static bool ledger_add(json_t *all, int dir, const char *name, const char *own_name)
+{
+    bool is_own = strcmp(name, own_name) == 0;
+    struct am_ledger_view view;
+
+    if (am_ledger_look(dir, name, &view) != 0)
+        return false;
+    if (is_own)
+        json_array_insert_new(all, 0, view_json(&view, true));
+    else if (view.n_processes > 0)
+        json_array_append_new(all, view_json(&view, false));
+    am_ledger_view_free(&view);
+    return is_own;
+}
+
+/* All ledgers of the directory; whether this process's own was among them. */
+static bool ledgers_add(json_t *all, int dir, const char *own_name)
+{
+    int fd = am_sys_openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+    bool has_own = false;
+    struct dirent *entry;
+
+    if (list == NULL && fd >= 0)
+        close(fd);
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        if (strncmp(entry->d_name, AM_LEDGER_PREFIX, strlen(AM_LEDGER_PREFIX)) == 0)
+            has_own |= ledger_add(all, dir, entry->d_name, own_name);
+    }
+    if (list != NULL)
+        closedir(list);
+    return has_own;
+}
+
+/* *ret_error: why the directory cannot be looked at, -errno; 0 when it is not there. */
+static json_t *configurations_json(const struct am_ledger_config *config, int *ret_error)
+{
+    struct am_ledger_view empty = {.config = *config};
+    char own_name[AM_LEDGER_FILE];
+    json_t *all = json_array();
+    int dir = -1;
+    int rc = am_rundir_look(&dir);
+
+    am_ledger_file_name(config, own_name);
+    if (rc != 0 || !ledgers_add(all, dir, own_name))
+        json_array_insert_new(all, 0, view_json(&empty, true));
+    if (rc == 0)
+        close(dir);
+    *ret_error = rc == -ENOENT ? 0 : rc;
+    return all;
+}
+
+static json_t *problem_json(int error)
+{
+    if (error == 0)
+        return json_null();
+    if (error == -EPERM)
+        return json_string(
+            "the runtime directory is a link, no directory, another user's, "
+            "or others may write to it; remove it, or name another with "
+            "ACLMEM_RUNTIME_DIR");
+    return json_sprintf("the runtime directory cannot be opened: %s", strerror(-error));
+}
+
+static json_t *huge_pages_json(const struct am_ledger_config *config)
+{
+    char why[AM_MACHINE_WHY];
+    bool is_huge;
+
+    if (am_rt.backend->caps & AM_CAP_DEVICES)
+        return json_pack("{s:b, s:s}", "used", 1, "why", "the devices are real");
+    is_huge = am_machine_has_huge_pages(config->capacity[0], why);
+    return json_pack("{s:b, s:s}", "used", is_huge, "why", why);
+}
+
+static json_t *options_json(void)
+{
+    json_t *options = json_array();
+
+    for (int i = 0; i < AM_OPTION_COUNT; i++) {
+        struct am_option_row row = am_option_row((enum am_option)i);
+
+        json_array_append_new(options, json_pack("{s:s, s:s, s:s, s:s}", "name", row.name,
+                                                 "value", row.value, "default",
+                                                 row.preset, "help", row.help));
+    }
+    return options;
+}
+
+static aclError info_make_locked(json_t **ret_info) AM_REQUIRES(am_rt.lock)
+{
+    struct am_ledger_config config;
+    json_t *configurations;
+    int error;
+    aclError rc = am_rt.is_up ? ACL_SUCCESS : am_runtime_configure_locked();
+
+    if (rc == ACL_SUCCESS)
+        rc = am_devices_config(&config);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    configurations = configurations_json(&config, &error); /* finds the path too */
+    *ret_info =
+        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "version", AM_VERSION,
+                  "runtime_directory", am_rundir_path(), "problem", problem_json(error),
+                  "configurations", configurations, "huge_pages",
+                  huge_pages_json(&config), "options", options_json());
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclmem_info(char **json)
+{
+    json_t *info = NULL;
+    char *text = NULL;
+    aclError rc;
+
+    am_error_function = __func__;
+    AM_REQUIRE(json != NULL, ACL_ERROR_INVALID_PARAM, "json is NULL");
+    am_lock(&am_rt.lock);
+    rc = info_make_locked(&info);
+    am_unlock(&am_rt.lock);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (info != NULL)
+        text = json_dumps(info, JSON_INDENT(2));
+    json_decref(info);
+    AM_REQUIRE(text != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a description");
+    *json = text;
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,159 @@
+/* aclmem_info: who has what, seen from inside and from outside. */
+#include "support/peer.h"
+#include "support/vmm.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The text without blanks, so that words can be looked for: "pid":77. */
+static const char *info(void)
+{
+    static char text[65536];
+    char *json = NULL;
+    size_t n = 0;
+
+    assert_acl_ok(aclmem_info(&json));
+    for (const char *c = json; *c != '\0' && n < sizeof(text) - 1; c++) {
+        if (!isspace((unsigned char)*c))
+            text[n++] = *c;
+    }
+    text[n] = '\0';
+    free(json);
+    return text;
+}
+
+static void assert_has(const char *text, const char *words)
+{
+    if (strstr(text, words) == NULL)
+        fail_msg("\"%s\" is not in %s", words, text);
+}
+
+/* Role "holder": takes bytes of device 1 and waits. */
+static int play_holder(void)
+{
+    aclrtPhysicalMemProp prop = device_prop(1, ACL_HBM_MEM_HUGE);
+    aclrtDrvMemHandle handle;
+    uint64_t size;
+
+    if (aclInit(NULL) != ACL_SUCCESS)
+        return 3;
+    while (peer_next(&size)) {
+        if (aclrtMallocPhysical(&handle, size, &prop, 0) != ACL_SUCCESS)
+            return 2;
+        peer_answer(0);
+    }
+    return 0;
+}
+
+static void before_the_start_it_shows_what_the_environment_asks_for(void **state)
+{
+    char folder[] = "/tmp/aclmem-test-XXXXXX";
+    char option[80];
+    const char *text;
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(option, sizeof(option), "ACLMEM_RUNTIME_DIR=%s/run", folder);
+    set_options("default", option, "ACLMEM_DEVICES=1", "ACLMEM_PRODUCT=A3",
+                "ACLMEM_MEMORY=512M");
+    text = info();
+    assert_has(text, "\"own\":true,");
+    assert_has(text, "\"product\":\"A3\",\"soc\":\"Ascend910_9391\"");
+    assert_has(text, "\"devices\":[{\"id\":0,\"capacity\":536870912,\"used\":0,"
+                     "\"free\":536870912,\"processes\":0}],\"processes\":[]");
+    assert_has(text, "{\"name\":\"ACLMEM_MEMORY\",\"value\":\"512M\",\"default\":\"\",");
+    assert_has(text, "\"problem\":null");
+    assert_has(text, folder);
+    assert_int_equal(rmdir(folder), 0); /* nothing was made in it */
+}
+
+static void it_shows_what_each_process_has(void **state)
+{
+    struct peer other = peer_start("holder");
+    struct block b = block_create(64 * MIB);
+    char words[200];
+    const char *text;
+
+    assert_int_equal(peer_ask(&other, 32 * MIB), 0);
+    text = info();
+    snprintf(words, sizeof(words),
+             "{\"pid\":%d,\"command\":\"test_api_info\",\"devices\":[{\"id\":0,"
+             "\"allocated\":67108864,\"exported\":0,\"imported\":0}]}",
+             (int)getpid());
+    assert_has(text, words);
+    snprintf(words, sizeof(words),
+             "{\"pid\":%d,\"command\":\"test_api_info\",\"devices\":[{\"id\":1,"
+             "\"allocated\":33554432,\"exported\":0,\"imported\":0}]}",
+             (int)other.pid);
+    assert_has(text, words);
+    assert_has(text, "{\"id\":1,\"capacity\":1073741824,\"used\":33554432,"
+                     "\"free\":1040187392,\"processes\":1}");
+    peer_kill(&other, SIGKILL);
+    text = info();
+    assert_null(strstr(text, words));
+    assert_has(text, "{\"id\":1,\"capacity\":1073741824,\"used\":0,");
+    block_destroy(&b);
+}
+
+static void processes_with_other_options_are_shown_apart(void **state)
+{
+    struct peer other;
+    const char *text;
+
+    setenv("ACLMEM_PRODUCT", "950", 1);
+    other = peer_start("holder");
+    unsetenv("ACLMEM_PRODUCT");
+    assert_int_equal(peer_ask(&other, 32 * MIB), 0);
+    text = info();
+    assert_has(text, "\"product\":\"A2\",\"soc\":\"Ascend910B1\"");
+    assert_has(text, "\"product\":\"950\",\"soc\":\"Ascend950PR_9589\"");
+    assert_true(strstr(text, "\"own\":true") < strstr(text, "\"own\":false"));
+    assert_int_equal(peer_end(&other), 0);
+    assert_null(strstr(info(), "\"own\":false")); /* nobody is left there */
+}
+
+static void a_directory_that_is_not_to_be_trusted_is_named(void **state)
+{
+    char folder[] = "/tmp/aclmem-test-XXXXXX";
+    char option[80];
+
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chmod(folder, 0777), 0);
+    snprintf(option, sizeof(option), "ACLMEM_RUNTIME_DIR=%s", folder);
+    set_options("default", option);
+    assert_has(info(), "\"problem\":\"theruntimedirectoryis");
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void wrong_arguments_and_options_are_refused(void **state)
+{
+    char *json = NULL;
+
+    set_options("default");
+    assert_acl(aclmem_info(NULL), ACL_ERROR_INVALID_PARAM);
+    assert_message_has("json is NULL");
+    set_options("default", "ACLMEM_PRODUCT=none");
+    assert_acl(aclmem_info(&json), ACL_ERROR_INVALID_PARAM);
+    assert_message_has("ACLMEM_PRODUCT");
+    assert_null(json);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        claim_alone(before_the_start_it_shows_what_the_environment_asks_for),
+        claim_both(it_shows_what_each_process_has),
+        claim(processes_with_other_options_are_shown_apart),
+        claim_alone(a_directory_that_is_not_to_be_trusted_is_named),
+        claim_alone(wrong_arguments_and_options_are_refused),
+    };
+
+    if (argc == 2)
+        return play_holder();
+    return run_claims(tests);
+}

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Runs the command beside a process that holds memory: test_aclmem.py <aclmem> <libascendcl.so>"""
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+MIB = 1 << 20
+
+
+def hold(library, size):
+    """In a process of its own: takes memory of device 0, says so, and waits for the end of its input."""
+    acl = ctypes.CDLL(library)
+    block = ctypes.c_void_p()
+    if acl.aclInit(None) or acl.aclrtSetDevice(0):
+        sys.exit(2)
+    if acl.aclrtMalloc(ctypes.byref(block), ctypes.c_size_t(size), 0):
+        sys.exit(3)
+    print("held", flush=True)
+    sys.stdin.read()
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("ACLMEM_", "ASCEND_"))}
+        self.env["ACLMEM_RUNTIME_DIR"] = os.environ["ACLMEM_RUNTIME_DIR"]
+        self.env["ACLMEM_MEMORY"] = "1G"
+
+    def run_it(self, *arguments, **more):
+        env = dict(self.env, **more)
+        return subprocess.run(
+            [COMMAND] + list(arguments),
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
+
+    def printed(self, *arguments, **more):
+        done = self.run_it(*arguments, **more)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def test_help_and_version_are_there(self):
+        self.assertIn("usage: aclmem info", self.printed("--help"))
+        self.assertRegex(self.printed("--version"), r"^aclmem \d+\.\d+\.\d+\n$")
+
+    def test_unknown_arguments_are_refused_with_2(self):
+        for arguments in ([], ["inof"], ["info", "--jsn"], ["--help", "more"], ["info", "--json", "x"]):
+            done = self.run_it(*arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn("usage: aclmem info", done.stderr)
+            self.assertEqual(done.stdout, "")
+
+    def test_a_wrong_option_is_told(self):
+        done = self.run_it("info", ACLMEM_RULES="sloppy")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn('ACLMEM_RULES is "sloppy"', done.stderr)
+
+    def test_options_have_value_default_and_meaning(self):
+        options = {o["name"]: o for o in json.loads(self.printed("info", "--options", "--json"))}
+        self.assertEqual(options["ACLMEM_MEMORY"]["value"], "1G")
+        self.assertEqual(options["ACLMEM_MEMORY"]["default"], "")
+        self.assertEqual(options["ACLMEM_RULES"]["value"], "default")
+        for option in options.values():
+            self.assertEqual(sorted(option), ["default", "help", "name", "value"])
+            self.assertTrue(option["help"])
+        text = self.printed("info", "--options")
+        self.assertIn("ACLMEM_MEMORY=1G\n    default: not given\n", text)
+
+    def test_a_process_is_shown_while_it_lives(self):
+        idle = json.loads(self.printed("info", "--json"))
+        self.assertEqual(idle["configurations"][0]["processes"], [])
+        holder = subprocess.Popen(
+            [sys.executable, os.path.abspath(__file__), "hold", LIBRARY, str(64 * MIB)],
+            env=self.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            universal_newlines=True,
+        )
+        try:
+            self.assertEqual(holder.stdout.readline(), "held\n")
+            told = json.loads(self.printed("info", "--json"))
+            text = self.printed("info")
+        finally:
+            holder.kill()
+            holder.communicate()
+        mine = told["configurations"][0]
+        self.assertEqual(
+            sorted(told),
+            ["configurations", "huge_pages", "options", "problem", "runtime_directory", "version"],
+        )
+        self.assertEqual(
+            sorted(mine), ["backend", "devices", "own", "processes", "processes_allowed", "product", "soc"]
+        )
+        process = mine["processes"][0]
+        self.assertEqual(process["pid"], holder.pid)
+        self.assertEqual(process["devices"][0]["id"], 0)
+        self.assertGreaterEqual(process["devices"][0]["allocated"], 64 * MIB)
+        self.assertEqual(process["devices"][0]["exported"], 0)
+        self.assertEqual(process["devices"][0]["imported"], 0)
+        device = mine["devices"][0]
+        self.assertEqual(device["used"], process["devices"][0]["allocated"])
+        self.assertEqual(device["free"], device["capacity"] - device["used"])
+        self.assertEqual((device["capacity"], device["processes"]), (1 << 30, 1))
+        self.assertIn(" %d  %s" % (holder.pid, process["command"]), text)
+        self.assertEqual(json.loads(self.printed("info", "--json"))["configurations"], idle["configurations"])
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "hold":
+        hold(sys.argv[2], int(sys.argv[3]))
+        sys.exit(0)
+    COMMAND, LIBRARY = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1])
