@@ -194,6 +194,57 @@ static void copy_inside(struct block *b)
     lane_note(l, b, NULL);
 }
 
+/*
+ * One lane waits for what another has queued so far: by event, notify or value.  A record
+ * that is dropped makes the one that waits fail, so that must be one that goes on then.
+ */
+static void join_by_event(struct lane *from, struct lane *to)
+{
+    if (to->stops_on_failure)
+        return;
+    from->waiters |= 1u << (to - work.lanes);
+    OK(aclrtRecordEvent(work.event, from->stream));
+    OK(aclrtStreamWaitEvent(to->stream, work.event));
+    if (next_to(4) == 0) {
+        run_callbacks();
+        OK(aclrtSynchronizeEvent(work.event));
+    }
+}
+
+static void join_by_notify(struct lane *from, struct lane *to)
+{
+    for (int i = 0; i < N_NOTIFIES; i++) {
+        if (work.recorders[i] >= 0)
+            continue;
+        OK(aclrtRecordNotify(work.notifies[i], from->stream));
+        OK(aclrtWaitAndResetNotify(work.notifies[i], to->stream, 0));
+        work.recorders[i] = (int)(from - work.lanes);
+        return;
+    }
+    sync_all();
+}
+
+static void join_by_value(struct lane *from, struct lane *to)
+{
+    from->value++;
+    OK(aclrtValueWrite(from->table, from->value, 0, from->stream));
+    OK(aclrtValueWait(from->table, from->value, ACL_STREAM_WAIT_VALUE_GEQ, to->stream));
+}
+
+static void join(struct lane *from, struct lane *to)
+{
+    switch (next_to(3)) {
+    case 0:
+        join_by_event(from, to);
+        break;
+    case 1:
+        join_by_notify(from, to);
+        break;
+    default:
+        join_by_value(from, to);
+    }
+}
+
 /* Between lanes: each waits for what the other has queued, and both are waited for. */
 static void copy_across(struct block *b)
 {
@@ -202,18 +253,18 @@ static void copy_across(struct block *b)
     size_t n;
 
     if (from->device == NULL || l == other || b->kind == MANAGED ||
-        from->kind == MANAGED || !lane_works(l) || !lane_works(other))
+        from->kind == MANAGED || !lane_works(l) || !lane_works(other) ||
+        l->stops_on_failure || other->stops_on_failure)
         return;
     lane_prepare(l);
     n = next_size(b->size < from->size ? b->size : from->size);
-    OK(aclrtRecordEvent(work.event, other->stream));
-    OK(aclrtStreamWaitEvent(l->stream, work.event));
+    join(other, l);
     OK(aclrtMemcpyAsync(b->device, b->size, from->device, n, ACL_MEMCPY_DEVICE_TO_DEVICE,
                         l->stream));
     memcpy(b->shadow, from->shadow, n);
     lane_note(l, b, NULL);
-    OK(aclrtRecordEvent(work.event, l->stream));
-    OK(aclrtStreamWaitEvent(other->stream, work.event));
+    join(l, other);
+    lane_prepare(other);
     fill_block(from); /* only after the copy */
     lane_sync(l);
     lane_sync(other);
@@ -270,58 +321,14 @@ static void overrun(struct block *b)
         ACL_ERROR_RT_PARAM_INVALID);
 }
 
-/*
- * One lane waits for what another has queued so far: by event, notify or value.  A record
- * that is dropped makes the one that waits fail, so that must be one that goes on then.
- */
-static void join_by_event(struct lane *from, struct lane *to)
-{
-    if (to->stops_on_failure)
-        return;
-    from->waiters |= 1u << (to - work.lanes);
-    OK(aclrtRecordEvent(work.event, from->stream));
-    OK(aclrtStreamWaitEvent(to->stream, work.event));
-    if (next_to(4) == 0) {
-        run_callbacks();
-        OK(aclrtSynchronizeEvent(work.event));
-    }
-}
-
-static void join_by_notify(struct lane *from, struct lane *to)
-{
-    for (int i = 0; i < N_NOTIFIES; i++) {
-        if (work.recorders[i] >= 0)
-            continue;
-        OK(aclrtRecordNotify(work.notifies[i], from->stream));
-        OK(aclrtWaitAndResetNotify(work.notifies[i], to->stream, 0));
-        work.recorders[i] = (int)(from - work.lanes);
-        return;
-    }
-    sync_all();
-}
-
-static void join_by_value(struct lane *from, struct lane *to)
-{
-    from->value++;
-    OK(aclrtValueWrite(from->table, from->value, 0, from->stream));
-    OK(aclrtValueWait(from->table, from->value, ACL_STREAM_WAIT_VALUE_GEQ, to->stream));
-}
-
 /* What a lane drops that does not work, nobody may wait for. */
 static void join_lanes(void)
 {
     struct lane *from = &work.lanes[next_to(N_LANES)];
     struct lane *to = &work.lanes[next_to(N_LANES)];
-    unsigned how = next_to(3);
 
-    if (!lane_works(from))
-        return;
-    if (how == 0)
-        join_by_event(from, to);
-    else if (how == 1)
-        join_by_notify(from, to);
-    else
-        join_by_value(from, to);
+    if (lane_works(from))
+        join(from, to);
 }
 
 static void call_run(void *data)
