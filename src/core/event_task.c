@@ -469,7 +469,6 @@ static aclError sync_check_locked(const struct am_event *event, uint64_t target)
 static int event_wait_locked(struct event_target *target, uint64_t timeout)
     AM_REQUIRES(am_rt.sched.lock)
 {
-    struct am_sched *sched = &am_rt.sched;
     pthread_cond_t *changed = &target->event->changed;
     uint64_t look = target->event->cell != NULL ? LOOK_FIRST : AM_FOREVER;
     int rc;
@@ -477,7 +476,7 @@ static int event_wait_locked(struct event_target *target, uint64_t timeout)
     for (;;) {
         uint64_t slice = timeout < look ? timeout : look;
 
-        rc = am_sched_wait_locked(sched, changed, event_is_there, target, slice);
+        rc = am_sched_wait_locked(&am_rt.sched, changed, event_is_there, target, slice);
         if (rc == 0 || slice == timeout)
             return rc;
         if (timeout != AM_FOREVER)
