@@ -104,8 +104,10 @@ static void call_run_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
 {
     call->outer = inside;
     inside = call;
-    if (call->task != NULL)
+    if (call->task != NULL) {
         call->task->is_outside = true;
+        call->task->runner = pthread_self();
+    }
     am_rt.sched.n_outside++;
     am_unlock(&am_rt.sched.lock);
     call->function(call->data);

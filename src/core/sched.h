@@ -90,9 +90,10 @@ struct am_task {
     const struct am_task_ops *ops;
     const char *function; /* the API call that queued it */
     uint64_t
-        deadline;    /* AM_FOREVER: none; as a duration until it is first in its queue */
-    bool is_first;   /* it has been polled; deadline is a time now */
-    bool is_outside; /* a function of the program runs for it */
+        deadline;     /* AM_FOREVER: none; as a duration until it is first in its queue */
+    bool is_first;    /* it has been polled; deadline is a time now */
+    bool is_outside;  /* a function of the program runs for it */
+    pthread_t runner; /* in this thread */
 };
 
 enum am_queue_state { AM_QUEUE_IDLE, AM_QUEUE_READY, AM_QUEUE_RUNNING, AM_QUEUE_PARKED };

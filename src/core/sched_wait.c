@@ -115,7 +115,9 @@ bool am_queue_can_move_locked(struct am_sched *sched, struct am_queue *queue)
     queue->visit = sched->visit;
     if (queue->state != AM_QUEUE_PARKED)
         return true;
-    if (task->is_outside || task->deadline != AM_FOREVER)
+    if (task->is_outside) /* one that waits here itself does not go on */
+        return !pthread_equal(task->runner, pthread_self());
+    if (task->deadline != AM_FOREVER)
         return true;
     if (queue->waiting_on == NULL)
         sched->has_met_polled = true;

@@ -916,6 +916,28 @@ static void a_function_of_the_queue_itself_is_waited_for(void **state)
     assert_true(clock_ns - start >= 20 * SECOND);
 }
 
+/* Who waits here cannot return from the function that the other queue waits for. */
+static void a_function_that_waits_itself_is_given_up(void **state)
+{
+    struct am_patience patience = patience_now();
+    struct am_waitlist list[2];
+    bool is_open = false;
+
+    am_waitlist_init(&list[0]);
+    am_waitlist_init(&list[1]);
+    put(0, (struct note){
+               .letter = 'a', .gate = &is_open, .list = &list[0], .source = &t.queue[1]});
+    put(1, (struct note){.letter = 'b', .gate = &is_open, .list = &list[1]});
+    step_all();
+    TAILQ_FIRST(&t.queue[1].tasks)->is_outside = true;
+    TAILQ_FIRST(&t.queue[1].tasks)->runner = pthread_self();
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), ETIMEDOUT);
+    clock_tick = 0;
+    drop_tasks(0);
+    drop_tasks(1);
+}
+
 /* Two that wait for each other will never move. */
 static void a_circle_is_given_up(void **state)
 {
@@ -1489,6 +1511,7 @@ int main(void)
         stepped(what_cannot_help_does_not_count),
         stepped(what_is_on_its_way_is_waited_for),
         stepped(a_function_of_the_queue_itself_is_waited_for),
+        stepped(a_function_that_waits_itself_is_given_up),
         stepped(a_circle_is_given_up),
         stepped(draining_waits_for_a_function),
         stepped(draining_drops_what_has_not_begun),
