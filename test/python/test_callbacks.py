@@ -100,26 +100,30 @@ def test_host_functions_run_in_order_in_other_threads(world):
         "pageable_copy", "destroy_stream", "reset_device", "finalize"])
 def test_a_call_that_waits_lets_the_function_run_that_it_waits_for(world, wait):
     """With the interpreter's lock kept this would never end."""
-    stream, event, opened, ran = world.stream(), world.event(), threading.Event(), []
+    stream, event, ran = world.stream(), world.event(), []
+    ready, opened = threading.Event(), threading.Event()
     assert rt.launch_host_func(stream, lambda _: ran.append(opened.wait()), None) == 0
     assert rt.record_event(event, stream) == 0
-    opener = threading.Thread(target=opened.set)
+    opener = threading.Thread(target=lambda: (ready.wait(), opened.set()))
     opener.start()
+    ready.set()
     assert wait(world, stream, event) == 0
     assert ran == [True]
     opener.join()
 
 
 def test_process_report_lets_other_threads_run(world):
-    stream, ran = world.stream(), []
+    stream, ran, ready = world.stream(), [], threading.Event()
     assert rt.subscribe_report(threading.get_ident(), stream) == 0
 
     def launch():
+        ready.wait()
         assert rt.set_device(0) == 0
         assert rt.launch_callback(ran.append, 1, acl.ACL_CALLBACK_BLOCK, stream) == 0
 
     other = threading.Thread(target=launch)
     other.start()
+    ready.set()
     assert rt.process_report(-1) == 0
     other.join()
     assert ran == [1]
@@ -273,8 +277,10 @@ def test_threads_are_started_with_the_list_and_stopped_by_waiting():
 
 
 def test_a_thread_cannot_stop_itself():
-    codes = []
-    thread, ret = acl.util.start_thread(lambda _: codes.append(acl.util.stop_thread(threading.get_ident())), None)
+    codes, started = [], threading.Event()
+    thread, ret = acl.util.start_thread(
+        lambda _: (started.wait(), codes.append(acl.util.stop_thread(threading.get_ident()))), None)
+    started.set()
     assert ret == 0 and acl.util.stop_thread(thread) == 0
     assert codes == [acl.ACL_ERROR_INVALID_PARAM]
 

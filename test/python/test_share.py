@@ -134,3 +134,31 @@ def test_two_processes_talk(world, other):
     """The handshake itself, so that the tests above fail for their own reasons only."""
     assert other.call("init") == 0
     assert other.call("rt.get_device_count") == [2, 0]
+
+
+@needs("aclrtNotifyGetExportKey")
+def test_a_notify_by_key(world, other, pid):
+    notify = world.must(rt.create_notify(0))
+    key = world.must(rt.notify_get_export_key(notify, acl.ACL_IPC_HANDLE_SIZE, 0))
+    world.must(rt.notify_set_import_pid(notify, [pid]))
+    there, ret = other.call("rt.notify_import_by_key", key, 0)
+    assert ret == 0, other.call("get_recent_err_msg")
+    stream = world.stream()
+    world.must(rt.wait_and_reset_notify(notify, stream, 0))
+    assert rt.stream_query(stream) == (acl.ACL_STREAM_STATUS_NOT_READY, 0)
+    assert other.call("rt.record_notify", there, 0) == other.call("rt.synchronize_device") == 0
+    world.must(rt.synchronize_stream(stream))
+    assert other.call("rt.destroy_notify", there) == 0
+
+
+@needs("aclrtIpcGetEventHandle")
+def test_an_event_by_handle(world, other, pid):
+    event = world.must(rt.create_event_ex_with_flag(acl.ACL_EVENT_IPC))
+    handle = world.must(rt.ipc_get_event_handle(event))
+    assert list(handle) == ["reserved"] and len(handle["reserved"]) == acl.ACL_IPC_EVENT_HANDLE_SIZE
+    there, ret = other.call("opened_event", handle["reserved"].decode("latin-1"))
+    assert ret == 0, other.call("get_recent_err_msg")
+    world.must(rt.record_event(event, 0))
+    assert other.call("rt.stream_wait_event", 0, there) == other.call("rt.synchronize_device") == 0
+    assert other.call("rt.query_event_status", there) == [acl.ACL_EVENT_RECORDED_STATUS_COMPLETE, 0]
+    assert other.call("rt.destroy_event", there) == 0

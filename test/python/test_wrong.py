@@ -1,5 +1,6 @@
 """Every function with wrong arguments: too many, too few, of the wrong type, out of range."""
 import os
+import re
 
 import pytest
 
@@ -35,6 +36,20 @@ WRONG = {
     "sequence": [1, "x", 1.5, {}, {"id": 1}, object()],
 }
 TOO_LARGE = 1 << 64
+# What fits into the types of C, as the messages tell it.
+RANGES = {(0, (1 << n) - 1) for n in (16, 32, 63, 64)} | {(-(1 << n - 1), (1 << n - 1) - 1) for n in (32, 64)}
+
+
+class Index:
+    """A number by its __index__ alone."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
 
 
 def kind(annotation):
@@ -89,11 +104,18 @@ def test_a_wrong_type_is_a_type_error_that_names_the_argument(world, path, i):
 @pytest.mark.parametrize("path, i", NUMBERS)
 def test_a_number_out_of_range_is_an_overflow_error_that_names_the_argument(world, path, i):
     name, _ = facts.arguments(path)[i]
-    for value in (TOO_LARGE, -TOO_LARGE, 1 << 4000, 10**5000):
+
+    def refused(value):
         arguments = good_arguments(path)
         arguments[i] = value
-        with pytest.raises(OverflowError, match=r"acl\.%s\(\): %s must be from" % (path, name)):
+        with pytest.raises(OverflowError, match=r"acl\.%s\(\): %s must be from" % (path, name)) as caught:
             facts.resolve(path)(*arguments)
+        return tuple(int(n) for n in re.search(r"from (-?\d+) to (\d+),", str(caught.value)).groups())
+
+    least, most = refused(TOO_LARGE)
+    assert (least, most) in RANGES
+    for value in (-TOO_LARGE, 1 << 4000, 10**5000, least - 1, most + 1, Index(most + 1), Index(least - 1)):
+        assert refused(value) == (least, most)
 
 
 @pytest.mark.parametrize("path", [p for p in sorted(facts.C_FUNCTION) if p not in UNSAFE])
@@ -111,18 +133,6 @@ def test_values_that_mean_nothing_give_a_code_and_no_exception(world, path):
         assert isinstance(output, next(k for prefix, k in kinds.items() if text.startswith(prefix)))
         if ret != 0 and path not in ("rt.memcpy_batch", "rt.memcpy_batch_async"):
             assert not output  # 0 or empty
-
-
-class Index:
-    """A number by its __index__ alone."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def __index__(self):
-        if isinstance(self.value, Exception):
-            raise self.value
-        return self.value
 
 
 def test_whatever_has_an_index_is_a_number(world):
