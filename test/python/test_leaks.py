@@ -1,4 +1,4 @@
-"""100,000 calls of each kind leave nothing behind: no memory blocks, no references."""
+"""Calls of each kind leave nothing behind: no memory blocks, no references.  400,000 of them, 100,000 of the first."""
 import gc
 import sys
 import threading
@@ -65,7 +65,7 @@ LOOPS = {
 def test_calls_leave_nothing_behind(world, name):
     world.address, world.reserved_at, world.phys = world.device_memory(), world.reserved(), world.handle()
     call = LOOPS[name]
-    assert blocks_left(lambda: call(world), N) < SLACK
+    assert blocks_left(lambda: call(world), N if name == "scalar_outputs" else N // 5) < SLACK
 
 
 @pytest.mark.parametrize("path", [p for p in sorted(facts.C_FUNCTION) if p not in UNSAFE])
