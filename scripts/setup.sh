@@ -174,8 +174,10 @@ if may_install; then
     install_packages || [ -z "$missing" ] || exit 1 # which runtimes is known only once Clang is there
     look || exit 0
 fi
-[ -z "$wanted" ] || echo "This is not here, and is done without:$wanted" >&2
-[ -n "$missing" ] || exit 0
+if [ -z "$missing" ]; then
+    echo "This is missing, and is done without:$wanted" >&2
+    exit 0
+fi
 {
     echo "This is missing:$missing"
     echo "Install it and try again."

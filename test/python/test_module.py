@@ -210,5 +210,15 @@ def test_it_can_be_imported_again():
     assert (status, said) == (0, "0 100002 0\n")
 
 
+def test_a_child_of_fork_is_refused(world):
+    """As in C; every call of the child gives 207000, and nothing hangs."""
+    child = os.fork()
+    if child == 0:
+        codes = {acl.rt.get_device_count()[1], acl.rt.set_device(0), acl.rt.synchronize_device()}
+        os._exit(0 if codes == {acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT} else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert acl.rt.get_device_count() == (2, 0)
+
+
 def test_the_version_is_the_projects():
     assert 'project(aclmem VERSION %s ' % acl.__version__ in facts.read("CMakeLists.txt")
