@@ -7,6 +7,7 @@ void bench_phys(void *unused);   /* vmm.c */
 void bench_many(void *unused);   /* vmm.c */
 void bench_copy(void *unused);   /* copy.c */
 void bench_stream(void *unused); /* stream.c */
+void bench_share(void *unused);  /* share.c */
 void bench_call(void *unused);   /* call.c */
 void bench_growth(void *unused); /* growth.c; last: its table comes after all rows */
 

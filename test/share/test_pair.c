@@ -118,6 +118,24 @@ static void memory_that_was_never_written_reads_as_zero_in_both(void **state)
     block_destroy(&b);
 }
 
+/* What this process left in frames that it gets again is not shown to others. */
+static void what_was_left_in_memory_that_was_not_written_since_stays_here(void **state)
+{
+    struct block b = block_create(4 * CHUNK);
+    uint64_t handle, va;
+
+    put_pattern(b.va, b.size, 33);
+    block_destroy(&b);
+    b = block_create(4 * CHUNK); /* the same frames, as far as anybody can tell */
+    put_pattern(b.va + CHUNK, CHUNK, 34);
+    va = other_has(export_open(b.handle), b.size, &handle);
+    done(&other, DO_PUT, va, CHUNK, 35);
+    assert_int_equal(done(&other, DO_CHECK, va + CHUNK, CHUNK, 34), 0);
+    assert_all_bytes(b.va + 2 * CHUNK, 2 * CHUNK, 0);
+    actor_end(&other);
+    block_destroy(&b);
+}
+
 static void every_mapping_from_before_the_export_follows(void **state)
 {
     struct block b = block_create(2 * CHUNK);
@@ -821,6 +839,7 @@ int main(int argc, char **argv)
         pair(a_process_on_the_list_imports),
         pair_strict(a_process_on_the_list_imports),
         pair(memory_that_was_never_written_reads_as_zero_in_both),
+        pair(what_was_left_in_memory_that_was_not_written_since_stays_here),
         pair(every_mapping_from_before_the_export_follows),
         pair(a_handle_can_be_mapped_after_its_export),
         pair(imported_memory_outlives_the_exporters_handle),

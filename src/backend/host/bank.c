@@ -130,17 +130,25 @@ void host_mem_give_frames(struct am_mem *mem)
     am_unlock(&bank->lock);
 }
 
+/* Nobody has written it since it was handed out. */
+static size_t frame_renew(struct host_bank *bank, size_t frame)
+{
+    if (bank->store.state[frame] & HOST_FRAME_HOLDS)
+        atomic_fetch_or(&bank->store.state[frame], HOST_FRAME_OLD);
+    return frame;
+}
+
 /* n frames as a list; where they are neighbours, the list is not needed and freed. */
 static void mem_take_frames(struct host_bank *bank, struct host_mem *hm, size_t n)
 {
     bool is_one_run = true;
 
     am_lock(&bank->lock);
-    hm->first = frame_take_locked(bank);
+    hm->first = frame_renew(bank, frame_take_locked(bank));
     if (hm->frames != NULL)
         hm->frames[0] = (uint32_t)hm->first;
     for (size_t i = 1; i < n; i++) {
-        hm->frames[i] = (uint32_t)frame_take_locked(bank);
+        hm->frames[i] = (uint32_t)frame_renew(bank, frame_take_locked(bank));
         is_one_run = is_one_run && hm->frames[i] == hm->first + i;
     }
     am_unlock(&bank->lock);

@@ -102,6 +102,15 @@ static bool frame_holds(const struct host_store *store, size_t frame)
     return store->state[frame] & HOST_FRAME_HOLDS;
 }
 
+/* What was in them before they were handed out is not alone in them any more. */
+static void frames_touch(struct host_store *store, size_t first, size_t n)
+{
+    for (size_t i = first; i < first + n; i++) {
+        if (store->state[i] & HOST_FRAME_OLD)
+            atomic_fetch_and(&store->state[i], (uint8_t)~HOST_FRAME_OLD);
+    }
+}
+
 /*
  * Bring in the pages of every frame that `size` bytes from here on touch; only_held: of
  * those that hold bytes.
@@ -131,6 +140,8 @@ static aclError walk_ready(struct walk w, size_t size, bool only_held)
             rc = host_store_ready(store, first, count);
             if (rc != ACL_SUCCESS)
                 return rc;
+            if (!only_held)
+                frames_touch(store, first, count);
         }
         walk_advance(&w, n);
         size -= n;

@@ -27,6 +27,7 @@
 enum {
     HOST_FRAME_HOLDS = 1u << 0, /* may hold bytes; otherwise it reads as zero */
     HOST_FRAME_READY = 1u << 1, /* its pages are there in our view */
+    HOST_FRAME_OLD = 1u << 2,   /* what it holds is from before it was handed out */
 };
 
 struct host_store {

@@ -2,8 +2,8 @@
  * Memory that another process has too.
  *
  * A descriptor of a device's store would show all of the device, so memory that is
- * exported first moves to a memfd of its own: frames that hold bytes are copied, those
- * that do not are not.  Nobody is at the memory meanwhile (gate.c), and afterwards
+ * exported first moves to a memfd of its own: frames that were written are copied, those
+ * that were not are not, and read as zero then whatever was left in them.  Nobody is at the memory meanwhile (gate.c), and afterwards
  * everybody finds it in its new place.  The memfd is sealed against changes of its size,
  * by which another process could make touching it fatal.
  *
@@ -34,7 +34,8 @@ static aclError frames_copy(struct am_mem *mem, struct host_store *to)
         aclError rc;
 
         for (; at < mem->size && host_mem_frame(mem, at) == first + n &&
-               (from->state[first + n] & HOST_FRAME_HOLDS);
+               (from->state[first + n] & (HOST_FRAME_HOLDS | HOST_FRAME_OLD)) ==
+                   HOST_FRAME_HOLDS;
              at += AM_CHUNK)
             n++;
         if (n == 0) {

@@ -148,6 +148,8 @@ aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
         store->state[i] = HOST_FRAME_HOLDS;
     rc = fd < 0 ? store_open_plain(store, size)
                 : store_view(store, fd, size, MAP_NORESERVE);
+    if (rc == 0 && fd >= 0)
+        madvise(store->view, size, MADV_HUGEPAGE); /* a wish */
     if (rc != 0) {
         free(store);
         return host_error(-rc, fd < 0 ? "a memory file" : "imported memory", size);

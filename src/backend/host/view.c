@@ -35,10 +35,12 @@ static void spans_mark(const struct am_span *spans, size_t n)
     for (size_t i = 0; i < n; i++) {
         struct host_store *store = host_mem(spans[i].mem)->store;
 
-        for (size_t at = 0; at < spans[i].size; at += span_piece(&spans[i], at))
-            atomic_fetch_or(
-                &store->state[host_mem_frame(spans[i].mem, spans[i].offset + at)],
-                HOST_FRAME_HOLDS);
+        for (size_t at = 0; at < spans[i].size; at += span_piece(&spans[i], at)) {
+            size_t frame = host_mem_frame(spans[i].mem, spans[i].offset + at);
+
+            atomic_fetch_or(&store->state[frame], HOST_FRAME_HOLDS);
+            atomic_fetch_and(&store->state[frame], (uint8_t)~HOST_FRAME_OLD);
+        }
     }
 }
 
