@@ -303,52 +303,63 @@ static void an_exporter_without_descriptors_says_so_and_recovers(void **state)
 
 /* An exporter of the test's own, in the place of one that is gone. */
 struct impostor {
-    int listener;
     struct reply reply;
     size_t size;
     int fds[2];
     int n_fds;
     bool is_silent;
-    atomic_int n_served;
 };
+
+/* What the test has chosen, and what is in force. */
+static struct impostor impostor, in_force;
+static pthread_mutex_t in_force_lock = PTHREAD_MUTEX_INITIALIZER;
+static int listener;
+static struct worker impostor_worker;
+
+/* Answers one request as is in force now. */
+static void impostor_answer(int fd)
+{
+    struct impostor im;
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } control = {0};
+    struct iovec part = {&im.reply, 0};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    size_t n_bytes;
+    char byte;
+
+    pthread_mutex_lock(&in_force_lock);
+    im = in_force;
+    pthread_mutex_unlock(&in_force_lock);
+    part.iov_len = im.size;
+    n_bytes = (size_t)im.n_fds * sizeof(int);
+    if (im.n_fds > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(n_bytes);
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(n_bytes);
+        memcpy(CMSG_DATA(&control.header), im.fds, n_bytes);
+    }
+    if (im.is_silent)
+        recv(fd, &byte, 1, 0); /* until the importer gives up */
+    else if (im.size > 0)
+        sendmsg(fd, &message, MSG_NOSIGNAL);
+}
 
 static const char *impostor_run(struct worker *w)
 {
-    struct impostor *im = w->shared;
+    struct request request;
     int fd;
 
-    while ((fd = accept4(im->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
-        struct request request;
-        union {
-            struct cmsghdr header;
-            char bytes[CMSG_SPACE(2 * sizeof(int))];
-        } control = {0};
-        size_t n_control = CMSG_SPACE((size_t)im->n_fds * sizeof(int));
-        struct iovec part = {&im->reply, im->size};
-        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-
-        if (im->n_fds > 0) {
-            message.msg_control = &control;
-            message.msg_controllen = n_control;
-            control.header.cmsg_level = SOL_SOCKET;
-            control.header.cmsg_type = SCM_RIGHTS;
-            control.header.cmsg_len = CMSG_LEN((size_t)im->n_fds * sizeof(int));
-            memcpy(CMSG_DATA(&control.header), im->fds, (size_t)im->n_fds * sizeof(int));
-        }
-        if (recv(fd, &request, sizeof request, 0) == (ssize_t)sizeof request) {
-            if (im->is_silent)
-                recv(fd, &request, sizeof request, 0); /* until the importer gives up */
-            else if (im->size > 0)
-                sendmsg(fd, &message, MSG_NOSIGNAL);
-            im->n_served++;
-        }
+    while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        if (recv(fd, &request, sizeof request, 0) == (ssize_t)sizeof request)
+            impostor_answer(fd);
         close(fd);
     }
     return NULL;
 }
-
-static struct impostor impostor;
-static struct worker impostor_worker;
 
 /* Takes the name of an exporter that is killed. */
 static void impostor_start(void)
@@ -362,14 +373,14 @@ static void impostor_start(void)
     actor_kill(&other);
     assert_int_equal(unlink(addr.sun_path), 0);
     memset(&impostor, 0, sizeof impostor);
-    impostor.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(impostor.listener, (struct sockaddr *)&addr, sizeof addr), 0);
-    assert_int_equal(listen(impostor.listener, 16), 0);
+    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&addr, sizeof addr), 0);
+    assert_int_equal(listen(listener, 16), 0);
     strcpy(card.backend, "host");
     impostor.reply = (struct reply){MAGIC, VERSION, 0, 1, sizeof card, {0}};
     memcpy(impostor.reply.bytes, &card, sizeof card);
     impostor.size = sizeof impostor.reply;
-    impostor_worker = (struct worker){.run = impostor_run, .shared = &impostor};
+    impostor_worker = (struct worker){.run = impostor_run};
     assert_int_equal(worker_start(&impostor_worker), 0);
 }
 
@@ -377,9 +388,9 @@ static void impostor_end(void)
 {
     struct sockaddr_un addr = socket_address();
 
-    shutdown(impostor.listener, SHUT_RDWR);
+    shutdown(listener, SHUT_RDWR);
     assert_null(worker_join(&impostor_worker));
-    close(impostor.listener);
+    close(listener);
     unlink(addr.sun_path);
 }
 
@@ -394,10 +405,18 @@ static int memory_file(size_t size, unsigned flags, int seals)
     return fd;
 }
 
+static void impostor_show(void)
+{
+    pthread_mutex_lock(&in_force_lock);
+    in_force = impostor;
+    pthread_mutex_unlock(&in_force_lock);
+}
+
 static void expect_refused_import(aclError code, const char *words)
 {
     aclrtDrvMemHandle handle = NULL;
 
+    impostor_show();
     assert_refused(aclrtMemImportFromShareableHandle(number, 0, &handle), code, words);
     assert_null(handle);
 }
@@ -416,6 +435,7 @@ static void an_impostor_can_serve_what_is_really_memory(void **state)
 
     impostor_start();
     give(memory_file(CHUNK, 0, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+    impostor_show();
     assert_acl_ok(aclrtMemImportFromShareableHandle(number, 0, &handle));
     assert_acl_ok(aclrtFreePhysical(handle));
     impostor_end();
