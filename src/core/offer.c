@@ -211,7 +211,8 @@ aclError am_offers_add(uint32_t name, enum am_share_kind kind, bool is_open, int
     offer->is_open = is_open;
     offer->fd = fd;
     offer->size = (uint32_t)size;
-    memcpy(offer->bytes, bytes, size);
+    if (size > 0) /* an offer may be its descriptor alone, with NULL for bytes */
+        memcpy(offer->bytes, bytes, size);
     am_lock(&offers.lock);
     rc = number_draw_locked(name, &offer->number);
     if (rc == 0) {
