@@ -38,7 +38,7 @@ RULES = [
     ("test/fuzz/*", ANYTHING),
     ("test/abi/*", ["test/abi/*", "test/support/*", "src/api/*.def"] + PUBLIC),
     ("test/api/*", ["test/api/*", "test/support/*"] + PUBLIC),
-    ("test/fault/*", ["test/fault/*", "test/support/*"] + PUBLIC),
+    ("test/fault/*", ["test/fault/*", "test/share/actor.h", "test/support/*"] + PUBLIC),
     ("test/fake/*", ["test/fake/*", "test/support/*", "src/backend/cuda/driver.*"]),
     ("test/install/*", PUBLIC),
     ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),

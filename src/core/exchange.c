@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -140,6 +141,8 @@ static void connection_turn_away(void)
     fd = connection_accept();
     if (fd >= 0)
         close(fd);
+    else /* the machine has none left: it will knock again */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     server.spare = spare_open();
 }
 

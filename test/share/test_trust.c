@@ -332,6 +332,36 @@ static void even_root_is_another_user(void **state)
                    "another user");
 }
 
+/* ---- the directory ---- */
+
+/* Room for the ledger, and for no socket. */
+static void a_full_directory_is_told(void **state)
+{
+    uint64_t number;
+
+    if (!has_users())
+        skip();
+    assert_int_equal(mkdir("/dev/shm/tiny", 0700), 0);
+    assert_int_equal(mount("none", "/dev/shm/tiny", "tmpfs", 0, "mode=0700,nr_inodes=4"),
+                     0);
+    start("default", "ACLMEM_RUNTIME_DIR=/dev/shm/tiny");
+    assert_acl_ok(aclrtSetDevice(0));
+    handle = alloc(CHUNK);
+    close(open("/dev/shm/tiny/one", O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    close(open("/dev/shm/tiny/two", O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    assert_refused(
+        aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, OPEN, &number),
+        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "/dev/shm/tiny");
+    assert_int_equal(unlink("/dev/shm/tiny/one"), 0);
+    assert_int_equal(unlink("/dev/shm/tiny/two"), 0);
+    assert_acl_ok(
+        aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, OPEN, &number));
+    assert_acl_ok(aclrtFreePhysical(handle));
+    assert_acl_ok(aclrtResetDevice(0));
+    assert_acl_ok(aclFinalize());
+    assert_int_equal(umount2("/dev/shm/tiny", MNT_DETACH), 0);
+}
+
 /* ---- namespaces ---- */
 
 static bool has_namespaces(void)
@@ -402,6 +432,7 @@ int main(int argc, char **argv)
         pair_alone(another_user_is_refused),
         pair_alone(another_user_imports_where_the_exporter_says_so),
         pair_alone(even_root_is_another_user),
+        pair_alone(a_full_directory_is_told),
         pair(a_process_in_a_namespace_is_listed_by_its_outer_id),
         pair(an_exporter_in_a_namespace_finds_those_in_it_by_their_outer_id),
     };
