@@ -299,6 +299,22 @@ static void an_exporter_without_descriptors_says_so_and_recovers(void **state)
     done(&other, DO_FREE, more, 0, 0);
 }
 
+static void an_exporter_raises_its_soft_limit(void **state)
+{
+    enum { N = 40 };
+    uint64_t handles[N];
+
+    start_exporter();
+    done(&other, DO_SET_LIMIT, 32, 4096, 0);
+    for (int i = 0; i < N; i++) {
+        handles[i] = done(&other, DO_ALLOC, CHUNK, 0, 0);
+        number = done(&other, DO_EXPORT, handles[i], OPEN, 0);
+    }
+    expect_good_import();
+    for (int i = 0; i < N; i++)
+        done(&other, DO_FREE, handles[i], 0, 0);
+}
+
 /* ---- towards the importer ---- */
 
 /* An exporter of the test's own, in the place of one that is gone. */
@@ -562,6 +578,7 @@ int main(int argc, char **argv)
         pair(askers_do_not_keep_others_out),
         pair(floods_do_not_keep_others_out),
         pair(an_exporter_without_descriptors_says_so_and_recovers),
+        pair(an_exporter_raises_its_soft_limit),
         pair(an_impostor_can_serve_what_is_really_memory),
         pair(descriptors_that_are_no_memory_are_refused),
         pair(huge_pages_that_may_be_missing_are_refused),

@@ -442,6 +442,141 @@ static void memory_that_programs_can_touch_is_shared(void **state)
     block_destroy(&b);
 }
 
+static void an_importer_may_touch_what_the_exporter_may_not(void **state)
+{
+    struct block b = block_create(2 * CHUNK);
+    uint64_t there, va;
+
+    put_pattern(b.va, b.size, 36);
+    setenv("ACLMEM_ISOLATE", "0", 1);
+    va = other_has(export_open(b.handle), b.size, &there);
+    assert_int_equal(done(&other, DO_CHECK, va, b.size, 36), 0);
+    done(&other, DO_PUT, va, b.size, 37);
+    assert_pattern(b.va, b.size, 37);
+    done(&other, DO_UNMAP, va, 0, 0);
+    done(&other, DO_MAP, va, CHUNK, there);
+    assert_int_equal(done(&other, DO_CHECK, va, CHUNK, 37), 0);
+    actor_end(&other);
+    block_destroy(&b);
+}
+
+static void memory_that_is_taken_at_once_is_exported(void **state)
+{
+    struct block b;
+    uint64_t there, va;
+
+    start("default", "ACLMEM_COMMIT=now");
+    assert_acl_ok(aclrtSetDevice(0));
+    b = block_create(2 * CHUNK);
+    put_pattern(b.va, CHUNK, 38);
+    va = other_has(export_open(b.handle), b.size, &there);
+    assert_int_equal(done(&other, DO_CHECK, va, CHUNK, 38), 0);
+    assert_all_bytes(b.va + CHUNK, CHUNK, 0);
+    actor_end(&other);
+    block_destroy(&b);
+}
+
+/* ---- threads ---- */
+
+#define THREADS 4
+#define ROUNDS 200
+
+struct contest {
+    aclrtDrvMemHandle handle;
+    uint64_t number;
+    atomic_ulong n_won;
+    atomic_ulong n_holders;
+};
+
+/* Imports the one number whenever nobody else has it. */
+static const char *contend_import(struct worker *w)
+{
+    struct contest *c = w->shared;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        aclrtDrvMemHandle mine;
+        aclError rc = aclrtMemImportFromShareableHandle(c->number, 0, &mine);
+
+        worker_check(rc == ACL_SUCCESS || rc == ACL_ERROR_RT_PARAM_INVALID);
+        if (rc != ACL_SUCCESS)
+            continue;
+        worker_check(atomic_fetch_add(&c->n_holders, 1) == 0);
+        atomic_fetch_sub(&c->n_holders, 1);
+        worker_check(aclrtFreePhysical(mine) == ACL_SUCCESS);
+        c->n_won++;
+    }
+    return NULL;
+}
+
+static void threads_import_a_number_one_at_a_time(void **state)
+{
+    struct contest c = {.number = number_of_other(OPEN)};
+    struct worker w[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        w[i] = (struct worker){.run = contend_import, .shared = &c};
+    assert_null(run_workers(w, THREADS));
+    assert_true(c.n_won > 0);
+    actor_end(&other);
+}
+
+static const char *contend_export(struct worker *w)
+{
+    struct contest *c = w->shared;
+    uint64_t number;
+    aclError rc = aclrtMemExportToShareableHandle(c->handle, ACL_MEM_HANDLE_TYPE_NONE,
+                                                  OPEN, &number);
+
+    worker_check(rc == ACL_SUCCESS || rc == ACL_ERROR_RT_PARAM_INVALID);
+    c->n_won += rc == ACL_SUCCESS;
+    return NULL;
+}
+
+static void one_of_many_threads_exports_a_handle(void **state)
+{
+    for (int i = 0; i < 20; i++) {
+        struct block b = block_create(CHUNK);
+        struct contest c = {.handle = b.handle};
+        struct worker w[THREADS];
+
+        put_pattern(b.va, CHUNK, 39);
+        for (int k = 0; k < THREADS; k++)
+            w[k] = (struct worker){.run = contend_export, .shared = &c};
+        assert_null(run_workers(w, THREADS));
+        assert_int_equal(c.n_won, 1);
+        assert_pattern(b.va, CHUNK, 39);
+        block_destroy(&b);
+    }
+}
+
+/* Each has its own memory; all of it goes through one exporter's thread and back. */
+static const char *export_and_import(struct worker *w)
+{
+    aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
+
+    for (int i = 0; i < ROUNDS / 4; i++) {
+        aclrtDrvMemHandle own, mine;
+        uint64_t number;
+
+        worker_check(aclrtMallocPhysical(&own, CHUNK, &prop, 0) == ACL_SUCCESS);
+        worker_check(aclrtMemExportToShareableHandle(own, ACL_MEM_HANDLE_TYPE_NONE, OPEN,
+                                                     &number) == ACL_SUCCESS);
+        worker_check(aclrtMemImportFromShareableHandle(number, 0, &mine) == ACL_SUCCESS);
+        worker_check(aclrtFreePhysical(i % 2 ? own : mine) == ACL_SUCCESS);
+        worker_check(aclrtFreePhysical(i % 2 ? mine : own) == ACL_SUCCESS);
+    }
+    return NULL;
+}
+
+static void threads_share_at_the_same_time(void **state)
+{
+    struct worker w[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        w[i] = (struct worker){.run = export_and_import};
+    assert_null(run_workers(w, THREADS));
+}
+
 static void an_imported_handle_is_described_as_the_exporters(void **state)
 {
     aclrtPhysicalMemProp prop;
@@ -858,6 +993,11 @@ int main(int argc, char **argv)
         pair(memory_of_another_device_needs_peer_access_when_it_is_used),
         pair(host_memory_is_shared_and_touched_by_both),
         pair_alone(memory_that_programs_can_touch_is_shared),
+        pair(an_importer_may_touch_what_the_exporter_may_not),
+        pair_alone(memory_that_is_taken_at_once_is_exported),
+        pair(threads_import_a_number_one_at_a_time),
+        pair(one_of_many_threads_exports_a_handle),
+        pair(threads_share_at_the_same_time),
         pair(an_imported_handle_is_described_as_the_exporters),
         pair(the_second_form_shares_the_same_way),
         pair(fabric_handles_are_refused_with_the_reason),
