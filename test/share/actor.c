@@ -409,12 +409,14 @@ void actor_end(struct actor *a)
 
 void actor_signal(struct actor *a, int signal)
 {
-    int status;
+    int status = 0;
 
     assert_int_equal(kill(a->pid, signal), 0);
-    /* It may run on for a while; only the kernel's word says that it does not. */
-    if (signal == SIGSTOP)
-        assert_int_equal(waitpid(a->pid, &status, WUNTRACED), a->pid);
+    if (signal != SIGSTOP)
+        return;
+    /* The call returns before the process stands still. */
+    assert_int_equal(waitpid(a->pid, &status, WUNTRACED), a->pid);
+    assert_true(WIFSTOPPED(status));
 }
 
 void actor_kill(struct actor *a)
