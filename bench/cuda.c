@@ -1,0 +1,463 @@
+/*
+ * The CUDA backend beside the NVIDIA driver called directly, on the same GPU in the same
+ * process.  Without a driver or a GPU the section says so and is left out.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/acl.h"
+#include "backend/cuda/driver.h"
+#include "measure.h"
+#include "report.h"
+#include "sections.h"
+
+#define GB ((size_t)1 << 30)
+#define LIVE_MAX 64
+#define MANY 50000
+#define ROUNDS 21
+#define SMALL 4096
+
+static struct am_cuda_driver cu;
+static CUcontext context;
+
+/* The driver, with the primary context current; NULL, or why there is none. */
+static const char *driver_start(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    CUdevice device;
+    void *symbol;
+
+    if (library == NULL)
+        return "there is no libcuda.so.1";
+#define AM_CU(need_, since_, name_, params_, args_) \
+    symbol = dlsym(library, #name_); \
+    memcpy(&cu.name_, &symbol, sizeof symbol);
+#include "backend/cuda/driver.def"
+#undef AM_CU
+    if (cu.cuInit == NULL || cu.cuInit(0) != CUDA_SUCCESS)
+        return "the NVIDIA driver does not start: there is no GPU";
+    if (cu.cuDeviceGet(&device, 0) != CUDA_SUCCESS ||
+        cu.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS ||
+        cu.cuCtxSetCurrent(context) != CUDA_SUCCESS)
+        return "the NVIDIA driver gives no context";
+    return NULL;
+}
+
+/* ---- virtual memory, ours and the driver's ---- */
+
+static const aclrtPhysicalMemProp our_prop = {
+    .memAttr = ACL_HBM_MEM_HUGE, .location.type = ACL_MEM_LOCATION_TYPE_DEVICE};
+static const CUmemAllocationProp their_prop = {
+    .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+    .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+static const CUmemAccessDesc their_access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                                             CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+
+/* As many pieces of one size: each has addresses, memory, or both bound. */
+struct set {
+    bool is_ours;
+    size_t size;
+    size_t n;
+    void *addr[LIVE_MAX]; /* NULL: none */
+    CUmemGenericAllocationHandle handle[LIVE_MAX];
+    bool is_mapped[LIVE_MAX];
+};
+
+static void reserve_one(struct set *set, size_t i)
+{
+    size_t align = set->size >= GB ? GB : CHUNK;
+
+    if (set->is_ours)
+        MUST(aclrtReserveMemAddress(&set->addr[i], set->size, 0, NULL, 1));
+    else
+        MUST((int)cu.cuMemAddressReserve((CUdeviceptr *)&set->addr[i], set->size, align,
+                                         0, 0));
+}
+
+static void release_one(struct set *set, size_t i)
+{
+    if (set->is_ours)
+        MUST(aclrtReleaseMemAddress(set->addr[i]));
+    else
+        MUST((int)cu.cuMemAddressFree((CUdeviceptr)set->addr[i], set->size));
+    set->addr[i] = NULL;
+}
+
+static void create_one(struct set *set, size_t i)
+{
+    if (set->is_ours)
+        MUST(aclrtMallocPhysical((aclrtDrvMemHandle *)&set->handle[i], set->size,
+                                 &our_prop, 0));
+    else
+        MUST((int)cu.cuMemCreate(&set->handle[i], set->size, &their_prop, 0));
+}
+
+static void free_one(struct set *set, size_t i)
+{
+    if (set->is_ours)
+        MUST(aclrtFreePhysical((aclrtDrvMemHandle)set->handle[i]));
+    else
+        MUST((int)cu.cuMemRelease(set->handle[i]));
+    set->handle[i] = 0;
+}
+
+static void map_one(struct set *set, size_t i)
+{
+    if (set->is_ours) {
+        MUST(aclrtMapMem(set->addr[i], set->size, 0, (aclrtDrvMemHandle)set->handle[i],
+                         0));
+    } else {
+        MUST(
+            (int)cu.cuMemMap((CUdeviceptr)set->addr[i], set->size, 0, set->handle[i], 0));
+        MUST((int)cu.cuMemSetAccess((CUdeviceptr)set->addr[i], set->size, &their_access,
+                                    1));
+    }
+    set->is_mapped[i] = true;
+}
+
+static void unmap_one(struct set *set, size_t i)
+{
+    if (set->is_ours)
+        MUST(aclrtUnmapMem(set->addr[i]));
+    else
+        MUST((int)cu.cuMemUnmap((CUdeviceptr)set->addr[i], set->size));
+    set->is_mapped[i] = false;
+}
+
+/* What a piece has before and after a step. */
+enum has { NOTHING, ADDRESSES, MEMORY, BOTH, BOUND };
+
+static void bring_to(struct set *set, size_t i, enum has has)
+{
+    bool wants_addr = has == ADDRESSES || has == BOTH || has == BOUND;
+    bool wants_memory = has == MEMORY || has == BOTH || has == BOUND;
+
+    if (set->is_mapped[i] && has != BOUND)
+        unmap_one(set, i);
+    if (set->addr[i] != NULL && !wants_addr)
+        release_one(set, i);
+    if (set->handle[i] != 0 && !wants_memory)
+        free_one(set, i);
+    if (set->addr[i] == NULL && wants_addr)
+        reserve_one(set, i);
+    if (set->handle[i] == 0 && wants_memory)
+        create_one(set, i);
+    if (!set->is_mapped[i] && has == BOUND)
+        map_one(set, i);
+}
+
+static const struct step {
+    const char *what;
+    void (*run)(struct set *set, size_t i);
+    enum has before;
+} steps[] = {
+    {"reserve", reserve_one, NOTHING},  {"create", create_one, NOTHING},
+    {"map with access", map_one, BOTH}, {"unmap", unmap_one, BOUND},
+    {"free", free_one, MEMORY},
+};
+
+struct step_of_set {
+    const struct step *step;
+    struct set *set;
+};
+
+static void step_prepare(void *arg, size_t n)
+{
+    struct step_of_set *s = arg;
+
+    for (size_t i = 0; i < s->set->n; i++)
+        bring_to(s->set, i, s->step->before);
+}
+
+static void step_run(void *arg, size_t n)
+{
+    struct step_of_set *s = arg;
+
+    for (size_t i = 0; i < n; i++)
+        s->step->run(s->set, i);
+}
+
+static void sizes_measure(size_t size, size_t n, const char *name)
+{
+    static struct set ours;
+    static struct set theirs;
+    char what[64];
+
+    ours = (struct set){.is_ours = true, .size = size, .n = n};
+    theirs = (struct set){.size = size, .n = n};
+    for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++) {
+        struct step_of_set arg[2] = {{&steps[k], &ours}, {&steps[k], &theirs}};
+        struct subject s[2] = {
+            {.run = step_run, .prepare = step_prepare, .arg = &arg[0], .n = n},
+            {.run = step_run, .prepare = step_prepare, .arg = &arg[1], .n = n}};
+
+        measure(s, 2, ROUNDS);
+        snprintf(what, sizeof what, "%s, %s", steps[k].what, name);
+        report_row(&(struct row){what, "ns", s[0].ns, s[1].ns, BUDGET_AT_MOST, 1.05});
+    }
+    for (size_t i = 0; i < n; i++) {
+        bring_to(&ours, i, NOTHING);
+        bring_to(&theirs, i, NOTHING);
+    }
+}
+
+/* ---- pinned memory ---- */
+
+static void our_pinned(void *unused, size_t n)
+{
+    void *p;
+
+    while (n-- > 0) {
+        MUST(aclrtMallocHost(&p, SMALL));
+        MUST(aclrtFreeHost(p));
+    }
+}
+
+static void their_pinned(void *unused, size_t n)
+{
+    void *p;
+
+    while (n-- > 0) {
+        MUST((int)cu.cuMemHostAlloc(&p, SMALL, CU_MEMHOSTALLOC_PORTABLE));
+        MUST((int)cu.cuMemFreeHost(p));
+    }
+}
+
+static void pinned_measure(void)
+{
+    struct subject s[2] = {{.run = our_pinned, .n = 4096},
+                           {.run = their_pinned, .n = 16}};
+
+    measure(s, 2, ROUNDS);
+    report_row(&(struct row){"MallocHost + FreeHost of 4 KB", "ns", s[0].ns, s[1].ns,
+                             BUDGET_AT_MOST, 0.01});
+}
+
+/* ---- copies ---- */
+
+/* Two pieces of device memory and two of pinned memory, and where to copy. */
+struct copies {
+    bool is_ours;
+    void *stream;
+    char *device[2];
+    char *host;
+    size_t size;
+    char *dst;
+    const char *src;
+};
+
+static void copies_open(struct copies *c, bool is_ours, size_t size)
+{
+    *c = (struct copies){.is_ours = is_ours, .size = size};
+    for (int i = 0; i < 2; i++) {
+        struct set set = {.is_ours = is_ours, .size = size, .n = 1};
+
+        bring_to(&set, 0, BOUND);
+        c->device[i] = set.addr[0];
+    }
+    if (is_ours) {
+        MUST(aclrtMallocHost((void **)&c->host, size));
+        MUST(aclrtCreateStream(&c->stream));
+    } else {
+        MUST((int)cu.cuMemHostAlloc((void **)&c->host, size, CU_MEMHOSTALLOC_PORTABLE));
+        MUST((int)cu.cuStreamCreateWithPriority((CUstream *)&c->stream,
+                                                CU_STREAM_NON_BLOCKING, 0));
+    }
+    memset(c->host, 1, size);
+}
+
+static void copies_run(void *arg, size_t n)
+{
+    struct copies *c = arg;
+
+    while (n-- > 0) {
+        if (c->is_ours) {
+            MUST(aclrtMemcpy(c->dst, c->size, c->src, c->size, ACL_MEMCPY_DEFAULT));
+        } else {
+            MUST((int)cu.cuMemcpyAsync((CUdeviceptr)c->dst, (CUdeviceptr)c->src, c->size,
+                                       c->stream));
+            MUST((int)cu.cuStreamSynchronize(c->stream));
+        }
+    }
+}
+
+static void copies_measure(struct copies both[2], const char *what)
+{
+    struct subject s[2] = {{.run = copies_run, .arg = &both[0], .n = 2},
+                           {.run = copies_run, .arg = &both[1], .n = 2}};
+    double size = (double)both[0].size;
+
+    measure(s, 2, ROUNDS);
+    report_row(&(struct row){what, "GB/s", size / s[0].ns, size / s[1].ns,
+                             BUDGET_AT_LEAST, 0.99});
+}
+
+/* ---- launching ---- */
+
+static void launch_prepare(void *arg, size_t n)
+{
+    struct copies *c = arg;
+
+    if (c->is_ours)
+        MUST(aclrtSynchronizeStream(c->stream));
+    else
+        MUST((int)cu.cuStreamSynchronize(c->stream));
+}
+
+static void launch_run(void *arg, size_t n)
+{
+    struct copies *c = arg;
+
+    while (n-- > 0) {
+        if (c->is_ours)
+            MUST(aclrtMemcpyAsync(c->dst, SMALL, c->src, SMALL, ACL_MEMCPY_HOST_TO_DEVICE,
+                                  c->stream));
+        else
+            MUST((int)cu.cuMemcpyAsync((CUdeviceptr)c->dst, (CUdeviceptr)c->src, SMALL,
+                                       c->stream));
+    }
+}
+
+static void launch_and_wait(void *arg, size_t n)
+{
+    while (n-- > 0) {
+        launch_run(arg, 1);
+        launch_prepare(arg, 1);
+    }
+}
+
+static void launch_measure(struct copies both[2])
+{
+    struct subject s[2] = {
+        {.run = launch_run, .prepare = launch_prepare, .arg = &both[0], .n = 64},
+        {.run = launch_run, .prepare = launch_prepare, .arg = &both[1], .n = 64}};
+    struct subject w[2] = {{.run = launch_and_wait, .arg = &both[0], .n = 64},
+                           {.run = launch_and_wait, .arg = &both[1], .n = 64}};
+
+    measure(s, 2, ROUNDS);
+    report_row(&(struct row){"MemcpyAsync of 4 KB, 64 in a row, each", "ns", s[0].ns,
+                             s[1].ns, BUDGET_AT_MOST, 1.2});
+    launch_prepare(&both[0], 0);
+    launch_prepare(&both[1], 0);
+    measure(w, 2, ROUNDS);
+    report_row(&(struct row){"MemcpyAsync of 4 KB, then SynchronizeStream", "ns", w[0].ns,
+                             w[1].ns, BUDGET_NONE, 0});
+}
+
+static void copy_sections(void)
+{
+    static struct copies both[2];
+    static const struct {
+        const char *what;
+        bool to_host;
+        bool from_host;
+    } ways[] = {{"host to device, 256 MB pinned", false, true},
+                {"device to host, 256 MB pinned", true, false},
+                {"device to device, 256 MB", false, false}};
+
+    for (int i = 0; i < 2; i++)
+        copies_open(&both[i], i == 0, 256 * MB);
+    report_section("copies; limit: cuMemcpyAsync + cuStreamSynchronize");
+    for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++) {
+        for (int i = 0; i < 2; i++) {
+            both[i].dst = ways[k].to_host ? both[i].host : both[i].device[0];
+            both[i].src = ways[k].from_host ? both[i].host : both[i].device[1];
+        }
+        copies_measure(both, ways[k].what);
+    }
+    report_section("launching; limit: cuMemcpyAsync on a stream of the driver");
+    for (int i = 0; i < 2; i++) {
+        both[i].dst = both[i].device[0];
+        both[i].src = both[i].host;
+    }
+    launch_measure(both);
+}
+
+/* ---- many ---- */
+
+static double many_run(bool is_ours, size_t n)
+{
+    struct set *set = calloc(1, sizeof *set);
+    CUmemGenericAllocationHandle *handle = calloc(n, sizeof *handle);
+    struct set space = {.is_ours = is_ours, .size = n * CHUNK, .n = 1};
+    uint64_t start;
+    double ns;
+
+    MUST_HOLD(set != NULL && handle != NULL);
+    reserve_one(&space, 0);
+    *set = (struct set){.is_ours = is_ours, .size = CHUNK, .n = 1};
+    start = now_ns();
+    for (size_t i = 0; i < n; i++) {
+        set->addr[0] = (char *)space.addr[0] + i * CHUNK;
+        create_one(set, 0);
+        map_one(set, 0);
+        handle[i] = set->handle[0];
+    }
+    ns = (double)(now_ns() - start) / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        set->addr[0] = (char *)space.addr[0] + i * CHUNK;
+        set->handle[0] = handle[i];
+        unmap_one(set, 0);
+        free_one(set, 0);
+    }
+    release_one(&space, 0);
+    free(handle);
+    free(set);
+    return ns;
+}
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static void many_measure(void)
+{
+    size_t n_free;
+    size_t total;
+    size_t n = MANY;
+    double ns[2]; /* ours, theirs: each before and after the other */
+    char what[64];
+
+    MUST((int)cu.cuMemGetInfo_v2(&n_free, &total));
+    if (n > n_free / CHUNK * 9 / 10)
+        n = n_free / CHUNK * 9 / 10;
+    snprintf(what, sizeof what, "create and map each of %zu pieces of 2 MB", n);
+    ns[1] = many_run(false, n);
+    ns[0] = many_run(true, n);
+    ns[0] = smaller(ns[0], many_run(true, n));
+    ns[1] = smaller(ns[1], many_run(false, n));
+    report_row(&(struct row){what, "ns", ns[0], ns[1], BUDGET_AT_MOST, 1.05});
+}
+
+void bench_cuda(void *unused)
+{
+    const char *why = driver_start();
+
+    report_section("cuda: memory of a GPU; limit: the NVIDIA driver called directly");
+    if (why != NULL) {
+        char note[96];
+
+        snprintf(note, sizeof note, "left out: %s", why);
+        report_note(note);
+        return;
+    }
+    setenv("ACLMEM_BACKEND", "cuda", 1);
+    setenv("ACLMEM_DEVICES", "1", 1);
+    setenv("ACLMEM_RULES", "default", 1);
+    unsetenv("ACLMEM_MEMORY");
+    unsetenv("ACLMEM_ISOLATE");
+    MUST(aclInit(NULL));
+    MUST(aclrtSetDevice(0));
+    sizes_measure(CHUNK, 64, "2 MB");
+    sizes_measure(64 * MB, 16, "64 MB");
+    sizes_measure(GB, 4, "1 GB");
+    pinned_measure();
+    many_measure();
+    copy_sections();
+    MUST(aclrtResetDevice(0));
+    MUST(aclFinalize());
+}
