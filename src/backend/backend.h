@@ -27,6 +27,7 @@ enum {
     AM_CAP_MAP_PART = 1u << 1,  /* map() takes less than a whole mem, from its start */
     AM_CAP_DEVICES = 1u << 2,   /* the devices are real: device_*, bank_free */
     AM_CAP_SHARE = 1u << 3,     /* mem_export, mem_import */
+    AM_CAP_LANES = 1u << 4,     /* lane_*, mark_* */
 };
 
 enum {
@@ -88,6 +89,9 @@ struct am_span {
     size_t offset;      /* into mem */
     void *owner;        /* the core's: what keeps it alive */
 };
+
+struct am_lane;
+struct am_mark;
 
 struct am_backend_ops {
     const char *name;
@@ -166,6 +170,35 @@ struct am_backend_ops {
      */
     aclError (*prepare)(const struct am_span *dst, size_t dst_at,
                         const struct am_span *src, size_t src_at, size_t size);
+
+    /*
+     * AM_CAP_LANES.  A lane is a queue of the device's own: what is launched on it is done
+     * in order, later, and the caller keeps the memory alive until then.  Each launch has
+     * a number, ascending on a lane; *ret_number is 0 where this work cannot be launched
+     * and must be done another way.  All but lane_sync() is short, and nothing of one
+     * lane is called by two threads at once.
+     *
+     * A mark is a place in the work of a lane that other lanes can wait for; a wait for
+     * NULL is for nothing.  lane_poll:
+     * the number up to which all is done; a failure is of all that was launched.
+     * lane_sync: until all is done.  mark_time: when it was reached, in nanoseconds of the
+     * monotonic clock; only of one that was made with is_timed, and was reached.
+     */
+    aclError (*lane_open)(int32_t driver, unsigned priority, struct am_lane **ret_lane);
+    void (*lane_close)(struct am_lane *lane);
+    aclError (*lane_copy)(struct am_lane *lane, const struct am_span *dst, size_t dst_at,
+                          const struct am_span *src, size_t src_at, size_t size,
+                          uint64_t *ret_number);
+    aclError (*lane_fill)(struct am_lane *lane, const struct am_span *dst, size_t size,
+                          uint32_t value, unsigned width, uint64_t *ret_number);
+    aclError (*lane_mark)(struct am_lane *lane, bool is_timed, struct am_mark **ret_mark,
+                          uint64_t *ret_number);
+    aclError (*lane_wait)(struct am_lane *lane, struct am_mark *mark,
+                          uint64_t *ret_number);
+    aclError (*lane_poll)(struct am_lane *lane, uint64_t *ret_done);
+    aclError (*lane_sync)(struct am_lane *lane);
+    uint64_t (*mark_time)(struct am_mark *mark);
+    void (*mark_put)(struct am_mark *mark);
 
     /*
      * AM_CAP_HOST_VIEW.  One contiguous address for n spans, where the program may read

@@ -19,6 +19,9 @@ static bool ops_are_whole(const struct am_backend_ops *ops)
     bool has_devices = ops->device_count != NULL && ops->device_info != NULL &&
                        ops->device_can_reach != NULL && ops->bank_free != NULL;
     bool has_share = ops->mem_export != NULL && ops->mem_import != NULL;
+    bool has_lanes = ops->lane_open && ops->lane_close && ops->lane_copy &&
+                     ops->lane_fill && ops->lane_mark && ops->lane_wait &&
+                     ops->lane_poll && ops->lane_sync && ops->mark_time && ops->mark_put;
     bool has_core = ops->bank_open && ops->bank_close && ops->mem_create &&
                     ops->mem_destroy && ops->reserve && ops->reserve_own &&
                     ops->release && ops->reserve_pinned && ops->release_pinned &&
@@ -26,6 +29,7 @@ static bool ops_are_whole(const struct am_backend_ops *ops)
                     ops->copy && ops->fill;
 
     return has_core && has_view == ((ops->caps & AM_CAP_HOST_VIEW) != 0) &&
+           has_lanes == ((ops->caps & AM_CAP_LANES) != 0) &&
            has_devices == ((ops->caps & AM_CAP_DEVICES) != 0) &&
            has_share == ((ops->caps & AM_CAP_SHARE) != 0);
 }

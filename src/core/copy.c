@@ -95,6 +95,29 @@ aclError am_transfer_run(const struct am_transfer *transfer)
     }
 }
 
+aclError am_transfer_launch(const struct am_transfer *transfer,
+                            const struct am_backend_ops *lanes, struct am_lane *lane,
+                            uint64_t *ret_number)
+{
+    struct row to = {transfer->to.list, 0};
+    struct row from = {transfer->from.list, 0};
+    aclError rc;
+
+    *ret_number = 0;
+    if (am_overlap_order(transfer) != AM_ORDER_FORWARD)
+        return ACL_SUCCESS;
+    rc = lanes->lane_copy(lane, to.span, to.at, from.span, from.at, transfer->size,
+                          ret_number);
+    for (size_t i = 1; i < transfer->n_rows && rc == ACL_SUCCESS && *ret_number != 0;
+         i++) {
+        row_advance(&to, transfer->to_pitch);
+        row_advance(&from, transfer->from_pitch);
+        rc = lanes->lane_copy(lane, to.span, to.at, from.span, from.at, transfer->size,
+                              ret_number);
+    }
+    return rc;
+}
+
 aclError am_transfer_check_kind(const struct am_transfer *transfer, aclrtMemcpyKind kind)
 {
     bool to_device = transfer->to.devices != 0;

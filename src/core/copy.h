@@ -37,6 +37,10 @@ void am_transfer_move(struct am_transfer *to, struct am_transfer *from);
  * share bytes end as with memmove.
  */
 aclError am_transfer_run(const struct am_transfer *transfer);
+/* Has the device move them, if it can: as am_task_ops.launch. */
+aclError am_transfer_launch(const struct am_transfer *transfer,
+                            const struct am_backend_ops *lanes, struct am_lane *lane,
+                            uint64_t *ret_number);
 
 /*
  * Whether work on a stream may combine these sides: not two hosts, and devices only as

@@ -23,6 +23,7 @@ struct am_event_task {
     struct am_event *event; /* holds a reference, unless it is lost */
     uint64_t target;        /* the record that it makes, undoes or waits for */
     struct am_queue *queue; /* that it is in */
+    struct am_mark *mark;   /* a record that was launched: where the device is then */
     int32_t stream;
     struct am_cause cause;             /* why it was lost; rc is 0: it was not */
     bool has_left;                     /* lost, and no longer in the scheduler's hands */
@@ -135,6 +136,13 @@ static aclError record_claim_locked(struct am_event *event, uint64_t *ret_number
     return ACL_SUCCESS;
 }
 
+static void mark_forget(struct am_event_task *et)
+{
+    if (et->mark != NULL)
+        et->queue->lanes->mark_put(et->mark);
+    et->mark = NULL;
+}
+
 /* The record is over; time 0: it was lost. */
 static void record_end_locked(struct am_event *event, uint64_t number, int32_t stream,
                               uint64_t time_ns) AM_REQUIRES(am_rt.sched.lock)
@@ -156,11 +164,26 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
 {
     struct am_event_task *et = (struct am_event_task *)task;
 
+    uint64_t time_ns = sched->setup.now();
+
+    if (et->mark != NULL && (et->event->can & AM_EVENT_TIME))
+        time_ns = et->queue->lanes->mark_time(et->mark);
+    mark_forget(et);
     TAILQ_REMOVE(&et->event->pending, et, listed);
     if (et->event->cell != NULL)
         am_cell_recorded(et->event->cell, et->target, ACL_SUCCESS);
-    record_end_locked(et->event, et->target, et->stream, sched->setup.now());
+    record_end_locked(et->event, et->target, et->stream, time_ns);
     return ACL_SUCCESS;
+}
+
+static aclError record_launch(struct am_task *task, const struct am_backend_ops *lanes,
+                              struct am_lane *lane, uint64_t *ret_number)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+
+    if (et->event->cell != NULL) /* other processes see what is finished here */
+        return ACL_SUCCESS;
+    return lanes->lane_mark(lane, et->event->can & AM_EVENT_TIME, &et->mark, ret_number);
 }
 
 AM_NO_LOCK_ANALYSIS
@@ -169,6 +192,7 @@ static void record_cancel(struct am_task *task, const struct am_queue *queue)
     struct am_event_task *et = (struct am_event_task *)task;
 
     et->cause = am_queue_cause(queue);
+    mark_forget(et);
     TAILQ_REMOVE(&et->event->pending, et, listed);
     TAILQ_INSERT_TAIL(&et->event->lost, et, listed);
     if (et->event->cell != NULL)
@@ -194,7 +218,11 @@ static void record_drop(struct am_task *task)
 }
 
 static const struct am_task_ops record_ops = {
-    .finish = record_finish, .cancel = record_cancel, .drop = record_drop};
+    .launch = record_launch,
+    .finish = record_finish,
+    .cancel = record_cancel,
+    .drop = record_drop,
+};
 
 static aclError event_task_make(const struct am_task_ops *ops, struct am_event *event,
                                 struct am_stream *stream, struct am_event_task **ret_task)
@@ -349,11 +377,33 @@ static aclError wait_finish(struct am_task *task, struct am_sched *sched)
     struct am_event_task *et = (struct am_event_task *)task;
     struct am_event *event = et->event;
 
-    AM_REQUIRE(is_satisfied_locked(event, et->target), ACL_ERROR_RT_INVALID_HANDLE,
+    AM_REQUIRE(task->is_launched || is_satisfied_locked(event, et->target),
+               ACL_ERROR_RT_INVALID_HANDLE,
                "event %u was destroyed while the stream waited for it, and no record of "
                "it is to come",
                event->id);
     return record_check_locked(event, wait_end(event, et->target));
+}
+
+/*
+ * For a record that the device has, or that has run.  Waits for others are done here, and
+ * so are those for records that were lost.
+ */
+AM_NO_LOCK_ANALYSIS
+static aclError wait_launch(struct am_task *task, const struct am_backend_ops *lanes,
+                            struct am_lane *lane, uint64_t *ret_number)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+    struct am_event *event = et->event;
+    const struct am_event_task *record = record_find(&event->pending, et->target);
+
+    if (event->cell != NULL)
+        return ACL_SUCCESS;
+    if (record != NULL && record->mark != NULL)
+        return lanes->lane_wait(lane, record->mark, ret_number);
+    if (is_satisfied_locked(event, et->target) && TAILQ_EMPTY(&event->lost))
+        return lanes->lane_wait(lane, NULL, ret_number);
+    return ACL_SUCCESS;
 }
 
 AM_NO_LOCK_ANALYSIS
@@ -381,6 +431,7 @@ static void wait_drop(struct am_task *task)
 }
 
 static const struct am_task_ops wait_ops = {
+    .launch = wait_launch,
     .poll = wait_poll,
     .finish = wait_finish,
     .can_come = wait_can_come,
@@ -422,11 +473,10 @@ aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_
     if (seconds != 0)
         et->task.deadline = seconds * SECOND;
     am_lock(&am_rt.sched.lock);
+    et->target = target_locked(event);
     rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
-    if (rc == ACL_SUCCESS) {
-        et->target = target_locked(event);
+    if (rc == ACL_SUCCESS)
         event->n_waits++;
-    }
     am_unlock(&am_rt.sched.lock);
     if (rc != ACL_SUCCESS)
         event_drop(&et->task);

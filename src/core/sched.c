@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "core/sched_lane.h"
 
 /* A number below n; xorshift, so that a seed gives the same order everywhere. */
 static unsigned random_below(struct am_sched *sched, unsigned n)
@@ -28,6 +29,8 @@ void am_queue_init(struct am_queue *queue, unsigned priority)
 void am_queue_destroy(struct am_queue *queue)
 {
     am_assert(TAILQ_EMPTY(&queue->tasks) && queue->state == AM_QUEUE_IDLE);
+    if (queue->lane != NULL)
+        queue->lanes->lane_close(queue->lane);
     pthread_cond_destroy(&queue->changed);
 }
 
@@ -48,7 +51,7 @@ static void watcher_call_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
         pthread_cond_signal(&sched->work);
 }
 
-static void queue_make_ready_locked(struct am_sched *sched, struct am_queue *queue)
+void am_queue_make_ready_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock)
 {
     queue->state = AM_QUEUE_READY;
@@ -65,8 +68,8 @@ static void queue_unready_locked(struct am_sched *sched, struct am_queue *queue)
 }
 
 /* Park the queue on list (NULL: memory decides), with its first task's deadline. */
-static void queue_park_locked(struct am_sched *sched, struct am_queue *queue,
-                              struct am_waitlist *list) AM_REQUIRES(sched->lock)
+void am_queue_park_locked(struct am_sched *sched, struct am_queue *queue,
+                          struct am_waitlist *list) AM_REQUIRES(sched->lock)
 {
     uint64_t deadline = TAILQ_FIRST(&queue->tasks)->deadline;
 
@@ -76,6 +79,7 @@ static void queue_park_locked(struct am_sched *sched, struct am_queue *queue,
         TAILQ_INSERT_TAIL(&list->queues, queue, link);
     else
         sched->n_polled++;
+    sched->n_parked += list != NULL;
     queue->is_timed = list == NULL || deadline != AM_FOREVER;
     if (queue->is_timed) {
         TAILQ_INSERT_TAIL(&sched->timed, queue, timed);
@@ -85,13 +89,14 @@ static void queue_park_locked(struct am_sched *sched, struct am_queue *queue,
     }
 }
 
-static void queue_unpark_locked(struct am_sched *sched, struct am_queue *queue)
+void am_queue_unpark_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock)
 {
     if (queue->waiting_on != NULL)
         TAILQ_REMOVE(&queue->waiting_on->queues, queue, link);
     else
         sched->n_polled--;
+    sched->n_parked -= queue->waiting_on != NULL;
     queue->waiting_on = NULL;
     if (queue->is_timed)
         TAILQ_REMOVE(&sched->timed, queue, timed);
@@ -103,15 +108,15 @@ void am_sched_wake_locked(struct am_sched *sched, struct am_waitlist *list)
     struct am_queue *queue;
 
     while ((queue = TAILQ_FIRST(&list->queues)) != NULL) {
-        queue_unpark_locked(sched, queue);
-        queue_make_ready_locked(sched, queue);
+        am_queue_unpark_locked(sched, queue);
+        am_queue_make_ready_locked(sched, queue);
         pthread_cond_broadcast(&queue->changed); /* who drains it goes on, too */
     }
 }
 
 /* The queue's first failure, for the next one who synchronises. */
-static void queue_fail_locked(struct am_queue *queue, const struct am_task *task,
-                              aclError rc, const char *why)
+void am_queue_fail_locked(struct am_queue *queue, const struct am_task *task, aclError rc,
+                          const char *why)
 {
     if (queue->error == ACL_SUCCESS || queue->is_told) {
         queue->error = rc;
@@ -149,7 +154,7 @@ static void queue_done_locked(struct am_sched *sched, struct am_queue *queue)
     if (TAILQ_EMPTY(&queue->tasks))
         queue->state = AM_QUEUE_IDLE;
     else
-        queue_make_ready_locked(sched, queue);
+        am_queue_make_ready_locked(sched, queue);
     pthread_cond_broadcast(&queue->changed);
 }
 
@@ -228,7 +233,7 @@ static void task_run_locked(struct am_sched *sched, struct am_queue *queue)
     am_error_capture(NULL, 0);
     am_error_function = function;
     if (rc != ACL_SUCCESS)
-        queue_fail_locked(queue, task, rc, why);
+        am_queue_fail_locked(queue, task, rc, why);
     sched->n_moves++;
     task_leave_locked(sched, queue);
 }
@@ -256,17 +261,20 @@ static void queue_advance_locked(struct am_sched *sched, struct am_queue *queue)
         if (task->deadline != AM_FOREVER)
             task->deadline += now;
     }
-    if (task->ops->poll == NULL || task->ops->poll(task, sched, &list)) {
+    if (am_queue_launch_first_locked(sched, queue)) {
+        ; /* the device has it */
+    } else if (task->ops->poll == NULL || task->ops->poll(task, sched, &list)) {
         task_run_locked(sched, queue);
     } else if (first_is_dropped(queue) && !task->is_outside) {
         task_lose_locked(sched, queue); /* since the poll */
     } else if (now >= task->deadline) {
-        queue_fail_locked(queue, task, task->ops->timeout,
-                          "what it waits for did not come in time");
+        am_queue_fail_locked(queue, task, task->ops->timeout,
+                             "what it waits for did not come in time");
         sched->n_moves++;
         task_leave_locked(sched, queue);
     } else {
-        queue_park_locked(sched, queue, list);
+        am_queue_park_locked(sched, queue, list);
+        am_sched_watch_locked(sched);            /* what it waits for may be there */
         pthread_cond_broadcast(&queue->changed); /* who drops its tasks may go on */
     }
 }
@@ -315,8 +323,16 @@ static bool polled_step_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
     TAILQ_FOREACH (queue, &sched->timed, timed) {
         struct am_task *task = TAILQ_FIRST(&queue->tasks);
 
-        if (queue->waiting_on == NULL && task->ops->poll(task, sched, &list)) {
-            queue_unpark_locked(sched, queue);
+        if (queue->waiting_on != NULL)
+            continue;
+        if (task->is_launched) {
+            if (!am_queue_has_landed(queue))
+                continue;
+            am_queue_reap_locked(sched, queue);
+            return true;
+        }
+        if (task->ops->poll(task, sched, &list)) {
+            am_queue_unpark_locked(sched, queue);
             task_run_locked(sched, queue);
             return true;
         }
@@ -345,7 +361,7 @@ bool am_sched_step_locked(struct am_sched *sched)
 
     sched->n_stepping++;
     if (queue != NULL) {
-        queue_unpark_locked(sched, queue);
+        am_queue_unpark_locked(sched, queue);
         queue_advance_locked(sched, queue);
     } else if (poll_is_due_locked(sched) && polled_step_locked(sched)) {
         ; /* that was the step */
@@ -367,15 +383,24 @@ aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
 
     AM_REQUIRE(!queue->is_closed, ACL_ERROR_RT_INVALID_HANDLE,
                "the stream was destroyed by another thread");
-    rc = am_sched_start_workers_locked(sched);
+    task->is_first = false;
+    task->is_launched = false;
+    rc = am_queue_launch_locked(queue, task);
+    if (rc == ACL_SUCCESS && !task->is_launched)
+        rc = am_sched_start_workers_locked(sched);
     if (rc != ACL_SUCCESS)
         return rc;
-    task->is_first = false;
     TAILQ_INSERT_TAIL(&queue->tasks, task, next);
     queue->n_queued++;
     sched->activity++;
-    if (queue->state == AM_QUEUE_IDLE)
-        queue_make_ready_locked(sched, queue);
+    if (queue->state == AM_QUEUE_IDLE && !task->is_launched) {
+        am_queue_make_ready_locked(sched, queue);
+    } else if (queue->state == AM_QUEUE_IDLE) {
+        am_queue_fly_locked(sched, queue);
+    } else if (queue->state == AM_QUEUE_FLYING && !task->is_launched) {
+        TAILQ_REMOVE(&sched->flying, queue, link);
+        am_queue_fly_locked(sched, queue);
+    }
     return ACL_SUCCESS;
 }
 
@@ -385,6 +410,7 @@ aclError am_sched_submit(struct am_sched *sched, struct am_queue *queue,
     aclError rc;
 
     am_lock(&sched->lock);
+    am_sched_keep_short_locked(sched, queue);
     rc = am_sched_submit_locked(sched, queue, task);
     am_unlock(&sched->lock);
     if (rc != ACL_SUCCESS)
@@ -404,6 +430,7 @@ bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue)
     bool is_free;
 
     am_lock(&sched->lock);
+    am_queue_land_locked(sched, queue); /* who begins waits anyway */
     is_free = is_free_locked(sched, queue);
     if (is_free) {
         queue->state = AM_QUEUE_RUNNING;
@@ -441,11 +468,13 @@ static void queue_drop_locked(struct am_sched *sched, struct am_queue *queue, bo
     AM_REQUIRES(sched->lock)
 {
     while (queue->n_done < queue->drop_until) {
+        if (am_queue_land_locked(sched, queue)) /* what was launched has begun */
+            continue;
         if (queue->state == AM_QUEUE_READY)
             queue_unready_locked(sched, queue);
         else if (queue->state == AM_QUEUE_PARKED &&
                  !(spares && TAILQ_FIRST(&queue->tasks)->is_outside))
-            queue_unpark_locked(sched, queue);
+            am_queue_unpark_locked(sched, queue);
         else
             return;
         queue->state = AM_QUEUE_RUNNING;

@@ -1,9 +1,9 @@
 /*
  * The scheduler: queues of tasks, and who runs them.
  *
- * A queue is a FIFO of tasks and is in one of four states: idle (empty), ready (listed by
+ * A queue is a FIFO of tasks and is in one of five states: idle (empty), ready (listed by
  * priority), running (one worker has its first task), parked (its first task waits for
- * something).  A few workers serve any number of queues; a parked queue costs no worker,
+ * something), flying (the device has all its tasks: sched_lane.c).  A few workers serve any number of queues; a parked queue costs no worker,
  * and is woken by what it waits for, or by its deadline.
  *
  * A task is polled, with the lock, when it is first in its queue: a poll may start
@@ -36,6 +36,7 @@
 #include <sys/queue.h>
 
 #include "acl/acl_base.h"
+#include "backend/backend.h"
 #include "base/lock.h"
 
 #define AM_PRIORITIES 8 /* 0 is the highest */
@@ -59,6 +60,14 @@ struct am_waitlist {
 };
 
 struct am_task_ops {
+    /*
+     * NULL, or for what the device can do in its turn: called with the lock, instead of
+     * poll and run, when all before it in its queue is with the device.  *ret_number is
+     * the number of the launch, or 0 where it has to be done here after all.  finish and
+     * drop come when it is done.
+     */
+    aclError (*launch)(struct am_task *task, const struct am_backend_ops *lanes,
+                       struct am_lane *lane, uint64_t *ret_number);
     /*
      * NULL: always ready.  *ret_list is where the queue waits when the answer is false;
      * NULL there means that memory decides, and that the task is polled again every so
@@ -92,17 +101,27 @@ struct am_task {
     uint64_t
         deadline;     /* AM_FOREVER: none; as a duration until it is first in its queue */
     bool is_first;    /* it has been polled; deadline is a time now */
+    bool is_launched; /* the device has it */
+    uint64_t number;  /* is_launched: the launch's */
     bool is_outside;  /* a function of the program runs for it */
     pthread_t runner; /* in this thread */
 };
 
-enum am_queue_state { AM_QUEUE_IDLE, AM_QUEUE_READY, AM_QUEUE_RUNNING, AM_QUEUE_PARKED };
+TAILQ_HEAD(am_tasks, am_task);
+
+enum am_queue_state {
+    AM_QUEUE_IDLE,
+    AM_QUEUE_READY,
+    AM_QUEUE_RUNNING,
+    AM_QUEUE_PARKED,
+    AM_QUEUE_FLYING,
+};
 
 struct am_queue {
-    TAILQ_HEAD(, am_task) tasks;
+    struct am_tasks tasks;
     enum am_queue_state state;
     unsigned priority;
-    TAILQ_ENTRY(am_queue) link;     /* in a ready list, or in waiting_on */
+    TAILQ_ENTRY(am_queue) link;     /* in a ready list, in waiting_on, or flying */
     struct am_waitlist *waiting_on; /* parked: where; NULL when polled or not parked */
     TAILQ_ENTRY(am_queue) timed;    /* parked with a deadline, or polled */
     bool is_timed;
@@ -113,12 +132,17 @@ struct am_queue {
     bool stop_on_failure;
     /* a task failed, or it was told to: drop what comes until it is cleared */
     bool is_stopped;
-    aclError error;         /* of the first task that failed since the last was told */
-    char why[512];          /* its message */
-    const char *failed;     /* the call that queued it */
-    bool is_told;           /* somebody who synchronised was given it */
-    uint64_t n_told;        /* failures that were */
-    uint64_t visit;         /* of the walk that came by last */
+    aclError error;     /* of the first task that failed since the last was told */
+    char why[512];      /* its message */
+    const char *failed; /* the call that queued it */
+    bool is_told;       /* somebody who synchronised was given it */
+    uint64_t n_told;    /* failures that were */
+    uint64_t visit;     /* of the walk that came by last */
+    /* Who launches its tasks and on which device; NULL: nobody does.  sched_lane.c */
+    const struct am_backend_ops *lanes;
+    int32_t driver;
+    struct am_lane *lane;   /* NULL until it is needed */
+    unsigned n_launched;    /* of its tasks: the first ones */
     pthread_cond_t changed; /* n_done grew, or a function of the program is over */
 };
 
@@ -162,8 +186,11 @@ struct am_sched {
     unsigned n_outside;  /* functions of the program that run for parked queues */
     /* tasks that were done or failed, over all queues; not those dropped */
     uint64_t n_moves;
-    uint64_t visit;      /* of the last walk over queues that wait for each other */
-    bool has_met_polled; /* that walk came to one that memory decides about */
+    uint64_t visit;          /* of the last walk over queues that wait for each other */
+    bool has_met_polled;     /* that walk came to one that memory decides about */
+    struct am_queues flying; /* the device has all their tasks, and nobody asks */
+    unsigned n_waiting;      /* threads in am_sched_wait_locked() */
+    unsigned n_parked;       /* queues in lists of those that wait */
     TAILQ_HEAD(, am_share) shares; /* that workers with nothing else to do may join */
     struct am_queues timed;
     uint64_t soonest;     /* no deadline in timed is before it */

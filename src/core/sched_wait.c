@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "core/sched.h"
+#include "core/sched_lane.h"
 
 #define SECOND UINT64_C(1000000000)
 #define QUIET_LOOK (SECOND / 10)
@@ -37,8 +37,9 @@ int am_cond_wait_locked(struct am_sched *sched, pthread_cond_t *cond, uint64_t u
     return pthread_cond_timedwait(cond, &sched->lock.mutex, &at);
 }
 
-int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
-                         bool (*is_done)(void *), void *what, uint64_t timeout_ns)
+static int wait_locked(struct am_sched *sched, pthread_cond_t *cond,
+                       bool (*is_done)(void *), void *what, uint64_t timeout_ns)
+    AM_REQUIRES(sched->lock)
 {
     uint64_t start = sched->setup.now();
     uint64_t until = timeout_ns > AM_FOREVER - start ? AM_FOREVER : start + timeout_ns;
@@ -69,6 +70,20 @@ int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
     return 0;
 }
 
+int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
+                         bool (*is_done)(void *), void *what, uint64_t timeout_ns)
+{
+    int rc;
+
+    if (is_done(what))
+        return 0;
+    sched->n_waiting++;
+    am_sched_watch_locked(sched);
+    rc = wait_locked(sched, cond, is_done, what, timeout_ns);
+    sched->n_waiting--;
+    return rc;
+}
+
 struct queue_target {
     struct am_queue *queue;
     uint64_t n_done;
@@ -86,6 +101,9 @@ int am_sched_wait_task_locked(struct am_sched *sched, struct am_queue *queue,
 {
     struct queue_target target = {queue, number};
 
+    /* Who waits for what the device does, and for nothing else, asks the device. */
+    if (timeout_ns == AM_FOREVER && queue->n_done + queue->n_launched >= number)
+        am_queue_land_locked(sched, queue);
     return am_sched_wait_locked(sched, &queue->changed, queue_is_there, &target,
                                 timeout_ns);
 }
@@ -113,7 +131,7 @@ bool am_queue_can_move_locked(struct am_sched *sched, struct am_queue *queue)
     if (queue->visit == sched->visit)
         return false;
     queue->visit = sched->visit;
-    if (queue->state != AM_QUEUE_PARKED)
+    if (queue->state != AM_QUEUE_PARKED || task->is_launched)
         return true;
     if (task->is_outside) /* one that waits here itself does not go on */
         return !pthread_equal(task->runner, pthread_self());
@@ -160,6 +178,7 @@ int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
 void am_sched_nudge_locked(struct am_sched *sched)
 {
     sched->activity++;
+    am_sched_reap_locked(sched);
     if (sched->setup.is_chaotic || sched->setup.n_workers == 0)
         am_sched_step_locked(sched);
 }

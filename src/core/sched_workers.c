@@ -98,6 +98,7 @@ void am_sched_init(struct am_sched *sched)
         TAILQ_INIT(&sched->ready[i]);
     TAILQ_INIT(&sched->shares);
     TAILQ_INIT(&sched->timed);
+    TAILQ_INIT(&sched->flying);
     am_cond_init(&sched->work);
     am_cond_init(&sched->clock);
 }
@@ -135,5 +136,6 @@ void am_sched_stop(struct am_sched *sched)
     am_lock(&sched->lock);
     sched->n_threads = 0;
     am_assert(sched->n_ready == 0 && TAILQ_EMPTY(&sched->timed));
+    am_assert(TAILQ_EMPTY(&sched->flying));
     am_unlock(&sched->lock);
 }

@@ -61,6 +61,10 @@ static aclError stream_make(struct am_context *context, uint32_t priority, uint3
     stream->flags = flags;
     stream->is_default = is_default;
     am_queue_init(&stream->queue, priority);
+    if ((am_rt.backend->caps & AM_CAP_LANES) && !am_rt.sched.setup.is_chaotic) {
+        stream->queue.lanes = am_rt.backend;
+        stream->queue.driver = am_rt.devices.device[context->device].driver_id;
+    }
     stream->object.refs = 1;
     if (am_idmap_add(&am_rt.ids, AM_KIND_STREAM, &stream->object, &stream->handle) != 0) {
         am_queue_destroy(&stream->queue);

@@ -195,13 +195,31 @@ static aclError copy_run(struct am_task *task)
     return outcome_tell(ct->outcome, transfer_run(&ct->transfer));
 }
 
+/* What the caller waits for, he does himself. */
+static aclError copy_launch(struct am_task *task, const struct am_backend_ops *lanes,
+                            struct am_lane *lane, uint64_t *ret_number)
+{
+    struct copy_task *ct = (struct copy_task *)task;
+
+    if (ct->outcome != NULL)
+        return ACL_SUCCESS;
+    return am_transfer_launch(&ct->transfer, lanes, lane, ret_number);
+}
+
 static void copy_drop(struct am_task *task)
 {
     am_transfer_close(&((struct copy_task *)task)->transfer);
     free(task);
 }
 
-static const struct am_task_ops copy_ops = {.run = copy_run, .drop = copy_drop};
+static const struct am_task_ops copy_ops = {
+    .launch = copy_launch, .run = copy_run, .drop = copy_drop};
+
+/* Whether the caller should do it, if it would be the stream's only task. */
+static bool is_for_caller(const struct am_stream *stream, size_t size, bool must_wait)
+{
+    return must_wait || (size <= SHORT_SIZE && stream->queue.lanes == NULL);
+}
 
 aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
                             bool must_wait)
@@ -210,7 +228,7 @@ aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stre
     struct copy_task *ct;
     aclError rc;
 
-    if ((must_wait || transfer->size * transfer->n_rows <= SHORT_SIZE) &&
+    if (is_for_caller(stream, transfer->size * transfer->n_rows, must_wait) &&
         am_sched_try_begin(&am_rt.sched, &stream->queue)) {
         rc = transfer_run(transfer);
         am_sched_end(&am_rt.sched, &stream->queue);
@@ -262,13 +280,25 @@ static aclError fill_run(struct am_task *task)
                         am_rt.backend->fill(ft->to.list, ft->size, ft->value, ft->width));
 }
 
+static aclError fill_launch(struct am_task *task, const struct am_backend_ops *lanes,
+                            struct am_lane *lane, uint64_t *ret_number)
+{
+    struct fill_task *ft = (struct fill_task *)task;
+
+    if (ft->outcome != NULL)
+        return ACL_SUCCESS;
+    return lanes->lane_fill(lane, ft->to.list, ft->size, ft->value, ft->width,
+                            ret_number);
+}
+
 static void fill_drop(struct am_task *task)
 {
     am_spans_close(&((struct fill_task *)task)->to);
     free(task);
 }
 
-static const struct am_task_ops fill_ops = {.run = fill_run, .drop = fill_drop};
+static const struct am_task_ops fill_ops = {
+    .launch = fill_launch, .run = fill_run, .drop = fill_drop};
 
 /* Hands it to the stream, or does it here when it is short and would be alone. */
 static aclError fill_submit(struct fill_task *ft, struct am_stream *stream)
@@ -277,7 +307,7 @@ static aclError fill_submit(struct fill_task *ft, struct am_stream *stream)
     bool must_wait = am_spans_are_pageable(&ft->to);
     aclError rc;
 
-    if ((must_wait || ft->size <= SHORT_SIZE) &&
+    if (is_for_caller(stream, ft->size, must_wait) &&
         am_sched_try_begin(&am_rt.sched, &stream->queue)) {
         rc = am_rt.backend->fill(ft->to.list, ft->size, ft->value, ft->width);
         am_sched_end(&am_rt.sched, &stream->queue);

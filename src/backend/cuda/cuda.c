@@ -3,7 +3,7 @@
 
 const struct am_backend_ops am_backend_cuda = {
     .name = "cuda",
-    .caps = AM_CAP_DEVICES | AM_CAP_SHARE,
+    .caps = AM_CAP_DEVICES | AM_CAP_SHARE | AM_CAP_LANES,
     .start = cuda_start,
     .device_count = cuda_device_count,
     .device_info = cuda_device_info,
@@ -25,6 +25,16 @@ const struct am_backend_ops am_backend_cuda = {
     .unpin = cuda_unpin,
     .copy = cuda_copy,
     .fill = cuda_fill,
+    .lane_open = cuda_lane_open,
+    .lane_close = cuda_lane_close,
+    .lane_copy = cuda_lane_copy,
+    .lane_fill = cuda_lane_fill,
+    .lane_mark = cuda_lane_mark,
+    .lane_wait = cuda_lane_wait,
+    .lane_poll = cuda_lane_poll,
+    .lane_sync = cuda_lane_sync,
+    .mark_time = cuda_mark_time,
+    .mark_put = cuda_mark_put,
     .mem_export = cuda_mem_export,
     .mem_import = cuda_mem_import,
 };

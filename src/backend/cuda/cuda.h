@@ -19,6 +19,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include "backend/backend.h"
 #include "backend/cuda/driver.h"
@@ -26,7 +27,7 @@
 #include "base/util.h"
 
 #define CUDA_GPUS_MAX 63
-#define CUDA_LANES_MAX 16 /* streams that are kept for copies */
+#define CUDA_STREAMS_MAX 16 /* streams that are kept for copies */
 
 struct cuda_gpu {
     int32_t index;
@@ -37,8 +38,16 @@ struct cuda_gpu {
     struct am_lock lock;
     unsigned n_users;           /* lock, as all below */
     _Atomic(CUcontext) context; /* NULL while nobody uses it */
-    CUstream idle[CUDA_LANES_MAX];
+    CUstream idle[CUDA_STREAMS_MAX];
     unsigned n_idle;
+    TAILQ_HEAD(, am_lane) lanes;
+    /* Events that are not in use, without and with a time: lane.c */
+    CUevent spare[2][CUDA_STREAMS_MAX];
+    unsigned n_spare[2];
+    CUevent clock;     /* an event with a time that is known, or NULL */
+    uint64_t clock_ns; /* that time */
+    /* Numbers what is launched: a lane's are ascending. */
+    _Atomic uint64_t n_launched;
 };
 
 struct cuda_bank {
@@ -52,6 +61,7 @@ struct cuda_mem {
     _Atomic CUdeviceptr bound; /* one of the addresses where it is mapped, or 0 */
     _Atomic uint32_t uses;     /* mem.c */
     int32_t fd;                /* what it was exported as, or -1 */
+    _Atomic uint64_t launched; /* the number of the last launch that uses it */
 };
 
 static inline struct cuda_mem *cuda_mem(struct am_mem *mem)
@@ -108,8 +118,8 @@ void cuda_leave(bool is_pushed);
  * A stream to copy on, and back, with all work on it done.  Work on a stream needs no
  * current context.
  */
-CUresult cuda_lane_take(struct cuda_gpu *gpu, CUstream *ret_lane);
-void cuda_lane_give(struct cuda_gpu *gpu, CUstream lane);
+CUresult cuda_stream_take(struct cuda_gpu *gpu, CUstream *ret_lane);
+void cuda_stream_give(struct cuda_gpu *gpu, CUstream lane);
 
 /* mem.c */
 aclError cuda_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_bank);
@@ -146,6 +156,54 @@ aclError cuda_reserve_pinned(size_t size, size_t align, void **ret_addr);
 aclError cuda_release_pinned(void *addr, size_t size);
 aclError cuda_pinned_map(void *addr, size_t size, struct am_mem *mem);
 aclError cuda_pinned_unmap(void *addr, size_t size, struct am_mem *mem);
+
+/*
+ * walk.c: what a copy touches, in pieces: stretches of addresses of one handle, or of the
+ * host.
+ */
+struct cuda_walk {
+    const struct am_span *span;
+    size_t at; /* bytes into it */
+};
+
+struct cuda_piece {
+    CUdeviceptr at;
+    size_t size;
+    struct cuda_gpu *gpu;  /* NULL: the host's */
+    struct am_mem *hidden; /* not mapped there any more: at counts from its start */
+};
+
+struct cuda_walk cuda_walk_from(const struct am_span *span, size_t at);
+/* A piece of at most `size` bytes from here on; the walk moves behind it. */
+aclError cuda_piece_take(struct cuda_walk *walk, size_t size,
+                         struct cuda_piece *ret_piece);
+bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
+                         size_t size);
+/* Holds, or lets go of, the device memory of the range. */
+void cuda_walk_hold(struct cuda_walk walk, size_t size);
+void cuda_walk_let_go(struct cuda_walk walk, size_t size);
+/* Fails when some GPU of the range was lost. */
+aclError cuda_walk_check(struct cuda_walk walk, size_t size);
+
+/* lane.c: streams of the driver for streams of the program; see backend.h */
+aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_lane);
+void cuda_lane_close(struct am_lane *lane);
+aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst, size_t dst_at,
+                        const struct am_span *src, size_t src_at, size_t size,
+                        uint64_t *ret_number);
+aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t size,
+                        uint32_t value, unsigned width, uint64_t *ret_number);
+aclError cuda_lane_mark(struct am_lane *lane, bool is_timed, struct am_mark **ret_mark,
+                        uint64_t *ret_number);
+aclError cuda_lane_wait(struct am_lane *lane, struct am_mark *mark, uint64_t *ret_number);
+aclError cuda_lane_poll(struct am_lane *lane, uint64_t *ret_done);
+aclError cuda_lane_sync(struct am_lane *lane);
+uint64_t cuda_mark_time(struct am_mark *mark);
+void cuda_mark_put(struct am_mark *mark);
+/* Nothing that was launched up to this number is under way any more. */
+void cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number);
+/* The GPU's context goes. */
+void cuda_marks_forget_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock);
 
 /* copy.c */
 aclError cuda_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,

@@ -143,8 +143,10 @@ aclError cuda_start(void)
         if (code != ACL_SUCCESS)
             return code;
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         am_lock_init(&gpus[i].lock, AM_RANK_BANK, "GPU");
+        TAILQ_INIT(&gpus[i].lanes);
+    }
     n_gpus = n;
     return ACL_SUCCESS;
 }
@@ -208,6 +210,7 @@ static void gpu_leave_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock)
 {
     while (gpu->n_idle > 0)
         cu.cuStreamDestroy_v2(gpu->idle[--gpu->n_idle]);
+    cuda_marks_forget_locked(gpu);
     gpu->context = NULL;
     /* Once more: nobody can ever try again. */
     if (cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS &&
@@ -244,37 +247,37 @@ void cuda_leave(bool is_pushed)
         cu.cuCtxPopCurrent_v2(&ours); /* once more: it must not stay current */
 }
 
-CUresult cuda_lane_take(struct cuda_gpu *gpu, CUstream *ret_lane)
+CUresult cuda_stream_take(struct cuda_gpu *gpu, CUstream *ret_stream)
 {
-    CUstream lane = NULL;
+    CUstream stream = NULL;
     bool is_pushed;
     CUresult rc;
 
     am_lock(&gpu->lock);
     if (gpu->n_idle > 0)
-        lane = gpu->idle[--gpu->n_idle];
+        stream = gpu->idle[--gpu->n_idle];
     am_unlock(&gpu->lock);
-    if (lane == NULL) {
+    if (stream == NULL) {
         rc = cuda_enter(gpu, &is_pushed);
         if (rc != CUDA_SUCCESS)
             return rc;
-        rc = cu.cuStreamCreateWithPriority(&lane, CU_STREAM_NON_BLOCKING, 0);
+        rc = cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
         cuda_leave(is_pushed);
         if (rc != CUDA_SUCCESS)
             return rc;
     }
-    *ret_lane = lane;
+    *ret_stream = stream;
     return CUDA_SUCCESS;
 }
 
-void cuda_lane_give(struct cuda_gpu *gpu, CUstream lane)
+void cuda_stream_give(struct cuda_gpu *gpu, CUstream stream)
 {
     am_lock(&gpu->lock);
-    if (gpu->n_idle < CUDA_LANES_MAX) {
-        gpu->idle[gpu->n_idle++] = lane;
-        lane = NULL;
+    if (gpu->n_idle < CUDA_STREAMS_MAX) {
+        gpu->idle[gpu->n_idle++] = stream;
+        stream = NULL;
     }
     am_unlock(&gpu->lock);
-    if (lane != NULL)
-        cu.cuStreamDestroy_v2(lane);
+    if (stream != NULL)
+        cu.cuStreamDestroy_v2(stream);
 }

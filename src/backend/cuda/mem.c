@@ -372,6 +372,7 @@ aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem)
         return cuda_pinned_unmap(addr, size, mem);
     atomic_fetch_or(&cm->uses, CLOSING);
     uses_wait(cm, HOLDERS);
+    cuda_lanes_wait(cuda_mem_gpu(mem), cm->launched);
     rc = addresses_unmap(base, size);
     if (rc == CUDA_SUCCESS)
         atomic_compare_exchange_strong(&cm->bound, &base, 0);

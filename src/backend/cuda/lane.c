@@ -1,0 +1,539 @@
+/*
+ * Lanes: streams of the driver, for streams of the program.
+ *
+ * What can be launched is work on one GPU whose memory is mapped where it was asked for,
+ * and whose host memory the driver knows; for anything else the number is 0, and the core
+ * does it when its turn comes.  A launch is the driver's own call and little more: memory
+ * is held while that lasts, and remembers the launch's number, so that unmapping it later
+ * waits for just the lanes that may still use it.
+ *
+ * What is done is asked of the stream as a whole while it is idle, and of marks otherwise:
+ * events of the driver, one for each of the program's records and one every so many
+ * launches.  Their times are told by an event whose time is known, which is renewed each
+ * second: the driver gives differences as floats of milliseconds.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "backend/cuda/cuda.h"
+#include "base/error.h"
+#include "base/sys.h"
+
+#define MARK_EVERY 32 /* launches: as many keep their memory a little longer */
+#define CLOCK_AGE UINT64_C(1000000000)
+
+struct am_mark {
+    unsigned refs; /* who has it, and the lane until it is reached */
+    struct cuda_gpu *gpu;
+    CUevent event;
+    bool is_timed;
+    uint64_t number;
+    TAILQ_ENTRY(am_mark) link;
+};
+
+struct am_lane {
+    struct cuda_gpu *gpu;
+    CUstream stream;
+    bool is_own; /* not one of those that are kept for copies */
+    unsigned n_unmarked;
+    _Atomic uint64_t last; /* number of the last launch */
+    _Atomic uint64_t done; /* all up to this one is known to be */
+    TAILQ_HEAD(, am_mark) marks;
+    TAILQ_ENTRY(am_lane) link; /* gpu->lock */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- events of the driver ---- */
+
+static CUresult event_take(struct cuda_gpu *gpu, bool is_timed, CUevent *ret_event)
+{
+    bool is_pushed;
+    CUresult rc;
+
+    *ret_event = NULL;
+    am_lock(&gpu->lock);
+    if (gpu->n_spare[is_timed] > 0)
+        *ret_event = gpu->spare[is_timed][--gpu->n_spare[is_timed]];
+    am_unlock(&gpu->lock);
+    if (*ret_event != NULL)
+        return CUDA_SUCCESS;
+    rc = cuda_enter(gpu, &is_pushed);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = cu.cuEventCreate(ret_event,
+                          is_timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
+    cuda_leave(is_pushed);
+    return rc;
+}
+
+static void event_give(struct cuda_gpu *gpu, bool is_timed, CUevent event)
+{
+    am_lock(&gpu->lock);
+    if (gpu->n_spare[is_timed] < CUDA_STREAMS_MAX && gpu->context != NULL) {
+        gpu->spare[is_timed][gpu->n_spare[is_timed]++] = event;
+        event = NULL;
+    }
+    am_unlock(&gpu->lock);
+    if (event != NULL)
+        cu.cuEventDestroy_v2(event);
+}
+
+void cuda_marks_forget_locked(struct cuda_gpu *gpu)
+{
+    for (int i = 0; i < 2; i++) {
+        while (gpu->n_spare[i] > 0)
+            cu.cuEventDestroy_v2(gpu->spare[i][--gpu->n_spare[i]]);
+    }
+    if (gpu->clock != NULL)
+        cu.cuEventDestroy_v2(gpu->clock);
+    gpu->clock = NULL;
+}
+
+/* An event on a stream that is idle otherwise, so that its time is now. */
+static CUresult event_now(struct cuda_gpu *gpu, CUevent event)
+{
+    CUstream stream;
+    CUresult rc = cuda_stream_take(gpu, &stream);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = cu.cuEventRecord(event, stream);
+    if (rc == CUDA_SUCCESS)
+        rc = cu.cuEventSynchronize(event);
+    cuda_stream_give(gpu, stream);
+    return rc;
+}
+
+/* Has an event whose time is known, and not long ago. */
+static CUresult clock_renew(struct cuda_gpu *gpu)
+{
+    uint64_t now = now_ns();
+    CUevent old = gpu->clock;
+    CUevent event;
+    float ms = 0;
+    CUresult rc;
+
+    if (old != NULL && now - gpu->clock_ns < CLOCK_AGE)
+        return CUDA_SUCCESS;
+    rc = event_take(gpu, true, &event);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = event_now(gpu, event);
+    if (rc == CUDA_SUCCESS && old != NULL)
+        rc = cu.cuEventElapsedTime(&ms, old, event);
+    if (rc != CUDA_SUCCESS) {
+        event_give(gpu, true, event);
+        return rc;
+    }
+    /* From one to the next by the GPU's clock: an hour is an hour in steps of a second. */
+    gpu->clock_ns = old != NULL ? gpu->clock_ns + (uint64_t)((double)ms * 1e6) : now_ns();
+    gpu->clock = event;
+    if (old != NULL)
+        event_give(gpu, true, old);
+    return CUDA_SUCCESS;
+}
+
+/* ---- lanes ---- */
+
+/* The driver's priorities go from 0 down to a negative one; ours from 7 up to 0. */
+static CUresult stream_open(struct cuda_gpu *gpu, unsigned priority, CUstream *ret_stream)
+{
+    int greatest = 0;
+    int least = 0;
+    bool is_pushed;
+    CUresult rc = cuda_enter(gpu, &is_pushed);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = cu.cuCtxGetStreamPriorityRange(&least, &greatest);
+    if (rc == CUDA_SUCCESS)
+        rc = cu.cuStreamCreateWithPriority(ret_stream, CU_STREAM_NON_BLOCKING,
+                                           least + (greatest - least) *
+                                                       (7 - (int)priority) / 7);
+    cuda_leave(is_pushed);
+    return rc;
+}
+
+aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_lane)
+{
+    struct cuda_gpu *gpu = cuda_gpu_of(driver);
+    struct am_lane *lane = am_sys_calloc(1, sizeof *lane);
+    CUresult rc;
+    aclError code;
+
+    if (lane == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a stream");
+    code = cuda_gpu_get(gpu);
+    if (code != ACL_SUCCESS)
+        goto err_free;
+    lane->gpu = gpu;
+    lane->is_own = priority != 0;
+    TAILQ_INIT(&lane->marks);
+    rc = lane->is_own ? stream_open(gpu, priority, &lane->stream)
+                      : cuda_stream_take(gpu, &lane->stream);
+    if (rc != CUDA_SUCCESS) {
+        code = cuda_error(rc, gpu, "a stream", 0);
+        goto err_gpu;
+    }
+    am_lock(&gpu->lock);
+    TAILQ_INSERT_TAIL(&gpu->lanes, lane, link);
+    am_unlock(&gpu->lock);
+    *ret_lane = lane;
+    return ACL_SUCCESS;
+
+err_gpu:
+    cuda_gpu_put(gpu);
+err_free:
+    free(lane);
+    return code;
+}
+
+static void mark_reach(struct am_lane *lane, struct am_mark *mark)
+{
+    lane->done = mark->number;
+    TAILQ_REMOVE(&lane->marks, mark, link);
+    cuda_mark_put(mark);
+}
+
+void cuda_lane_close(struct am_lane *lane)
+{
+    struct cuda_gpu *gpu = lane->gpu;
+    struct am_mark *mark;
+
+    while ((mark = TAILQ_FIRST(&lane->marks)) != NULL)
+        mark_reach(lane, mark);
+    am_lock(&gpu->lock);
+    TAILQ_REMOVE(&gpu->lanes, lane, link);
+    am_unlock(&gpu->lock);
+    if (lane->is_own)
+        cu.cuStreamDestroy_v2(lane->stream);
+    else
+        cuda_stream_give(gpu, lane->stream);
+    free(lane);
+    cuda_gpu_put(gpu);
+}
+
+static uint64_t lane_number(struct am_lane *lane)
+{
+    return atomic_fetch_add(&lane->gpu->n_launched, 1) + 1;
+}
+
+/* All launches so far are done when this is reached. */
+static CUresult mark_make(struct am_lane *lane, bool is_timed, struct am_mark **ret_mark)
+{
+    struct am_mark *mark = am_sys_malloc(sizeof *mark);
+    CUresult rc;
+
+    if (mark == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    rc = event_take(lane->gpu, is_timed, &mark->event);
+    if (rc != CUDA_SUCCESS) {
+        free(mark);
+        return rc;
+    }
+    rc = cu.cuEventRecord(mark->event, lane->stream);
+    if (rc != CUDA_SUCCESS) {
+        event_give(lane->gpu, is_timed, mark->event);
+        free(mark);
+        return rc;
+    }
+    mark->refs = 1; /* the lane's */
+    mark->gpu = lane->gpu;
+    mark->is_timed = is_timed;
+    mark->number = lane_number(lane);
+    TAILQ_INSERT_TAIL(&lane->marks, mark, link);
+    lane->last = mark->number;
+    lane->n_unmarked = 0;
+    *ret_mark = mark;
+    return CUDA_SUCCESS;
+}
+
+void cuda_mark_put(struct am_mark *mark)
+{
+    if (--mark->refs > 0)
+        return;
+    event_give(mark->gpu, mark->is_timed, mark->event);
+    free(mark);
+}
+
+aclError cuda_lane_mark(struct am_lane *lane, bool is_timed, struct am_mark **ret_mark,
+                        uint64_t *ret_number)
+{
+    struct am_mark *mark;
+    CUresult rc = CUDA_SUCCESS;
+    aclError code = cuda_check(lane->gpu);
+
+    if (code != ACL_SUCCESS)
+        return code;
+    if (is_timed)
+        rc = clock_renew(lane->gpu);
+    if (rc == CUDA_SUCCESS)
+        rc = mark_make(lane, is_timed, &mark);
+    if (rc != CUDA_SUCCESS)
+        return cuda_error(rc, lane->gpu, "an event", 0);
+    mark->refs++;
+    *ret_mark = mark;
+    *ret_number = mark->number;
+    return ACL_SUCCESS;
+}
+
+uint64_t cuda_mark_time(struct am_mark *mark)
+{
+    struct cuda_gpu *gpu = mark->gpu;
+    float ms = 0;
+
+    if (!mark->is_timed || gpu->clock == NULL ||
+        cu.cuEventElapsedTime(&ms, gpu->clock, mark->event) != CUDA_SUCCESS)
+        return now_ns();
+    return (uint64_t)((int64_t)gpu->clock_ns + (int64_t)((double)ms * 1e6));
+}
+
+aclError cuda_lane_wait(struct am_lane *lane, struct am_mark *mark, uint64_t *ret_number)
+{
+    CUresult rc = CUDA_SUCCESS;
+    aclError code = cuda_check(lane->gpu);
+
+    if (code != ACL_SUCCESS)
+        return code;
+    if (mark != NULL)
+        rc = cu.cuStreamWaitEvent(lane->stream, mark->event, CU_EVENT_WAIT_DEFAULT);
+    if (rc != CUDA_SUCCESS)
+        return cuda_error(rc, lane->gpu, "waiting for an event", 0);
+    *ret_number = lane_number(lane);
+    lane->last = *ret_number;
+    return ACL_SUCCESS;
+}
+
+aclError cuda_lane_poll(struct am_lane *lane, uint64_t *ret_done)
+{
+    struct am_mark *mark;
+    CUresult rc = CUDA_SUCCESS;
+
+    if (lane->done < lane->last)
+        rc = cu.cuStreamQuery(lane->stream);
+    if (rc == CUDA_SUCCESS) {
+        while ((mark = TAILQ_FIRST(&lane->marks)) != NULL)
+            mark_reach(lane, mark);
+        lane->done = (uint64_t)lane->last;
+    }
+    while (rc == CUDA_ERROR_NOT_READY && (mark = TAILQ_FIRST(&lane->marks)) != NULL &&
+           cu.cuEventQuery(mark->event) == CUDA_SUCCESS)
+        mark_reach(lane, mark);
+    *ret_done = lane->done;
+    if (rc == CUDA_SUCCESS || rc == CUDA_ERROR_NOT_READY)
+        return ACL_SUCCESS;
+    *ret_done = lane->last; /* nothing more comes of it */
+    return cuda_error(rc, lane->gpu, "work on a stream", 0);
+}
+
+aclError cuda_lane_sync(struct am_lane *lane)
+{
+    CUresult rc = cu.cuStreamSynchronize(lane->stream);
+
+    return rc == CUDA_SUCCESS ? ACL_SUCCESS
+                              : cuda_error(rc, lane->gpu, "work on a stream", 0);
+}
+
+void cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number)
+{
+    struct am_lane *lane;
+
+    if (number == 0)
+        return;
+    am_lock(&gpu->lock);
+    TAILQ_FOREACH (lane, &gpu->lanes, link) {
+        /* What fails here is told to those who wait for the work. */
+        if (lane->done < lane->last && lane->done < number)
+            cu.cuStreamSynchronize(lane->stream);
+    }
+    am_unlock(&gpu->lock);
+}
+
+/* ---- launching ---- */
+
+/* Whether the driver itself has locked the program's memory there. */
+static bool is_known(const void *addr)
+{
+    CUmemorytype type = 0;
+
+    return cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                    (CUdeviceptr)addr) == CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_HOST;
+}
+
+static bool span_can_launch(const struct am_lane *lane, const struct am_span *span)
+{
+    if (span->mem == NULL)
+        return is_known(span->addr);
+    if (span->mem->bank->ops != &am_backend_cuda)
+        return false;
+    return span->mem->bank->spec.is_pinned || cuda_mem_gpu(span->mem) == lane->gpu;
+}
+
+static bool spans_can_launch(const struct am_lane *lane, const struct am_span *span,
+                             size_t at, size_t size)
+{
+    struct cuda_walk w = cuda_walk_from(span, at);
+
+    for (at = w.at; size > 0; w.span++, at = 0) {
+        size_t left = w.span->size - at;
+
+        if (!span_can_launch(lane, w.span))
+            return false;
+        size -= left < size ? left : size;
+    }
+    return true;
+}
+
+/* The device memory of the range remembers the launch. */
+static void spans_note(const struct am_span *span, size_t at, size_t size,
+                       uint64_t number)
+{
+    struct cuda_walk w = cuda_walk_from(span, at);
+
+    for (at = w.at; size > 0; w.span++, at = 0) {
+        size_t left = w.span->size - at;
+
+        if (cuda_mem_is_device(w.span->mem))
+            atomic_store(&cuda_mem(w.span->mem)->launched, number);
+        size -= left < size ? left : size;
+    }
+}
+
+/* Not all of it could be launched: what was must not be under way any more. */
+static aclError launch_fail(struct am_lane *lane, CUresult rc, const char *what,
+                            size_t size)
+{
+    aclError code = cuda_error(rc, lane->gpu, what, size);
+
+    cu.cuStreamSynchronize(lane->stream);
+    return code;
+}
+
+static void launch_end(struct am_lane *lane, uint64_t number)
+{
+    struct am_mark *mark;
+
+    lane->last = number;
+    /* One that cannot be had is no harm: the next one serves. */
+    if (++lane->n_unmarked >= MARK_EVERY && mark_make(lane, false, &mark) != CUDA_SUCCESS)
+        lane->n_unmarked = 0;
+}
+
+/* The pieces of both sides, as far as they can be launched; *ret_is_done says whether. */
+static CUresult pieces_launch(struct am_lane *lane, struct cuda_walk to,
+                              struct cuda_walk from, size_t size, bool *ret_is_done)
+{
+    struct cuda_piece out = {.size = 0};
+    struct cuda_piece in = {.size = 0};
+    CUresult rc = CUDA_SUCCESS;
+
+    *ret_is_done = true;
+    while (size > 0 && rc == CUDA_SUCCESS) {
+        size_t n;
+
+        if ((out.size == 0 && cuda_piece_take(&to, size, &out) != ACL_SUCCESS) ||
+            (in.size == 0 && cuda_piece_take(&from, size, &in) != ACL_SUCCESS))
+            return CUDA_ERROR_UNKNOWN;
+        n = out.size < in.size ? out.size : in.size;
+        if (out.hidden != NULL || in.hidden != NULL ||
+            (out.gpu == in.gpu && cuda_pieces_overlap(&out, &in, n))) {
+            *ret_is_done = false;
+            return CUDA_SUCCESS;
+        }
+        rc = cu.cuMemcpyAsync(out.at, in.at, n, lane->stream);
+        out.at += n;
+        out.size -= n;
+        in.at += n;
+        in.size -= n;
+        size -= n;
+    }
+    return rc;
+}
+
+aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst, size_t dst_at,
+                        const struct am_span *src, size_t src_at, size_t size,
+                        uint64_t *ret_number)
+{
+    struct cuda_walk to = cuda_walk_from(dst, dst_at);
+    struct cuda_walk from = cuda_walk_from(src, src_at);
+    uint64_t number;
+    bool is_done;
+    CUresult rc;
+    aclError code = cuda_check(lane->gpu);
+
+    if (code != ACL_SUCCESS)
+        return code;
+    *ret_number = 0;
+    if (!spans_can_launch(lane, dst, dst_at, size) ||
+        !spans_can_launch(lane, src, src_at, size))
+        return ACL_SUCCESS;
+    cuda_walk_hold(to, size);
+    cuda_walk_hold(from, size);
+    number = lane_number(lane);
+    rc = pieces_launch(lane, to, from, size, &is_done);
+    spans_note(dst, dst_at, size, number);
+    spans_note(src, src_at, size, number);
+    if (rc != CUDA_SUCCESS)
+        code = launch_fail(lane, rc, "a copy", size);
+    else if (is_done)
+        launch_end(lane, number);
+    else /* what was launched of it is done once more, in its turn */
+        lane->last = number;
+    cuda_walk_let_go(from, size);
+    cuda_walk_let_go(to, size);
+    if (code == ACL_SUCCESS && is_done)
+        *ret_number = number;
+    return code;
+}
+
+aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t size,
+                        uint32_t value, unsigned width, uint64_t *ret_number)
+{
+    struct cuda_walk to = cuda_walk_from(dst, 0);
+    struct cuda_walk at = to;
+    uint64_t number;
+    bool is_done = true;
+    CUresult rc = CUDA_SUCCESS;
+    aclError code = cuda_check(lane->gpu);
+
+    if (code != ACL_SUCCESS)
+        return code;
+    *ret_number = 0;
+    if (dst->mem == NULL || !spans_can_launch(lane, dst, 0, size))
+        return ACL_SUCCESS;
+    cuda_walk_hold(to, size);
+    number = lane_number(lane);
+    for (size_t left = size; left > 0 && rc == CUDA_SUCCESS && is_done;) {
+        struct cuda_piece piece;
+
+        if (cuda_piece_take(&at, left, &piece) != ACL_SUCCESS || piece.gpu == NULL ||
+            piece.hidden != NULL)
+            is_done = false;
+        else if (width == 4)
+            rc = cu.cuMemsetD32Async(piece.at, value, piece.size / 4, lane->stream);
+        else
+            rc = cu.cuMemsetD8Async(piece.at, (unsigned char)value, piece.size,
+                                    lane->stream);
+        left -= piece.size;
+    }
+    spans_note(dst, 0, size, number);
+    if (rc != CUDA_SUCCESS)
+        code = launch_fail(lane, rc, "a fill", size);
+    else if (is_done)
+        launch_end(lane, number);
+    else
+        lane->last = number;
+    cuda_walk_let_go(to, size);
+    if (code == ACL_SUCCESS && is_done)
+        *ret_number = number;
+    return code;
+}

@@ -1,0 +1,140 @@
+/*
+ * What a copy touches, in pieces.  See cuda.h.
+ *
+ * A piece ends with its handle: the driver refuses copies that cross from one to another
+ * where access to them was given by two calls.  Memory that is no longer mapped where the
+ * copy was asked for is a piece without addresses: hidden.
+ */
+#include "backend/cuda/cuda.h"
+#include "base/error.h"
+
+struct cuda_walk cuda_walk_from(const struct am_span *span, size_t at)
+{
+    for (; at >= span->size; span++)
+        at -= span->size;
+    return (struct cuda_walk){span, at};
+}
+
+static void walk_advance(struct cuda_walk *w, size_t size)
+{
+    w->at += size;
+    if (w->at == w->span->size) {
+        w->span++;
+        w->at = 0;
+    }
+}
+
+/* The bytes of its span that are left, or `size`. */
+static size_t walk_left(const struct cuda_walk *w, size_t size)
+{
+    size_t left = w->span->size - w->at;
+
+    return left < size ? left : size;
+}
+
+void cuda_walk_hold(struct cuda_walk w, size_t size)
+{
+    while (size > 0) {
+        size_t n = walk_left(&w, size);
+
+        if (cuda_mem_is_device(w.span->mem))
+            cuda_mem_hold(w.span->mem);
+        walk_advance(&w, n);
+        size -= n;
+    }
+}
+
+void cuda_walk_let_go(struct cuda_walk w, size_t size)
+{
+    while (size > 0) {
+        size_t n = walk_left(&w, size);
+
+        if (cuda_mem_is_device(w.span->mem))
+            cuda_mem_let_go(w.span->mem);
+        walk_advance(&w, n);
+        size -= n;
+    }
+}
+
+aclError cuda_walk_check(struct cuda_walk w, size_t size)
+{
+    aclError rc = ACL_SUCCESS;
+
+    while (size > 0 && rc == ACL_SUCCESS) {
+        size_t n = walk_left(&w, size);
+
+        if (cuda_mem_is_device(w.span->mem))
+            rc = cuda_check(cuda_mem_gpu(w.span->mem));
+        walk_advance(&w, n);
+        size -= n;
+    }
+    return rc;
+}
+
+/*
+ * Where the host reaches a span.  Memory of the host backend has an address of its own
+ * for that: the one that the program mapped it at is the driver's to look up, and means
+ * nothing to it.
+ */
+static aclError host_address(const struct cuda_walk *w, CUdeviceptr *ret_at)
+{
+    struct am_span rest = *w->span;
+    bool is_private;
+    void *addr;
+    aclError rc;
+
+    *ret_at = (CUdeviceptr)w->span->addr + w->at;
+    if (rest.mem == NULL || rest.mem->bank->ops == &am_backend_cuda)
+        return ACL_SUCCESS;
+    rest.offset += w->at;
+    rest.size -= w->at;
+    rc = rest.mem->bank->ops->view_open(&rest, 1, false, &addr, &is_private);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *ret_at = (CUdeviceptr)addr;
+    /* It stays: such memory never moves, and the span keeps it. */
+    rest.mem->bank->ops->view_close(&rest, 1, addr, is_private);
+    return ACL_SUCCESS;
+}
+
+/* What the walk stands in, to the end of its span. */
+static aclError piece_find(const struct cuda_walk *w, struct cuda_piece *ret_piece)
+{
+    const struct am_span *span = w->span;
+    CUdeviceptr base = (CUdeviceptr)span->addr - span->offset;
+    struct cuda_piece piece = {.size = span->size - w->at};
+    aclError rc = ACL_SUCCESS;
+
+    if (!cuda_mem_is_device(span->mem)) {
+        rc = host_address(w, &piece.at);
+    } else {
+        piece.gpu = cuda_mem_gpu(span->mem);
+        piece.at = (CUdeviceptr)span->addr + w->at;
+        if (!cuda_mem_is_at(span->mem, base)) {
+            piece.hidden = span->mem;
+            piece.at -= base;
+        }
+    }
+    *ret_piece = piece;
+    return rc;
+}
+
+aclError cuda_piece_take(struct cuda_walk *w, size_t size, struct cuda_piece *ret_piece)
+{
+    struct cuda_piece piece;
+    aclError rc = piece_find(w, &piece);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (piece.size > size)
+        piece.size = size;
+    walk_advance(w, piece.size);
+    *ret_piece = piece;
+    return ACL_SUCCESS;
+}
+
+bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
+                         size_t size)
+{
+    return a->at < b->at ? b->at - a->at < size : a->at - b->at < size;
+}
