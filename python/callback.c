@@ -14,7 +14,8 @@ int am_py_callback_init(void)
 void *am_py_callback_keep(PyObject *function, PyObject *data, void *stream,
                           bool is_blocking)
 {
-    void *number = (void *)(uintptr_t)(last_number + 1);
+    /* Taken at once: what follows may run finalizers, and they other threads. */
+    void *number = (void *)(uintptr_t)++last_number;
     PyObject *key = PyLong_FromVoidPtr(number);
     PyObject *entry = Py_BuildValue("(OONO)", function, data, PyLong_FromVoidPtr(stream),
                                     is_blocking ? Py_True : Py_False);
@@ -22,10 +23,7 @@ void *am_py_callback_keep(PyObject *function, PyObject *data, void *stream,
 
     Py_XDECREF(key);
     Py_XDECREF(entry);
-    if (!is_good)
-        return NULL;
-    last_number++;
-    return number;
+    return is_good ? number : NULL;
 }
 
 /* A new reference to the entry, which is taken out; NULL when there is none. */

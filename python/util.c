@@ -256,27 +256,36 @@ PyObject *am_py_start_thread(PyObject *self, PyObject *const *args, Py_ssize_t n
     return out[0] != NULL ? am_py_tuple(out, 2) : NULL;
 }
 
+/* Waits for a thread of ours; what others do to the table meanwhile is theirs. */
+static PyObject *thread_join(PyObject *key, PyObject *thread)
+{
+    PyObject *joined = PyObject_CallMethod(thread, "join", NULL); /* lets others run */
+    bool is_good = joined != NULL;
+
+    Py_XDECREF(joined);
+    if (is_good && PyDict_GetItemWithError(threads, key) == thread)
+        is_good = PyDict_DelItem(threads, key) == 0;
+    return is_good && !PyErr_Occurred() ? PyLong_FromLong(ACL_SUCCESS) : NULL;
+}
+
 PyObject *am_py_stop_thread(PyObject *self, PyObject *id)
 {
     static const struct am_py_place function = {NULL, "util.stop_thread", 0};
     static const struct am_py_place place = {&function, "thread_id", 0};
-    PyObject *thread, *joined;
+    PyObject *thread, *key, *ret = NULL;
     uint64_t number;
 
     if (!am_py_u64(id, &place, &number))
         return NULL;
-    thread = PyDict_GetItemWithError(threads, id);
-    if (thread == NULL || number == PyThread_get_thread_ident())
-        return PyErr_Occurred() ? NULL : PyLong_FromLong(ACL_ERROR_INVALID_PARAM);
-    Py_INCREF(thread);
-    joined = PyObject_CallMethod(thread, "join", NULL); /* which lets others run */
-    if (joined != NULL && PyDict_GetItemWithError(threads, id) == thread)
-        PyDict_DelItem(threads, id);
-    Py_DECREF(thread);
-    if (joined == NULL || PyErr_Occurred()) {
-        Py_XDECREF(joined);
-        return NULL;
+    key = PyLong_FromUnsignedLongLong(number);
+    thread = key != NULL ? PyDict_GetItemWithError(threads, key) : NULL;
+    if (thread != NULL && number != PyThread_get_thread_ident()) {
+        Py_INCREF(thread);
+        ret = thread_join(key, thread);
+        Py_DECREF(thread);
+    } else if (!PyErr_Occurred()) {
+        ret = PyLong_FromLong(ACL_ERROR_INVALID_PARAM);
     }
-    Py_DECREF(joined);
-    return PyLong_FromLong(ACL_SUCCESS);
+    Py_XDECREF(key);
+    return ret;
 }

@@ -30,5 +30,5 @@ rmdir include/acl/error_codes include/acl include/aclmem share/aclmem/examples s
 case $root in
 / | /usr | /usr/local | "${HOME:-/}") exit 0 ;;
 esac
-rmdir include lib64/pkgconfig lib64 share/doc share/cmake share python/site-packages python "$root" 2>/dev/null
+rmdir bin include lib64/pkgconfig lib64 share/doc share/cmake share python/site-packages python "$root" 2>/dev/null
 exit 0

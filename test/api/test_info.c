@@ -51,6 +51,19 @@ static int play_holder(void)
     return 0;
 }
 
+/* Role "importer": imports the number that it is told, and waits. */
+static int play_importer(void)
+{
+    aclrtDrvMemHandle handle;
+    uint64_t number;
+
+    if (aclInit(NULL) != ACL_SUCCESS)
+        return 3;
+    while (peer_next(&number))
+        peer_answer((uint64_t)aclrtMemImportFromShareableHandle(number, 0, &handle));
+    return 0;
+}
+
 static void before_the_start_it_shows_what_the_environment_asks_for(void **state)
 {
     char folder[] = "/tmp/aclmem-test-XXXXXX";
@@ -98,6 +111,40 @@ static void it_shows_what_each_process_has(void **state)
     assert_null(strstr(text, words));
     assert_has(text, "{\"id\":1,\"capacity\":1073741824,\"used\":0,");
     block_destroy(&b);
+}
+
+static void shared_memory_is_shown_at_both_and_used_once(void **state)
+{
+    struct peer other = peer_start("importer");
+    aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
+    aclrtDrvMemHandle handle;
+    char words[200];
+    uint64_t number;
+    const char *text;
+
+    assert_acl_ok(aclrtMallocPhysical(&handle, 4 * MIB, &prop, 0));
+    assert_acl_ok(aclrtMemExportToShareableHandle(
+        handle, ACL_MEM_HANDLE_TYPE_NONE, ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION,
+        &number));
+    assert_int_equal(peer_ask(&other, number), ACL_SUCCESS);
+    text = info();
+    snprintf(words, sizeof(words),
+             "{\"pid\":%d,\"command\":\"test_api_info\",\"devices\":[{\"id\":0,"
+             "\"allocated\":0,\"exported\":4194304,\"imported\":0}]}",
+             (int)getpid());
+    assert_has(text, words);
+    snprintf(words, sizeof(words),
+             "{\"pid\":%d,\"command\":\"test_api_info\",\"devices\":[{\"id\":0,"
+             "\"allocated\":0,\"exported\":0,\"imported\":4194304}]}",
+             (int)other.pid);
+    assert_has(text, words);
+    assert_has(text, "{\"id\":0,\"capacity\":1073741824,\"used\":4194304,");
+    assert_acl_ok(aclrtFreePhysical(handle));
+    text = info();
+    assert_has(text, words); /* it lives on with the importer */
+    assert_has(text, "{\"id\":0,\"capacity\":1073741824,\"used\":4194304,");
+    assert_int_equal(peer_end(&other), 0);
+    assert_has(info(), "{\"id\":0,\"capacity\":1073741824,\"used\":0,");
 }
 
 static void processes_with_other_options_are_shown_apart(void **state)
@@ -148,12 +195,13 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         claim_alone(before_the_start_it_shows_what_the_environment_asks_for),
         claim_both(it_shows_what_each_process_has),
+        claim(shared_memory_is_shown_at_both_and_used_once),
         claim(processes_with_other_options_are_shown_apart),
         claim_alone(a_directory_that_is_not_to_be_trusted_is_named),
         claim_alone(wrong_arguments_and_options_are_refused),
     };
 
     if (argc == 2)
-        return play_holder();
+        return strcmp(argv[1], "importer") == 0 ? play_importer() : play_holder();
     return run_claims(tests);
 }

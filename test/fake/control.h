@@ -29,7 +29,10 @@ uint64_t fake_cuda_calls(void);
 /* Streams do nothing until they are let go. */
 void fake_cuda_hold(bool is_held);
 
-/* The device's context breaks as if a kernel had, with the code that all calls give then. */
+/*
+ * The device's context breaks as if a kernel had, with the code that all calls give then;
+ * what no program can do: CUDA_SUCCESS mends it.
+ */
 void fake_cuda_break(int device, int code);
 
 /* What is alive. */

@@ -268,11 +268,12 @@ static void unmap_under_copy(void)
     say_code("end", cu.cuDevicePrimaryCtxRelease_v2(0));
 }
 
-/* A new life for a device whose context broke. */
+/* There is no new life for a device whose context broke. */
 static void broken_and_again(void)
 {
     struct unmap_job job = {.rc = CUDA_ERROR_UNKNOWN};
     struct gate gate;
+    CUcontext context;
     CUstream stream;
 
     use_device();
@@ -284,10 +285,7 @@ static void broken_and_again(void)
     let_go(&gate);
     say_yes("broken", cu.cuStreamSynchronize(stream) != CUDA_SUCCESS);
     say_code("release", cu.cuDevicePrimaryCtxRelease_v2(0));
-    use_device();
-    job.addr = make_mapped(CHUNK);
-    say_code("fill", cu.cuMemsetD8Async(job.addr, 1, 16, NULL));
-    say_code("synchronize", cu.cuStreamSynchronize(NULL));
+    say_code("retain", cu.cuDevicePrimaryCtxRetain(&context, 0));
 }
 
 static void free_it(void *arg)
@@ -430,12 +428,6 @@ static void held_pageable_in_64_kb(void)
     held(copy_to_device, calloc(1, 64 * 1024), 64 * 1024);
 }
 
-static void held_pageable_in_65_kb(void)
-{
-    use_device();
-    held(copy_to_device, calloc(1, 65 * 1024), 65 * 1024);
-}
-
 static void held_pageable_out(void)
 {
     use_device();
@@ -490,7 +482,6 @@ const struct fact facts_copy[] = {
     {"copy.held_pinned", held_pinned},
     {"copy.held_pageable_in", held_pageable_in},
     {"copy.held_pageable_in_64_kb", held_pageable_in_64_kb},
-    {"copy.held_pageable_in_65_kb", held_pageable_in_65_kb},
     {"copy.held_pageable_out", held_pageable_out},
     {"copy.held_pageable_out_small", held_pageable_out_small},
     {"copy.fill", fills},

@@ -179,7 +179,7 @@ struct fake_context {
     int device;
     unsigned retained;
     bool is_active;
-    CUresult error; /* sticky: once something went wrong on the device */
+    CUresult error; /* for the process's life, once something went wrong on the device */
     uint64_t n_queued;
     struct fake_stream legacy;
     struct fake_streams streams; /* the legacy one too */
@@ -196,6 +196,7 @@ void fake_context_break_locked(struct fake_context *context, CUresult error);
 
 CUresult fake_stream_find_locked(CUstream handle, struct fake_stream **ret_stream);
 CUresult fake_stream_queue_locked(struct fake_stream *stream, const struct fake_op *op);
+void fake_stream_wait_all_locked(struct fake_context *context);
 void fake_stream_drop_context_locked(struct fake_context *context);
 void fake_stream_break_locked(struct fake_context *context);
 

@@ -50,7 +50,6 @@ static void start_locked(struct fake_context *context, int device)
 {
     context->device = device;
     context->is_active = true;
-    context->error = CUDA_SUCCESS;
     context->legacy.context = context;
     context->legacy.flags = CU_STREAM_DEFAULT;
     TAILQ_INIT(&context->legacy.ops);
@@ -78,6 +77,8 @@ CUresult fake_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
         return CUDA_ERROR_INVALID_DEVICE;
     fake_lock();
     context = &fake.contexts[device];
+    if (context->error != CUDA_SUCCESS)
+        return fake_unlock(context->error);
     if (!context->is_active)
         start_locked(context, device);
     context->retained++;

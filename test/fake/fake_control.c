@@ -115,7 +115,7 @@ EXPORTED void fake_cuda_hold(bool is_held)
 EXPORTED void fake_cuda_break(int device, int code)
 {
     fake_lock();
-    if (device >= 0 && device < fake.n_devices && fake.contexts[device].is_active)
+    if (device >= 0 && device < fake.n_devices)
         fake_context_break_locked(&fake.contexts[device], (CUresult)code);
     fake_unlock(CUDA_SUCCESS);
 }

@@ -26,6 +26,10 @@ static const unsigned char traits[N_IDS] = {
     [ID_cuStreamQuery] = IN_FUNCTION,
     [ID_cuEventQuery] = IN_FUNCTION,
     [ID_cuEventRecord] = IN_FUNCTION,
+    [ID_cuStreamWaitEvent] = IN_FUNCTION,
+    [ID_cuStreamWriteValue32_v2] = IN_FUNCTION,
+    [ID_cuLaunchHostFunc] = IN_FUNCTION,
+    [ID_cuMemsetD8Async] = IN_FUNCTION,
 };
 
 static CUresult check(int id, const char *name)

@@ -89,10 +89,25 @@ CUresult fake_cuMemHostAlloc(void **ret_addr, size_t size, unsigned flags)
     return fake_unlock(rc);
 }
 
+/* Waits for all work of the context: some of it may use the memory. */
+static CUresult end_locked(struct fake_host *host)
+{
+    struct fake_context *owner = host->owner;
+    CUdeviceptr addr = host->addr;
+
+    fake_stream_wait_all_locked(owner);
+    if (owner->error != CUDA_SUCCESS)
+        return owner->error;
+    host = fake_host_at_locked(addr);
+    if (!host)
+        return CUDA_ERROR_INVALID_VALUE;
+    remove_locked(host);
+    return CUDA_SUCCESS;
+}
+
 CUresult fake_cuMemFreeHost(void *addr)
 {
     struct fake_host *host;
-    CUresult rc;
 
     if (!addr)
         return CUDA_SUCCESS;
@@ -100,10 +115,7 @@ CUresult fake_cuMemFreeHost(void *addr)
     host = fake_host_at_locked((CUdeviceptr)addr);
     if (!host || host->addr != (CUdeviceptr)addr || host->is_registered)
         return fake_unlock(CUDA_ERROR_INVALID_VALUE);
-    rc = host->owner->error;
-    if (rc == CUDA_SUCCESS)
-        remove_locked(host);
-    return fake_unlock(rc);
+    return fake_unlock(end_locked(host));
 }
 
 void fake_host_drop_context_locked(struct fake_context *context)
@@ -151,7 +163,6 @@ CUresult fake_cuMemHostRegister_v2(void *addr, size_t size, unsigned flags)
 CUresult fake_cuMemHostUnregister(void *addr)
 {
     struct fake_host *host;
-    CUresult rc;
 
     if (!addr)
         return CUDA_ERROR_INVALID_VALUE;
@@ -161,10 +172,7 @@ CUresult fake_cuMemHostUnregister(void *addr)
         return fake_unlock(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     if (host->addr != (CUdeviceptr)addr || !host->is_registered)
         return fake_unlock(CUDA_ERROR_INVALID_VALUE);
-    rc = host->owner->error;
-    if (rc == CUDA_SUCCESS)
-        remove_locked(host);
-    return fake_unlock(rc);
+    return fake_unlock(end_locked(host));
 }
 
 CUresult fake_cuMemHostGetDevicePointer_v2(CUdeviceptr *ret_addr, void *host,

@@ -100,6 +100,8 @@ void fake_stream_break_locked(struct fake_context *context)
 {
     struct fake_stream *stream;
 
+    if (!context->is_active)
+        return;
     TAILQ_FOREACH (stream, &context->streams, entry)
         drop_queued_locked(stream);
 }
@@ -389,28 +391,35 @@ CUresult fake_cuStreamSynchronize(CUstream handle)
     return fake_unlock(rc);
 }
 
+/* Until all that is queued now is done, or the context breaks. */
+void fake_stream_wait_all_locked(struct fake_context *context)
+{
+    uint64_t number = context->n_queued;
+    bool is_busy = true;
+
+    while (is_busy && context->is_active && context->error == CUDA_SUCCESS) {
+        struct fake_stream *stream;
+
+        is_busy = false;
+        TAILQ_FOREACH (stream, &context->streams, entry)
+            is_busy |= is_before(stream, number + 1);
+        if (is_busy)
+            pthread_cond_wait(&fake.changed, &fake.lock);
+    }
+}
+
 CUresult fake_cuCtxSynchronize(void)
 {
     struct fake_context *context;
-    uint64_t number;
     CUresult rc;
 
     fake_lock();
     rc = fake_context_current_locked(&context);
-    if (rc != CUDA_SUCCESS)
-        return fake_unlock(rc);
-    number = context->n_queued;
-    for (;;) {
-        struct fake_stream *stream;
-        bool is_busy = false;
-
-        TAILQ_FOREACH (stream, &context->streams, entry)
-            is_busy |= is_before(stream, number + 1);
+    if (rc == CUDA_SUCCESS) {
+        fake_stream_wait_all_locked(context);
         rc = context->error;
-        if (!is_busy || rc != CUDA_SUCCESS)
-            return fake_unlock(rc);
-        pthread_cond_wait(&fake.changed, &fake.lock);
     }
+    return fake_unlock(rc);
 }
 
 CUresult fake_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *arg)

@@ -66,6 +66,7 @@ static int nothing_is_left(void **state)
     struct fake_cuda_counts counts;
 
     (void)aclFinalize();
+    fake_cuda_break(0, CUDA_SUCCESS);
     fake_cuda_count(&counts);
     assert_int_equal(counts.handles, 0);
     assert_int_equal(counts.mappings, 0);

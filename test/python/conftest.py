@@ -1,7 +1,16 @@
 """What all tests share: a runtime that is up, and that nothing is left when it is down."""
+import atexit
+import os
+import shutil
+import tempfile
+
 import pytest
 
 import acl
+
+if "ACLMEM_RUNTIME_DIR" not in os.environ:  # by hand: others must not change what is free
+    os.environ["ACLMEM_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="aclmem-")
+    atexit.register(shutil.rmtree, os.environ["ACLMEM_RUNTIME_DIR"], True)
 
 
 class World:

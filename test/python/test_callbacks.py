@@ -12,6 +12,7 @@ import pytest
 
 import acl
 import facts
+from test_wrong import Index
 
 rt = acl.rt
 
@@ -270,7 +271,7 @@ def test_threads_are_started_with_the_list_and_stopped_by_waiting():
     thread, ret = acl.util.start_thread(lambda a: (seen.append((a, threading.get_ident())), opened.wait()), [1, "two"])
     assert ret == 0 and thread > 0
     opened.set()
-    assert acl.util.stop_thread(thread) == 0
+    assert acl.util.stop_thread(Index(thread)) == 0
     assert seen == [([1, "two"], thread)]
     assert acl.util.stop_thread(thread) == acl.ACL_ERROR_INVALID_PARAM
     assert acl.util.stop_thread(1) == acl.ACL_ERROR_INVALID_PARAM

@@ -152,6 +152,13 @@ def test_documented_signatures(line):
     assert (returns.count(",") + 1 == n_outputs and returns.startswith("tuple")) or (n_outputs == 1 and returns == "int")
 
 
+def test_the_manual_has_every_signature():
+    with open(os.path.join(facts.ROOT, "docs", "PYTHON.md"), encoding="utf-8") as file:
+        shown = re.findall(r"^\| `((?:[\w, ]+ = )?acl\.([\w.]+)\(.*?\))` \|", file.read(), flags=re.M)
+    shown = {path: line for line, path in shown if path in facts.C_FUNCTION}
+    assert shown == {path: " ".join(facts.resolve(path).__doc__.split("\n\n")[0].split()) for path in facts.C_FUNCTION}
+
+
 def header_constants():
     """name -> value, as far as the headers have numbers."""
     folder = os.path.join(facts.ROOT, "include", "acl")

@@ -102,6 +102,16 @@ def test_an_array_with_gaps_is_refused(numpy):
         util.numpy_to_ptr(whole[::2])
 
 
+def test_device_memory_is_an_array_where_the_program_may_touch_it(numpy, monkeypatch, request):
+    monkeypatch.setenv("ACLMEM_ISOLATE", "0")
+    world = request.getfixturevalue("world")
+    device = world.filled(world.device_memory(8), b"12345678")
+    array = util.ptr_to_numpy(device, (2, 4), numpy.dtype("uint8").num)
+    assert array.tobytes() == b"12345678"
+    array[:] = 65
+    assert world.copied(device, 8) == b"A" * 8
+
+
 def test_numpys_numbers_are_numbers(world, numpy):
     address = world.device_memory(64)
     assert acl.rt.memset(numpy.uint64(address), numpy.int32(64), numpy.int8(1), numpy.uint16(64)) == 0

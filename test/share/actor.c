@@ -409,14 +409,12 @@ void actor_end(struct actor *a)
 
 void actor_signal(struct actor *a, int signal)
 {
-    int status = 0;
+    int status;
 
     assert_int_equal(kill(a->pid, signal), 0);
-    if (signal != SIGSTOP)
-        return;
-    /* The call returns before the process stands still. */
-    assert_int_equal(waitpid(a->pid, &status, WUNTRACED), a->pid);
-    assert_true(WIFSTOPPED(status));
+    /* It may run on for a while; only the kernel's word says that it does not. */
+    if (signal == SIGSTOP)
+        assert_int_equal(waitpid(a->pid, &status, WUNTRACED), a->pid);
 }
 
 void actor_kill(struct actor *a)

@@ -441,9 +441,9 @@ static const struct {
     { \
         offsetof(struct ledger_head, field_), sizeof(((struct ledger_head *)0)->field_) \
     }
-    PART(kind.magic),     PART(kind.version),   PART(kind.n_slots),
-    PART(kind.n_shares),  PART(kind.slot_size), PART(kind.share_size),
-    PART(kind.n_devices), PART(kind.capacity),  PART(slots_high),
+    PART(kind.magic),     PART(kind.version),     PART(kind.n_slots),
+    PART(kind.n_shares),  PART(kind.slot_size),   PART(kind.share_size),
+    PART(kind.n_devices), PART(kind.capacity[0]), PART(slots_high),
     PART(shares_high),
 };
 

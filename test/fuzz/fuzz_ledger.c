@@ -1,0 +1,203 @@
+/*
+ * Ledger files chosen by a fuzzer.
+ *
+ * The file lies in a directory of the user's, and any of the user's programs may have
+ * written to it.  Whatever is in it, a process enters or keeps books of its own, figures stay
+ * within what the device has, its own memory is counted, and looking from outside tells
+ * nothing that cannot be.
+ *
+ * An input is a list of changes to a good file: where (2 bytes), how many bytes (1), the
+ * bytes.  The places are those of the head, of the first slots and of the first shares.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/util.h"
+#include "core/ledger_file.h"
+#include "core/rundir.h"
+
+#define CAPACITY (64 * AM_MIB)
+#define SLOTS_SEEN (8 * sizeof(struct ledger_slot))
+#define SHARES_SEEN (64 * sizeof(struct ledger_share))
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
+
+static const struct am_ledger_config config = {
+    .backend = "host",
+    .product = "A2",
+    .n_devices = 3,
+    .capacity = {CAPACITY, CAPACITY, CAPACITY},
+};
+
+static char folder[] = "/tmp/aclmem-fuzz-XXXXXX";
+static char path[128];
+static int dir;
+static char good[LEDGER_SLOTS_AT]; /* the head of a file with a share */
+
+static void require(bool is_true, const char *what)
+{
+    if (is_true)
+        return;
+    fprintf(stderr, "%s\n", what);
+    abort();
+}
+
+static void clear(void)
+{
+    unlink(path);
+    rmdir(folder);
+}
+
+static struct am_ledger *enter(void)
+{
+    struct am_ledger *ledger = NULL;
+
+    require(am_ledger_open(&config, &ledger) == ACL_SUCCESS, "am_ledger_open");
+    return ledger;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    char name[AM_LEDGER_FILE];
+    char why[AM_WHY_SIZE];
+    struct am_ledger *ledger;
+    uint64_t number;
+    int fd;
+
+    am_options_reset();
+    am_log_set_level(AM_LOG_ERROR);
+    require(mkdtemp(folder) != NULL, "mkdtemp");
+    require(am_options_set("runtime_dir", folder, why) == 0, why);
+    am_ledger_file_name(&config, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    dir = open(folder, O_PATH);
+    atexit(clear);
+    ledger = enter();
+    require(am_ledger_try_charge(ledger, 0, AM_MIB) &&
+                am_ledger_share_add(ledger, 0, AM_MIB, &number) == ACL_SUCCESS,
+            "a share");
+    am_ledger_put(ledger);
+    fd = open(path, O_RDONLY);
+    require(pread(fd, good, sizeof good, 0) == sizeof good, "the head");
+    close(fd);
+    return 0;
+}
+
+/* Where a change goes: anywhere in what is looked at. */
+static off_t place_of(unsigned at)
+{
+    at %= sizeof(struct ledger_head) + SLOTS_SEEN + SHARES_SEEN;
+    if (at < sizeof(struct ledger_head))
+        return at;
+    at -= (unsigned)sizeof(struct ledger_head);
+    if (at < SLOTS_SEEN)
+        return (off_t)LEDGER_SLOTS_AT + at;
+    return (off_t)(LEDGER_SHARES_AT + at - SLOTS_SEEN);
+}
+
+static void file_make(void)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    require(fd >= 0 && ftruncate(fd, LEDGER_SIZE) == 0, "a file");
+    require(pwrite(fd, good, sizeof good, 0) == sizeof good, "its head");
+    close(fd);
+}
+
+static void file_change(const uint8_t *bytes, size_t n_bytes)
+{
+    int fd = open(path, O_RDWR);
+
+    while (n_bytes > 3) {
+        off_t at = place_of(bytes[0] | (unsigned)bytes[1] << 8);
+        size_t n = bytes[2] % 32;
+
+        bytes += 3;
+        n_bytes -= 3;
+        n = n < n_bytes ? n : n_bytes;
+        require(pwrite(fd, bytes, n, at) == (ssize_t)n, "a change");
+        bytes += n;
+        n_bytes -= n;
+    }
+    close(fd);
+}
+
+static void look(void)
+{
+    struct am_ledger_view view;
+    char name[AM_LEDGER_FILE];
+
+    am_ledger_file_name(&config, name);
+    if (am_ledger_look(dir, name, &view) != 0)
+        return;
+    require(view.config.n_devices >= 1 && view.config.n_devices <= AM_LEDGER_DEVICES,
+            "devices");
+    for (int32_t i = 0; i < view.config.n_devices; i++)
+        require(view.used[i] <= view.config.capacity[i], "more is used than there is");
+    for (size_t i = 0; i < view.n_processes; i++)
+        require(memchr(view.processes[i].command, 0, AM_LEDGER_NAME) != NULL, "a name");
+    am_ledger_view_free(&view);
+}
+
+/* One who is in it works with it. */
+static void use(struct am_ledger *ledger, uint64_t number)
+{
+    char who[AM_LEDGER_WHO];
+    uint64_t own = number;
+
+    for (int32_t device = 0; device < config.n_devices; device++) {
+        require(am_ledger_in_use(ledger, device) <= CAPACITY, "more than there is");
+        if (am_ledger_try_charge(ledger, device, AM_MIB) ||
+            am_ledger_charge(ledger, device, AM_MIB)) {
+            require(am_ledger_in_use(ledger, device) >= AM_MIB, "not counted");
+            if (am_ledger_share_add(ledger, device, AM_MIB, &own) == ACL_SUCCESS)
+                am_ledger_share_leave(ledger, own);
+            else
+                am_ledger_uncharge(ledger, device, AM_MIB);
+        }
+        am_ledger_who(ledger, device, who);
+        require(memchr(who, 0, sizeof who) != NULL, "who");
+        if (am_ledger_use(ledger, device, 64) == ACL_SUCCESS)
+            am_ledger_unuse(ledger, device);
+    }
+    if (am_ledger_share_join(ledger, number, 0, AM_MIB) == ACL_SUCCESS)
+        am_ledger_share_leave(ledger, number);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
+{
+    char who[AM_LEDGER_WHO];
+    struct am_ledger *a;
+    struct am_ledger *b;
+    uint64_t number = 0;
+
+    memcpy(&number, bytes, n_bytes < sizeof number ? n_bytes : sizeof number);
+    file_make();
+    file_change(bytes, n_bytes);
+    look();
+    a = enter();
+    b = enter();
+    use(a, number);
+    use(b, number);
+    look();
+    am_ledger_put(a);
+    use(b, number);
+
+    file_change(bytes, n_bytes); /* while it is in use, the process's own slot too */
+    look();
+    (void)am_ledger_charge(b, 0, AM_MIB);
+    am_ledger_who(b, 0, who);
+    require(am_ledger_in_use(b, 0) <= CAPACITY, "more than there is");
+    (void)am_ledger_share_join(b, number, 0, AM_MIB);
+    am_ledger_put(b);
+    (void)am_error_take_messages();
+    return 0;
+}
