@@ -512,6 +512,7 @@ static void no_more_is_given_than_there_is(void **state)
 {
     struct peer crowd[PROCESSES];
     uint64_t n_taken;
+    uint64_t total = 0;
 
     for (int i = 0; i < PROCESSES; i++) {
         crowd[i] = peer_start("crowd");
@@ -521,9 +522,10 @@ static void no_more_is_given_than_there_is(void **state)
         peer_tell(&crowd[i], 0);
     for (int i = 0; i < PROCESSES; i++) {
         assert_true(peer_hear(&crowd[i], &n_taken));
-        assert_true(n_taken > 0);
+        total += n_taken; /* one may find it taken every time */
         assert_int_equal(peer_end(&crowd[i]), 0);
     }
+    assert_true(total > 0);
     assert_int_equal(am_ledger_in_use(mine, 0), 0);
 }
 
