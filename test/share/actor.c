@@ -94,17 +94,28 @@ static aclError set_limit(uint64_t soft, uint64_t hard)
     return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? 0 : errno;
 }
 
+/* The child has let go of what is the parent's when this returns. */
 static aclError fork_child(void)
 {
-    pid_t pid = fork();
+    int ready[2];
+    char byte = 0;
+    pid_t pid;
 
+    if (pipe2(ready, O_CLOEXEC) != 0)
+        return errno;
+    pid = fork();
     if (pid == 0) {
-        struct pollfd hangup = {.fd = CHANNEL}; /* the actor's orders are not ours */
-
-        poll(&hangup, 1, -1);
+        if (write(ready[1], &byte, 1) != 1)
+            exit(1);
+        while (recv(CHANNEL, &byte, 1, MSG_PEEK) > 0) /* orders are the actor's */
+            poll(NULL, 0, 10);
         exit(0);
     }
-    return pid > 0 ? ACL_SUCCESS : errno;
+    close(ready[1]);
+    if (pid > 0 && read(ready[0], &byte, 1) != 1)
+        pid = -1;
+    close(ready[0]);
+    return pid > 0 ? ACL_SUCCESS : -1;
 }
 
 static aclError init(int32_t device)
