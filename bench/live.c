@@ -111,7 +111,8 @@ static void map_pair_run(void *arg, size_t n)
 
 struct subject live_map_pair(struct live *live)
 {
-    return (struct subject){map_pair_run, picks_prepare, live, PICKS, 0};
+    return (struct subject){
+        .run = map_pair_run, .prepare = picks_prepare, .arg = live, .n = PICKS};
 }
 
 static void phys_pair_run(void *arg, size_t n)
@@ -126,7 +127,8 @@ static void phys_pair_run(void *arg, size_t n)
 
 struct subject live_phys_pair(struct live *live)
 {
-    return (struct subject){phys_pair_run, picks_prepare, live, PICKS, 0};
+    return (struct subject){
+        .run = phys_pair_run, .prepare = picks_prepare, .arg = live, .n = PICKS};
 }
 
 static void lookup_run(void *arg, size_t n)
@@ -141,11 +143,12 @@ static void lookup_run(void *arg, size_t n)
 
 struct subject live_lookup(struct live *live)
 {
-    return (struct subject){lookup_run, picks_prepare, live, PICKS, 0};
+    return (struct subject){
+        .run = lookup_run, .prepare = picks_prepare, .arg = live, .n = PICKS};
 }
 
 struct subject live_lookup_among(struct live *live, size_t n)
 {
     picks_draw(live, n);
-    return (struct subject){lookup_run, NULL, live, PICKS, 0};
+    return (struct subject){.run = lookup_run, .prepare = NULL, .arg = live, .n = PICKS};
 }
