@@ -11,13 +11,14 @@
 #include "core/runtime.h"
 
 aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
-                          size_t size, int32_t device)
+                          size_t size, unsigned turn, int32_t device)
 {
-    aclError rc = am_spans_open(&transfer->to, dst, size, AM_ACCESS_WRITE, device, "dst");
+    aclError rc =
+        am_spans_open(&transfer->to, dst, size, AM_ACCESS_WRITE | turn, device, "dst");
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_spans_open(&transfer->from, src, size, AM_ACCESS_READ, device, "src");
+    rc = am_spans_open(&transfer->from, src, size, AM_ACCESS_READ | turn, device, "src");
     if (rc != ACL_SUCCESS)
         am_spans_close(&transfer->to);
     transfer->size = size;
@@ -165,7 +166,7 @@ aclError am_copy(void *dst, const void *src, size_t size, aclrtMemcpyKind kind)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_transfer_open(&transfer, dst, src, size, device);
+    rc = am_transfer_open(&transfer, dst, src, size, 0, device);
     if (rc != ACL_SUCCESS)
         return rc;
     rc = sides_check(&transfer, kind, device);

@@ -24,11 +24,11 @@ struct am_transfer {
 };
 
 /*
- * Looks up both sides for work of `device`.  Which sides may be combined is the caller's
+ * Looks up both sides for work of `device`; turn is AM_SPANS_TURN or 0.  Which sides may be combined is the caller's
  * business.
  */
 aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
-                          size_t size, int32_t device);
+                          size_t size, unsigned turn, int32_t device);
 void am_transfer_close(struct am_transfer *transfer);
 /* Moves it to another place in memory. */
 void am_transfer_move(struct am_transfer *to, struct am_transfer *from);

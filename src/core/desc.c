@@ -98,8 +98,8 @@ static aclError desc_read(const struct desc_task *dt, uint64_t mark,
 static aclError inner_copy(uint64_t dst, uint64_t src, size_t size, int32_t device)
 {
     struct am_transfer transfer;
-    aclError rc =
-        am_transfer_open(&transfer, (void *)dst, (const void *)src, size, device);
+    aclError rc = am_transfer_open(&transfer, (void *)dst, (const void *)src, size,
+                                   AM_SPANS_TURN, device);
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -132,8 +132,8 @@ static aclError desc_touch_run(struct am_task *task)
     aclError rc = desc_read(dt, MARK_TOUCH, &desc);
 
     if (rc == ACL_SUCCESS)
-        rc = am_spans_open_device(&spans, (void *)desc.src, desc.size, AM_ACCESS_READ,
-                                  dt->device, "src");
+        rc = am_spans_open_device(&spans, (void *)desc.src, desc.size,
+                                  AM_ACCESS_READ | AM_SPANS_TURN, dt->device, "src");
     if (rc == ACL_SUCCESS)
         am_spans_close(&spans);
     return rc;

@@ -101,8 +101,29 @@ static bool block_find(uintptr_t addr, uintptr_t *ret_start, size_t *ret_size)
     return is_live;
 }
 
-static const struct am_owner pool_owner = {.name = "a memory pool",
-                                           .find_block = block_find};
+/* Whether the range lies in a block whose free is queued and has not had its turn. */
+static bool block_is_leaving(uintptr_t addr, size_t size)
+{
+    struct am_pool *pool = am_pool_get_by_address(addr);
+    struct am_freeing *freeing;
+    size_t at;
+
+    if (pool == NULL)
+        return false;
+    at = addr - pool->backing.base;
+    am_lock(&pool->lock);
+    LIST_FOREACH (freeing, &pool->leaving, leaving) {
+        if (at >= freeing->start && at - freeing->start < freeing->size &&
+            size <= freeing->size - (at - freeing->start))
+            break;
+    }
+    am_unlock(&pool->lock);
+    am_pool_put(pool);
+    return freeing != NULL;
+}
+
+static const struct am_owner pool_owner = {
+    .name = "a memory pool", .find_block = block_find, .is_leaving = block_is_leaving};
 
 /*
  * Addresses for a pool: twice its size, since blocks of many sizes leave holes between
@@ -126,6 +147,7 @@ static aclError pool_open(struct am_pool *pool)
         am_backing_close(&pool->backing);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a pool");
     }
+    LIST_INIT(&pool->leaving);
     am_lock_init(&pool->lock, AM_RANK_POOL, "pool");
     return ACL_SUCCESS;
 }
@@ -153,25 +175,33 @@ aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
     }
     am_lock(&pools_lock);
     LIST_INSERT_HEAD(&pools, pool, all);
+    pool->is_listed = true;
     am_unlock(&pools_lock);
     n_pools++;
     *ret_handle = pool->handle;
     return ACL_SUCCESS;
 }
 
-/* Nobody finds it from now on; who has it, may finish. */
-static void pool_unlist(struct am_pool *pool)
+static void unlist_locked(struct am_pool *pool) AM_REQUIRES(pool->lock)
 {
     am_lock(&pools_lock);
     LIST_REMOVE(pool, all);
     am_unlock(&pools_lock);
+    pool->is_listed = false;
     n_pools--;
-    am_idmap_remove(&am_rt.ids, pool->handle);
-    am_pool_put(pool);
+}
+
+bool am_pool_unlist_locked(struct am_pool *pool)
+{
+    if (!pool->is_dead || !pool->is_listed || !LIST_EMPTY(&pool->leaving))
+        return false;
+    unlist_locked(pool);
+    return true;
 }
 
 static aclError pool_die(struct am_pool *pool, bool is_forced)
 {
+    bool is_unlisted = false;
     aclError rc = ACL_SUCCESS;
 
     am_lock(&pool->lock);
@@ -186,9 +216,17 @@ static aclError pool_die(struct am_pool *pool, bool is_forced)
             pool->handle, pool->ranges.n_live, pool->ranges.live);
     else
         pool->is_dead = true;
-    am_unlock(&pool->lock);
     if (rc == ACL_SUCCESS)
-        pool_unlist(pool);
+        am_idmap_remove(&am_rt.ids, pool->handle);
+    if (pool->is_dead && pool->is_listed && is_forced) {
+        unlist_locked(pool);
+        is_unlisted = true;
+    } else {
+        is_unlisted = am_pool_unlist_locked(pool);
+    }
+    am_unlock(&pool->lock);
+    if (is_unlisted)
+        am_pool_put(pool); /* the caller has one more */
     return rc;
 }
 

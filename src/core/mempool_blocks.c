@@ -36,7 +36,7 @@ void am_pool_shrink_locked(struct am_pool *pool, size_t n)
     for (; range != NULL && backing->n_backed > n; range = am_ranges_before(range)) {
         size_t low = am_align_up(range->start, AM_CHUNK) >> AM_CHUNK_SHIFT;
 
-        if (range->is_live || (range->freeing != NULL && !range->freeing->is_done))
+        if (am_range_is_busy(range))
             continue;
         for (size_t i = (range->start + range->size) >> AM_CHUNK_SHIFT;
              i-- > low && backing->n_backed > n;) {
@@ -118,7 +118,8 @@ static aclError pool_take_locked(struct am_pool *pool, size_t size, int32_t stre
     for (; range != NULL; range = am_ranges_next(range)) {
         aclError rc;
 
-        if (is_borrowed ? range->freeing == NULL : !am_range_is_for(range, stream))
+        if (!(is_borrowed ? am_range_is_lent_to(range, stream)
+                          : am_range_is_for(range, stream)))
             continue;
         rc = range_take_locked(pool, range, size, ret_freeing);
         *ret_range = range;
@@ -173,12 +174,16 @@ static aclError pool_borrow_locked(struct am_pool *pool, size_t size,
     AM_REQUIRES(pool->lock)
 {
     struct am_freeing *freeing;
+    struct am_freeing *lender;
     aclError rc = pool_take_locked(pool, size, stream->id, true, ret_range, &freeing);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = wait_submit(freeing, stream);
-    if (rc != ACL_SUCCESS)
+    lender = am_range_lender(*ret_range, freeing);
+    rc = wait_submit(lender, stream);
+    if (rc == ACL_SUCCESS)
+        am_range_borrow(*ret_range, lender);
+    else
         am_ranges_give(&pool->ranges, *ret_range, freeing);
     am_freeing_put(freeing);
     return rc;
@@ -282,13 +287,18 @@ static void pool_settle_locked(struct am_pool *pool, int32_t stream)
 static void free_drop(struct am_task *task)
 {
     struct free_task *ft = (struct free_task *)task;
+    bool is_unlisted = false;
 
     if (task != submitted) {
-        freeing_finish(ft->freeing);
         am_lock(&ft->pool->lock);
+        freeing_finish(ft->freeing);
+        LIST_REMOVE(ft->freeing, leaving);
         pool_settle_locked(ft->pool, ft->freeing->stream);
+        is_unlisted = am_pool_unlist_locked(ft->pool);
         am_unlock(&ft->pool->lock);
     }
+    if (is_unlisted)
+        am_pool_put(ft->pool);
     am_freeing_put(ft->freeing);
     am_pool_put(ft->pool);
     free(ft);
@@ -356,8 +366,12 @@ static aclError pool_free_locked(struct am_pool *pool, struct am_range *range,
     submitted = &ft->task;
     rc = am_stream_submit(stream, &ft->task);
     submitted = NULL;
-    if (rc == ACL_SUCCESS)
+    if (rc == ACL_SUCCESS) {
+        freeing->start = range->start;
+        freeing->size = range->size;
+        LIST_INSERT_HEAD(&pool->leaving, freeing, leaving);
         am_ranges_give(&pool->ranges, range, freeing);
+    }
     am_freeing_put(freeing);
     return rc;
 }

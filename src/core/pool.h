@@ -20,6 +20,8 @@ struct am_pool {
     bool is_dead; /* lock, as all below; the handle is no more */
     struct am_backing backing;
     struct am_ranges ranges;
+    LIST_HEAD(, am_freeing) leaving; /* frees that streams have not got to */
+    bool is_listed;                  /* found by its addresses; holds a reference */
     uint64_t last_ticket;
     uint64_t threshold; /* bytes of memory that are kept although nothing uses them */
     uint64_t reserved_high;
@@ -31,6 +33,11 @@ aclError am_pool_get(void *handle, struct am_pool **ret_pool);
 /* The pool that has this address, with one more reference, or NULL. */
 struct am_pool *am_pool_get_by_address(uintptr_t addr);
 void am_pool_put(struct am_pool *pool);
+/*
+ * A pool that is destroyed is found by its addresses as long as streams have work before
+ * its frees; then no more, and the caller puts the reference that the list had: true.
+ */
+bool am_pool_unlist_locked(struct am_pool *pool) AM_REQUIRES(pool->lock);
 
 /*
  * Gives up memory of chunks in which nothing lives, the last first, until at most n have

@@ -61,6 +61,7 @@ void am_ranges_destroy(struct am_ranges *ranges)
     while ((range = RB_ROOT(&ranges->all)) != NULL) {
         RB_REMOVE(am_ranges_by_start, &ranges->all, range);
         am_freeing_put(range->freeing);
+        am_freeing_put(range->after);
         free(range);
     }
 }
@@ -99,10 +100,50 @@ struct am_range *am_ranges_before(struct am_range *range)
     return RB_PREV(am_ranges_by_start, NULL, range);
 }
 
-bool am_range_is_for(const struct am_range *range, int32_t stream)
+static bool is_pending(const struct am_freeing *freeing)
+{
+    return freeing != NULL && !freeing->is_done;
+}
+
+/* Whether it is idle, and nobody's or last freed on the stream. */
+static bool is_own(const struct am_range *range, int32_t stream)
 {
     return !range->is_live &&
            (range->freeing == NULL || range->freeing->stream == stream);
+}
+
+bool am_range_is_for(const struct am_range *range, int32_t stream)
+{
+    return is_own(range, stream) && !is_pending(range->after);
+}
+
+bool am_range_is_lent_to(const struct am_range *range, int32_t stream)
+{
+    return range->freeing != NULL && (is_own(range, stream) || !is_pending(range->after));
+}
+
+struct am_freeing *am_range_lender(const struct am_range *live,
+                                   struct am_freeing *freeing)
+{
+    return is_pending(live->after) ? live->after : freeing;
+}
+
+void am_range_borrow(struct am_range *live, struct am_freeing *lender)
+{
+    am_freeing_ref(lender);
+    am_freeing_put(live->after);
+    live->after = lender;
+}
+
+bool am_range_is_busy(const struct am_range *range)
+{
+    return range->is_live || is_pending(range->freeing) || is_pending(range->after);
+}
+
+static void after_forget(struct am_range *range)
+{
+    am_freeing_put(range->after);
+    range->after = NULL;
 }
 
 /*
@@ -138,6 +179,7 @@ static int idle_split(struct am_ranges *ranges, struct am_range *idle, size_t si
     rest->start = idle->start + size;
     rest->size = idle->size - size;
     rest->freeing = idle->freeing != NULL ? am_freeing_ref(idle->freeing) : NULL;
+    rest->after = idle->after != NULL ? am_freeing_ref(idle->after) : NULL;
     idle->size = size;
     RB_INSERT(am_ranges_by_start, &ranges->all, rest);
     idle_enter(ranges, rest);
@@ -173,6 +215,9 @@ static struct am_range *ranges_join(struct am_ranges *ranges, struct am_range *l
     idle_leave(ranges, high);
     RB_REMOVE(am_ranges_by_start, &ranges->all, high);
     am_freeing_put(other);
+    am_freeing_put(high->after); /* the same as low's, or done */
+    if (!is_pending(low->after))
+        after_forget(low);
     low->freeing = last;
     low->size += high->size;
     idle_enter(ranges, low);
@@ -183,6 +228,8 @@ static struct am_range *ranges_join(struct am_ranges *ranges, struct am_range *l
 static bool has_same_users(const struct am_range *a, const struct am_range *b)
 {
     if (a->is_live || b->is_live)
+        return false;
+    if ((is_pending(a->after) || is_pending(b->after)) && a->after != b->after)
         return false;
     if (a->freeing == NULL || b->freeing == NULL)
         return a->freeing == b->freeing;
@@ -219,17 +266,20 @@ static void range_open(struct am_ranges *ranges, struct am_range *range)
     idle_leave(ranges, range);
     am_freeing_put(range->freeing);
     range->freeing = NULL;
+    after_forget(range);
     idle_enter(ranges, range);
     ranges_settle(ranges, range);
 }
 
-/* One that was freed on the stream by a free that is done. */
+/* One that was freed, or lent, on the stream, where nothing is before it any more. */
 static struct am_range *done_find(struct am_ranges *ranges, int32_t stream)
 {
     struct am_range *range;
 
     LIST_FOREACH (range, &ranges->of_streams, of_streams) {
-        if (range->freeing->stream == stream && range->freeing->is_done)
+        if ((range->freeing->stream == stream ||
+             (range->after != NULL && range->after->stream == stream)) &&
+            !am_range_is_busy(range))
             return range;
     }
     return NULL;

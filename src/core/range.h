@@ -7,6 +7,9 @@
  * stream's only: what the stream does next comes after the free anyway.  Idle neighbours
  * for the same users are one range.
  *
+ * A range that a stream borrowed, and had to wait for another's free for, remembers that
+ * free until it is done (`after`), and is meanwhile for nobody who does not wait, too.
+ *
  * Nothing here knows of memory or takes a lock: the pool's lock covers all of it.
  */
 #ifndef AM_CORE_RANGE_H
@@ -27,10 +30,13 @@
  */
 struct am_freeing {
     atomic_uint refs;
-    int32_t stream;             /* number of the stream it is queued on */
-    struct am_queue *queue;     /* of that stream, while it is not done */
-    uint64_t ticket;            /* grows with each free of the pool */
-    atomic_bool is_done;        /* the stream has got there */
+    int32_t stream;                 /* number of the stream it is queued on */
+    struct am_queue *queue;         /* of that stream, while it is not done */
+    uint64_t ticket;                /* grows with each free of the pool */
+    atomic_bool is_done;            /* the stream has got there */
+    LIST_ENTRY(am_freeing) leaving; /* the pool's list, until then */
+    size_t start;                   /* of what is freed, as in a range */
+    size_t size;
     struct am_waitlist waiting; /* sched.lock; other streams that were given the memory */
 };
 
@@ -40,6 +46,12 @@ struct am_range {
     bool is_live;
     /* idle: only for its stream, and with a reference; or NULL */
     struct am_freeing *freeing;
+    /*
+     * Live or idle: besides, a free on another stream that the last user's stream was
+     * made to wait for, with a reference.  An abort takes that wait away, and not the
+     * work before the free.
+     */
+    struct am_freeing *after;
     RB_ENTRY(am_range) by_start;
     RB_ENTRY(am_range) by_size;      /* idle only */
     LIST_ENTRY(am_range) of_streams; /* idle and with freeing */
@@ -75,6 +87,15 @@ struct am_range *am_ranges_before(struct am_range *range);
 
 /* Whether a stream may have it, now. */
 bool am_range_is_for(const struct am_range *range, int32_t stream);
+/* Whether it may when it waits for the lender. */
+bool am_range_is_lent_to(const struct am_range *range, int32_t stream);
+/* The free to wait for, of one that was idle by `freeing` and is taken. */
+struct am_freeing *am_range_lender(const struct am_range *live,
+                                   struct am_freeing *freeing);
+/* The stream waits for that one: it is remembered. */
+void am_range_borrow(struct am_range *live, struct am_freeing *lender);
+/* Work that was queued before a free may still use it. */
+bool am_range_is_busy(const struct am_range *range);
 
 /* The first `size` bytes of an idle range become live: 0 or -ENOMEM. */
 int am_ranges_take(struct am_ranges *ranges, struct am_range *idle, size_t size);

@@ -66,11 +66,14 @@ static bool mapping_is_reachable(const struct am_mapping *mapping, unsigned acce
 
 /* A block of ours ends where it ends, whatever lies behind it. */
 static aclError block_check(const struct am_owner *owner, uintptr_t addr, size_t size,
-                            const char *what)
+                            unsigned access, const char *what)
 {
     uintptr_t start;
     size_t block;
 
+    if ((access & AM_SPANS_TURN) && owner->is_leaving != NULL &&
+        owner->is_leaving(addr, size))
+        return ACL_SUCCESS;
     AM_REQUIRE(owner->find_block(addr, &start, &block), ACL_ERROR_RT_PARAM_INVALID,
                "%s: %p lies in no block of %s; it was freed, or never handed out", what,
                (void *)addr, owner->name);
@@ -114,7 +117,7 @@ static aclError mapping_check(const struct am_spans *spans,
         return ACL_SUCCESS;
     if (mapping->owner->pin != NULL)
         return mapping->owner->pin(addr, size, what);
-    return block_check(mapping->owner, addr, size, what);
+    return block_check(mapping->owner, addr, size, access, what);
 }
 
 /* The other side of mapping_check(): nothing is done with it any more. */
@@ -163,7 +166,10 @@ _Static_assert((int)AM_ACCESS_WRITE == (int)AM_MAPS_WRITE, "one set of bits");
 /* Memory of the program's own that we know nothing of: the system is asked. */
 static aclError host_check(uintptr_t addr, size_t size, unsigned access, const char *what)
 {
-    int rc = access != AM_ACCESS_NONE ? am_maps_check(addr, size, access) : 0;
+    int rc;
+
+    access &= AM_ACCESS_ALL;
+    rc = access != AM_ACCESS_NONE ? am_maps_check(addr, size, access) : 0;
 
     AM_REQUIRE(rc != -EFAULT, ACL_ERROR_RT_PARAM_INVALID,
                "%s: the program has no memory at some of the %zu bytes at %p; it was "

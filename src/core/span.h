@@ -30,6 +30,12 @@ struct am_spans {
 };
 
 /*
+ * With the access: the work that asks has its turn on a stream now, so blocks whose free
+ * is queued behind it are still there.
+ */
+#define AM_SPANS_TURN (1u << 8)
+
+/*
  * Looks up the range and keeps it alive until am_spans_close().  `access` is what will be
  * done with it by `device` (or by the memory's own device); `what` names the argument in
  * messages.  A hole, in a reservation or in the program's memory, or a missing right fails

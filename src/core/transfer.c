@@ -255,7 +255,7 @@ aclError am_copy_async(void *dst, const void *src, size_t size, aclrtMemcpyKind 
 {
     struct am_transfer transfer;
     bool must_wait;
-    aclError rc = am_transfer_open(&transfer, dst, src, size, stream->device);
+    aclError rc = am_transfer_open(&transfer, dst, src, size, 0, stream->device);
 
     if (rc != ACL_SUCCESS)
         return rc;

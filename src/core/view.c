@@ -73,7 +73,8 @@ aclError am_view_open(struct am_views *views, const void *addr, size_t size,
     if (view == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a host view");
     view->backend = am_rt.backend;
-    rc = am_spans_open(&view->spans, addr, size, AM_ACCESS_ALL, device, "devPtr");
+    rc = am_spans_open(&view->spans, addr, size, AM_ACCESS_ALL | AM_SPANS_TURN, device,
+                       "devPtr");
     if (rc != ACL_SUCCESS)
         goto err_free;
     if (view->spans.list[0].mem == NULL) {

@@ -52,6 +52,11 @@ struct am_owner {
      */
     aclError (*pin)(uintptr_t addr, size_t size, const char *what);
     void (*unpin)(struct am_mapping *mapping, uintptr_t addr);
+    /*
+     * Whether the range lies in a block whose free waits its turn on a stream: work that
+     * was queued before may still use it.  NULL: frees do not wait.
+     */
+    bool (*is_leaving)(uintptr_t addr, size_t size);
 };
 
 struct am_reservation {

@@ -1,82 +1,10 @@
-/* Stream-ordered memory pools. */
+/* Stream-ordered memory pools; who gets freed memory when: test_mempool_order.c. */
 #include "support/gate.h"
+#include "support/pools.h"
 #include "support/process.h"
 #include "support/vmm.h"
 
 #include <stdio.h>
-#include <string.h>
-
-static aclrtMemPoolProps props(size_t max)
-{
-    aclrtMemPoolProps p;
-
-    memset(&p, 0, sizeof(p));
-    p.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED;
-    p.handleType = ACL_MEM_HANDLE_TYPE_NONE;
-    p.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
-    p.location.id = 0;
-    p.maxSize = max;
-    return p;
-}
-
-static aclrtMemPool pool_create(size_t max)
-{
-    aclrtMemPoolProps p = props(max);
-    aclrtMemPool pool = NULL;
-
-    assert_acl_ok(aclrtMemPoolCreate(&pool, &p));
-    assert_non_null(pool);
-    return pool;
-}
-
-static void *take(aclrtMemPool pool, size_t size, aclrtStream stream)
-{
-    void *ptr = NULL;
-
-    assert_acl_ok(aclrtMemPoolMallocAsync(&ptr, size, pool, stream));
-    assert_non_null(ptr);
-    assert_int_equal((uintptr_t)ptr % 64, 0);
-    return ptr;
-}
-
-static uint64_t figure(aclrtMemPool pool, aclrtMemPoolAttr attr)
-{
-    uint64_t value = 77;
-
-    assert_acl_ok(aclrtMemPoolGetAttr(pool, attr, &value));
-    return value;
-}
-
-static uint64_t reserved(aclrtMemPool pool)
-{
-    return figure(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT);
-}
-
-static uint64_t used(aclrtMemPool pool)
-{
-    return figure(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT);
-}
-
-static void set_switch(aclrtMemPool pool, aclrtMemPoolAttr attr, uint32_t value)
-{
-    assert_acl_ok(aclrtMemPoolSetAttr(pool, attr, &value));
-}
-
-static void set_switches(aclrtMemPool pool, uint32_t follow, uint32_t opportunistic,
-                         uint32_t internal)
-{
-    set_switch(pool, ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, follow);
-    set_switch(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC, opportunistic);
-    set_switch(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES, internal);
-}
-
-static void keep_memory(aclrtMemPool pool)
-{
-    uint64_t all = UINT64_MAX;
-
-    assert_acl_ok(
-        aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &all));
-}
 
 /* ---- create and destroy ---- */
 
@@ -98,32 +26,32 @@ static void a_pool_comes_and_goes(void **state)
 static void wrong_properties_are_refused(void **state)
 {
     aclrtMemPool pool = &pool;
-    aclrtMemPoolProps p = props(MIB);
+    aclrtMemPoolProps p = pool_props(MIB);
 
     assert_refused(aclrtMemPoolCreate(NULL, &p), ACL_ERROR_INVALID_PARAM, "memPool");
     assert_refused(aclrtMemPoolCreate(&pool, NULL), ACL_ERROR_INVALID_PARAM, "poolProps");
     p.allocType = (aclrtMemAllocationType)1;
     assert_refused(aclrtMemPoolCreate(&pool, &p), ACL_ERROR_INVALID_PARAM, "allocType");
-    p = props(MIB);
+    p = pool_props(MIB);
     p.handleType = ACL_MEM_HANDLE_TYPE_POSIX;
     assert_refused(aclrtMemPoolCreate(&pool, &p), ACL_ERROR_INVALID_PARAM, "handleType");
-    p = props(MIB);
+    p = pool_props(MIB);
     p.location.type = ACL_MEM_LOCATION_TYPE_HOST;
     assert_refused(aclrtMemPoolCreate(&pool, &p), ACL_ERROR_INVALID_PARAM,
                    "location.type");
-    p = props(MIB);
+    p = pool_props(MIB);
     p.location.id = 2;
     assert_refused(aclrtMemPoolCreate(&pool, &p), ACL_ERROR_RT_INVALID_DEVICEID,
                    "device 2");
-    p = props(0);
+    p = pool_props(0);
     assert_refused(aclrtMemPoolCreate(&pool, &p), ACL_ERROR_INVALID_PARAM, "maxSize");
-    p = props(MIB);
+    p = pool_props(MIB);
     p.reserved[31] = 1;
     assert_refused(aclrtMemPoolCreate(&pool, &p), ACL_ERROR_INVALID_PARAM, "reserved");
-    p = props(SIZE_MAX);
+    p = pool_props(SIZE_MAX);
     assert_refused(aclrtMemPoolCreate(&pool, &p), ACL_ERROR_RT_MEMORY_ALLOCATION,
                    "Failed to allocate");
-    p = props(SIZE_MAX / 4);
+    p = pool_props(SIZE_MAX / 4);
     assert_refused(aclrtMemPoolCreate(&pool, &p), ACL_ERROR_RT_MEMORY_ALLOCATION,
                    "Failed to allocate");
     assert_ptr_equal(pool, &pool);
@@ -132,7 +60,7 @@ static void wrong_properties_are_refused(void **state)
 static void only_a2_has_pools(void **state)
 {
     static const char *const others[] = {"950", "A3", "910", "310P", "310B", "310"};
-    aclrtMemPoolProps p = props(MIB);
+    aclrtMemPoolProps p = pool_props(MIB);
     aclrtMemPool pool;
     uint64_t value = 0;
     void *ptr;
@@ -338,190 +266,6 @@ static void a_device_without_memory_is_out_of_memory(void **state)
     assert_acl_ok(aclrtMemPoolDestroy(other));
 }
 
-/* ---- order ---- */
-
-static void the_same_stream_gets_a_block_again_at_once(void **state)
-{
-    aclrtStream stream = stream_create();
-    aclrtMemPool pool = pool_create(8 * MIB);
-    char *a = take(pool, 8 * MIB, stream), *b;
-    struct gate gate = gate_close(stream);
-
-    assert_acl_ok(aclrtMemsetAsync(a, 8 * MIB, 1, 8 * MIB, stream));
-    assert_acl_ok(aclrtMemPoolFreeAsync(a, stream));
-    b = take(pool, 4 * MIB, stream);
-    assert_ptr_equal(b, a);
-    assert_acl_ok(aclrtMemsetAsync(b, 4 * MIB, 2, 4 * MIB, stream));
-    gate_open(&gate);
-    assert_all_bytes(b, 4 * MIB, 2); /* in the order of the stream */
-    assert_acl_ok(aclrtMemPoolFreeAsync(b, stream));
-    assert_acl_ok(aclrtDestroyStream(stream));
-    assert_acl_ok(aclrtMemPoolDestroy(pool));
-}
-
-/* Two blocks that were freed apart are one block's worth for the stream. */
-static void neighbours_that_a_stream_freed_are_one(void **state)
-{
-    aclrtStream stream = stream_create();
-    aclrtMemPool pool = pool_create(8 * MIB);
-    char *a = take(pool, 3 * MIB, stream), *b = take(pool, 2 * MIB, stream);
-    char *c = take(pool, 3 * MIB, stream), *all;
-    struct gate gate = gate_close(stream);
-
-    assert_acl_ok(aclrtMemPoolFreeAsync(c, stream));
-    assert_acl_ok(aclrtMemPoolFreeAsync(a, stream));
-    assert_acl_ok(aclrtMemPoolFreeAsync(b, stream));
-    all = take(pool, 8 * MIB, stream);
-    gate_open(&gate);
-    assert_acl_ok(aclrtMemset(all, 8 * MIB, 1, 8 * MIB));
-    assert_acl_ok(aclrtMemPoolFreeAsync(all, stream));
-    assert_acl_ok(aclrtDestroyStream(stream));
-    assert_acl_ok(aclrtMemPoolDestroy(pool));
-}
-
-/* The one was freed long ago, the other by a free that the stream has not got to. */
-static void neighbours_for_different_users_are_one_for_a_stream(void **state)
-{
-    aclrtStream one = stream_create(), two = stream_create();
-    aclrtMemPool pool = pool_create(8 * MIB);
-    char *a = take(pool, 4 * MIB, one), *b = take(pool, 4 * MIB, two), *all;
-    struct gate gate;
-
-    keep_memory(pool);
-    assert_acl_ok(aclrtMemPoolFreeAsync(a, one));
-    assert_acl_ok(aclrtSynchronizeStream(one));
-    gate = gate_close(two);
-    assert_acl_ok(aclrtMemPoolFreeAsync(b, two));
-    all = take(pool, 8 * MIB, two);
-    assert_ptr_equal(all, a);
-    gate_open(&gate);
-    put_pattern(all, 8 * MIB, 1);
-    assert_pattern(all, 8 * MIB, 1);
-    assert_acl_ok(aclrtMemPoolFreeAsync(all, two));
-    assert_acl_ok(aclrtDestroyStream(one));
-    assert_acl_ok(aclrtDestroyStream(two));
-    assert_acl_ok(aclrtMemPoolDestroy(pool));
-}
-
-static void another_stream_gets_a_block_when_the_free_is_done(void **state)
-{
-    aclrtStream one = stream_create(), two = stream_create();
-    aclrtMemPool pool = pool_create(8 * MIB);
-    char *a = take(pool, 8 * MIB, one), *b = NULL;
-    struct gate gate;
-
-    keep_memory(pool);
-    set_switches(pool, 0, 1, 0);
-    gate = gate_close(one);
-    assert_acl_ok(aclrtMemPoolFreeAsync(a, one));
-    assert_refused(aclrtMemPoolMallocAsync((void **)&b, MIB, pool, two),
-                   ACL_ERROR_RT_MEMORY_ALLOCATION, "not yet freed");
-    gate_open(&gate);
-    b = take(pool, 8 * MIB, two);
-    assert_ptr_equal(b, a);
-    assert_acl_ok(aclrtMemPoolFreeAsync(b, two));
-    assert_acl_ok(aclrtDestroyStream(one));
-    assert_acl_ok(aclrtDestroyStream(two));
-    assert_acl_ok(aclrtMemPoolDestroy(pool));
-}
-
-/*
- * With all switches off a block's place goes to another stream only when the program has
- * synchronised.
- */
-static void without_switches_only_synchronising_helps(void **state)
-{
-    aclrtStream one = stream_create(), two = stream_create();
-    aclrtMemPool pool = pool_create(8 * MIB);
-    char *a = take(pool, 8 * MIB, one), *b;
-    aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
-
-    keep_memory(pool);
-    set_switches(pool, 0, 0, 0);
-    assert_acl_ok(aclrtMemPoolFreeAsync(a, one));
-    while (status == ACL_STREAM_STATUS_NOT_READY)
-        assert_acl_ok(aclrtStreamQuery(one, &status));
-    b = take(pool, 8 * MIB, two);
-    assert_ptr_not_equal(b, a);
-    assert_acl_ok(aclrtMemPoolFreeAsync(b, two));
-    assert_acl_ok(aclrtSynchronizeStream(two));
-    assert_acl_ok(aclrtSynchronizeStream(one));
-    b = take(pool, 8 * MIB, two);
-    assert_ptr_equal(b, a);
-    assert_acl_ok(aclrtMemPoolFreeAsync(b, two));
-    assert_acl_ok(aclrtDestroyStream(two)); /* and destroying a stream waits for it */
-    a = take(pool, 8 * MIB, one);
-    assert_ptr_equal(b, a);
-    assert_acl_ok(aclrtMemPoolFreeAsync(a, one));
-    assert_acl_ok(aclrtDestroyStream(one));
-    assert_acl_ok(aclrtMemPoolDestroy(pool));
-}
-
-static void another_stream_may_wait_for_a_free(void **state)
-{
-    aclrtStream one = stream_create(), two = stream_create();
-    aclrtMemPool pool = pool_create(8 * MIB);
-    char *a = take(pool, 8 * MIB, one), *b;
-    struct gate gate;
-
-    set_switches(pool, 0, 0, 1);
-    gate = gate_close(one);
-    assert_acl_ok(aclrtMemsetAsync(a, 8 * MIB, 1, 8 * MIB, one));
-    assert_acl_ok(aclrtMemPoolFreeAsync(a, one));
-    b = take(pool, 6 * MIB, two);
-    assert_ptr_equal(b, a);
-    assert_acl_ok(aclrtMemsetAsync(b, 6 * MIB, 2, 6 * MIB, two));
-    assert_acl(aclrtSynchronizeStreamWithTimeout(two, 20),
-               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
-    assert_message_has("aclrtMemPoolMallocAsync");
-    gate_open(&gate);
-    assert_acl_ok(aclrtSynchronizeStream(two));
-    assert_all_bytes(b, 6 * MIB, 2);
-    assert_acl_ok(aclrtMemPoolFreeAsync(b, two));
-    assert_acl_ok(aclrtDestroyStream(one));
-    assert_acl_ok(aclrtDestroyStream(two));
-    assert_acl_ok(aclrtMemPoolDestroy(pool));
-}
-
-static void a_block_may_be_freed_on_another_stream(void **state)
-{
-    aclrtStream one = stream_create(), two = stream_create();
-    aclrtMemPool pool = pool_create(8 * MIB);
-    char *a = take(pool, 8 * MIB, one);
-    aclrtEvent event = NULL;
-
-    assert_acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
-    assert_acl_ok(aclrtMemsetAsync(a, 8 * MIB, 1, 8 * MIB, one));
-    assert_acl_ok(aclrtRecordEvent(event, one));
-    assert_acl_ok(aclrtStreamWaitEvent(two, event));
-    assert_acl_ok(aclrtMemPoolFreeAsync(a, two));
-    a = take(pool, 8 * MIB, two);
-    assert_acl_ok(aclrtMemPoolFreeAsync(a, two));
-    assert_acl_ok(aclrtSynchronizeStream(two));
-    assert_acl_ok(aclrtDestroyEvent(event));
-    assert_acl_ok(aclrtDestroyStream(one));
-    assert_acl_ok(aclrtDestroyStream(two));
-    assert_acl_ok(aclrtMemPoolDestroy(pool));
-}
-
-static void an_aborted_stream_has_freed_too(void **state)
-{
-    aclrtStream stream = stream_create(), other = stream_create();
-    aclrtMemPool pool = pool_create(8 * MIB);
-    struct block b = block_create(CHUNK);
-    char *a = take(pool, 8 * MIB, stream);
-
-    assert_acl_ok(aclrtValueWait(b.va, 1, ACL_STREAM_WAIT_VALUE_EQ, stream));
-    assert_acl_ok(aclrtMemPoolFreeAsync(a, stream));
-    assert_acl_ok(aclrtStreamAbort(stream));
-    a = take(pool, 8 * MIB, other);
-    assert_acl_ok(aclrtMemPoolFreeAsync(a, other));
-    assert_acl_ok(aclrtDestroyStream(stream));
-    assert_acl_ok(aclrtDestroyStream(other));
-    assert_acl_ok(aclrtMemPoolDestroy(pool));
-    block_destroy(&b);
-}
-
 /* ---- what is kept ---- */
 
 static void idle_memory_goes_when_a_stream_is_synchronised(void **state)
@@ -695,7 +439,7 @@ static void wrong_attributes_are_refused(void **state)
     assert_acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* ---- the end of a device, many threads ---- */
+/* ---- the end of a device ---- */
 
 static void resetting_the_device_ends_its_pools(void **state)
 {
@@ -708,64 +452,6 @@ static void resetting_the_device_ends_its_pools(void **state)
     assert_int_equal(free_memory(), total_memory());
     assert_refused(aclrtMemPoolDestroy(pool), ACL_ERROR_RT_INVALID_HANDLE, "memPool");
     assert_refused(aclrtMemPoolFreeAsync(ptr, NULL), ACL_ERROR_RT_PARAM_INVALID, "");
-}
-
-struct shared {
-    aclrtMemPool pool;
-};
-
-/* Each thread's blocks hold its own bytes, whatever the others do. */
-static const char *use_pool(struct worker *self)
-{
-    struct shared *s = self->shared;
-    aclrtStream stream = NULL;
-    uint8_t seen[64];
-
-    worker_check(aclrtSetDevice(0) == ACL_SUCCESS);
-    worker_check(aclrtCreateStream(&stream) == ACL_SUCCESS);
-    for (unsigned i = 0; i < 300; i++) {
-        size_t size = 1 + (i * 7919 + self->index * 104729) % (700 * KIB);
-        uint8_t byte = (uint8_t)(self->index * 50 + i % 50 + 1);
-        char *ptr = NULL;
-
-        worker_check(aclrtMemPoolMallocAsync((void **)&ptr, size, s->pool, stream) ==
-                     ACL_SUCCESS);
-        worker_check(aclrtMemsetAsync(ptr, size, byte, size, stream) == ACL_SUCCESS);
-        if (i % 16 == 0) {
-            size_t n = size < sizeof(seen) ? size : sizeof(seen);
-
-            worker_check(aclrtSynchronizeStream(stream) == ACL_SUCCESS);
-            worker_check(aclrtMemcpy(seen, n, ptr + size - n, n,
-                                     ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS);
-            for (size_t k = 0; k < n; k++)
-                worker_check(seen[k] == byte);
-        }
-        worker_check(aclrtMemPoolFreeAsync(ptr, stream) == ACL_SUCCESS);
-    }
-    worker_check(aclrtDestroyStream(stream) == ACL_SUCCESS);
-    return NULL;
-}
-
-static void threads_share_a_pool(void **state)
-{
-    struct shared s = {.pool = pool_create(32 * MIB)};
-    struct worker workers[4];
-
-    for (unsigned i = 0; i < 4; i++)
-        workers[i] = (struct worker){.run = use_pool, .shared = &s};
-    assert_null(run_workers(workers, 4));
-    assert_int_equal(used(s.pool), 0);
-    assert_acl_ok(aclrtMemPoolDestroy(s.pool));
-    for (unsigned i = 0; i < 4; i++)
-        assert_acl_ok(aclrtResetDevice(0)); /* the workers' own */
-}
-
-static void pools_work_as_late_as_can_be(void **state)
-{
-    start("default", "ACLMEM_CHAOS=11");
-    assert_acl_ok(aclrtSetDevice(0));
-    another_stream_may_wait_for_a_free(state);
-    neighbours_that_a_stream_freed_are_one(state);
 }
 
 int main(void)
@@ -782,14 +468,6 @@ int main(void)
         claim_both(wrong_calls_are_refused),
         claim_both(a_pool_never_has_more_than_its_size),
         claim_both(a_device_without_memory_is_out_of_memory),
-        claim_both(the_same_stream_gets_a_block_again_at_once),
-        claim_both(neighbours_that_a_stream_freed_are_one),
-        claim_both(neighbours_for_different_users_are_one_for_a_stream),
-        claim_both(another_stream_gets_a_block_when_the_free_is_done),
-        claim_both(without_switches_only_synchronising_helps),
-        claim_both(another_stream_may_wait_for_a_free),
-        claim_both(a_block_may_be_freed_on_another_stream),
-        claim_both(an_aborted_stream_has_freed_too),
         claim_both(idle_memory_goes_when_a_stream_is_synchronised),
         claim_both(memory_up_to_the_threshold_stays),
         claim_both(memory_in_use_is_not_trimmed),
@@ -799,8 +477,6 @@ int main(void)
         claim_both(high_water_marks_can_be_set_back),
         claim_both(wrong_attributes_are_refused),
         claim_both(resetting_the_device_ends_its_pools),
-        claim_both(threads_share_a_pool),
-        claim_alone(pools_work_as_late_as_can_be),
     };
 
     return run_claims(claims);
