@@ -30,7 +30,7 @@ RB_HEAD(registered_tree, am_registered);
 
 #define SECOND UINT64_C(1000000000)
 #define LOOK (SECOND / 10)
-#define PATIENCE (5 * SECOND) /* without any task done, on any stream */
+#define PATIENCE (5 * SECOND) /* without any task done, or being done, on any stream */
 
 static struct am_lock registered_lock = AM_LOCK_INIT(AM_RANK_LEAF, "registered");
 static struct registered_tree registered = RB_INITIALIZER(NULL); /* registered_lock */
@@ -266,25 +266,38 @@ static bool is_unused(void *r)
 }
 
 /*
+ * Workers or the device are at tasks, or will be: those end by themselves, however long
+ * they are.
+ */
+static bool work_goes_on_locked(struct am_sched *sched, struct am_patience *patience)
+    AM_REQUIRES(sched->lock)
+{
+    return sched->n_running > 0 || sched->n_ready > 0 || !TAILQ_EMPTY(&sched->flying) ||
+           patience->n_moves != sched->n_moves;
+}
+
+/*
  * Until no work uses it; false when it is used still, and for some seconds no stream has
- * done anything: what the work waits for will not come, or waits for the caller.
+ * done anything or was at it: what the work waits for will not come, or waits for the
+ * caller.
  */
 static bool registered_wait(struct am_registered *r)
 {
+    struct am_sched *sched = &am_rt.sched;
     struct am_patience patience;
     bool is_over = false;
 
     pthread_once(&unused_once, unused_init);
-    am_lock(&am_rt.sched.lock);
-    am_patience_begin_locked(&am_rt.sched, &patience);
+    am_lock(&sched->lock);
+    am_patience_begin_locked(sched, &patience);
     while (!is_over && !is_unused(r)) {
-        am_sched_wait_locked(&am_rt.sched, &unused, is_unused, r, LOOK);
-        if (patience.n_moves != am_rt.sched.n_moves)
-            am_patience_begin_locked(&am_rt.sched, &patience);
-        is_over = am_sched_clock() - patience.since > PATIENCE;
+        am_sched_wait_locked(sched, &unused, is_unused, r, LOOK);
+        if (work_goes_on_locked(sched, &patience))
+            am_patience_begin_locked(sched, &patience);
+        is_over = sched->setup.now() - patience.since > PATIENCE;
     }
     is_over = !is_unused(r);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&sched->lock);
     return !is_over;
 }
 

@@ -58,22 +58,25 @@ static void count(void *arg)
 /* What a call on something that another thread may end answers. */
 static bool is_fair(aclError rc)
 {
-    switch (rc) {
-    case ACL_SUCCESS:
-    case ACL_ERROR_RT_INVALID_HANDLE:
-    case ACL_ERROR_RT_CONTEXT_NULL:
-    case ACL_ERROR_RT_STREAM_CONTEXT:
-    case ACL_ERROR_RT_PARAM_INVALID: /* memory that a reset took */
-    case ACL_ERROR_RT_STREAM_SYNC_TIMEOUT:
-    case ACL_ERROR_RT_EVENT_SYNC_TIMEOUT:
-    case ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID:
-    case ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL:
-    case ACL_ERROR_RT_STREAM_NO_CB_REG:
-    case ACL_ERROR_RT_STREAM_ABORT: /* a record was dropped */
-        return true;
-    default:
-        return false;
+    const aclError fair[] = {
+        ACL_SUCCESS,
+        ACL_ERROR_RT_INVALID_HANDLE,
+        ACL_ERROR_RT_CONTEXT_NULL,
+        ACL_ERROR_RT_STREAM_CONTEXT,
+        ACL_ERROR_RT_PARAM_INVALID, /* memory that a reset took */
+        ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+        ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+        ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+        ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL,
+        ACL_ERROR_RT_STREAM_NO_CB_REG,
+        ACL_ERROR_RT_STREAM_ABORT, /* a record was dropped */
+    };
+
+    for (size_t i = 0; i < sizeof(fair) / sizeof(fair[0]); i++) {
+        if (rc == fair[i])
+            return true;
     }
+    return false;
 }
 
 /* A new one in the place of the old one, which is destroyed. */
