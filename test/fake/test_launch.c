@@ -1,0 +1,213 @@
+/* Work that the cuda backend hands to the driver, while the driver holds it back. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backend/cuda/driver.h"
+#include "fake/control.h"
+#include "support/support.h"
+#include "support/vmm.h"
+
+/* A stream, device memory behind addresses, and pinned memory of the same size. */
+static struct scene {
+    struct block block;
+    char *host;
+    aclrtStream stream;
+} s;
+
+static int begin(void **state)
+{
+    start_default(state);
+    s.block = block_create(CHUNK);
+    assert_acl_ok(aclrtMallocHost((void **)&s.host, CHUNK));
+    assert_acl_ok(aclrtCreateStream(&s.stream));
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct fake_cuda_counts counts;
+
+    fake_cuda_hold(false);
+    fake_cuda_break(0, CUDA_SUCCESS);
+    (void)aclrtResetDeviceForce(0);
+    (void)aclFinalize();
+    fake_cuda_count(&counts);
+    assert_int_equal(counts.handles, 0);
+    assert_int_equal(counts.streams, 0);
+    assert_int_equal(counts.events, 0);
+    assert_int_equal(counts.retained, 0);
+    return 0;
+}
+
+static aclError launch_in(void)
+{
+    return aclrtMemcpyAsync(s.block.va, CHUNK, s.host, CHUNK, ACL_MEMCPY_HOST_TO_DEVICE,
+                            s.stream);
+}
+
+static aclError launch_out(aclrtStream stream)
+{
+    return aclrtMemcpyAsync(s.host, CHUNK, s.block.va, CHUNK, ACL_MEMCPY_DEVICE_TO_HOST,
+                            stream);
+}
+
+/* Nothing runs while the driver holds its streams, and no call waits for it. */
+static void streams_follow_each_other_on_the_device(void **state)
+{
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
+    aclrtStream other = NULL;
+    aclrtEvent event = NULL;
+
+    assert_acl_ok(aclrtCreateStream(&other));
+    assert_acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    fill((uint8_t *)s.host, CHUNK, 1);
+    fake_cuda_hold(true);
+    assert_acl_ok(launch_in());
+    assert_acl_ok(aclrtRecordEvent(event, s.stream));
+    assert_acl_ok(aclrtStreamWaitEvent(other, event));
+    assert_acl_ok(aclrtMemsetAsync(s.block.va, CHUNK, 7, CHUNK / 2, other));
+    assert_acl_ok(launch_out(other));
+    assert_acl_ok(aclrtQueryEventStatus(event, &status));
+    assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    fake_cuda_hold(false);
+    assert_acl_ok(aclrtSynchronizeStream(other));
+    assert_int_equal(s.host[0], 7);
+    assert_int_equal((uint8_t)s.host[CHUNK - 1], pattern(1, CHUNK - 1));
+    assert_acl_ok(aclrtQueryEventStatus(event, &status));
+    assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+    assert_acl_ok(aclrtDestroyEvent(event));
+    assert_acl_ok(aclrtDestroyStream(other));
+}
+
+static atomic_bool is_unmapped;
+
+static void *unmap_main(void *unused)
+{
+    aclError rc = aclrtUnmapMem(s.block.va);
+
+    is_unmapped = true;
+    return (void *)(intptr_t)rc;
+}
+
+/* The driver loses the device when memory goes under a copy. */
+static void unmapping_waits_for_what_was_launched(void **state)
+{
+    pthread_t thread;
+    void *rc = NULL;
+
+    fake_cuda_hold(true);
+    assert_acl_ok(launch_in());
+    fake_cuda_fail("cuStreamSynchronize", 0, 0, false); /* counts the calls */
+    assert_int_equal(pthread_create(&thread, NULL, unmap_main, NULL), 0);
+    while (!is_unmapped && fake_cuda_calls() == 0)
+        sched_yield();
+    fake_cuda_hold(false);
+    assert_int_equal(pthread_join(thread, &rc), 0);
+    assert_int_equal((intptr_t)rc, ACL_SUCCESS);
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+    assert_acl_ok(aclrtMapMem(s.block.va, CHUNK, 0, s.block.handle, 0));
+    assert_acl_ok(launch_in());
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+}
+
+static void a_launch_that_fails_is_told_by_its_call(void **state)
+{
+    fake_cuda_fail("cuMemcpyAsync", 1, CUDA_ERROR_INVALID_VALUE, false);
+    assert_acl(launch_in(), ACL_ERROR_RT_PARAM_INVALID);
+    assert_message_has("CUDA_ERROR_INVALID_VALUE");
+    fake_cuda_fail(NULL, 0, 0, false);
+    assert_acl_ok(launch_in());
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+}
+
+static void the_drivers_errors_are_kept_apart(void **state)
+{
+    static const struct {
+        int driver;
+        aclError code;
+        const char *name;
+    } errors[] = {
+        {CUDA_ERROR_OUT_OF_MEMORY, ACL_ERROR_RT_MEMORY_ALLOCATION,
+         "CUDA_ERROR_OUT_OF_MEMORY"},
+        {CUDA_ERROR_INVALID_VALUE, ACL_ERROR_RT_PARAM_INVALID,
+         "CUDA_ERROR_INVALID_VALUE"},
+        {CUDA_ERROR_NOT_SUPPORTED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+         "CUDA_ERROR_NOT_SUPPORTED"},
+        {CUDA_ERROR_OPERATING_SYSTEM, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+         "CUDA_ERROR_OPERATING_SYSTEM"},
+        {CUDA_ERROR_ILLEGAL_STATE, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+         "CUDA_ERROR_ILLEGAL_STATE"},
+    };
+    aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
+    aclrtDrvMemHandle handle = NULL;
+
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        fake_cuda_fail("cuMemCreate", 1, errors[i].driver, true);
+        assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0), errors[i].code,
+                       errors[i].name);
+    }
+    fake_cuda_fail("cuMemCreate", 1, CUDA_ERROR_OUT_OF_MEMORY, true);
+    assert_acl(aclrtMallocPhysical(&handle, CHUNK, &prop, 0),
+               ACL_ERROR_RT_MEMORY_ALLOCATION);
+    assert_message_has("Failed to allocate");
+    fake_cuda_fail(NULL, 0, 0, false);
+}
+
+static void a_lost_gpu_stays_lost_and_the_others_work(void **state)
+{
+    aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
+    aclrtDrvMemHandle handle = NULL;
+
+    expect_warnings(1);
+    assert_acl_ok(launch_in());
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+    fake_cuda_break(0, CUDA_ERROR_LAUNCH_FAILED);
+    assert_acl(copy(s.block.va, s.host, CHUNK, ACL_MEMCPY_HOST_TO_DEVICE),
+               ACL_ERROR_RT_LOST_HEARTBEAT);
+    assert_message_has("CUDA_ERROR_LAUNCH_FAILED");
+    assert_acl(aclrtMallocPhysical(&handle, CHUNK, &prop, 0),
+               ACL_ERROR_RT_LOST_HEARTBEAT);
+    assert_message_has("lost");
+    assert_acl(launch_in(), ACL_ERROR_RT_LOST_HEARTBEAT);
+    prop = device_prop(1, ACL_HBM_MEM_HUGE);
+    assert_acl_ok(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+/* Time goes by the device's clock between records that it has. */
+static void records_have_the_devices_time(void **state)
+{
+    aclrtEvent from = NULL;
+    aclrtEvent to = NULL;
+    float ms = -1;
+
+    assert_acl_ok(aclrtCreateEvent(&from));
+    assert_acl_ok(aclrtCreateEvent(&to));
+    assert_acl_ok(launch_in());
+    assert_acl_ok(aclrtRecordEvent(from, s.stream));
+    assert_acl_ok(launch_in());
+    assert_acl_ok(aclrtRecordEvent(to, s.stream));
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+    assert_acl_ok(aclrtEventElapsedTime(&ms, from, to));
+    assert_true(ms >= 0 && ms < 60000);
+    assert_acl_ok(aclrtDestroyEvent(to));
+    assert_acl_ok(aclrtDestroyEvent(from));
+}
+
+int main(void)
+{
+#define launch_claim(f_) cmocka_unit_test_setup_teardown(f_, begin, end)
+    const struct CMUnitTest claims[] = {
+        launch_claim(streams_follow_each_other_on_the_device),
+        launch_claim(unmapping_waits_for_what_was_launched),
+        launch_claim(a_launch_that_fails_is_told_by_its_call),
+        launch_claim(the_drivers_errors_are_kept_apart),
+        launch_claim(records_have_the_devices_time),
+        /* Last: nothing brings a GPU back in a process. */
+        launch_claim(a_lost_gpu_stays_lost_and_the_others_work),
+    };
+
+    return cmocka_run_group_tests(claims, NULL, NULL);
+}
