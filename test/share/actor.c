@@ -97,6 +97,7 @@ static aclError set_limit(uint64_t soft, uint64_t hard)
 /* The child has let go of what is the parent's when this returns. */
 static aclError fork_child(void)
 {
+    struct pollfd end = {.fd = CHANNEL}; /* it hangs up: nothing else is asked for */
     int ready[2];
     char byte = 0;
     pid_t pid;
@@ -107,8 +108,9 @@ static aclError fork_child(void)
     if (pid == 0) {
         if (write(ready[1], &byte, 1) != 1)
             exit(1);
-        while (recv(CHANNEL, &byte, 1, MSG_PEEK) > 0) /* orders are the actor's */
-            poll(NULL, 0, 10);
+        /* Not recv(), even to peek: one of two that wait there is woken for an order. */
+        while (poll(&end, 1, -1) < 0)
+            ;
         exit(0);
     }
     close(ready[1]);
