@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
-#include "backend/cuda/driver.h"
+#include "cuda.h"
 #include "measure.h"
 #include "report.h"
 #include "sections.h"
@@ -19,12 +19,11 @@
 #define ROUNDS 21
 #define SMALL 4096
 
-static struct am_cuda_driver cu;
-static CUcontext context;
+struct am_cuda_driver cu;
 
-/* The driver, with the primary context current; NULL, or why there is none. */
-static const char *driver_start(void)
+const char *driver_start(void)
 {
+    CUcontext context;
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     CUdevice device;
     void *symbol;
@@ -433,18 +432,8 @@ static void many_measure(void)
     report_row(&(struct row){what, "ns", ns[0], ns[1], BUDGET_AT_MOST, 1.05});
 }
 
-void bench_cuda(void *unused)
+void cuda_library_start(void)
 {
-    const char *why = driver_start();
-
-    report_section("cuda: memory of a GPU; limit: the NVIDIA driver called directly");
-    if (why != NULL) {
-        char note[96];
-
-        snprintf(note, sizeof note, "left out: %s", why);
-        report_note(note);
-        return;
-    }
     setenv("ACLMEM_BACKEND", "cuda", 1);
     setenv("ACLMEM_DEVICES", "1", 1);
     setenv("ACLMEM_RULES", "default", 1);
@@ -452,12 +441,33 @@ void bench_cuda(void *unused)
     unsetenv("ACLMEM_ISOLATE");
     MUST(aclInit(NULL));
     MUST(aclrtSetDevice(0));
+}
+
+void bench_cuda(void *unused)
+{
+    const char *why;
+
+    cuda_share_start(); /* a process that has used the driver cannot fork */
+    why = driver_start();
+
+    report_section("cuda: memory of a GPU; limit: the NVIDIA driver called directly");
+    if (why != NULL) {
+        char note[96];
+
+        snprintf(note, sizeof note, "left out: %s", why);
+        report_note(note);
+        cuda_share_end();
+        return;
+    }
+    cuda_library_start();
     sizes_measure(CHUNK, 64, "2 MB");
     sizes_measure(64 * MB, 16, "64 MB");
     sizes_measure(GB, 4, "1 GB");
     pinned_measure();
     many_measure();
     copy_sections();
+    cuda_share_measure();
+    cuda_share_end();
     MUST(aclrtResetDevice(0));
     MUST(aclFinalize());
 }

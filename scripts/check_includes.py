@@ -32,7 +32,7 @@ RULES = [
     ("python/*", ["python/*"] + PUBLIC),
     ("examples/*", ["examples/*"] + PUBLIC),
     ("bench/direct.c", ["bench/*", "src/api/*"] + BASE + PUBLIC),  # calls what lies behind the entries
-    ("bench/cuda.c", ["bench/*", "src/backend/cuda/driver.*"] + PUBLIC),  # calls the driver beside us
+    ("bench/cuda*", ["bench/*", "src/backend/cuda/driver.*"] + PUBLIC),  # calls the driver beside us
     ("bench/*", ["bench/*"] + PUBLIC),
     ("test/support/*", ["test/support/*"] + PUBLIC),
     ("test/unit/*", ANYTHING),
