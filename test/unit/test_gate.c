@@ -1,0 +1,195 @@
+/*
+ * Gates: memory moves only while nobody is at it, and nobody is at it while it moves.
+ */
+#include "unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "backend/host/host.h"
+#include "base/error.h"
+
+#define SHUT (UINT64_C(1) << 63)
+#define GLANCES 20000 /* how often something is seen not to happen */
+
+static struct am_bank *bank;
+static struct am_mem mem;
+static struct am_span span;
+
+static int begin(void **state)
+{
+    struct am_bank_spec spec = {.capacity = 64 * AM_CHUNK, .is_isolated = true};
+
+    assert_int_equal(host_bank_open(&spec, &bank), ACL_SUCCESS);
+    assert_int_equal(host_mem_create(bank, 2 * AM_CHUNK, -1, &mem), ACL_SUCCESS);
+    span = (struct am_span){.size = mem.size, .mem = &mem};
+    assert_int_equal(host_fill(&span, mem.size, 0x11, 1), ACL_SUCCESS);
+    return 0;
+}
+
+static int end(void **state)
+{
+    host_mem_destroy(&mem);
+    host_bank_close(bank);
+    return 0;
+}
+
+/* Something that a thread does, and whether it has. */
+struct deed {
+    aclError (*run)(void);
+    pthread_t thread;
+    atomic_bool is_done;
+    aclError rc;
+};
+
+static void *deed_main(void *arg)
+{
+    struct deed *deed = arg;
+
+    deed->rc = deed->run();
+    deed->is_done = true;
+    return NULL;
+}
+
+static void deed_start(struct deed *deed, aclError (*run)(void))
+{
+    deed->run = run;
+    deed->is_done = false;
+    assert_int_equal(pthread_create(&deed->thread, NULL, deed_main, deed), 0);
+}
+
+static aclError deed_end(struct deed *deed)
+{
+    pthread_join(deed->thread, NULL);
+    return deed->rc;
+}
+
+static void assert_not_done(struct deed *deed)
+{
+    for (int i = 0; i < GLANCES; i++) {
+        assert_false(deed->is_done);
+        sched_yield();
+    }
+}
+
+static void wait_until_shut(void)
+{
+    while ((host_mem(&mem)->gate & SHUT) == 0)
+        sched_yield();
+}
+
+static aclError export_mem(void)
+{
+    int fd;
+
+    return host_mem_export(&mem, &fd);
+}
+
+static aclError fill_mem(void)
+{
+    return host_fill(&span, mem.size, 0x22, 1);
+}
+
+static bool is_in_bank(void)
+{
+    return host_mem(&mem)->store == &((struct host_bank *)bank)->store;
+}
+
+static uint8_t byte_at(size_t at)
+{
+    struct am_span ours = {.size = 1};
+    uint8_t byte = 0;
+
+    ours.addr = &byte;
+    assert_int_equal(host_copy(&ours, 0, &span, at, 1), ACL_SUCCESS);
+    return byte;
+}
+
+static void memory_does_not_move_under_a_copy(void **state)
+{
+    struct deed export;
+
+    host_gate_enter(&span, 0, NULL, 0, mem.size);
+    deed_start(&export, export_mem);
+    wait_until_shut();
+    assert_not_done(&export);
+    assert_true(is_in_bank());
+    /* What the copy still writes goes with the memory. */
+    memset(host_mem(&mem)->store->view + (host_mem_frame(&mem, 0) << AM_CHUNK_SHIFT),
+           0x33, AM_CHUNK);
+    host_gate_leave(&span, 0, NULL, 0, mem.size);
+    assert_int_equal(deed_end(&export), ACL_SUCCESS);
+    assert_false(is_in_bank());
+    assert_int_equal(byte_at(AM_CHUNK - 1), 0x33);
+    assert_int_equal(byte_at(AM_CHUNK), 0x11);
+}
+
+static void a_copy_waits_while_memory_moves(void **state)
+{
+    struct deed fill;
+
+    assert_int_equal(host_gate_shut(&mem), ACL_SUCCESS);
+    deed_start(&fill, fill_mem);
+    assert_not_done(&fill);
+    host_gate_open(&mem);
+    assert_int_equal(deed_end(&fill), ACL_SUCCESS);
+    assert_int_equal(byte_at(0), 0x22);
+}
+
+static void a_copy_that_waits_keeps_no_other_gate(void **state)
+{
+    struct am_mem second;
+    struct am_span spans[2];
+    struct deed fill;
+
+    assert_int_equal(host_mem_create(bank, AM_CHUNK, -1, &second), ACL_SUCCESS);
+    spans[0] = (struct am_span){.size = AM_CHUNK, .mem = &second};
+    spans[1] = span;
+    assert_int_equal(host_gate_shut(&mem), ACL_SUCCESS);
+    deed_start(&fill, fill_mem);
+    /* A copy over both would pass the first gate and wait at the second one. */
+    assert_int_equal(host_gate_shut(&second), ACL_SUCCESS);
+    host_gate_open(&second);
+    assert_not_done(&fill);
+    host_gate_open(&mem);
+    assert_int_equal(deed_end(&fill), ACL_SUCCESS);
+    host_gate_enter(spans, 0, NULL, 0, AM_CHUNK); /* of the first alone */
+    assert_int_equal(host_gate_shut(&mem), ACL_SUCCESS);
+    host_gate_open(&mem);
+    host_gate_leave(spans, 0, NULL, 0, AM_CHUNK);
+    assert_int_equal(host_mem(&second)->gate, 0);
+    assert_int_equal(host_mem(&mem)->gate, 0);
+    host_mem_destroy(&second);
+}
+
+static void memory_with_a_view_stays_and_says_so(void **state)
+{
+    bool is_private;
+    void *addr;
+
+    assert_int_equal(host_view_open(&span, 1, false, &addr, &is_private), ACL_SUCCESS);
+    assert_int_equal(export_mem(), ACL_ERROR_RT_PARAM_INVALID);
+    assert_contains(am_error_take_messages(), "1 host views");
+    assert_true(is_in_bank());
+    assert_int_equal(byte_at(5), 0x11); /* the gate is open again */
+    host_view_close(&span, 1, addr, is_private);
+    assert_int_equal(export_mem(), ACL_SUCCESS);
+    assert_int_equal(byte_at(5), 0x11);
+}
+
+#define claim(f_) cmocka_unit_test_setup_teardown(f_, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        claim(memory_does_not_move_under_a_copy),
+        claim(a_copy_waits_while_memory_moves),
+        claim(a_copy_that_waits_keeps_no_other_gate),
+        claim(memory_with_a_view_stays_and_says_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
