@@ -99,18 +99,18 @@ static bool refuse_type(PyObject *object, const struct am_py_place *place,
 /* ---- numbers ---- */
 
 /*
- * A new reference to the int that the object is, or NULL with a TypeError; other errors
- * of an
- * __index__ are passed on.
+ * A new reference to the int that the object is, or NULL with a TypeError, also where its
+ * __index__ says so, as that of a numpy array; other errors of it are passed on.
  */
 static PyObject *as_int(PyObject *object, const struct am_py_place *place,
                         const char *wanted)
 {
-    if (!PyIndex_Check(object)) {
+    PyObject *number = PyIndex_Check(object) ? PyNumber_Index(object) : NULL;
+
+    if (number == NULL &&
+        (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)))
         refuse_type(object, place, wanted);
-        return NULL;
-    }
-    return PyNumber_Index(object);
+    return number;
 }
 
 static bool refuse_range(PyObject *number, const struct am_py_place *place,
@@ -290,11 +290,11 @@ bool am_py_to_share(PyObject *object, const struct am_py_place *place,
     return is_good;
 }
 
-PyObject *am_py_from_share(const union am_py_share *share, int32_t type)
+PyObject *am_py_from_share(const union am_py_share *share, int32_t type, bool is_given)
 {
     if (type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC)
         return PyBytes_FromStringAndSize((const char *)share->fabric,
-                                         sizeof share->fabric);
+                                         is_given ? sizeof share->fabric : 0);
     return PyLong_FromUnsignedLongLong(share->number);
 }
 

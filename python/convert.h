@@ -212,7 +212,8 @@ union am_py_share {
 
 bool am_py_to_share(PyObject *object, const struct am_py_place *place,
                     union am_py_share *ret);
-PyObject *am_py_from_share(const union am_py_share *share, int32_t type);
+/* Of the kind `type`; 0 or b"" where the call did not give one. */
+PyObject *am_py_from_share(const union am_py_share *share, int32_t type, bool is_given);
 
 /* The value of a pool's attribute, which is 32 or 64 bits wide by its number. */
 bool am_py_to_word(PyObject *object, const struct am_py_place *place, int32_t attr,

@@ -228,7 +228,7 @@ def made(wrapper, v):
         sizes = wrapper.by_name[v.roles["ints_each"][0]]
         return "am_py_from_ints_each(%s, %s, ret == 0 ? n_%s : 0)" % (name, local(sizes), sizes.roles["array"][0])
     if v.role == "share":
-        return "am_py_from_share(&%s, c_%s)" % (name, v.roles["share"][0])
+        return "am_py_from_share(&%s, c_%s, ret == 0)" % (name, v.roles["share"][0])
     return number(v.role, name)
 
 

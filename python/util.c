@@ -63,6 +63,26 @@ static int is_contiguous(PyObject *array)
     return is_it;
 }
 
+/*
+ * Whether it is a numpy.ndarray: 1 or 0; -1 with an exception.  Numpy's numbers look like
+ * arrays too, but each time of a new copy, whose address is good for nothing.
+ */
+static int is_array(PyObject *object)
+{
+    PyObject *numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
+    PyObject *type;
+    int is_it;
+
+    if (numpy == NULL) /* nobody has loaded it, so there is no array */
+        return 0;
+    Py_INCREF(numpy);
+    type = PyObject_GetAttrString(numpy, "ndarray");
+    is_it = type != NULL ? PyObject_IsInstance(object, type) : -1;
+    Py_XDECREF(type);
+    Py_DECREF(numpy);
+    return is_it;
+}
+
 /* A new reference to array.__array_interface__["data"][0]; NULL with an exception. */
 static PyObject *array_address(PyObject *array)
 {
@@ -80,17 +100,16 @@ PyObject *am_py_numpy_to_ptr(PyObject *self, PyObject *array)
 {
     static const struct am_py_place function = {NULL, "util.numpy_to_ptr", 0};
     static const struct am_py_place place = {&function, "array", 0};
-    PyObject *address = array_address(array);
-    int is_whole = address != NULL ? is_contiguous(array) : -1;
+    int is_it = is_array(array);
+    int is_whole = is_it == 1 ? is_contiguous(array) : -1;
 
     if (is_whole == 1)
-        return address;
-    Py_XDECREF(address);
+        return array_address(array);
     if (is_whole == 0)
         am_py_refuse(PyExc_ValueError, &place,
                      "is not contiguous, so one address does not tell where its elements "
                      "are; copy it with numpy.ascontiguousarray");
-    else if (PyErr_ExceptionMatches(PyExc_AttributeError))
+    else if (is_it == 0 || PyErr_ExceptionMatches(PyExc_AttributeError))
         am_py_refuse(PyExc_TypeError, &place, "must be a numpy array, not %.100s",
                      Py_TYPE(array)->tp_name);
     return NULL;

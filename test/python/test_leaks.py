@@ -16,6 +16,15 @@ SLACK = 100
 rt = acl.rt
 
 
+@pytest.fixture(scope="module", autouse=True)
+def only_our_objects():
+    """What pytest has made is not looked through in each collection, which is most of the time otherwise."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def blocks_left(function, n):
     """How many memory blocks of Python's allocator n calls leave behind."""
     for _ in range(50):

@@ -102,6 +102,14 @@ def test_an_array_with_gaps_is_refused(numpy):
         util.numpy_to_ptr(whole[::2])
 
 
+def test_a_number_of_numpy_has_no_address(numpy):
+    """It has an __array_interface__, but of a copy that is gone when the call returns."""
+    for value in (numpy.float32(3), numpy.int64(5), numpy.bool_(True)):
+        with pytest.raises(TypeError, match=r"array must be a numpy array, not numpy\.%s" % type(value).__name__):
+            util.numpy_to_ptr(value)
+    assert util.numpy_to_ptr(numpy.array(3.0)) > 0  # an array without dimensions is one
+
+
 def test_device_memory_is_an_array_where_the_program_may_touch_it(numpy, monkeypatch, request):
     monkeypatch.setenv("ACLMEM_ISOLATE", "0")
     world = request.getfixturevalue("world")

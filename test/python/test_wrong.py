@@ -181,3 +181,17 @@ def test_init_takes_a_file(tmp_path):
     assert acl.finalize() == 0
     assert acl.init(str(tmp_path / "none.json")) == acl.ACL_ERROR_INVALID_FILE
     assert acl.get_recent_err_msg()
+
+
+def test_an_index_that_is_none_is_a_type_error_that_names_the_argument(world):
+    """As that of a numpy array, which has an __index__ and refuses."""
+    for call in (lambda v: acl.rt.malloc(v, 0), lambda v: acl.rt.free(v),
+                 lambda v: acl.rt.malloc_physical(1, {"location": {"id": v}}, 0)):
+        with pytest.raises(TypeError, match=r"acl\.rt\.\w+\(\): (size|dev_ptr|prop\.location\.id) must be .*, not Index"):
+            call(Index(TypeError("only scalars have an index")))
+
+
+def test_a_handle_that_was_not_given_is_empty(world):
+    export = acl.rt.mem_export_to_shareable_handle_v2
+    assert export(0, 0, acl.ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT) == (0, acl.ACL_ERROR_INVALID_PARAM)
+    assert export(0, 0, acl.ACL_MEM_SHARE_HANDLE_TYPE_FABRIC) == (b"", acl.ACL_ERROR_INVALID_PARAM)
