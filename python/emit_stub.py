@@ -52,17 +52,26 @@ def return_type(wrapper, known):
 # ---- docstrings ----
 
 
-def fields_text(struct):
-    return "{%s}" % ", ".join(f.name for f in struct.fields)
+def fields_text(struct, known):
+    """{location {id, type}, reserve}, and {attrs [{attr}]} for a list."""
+    def text(field):
+        is_dict = field.kind == "struct" and (field.stars == 0 or field.count)
+        inner = field.inner or (known.structs[field.base] if is_dict else None)
+        if inner is None:
+            return field.name
+        is_list = field.count or field.length
+        return field.name + (" [%s]" if is_list else " %s") % fields_text(inner, known)
+
+    return "{%s}" % ", ".join(text(f) for f in struct.fields)
 
 
 def describe(value, known, is_output):
     """A line on an argument or an output, or None where its type says it all."""
     if value.role == "struct":
-        return "%s: dict %s" % (value.name, fields_text(known.structs[value.type.base]))
+        return "%s: dict %s" % (value.name, fields_text(known.structs[value.type.base], known))
     if value.role in ("array", "list") and entry_type(value).startswith("_"):
         return "%s: %s of dicts %s" % (value.name, "list" if is_output else "sequence",
-                                       fields_text(known.structs[value.type.base]))
+                                       fields_text(known.structs[value.type.base], known))
     kind = output_type(value) if is_output else input_type(value)
     kind = kind.replace(" | ", " or ")
     return "%s: %s%s" % (value.name, kind, ", may be left out" if value.has("optional") else "")
@@ -75,12 +84,13 @@ def wrapped(text, indent="    "):
 def docstring(wrapper, known):
     """The first lines are what inspect.signature reads."""
     lines = [wrapper.signature(), "--", ""]
-    if not hasattr(wrapper, "inputs"):
-        return "\n".join(lines + [wrapped(wrapper.doc, "")])
     given = ", ".join(wrapper.returned())
     path = "acl." + wrapper.path[: -len(wrapper.name)]
     lines += [wrapped("%s%s%s" % (given + " = " if given else "", path, wrapper.usage())), ""]
-    lines += [wrapped(wrapper.doc, ""), ""]
+    lines += [wrapped(wrapper.doc, "")]
+    if not hasattr(wrapper, "inputs"):
+        return "\n".join(lines)
+    lines += [""]
     if wrapper.inputs:
         lines += ["Arguments:"] + [wrapped("  " + describe(v, known, False)) for v in wrapper.inputs]
     lines += ["Returns:"]

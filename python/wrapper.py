@@ -123,7 +123,8 @@ class Util:
         self.function = row[1]
         self.how = row[2]
         self.stub = interface.string(row[3])
-        self.doc = interface.string(row[4])
+        self.outputs = interface.string(row[4])
+        self.doc = interface.string(row[5])
 
     def arguments(self):
         inner = self.stub[1 : self.stub.rindex(") ->")]
@@ -131,6 +132,12 @@ class Util:
 
     def signature(self):
         return "%s(%s, /)" % (self.name, ", ".join(self.arguments()))
+
+    def usage(self):
+        return "%s(%s)" % (self.name, ", ".join(self.arguments()))
+
+    def returned(self):
+        return [self.outputs]
 
 
 def load(root, path="python/wrappers.def"):

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import threading
 import weakref
 
@@ -315,7 +316,23 @@ def test_an_exception_is_printed_and_the_process_lives():
     assert status == 0 and "RuntimeError: told" in said and said.endswith("0 0\n")
 
 
-def test_the_program_of_the_manual_runs():
+def manual_programs():
     with open(os.path.join(facts.ROOT, "docs", "PYTHON.md"), encoding="utf-8") as file:
-        (program,) = re.findall(r"^```python\n(.*?)^```", file.read(), flags=re.M | re.S)
-    assert run(program) == (0, "['done']\n")
+        return re.findall(r"^```python\n(.*?)^```", file.read(), flags=re.M | re.S)
+
+
+def test_the_program_of_the_manual_runs():
+    assert run(manual_programs()[0]) == (0, "['done']\n")
+
+
+def test_waiting_in_turns_can_be_interrupted():
+    """As the manual says, on a stream that waits for what nobody does."""
+    waiting = textwrap.indent(manual_programs()[1], "    ")
+    assert run("import acl, os, signal, threading\n"
+               "acl.init(); acl.rt.set_device(0)\n"
+               "stream, _ = acl.rt.create_stream(); notify, _ = acl.rt.create_notify(0)\n"
+               "acl.rt.wait_and_reset_notify(notify, stream, 0)\n"
+               "try:\n"
+               "    threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()\n" + waiting +
+               "except KeyboardInterrupt:\n"
+               "    print('interrupted', acl.rt.stream_abort(stream), acl.finalize())\n") == (0, "interrupted 0 0\n")

@@ -99,6 +99,8 @@ ret = rt.unsubscribe_report(thread_id, stream)
 major_version, minor_version, patch_version, ret = get_version()
 can_access_peer, ret = rt.device_can_access_peer(dev_id, peer_dev_id)
 ret = rt.device_enable_peer_access(peer_dev_id, flags)
+thread_id, ret = util.start_thread(func, args_list)
+ret = util.stop_thread(thread_id)
 """.strip().splitlines()
 
 
@@ -155,8 +157,8 @@ def test_documented_signatures(line):
 def test_the_manual_has_every_signature():
     with open(os.path.join(facts.ROOT, "docs", "PYTHON.md"), encoding="utf-8") as file:
         shown = re.findall(r"^\| `((?:[\w, ]+ = )?acl\.([\w.]+)\(.*?\))` \|", file.read(), flags=re.M)
-    shown = {path: line for line, path in shown if path in facts.C_FUNCTION}
-    assert shown == {path: " ".join(facts.resolve(path).__doc__.split("\n\n")[0].split()) for path in facts.C_FUNCTION}
+    shown = {path: line for line, path in shown if path in facts.PATHS}
+    assert shown == {path: " ".join(facts.resolve(path).__doc__.split("\n\n")[0].split()) for path in facts.PATHS}
 
 
 def header_constants():
@@ -180,7 +182,8 @@ def test_help_reads_well():
     assert "ret = acl.rt.map_mem(vir_ptr, size, offset, handle, flags)" in text
     assert "vir_ptr: int or None" in text and "ret: int, 0 or an error code" in text
     assert max(map(len, text.splitlines())) <= 90
-    assert "location" in acl.rt.malloc_physical.__doc__ and "dict" in acl.rt.malloc_physical.__doc__
+    assert "prop: dict {handleType, allocationType, memAttr, location {id, type}, reserve}" in acl.rt.malloc_physical.__doc__
+    assert "cfg: dict {attrs [{attr, value {moduleId, " in acl.rt.malloc_with_cfg.__doc__
 
 
 def run(code, **environment):
