@@ -107,8 +107,7 @@ static PyObject *as_int(PyObject *object, const struct am_py_place *place,
 {
     PyObject *number = PyIndex_Check(object) ? PyNumber_Index(object) : NULL;
 
-    if (number == NULL &&
-        (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)))
+    if (number == NULL && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)))
         refuse_type(object, place, wanted);
     return number;
 }
