@@ -4,6 +4,10 @@
 static PyObject *kept; /* number -> (function, data, stream, is_blocking) */
 static uint64_t last_number;
 
+/* A thread's calls of process_report, one in the other; whether Ctrl-C came in one. */
+static _Thread_local unsigned n_reporting;
+static _Thread_local bool is_interrupted;
+
 int am_py_callback_init(void)
 {
     if (kept == NULL)
@@ -46,6 +50,20 @@ void am_py_callback_drop(void *number)
     Py_XDECREF(callback_take(number));
 }
 
+/*
+ * For an exception of a function.  Ctrl-C in a function of process_report is meant for
+ * its caller, which would go on for ever if it were only told of.
+ */
+static void callback_failed(PyObject *function)
+{
+    if (n_reporting > 0 && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+        PyErr_Clear();
+        is_interrupted = true;
+    } else {
+        PyErr_WriteUnraisable(function);
+    }
+}
+
 void am_py_callback_run(void *number)
 {
     PyGILState_STATE state;
@@ -61,11 +79,25 @@ void am_py_callback_run(void *number)
         function = PyTuple_GET_ITEM(entry, 0);
         result = PyObject_CallOneArg(function, PyTuple_GET_ITEM(entry, 1));
         if (result == NULL)
-            PyErr_WriteUnraisable(function);
+            callback_failed(function);
         Py_XDECREF(result);
         Py_DECREF(entry);
     }
     PyGILState_Release(state);
+}
+
+void am_py_callback_report_begin(void)
+{
+    n_reporting++;
+}
+
+bool am_py_callback_report_end(void)
+{
+    if (--n_reporting > 0 || !is_interrupted)
+        return true;
+    is_interrupted = false;
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
+    return false;
 }
 
 uint64_t am_py_callback_last(void)

@@ -264,11 +264,16 @@ def call(wrapper):
         yield "    goto out;"
     if does_drop:
         yield "last = am_py_callback_last();"
+    if "reports" in wrapper.flags:
+        yield "am_py_callback_report_begin();"
     if not wrapper.is_quick:
         yield "Py_BEGIN_ALLOW_THREADS"
     yield ("" if f.returns == "void" else "ret = ") + text
     if not wrapper.is_quick:
         yield "Py_END_ALLOW_THREADS"
+    if "reports" in wrapper.flags:
+        yield "if (!am_py_callback_report_end())"
+        yield "    goto out;"
     if callback:
         yield "if (ret != 0)"
         yield "    am_py_callback_drop(number);"

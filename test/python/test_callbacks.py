@@ -3,6 +3,7 @@ import contextlib
 import gc
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -314,6 +315,22 @@ def test_an_exception_is_printed_and_the_process_lives():
                        "acl.rt.launch_host_func(0, bad, None)\n"
                        "print(acl.rt.synchronize_stream(0), acl.finalize())\n")
     assert status == 0 and "RuntimeError: told" in said and said.endswith("0 0\n")
+
+
+def test_ctrl_c_in_a_callback_reaches_the_caller_of_process_report(world):
+    stream, ran = world.stream(), []
+    me = threading.get_ident()
+    world.must(rt.subscribe_report(me, stream))
+    world.must(rt.launch_callback(lambda _: signal.raise_signal(signal.SIGINT), None, acl.ACL_CALLBACK_NO_BLOCK, stream))
+    world.must(rt.launch_callback(ran.append, "later", acl.ACL_CALLBACK_NO_BLOCK, stream))
+    world.must(rt.synchronize_stream(stream))
+    with unraisable() as caught, pytest.raises(KeyboardInterrupt):
+        while not ran:
+            assert rt.process_report(-1) == 0
+    while not ran:  # it is raised once, and the functions after it still run
+        assert rt.process_report(-1) == 0
+    assert not caught
+    world.must(rt.unsubscribe_report(me, stream))
 
 
 def manual_programs():
