@@ -242,7 +242,7 @@ void am_sched_reap_locked(struct am_sched *sched)
 
 void am_sched_keep_short_locked(struct am_sched *sched, struct am_queue *queue)
 {
-    if (queue->n_launched >= REAP_EVERY && queue->state == AM_QUEUE_FLYING &&
-        am_queue_has_landed(queue))
+    if (queue->n_launched > 0 && queue->n_launched % REAP_EVERY == 0 &&
+        queue->state == AM_QUEUE_FLYING && am_queue_has_landed(queue))
         am_queue_reap_locked(sched, queue);
 }

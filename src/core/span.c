@@ -289,9 +289,14 @@ void am_spans_close(struct am_spans *spans)
 
 void am_spans_move(struct am_spans *to, struct am_spans *from)
 {
-    *to = *from;
-    if (from->list == from->inline_list)
+    bool is_inline = from->list == from->inline_list;
+
+    /* What is used of it: most lists have one span. */
+    memcpy(to, from, offsetof(struct am_spans, inline_list));
+    if (is_inline) {
+        memcpy(to->inline_list, from->inline_list, from->n * sizeof *from->list);
         to->list = to->inline_list;
+    }
 }
 
 aclError am_spans_join(struct am_spans *spans, struct am_spans *more)

@@ -10,6 +10,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "base/slab.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/copy.h"
@@ -29,6 +30,9 @@ struct copy_task {
     struct outcome *outcome; /* NULL: nobody waits, and the stream keeps a failure */
     struct am_transfer transfer;
 };
+
+/* Many are under way at a time, more than a thread's share of free memory. */
+static struct am_slab copy_slab = AM_SLAB_INIT(struct copy_task, "copy slab");
 
 struct fill_task {
     struct am_task task;
@@ -209,7 +213,7 @@ static aclError copy_launch(struct am_task *task, const struct am_backend_ops *l
 static void copy_drop(struct am_task *task)
 {
     am_transfer_close(&((struct copy_task *)task)->transfer);
-    free(task);
+    am_slab_give(&copy_slab, task);
 }
 
 static const struct am_task_ops copy_ops = {
@@ -235,7 +239,7 @@ aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stre
         am_transfer_close(transfer);
         return rc;
     }
-    ct = am_sys_malloc(sizeof *ct);
+    ct = am_slab_take(&copy_slab);
     if (ct == NULL) {
         am_transfer_close(transfer);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");

@@ -403,7 +403,8 @@ static void spans_note(const struct am_span *span, size_t at, size_t size,
         size_t left = w.span->size - at;
 
         if (cuda_mem_is_device(w.span->mem))
-            atomic_store(&cuda_mem(w.span->mem)->launched, number);
+            atomic_store_explicit(&cuda_mem(w.span->mem)->launched, number,
+                                  memory_order_release);
         size -= left < size ? left : size;
     }
 }
@@ -422,7 +423,7 @@ static void launch_end(struct am_lane *lane, uint64_t number)
 {
     struct am_mark *mark;
 
-    lane->last = number;
+    atomic_store_explicit(&lane->last, number, memory_order_release);
     /* One that cannot be had is no harm: the next one serves. */
     if (++lane->n_unmarked >= MARK_EVERY && mark_make(lane, false, &mark) != CUDA_SUCCESS)
         lane->n_unmarked = 0;

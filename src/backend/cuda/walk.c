@@ -1,9 +1,9 @@
 /*
  * What a copy touches, in pieces.  See cuda.h.
  *
- * A piece ends with its handle: the driver refuses copies that cross from one to another
- * where access to them was given by two calls.  Memory that is no longer mapped where the
- * copy was asked for is a piece without addresses: hidden.
+ * A piece ends with its handle: where no context is current, drivers were seen to refuse
+ * copies that cross from one to another.  Memory that is no longer mapped where the copy
+ * was asked for is a piece without addresses: hidden.
  */
 #include "backend/cuda/cuda.h"
 #include "base/error.h"
