@@ -27,8 +27,8 @@ void am_py_callback_drop(void *number);
 void am_py_callback_run(void *number);
 
 /*
- * Around the call that runs the functions of a thread; false with a KeyboardInterrupt that
- * came in one of them.
+ * Around the call that runs the functions of a thread; false with a KeyboardInterrupt
+ * that came in one of them.
  */
 void am_py_callback_report_begin(void);
 bool am_py_callback_report_end(void);
