@@ -453,6 +453,24 @@ static void usage_tells_what_the_program_has(void **state)
     assert_int_equal(usage[0].memPeakSize, 0);
 }
 
+/* The library keeps some of what was freed, beside blocks that live. */
+static void usage_leaves_out_what_is_kept_for_later(void **state)
+{
+    size_t before = free_memory(), n = 0;
+    aclrtMemUsageInfo usage;
+    void *live = NULL, *freed = NULL;
+
+    assert_acl_ok(aclrtMallocAlign32(&live, 4 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_acl_ok(aclrtMallocAlign32(&freed, 2 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_acl_ok(aclrtGetMemUsageInfo(0, &usage, 1, &n));
+    assert_int_equal(usage.curMemSize, 6 * MIB);
+    device_free(freed);
+    assert_acl_ok(aclrtGetMemUsageInfo(0, &usage, 1, &n));
+    assert_int_equal(usage.curMemSize, 4 * MIB);
+    assert_int_equal(before - free_memory(), 4 * MIB);
+    device_free(live);
+}
+
 static void usage_is_sorted_by_what_is_in_use(void **state)
 {
     aclrtMallocAttribute attr = {ACL_RT_MEM_ATTR_MODULE_ID, {.moduleId = 0}};
@@ -569,6 +587,7 @@ int main(void)
         claim_blocks_both(a_reset_frees_all_blocks_of_its_device),
         claim_blocks_both(a_stop_frees_all_blocks),
         claim_blocks_both(usage_tells_what_the_program_has),
+        claim_blocks_both(usage_leaves_out_what_is_kept_for_later),
         claim_blocks_both(usage_is_sorted_by_what_is_in_use),
         claim_blocks_both(usage_refuses_bad_arguments),
         claim_blocks_alone(ascend_950_does_not_tell_usage),
