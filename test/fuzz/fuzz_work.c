@@ -49,7 +49,7 @@ static void begin(void)
 {
     aclrtMemPoolProps props = {.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
                                .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE},
-                               .maxSize = 8 << 20};
+                               .maxSize = 2 << 20};
 
     memset(&work, 0, sizeof(work));
     OK(aclInit(NULL));
@@ -63,6 +63,8 @@ static void begin(void)
         work.recorders[i] = -1;
     }
     OK(aclrtMemPoolCreate(&work.pool, &props));
+    OK(aclrtMemPoolMallocAsync((void **)&work.ballast, (2 << 20) - POOL_LEFT, work.pool,
+                               work.rescue));
     OK(aclrtMallocHost((void **)&work.ink, INK_SIZE));
     memcpy(work.ink, plain_ink, INK_SIZE);
     OK(aclrtHostRegisterV2(registered_ink, INK_SIZE, ACL_HOST_REG_MAPPED));
@@ -79,6 +81,7 @@ static void end(void)
         block_close(&work.blocks[i]);
     }
     sync_all();
+    OK(aclrtMemPoolFreeAsync(work.ballast, work.rescue));
     OK(aclrtMemPoolDestroy(work.pool));
     for (int i = 0; i < N_LANES; i++)
         OK(aclrtFree(work.lanes[i].table));

@@ -281,6 +281,27 @@ void lane_renew(struct lane *l, bool is_forced)
     OK(aclrtCreateStreamWithConfig(&l->stream, next_to(8), next_to(2)));
 }
 
+/*
+ * False if the pool has no room: when nothing is on its way any more, only because of
+ * other blocks.
+ */
+static bool pool_take(struct block *b, aclrtStream stream)
+{
+    uint64_t used = 0;
+    aclError rc =
+        aclrtMemPoolMallocAsync((void **)&b->device, b->size, work.pool, stream);
+
+    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION) {
+        sync_all();
+        rc = aclrtMemPoolMallocAsync((void **)&b->device, b->size, work.pool, stream);
+    }
+    OK(aclrtMemPoolGetAttr(work.pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, &used));
+    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && used > (2 << 20) - POOL_LEFT)
+        return false;
+    want(rc, ACL_SUCCESS, "aclrtMemPoolMallocAsync");
+    return true;
+}
+
 void block_open(struct block *b, enum kind kind, size_t size)
 {
     struct lane *l = lane_of(b);
@@ -297,7 +318,8 @@ void block_open(struct block *b, enum kind kind, size_t size)
         OK(aclrtMalloc((void **)&b->device, b->size, ACL_MEM_MALLOC_HUGE_FIRST));
         break;
     case POOLED:
-        OK(aclrtMemPoolMallocAsync((void **)&b->device, b->size, work.pool, l->stream));
+        if (!pool_take(b, l->stream))
+            return;
         break;
     default:
         OK(aclrtMemAllocManaged((void **)&b->device, b->size, ACL_RT_MEM_ATTACH_GLOBAL));

@@ -30,6 +30,7 @@ enum {
     N_JOURNAL = 24, /* a lane with more is synchronised first */
     N_SLOTS = 8,    /* descriptors of a lane between two synchronisations */
     BLOCK_MOST = 9000,
+    POOL_LEFT = 9216, /* room for one large block: lanes take it from each other */
     INK_SIZE = 16384, /* more than a block */
 };
 
@@ -79,8 +80,9 @@ struct work {
     aclrtNotify notifies[N_NOTIFIES];
     int recorders[N_NOTIFIES]; /* the lane that records it; -1: free */
     aclrtMemPool pool;
-    char *ink;  /* pinned, never written again */
-    char *hole; /* reserved addresses without memory */
+    char *ballast; /* the rest of the pool */
+    char *ink;     /* pinned, never written again */
+    char *hole;    /* reserved addresses without memory */
     struct call calls[N_CALLS];
     size_t n_calls;
     unsigned n_launched; /* callbacks */

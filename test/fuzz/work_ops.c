@@ -284,7 +284,9 @@ static void hand_over(struct block *b)
         return;
     fill_block(b);
     block_free(b);
-    block_open(next, POOLED, next_size(size));
+    block_open(next, POOLED, size - next_size(size) / 8);
+    if (next->device == NULL)
+        return;
     lane_prepare(lane_of(next));
     fill_block(next);
     block_check(next);
