@@ -160,6 +160,26 @@ aclError am_aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset,
     return map(virPtr, size, offset, handle, flags, false);
 }
 
+/* Both links lead to the same memory here, so which one is asked for makes no difference. */
+aclError am_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSrc,
+                                    uint32_t linkIdx)
+{
+    aclError rc = am_vmm_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_DIES,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
+               am_rt.product->title, am_rt.product->name);
+    AM_REQUIRE(virPtrDst != NULL, ACL_ERROR_INVALID_PARAM, "virPtrDst is NULL");
+    AM_REQUIRE(virPtrSrc != NULL, ACL_ERROR_INVALID_PARAM, "virPtrSrc is NULL");
+    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE(linkIdx <= 1, ACL_ERROR_INVALID_PARAM,
+               "linkIdx is %" PRIu32 "; it takes 0 (SIO) or 1 (HCCS)", linkIdx);
+    return am_vspace_mirror(&am_rt.vspace, virPtrDst, size, virPtrSrc);
+}
+
 aclError am_aclrtUnmapMem(void *virPtr)
 {
     aclError rc = am_vmm_check();

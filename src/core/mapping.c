@@ -230,6 +230,7 @@ err_give:
     return rc;
 }
 
+/* Of memory that lives: its handle does, or it is mapped elsewhere. */
 static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
                            size_t size, struct am_phys *phys, bool has_access)
     AM_REQUIRES(vs->lock)
@@ -245,9 +246,6 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
     AM_REQUIRE(r->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
                (void *)addr, r->owner->name);
-    if (phys->handle_refs == 0) /* freed by another thread since it was looked up */
-        return am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is not alive",
-                       phys->handle);
     rc = bind_locked(vs, r, addr, size, phys, has_access ? owner_bit(phys) : 0);
     if (rc == ACL_SUCCESS) {
         mapping = am_chunkmap_find(&vs->chunks, addr);
@@ -282,7 +280,30 @@ aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
     if (rc != ACL_SUCCESS)
         return rc;
     am_lock(&vs->lock);
-    rc = map_locked(vs, (uintptr_t)addr, size, rounded, phys, has_access);
+    if (phys->handle_refs == 0) /* freed by another thread since it was looked up */
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is not alive", phys->handle);
+    else
+        rc = map_locked(vs, (uintptr_t)addr, size, rounded, phys, has_access);
+    am_unlock(&vs->lock);
+    return rc;
+}
+
+aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
+                            const struct am_mapping *source)
+{
+    struct am_phys *phys = source->phys;
+    size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+    aclError rc;
+
+    AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
+               "%p is not a multiple of the granularity %zu of the memory at %p", addr,
+               granularity, (void *)source->start);
+    am_lock(&vs->lock);
+    if (am_chunkmap_find(&vs->chunks, source->start) != source)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
+                     (void *)source->start);
+    else
+        rc = map_locked(vs, (uintptr_t)addr, source->asked, source->size, phys, true);
     am_unlock(&vs->lock);
     return rc;
 }

@@ -136,6 +136,14 @@ void am_vspace_release_all(struct am_vspace *vs);
 aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
                        struct am_phys *phys, bool has_access);
 aclError am_vspace_unmap(struct am_vspace *vs, void *addr);
+/* Bind addr to the memory that another mapping has, as large as that is. */
+aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
+                            const struct am_mapping *source);
+/*
+ * aclrtMemMapSelectedLink: bind the start of a reservation to the memory of the mappings
+ * in a row that src starts, one for one.  All or none.
+ */
+aclError am_vspace_mirror(struct am_vspace *vs, void *dst, size_t size, void *src);
 /*
  * The same for an owner of ours.  map binds all of phys, unmap what starts at addr; the
  * last unmap before a release cannot fail.  release gives up what has nothing mapped.

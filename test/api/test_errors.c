@@ -123,15 +123,6 @@ static void errors_stay_in_their_thread(void **state)
     assert_non_null(aclGetRecentErrMsg());
 }
 
-static void an_unimplemented_function_names_itself(void **state)
-{
-    char a, b;
-
-    allow_warnings();
-    assert_refused(aclrtMemMapSelectedLink(&a, 1, &b, 0),
-                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMemMapSelectedLink");
-}
-
 /* ---- errors of the memory itself, of which there are none ---- */
 
 static void memory_has_no_errors(void **state)
@@ -279,7 +270,6 @@ int main(void)
         claim(last_error_outlives_a_success),
         claim(only_the_threads_level_exists),
         claim(errors_stay_in_their_thread),
-        claim(an_unimplemented_function_names_itself),
         claim_both(memory_has_no_errors),
         claim_both(questions_for_errors_are_checked),
         claim(interface_version_agrees_with_the_header),

@@ -441,6 +441,50 @@ static void retaining_survives_every_fault(void **state)
         .prepare = have_mapped_device, .run = do_retain, .clean = drop_twice});
 }
 
+/* ---- a second range of addresses ---- */
+
+static void have_two_pieces(struct scene *s)
+{
+    have_mapped_device(s);
+    s->more = alloc(2 * CHUNK);
+    map(s->va + 2 * CHUNK, 2 * CHUNK, s->more);
+    s->bytes = reserve(4 * CHUNK);
+}
+
+static aclError do_mirror(struct scene *s)
+{
+    return aclrtMemMapSelectedLink(s->bytes, 4 * CHUNK, s->va, 0);
+}
+
+static void both_show_the_same(struct scene *s)
+{
+    put_pattern(s->va, 4 * CHUNK, 1);
+    assert_pattern(s->bytes, 4 * CHUNK, 1);
+}
+
+static void unmap_both_and_drop(struct scene *s)
+{
+    assert_acl_ok(aclrtUnmapMem(s->bytes));
+    assert_acl_ok(aclrtUnmapMem(s->bytes + 2 * CHUNK));
+    assert_acl_ok(aclrtReleaseMemAddress(s->bytes));
+    assert_acl_ok(aclrtUnmapMem(s->va + 2 * CHUNK));
+    assert_acl_ok(aclrtFreePhysical(s->more));
+    unmap_and_drop(s);
+}
+
+static void mapping_mapped_memory_again_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){
+        .option = "ACLMEM_PRODUCT=A3",
+        .prepare = have_two_pieces,
+        .run = do_mirror,
+        .check = both_show_the_same,
+        .clean = unmap_both_and_drop,
+    });
+}
+
+/* ---- a reset ---- */
+
 static void have_used(struct scene *s)
 {
     have_mapped_device(s);
@@ -482,6 +526,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest claims[] = {
         cmocka_unit_test(mapping_survives_every_fault),
+        cmocka_unit_test(mapping_mapped_memory_again_survives_every_fault),
         cmocka_unit_test(unmapping_survives_every_fault),
         cmocka_unit_test(changing_access_survives_every_fault),
         cmocka_unit_test(copies_survive_every_fault),
