@@ -350,9 +350,7 @@ static aclError server_start_locked(void) AM_REQUIRES(server.lock)
         error = server_open_locked(directory);
     AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "nothing can be shared: no socket in %s, or no thread for it: %s%s",
-               am_rundir_path(), strerror(-error),
-               error == -EMFILE ? "; raise the limit with ulimit -n or LimitNOFILE="
-                                : "");
+               am_rundir_path(), strerror(-error), am_sockname_advice(-error));
     server.is_running = true;
     am_log(AM_LOG_INFO, "shares on the socket %06x in %s", server.name, am_rundir_path());
     return ACL_SUCCESS;

@@ -145,8 +145,8 @@ static aclError fail_system(uint64_t number, const char *what, int error)
     struct rlimit limit = {0};
 
     if (error != EMFILE)
-        return am_fail(ACL_ERROR_RT_IPC_ERROR, "0x%016" PRIx64 ": %s: %s", number, what,
-                       strerror(error));
+        return am_fail(ACL_ERROR_RT_IPC_ERROR, "0x%016" PRIx64 ": %s: %s%s", number, what,
+                       strerror(error), am_sockname_advice(error));
     getrlimit(RLIMIT_NOFILE, &limit);
     return am_fail(
         ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,

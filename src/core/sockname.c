@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/un.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/descriptor.h"
 #include "base/sys.h"
@@ -20,7 +22,8 @@
 #define NAME_SIZE 32
 
 #define PREFIX "share-"
-#define PREFIX_NEW ".share-" /* and the process id: not ready yet */
+#define PREFIX_NEW ".share-" /* and the maker: not ready yet */
+#define NEW_SECONDS 60       /* what a maker that cannot be looked at has */
 
 static uint32_t user_hash(uid_t uid)
 {
@@ -30,6 +33,49 @@ static uint32_t user_hash(uid_t uid)
 static void name_print(uint32_t name, char *text)
 {
     snprintf(text, NAME_SIZE, PREFIX "%06x", name);
+}
+
+/*
+ * Which namespace of process ids this is; 0 when /proc does not say.  Containers may have
+ * one runtime directory and the same process ids.
+ */
+static unsigned namespace_own(void)
+{
+    struct stat status;
+
+    return stat("/proc/self/ns/pid", &status) == 0 ? (unsigned)status.st_ino : 0;
+}
+
+static void name_print_new(const char *suffix, char *text)
+{
+    snprintf(text, NAME_SIZE, PREFIX_NEW "%x-%d%s", namespace_own(), (int)getpid(),
+             suffix);
+}
+
+/* Whether the maker of a name that is not ready is gone. */
+static bool new_is_stale(int directory, const char *file)
+{
+    struct stat status;
+    unsigned space = 0;
+    int pid = 0;
+
+    if (sscanf(file, PREFIX_NEW "%x-%d", &space, &pid) == 2 && space == namespace_own())
+        return pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH);
+    return fstatat(directory, file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           status.st_mtime < time(NULL) - NEW_SECONDS;
+}
+
+/* What addresses go through is missing, so that nobody seems to be there: -ENOSYS. */
+static int proc_check(int rc)
+{
+    return rc == -ENOENT && access("/proc/self/fd", X_OK) != 0 ? -ENOSYS : rc;
+}
+
+const char *am_sockname_advice(int error)
+{
+    return error == EMFILE   ? "; raise the limit with ulimit -n or LimitNOFILE="
+           : error == ENOSYS ? "; /proc is not there, and sharing needs it: mount it"
+                             : "";
 }
 
 /* Through the descriptor: a directory's path may be longer than an address can be. */
@@ -77,7 +123,7 @@ static void remove_stale(int directory, const char *file)
     char away[NAME_SIZE];
     int fd;
 
-    snprintf(away, sizeof away, PREFIX_NEW "%d.old", (int)getpid());
+    name_print_new(".old", away);
     if (renameat(directory, file, directory, away) != 0)
         return;
     fd = connect_to(directory, away);
@@ -103,9 +149,7 @@ static void remove_all_stale(int directory)
     }
     while ((entry = readdir(list)) != NULL) {
         if (strncmp(entry->d_name, PREFIX_NEW, strlen(PREFIX_NEW)) == 0) {
-            pid_t pid = atoi(entry->d_name + strlen(PREFIX_NEW));
-
-            if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH))
+            if (new_is_stale(directory, entry->d_name))
                 unlinkat(directory, entry->d_name, 0);
         } else if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0) {
             fd = connect_to(directory, entry->d_name);
@@ -168,11 +212,11 @@ int am_sockname_listen(int directory, bool for_all, uint32_t *ret_name)
     fd = socket_new();
     if (fd < 0)
         return fd;
-    snprintf(file, sizeof file, PREFIX_NEW "%d", (int)getpid());
+    name_print_new("", file);
     rc = listen_at(fd, directory, file, for_all, ret_name);
     if (rc != 0) {
         close(fd);
-        return rc;
+        return proc_check(rc);
     }
     return fd;
 }
@@ -262,5 +306,5 @@ int am_sockname_connect(int directory, uint32_t name)
         fd = connect_among("/dev/shm", name);
     if (fd == -ENOENT)
         fd = connect_among("/tmp", name);
-    return fd;
+    return proc_check(fd);
 }

@@ -13,7 +13,7 @@
 
 /*
  * A listening socket in the directory, for this user or for all, under a name that is
- * free: a descriptor or -errno.
+ * free: a descriptor or -errno, -ENOSYS where there is no /proc.
  */
 int am_sockname_listen(int directory, bool for_all, uint32_t *ret_name);
 void am_sockname_remove(int directory, uint32_t name);
@@ -24,5 +24,8 @@ void am_sockname_remove(int directory, uint32_t name);
  * it takes no more connections now, or -errno.  Does not wait.
  */
 int am_sockname_connect(int directory, uint32_t name);
+
+/* What to do about an error of these calls, to be put behind its text. */
+const char *am_sockname_advice(int error);
 
 #endif

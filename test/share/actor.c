@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -310,6 +311,11 @@ void actor_main(int argc, char **argv)
     who = (unsigned)atoi(argv[2]);
     if (who & ACTOR_NAMESPACE)
         enter_namespace();
+    if ((who & ACTOR_NO_PROC) &&
+        (unshare(CLONE_NEWNS) != 0 ||
+         mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+         mount("none", "/proc", "tmpfs", 0, NULL) != 0))
+        exit(77);
     if ((who & ACTOR_NOBODY) && (setgid(65534) != 0 || setuid(65534) != 0))
         exit(77);
     answer = (struct answer){.value = {(uint64_t)getpid()}};

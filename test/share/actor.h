@@ -26,6 +26,7 @@ enum {
     ACTOR_PLAIN = 0,
     ACTOR_NOBODY = 1u << 0,    /* as user 65534 */
     ACTOR_NAMESPACE = 1u << 1, /* in a PID namespace of its own */
+    ACTOR_NO_PROC = 1u << 2,   /* where nothing is at /proc */
 };
 
 struct answer {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -418,6 +419,52 @@ static void an_exporter_in_a_namespace_finds_those_in_it_by_their_outer_id(void 
            "no such process"); /* an id of its own namespace */
 }
 
+static void plant(const char *name, time_t age, char path[256])
+{
+    struct timespec times[2] = {{time(NULL) - age, 0}, {time(NULL) - age, 0}};
+    int fd;
+
+    snprintf(path, 256, "%s/%s", getenv("ACLMEM_RUNTIME_DIR"), name);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(futimens(fd, times), 0);
+    close(fd);
+}
+
+/* Two containers with one runtime directory have processes with the same ids. */
+static void a_socket_that_another_container_makes_is_left_alone(void **state)
+{
+    char making[256], left[256];
+    uint64_t there;
+
+    if (!has_namespaces())
+        skip();
+    begin(&other, ACTOR_NAMESPACE);
+    assert_int_equal(other.inside, 1);
+    plant(".share-1", 0, making);
+    plant(".share-2", 3600, left);
+    there = done(&other, DO_EXPORT, done(&other, DO_ALLOC, CHUNK, 0, 0), OPEN, 0);
+    assert_true(there != 0);
+    assert_int_equal(access(making, F_OK), 0);
+    assert_int_equal(access(left, F_OK), -1);
+    unlink(making);
+}
+
+static void without_proc_the_message_says_so(void **state)
+{
+    uint64_t number, there;
+
+    if (!has_users())
+        skip();
+    number = export(OPEN);
+    begin(&other, ACTOR_NO_PROC);
+    there = done(&other, DO_ALLOC, CHUNK, 0, 0);
+    expect(order(&other, DO_IMPORT, number, 0, 0), ACL_ERROR_RT_IPC_ERROR, "/proc");
+    expect(order(&other, DO_EXPORT, there, OPEN, 0), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+           "/proc");
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +482,8 @@ int main(int argc, char **argv)
         pair_alone(a_full_directory_is_told),
         pair(a_process_in_a_namespace_is_listed_by_its_outer_id),
         pair(an_exporter_in_a_namespace_finds_those_in_it_by_their_outer_id),
+        pair(a_socket_that_another_container_makes_is_left_alone),
+        pair(without_proc_the_message_says_so),
     };
 
     actor_main(argc, argv);
