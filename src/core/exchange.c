@@ -2,7 +2,7 @@
  * The exporter's side: a thread that answers on a socket.  See exchange.h.
  *
  * A request is one message and is answered at once, so a connection has no state but who
- * is at its other end; in each round every connection gets a few answers at most.  Nothing
+ * is at its other end; in each round every connection gets at most one answer.  Nothing
  * is sent or received that would have to wait, so a peer that is slow, silent or
  * malicious costs a place in the table.  When the table is full the connection goes that
  * has been of least use: one that never asked for anything sensible before one that did,
@@ -14,7 +14,6 @@
 #include "core/exchange.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -39,8 +38,6 @@
 #define CONNECTIONS_MAX 256 /* more than processes that may use the devices */
 #define ACCEPT_MAX 16       /* in one round */
 #define EVENTS_MAX 64
-#define ATTEND_MAX 64   /* answers in a row for one connection */
-#define ATTEND_NS 50000 /* how long the next request of a connection is looked for */
 
 /* What an event is about, beside the index of a connection. */
 #define EVENT_LISTEN UINT32_C(0xffffffff)
@@ -180,10 +177,8 @@ static bool connection_open(void)
     return true;
 }
 
-enum serve { SERVE_NONE, SERVE_ONE, SERVE_OVER };
-
-/* Answers one request, if one is there. */
-static enum serve connection_serve(struct connection *c)
+/* Answers one request; false when the connection is over. */
+static bool connection_serve(struct connection *c)
 {
     struct am_wire_request request;
     struct am_wire_reply reply;
@@ -191,52 +186,19 @@ static enum serve connection_serve(struct connection *c)
     int rc = am_fdpass_receive_plain(c->fd, &request, sizeof request);
 
     if (rc == -EAGAIN)
-        return SERVE_NONE;
+        return true;
     if (rc != 0 && rc != -EPROTO)
-        return SERVE_OVER;
+        return false;
     if (rc == 0)
         status = am_wire_check_request(&request);
     if (status != AM_WIRE_GRANTED) {
         reply = am_wire_reply(status, 0, NULL, 0);
         am_fdpass_send(c->fd, &reply, sizeof reply, -1);
-        return SERVE_OVER;
+        return false;
     }
     c->has_asked = true;
     c->used = server.round;
-    if (am_offers_answer(&request, &c->asker, server.has_other_users, c->fd) != 0)
-        return SERVE_OVER;
-    return SERVE_ONE;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-/*
- * Who imports one handle mostly imports many, one after the other, and waking this thread
- * takes longer than all the rest.  So it looks for the next request for a moment before it
- * sleeps, a bounded one: others wait meanwhile.
- */
-static void connection_attend(struct connection *c)
-{
-    uint64_t end = 0;
-    enum serve rc = SERVE_ONE;
-
-    for (int n = 0; n < ATTEND_MAX && rc != SERVE_OVER; n += rc == SERVE_ONE) {
-        rc = connection_serve(c);
-        if (rc == SERVE_ONE)
-            end = now_ns() + ATTEND_NS;
-        else if (rc == SERVE_NONE && now_ns() >= end)
-            return;
-        else
-            sched_yield();
-    }
-    if (rc == SERVE_OVER)
-        connection_close(c);
+    return am_offers_answer(&request, &c->asker, server.has_other_users, c->fd) == 0;
 }
 
 static void *server_run(void *arg)
@@ -256,8 +218,9 @@ static void *server_run(void *arg)
             if (what == EVENT_LISTEN) {
                 for (int k = 0; k < ACCEPT_MAX && connection_open(); k++)
                     ;
-            } else if (server.connections[what].fd >= 0) {
-                connection_attend(&server.connections[what]);
+            } else if (server.connections[what].fd >= 0 &&
+                       !connection_serve(&server.connections[what])) {
+                connection_close(&server.connections[what]);
             }
         }
     }
