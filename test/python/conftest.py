@@ -6,7 +6,10 @@ import tempfile
 
 import pytest
 
-import acl
+try:
+    import acl
+except ModuleNotFoundError:
+    pytest.exit("there is no module acl: make it, then PYTHONPATH=build/python python3 -m pytest test/python", 4)
 
 if "ACLMEM_RUNTIME_DIR" not in os.environ:  # by hand: others must not change what is free
     os.environ["ACLMEM_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="aclmem-")
