@@ -1,0 +1,431 @@
+/* The scheduler: waiting from outside, giving up, and draining. */
+#include "notes.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+
+/* ---- waiting from outside ---- */
+
+static void who_waits_runs_the_tasks_where_there_are_no_workers(void **state)
+{
+    put_letters(0, "ab");
+    put_letters(1, "x");
+    assert_int_equal(wait_queue(0, AM_FOREVER), 0);
+    assert_string_equal(t.ran, "axb");
+}
+
+static void a_wait_ends_when_its_time_is_over(void **state)
+{
+    struct am_waitlist list;
+    bool is_open = false;
+
+    am_waitlist_init(&list);
+    put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
+    clock_tick = SECOND / 100;
+    assert_int_equal(wait_queue(0, SECOND), ETIMEDOUT);
+    assert_int_equal(wait_queue(0, 0), ETIMEDOUT);
+    clock_tick = 0;
+    assert_int_equal(wait_queue(1, 0), 0);
+    drop_tasks(0);
+}
+
+static void a_wait_with_no_time_left_runs_nothing(void **state)
+{
+    put_letters(0, "a");
+    assert_int_equal(wait_queue(0, 0), ETIMEDOUT);
+    assert_string_equal(t.ran, "");
+    step_all();
+}
+
+static void who_waits_watches_the_deadlines(void **state)
+{
+    struct am_waitlist list;
+    bool is_open = false;
+
+    am_waitlist_init(&list);
+    put(0, (struct note){
+               .letter = 'a', .gate = &is_open, .list = &list, .task.deadline = SECOND});
+    clock_tick = SECOND / 100;
+    assert_int_equal(wait_queue(0, 10 * SECOND), 0);
+    clock_tick = 0;
+    assert_int_equal(t.queue[0].error, ACL_ERROR_RT_WAIT_TIMEOUT);
+}
+
+static void a_nudge_is_one_step(void **state)
+{
+    put_letters(0, "ab");
+    am_lock(&t.sched.lock);
+    am_sched_nudge_locked(&t.sched);
+    am_unlock(&t.sched.lock);
+    assert_string_equal(t.ran, "a");
+    step_all();
+}
+
+/* ---- giving up ---- */
+
+static int wait_quiet(unsigned queue, struct am_patience *patience)
+{
+    int rc;
+
+    am_lock(&t.sched.lock);
+    rc = am_sched_wait_quiet_locked(&t.sched, &t.queue[queue], patience);
+    am_unlock(&t.sched.lock);
+    return rc;
+}
+
+static struct am_patience patience_now(void)
+{
+    struct am_patience patience;
+
+    am_lock(&t.sched.lock);
+    am_patience_begin_locked(&t.sched, &patience);
+    am_unlock(&t.sched.lock);
+    return patience;
+}
+
+static void what_will_not_come_is_given_up_after_some_seconds(void **state)
+{
+    struct am_patience patience = patience_now();
+    struct am_waitlist list;
+    bool is_open = false;
+    uint64_t start = clock_ns;
+
+    am_waitlist_init(&list);
+    put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
+    put(1, (struct note){.letter = 'b', .gate = &is_open, .list = &list});
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), ETIMEDOUT);
+    assert_in_range(clock_ns - start, 5 * SECOND, 6 * SECOND);
+    drop_tasks(0);
+
+    /* For the second one the same seconds count. */
+    start = clock_ns;
+    assert_int_equal(wait_quiet(1, &patience), ETIMEDOUT);
+    assert_in_range(clock_ns - start, 0, SECOND / 10);
+    clock_tick = 0;
+    drop_tasks(1);
+}
+
+static void an_empty_queue_is_quiet_at_once(void **state)
+{
+    struct am_patience patience = patience_now();
+
+    assert_int_equal(wait_quiet(0, &patience), 0);
+    put_letters(0, "ab");
+    assert_int_equal(wait_quiet(0, &patience), 0);
+    assert_string_equal(t.ran, "ab");
+}
+
+/* The gate opens by the clock, long after the patience would have ended. */
+static uint64_t opens_at;
+static bool is_open_by_clock;
+
+static uint64_t clock_that_opens(void)
+{
+    uint64_t now = clock_now();
+
+    if (now >= opens_at)
+        is_open_by_clock = true;
+    return now;
+}
+
+static void wait_for_what_comes_late(void)
+{
+    struct am_patience patience = patience_now();
+
+    t.sched.setup.now = clock_that_opens;
+    is_open_by_clock = false;
+    opens_at = clock_ns + 20 * SECOND;
+    put(0, (struct note){.letter = 'a', .gate = &is_open_by_clock});
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), 0);
+    clock_tick = 0;
+    assert_string_equal(t.ran, "a");
+}
+
+static void nothing_is_given_up_while_a_function_of_the_program_runs(void **state)
+{
+    t.sched.n_outside = 1;
+    wait_for_what_comes_late();
+    t.sched.n_outside = 0;
+}
+
+static void nothing_is_given_up_while_a_caller_works(void **state)
+{
+    assert_true(am_sched_try_begin(&t.sched, &t.queue[1]));
+    wait_for_what_comes_late();
+    am_sched_end(&t.sched, &t.queue[1]);
+}
+
+static void nothing_is_given_up_while_a_deadline_is_to_come(void **state)
+{
+    struct am_waitlist list;
+    bool is_open = false;
+
+    am_waitlist_init(&list);
+    put(1, (struct note){.letter = 'x',
+                         .gate = &is_open,
+                         .list = &list,
+                         .task.deadline = 30 * SECOND});
+    wait_for_what_comes_late();
+    drop_tasks(1);
+}
+
+/*
+ * Given up although a function runs elsewhere, another queue has a deadline and a third
+ * one's tasks come and go: nothing of that can help this queue.
+ */
+static void what_cannot_help_does_not_count(void **state)
+{
+    struct am_patience patience = patience_now();
+    struct am_waitlist list, other;
+    bool is_open = false;
+    uint64_t start = clock_ns;
+
+    am_waitlist_init(&list);
+    am_waitlist_init(&other);
+    t.sched.n_outside = 1;
+    put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
+    put(1, (struct note){.letter = 'x',
+                         .gate = &is_open,
+                         .list = &other,
+                         .task.deadline = 300 * SECOND});
+    for (int i = 0; i < 20; i++)
+        put_letters(2, "bcdef");
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), ETIMEDOUT);
+    clock_tick = 0;
+    assert_in_range(clock_ns - start, 5 * SECOND, 6 * SECOND);
+    t.sched.n_outside = 0;
+    drop_tasks(0);
+    drop_tasks(1);
+    drop_tasks(2);
+}
+
+/*
+ * What it waits for is to come from a queue that waits for another, and that one's time
+ * comes in the end.
+ */
+static void what_is_on_its_way_is_waited_for(void **state)
+{
+    struct am_patience patience = patience_now();
+    struct am_waitlist list[3];
+    bool is_open[2] = {false, false}, never = false;
+
+    for (int i = 0; i < 3; i++)
+        am_waitlist_init(&list[i]);
+    put(0,
+        (struct note){
+            .letter = 'a', .gate = &is_open[0], .list = &list[0], .source = &t.queue[1]});
+    put(1, (struct note){.letter = 'b',
+                         .gate = &is_open[1],
+                         .list = &list[1],
+                         .source = &t.queue[2],
+                         .opened = &is_open[0],
+                         .opens = &list[0]});
+    put(2, (struct note){.letter = 'c',
+                         .gate = &never,
+                         .list = &list[2],
+                         .task.deadline = 100 * SECOND});
+    put(2, (struct note){.letter = 'd', .opened = &is_open[1], .opens = &list[1]});
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), 0);
+    clock_tick = 0;
+    assert_string_equal(t.ran, "dba");
+}
+
+static void a_function_of_the_queue_itself_is_waited_for(void **state)
+{
+    struct am_patience patience = patience_now();
+    struct am_waitlist list;
+    uint64_t start = clock_ns;
+    bool is_open = false;
+
+    am_waitlist_init(&list);
+    put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
+    step_all();
+    TAILQ_FIRST(&t.queue[0].tasks)->is_outside = true;
+    put(1, (struct note){.letter = 'b', /* and then it returns */
+                         .opens = &list,
+                         .opened = &is_open,
+                         .gate = &is_open_by_clock});
+    t.sched.setup.now = clock_that_opens;
+    is_open_by_clock = false;
+    opens_at = clock_ns + 20 * SECOND;
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), 0);
+    clock_tick = 0;
+    assert_true(clock_ns - start >= 20 * SECOND);
+}
+
+/* Who waits here cannot return from the function that the other queue waits for. */
+static void a_function_that_waits_itself_is_given_up(void **state)
+{
+    struct am_patience patience = patience_now();
+    struct am_waitlist list[2];
+    bool is_open = false;
+
+    am_waitlist_init(&list[0]);
+    am_waitlist_init(&list[1]);
+    put(0, (struct note){
+               .letter = 'a', .gate = &is_open, .list = &list[0], .source = &t.queue[1]});
+    put(1, (struct note){.letter = 'b', .gate = &is_open, .list = &list[1]});
+    step_all();
+    TAILQ_FIRST(&t.queue[1].tasks)->is_outside = true;
+    TAILQ_FIRST(&t.queue[1].tasks)->runner = pthread_self();
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), ETIMEDOUT);
+    clock_tick = 0;
+    drop_tasks(0);
+    drop_tasks(1);
+}
+
+/* Two that wait for each other will never move. */
+static void a_circle_is_given_up(void **state)
+{
+    struct am_patience patience = patience_now();
+    struct am_waitlist list[2];
+    bool is_open = false;
+
+    for (unsigned i = 0; i < 2; i++) {
+        am_waitlist_init(&list[i]);
+        put(i, (struct note){.letter = 'a',
+                             .gate = &is_open,
+                             .list = &list[i],
+                             .source = &t.queue[1 - i]});
+    }
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), ETIMEDOUT);
+    assert_int_equal(wait_quiet(1, &patience), ETIMEDOUT);
+    clock_tick = 0;
+    drop_tasks(0);
+    drop_tasks(1);
+}
+
+/* ---- draining ---- */
+
+static int drain(unsigned queue, uint64_t until)
+{
+    int rc;
+
+    am_lock(&t.sched.lock);
+    rc = am_sched_drain_locked(&t.sched, &t.queue[queue], until);
+    am_unlock(&t.sched.lock);
+    return rc;
+}
+
+/* It is spared, and what is behind it goes when it is over. */
+static void draining_waits_for_a_function(void **state)
+{
+    struct am_waitlist list;
+    bool is_open = false;
+
+    am_waitlist_init(&list);
+    put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
+    put_letters(0, "bc");
+    step_all();
+    TAILQ_FIRST(&t.queue[0].tasks)->is_outside = true;
+    assert_int_equal(drain(0, clock_ns), ETIMEDOUT);
+    assert_string_equal(t.dropped, "");
+    TAILQ_FIRST(&t.queue[0].tasks)->is_outside = false;
+    wake(&list);
+    step_all();
+    assert_string_equal(t.ran, "");
+    assert_string_equal(t.lost, "abc");
+    assert_int_equal(drain(0, clock_ns), 0);
+}
+
+static void draining_drops_what_has_not_begun(void **state)
+{
+    put_letters(0, "abc");
+    step();
+    assert_int_equal(drain(0, 0), 0);
+    assert_string_equal(t.ran, "a");
+    assert_string_equal(t.lost, "bc");
+    assert_int_equal(t.cause.rc, ACL_ERROR_RT_STREAM_ABORT);
+    assert_null(t.cause.function);
+}
+
+/* ---- failures ---- */
+
+static void what_is_dropped_knows_the_failure(void **state)
+{
+    t.queue[0].stop_on_failure = true;
+    put(0, (struct note){.letter = 'a', .rc = ACL_ERROR_RT_PARAM_INVALID});
+    put_letters(0, "b");
+    step_all();
+    assert_string_equal(t.lost, "b");
+    assert_int_equal(t.cause.rc, ACL_ERROR_RT_PARAM_INVALID);
+    assert_string_equal(t.cause.function, "aclrtNote");
+}
+
+static void finishing_may_fail(void **state)
+{
+    put(0, (struct note){.letter = 'a', .late_rc = ACL_ERROR_RT_INVALID_HANDLE});
+    step_all();
+    assert_int_equal(t.queue[0].error, ACL_ERROR_RT_INVALID_HANDLE);
+    assert_contains(t.queue[0].why, "late a");
+}
+
+static aclError tell(uint64_t seen)
+{
+    aclError rc;
+
+    am_lock(&t.sched.lock);
+    rc = am_queue_tell_locked(&t.queue[0], seen);
+    am_unlock(&t.sched.lock);
+    return rc;
+}
+
+/* Two began to wait before the first was told; a third came after. */
+static void all_who_waited_are_told_the_failure(void **state)
+{
+    uint64_t seen = t.queue[0].n_told;
+
+    put(0, (struct note){.letter = 'a', .rc = ACL_ERROR_RT_PARAM_INVALID});
+    step_all();
+    assert_int_equal(tell(seen), ACL_ERROR_RT_PARAM_INVALID);
+    assert_int_equal(tell(seen), ACL_ERROR_RT_PARAM_INVALID);
+    seen = t.queue[0].n_told;
+    assert_int_equal(tell(seen), ACL_SUCCESS);
+
+    /* The next failure is a new one. */
+    put(0, (struct note){.letter = 'b', .rc = ACL_ERROR_RT_INVALID_HANDLE});
+    step_all();
+    assert_int_equal(tell(seen), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_int_equal(tell(seen), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_int_equal(tell(t.queue[0].n_told), ACL_SUCCESS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        stepped(who_waits_runs_the_tasks_where_there_are_no_workers),
+        stepped(a_wait_ends_when_its_time_is_over),
+        stepped(a_wait_with_no_time_left_runs_nothing),
+        stepped(who_waits_watches_the_deadlines),
+        stepped(a_nudge_is_one_step),
+        stepped(what_will_not_come_is_given_up_after_some_seconds),
+        stepped(an_empty_queue_is_quiet_at_once),
+        stepped(nothing_is_given_up_while_a_function_of_the_program_runs),
+        stepped(nothing_is_given_up_while_a_caller_works),
+        stepped(nothing_is_given_up_while_a_deadline_is_to_come),
+        stepped(what_cannot_help_does_not_count),
+        stepped(what_is_on_its_way_is_waited_for),
+        stepped(a_function_of_the_queue_itself_is_waited_for),
+        stepped(a_function_that_waits_itself_is_given_up),
+        stepped(a_circle_is_given_up),
+        stepped(draining_waits_for_a_function),
+        stepped(draining_drops_what_has_not_begun),
+        stepped(what_is_dropped_knows_the_failure),
+        stepped(finishing_may_fail),
+        stepped(all_who_waited_are_told_the_failure),
+    };
+
+    return cmocka_run_group_tests(claims, NULL, NULL);
+}
