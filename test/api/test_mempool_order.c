@@ -440,6 +440,10 @@ static void pools_work_as_late_as_can_be(void **state)
     assert_acl_ok(aclrtSetDevice(0));
     another_stream_may_wait_for_a_free(state);
     neighbours_that_a_stream_freed_are_one(state);
+    a_descriptor_queued_before_a_free_finds_its_block(state);
+    work_before_a_free_outlives_its_pool(state);
+    work_before_a_free_may_be_on_another_stream(state);
+    aborting_who_waits_for_a_free_gives_nothing_away(state);
 }
 
 int main(void)
