@@ -108,6 +108,7 @@ struct am_ledger {
     char why[LEDGER_WHY];     /* fd is -1: why that is so */
     struct am_lock lock;      /* among threads, around the file's lock */
     bool must_sweep;          /* lock; this process could not leave a share in time */
+    bool is_late;             /* lock; the file's lock was not given back in time */
     struct ledger_held *held; /* lock; for each share; NULL: none was held yet */
     _Atomic uint64_t mine[AM_LEDGER_DEVICES]; /* bytes of these */
     LIST_ENTRY(am_ledger) all;
@@ -121,7 +122,7 @@ bool ledger_lock(struct am_ledger *ledger, char *why) AM_TRY_ACQUIRE(true, ledge
 void ledger_unlock(struct am_ledger *ledger) AM_RELEASE(ledger->lock);
 
 /* Only the file's lock, and nothing mended: while it is opened. */
-bool ledger_lock_file(const struct am_ledger *ledger, char *why);
+bool ledger_lock_file(struct am_ledger *ledger, char *why);
 void ledger_unlock_file(struct am_ledger *ledger);
 /* A slot for the open file: 0 or -errno, -EAGAIN when another has it. */
 int ledger_lock_slot(int fd, unsigned slot);

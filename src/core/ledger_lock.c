@@ -15,9 +15,11 @@
 
 /*
  * How long to wait for the lock.  It is held for microseconds; who keeps it for longer was
- * stopped.
+ * stopped, and is not waited for as long again: freeing a thousand handles would take a
+ * thousand waits.
  */
 #define LOCK_WAIT_MS 5000
+#define LATE_WAIT_MS 10
 
 /* Locks of one file that touch would be one lock, so every second byte is left out. */
 #define SLOT_BYTE(slot_) (2 + 2 * (slot_))
@@ -98,10 +100,10 @@ static int64_t now_ms(void)
 }
 
 /* Takes the lock of the file: 0 or -errno, -EAGAIN when it was not given back in time. */
-static int file_lock(int fd)
+static int file_lock(int fd, int wait_ms)
 {
     struct timespec pause = {.tv_nsec = 20000};
-    int64_t deadline = now_ms() + LOCK_WAIT_MS;
+    int64_t deadline = now_ms() + wait_ms;
     bool is_late = false;
 
     for (;;) {
@@ -118,10 +120,11 @@ static int file_lock(int fd)
     }
 }
 
-bool ledger_lock_file(const struct am_ledger *ledger, char *why)
+bool ledger_lock_file(struct am_ledger *ledger, char *why)
 {
-    int rc = file_lock(ledger->fd);
+    int rc = file_lock(ledger->fd, ledger->is_late ? LATE_WAIT_MS : LOCK_WAIT_MS);
 
+    ledger->is_late = rc == -EAGAIN;
     if (why != NULL && rc == -EAGAIN)
         lock_describe(ledger, why);
     else if (why != NULL && rc != 0)

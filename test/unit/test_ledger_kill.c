@@ -348,6 +348,28 @@ static void a_stopped_process_is_named_and_hinders_only_what_needs_the_lock(void
     assert_int_equal(am_ledger_in_use(mine, 0), 0);
 }
 
+/* More waits than the test's own limit of time has room for. */
+static void a_stopped_process_is_waited_for_once(void **state)
+{
+    struct peer other;
+    uint64_t numbers[70];
+    uint64_t fired;
+
+    for (size_t i = 0; i < AM_ARRAY_SIZE(numbers); i++) {
+        assert_true(charge(mine, AM_MIB));
+        assert_int_equal(am_ledger_share_add(mine, 0, AM_MIB, &numbers[i]), ACL_SUCCESS);
+    }
+    other = peer_start("stop 4");
+    peer_await_stop(&other);
+    for (size_t i = 0; i < AM_ARRAY_SIZE(numbers); i++)
+        am_ledger_share_leave(mine, numbers[i]);
+    assert_int_equal(kill(other.pid, SIGCONT), 0);
+    assert_true(peer_hear(&other, &fired));
+    assert_int_equal(peer_end(&other), 0);
+    assert_true(charge(mine, CAPACITY)); /* what was left late is free, too */
+    am_ledger_uncharge(mine, 0, CAPACITY);
+}
+
 static void a_stopped_process_that_is_killed_hinders_nobody(void **state)
 {
     struct peer other = peer_start("stop 4");
@@ -559,6 +581,7 @@ int main(int argc, char **argv)
         claim(whoever_is_killed_leaves_the_figures_right),
         claim(whoever_is_killed_while_making_the_file_hinders_nobody),
         claim(a_stopped_process_is_named_and_hinders_only_what_needs_the_lock),
+        claim(a_stopped_process_is_waited_for_once),
         claim(a_stopped_process_that_is_killed_hinders_nobody),
         claim(of_two_that_charge_at_once_not_both_get_what_is_there_once),
         claim(a_forked_child_does_not_keep_its_parents_memory),
