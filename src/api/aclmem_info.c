@@ -130,10 +130,9 @@ static json_t *problem_json(int error)
     if (error == 0)
         return json_null();
     if (error == -EPERM)
-        return json_string(
-            "the runtime directory is a link, no directory, another user's, "
-            "or others may write to it; remove it, or name another with "
-            "ACLMEM_RUNTIME_DIR");
+        return json_sprintf("the runtime directory is a link, no directory, another "
+                            "user's, or others may write to it; %s",
+                            am_rundir_advice());
     return json_sprintf("the runtime directory cannot be opened: %s", strerror(-error));
 }
 

@@ -14,13 +14,20 @@
 
 #define PATH_SIZE 256
 #define OPEN_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-#define ADVICE "remove it, or name another directory with ACLMEM_RUNTIME_DIR"
 
 static struct {
     struct am_lock lock;
     int fd; /* lock; -1: not open */
     char path[PATH_SIZE];
 } rundir = {.lock = AM_LOCK_INIT(AM_RANK_RUNDIR, "runtime directory"), .fd = -1};
+
+/* What somebody named is somebody's: /tmp is not to be removed. */
+const char *am_rundir_advice(void)
+{
+    return am_option_text(AM_OPTION_runtime_dir)[0] == '\0'
+               ? "remove it, or name another directory with ACLMEM_RUNTIME_DIR"
+               : "name another directory with ACLMEM_RUNTIME_DIR";
+}
 
 /* Where it may be, best first. */
 static size_t paths_list(char paths[2][PATH_SIZE])
@@ -100,8 +107,8 @@ static aclError open_fail(int error, const char *path)
     case ENOTDIR:
     case ELOOP:
         return am_fail(ACL_ERROR_RT_NO_PERMISSION,
-                       "the runtime directory %s is a link or no directory; " ADVICE,
-                       path);
+                       "the runtime directory %s is a link or no directory; %s", path,
+                       am_rundir_advice());
     case EMFILE:
         getrlimit(RLIMIT_NOFILE, &limit);
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -147,8 +154,8 @@ static aclError rundir_open_locked(void) AM_REQUIRES(rundir.lock)
         return open_fail(-fd, path);
     fault = fstat(fd, &st) == 0 ? find_fault(&st) : "cannot be looked at";
     if (fault != NULL)
-        rc = am_fail(ACL_ERROR_RT_NO_PERMISSION, "the runtime directory %s %s; " ADVICE,
-                     path, fault);
+        rc = am_fail(ACL_ERROR_RT_NO_PERMISSION, "the runtime directory %s %s; %s", path,
+                     fault, am_rundir_advice());
     else
         rc = let_pass(fd, path, &st);
     if (rc != ACL_SUCCESS)

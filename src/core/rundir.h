@@ -30,6 +30,9 @@ int am_rundir_look(int *ret_fd);
 /* Its path, for messages; valid until the library starts again. */
 const char *am_rundir_path(void);
 
+/* What to do about one that is not to be trusted. */
+const char *am_rundir_advice(void);
+
 /* At the stop of the library. */
 void am_rundir_close(void);
 
