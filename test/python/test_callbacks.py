@@ -1,4 +1,5 @@
 """Functions of the program: who runs them, what becomes of their exceptions, how long they are kept."""
+import _thread
 import contextlib
 import gc
 import os
@@ -331,6 +332,23 @@ def test_ctrl_c_in_a_callback_reaches_the_caller_of_process_report(world):
         assert rt.process_report(-1) == 0
     assert not caught
     world.must(rt.unsubscribe_report(me, stream))
+
+
+@pytest.mark.parametrize("name", ["free", "free_physical", "free_host", "synchronize_stream"])
+def test_what_may_take_long_lets_other_threads_run(world, name):
+    """With switches by time put off, another thread gets its turn in calls that give up the lock, and nowhere else."""
+    ran, before = [], sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        _thread.start_new_thread(ran.append, (1,))
+        for _ in range(5000000):  # as many only where it fails
+            getattr(rt, name)(None)
+            if ran:
+                break
+    finally:
+        sys.setswitchinterval(before)
+    acl.get_recent_err_msg()
+    assert ran
 
 
 def manual_programs():
