@@ -173,9 +173,10 @@ static aclError link_open(uint64_t number, int64_t deadline, struct link *ret_li
         return fail_unknown(number);
     if (fd == -EACCES || fd == -EPERM)
         return am_fail(ACL_ERROR_RT_NO_PERMISSION,
-                       "0x%016" PRIx64
-                       " is exported by another user, who does not share with others; "
-                       "start that process with ACLMEM_SHARE_ACROSS_USERS=1 if it shall",
+                       "nobody exports 0x%016" PRIx64
+                       " to this user: the number is wrong, or of another user, who "
+                       "does not share with others; start that process with "
+                       "ACLMEM_SHARE_ACROSS_USERS=1 if it shall",
                        number);
     if (fd < 0)
         return fail_system(number, "connecting to the exporting process", -fd);
