@@ -13,6 +13,7 @@
  */
 #include "core/exchange.h"
 
+#include <linux/sockios.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,6 +22,7 @@
 #include <time.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -177,6 +179,17 @@ static bool connection_open(void)
     return true;
 }
 
+/*
+ * Whether the last answer was not taken.  Who asks again all the same collects descriptors
+ * that are on their way, and a user has only so many of them: nobody else would get one.
+ */
+static bool has_unread(int fd)
+{
+    int size = 0;
+
+    return ioctl(fd, SIOCOUTQ, &size) == 0 && size > 0;
+}
+
 /* Answers one request; false when the connection is over. */
 static bool connection_serve(struct connection *c)
 {
@@ -196,6 +209,8 @@ static bool connection_serve(struct connection *c)
         am_fdpass_send(c->fd, &reply, sizeof reply, -1);
         return false;
     }
+    if (has_unread(c->fd))
+        return false;
     c->has_asked = true;
     c->used = server.round;
     return am_offers_answer(&request, &c->asker, server.has_other_users, c->fd) == 0;

@@ -334,6 +334,9 @@ int am_offers_answer(const struct am_wire_request *request, const struct am_aske
     } else {
         reply = am_wire_reply(AM_WIRE_GRANTED, kind, offer->bytes, offer->size);
         rc = am_fdpass_send(socket, &reply, sizeof reply, offer->fd);
+        /* As many descriptors may be on their way as this process may have open. */
+        if (rc == -ETOOMANYREFS && am_descriptor_raise_limit())
+            rc = am_fdpass_send(socket, &reply, sizeof reply, offer->fd);
     }
     am_unlock(&offers.lock);
     return rc;

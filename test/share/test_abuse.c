@@ -202,6 +202,24 @@ static void descriptors_that_are_sent_along_are_not_kept(void **state)
     close(fd);
 }
 
+/* Descriptors on their way are the exporter's, and it may have only so many. */
+static void who_asks_again_without_reading_is_not_answered(void **state)
+{
+    struct request request;
+    struct pollfd end = {.events = POLLRDHUP};
+
+    start_exporter();
+    request = good_request();
+    end.fd = connect_raw();
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(send(end.fd, &request, sizeof request, 0), sizeof request);
+    assert_int_equal(poll(&end, 1, 30000), 1);
+    assert_int_equal(status_of_reply(end.fd, NULL), 0);
+    assert_int_equal(status_of_reply(end.fd, NULL), -1);
+    close(end.fd);
+    expect_good_import();
+}
+
 static void silent_connections_do_not_keep_others_out(void **state)
 {
     int fds[FLOOD];
@@ -574,6 +592,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         pair(messages_that_make_no_sense_end_the_connection),
         pair(descriptors_that_are_sent_along_are_not_kept),
+        pair(who_asks_again_without_reading_is_not_answered),
         pair(silent_connections_do_not_keep_others_out),
         pair(askers_do_not_keep_others_out),
         pair(floods_do_not_keep_others_out),
