@@ -172,7 +172,7 @@ CUresult fake_cuDeviceGetPCIBusId(char *id, int size, CUdevice device)
 
     if (check(id, device) != CUDA_SUCCESS)
         return check(id, device);
-    snprintf(text, sizeof(text), "0000:%02X:00.0", 0x10 + device);
+    snprintf(text, sizeof(text), "0000:%02X:00.0", (0x10 + (unsigned)device) & 0xff);
     if (size <= (int)strlen(text))
         return CUDA_ERROR_INVALID_VALUE;
     strcpy(id, text);
