@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 #include <sys/socket.h>
@@ -24,9 +25,10 @@
 #include "core/rundir.h"
 #include "core/sockname.h"
 
-#define LINKS_MAX 16   /* connections that are kept */
-#define TRIES_MAX 8    /* new connections for one fetch */
-#define NAP_NS 1000000 /* between tries to connect to an exporter that has a queue */
+#define LINKS_MAX 16    /* connections that are kept */
+#define TRIES_MAX 8     /* new connections for one fetch */
+#define NAP_NS 1000000  /* between tries to connect to an exporter that has a queue */
+#define EXPECT_NS 50000 /* how long a reply is looked for before it is waited for */
 #define NAME_SHIFT 40
 
 /* A connection to an exporter. */
@@ -186,6 +188,31 @@ static aclError link_open(uint64_t number, int64_t deadline, struct link *ret_li
     return ACL_SUCCESS;
 }
 
+/*
+ * An exporter that is at work answers sooner than the system would wake us, so we look for
+ * a moment before we sleep: 0 or -errno, -EAGAIN when there is no reply yet.
+ */
+static int reply_expect(int fd, struct am_wire_reply *ret_reply, int *ret_fd)
+{
+    struct timespec now;
+    int64_t end = 0;
+    int rc;
+
+    while ((rc = am_fdpass_receive(fd, ret_reply, sizeof *ret_reply, ret_fd)) ==
+           -EAGAIN) {
+        int64_t at;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+        if (end == 0)
+            end = at + EXPECT_NS;
+        if (at >= end)
+            break;
+        sched_yield();
+    }
+    return rc;
+}
+
 /* Sends the request and waits for the reply: 0 or -errno. */
 static int link_ask(const struct link *link, const struct am_wire_request *request,
                     int64_t deadline, struct am_wire_reply *ret_reply, int *ret_fd)
@@ -199,6 +226,12 @@ static int link_ask(const struct link *link, const struct am_wire_request *reque
     }
     if (rc == -ECONNRESET || rc == -ENOTCONN)
         rc = -EPIPE;
+    if (rc == 0) {
+        rc = reply_expect(link->fd, ret_reply, ret_fd);
+        if (rc != -EAGAIN)
+            return rc;
+        rc = 0;
+    }
     while (rc == 0) {
         rc = ready_wait(link->fd, POLLIN, deadline);
         if (rc == 0)
