@@ -364,11 +364,6 @@ void am_cell_set(struct am_cell *cell, bool is_set)
     cell->page->is_set = is_set;
 }
 
-bool am_cell_is_set(const struct am_cell *cell)
-{
-    return cell->page->is_set != 0;
-}
-
 bool am_cell_take(struct am_cell *cell)
 {
     return atomic_exchange(&cell->page->is_set, 0) != 0;

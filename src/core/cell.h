@@ -59,7 +59,6 @@ enum am_cell_state am_cell_look(struct am_cell *cell, uint64_t number,
 /* ---- notifies ---- */
 
 void am_cell_set(struct am_cell *cell, bool is_set);
-bool am_cell_is_set(const struct am_cell *cell);
 /* Clears it; false when somebody was faster. */
 bool am_cell_take(struct am_cell *cell);
 

@@ -274,8 +274,12 @@ static aclError pages_find_locked(const void *addr, size_t size, struct page **r
     return ACL_SUCCESS;
 }
 
-aclError am_managed_check_location(const aclrtMemManagedLocation *location,
-                                   aclrtMemManagedLocation *ret_location)
+/*
+ * Whether a page can be there; *ret_location is the same, with the current NUMA node by
+ * its number.
+ */
+static aclError location_check(const aclrtMemManagedLocation *location,
+                               aclrtMemManagedLocation *ret_location)
 {
     struct am_device *device;
     aclrtMemManagedLocation found = {.type = location->type, .id = location->id};
@@ -343,10 +347,10 @@ static aclError advice_check(struct advice *advice,
     case ACL_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
         return ACL_SUCCESS; /* the location is ignored */
     case ACL_MEM_ADVISE_SET_PREFERRED_LOCATION:
-        return am_managed_check_location(location, &advice->location);
+        return location_check(location, &advice->location);
     case ACL_MEM_ADVISE_SET_ACCESSED_BY:
     case ACL_MEM_ADVISE_UNSET_ACCESSED_BY:
-        rc = am_managed_check_location(location, &advice->location);
+        rc = location_check(location, &advice->location);
         return rc == ACL_SUCCESS ? accessor_bit(&advice->location, &advice->bit) : rc;
     default:
         return am_fail(ACL_ERROR_INVALID_PARAM, "advise is %d; it takes 0 to 5",
@@ -566,7 +570,7 @@ aclError am_managed_prefetch(const struct am_prefetch *prefetch, struct am_strea
     if (locations == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the locations of a prefetch");
     for (size_t k = 0; k < prefetch->n_locations && rc == ACL_SUCCESS; k++)
-        rc = am_managed_check_location(&prefetch->locations[k], &locations[k]);
+        rc = location_check(&prefetch->locations[k], &locations[k]);
     if (rc == ACL_SUCCESS)
         rc = prefetch_open(prefetch, stream->device, &spans);
     if (rc == ACL_SUCCESS)

@@ -46,13 +46,6 @@ aclError am_managed_get_attrs(const aclrtMemManagedRangeAttribute *attrs, size_t
                               const void *addr, size_t size, void *const *data,
                               const size_t *data_sizes);
 
-/*
- * Whether a page can be there; *ret_location is the same, with the current NUMA node by
- * its number.
- */
-aclError am_managed_check_location(const aclrtMemManagedLocation *location,
-                                   aclrtMemManagedLocation *ret_location);
-
 /* Prefetches n ranges; locations[k] is for those from indexes[k] on. */
 struct am_prefetch {
     const void *const *addrs;
