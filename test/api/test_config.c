@@ -83,14 +83,21 @@ static void the_environment_wins_over_the_file(void **state)
 
 static void options_of_a_file_end_with_finalize(void **state)
 {
+    uint32_t before = 0;
     uint32_t count = 0;
 
     only_the_file();
+    assert_acl_ok(aclInit(NULL)); /* as many as the backend has by itself */
+    assert_acl_ok(aclrtGetDeviceCount(&before));
+    assert_acl_ok(aclFinalize());
     assert_acl_ok(init_with("{\"aclmem\": {\"devices\": 7}}"));
+    assert_acl_ok(aclrtGetDeviceCount(&count));
+    assert_int_equal(count, 7);
     assert_acl_ok(aclFinalize());
     assert_acl_ok(aclInit(NULL));
     assert_acl_ok(aclrtGetDeviceCount(&count));
-    assert_int_equal(count, 2);
+    assert_int_equal(count, before);
+    assert_int_not_equal(before, 7);
 }
 
 static void keys_of_the_vendor_are_taken(void **state)

@@ -520,6 +520,17 @@ static void a_copy_from_the_programs_memory_does_not_run_into_a_block(void **sta
     device_free(p);
 }
 
+/* Which addresses a GPU's driver gives is its own choice. */
+static bool before_is_given(char *p, void **ret_va)
+{
+    const char *backend = getenv("ACLMEM_BACKEND");
+    aclError rc = aclrtReserveMemAddress(ret_va, CHUNK, 0, p - CHUNK, 1);
+
+    if (backend == NULL || strcasecmp(backend, "cuda") != 0)
+        assert_acl_ok(rc);
+    return rc == ACL_SUCCESS;
+}
+
 /* Mapped memory may lie right before a block, but one copy does not take both. */
 static void a_copy_does_not_run_from_mapped_memory_into_a_block(void **state)
 {
@@ -528,12 +539,12 @@ static void a_copy_does_not_run_from_mapped_memory_into_a_block(void **state)
     char bytes[32] = {0};
     void *va = NULL;
 
-    if (!is_free_range((uintptr_t)p - CHUNK, CHUNK)) {
+    if (!is_free_range((uintptr_t)p - CHUNK, CHUNK) || !before_is_given(p, &va)) {
+        print_message("skipped: the addresses before the block are not to be had\n");
         device_free(p);
         assert_acl_ok(aclrtFreePhysical(handle));
         skip();
     }
-    assert_acl_ok(aclrtReserveMemAddress(&va, CHUNK, 0, p - CHUNK, 1));
     map(va, CHUNK, handle);
     assert_acl_ok(copy(p - 16, bytes, 16, ACL_MEMCPY_HOST_TO_DEVICE));
     assert_acl_ok(copy(p, bytes, 16, ACL_MEMCPY_HOST_TO_DEVICE));
