@@ -2,15 +2,15 @@
  * Overlapped copies: while one stream brings the next piece to the device, another works on
  * the piece before, and a third takes the result back.  Events keep the order.
  *
- * The "kernel" adds one to every byte: a host function that reaches device memory through
- * aclmem_host_view().  On an NPU a kernel launch stands there.
+ * The "kernel" adds one to every byte: a host function that copies the piece out of device
+ * memory, works on it and copies it back, so that it runs on every backend.  On an NPU a
+ * kernel launch stands there.
  */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "acl/acl.h"
-#include "aclmem/aclmem.h"
 #include "example.h"
 
 #define PIECE ((size_t)1 << 20)
@@ -18,18 +18,20 @@
 #define N_BUFFERS 2 /* one is filled while the other is worked on */
 
 struct job {
+    aclrtContext context;
     unsigned char *device;
+    unsigned char bytes[PIECE]; /* the kernel's own */
 };
 
 static void add_one(void *args)
 {
     struct job *job = args;
-    void *view;
 
-    CHECK(aclmem_host_view(job->device, PIECE, &view));
+    CHECK(aclrtSetCurrentContext(job->context)); /* a thread of the stream has none */
+    CHECK(aclrtMemcpy(job->bytes, PIECE, job->device, PIECE, ACL_MEMCPY_DEVICE_TO_HOST));
     for (size_t i = 0; i < PIECE; i++)
-        ((unsigned char *)view)[i]++;
-    CHECK(aclmem_host_view_end(view));
+        job->bytes[i]++;
+    CHECK(aclrtMemcpy(job->device, PIECE, job->bytes, PIECE, ACL_MEMCPY_HOST_TO_DEVICE));
 }
 
 static bool is_right(const unsigned char *result)
@@ -45,7 +47,7 @@ int main(void)
 {
     aclrtStream in, work, out;
     aclrtEvent arrived[N_PIECES], done[N_PIECES], taken[N_PIECES];
-    struct job job[N_BUFFERS];
+    static struct job job[N_BUFFERS];
     unsigned char *host, *result;
     bool is_good;
 
@@ -58,8 +60,10 @@ int main(void)
     CHECK(aclrtMallocHost((void **)&result, PIECE * N_PIECES));
     for (size_t i = 0; i < PIECE * N_PIECES; i++)
         host[i] = (unsigned char)(i / PIECE);
-    for (int b = 0; b < N_BUFFERS; b++)
+    for (int b = 0; b < N_BUFFERS; b++) {
+        CHECK(aclrtGetCurrentContext(&job[b].context));
         CHECK(aclrtMalloc((void **)&job[b].device, PIECE, ACL_MEM_MALLOC_HUGE_FIRST));
+    }
 
     for (size_t i = 0; i < N_PIECES; i++) {
         struct job *j = &job[i % N_BUFFERS];
