@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "base/sys.h"
 
-#define MARK_EVERY 32 /* launches: as many keep their memory a little longer */
+#define MARK_EVERY 128 /* launches: as many keep their memory a little longer */
 #define CLOCK_AGE UINT64_C(1000000000)
 
 struct am_mark {
@@ -378,13 +378,10 @@ static bool span_can_launch(const struct am_lane *lane, const struct am_span *sp
     return span->mem->bank->spec.is_pinned || cuda_mem_gpu(span->mem) == lane->gpu;
 }
 
-static bool spans_can_launch(const struct am_lane *lane, const struct am_span *span,
-                             size_t at, size_t size)
+static bool spans_can_launch(const struct am_lane *lane, struct cuda_walk w, size_t size)
 {
-    struct cuda_walk w = cuda_walk_from(span, at);
-
-    for (at = w.at; size > 0; w.span++, at = 0) {
-        size_t left = w.span->size - at;
+    for (; size > 0; w.span++, w.at = 0) {
+        size_t left = w.span->size - w.at;
 
         if (!span_can_launch(lane, w.span))
             return false;
@@ -393,18 +390,21 @@ static bool spans_can_launch(const struct am_lane *lane, const struct am_span *s
     return true;
 }
 
-/* The device memory of the range remembers the launch. */
-static void spans_note(const struct am_span *span, size_t at, size_t size,
-                       uint64_t number)
+/* Device memory that was held remembers the launch from now on. */
+static void span_let_go(const struct am_span *span, uint64_t number)
 {
-    struct cuda_walk w = cuda_walk_from(span, at);
+    if (!cuda_mem_is_device(span->mem))
+        return;
+    atomic_store_explicit(&cuda_mem(span->mem)->launched, number, memory_order_release);
+    cuda_mem_let_go(span->mem);
+}
 
-    for (at = w.at; size > 0; w.span++, at = 0) {
-        size_t left = w.span->size - at;
+static void spans_let_go(struct cuda_walk w, size_t size, uint64_t number)
+{
+    for (; size > 0; w.span++, w.at = 0) {
+        size_t left = w.span->size - w.at;
 
-        if (cuda_mem_is_device(w.span->mem))
-            atomic_store_explicit(&cuda_mem(w.span->mem)->launched, number,
-                                  memory_order_release);
+        span_let_go(w.span, number);
         size -= left < size ? left : size;
     }
 }
@@ -460,6 +460,26 @@ static CUresult pieces_launch(struct am_lane *lane, struct cuda_walk to,
     return rc;
 }
 
+/* Its memory is where the span says; of one that is held and can be launched. */
+static bool span_is_there(const struct am_span *span)
+{
+    return !cuda_mem_is_device(span->mem) ||
+           cuda_mem_is_at(span->mem, (CUdeviceptr)span->addr - span->offset);
+}
+
+/* The same for one span on each side, which most copies are. */
+static CUresult one_launch(struct am_lane *lane, struct cuda_walk to,
+                           struct cuda_walk from, size_t size, bool *ret_is_done)
+{
+    struct cuda_piece out = {.at = (CUdeviceptr)to.span->addr + to.at};
+    struct cuda_piece in = {.at = (CUdeviceptr)from.span->addr + from.at};
+
+    *ret_is_done = span_is_there(to.span) && span_is_there(from.span) &&
+                   !cuda_pieces_overlap(&out, &in, size);
+    return *ret_is_done ? cu.cuMemcpyAsync(out.at, in.at, size, lane->stream)
+                        : CUDA_SUCCESS;
+}
+
 aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst, size_t dst_at,
                         const struct am_span *src, size_t src_at, size_t size,
                         uint64_t *ret_number)
@@ -474,23 +494,23 @@ aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst, size_t 
     if (code != ACL_SUCCESS)
         return code;
     *ret_number = 0;
-    if (!spans_can_launch(lane, dst, dst_at, size) ||
-        !spans_can_launch(lane, src, src_at, size))
+    if (!spans_can_launch(lane, to, size) || !spans_can_launch(lane, from, size))
         return ACL_SUCCESS;
     cuda_walk_hold(to, size);
     cuda_walk_hold(from, size);
     number = lane_number(lane);
-    rc = pieces_launch(lane, to, from, size, &is_done);
-    spans_note(dst, dst_at, size, number);
-    spans_note(src, src_at, size, number);
+    if (size <= to.span->size - to.at && size <= from.span->size - from.at)
+        rc = one_launch(lane, to, from, size, &is_done);
+    else
+        rc = pieces_launch(lane, to, from, size, &is_done);
     if (rc != CUDA_SUCCESS)
         code = launch_fail(lane, rc, "a copy", size);
     else if (is_done)
         launch_end(lane, number);
     else /* what was launched of it is done once more, in its turn */
-        lane->last = number;
-    cuda_walk_let_go(from, size);
-    cuda_walk_let_go(to, size);
+        atomic_store_explicit(&lane->last, number, memory_order_release);
+    spans_let_go(from, size, number);
+    spans_let_go(to, size, number);
     if (code == ACL_SUCCESS && is_done)
         *ret_number = number;
     return code;
@@ -509,7 +529,7 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
     if (code != ACL_SUCCESS)
         return code;
     *ret_number = 0;
-    if (dst->mem == NULL || !spans_can_launch(lane, dst, 0, size))
+    if (dst->mem == NULL || !spans_can_launch(lane, to, size))
         return ACL_SUCCESS;
     cuda_walk_hold(to, size);
     number = lane_number(lane);
@@ -526,14 +546,13 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
                                     lane->stream);
         left -= piece.size;
     }
-    spans_note(dst, 0, size, number);
     if (rc != CUDA_SUCCESS)
         code = launch_fail(lane, rc, "a fill", size);
     else if (is_done)
         launch_end(lane, number);
     else
-        lane->last = number;
-    cuda_walk_let_go(to, size);
+        atomic_store_explicit(&lane->last, number, memory_order_release);
+    spans_let_go(to, size, number);
     if (code == ACL_SUCCESS && is_done)
         *ret_number = number;
     return code;
