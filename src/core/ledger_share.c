@@ -116,6 +116,7 @@ static aclError place_find_locked(struct am_ledger *ledger, unsigned *ret_index)
 {
     unsigned high = ledger_shares_high(ledger);
     unsigned index = ledger->head->share_next;
+    unsigned more = LEDGER_SHARES - high < GROW ? LEDGER_SHARES - high : GROW;
     off_t at;
     int rc;
 
@@ -126,13 +127,13 @@ static aclError place_find_locked(struct am_ledger *ledger, unsigned *ret_index)
                    "%d pieces of memory are shared, and the ledger has room for no more",
                    LEDGER_SHARES);
         at = (off_t)(LEDGER_SHARES_AT + high * sizeof(struct ledger_share));
-        rc = am_sys_posix_fallocate(ledger->fd, at, GROW * sizeof(struct ledger_share));
+        rc = am_sys_posix_fallocate(ledger->fd, at, more * sizeof(struct ledger_share));
         AM_REQUIRE(rc == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                    "the ledger in %s cannot be extended: %s; make room there",
                    am_rundir_path(), strerror(rc));
-        memset(&ledger->shares[high], 0, GROW * sizeof(struct ledger_share));
+        memset(&ledger->shares[high], 0, more * sizeof(struct ledger_share));
         am_step();
-        ledger->head->shares_high = high + GROW;
+        ledger->head->shares_high = high + more;
         index = high;
     }
     ledger->head->share_next = index;
