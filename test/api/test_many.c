@@ -64,8 +64,8 @@ static void fifty_thousand_handles_live_at_once(void **state)
     assert_int_equal(stats().handles, N);
     assert_int_equal(stats().mappings, N);
     assert_int_equal(free_memory(), MEMORY - N * CHUNK);
-    assert_in_range(open_descriptors(), files, files + 16);
-    assert_in_range(lines_of_maps(), 1, maps + N / 100); /* malloc has a few */
+    assert_in_range(open_descriptors(), files, files + N / 1000); /* a GPU's driver: 20 */
+    assert_in_range(lines_of_maps(), 1, maps + N / 100);          /* malloc has a few */
 
     /* One copy over a thousand boundaries, and words here and there. */
     for (size_t i = 0; i < N; i += 997)
