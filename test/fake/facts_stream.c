@@ -309,7 +309,7 @@ static void values(void)
     say_code("wait", cu.cuStreamWaitValue32_v2(stream, (CUdeviceptr)word, 6,
                                                CU_STREAM_WAIT_VALUE_GEQ));
     say_code("query", cu.cuStreamQuery(stream));
-    *word = 7;
+    __atomic_store_n(word, 7, __ATOMIC_RELEASE);
     say_code("synchronize", cu.cuStreamSynchronize(stream));
 }
 
