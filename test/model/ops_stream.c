@@ -124,6 +124,17 @@ void op_destroy_stream(struct run *r)
     remember_stale(r, value);
 }
 
+/* A device's default stream: with other threads about, their work is on it too. */
+static bool is_everybodys(struct run *r, const void *value)
+{
+    const void *key = model_stream_key(&r->m, value);
+
+    for (int i = 0; i < r->m.n_devices; i++)
+        if (key == &r->m.dev[i].default_stream)
+            return !r->opt.is_alone;
+    return false;
+}
+
 void op_sync_stream(struct run *r)
 {
     void *value = arg_stream(r);
@@ -132,7 +143,7 @@ void op_sync_stream(struct run *r)
     aclError rc;
 
     deny(&v, how == 1, ACL_ERROR_INVALID_PARAM);
-    if (how == 2 && has_records(r, value))
+    if (how == 2 && (has_records(r, value) || is_everybodys(r, value)))
         return;
     run_log(r, "synchronise[%u](%p)", how, value);
     switch (how) {

@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,6 +124,31 @@ const char *marks_now(struct marks *marks)
     return text;
 }
 
+/*
+ * Whether the thread has not begun to exit.  A thread that was joined may stay in the
+ * list for a moment: the kernel wakes who joins it before it takes it out.
+ */
+static bool is_living(const char *thread)
+{
+    const unsigned pf_exiting = 0x4;
+    char path[64], text[512];
+    unsigned flags = pf_exiting;
+    const char *after_name;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%.16s/stat", thread);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    if (fgets(text, sizeof(text), file) != NULL) {
+        after_name = strrchr(text, ')');
+        assert_non_null(after_name);
+        assert_int_equal(sscanf(after_name, ") %*c %*d %*d %*d %*d %*d %u", &flags), 1);
+    }
+    fclose(file);
+    return (flags & pf_exiting) == 0;
+}
+
 unsigned n_threads(void)
 {
     DIR *dir = opendir("/proc/self/task");
@@ -130,7 +156,7 @@ unsigned n_threads(void)
 
     assert_non_null(dir);
     for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
-        n += entry->d_name[0] != '.';
+        n += entry->d_name[0] != '.' && is_living(entry->d_name);
     closedir(dir);
     return n;
 }

@@ -58,7 +58,7 @@ aclError mark_on(aclrtStream stream, struct marks *marks, char letter);
 /* What is written so far; valid until the next call. */
 const char *marks_now(struct marks *marks);
 
-/* Threads of this process. */
+/* Threads of this process that have not begun to exit. */
 unsigned n_threads(void);
 
 #endif
