@@ -13,7 +13,8 @@
 #include "base/error.h"
 
 #define SHUT (UINT64_C(1) << 63)
-#define GLANCES 20000 /* how often something is seen not to happen */
+/* How often something is seen not to happen; who shuts a gate gives up after 40,000 naps. */
+#define GLANCES 100
 
 static struct am_bank *bank;
 static struct am_mem mem;
