@@ -135,6 +135,7 @@ struct am_backend_ops {
      */
     aclError (*map)(void *addr, size_t size, struct am_mem *mem,
                     const struct am_rights *rights);
+    /* For mappings in a row, of memory of one bank, of which mem is the first's. */
     aclError (*protect)(void *addr, size_t size, struct am_mem *mem,
                         const struct am_rights *rights);
     /* Copies that run now are waited for; those to come find the memory all the same. */

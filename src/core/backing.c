@@ -61,6 +61,7 @@ size_t am_backing_missing(const struct am_backing *backing, size_t first, size_t
     return n;
 }
 
+/* Memory for one chunk; nobody may use it yet. */
 static aclError chunk_fill(struct am_backing *backing, size_t chunk)
 {
     const aclrtPhysicalMemProp prop = {
@@ -73,7 +74,7 @@ static aclError chunk_fill(struct am_backing *backing, size_t chunk)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_vspace_map_for(&am_rt.vspace, chunk_address(backing, chunk), phys);
+    rc = am_vspace_map_for(&am_rt.vspace, chunk_address(backing, chunk), phys, false);
     am_phys_put(phys); /* the mapping has a reference of its own */
     if (rc != ACL_SUCCESS)
         return rc;
@@ -100,6 +101,23 @@ void am_backing_drop(struct am_backing *backing, size_t chunk)
     chunk_drop(backing, chunk, false);
 }
 
+/* Each row of new chunks at once. */
+static aclError new_chunks_open(struct am_backing *backing, size_t first, size_t end)
+{
+    aclError rc = ACL_SUCCESS;
+
+    for (size_t i = first; i < end && rc == ACL_SUCCESS;) {
+        size_t n = 0;
+
+        while (i + n < end && (backing->chunks[i + n] & CHUNK_NEW))
+            n++;
+        if (n > 0)
+            rc = am_vspace_open(&am_rt.vspace, chunk_address(backing, i), n * AM_CHUNK);
+        i += n + 1;
+    }
+    return rc;
+}
+
 aclError am_backing_fill(struct am_backing *backing, size_t first, size_t end)
 {
     aclError rc = ACL_SUCCESS;
@@ -108,6 +126,8 @@ aclError am_backing_fill(struct am_backing *backing, size_t first, size_t end)
         if (!am_backing_has(backing, i))
             rc = chunk_fill(backing, i);
     }
+    if (rc == ACL_SUCCESS)
+        rc = new_chunks_open(backing, first, end);
     for (size_t i = first; i < end; i++) {
         if (rc != ACL_SUCCESS && (backing->chunks[i] & CHUNK_NEW))
             am_backing_drop(backing, i);

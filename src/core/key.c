@@ -185,7 +185,7 @@ static aclError import_map(uint64_t number, struct am_phys *phys, void **ret_add
                                &key->addr);
     if (rc != ACL_SUCCESS)
         goto err_key;
-    rc = am_vspace_map_for(&am_rt.vspace, key->addr, phys);
+    rc = am_vspace_map_for(&am_rt.vspace, key->addr, phys, true);
     if (rc != ACL_SUCCESS)
         goto err_release;
     *ret_addr = key->addr;

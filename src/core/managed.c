@@ -145,7 +145,7 @@ static aclError memory_map_locked(void *addr, size_t size) AM_REQUIRES(managed.l
         rc = am_phys_create_for(size, &prop, managed.place, &phys);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_vspace_map_for(&am_rt.vspace, addr, phys);
+    rc = am_vspace_map_for(&am_rt.vspace, addr, phys, true);
     am_phys_put(phys); /* the mapping has a reference of its own */
     return rc;
 }

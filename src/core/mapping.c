@@ -1,6 +1,6 @@
 /*
- * Mappings: binding part of a reservation to physical memory, and who may use it.  See
- * vspace.h.
+ * Mappings: binding part of a reservation to physical memory.  Who may use it is in
+ * access.c.  See vspace.h.
  */
 #include <inttypes.h>
 
@@ -65,28 +65,6 @@ bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
     *ret_start = mapping->start;
     *ret_size = mapping->size;
     return true;
-}
-
-/* The bit of the place that the memory belongs to. */
-static uint64_t owner_bit(const struct am_phys *phys)
-{
-    return phys->place->device < 0 ? AM_HOST_BIT : UINT64_C(1) << phys->place->device;
-}
-
-/* Bits of logical ids as bits of the driver's ids, which are the same nearly always. */
-static uint64_t bits_of_driver(uint64_t bits)
-{
-    uint64_t left = bits & ~AM_HOST_BIT;
-    uint64_t found = bits & AM_HOST_BIT;
-
-    for (; left != 0; left &= left - 1)
-        found |= UINT64_C(1) << am_rt.devices.device[__builtin_ctzll(left)].driver_id;
-    return found;
-}
-
-static struct am_rights rights_of(uint64_t can_read, uint64_t can_write)
-{
-    return (struct am_rights){bits_of_driver(can_read), bits_of_driver(can_write)};
 }
 
 /*
@@ -195,7 +173,7 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
                             uintptr_t addr, size_t size, struct am_phys *phys,
                             uint64_t bits) AM_REQUIRES(vs->lock)
 {
-    struct am_rights rights = rights_of(bits, bits);
+    struct am_rights rights = am_rights_of(bits, bits);
     struct am_mapping *mapping;
     aclError rc;
 
@@ -246,7 +224,7 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
     AM_REQUIRE(r->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
                (void *)addr, r->owner->name);
-    rc = bind_locked(vs, r, addr, size, phys, has_access ? owner_bit(phys) : 0);
+    rc = bind_locked(vs, r, addr, size, phys, has_access ? am_owner_bit(phys) : 0);
     if (rc == ACL_SUCCESS) {
         mapping = am_chunkmap_find(&vs->chunks, addr);
         mapping->asked = asked;
@@ -254,7 +232,8 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
     return rc;
 }
 
-aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phys)
+aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phys,
+                           bool has_access)
 {
     struct am_reservation *r;
     aclError rc;
@@ -262,7 +241,8 @@ aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phy
     am_lock(&vs->lock);
     rc = range_check_locked(vs, (uintptr_t)addr, phys->mem.size, &r);
     if (rc == ACL_SUCCESS)
-        rc = bind_locked(vs, r, (uintptr_t)addr, phys->mem.size, phys, owner_bit(phys));
+        rc = bind_locked(vs, r, (uintptr_t)addr, phys->mem.size, phys,
+                         has_access ? am_owner_bit(phys) : 0);
     am_unlock(&vs->lock);
     return rc;
 }
@@ -289,7 +269,7 @@ aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
 }
 
 aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
-                            const struct am_mapping *source)
+                            const struct am_mapping *source, bool has_access)
 {
     struct am_phys *phys = source->phys;
     size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
@@ -303,7 +283,8 @@ aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
                      (void *)source->start);
     else
-        rc = map_locked(vs, (uintptr_t)addr, source->asked, source->size, phys, true);
+        rc = map_locked(vs, (uintptr_t)addr, source->asked, source->size, phys,
+                        has_access);
     am_unlock(&vs->lock);
     return rc;
 }
@@ -330,7 +311,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
                            struct am_mapping **ret_mapping)
 {
     const struct am_backend_ops *ops = phys->mem.bank->ops;
-    struct am_rights rights = rights_of(owner_bit(phys), owner_bit(phys));
+    struct am_rights rights = am_rights_of(am_owner_bit(phys), am_owner_bit(phys));
     struct am_mapping *mapping = am_slab_take(&mapping_slab);
     aclError rc;
 
@@ -351,8 +332,8 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
     mapping->page_size = am_attr_page_size(phys->prop.memAttr);
     mapping->reservation = NULL;
     mapping->owner = owner;
-    mapping->can_read = owner_bit(phys);
-    mapping->can_write = owner_bit(phys);
+    mapping->can_read = am_owner_bit(phys);
+    mapping->can_write = am_owner_bit(phys);
     atomic_store_explicit(&mapping->run, run, memory_order_release);
     rc = ops->map((void *)mapping->start, mapping->size, &phys->mem, &rights);
     if (rc != ACL_SUCCESS)
@@ -397,12 +378,8 @@ static void mapping_leave_locked(struct am_vspace *vs, struct am_mapping *mappin
     vs->n_mappings -= mapping->owner == NULL;
 }
 
-/*
- * The program's mapping that addr lies in, and starts when must_start; says what is
- * wrong.
- */
-static aclError mapping_find_locked(struct am_vspace *vs, void *addr, bool must_start,
-                                    struct am_mapping **ret_mapping) AM_REQUIRES(vs->lock)
+aclError am_mapping_find_locked(struct am_vspace *vs, void *addr, bool must_start,
+                                struct am_mapping **ret_mapping)
 {
     struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, (uintptr_t)addr);
 
@@ -426,7 +403,7 @@ aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
     aclError rc;
 
     am_lock(&vs->lock);
-    rc = mapping_find_locked(vs, addr, true, &mapping);
+    rc = am_mapping_find_locked(vs, addr, true, &mapping);
     if (rc == ACL_SUCCESS)
         rc =
             mapping->phys->mem.bank->ops->unmap(addr, mapping->size, &mapping->phys->mem);
@@ -491,121 +468,13 @@ bool am_vspace_kill(struct am_phys *phys)
     return had_handle;
 }
 
-/*
- * A location's bit in access masks.  Devices are named by the driver's id here, as on the
- * real thing.
- */
-static aclError location_bit(const aclrtMemLocation *location, uint64_t *ret_bit)
-{
-    struct am_device *device;
-
-    if (location->type == ACL_MEM_LOCATION_TYPE_HOST) {
-        *ret_bit = AM_HOST_BIT;
-        return ACL_SUCCESS;
-    }
-
-    device = am_device_find_driver(location->id);
-    AM_REQUIRE(location->id < (uint32_t)am_rt.devices.n_all,
-               ACL_ERROR_RT_INVALID_DEVICEID,
-               "location.id is %u; the machine has devices 0 to %d", location->id,
-               am_rt.devices.n_all - 1);
-    AM_REQUIRE(device != NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-               "location.id is %u, which ASCEND_RT_VISIBLE_DEVICES hides; this call "
-               "takes the ids "
-               "of that list, not the logical ones (device 0 is %d here)",
-               location->id, (int)am_rt.devices.device[0].driver_id);
-    *ret_bit = UINT64_C(1) << device->id;
-    return ACL_SUCCESS;
-}
-
-/* One description applied to the masks. */
-static aclError desc_apply(const aclrtMemAccessDesc *desc, uint64_t *can_read,
-                           uint64_t *can_write)
-{
-    uint64_t bit = 0;
-    aclError rc = location_bit(&desc->location, &bit);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    *can_read &= ~bit;
-    *can_write &= ~bit;
-    if (desc->flags != ACL_RT_MEM_ACCESS_FLAGS_NONE)
-        *can_read |= bit;
-    if (desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE)
-        *can_write |= bit;
-    return ACL_SUCCESS;
-}
-
-static aclError set_access_locked(struct am_vspace *vs, void *addr, size_t size,
-                                  const aclrtMemAccessDesc *desc, size_t n)
-    AM_REQUIRES(vs->lock)
-{
-    struct am_mapping *mapping;
-    struct am_rights rights;
-    uint64_t can_read;
-    uint64_t can_write;
-    aclError rc = mapping_find_locked(vs, addr, true, &mapping);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(
-        size == mapping->size || size == mapping->asked, ACL_ERROR_RT_PARAM_INVALID,
-        "size is %zu but %zu bytes are mapped at %p; pass what aclrtMapMem was given",
-        size, mapping->size, addr);
-    can_read = mapping->can_read;
-    can_write = mapping->can_write;
-    for (size_t i = 0; i < n; i++) {
-        rc = desc_apply(&desc[i], &can_read, &can_write);
-        if (rc != ACL_SUCCESS)
-            return rc;
-    }
-    rights = rights_of(can_read, can_write);
-    rc = mapping->phys->mem.bank->ops->protect(addr, mapping->size, &mapping->phys->mem,
-                                               &rights);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    mapping->can_read = can_read;
-    mapping->can_write = can_write;
-    return ACL_SUCCESS;
-}
-
-aclError am_vspace_set_access(struct am_vspace *vs, void *addr, size_t size,
-                              const aclrtMemAccessDesc *desc, size_t n)
-{
-    aclError rc;
-
-    am_lock(&vs->lock);
-    rc = set_access_locked(vs, addr, size, desc, n);
-    am_unlock(&vs->lock);
-    return rc;
-}
-
-aclError am_vspace_get_access(struct am_vspace *vs, void *addr,
-                              const aclrtMemLocation *location, uint64_t *ret_flags)
-{
-    struct am_mapping *mapping;
-    uint64_t bit = 0;
-    aclError rc = location_bit(location, &bit);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    am_lock(&vs->lock);
-    rc = mapping_find_locked(vs, addr, true, &mapping);
-    if (rc == ACL_SUCCESS)
-        *ret_flags = (mapping->can_write & bit)  ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE
-                     : (mapping->can_read & bit) ? ACL_RT_MEM_ACCESS_FLAGS_READ
-                                                 : ACL_RT_MEM_ACCESS_FLAGS_NONE;
-    am_unlock(&vs->lock);
-    return rc;
-}
-
 aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
 {
     struct am_mapping *mapping;
     aclError rc;
 
     am_lock(&vs->lock);
-    rc = mapping_find_locked(vs, addr, false, &mapping);
+    rc = am_mapping_find_locked(vs, addr, false, &mapping);
     if (rc == ACL_SUCCESS && am_rt.is_strict && mapping->start != (uintptr_t)addr)
         rc = am_fail(
             ACL_ERROR_RT_PARAM_INVALID,

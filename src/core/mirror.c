@@ -81,11 +81,13 @@ aclError am_vspace_mirror(struct am_vspace *vs, void *dst, size_t size, void *sr
         rc = piece_get(vs, (uintptr_t)src + done, size - done, &piece);
         if (rc != ACL_SUCCESS)
             break;
-        rc = am_vspace_map_like(vs, (char *)dst + done, piece);
+        rc = am_vspace_map_like(vs, (char *)dst + done, piece, false);
         if (rc == ACL_SUCCESS)
             done += piece->size;
         am_mapping_put(piece);
     }
+    if (rc == ACL_SUCCESS)
+        rc = am_vspace_open(vs, dst, done);
     if (rc != ACL_SUCCESS)
         mirror_undo(vs, (uintptr_t)dst, done);
     return rc;

@@ -1,4 +1,4 @@
-/* What vspace.c tells mapping.c and arena.c about reservations. */
+/* What vspace.c, mapping.c, access.c and arena.c tell each other. */
 #ifndef AM_CORE_RESERVATION_H
 #define AM_CORE_RESERVATION_H
 
@@ -7,6 +7,18 @@
 /* The reservation that addr lies in, or NULL. */
 struct am_reservation *am_reservation_find_locked(struct am_vspace *vs, uintptr_t addr)
     AM_REQUIRES(vs->lock);
+
+/*
+ * The program's mapping that addr lies in, and starts when must_start; says what is
+ * wrong.
+ */
+aclError am_mapping_find_locked(struct am_vspace *vs, void *addr, bool must_start,
+                                struct am_mapping **ret_mapping) AM_REQUIRES(vs->lock);
+
+/* The bit of the place that the memory belongs to. */
+uint64_t am_owner_bit(const struct am_phys *phys);
+/* What a backend is told: bits of logical ids as bits of the driver's ids. */
+struct am_rights am_rights_of(uint64_t can_read, uint64_t can_write);
 
 struct am_backend_ops;
 

@@ -138,7 +138,12 @@ aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
 aclError am_vspace_unmap(struct am_vspace *vs, void *addr);
 /* Bind addr to the memory that another mapping has, as large as that is. */
 aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
-                            const struct am_mapping *source);
+                            const struct am_mapping *source, bool has_access);
+/*
+ * Give the owners access to a row of mappings that was bound without.  For neighbours it
+ * is one call of the backend: a GPU's driver takes longer for that than for binding.
+ */
+aclError am_vspace_open(struct am_vspace *vs, void *addr, size_t size);
 /*
  * aclrtMemMapSelectedLink: bind the start of a reservation to the memory of the mappings
  * in a row that src starts, one for one.  All or none.
@@ -151,7 +156,8 @@ aclError am_vspace_mirror(struct am_vspace *vs, void *dst, size_t size, void *sr
 aclError am_vspace_reserve_for(struct am_vspace *vs, const struct am_owner *owner,
                                size_t size, void *want, void **ret_addr);
 void am_vspace_release_for(struct am_vspace *vs, void *addr);
-aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phys);
+aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phys,
+                           bool has_access);
 aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last);
 
 /*

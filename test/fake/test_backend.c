@@ -3,7 +3,9 @@
 
 #include "backend/cuda/driver.h"
 #include "fake/control.h"
+#include "support/pools.h"
 #include "support/support.h"
+#include "support/vmm.h"
 
 #define AM_CU(need_, since_, name_, params_, args_) CUresult name_ params_;
 #include "backend/cuda/driver.def"
@@ -61,6 +63,51 @@ static void a_lost_gpu_is_told_by_name(void **state)
     (void)aclrtFree(device);
 }
 
+/* Calls of the driver's that give access, which cost more than all others. */
+static void count_access_calls(void)
+{
+    fake_cuda_fail("cuMemSetAccess", 0, CUDA_SUCCESS, false);
+}
+
+static void a_pool_asks_for_access_once_for_each_row_of_chunks(void **state)
+{
+    aclrtMemPool pool = pool_create(64 * CHUNK);
+    char *all;
+
+    count_access_calls();
+    all = take(pool, 16 * CHUNK, NULL);
+    assert_int_equal(fake_cuda_calls(), 1);
+    assert_acl_ok(aclrtMemsetAsync(all, 16 * CHUNK, 7, 16 * CHUNK, NULL));
+    assert_acl_ok(aclrtSynchronizeStream(NULL));
+    assert_all_bytes(all, 16 * CHUNK, 7);
+    assert_acl_ok(aclrtMemPoolFreeAsync(all, NULL));
+    assert_acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+static void a_second_range_for_mapped_memory_asks_once(void **state)
+{
+    enum { N = 8 };
+    char *src = reserve(N * CHUNK), *dst = reserve(N * CHUNK);
+    aclrtDrvMemHandle handles[N];
+
+    for (size_t i = 0; i < N; i++) {
+        handles[i] = alloc(CHUNK);
+        map(src + i * CHUNK, CHUNK, handles[i]);
+    }
+    count_access_calls();
+    assert_acl_ok(aclrtMemMapSelectedLink(dst, N * CHUNK, src, 0));
+    assert_int_equal(fake_cuda_calls(), 1);
+    put_pattern(src, N * CHUNK, 1);
+    assert_pattern(dst, N * CHUNK, 1);
+    for (size_t i = 0; i < N; i++) {
+        assert_acl_ok(aclrtUnmapMem(src + i * CHUNK));
+        assert_acl_ok(aclrtUnmapMem(dst + i * CHUNK));
+        assert_acl_ok(aclrtFreePhysical(handles[i]));
+    }
+    assert_acl_ok(aclrtReleaseMemAddress(src));
+    assert_acl_ok(aclrtReleaseMemAddress(dst));
+}
+
 static int nothing_is_left(void **state)
 {
     struct fake_cuda_counts counts;
@@ -79,6 +126,13 @@ static int nothing_is_left(void **state)
     return 0;
 }
 
+static int start_a3(void **state)
+{
+    start("default", "ACLMEM_PRODUCT=A3");
+    assert_acl_ok(aclrtSetDevice(0));
+    return 0;
+}
+
 int main(void)
 {
 #define backend_claim(f_) \
@@ -86,7 +140,10 @@ int main(void)
     const struct CMUnitTest claims[] = {
         backend_claim(no_context_is_current_that_was_not),
         backend_claim(the_programs_context_stays_current),
-        backend_claim(a_lost_gpu_is_told_by_name),
+        backend_claim(a_pool_asks_for_access_once_for_each_row_of_chunks),
+        cmocka_unit_test_setup_teardown(a_second_range_for_mapped_memory_asks_once,
+                                        start_a3, nothing_is_left),
+        backend_claim(a_lost_gpu_is_told_by_name), /* for this process: the last one */
     };
 
     return cmocka_run_group_tests(claims, NULL, NULL);
