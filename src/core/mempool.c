@@ -10,8 +10,9 @@
 #include "core/pool.h"
 
 static struct am_lock pools_lock = AM_LOCK_INIT(AM_RANK_LEAF, "pools");
-static LIST_HEAD(, am_pool) pools = LIST_HEAD_INITIALIZER(pools); /* pools_lock */
-static uint64_t last_visit;                                       /* pools_lock */
+/* pools_lock; the newest first */
+static LIST_HEAD(, am_pool) pools = LIST_HEAD_INITIALIZER(pools);
+static uint64_t last_serial; /* pools_lock */
 static _Atomic uint64_t n_pools;
 
 void am_pool_put(struct am_pool *pool)
@@ -50,34 +51,23 @@ struct am_pool *am_pool_get_by_address(uintptr_t addr)
 }
 
 /*
- * The next pool of the device that this walk has not come by, with one more reference, or
- * NULL.
+ * The newest pool of the device that is older than this serial number, with one more
+ * reference, or NULL.  Each walk comes by all pools that are there all the time, whoever
+ * else walks.
  */
-static struct am_pool *pool_get_next(int32_t device, uint64_t visit)
+static struct am_pool *pool_get_older(int32_t device, uint64_t serial)
 {
     struct am_pool *pool;
 
     am_lock(&pools_lock);
     LIST_FOREACH (pool, &pools, all) {
-        if (pool->device == device && pool->visit < visit)
+        if (pool->device == device && pool->serial < serial)
             break;
     }
-    if (pool != NULL) {
-        pool->visit = visit;
+    if (pool != NULL)
         am_ref_more(&pool->object.refs);
-    }
     am_unlock(&pools_lock);
     return pool;
-}
-
-static uint64_t visit_begin(void)
-{
-    uint64_t visit;
-
-    am_lock(&pools_lock);
-    visit = ++last_visit;
-    am_unlock(&pools_lock);
-    return visit;
 }
 
 /* What copies ask: the block that an address lies in. */
@@ -174,6 +164,7 @@ aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a pool");
     }
     am_lock(&pools_lock);
+    pool->serial = ++last_serial;
     LIST_INSERT_HEAD(&pools, pool, all);
     pool->is_listed = true;
     am_unlock(&pools_lock);
@@ -244,10 +235,11 @@ aclError am_pool_destroy(void *handle)
 
 void am_pool_kill_all(int32_t device)
 {
-    uint64_t visit = visit_begin();
+    uint64_t serial = UINT64_MAX;
     struct am_pool *pool;
 
-    while ((pool = pool_get_next(device, visit)) != NULL) {
+    while ((pool = pool_get_older(device, serial)) != NULL) {
+        serial = pool->serial;
         pool_die(pool, true);
         am_pool_put(pool);
     }
@@ -269,13 +261,13 @@ aclError am_pool_trim(void *handle, size_t keep)
 
 void am_pool_synced(int32_t device, int32_t stream)
 {
+    uint64_t serial = UINT64_MAX;
     struct am_pool *pool;
-    uint64_t visit;
 
     if (n_pools == 0)
         return;
-    visit = visit_begin();
-    while ((pool = pool_get_next(device, visit)) != NULL) {
+    while ((pool = pool_get_older(device, serial)) != NULL) {
+        serial = pool->serial;
         am_lock(&pool->lock);
         /* The program knows that it is free now, whatever the switches say. */
         am_ranges_open(&pool->ranges, stream);

@@ -15,7 +15,7 @@ struct am_pool {
     int32_t device;
     size_t max_size;         /* bytes of blocks, and, rounded up, of memory */
     LIST_ENTRY(am_pool) all; /* pools_lock, as the next one */
-    uint64_t visit;          /* the last walk over all pools that came by */
+    uint64_t serial;         /* a newer pool's is higher */
     struct am_lock lock;
     bool is_dead; /* lock, as all below; the handle is no more */
     struct am_backing backing;
