@@ -108,7 +108,10 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Until the socket is ready: 0, -ETIMEDOUT, or -errno. */
+/*
+ * Until the socket is ready: 0, -ETIMEDOUT, or -errno.  After the deadline it is looked at
+ * all the same: this process may not have run for longer than that, and the other has.
+ */
 static int ready_wait(int fd, short what, int64_t deadline)
 {
     struct pollfd p = {.fd = fd, .events = what};
@@ -117,7 +120,7 @@ static int ready_wait(int fd, short what, int64_t deadline)
 
     do {
         left = deadline - now_ms();
-        n = left > 0 ? poll(&p, 1, (int)left) : 0;
+        n = poll(&p, 1, left > 0 ? (int)left : 0);
     } while (n < 0 && errno == EINTR);
     return n < 0 ? -errno : n == 0 ? -ETIMEDOUT : 0;
 }
