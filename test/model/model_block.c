@@ -103,9 +103,10 @@ void model_left(const struct model *m, int device, size_t *ret_least, size_t *re
     size_t least = dev->is_learned ? dev->charge : sum_blocks(m, device, true);
     size_t most = dev->is_learned ? dev->charge : sum_blocks(m, device, false);
 
+    /* With company, idle memory of a pool may go at any time: others synchronise, too. */
     for (int i = 0; i < MODEL_POOLS; i++)
         if (m->pool[i].is_used && m->pool[i].device == device)
-            left -= m->pool[i].reserved;
+            left -= m->is_shared ? m->pool[i].used : m->pool[i].reserved;
     *ret_most = left > most ? left - most : 0;
     *ret_least = left > least ? left - least : 0;
 }

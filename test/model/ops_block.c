@@ -23,6 +23,17 @@ struct model_block *arg_block(struct run *r, int kinds)
     return NULL;
 }
 
+/*
+ * Near a block's start, which is no start.  Where a small block ends the next one starts,
+ * with company perhaps another thread's.
+ */
+static uintptr_t beside_start(struct run *r, const struct model_block *block)
+{
+    uintptr_t addr = block->start + 1 + pick(r, 64);
+
+    return r->opt.is_alone || addr - block->start < block->size ? addr : block->start + 1;
+}
+
 /* With company, an address that died may be somebody else's by now. */
 uintptr_t arg_block_start(struct run *r, int kinds)
 {
@@ -35,7 +46,7 @@ uintptr_t arg_block_start(struct run *r, int kinds)
     if (block == NULL)
         return 0;
     if (chance(r, 4))
-        return block->start + 1 + pick(r, 64);
+        return beside_start(r, block);
     return block->start;
 }
 

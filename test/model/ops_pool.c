@@ -169,7 +169,7 @@ void op_trim_pool(struct run *r)
            left, model_pool_most(&r->m, pool, keep));
 }
 
-static void set_attr(struct model_pool *pool, int attr, uint64_t value)
+static void set_attr(struct model_pool *pool, int attr, uint64_t value, bool is_alone)
 {
     if (attr <= 3)
         pool->switches[attr - 1] = value != 0;
@@ -177,8 +177,9 @@ static void set_attr(struct model_pool *pool, int attr, uint64_t value)
         pool->threshold = value;
     if (attr == ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH)
         pool->used_high = pool->used;
+    /* With company, less may have been reserved by then than there was. */
     if (attr == ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH)
-        pool->reserved_high = pool->reserved;
+        pool->reserved_high = is_alone ? pool->reserved : pool->used;
 }
 
 void op_set_pool_attr(struct run *r)
@@ -199,7 +200,7 @@ void op_set_pool_attr(struct run *r)
          ACL_ERROR_INVALID_PARAM);
     run_log(r, "aclrtMemPoolSetAttr(%p, %d, %zu)", value, attr, (size_t)number);
     if (settle(r, aclrtMemPoolSetAttr(value, (aclrtMemPoolAttr)attr, &number), &v))
-        set_attr(pool, attr, number);
+        set_attr(pool, attr, number, r->opt.is_alone);
 }
 
 static uint64_t ask(struct run *r, const struct model_pool *pool, int attr)
