@@ -59,7 +59,6 @@ static const CUmemAccessDesc their_access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
 struct set {
     bool is_ours;
     size_t size;
-    size_t n;
     void *addr[LIVE_MAX]; /* NULL: none */
     CUmemGenericAllocationHandle handle[LIVE_MAX];
     bool is_mapped[LIVE_MAX];
@@ -152,10 +151,11 @@ static const struct step {
     const char *what;
     void (*run)(struct set *set, size_t i);
     enum has before;
+    bool is_cheap; /* takes no memory, so that there can be as many of any size */
 } steps[] = {
-    {"reserve", reserve_one, NOTHING},  {"create", create_one, NOTHING},
-    {"map with access", map_one, BOTH}, {"unmap", unmap_one, BOUND},
-    {"free", free_one, MEMORY},
+    {"reserve", reserve_one, NOTHING, true},   {"create", create_one, NOTHING, false},
+    {"map with access", map_one, BOTH, false}, {"unmap", unmap_one, BOUND, false},
+    {"free", free_one, MEMORY, false},
 };
 
 struct step_of_set {
@@ -167,8 +167,8 @@ static void step_prepare(void *arg, size_t n)
 {
     struct step_of_set *s = arg;
 
-    for (size_t i = 0; i < s->set->n; i++)
-        bring_to(s->set, i, s->step->before);
+    for (size_t i = 0; i < LIVE_MAX; i++)
+        bring_to(s->set, i, i < n ? s->step->before : NOTHING);
 }
 
 static void step_run(void *arg, size_t n)
@@ -185,22 +185,99 @@ static void sizes_measure(size_t size, size_t n, const char *name)
     static struct set theirs;
     char what[64];
 
-    ours = (struct set){.is_ours = true, .size = size, .n = n};
-    theirs = (struct set){.size = size, .n = n};
+    ours = (struct set){.is_ours = true, .size = size};
+    theirs = (struct set){.size = size};
     for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++) {
+        size_t times = steps[k].is_cheap ? LIVE_MAX : n;
         struct step_of_set arg[2] = {{&steps[k], &ours}, {&steps[k], &theirs}};
         struct subject s[2] = {
-            {.run = step_run, .prepare = step_prepare, .arg = &arg[0], .n = n},
-            {.run = step_run, .prepare = step_prepare, .arg = &arg[1], .n = n}};
+            {.run = step_run, .prepare = step_prepare, .arg = &arg[0], .n = times},
+            {.run = step_run, .prepare = step_prepare, .arg = &arg[1], .n = times}};
 
         measure(s, 2, ROUNDS);
         snprintf(what, sizeof what, "%s, %s", steps[k].what, name);
         report_row(&(struct row){what, "ns", s[0].ns, s[1].ns, BUDGET_AT_MOST, 1.05});
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < LIVE_MAX; i++) {
         bring_to(&ours, i, NOTHING);
         bring_to(&theirs, i, NOTHING);
     }
+}
+
+/* ---- a pool that grows ---- */
+
+enum { POOL_CHUNKS = 32 };
+
+/* The same memory in pieces of 2 MB, by a pool or by hand. */
+struct growth {
+    aclrtMemPool pool;
+    void *block;
+    CUdeviceptr addr;
+    CUmemGenericAllocationHandle handle[POOL_CHUNKS];
+};
+
+static void pool_prepare(void *arg, size_t n)
+{
+    const aclrtMemPoolProps props = {
+        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+        .location.type = ACL_MEM_LOCATION_TYPE_DEVICE,
+        .maxSize = POOL_CHUNKS * CHUNK,
+    };
+    struct growth *g = arg;
+
+    if (g->pool != NULL) {
+        MUST(aclrtMemPoolFreeAsync(g->block, NULL));
+        MUST(aclrtSynchronizeStream(NULL));
+        MUST(aclrtMemPoolDestroy(g->pool));
+    }
+    MUST(aclrtMemPoolCreate(&g->pool, &props));
+}
+
+static void pool_run(void *arg, size_t n)
+{
+    struct growth *g = arg;
+
+    MUST(aclrtMemPoolMallocAsync(&g->block, POOL_CHUNKS * CHUNK, g->pool, NULL));
+}
+
+static void by_hand_prepare(void *arg, size_t n)
+{
+    struct growth *g = arg;
+
+    if (g->addr != 0) {
+        MUST((int)cu.cuMemUnmap(g->addr, POOL_CHUNKS * CHUNK));
+        MUST((int)cu.cuMemAddressFree(g->addr, POOL_CHUNKS * CHUNK));
+        for (size_t i = 0; i < POOL_CHUNKS; i++)
+            MUST((int)cu.cuMemRelease(g->handle[i]));
+    }
+    MUST((int)cu.cuMemAddressReserve(&g->addr, POOL_CHUNKS * CHUNK, CHUNK, 0, 0));
+}
+
+static void by_hand_run(void *arg, size_t n)
+{
+    struct growth *g = arg;
+
+    for (size_t i = 0; i < POOL_CHUNKS; i++) {
+        MUST((int)cu.cuMemCreate(&g->handle[i], CHUNK, &their_prop, 0));
+        MUST((int)cu.cuMemMap(g->addr + i * CHUNK, CHUNK, 0, g->handle[i], 0));
+    }
+    MUST((int)cu.cuMemSetAccess(g->addr, POOL_CHUNKS * CHUNK, &their_access, 1));
+}
+
+static void growth_measure(void)
+{
+    static struct growth growth;
+    struct subject s[2] = {
+        {.run = pool_run, .prepare = pool_prepare, .arg = &growth, .n = 1},
+        {.run = by_hand_run, .prepare = by_hand_prepare, .arg = &growth, .n = 1}};
+
+    measure(s, 2, ROUNDS);
+    report_row(&(struct row){"a pool grows by 32 pieces of 2 MB", "ns", s[0].ns, s[1].ns,
+                             BUDGET_NONE, 0});
+    pool_prepare(&growth, 1);
+    by_hand_prepare(&growth, 1);
+    MUST(aclrtMemPoolDestroy(growth.pool));
+    MUST((int)cu.cuMemAddressFree(growth.addr, POOL_CHUNKS * CHUNK));
 }
 
 /* ---- pinned memory ---- */
@@ -252,7 +329,7 @@ static void copies_open(struct copies *c, bool is_ours, size_t size)
 {
     *c = (struct copies){.is_ours = is_ours, .size = size};
     for (int i = 0; i < 2; i++) {
-        struct set set = {.is_ours = is_ours, .size = size, .n = 1};
+        struct set set = {.is_ours = is_ours, .size = size};
 
         bring_to(&set, 0, BOUND);
         c->device[i] = set.addr[0];
@@ -381,13 +458,13 @@ static double many_run(bool is_ours, size_t n)
 {
     struct set *set = calloc(1, sizeof *set);
     CUmemGenericAllocationHandle *handle = calloc(n, sizeof *handle);
-    struct set space = {.is_ours = is_ours, .size = n * CHUNK, .n = 1};
+    struct set space = {.is_ours = is_ours, .size = n * CHUNK};
     uint64_t start;
     double ns;
 
     MUST_HOLD(set != NULL && handle != NULL);
     reserve_one(&space, 0);
-    *set = (struct set){.is_ours = is_ours, .size = CHUNK, .n = 1};
+    *set = (struct set){.is_ours = is_ours, .size = CHUNK};
     start = now_ns();
     for (size_t i = 0; i < n; i++) {
         set->addr[0] = (char *)space.addr[0] + i * CHUNK;
@@ -463,6 +540,7 @@ void bench_cuda(void *unused)
     sizes_measure(CHUNK, 64, "2 MB");
     sizes_measure(64 * MB, 16, "64 MB");
     sizes_measure(GB, 4, "1 GB");
+    growth_measure();
     pinned_measure();
     many_measure();
     copy_sections();
