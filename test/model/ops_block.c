@@ -248,7 +248,8 @@ void op_mem_flush(struct run *r)
     struct model_block *block = model_find_block(&r->m, addr);
     struct model_map *map = model_find_map(&r->m, addr);
     size_t size = chance(r, 5) ? 0 : 1 + pick(r, 400);
-    bool is_flush = chance(r, 50);
+    struct model_map *last = model_find_map(&r->m, addr + size - 1);
+    bool is_flush = chance(r, 50), is_mixed;
     struct verdict v = {0}, span = {0};
 
     if (!is_ours(r, addr, size))
@@ -256,10 +257,13 @@ void op_mem_flush(struct run *r)
     model_check_span(&r->m, &span, addr, size, MODEL_READ);
     deny(&v, addr == 0 || size == 0, ACL_ERROR_INVALID_PARAM);
     deny(&v, !r->m.has_current, ACL_ERROR_RT_CONTEXT_NULL);
+    is_mixed = map != NULL && model_is_on_host(map->phys) && last != NULL &&
+               !model_is_on_host(last->phys);
     deny(&v,
          (block == NULL || block->device < 0) &&
-             (map == NULL || model_is_on_host(map->phys)),
+             (map == NULL || model_is_on_host(map->phys)) && !is_mixed,
          ACL_ERROR_RT_PARAM_INVALID);
+    doubt(&v, is_mixed, ACL_ERROR_RT_PARAM_INVALID); /* device memory comes behind it */
     doubt(&v, span.n_soft + span.n_hard > 0, ACL_ERROR_RT_PARAM_INVALID);
     deny(&v, block != NULL && size > block->size - (addr - block->start),
          ACL_ERROR_RT_PARAM_INVALID);
