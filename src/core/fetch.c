@@ -28,6 +28,7 @@
 #define LINKS_MAX 16    /* connections that are kept */
 #define TRIES_MAX 8     /* new connections for one fetch */
 #define NAP_NS 1000000  /* between tries to connect to an exporter that has a queue */
+#define SLICE_MS 100    /* the most that a look at the clock counts */
 #define EXPECT_NS 50000 /* how long a reply is looked for before it is waited for */
 #define NAME_SHIFT 40
 
@@ -109,20 +110,40 @@ static int64_t now_ms(void)
 }
 
 /*
- * Until the socket is ready: 0, -ETIMEDOUT, or -errno.  After the deadline it is looked at
- * all the same: this process may not have run for longer than that, and the other has.
+ * What is left of AM_EXCHANGE_WAIT_MS.  Time in which this process did not run does not
+ * count, since mostly the exporter did not either: the machine stood still.
  */
-static int ready_wait(int fd, short what, int64_t deadline)
+struct patience {
+    int64_t left_ms;
+    int64_t looked; /* at the clock */
+};
+
+static struct patience patience_begin(void)
+{
+    return (struct patience){.left_ms = AM_EXCHANGE_WAIT_MS, .looked = now_ms()};
+}
+
+/* Asked at least once in a slice. */
+static bool is_patient(struct patience *patience)
+{
+    int64_t now = now_ms();
+    int64_t gone = now - patience->looked;
+
+    patience->left_ms -= gone < SLICE_MS ? gone : SLICE_MS;
+    patience->looked = now;
+    return patience->left_ms > 0;
+}
+
+/* Until the socket is ready: 0, -ETIMEDOUT, or -errno. */
+static int ready_wait(int fd, short what, struct patience *patience)
 {
     struct pollfd p = {.fd = fd, .events = what};
-    int64_t left;
     int n;
 
-    do {
-        left = deadline - now_ms();
-        n = poll(&p, 1, left > 0 ? (int)left : 0);
-    } while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : n == 0 ? -ETIMEDOUT : 0;
+    do
+        n = poll(&p, 1, SLICE_MS);
+    while ((n == 0 || (n < 0 && errno == EINTR)) && is_patient(patience));
+    return n > 0 ? 0 : n == 0 || errno == EINTR ? -ETIMEDOUT : -errno;
 }
 
 static aclError fail_unknown(uint64_t number)
@@ -159,7 +180,8 @@ static aclError fail_system(uint64_t number, const char *what, int error)
         number, (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
 }
 
-static aclError link_open(uint64_t number, int64_t deadline, struct link *ret_link)
+static aclError link_open(uint64_t number, struct patience *patience,
+                          struct link *ret_link)
 {
     uint32_t name = (uint32_t)(number >> NAME_SHIFT);
     struct ucred peer = {0};
@@ -170,7 +192,7 @@ static aclError link_open(uint64_t number, int64_t deadline, struct link *ret_li
 
     if (rc != ACL_SUCCESS)
         return rc;
-    while ((fd = am_sockname_connect(directory, name)) == -EAGAIN && now_ms() < deadline)
+    while ((fd = am_sockname_connect(directory, name)) == -EAGAIN && is_patient(patience))
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     if (fd == -EAGAIN)
         return fail_silent(number, 0);
@@ -218,12 +240,13 @@ static int reply_expect(int fd, struct am_wire_reply *ret_reply, int *ret_fd)
 
 /* Sends the request and waits for the reply: 0 or -errno. */
 static int link_ask(const struct link *link, const struct am_wire_request *request,
-                    int64_t deadline, struct am_wire_reply *ret_reply, int *ret_fd)
+                    struct patience *patience, struct am_wire_reply *ret_reply,
+                    int *ret_fd)
 {
     int rc;
 
     while ((rc = am_fdpass_send(link->fd, request, sizeof *request, -1)) == -EAGAIN) {
-        rc = ready_wait(link->fd, POLLOUT, deadline);
+        rc = ready_wait(link->fd, POLLOUT, patience);
         if (rc != 0)
             return rc;
     }
@@ -236,7 +259,7 @@ static int link_ask(const struct link *link, const struct am_wire_request *reque
         rc = 0;
     }
     while (rc == 0) {
-        rc = ready_wait(link->fd, POLLIN, deadline);
+        rc = ready_wait(link->fd, POLLIN, patience);
         if (rc == 0)
             rc = am_fdpass_receive(link->fd, ret_reply, sizeof *ret_reply, ret_fd);
         if (rc != -EAGAIN)
@@ -271,7 +294,7 @@ static aclError ask_error(const struct link *link, uint64_t number, int error)
 static aclError fetch_reply(const struct am_wire_request *request, struct link *ret_link,
                             struct am_wire_reply *ret_reply, int *ret_fd)
 {
-    int64_t deadline = now_ms() + AM_EXCHANGE_WAIT_MS;
+    struct patience patience = patience_begin();
     uint64_t number = request->number;
     int n_new = 0;
 
@@ -281,12 +304,12 @@ static aclError fetch_reply(const struct am_wire_request *request, struct link *
         int error;
 
         if (!link_take((uint32_t)(number >> NAME_SHIFT), &link)) {
-            rc = link_open(number, deadline, &link);
+            rc = link_open(number, &patience, &link);
             if (rc != ACL_SUCCESS)
                 return rc;
             n_new++;
         }
-        error = -link_ask(&link, request, deadline, ret_reply, ret_fd);
+        error = -link_ask(&link, request, &patience, ret_reply, ret_fd);
         if (error == 0) {
             *ret_link = link;
             return ACL_SUCCESS;
@@ -294,7 +317,7 @@ static aclError fetch_reply(const struct am_wire_request *request, struct link *
         close(link.fd);
         if (error == EMFILE && n_new < TRIES_MAX && am_descriptor_raise_limit())
             continue;
-        if (error != EPIPE || n_new >= TRIES_MAX || now_ms() >= deadline)
+        if (error != EPIPE || n_new >= TRIES_MAX || !is_patient(&patience))
             return ask_error(&link, number, error);
     }
 }
