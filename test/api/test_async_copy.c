@@ -584,21 +584,6 @@ static const char *force_reset(struct worker *self)
     return NULL;
 }
 
-static void nothing(void *arg)
-{
-}
-
-/* Until its end has begun: it takes nothing more. */
-static void await_dead(aclrtStream stream)
-{
-    aclError rc;
-
-    do
-        rc = aclrtLaunchHostFunc(stream, nothing, NULL);
-    while (rc == ACL_SUCCESS);
-    assert_int_equal(rc, ACL_ERROR_RT_INVALID_HANDLE);
-}
-
 static void a_forced_reset_drops_those_that_have_not_begun(void **state)
 {
     struct worker worker = {.run = force_reset};
@@ -612,7 +597,7 @@ static void a_forced_reset_drops_those_that_have_not_begun(void **state)
     hold(stream, &gate);
     assert_acl_ok(copy_async(to, b.va, CHUNK, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     assert_int_equal(worker_start(&worker), 0);
-    await_dead(stream);
+    await_closing(stream);
     gate_open(&gate); /* the reset waits for the function that runs, and for no copy */
     assert_ptr_equal(worker_join(&worker), NULL);
     assert_int_equal(to[0], 0);

@@ -364,6 +364,7 @@ static void a_wait_behind_a_reset_waits_for_the_next_record(void **state)
     }
     gate_open(&gate);
     assert_acl_ok(aclrtSynchronizeStream(records));
+    marks_await(&marks, 1);
     assert_acl(aclrtSynchronizeStreamWithTimeout(waits, 10),
                ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
     assert_string_equal(marks_now(&marks), "a");

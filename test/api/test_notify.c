@@ -132,10 +132,8 @@ static void a_record_ends_one_wait(void **state)
         assert_acl_ok(mark_on(waits[i], &marks, 'w'));
     }
     assert_acl_ok(aclrtRecordNotify(notify, records));
-    do /* until the one that passed has been marked */
-        assert_acl(aclrtSynchronizeDeviceWithTimeout(20),
-                   ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
-    while (marks_now(&marks)[0] == '\0');
+    marks_await(&marks, 1); /* by the one that passed */
+    assert_acl(aclrtSynchronizeDeviceWithTimeout(20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
     assert_string_equal(marks_now(&marks), "w");
     assert_acl_ok(aclrtRecordNotify(notify, records));
     assert_acl_ok(aclrtSynchronizeDevice());

@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,7 @@ void mark_down(struct marks *marks, char letter)
     pthread_mutex_lock(&marks->mutex);
     if (marks->n < sizeof(marks->text) - 1)
         marks->text[marks->n++] = letter;
+    pthread_cond_broadcast(&marks->changed);
     pthread_mutex_unlock(&marks->mutex);
 }
 
@@ -123,6 +125,35 @@ const char *marks_now(struct marks *marks)
     pthread_mutex_unlock(&marks->mutex);
     return text;
 }
+
+void marks_await(struct marks *marks, unsigned n)
+{
+    pthread_mutex_lock(&marks->mutex);
+    while (marks->n < n)
+        pthread_cond_wait(&marks->changed, &marks->mutex);
+    pthread_mutex_unlock(&marks->mutex);
+}
+
+/* ---- the end of a stream ---- */
+
+static void nothing(void *arg)
+{
+}
+
+/* The other thread may take long to get there: the later, the fewer functions. */
+void await_closing(aclrtStream stream)
+{
+    aclError rc = aclrtLaunchHostFunc(stream, nothing, NULL);
+
+    for (unsigned n = 1; rc == ACL_SUCCESS; n += n < 1000) {
+        for (unsigned i = 0; i < n; i++)
+            sched_yield();
+        rc = aclrtLaunchHostFunc(stream, nothing, NULL);
+    }
+    assert_int_equal(rc, ACL_ERROR_RT_INVALID_HANDLE);
+}
+
+/* ---- threads ---- */
 
 /*
  * Whether the thread has not begun to exit.  A thread that was joined may stay in the

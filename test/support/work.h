@@ -44,12 +44,13 @@ void hold(aclrtStream stream, struct gate *gate);
  */
 struct marks {
     pthread_mutex_t mutex;
+    pthread_cond_t changed;
     unsigned n;
     char text[1024];
 };
 #define MARKS_INIT \
     { \
-        .mutex = PTHREAD_MUTEX_INITIALIZER \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER \
     }
 
 void mark_down(struct marks *marks, char letter);
@@ -57,6 +58,14 @@ void mark_down(struct marks *marks, char letter);
 aclError mark_on(aclrtStream stream, struct marks *marks, char letter);
 /* What is written so far; valid until the next call. */
 const char *marks_now(struct marks *marks);
+/* Until so many are written. */
+void marks_await(struct marks *marks, unsigned n);
+
+/*
+ * Until another thread has begun to end the stream: it takes nothing more from then on.
+ * Functions that do nothing are queued meanwhile.
+ */
+void await_closing(aclrtStream stream);
 
 /* Threads of this process that have not begun to exit. */
 unsigned n_threads(void);
