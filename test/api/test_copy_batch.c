@@ -3,11 +3,7 @@
 #include "support/process.h"
 #include "support/vmm.h"
 
-#include <unistd.h>
-#include <stdio.h>
-#include <sched.h>
 #include <string.h>
-#include <time.h>
 
 enum { N = 20, SIZE = 3000 };
 
@@ -331,30 +327,18 @@ static void older_products_have_no_batches(void **state)
 
 /* ---- on a stream ---- */
 
-/* Whether a thread of this process waits for something: the third word of its status. */
-static bool is_waiting(pid_t thread)
-{
-    char path[64];
-    char state = 'R';
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
-    file = fopen(path, "re");
-    if (file != NULL) {
-        if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-            state = 'R';
-        fclose(file);
-    }
-    return state == 'S';
-}
-
-/* Opens the gate when the call already waits. */
-static const char *open_when_waited_for(struct worker *self)
+/* Opens the gate when the fill and the batch stand behind it. */
+static const char *open_when_all_are_queued(struct worker *self)
 {
     struct gate *gate = self->shared;
+    const char *message;
 
-    while (!is_waiting(getpid())) /* the main thread, which has the process's number */
-        sched_yield();
+    do {
+        worker_check(aclrtSynchronizeStreamWithTimeout(gate->stream, 1) ==
+                     ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+        message = aclGetRecentErrMsg();
+        worker_check(message != NULL);
+    } while (strstr(message, "has 3 tasks") == NULL);
     sem_post(gate->opened);
     return NULL;
 }
@@ -362,7 +346,7 @@ static const char *open_when_waited_for(struct worker *self)
 static void a_batch_on_a_stream_comes_in_order(void **state)
 {
     aclrtStream stream = stream_create();
-    struct worker opener = {.run = open_when_waited_for};
+    struct worker opener = {.run = open_when_all_are_queued};
     struct gate gate;
 
     begin();

@@ -44,7 +44,7 @@ static int status_of_child_that_calls_in(void)
     if (pid == 0) {
         aclrtContext context = (aclrtContext)&status;
 
-        alarm(20);
+        alarm(200);
         (void)aclrtGetCurrentContext(&context);
         (void)aclrtReleaseMemAddress(&status);
         (void)aclGetRecentErrMsg();

@@ -63,17 +63,6 @@ static const char *destroy_in_thread(struct worker *self)
     return NULL;
 }
 
-/* Until the destroy call has begun: the stream takes nothing more from then on. */
-static void await_closing(aclrtStream stream)
-{
-    aclError rc;
-
-    do
-        rc = aclrtLaunchHostFunc(stream, nothing, NULL);
-    while (rc == ACL_SUCCESS);
-    assert_int_equal(rc, ACL_ERROR_RT_INVALID_HANDLE);
-}
-
 static void destroying_waits_for_the_tasks(void **state)
 {
     struct gate gate = GATE_INIT;
@@ -244,15 +233,17 @@ static void the_library_stops_after_all_tasks(void **state)
 }
 
 /*
- * Streams that wait for what nobody does; all of them together cost the seconds of one.
+ * Streams that wait for what nobody does; all of them together cost the seconds of one:
+ * with those of each, no test may take so long.
  */
 static void a_reset_gives_up_what_waits_for_ever(void **state)
 {
+    enum { MANY = 100 };
     aclrtEvent event = NULL;
     struct timespec begin, end;
 
     assert_acl_ok(aclrtCreateEvent(&event));
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < MANY; i++)
         assert_acl_ok(aclrtStreamWaitEvent(make_stream(), event));
     clock_gettime(CLOCK_MONOTONIC, &begin);
     capture_stderr();
@@ -260,14 +251,14 @@ static void a_reset_gives_up_what_waits_for_ever(void **state)
     assert_non_null(
         strstr(captured_stderr(), "the wait was queued by aclrtStreamWaitEvent"));
     clock_gettime(CLOCK_MONOTONIC, &end);
-    expect_warnings(10);
-    assert_in_range(end.tv_sec - begin.tv_sec, 3, 30);
+    expect_warnings(MANY);
+    assert_true(end.tv_sec - begin.tv_sec >= 3);
     assert_acl_ok(aclrtSetDevice(0));
 }
 
 /*
  * What else goes on does not matter: nothing of it can record the event.  A function runs
- * elsewhere, a wait has half a minute left, and streams of another device work all the time.
+ * elsewhere, a wait has minutes left, and streams of another device work all the time.
  */
 static const char *work_on(struct worker *self)
 {
@@ -300,7 +291,7 @@ static void a_reset_gives_up_whatever_else_goes_on(void **state)
     for (int i = 0; i < 2; i++)
         elsewhere[i] = make_stream();
     hold(elsewhere[0], &gate);
-    assert_acl_ok(aclrtStreamWaitEventWithTimeout(elsewhere[1], other, 40));
+    assert_acl_ok(aclrtStreamWaitEventWithTimeout(elsewhere[1], other, 1000));
     assert_int_equal(worker_start(&worker), 0);
     assert_acl_ok(aclrtSetCurrentContext(here));
     assert_acl_ok(aclrtCreateEvent(&event));

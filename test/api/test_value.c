@@ -41,18 +41,32 @@ static void a_write_comes_in_its_turn(void **state)
     block_destroy(&b);
 }
 
-/* Whether a wait for `value` is over when the memory holds `now`. */
-static bool is_over(char *at, uint64_t now, uint64_t value, uint32_t flag)
+static aclrtStream wait_for(char *at, uint64_t now, uint64_t value, uint32_t flag)
 {
     aclrtStream stream = stream_create();
-    aclError rc;
 
     put_value(at, now);
     assert_acl_ok(aclrtValueWait(at, value, flag, stream));
-    rc = aclrtSynchronizeStreamWithTimeout(stream, 30);
-    assert_true(rc == ACL_SUCCESS || rc == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    return stream;
+}
+
+/* A wait for `value` is over when the memory holds `now`. */
+static void assert_over(char *at, uint64_t now, uint64_t value, uint32_t flag)
+{
+    aclrtStream stream = wait_for(at, now, value, flag);
+
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_acl_ok(aclrtDestroyStream(stream));
+}
+
+/* And here it is not. */
+static void assert_not_over(char *at, uint64_t now, uint64_t value, uint32_t flag)
+{
+    aclrtStream stream = wait_for(at, now, value, flag);
+
+    assert_acl(aclrtSynchronizeStreamWithTimeout(stream, 30),
+               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
     assert_acl_ok(aclrtDestroyStreamForce(stream));
-    return rc == ACL_SUCCESS;
 }
 
 static void the_four_conditions_are_as_documented(void **state)
@@ -61,17 +75,17 @@ static void the_four_conditions_are_as_documented(void **state)
     const uint32_t and = ACL_STREAM_WAIT_VALUE_AND, nor = ACL_STREAM_WAIT_VALUE_NOR;
     struct block b = block_create(CHUNK);
 
-    assert_true(is_over(b.va, 5, 5, geq));
-    assert_true(is_over(b.va, 6, 5, geq));
-    assert_false(is_over(b.va, 4, 5, geq));
-    assert_true(is_over(b.va, 2, UINT64_MAX, geq)); /* the signed difference counts */
-    assert_false(is_over(b.va, UINT64_MAX, 2, geq));
-    assert_true(is_over(b.va, 5, 5, eq));
-    assert_false(is_over(b.va, 6, 5, eq));
-    assert_true(is_over(b.va, 6, 2, and));
-    assert_false(is_over(b.va, 6, 9, and));
-    assert_true(is_over(b.va, 6, 9, nor));
-    assert_false(is_over(b.va, UINT64_MAX - 6, 6, nor));
+    assert_over(b.va, 5, 5, geq);
+    assert_over(b.va, 6, 5, geq);
+    assert_not_over(b.va, 4, 5, geq);
+    assert_over(b.va, 2, UINT64_MAX, geq); /* the signed difference counts */
+    assert_not_over(b.va, UINT64_MAX, 2, geq);
+    assert_over(b.va, 5, 5, eq);
+    assert_not_over(b.va, 6, 5, eq);
+    assert_over(b.va, 6, 2, and);
+    assert_not_over(b.va, 6, 9, and);
+    assert_over(b.va, 6, 9, nor);
+    assert_not_over(b.va, UINT64_MAX - 6, 6, nor);
     block_destroy(&b);
 }
 
