@@ -30,7 +30,6 @@ RB_HEAD(registered_tree, am_registered);
 
 #define SECOND UINT64_C(1000000000)
 #define LOOK (SECOND / 10)
-#define PATIENCE (5 * SECOND) /* without any task done, or being done, on any stream */
 
 static struct am_lock registered_lock = AM_LOCK_INIT(AM_RANK_LEAF, "registered");
 static struct registered_tree registered = RB_INITIALIZER(NULL); /* registered_lock */
@@ -294,7 +293,7 @@ static bool registered_wait(struct am_registered *r)
         am_sched_wait_locked(sched, &unused, is_unused, r, LOOK);
         if (work_goes_on_locked(sched, &patience))
             am_patience_begin_locked(sched, &patience);
-        is_over = sched->setup.now() - patience.since > PATIENCE;
+        is_over = am_patience_look_locked(sched, &patience) == 0;
     }
     is_over = !is_unused(r);
     am_unlock(&sched->lock);
@@ -317,7 +316,7 @@ static aclError registered_leave(struct am_registered *r)
                        "work on streams still uses the memory registered at %p, and "
                        "none was done for %d seconds; synchronise or abort the streams "
                        "first",
-                       (void *)r->start, (int)(PATIENCE / SECOND));
+                       (void *)r->start, (int)(AM_PATIENCE / SECOND));
     registered_end(r);
     return ACL_SUCCESS;
 }

@@ -20,6 +20,7 @@
  */
 #define LOCK_WAIT_MS 5000
 #define LATE_WAIT_MS 10
+#define LOOK_MS 50 /* one look is no longer; if it was, its process stood still itself */
 
 /* Locks of one file that touch would be one lock, so every second byte is left out. */
 #define SLOT_BYTE(slot_) (2 + 2 * (slot_))
@@ -103,17 +104,19 @@ static int64_t now_ms(void)
 static int file_lock(int fd, int wait_ms)
 {
     struct timespec pause = {.tv_nsec = 20000};
-    int64_t deadline = now_ms() + wait_ms;
-    bool is_late = false;
+    int64_t last = now_ms();
+    int64_t waited = 0;
 
     for (;;) {
+        int64_t passed = now_ms() - last;
         int rc = byte_lock(fd, 0);
 
         if (rc != -EAGAIN)
             return rc;
-        if (is_late)
+        if (waited >= wait_ms)
             return -EAGAIN;
-        is_late = now_ms() >= deadline;
+        waited += passed < LOOK_MS ? passed : LOOK_MS;
+        last += passed;
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 2000000)
             pause.tv_nsec *= 2;

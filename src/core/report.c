@@ -179,10 +179,13 @@ static void call_drop(struct am_task *task)
  */
 static void call_linger_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
 {
-    uint64_t until = am_sched_clock() + AM_CHAOS_PATIENCE;
+    for (unsigned n_looks = 0; !call->is_done && n_looks < AM_CHAOS_LOOKS; n_looks++) {
+        uint64_t until = am_sched_clock() + AM_CHAOS_LOOK;
 
-    while (!call->is_done && am_cond_wait_locked(&am_rt.sched, &hosts.done, until) == 0)
-        ;
+        while (!call->is_done &&
+               am_cond_wait_locked(&am_rt.sched, &hosts.done, until) == 0)
+            ;
+    }
 }
 
 AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */

@@ -42,8 +42,16 @@
 #define AM_PRIORITIES 8 /* 0 is the highest */
 #define AM_FOREVER UINT64_MAX
 
-/* Chaos mode does a step by itself when nobody has called for so long, in nanoseconds. */
-#define AM_CHAOS_PATIENCE UINT64_C(500000000)
+/*
+ * Chaos mode does a step by itself when nobody has called for half a second: for so many
+ * looks in a row, each after so many nanoseconds.  Looks count and not the clock, which
+ * goes on while a debugger holds the program.
+ */
+#define AM_CHAOS_LOOKS 10
+#define AM_CHAOS_LOOK UINT64_C(50000000)
+
+/* How long only the program can have helped before what waits is given up. */
+#define AM_PATIENCE UINT64_C(5000000000)
 
 /* How often memory is looked at, in nanoseconds. */
 #define AM_POLL_INTERVAL UINT64_C(50000)
@@ -294,10 +302,18 @@ int am_sched_wait_task_locked(struct am_sched *sched, struct am_queue *queue,
  * queues in a row uses one patience for all of them.
  */
 struct am_patience {
-    uint64_t since; /* only the program could have helped since then */
+    uint64_t last;   /* look */
+    uint64_t waited; /* while only the program could have helped */
     uint64_t n_moves;
 };
 void am_patience_begin_locked(struct am_sched *sched, struct am_patience *patience)
+    AM_REQUIRES(sched->lock);
+/*
+ * A look at which nothing had come: the time of the next, or 0 when there were enough.
+ * Who stood still between two looks, in a debugger or because others had the machine, has
+ * not waited: the program stood still, too.
+ */
+uint64_t am_patience_look_locked(struct am_sched *sched, struct am_patience *patience)
     AM_REQUIRES(sched->lock);
 int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
                                struct am_patience *patience) AM_REQUIRES(sched->lock);

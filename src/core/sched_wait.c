@@ -6,7 +6,6 @@
 
 #define SECOND UINT64_C(1000000000)
 #define QUIET_LOOK (SECOND / 10)
-#define QUIET_PATIENCE (5 * SECOND)
 #define CHAOS_LOOK (SECOND / 1000) /* how often one who waits looks for a step to do */
 
 uint64_t am_sched_clock(void)
@@ -117,7 +116,17 @@ int am_sched_wait_queue_locked(struct am_sched *sched, struct am_queue *queue,
 void am_patience_begin_locked(struct am_sched *sched, struct am_patience *patience)
 {
     *patience =
-        (struct am_patience){.since = sched->setup.now(), .n_moves = sched->n_moves};
+        (struct am_patience){.last = sched->setup.now(), .n_moves = sched->n_moves};
+}
+
+uint64_t am_patience_look_locked(struct am_sched *sched, struct am_patience *patience)
+{
+    uint64_t now = sched->setup.now();
+    uint64_t passed = now - patience->last;
+
+    patience->waited += passed < 2 * QUIET_LOOK ? passed : 2 * QUIET_LOOK;
+    patience->last = now;
+    return patience->waited > AM_PATIENCE ? 0 : now + QUIET_LOOK;
 }
 
 /*
@@ -168,7 +177,7 @@ int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
         if (am_queue_can_move_locked(sched, queue) ||
             (sched->has_met_polled && anything_moves_locked(sched, patience)))
             am_patience_begin_locked(sched, patience);
-        else if (sched->setup.now() - patience->since > QUIET_PATIENCE)
+        else if (am_patience_look_locked(sched, patience) == 0)
             return ETIMEDOUT;
         am_sched_wait_task_locked(sched, queue, target, QUIET_LOOK);
     }

@@ -53,17 +53,22 @@ static void *worker_main(void *arg)
 static void *chaos_main(void *arg)
 {
     struct am_sched *sched = arg;
-    uint64_t patience = AM_CHAOS_PATIENCE;
+    uint64_t pause = AM_CHAOS_LOOK;
+    unsigned n_looks = 0; /* in a row at which nobody had called */
 
     am_lock(&sched->lock);
     while (!sched->is_stopping) {
         uint64_t seen = sched->activity;
 
-        am_cond_wait_locked(sched, &sched->work, am_sched_clock() + patience);
-        patience = AM_CHAOS_PATIENCE;
-        if (seen == sched->activity && sched->n_stepping == 0 && !sched->is_stopping &&
-            am_sched_step_locked(sched))
-            patience = CHAOS_PACE;
+        am_cond_wait_locked(sched, &sched->work, am_sched_clock() + pause);
+        pause = AM_CHAOS_LOOK;
+        n_looks = seen == sched->activity && sched->n_stepping == 0 ? n_looks + 1 : 0;
+        if (n_looks < AM_CHAOS_LOOKS || sched->is_stopping)
+            continue;
+        if (am_sched_step_locked(sched))
+            pause = CHAOS_PACE;
+        else
+            n_looks = 0;
     }
     am_unlock(&sched->lock);
     return NULL;

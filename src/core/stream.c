@@ -15,8 +15,6 @@
 #include "core/report.h"
 
 #define MILLISECOND UINT64_C(1000000)
-/* How long a forced end waits for a function of the program. */
-#define FUNCTION_PATIENCE (5 * UINT64_C(1000000000))
 
 /* sched.lock; default streams are listed and not counted. */
 static struct {
@@ -388,14 +386,18 @@ static void stream_finish_locked(struct am_stream *stream, struct am_patience *p
                stream->id, (int)queue->error, queue->why);
 }
 
-/* Without those that have not begun; functions of the program have until then. */
-static void stream_force_locked(struct am_stream *stream, uint64_t until)
+/* Without those that have not begun; functions of the program are given some time. */
+static void stream_force_locked(struct am_stream *stream, struct am_patience *patience)
     AM_REQUIRES(am_rt.sched.lock)
 {
     const struct am_task *first;
+    uint64_t until;
 
-    if (am_sched_drain_locked(&am_rt.sched, &stream->queue, until) == 0)
-        return;
+    do {
+        until = am_patience_look_locked(&am_rt.sched, patience);
+        if (am_sched_drain_locked(&am_rt.sched, &stream->queue, until) == 0)
+            return;
+    } while (until != 0);
     first = TAILQ_FIRST(&stream->queue.tasks);
     if (first != NULL && first->is_outside)
         am_log(AM_LOG_WARN,
@@ -407,14 +409,12 @@ static void stream_force_locked(struct am_stream *stream, uint64_t until)
 /* How streams end: after their tasks, or without those that have not begun. */
 struct ending {
     bool is_forced;
-    struct am_patience patience; /* for tasks that may never come to an end */
-    uint64_t until;              /* for functions, of streams that are forced */
+    struct am_patience patience; /* for what may never come to an end */
 };
 
 static void ending_begin(struct ending *ending, bool is_forced)
 {
     ending->is_forced = is_forced;
-    ending->until = am_sched_clock() + FUNCTION_PATIENCE;
     am_lock(&am_rt.sched.lock);
     am_patience_begin_locked(&am_rt.sched, &ending->patience);
     am_unlock(&am_rt.sched.lock);
@@ -431,7 +431,7 @@ static bool stream_end(struct am_stream *stream, struct ending *ending)
     am_lock(&am_rt.sched.lock);
     stream->queue.is_closed = true;
     if (ending->is_forced)
-        stream_force_locked(stream, ending->until);
+        stream_force_locked(stream, &ending->patience);
     else
         stream_finish_locked(stream, &ending->patience);
     am_sched_drop_tasks_locked(&am_rt.sched, &stream->queue);

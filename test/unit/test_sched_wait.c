@@ -148,6 +148,34 @@ static void wait_for_what_comes_late(void)
     assert_string_equal(t.ran, "a");
 }
 
+/* A minute passes between two looks, as in a debugger. */
+static uint64_t stands_still_at;
+
+static uint64_t clock_that_stood_still(void)
+{
+    if (clock_ns >= stands_still_at) {
+        clock_ns += 60 * SECOND;
+        stands_still_at = AM_FOREVER;
+    }
+    return clock_that_opens();
+}
+
+static void standing_still_is_not_waiting(void **state)
+{
+    struct am_patience patience = patience_now();
+
+    t.sched.setup.now = clock_that_stood_still;
+    is_open_by_clock = false;
+    stands_still_at = clock_ns + 2 * SECOND;
+    opens_at = clock_ns + 64 * SECOND;
+    put(0, (struct note){.letter = 'a', .gate = &is_open_by_clock});
+    clock_tick = SECOND / 1000;
+    assert_int_equal(wait_quiet(0, &patience), 0);
+    clock_tick = 0;
+    assert_string_equal(t.ran, "a");
+    assert_true(stands_still_at == AM_FOREVER);
+}
+
 static void nothing_is_given_up_while_a_function_of_the_program_runs(void **state)
 {
     t.sched.n_outside = 1;
@@ -412,6 +440,7 @@ int main(void)
         stepped(a_nudge_is_one_step),
         stepped(what_will_not_come_is_given_up_after_some_seconds),
         stepped(an_empty_queue_is_quiet_at_once),
+        stepped(standing_still_is_not_waiting),
         stepped(nothing_is_given_up_while_a_function_of_the_program_runs),
         stepped(nothing_is_given_up_while_a_caller_works),
         stepped(nothing_is_given_up_while_a_deadline_is_to_come),
