@@ -8,7 +8,8 @@
  * Host functions may wait for each other, so each that is due must get a thread in the
  * end; but two thousand short ones must not get two thousand threads.  A few threads are
  * made as they are needed.  When all are busy but one, that one is the lookout: it takes
- * a call only when for a millisecond no other was done, and makes the next lookout first.
+ * a call only when for a millisecond no other was done and all others are in functions
+ * (one that only waits for a processor will take it), and makes the next lookout first.
  */
 #include "core/report.h"
 
@@ -75,6 +76,7 @@ static struct {
     unsigned n_calls;
     uint64_t n_done;
     unsigned n_idle;
+    unsigned n_inside; /* threads that are in a function */
     unsigned n_threads;
     SLIST_HEAD(, host) threads;
     bool has_lookout;
@@ -426,7 +428,8 @@ static bool host_look_out_locked(void) AM_REQUIRES(am_rt.sched.lock)
            am_cond_wait_locked(&am_rt.sched, &hosts.done, until) == 0)
         ;
     hosts.has_lookout = false;
-    is_stalled = n_done == hosts.n_done && hosts.n_calls > 0 && !hosts.is_stopping;
+    is_stalled = n_done == hosts.n_done && hosts.n_calls > 0 && !hosts.is_stopping &&
+                 hosts.n_inside == hosts.n_threads - 1;
     if (is_stalled)
         host_make_locked(); /* where that fails, calls wait for their turn */
     return is_stalled;
@@ -438,7 +441,9 @@ static void host_run_locked(void) AM_REQUIRES(am_rt.sched.lock)
 
     call_unlist_locked(call);
     hosts.n_calls--;
+    hosts.n_inside++;
     call_run_locked(call);
+    hosts.n_inside--;
     hosts.n_done++;
     call_put(call);
 }
