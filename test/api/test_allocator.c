@@ -63,7 +63,7 @@ static void assert_finds(aclrtStream stream, aclrtAllocatorDesc desc)
 
 static void a_stream_gives_back_what_was_registered(void **state)
 {
-    aclrtStream stream = stream_create(), other = stream_create();
+    aclrtStream stream = make_stream(), other = make_stream();
     aclrtAllocatorDesc desc = desc_create();
     struct found f = {.desc = &f};
 
@@ -80,7 +80,7 @@ static void a_stream_gives_back_what_was_registered(void **state)
 
 static void the_last_registration_wins(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     aclrtAllocatorDesc first = desc_create(), second = desc_create();
 
     assert_ptr_not_equal(first, second);
@@ -97,7 +97,7 @@ static void the_last_registration_wins(void **state)
 
 static void unregistering_what_is_not_there_succeeds(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     aclrtAllocatorDesc desc = desc_create();
 
     assert_acl_ok(aclrtAllocatorUnregister(stream));
@@ -112,7 +112,7 @@ static void unregistering_what_is_not_there_succeeds(void **state)
 
 static void wrong_calls_are_refused(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     aclrtAllocatorDesc desc = desc_create();
     struct found f;
 
@@ -155,7 +155,7 @@ static void wrong_calls_are_refused(void **state)
 
 static void half_an_allocator_is_not_registered(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
     struct found f;
 
@@ -178,7 +178,7 @@ static void half_an_allocator_is_not_registered(void **state)
 
 static void finalize_ends_what_was_left(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     aclrtAllocatorDesc desc = desc_create();
 
     assert_acl_ok(aclrtAllocatorRegister(stream, desc));

@@ -1,5 +1,6 @@
 /* Copies and fills on streams: their order, what they need, and what they keep alive. */
 #include "support/process.h"
+#include "support/streams.h"
 #include "support/vmm.h"
 #include "support/work.h"
 
@@ -8,19 +9,6 @@
 
 #define SIZE (64 * KIB)
 #define LARGE (8 * MIB) /* not done by the caller, whatever the stream */
-
-static aclrtStream make_stream(void)
-{
-    aclrtStream stream = NULL;
-
-    assert_acl_ok(aclrtCreateStream(&stream));
-    return stream;
-}
-
-static void end(aclrtStream stream)
-{
-    assert_acl_ok(aclrtDestroyStream(stream));
-}
 
 static uint8_t *pinned(size_t size)
 {
@@ -39,14 +27,6 @@ static aclError copy_async(void *dst, const void *src, size_t size, aclrtMemcpyK
                            aclrtStream stream)
 {
     return aclrtMemcpyAsync(dst, size, src, size, kind, stream);
-}
-
-static bool is_idle(aclrtStream stream)
-{
-    aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
-
-    assert_acl_ok(aclrtStreamQuery(stream, &status));
-    return status == ACL_STREAM_STATUS_COMPLETE;
 }
 
 /* ---- in order ---- */
@@ -76,7 +56,7 @@ static void copy_round(size_t size)
     assert_true(is_filled(to, size, 1));
     unpin(from);
     unpin(to);
-    end(stream);
+    end_stream(stream);
     block_destroy(&a);
     block_destroy(&b);
 }
@@ -102,7 +82,7 @@ static void a_short_copy_on_an_idle_stream_is_as_good(void **state)
     }
     unpin(from);
     unpin(to);
-    end(stream);
+    end_stream(stream);
     block_destroy(&b);
 }
 
@@ -123,7 +103,7 @@ static void fills_come_in_their_turn(void **state)
     assert_all_bytes(b.va, SIZE / 4, 0x33);
     assert_all_bytes(b.va + SIZE / 4, SIZE / 4, 0x22);
     assert_all_bytes(b.va + SIZE / 2, SIZE / 2, 0x11);
-    end(stream);
+    end_stream(stream);
     block_destroy(&b);
 }
 
@@ -170,7 +150,7 @@ static void a_copy_crosses_any_number_of_mappings(void **state)
     }
     assert_acl_ok(aclrtReleaseMemAddress(va));
     unpin(bytes);
-    end(stream);
+    end_stream(stream);
 }
 
 /* ---- pageable memory ---- */
@@ -221,7 +201,7 @@ static void copy_behind_a_gate(aclrtMemcpyKind kind, uint8_t *bytes)
     assert_ptr_equal(worker_join(&worker), NULL);
     assert_true(is_idle(p.stream));
     assert_pattern(b.va, SIZE, 1);
-    end(p.stream);
+    end_stream(p.stream);
     block_destroy(&b);
 }
 
@@ -273,7 +253,7 @@ static void a_copy_that_is_waited_for_waits_for_nothing_later(void **state)
     assert_ptr_equal(worker_join(&worker), NULL);
     assert_pattern(b.va, SIZE, 1);
     gate_open(&second);
-    end(p.stream);
+    end_stream(p.stream);
     block_destroy(&b);
 }
 
@@ -287,7 +267,7 @@ static void pageable_memory_is_written_when_the_call_returns(void **state)
     put_pattern(b.va, LARGE, 1);
     assert_acl_ok(copy_async(bytes, b.va, LARGE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     assert_true(is_filled(bytes, LARGE, 1));
-    end(stream);
+    end_stream(stream);
     free(bytes);
     block_destroy(&b);
 }
@@ -306,7 +286,7 @@ static void a_long_copy_is_whole(void **state)
     assert_acl_ok(copy_async(to, b.va + at, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     assert_acl_ok(aclrtSynchronizeStream(stream));
     assert_true(is_filled(to, size, 1));
-    end(stream);
+    end_stream(stream);
     unpin(from);
     unpin(to);
     block_destroy(&b);
@@ -336,7 +316,7 @@ static void what_the_arguments_show_is_refused(void **state)
     assert_refused(aclrtMemsetD32Async(b.va, 64, 0, 17, stream), bad, "N is 17");
     assert_refused(aclrtMemsetD32Async(b.va, 64, 0, 0, stream), bad, "N is 0");
     assert_true(is_idle(stream));
-    end(stream);
+    end_stream(stream);
     bad = ACL_ERROR_RT_INVALID_HANDLE;
     assert_refused(copy_async(b.va, h, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream), bad,
                    "stream");
@@ -371,7 +351,7 @@ static void a_hole_is_refused_and_nothing_moves(void **state)
     assert_acl_ok(aclrtFreePhysical(handle));
     assert_acl_ok(aclrtReleaseMemAddress(va));
     unpin(bytes);
-    end(stream);
+    end_stream(stream);
 }
 
 static void two_host_sides_are_not_for_streams(void **state)
@@ -467,7 +447,7 @@ static void between_devices_peer_access_decides(void **state)
         copy_async(there.va, here.va, CHUNK, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     assert_acl_ok(aclrtSynchronizeStream(stream));
     assert_pattern(there.va, CHUNK, 1);
-    end(stream);
+    end_stream(stream);
     block_destroy(&here);
     block_destroy(&there);
 }
@@ -502,7 +482,7 @@ static void nobody_gets_memory_that_is_to_be_written(void **state)
     block_destroy(&rest);
     assert_int_equal(free_memory(), GIB);
     unpin(bytes);
-    end(stream);
+    end_stream(stream);
 }
 
 static void a_copy_reads_what_was_there_when_it_was_queued(void **state)
@@ -527,7 +507,7 @@ static void a_copy_reads_what_was_there_when_it_was_queued(void **state)
     b.handle = other;
     block_destroy(&b);
     unpin(bytes);
-    end(stream);
+    end_stream(stream);
 }
 
 static void freed_host_memory_is_nobodys_until_the_copy_is_done(void **state)
@@ -552,7 +532,7 @@ static void freed_host_memory_is_nobodys_until_the_copy_is_done(void **state)
         assert_true(is_filled(others[i], SIZE, 2 + (uint64_t)i));
         unpin(others[i]);
     }
-    end(stream);
+    end_stream(stream);
     block_destroy(&b);
 }
 

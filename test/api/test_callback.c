@@ -2,35 +2,15 @@
  * Functions of the program between the tasks of a stream: host functions and callbacks.
  */
 #include "support/process.h"
+#include "support/streams.h"
 #include "support/vmm.h"
 #include "support/work.h"
 
 #include <string.h>
 
-static aclrtStream make_stream(void)
-{
-    aclrtStream stream = NULL;
-
-    assert_acl_ok(aclrtCreateStream(&stream));
-    return stream;
-}
-
-static void end(aclrtStream stream)
-{
-    assert_acl_ok(aclrtDestroyStream(stream));
-}
-
 static uint64_t myself(void)
 {
     return (uint64_t)pthread_self();
-}
-
-static bool is_idle(aclrtStream stream)
-{
-    aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
-
-    assert_acl_ok(aclrtStreamQuery(stream, &status));
-    return status == ACL_STREAM_STATUS_COMPLETE;
 }
 
 static void nothing(void *arg)
@@ -48,7 +28,7 @@ static void a_host_function_gets_its_argument_in_another_thread(void **state)
     gate_open(&gate);
     assert_acl_ok(aclrtSynchronizeStream(stream));
     assert_int_equal(gate.n_out, 1);
-    end(stream);
+    end_stream(stream);
 }
 
 static void a_host_function_blocks_what_is_behind_it(void **state)
@@ -66,8 +46,8 @@ static void a_host_function_blocks_what_is_behind_it(void **state)
     gate_open(&gate);
     assert_acl_ok(aclrtSynchronizeStream(stream));
     assert_string_equal(marks_now(&marks), "aob");
-    end(stream);
-    end(other);
+    end_stream(stream);
+    end_stream(other);
 }
 
 struct meeting {
@@ -94,7 +74,7 @@ static void meet_on(unsigned n)
         assert_acl_ok(aclrtLaunchHostFunc(streams[i], meet, &meeting));
     assert_acl_ok(aclrtSynchronizeDevice());
     for (unsigned i = 0; i < n; i++)
-        end(streams[i]);
+        end_stream(streams[i]);
     pthread_barrier_destroy(&meeting.barrier);
 }
 
@@ -135,7 +115,7 @@ static void a_host_function_may_call_in(void **state)
     assert_acl_ok(aclrtSynchronizeStream(stream));
     for (int i = 0; i < 5; i++)
         assert_int_equal(rc[i], ACL_SUCCESS);
-    end(stream);
+    end_stream(stream);
 }
 
 static void aborts_itself(void *arg)
@@ -153,7 +133,7 @@ static void a_host_function_may_abort_its_own_stream(void **state)
     assert_acl_ok(mark_on(stream, &marks, 'a'));
     assert_acl_ok(aclrtSynchronizeStream(stream));
     assert_string_equal(marks_now(&marks), "a");
-    end(stream);
+    end_stream(stream);
 }
 
 /* ---- what would wait for the function that calls it ---- */
@@ -260,8 +240,8 @@ static void inner_end(struct inner *in)
     assert_ptr_equal(in->failure, NULL);
     assert_int_equal(in->aborted, ACL_SUCCESS);
     assert_acl(aclrtSynchronizeEvent(in->event), ACL_ERROR_RT_STREAM_ABORT);
-    end(in->stream);
-    end(in->other);
+    end_stream(in->stream);
+    end_stream(in->other);
     assert_acl_ok(aclrtFree(in->device));
     assert_acl_ok(aclrtDestroyEvent(in->event));
 }
@@ -314,7 +294,7 @@ static void a_callback_that_does_not_block_may_wait_for_its_stream(void **state)
     assert_acl_ok(aclrtProcessReport(-1));
     assert_int_equal(in.aborted, ACL_SUCCESS);
     assert_acl_ok(aclrtUnSubscribeReport(myself(), in.stream));
-    end(in.stream);
+    end_stream(in.stream);
 }
 
 static void ends_its_context(void *arg)
@@ -349,7 +329,7 @@ static void a_host_function_needs_a_function_and_a_stream_without_subscriber(voi
     assert_acl_ok(aclrtLaunchHostFunc(stream, nothing, NULL));
     assert_acl_ok(aclrtLaunchHostFunc(NULL, nothing, NULL));
     assert_acl_ok(aclrtSynchronizeDevice());
-    end(stream);
+    end_stream(stream);
 }
 
 /* ---- who is subscribed ---- */
@@ -363,7 +343,7 @@ static void a_callback_needs_a_subscriber(void **state)
     assert_refused(aclrtProcessReport(10), ACL_ERROR_RT_THREAD_SUBSCRIBE,
                    "aclrtSubscribeReport");
     assert_true(is_idle(stream));
-    end(stream);
+    end_stream(stream);
 }
 
 static void a_stream_has_one_subscriber(void **state)
@@ -384,7 +364,7 @@ static void a_stream_has_one_subscriber(void **state)
                    "threadId is 0");
     assert_acl_ok(aclrtSubscribeReport(myself(), stream));
     assert_acl_ok(aclrtUnSubscribeReport(myself(), stream));
-    end(stream);
+    end_stream(stream);
 }
 
 static void the_number_of_threads_has_a_limit(void **state)
@@ -399,7 +379,7 @@ static void the_number_of_threads_has_a_limit(void **state)
                    ACL_ERROR_RT_THREAD_SUBSCRIBE, "1024");
     assert_acl_ok(aclrtSubscribeReport(1, streams[1024])); /* one of them may have more */
     for (unsigned i = 0; i < 1025; i++)
-        end(streams[i]);
+        end_stream(streams[i]);
     assert_acl(aclrtProcessReport(10), ACL_ERROR_RT_THREAD_SUBSCRIBE);
 }
 
@@ -415,7 +395,7 @@ static void callbacks_need_known_values(void **state)
     assert_refused(aclrtProcessReport(0), ACL_ERROR_INVALID_PARAM, "0 ms");
     assert_refused(aclrtProcessReport(-2), ACL_ERROR_INVALID_PARAM, "-2 ms");
     assert_refused(aclrtProcessReport(10), ACL_ERROR_RT_REPORT_TIMEOUT, "10 ms");
-    end(stream);
+    end_stream(stream);
 }
 
 /* ---- callbacks ---- */
@@ -451,7 +431,7 @@ static void a_thread_may_have_many_streams(void **state)
         assert_acl_ok(aclrtProcessReport(-1));
     for (int i = 0; i < 5; i++) {
         assert_acl_ok(aclrtUnSubscribeReport(myself(), streams[i]));
-        end(streams[i]);
+        end_stream(streams[i]);
     }
 }
 
@@ -474,7 +454,7 @@ static void a_blocking_callback_blocks_its_stream(void **state)
     assert_int_equal(call.thread, myself());
     assert_acl_ok(aclrtSynchronizeEvent(event));
     assert_acl_ok(aclrtUnSubscribeReport(myself(), stream));
-    end(stream);
+    end_stream(stream);
     assert_acl_ok(aclrtDestroyEvent(event));
 }
 
@@ -491,7 +471,7 @@ static void another_callback_does_not(void **state)
     assert_acl_ok(aclrtProcessReport(-1));
     assert_string_equal(marks_now(&marks), "c");
     assert_acl_ok(aclrtUnSubscribeReport(myself(), stream));
-    end(stream);
+    end_stream(stream);
 }
 
 static void callbacks_come_in_the_order_of_their_stream(void **state)
@@ -512,7 +492,7 @@ static void callbacks_come_in_the_order_of_their_stream(void **state)
     assert_string_equal(marks_now(&marks), "abcdefghijklmnopqrst");
     assert_acl_ok(aclrtSynchronizeStream(stream));
     assert_acl_ok(aclrtUnSubscribeReport(myself(), stream));
-    end(stream);
+    end_stream(stream);
 }
 
 /*
@@ -550,9 +530,9 @@ static void a_report_thread_ends_with_its_last_stream(void **state)
     assert_acl_ok(aclrtSynchronizeDevice());
     assert_int_equal(calls[0].thread, (uint64_t)worker.thread);
     assert_acl_ok(aclrtUnSubscribeReport((uint64_t)worker.thread, streams[0]));
-    end(streams[1]); /* as good as to unsubscribe */
+    end_stream(streams[1]); /* as good as to unsubscribe */
     assert_ptr_equal(worker_join(&worker), NULL);
-    end(streams[0]);
+    end_stream(streams[0]);
 }
 
 static void an_aborted_stream_takes_its_callback_back(void **state)

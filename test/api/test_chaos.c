@@ -3,6 +3,7 @@
  * the same seed.
  */
 #include "support/process.h"
+#include "support/streams.h"
 #include "support/vmm.h"
 #include "support/work.h"
 
@@ -18,14 +19,6 @@ static void start_chaos(unsigned seed)
     snprintf(option, sizeof(option), "ACLMEM_CHAOS=%u", seed);
     start("default", option);
     assert_acl_ok(aclrtSetDevice(0));
-}
-
-static aclrtStream make_stream(void)
-{
-    aclrtStream stream = NULL;
-
-    assert_acl_ok(aclrtCreateStream(&stream));
-    return stream;
 }
 
 /* ---- a machine that is too busy ---- */

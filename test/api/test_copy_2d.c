@@ -152,7 +152,7 @@ static void the_largest_width_and_height_are_taken(void **state)
 static void only_the_documented_kinds_are_taken(void **state)
 {
     struct block b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
 
     for (int kind = 0; kind <= 8; kind++) {
         if (kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_HOST)
@@ -207,7 +207,7 @@ static void the_last_row_must_lie_in_mapped_memory_too(void **state)
 static void rows_on_a_stream_come_in_order(void **state)
 {
     struct block a = block_create(CHUNK), b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     struct gate gate = gate_close(stream);
 
     fill_rows(host, SPITCH, 1, 3);
@@ -237,7 +237,7 @@ static void rows_on_a_stream_come_in_order(void **state)
 static void rows_in_pinned_memory_do_not_wait(void **state)
 {
     struct block b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     struct gate gate = gate_close(stream);
     void *pinned = NULL;
 
@@ -270,7 +270,7 @@ static void rows_end_with_their_block(void **state)
 static void queued_rows_keep_their_memory(void **state)
 {
     struct block a = block_create(CHUNK), b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     struct gate gate = gate_close(stream);
     aclrtDrvMemHandle handle;
 
@@ -294,7 +294,7 @@ static void queued_rows_keep_their_memory(void **state)
 static void a_refused_call_queues_nothing(void **state)
 {
     struct block b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     aclrtStreamStatus status;
 
     assert_refused(aclrtMemcpy2dAsync(b.va, CHUNK, b.va, CHUNK, 100, 2,
@@ -332,7 +332,7 @@ static void rows_between_devices_need_peers(void **state)
 {
     struct block a = block_create(CHUNK),
                  b = {.size = CHUNK, .handle = alloc_on(1, CHUNK)};
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
 
     b.va = reserve(CHUNK);
     map(b.va, CHUNK, b.handle);

@@ -108,7 +108,7 @@ static void a_batch_goes_there_and_back(void **state)
 
 static void the_v2_forms_do_the_same(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
 
     begin();
     assert_acl_ok(
@@ -345,7 +345,7 @@ static const char *open_when_all_are_queued(struct worker *self)
 
 static void a_batch_on_a_stream_comes_in_order(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     struct worker opener = {.run = open_when_all_are_queued};
     struct gate gate;
 
@@ -366,7 +366,7 @@ static void a_batch_on_a_stream_comes_in_order(void **state)
 
 static void a_batch_of_pinned_memory_does_not_wait(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     struct gate gate = gate_close(stream);
     uint8_t *pinned = NULL;
 

@@ -20,7 +20,7 @@ struct scene {
 
 static struct scene begin(void)
 {
-    struct scene s = {.b = block_create(3 * CHUNK), .stream = stream_create()};
+    struct scene s = {.b = block_create(3 * CHUNK), .stream = make_stream()};
 
     s.src = s.b.va + CHUNK;
     s.dst = s.b.va + 2 * CHUNK;

@@ -167,7 +167,7 @@ static void a_copy_stays_inside_one_allocation(void **state)
 static void copies_on_streams_take_it_on_both_sides(void **state)
 {
     struct block b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     char *from = take(CHUNK), *to = take(CHUNK);
     struct gate gate = gate_close(stream);
 
@@ -196,7 +196,7 @@ static void copies_on_streams_take_it_on_both_sides(void **state)
 
 static void fills_on_streams_come_in_their_turn(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     char *ptr = take(CHUNK);
     struct gate gate = gate_close(stream);
 
@@ -213,7 +213,7 @@ static void fills_on_streams_come_in_their_turn(void **state)
 static void queued_work_keeps_it(void **state)
 {
     struct block b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     char *ptr = take(CHUNK);
     struct gate gate = gate_close(stream);
 
@@ -507,7 +507,7 @@ static void a_batch_of_prefetches_has_locations_by_index(void **state)
     const void *ptrs[] = {a, a + CHUNK, b};
     size_t sizes[] = {CHUNK, CHUNK, CHUNK}, indexes[] = {0, 2};
     aclrtMemManagedLocation locations[] = {device1, on_host};
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     struct gate gate = gate_close(stream);
 
     assert_acl_ok(aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, 3, locations, indexes, 2,

@@ -104,7 +104,7 @@ static void a_pool_with_blocks_is_not_destroyed(void **state)
 
 static void a_destroyed_pool_lives_until_its_frees_are_done(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     size_t free = free_memory();
     aclrtMemPool pool = pool_create(64 * MIB);
     void *ptr = take(pool, MIB, stream);
@@ -214,7 +214,7 @@ static void wrong_calls_are_refused(void **state)
     assert_refused(aclrtMemPoolFreeAsync(ptr + MIB, NULL), ACL_ERROR_RT_PARAM_INVALID,
                    "no block");
     assert_acl_ok(aclrtSetDevice(1));
-    stream = stream_create();
+    stream = make_stream();
     assert_refused(aclrtMemPoolMallocAsync(&out, 1, pool, stream),
                    ACL_ERROR_RT_PARAM_INVALID, "device 1");
     assert_refused(aclrtMemPoolFreeAsync(ptr, stream), ACL_ERROR_RT_PARAM_INVALID,
@@ -310,7 +310,7 @@ static void memory_up_to_the_threshold_stays(void **state)
 
 static void memory_in_use_is_not_trimmed(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     aclrtMemPool pool = pool_create(64 * MIB);
     char *a = take(pool, 4 * MIB, stream), *b = take(pool, 4 * MIB, stream);
     struct gate gate;

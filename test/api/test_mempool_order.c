@@ -10,7 +10,7 @@
 
 static void the_same_stream_gets_a_block_again_at_once(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 8 * MIB, stream), *b;
     struct gate gate = gate_close(stream);
@@ -30,7 +30,7 @@ static void the_same_stream_gets_a_block_again_at_once(void **state)
 /* Two blocks that were freed apart are one block's worth for the stream. */
 static void neighbours_that_a_stream_freed_are_one(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 3 * MIB, stream), *b = take(pool, 2 * MIB, stream);
     char *c = take(pool, 3 * MIB, stream), *all;
@@ -50,7 +50,7 @@ static void neighbours_that_a_stream_freed_are_one(void **state)
 /* The one was freed long ago, the other by a free that the stream has not got to. */
 static void neighbours_for_different_users_are_one_for_a_stream(void **state)
 {
-    aclrtStream one = stream_create(), two = stream_create();
+    aclrtStream one = make_stream(), two = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 4 * MIB, one), *b = take(pool, 4 * MIB, two), *all;
     struct gate gate;
@@ -73,7 +73,7 @@ static void neighbours_for_different_users_are_one_for_a_stream(void **state)
 
 static void another_stream_gets_a_block_when_the_free_is_done(void **state)
 {
-    aclrtStream one = stream_create(), two = stream_create();
+    aclrtStream one = make_stream(), two = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 8 * MIB, one), *b = NULL;
     struct gate gate;
@@ -99,7 +99,7 @@ static void another_stream_gets_a_block_when_the_free_is_done(void **state)
  */
 static void without_switches_only_synchronising_helps(void **state)
 {
-    aclrtStream one = stream_create(), two = stream_create();
+    aclrtStream one = make_stream(), two = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 8 * MIB, one), *b;
     aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
@@ -127,7 +127,7 @@ static void without_switches_only_synchronising_helps(void **state)
 
 static void another_stream_may_wait_for_a_free(void **state)
 {
-    aclrtStream one = stream_create(), two = stream_create();
+    aclrtStream one = make_stream(), two = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 8 * MIB, one), *b;
     struct gate gate;
@@ -153,7 +153,7 @@ static void another_stream_may_wait_for_a_free(void **state)
 
 static void a_block_may_be_freed_on_another_stream(void **state)
 {
-    aclrtStream one = stream_create(), two = stream_create();
+    aclrtStream one = make_stream(), two = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 8 * MIB, one);
     aclrtEvent event = NULL;
@@ -174,7 +174,7 @@ static void a_block_may_be_freed_on_another_stream(void **state)
 
 static void an_aborted_stream_has_freed_too(void **state)
 {
-    aclrtStream stream = stream_create(), other = stream_create();
+    aclrtStream stream = make_stream(), other = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     struct block b = block_create(CHUNK);
     char *a = take(pool, 8 * MIB, stream);
@@ -204,7 +204,7 @@ struct late_copy {
 static struct late_copy late_copy_queue(size_t size)
 {
     struct late_copy late = {.b = block_create(2 * CHUNK),
-                             .stream = stream_create(),
+                             .stream = make_stream(),
                              .pool = pool_create(8 * MIB)};
 
     keep_memory(late.pool);
@@ -288,7 +288,7 @@ static void work_before_a_free_outlives_its_pool(void **state)
 static void work_before_a_free_may_be_on_another_stream(void **state)
 {
     struct late_copy late = late_copy_queue(MIB);
-    aclrtStream other = stream_create();
+    aclrtStream other = make_stream();
     aclrtEvent event = NULL;
 
     assert_acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
@@ -360,7 +360,7 @@ static void memory_whose_free_is_queued_is_not_trimmed(void **state)
 static void aborting_who_waits_for_a_free_gives_nothing_away(void **state)
 {
     struct late_copy late = late_copy_queue(MIB);
-    aclrtStream two = stream_create(), three = stream_create();
+    aclrtStream two = make_stream(), three = make_stream();
     char *rest = take(late.pool, 7 * MIB, three), *b, *c = NULL;
 
     assert_acl_ok(aclrtMemPoolFreeAsync(late.block, late.stream));

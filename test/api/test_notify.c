@@ -1,15 +1,8 @@
 /* Notifies: a bit that one stream sets and another waits for and clears. */
 #include "support/process.h"
+#include "support/streams.h"
 #include "support/vmm.h"
 #include "support/work.h"
-
-static aclrtStream make_stream(void)
-{
-    aclrtStream stream = NULL;
-
-    assert_acl_ok(aclrtCreateStream(&stream));
-    return stream;
-}
 
 static aclrtNotify make_notify(void)
 {
@@ -18,11 +11,6 @@ static aclrtNotify make_notify(void)
     assert_acl_ok(aclrtCreateNotify(&notify, 0));
     assert_non_null(notify);
     return notify;
-}
-
-static void end(aclrtStream stream)
-{
-    assert_acl_ok(aclrtDestroyStream(stream));
 }
 
 static void making_needs_an_output_and_no_flag(void **state)
@@ -88,7 +76,7 @@ static void a_dead_stream_is_refused(void **state)
     aclrtNotify notify = make_notify();
     aclrtStream stream = make_stream();
 
-    end(stream);
+    end_stream(stream);
     assert_refused(aclrtRecordNotify(notify, stream), ACL_ERROR_RT_INVALID_HANDLE,
                    "stream");
     assert_refused(aclrtWaitAndResetNotify(notify, stream, 0),
@@ -116,8 +104,8 @@ static void a_wait_is_for_a_record_before_or_after_it(void **state)
     assert_acl_ok(aclrtSynchronizeStream(records));
     assert_acl_ok(aclrtWaitAndResetNotify(notify, waits, 0));
     assert_acl_ok(aclrtSynchronizeStream(waits));
-    end(waits);
-    end(records);
+    end_stream(waits);
+    end_stream(records);
     assert_acl_ok(aclrtDestroyNotify(notify));
 }
 
@@ -138,9 +126,9 @@ static void a_record_ends_one_wait(void **state)
     assert_acl_ok(aclrtRecordNotify(notify, records));
     assert_acl_ok(aclrtSynchronizeDevice());
     assert_string_equal(marks_now(&marks), "ww");
-    end(waits[0]);
-    end(waits[1]);
-    end(records);
+    end_stream(waits[0]);
+    end_stream(waits[1]);
+    end_stream(records);
     assert_acl_ok(aclrtDestroyNotify(notify));
 }
 
@@ -172,7 +160,7 @@ static void only_the_device_that_made_it_waits(void **state)
     assert_acl_ok(
         aclrtRecordNotify(notify, elsewhere)); /* to say it is everybody's right */
     assert_acl_ok(aclrtSynchronizeStream(elsewhere));
-    end(elsewhere);
+    end_stream(elsewhere);
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtWaitAndResetNotify(notify, NULL, 0));
     assert_acl_ok(aclrtSynchronizeStream(NULL));
@@ -216,7 +204,7 @@ static void a_wait_may_have_an_end(void **state)
     assert_acl(aclrtSynchronizeStream(stream), ACL_ERROR_RT_WAIT_TIMEOUT);
     assert_message_has("work queued by aclrtWaitAndResetNotify failed");
     assert_acl_ok(aclrtSynchronizeStream(stream));
-    end(stream);
+    end_stream(stream);
     assert_acl_ok(aclrtDestroyNotify(notify));
 }
 
@@ -254,9 +242,9 @@ static void a_stream_that_waits_for_a_notify_that_is_destroyed_fails(void **stat
     assert_acl_ok(aclrtStreamAbort(records));
     assert_acl(aclrtSynchronizeStream(waits[0]), ACL_ERROR_RT_INVALID_HANDLE);
     gate_open(&gate);
-    end(waits[0]);
-    end(waits[1]);
-    end(records);
+    end_stream(waits[0]);
+    end_stream(waits[1]);
+    end_stream(records);
 }
 
 static void notifies_die_with_their_device(void **state)

@@ -57,7 +57,7 @@ static const size_t shifts[] = {1, 64, 4096 + 1, CHUNK - 1, CHUNK, CHUNK + 5, 2 
 static void neighbouring_addresses_may_overlap(void **state)
 {
     struct row r = row_create();
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
 
     for (size_t i = 0; i < sizeof(shifts) / sizeof(shifts[0]); i++) {
         size_t by = shifts[i], n = SIZE - by;
@@ -149,7 +149,7 @@ static void rows_may_overlap(void **state)
         {4096, 8192, 0, 4096, 4000, 900},     /* and apart */
         {CHUNK / 2, 4096, 0, 8192, 4096, 900} /* some up and some down */
     };
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct row r = row_create();

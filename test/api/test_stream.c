@@ -1,5 +1,6 @@
 /* Streams: making, waiting, asking.  How they end: test_stream_end.c. */
 #include "support/process.h"
+#include "support/streams.h"
 #include "support/vmm.h"
 #include "support/work.h"
 
@@ -7,37 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static aclrtStream make_stream(void)
-{
-    aclrtStream stream = NULL;
-
-    assert_acl_ok(aclrtCreateStream(&stream));
-    assert_non_null(stream);
-    return stream;
-}
-
 static aclrtStream make_flagged(uint32_t flag)
 {
     aclrtStream stream = NULL;
 
     assert_acl_ok(aclrtCreateStreamWithConfig(&stream, 0, flag));
     return stream;
-}
-
-static uint32_t available(void)
-{
-    uint32_t n = 0;
-
-    assert_acl_ok(aclrtGetStreamAvailableNum(&n));
-    return n;
-}
-
-static aclrtStreamStatus status_of(aclrtStream stream)
-{
-    aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
-
-    assert_acl_ok(aclrtStreamQuery(stream, &status));
-    return status;
 }
 
 static int32_t id_of(aclrtStream stream)
@@ -48,26 +24,18 @@ static int32_t id_of(aclrtStream stream)
     return id;
 }
 
-static aclrtContext make_context(int32_t device)
-{
-    aclrtContext context = NULL;
-
-    assert_acl_ok(aclrtCreateContext(&context, device));
-    return context;
-}
-
 /* ---- making ---- */
 
 static void a_stream_is_made_and_ended(void **state)
 {
-    uint32_t before = available();
+    uint32_t before = streams_available();
     aclrtStream stream = make_stream();
 
-    assert_int_equal(available(), before - 1);
+    assert_int_equal(streams_available(), before - 1);
     assert_int_equal(status_of(stream), ACL_STREAM_STATUS_COMPLETE);
     assert_acl_ok(aclrtSynchronizeStream(stream));
     assert_acl_ok(aclrtDestroyStream(stream));
-    assert_int_equal(available(), before);
+    assert_int_equal(streams_available(), before);
 }
 
 static void what_was_asked_for_can_be_read_back(void **state)
@@ -104,7 +72,7 @@ static void every_flag_is_taken(void **state)
 static void making_needs_an_output_and_known_values(void **state)
 {
     aclrtStream stream = (aclrtStream)&stream;
-    uint32_t before = available();
+    uint32_t before = streams_available();
 
     assert_refused(aclrtCreateStream(NULL), ACL_ERROR_INVALID_PARAM, "stream is NULL");
     assert_refused(aclrtCreateStreamWithConfig(NULL, 0, 0), ACL_ERROR_INVALID_PARAM,
@@ -114,7 +82,7 @@ static void making_needs_an_output_and_known_values(void **state)
     assert_refused(aclrtCreateStreamWithConfig(&stream, 0, 0x40), ACL_ERROR_INVALID_PARAM,
                    "0x40");
     assert_ptr_equal(stream, &stream); /* untouched */
-    assert_int_equal(available(), before);
+    assert_int_equal(streams_available(), before);
 }
 
 static void a_stream_needs_a_device(void **state)
@@ -159,7 +127,7 @@ static void the_number_is_the_products(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         start("default", rows[i].option);
         assert_acl_ok(aclrtSetDevice(0));
-        assert_int_equal(available(), rows[i].n);
+        assert_int_equal(streams_available(), rows[i].n);
         assert_acl_ok(aclFinalize());
     }
 }
@@ -174,21 +142,21 @@ static void one_too_many_is_refused(void **state)
     assert_acl_ok(aclrtSynchronizeStream(NULL)); /* the default one is not counted */
     for (unsigned i = 0; i < 512; i++)
         streams[i] = make_stream();
-    assert_int_equal(available(), 0);
+    assert_int_equal(streams_available(), 0);
     assert_refused(aclrtCreateStream(&more), ACL_ERROR_RT_NO_STREAM_RESOURCE, "512");
     assert_null(more);
 
     assert_acl_ok(aclrtSetDevice(1)); /* which has its own */
-    assert_int_equal(available(), 512);
+    assert_int_equal(streams_available(), 512);
     assert_acl_ok(aclrtDestroyStream(make_stream()));
     assert_acl_ok(aclrtSetDevice(0));
 
     assert_acl_ok(aclrtDestroyStream(streams[7]));
-    assert_int_equal(available(), 1);
+    assert_int_equal(streams_available(), 1);
     streams[7] = make_stream();
     for (unsigned i = 0; i < 512; i++)
         assert_acl_ok(aclrtDestroyStream(streams[i]));
-    assert_int_equal(available(), 512);
+    assert_int_equal(streams_available(), 512);
 }
 
 /* ---- the default stream ---- */
@@ -196,7 +164,7 @@ static void one_too_many_is_refused(void **state)
 static void null_is_the_default_stream_of_the_current_context(void **state)
 {
     aclrtStream first = NULL, second = NULL;
-    uint32_t before = available();
+    uint32_t before = streams_available();
     aclrtContext context;
 
     assert_acl_ok(aclrtCtxGetCurrentDefaultStream(&first));
@@ -206,7 +174,7 @@ static void null_is_the_default_stream_of_the_current_context(void **state)
     assert_acl_ok(aclrtCtxGetCurrentDefaultStream(&second));
     assert_ptr_not_equal(first, second);
     assert_int_equal(id_of(NULL), id_of(second));
-    assert_int_equal(available(), before);
+    assert_int_equal(streams_available(), before);
     assert_acl_ok(aclrtDestroyContext(context));
     assert_acl(aclrtSynchronizeStream(second), ACL_ERROR_RT_INVALID_HANDLE);
     assert_acl(aclrtCtxGetCurrentDefaultStream(NULL), ACL_ERROR_INVALID_PARAM);

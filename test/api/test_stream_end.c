@@ -1,5 +1,6 @@
 /* Streams: how they end, are aborted and stopped, and what a failure does to them. */
 #include "support/process.h"
+#include "support/streams.h"
 #include "support/vmm.h"
 #include "support/work.h"
 
@@ -10,42 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static aclrtStream make_stream(void)
-{
-    aclrtStream stream = NULL;
-
-    assert_acl_ok(aclrtCreateStream(&stream));
-    assert_non_null(stream);
-    return stream;
-}
-
 static void end_made_stream(void)
 {
     assert_acl_ok(aclrtDestroyStream(make_stream()));
-}
-
-static uint32_t available(void)
-{
-    uint32_t n = 0;
-
-    assert_acl_ok(aclrtGetStreamAvailableNum(&n));
-    return n;
-}
-
-static aclrtStreamStatus status_of(aclrtStream stream)
-{
-    aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
-
-    assert_acl_ok(aclrtStreamQuery(stream, &status));
-    return status;
-}
-
-static aclrtContext make_context(int32_t device)
-{
-    aclrtContext context = NULL;
-
-    assert_acl_ok(aclrtCreateContext(&context, device));
-    return context;
 }
 
 static void nothing(void *arg)
@@ -128,10 +96,10 @@ static void force(aclError (*call)(struct forced *forced))
 static void
 force_drops_what_has_not_begun_and_waits_for_a_function_that_runs(void **state)
 {
-    uint32_t before = available();
+    uint32_t before = streams_available();
 
     force(force_stream);
-    assert_int_equal(available(), before);
+    assert_int_equal(streams_available(), before);
 }
 
 /* It is given as long as anything else that may never end. */
@@ -174,7 +142,7 @@ static void a_device_is_reset_after_its_tasks(void **state)
     assert_int_equal(strlen(marks_now(&marks)), 20);
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl(aclrtSynchronizeStream(stream), ACL_ERROR_RT_INVALID_HANDLE);
-    assert_int_equal(available(), 1984);
+    assert_int_equal(streams_available(), 1984);
 }
 
 static const char *reset_in_thread(struct worker *self)

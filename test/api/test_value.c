@@ -23,7 +23,7 @@ static void put_value(void *at, uint64_t value)
 static void a_write_comes_in_its_turn(void **state)
 {
     struct block b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     struct gate gate = gate_close(stream);
 
     assert_acl_ok(aclrtValueWrite(b.va + 8, 0x0123456789abcdef, 0, stream));
@@ -43,7 +43,7 @@ static void a_write_comes_in_its_turn(void **state)
 
 static aclrtStream wait_for(char *at, uint64_t now, uint64_t value, uint32_t flag)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
 
     put_value(at, now);
     assert_acl_ok(aclrtValueWait(at, value, flag, stream));
@@ -92,7 +92,7 @@ static void the_four_conditions_are_as_documented(void **state)
 static void a_stream_waits_for_what_another_writes(void **state)
 {
     struct block b = block_create(CHUNK), data = block_create(CHUNK);
-    aclrtStream writer = stream_create(), reader = stream_create();
+    aclrtStream writer = make_stream(), reader = make_stream();
     struct gate gate = gate_close(writer);
 
     assert_acl_ok(aclrtValueWait(b.va, 1, ACL_STREAM_WAIT_VALUE_EQ, reader));
@@ -116,7 +116,7 @@ static void a_stream_waits_for_what_another_writes(void **state)
 static void two_streams_take_turns(void **state)
 {
     struct block b = block_create(CHUNK);
-    aclrtStream streams[2] = {stream_create(), stream_create()};
+    aclrtStream streams[2] = {make_stream(), make_stream()};
 
     for (uint64_t i = 0; i < 100; i++) {
         assert_acl_ok(aclrtValueWait(b.va, i, ACL_STREAM_WAIT_VALUE_GEQ, streams[i % 2]));
@@ -140,7 +140,7 @@ static void many_waiting_streams_need_no_threads_each(void **state)
     void *view = NULL;
 
     for (size_t i = 0; i < MANY; i++) {
-        streams[i] = stream_create();
+        streams[i] = make_stream();
         assert_acl_ok(aclrtValueWait(b.va, 1, ACL_STREAM_WAIT_VALUE_EQ, streams[i]));
         assert_acl_ok(aclrtValueWrite(b.va + 64 + 8 * i, i, 0, streams[i]));
     }
@@ -159,7 +159,7 @@ static void many_waiting_streams_need_no_threads_each(void **state)
 static void wrong_calls_are_refused(void **state)
 {
     struct block b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     _Alignas(8) char host[8] = {0};
 
     assert_refused(aclrtValueWrite(NULL, 1, 0, stream), ACL_ERROR_INVALID_PARAM,
@@ -203,7 +203,7 @@ static void values_in_blocks_of_malloc_work_too(void **state)
 static void rights_count_for_values_too(void **state)
 {
     struct block b = {.size = CHUNK, .va = reserve(CHUNK), .handle = alloc(CHUNK)};
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
 
     assert_acl_ok(aclrtMemMapNoAccess(b.va, CHUNK, 0, b.handle, 0));
     assert_refused(aclrtValueWrite(b.va, 1, 0, stream), ACL_ERROR_RT_PARAM_INVALID,
@@ -217,7 +217,7 @@ static void rights_count_for_values_too(void **state)
 static void a_wait_keeps_its_memory(void **state)
 {
     struct block b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     void *view = NULL;
 
     assert_acl_ok(aclrtValueWait(b.va, 1, ACL_STREAM_WAIT_VALUE_EQ, stream));
@@ -234,7 +234,7 @@ static void a_wait_keeps_its_memory(void **state)
 static void a_stream_that_waits_can_be_aborted(void **state)
 {
     struct block b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
 
     assert_acl_ok(aclrtValueWait(b.va, 1, ACL_STREAM_WAIT_VALUE_EQ, stream));
     assert_acl_ok(aclrtValueWrite(b.va + 8, 1, 0, stream));

@@ -112,7 +112,7 @@ static void good_memory_in_several_mappings_is_taken(void **state)
 static void a_copy_on_a_stream_refuses_wild_memory(void **state)
 {
     struct block b = block_create(LONG);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
 
     assert_acl_ok(aclrtMemset(b.va, b.size, 0x22, b.size));
     for (size_t size = SIZE; size <= LONG; size = size == SIZE ? LONG : LONG + 1) {
@@ -137,7 +137,7 @@ static void a_copy_on_a_stream_refuses_wild_memory(void **state)
 
 static void a_fill_refuses_wild_memory(void **state)
 {
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
 
     for (enum wild wild = 0; wild < N_WILD; wild++) {
         char *p = wild_make(wild, SIZE);
@@ -154,7 +154,7 @@ static void a_fill_refuses_wild_memory(void **state)
 static void rows_refuse_wild_memory(void **state)
 {
     struct block b = block_create(CHUNK);
-    aclrtStream stream = stream_create();
+    aclrtStream stream = make_stream();
     size_t size = 3 * 4096 + SIZE;
 
     assert_acl_ok(aclrtMemset(b.va, b.size, 0x22, b.size));

@@ -1,14 +1,6 @@
 /* See events.h. */
 #include "events.h"
 
-aclrtStream make_stream(void)
-{
-    aclrtStream stream = NULL;
-
-    assert_acl_ok(aclrtCreateStream(&stream));
-    return stream;
-}
-
 aclrtEvent make_event(void)
 {
     aclrtEvent event = NULL;
@@ -56,11 +48,6 @@ uint32_t available(void)
 
     assert_acl_ok(aclrtGetEventAvailNum(&n));
     return n;
-}
-
-void end_stream(aclrtStream stream)
-{
-    assert_acl_ok(aclrtDestroyStream(stream));
 }
 
 void end_event(aclrtEvent event)

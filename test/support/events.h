@@ -1,12 +1,10 @@
-/* Short words for streams and events. */
+/* Short words for events, and those for streams. */
 #ifndef TEST_SUPPORT_EVENTS_H
 #define TEST_SUPPORT_EVENTS_H
 
-#include "support.h"
+#include "streams.h"
 
 /* Each has to succeed. */
-aclrtStream make_stream(void);
-void end_stream(aclrtStream stream);
 aclrtEvent make_event(void);
 aclrtEvent make_flagged(uint32_t flag);
 aclrtEvent make_ex(uint32_t flag);

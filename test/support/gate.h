@@ -12,7 +12,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
-#include "support/support.h"
+#include "support/streams.h"
 
 struct gate {
     sem_t *opened;
@@ -51,14 +51,6 @@ static inline void gate_open_to(struct gate *gate, aclError code)
     assert_acl(aclrtSynchronizeStream(gate->stream), code);
     sem_destroy(gate->opened);
     free(gate->opened);
-}
-
-static inline aclrtStream stream_create(void)
-{
-    aclrtStream stream = NULL;
-
-    assert_acl_ok(aclrtCreateStream(&stream));
-    return stream;
 }
 
 #endif
