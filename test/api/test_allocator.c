@@ -1,5 +1,5 @@
 /* User allocators: descriptions, and which stream has which. */
-#include "support/gate.h"
+#include "support/streams.h"
 
 static void *my_alloc(aclrtAllocator allocator, size_t size)
 {

@@ -1,7 +1,9 @@
 /* aclrtMemcpy2d and aclrtMemcpy2dAsync. */
-#include "support/gate.h"
+#include "support/streams.h"
 #include "support/vmm.h"
+#include "support/work.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { WIDTH = 1000, HEIGHT = 300, DPITCH = 1536, SPITCH = 1024 };
@@ -208,7 +210,7 @@ static void rows_on_a_stream_come_in_order(void **state)
 {
     struct block a = block_create(CHUNK), b = block_create(CHUNK);
     aclrtStream stream = make_stream();
-    struct gate gate = gate_close(stream);
+    struct gate *gate = gate_close(stream);
 
     fill_rows(host, SPITCH, 1, 3);
     put_pattern(a.va, CHUNK, 1);
@@ -216,7 +218,7 @@ static void rows_on_a_stream_come_in_order(void **state)
     assert_acl_ok(aclrtMemcpy2dAsync(b.va, DPITCH, a.va, SPITCH, WIDTH, HEIGHT,
                                      ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     assert_all_bytes(b.va, CHUNK, 0);
-    gate_open(&gate);
+    gate_end(gate);
     assert_all_bytes(b.va, WIDTH, 4);
     assert_all_bytes(b.va + WIDTH, DPITCH - WIDTH, 0);
     assert_all_bytes(b.va + (HEIGHT - 1) * DPITCH, WIDTH, 4);
@@ -238,7 +240,7 @@ static void rows_in_pinned_memory_do_not_wait(void **state)
 {
     struct block b = block_create(CHUNK);
     aclrtStream stream = make_stream();
-    struct gate gate = gate_close(stream);
+    struct gate *gate = gate_close(stream);
     void *pinned = NULL;
 
     assert_acl_ok(aclrtMallocHost(&pinned, HEIGHT * SPITCH));
@@ -246,7 +248,7 @@ static void rows_in_pinned_memory_do_not_wait(void **state)
     assert_acl_ok(aclrtMemcpy2dAsync(b.va, DPITCH, pinned, SPITCH, WIDTH, HEIGHT,
                                      ACL_MEMCPY_HOST_TO_DEVICE, stream));
     assert_all_bytes(b.va, CHUNK, 0);
-    gate_open(&gate);
+    gate_end(gate);
     assert_acl_ok(copy(back, b.va, EXTENT(DPITCH), ACL_MEMCPY_DEVICE_TO_HOST));
     assert_true(are_rows(back, DPITCH, 0, 8));
     assert_acl_ok(aclrtFreeHost(pinned));
@@ -271,7 +273,7 @@ static void queued_rows_keep_their_memory(void **state)
 {
     struct block a = block_create(CHUNK), b = block_create(CHUNK);
     aclrtStream stream = make_stream();
-    struct gate gate = gate_close(stream);
+    struct gate *gate = gate_close(stream);
     aclrtDrvMemHandle handle;
 
     put_pattern(a.va, CHUNK, 6);
@@ -283,7 +285,7 @@ static void queued_rows_keep_their_memory(void **state)
     handle = alloc(CHUNK); /* gets other memory: the queued copy still reads the first */
     map(a.va, CHUNK, handle);
     assert_acl_ok(aclrtMemset(a.va, CHUNK, 0xff, CHUNK));
-    gate_open(&gate);
+    gate_end(gate);
     assert_pattern(b.va, 100 * SPITCH, 6);
     a.handle = handle;
     assert_acl_ok(aclrtDestroyStream(stream));

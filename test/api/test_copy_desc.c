@@ -1,6 +1,7 @@
 /* Copies and cache operations whose arguments lie in device memory. */
-#include "support/gate.h"
+#include "support/streams.h"
 #include "support/vmm.h"
+#include "support/work.h"
 
 #include <string.h>
 
@@ -55,13 +56,13 @@ static void a_descriptor_is_a_copy(void **state)
 static void a_descriptor_is_read_when_the_stream_gets_there(void **state)
 {
     struct scene s = begin();
-    struct gate gate = gate_close(s.stream);
+    struct gate *gate = gate_close(s.stream);
 
     assert_acl_ok(aclrtSetMemcpyDesc(s.b.va, inner, s.src, s.dst, 100, NULL));
     assert_acl_ok(aclrtMemcpyAsyncWithDesc(s.b.va, inner, s.stream));
     assert_acl_ok(aclrtSetMemcpyDesc(s.b.va, inner, s.src, s.dst + 1000, 200, NULL));
     assert_all_bytes(s.dst, CHUNK, 0);
-    gate_open(&gate);
+    gate_end(gate);
     assert_all_bytes(s.dst, 1000, 0);
     assert_pattern(s.dst + 1000, 200, 1);
     end(&s);
@@ -163,14 +164,14 @@ static void a_queued_descriptor_outlives_its_mapping(void **state)
 {
     struct scene s = begin();
     struct block d = block_create(CHUNK);
-    struct gate gate;
+    struct gate *gate;
 
     assert_acl_ok(aclrtSetMemcpyDesc(d.va, inner, s.src, s.dst, 100, NULL));
     gate = gate_close(s.stream);
     assert_acl_ok(aclrtMemcpyAsyncWithDesc(d.va, inner, s.stream));
     block_destroy(&d);
     assert_int_equal(stats().handles, 2);
-    gate_open(&gate);
+    gate_end(gate);
     assert_int_equal(stats().handles, 1);
     assert_pattern(s.dst, 100, 1);
     end(&s);
@@ -180,13 +181,13 @@ static void memory_that_is_gone_when_the_copy_runs_is_an_error(void **state)
 {
     struct scene s = begin();
     struct block d = block_create(CHUNK);
-    struct gate gate;
+    struct gate *gate;
 
     assert_acl_ok(aclrtSetMemcpyDesc(s.b.va, inner, s.src, d.va, 100, NULL));
     gate = gate_close(s.stream);
     assert_acl_ok(aclrtMemcpyAsyncWithDesc(s.b.va, inner, s.stream));
     block_destroy(&d);
-    gate_open_to(&gate, ACL_ERROR_RT_PARAM_INVALID);
+    gate_end_to(gate, ACL_ERROR_RT_PARAM_INVALID);
     end(&s);
 }
 
@@ -219,12 +220,12 @@ static void addresses_are_read_when_the_stream_gets_there(void **state)
 {
     struct scene s = begin();
     void **dst = cell(&s, 0, NULL), **src = cell(&s, 1, s.src);
-    struct gate gate = gate_close(s.stream);
+    struct gate *gate = gate_close(s.stream);
 
     assert_acl_ok(aclrtMemcpyAsyncWithOffset(dst, 100, 0, (const void **)src, 100, 0,
                                              inner, s.stream));
     cell(&s, 0, s.dst + 300);
-    gate_open(&gate);
+    gate_end(gate);
     assert_all_bytes(s.dst, 300, 0);
     assert_pattern(s.dst + 300, 100, 1);
     end(&s);

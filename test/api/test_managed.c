@@ -1,7 +1,8 @@
 /* Managed memory. */
-#include "support/gate.h"
 #include "support/process.h"
+#include "support/streams.h"
 #include "support/vmm.h"
+#include "support/work.h"
 
 #include <string.h>
 
@@ -169,7 +170,7 @@ static void copies_on_streams_take_it_on_both_sides(void **state)
     struct block b = block_create(CHUNK);
     aclrtStream stream = make_stream();
     char *from = take(CHUNK), *to = take(CHUNK);
-    struct gate gate = gate_close(stream);
+    struct gate *gate = gate_close(stream);
 
     fill((uint8_t *)from, CHUNK, 3);
     assert_acl_ok(
@@ -177,7 +178,7 @@ static void copies_on_streams_take_it_on_both_sides(void **state)
     assert_acl_ok(
         aclrtMemcpyAsync(b.va, CHUNK, to, CHUNK, ACL_MEMCPY_HOST_TO_DEVICE, stream));
     assert_int_equal(to[0] | to[100], 0); /* it is not pageable memory: nothing waits */
-    gate_open(&gate);
+    gate_end(gate);
     assert_true(is_filled((uint8_t *)to, CHUNK, 3));
     assert_pattern(b.va, CHUNK, 3);
     assert_acl_ok(
@@ -198,12 +199,12 @@ static void fills_on_streams_come_in_their_turn(void **state)
 {
     aclrtStream stream = make_stream();
     char *ptr = take(CHUNK);
-    struct gate gate = gate_close(stream);
+    struct gate *gate = gate_close(stream);
 
     assert_acl_ok(aclrtMemsetAsync(ptr, 100, 1, 100, stream));
     assert_acl_ok(aclrtMemsetD32Async(ptr, 100, 0x07070707, 20, stream));
     assert_int_equal(ptr[0] | ptr[79] | ptr[99], 0);
-    gate_open(&gate);
+    gate_end(gate);
     assert_int_equal(ptr[79], 7);
     assert_int_equal(ptr[80], 1);
     give(ptr);
@@ -215,14 +216,14 @@ static void queued_work_keeps_it(void **state)
     struct block b = block_create(CHUNK);
     aclrtStream stream = make_stream();
     char *ptr = take(CHUNK);
-    struct gate gate = gate_close(stream);
+    struct gate *gate = gate_close(stream);
 
     fill((uint8_t *)ptr, CHUNK, 5);
     assert_acl_ok(
         aclrtMemcpyAsync(b.va, CHUNK, ptr, CHUNK, ACL_MEMCPY_HOST_TO_DEVICE, stream));
     give(ptr);
     assert_false(can_read(ptr));
-    gate_open(&gate);
+    gate_end(gate);
     assert_pattern(b.va, CHUNK, 5);
     assert_acl_ok(aclrtDestroyStream(stream));
     block_destroy(&b);
@@ -508,11 +509,11 @@ static void a_batch_of_prefetches_has_locations_by_index(void **state)
     size_t sizes[] = {CHUNK, CHUNK, CHUNK}, indexes[] = {0, 2};
     aclrtMemManagedLocation locations[] = {device1, on_host};
     aclrtStream stream = make_stream();
-    struct gate gate = gate_close(stream);
+    struct gate *gate = gate_close(stream);
 
     assert_acl_ok(aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, 3, locations, indexes, 2,
                                                     0, stream));
-    gate_open(&gate);
+    gate_end(gate);
     assert_int_equal(ask(old, a, 2 * CHUNK), 1);
     assert_int_equal(ask(old, b, CHUNK), -1);
     assert_acl_ok(aclrtDestroyStream(stream));

@@ -1,8 +1,9 @@
 /* Stream-ordered memory pools; who gets freed memory when: test_mempool_order.c. */
-#include "support/gate.h"
 #include "support/pools.h"
 #include "support/process.h"
+#include "support/streams.h"
 #include "support/vmm.h"
+#include "support/work.h"
 
 #include <stdio.h>
 
@@ -108,13 +109,13 @@ static void a_destroyed_pool_lives_until_its_frees_are_done(void **state)
     size_t free = free_memory();
     aclrtMemPool pool = pool_create(64 * MIB);
     void *ptr = take(pool, MIB, stream);
-    struct gate gate = gate_close(stream);
+    struct gate *gate = gate_close(stream);
 
     assert_acl_ok(aclrtMemsetAsync(ptr, MIB, 1, MIB, stream));
     assert_acl_ok(aclrtMemPoolFreeAsync(ptr, stream));
     assert_acl_ok(aclrtMemPoolDestroy(pool));
     assert_int_equal(free_memory(), free - CHUNK);
-    gate_open(&gate);
+    gate_end(gate);
     assert_int_equal(free_memory(), free);
     assert_acl_ok(aclrtDestroyStream(stream));
 }
@@ -313,14 +314,14 @@ static void memory_in_use_is_not_trimmed(void **state)
     aclrtStream stream = make_stream();
     aclrtMemPool pool = pool_create(64 * MIB);
     char *a = take(pool, 4 * MIB, stream), *b = take(pool, 4 * MIB, stream);
-    struct gate gate;
+    struct gate *gate;
 
     put_pattern(a, 4 * MIB, 1);
     gate = gate_close(stream);
     assert_acl_ok(aclrtMemPoolFreeAsync(b, stream));
     assert_acl_ok(aclrtMemPoolTrimTo(pool, 0));
     assert_int_equal(reserved(pool), 8 * MIB); /* the stream has not got to the free */
-    gate_open(&gate);
+    gate_end(gate);
     assert_int_equal(reserved(pool), 4 * MIB);
     assert_pattern(a, 4 * MIB, 1);
     assert_acl_ok(aclrtMemPoolFreeAsync(a, stream));

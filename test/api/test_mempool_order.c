@@ -1,8 +1,9 @@
 /* Stream-ordered memory pools: in which order streams use, free and reuse memory. */
-#include "support/gate.h"
 #include "support/pools.h"
 #include "support/process.h"
+#include "support/streams.h"
 #include "support/vmm.h"
+#include "support/work.h"
 
 #include <string.h>
 
@@ -13,14 +14,14 @@ static void the_same_stream_gets_a_block_again_at_once(void **state)
     aclrtStream stream = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 8 * MIB, stream), *b;
-    struct gate gate = gate_close(stream);
+    struct gate *gate = gate_close(stream);
 
     assert_acl_ok(aclrtMemsetAsync(a, 8 * MIB, 1, 8 * MIB, stream));
     assert_acl_ok(aclrtMemPoolFreeAsync(a, stream));
     b = take(pool, 4 * MIB, stream);
     assert_ptr_equal(b, a);
     assert_acl_ok(aclrtMemsetAsync(b, 4 * MIB, 2, 4 * MIB, stream));
-    gate_open(&gate);
+    gate_end(gate);
     assert_all_bytes(b, 4 * MIB, 2); /* in the order of the stream */
     assert_acl_ok(aclrtMemPoolFreeAsync(b, stream));
     assert_acl_ok(aclrtDestroyStream(stream));
@@ -34,13 +35,13 @@ static void neighbours_that_a_stream_freed_are_one(void **state)
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 3 * MIB, stream), *b = take(pool, 2 * MIB, stream);
     char *c = take(pool, 3 * MIB, stream), *all;
-    struct gate gate = gate_close(stream);
+    struct gate *gate = gate_close(stream);
 
     assert_acl_ok(aclrtMemPoolFreeAsync(c, stream));
     assert_acl_ok(aclrtMemPoolFreeAsync(a, stream));
     assert_acl_ok(aclrtMemPoolFreeAsync(b, stream));
     all = take(pool, 8 * MIB, stream);
-    gate_open(&gate);
+    gate_end(gate);
     assert_acl_ok(aclrtMemset(all, 8 * MIB, 1, 8 * MIB));
     assert_acl_ok(aclrtMemPoolFreeAsync(all, stream));
     assert_acl_ok(aclrtDestroyStream(stream));
@@ -53,7 +54,7 @@ static void neighbours_for_different_users_are_one_for_a_stream(void **state)
     aclrtStream one = make_stream(), two = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 4 * MIB, one), *b = take(pool, 4 * MIB, two), *all;
-    struct gate gate;
+    struct gate *gate;
 
     keep_memory(pool);
     assert_acl_ok(aclrtMemPoolFreeAsync(a, one));
@@ -62,7 +63,7 @@ static void neighbours_for_different_users_are_one_for_a_stream(void **state)
     assert_acl_ok(aclrtMemPoolFreeAsync(b, two));
     all = take(pool, 8 * MIB, two);
     assert_ptr_equal(all, a);
-    gate_open(&gate);
+    gate_end(gate);
     put_pattern(all, 8 * MIB, 1);
     assert_pattern(all, 8 * MIB, 1);
     assert_acl_ok(aclrtMemPoolFreeAsync(all, two));
@@ -76,7 +77,7 @@ static void another_stream_gets_a_block_when_the_free_is_done(void **state)
     aclrtStream one = make_stream(), two = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 8 * MIB, one), *b = NULL;
-    struct gate gate;
+    struct gate *gate;
 
     keep_memory(pool);
     set_switches(pool, 0, 1, 0);
@@ -84,7 +85,7 @@ static void another_stream_gets_a_block_when_the_free_is_done(void **state)
     assert_acl_ok(aclrtMemPoolFreeAsync(a, one));
     assert_refused(aclrtMemPoolMallocAsync((void **)&b, MIB, pool, two),
                    ACL_ERROR_RT_MEMORY_ALLOCATION, "not yet freed");
-    gate_open(&gate);
+    gate_end(gate);
     b = take(pool, 8 * MIB, two);
     assert_ptr_equal(b, a);
     assert_acl_ok(aclrtMemPoolFreeAsync(b, two));
@@ -130,7 +131,7 @@ static void another_stream_may_wait_for_a_free(void **state)
     aclrtStream one = make_stream(), two = make_stream();
     aclrtMemPool pool = pool_create(8 * MIB);
     char *a = take(pool, 8 * MIB, one), *b;
-    struct gate gate;
+    struct gate *gate;
 
     set_switches(pool, 0, 0, 1);
     gate = gate_close(one);
@@ -142,7 +143,7 @@ static void another_stream_may_wait_for_a_free(void **state)
     assert_acl(aclrtSynchronizeStreamWithTimeout(two, 20),
                ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
     assert_message_has("aclrtMemPoolMallocAsync");
-    gate_open(&gate);
+    gate_end(gate);
     assert_acl_ok(aclrtSynchronizeStream(two));
     assert_all_bytes(b, 6 * MIB, 2);
     assert_acl_ok(aclrtMemPoolFreeAsync(b, two));
@@ -198,7 +199,7 @@ struct late_copy {
     aclrtStream stream;
     aclrtMemPool pool;
     char *block;
-    struct gate gate;
+    struct gate *gate;
 };
 
 static struct late_copy late_copy_queue(size_t size)
@@ -231,7 +232,7 @@ static void a_descriptor_queued_before_a_free_finds_its_block(void **state)
     char *again;
 
     assert_acl_ok(aclrtMemPoolFreeAsync(late.block, late.stream));
-    gate_open(&late.gate);
+    gate_end(late.gate);
     again = take(late.pool, MIB, late.stream);
     assert_ptr_equal(again, late.block);
     assert_pattern(again, MIB, 1); /* and it was written */
@@ -247,7 +248,7 @@ static void a_descriptor_queued_after_a_free_does_not(void **state)
     assert_acl_ok(aclrtMemPoolFreeAsync(late.block, late.stream));
     assert_acl_ok(aclrtMemcpyAsyncWithDesc(late.b.va, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE,
                                            late.stream));
-    gate_open_to(&late.gate, ACL_ERROR_RT_PARAM_INVALID);
+    gate_end_to(late.gate, ACL_ERROR_RT_PARAM_INVALID);
     assert_message_has("a memory pool");
     assert_acl_ok(aclrtMemPoolDestroy(late.pool));
     late_copy_end(&late);
@@ -262,7 +263,7 @@ static void work_before_a_free_reaches_as_far_as_its_block_did(void **state)
     assert_acl_ok(aclrtMemPoolFreeAsync(late.block, late.stream));
     next = take(late.pool, 4 * KIB, late.stream);
     assert_ptr_equal(next, late.block);
-    gate_open(&late.gate);
+    gate_end(late.gate);
     assert_pattern(next, 4 * KIB, 1);
     assert_acl_ok(aclrtMemPoolFreeAsync(next, late.stream));
     assert_acl_ok(aclrtMemPoolDestroy(late.pool));
@@ -277,7 +278,7 @@ static void work_before_a_free_outlives_its_pool(void **state)
     assert_acl_ok(aclrtMemPoolFreeAsync(late.block, late.stream));
     assert_acl_ok(aclrtMemPoolDestroy(late.pool));
     assert_int_equal(free_memory(), free);
-    gate_open(&late.gate);
+    gate_end(late.gate);
     assert_int_equal(free_memory(), free + CHUNK);
     assert_refused(aclrtMemPoolFreeAsync(late.block, late.stream),
                    ACL_ERROR_RT_PARAM_INVALID, "");
@@ -295,7 +296,7 @@ static void work_before_a_free_may_be_on_another_stream(void **state)
     assert_acl_ok(aclrtRecordEvent(event, late.stream));
     assert_acl_ok(aclrtStreamWaitEvent(other, event));
     assert_acl_ok(aclrtMemPoolFreeAsync(late.block, other));
-    gate_open(&late.gate);
+    gate_end(late.gate);
     assert_acl_ok(aclrtSynchronizeStream(other));
     assert_acl_ok(aclrtDestroyEvent(event));
     assert_acl_ok(aclrtDestroyStream(other));
@@ -329,7 +330,7 @@ static void a_kernel_before_a_free_finds_its_block(void **state)
 
     assert_acl_ok(aclrtLaunchHostFunc(late.stream, kernel_run, &kernel));
     assert_acl_ok(aclrtMemPoolFreeAsync(late.block, late.stream));
-    gate_open(&late.gate);
+    gate_end(late.gate);
     assert_int_equal(kernel.rc, ACL_SUCCESS);
     again = take(late.pool, MIB, late.stream);
     assert_all_bytes(again, MIB, 7);
@@ -346,7 +347,7 @@ static void memory_whose_free_is_queued_is_not_trimmed(void **state)
     assert_acl_ok(aclrtMemPoolFreeAsync(late.block, late.stream));
     assert_acl_ok(aclrtMemPoolTrimTo(late.pool, 0));
     assert_int_equal(reserved(late.pool), CHUNK);
-    gate_open(&late.gate);
+    gate_end(late.gate);
     assert_acl_ok(aclrtMemPoolTrimTo(late.pool, 0));
     assert_int_equal(reserved(late.pool), 0);
     assert_acl_ok(aclrtMemPoolDestroy(late.pool));
@@ -371,7 +372,7 @@ static void aborting_who_waits_for_a_free_gives_nothing_away(void **state)
     set_switches(late.pool, 0, 1, 0);
     assert_refused(aclrtMemPoolMallocAsync((void **)&c, MIB, late.pool, three),
                    ACL_ERROR_RT_MEMORY_ALLOCATION, "not yet freed");
-    gate_open(&late.gate);
+    gate_end(late.gate);
     c = take(late.pool, MIB, three);
     assert_ptr_equal(c, late.block);
     assert_acl_ok(aclrtMemPoolFreeAsync(c, three));

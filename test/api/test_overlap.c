@@ -2,7 +2,7 @@
  * Copies whose two sides share memory: they end as if the source had been read whole
  * before a byte was written.
  */
-#include "support/gate.h"
+#include "support/streams.h"
 #include "support/vmm.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* aclrtValueWrite and aclrtValueWait. */
-#include "support/gate.h"
 #include "support/process.h"
+#include "support/streams.h"
 #include "support/vmm.h"
+#include "support/work.h"
 
 #include <stdatomic.h>
 
@@ -24,12 +25,12 @@ static void a_write_comes_in_its_turn(void **state)
 {
     struct block b = block_create(CHUNK);
     aclrtStream stream = make_stream();
-    struct gate gate = gate_close(stream);
+    struct gate *gate = gate_close(stream);
 
     assert_acl_ok(aclrtValueWrite(b.va + 8, 0x0123456789abcdef, 0, stream));
     assert_acl_ok(aclrtValueWrite(b.va + CHUNK - 8, UINT64_MAX, 0, stream));
     assert_int_equal(value_at(b.va + 8), 0);
-    gate_open(&gate);
+    gate_end(gate);
     assert_int_equal(value_at(b.va + 8), 0x0123456789abcdef);
     assert_int_equal(value_at(b.va + CHUNK - 8), UINT64_MAX);
     assert_all_bytes(b.va, 8, 0);
@@ -93,7 +94,7 @@ static void a_stream_waits_for_what_another_writes(void **state)
 {
     struct block b = block_create(CHUNK), data = block_create(CHUNK);
     aclrtStream writer = make_stream(), reader = make_stream();
-    struct gate gate = gate_close(writer);
+    struct gate *gate = gate_close(writer);
 
     assert_acl_ok(aclrtValueWait(b.va, 1, ACL_STREAM_WAIT_VALUE_EQ, reader));
     assert_acl_ok(aclrtMemcpyAsync(data.va + CHUNK / 2, CHUNK, data.va, 1000,
@@ -103,7 +104,7 @@ static void a_stream_waits_for_what_another_writes(void **state)
     assert_acl(aclrtSynchronizeStreamWithTimeout(reader, 20),
                ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
     assert_message_has("aclrtValueWait");
-    gate_open(&gate);
+    gate_end(gate);
     assert_acl_ok(aclrtSynchronizeStream(reader));
     assert_all_bytes(data.va + CHUNK / 2, 1000, 7);
     assert_acl_ok(aclrtDestroyStream(writer));

@@ -2,7 +2,7 @@
  * Addresses of the program's own memory behind which there is none, or none that it may
  * use so: every copy and fill refuses them before a byte moves.
  */
-#include "support/gate.h"
+#include "support/streams.h"
 #include "support/vmm.h"
 
 #include <string.h>

@@ -61,6 +61,31 @@ void hold(aclrtStream stream, struct gate *gate)
     gate_await(gate, n + 1);
 }
 
+struct gate *gate_close(aclrtStream stream)
+{
+    struct gate *gate = malloc(sizeof(*gate));
+
+    assert_non_null(gate);
+    *gate = (struct gate)GATE_INIT;
+    gate->stream = stream;
+    assert_acl_ok(aclrtLaunchHostFunc(stream, gate_pass, gate));
+    return gate;
+}
+
+void gate_end_to(struct gate *gate, aclError code)
+{
+    gate_open(gate);
+    assert_acl(aclrtSynchronizeStream(gate->stream), code);
+    pthread_cond_destroy(&gate->changed);
+    pthread_mutex_destroy(&gate->mutex);
+    free(gate);
+}
+
+void gate_end(struct gate *gate)
+{
+    gate_end_to(gate, ACL_SUCCESS);
+}
+
 /* ---- marks ---- */
 
 void mark_down(struct marks *marks, char letter)

@@ -19,6 +19,7 @@ struct gate {
     bool is_open;
     unsigned n_in; /* functions that stand in it, or have passed */
     unsigned n_out;
+    aclrtStream stream; /* of gate_close() */
 };
 #define GATE_INIT \
     { \
@@ -37,6 +38,20 @@ unsigned gate_passed(struct gate *gate);
 
 /* The stream stands at the gate when this returns. */
 void hold(aclrtStream stream, struct gate *gate);
+
+/*
+ * The same where nothing needs to have come to the gate yet, and in chaos mode, where
+ * nothing does:
+ *
+ *     struct gate *gate = gate_close(stream);
+ *     ... queue work, look at what has not happened ...
+ *     gate_end(gate);
+ *
+ * The work behind it is done when gate_end() returns, or has failed with that code.
+ */
+struct gate *gate_close(aclrtStream stream);
+void gate_end(struct gate *gate);
+void gate_end_to(struct gate *gate, aclError code);
 
 /*
  * Letters in the order in which they were written; the text is the test's to read when
