@@ -105,14 +105,14 @@ void model_poke(struct model *m, uintptr_t addr, int value)
 
 /*
  * Own memory may be used through its own device or through the one that works: the
- * current one, or the stream's; -1 for none.
+ * current one, or the stream's; -1 for the host, which looks at it without a context.
  */
 static void check_right(struct verdict *v, const struct model_map *map,
                         enum model_need need, int worker)
 {
     int own =
         model_is_on_host(map->phys) ? map->host : map->dev[map->phys->prop.location.id];
-    int current = worker >= 0 ? map->dev[worker] : 0;
+    int current = worker >= 0 ? map->dev[worker] : map->host;
     bool has_right = (own & (int)need) != 0;
 
     if (current == MODEL_UNKNOWN)
