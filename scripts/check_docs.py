@@ -15,7 +15,8 @@ import os
 import re
 import sys
 
-DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/API.md", "docs/ARCHITECTURE.md", "docs/PYTHON.md"]
+DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/API.md", "docs/ARCHITECTURE.md", "docs/CUDA.md",
+             "docs/PYTHON.md"]
 
 # The lists of functions: what a row begins with, up to the name, and the status that it means.
 LISTS = {
@@ -113,6 +114,8 @@ def check_api():
             complain(where, "%s is said to be %s, and is %s" % (name, cells[0], status[name]))
         elif (cells[0] == "works") != bool(cells[1]):
             complain(where, "%s: a function that works has errors, or none" % name)
+        elif not re.fullmatch(r"|none|\d{6}(, \d{6})*", cells[1]):
+            complain(where, '%s: the errors are "%s", and should be codes with commas, or none' % (name, cells[1]))
 
     notes = {name: cells[-1] for name, cells in rows}
     for path, name in differing_functions():
