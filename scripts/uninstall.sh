@@ -6,6 +6,10 @@ set -u
     echo "usage: $0 folder" >&2
     exit 2
 }
+[ -d "$1" ] || {
+    echo "$1: there is no such folder, so nothing to remove" >&2
+    exit 1
+}
 root=$(cd "$1" && pwd) || exit 1
 manifest=$root/share/aclmem/manifest
 if [ ! -f "$manifest" ]; then
@@ -22,8 +26,9 @@ echo "$files" | while IFS= read -r file; do
     esac
     rm -f "./$file"
 done
+rm -rf python/site-packages/acl/__pycache__ # left by a Python that the module is not for
 rmdir include/acl/error_codes include/acl include/aclmem share/aclmem/examples share/aclmem \
-    share/doc/aclmem share/cmake/aclmem lib64/stub "$(uname -m)-linux" runtime acllib \
+    share/doc/aclmem/docs share/doc/aclmem share/cmake/aclmem lib64/stub "$(uname -m)-linux" runtime acllib \
     python/site-packages/acl 2>/dev/null
 
 # Then those that became empty, but for folders of the system, which stay, empty or not.

@@ -39,7 +39,13 @@ mv "$root" "$temporary/moved"
 root=$temporary/moved
 [ -z "$(find "$root" -type l -lname '/*')" ] || fail "links are relative"
 [ -z "$(find -L "$root" -type l)" ] || fail "links lead somewhere"
-! grep -rq "a place" "$root" || fail "no file names the folder it was installed into"
+! grep -rqF "$temporary" "$root" || fail "no file names the folder it was installed into"
+
+for document in "$root"/share/doc/aclmem/*.md "$root"/share/doc/aclmem/docs/*.md; do
+    for link in $(grep -o ']([^)#:]*[)#]' "$document" | sed 's/^](//; s/[)#]$//'); do
+        [ -e "${document%/*}/$link" ] || fail "links of installed documents lead somewhere: $link in $document"
+    done
+done
 
 "$root/bin/aclmem" info >"$temporary/log" || fail "the command finds its library"
 
@@ -94,10 +100,14 @@ done
 
 # Removing takes everything of ours and nothing else.
 touch "$root/lib64/theirs"
+mkdir -p "$root/python/site-packages/acl/__pycache__" # of a Python that the module is not for
+touch "$root/python/site-packages/acl/__pycache__/__init__.cpython-399.pyc"
 "$project/scripts/uninstall.sh" "$root" || fail "it can be removed"
 [ "$(cd "$root" && find . | sort | tr '\n' ' ')" = ". ./lib64 ./lib64/theirs " ] ||
     fail "removing takes everything of ours and nothing else"
 ! "$project/scripts/uninstall.sh" "$root" 2>/dev/null || fail "there is nothing to remove twice"
+said=$("$project/scripts/uninstall.sh" "$temporary/nowhere" 2>&1) && fail "nothing can be removed from nowhere"
+[ "$said" = "$temporary/nowhere: there is no such folder, so nothing to remove" ] || fail "it says so: $said"
 
 # Somebody else's library stays, unless it is meant.
 for place in lib64 x86_64-linux/lib64 runtime/lib64; do
