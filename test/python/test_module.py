@@ -2,6 +2,7 @@
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -198,6 +199,17 @@ def run(code, **environment):
 def test_the_library_is_found_without_a_search_path():
     status, said = run("import acl; print(acl.init(), acl.get_soc_name())")
     assert (status, said) == (0, "0 Ascend910B1\n")
+
+
+def test_another_python_is_told_what_the_module_is_built_for(tmp_path):
+    package = tmp_path / "acl"
+    package.mkdir()
+    shutil.copy(os.path.join(facts.PACKAGE, "__init__.py"), package)
+    (package / "__init__.cpython-399-somewhere.so").touch()  # no Python here takes a file of this name
+    done = subprocess.run([sys.executable, "-B", "-c", "import acl"], env=dict(os.environ, PYTHONPATH=str(tmp_path)),
+                          stderr=subprocess.PIPE, universal_newlines=True)
+    assert done.returncode == 1
+    assert re.search("ImportError: .*acl is not for this Python: .*cpython-399-somewhere.*ACLMEM_PYTHON=", done.stderr)
 
 
 def test_submodules_can_be_imported_by_name():
