@@ -189,13 +189,23 @@ static int info_run(const struct choice *choice)
     return fflush(stdout) == 0 ? 0 : 1;
 }
 
+/* Help is given wherever it is asked for. */
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     struct choice choice = {false, false};
 
     if (argc < 2)
         return usage_fail("what to do?", NULL);
-    if (strcmp(argv[1], "--help") == 0 && argc == 2) {
+    if (wants_help(argc, argv)) {
         usage(stdout);
         return 0;
     }

@@ -44,11 +44,12 @@ class Command(unittest.TestCase):
         return done.stdout
 
     def test_help_and_version_are_there(self):
-        self.assertIn("usage: aclmem info", self.printed("--help"))
+        for asked in (["--help"], ["-h"], ["info", "--help"], ["info", "--json", "-h"]):
+            self.assertIn("usage: aclmem info", self.printed(*asked))
         self.assertRegex(self.printed("--version"), r"^aclmem \d+\.\d+\.\d+\n$")
 
     def test_unknown_arguments_are_refused_with_2(self):
-        for arguments in ([], ["inof"], ["info", "--jsn"], ["--help", "more"], ["info", "--json", "x"]):
+        for arguments in ([], ["inof"], ["info", "--jsn"], ["--version", "more"], ["info", "--json", "x"]):
             done = self.run_it(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn("usage: aclmem info", done.stderr)
