@@ -44,6 +44,10 @@ int main(int argc, char **argv)
     void *device;
     unsigned n_wrong;
 
+    if (argc > 1 + is_fixed) {
+        fprintf(stderr, "usage: missing_sync [--fixed]\n");
+        return 2;
+    }
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtMalloc(&device, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));

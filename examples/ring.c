@@ -10,7 +10,8 @@
 #include "aclmem/aclmem.h"
 #include "example.h"
 
-#define SLOT_BYTES 100000 /* any size: aclmem_suballoc_stride() says what a slot takes */
+#define SLOT_BYTES 100000                         /* any size */
+#define STRIDE aclmem_suballoc_stride(SLOT_BYTES) /* what a slot takes, on either side */
 #define N_SLOTS 4
 #define N_CHUNKS 64
 
@@ -23,7 +24,7 @@ struct slot {
 static void slots_open(struct slot *slots, char *block)
 {
     for (size_t i = 0; i < N_SLOTS; i++) {
-        slots[i].host = block + i * aclmem_suballoc_stride(SLOT_BYTES);
+        slots[i].host = block + i * STRIDE;
         CHECK(aclrtCreateEventExWithFlag(&slots[i].read, ACL_EVENT_SYNC));
     }
 }
@@ -39,9 +40,8 @@ int main(void)
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtCreateStream(&stream));
-    CHECK(aclrtMallocHost((void **)&block, N_SLOTS * aclmem_suballoc_stride(SLOT_BYTES)));
-    CHECK(aclrtMalloc((void **)&device, (size_t)N_CHUNKS * SLOT_BYTES,
-                      ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK(aclrtMallocHost((void **)&block, N_SLOTS * STRIDE));
+    CHECK(aclrtMalloc((void **)&device, N_CHUNKS * STRIDE, ACL_MEM_MALLOC_HUGE_FIRST));
     slots_open(slots, block);
 
     for (int i = 0; i < N_CHUNKS; i++) {
@@ -49,16 +49,16 @@ int main(void)
 
         CHECK(aclrtSynchronizeEvent(slot->read)); /* at once for a slot never used */
         memset(slot->host, i, SLOT_BYTES);
-        CHECK(aclrtMemcpyAsync(device + (size_t)i * SLOT_BYTES, SLOT_BYTES, slot->host,
+        CHECK(aclrtMemcpyAsync(device + (size_t)i * STRIDE, SLOT_BYTES, slot->host,
                                SLOT_BYTES, ACL_MEMCPY_HOST_TO_DEVICE, stream));
         CHECK(aclrtRecordEvent(slot->read, stream));
     }
     CHECK(aclrtSynchronizeStream(stream));
     printf("%d chunks of %d bytes went through %d slots of %zu\n", N_CHUNKS, SLOT_BYTES,
-           N_SLOTS, (size_t)aclmem_suballoc_stride(SLOT_BYTES));
+           N_SLOTS, (size_t)STRIDE);
 
     for (int i = 0; i < N_CHUNKS; i++) {
-        CHECK(aclrtMemcpy(back, sizeof back, device + (size_t)i * SLOT_BYTES, SLOT_BYTES,
+        CHECK(aclrtMemcpy(back, sizeof back, device + (size_t)i * STRIDE, SLOT_BYTES,
                           ACL_MEMCPY_DEVICE_TO_HOST));
         n_wrong += back[0] != (char)i || memcmp(back, back + 1, SLOT_BYTES - 1) != 0;
     }

@@ -34,6 +34,10 @@ int main(int argc, char **argv)
     uint64_t number;
     void *addr;
 
+    if (argc > 1 + has_list) {
+        fprintf(stderr, "usage: share_a [--list]\n");
+        return 2;
+    }
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtMallocPhysical(&handle, SIZE, &device_memory, 0));

@@ -23,12 +23,13 @@ int main(int argc, char **argv)
     uint64_t number;
     int32_t pid;
     void *addr;
+    char *end;
 
-    if (argc != 2) {
+    number = argc == 2 ? strtoull(argv[1], &end, 0) : 0;
+    if (number == 0 || *end != '\0') {
         fprintf(stderr, "usage: share_b NUMBER, as share_a says\n");
         return 2;
     }
-    number = strtoull(argv[1], NULL, 0);
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtDeviceGetBareTgid(&pid));
