@@ -61,8 +61,9 @@ static aclError attr_check_strict(const aclrtPhysicalMemProp *prop,
 {
     AM_REQUIRE(
         prop->location.type == ACL_MEM_LOCATION_TYPE_DEVICE, ACL_ERROR_INVALID_PARAM,
-        "location.type is %d: editions before 8.5 allocate physical memory of devices "
-        "only (ACLMEM_RULES=strict)",
+        "location.type is %s (%d): editions before 8.5 allocate physical memory of "
+        "devices only (ACLMEM_RULES=strict)",
+        prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ? "HOST" : "HOST_NUMA",
         prop->location.type);
     AM_REQUIRE(
         attr->since <= 800, ACL_ERROR_INVALID_PARAM,

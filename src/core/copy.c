@@ -119,6 +119,22 @@ aclError am_transfer_launch(const struct am_transfer *transfer,
     return rc;
 }
 
+const char *am_copy_kind_name(aclrtMemcpyKind kind)
+{
+    static const char *const names[] = {
+        [ACL_MEMCPY_HOST_TO_HOST] = "HOST_TO_HOST",
+        [ACL_MEMCPY_HOST_TO_DEVICE] = "HOST_TO_DEVICE",
+        [ACL_MEMCPY_DEVICE_TO_HOST] = "DEVICE_TO_HOST",
+        [ACL_MEMCPY_DEVICE_TO_DEVICE] = "DEVICE_TO_DEVICE",
+        [ACL_MEMCPY_DEFAULT] = "DEFAULT",
+        [ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE] = "HOST_TO_BUF_TO_DEVICE",
+        [ACL_MEMCPY_INNER_DEVICE_TO_DEVICE] = "INNER_DEVICE_TO_DEVICE",
+        [ACL_MEMCPY_INTER_DEVICE_TO_DEVICE] = "INTER_DEVICE_TO_DEVICE",
+    };
+
+    return names[kind];
+}
+
 aclError am_transfer_check_kind(const struct am_transfer *transfer, aclrtMemcpyKind kind)
 {
     bool to_device = transfer->to.devices != 0;
@@ -130,11 +146,10 @@ aclError am_transfer_check_kind(const struct am_transfer *transfer, aclrtMemcpyK
 
     if (transfer->to.has_managed || transfer->from.has_managed)
         return ACL_SUCCESS; /* which is on either side */
-    AM_REQUIRE(
-        kind == real, ACL_ERROR_RT_PARAM_INVALID,
-        "kind is %d but the addresses make it %d; editions before the newest go by kind "
-        "(ACLMEM_RULES=strict)",
-        (int)kind, (int)real);
+    AM_REQUIRE(kind == real, ACL_ERROR_RT_PARAM_INVALID,
+               "kind is %s (%d) but the addresses make it %s (%d); editions before the "
+               "newest go by kind (ACLMEM_RULES=strict)",
+               am_copy_kind_name(kind), (int)kind, am_copy_kind_name(real), (int)real);
     return ACL_SUCCESS;
 }
 

@@ -62,9 +62,8 @@ struct ledger_kind ledger_kind_of(const struct am_ledger_config *config)
 static aclError file_fail(int error, const char *what)
 {
     return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                   "the ledger in %s cannot be %s: %s; make room there, or name another "
-                   "directory with ACLMEM_RUNTIME_DIR",
-                   am_rundir_path(), what, strerror(error));
+                   "the ledger in %s cannot be %s: %s; %s", am_rundir_path(), what,
+                   strerror(error), am_rundir_advice_for(error));
 }
 
 /* Whether what is in the file was made by this version for these devices, and is whole. */

@@ -17,11 +17,11 @@ static aclError kind_check(const struct am_transfer *transfer, aclrtMemcpyKind k
     bool from_device = kind != ACL_MEMCPY_HOST_TO_DEVICE;
 
     AM_REQUIRE(am_spans_fit(&transfer->to, to_device), ACL_ERROR_RT_PARAM_INVALID,
-               "kind is %d, but dst %p is not %s memory", (int)kind,
-               transfer->to.list[0].addr, to_device ? "device" : "host");
+               "kind is %s (%d), but dst %p is not %s memory", am_copy_kind_name(kind),
+               (int)kind, transfer->to.list[0].addr, to_device ? "device" : "host");
     AM_REQUIRE(am_spans_fit(&transfer->from, from_device), ACL_ERROR_RT_PARAM_INVALID,
-               "kind is %d, but src %p is not %s memory", (int)kind,
-               transfer->from.list[0].addr, from_device ? "device" : "host");
+               "kind is %s (%d), but src %p is not %s memory", am_copy_kind_name(kind),
+               (int)kind, transfer->from.list[0].addr, from_device ? "device" : "host");
     return ACL_SUCCESS;
 }
 

@@ -29,6 +29,19 @@ const char *am_rundir_advice(void)
                : "name another directory with ACLMEM_RUNTIME_DIR";
 }
 
+const char *am_rundir_advice_for(int error)
+{
+    switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+        return "make room there, or name another directory with ACLMEM_RUNTIME_DIR";
+    case EMFILE:
+        return "raise the limit of open files with ulimit -n or LimitNOFILE=";
+    default:
+        return "name another directory with ACLMEM_RUNTIME_DIR";
+    }
+}
+
 /* Where it may be, best first. */
 static size_t paths_list(char paths[2][PATH_SIZE])
 {
@@ -118,9 +131,8 @@ static aclError open_fail(int error, const char *path)
                        (unsigned long long)limit.rlim_max);
     default:
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                       "the runtime directory %s cannot be made or opened: %s; make "
-                       "room there, or name another with ACLMEM_RUNTIME_DIR",
-                       path, strerror(error));
+                       "the runtime directory %s cannot be made or opened: %s; %s", path,
+                       strerror(error), am_rundir_advice_for(error));
     }
 }
 

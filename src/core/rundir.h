@@ -33,6 +33,9 @@ const char *am_rundir_path(void);
 /* What to do about one that is not to be trusted. */
 const char *am_rundir_advice(void);
 
+/* What to do when the system refuses something in it, with this errno. */
+const char *am_rundir_advice_for(int error);
+
 /* At the stop of the library. */
 void am_rundir_close(void);
 

@@ -162,7 +162,7 @@ static void the_host_has_no_physical_memory(void **state)
     aclrtDrvMemHandle handle = NULL;
 
     assert_refused(aclrtMallocPhysical(&handle, CHUNK, &prop, 0), ACL_ERROR_INVALID_PARAM,
-                   "strict");
+                   "location.type is HOST (0): editions before 8.5");
     assert_null(handle);
 }
 
@@ -186,6 +186,8 @@ static void the_kind_of_a_copy_must_be_right(void **state)
                                ACL_ERROR_RT_PARAM_INVALID, "strict");
         }
     }
+    assert_refused(copy(b.va, host, 64, ACL_MEMCPY_DEFAULT), ACL_ERROR_RT_PARAM_INVALID,
+                   "kind is DEFAULT (4) but the addresses make it HOST_TO_DEVICE (1)");
     assert_refused(copy(b.va, host, 64, (aclrtMemcpyKind)99), ACL_ERROR_INVALID_PARAM,
                    "kind");
     assert_all_bytes(b.va, 128, 7);

@@ -65,6 +65,7 @@ static void out_of_memory_starts_with_el0004_and_says_where_to_look(void **state
     assert_int_equal(strncmp(message, "EL0004", 6), 0);
     assert_contains(message, "ulimit -v");
     assert_contains(message, "container");
+    assert_contains(message, "ACLMEM_MEMORY");
 }
 
 static void no_descriptor_names_the_limit_its_value_and_how_to_raise_it(void **state)

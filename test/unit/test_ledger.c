@@ -402,6 +402,22 @@ static void without_a_directory_a_process_has_books_of_its_own(void **state)
     assert_private("has mode 0777");
 }
 
+static void a_lack_of_descriptors_is_not_taken_for_a_full_disk(void **state)
+{
+    struct am_ledger *ledger = NULL;
+    int dir;
+
+    assert_int_equal(am_rundir_open(&dir), ACL_SUCCESS);
+    am_fault_arm_with(2, false,
+                      EMFILE); /* the books are allocated, then the file opened */
+    assert_int_equal(am_ledger_open(&config, &ledger), ACL_SUCCESS);
+    am_fault_disarm();
+    assert_true(am_ledger_is_private(ledger));
+    assert_contains(ledger->why, "cannot be opened: Too many open files");
+    assert_contains(ledger->why, "ulimit -n");
+    am_ledger_put(ledger);
+}
+
 static void what_is_no_file_of_this_user_is_refused(void **state)
 {
     const char *path = file_path();
@@ -666,6 +682,7 @@ int main(void)
         claim(places_of_shares_are_used_again),
         claim(a_full_table_is_refused),
         claim(without_a_directory_a_process_has_books_of_its_own),
+        claim(a_lack_of_descriptors_is_not_taken_for_a_full_disk),
         claim(what_is_no_file_of_this_user_is_refused),
         claim(a_damaged_file_is_made_anew_when_nobody_uses_it),
         claim(a_damaged_file_that_is_in_use_is_refused),

@@ -166,6 +166,15 @@ static void where_it_cannot_be_made_the_reason_is_named(void **state)
     assert_refuses(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, strerror(ENOENT));
 }
 
+static void the_advice_is_for_what_went_wrong(void **state)
+{
+    assert_contains(am_rundir_advice_for(ENOSPC), "make room");
+    assert_contains(am_rundir_advice_for(EDQUOT), "make room");
+    assert_contains(am_rundir_advice_for(EMFILE), "ulimit -n");
+    assert_null(strstr(am_rundir_advice_for(EACCES), "make room"));
+    assert_contains(am_rundir_advice_for(EACCES), "ACLMEM_RUNTIME_DIR");
+}
+
 static void a_full_disk_and_a_lack_of_descriptors_are_named(void **state)
 {
     am_fault_arm(1, false); /* mkdir */
@@ -281,6 +290,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(one_of_another_user_is_refused, begin, end),
         cmocka_unit_test_setup_teardown(where_it_cannot_be_made_the_reason_is_named,
                                         begin, end),
+        cmocka_unit_test(the_advice_is_for_what_went_wrong),
         cmocka_unit_test_setup_teardown(a_full_disk_and_a_lack_of_descriptors_are_named,
                                         begin, end),
         cmocka_unit_test_setup_teardown(any_failure_leaves_nothing_behind, begin, end),

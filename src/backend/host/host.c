@@ -63,7 +63,8 @@ static aclError host_error_enomem(const char *what, size_t size)
     return am_fail(
         ACL_ERROR_RT_MEMORY_ALLOCATION,
         "Failed to allocate: %s of %zu bytes: the system has no memory or address "
-        "space left for it (see ulimit -v and the container's limits)",
+        "space left for it (see ulimit -v and the container's limits; a device takes "
+        "less with a smaller ACLMEM_MEMORY)",
         what, size);
 }
 
