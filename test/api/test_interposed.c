@@ -189,7 +189,8 @@ static void the_library_never_calls_itself_by_public_names(void **state)
     for (size_t i = 0; i < 4; i++)
         assert_acl_ok(aclrtFreeWithDevSync(blocks[i]));
     assert_acl_ok(aclrtMallocAlign32(&left, 5 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
-    assert_acl_ok(aclrtResetDeviceForce(0)); /* ends the stream, the mapping, the blocks */
+    assert_acl_ok(
+        aclrtResetDeviceForce(0)); /* ends the stream, the mapping, the blocks */
     assert_acl_ok(aclFinalize());
     assert_int_equal(n_calls, 0);
 }
