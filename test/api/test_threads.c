@@ -5,6 +5,7 @@
 #include "support/process.h"
 #include "support/vmm.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,7 @@ enum { N_COPIERS = 3 };
 struct pull {
     char *va;
     size_t size;
+    atomic_uint n_ready; /* who sets a device during its reset keeps its memory, too */
     atomic_bool is_over;
 };
 
@@ -252,6 +254,7 @@ static const char *copy_on(struct worker *self)
 
     worker_check(bytes != NULL);
     (void)aclrtSetDevice(0);
+    atomic_fetch_add(&p->n_ready, 1);
     while (!atomic_load(&p->is_over) && failure == NULL)
         failure = copy_once(va, bytes, SPAN);
     free(bytes);
@@ -319,7 +322,11 @@ static void pull_under_copies(const char *(*pull)(struct pull *))
         workers[i] = (struct worker){.run = copy_on, .shared = &p, .index = i};
         assert_int_equal(worker_start(&workers[i]), 0);
     }
+    while (atomic_load(&p.n_ready) < N_COPIERS)
+        sched_yield();
     failure = pull(&p);
+    if (failure != NULL)
+        print_error("%s\n", failure);
     atomic_store(&p.is_over, true);
     for (unsigned i = 0; i < N_COPIERS; i++)
         assert_ptr_equal(worker_join(&workers[i]), NULL);
