@@ -36,7 +36,8 @@ struct cuda_gpu {
     struct am_device_info info;
     _Atomic CUresult lost; /* why nothing works on it any more; 0: it works */
     struct am_lock lock;
-    unsigned n_users;           /* lock, as all below */
+    uint64_t n_pins;  /* pin.c's lock; ranges that are registered in its context */
+    unsigned n_users; /* lock, as all below */
     _Atomic(CUcontext) context; /* NULL while nobody uses it */
     CUstream idle[CUDA_STREAMS_MAX];
     unsigned n_idle;
@@ -91,10 +92,13 @@ aclError cuda_load(void);
 /*
  * error.c: a failure of the driver as a code and a message; `what` was to be done with
  * `size` bytes (0: no matter how many).  gpu, which may be NULL, is lost from then on if
- * that is what the failure means.
+ * that is what the failure means and its context is indeed broken: the failure may be
+ * another GPU's.  gpu->lock is not held.
  */
 aclError cuda_error(CUresult rc, struct cuda_gpu *gpu, const char *what, size_t size);
 const char *cuda_name(CUresult rc);
+/* Whether all that was under way on the GPU is over with this error. */
+bool cuda_is_loss(CUresult rc);
 /* Fails when the GPU was lost before. */
 aclError cuda_check(const struct cuda_gpu *gpu);
 

@@ -70,7 +70,7 @@ static const char *text_of(CUresult rc)
     return text;
 }
 
-/* Its row, or NULL. */
+/* Its row, or where they end. */
 static size_t row_find(CUresult rc)
 {
     size_t i = 0;
@@ -86,6 +86,29 @@ static aclError code_of(CUresult rc)
 
     return row < AM_ARRAY_SIZE(errors) ? errors[row].code
                                        : ACL_ERROR_RT_DRV_INTERNAL_ERROR;
+}
+
+bool cuda_is_loss(CUresult rc)
+{
+    size_t row = row_find(rc);
+
+    return row < AM_ARRAY_SIZE(errors) && errors[row].is_lost;
+}
+
+/* Its context gives such an error for everything then. */
+static bool gpu_is_broken(struct cuda_gpu *gpu)
+{
+    CUstream stream;
+    CUresult rc;
+
+    if (gpu->context == NULL)
+        return false;
+    rc = cuda_stream_take(gpu, &stream);
+    if (rc == CUDA_SUCCESS) {
+        rc = cu.cuStreamQuery(stream);
+        cuda_stream_give(gpu, stream);
+    }
+    return cuda_is_loss(rc);
 }
 
 static void gpu_lose(struct cuda_gpu *gpu, CUresult rc, const char *what)
@@ -109,13 +132,12 @@ aclError cuda_check(const struct cuda_gpu *gpu)
 
 aclError cuda_error(CUresult rc, struct cuda_gpu *gpu, const char *what, size_t size)
 {
-    size_t row = row_find(rc);
     aclError code = code_of(rc);
     char bytes[40] = "";
 
     if (size > 0)
         snprintf(bytes, sizeof bytes, " of %zu bytes", size);
-    if (gpu != NULL && row < AM_ARRAY_SIZE(errors) && errors[row].is_lost)
+    if (gpu != NULL && cuda_is_loss(rc) && gpu_is_broken(gpu))
         gpu_lose(gpu, rc, what);
     return am_fail(code, "%s%s%s: the NVIDIA driver says %s: %s",
                    code == ACL_ERROR_RT_MEMORY_ALLOCATION ? "Failed to allocate: " : "",

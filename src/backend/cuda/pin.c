@@ -4,8 +4,8 @@
  * The driver locks memory when it is registered.  aclrtMallocHost's comes as plain
  * memory, in slabs, at addresses of ours: the driver's own call costs some hundred
  * microseconds, and one such call serves many blocks.  Registered memory lives in a
- * context; one GPU's is kept for all of it while there is any, and the memory is locked
- * for all GPUs.
+ * context; one GPU's is kept for all of it while there is any, another one's for what
+ * comes after that was lost, and the memory is locked for all GPUs.
  */
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/cuda/cuda.h"
@@ -17,8 +17,7 @@
 
 static struct {
     struct am_lock lock;
-    struct cuda_gpu *gpu; /* lock; whose context it is, while n > 0 */
-    uint64_t n;           /* lock; ranges */
+    struct cuda_gpu *gpu; /* lock; in whose context memory was registered last */
 } pins = {.lock = AM_LOCK_INIT(AM_RANK_IDMAP, "pinned memory")};
 
 /* A GPU that works and is in use already, or else any. */
@@ -37,55 +36,89 @@ static struct cuda_gpu *gpu_choose(void)
     return found;
 }
 
+/* The GPU of the memory before, as long as there is any and it works. */
 static aclError pins_enter(struct cuda_gpu **ret_gpu)
 {
     aclError rc = ACL_SUCCESS;
 
     am_lock(&pins.lock);
-    if (pins.n == 0)
+    if (pins.gpu == NULL || pins.gpu->n_pins == 0 || pins.gpu->lost != CUDA_SUCCESS)
         pins.gpu = gpu_choose();
-    if (pins.n == 0)
+    if (pins.gpu->n_pins == 0)
         rc = cuda_gpu_get(pins.gpu);
     if (rc == ACL_SUCCESS)
-        pins.n++;
+        pins.gpu->n_pins++;
     *ret_gpu = pins.gpu;
     am_unlock(&pins.lock);
     return rc;
 }
 
-static void pins_leave(void)
+static void pins_leave(struct cuda_gpu *gpu)
 {
     am_lock(&pins.lock);
-    if (--pins.n == 0)
-        cuda_gpu_put(pins.gpu);
+    if (--gpu->n_pins == 0)
+        cuda_gpu_put(gpu);
     am_unlock(&pins.lock);
+}
+
+/* Whose context the memory was registered in. */
+static struct cuda_gpu *gpu_find(const void *addr)
+{
+    struct cuda_gpu *found = NULL;
+    CUcontext context = NULL;
+    CUresult rc = cu.cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                           (CUdeviceptr)addr);
+
+    am_lock(&pins.lock);
+    for (int32_t i = 0; i < cuda_device_count(); i++) {
+        struct cuda_gpu *gpu = cuda_gpu_of(i);
+
+        if (gpu->n_pins == 0)
+            continue;
+        if (rc == CUDA_SUCCESS && gpu->context == context) {
+            found = gpu;
+            break;
+        }
+        /* Of one that is lost the driver may not tell. */
+        if (found == NULL || gpu->lost != CUDA_SUCCESS)
+            found = gpu;
+    }
+    am_unlock(&pins.lock);
+    return found;
+}
+
+static aclError range_register(struct cuda_gpu *gpu, void *addr, size_t size)
+{
+    bool is_pushed;
+    CUresult rc = cuda_enter(gpu, &is_pushed);
+
+    if (rc == CUDA_SUCCESS) {
+        rc = cu.cuMemHostRegister_v2(addr, size, CU_MEMHOSTREGISTER_PORTABLE);
+        cuda_leave(is_pushed);
+    }
+    return rc == CUDA_SUCCESS ? ACL_SUCCESS
+                              : cuda_error(rc, gpu, "locking host memory", size);
 }
 
 aclError cuda_pin(void *addr, size_t size, bool must_lock)
 {
     struct cuda_gpu *gpu;
-    bool is_pushed;
-    CUresult rc;
-    aclError code = pins_enter(&gpu);
+    aclError rc = pins_enter(&gpu);
 
-    if (code != ACL_SUCCESS)
-        return code;
-    rc = cuda_enter(gpu, &is_pushed);
-    if (rc == CUDA_SUCCESS) {
-        rc = cu.cuMemHostRegister_v2(addr, size, CU_MEMHOSTREGISTER_PORTABLE);
-        cuda_leave(is_pushed);
-    }
-    if (rc == CUDA_SUCCESS)
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = range_register(gpu, addr, size);
+    if (rc == ACL_SUCCESS)
         return ACL_SUCCESS;
-    code = cuda_error(rc, gpu, "locking host memory", size);
-    pins_leave();
-    return code;
+    pins_leave(gpu);
+    /* If the GPU turned out to be lost, another one serves as well. */
+    return gpu->lost == CUDA_SUCCESS ? rc : cuda_pin(addr, size, must_lock);
 }
 
-static CUresult unregister(void *addr)
+static CUresult range_unregister(struct cuda_gpu *gpu, void *addr)
 {
     bool is_pushed;
-    CUresult rc = cuda_enter(pins.gpu, &is_pushed);
+    CUresult rc = cuda_enter(gpu, &is_pushed);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -96,10 +129,13 @@ static CUresult unregister(void *addr)
 
 void cuda_unpin(void *addr, size_t size)
 {
+    struct cuda_gpu *gpu = gpu_find(addr);
+
     /* Once more: nobody can ever try again. */
-    if (unregister(addr) != CUDA_SUCCESS && unregister(addr) != CUDA_SUCCESS)
+    if (range_unregister(gpu, addr) != CUDA_SUCCESS &&
+        range_unregister(gpu, addr) != CUDA_SUCCESS)
         am_log(AM_LOG_DEBUG, "%zu bytes at %p stay locked", size, addr);
-    pins_leave();
+    pins_leave(gpu);
 }
 
 aclError cuda_reserve_pinned(size_t size, size_t align, void **ret_addr)
