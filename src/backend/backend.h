@@ -176,7 +176,7 @@ struct am_backend_ops {
      * AM_CAP_LANES.  A lane is a queue of the device's own: what is launched on it is done
      * in order, later, and the caller keeps the memory alive until then.  Each launch has
      * a number, ascending on a lane; *ret_number is 0 where this work cannot be launched
-     * and must be done another way.  All but lane_sync() is short, and nothing of one
+     * and must be done another way: then none of it was.  All but lane_sync() is short, and nothing of one
      * lane is called by two threads at once.
      *
      * A mark is a place in the work of a lane that other lanes can wait for; a wait for

@@ -79,7 +79,7 @@ static aclError rows_visit(const struct am_transfer *transfer, row_f f)
 aclError am_transfer_run(const struct am_transfer *transfer)
 {
     enum am_order order = am_overlap_order(transfer);
-    bool is_one_call = transfer->n_rows == 1 && order == AM_ORDER_FORWARD;
+    bool is_one_call = transfer->n_rows == 1 && order <= AM_ORDER_FORWARD;
     aclError rc = ACL_SUCCESS;
 
     if (!is_one_call && am_rt.backend->prepare != NULL)
@@ -102,10 +102,12 @@ aclError am_transfer_launch(const struct am_transfer *transfer,
 {
     struct row to = {transfer->to.list, 0};
     struct row from = {transfer->from.list, 0};
+    enum am_order order = am_overlap_order(transfer);
     aclError rc;
 
     *ret_number = 0;
-    if (am_overlap_order(transfer) != AM_ORDER_FORWARD)
+    /* Rows may have to be copied once more, which must not change what they end as. */
+    if (order > AM_ORDER_FORWARD || (transfer->n_rows > 1 && order != AM_ORDER_ANY))
         return ACL_SUCCESS;
     rc = lanes->lane_copy(lane, to.span, to.at, from.span, from.at, transfer->size,
                           ret_number);
@@ -115,6 +117,9 @@ aclError am_transfer_launch(const struct am_transfer *transfer,
         row_advance(&from, transfer->from_pitch);
         rc = lanes->lane_copy(lane, to.span, to.at, from.span, from.at, transfer->size,
                               ret_number);
+        /* All of it is done another way, after what was launched. */
+        if (rc == ACL_SUCCESS && *ret_number == 0)
+            rc = lanes->lane_sync(lane);
     }
     return rc;
 }

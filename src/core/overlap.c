@@ -42,10 +42,11 @@ enum am_order am_overlap_order(const struct am_transfer *transfer)
 {
     bool is_late = false;  /* some byte is read after it is written */
     bool is_early = false; /* or before */
+    bool is_same = false;  /* or when it is written: it stays what it is */
     size_t to_pos = 0;
 
     if (!may_share(transfer))
-        return AM_ORDER_FORWARD;
+        return AM_ORDER_ANY;
     for (size_t i = 0; i < transfer->to.n; i++) {
         const struct am_span *to = &transfer->to.list[i];
         size_t from_pos = 0;
@@ -59,6 +60,7 @@ enum am_order am_overlap_order(const struct am_transfer *transfer)
 
                 is_early |= ahead > 0;
                 is_late |= ahead < 0;
+                is_same |= ahead == 0;
             }
             from_pos += from->size;
         }
@@ -69,7 +71,7 @@ enum am_order am_overlap_order(const struct am_transfer *transfer)
         return AM_ORDER_STAGED;
     if (is_late)
         return is_early ? AM_ORDER_STAGED : AM_ORDER_BACKWARD;
-    return AM_ORDER_FORWARD;
+    return is_early || is_same ? AM_ORDER_FORWARD : AM_ORDER_ANY;
 }
 
 /* How many bytes before place `end` of the list lie in one chunk of one span. */

@@ -12,7 +12,12 @@
 
 #include "core/copy.h"
 
-enum am_order { AM_ORDER_FORWARD, AM_ORDER_BACKWARD, AM_ORDER_STAGED };
+enum am_order {
+    AM_ORDER_ANY, /* no byte is shared */
+    AM_ORDER_FORWARD,
+    AM_ORDER_BACKWARD,
+    AM_ORDER_STAGED,
+};
 
 enum am_order am_overlap_order(const struct am_transfer *transfer);
 

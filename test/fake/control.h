@@ -26,6 +26,9 @@ void fake_cuda_fail(const char *name, uint64_t nth, int code, bool is_lasting);
 bool fake_cuda_failed(void);
 uint64_t fake_cuda_calls(void);
 
+/* The priority of the stream that was made last. */
+int fake_cuda_priority(void);
+
 /* Streams do nothing until they are let go. */
 void fake_cuda_hold(bool is_held);
 

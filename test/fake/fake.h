@@ -217,7 +217,8 @@ struct fake_driver {
     int version;
     int n_devices;
     bool has_peers;
-    bool is_held; /* engines take nothing from streams */
+    bool is_held;      /* engines take nothing from streams */
+    int last_priority; /* of the stream that was made last */
     size_t capacity;
     size_t used[FAKE_MAX_DEVICES];
     struct fake_context contexts[FAKE_MAX_DEVICES];

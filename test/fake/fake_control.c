@@ -102,6 +102,16 @@ EXPORTED uint64_t fake_cuda_calls(void)
 
 /* ---- streams and contexts ---- */
 
+EXPORTED int fake_cuda_priority(void)
+{
+    int priority;
+
+    fake_lock();
+    priority = fake.last_priority;
+    fake_unlock(CUDA_SUCCESS);
+    return priority;
+}
+
 EXPORTED void fake_cuda_hold(bool is_held)
 {
     fake_lock();

@@ -101,6 +101,22 @@ static void fill_bytes(unsigned char *to, size_t size, uint32_t value, unsigned 
             memcpy(to + at, &value, sizeof(value));
 }
 
+/*
+ * The driver leaves undefined what becomes of bytes that both sides have.  Here the second
+ * half goes first.
+ */
+static void copy_piece(const struct piece *to, const struct piece *from, size_t size)
+{
+    size_t half = size / 2;
+
+    if (to->phys && to->phys == from->phys) {
+        memmove(to->bytes + half, from->bytes + half, size - half);
+        memmove(to->bytes, from->bytes, half);
+    } else {
+        memmove(to->bytes, from->bytes, size);
+    }
+}
+
 /* One step of a row. */
 static CUresult move_piece(const struct fake_op *op, CUdeviceptr dst, CUdeviceptr src,
                            const unsigned char *staged, size_t size, size_t *ret_done)
@@ -129,7 +145,7 @@ static CUresult move_piece(const struct fake_op *op, CUdeviceptr dst, CUdevicept
     pthread_rwlock_rdlock(&fake.bytes);
     fake_unlock(CUDA_SUCCESS);
     if (op->kind == FAKE_COPY)
-        memmove(to.bytes, from.bytes, *ret_done);
+        copy_piece(&to, &from, *ret_done);
     else if (op->kind == FAKE_WRITE)
         __atomic_store_n((uint32_t *)to.bytes, op->value, __ATOMIC_RELEASE);
     else

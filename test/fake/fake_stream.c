@@ -321,6 +321,7 @@ CUresult fake_cuStreamCreateWithPriority(CUstream *ret_stream, unsigned flags,
     stream->context = context;
     TAILQ_INIT(&stream->ops);
     TAILQ_INSERT_TAIL(&context->streams, stream, entry);
+    fake.last_priority = priority;
     *ret_stream = (CUstream)stream->handle;
     return fake_unlock(CUDA_SUCCESS);
 }

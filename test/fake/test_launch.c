@@ -97,6 +97,7 @@ static void unmapping_waits_for_what_was_launched(void **state)
     pthread_t thread;
     void *rc = NULL;
 
+    is_unmapped = false;
     fake_cuda_hold(true);
     assert_acl_ok(launch_in());
     fake_cuda_fail("cuStreamSynchronize", 0, 0, false); /* counts the calls */
@@ -110,6 +111,128 @@ static void unmapping_waits_for_what_was_launched(void **state)
     assert_acl_ok(aclrtMapMem(s.block.va, CHUNK, 0, s.block.handle, 0));
     assert_acl_ok(launch_in());
     assert_acl_ok(aclrtSynchronizeStream(s.stream));
+}
+
+/*
+ * The first pieces of such a copy could be launched and the last cannot.  Copied once more,
+ * the first ones would find bytes of the others.
+ */
+static void a_copy_is_launched_whole_or_not_at_all(void **state)
+{
+    enum { N = 12, SMALL = 4, SHIFT = 2 };
+    char *va = reserve(N * CHUNK);
+    aclrtDrvMemHandle handles[SMALL + 1];
+
+    for (size_t i = 0; i < SMALL; i++) {
+        handles[i] = alloc(CHUNK);
+        map(va + i * CHUNK, CHUNK, handles[i]);
+    }
+    handles[SMALL] = alloc((N - SMALL) * CHUNK);
+    map(va + SMALL * CHUNK, (N - SMALL) * CHUNK, handles[SMALL]);
+    for (size_t i = 0; i < N; i++)
+        put_pattern(va + i * CHUNK, CHUNK, i);
+    assert_acl_ok(aclrtMemcpyAsync(va, (N - SHIFT) * CHUNK, va + SHIFT * CHUNK,
+                                   (N - SHIFT) * CHUNK, ACL_MEMCPY_DEVICE_TO_DEVICE,
+                                   s.stream));
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+    for (size_t i = 0; i < N; i++)
+        assert_pattern(va + i * CHUNK, CHUNK, i + SHIFT < N ? i + SHIFT : i);
+}
+
+/* One handle at two addresses: the driver's copies are undefined there, ours are not. */
+static void memory_that_is_mapped_twice_is_copied_over_itself(void **state)
+{
+    enum { SIZE = CHUNK / 2, SHIFT = 4096 };
+    static uint8_t bytes[CHUNK];
+    char *second = reserve(CHUNK);
+
+    map(second, CHUNK, s.block.handle);
+    for (int is_up = 0; is_up < 2; is_up++) {
+        size_t to = is_up ? SHIFT : 0, from = is_up ? 0 : SHIFT;
+
+        fill(bytes, CHUNK, 3);
+        put_pattern(s.block.va, CHUNK, 3);
+        memmove(bytes + to, bytes + from, SIZE);
+        assert_acl_ok(
+            copy(s.block.va + to, second + from, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE));
+        assert_acl_ok(copy(s.host, second, CHUNK, ACL_MEMCPY_DEVICE_TO_HOST));
+        assert_memory_equal(s.host, bytes, CHUNK);
+        memmove(bytes + to, bytes + from, SIZE);
+        assert_acl_ok(aclrtMemcpyAsync(second + to, SIZE, s.block.va + from, SIZE,
+                                       ACL_MEMCPY_DEVICE_TO_DEVICE, s.stream));
+        assert_acl_ok(aclrtSynchronizeStream(s.stream));
+        assert_acl_ok(copy(s.host, second, CHUNK, ACL_MEMCPY_DEVICE_TO_HOST));
+        assert_memory_equal(s.host, bytes, CHUNK);
+    }
+}
+
+/* The last row is another device's, which the first row's cannot copy. */
+static void rows_that_cannot_all_be_launched_are_done_in_their_turn(void **state)
+{
+    char *va = reserve(2 * CHUNK);
+
+    map(va, CHUNK, alloc(CHUNK));
+    map(va + CHUNK, CHUNK, alloc_on(1, CHUNK));
+    fill((uint8_t *)s.host, CHUNK, 5);
+    assert_acl_ok(aclrtMemcpy2dAsync(va, CHUNK, s.host, CHUNK / 2, CHUNK / 2, 2,
+                                     ACL_MEMCPY_HOST_TO_DEVICE, s.stream));
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+    memset(s.host, 0, CHUNK);
+    assert_acl_ok(copy(s.host, va, CHUNK / 2, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_acl_ok(
+        copy(s.host + CHUNK / 2, va + CHUNK, CHUNK / 2, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_true(is_filled((uint8_t *)s.host, CHUNK, 5));
+}
+
+/* 0 is our highest priority and the driver's lowest. */
+static void priorities_go_the_same_way(void **state)
+{
+    static const unsigned priorities[] = {0, 1, 4, 7};
+    aclrtStream streams[4];
+    int before = -1000;
+
+    for (size_t i = 0; i < 4; i++) {
+        assert_acl_ok(aclrtCreateStreamWithConfig(&streams[i], priorities[i], 0));
+        assert_acl_ok(aclrtMemcpyAsync(s.block.va, CHUNK, s.host, CHUNK,
+                                       ACL_MEMCPY_HOST_TO_DEVICE, streams[i]));
+        assert_acl_ok(aclrtSynchronizeStream(streams[i]));
+        assert_true(fake_cuda_priority() > before);
+        before = fake_cuda_priority();
+    }
+    assert_int_equal(before, 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_acl_ok(aclrtDestroyStream(streams[i]));
+}
+
+/* Who unmaps must not go on for that. */
+static void unmapping_waits_once_more_where_waiting_fails(void **state)
+{
+    pthread_t thread;
+    void *rc = NULL;
+
+    is_unmapped = false;
+    fake_cuda_hold(true);
+    assert_acl_ok(launch_in());
+    fake_cuda_fail("cuStreamSynchronize", 1, CUDA_ERROR_INVALID_VALUE, false);
+    assert_int_equal(pthread_create(&thread, NULL, unmap_main, NULL), 0);
+    while (!is_unmapped && fake_cuda_calls() < 2)
+        sched_yield();
+    fake_cuda_hold(false);
+    assert_int_equal(pthread_join(thread, &rc), 0);
+    assert_int_equal((intptr_t)rc, ACL_SUCCESS);
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+    assert_acl_ok(aclrtMapMem(s.block.va, CHUNK, 0, s.block.handle, 0));
+    assert_acl_ok(launch_in());
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+}
+
+static void a_question_that_fails_is_no_failure_of_the_work(void **state)
+{
+    fake_cuda_fail("cuStreamQuery", 1, CUDA_ERROR_INVALID_VALUE, false);
+    assert_acl_ok(launch_in());
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+    assert_true(fake_cuda_failed());
+    fake_cuda_fail(NULL, 0, 0, false);
 }
 
 static void a_launch_that_fails_is_told_by_its_call(void **state)
@@ -202,6 +325,12 @@ int main(void)
     const struct CMUnitTest claims[] = {
         launch_claim(streams_follow_each_other_on_the_device),
         launch_claim(unmapping_waits_for_what_was_launched),
+        launch_claim(a_copy_is_launched_whole_or_not_at_all),
+        launch_claim(memory_that_is_mapped_twice_is_copied_over_itself),
+        launch_claim(rows_that_cannot_all_be_launched_are_done_in_their_turn),
+        launch_claim(priorities_go_the_same_way),
+        launch_claim(unmapping_waits_once_more_where_waiting_fails),
+        launch_claim(a_question_that_fails_is_no_failure_of_the_work),
         launch_claim(a_launch_that_fails_is_told_by_its_call),
         launch_claim(the_drivers_errors_are_kept_apart),
         launch_claim(records_have_the_devices_time),

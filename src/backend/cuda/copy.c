@@ -16,18 +16,15 @@
 #include "backend/cuda/cuda.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "base/util.h"
+
+#define BOUNCE (256 * AM_KIB)
 
 /* The stream that a copy goes to. */
 struct course {
     struct cuda_gpu *gpu; /* NULL: none yet */
     CUstream stream;
 };
-
-static void piece_advance(struct cuda_piece *piece, size_t size)
-{
-    piece->at += size;
-    piece->size -= size;
-}
 
 /* ---- courses ---- */
 
@@ -38,7 +35,7 @@ static aclError course_sync(struct course *course)
 
     if (course->gpu == NULL)
         return ACL_SUCCESS;
-    rc = cu.cuStreamSynchronize(course->stream);
+    rc = cuda_stream_wait(course->stream);
     return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, course->gpu, "a copy", 0);
 }
 
@@ -72,6 +69,37 @@ static aclError course_use(struct course *course, struct cuda_gpu *gpu)
 
 /* ---- copies ---- */
 
+/*
+ * Host memory that begins as registered memory and ends as other, the driver refuses: by
+ * way of memory that it knows nothing of.
+ */
+static CUresult mixed_copy(struct course *course, const struct cuda_piece *to,
+                           const struct cuda_piece *from, size_t size)
+{
+    size_t step = size < BOUNCE ? size : BOUNCE;
+    void *between = am_sys_malloc(step);
+    CUresult rc = CUDA_SUCCESS;
+
+    if (between == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (size_t at = 0; at < size && rc == CUDA_SUCCESS; at += step) {
+        size_t n = size - at < step ? size - at : step;
+
+        if (from->gpu == NULL) {
+            memcpy(between, (const void *)(from->at + at), n);
+            rc = cu.cuMemcpyHtoDAsync_v2(to->at + at, between, n, course->stream);
+        } else {
+            rc = cu.cuMemcpyDtoHAsync_v2(between, from->at + at, n, course->stream);
+        }
+        if (rc == CUDA_SUCCESS)
+            rc = cuda_stream_wait(course->stream);
+        if (rc == CUDA_SUCCESS && to->gpu == NULL)
+            memcpy((void *)(to->at + at), between, n);
+    }
+    free(between);
+    return rc;
+}
+
 /* Both sides overlap, which the driver leaves undefined: by way of the host. */
 static CUresult overlapping_copy(struct course *course, CUdeviceptr to, CUdeviceptr from,
                                  size_t size)
@@ -83,11 +111,11 @@ static CUresult overlapping_copy(struct course *course, CUdeviceptr to, CUdevice
         return CUDA_ERROR_OUT_OF_MEMORY;
     rc = cu.cuMemcpyDtoHAsync_v2(between, from, size, course->stream);
     if (rc == CUDA_SUCCESS)
-        rc = cu.cuStreamSynchronize(course->stream);
+        rc = cuda_stream_wait(course->stream);
     if (rc == CUDA_SUCCESS)
         rc = cu.cuMemcpyHtoDAsync_v2(to, between, size, course->stream);
     if (rc == CUDA_SUCCESS)
-        rc = cu.cuStreamSynchronize(course->stream);
+        rc = cuda_stream_wait(course->stream);
     free(between);
     return rc;
 }
@@ -109,10 +137,12 @@ static aclError plain_copy(struct course *course, const struct cuda_piece *to,
     if (to->gpu != NULL && from->gpu != NULL && to->gpu != from->gpu)
         rc = cu.cuMemcpyPeerAsync(to->at, to->gpu->context, from->at, from->gpu->context,
                                   size, course->stream);
-    else if (to->gpu == from->gpu && cuda_pieces_overlap(to, from, size))
+    else if (cuda_pieces_overlap(to, from, size))
         rc = overlapping_copy(course, to->at, from->at, size);
     else
         rc = cu.cuMemcpyAsync(to->at, from->at, size, course->stream);
+    if (rc == CUDA_ERROR_INVALID_VALUE && (to->gpu == NULL || from->gpu == NULL))
+        rc = mixed_copy(course, to, from, size);
     return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, gpu, "a copy", size);
 }
 
@@ -122,16 +152,17 @@ static aclError piece_show(struct cuda_piece *piece, CUdeviceptr *ret_alias)
     aclError rc = ACL_SUCCESS;
 
     *ret_alias = 0;
-    if (piece->hidden != NULL)
-        rc = cuda_alias_open(piece->hidden, ret_alias);
-    piece->at += *ret_alias;
+    if (piece->is_hidden)
+        rc = cuda_alias_open(piece->mem, ret_alias);
+    if (*ret_alias != 0)
+        piece->at = *ret_alias + piece->offset;
     return rc;
 }
 
 static void alias_end(const struct cuda_piece *piece, CUdeviceptr alias)
 {
     if (alias != 0)
-        cuda_alias_close(piece->hidden, alias);
+        cuda_alias_close(piece->mem, alias);
 }
 
 static aclError piece_copy(struct course *course, struct cuda_piece to,
@@ -174,8 +205,8 @@ static aclError copy_held(struct cuda_walk to, struct cuda_walk from, size_t siz
             break;
         n = out.size < in.size ? out.size : in.size;
         rc = piece_copy(&course, out, in, n);
-        piece_advance(&out, n);
-        piece_advance(&in, n);
+        cuda_piece_advance(&out, n);
+        cuda_piece_advance(&in, n);
         size -= n;
     }
     end = course_close(&course);

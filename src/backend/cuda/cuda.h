@@ -122,8 +122,15 @@ void cuda_leave(bool is_pushed);
  * A stream to copy on, and back, with all work on it done.  Work on a stream needs no
  * current context.
  */
-CUresult cuda_stream_take(struct cuda_gpu *gpu, CUstream *ret_lane);
-void cuda_stream_give(struct cuda_gpu *gpu, CUstream lane);
+CUresult cuda_stream_take(struct cuda_gpu *gpu, CUstream *ret_stream);
+void cuda_stream_give(struct cuda_gpu *gpu, CUstream stream);
+/*
+ * Until nothing is under way on it.  A call that fails for another reason than that the
+ * GPU is lost is made once more: who goes on too early takes memory away under a copy.
+ */
+CUresult cuda_stream_wait(CUstream stream);
+/* A new one; priorities are those of the program: 0, which the above have, to 7. */
+CUresult cuda_stream_open(struct cuda_gpu *gpu, unsigned priority, CUstream *ret_stream);
 
 /* mem.c */
 aclError cuda_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_bank);
@@ -171,16 +178,21 @@ struct cuda_walk {
 };
 
 struct cuda_piece {
-    CUdeviceptr at;
+    CUdeviceptr at; /* of one that is hidden: 0 */
     size_t size;
-    struct cuda_gpu *gpu;  /* NULL: the host's */
-    struct am_mem *hidden; /* not mapped there any more: at counts from its start */
+    struct cuda_gpu *gpu; /* NULL: the host's, as the next one */
+    struct am_mem *mem;
+    size_t offset;  /* into mem */
+    bool is_hidden; /* mem is not mapped there any more */
 };
 
 struct cuda_walk cuda_walk_from(const struct am_span *span, size_t at);
 /* A piece of at most `size` bytes from here on; the walk moves behind it. */
 aclError cuda_piece_take(struct cuda_walk *walk, size_t size,
                          struct cuda_piece *ret_piece);
+/* The rest of a piece, behind its first bytes. */
+void cuda_piece_advance(struct cuda_piece *piece, size_t size);
+/* Whether the first bytes of both share some, wherever they are mapped. */
 bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
                          size_t size);
 /* Holds, or lets go of, the device memory of the range. */

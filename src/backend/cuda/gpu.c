@@ -247,27 +247,44 @@ void cuda_leave(bool is_pushed)
         cu.cuCtxPopCurrent_v2(&ours); /* once more: it must not stay current */
 }
 
+/* The driver's priorities go from 0 down to a negative one; ours from 7 up to 0. */
+CUresult cuda_stream_open(struct cuda_gpu *gpu, unsigned priority, CUstream *ret_stream)
+{
+    int greatest = 0;
+    int least = 0;
+    bool is_pushed;
+    CUresult rc = cuda_enter(gpu, &is_pushed);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = cu.cuCtxGetStreamPriorityRange(&least, &greatest);
+    if (rc == CUDA_SUCCESS)
+        rc = cu.cuStreamCreateWithPriority(ret_stream, CU_STREAM_NON_BLOCKING,
+                                           least + (greatest - least) *
+                                                       (7 - (int)priority) / 7);
+    cuda_leave(is_pushed);
+    return rc;
+}
+
 CUresult cuda_stream_take(struct cuda_gpu *gpu, CUstream *ret_stream)
 {
     CUstream stream = NULL;
-    bool is_pushed;
-    CUresult rc;
 
     am_lock(&gpu->lock);
     if (gpu->n_idle > 0)
         stream = gpu->idle[--gpu->n_idle];
     am_unlock(&gpu->lock);
-    if (stream == NULL) {
-        rc = cuda_enter(gpu, &is_pushed);
-        if (rc != CUDA_SUCCESS)
-            return rc;
-        rc = cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
-        cuda_leave(is_pushed);
-        if (rc != CUDA_SUCCESS)
-            return rc;
-    }
+    if (stream == NULL)
+        return cuda_stream_open(gpu, 0, ret_stream);
     *ret_stream = stream;
     return CUDA_SUCCESS;
+}
+
+CUresult cuda_stream_wait(CUstream stream)
+{
+    CUresult rc = cu.cuStreamSynchronize(stream);
+
+    return rc == CUDA_SUCCESS || cuda_is_loss(rc) ? rc : cu.cuStreamSynchronize(stream);
 }
 
 void cuda_stream_give(struct cuda_gpu *gpu, CUstream stream)

@@ -143,25 +143,6 @@ static CUresult clock_renew(struct cuda_gpu *gpu)
 
 /* ---- lanes ---- */
 
-/* The driver's priorities go from 0 down to a negative one; ours from 7 up to 0. */
-static CUresult stream_open(struct cuda_gpu *gpu, unsigned priority, CUstream *ret_stream)
-{
-    int greatest = 0;
-    int least = 0;
-    bool is_pushed;
-    CUresult rc = cuda_enter(gpu, &is_pushed);
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    rc = cu.cuCtxGetStreamPriorityRange(&least, &greatest);
-    if (rc == CUDA_SUCCESS)
-        rc = cu.cuStreamCreateWithPriority(ret_stream, CU_STREAM_NON_BLOCKING,
-                                           least + (greatest - least) *
-                                                       (7 - (int)priority) / 7);
-    cuda_leave(is_pushed);
-    return rc;
-}
-
 aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_lane)
 {
     struct cuda_gpu *gpu = cuda_gpu_of(driver);
@@ -177,7 +158,7 @@ aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_
     lane->gpu = gpu;
     lane->is_own = priority != 0;
     TAILQ_INIT(&lane->marks);
-    rc = lane->is_own ? stream_open(gpu, priority, &lane->stream)
+    rc = lane->is_own ? cuda_stream_open(gpu, priority, &lane->stream)
                       : cuda_stream_take(gpu, &lane->stream);
     if (rc != CUDA_SUCCESS) {
         code = cuda_error(rc, gpu, "a stream", 0);
@@ -305,8 +286,8 @@ aclError cuda_lane_wait(struct am_lane *lane, struct am_mark *mark, uint64_t *re
         return code;
     if (mark != NULL)
         rc = cu.cuStreamWaitEvent(lane->stream, mark->event, CU_EVENT_WAIT_DEFAULT);
-    if (rc != CUDA_SUCCESS)
-        return cuda_error(rc, lane->gpu, "waiting for an event", 0);
+    if (rc != CUDA_SUCCESS) /* more often the event's GPU is lost than the lane's */
+        return cuda_error(rc, mark->gpu, "waiting for an event", 0);
     *ret_number = lane_number(lane);
     lane->last = *ret_number;
     return ACL_SUCCESS;
@@ -319,6 +300,9 @@ aclError cuda_lane_poll(struct am_lane *lane, uint64_t *ret_done)
 
     if (lane->done < lane->last)
         rc = cu.cuStreamQuery(lane->stream);
+    /* The question failed, not the work. */
+    if (rc != CUDA_SUCCESS && rc != CUDA_ERROR_NOT_READY && !cuda_is_loss(rc))
+        rc = cuda_stream_wait(lane->stream);
     if (rc == CUDA_SUCCESS) {
         while ((mark = TAILQ_FIRST(&lane->marks)) != NULL)
             mark_reach(lane, mark);
@@ -336,7 +320,7 @@ aclError cuda_lane_poll(struct am_lane *lane, uint64_t *ret_done)
 
 aclError cuda_lane_sync(struct am_lane *lane)
 {
-    CUresult rc = cu.cuStreamSynchronize(lane->stream);
+    CUresult rc = cuda_stream_wait(lane->stream);
 
     return rc == CUDA_SUCCESS ? ACL_SUCCESS
                               : cuda_error(rc, lane->gpu, "work on a stream", 0);
@@ -352,7 +336,7 @@ void cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number)
     TAILQ_FOREACH (lane, &gpu->lanes, link) {
         /* What fails here is told to those who wait for the work. */
         if (lane->done < lane->last && lane->done < number)
-            cu.cuStreamSynchronize(lane->stream);
+            cuda_stream_wait(lane->stream);
     }
     am_unlock(&gpu->lock);
 }
@@ -415,7 +399,7 @@ static aclError launch_fail(struct am_lane *lane, CUresult rc, const char *what,
 {
     aclError code = cuda_error(rc, lane->gpu, what, size);
 
-    cu.cuStreamSynchronize(lane->stream);
+    cuda_stream_wait(lane->stream);
     return code;
 }
 
@@ -429,34 +413,57 @@ static void launch_end(struct am_lane *lane, uint64_t number)
         lane->n_unmarked = 0;
 }
 
-/* The pieces of both sides, as far as they can be launched; *ret_is_done says whether. */
+/* Two sides of a copy, walked in steps that are one piece of each. */
+struct pair {
+    struct cuda_walk to;
+    struct cuda_walk from;
+    size_t left; /* bytes to walk over */
+    struct cuda_piece out;
+    struct cuda_piece in;
+    size_t n; /* bytes of this step */
+};
+
+static struct pair pair_of(struct cuda_walk to, struct cuda_walk from, size_t size)
+{
+    return (struct pair){.to = to, .from = from, .left = size};
+}
+
+/* The next step; false at the end, and where memory cannot be found. */
+static bool pair_next(struct pair *p)
+{
+    cuda_piece_advance(&p->out, p->n);
+    cuda_piece_advance(&p->in, p->n);
+    p->left -= p->n;
+    if (p->left == 0 ||
+        (p->out.size == 0 && cuda_piece_take(&p->to, p->left, &p->out) != ACL_SUCCESS) ||
+        (p->in.size == 0 && cuda_piece_take(&p->from, p->left, &p->in) != ACL_SUCCESS))
+        return false;
+    p->n = p->out.size < p->in.size ? p->out.size : p->in.size;
+    return true;
+}
+
+/* Looks at all pieces before the first is launched: it is all of them or none. */
+static bool pieces_can_launch(struct cuda_walk to, struct cuda_walk from, size_t size)
+{
+    struct pair p = pair_of(to, from, size);
+
+    while (pair_next(&p)) {
+        if (p.out.is_hidden || p.in.is_hidden || cuda_pieces_overlap(&p.out, &p.in, p.n))
+            return false;
+    }
+    return p.left == 0;
+}
+
+/* The pieces of both sides, if they can be launched; *ret_is_done says whether. */
 static CUresult pieces_launch(struct am_lane *lane, struct cuda_walk to,
                               struct cuda_walk from, size_t size, bool *ret_is_done)
 {
-    struct cuda_piece out = {.size = 0};
-    struct cuda_piece in = {.size = 0};
+    struct pair p = pair_of(to, from, size);
     CUresult rc = CUDA_SUCCESS;
 
-    *ret_is_done = true;
-    while (size > 0 && rc == CUDA_SUCCESS) {
-        size_t n;
-
-        if ((out.size == 0 && cuda_piece_take(&to, size, &out) != ACL_SUCCESS) ||
-            (in.size == 0 && cuda_piece_take(&from, size, &in) != ACL_SUCCESS))
-            return CUDA_ERROR_UNKNOWN;
-        n = out.size < in.size ? out.size : in.size;
-        if (out.hidden != NULL || in.hidden != NULL ||
-            (out.gpu == in.gpu && cuda_pieces_overlap(&out, &in, n))) {
-            *ret_is_done = false;
-            return CUDA_SUCCESS;
-        }
-        rc = cu.cuMemcpyAsync(out.at, in.at, n, lane->stream);
-        out.at += n;
-        out.size -= n;
-        in.at += n;
-        in.size -= n;
-        size -= n;
-    }
+    *ret_is_done = pieces_can_launch(to, from, size);
+    while (*ret_is_done && rc == CUDA_SUCCESS && pair_next(&p))
+        rc = cu.cuMemcpyAsync(p.out.at, p.in.at, p.n, lane->stream);
     return rc;
 }
 
@@ -467,12 +474,36 @@ static bool span_is_there(const struct am_span *span)
            cuda_mem_is_at(span->mem, (CUdeviceptr)span->addr - span->offset);
 }
 
+static bool spans_are_there(struct cuda_walk w, size_t size)
+{
+    for (; size > 0; w.span++, w.at = 0) {
+        size_t left = w.span->size - w.at;
+
+        if (!span_is_there(w.span))
+            return false;
+        size -= left < size ? left : size;
+    }
+    return true;
+}
+
+/* Where the walk stands, if that is there. */
+static struct cuda_piece piece_at(const struct cuda_walk *w)
+{
+    struct cuda_piece piece = {.at = (CUdeviceptr)w->span->addr + w->at};
+
+    if (cuda_mem_is_device(w->span->mem)) {
+        piece.mem = w->span->mem;
+        piece.offset = w->span->offset + w->at;
+    }
+    return piece;
+}
+
 /* The same for one span on each side, which most copies are. */
 static CUresult one_launch(struct am_lane *lane, struct cuda_walk to,
                            struct cuda_walk from, size_t size, bool *ret_is_done)
 {
-    struct cuda_piece out = {.at = (CUdeviceptr)to.span->addr + to.at};
-    struct cuda_piece in = {.at = (CUdeviceptr)from.span->addr + from.at};
+    struct cuda_piece out = piece_at(&to);
+    struct cuda_piece in = piece_at(&from);
 
     *ret_is_done = span_is_there(to.span) && span_is_there(from.span) &&
                    !cuda_pieces_overlap(&out, &in, size);
@@ -507,8 +538,6 @@ aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst, size_t 
         code = launch_fail(lane, rc, "a copy", size);
     else if (is_done)
         launch_end(lane, number);
-    else /* what was launched of it is done once more, in its turn */
-        atomic_store_explicit(&lane->last, number, memory_order_release);
     spans_let_go(from, size, number);
     spans_let_go(to, size, number);
     if (code == ACL_SUCCESS && is_done)
@@ -522,24 +551,23 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
     struct cuda_walk to = cuda_walk_from(dst, 0);
     struct cuda_walk at = to;
     uint64_t number;
-    bool is_done = true;
+    bool is_done;
     CUresult rc = CUDA_SUCCESS;
     aclError code = cuda_check(lane->gpu);
 
     if (code != ACL_SUCCESS)
         return code;
     *ret_number = 0;
-    if (dst->mem == NULL || !spans_can_launch(lane, to, size))
+    if (!cuda_mem_is_device(dst->mem) || !spans_can_launch(lane, to, size))
         return ACL_SUCCESS;
     cuda_walk_hold(to, size);
     number = lane_number(lane);
+    is_done = spans_are_there(to, size);
     for (size_t left = size; left > 0 && rc == CUDA_SUCCESS && is_done;) {
-        struct cuda_piece piece;
+        struct cuda_piece piece = {.size = left};
 
-        if (cuda_piece_take(&at, left, &piece) != ACL_SUCCESS || piece.gpu == NULL ||
-            piece.hidden != NULL)
-            is_done = false;
-        else if (width == 4)
+        cuda_piece_take(&at, left, &piece); /* which is there */
+        if (width == 4)
             rc = cu.cuMemsetD32Async(piece.at, value, piece.size / 4, lane->stream);
         else
             rc = cu.cuMemsetD8Async(piece.at, (unsigned char)value, piece.size,
@@ -550,8 +578,6 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
         code = launch_fail(lane, rc, "a fill", size);
     else if (is_done)
         launch_end(lane, number);
-    else
-        atomic_store_explicit(&lane->last, number, memory_order_release);
     spans_let_go(to, size, number);
     if (code == ACL_SUCCESS && is_done)
         *ret_number = number;

@@ -109,11 +109,10 @@ static aclError piece_find(const struct cuda_walk *w, struct cuda_piece *ret_pie
         rc = host_address(w, &piece.at);
     } else {
         piece.gpu = cuda_mem_gpu(span->mem);
-        piece.at = (CUdeviceptr)span->addr + w->at;
-        if (!cuda_mem_is_at(span->mem, base)) {
-            piece.hidden = span->mem;
-            piece.at -= base;
-        }
+        piece.mem = span->mem;
+        piece.offset = span->offset + w->at;
+        piece.is_hidden = !cuda_mem_is_at(span->mem, base);
+        piece.at = piece.is_hidden ? 0 : base + piece.offset;
     }
     *ret_piece = piece;
     return rc;
@@ -133,8 +132,19 @@ aclError cuda_piece_take(struct cuda_walk *w, size_t size, struct cuda_piece *re
     return ACL_SUCCESS;
 }
 
+void cuda_piece_advance(struct cuda_piece *piece, size_t size)
+{
+    if (!piece->is_hidden)
+        piece->at += size;
+    piece->offset += size;
+    piece->size -= size;
+}
+
 bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
                          size_t size)
 {
-    return a->at < b->at ? b->at - a->at < size : a->at - b->at < size;
+    size_t at_a = a->mem != NULL ? a->offset : a->at;
+    size_t at_b = b->mem != NULL ? b->offset : b->at;
+
+    return a->mem == b->mem && (at_a < at_b ? at_b - at_a : at_a - at_b) < size;
 }
