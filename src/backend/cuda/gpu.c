@@ -112,6 +112,11 @@ static aclError gpu_look(struct cuda_gpu *gpu, int32_t index)
 static aclError init_error(CUresult rc)
 {
     AM_REQUIRE(
+        rc != CUDA_ERROR_NOT_INITIALIZED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "ACLMEM_BACKEND=cuda: the NVIDIA driver does not work in this process, the "
+        "child of one that used it (CUDA_ERROR_NOT_INITIALIZED); fork earlier, or "
+        "call exec");
+    AM_REQUIRE(
         rc != CUDA_ERROR_NO_DEVICE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "ACLMEM_BACKEND=cuda: the NVIDIA driver finds no GPU (CUDA_ERROR_NO_DEVICE); "
         "see nvidia-smi, CUDA_VISIBLE_DEVICES, and whether a container was given "
@@ -125,12 +130,12 @@ aclError cuda_start(void)
     CUresult rc;
     aclError code;
 
-    if (n_gpus > 0)
-        return ACL_SUCCESS;
     code = cuda_load();
     if (code != ACL_SUCCESS)
         return code;
-    rc = cu.cuInit(0);
+    rc = cu.cuInit(0); /* each time: it tells whether this is a child of fork */
+    if (rc == CUDA_SUCCESS && n_gpus > 0)
+        return ACL_SUCCESS;
     if (rc == CUDA_SUCCESS)
         rc = cu.cuDeviceGetCount(&n);
     if (rc == CUDA_SUCCESS && n == 0)
