@@ -11,7 +11,7 @@
 
 enum {
     CHUNK_BACKED = 1u << 0, /* has memory */
-    CHUNK_NEW = 1u << 1,    /* since the fill that is under way */
+    CHUNK_CLOSED = 1u << 1, /* and nobody may use that yet */
 };
 
 aclError am_backing_open(struct am_backing *backing, const struct am_owner *owner,
@@ -57,7 +57,7 @@ size_t am_backing_missing(const struct am_backing *backing, size_t first, size_t
     size_t n = 0;
 
     for (size_t i = first; i < end; i++)
-        n += !am_backing_has(backing, i);
+        n += backing->chunks[i] != CHUNK_BACKED;
     return n;
 }
 
@@ -78,7 +78,7 @@ static aclError chunk_fill(struct am_backing *backing, size_t chunk)
     am_phys_put(phys); /* the mapping has a reference of its own */
     if (rc != ACL_SUCCESS)
         return rc;
-    backing->chunks[chunk] = CHUNK_BACKED | CHUNK_NEW;
+    backing->chunks[chunk] = CHUNK_BACKED | CHUNK_CLOSED;
     backing->n_backed++;
     return ACL_SUCCESS;
 }
@@ -101,15 +101,15 @@ void am_backing_drop(struct am_backing *backing, size_t chunk)
     chunk_drop(backing, chunk, false);
 }
 
-/* Each row of new chunks at once. */
-static aclError new_chunks_open(struct am_backing *backing, size_t first, size_t end)
+/* Each row of them at once. */
+static aclError closed_chunks_open(struct am_backing *backing, size_t first, size_t end)
 {
     aclError rc = ACL_SUCCESS;
 
     for (size_t i = first; i < end && rc == ACL_SUCCESS;) {
         size_t n = 0;
 
-        while (i + n < end && (backing->chunks[i + n] & CHUNK_NEW))
+        while (i + n < end && (backing->chunks[i + n] & CHUNK_CLOSED))
             n++;
         if (n > 0)
             rc = am_vspace_open(&am_rt.vspace, chunk_address(backing, i), n * AM_CHUNK);
@@ -127,11 +127,12 @@ aclError am_backing_fill(struct am_backing *backing, size_t first, size_t end)
             rc = chunk_fill(backing, i);
     }
     if (rc == ACL_SUCCESS)
-        rc = new_chunks_open(backing, first, end);
+        rc = closed_chunks_open(backing, first, end);
     for (size_t i = first; i < end; i++) {
-        if (rc != ACL_SUCCESS && (backing->chunks[i] & CHUNK_NEW))
-            am_backing_drop(backing, i);
-        backing->chunks[i] &= CHUNK_BACKED;
+        if (rc == ACL_SUCCESS)
+            backing->chunks[i] = CHUNK_BACKED;
+        else if (backing->chunks[i] & CHUNK_CLOSED)
+            am_backing_drop(backing, i); /* what cannot be dropped is opened next time */
     }
     return rc;
 }

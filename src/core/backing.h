@@ -38,7 +38,7 @@ static inline size_t am_backing_chunks(size_t start, size_t size, size_t *ret_en
     return start >> AM_CHUNK_SHIFT;
 }
 
-/* How many of the chunks first .. end - 1 have no memory. */
+/* How many of the chunks first .. end - 1 have no memory that may be used. */
 size_t am_backing_missing(const struct am_backing *backing, size_t first, size_t end);
 bool am_backing_has(const struct am_backing *backing, size_t chunk);
 

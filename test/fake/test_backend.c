@@ -1,5 +1,8 @@
 /* What the cuda backend leaves and finds in the driver, seen from the driver's side. */
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "backend/cuda/driver.h"
 #include "fake/control.h"
@@ -84,6 +87,75 @@ static void a_pool_asks_for_access_once_for_each_row_of_chunks(void **state)
     assert_acl_ok(aclrtMemPoolDestroy(pool));
 }
 
+/* A chunk that has memory and no access, and does not let go of it either. */
+static void a_pool_opens_what_it_could_not_take_back(void **state)
+{
+    aclrtMemPool pool = pool_create(64 * CHUNK);
+    aclError rc = ACL_ERROR_RT_FAILURE;
+    void *all = NULL;
+
+    for (uint64_t nth = 1; rc != ACL_SUCCESS; nth++) {
+        fake_cuda_fail(NULL, nth, CUDA_ERROR_OPERATING_SYSTEM, true);
+        rc = aclrtMemPoolMallocAsync(&all, 4 * CHUNK, pool, NULL);
+        fake_cuda_fail(NULL, 0, 0, false);
+        if (rc != ACL_SUCCESS)
+            all = take(pool, 4 * CHUNK, NULL);
+        assert_acl_ok(aclrtMemsetAsync(all, 4 * CHUNK, 7, 4 * CHUNK, NULL));
+        assert_acl_ok(aclrtSynchronizeStream(NULL));
+        assert_acl_ok(aclrtMemPoolFreeAsync(all, NULL));
+        assert_acl_ok(aclrtSynchronizeStream(NULL));
+        assert_acl_ok(aclrtMemPoolTrimTo(pool, 0));
+    }
+    assert_acl_ok(aclrtMemPoolDestroy(pool));
+}
+
+/* The driver refuses a range that begins in locked memory and ends outside. */
+static void memory_that_is_locked_in_part_is_copied(void **state)
+{
+    enum { PAGE = 4096, SIZE = 3 * PAGE };
+    char *host = aligned_alloc(PAGE, SIZE);
+    void *device = NULL;
+
+    assert_acl_ok(aclrtMalloc(&device, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    for (size_t part = 0; part < 3; part++) {
+        char *locked = host + part * PAGE;
+
+        fill((uint8_t *)host, SIZE, part);
+        assert_acl_ok(aclrtHostRegisterV2(locked, PAGE, ACL_HOST_REG_PINNED));
+        assert_acl_ok(copy(device, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
+        memset(host, 0, SIZE);
+        assert_acl_ok(copy(host, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+        assert_true(is_filled((uint8_t *)host, SIZE, part));
+        assert_acl_ok(aclrtHostUnregister(locked));
+    }
+    assert_acl_ok(aclrtFree(device));
+    free(host);
+}
+
+static int start_in_child(const char *backend)
+{
+    pid_t child = fork();
+    int status = -1;
+
+    if (child == 0) {
+        setenv("ACLMEM_BACKEND", backend, 1);
+        _exit(aclInit(NULL) == ACL_SUCCESS && aclrtSetDevice(0) == ACL_SUCCESS
+                  ? 0
+                  : (strstr(aclGetRecentErrMsg(), "child") != NULL ? 1 : 2));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status);
+}
+
+/* The driver does not work there, which is said, and no GPU is one to be found. */
+static void a_child_of_a_process_that_used_the_driver_is_told(void **state)
+{
+    work();
+    assert_acl_ok(aclFinalize());
+    assert_int_equal(start_in_child("cuda"), 1);
+    assert_int_equal(start_in_child("auto"), 0);
+}
+
 static void a_second_range_for_mapped_memory_asks_once(void **state)
 {
     enum { N = 8 };
@@ -108,6 +180,40 @@ static void a_second_range_for_mapped_memory_asks_once(void **state)
     assert_acl_ok(aclrtReleaseMemAddress(dst));
 }
 
+/* Device 0's row is open when device 1's fails: none of it stays. */
+static void a_second_range_is_opened_whole_or_not_at_all(void **state)
+{
+    char *src = reserve(3 * CHUNK), *dst = reserve(3 * CHUNK);
+    aclrtDrvMemHandle handles[] = {alloc(CHUNK), alloc_on(1, CHUNK), alloc_host(CHUNK)};
+
+    for (size_t i = 0; i < 3; i++)
+        map(src + i * CHUNK, CHUNK, handles[i]);
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        fake_cuda_fail("cuMemSetAccess", nth, CUDA_ERROR_OPERATING_SYSTEM, false);
+        assert_refused(aclrtMemMapSelectedLink(dst, 3 * CHUNK, src, 0),
+                       ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "CUDA_ERROR_OPERATING_SYSTEM");
+        fake_cuda_fail(NULL, 0, 0, false);
+    }
+    assert_acl_ok(aclrtMemMapSelectedLink(dst, 3 * CHUNK, src, 0));
+    assert_int_equal(get_access(dst, ACL_MEM_LOCATION_TYPE_DEVICE, 0),
+                     ACL_RT_MEM_ACCESS_FLAGS_READWRITE);
+    assert_int_equal(get_access(dst + CHUNK, ACL_MEM_LOCATION_TYPE_DEVICE, 1),
+                     ACL_RT_MEM_ACCESS_FLAGS_READWRITE);
+    memset(dst + 2 * CHUNK, 1, CHUNK);
+    for (size_t i = 0; i < 3; i++) {
+        put_pattern(src + i * CHUNK, CHUNK, i);
+        assert_pattern(dst + i * CHUNK, CHUNK, i);
+        assert_acl_ok(aclrtUnmapMem(src + i * CHUNK));
+        assert_acl_ok(aclrtUnmapMem(dst + i * CHUNK));
+        assert_acl_ok(aclrtFreePhysical(handles[i]));
+    }
+    assert_acl_ok(aclrtReleaseMemAddress(src));
+    assert_acl_ok(aclrtReleaseMemAddress(dst));
+}
+
+/* That the driver did not take back when it was asked to. */
+static uint64_t stuck_handles;
+
 static int nothing_is_left(void **state)
 {
     struct fake_cuda_counts counts;
@@ -115,7 +221,7 @@ static int nothing_is_left(void **state)
     (void)aclFinalize();
     fake_cuda_break(0, CUDA_SUCCESS);
     fake_cuda_count(&counts);
-    assert_int_equal(counts.handles, 0);
+    assert_int_equal(counts.handles, stuck_handles);
     assert_int_equal(counts.mappings, 0);
     assert_int_equal(counts.reservations, 0);
     assert_int_equal(counts.pinned, 0);
@@ -124,6 +230,16 @@ static int nothing_is_left(void **state)
     assert_int_equal(counts.events, 0);
     assert_int_equal(counts.retained, 0);
     return 0;
+}
+
+static int only_handles_are_left(void **state)
+{
+    struct fake_cuda_counts counts;
+
+    (void)aclFinalize();
+    fake_cuda_count(&counts);
+    stuck_handles = counts.handles;
+    return nothing_is_left(state);
 }
 
 static int start_a3(void **state)
@@ -141,8 +257,14 @@ int main(void)
         backend_claim(no_context_is_current_that_was_not),
         backend_claim(the_programs_context_stays_current),
         backend_claim(a_pool_asks_for_access_once_for_each_row_of_chunks),
+        backend_claim(memory_that_is_locked_in_part_is_copied),
+        backend_claim(a_child_of_a_process_that_used_the_driver_is_told),
         cmocka_unit_test_setup_teardown(a_second_range_for_mapped_memory_asks_once,
                                         start_a3, nothing_is_left),
+        cmocka_unit_test_setup_teardown(a_second_range_is_opened_whole_or_not_at_all,
+                                        start_a3, nothing_is_left),
+        cmocka_unit_test_setup_teardown(a_pool_opens_what_it_could_not_take_back,
+                                        start_default, only_handles_are_left),
         backend_claim(a_lost_gpu_is_told_by_name), /* for this process: the last one */
     };
 
