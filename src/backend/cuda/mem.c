@@ -307,6 +307,12 @@ aclError cuda_map(void *addr, size_t size, struct am_mem *mem,
         return code;
     am_assert(size == mem->size); /* AM_CAP_MAP_PART */
     rc = bind((CUdeviceptr)addr, mem, rights);
+    /* Of memory that was imported for this device. */
+    AM_REQUIRE(
+        rc != CUDA_ERROR_INVALID_DEVICE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "the memory is another GPU's, and GPU %d (%s) cannot reach that (the NVIDIA "
+        "driver says %s); import it for the device that it is on",
+        gpu->index, gpu->info.bus_id, cuda_name(rc));
     if (rc != CUDA_SUCCESS)
         return cuda_error(rc, gpu, "mapping memory", size);
     atomic_compare_exchange_strong(&cuda_mem(mem)->bound, &none, (CUdeviceptr)addr);
