@@ -63,6 +63,7 @@ static void copy_round(size_t size)
 
 static void copies_come_in_their_turn(void **state)
 {
+    need_locked(64 * MIB);
     copy_round(SIZE);
     copy_round(LARGE);
 }
@@ -461,10 +462,14 @@ static void between_devices_peer_access_decides(void **state)
 static void nobody_gets_memory_that_is_to_be_written(void **state)
 {
     struct gate gate = GATE_INIT;
-    struct block b = block_create(64 * MIB), rest;
-    uint8_t *bytes = pinned(64 * MIB);
-    aclrtStream stream = make_stream();
+    struct block b, rest;
+    uint8_t *bytes;
+    aclrtStream stream;
 
+    need_locked(64 * MIB);
+    b = block_create(64 * MIB);
+    bytes = pinned(64 * MIB);
+    stream = make_stream();
     fill(bytes, 64 * MIB, 1);
     put_pattern(b.va, 64 * MIB, 5);
     hold(stream, &gate);
@@ -488,11 +493,16 @@ static void nobody_gets_memory_that_is_to_be_written(void **state)
 static void a_copy_reads_what_was_there_when_it_was_queued(void **state)
 {
     struct gate gate = GATE_INIT;
-    struct block b = block_create(CHUNK);
-    aclrtDrvMemHandle other = alloc(CHUNK);
-    uint8_t *bytes = pinned(CHUNK);
-    aclrtStream stream = make_stream();
+    struct block b;
+    aclrtDrvMemHandle other;
+    uint8_t *bytes;
+    aclrtStream stream;
 
+    need_locked(2 * CHUNK);
+    b = block_create(CHUNK);
+    other = alloc(CHUNK);
+    bytes = pinned(CHUNK);
+    stream = make_stream();
     put_pattern(b.va, CHUNK, 1);
     hold(stream, &gate);
     assert_acl_ok(copy_async(bytes, b.va, CHUNK, ACL_MEMCPY_DEVICE_TO_HOST, stream));

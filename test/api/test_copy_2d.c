@@ -238,11 +238,15 @@ static void rows_on_a_stream_come_in_order(void **state)
 
 static void rows_in_pinned_memory_do_not_wait(void **state)
 {
-    struct block b = block_create(CHUNK);
-    aclrtStream stream = make_stream();
-    struct gate *gate = gate_close(stream);
+    aclrtStream stream;
+    struct gate *gate;
+    struct block b;
     void *pinned = NULL;
 
+    need_locked(2 * CHUNK);
+    b = block_create(CHUNK);
+    stream = make_stream();
+    gate = gate_close(stream);
     assert_acl_ok(aclrtMallocHost(&pinned, HEIGHT * SPITCH));
     fill_rows(pinned, SPITCH, 1, 8);
     assert_acl_ok(aclrtMemcpy2dAsync(b.va, DPITCH, pinned, SPITCH, WIDTH, HEIGHT,

@@ -538,6 +538,7 @@ static void freeing_a_block_unregisters_nobody_elses(void **state)
     enum { N = 4 };
     struct worker workers[N];
 
+    need_locked(64 * MIB);
     for (unsigned i = 0; i < N; i++)
         workers[i] = (struct worker){.run = register_and_free};
     assert_null(run_workers(workers, N));

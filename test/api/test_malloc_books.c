@@ -67,6 +67,7 @@ static void freed_memory_serves_the_work_on_a_stream(void **state)
     static atomic_bool is_let_go;
     aclrtStream stream = NULL;
 
+    need_locked(64 * MIB);
     assert_acl_ok(aclrtCreateStream(&stream));
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         char *p = device_malloc(all[i]);

@@ -50,6 +50,7 @@ static bool can_lock(size_t size)
 
 static void a_block_is_host_memory_that_the_program_can_use(void **state)
 {
+    need_locked(64 * MIB);
     for (size_t i = 0; i < N_SIZES; i++) {
         char *p = host_malloc(sizes[i]);
 
@@ -73,6 +74,7 @@ static void a_block_is_host_memory_that_the_program_can_use(void **state)
 /* aclrtHostRegister wants pages, and clients register what they allocated. */
 static void a_block_of_a_page_or_more_starts_on_a_page(void **state)
 {
+    need_locked(64 * MIB);
     for (size_t i = 0; i < N_SIZES; i++) {
         char *first = host_malloc(sizes[i]);
         char *second = host_malloc(sizes[i]);
@@ -142,6 +144,7 @@ static void small_blocks_share_a_mapping(void **state)
     char *p[N];
     size_t before;
 
+    need_locked(64 * MIB);
     p[0] = host_malloc(4096);
     before = n_mappings();
     for (size_t i = 1; i < N; i++)
@@ -155,6 +158,7 @@ static void blocks_do_not_overlap(void **state)
 {
     char *p[N_SIZES];
 
+    need_locked(64 * MIB);
     for (size_t i = 0; i < N_SIZES; i++) {
         p[i] = host_malloc(sizes[i]);
         fill((uint8_t *)p[i], sizes[i], i);
@@ -167,6 +171,7 @@ static void blocks_do_not_overlap(void **state)
 
 static void copies_go_both_ways(void **state)
 {
+    need_locked(64 * MIB);
     for (size_t i = 0; i < N_SIZES; i++) {
         char *host = host_malloc(sizes[i]);
         char *device = device_malloc(sizes[i]);
@@ -187,8 +192,10 @@ static void copies_go_both_ways(void **state)
 
 static void a_copy_stays_inside_its_block(void **state)
 {
-    char *device = device_malloc(32 * MIB);
+    char *device;
 
+    need_locked(64 * MIB);
+    device = device_malloc(32 * MIB);
     for (size_t i = 0; i < N_SIZES; i++) {
         char *p = host_malloc(sizes[i]);
 
@@ -223,6 +230,7 @@ static void only_the_start_of_a_live_block_can_be_freed(void **state)
 {
     int here = 0;
 
+    need_locked(64 * MIB);
     for (size_t i = 0; i < N_SIZES; i++) {
         char *p = host_malloc(sizes[i]);
 
@@ -245,6 +253,7 @@ static void only_the_start_of_a_live_block_can_be_freed(void **state)
 
 static void free_with_device_synchronisation_frees(void **state)
 {
+    need_locked(64 * MIB);
     assert_acl_ok(aclrtFreeHostWithDevSync(host_malloc(100)));
     assert_acl_ok(aclrtFreeHostWithDevSync(host_malloc(3 * MIB)));
 }
@@ -264,6 +273,7 @@ static void attributes_are_looked_at(void **state)
     void *p = NULL;
     void *dev = NULL;
 
+    need_locked(64 * MIB);
     assert_acl_ok(aclrtMallocHostWithCfg(&p, 5000, NULL));
     host_free(p);
     assert_acl_ok(aclrtMallocHostWithCfg(&p, 5000, &cfg));
@@ -586,6 +596,7 @@ static void freed_memory_in_use_is_given_to_nobody(void **state)
     static const size_t all[] = {100, 300 * KIB, 5 * MIB};
     enum { MORE = 20 };
 
+    need_locked(256 * MIB);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         char *p = host_malloc(all[i]);
         char *more[MORE];

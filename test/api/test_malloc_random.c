@@ -152,6 +152,7 @@ static void one_thread_against_the_shadow(void **state)
     static struct shadow s;
     const char *failure = NULL;
 
+    need_locked(256 * MIB);
     for (uint64_t seed = 1; seed <= 10; seed++) {
         s = (struct shadow){.random = seed};
         for (int i = 0; i < 5000 && failure == NULL; i++)

@@ -158,6 +158,7 @@ static void bytes_written_before_the_record_are_there_after_the_wait(void **stat
     void *host;
     void *va;
 
+    need_locked(2 * CHUNK);
     assert_acl_ok(aclrtMallocPhysical(&handle, size, &prop, 0));
     assert_acl_ok(aclrtReserveMemAddress(&va, size, 0, NULL, 1));
     assert_acl_ok(aclrtMapMem(va, size, 0, handle, 0));

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 extern char **environ;
 
@@ -140,6 +142,35 @@ void expect_warnings(uint64_t n)
 void allow_warnings(void)
 {
     now.allows_any = true;
+}
+
+static bool can_lock(size_t size)
+{
+    struct rlimit limit = {0, 0};
+    bool is_locked;
+    void *p;
+
+    /* As the library does it: up to the hard limit. */
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_MEMLOCK, &limit);
+    }
+    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    is_locked = p != MAP_FAILED && mlock(p, size) == 0;
+    if (p != MAP_FAILED)
+        munmap(p, size);
+    return is_locked;
+}
+
+void need_locked(size_t size)
+{
+    if (can_lock(size))
+        return;
+    allow_warnings();
+    if (strcmp(getenv("ACLMEM_RULES"), "strict") != 0)
+        return;
+    print_message("skipped: %zu bytes cannot be locked here (ulimit -l)\n", size);
+    skip();
 }
 
 static bool complain(const char *what, uint64_t n, uint64_t expected)

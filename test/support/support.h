@@ -51,6 +51,12 @@ void expect_warnings(uint64_t n);
 void allow_warnings(void);
 
 /*
+ * For tests that lock so many bytes: where a user may not (ulimit -l), the strict rules
+ * refuse pinned memory, and the test is skipped; the default ones warn.
+ */
+void need_locked(size_t size);
+
+/*
  * Ends the test's use of the library and checks that nothing is left; 0 or -1, as cmocka
  * wants.
  */
