@@ -91,6 +91,58 @@ static void *unmap_main(void *unused)
     return (void *)(intptr_t)rc;
 }
 
+/* Neighbours that are the same memory: a fill of all has it held as often. */
+enum { N_ALIASES = 16 };
+
+static struct {
+    char *va;
+    aclrtStream stream; /* NULL: fills that are done when the call returns */
+    atomic_bool is_over;
+    atomic_uint n_fills;
+} aliases;
+
+static void *fill_main(void *unused)
+{
+    size_t size = N_ALIASES * CHUNK;
+    aclError rc = aclrtSetDevice(0);
+
+    while (!aliases.is_over && rc == ACL_SUCCESS) {
+        if (aliases.stream == NULL)
+            rc = aclrtMemset(aliases.va, size, 1, size);
+        else
+            rc = aclrtMemsetAsync(aliases.va, size, 1, size, aliases.stream);
+        aliases.n_fills++;
+    }
+    return (void *)(intptr_t)rc;
+}
+
+/* Who has the memory held and wants it once more must not wait for who unmaps it. */
+static void unmapping_and_fills_do_not_wait_for_each_other(void **state)
+{
+    char *other = reserve(CHUNK);
+
+    aliases.va = reserve(N_ALIASES * CHUNK);
+    for (size_t i = 0; i < N_ALIASES; i++)
+        map(aliases.va + i * CHUNK, CHUNK, s.block.handle);
+    for (int is_async = 0; is_async < 2; is_async++) {
+        pthread_t thread;
+        void *rc = NULL;
+
+        aliases.stream = is_async ? s.stream : NULL;
+        aliases.is_over = false;
+        aliases.n_fills = 0;
+        assert_int_equal(pthread_create(&thread, NULL, fill_main, NULL), 0);
+        for (unsigned i = 0; i < 300 || aliases.n_fills < 20; i++) {
+            map(other, CHUNK, s.block.handle);
+            assert_acl_ok(aclrtUnmapMem(other));
+        }
+        aliases.is_over = true;
+        assert_int_equal(pthread_join(thread, &rc), 0);
+        assert_int_equal((intptr_t)rc, ACL_SUCCESS);
+        assert_acl_ok(aclrtSynchronizeStream(s.stream));
+    }
+}
+
 /* The driver loses the device when memory goes under a copy. */
 static void unmapping_waits_for_what_was_launched(void **state)
 {
@@ -324,6 +376,7 @@ int main(void)
 #define launch_claim(f_) cmocka_unit_test_setup_teardown(f_, begin, end)
     const struct CMUnitTest claims[] = {
         launch_claim(streams_follow_each_other_on_the_device),
+        launch_claim(unmapping_and_fills_do_not_wait_for_each_other),
         launch_claim(unmapping_waits_for_what_was_launched),
         launch_claim(a_copy_is_launched_whole_or_not_at_all),
         launch_claim(memory_that_is_mapped_twice_is_copied_over_itself),

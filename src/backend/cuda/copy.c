@@ -224,8 +224,7 @@ aclError cuda_copy(const struct am_span *dst, size_t dst_at, const struct am_spa
         rc = cuda_walk_check(from, size);
     if (rc != ACL_SUCCESS)
         return rc;
-    cuda_walk_hold(to, size);
-    cuda_walk_hold(from, size);
+    cuda_walks_hold(to, from, size);
     rc = copy_held(to, from, size);
     cuda_walk_let_go(from, size);
     cuda_walk_let_go(to, size);

@@ -147,10 +147,13 @@ aclError cuda_protect(void *addr, size_t size, struct am_mem *mem,
                       const struct am_rights *rights);
 aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem);
 /*
- * While a mem is held it stays mapped where it is.  cuda_mem_is_at: whether that is, or
- * includes, this address; only for a mem that is held.
+ * While a mem is held it stays mapped where it is.  It cannot be while it is unmapped
+ * somewhere, which waits for all who have it held: so nobody waits for that and has
+ * anything held.  cuda_mem_is_at: whether it is mapped at this address, too; only for a
+ * mem that is held.
  */
-void cuda_mem_hold(struct am_mem *mem);
+bool cuda_mem_try_hold(struct am_mem *mem);
+void cuda_mem_await(struct am_mem *mem);
 void cuda_mem_let_go(struct am_mem *mem);
 bool cuda_mem_is_at(struct am_mem *mem, CUdeviceptr base);
 /* Maps all of it once more, for who may not rely on its other addresses. */
@@ -195,8 +198,9 @@ void cuda_piece_advance(struct cuda_piece *piece, size_t size);
 /* Whether the first bytes of both share some, wherever they are mapped. */
 bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
                          size_t size);
-/* Holds, or lets go of, the device memory of the range. */
+/* Holds, or lets go of, the device memory of the range; of both sides of a copy. */
 void cuda_walk_hold(struct cuda_walk walk, size_t size);
+void cuda_walks_hold(struct cuda_walk to, struct cuda_walk from, size_t size);
 void cuda_walk_let_go(struct cuda_walk walk, size_t size);
 /* Fails when some GPU of the range was lost. */
 aclError cuda_walk_check(struct cuda_walk walk, size_t size);

@@ -527,8 +527,7 @@ aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst, size_t 
     *ret_number = 0;
     if (!spans_can_launch(lane, to, size) || !spans_can_launch(lane, from, size))
         return ACL_SUCCESS;
-    cuda_walk_hold(to, size);
-    cuda_walk_hold(from, size);
+    cuda_walks_hold(to, from, size);
     number = lane_number(lane);
     if (size <= to.span->size - to.at && size <= from.span->size - from.at)
         rc = one_launch(lane, to, from, size, &is_done);

@@ -3,8 +3,9 @@
  *
  * uses counts the copies that have a mem held; its highest bit says that the mem is being
  * unmapped somewhere.  Who wants to unmap sets the bit and waits until
- * nobody holds; who wants to hold and sees the bit waits until it is gone.  So no copy
- * runs into addresses that are just taken away, and a copy costs two atomic additions.
+ * nobody holds; who wants to hold and sees the bit lets go of all else that he has held
+ * for the same copy, which may be this mem again, and waits until the bit is gone.  So no
+ * copy runs into addresses that are just taken away, and it costs two atomic additions.
  *
  * Rights: the owner gets all of them as soon as anybody has one, and keeps them.  The
  * core has refused what the program's rights forbid, and a copy that was queued before
@@ -350,14 +351,17 @@ static void uses_wait(struct cuda_mem *cm, uint32_t bits)
     am_unlock(&idle_lock);
 }
 
-void cuda_mem_hold(struct am_mem *mem)
+bool cuda_mem_try_hold(struct am_mem *mem)
 {
-    struct cuda_mem *cm = cuda_mem(mem);
+    if (!(atomic_fetch_add(&cuda_mem(mem)->uses, 1) & CLOSING))
+        return true;
+    cuda_mem_let_go(mem);
+    return false;
+}
 
-    while (atomic_fetch_add(&cm->uses, 1) & CLOSING) {
-        cuda_mem_let_go(mem);
-        uses_wait(cm, CLOSING);
-    }
+void cuda_mem_await(struct am_mem *mem)
+{
+    uses_wait(cuda_mem(mem), CLOSING);
 }
 
 void cuda_mem_let_go(struct am_mem *mem)

@@ -32,18 +32,6 @@ static size_t walk_left(const struct cuda_walk *w, size_t size)
     return left < size ? left : size;
 }
 
-void cuda_walk_hold(struct cuda_walk w, size_t size)
-{
-    while (size > 0) {
-        size_t n = walk_left(&w, size);
-
-        if (cuda_mem_is_device(w.span->mem))
-            cuda_mem_hold(w.span->mem);
-        walk_advance(&w, n);
-        size -= n;
-    }
-}
-
 void cuda_walk_let_go(struct cuda_walk w, size_t size)
 {
     while (size > 0) {
@@ -53,6 +41,46 @@ void cuda_walk_let_go(struct cuda_walk w, size_t size)
             cuda_mem_let_go(w.span->mem);
         walk_advance(&w, n);
         size -= n;
+    }
+}
+
+/* All of it, or nothing: then it is the mem that cannot be held now. */
+static struct am_mem *walk_try_hold(struct cuda_walk w, size_t size)
+{
+    struct cuda_walk start = w;
+    size_t done = 0;
+
+    while (done < size) {
+        struct am_mem *mem = w.span->mem;
+        size_t n = walk_left(&w, size - done);
+
+        if (cuda_mem_is_device(mem) && !cuda_mem_try_hold(mem)) {
+            cuda_walk_let_go(start, done);
+            return mem;
+        }
+        walk_advance(&w, n);
+        done += n;
+    }
+    return NULL;
+}
+
+void cuda_walk_hold(struct cuda_walk w, size_t size)
+{
+    struct am_mem *mem;
+
+    while ((mem = walk_try_hold(w, size)) != NULL)
+        cuda_mem_await(mem);
+}
+
+void cuda_walks_hold(struct cuda_walk to, struct cuda_walk from, size_t size)
+{
+    struct am_mem *mem;
+
+    cuda_walk_hold(to, size);
+    while ((mem = walk_try_hold(from, size)) != NULL) {
+        cuda_walk_let_go(to, size);
+        cuda_mem_await(mem);
+        cuda_walk_hold(to, size);
     }
 }
 
