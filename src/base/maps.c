@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/sys.h"
 
 #define PAGE ((uintptr_t)4096) /* where pages are larger, a few questions too many */

@@ -28,20 +28,6 @@
 #define MFD_HUGE_2MB (21u << 26)
 #endif
 
-/*
- * A descriptor moved out of the way of programs that use select(), which can handle 1024,
- * where the limit leaves room.
- */
-static inline int am_fd_move_up(int fd)
-{
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, 1024);
-
-    if (high < 0)
-        return fd;
-    close(fd);
-    return high;
-}
-
 #ifndef SYS_pidfd_open /* Linux 5.3; the same number everywhere */
 #define SYS_pidfd_open 434
 #endif

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/sys.h"
@@ -111,7 +112,8 @@ static int file_reopen(int fd)
     char path[32];
 
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return am_sys_open(path, O_RDWR | O_CLOEXEC);
+    fd = am_sys_open(path, O_RDWR | O_CLOEXEC);
+    return fd < 0 ? fd : am_fd_move_up(fd);
 }
 
 /* Takes over fd, also on failure. */
@@ -120,6 +122,7 @@ static aclError cell_open(int fd, struct am_cell **ret_cell)
     struct am_cell *cell = am_sys_calloc(1, sizeof *cell);
     aclError rc;
 
+    fd = am_fd_move_up(fd);
     if (cell == NULL) {
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an event that processes share");
         goto err_fd;

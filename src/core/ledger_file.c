@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/util.h"
@@ -217,8 +218,10 @@ static aclError file_open(struct am_ledger *ledger)
     if (ledger->fd < 0 && errno != ELOOP)
         return file_fail(errno, "opened");
     if (ledger->fd >= 0 && fstat(ledger->fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        st.st_uid == geteuid() && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+        st.st_uid == geteuid() && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
+        ledger->fd = am_fd_move_up(ledger->fd);
         return ACL_SUCCESS;
+    }
     return am_fail(ACL_ERROR_RT_NO_PERMISSION,
                    "%s/%s is a link, no file, or not this user's alone; remove it",
                    am_rundir_path(), name);

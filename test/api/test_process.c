@@ -6,10 +6,12 @@
 #include "support/process.h"
 #include "support/vmm.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -173,6 +175,49 @@ static void a_limit_of_file_sizes_is_no_signal(void **state)
     assert_acl_ok(aclrtFreePhysical(handle));
 }
 
+/*
+ * Role "daemon": has closed what programs print to, and uses all that takes descriptors.
+ * How many of the three are taken then, or more when something failed.
+ */
+static int play_daemon(void)
+{
+    aclrtPhysicalMemProp prop = located_prop(ACL_MEM_LOCATION_TYPE_HOST, 0, ACL_MEM_HUGE);
+    aclrtDrvMemHandle handle;
+    aclrtEvent event;
+    aclrtIpcEventHandle exported;
+    uint64_t number;
+    int n_taken = 0;
+
+    for (int fd = 0; fd <= 2; fd++)
+        close(fd);
+    if (aclInit(NULL) != ACL_SUCCESS || aclrtSetDevice(0) != ACL_SUCCESS ||
+        aclrtMallocPhysical(&handle, CHUNK, &prop, 0) != ACL_SUCCESS ||
+        aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE,
+                                        ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION,
+                                        &number) != ACL_SUCCESS ||
+        aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC) != ACL_SUCCESS ||
+        aclrtIpcGetEventHandle(event, &exported) != ACL_SUCCESS)
+        return 9;
+    for (int fd = 0; fd <= 2; fd++)
+        n_taken += fcntl(fd, F_GETFD) >= 0;
+    return n_taken;
+}
+
+/* What is printed there would be written into memory that processes share. */
+static void closed_standard_descriptors_are_not_taken(void **state)
+{
+    struct rlimit old, small;
+
+    set_options("default");
+    assert_int_equal(run_self("daemon"), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    small = old;
+    small.rlim_cur = 512; /* no number above 1023, as in a shell */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+    assert_int_equal(run_self("daemon"), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
 static void a_product_that_chooses_addresses_itself_takes_none(void **state)
 {
     void *va = NULL;
@@ -184,7 +229,7 @@ static void a_product_that_chooses_addresses_itself_takes_none(void **state)
     assert_acl_ok(aclrtReleaseMemAddress(va));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest claims[] = {
         claim_alone(a_child_does_not_hang_when_others_failed_at_its_birth),
@@ -192,8 +237,11 @@ int main(void)
         claim_alone(finalize_beside_calls_leaves_nothing),
         claim_alone(the_current_context_is_null_in_every_state),
         claim_alone(a_limit_of_file_sizes_is_no_signal),
+        claim_alone(closed_standard_descriptors_are_not_taken),
         claim_alone(a_product_that_chooses_addresses_itself_takes_none),
     };
 
+    if (argc == 2 && strcmp(argv[1], "daemon") == 0)
+        return play_daemon();
     return run_claims(claims);
 }

@@ -306,6 +306,10 @@ void actor_main(int argc, char **argv)
     struct answer answer;
     unsigned who;
 
+    if (argc == 1 && getenv("ACLMEM_RUNTIME_DIR") == NULL) {
+        fprintf(stderr, "set ACLMEM_RUNTIME_DIR to a folder of this test's own\n");
+        exit(2);
+    }
     if (argc != 3 || strcmp(argv[1], "actor") != 0)
         return;
     who = (unsigned)atoi(argv[2]);

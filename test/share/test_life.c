@@ -278,35 +278,72 @@ static void an_importer_keeps_no_descriptor_for_a_handle(void **state)
         assert_acl_ok(aclrtFreePhysical(handles[i]));
 }
 
-/* Of the 1024 that select() knows the library takes none where there are more. */
-static void descriptors_stay_out_of_the_way_of_select(void **state)
+/* The soft limit of descriptors, at most the hard one; what it was. */
+static struct rlimit set_soft_limit(rlim_t soft)
 {
-    struct rlimit before, more;
-    aclrtDrvMemHandle handle;
-    int low, now;
+    struct rlimit old, limit;
 
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    more =
-        (struct rlimit){before.rlim_max < 4096 ? before.rlim_max : 4096, before.rlim_max};
-    if (more.rlim_cur < 2048) {
-        print_message("skipped: a process may have no more than %llu descriptors here "
-                      "(ulimit -n)\n",
-                      (unsigned long long)before.rlim_max);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    limit = old;
+    if (old.rlim_max < 2048) {
+        print_message("skipped: the hard limit of descriptors (ulimit -n) has too few "
+                      "above 1023\n");
         skip();
     }
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &more), 0);
-    handle = alloc(CHUNK);
-    low = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    close(low);
+    limit.rlim_cur = soft < old.rlim_max ? soft : old.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return old;
+}
+
+static rlim_t soft_limit(void)
+{
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    return limit.rlim_cur;
+}
+
+/* The number that the program's next descriptor gets. */
+static int next_descriptor(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    close(fd);
+    return fd;
+}
+
+static void descriptors_stay_out_of_the_way_of_select(void **state)
+{
+    struct rlimit old = set_soft_limit(4096);
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    int low = next_descriptor();
+
     actor_start(&other, ACTOR_PLAIN);
     done(&other, DO_INIT, 0, 0, 0);
     done(&other, DO_IMPORT, export_open(handle), 0, 0);
-    now = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    close(now);
-    assert_int_equal(now, low + 1); /* the test's own socket */
+    assert_int_equal(next_descriptor(), low + 1); /* the test's own socket */
     actor_end(&other);
     assert_acl_ok(aclrtFreePhysical(handle));
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
+/* A shell's usual limit has no number above 1023 to give. */
+static void so_do_many_when_the_soft_limit_is_as_usual(void **state)
+{
+    enum { N = 400 };
+    struct rlimit old = set_soft_limit(1024);
+    aclrtDrvMemHandle handles[N];
+
+    for (size_t i = 0; i < N; i++) {
+        handles[i] = alloc(CHUNK);
+        (void)export_open(handles[i]);
+        if (i == 100)
+            assert_int_equal(soft_limit(), 1024); /* for a few it stays as it is */
+    }
+    assert_in_range(next_descriptor(), 3, 300);
+    for (size_t i = 0; i < N; i++)
+        assert_acl_ok(aclrtFreePhysical(handles[i]));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 }
 
 static void a_socket_goes_with_its_process(void **state)
@@ -479,6 +516,7 @@ int main(int argc, char **argv)
         pair(no_copy_is_lost_while_memory_is_exported),
         pair(an_importer_keeps_no_descriptor_for_a_handle),
         pair(descriptors_stay_out_of_the_way_of_select),
+        pair(so_do_many_when_the_soft_limit_is_as_usual),
         pair(a_socket_goes_with_its_process),
         pair(an_exporter_removes_what_killed_ones_left),
         pair(a_child_of_fork_neither_answers_nor_takes_the_socket_along),
