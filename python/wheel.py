@@ -35,8 +35,9 @@ def contents(version, package, library, root):
     """name in the wheel -> bytes"""
     info = "aclmem-%s.dist-info/" % version
     files = {}
+    module = "__init__" + sysconfig.get_config_var("EXT_SUFFIX")  # a build for another Python may lie beside it
     for name in sorted(os.listdir(package)):
-        if name.endswith((".so", ".pyi")) or name == "py.typed":
+        if name.endswith(".pyi") or name in (module, "py.typed"):
             files["acl/" + name] = read(os.path.join(package, name))
     files["acl/libascendcl.so"] = read(library)
     files[info + "LICENSE"] = read(os.path.join(root, "LICENSE"))

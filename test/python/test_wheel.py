@@ -1,5 +1,6 @@
 """The wheel: what is in it, and that pip installs it without a network into an environment of its own."""
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -37,6 +38,17 @@ def test_the_wheel_has_the_module_the_library_and_the_stubs(wheel):
         assert name in names
     assert [n for n in names if n.startswith("acl/__init__.c") and n.endswith(".so")]
     assert sorted(line.split(",")[0] for line in record.splitlines()) == sorted(names)
+
+
+def test_a_module_for_another_python_is_not_packed(tmp_path):
+    package = shutil.copytree(facts.PACKAGE, tmp_path / "acl")
+    (package / "__init__.cpython-399-somewhere.so").touch()
+    library = os.path.join(facts.PACKAGE, "..", "..", "lib", "libascendcl.so")
+    packed = run(sys.executable, "-B", os.path.join(facts.ROOT, "python", "wheel.py"), acl.__version__, str(package),
+                 library, facts.ROOT, str(tmp_path)).strip()
+    with zipfile.ZipFile(packed) as wheel:
+        modules = [n for n in wheel.namelist() if n.startswith("acl/__init__.") and n.endswith(".so")]
+    assert modules == ["acl/" + os.path.basename(acl.__file__)]
 
 
 def test_the_same_input_gives_the_same_wheel(wheel, tmp_path):
