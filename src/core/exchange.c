@@ -16,7 +16,6 @@
 #include <linux/sockios.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +33,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "core/offer.h"
 #include "core/rundir.h"
 #include "core/sockname.h"
@@ -286,20 +286,6 @@ static int watch(int fd, uint32_t what)
     return am_sys_epoll_ctl(server.epoll, EPOLL_CTL_ADD, fd, &event) != 0 ? -errno : 0;
 }
 
-/* The thread, with every signal left to the program's own. */
-static int thread_start(void)
-{
-    sigset_t all;
-    sigset_t before;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = am_sys_pthread_create(&server.thread, NULL, server_run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -rc;
-}
-
 /* Everything but the runtime directory: 0 or -errno, and nothing is left then. */
 static int server_open_locked(int directory) AM_REQUIRES(server.lock)
 {
@@ -326,7 +312,7 @@ static int server_open_locked(int directory) AM_REQUIRES(server.lock)
     if (rc == 0)
         rc = watch(server.listener, EVENT_LISTEN);
     if (rc == 0)
-        rc = thread_start();
+        rc = -am_thread_start(&server.thread, server_run, NULL);
     if (rc == 0)
         return 0;
 

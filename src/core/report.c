@@ -20,6 +20,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "base/util.h"
 
 #define HOSTS_EAGER 8 /* threads for host functions that are made without waiting */
@@ -388,8 +389,7 @@ static void *host_main(void *arg);
 static int host_make_locked(void) AM_REQUIRES(am_rt.sched.lock)
 {
     struct host *host = am_sys_malloc(sizeof *host);
-    int rc = host == NULL ? ENOMEM
-                          : am_sys_pthread_create(&host->thread, NULL, host_main, NULL);
+    int rc = host == NULL ? ENOMEM : am_thread_start(&host->thread, host_main, NULL);
 
     if (rc != 0) {
         free(host);

@@ -4,6 +4,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "base/util.h"
 #include "core/sched.h"
 
@@ -79,9 +80,9 @@ aclError am_sched_start_workers_locked(struct am_sched *sched)
     unsigned wanted = sched->setup.is_chaotic ? 1 : sched->setup.n_workers;
 
     while (sched->n_threads < wanted) {
-        int rc = am_sys_pthread_create(&sched->threads[sched->n_threads], NULL,
-                                       sched->setup.is_chaotic ? chaos_main : worker_main,
-                                       sched);
+        int rc =
+            am_thread_start(&sched->threads[sched->n_threads],
+                            sched->setup.is_chaotic ? chaos_main : worker_main, sched);
 
         if (rc != 0 && sched->n_threads == 0) {
             errno = rc;

@@ -6,6 +6,7 @@
 #include "support/process.h"
 #include "support/vmm.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -152,6 +153,72 @@ static void the_current_context_is_null_in_every_state(void **state)
     assert_null(context);
 }
 
+/* ---- signals ---- */
+
+static void do_nothing(void *data)
+{
+}
+
+/* The signals that every thread but this one has blocked. */
+static uint64_t blocked_in_others(void)
+{
+    DIR *threads = opendir("/proc/self/task");
+    uint64_t all = UINT64_MAX;
+    struct dirent *entry;
+    char line[300];
+
+    assert_non_null(threads);
+    while ((entry = readdir(threads)) != NULL) {
+        unsigned long long blocked;
+        FILE *status;
+
+        if (atoi(entry->d_name) == 0 || atoi(entry->d_name) == getpid())
+            continue;
+        snprintf(line, sizeof(line), "/proc/self/task/%s/status", entry->d_name);
+        status = fopen(line, "r");
+        while (status != NULL && fgets(line, sizeof(line), status) != NULL) {
+            if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+                all &= blocked;
+        }
+        if (status != NULL)
+            fclose(status);
+    }
+    closedir(threads);
+    return all;
+}
+
+/* A program that waits for one has blocked it in all its threads, not in ours. */
+static void threads_of_the_library_take_no_signals_of_the_program(void **state)
+{
+    static const char *const chaos[] = {"ACLMEM_LOG=warn", "ACLMEM_CHAOS=1"};
+
+    for (size_t i = 0; i < 2; i++) {
+        aclrtStream stream = NULL;
+        aclrtDrvMemHandle handle;
+        uint64_t number = 0, blocked;
+
+        start("default", chaos[i]);
+        assert_acl_ok(aclrtSetDevice(0));
+        assert_acl_ok(aclrtCreateStream(&stream));
+        assert_acl_ok(aclrtLaunchHostFunc(stream, do_nothing, NULL));
+        assert_acl_ok(aclrtSynchronizeStream(stream));
+        handle = alloc(CHUNK);
+        assert_acl_ok(aclrtMemExportToShareableHandle(
+            handle, ACL_MEM_HANDLE_TYPE_NONE,
+            ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, &number));
+        blocked = blocked_in_others();
+        assert_int_not_equal(blocked, UINT64_MAX); /* there are some */
+        assert_true(blocked >> (SIGTERM - 1) & 1);
+        assert_true(blocked >> (SIGINT - 1) & 1);
+        assert_true(blocked >> (SIGCHLD - 1) & 1);
+        assert_true(blocked >> (SIGALRM - 1) & 1);
+        assert_true(is_sanitized() || (blocked >> (SIGSEGV - 1) & 1) == 0);
+        assert_acl_ok(aclrtFreePhysical(handle));
+        assert_acl_ok(aclrtDestroyStream(stream));
+        assert_acl_ok(aclFinalize());
+    }
+}
+
 /* ---- limits ---- */
 
 static void a_limit_of_file_sizes_is_no_signal(void **state)
@@ -236,6 +303,7 @@ int main(int argc, char **argv)
         claim_alone(a_child_does_not_hang_when_others_started_at_its_birth),
         claim_alone(finalize_beside_calls_leaves_nothing),
         claim_alone(the_current_context_is_null_in_every_state),
+        claim_alone(threads_of_the_library_take_no_signals_of_the_program),
         claim_alone(a_limit_of_file_sizes_is_no_signal),
         claim_alone(closed_standard_descriptors_are_not_taken),
         claim_alone(a_product_that_chooses_addresses_itself_takes_none),
