@@ -53,6 +53,34 @@ static void the_programs_context_stays_current(void **state)
     assert_int_equal(cuDevicePrimaryCtxRelease_v2(1), CUDA_SUCCESS);
 }
 
+/* The library's own books know nothing of who else has memory there. */
+static void memory_that_others_have_is_not_promised(void **state)
+{
+    CUmemAllocationProp prop = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+    };
+    CUmemGenericAllocationHandle theirs;
+    struct snapshot before = take_snapshot();
+    void *ours = NULL;
+    size_t real;
+    CUcontext own;
+
+    assert_int_equal(cuDevicePrimaryCtxRetain(&own, 0), CUDA_SUCCESS);
+    assert_int_equal(cuCtxPushCurrent_v2(own), CUDA_SUCCESS);
+    assert_int_equal(cuMemGetInfo_v2(&real, NULL), CUDA_SUCCESS);
+    assert_int_equal(cuMemCreate(&theirs, real - 8 * CHUNK, &prop, 0), CUDA_SUCCESS);
+    assert_int_equal(free_memory(), 8 * CHUNK);
+    assert_refused(aclrtMalloc(&ours, 16 * CHUNK, ACL_MEM_MALLOC_HUGE_FIRST),
+                   ACL_ERROR_RT_MEMORY_ALLOCATION, "all who use it leave 16777216 of");
+    assert_message_has("Failed to allocate");
+    assert_message_has("CUDA_ERROR_OUT_OF_MEMORY");
+    assert_int_equal(cuMemRelease(theirs), CUDA_SUCCESS);
+    assert_int_equal(cuCtxPopCurrent_v2(&own), CUDA_SUCCESS);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
+    assert_int_equal(free_memory(), before.free);
+}
+
 /* Refusals name the driver's own code. */
 static void a_lost_gpu_is_told_by_name(void **state)
 {
@@ -257,6 +285,7 @@ int main(void)
         backend_claim(no_context_is_current_that_was_not),
         backend_claim(the_programs_context_stays_current),
         backend_claim(a_pool_asks_for_access_once_for_each_row_of_chunks),
+        backend_claim(memory_that_others_have_is_not_promised),
         backend_claim(memory_that_is_locked_in_part_is_copied),
         backend_claim(a_child_of_a_process_that_used_the_driver_is_told),
         cmocka_unit_test_setup_teardown(a_second_range_for_mapped_memory_asks_once,

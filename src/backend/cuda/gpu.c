@@ -97,9 +97,11 @@ static aclError gpu_look(struct cuda_gpu *gpu, int32_t index)
         rc = numbers_ask(gpu->device, &numbers);
     if (rc != CUDA_SUCCESS)
         return cuda_error(rc, NULL, "looking at a GPU", 0);
-    AM_REQUIRE(numbers.has_vmm && numbers.has_unified, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "ACLMEM_BACKEND=cuda: GPU %d (%s) has no virtual memory management", index,
-               info->name);
+    AM_REQUIRE(
+        numbers.has_vmm && numbers.has_unified, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "ACLMEM_BACKEND=cuda: GPU %d (%s) has no virtual memory management; leave it "
+        "out with CUDA_VISIBLE_DEVICES",
+        index, info->name);
     gpu->can_export = numbers.can_export;
     snprintf(info->bus_id, sizeof info->bus_id, "%04x:%02x:%02x.0",
              (unsigned)numbers.domain & 0xffff, (unsigned)numbers.bus & 0xff,

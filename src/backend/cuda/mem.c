@@ -84,6 +84,21 @@ aclError cuda_bank_free(struct am_bank *base, size_t *ret_size)
                               : cuda_error(rc, gpu, "asking for free memory", 0);
 }
 
+/* Our books had room: somebody else has memory of the GPU, too. */
+static aclError memory_fail(struct am_bank *bank, size_t size)
+{
+    struct cuda_gpu *gpu = ((struct cuda_bank *)bank)->gpu;
+    size_t left = 0;
+
+    if (cuda_bank_free(bank, &left) != ACL_SUCCESS)
+        return cuda_error(CUDA_ERROR_OUT_OF_MEMORY, gpu, "memory", size);
+    return am_fail(
+        ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "Failed to allocate %zu bytes on GPU %d: all who use it leave %zu of its "
+        "%zu (the NVIDIA driver says %s); free some, or see nvidia-smi",
+        size, gpu->index, left, gpu->info.capacity, cuda_name(CUDA_ERROR_OUT_OF_MEMORY));
+}
+
 aclError cuda_mem_create(struct am_bank *bank, size_t size, int node, struct am_mem *mem)
 {
     struct cuda_gpu *gpu = ((struct cuda_bank *)bank)->gpu;
@@ -104,6 +119,8 @@ aclError cuda_mem_create(struct am_bank *bank, size_t size, int node, struct am_
     if (gpu->can_export)
         prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     rc = cu.cuMemCreate(&cm->handle, size, &prop, 0);
+    if (rc == CUDA_ERROR_OUT_OF_MEMORY)
+        return memory_fail(bank, size);
     return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, gpu, "memory", size);
 }
 
