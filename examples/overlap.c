@@ -13,7 +13,7 @@
 #include "acl/acl.h"
 #include "example.h"
 
-#define PIECE ((size_t)1 << 20)
+#define PIECE ((size_t)128 << 10)
 #define N_PIECES 16
 #define N_BUFFERS 2 /* one is filled while the other is worked on */
 
