@@ -10,6 +10,9 @@ import sys
 
 
 def main():
+    if len(sys.argv) < 3:
+        print(__doc__, file=sys.stderr)
+        return 2
     api, *folders = map(pathlib.Path, sys.argv[1:])
     rows = "".join((api / name).read_text() for name in ("api.def", "api_ret.def", "api_variadic.def"))
     names = re.findall(r"^AM_API\w*\((?:[\w *]+,\s*)?(acl\w+),", rows, re.M)
