@@ -9,6 +9,9 @@
  */
 #include "run.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "aclmem/aclmem.h"
 
 /* Compares the bytes with the model's and leaves others there. */
@@ -105,6 +108,14 @@ static struct verdict may_view(struct run *r, uintptr_t addr, size_t count,
     return v;
 }
 
+/* A GPU's memory has none. */
+static bool has_views(void)
+{
+    const char *backend = getenv("ACLMEM_BACKEND");
+
+    return backend == NULL || strcmp(backend, "cuda") != 0;
+}
+
 void op_view(struct run *r)
 {
     size_t count = chance(r, 2) ? 0 : 1 + pick(r, 3 * MODEL_SITE_SIZE);
@@ -113,7 +124,7 @@ void op_view(struct run *r)
     bool can_write;
     struct verdict v = may_view(r, addr, count, out != NULL, &can_write);
 
-    if (!is_ours(r, addr, count))
+    if (!is_ours(r, addr, count) || !has_views())
         return;
     run_log(r, "aclmem_host_view(%#zx, %zu, %s)", addr, count, out ? "&p" : "NULL");
     if (!settle(r, aclmem_host_view((void *)addr, count, out), &v)) {
