@@ -48,6 +48,9 @@ struct am_cell {
     int own;     /* another open file of the same, with the lock on our byte */
     unsigned id; /* which byte, and our name in the list: peer + 1 */
     _Atomic uint64_t looked; /* when it was last seen who lives */
+    uint64_t over;           /* the record that was last found to be over; 0: none */
+    enum am_cell_state how;  /* it ended */
+    aclError code;           /* with which, where it failed */
     LIST_ENTRY(am_cell) all;
 };
 
@@ -334,13 +337,12 @@ static bool is_orphan(struct am_cell *cell, int i, uint64_t entry, bool may_ask)
     return true;
 }
 
-enum am_cell_state am_cell_look(struct am_cell *cell, uint64_t number, aclError *ret_code)
+static enum am_cell_state page_look(struct am_cell *cell, uint64_t number,
+                                    aclError *ret_code)
 {
     struct page *page = cell->page;
     bool may_ask = look_is_due(cell);
 
-    if (number == 0)
-        return AM_CELL_DONE;
     for (int i = 0; i < AM_CELL_RECORDS; i++) {
         uint64_t entry = page->pending[i];
         bool is_it = entry != 0 && ENTRY_NUMBER(entry) == number;
@@ -358,6 +360,28 @@ enum am_cell_state am_cell_look(struct am_cell *cell, uint64_t number, aclError 
         return AM_CELL_DONE;
     *ret_code = page->code > 0 ? page->code : ACL_ERROR_RT_IPC_ERROR;
     return AM_CELL_FAILED;
+}
+
+/*
+ * What is over stays so: the page does not say it while another record has no number yet,
+ * which may be any.
+ */
+enum am_cell_state am_cell_look(struct am_cell *cell, uint64_t number, aclError *ret_code)
+{
+    enum am_cell_state state;
+
+    if (number == 0)
+        return AM_CELL_DONE;
+    if (cell->over != number) {
+        state = page_look(cell, number, &cell->code);
+        if (state == AM_CELL_TO_COME)
+            return state;
+        cell->over = number;
+        cell->how = state;
+    }
+    if (cell->how == AM_CELL_FAILED)
+        *ret_code = cell->code;
+    return cell->how;
 }
 
 /* ---- notifies ---- */

@@ -10,8 +10,8 @@
  *
  * A notify uses one bit of the page and none of the rest.
  *
- * Nothing here needs a lock of ours; what is read from the page is another process's word
- * and used as a number only.
+ * Nothing but am_cell_look() needs a lock of its caller's; what is read from the page is
+ * another process's word and used as a number only.
  */
 #ifndef AM_CORE_CELL_H
 #define AM_CORE_CELL_H
@@ -53,6 +53,10 @@ enum am_cell_state {
     AM_CELL_FAILED, /* *ret_code says how */
     AM_CELL_LOST,   /* its process ended before it ran */
 };
+/*
+ * One caller at a time.  What it said last of a record that is over it says again, whatever
+ * others do meanwhile.
+ */
 enum am_cell_state am_cell_look(struct am_cell *cell, uint64_t number,
                                 aclError *ret_code);
 

@@ -89,6 +89,43 @@ static void a_failure_is_told_with_its_code(void **state)
     assert_int_equal(look(b, number), AM_CELL_DONE);
 }
 
+/*
+ * Writes into the page what it holds while the other one begins a record that has no
+ * number yet: the entry of a record of its own, without the number.
+ */
+static void begin_a_record(void)
+{
+    uint64_t number = record(b);
+    uint64_t *page =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, am_cell_descriptor(b), 0);
+    size_t i = 5; /* behind what counts records */
+
+    assert_ptr_not_equal(page, MAP_FAILED);
+    while (i < 4096 / sizeof *page && page[i] >> 8 != number)
+        i++;
+    assert_true(i < 4096 / sizeof *page);
+    page[i] &= 0xff;
+    munmap(page, 4096);
+}
+
+/* Who was told that it is over asks how it ended, and is not told to wait again. */
+static void what_is_over_stays_so_while_another_record_begins(void **state)
+{
+    uint64_t done = record(a);
+    uint64_t failed = record(a);
+    aclError code = ACL_SUCCESS;
+
+    am_cell_recorded(a, done, ACL_SUCCESS);
+    am_cell_recorded(a, failed, ACL_ERROR_RT_PARAM_INVALID);
+    assert_int_equal(look(a, done), AM_CELL_DONE);
+    assert_int_equal(look(b, failed), AM_CELL_FAILED);
+    begin_a_record();
+    assert_int_equal(look(a, done), AM_CELL_DONE);
+    assert_int_equal(am_cell_look(b, failed, &code), AM_CELL_FAILED);
+    assert_int_equal(code, ACL_ERROR_RT_PARAM_INVALID);
+    assert_int_equal(look(a, failed), AM_CELL_TO_COME); /* which nobody had seen there */
+}
+
 static void what_one_leaves_behind_is_lost(void **state)
 {
     uint64_t ran = record(a);
@@ -256,6 +293,7 @@ int main(int argc, char **argv)
         one(a_record_is_to_come_until_it_has_run),
         one(a_later_record_of_another_does_not_stand_for_an_earlier_one),
         one(a_failure_is_told_with_its_code),
+        one(what_is_over_stays_so_while_another_record_begins),
         one(what_one_leaves_behind_is_lost),
         one(what_a_killed_process_had_queued_is_lost),
         one(an_heir_does_not_own_what_is_left),
