@@ -16,9 +16,13 @@
 
 static const char why_finalized[] =
     "aclFinalize has been called; call aclInit to start again";
+const char am_why_stopping[] =
+    "a host function or callback makes this call while another thread is in aclFinalize, "
+    "which waits for that function; make it when the function has returned";
 static const char why_failed[] = "aclInit failed; call it again";
 
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static _Thread_local bool fork_has_lock; /* of the runtime, while this thread forks */
 
 static void table_install(const struct am_api *table)
 {
@@ -28,11 +32,12 @@ static void table_install(const struct am_api *table)
 /*
  * A child made by fork has our state but none of its meaning: every call is refused
  * there.  What a refusal needs must be whole in the child, so fork waits for threads that
- * start, stop or write a message.
+ * start, stop or write a message; but not for one that stops and waits for the function
+ * that forks.
  */
 AM_NO_LOCK_ANALYSIS static void fork_begin(void)
 {
-    am_lock(&am_rt.lock);
+    fork_has_lock = am_runtime_lock();
     am_ledger_fork_begin();
     am_error_fork_begin();
 }
@@ -41,19 +46,23 @@ AM_NO_LOCK_ANALYSIS static void fork_end(void)
 {
     am_error_fork_end();
     am_ledger_fork_end();
-    am_unlock(&am_rt.lock);
+    if (fork_has_lock)
+        am_unlock(&am_rt.lock);
 }
 
 AM_NO_LOCK_ANALYSIS static void fork_end_in_child(void)
 {
-    if (am_rt.is_up) {
+    if (am_rt.is_up || !fork_has_lock) {
         table_install(&am_api_forked);
         am_exchange_forget();
         am_cell_forget_all();
     }
     am_error_fork_end();
     am_ledger_fork_end_in_child();
-    am_unlock(&am_rt.lock);
+    if (fork_has_lock)
+        am_unlock(&am_rt.lock);
+    else /* a thread has it that is not there */
+        am_lock_init(&am_rt.lock, AM_RANK_RUNTIME, "runtime");
 }
 
 static void fork_watch(void)
@@ -162,7 +171,8 @@ aclError am_aclInit(const char *configPath)
 {
     aclError rc;
 
-    am_lock(&am_rt.lock);
+    if (!am_runtime_lock())
+        return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s", am_why_stopping);
     if (am_rt.init_refs > 0)
         rc = am_fail(
             ACL_ERROR_REPEAT_INITIALIZE,

@@ -58,7 +58,8 @@ EXPORT const char *aclmem_option(const char *name)
 {
     const char *text;
 
-    am_lock(&am_rt.lock);
+    if (!am_runtime_lock())
+        return NULL;
     text = name != NULL ? am_option_text_by_name(name) : NULL;
     am_unlock(&am_rt.lock);
     return text;

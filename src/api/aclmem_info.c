@@ -189,7 +189,8 @@ EXPORT aclError aclmem_info(char **json)
 
     am_error_function = __func__;
     AM_REQUIRE(json != NULL, ACL_ERROR_INVALID_PARAM, "json is NULL");
-    am_lock(&am_rt.lock);
+    if (!am_runtime_lock())
+        return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s", am_why_stopping);
     rc = info_make_locked(&info);
     am_unlock(&am_rt.lock);
     if (rc != ACL_SUCCESS)

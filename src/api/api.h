@@ -62,6 +62,9 @@ aclError am_boot(const char *function);
 aclError am_refuse_down(const char *function);
 aclError am_refuse_forked(const char *function);
 
+/* For a call that could not have am_rt.lock. */
+extern const char am_why_stopping[];
+
 /*
  * A layer sees the program's calls: it has functions for the slots it cares about, NULL
  * for the others, and is told at attach() the table that it passes calls on to.

@@ -10,6 +10,7 @@
 #define AM_BASE_LOCK_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 enum am_rank {
     AM_RANK_RUNTIME = 1, /* start and stop of the library */
@@ -58,6 +59,8 @@ struct AM_CAPABILITY("mutex") am_lock {
 void am_lock_init(struct am_lock *lock, enum am_rank rank, const char *name);
 void am_lock_destroy(struct am_lock *lock);
 void am_lock(struct am_lock *lock) AM_ACQUIRE(*lock);
+/* False: another thread has it. */
+bool am_lock_try(struct am_lock *lock) AM_TRY_ACQUIRE(true, *lock);
 void am_unlock(struct am_lock *lock) AM_RELEASE(*lock);
 
 #endif

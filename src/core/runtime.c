@@ -2,6 +2,7 @@
 #include "core/runtime.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -27,6 +28,20 @@ struct am_runtime am_rt = {
     .views = AM_VIEWS_INIT,
     .ids = AM_IDMAP_INIT("handles"),
 };
+
+AM_NO_LOCK_ANALYSIS bool am_runtime_lock(void)
+{
+    if (!am_report_is_inside()) {
+        am_lock(&am_rt.lock);
+        return true;
+    }
+    while (!am_lock_try(&am_rt.lock)) {
+        if (am_rt.is_stopping)
+            return false;
+        sched_yield();
+    }
+    return true;
+}
 
 /* What am_config_read() returned, as a code. */
 static aclError config_error(int error, const char *why)
@@ -194,6 +209,7 @@ aclError am_runtime_start_locked(const char *config_path)
 void am_runtime_stop_locked(void)
 {
     am_rt.is_up = false;
+    am_rt.is_stopping = true;
     am_rt.default_device = -1;
     am_devices_close(&am_rt.devices);
     am_exchange_stop();
@@ -205,4 +221,5 @@ void am_runtime_stop_locked(void)
     am_maps_close();
     am_vspace_release_all(&am_rt.vspace);
     am_rundir_close();
+    am_rt.is_stopping = false;
 }

@@ -6,6 +6,7 @@
 #include "support/vmm.h"
 #include "support/work.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static uint64_t myself(void)
@@ -570,6 +571,46 @@ static void callbacks_that_nobody_came_for_end_with_the_library(void **state)
     assert_string_equal(marks_now(&marks), "");
 }
 
+/* Calls that are made while aclFinalize, in another thread, waits for the caller. */
+struct late {
+    aclError init;
+    aclError info;
+    const char *option;
+    char message[256]; /* of the first */
+};
+
+static void late_run(void *arg)
+{
+    struct late *late = arg;
+    const char *message;
+    char *json = NULL;
+    uint32_t n;
+
+    while (aclrtGetDeviceCount(&n) != ACL_ERROR_UNINITIALIZE)
+        ;
+    late->init = aclInit(NULL);
+    message = aclGetRecentErrMsg();
+    snprintf(late->message, sizeof late->message, "%s", message != NULL ? message : "");
+    late->info = aclmem_info(&json);
+    late->option = aclmem_option("ACLMEM_RULES");
+}
+
+static void a_host_function_does_not_wait_for_the_end_that_waits_for_it(void **state)
+{
+    struct late late = {.option = "it has not run"};
+
+    start("default");
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtLaunchHostFunc(make_stream(), late_run, &late));
+    assert_acl_ok(aclFinalize());
+    assert_int_equal(late.init, ACL_ERROR_RT_PARAM_INVALID);
+    assert_non_null(strstr(late.message, "aclFinalize"));
+    assert_int_equal(late.info, ACL_ERROR_RT_PARAM_INVALID);
+    assert_null(late.option);
+    assert_acl_ok(aclInit(NULL));
+    assert_string_equal(aclmem_option("ACLMEM_RULES"), "default");
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -595,6 +636,7 @@ int main(void)
         claim_both(a_report_thread_ends_with_its_last_stream),
         claim_both(an_aborted_stream_takes_its_callback_back),
         claim_alone(callbacks_that_nobody_came_for_end_with_the_library),
+        claim_alone(a_host_function_does_not_wait_for_the_end_that_waits_for_it),
     };
 
     return run_claims(claims);

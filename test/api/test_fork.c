@@ -118,12 +118,39 @@ static void a_grandchild_is_refused_as_well(void **state)
     block_destroy(&b);
 }
 
+/* Forks while aclFinalize, in another thread, waits for the function that does. */
+static void fork_late(void *arg)
+{
+    struct block *b = arg;
+    uint32_t n;
+
+    while (aclrtGetDeviceCount(&n) != ACL_ERROR_UNINITIALIZE)
+        ;
+    b->size = (size_t)status_of_child(b);
+}
+
+static void a_function_may_fork_while_the_library_stops(void **state)
+{
+    struct block b = {.size = 1};
+    aclrtStream stream;
+
+    start("default");
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtCreateStream(&stream));
+    assert_acl_ok(aclrtLaunchHostFunc(stream, fork_late, &b));
+    assert_acl_ok(aclFinalize());
+    assert_int_equal(b.size, 0);
+    assert_acl_ok(aclInit(NULL)); /* here it starts again */
+    assert_acl_ok(aclrtSetDevice(0));
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim_both(a_forked_child_is_refused_and_the_parent_goes_on),
         claim_alone(a_child_of_program_addressable_memory_is_refused_too),
         claim(a_grandchild_is_refused_as_well),
+        claim_alone(a_function_may_fork_while_the_library_stops),
     };
 
     return run_claims(claims);
