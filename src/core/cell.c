@@ -15,9 +15,10 @@
 #include "core/sched.h"
 
 #define MAGIC \
-    UINT64_C(0x314c4c43636c6361) /* "aclcCLL1": also the version of the layout */
+    UINT64_C(0x324c4c43636c6361) /* "aclcCLL2": also the version of the layout */
 #define SIZE 4096
 #define PEERS 64
+#define FAILURES (2 * AM_CELL_RECORDS) /* that are remembered, the last ones */
 #define NOBODY 0xff /* instead of a peer: the record's process is gone */
 #define LOOK_INTERVAL UINT64_C(20000000) /* ns between looks whether somebody lives */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -30,14 +31,21 @@
 #define ENTRY_NUMBER(entry_) ((entry_) >> 8)
 #define ENTRY_OWNER(entry_) ((unsigned)((entry_)&0xff))
 
+/*
+ * A record that failed: its number above 24 bits for the code, which is 0 for one whose
+ * process is gone.  0: none.
+ */
+#define FAILURE(number_, code_) ((uint64_t)(number_) << 24 | ((uint64_t)(code_)&0xffffff))
+#define FAILURE_CODE(failure_) ((aclError)((failure_)&0xffffff))
+
 struct page {
     uint64_t magic;
     _Atomic uint64_t n_recorded;
     _Atomic uint64_t n_completed; /* the highest number that has run or failed */
-    _Atomic uint64_t failed;      /* the number of the last one that failed */
-    _Atomic int32_t code;         /* how */
+    _Atomic uint64_t n_failed;    /* how many have; the next one's place below */
     _Atomic uint32_t is_set;
     _Atomic uint64_t pending[AM_CELL_RECORDS];
+    _Atomic uint64_t failed[FAILURES];
 };
 
 _Static_assert(sizeof(struct page) <= SIZE, "it is one page");
@@ -246,14 +254,34 @@ AM_NO_LOCK_ANALYSIS void am_cell_forget_all(void)
 
 /* ---- events ---- */
 
-/* Entries of processes that are gone make room. */
+static void failure_note(struct page *page, uint64_t number, aclError code)
+{
+    page->failed[atomic_fetch_add(&page->n_failed, 1) % FAILURES] = FAILURE(number, code);
+}
+
+/* 0: it did not fail, or very many have since. */
+static uint64_t failure_find(const struct page *page, uint64_t number)
+{
+    for (int i = 0; i < FAILURES; i++) {
+        uint64_t failure = page->failed[i];
+
+        if (failure != 0 && FAILURE(number, FAILURE_CODE(failure)) == failure)
+            return failure;
+    }
+    return 0;
+}
+
+/* Entries of processes that are gone make room; who waits for one is still told. */
 static void list_clear_dead(struct am_cell *cell)
 {
     for (int i = 0; i < AM_CELL_RECORDS; i++) {
         uint64_t entry = cell->page->pending[i];
 
-        if (entry != 0 && !peer_lives(cell, ENTRY_OWNER(entry)))
-            atomic_compare_exchange_strong(&cell->page->pending[i], &entry, 0);
+        if (entry == 0 || peer_lives(cell, ENTRY_OWNER(entry)))
+            continue;
+        if (ENTRY_NUMBER(entry) != 0)
+            failure_note(cell->page, ENTRY_NUMBER(entry), 0);
+        atomic_compare_exchange_strong(&cell->page->pending[i], &entry, 0);
     }
 }
 
@@ -292,10 +320,8 @@ void am_cell_recorded(struct am_cell *cell, uint64_t number, aclError result)
     struct page *page = cell->page;
     uint64_t highest = page->n_completed;
 
-    if (result != ACL_SUCCESS) {
-        page->code = result;
-        page->failed = number;
-    }
+    if (result != ACL_SUCCESS)
+        failure_note(page, number, result);
     while (highest < number &&
            !atomic_compare_exchange_weak(&page->n_completed, &highest, number))
         ;
@@ -342,6 +368,7 @@ static enum am_cell_state page_look(struct am_cell *cell, uint64_t number,
 {
     struct page *page = cell->page;
     bool may_ask = look_is_due(cell);
+    uint64_t failure;
 
     for (int i = 0; i < AM_CELL_RECORDS; i++) {
         uint64_t entry = page->pending[i];
@@ -356,10 +383,11 @@ static enum am_cell_state page_look(struct am_cell *cell, uint64_t number,
     }
     if (page->n_completed < number)
         return AM_CELL_LOST;
-    if (page->failed != number)
+    failure = failure_find(page, number);
+    if (failure == 0)
         return AM_CELL_DONE;
-    *ret_code = page->code > 0 ? page->code : ACL_ERROR_RT_IPC_ERROR;
-    return AM_CELL_FAILED;
+    *ret_code = FAILURE_CODE(failure);
+    return *ret_code != 0 ? AM_CELL_FAILED : AM_CELL_LOST;
 }
 
 /*

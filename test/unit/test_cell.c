@@ -89,6 +89,22 @@ static void a_failure_is_told_with_its_code(void **state)
     assert_int_equal(look(b, number), AM_CELL_DONE);
 }
 
+/* All that had been queued may fail at once, before anybody looks. */
+static void each_of_many_failures_is_told(void **state)
+{
+    uint64_t first = record(a);
+    aclError code = ACL_SUCCESS;
+
+    for (int i = 1; i < AM_CELL_RECORDS; i++)
+        record(a);
+    for (int i = 0; i < AM_CELL_RECORDS; i++)
+        am_cell_recorded(a, first + (uint64_t)i, ACL_ERROR_RT_STREAM_ABORT);
+    for (int i = 0; i < AM_CELL_RECORDS; i++) {
+        assert_int_equal(am_cell_look(b, first + (uint64_t)i, &code), AM_CELL_FAILED);
+        assert_int_equal(code, ACL_ERROR_RT_STREAM_ABORT);
+    }
+}
+
 /*
  * Writes into the page what it holds while the other one begins a record that has no
  * number yet: the entry of a record of its own, without the number.
@@ -203,6 +219,10 @@ static void records_of_the_dead_make_room(void **state)
     am_cell_leave(b);
     b = NULL;
     assert_int_equal(record(a), AM_CELL_RECORDS + 1);
+    am_cell_recorded(a, AM_CELL_RECORDS + 1, ACL_SUCCESS);
+    for (uint64_t i = 1; i <= AM_CELL_RECORDS; i++) /* which did not run for that */
+        assert_int_equal(look(a, i), AM_CELL_LOST);
+    assert_int_equal(look(a, AM_CELL_RECORDS + 1), AM_CELL_DONE);
 }
 
 static void one_of_two_takes_the_bit(void **state)
@@ -293,6 +313,7 @@ int main(int argc, char **argv)
         one(a_record_is_to_come_until_it_has_run),
         one(a_later_record_of_another_does_not_stand_for_an_earlier_one),
         one(a_failure_is_told_with_its_code),
+        one(each_of_many_failures_is_told),
         one(what_is_over_stays_so_while_another_record_begins),
         one(what_one_leaves_behind_is_lost),
         one(what_a_killed_process_had_queued_is_lost),
