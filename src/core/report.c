@@ -102,6 +102,41 @@ static void call_put(struct call *call)
         free(call);
 }
 
+/* The function is over, and its queue goes on. */
+static void call_end_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
+{
+    am_rt.sched.n_outside--;
+    if (call->task != NULL)
+        call->task->is_outside = false;
+    inside = call->outer;
+    call->is_done = true;
+    am_sched_wake_locked(&am_rt.sched, &call->waiting);
+    pthread_cond_broadcast(&hosts.done);
+}
+
+static int hosts_grow_locked(void) AM_REQUIRES(am_rt.sched.lock);
+
+/*
+ * The function ended its thread, as those of an interpreter that has ended do: what would
+ * have come after it.
+ */
+static void call_break_off(void *arg)
+{
+    struct call *call = arg;
+
+    am_lock(&am_rt.sched.lock);
+    call_end_locked(call);
+    if (call->thread == 0) { /* a host function: a thread of ours, still to be joined */
+        hosts.n_inside--;
+        hosts.n_done++;
+        hosts.n_threads--;
+        if (hosts.n_calls > 0)
+            hosts_grow_locked();
+    }
+    am_unlock(&am_rt.sched.lock);
+    call_put(call);
+}
+
 /* The function, without any lock of ours, then its queue goes on. */
 static void call_run_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
 {
@@ -113,15 +148,11 @@ static void call_run_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
     }
     am_rt.sched.n_outside++;
     am_unlock(&am_rt.sched.lock);
+    pthread_cleanup_push(call_break_off, call);
     call->function(call->data);
+    pthread_cleanup_pop(0);
     am_lock(&am_rt.sched.lock);
-    am_rt.sched.n_outside--;
-    if (call->task != NULL)
-        call->task->is_outside = false;
-    inside = call->outer;
-    call->is_done = true;
-    am_sched_wake_locked(&am_rt.sched, &call->waiting);
-    pthread_cond_broadcast(&hosts.done);
+    call_end_locked(call);
 }
 
 bool am_report_is_inside(void)
@@ -529,12 +560,12 @@ void am_report_stop(void)
     pthread_cond_broadcast(&hosts.done);
     while ((host = SLIST_FIRST(&hosts.threads)) != NULL) {
         SLIST_REMOVE_HEAD(&hosts.threads, next);
-        hosts.n_threads--;
         am_unlock(&am_rt.sched.lock);
         pthread_join(host->thread, NULL);
         free(host);
         am_lock(&am_rt.sched.lock);
     }
+    hosts.n_threads = 0;
     /* Callbacks that did not block their stream, and that nobody came for. */
     while ((call = TAILQ_FIRST(&reported)) != NULL) {
         call_unlist_locked(call);

@@ -571,6 +571,51 @@ static void callbacks_that_nobody_came_for_end_with_the_library(void **state)
     assert_string_equal(marks_now(&marks), "");
 }
 
+static void end_thread(void *arg)
+{
+    pthread_exit(NULL);
+}
+
+static void a_host_function_may_end_its_thread(void **state)
+{
+    struct marks marks = MARKS_INIT;
+    struct call call = {.marks = &marks, .letter = 'c'};
+    aclrtStream stream = make_stream();
+
+    for (int i = 0; i < 20; i++) /* more than threads are made without need */
+        assert_acl_ok(aclrtLaunchHostFunc(stream, end_thread, NULL));
+    assert_acl_ok(aclrtLaunchHostFunc(stream, note, &call));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_string_equal(marks_now(&marks), "c");
+    end_stream(stream);
+}
+
+/* A thread that subscribes to the stream and ends in the first callback. */
+static void *report_and_end(void *arg)
+{
+    struct gate *gate = arg;
+
+    gate_pass(gate);
+    aclrtProcessReport(-1);
+    return NULL;
+}
+
+static void a_callback_may_end_its_thread(void **state)
+{
+    struct gate gate = GATE_INIT;
+    aclrtStream stream = make_stream();
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, report_and_end, &gate), 0);
+    assert_acl_ok(aclrtSubscribeReport((uint64_t)thread, stream));
+    assert_acl_ok(aclrtLaunchCallback(end_thread, NULL, ACL_CALLBACK_BLOCK, stream));
+    gate_open(&gate);
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_acl_ok(aclrtUnSubscribeReport((uint64_t)thread, stream));
+    end_stream(stream);
+}
+
 /* Calls that are made while aclFinalize, in another thread, waits for the caller. */
 struct late {
     aclError init;
@@ -635,6 +680,8 @@ int main(void)
         claim_both(callbacks_come_in_the_order_of_their_stream),
         claim_both(a_report_thread_ends_with_its_last_stream),
         claim_both(an_aborted_stream_takes_its_callback_back),
+        claim(a_host_function_may_end_its_thread),
+        claim(a_callback_may_end_its_thread),
         claim_alone(callbacks_that_nobody_came_for_end_with_the_library),
         claim_alone(a_host_function_does_not_wait_for_the_end_that_waits_for_it),
     };
