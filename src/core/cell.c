@@ -96,8 +96,9 @@ static void records_abandon(struct am_cell *cell)
         uint64_t entry = cell->page->pending[i];
         uint64_t number = ENTRY_NUMBER(entry);
 
-        if (ENTRY_OWNER(entry) == cell->id)
-            cell->page->pending[i] = number == 0 ? 0 : ENTRY(number, NOBODY);
+        if (ENTRY_OWNER(entry) == cell->id) /* another may have cleared, and taken, it */
+            atomic_compare_exchange_strong(&cell->page->pending[i], &entry,
+                                           number == 0 ? 0 : ENTRY(number, NOBODY));
     }
 }
 
