@@ -94,14 +94,17 @@ static inline void am_bin_push(struct am_bin *bin, struct am_run *run, am_word *
 /* am_entry_addr() for a run that has moved. */
 void *am_entry_moved(const struct am_entry *entry);
 
-/*
- * The free block becomes the caller's, unless somebody took it; pairs with the acquire of
- * readers.
- */
-static inline bool am_word_claim(am_word *word, uint64_t seen, uint64_t mark)
+/* Unless the word is another one by now; pairs with the acquire of readers. */
+static inline bool am_word_swap(am_word *word, uint64_t seen, uint64_t after)
 {
     return atomic_compare_exchange_strong_explicit(
-        word, &seen, seen | mark, memory_order_acq_rel, memory_order_relaxed);
+        word, &seen, after, memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* The free block becomes the caller's, unless somebody took it. */
+static inline bool am_word_claim(am_word *word, uint64_t seen, uint64_t mark)
+{
+    return am_word_swap(word, seen, seen | mark);
 }
 
 /*

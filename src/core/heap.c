@@ -182,6 +182,48 @@ static bool heap_take_large(struct am_heap *heap, size_t size, struct am_slot *r
     return is_taken;
 }
 
+/* Puts a block that is free and the caller's back into its run. */
+static void heap_give(struct am_heap *heap, const struct am_slot *slot)
+{
+    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
+
+    am_lock(&heap->lock);
+    if (am_run_give(slot))
+        am_heap_settle_locked(heap, slot->run, &doomed);
+    am_unlock(&heap->lock);
+    am_heap_close_runs(heap, &doomed);
+}
+
+/* One pin less; the last one of a block that is free puts it in. */
+static void word_unpin(struct am_run *run, am_word *word)
+{
+    uint64_t after = atomic_fetch_sub_explicit(word, 1, memory_order_acq_rel) - 1;
+
+    if ((after & (AM_WORD_LIVE | AM_WORD_PINS)) == 0)
+        heap_give(run->heap, &(struct am_slot){run, word, after});
+}
+
+/*
+ * The block becomes the caller's, of this size, unless somebody took it.  Until it is, the
+ * run may be taken away and serve another size elsewhere; a pin keeps it while the size is
+ * written.
+ */
+static bool large_claim(const struct am_slot *slot, size_t size, uint32_t page,
+                        unsigned module)
+{
+    struct am_run *run = slot->run;
+    uint64_t pinned = slot->seen + 1;
+
+    if (!am_word_swap(slot->word, slot->seen, pinned))
+        return false;
+    atomic_store_explicit(&run->large, size, memory_order_relaxed);
+    atomic_store_explicit(&run->page, page, memory_order_relaxed);
+    if (am_word_swap(slot->word, pinned, slot->seen | word_mark(0, page, module)))
+        return true;
+    word_unpin(run, slot->word); /* its device was reset meanwhile */
+    return false;
+}
+
 static aclError malloc_large(struct am_heap *heap, size_t asked, uint32_t page,
                              unsigned module, void **ret_addr)
 {
@@ -199,9 +241,7 @@ static aclError malloc_large(struct am_heap *heap, size_t asked, uint32_t page,
             if (rc != ACL_SUCCESS)
                 return rc;
         }
-        atomic_store_explicit(&slot.run->large, asked, memory_order_relaxed);
-        atomic_store_explicit(&slot.run->page, page, memory_order_relaxed);
-    } while (!am_word_claim(slot.word, slot.seen, word_mark(0, page, module)));
+    } while (!large_claim(&slot, asked, page, module));
     *ret_addr = (void *)am_slot_addr(&slot);
     return ACL_SUCCESS;
 }
@@ -217,11 +257,11 @@ static void module_count(struct am_heap *heap, unsigned module, size_t size)
         ;
 }
 
-void am_heap_uncount(struct am_run *run, uint64_t word)
+void am_heap_uncount(struct am_run *run, uint64_t word, size_t large)
 {
     unsigned module = (unsigned)((word & AM_WORD_MODULE) >> AM_WORD_MODULE_SHIFT);
-    size_t size = run->stride != 0 ? (size_t)((word & AM_WORD_SIZE) >> AM_WORD_SIZE_SHIFT)
-                                   : (size_t)run->large;
+    size_t size =
+        run->stride != 0 ? (size_t)((word & AM_WORD_SIZE) >> AM_WORD_SIZE_SHIFT) : large;
 
     if (module != 0)
         atomic_fetch_sub(&run->heap->modules[module ^ AM_MODULE_APP].now, size);
@@ -250,18 +290,6 @@ aclError am_heap_malloc(struct am_heap *heap, size_t size, uint32_t page, unsign
         am_bins_take(bins, size, page > 4096 ? AM_WORD_HUGE : 0, ret_addr))
         return ACL_SUCCESS;
     return malloc_slow(heap, size, page, module, ret_addr);
-}
-
-/* Puts a block that is free and the caller's back into its run. */
-static void heap_give(struct am_heap *heap, const struct am_slot *slot)
-{
-    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
-
-    am_lock(&heap->lock);
-    if (am_run_give(slot))
-        am_heap_settle_locked(heap, slot->run, &doomed);
-    am_unlock(&heap->lock);
-    am_heap_close_runs(heap, &doomed);
 }
 
 void am_heap_flush(struct am_heap *heap, struct am_bin *bin, size_t keep)
@@ -380,12 +408,12 @@ static inline aclError slot_put(struct am_run *run, am_word *word, uint64_t seen
 }
 
 /* A block of another module is counted; one that is pinned is put in by its last pin. */
-static __attribute__((noinline)) aclError free_rest(struct am_run *run, am_word *word,
-                                                    uint64_t was, uintptr_t addr)
+static __attribute__((noinline)) aclError
+free_rest(struct am_run *run, am_word *word, uint64_t was, size_t large, uintptr_t addr)
 {
     uint64_t after = was & (AM_WORD_GENERATION | AM_WORD_PINS);
 
-    am_heap_uncount(run, was);
+    am_heap_uncount(run, was, large);
     return (after & AM_WORD_PINS) == 0 ? slot_put_slow(run, word, after, addr)
                                        : ACL_SUCCESS;
 }
@@ -395,6 +423,7 @@ aclError am_heap_free(enum am_heap_kind kind, void *addr)
     struct am_run *run;
     uint64_t seen;
     uint64_t after;
+    size_t large = 0;
     size_t i;
 
     do {
@@ -404,11 +433,13 @@ aclError am_heap_free(enum am_heap_kind kind, void *addr)
                                  run->start + i * run->stride != (uintptr_t)addr,
                              0))
             return refuse_free(kind, addr);
+        if (__builtin_expect((seen & AM_WORD_MODULE) != 0, 0))
+            large = run->large; /* while it is this block's */
         after = seen & (AM_WORD_GENERATION | AM_WORD_PINS);
     } while (!atomic_compare_exchange_weak_explicit(
         &run->words[i], &seen, after, memory_order_acq_rel, memory_order_relaxed));
     if (__builtin_expect((seen & (AM_WORD_MODULE | AM_WORD_PINS)) != 0, 0))
-        return free_rest(run, &run->words[i], seen, (uintptr_t)addr);
+        return free_rest(run, &run->words[i], seen, large, (uintptr_t)addr);
     return slot_put(run, &run->words[i], after, (uintptr_t)addr);
 }
 
@@ -453,11 +484,8 @@ static aclError heap_pin(uintptr_t addr, size_t size, const char *what)
 static void heap_unpin(struct am_mapping *mapping, uintptr_t addr)
 {
     struct am_run *run = mapping->run;
-    am_word *word = &run->words[am_run_index(run, addr - run->start)];
-    uint64_t after = atomic_fetch_sub_explicit(word, 1, memory_order_acq_rel) - 1;
 
-    if ((after & (AM_WORD_LIVE | AM_WORD_PINS)) == 0)
-        heap_give(run->heap, &(struct am_slot){run, word, after});
+    word_unpin(run, &run->words[am_run_index(run, addr - run->start)]);
 }
 
 static bool heap_find_block(uintptr_t addr, uintptr_t *ret_start, size_t *ret_size)

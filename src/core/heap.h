@@ -110,7 +110,10 @@ aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys);
 /* How many blocks of this kind are live. */
 uint64_t am_heap_count(enum am_heap_kind kind);
 
-/* A block with this word is no longer the program's: its module has as much less. */
-void am_heap_uncount(struct am_run *run, uint64_t word);
+/*
+ * A block with this word is no longer the program's: its module has as much less.  `large`
+ * is the run's, read while it was the block's.
+ */
+void am_heap_uncount(struct am_run *run, uint64_t word, size_t large);
 
 #endif

@@ -287,6 +287,58 @@ static void threads_trade_blocks_where_memory_is_short(void **state)
     run_trade(2, 2 * THREADS + 1);
 }
 
+/*
+ * Large blocks of many sizes, of which only a few find room: the memory of one serves
+ * another, of another size, all the time.  Some of the threads belong to a module.
+ */
+static const char *crowd(struct worker *self)
+{
+    aclrtMallocAttribute module = {.attr = ACL_RT_MEM_ATTR_MODULE_ID,
+                                   .value.moduleId = 5};
+    aclrtMallocConfig config = {.attrs = &module, .numAttrs = 1};
+    uint64_t random = self->index;
+
+    worker_check(aclrtSetDevice(0) == ACL_SUCCESS);
+    for (int i = 0; i < 40000; i++) {
+        size_t size = (1 + random_to(&random, 6)) * CHUNK + 64;
+        size_t found = 0;
+        void *p = NULL;
+        void *start = NULL;
+        aclError rc =
+            self->index % 4 != 0
+                ? aclrtMalloc(&p, size, ACL_MEM_MALLOC_HUGE_FIRST)
+                : aclrtMallocWithCfg(&p, size, ACL_MEM_MALLOC_HUGE_FIRST, &config);
+
+        worker_check(rc == ACL_SUCCESS || rc == ACL_ERROR_RT_MEMORY_ALLOCATION);
+        if (rc != ACL_SUCCESS)
+            continue;
+        sched_yield();
+        worker_check(aclrtMemGetAddressRange(p, &start, &found) == ACL_SUCCESS);
+        worker_check(start == p && found >= size && found < size + CHUNK);
+        worker_check(aclrtFree(p) == ACL_SUCCESS);
+    }
+    return NULL;
+}
+
+static void large_blocks_keep_their_sizes_where_memory_is_short(void **state)
+{
+    enum { MANY = 12 };
+    struct worker workers[MANY];
+    aclrtMemUsageInfo usage[MAX_MODULE_NUM];
+    size_t n = 0;
+
+    start("default", "ACLMEM_MEMORY=48M");
+    assert_acl_ok(aclrtSetDevice(0));
+    for (unsigned i = 0; i < MANY; i++)
+        workers[i] = (struct worker){.run = crowd};
+    assert_null(run_workers(workers, MANY));
+    assert_acl_ok(aclrtGetMemUsageInfo(0, usage, MAX_MODULE_NUM, &n));
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(usage[i].curMemSize, 0);
+    assert_int_equal(free_memory(), total_memory());
+    assert_acl_ok(aclrtResetDeviceForce(0));
+}
+
 /* What a thread that has ended kept for later is there for others. */
 static const char *use_and_leave(struct worker *self)
 {
@@ -480,6 +532,7 @@ int main(void)
         claim_blocks_alone(little_memory_against_the_shadow),
         claim_blocks(threads_trade_blocks),
         claim_blocks_alone(threads_trade_blocks_where_memory_is_short),
+        claim_blocks_alone(large_blocks_keep_their_sizes_where_memory_is_short),
         claim_blocks(a_thread_leaves_nothing_behind),
         claim_blocks_alone(threads_one_after_the_other_share_a_chunk),
         claim_blocks(a_sleeping_thread_keeps_no_memory),
