@@ -258,9 +258,11 @@ void am_vspace_release_for(struct am_vspace *vs, void *addr)
     am_lock(&vs->lock);
     r = am_reservation_find_locked(vs, (uintptr_t)addr);
     am_assert(r != NULL && r->start == (uintptr_t)addr && r->n_mappings == 0);
-    if (release_locked(vs, r) != ACL_SUCCESS)
+    if (release_locked(vs, r) != ACL_SUCCESS) {
+        r->is_left = true;
         am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be given back",
                r->size, addr);
+    }
     am_unlock(&vs->lock);
 }
 
@@ -274,7 +276,8 @@ void am_vspace_release_all(struct am_vspace *vs)
     RB_FOREACH_SAFE (r, am_reservations, &vs->reservations, next) {
         /* Work in flight, or a host view, still uses memory of a heap there. */
         r->is_orphan = r->is_arena && r->n_mappings > 0;
-        if (r->is_orphan)
+        /* A thread is in a call about it, or was about to make it: it ends there. */
+        if (r->is_orphan || (r->owner != NULL && !r->is_arena && !r->is_left))
             continue;
         am_assert(r->n_mappings == 0);
         if (release_locked(vs, r) != ACL_SUCCESS)

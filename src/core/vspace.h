@@ -71,6 +71,8 @@ struct am_reservation {
     bool is_arena;                /* addresses of the heaps: core/arena.h */
     bool is_pinned;               /* an arena of pinned memory */
     bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
+    /* vspace.lock; its owner let go of it, and the system did not take it back */
+    bool is_left;
 };
 
 /* What a lookup reads comes first, in one line of the cache. */
@@ -129,7 +131,10 @@ struct am_vspace {
 aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64_t flags,
                            void **ret_addr);
 aclError am_vspace_release(struct am_vspace *vs, void *addr);
-/* Everything goes; nothing is mapped any more. */
+/*
+ * What the program reserved goes, and the arenas; nothing is mapped any more.  An owner
+ * that a thread still uses lets go of its own later.
+ */
 void am_vspace_release_all(struct am_vspace *vs);
 
 /* Bind addr to phys's memory; the owner gets access unless has_access is false. */

@@ -1,11 +1,13 @@
 /*
- * Resetting a device beside threads that use its memory: a handle and its mappings die
- * together.
+ * Resetting a device, and stopping the library, beside threads that use its memory: a
+ * handle and its mappings die together, and what is in use lives until it is not.
  */
 #include "unit.h"
 
 #include "core/phys.h"
+#include "core/pool.h"
 #include "core/runtime.h"
+#include "support/pools.h"
 #include "support/process.h"
 #include "support/support.h"
 
@@ -66,6 +68,44 @@ static void a_mapping_does_not_outlive_the_reset_of_its_device(void **state)
     assert_int_equal(am_phys_count(), 0);
 }
 
+/* What a thread does that is in a call about the pool when another stops the library. */
+static void a_pool_that_is_in_use_outlives_the_stop(void **state)
+{
+    aclrtStream stream = NULL;
+    struct am_pool *pool;
+    uintptr_t base;
+    void *handle;
+    void *p = NULL;
+
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtCreateStream(&stream));
+    handle = pool_create(8 * MIB);
+    assert_acl_ok(aclrtMemPoolMallocAsync(&p, MIB, handle, stream));
+    assert_int_equal(am_pool_get(handle, &pool), ACL_SUCCESS);
+    base = pool->backing.base;
+
+    assert_acl_ok(aclFinalize());
+    assert_true(am_vspace_is_reserved(&am_rt.vspace, base, CHUNK, NULL));
+    am_pool_put(pool);
+    assert_false(am_vspace_is_reserved(&am_rt.vspace, base, CHUNK, NULL));
+    assert_acl_ok(aclInit(NULL));
+}
+
+/* A thread that was about to allocate when another stopped the library. */
+static void managed_memory_that_comes_late_stays(void **state)
+{
+    void *p = NULL;
+
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtMemAllocManaged(&p, CHUNK, ACL_RT_MEM_ATTACH_GLOBAL));
+    am_vspace_release_all(&am_rt.vspace); /* the last step of the stop but one */
+    assert_true(am_vspace_is_reserved(&am_rt.vspace, (uintptr_t)p, CHUNK, NULL));
+    assert_acl_ok(aclrtMemset(p, CHUNK, 1, CHUNK));
+    assert_acl_ok(aclrtFree(p));
+    assert_false(am_vspace_is_reserved(&am_rt.vspace, (uintptr_t)p, CHUNK, NULL));
+    assert_acl_ok(aclrtResetDevice(0));
+}
+
 static int begin(void **state)
 {
     start("default");
@@ -84,6 +124,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             a_mapping_does_not_outlive_the_reset_of_its_device, begin, end),
+        cmocka_unit_test_setup_teardown(a_pool_that_is_in_use_outlives_the_stop, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(managed_memory_that_comes_late_stays, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
