@@ -59,24 +59,40 @@ static struct am_extent *extent_cut_locked(struct am_vspace *vs, bool is_pinned,
     return extent;
 }
 
-/* The first extent of a new arena; what was left of the last one stays unused. */
+/* The first extent of a new arena, which has a mapping counted for it already. */
+static aclError first_open(struct am_vspace *vs, bool is_pinned, size_t arena_size,
+                           size_t size, struct am_extent **ret_extent)
+{
+    struct am_extent *extent = am_sys_malloc(sizeof *extent);
+    aclError rc;
+
+    if (extent == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of addresses");
+    rc = am_reservation_create(vs, &arena_owner, is_pinned, arena_size, &extent->arena);
+    if (rc != ACL_SUCCESS) {
+        free(extent);
+        return rc;
+    }
+    extent->start = extent->arena->start;
+    extent->size = size;
+    *ret_extent = extent;
+    return ACL_SUCCESS;
+}
+
+/* The same, and others are cut from it; what was left of the last one stays unused. */
 static aclError arena_open(struct am_vspace *vs, bool is_pinned, size_t size,
                            struct am_extent **ret_extent)
 {
-    struct am_reservation *arena;
-    struct am_extent *extent;
-    aclError rc = am_reservation_create(vs, &arena_owner, is_pinned, ARENA_SIZE, &arena);
+    aclError rc = first_open(vs, is_pinned, ARENA_SIZE, size, ret_extent);
 
     if (rc != ACL_SUCCESS)
         return rc;
     am_lock(&vs->lock);
-    vs->arenas[is_pinned].arena = arena;
-    vs->arenas[is_pinned].used = 0;
-    extent = extent_cut_locked(vs, is_pinned, size);
+    if (!(*ret_extent)->arena->is_orphan) { /* the library may have stopped meanwhile */
+        vs->arenas[is_pinned].arena = (*ret_extent)->arena;
+        vs->arenas[is_pinned].used = size;
+    }
     am_unlock(&vs->lock);
-    if (extent == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of addresses");
-    *ret_extent = extent;
     return ACL_SUCCESS;
 }
 
@@ -103,29 +119,6 @@ static struct am_extent *extent_find(struct am_vspace *vs, bool is_pinned, size_
     return extent;
 }
 
-/* An extent that is an arena of its own. */
-static aclError extent_open(struct am_vspace *vs, bool is_pinned, size_t size,
-                            struct am_extent **ret_extent)
-{
-    struct am_extent *extent = am_sys_malloc(sizeof *extent);
-    aclError rc;
-
-    if (extent == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of addresses");
-    rc = am_reservation_create(vs, &arena_owner, is_pinned, size, &extent->arena);
-    if (rc != ACL_SUCCESS) {
-        free(extent);
-        return rc;
-    }
-    extent->start = extent->arena->start;
-    extent->size = size;
-    am_lock(&vs->lock);
-    extent->arena->n_mappings++;
-    am_unlock(&vs->lock);
-    *ret_extent = extent;
-    return ACL_SUCCESS;
-}
-
 aclError am_arena_take(struct am_vspace *vs, bool is_pinned, size_t size,
                        struct am_extent **ret_extent)
 {
@@ -137,7 +130,7 @@ aclError am_arena_take(struct am_vspace *vs, bool is_pinned, size_t size,
     size = extent_chunks(size) << AM_CHUNK_SHIFT;
     extent = extent_find(vs, is_pinned, size);
     if (extent == NULL)
-        return size >= AM_GIB ? extent_open(vs, is_pinned, size, ret_extent)
+        return size >= AM_GIB ? first_open(vs, is_pinned, size, size, ret_extent)
                               : arena_open(vs, is_pinned, size, ret_extent);
     *ret_extent = extent;
     return ACL_SUCCESS;

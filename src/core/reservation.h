@@ -22,7 +22,10 @@ struct am_rights am_rights_of(uint64_t can_read, uint64_t can_write);
 
 struct am_backend_ops;
 
-/* An arena, of which the program sees nothing. */
+/*
+ * An arena, of which the program sees nothing.  One mapping is counted, the caller's, so
+ * that it is there when somebody stops the library meanwhile.
+ */
 aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owner,
                                bool is_pinned, size_t size,
                                struct am_reservation **ret_arena);

@@ -176,6 +176,7 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
     }
     *r = (struct am_reservation){.start = (uintptr_t)addr,
                                  .size = size,
+                                 .n_mappings = 1,
                                  .owner = owner,
                                  .is_arena = true,
                                  .is_pinned = is_pinned};

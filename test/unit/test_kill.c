@@ -4,8 +4,10 @@
  */
 #include "unit.h"
 
+#include "core/arena.h"
 #include "core/phys.h"
 #include "core/pool.h"
+#include "core/reservation.h"
 #include "core/runtime.h"
 #include "support/pools.h"
 #include "support/process.h"
@@ -106,6 +108,52 @@ static void managed_memory_that_comes_late_stays(void **state)
     assert_acl_ok(aclrtResetDevice(0));
 }
 
+static _Atomic unsigned n_takers;
+
+/* Addresses for a heap, while others stop the library: they are reserved until given back. */
+static const char *take_some(void)
+{
+    struct am_vspace *vs = &am_rt.vspace;
+
+    for (int i = 0; i < 50000; i++) {
+        size_t size = i % 10 == 0 ? AM_GIB : CHUNK;
+        struct am_extent *extent = NULL;
+        struct am_reservation *found;
+
+        worker_check(am_arena_take(vs, false, size, &extent) == ACL_SUCCESS);
+        am_lock(&vs->lock);
+        found = am_reservation_find_locked(vs, extent->start);
+        am_unlock(&vs->lock);
+        worker_check(found == extent->arena);
+        am_arena_give(vs, extent, am_rt.backend);
+    }
+    return NULL;
+}
+
+static const char *take_addresses(struct worker *self)
+{
+    const char *failure = take_some();
+
+    n_takers--;
+    return failure;
+}
+
+static const char *stop_again_and_again(struct worker *self)
+{
+    while (n_takers > 0)
+        am_vspace_release_all(&am_rt.vspace);
+    return NULL;
+}
+
+static void addresses_that_are_taken_stay_reserved(void **state)
+{
+    struct worker workers[3] = {
+        {.run = take_addresses}, {.run = take_addresses}, {.run = stop_again_and_again}};
+
+    n_takers = 2;
+    assert_null(run_workers(workers, 3));
+}
+
 static int begin(void **state)
 {
     start("default");
@@ -127,6 +175,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_pool_that_is_in_use_outlives_the_stop, begin,
                                         end),
         cmocka_unit_test_setup_teardown(managed_memory_that_comes_late_stays, begin, end),
+        cmocka_unit_test_setup_teardown(addresses_that_are_taken_stay_reserved, begin,
+                                        end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
