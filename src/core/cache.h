@@ -108,7 +108,8 @@ static inline bool am_word_claim(am_word *word, uint64_t seen, uint64_t mark)
 }
 
 /*
- * Where the block is that the entry had, and that the caller has now.  In the short way
+ * Where the block is that the entry has, if the caller gets it: asked for before, since a
+ * reset may take block and run away at once.  In the short way
  * the address is what was stored, not what is computed: freeing it and allocating again
  * then waits for nothing that has to be looked up.  A run that was used again meanwhile
  * (see am_run_take) has moved.
@@ -132,15 +133,17 @@ static inline bool am_bins_take(struct am_bins *bins, size_t size, uint64_t flag
 {
     struct am_bin *bin = &bins->bin[bins->class_of[(size - 1) / AM_BLOCK_ALIGN]];
     struct am_entry *entry = bin->top;
+    void *addr;
 
     if (__builtin_expect(entry == bin->entry, 0))
         return false;
     entry--;
+    addr = am_entry_addr(entry);
     if (!am_word_claim(entry->word, entry->seen,
                        AM_WORD_LIVE | flags | (uint64_t)size << AM_WORD_SIZE_SHIFT))
         return false;
     bin->top = entry;
-    *ret_addr = am_entry_addr(entry);
+    *ret_addr = addr;
     return true;
 }
 

@@ -145,23 +145,28 @@ static aclError malloc_small(struct am_heap *heap, size_t size, uint32_t page,
 
     while (bin != NULL && bin->top > bin->entry) {
         struct am_entry *entry = --bin->top;
+        void *addr = am_entry_addr(entry);
 
         if (am_word_claim(entry->word, entry->seen, mark)) {
-            *ret_addr = am_entry_addr(entry);
+            *ret_addr = addr;
             return ACL_SUCCESS;
         }
     }
     for (;;) {
+        uintptr_t addr = 0;
+
         rc = heap_take(heap, class, bin, &slot);
+        if (rc == ACL_SUCCESS && slot.run != NULL)
+            addr = am_slot_addr(&slot); /* of the block that is claimed, if it is */
         if (rc == ACL_SUCCESS && slot.run == NULL)
             rc = am_heap_grow(heap, class, AM_CHUNK, NULL);
-        else if (rc == ACL_SUCCESS && am_word_claim(slot.word, slot.seen, mark))
-            break;
+        else if (rc == ACL_SUCCESS && am_word_claim(slot.word, slot.seen, mark)) {
+            *ret_addr = (void *)addr;
+            return ACL_SUCCESS;
+        }
         if (rc != ACL_SUCCESS)
             return rc;
     }
-    *ret_addr = (void *)am_slot_addr(&slot);
-    return ACL_SUCCESS;
 }
 
 /* A large run of just this size that was kept, with its one block. */
@@ -229,6 +234,7 @@ static aclError malloc_large(struct am_heap *heap, size_t asked, uint32_t page,
 {
     size_t granularity = page > AM_CHUNK ? page : AM_CHUNK;
     struct am_slot slot;
+    uintptr_t addr;
     size_t size;
     aclError rc;
 
@@ -241,8 +247,9 @@ static aclError malloc_large(struct am_heap *heap, size_t asked, uint32_t page,
             if (rc != ACL_SUCCESS)
                 return rc;
         }
+        addr = am_slot_addr(&slot);
     } while (!large_claim(&slot, asked, page, module));
-    *ret_addr = (void *)am_slot_addr(&slot);
+    *ret_addr = (void *)addr;
     return ACL_SUCCESS;
 }
 

@@ -449,6 +449,7 @@ static const char *use_until_over(struct worker *self)
                          rc == ACL_ERROR_RT_MEMORY_ALLOCATION);
             if (rc != ACL_SUCCESS)
                 break;
+            worker_check((uintptr_t)p[n] > CHUNK); /* where it was, if it is gone now */
             rc = copy(p[n++], bytes, size < 64 ? size : 64, ACL_MEMCPY_HOST_TO_DEVICE);
             worker_check(rc == ACL_SUCCESS || rc == ACL_ERROR_RT_CONTEXT_NULL ||
                          rc == ACL_ERROR_RT_PARAM_INVALID);
