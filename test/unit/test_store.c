@@ -208,6 +208,7 @@ static void at_the_hard_limit_the_limit_is_named(void **state)
 /* A child's role: what the kernel does not know is not asked for again. */
 _Noreturn static void commit_on_an_old_kernel(void)
 {
+    struct host_store *imported;
     struct host_store store;
 
     assert_int_equal(host_store_open(&store, N_FRAMES * AM_CHUNK, false), ACL_SUCCESS);
@@ -222,6 +223,12 @@ _Noreturn static void commit_on_an_old_kernel(void)
     assert_contains(am_error_take_messages(), "Failed to allocate");
     assert_int_equal(store.state[5], 0);
     store.view[AM_CHUNK] = 1;
+    /* What another process sent is used without its descriptor. */
+    assert_int_equal(host_store_create(N_FRAMES * AM_CHUNK, store.fd, &imported),
+                     ACL_SUCCESS);
+    assert_int_equal(host_store_ready(imported, 0, 2), ACL_SUCCESS);
+    assert_int_equal(imported->view[AM_CHUNK], 1);
+    host_store_destroy(imported);
     host_store_close(&store);
     exit(0);
 }

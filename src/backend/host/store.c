@@ -199,6 +199,8 @@ static int frames_populate(struct host_store *store, size_t at, size_t size)
         else if (errno != EINTR && errno != EAGAIN)
             return errno;
     }
+    if (store->fd < 0)
+        return 0; /* imported: nothing but touching it brings the pages in */
     do
         rc = am_sys_posix_fallocate(store->fd, (off_t)at, (off_t)size);
     while (rc == EINTR);
