@@ -147,7 +147,7 @@ void op_free_async(struct run *r)
     if (!settle(r, aclrtMemPoolFreeAsync((void *)addr, stream), &v))
         return;
     model_free_async(&r->m, addr, stream);
-    remember_gone(r, addr);
+    remember_leaving(r, addr);
 }
 
 void op_trim_pool(struct run *r)

@@ -165,6 +165,20 @@ void remember_gone(struct run *r, uintptr_t start)
     r->gone[r->n_gone++ % RUN_GONE] = start;
 }
 
+void remember_leaving(struct run *r, uintptr_t start)
+{
+    remember_gone(r, start);
+    r->leaving[r->n_leaving++ % RUN_GONE] = start;
+}
+
+bool is_leaving(const struct run *r, uintptr_t start)
+{
+    for (unsigned i = 0; i < RUN_GONE && i < r->n_leaving; i++)
+        if (r->leaving[i] == start)
+            return true;
+    return false;
+}
+
 bool is_stale(const struct run *r, const void *handle)
 {
     for (unsigned i = 0; i < RUN_STALE && i < r->n_stale; i++)

@@ -68,6 +68,8 @@ struct run {
     struct run_view view[RUN_VIEWS];
     uintptr_t gone[RUN_GONE];
     unsigned n_gone;
+    uintptr_t leaving[RUN_GONE]; /* of those, blocks that a stream frees in its turn */
+    unsigned n_leaving;
 
     char log[RUN_LOG][RUN_LINE];
     unsigned n_logged;
@@ -122,6 +124,8 @@ void settle_ok(struct run *r, aclError rc);
  */
 void remember_stale(struct run *r, void *handle);
 void remember_gone(struct run *r, uintptr_t start);
+void remember_leaving(struct run *r, uintptr_t start);
+bool is_leaving(const struct run *r, uintptr_t start);
 /* Whether this value died a short while ago. */
 bool is_stale(const struct run *r, const void *handle);
 
