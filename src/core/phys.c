@@ -7,6 +7,7 @@
 #include "base/slab.h"
 #include "base/util.h"
 #include "core/attr.h"
+#include "core/exchange.h"
 #include "core/heap.h"
 #include "core/key.h"
 #include "core/ledger.h"
@@ -375,6 +376,7 @@ aclError am_phys_free(void *handle)
 {
     struct am_phys *phys = NULL;
     bool was_last = false;
+    uint64_t number = 0;
     aclError rc;
 
     am_lock(&am_rt.vspace.lock);
@@ -389,10 +391,13 @@ aclError am_phys_free(void *handle)
             handle);
     else
         was_last = --phys->handle_refs == 0;
+    if (was_last)
+        number = am_share_end_locked(phys);
 out:
     am_unlock(&am_rt.vspace.lock);
     if (was_last) {
-        am_share_end(phys);
+        if (number != 0)
+            am_exchange_withdraw(number);
         am_phys_put(phys); /* the handle's */
     }
     if (phys != NULL)

@@ -107,16 +107,24 @@ aclError am_share_trust(uint64_t number, const int32_t *ids, size_t n)
     return am_exchange_trust(AM_SHARE_MEMORY, number, ids, n);
 }
 
+uint64_t am_share_end_locked(struct am_phys *phys)
+{
+    uint64_t number = phys->exported;
+
+    if (number == PENDING) /* whose call sees the end of the handle */
+        return 0;
+    phys->exported = 0;
+    return number;
+}
+
 void am_share_end(struct am_phys *phys)
 {
     uint64_t number;
 
     am_lock(&am_rt.vspace.lock);
-    number = phys->exported;
-    if (number != PENDING)
-        phys->exported = 0;
+    number = am_share_end_locked(phys);
     am_unlock(&am_rt.vspace.lock);
-    if (number != 0 && number != PENDING)
+    if (number != 0)
         am_exchange_withdraw(number);
 }
 

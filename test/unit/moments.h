@@ -1,0 +1,26 @@
+/*
+ * What another thread may do while a call has no lock.
+ *
+ *     for (unsigned n = 1, was_between = true; was_between; n++) {
+ *         moment_arm(n, retain, &handle);
+ *         aclrtFreePhysical(handle);
+ *         was_between = moment_disarm();
+ *         ... what has to be so, whenever it was retained, or was not ...
+ *     }
+ *
+ * has retain(&handle) called when this thread, with no lock of the library's held, is about
+ * to take its nth one, and ends after the run that had no such moment.  So every order of
+ * the two calls is tried, in one thread.  Links with --wrap for am_lock, am_lock_try and
+ * am_unlock.
+ */
+#ifndef TEST_UNIT_MOMENTS_H
+#define TEST_UNIT_MOMENTS_H
+
+#include <stdbool.h>
+
+/* Of this thread; 1 is the next one. */
+void moment_arm(unsigned nth, void (*run)(void *arg), void *arg);
+/* Whether it came to the moment. */
+bool moment_disarm(void);
+
+#endif
