@@ -57,8 +57,17 @@ size_t am_backing_missing(const struct am_backing *backing, size_t first, size_t
     size_t n = 0;
 
     for (size_t i = first; i < end; i++)
-        n += backing->chunks[i] != CHUNK_BACKED;
+        n += !am_backing_has(backing, i);
     return n;
+}
+
+bool am_backing_is_usable(const struct am_backing *backing, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++) {
+        if (backing->chunks[i] != CHUNK_BACKED)
+            return false;
+    }
+    return true;
 }
 
 /* Memory for one chunk; nobody may use it yet. */

@@ -38,9 +38,11 @@ static inline size_t am_backing_chunks(size_t start, size_t size, size_t *ret_en
     return start >> AM_CHUNK_SHIFT;
 }
 
-/* How many of the chunks first .. end - 1 have no memory that may be used. */
+/* How many of the chunks first .. end - 1 have no memory. */
 size_t am_backing_missing(const struct am_backing *backing, size_t first, size_t end);
 bool am_backing_has(const struct am_backing *backing, size_t chunk);
+/* Whether all of them have some that may be used. */
+bool am_backing_is_usable(const struct am_backing *backing, size_t first, size_t end);
 
 /* Has memory behind all of these; on failure, behind those that had it before. */
 aclError am_backing_fill(struct am_backing *backing, size_t first, size_t end);

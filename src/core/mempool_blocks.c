@@ -57,11 +57,12 @@ static aclError pool_back_locked(struct am_pool *pool, size_t start, size_t size
     size_t max = am_pool_chunks(pool->max_size);
     size_t end;
     size_t first = am_backing_chunks(start, size, &end);
-    size_t missing = am_backing_missing(backing, first, end);
+    size_t missing;
     aclError rc;
 
-    if (missing == 0)
+    if (am_backing_is_usable(backing, first, end))
         return ACL_SUCCESS;
+    missing = am_backing_missing(backing, first, end);
     AM_REQUIRE(missing <= max, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "the pool has room for %zu chunks", max);
     am_pool_shrink_locked(pool, max - missing);
