@@ -22,6 +22,7 @@ struct am_registered {
     /* registered_lock; others see it neither before it is locked nor while it ends */
     bool is_ready;
     bool is_ending;
+    bool is_over;       /* nobody has it any more, whoever is still at it */
     bool is_gone;       /* out of the tree; its last use ends it */
     atomic_uint n_uses; /* pieces of work; registered_lock to change */
 };
@@ -101,6 +102,23 @@ static bool is_alive_locked(const struct am_registered *r) AM_REQUIRES(registere
     return r != NULL && r->is_ready && !r->is_ending;
 }
 
+/* The first in the range that others may see; what a thread is still at, it ends itself. */
+static struct am_registered *range_first_locked(uintptr_t start, size_t size)
+    AM_REQUIRES(registered_lock)
+{
+    struct am_registered range = {.start = start, .size = size};
+    struct am_registered low = {.start = start, .size = 1};
+    struct am_registered *r = RB_NFIND(registered_tree, &registered, &low);
+
+    while (r != NULL && registered_compare(&range, r) == 0) {
+        if (is_alive_locked(r))
+            return r;
+        r->is_over = true;
+        r = RB_NEXT(registered_tree, &registered, r);
+    }
+    return NULL;
+}
+
 /* All that is registered in the range is no longer. */
 static void range_unregister(const void *addr, size_t size)
 {
@@ -109,9 +127,7 @@ static void range_unregister(const void *addr, size_t size)
         bool is_used = false;
 
         am_lock(&registered_lock);
-        r = registered_find_locked(addr, size);
-        if (!is_alive_locked(r)) /* another thread is still at it */
-            r = NULL;
+        r = range_first_locked((uintptr_t)addr, size);
         if (r != NULL) {
             registered_remove_locked(r);
             is_used = r->n_uses > 0;
@@ -219,6 +235,34 @@ static aclError registered_enter(struct am_registered *r)
     return ACL_SUCCESS;
 }
 
+/* It was never to be seen, and is the caller's again. */
+static void registered_hide(struct am_registered *r)
+{
+    am_lock(&registered_lock);
+    registered_remove_locked(r);
+    am_unlock(&registered_lock);
+}
+
+/* Others may see it; it is gone where it was over before that. */
+static aclError registered_show(struct am_registered *r)
+{
+    void *addr = (void *)r->start;
+    bool is_over;
+
+    am_lock(&registered_lock);
+    is_over = r->is_over;
+    r->is_ready = !is_over;
+    am_unlock(&registered_lock);
+    if (!is_over)
+        return ACL_SUCCESS;
+    registered_hide(r);
+    registered_end(r);
+    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                   "the memory at %p was freed, or the library stopped, while it was "
+                   "being registered",
+                   addr);
+}
+
 aclError am_host_register(void *addr, size_t size, unsigned flags)
 {
     struct am_registered *r;
@@ -241,13 +285,9 @@ aclError am_host_register(void *addr, size_t size, unsigned flags)
         goto err_free;
     if (flags & AM_HOST_PINNED)
         rc = am_rt.backend->pin(addr, size, am_rt.is_strict);
-    am_lock(&registered_lock);
-    r->is_ready = rc == ACL_SUCCESS;
-    if (!r->is_ready)
-        registered_remove_locked(r);
-    am_unlock(&registered_lock);
     if (rc == ACL_SUCCESS)
-        return ACL_SUCCESS;
+        return registered_show(r);
+    registered_hide(r);
 
 err_free:
     free(r);
@@ -303,21 +343,27 @@ static bool registered_wait(struct am_registered *r)
 /* Ends one that no new work can find any more, or lets it be found again. */
 static aclError registered_leave(struct am_registered *r)
 {
+    void *addr = (void *)r->start;
     bool is_free = registered_wait(r);
+    bool is_over;
 
     am_lock(&registered_lock);
-    if (is_free)
+    is_over = is_free || r->is_over;
+    if (is_over)
         registered_remove_locked(r);
     else
         r->is_ending = false;
+    is_free = is_unused(r);
+    r->is_gone = is_over;
     am_unlock(&registered_lock);
-    if (!is_free)
+    if (!is_over)
         return am_fail(ACL_ERROR_RT_PARAM_INVALID,
                        "work on streams still uses the memory registered at %p, and "
                        "none was done for %d seconds; synchronise or abort the streams "
                        "first",
-                       (void *)r->start, (int)(AM_PATIENCE / SECOND));
-    registered_end(r);
+                       addr, (int)(AM_PATIENCE / SECOND));
+    if (is_free) /* otherwise its last use ends it */
+        registered_end(r);
     return ACL_SUCCESS;
 }
 

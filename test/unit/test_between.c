@@ -4,6 +4,10 @@
  */
 #include "unit.h"
 
+#include <stdatomic.h>
+
+#include "core/hostmem.h"
+#include "core/runtime.h"
 #include "moments.h"
 #include "support/support.h"
 #include "support/vmm.h"
@@ -77,11 +81,145 @@ static void a_handle_that_comes_back_is_exported_once(void **state)
     free_while_it_comes_back(true);
 }
 
+/* ---- memory is freed, or the library stops, while some of it is unregistered ---- */
+
+#define PAGE ((size_t)4096)
+#define N_PAGES 7
+
+static void free_host(void *arg)
+{
+    assert_acl_ok(aclrtFreeHost(arg));
+}
+
+static void finalize(void *arg)
+{
+    assert_acl_ok(aclFinalize());
+}
+
+static void start_again(void)
+{
+    assert_acl_ok(aclInit(NULL));
+    assert_acl_ok(aclrtSetDevice(0));
+}
+
+static char *registered_pages(void)
+{
+    void *pages = NULL;
+
+    assert_acl_ok(aclrtMallocHost(&pages, N_PAGES * PAGE));
+    for (size_t i = 0; i < N_PAGES; i++)
+        assert_acl_ok(
+            aclrtHostRegisterV2((char *)pages + i * PAGE, PAGE, ACL_HOST_REG_MAPPED));
+    return pages;
+}
+
+static void assert_not_registered(const char *pages)
+{
+    for (size_t i = 0; i < N_PAGES; i++)
+        assert_false(am_host_is_registered(pages + i * PAGE));
+}
+
+static void what_is_freed_is_not_registered(void **state)
+{
+    for (size_t i = 0; i < N_PAGES; i++) {
+        for (unsigned n = 1, was_between = true; was_between; n++) {
+            char *pages = registered_pages();
+
+            moment_arm(n, free_host, pages);
+            aclrtHostUnregister(pages + i * PAGE); /* refused where it was freed before */
+            was_between = moment_disarm();
+            if (!was_between)
+                free_host(pages);
+            assert_not_registered(pages);
+        }
+    }
+}
+
+static void what_is_left_by_a_stop_is_not_registered(void **state)
+{
+    for (size_t i = 0; i < N_PAGES; i++) {
+        for (unsigned n = 1, was_between = true; was_between; n++) {
+            char *pages = registered_pages();
+
+            moment_arm(n, finalize, NULL);
+            aclrtHostUnregister(pages + i * PAGE);
+            was_between = moment_disarm();
+            if (!was_between)
+                finalize(NULL);
+            assert_not_registered(pages);
+            start_again();
+        }
+    }
+}
+
+/* Each look is a second later, and past for the kernel: nobody sleeps. */
+static uint64_t hasty_clock(void)
+{
+    static _Atomic uint64_t now;
+
+    return atomic_fetch_add(&now, UINT64_C(1000000000));
+}
+
+static void clock_set(uint64_t (*now)(void))
+{
+    am_lock(&am_rt.sched.lock);
+    am_rt.sched.setup.now = now;
+    am_unlock(&am_rt.sched.lock);
+}
+
+/* Who unregisters gives up waiting for work, and the memory is freed all the same. */
+static void what_is_used_and_freed_is_not_registered(void **state)
+{
+    uint64_t (*clock)(void) = am_rt.sched.setup.now;
+
+    clock_set(hasty_clock);
+    for (unsigned n = 1, was_between = true; was_between; n++) {
+        char *pages = registered_pages();
+        struct am_registered *used = am_registered_get(pages, PAGE);
+
+        moment_arm(n, free_host, pages);
+        aclrtHostUnregister(pages);
+        was_between = moment_disarm();
+        if (!was_between)
+            free_host(pages);
+        assert_not_registered(pages);
+        am_registered_put(used);
+    }
+    clock_set(clock);
+}
+
+/* What was over before it was there is refused; what comes later ends with the next stop. */
+static void what_is_registered_beside_a_stop_ends(void **state)
+{
+    static char page[4096] __attribute__((aligned(4096)));
+    unsigned n_refused = 0;
+
+    for (unsigned n = 1, was_between = true; was_between; n++) {
+        bool is_refused;
+
+        moment_arm(n, finalize, NULL);
+        is_refused = aclrtHostRegisterV2(page, PAGE, ACL_HOST_REG_PINNED) != ACL_SUCCESS;
+        was_between = moment_disarm();
+        n_refused += is_refused;
+        assert_true(am_host_is_registered(page) == !is_refused);
+        if (was_between)
+            start_again();
+        finalize(NULL);
+        assert_false(am_host_is_registered(page));
+        start_again();
+    }
+    assert_true(n_refused > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim(a_handle_that_comes_back_is_exported),
         claim(a_handle_that_comes_back_is_exported_once),
+        claim(what_is_freed_is_not_registered),
+        claim(what_is_left_by_a_stop_is_not_registered),
+        claim(what_is_used_and_freed_is_not_registered),
+        claim(what_is_registered_beside_a_stop_ends),
     };
 
     return run_claims(claims);
