@@ -4,6 +4,7 @@
  */
 #include "unit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -246,6 +247,53 @@ static void isolated_memory_is_mapped_without_a_system_call(void **state)
     release(addr, AM_CHUNK);
 }
 
+/* What some kernels do: what was at the new place is gone when there is no memory. */
+static bool is_short_of_memory;
+
+void *__real_am_sys_mremap(void *old, size_t old_size, size_t size, int flags,
+                           void *addr);
+void *__wrap_am_sys_mremap(void *old, size_t old_size, size_t size, int flags,
+                           void *addr);
+
+void *__wrap_am_sys_mremap(void *old, size_t old_size, size_t size, int flags, void *addr)
+{
+    if (!is_short_of_memory)
+        return __real_am_sys_mremap(old, old_size, size, flags, addr);
+    munmap(addr, size);
+    errno = ENOMEM;
+    return MAP_FAILED;
+}
+
+static void addresses_stay_reserved_when_imported_memory_is_not_mapped(void **state)
+{
+    struct am_bank_spec spec = {.device = -1, .capacity = 4 * AM_CHUNK};
+    char *addr = reserve(3 * AM_CHUNK, AM_CHUNK, NULL);
+    char *at = addr + AM_CHUNK;
+    struct am_mem own, imported;
+    struct am_bank *bank;
+    int fd;
+
+    assert_int_equal(host_bank_open(&spec, &bank), ACL_SUCCESS);
+    assert_int_equal(host_mem_create(bank, AM_CHUNK, -1, &own), ACL_SUCCESS);
+    assert_int_equal(host_mem_export(&own, &fd), ACL_SUCCESS);
+    assert_int_equal(host_mem_import(bank, fd, AM_CHUNK, &imported), ACL_SUCCESS);
+
+    is_short_of_memory = true;
+    assert_int_equal(host_map(at, AM_CHUNK, &imported, &all),
+                     ACL_ERROR_RT_MEMORY_ALLOCATION);
+    is_short_of_memory = false;
+    assert_true(is_mapped(at, AM_CHUNK));
+    assert_false(can_read(at));
+    assert_int_equal(host_map(at, AM_CHUNK, &imported, &all), ACL_SUCCESS);
+    assert_true(can_write(at));
+    assert_int_equal(host_unmap(at, AM_CHUNK, &imported), ACL_SUCCESS);
+
+    host_mem_destroy(&imported);
+    host_mem_destroy(&own);
+    host_bank_close(bank);
+    release(addr, 3 * AM_CHUNK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +310,7 @@ int main(void)
         afresh(failed_release_keeps_the_addresses),
         afresh(memory_that_is_mapped_can_be_touched_as_far_as_access_goes),
         afresh(isolated_memory_is_mapped_without_a_system_call),
+        afresh(addresses_stay_reserved_when_imported_memory_is_not_mapped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,6 +145,11 @@ aclError host_map(void *addr, size_t size, struct am_mem *mem,
 aclError host_protect(void *addr, size_t size, struct am_mem *mem,
                       const struct am_rights *rights);
 aclError host_unmap(void *addr, size_t size, struct am_mem *mem);
+/*
+ * Part of a view once more, at reserved addresses.  Those stay reserved where it fails, with
+ * MAP_FAILED and errno: some kernels give them up before they know whether they can.
+ */
+void *host_remap(void *view, size_t size, void *addr);
 
 /* move.c: memmove, faster for long stretches that do not overlap */
 void host_move(void *dst, const void *src, size_t size);

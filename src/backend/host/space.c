@@ -172,14 +172,25 @@ static bool spare_give(void)
     return page != NULL && munmap(page, 1) == 0;
 }
 
+void *host_remap(void *view, size_t size, void *addr)
+{
+    void *p = am_sys_mremap(view, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, addr);
+    int error = errno;
+
+    while (p == MAP_FAILED && reserve_at((uintptr_t)addr, size) == -ENOMEM &&
+           spare_give())
+        ;
+    errno = error;
+    return p;
+}
+
 /* Imported memory has no descriptor: its view is mapped a second time. */
 static aclError map_again(void *addr, size_t size, struct am_mem *mem,
                           const struct am_rights *rights)
 {
     aclError rc;
 
-    if (am_sys_mremap(host_mem(mem)->store->view, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED,
-                      addr) == MAP_FAILED)
+    if (host_remap(host_mem(mem)->store->view, size, addr) == MAP_FAILED)
         return host_error(errno, "mapping memory", size);
     rc = host_protect(addr, size, mem, rights);
     if (rc != ACL_SUCCESS)

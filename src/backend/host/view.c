@@ -70,8 +70,7 @@ static aclError frame_map_again(const struct host_store *store, size_t frame, vo
         p = am_sys_mmap(at, AM_CHUNK, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_FIXED | MAP_NORESERVE, store->fd, (off_t)offset);
     else
-        p = am_sys_mremap(store->view + offset, 0, AM_CHUNK,
-                          MREMAP_MAYMOVE | MREMAP_FIXED, at);
+        p = host_remap(store->view + offset, AM_CHUNK, at);
     if (p == MAP_FAILED)
         return host_error(errno, "mapping a host view", AM_CHUNK);
     return ACL_SUCCESS;
