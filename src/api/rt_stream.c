@@ -149,7 +149,7 @@ aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(
-        am_stream_abort_device(deviceId, ms == 0 ? AM_FOREVER : ms * UINT64_C(1000000)),
+        am_stream_abort_device(deviceId, ms == 0 ? AM_FOREVER : ms * AM_MILLISECOND),
         ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "tasks of device %d still ran after %u ms",
         deviceId, ms);
     return ACL_SUCCESS;

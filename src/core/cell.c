@@ -340,7 +340,7 @@ uint64_t am_cell_latest(const struct am_cell *cell)
 /* To ask the kernel who lives costs a call, and every wait looks many times a second. */
 static bool look_is_due(struct am_cell *cell)
 {
-    uint64_t now = am_sched_clock();
+    uint64_t now = am_clock();
 
     if (now - cell->looked < LOOK_INTERVAL)
         return false;

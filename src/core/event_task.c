@@ -7,10 +7,9 @@
 #include "core/event.h"
 #include "core/report.h"
 
-#define SECOND UINT64_C(1000000000)
 /* How often the host looks at another process's record, the first time and later. */
-#define LOOK_FIRST (SECOND / 50000)
-#define LOOK_LAST (SECOND / 1000)
+#define LOOK_FIRST (AM_SECOND / 50000)
+#define LOOK_LAST (AM_SECOND / 1000)
 
 static _Atomic uint32_t default_wait; /* seconds */
 
@@ -471,7 +470,7 @@ aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_
     if (seconds == 0)
         seconds = default_wait;
     if (seconds != 0)
-        et->task.deadline = seconds * SECOND;
+        et->task.deadline = seconds * AM_SECOND;
     am_lock(&am_rt.sched.lock);
     et->target = target_locked(event);
     rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
@@ -539,7 +538,8 @@ static int event_wait_locked(struct event_target *target, uint64_t timeout)
 static aclError sync_locked(struct am_event *event, int32_t timeout_ms)
     AM_REQUIRES(am_rt.sched.lock)
 {
-    uint64_t timeout = timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * 1000000;
+    uint64_t timeout =
+        timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * AM_MILLISECOND;
     struct event_target target = {event, target_locked(event)};
     aclError rc = sync_check_locked(event, target.target);
 

@@ -26,6 +26,7 @@
 #include <sys/socket.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fdpass.h"
@@ -218,14 +219,6 @@ static bool connection_serve(struct connection *c)
     return am_offers_answer(&request, &c->asker, server.has_other_users, c->fd) == 0;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /*
  * What there is to do, into `events`: how much.  Who imports one handle mostly imports
  * many, and waking this thread takes longer than all the rest, so after a request it looks
@@ -233,10 +226,10 @@ static uint64_t now_ns(void)
  */
 static int events_await(struct epoll_event *events, bool was_busy)
 {
-    uint64_t end = was_busy ? now_ns() + ATTEND_NS : 0;
+    uint64_t end = was_busy ? am_clock() + ATTEND_NS : 0;
     int n = 0;
 
-    while (was_busy && n == 0 && now_ns() < end) {
+    while (was_busy && n == 0 && am_clock() < end) {
         n = epoll_wait(server.epoll, events, EVENTS_MAX, 0);
         if (n == 0)
             sched_yield();

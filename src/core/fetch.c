@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fdpass.h"
@@ -101,41 +102,14 @@ void am_fetch_stop(void)
     am_unlock(&kept.lock);
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/*
- * What is left of AM_EXCHANGE_WAIT_MS.  Time in which this process did not run does not
- * count, since mostly the exporter did not either: the machine stood still.
- */
-struct patience {
-    int64_t left_ms;
-    int64_t looked; /* at the clock */
-};
-
-static struct patience patience_begin(void)
-{
-    return (struct patience){.left_ms = AM_EXCHANGE_WAIT_MS, .looked = now_ms()};
-}
-
 /* Asked at least once in a slice. */
-static bool is_patient(struct patience *patience)
+static bool is_patient(struct am_patience *patience)
 {
-    int64_t now = now_ms();
-    int64_t gone = now - patience->looked;
-
-    patience->left_ms -= gone < SLICE_MS ? gone : SLICE_MS;
-    patience->looked = now;
-    return patience->left_ms > 0;
+    return am_patience_look(patience, am_clock(), SLICE_MS * AM_MILLISECOND);
 }
 
 /* Until the socket is ready: 0, -ETIMEDOUT, or -errno. */
-static int ready_wait(int fd, short what, struct patience *patience)
+static int ready_wait(int fd, short what, struct am_patience *patience)
 {
     struct pollfd p = {.fd = fd, .events = what};
     int n;
@@ -180,7 +154,7 @@ static aclError fail_system(uint64_t number, const char *what, int error)
         number, (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
 }
 
-static aclError link_open(uint64_t number, struct patience *patience,
+static aclError link_open(uint64_t number, struct am_patience *patience,
                           struct link *ret_link)
 {
     uint32_t name = (uint32_t)(number >> NAME_SHIFT);
@@ -219,19 +193,16 @@ static aclError link_open(uint64_t number, struct patience *patience,
  */
 static int reply_expect(int fd, struct am_wire_reply *ret_reply, int *ret_fd)
 {
-    struct timespec now;
-    int64_t end = 0;
+    uint64_t end = 0;
     int rc;
 
     while ((rc = am_fdpass_receive(fd, ret_reply, sizeof *ret_reply, ret_fd)) ==
            -EAGAIN) {
-        int64_t at;
+        uint64_t now = am_clock();
 
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
         if (end == 0)
-            end = at + EXPECT_NS;
-        if (at >= end)
+            end = now + EXPECT_NS;
+        if (now >= end)
             break;
         sched_yield();
     }
@@ -240,7 +211,7 @@ static int reply_expect(int fd, struct am_wire_reply *ret_reply, int *ret_fd)
 
 /* Sends the request and waits for the reply: 0 or -errno. */
 static int link_ask(const struct link *link, const struct am_wire_request *request,
-                    struct patience *patience, struct am_wire_reply *ret_reply,
+                    struct am_patience *patience, struct am_wire_reply *ret_reply,
                     int *ret_fd)
 {
     int rc;
@@ -294,7 +265,8 @@ static aclError ask_error(const struct link *link, uint64_t number, int error)
 static aclError fetch_reply(const struct am_wire_request *request, struct link *ret_link,
                             struct am_wire_reply *ret_reply, int *ret_fd)
 {
-    struct patience patience = patience_begin();
+    struct am_patience patience = {.left = AM_EXCHANGE_WAIT_MS * AM_MILLISECOND,
+                                   .looked = am_clock()};
     uint64_t number = request->number;
     int n_new = 0;
 

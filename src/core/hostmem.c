@@ -29,8 +29,7 @@ struct am_registered {
 
 RB_HEAD(registered_tree, am_registered);
 
-#define SECOND UINT64_C(1000000000)
-#define LOOK (SECOND / 10)
+#define LOOK (AM_SECOND / 10)
 
 static struct am_lock registered_lock = AM_LOCK_INIT(AM_RANK_LEAF, "registered");
 static struct registered_tree registered = RB_INITIALIZER(NULL); /* registered_lock */
@@ -308,11 +307,11 @@ static bool is_unused(void *r)
  * Workers or the device are at tasks, or will be: those end by themselves, however long
  * they are.
  */
-static bool work_goes_on_locked(struct am_sched *sched, struct am_patience *patience)
+static bool work_goes_on_locked(struct am_sched *sched, struct am_quiet *quiet)
     AM_REQUIRES(sched->lock)
 {
     return sched->n_running > 0 || sched->n_ready > 0 || !TAILQ_EMPTY(&sched->flying) ||
-           patience->n_moves != sched->n_moves;
+           quiet->n_moves != sched->n_moves;
 }
 
 /*
@@ -323,17 +322,17 @@ static bool work_goes_on_locked(struct am_sched *sched, struct am_patience *pati
 static bool registered_wait(struct am_registered *r)
 {
     struct am_sched *sched = &am_rt.sched;
-    struct am_patience patience;
+    struct am_quiet quiet;
     bool is_over = false;
 
     pthread_once(&unused_once, unused_init);
     am_lock(&sched->lock);
-    am_patience_begin_locked(sched, &patience);
+    am_quiet_begin_locked(sched, &quiet);
     while (!is_over && !is_unused(r)) {
         am_sched_wait_locked(sched, &unused, is_unused, r, LOOK);
-        if (work_goes_on_locked(sched, &patience))
-            am_patience_begin_locked(sched, &patience);
-        is_over = am_patience_look_locked(sched, &patience) == 0;
+        if (work_goes_on_locked(sched, &quiet))
+            am_quiet_begin_locked(sched, &quiet);
+        is_over = am_quiet_look_locked(sched, &quiet) == 0;
     }
     is_over = !is_unused(r);
     am_unlock(&sched->lock);
@@ -361,7 +360,7 @@ static aclError registered_leave(struct am_registered *r)
                        "work on streams still uses the memory registered at %p, and "
                        "none was done for %d seconds; synchronise or abort the streams "
                        "first",
-                       addr, (int)(AM_PATIENCE / SECOND));
+                       addr, (int)(AM_PATIENCE / AM_SECOND));
     if (is_free) /* otherwise its last use ends it */
         registered_end(r);
     return ACL_SUCCESS;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "core/ledger_file.h"
 #include "core/rundir.h"
 
@@ -18,9 +19,9 @@
  * stopped, and is not waited for as long again: freeing a thousand handles would take a
  * thousand waits.
  */
-#define LOCK_WAIT_MS 5000
-#define LATE_WAIT_MS 10
-#define LOOK_MS 50 /* one look is no longer; if it was, its process stood still itself */
+#define LOCK_WAIT (5 * AM_SECOND)
+#define LATE_WAIT (10 * AM_MILLISECOND)
+#define LOOK (50 * AM_MILLISECOND) /* the most that one counts */
 
 /* Locks of one file that touch would be one lock, so every second byte is left out. */
 #define SLOT_BYTE(slot_) (2 + 2 * (slot_))
@@ -89,34 +90,22 @@ static void lock_describe(const struct am_ledger *ledger, char *why)
     snprintf(why, LEDGER_WHY,
              "the ledger in %s is locked by process %s for more than %d seconds: it was "
              "stopped; let it go on or end it",
-             am_rundir_path(), name, LOCK_WAIT_MS / 1000);
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+             am_rundir_path(), name, (int)(LOCK_WAIT / AM_SECOND));
 }
 
 /* Takes the lock of the file: 0 or -errno, -EAGAIN when it was not given back in time. */
-static int file_lock(int fd, int wait_ms)
+static int file_lock(int fd, uint64_t wait)
 {
     struct timespec pause = {.tv_nsec = 20000};
-    int64_t last = now_ms();
-    int64_t waited = 0;
+    struct am_patience patience = {.left = wait, .looked = am_clock()};
+    bool is_patient = true;
 
     for (;;) {
-        int64_t passed = now_ms() - last;
         int rc = byte_lock(fd, 0);
 
-        if (rc != -EAGAIN)
+        if (rc != -EAGAIN || !is_patient)
             return rc;
-        if (waited >= wait_ms)
-            return -EAGAIN;
-        waited += passed < LOOK_MS ? passed : LOOK_MS;
-        last += passed;
+        is_patient = am_patience_look(&patience, am_clock(), LOOK);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 2000000)
             pause.tv_nsec *= 2;
@@ -125,7 +114,7 @@ static int file_lock(int fd, int wait_ms)
 
 bool ledger_lock_file(struct am_ledger *ledger, char *why)
 {
-    int rc = file_lock(ledger->fd, ledger->is_late ? LATE_WAIT_MS : LOCK_WAIT_MS);
+    int rc = file_lock(ledger->fd, ledger->is_late ? LATE_WAIT : LOCK_WAIT);
 
     ledger->is_late = rc == -EAGAIN;
     if (why != NULL && rc == -EAGAIN)

@@ -11,8 +11,6 @@
 #include "core/event.h"
 #include "core/exchange.h"
 
-#define SECOND UINT64_C(1000000000)
-
 struct am_notify {
     struct am_object object;
     void *handle;
@@ -417,7 +415,7 @@ aclError am_notify_wait(struct am_notify *notify, struct am_stream *stream,
         "notify %u was made on device %d; only streams of that device may wait for it",
         notify->id, notify->driver_id);
     return notify_submit(&wait_ops, notify, stream,
-                         seconds == 0 ? AM_FOREVER : seconds * SECOND);
+                         seconds == 0 ? AM_FOREVER : seconds * AM_SECOND);
 }
 
 void am_notify_clear(struct am_notify *notify)

@@ -24,7 +24,7 @@
 #include "base/util.h"
 
 #define HOSTS_EAGER 8 /* threads for host functions that are made without waiting */
-#define STALL UINT64_C(1000000)
+#define STALL AM_MILLISECOND
 #define THREADS_MAX 1024 /* subscribed ones: the documented limit */
 
 TAILQ_HEAD(calls, call);
@@ -214,7 +214,7 @@ static void call_drop(struct am_task *task)
 static void call_linger_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
 {
     for (unsigned n_looks = 0; !call->is_done && n_looks < AM_CHAOS_LOOKS; n_looks++) {
-        uint64_t until = am_sched_clock() + AM_CHAOS_LOOK;
+        uint64_t until = am_clock() + AM_CHAOS_LOOK;
 
         while (!call->is_done &&
                am_cond_wait_locked(&am_rt.sched, &hosts.done, until) == 0)
@@ -342,7 +342,7 @@ static aclError process_locked(uint64_t thread, int32_t timeout_ms)
     AM_REQUIRES(am_rt.sched.lock)
 {
     uint64_t until =
-        timeout_ms < 0 ? AM_FOREVER : am_sched_clock() + (uint64_t)timeout_ms * 1000000;
+        timeout_ms < 0 ? AM_FOREVER : am_clock() + (uint64_t)timeout_ms * AM_MILLISECOND;
     struct call *call;
 
     AM_REQUIRE(report_next_locked(thread) != NULL ||
@@ -450,7 +450,7 @@ static int hosts_grow_locked(void) AM_REQUIRES(am_rt.sched.lock)
  */
 static bool host_look_out_locked(void) AM_REQUIRES(am_rt.sched.lock)
 {
-    uint64_t until = am_sched_clock() + STALL;
+    uint64_t until = am_clock() + STALL;
     uint64_t n_done = hosts.n_done;
     bool is_stalled;
 

@@ -153,7 +153,7 @@ static void runtime_start_sched(void)
 
     am_sched_start(&am_rt.sched,
                    &(struct am_sched_setup){
-                       .now = am_sched_clock,
+                       .now = am_clock,
                        .n_workers = n_cpus < 2   ? 2
                                     : n_cpus > 8 ? 8
                                                  : (unsigned)n_cpus,

@@ -37,6 +37,7 @@
 
 #include "acl/acl_base.h"
 #include "backend/backend.h"
+#include "base/clock.h"
 #include "base/lock.h"
 
 #define AM_PRIORITIES 8 /* 0 is the highest */
@@ -48,10 +49,10 @@
  * goes on while a debugger holds the program.
  */
 #define AM_CHAOS_LOOKS 10
-#define AM_CHAOS_LOOK UINT64_C(50000000)
+#define AM_CHAOS_LOOK (50 * AM_MILLISECOND)
 
 /* How long only the program can have helped before what waits is given up. */
-#define AM_PATIENCE UINT64_C(5000000000)
+#define AM_PATIENCE (5 * AM_SECOND)
 
 /* How often memory is looked at, in nanoseconds. */
 #define AM_POLL_INTERVAL UINT64_C(50000)
@@ -215,9 +216,6 @@ struct am_sched {
     pthread_t threads[16];
 };
 
-/* The clock that is used outside of tests. */
-uint64_t am_sched_clock(void);
-
 /*
  * Once; then it may be started and stopped any number of times.  The lock is usable all
  * the time.
@@ -301,22 +299,17 @@ int am_sched_wait_task_locked(struct am_sched *sched, struct am_queue *queue,
  * waits for memory, anything that moves counts.  0 or ETIMEDOUT.  Who waits for several
  * queues in a row uses one patience for all of them.
  */
-struct am_patience {
-    uint64_t last;   /* look */
-    uint64_t waited; /* while only the program could have helped */
+struct am_quiet {
+    struct am_patience patience;
     uint64_t n_moves;
 };
-void am_patience_begin_locked(struct am_sched *sched, struct am_patience *patience)
+void am_quiet_begin_locked(struct am_sched *sched, struct am_quiet *quiet)
     AM_REQUIRES(sched->lock);
-/*
- * A look at which nothing had come: the time of the next, or 0 when there were enough.
- * Who stood still between two looks, in a debugger or because others had the machine, has
- * not waited: the program stood still, too.
- */
-uint64_t am_patience_look_locked(struct am_sched *sched, struct am_patience *patience)
+/* A look at which nothing had come: the time of the next, or 0 when there were enough. */
+uint64_t am_quiet_look_locked(struct am_sched *sched, struct am_quiet *quiet)
     AM_REQUIRES(sched->lock);
 int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
-                               struct am_patience *patience) AM_REQUIRES(sched->lock);
+                               struct am_quiet *quiet) AM_REQUIRES(sched->lock);
 /* For can_come: whether that queue can move, in the walk that asks. */
 bool am_queue_can_move_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock);
@@ -359,7 +352,7 @@ static inline void am_waitlist_init(struct am_waitlist *list)
 
 /*
  * A condition variable on the monotonic clock, and waiting for it until a time of
- * am_sched_clock().
+ * am_clock().
  */
 void am_cond_init(pthread_cond_t *cond);
 int am_cond_wait_locked(struct am_sched *sched, pthread_cond_t *cond, uint64_t until)

@@ -1,20 +1,10 @@
-/* Time, waiting for what queues do, and giving up.  See sched.h. */
+/* Waiting for what queues do, and giving up.  See sched.h. */
 #include <errno.h>
-#include <time.h>
 
 #include "core/sched_lane.h"
 
-#define SECOND UINT64_C(1000000000)
-#define QUIET_LOOK (SECOND / 10)
-#define CHAOS_LOOK (SECOND / 1000) /* how often one who waits looks for a step to do */
-
-uint64_t am_sched_clock(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
+#define QUIET_LOOK (AM_SECOND / 10)
+#define CHAOS_LOOK (AM_SECOND / 1000) /* how often one who waits looks for a step to do */
 
 void am_cond_init(pthread_cond_t *cond)
 {
@@ -28,8 +18,8 @@ void am_cond_init(pthread_cond_t *cond)
 
 int am_cond_wait_locked(struct am_sched *sched, pthread_cond_t *cond, uint64_t until)
 {
-    struct timespec at = {.tv_sec = (time_t)(until / SECOND),
-                          .tv_nsec = (long)(until % SECOND)};
+    struct timespec at = {.tv_sec = (time_t)(until / AM_SECOND),
+                          .tv_nsec = (long)(until % AM_SECOND)};
 
     if (until == AM_FOREVER)
         return pthread_cond_wait(cond, &sched->lock.mutex);
@@ -113,20 +103,17 @@ int am_sched_wait_queue_locked(struct am_sched *sched, struct am_queue *queue,
     return am_sched_wait_task_locked(sched, queue, queue->n_queued, timeout_ns);
 }
 
-void am_patience_begin_locked(struct am_sched *sched, struct am_patience *patience)
+void am_quiet_begin_locked(struct am_sched *sched, struct am_quiet *quiet)
 {
-    *patience =
-        (struct am_patience){.last = sched->setup.now(), .n_moves = sched->n_moves};
+    *quiet = (struct am_quiet){.patience = {AM_PATIENCE, sched->setup.now()},
+                               .n_moves = sched->n_moves};
 }
 
-uint64_t am_patience_look_locked(struct am_sched *sched, struct am_patience *patience)
+uint64_t am_quiet_look_locked(struct am_sched *sched, struct am_quiet *quiet)
 {
     uint64_t now = sched->setup.now();
-    uint64_t passed = now - patience->last;
 
-    patience->waited += passed < 2 * QUIET_LOOK ? passed : 2 * QUIET_LOOK;
-    patience->last = now;
-    return patience->waited > AM_PATIENCE ? 0 : now + QUIET_LOOK;
+    return am_patience_look(&quiet->patience, now, 2 * QUIET_LOOK) ? now + QUIET_LOOK : 0;
 }
 
 /*
@@ -152,8 +139,7 @@ bool am_queue_can_move_locked(struct am_sched *sched, struct am_queue *queue)
 }
 
 /* Whether anything moves or will, so that memory may change. */
-static bool anything_moves_locked(struct am_sched *sched,
-                                  const struct am_patience *patience)
+static bool anything_moves_locked(struct am_sched *sched, const struct am_quiet *quiet)
     AM_REQUIRES(sched->lock)
 {
     struct am_queue *queue;
@@ -163,11 +149,11 @@ static bool anything_moves_locked(struct am_sched *sched,
             return true;
     }
     return sched->n_running > 0 || sched->n_ready > 0 || sched->n_outside > 0 ||
-           sched->n_moves != patience->n_moves;
+           sched->n_moves != quiet->n_moves;
 }
 
 int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
-                               struct am_patience *patience)
+                               struct am_quiet *quiet)
 {
     uint64_t target = queue->n_queued;
 
@@ -175,9 +161,9 @@ int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
         sched->visit++;
         sched->has_met_polled = false;
         if (am_queue_can_move_locked(sched, queue) ||
-            (sched->has_met_polled && anything_moves_locked(sched, patience)))
-            am_patience_begin_locked(sched, patience);
-        else if (am_patience_look_locked(sched, patience) == 0)
+            (sched->has_met_polled && anything_moves_locked(sched, quiet)))
+            am_quiet_begin_locked(sched, quiet);
+        else if (am_quiet_look_locked(sched, quiet) == 0)
             return ETIMEDOUT;
         am_sched_wait_task_locked(sched, queue, target, QUIET_LOOK);
     }

@@ -8,8 +8,7 @@
 #include "base/util.h"
 #include "core/sched.h"
 
-#define SECOND UINT64_C(1000000000)
-#define CHAOS_PACE (SECOND / 50) /* between the steps that chaos mode does by itself */
+#define CHAOS_PACE (AM_SECOND / 50) /* between the steps that chaos mode does by itself */
 
 uint64_t am_sched_next_look_locked(struct am_sched *sched)
 {
@@ -61,7 +60,7 @@ static void *chaos_main(void *arg)
     while (!sched->is_stopping) {
         uint64_t seen = sched->activity;
 
-        am_cond_wait_locked(sched, &sched->work, am_sched_clock() + pause);
+        am_cond_wait_locked(sched, &sched->work, am_clock() + pause);
         pause = AM_CHAOS_LOOK;
         n_looks = seen == sched->activity && sched->n_stepping == 0 ? n_looks + 1 : 0;
         if (n_looks < AM_CHAOS_LOOKS || sched->is_stopping)

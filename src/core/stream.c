@@ -14,8 +14,6 @@
 #include "core/mempool.h"
 #include "core/report.h"
 
-#define MILLISECOND UINT64_C(1000000)
-
 /* sched.lock; default streams are listed and not counted. */
 static struct {
     LIST_HEAD(, am_stream) list;
@@ -33,7 +31,7 @@ static bool is_never_waited_for(const struct am_stream *stream)
 
 static uint64_t nanoseconds(int32_t timeout_ms)
 {
-    return timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * MILLISECOND;
+    return timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * AM_MILLISECOND;
 }
 
 uint32_t am_stream_available(int32_t device)
@@ -321,7 +319,7 @@ static struct am_stream *walk_next(struct am_stream *last, int32_t device,
 
 aclError am_stream_sync_device(int32_t device, int32_t timeout_ms)
 {
-    uint64_t start = am_sched_clock();
+    uint64_t start = am_clock();
     struct am_stream *stream = NULL;
     aclError first = am_stream_check_all(device, NULL);
 
@@ -332,7 +330,7 @@ aclError am_stream_sync_device(int32_t device, int32_t timeout_ms)
         aclError rc;
 
         if (timeout_ms >= 0) {
-            left -= (int64_t)((am_sched_clock() - start) / MILLISECOND);
+            left -= (int64_t)((am_clock() - start) / AM_MILLISECOND);
             left = left > 0 ? left : 0;
         }
         rc = am_stream_sync(stream, (int32_t)left);
@@ -369,12 +367,12 @@ bool am_stream_is_idle(struct am_stream *stream)
 }
 
 /* After the tasks, as far as they can be done. */
-static void stream_finish_locked(struct am_stream *stream, struct am_patience *patience)
+static void stream_finish_locked(struct am_stream *stream, struct am_quiet *quiet)
     AM_REQUIRES(am_rt.sched.lock)
 {
     const struct am_queue *queue = &stream->queue;
 
-    if (am_sched_wait_quiet_locked(&am_rt.sched, &stream->queue, patience) != 0)
+    if (am_sched_wait_quiet_locked(&am_rt.sched, &stream->queue, quiet) != 0)
         am_log(AM_LOG_WARN,
                "stream %d ends while it waits for something that nobody does; the wait "
                "was queued by %s, and %llu tasks behind it are dropped",
@@ -387,14 +385,14 @@ static void stream_finish_locked(struct am_stream *stream, struct am_patience *p
 }
 
 /* Without those that have not begun; functions of the program are given some time. */
-static void stream_force_locked(struct am_stream *stream, struct am_patience *patience)
+static void stream_force_locked(struct am_stream *stream, struct am_quiet *quiet)
     AM_REQUIRES(am_rt.sched.lock)
 {
     const struct am_task *first;
     uint64_t until;
 
     do {
-        until = am_patience_look_locked(&am_rt.sched, patience);
+        until = am_quiet_look_locked(&am_rt.sched, quiet);
         if (am_sched_drain_locked(&am_rt.sched, &stream->queue, until) == 0)
             return;
     } while (until != 0);
@@ -409,14 +407,14 @@ static void stream_force_locked(struct am_stream *stream, struct am_patience *pa
 /* How streams end: after their tasks, or without those that have not begun. */
 struct ending {
     bool is_forced;
-    struct am_patience patience; /* for what may never come to an end */
+    struct am_quiet quiet; /* for what may never come to an end */
 };
 
 static void ending_begin(struct ending *ending, bool is_forced)
 {
     ending->is_forced = is_forced;
     am_lock(&am_rt.sched.lock);
-    am_patience_begin_locked(&am_rt.sched, &ending->patience);
+    am_quiet_begin_locked(&am_rt.sched, &ending->quiet);
     am_unlock(&am_rt.sched.lock);
 }
 
@@ -431,9 +429,9 @@ static bool stream_end(struct am_stream *stream, struct ending *ending)
     am_lock(&am_rt.sched.lock);
     stream->queue.is_closed = true;
     if (ending->is_forced)
-        stream_force_locked(stream, &ending->patience);
+        stream_force_locked(stream, &ending->quiet);
     else
-        stream_finish_locked(stream, &ending->patience);
+        stream_finish_locked(stream, &ending->quiet);
     am_sched_drop_tasks_locked(&am_rt.sched, &stream->queue);
     was_alive = !stream->is_dead;
     if (was_alive)
@@ -499,7 +497,7 @@ static void drop_all(int32_t device, const struct am_context *context)
 
 bool am_stream_abort_device(int32_t device, uint64_t timeout_ns)
 {
-    uint64_t start = am_sched_clock();
+    uint64_t start = am_clock();
     uint64_t until = timeout_ns > AM_FOREVER - start ? AM_FOREVER : start + timeout_ns;
     struct am_stream *stream = NULL;
     bool is_over = true;

@@ -199,7 +199,7 @@ int setup_steps(void **state)
 
 int setup_workers(void **state)
 {
-    begin(&(struct am_sched_setup){.now = am_sched_clock, .n_workers = 3});
+    begin(&(struct am_sched_setup){.now = am_clock, .n_workers = 3});
     return 0;
 }
 

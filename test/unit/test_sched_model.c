@@ -687,16 +687,15 @@ static void run_worked(const struct am_sched_setup *setup, uint64_t n)
 
 static void worked_programs_keep_every_order(void **state)
 {
-    run_worked(&(struct am_sched_setup){.now = am_sched_clock, .n_workers = 4}, n_seeds);
+    run_worked(&(struct am_sched_setup){.now = am_clock, .n_workers = 4}, n_seeds);
 }
 
 static void so_they_do_in_chaos(void **state)
 {
     for (uint64_t seed = 0; seed < 20; seed++)
-        run_worked(&(struct am_sched_setup){.now = am_sched_clock,
-                                            .is_chaotic = true,
-                                            .seed = seed},
-                   n_seeds / 20);
+        run_worked(
+            &(struct am_sched_setup){.now = am_clock, .is_chaotic = true, .seed = seed},
+            n_seeds / 20);
 }
 
 /* ---- all ---- */
@@ -711,7 +710,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    sched_restart(&(struct am_sched_setup){.now = am_sched_clock, .n_workers = 1});
+    sched_restart(&(struct am_sched_setup){.now = am_clock, .n_workers = 1});
     return aclFinalize() == ACL_SUCCESS ? 0 : -1;
 }
 

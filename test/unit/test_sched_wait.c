@@ -68,29 +68,29 @@ static void a_nudge_is_one_step(void **state)
 
 /* ---- giving up ---- */
 
-static int wait_quiet(unsigned queue, struct am_patience *patience)
+static int wait_quiet(unsigned queue, struct am_quiet *quiet)
 {
     int rc;
 
     am_lock(&t.sched.lock);
-    rc = am_sched_wait_quiet_locked(&t.sched, &t.queue[queue], patience);
+    rc = am_sched_wait_quiet_locked(&t.sched, &t.queue[queue], quiet);
     am_unlock(&t.sched.lock);
     return rc;
 }
 
-static struct am_patience patience_now(void)
+static struct am_quiet quiet_now(void)
 {
-    struct am_patience patience;
+    struct am_quiet quiet;
 
     am_lock(&t.sched.lock);
-    am_patience_begin_locked(&t.sched, &patience);
+    am_quiet_begin_locked(&t.sched, &quiet);
     am_unlock(&t.sched.lock);
-    return patience;
+    return quiet;
 }
 
 static void what_will_not_come_is_given_up_after_some_seconds(void **state)
 {
-    struct am_patience patience = patience_now();
+    struct am_quiet quiet = quiet_now();
     struct am_waitlist list;
     bool is_open = false;
     uint64_t start = clock_ns;
@@ -99,13 +99,13 @@ static void what_will_not_come_is_given_up_after_some_seconds(void **state)
     put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
     put(1, (struct note){.letter = 'b', .gate = &is_open, .list = &list});
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &patience), ETIMEDOUT);
+    assert_int_equal(wait_quiet(0, &quiet), ETIMEDOUT);
     assert_in_range(clock_ns - start, 5 * SECOND, 6 * SECOND);
     drop_tasks(0);
 
     /* For the second one the same seconds count. */
     start = clock_ns;
-    assert_int_equal(wait_quiet(1, &patience), ETIMEDOUT);
+    assert_int_equal(wait_quiet(1, &quiet), ETIMEDOUT);
     assert_in_range(clock_ns - start, 0, SECOND / 10);
     clock_tick = 0;
     drop_tasks(1);
@@ -113,11 +113,11 @@ static void what_will_not_come_is_given_up_after_some_seconds(void **state)
 
 static void an_empty_queue_is_quiet_at_once(void **state)
 {
-    struct am_patience patience = patience_now();
+    struct am_quiet quiet = quiet_now();
 
-    assert_int_equal(wait_quiet(0, &patience), 0);
+    assert_int_equal(wait_quiet(0, &quiet), 0);
     put_letters(0, "ab");
-    assert_int_equal(wait_quiet(0, &patience), 0);
+    assert_int_equal(wait_quiet(0, &quiet), 0);
     assert_string_equal(t.ran, "ab");
 }
 
@@ -136,14 +136,14 @@ static uint64_t clock_that_opens(void)
 
 static void wait_for_what_comes_late(void)
 {
-    struct am_patience patience = patience_now();
+    struct am_quiet quiet = quiet_now();
 
     t.sched.setup.now = clock_that_opens;
     is_open_by_clock = false;
     opens_at = clock_ns + 20 * SECOND;
     put(0, (struct note){.letter = 'a', .gate = &is_open_by_clock});
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &patience), 0);
+    assert_int_equal(wait_quiet(0, &quiet), 0);
     clock_tick = 0;
     assert_string_equal(t.ran, "a");
 }
@@ -162,7 +162,7 @@ static uint64_t clock_that_stood_still(void)
 
 static void standing_still_is_not_waiting(void **state)
 {
-    struct am_patience patience = patience_now();
+    struct am_quiet quiet = quiet_now();
 
     t.sched.setup.now = clock_that_stood_still;
     is_open_by_clock = false;
@@ -170,7 +170,7 @@ static void standing_still_is_not_waiting(void **state)
     opens_at = clock_ns + 64 * SECOND;
     put(0, (struct note){.letter = 'a', .gate = &is_open_by_clock});
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &patience), 0);
+    assert_int_equal(wait_quiet(0, &quiet), 0);
     clock_tick = 0;
     assert_string_equal(t.ran, "a");
     assert_true(stands_still_at == AM_FOREVER);
@@ -210,7 +210,7 @@ static void nothing_is_given_up_while_a_deadline_is_to_come(void **state)
  */
 static void what_cannot_help_does_not_count(void **state)
 {
-    struct am_patience patience = patience_now();
+    struct am_quiet quiet = quiet_now();
     struct am_waitlist list, other;
     bool is_open = false;
     uint64_t start = clock_ns;
@@ -226,7 +226,7 @@ static void what_cannot_help_does_not_count(void **state)
     for (int i = 0; i < 20; i++)
         put_letters(2, "bcdef");
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &patience), ETIMEDOUT);
+    assert_int_equal(wait_quiet(0, &quiet), ETIMEDOUT);
     clock_tick = 0;
     assert_in_range(clock_ns - start, 5 * SECOND, 6 * SECOND);
     t.sched.n_outside = 0;
@@ -241,7 +241,7 @@ static void what_cannot_help_does_not_count(void **state)
  */
 static void what_is_on_its_way_is_waited_for(void **state)
 {
-    struct am_patience patience = patience_now();
+    struct am_quiet quiet = quiet_now();
     struct am_waitlist list[3];
     bool is_open[2] = {false, false}, never = false;
 
@@ -262,14 +262,14 @@ static void what_is_on_its_way_is_waited_for(void **state)
                          .task.deadline = 100 * SECOND});
     put(2, (struct note){.letter = 'd', .opened = &is_open[1], .opens = &list[1]});
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &patience), 0);
+    assert_int_equal(wait_quiet(0, &quiet), 0);
     clock_tick = 0;
     assert_string_equal(t.ran, "dba");
 }
 
 static void a_function_of_the_queue_itself_is_waited_for(void **state)
 {
-    struct am_patience patience = patience_now();
+    struct am_quiet quiet = quiet_now();
     struct am_waitlist list;
     uint64_t start = clock_ns;
     bool is_open = false;
@@ -286,7 +286,7 @@ static void a_function_of_the_queue_itself_is_waited_for(void **state)
     is_open_by_clock = false;
     opens_at = clock_ns + 20 * SECOND;
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &patience), 0);
+    assert_int_equal(wait_quiet(0, &quiet), 0);
     clock_tick = 0;
     assert_true(clock_ns - start >= 20 * SECOND);
 }
@@ -294,7 +294,7 @@ static void a_function_of_the_queue_itself_is_waited_for(void **state)
 /* Who waits here cannot return from the function that the other queue waits for. */
 static void a_function_that_waits_itself_is_given_up(void **state)
 {
-    struct am_patience patience = patience_now();
+    struct am_quiet quiet = quiet_now();
     struct am_waitlist list[2];
     bool is_open = false;
 
@@ -307,7 +307,7 @@ static void a_function_that_waits_itself_is_given_up(void **state)
     TAILQ_FIRST(&t.queue[1].tasks)->is_outside = true;
     TAILQ_FIRST(&t.queue[1].tasks)->runner = pthread_self();
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &patience), ETIMEDOUT);
+    assert_int_equal(wait_quiet(0, &quiet), ETIMEDOUT);
     clock_tick = 0;
     drop_tasks(0);
     drop_tasks(1);
@@ -316,7 +316,7 @@ static void a_function_that_waits_itself_is_given_up(void **state)
 /* Two that wait for each other will never move. */
 static void a_circle_is_given_up(void **state)
 {
-    struct am_patience patience = patience_now();
+    struct am_quiet quiet = quiet_now();
     struct am_waitlist list[2];
     bool is_open = false;
 
@@ -328,8 +328,8 @@ static void a_circle_is_given_up(void **state)
                              .source = &t.queue[1 - i]});
     }
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &patience), ETIMEDOUT);
-    assert_int_equal(wait_quiet(1, &patience), ETIMEDOUT);
+    assert_int_equal(wait_quiet(0, &quiet), ETIMEDOUT);
+    assert_int_equal(wait_quiet(1, &quiet), ETIMEDOUT);
     clock_tick = 0;
     drop_tasks(0);
     drop_tasks(1);

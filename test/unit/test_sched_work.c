@@ -92,7 +92,7 @@ static void idle_workers_join(void **state)
     struct parts parts;
     pthread_barrier_t two;
 
-    begin(&(struct am_sched_setup){.now = am_sched_clock, .n_workers = 1});
+    begin(&(struct am_sched_setup){.now = am_clock, .n_workers = 1});
     put_letters(0, "a"); /* so that there is one */
     assert_int_equal(wait_queue(0, AM_FOREVER), 0);
     pthread_barrier_init(&two, NULL, 2);
@@ -110,7 +110,7 @@ static void idle_workers_join(void **state)
 /* Whoever fails, the one who has the work is told, with the message. */
 static void a_failure_of_a_helper_is_told(void **state)
 {
-    begin(&(struct am_sched_setup){.now = am_sched_clock, .n_workers = 1});
+    begin(&(struct am_sched_setup){.now = am_clock, .n_workers = 1});
     put_letters(0, "a");
     assert_int_equal(wait_queue(0, AM_FOREVER), 0);
     for (size_t i = 0; i < 40; i++) {
@@ -199,7 +199,7 @@ static void chaos_goes_on_by_itself_when_nobody_calls(void **state)
 {
     bool is_done;
 
-    begin(&(struct am_sched_setup){.now = am_sched_clock, .is_chaotic = true, .seed = 1});
+    begin(&(struct am_sched_setup){.now = am_clock, .is_chaotic = true, .seed = 1});
     put_letters(0, "ab");
     do {
         sched_yield();
@@ -226,7 +226,7 @@ static void who_waits_takes_what_another_ones_step_made_ready(void **state)
     bool is_open = false, is_parked;
     pthread_t waiter;
 
-    begin(&(struct am_sched_setup){.now = am_sched_clock, .is_chaotic = true});
+    begin(&(struct am_sched_setup){.now = am_clock, .is_chaotic = true});
     t.sched.n_threads = 1; /* as if it had its thread, which would help in the end */
     am_waitlist_init(&list);
     put(1, (struct note){.letter = 'b', .gate = &is_open, .list = &list});
@@ -414,8 +414,7 @@ static void it_may_be_stopped_and_started_again(void **state)
     assert_int_equal(t.sched.n_threads, 3);
     am_sched_stop(&t.sched);
     assert_int_equal(t.sched.n_threads, 0);
-    am_sched_start(&t.sched,
-                   &(struct am_sched_setup){.now = am_sched_clock, .n_workers = 1});
+    am_sched_start(&t.sched, &(struct am_sched_setup){.now = am_clock, .n_workers = 1});
     put_letters(0, "b");
     assert_int_equal(wait_queue(0, AM_FOREVER), 0);
     assert_int_equal(t.sched.n_threads, 1);

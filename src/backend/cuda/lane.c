@@ -13,15 +13,15 @@
  * second: the driver gives differences as floats of milliseconds.
  */
 #include <stdlib.h>
-#include <time.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/cuda/cuda.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/sys.h"
 
 #define MARK_EVERY 128 /* launches: as many keep their memory a little longer */
-#define CLOCK_AGE UINT64_C(1000000000)
+#define CLOCK_AGE AM_SECOND
 
 struct am_mark {
     unsigned refs; /* who has it, and the lane until it is reached */
@@ -42,14 +42,6 @@ struct am_lane {
     TAILQ_HEAD(, am_mark) marks;
     TAILQ_ENTRY(am_lane) link; /* gpu->lock */
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* ---- events of the driver ---- */
 
@@ -115,7 +107,7 @@ static CUresult event_now(struct cuda_gpu *gpu, CUevent event)
 /* Has an event whose time is known, and not long ago. */
 static CUresult clock_renew(struct cuda_gpu *gpu)
 {
-    uint64_t now = now_ns();
+    uint64_t now = am_clock();
     CUevent old = gpu->clock;
     CUevent event;
     float ms = 0;
@@ -134,7 +126,8 @@ static CUresult clock_renew(struct cuda_gpu *gpu)
         return rc;
     }
     /* From one to the next by the GPU's clock: an hour is an hour in steps of a second. */
-    gpu->clock_ns = old != NULL ? gpu->clock_ns + (uint64_t)((double)ms * 1e6) : now_ns();
+    gpu->clock_ns =
+        old != NULL ? gpu->clock_ns + (uint64_t)((double)ms * 1e6) : am_clock();
     gpu->clock = event;
     if (old != NULL)
         event_give(gpu, true, old);
@@ -273,7 +266,7 @@ uint64_t cuda_mark_time(struct am_mark *mark)
 
     if (!mark->is_timed || gpu->clock == NULL ||
         cu.cuEventElapsedTime(&ms, gpu->clock, mark->event) != CUDA_SUCCESS)
-        return now_ns();
+        return am_clock();
     return (uint64_t)((int64_t)gpu->clock_ns + (int64_t)((double)ms * 1e6));
 }
 
