@@ -35,7 +35,7 @@ static aclError piece_get(struct am_vspace *vs, uintptr_t at, size_t left,
     return ACL_SUCCESS;
 }
 
-static aclError start_check(struct am_vspace *vs, void *dst)
+static aclError ranges_check(struct am_vspace *vs, void *dst, size_t size, void *src)
 {
     struct am_reservation *r;
     uintptr_t start;
@@ -49,6 +49,12 @@ static aclError start_check(struct am_vspace *vs, void *dst)
     AM_REQUIRE(start == (uintptr_t)dst, ACL_ERROR_RT_PARAM_INVALID,
                "virPtrDst: %p lies inside the reservation at %p; pass its start", dst,
                (void *)start);
+    /* Nothing is mapped there yet, and what this call maps is no source of its own. */
+    AM_REQUIRE(
+        dst <= src || (size_t)((char *)dst - (char *)src) >= size,
+        ACL_ERROR_RT_PARAM_INVALID,
+        "virPtrSrc: %zu bytes at %p run into virPtrDst %p, where nothing is mapped", size,
+        src, dst);
     return ACL_SUCCESS;
 }
 
@@ -73,7 +79,7 @@ static void mirror_undo(struct am_vspace *vs, uintptr_t dst, size_t n)
 aclError am_vspace_mirror(struct am_vspace *vs, void *dst, size_t size, void *src)
 {
     size_t done = 0;
-    aclError rc = start_check(vs, dst);
+    aclError rc = ranges_check(vs, dst, size, src);
 
     while (rc == ACL_SUCCESS && done < size) {
         struct am_mapping *piece;

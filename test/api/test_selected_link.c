@@ -102,6 +102,26 @@ static void memory_that_is_only_mapped_can_be_mirrored(void **state)
     assert_int_equal(free_memory(), total_memory());
 }
 
+/* What is mapped by the call itself is not there to be mapped once more. */
+static void a_source_does_not_run_into_its_destination(void **state)
+{
+    char *src = reserve(6 * CHUNK), *dst = src + 2 * CHUNK;
+    aclrtDrvMemHandle handle = alloc(2 * CHUNK);
+
+    assert_acl_ok(aclrtReleaseMemAddress(src));
+    reserve_at(src, 2 * CHUNK);
+    reserve_at(dst, 4 * CHUNK);
+    map(src, 2 * CHUNK, handle);
+    assert_refused(aclrtMemMapSelectedLink(dst, 4 * CHUNK, src, SIO),
+                   ACL_ERROR_RT_PARAM_INVALID, "virPtrSrc");
+    assert_acl_ok(aclrtMemMapSelectedLink(dst, 2 * CHUNK, src, SIO));
+    assert_acl_ok(aclrtUnmapMem(dst));
+    assert_acl_ok(aclrtUnmapMem(src));
+    assert_acl_ok(aclrtFreePhysical(handle));
+    assert_acl_ok(aclrtReleaseMemAddress(src));
+    assert_acl_ok(aclrtReleaseMemAddress(dst));
+}
+
 static void wrong_calls_are_refused(void **state)
 {
     struct block b = block_create(2 * CHUNK);
@@ -179,6 +199,8 @@ int main(void)
               the_size_that_was_asked_for_is_taken, start_a3),
         CLAIM("memory_that_is_only_mapped_can_be_mirrored",
               memory_that_is_only_mapped_can_be_mirrored, start_a3),
+        CLAIM("a_source_does_not_run_into_its_destination",
+              a_source_does_not_run_into_its_destination, start_a3),
         claim_a3(wrong_calls_are_refused),
         claim_a3(it_is_all_or_nothing),
         claim_alone(only_a3_has_it),
