@@ -26,31 +26,53 @@ static int view_compare(struct am_view *a, struct am_view *b)
 RB_GENERATE_INTERNAL(am_view_tree, am_view, node, view_compare,
                      __attribute__((unused)) static)
 
+/* Opens it, without the lock: memory that is being moved is waited for. */
+static aclError view_open(struct am_view *view, bool must_be_private)
+{
+    void *addr;
+    aclError rc = view->backend->view_open(view->spans.list, view->spans.n,
+                                           must_be_private, &addr, &view->is_private);
+
+    if (rc == ACL_SUCCESS)
+        view->addr = (uintptr_t)addr;
+    return rc;
+}
+
+static void view_shut(struct am_view *view)
+{
+    view->backend->view_close(view->spans.list, view->spans.n, (void *)view->addr,
+                              view->is_private);
+}
+
+/* False: another view has the address. */
+static bool view_list(struct am_views *views, struct am_view *view)
+{
+    bool is_free;
+
+    am_lock(&views->lock);
+    is_free = RB_INSERT(am_view_tree, &views->tree, view) == NULL;
+    views->n += is_free;
+    am_unlock(&views->lock);
+    return is_free;
+}
+
 /*
  * The backend's address, or a private one where that is taken.  The view enters the tree.
  */
 static aclError view_enter(struct am_views *views, struct am_view *view)
 {
-    const struct am_backend_ops *ops = view->backend;
-    void *addr;
-    aclError rc;
+    bool is_listed;
+    aclError rc = view_open(view, false);
 
-    am_lock(&views->lock);
-    rc = ops->view_open(view->spans.list, view->spans.n, false, &addr, &view->is_private);
-    if (rc == ACL_SUCCESS) {
-        view->addr = (uintptr_t)addr;
-        if (RB_INSERT(am_view_tree, &views->tree, view) != NULL) {
-            ops->view_close(view->spans.list, view->spans.n, addr, view->is_private);
-            rc = ops->view_open(view->spans.list, view->spans.n, true, &addr,
-                                &view->is_private);
-            view->addr = (uintptr_t)addr;
-            if (rc == ACL_SUCCESS)
-                RB_INSERT(am_view_tree, &views->tree, view);
-        }
-    }
-    views->n += rc == ACL_SUCCESS;
-    am_unlock(&views->lock);
-    return rc;
+    if (rc != ACL_SUCCESS || view_list(views, view))
+        return rc;
+    view_shut(view);
+    rc = view_open(view, true);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    is_listed = view_list(views, view);
+    am_assert(is_listed); /* nobody else has an address of its own */
+    return ACL_SUCCESS;
 }
 
 aclError am_view_open(struct am_views *views, const void *addr, size_t size,
@@ -108,7 +130,7 @@ aclError am_view_close(struct am_views *views, void *addr)
     am_unlock(&views->lock);
     AM_REQUIRE(view != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p is not the address of a host view", addr);
-    view->backend->view_close(view->spans.list, view->spans.n, addr, view->is_private);
+    view_shut(view);
     am_spans_close(&view->spans);
     free(view);
     return ACL_SUCCESS;

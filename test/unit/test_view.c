@@ -1,0 +1,104 @@
+/* Host views beside an export, which waits until no view of the memory is open. */
+#include "unit.h"
+
+#include <semaphore.h>
+#include <time.h>
+
+#include "support/process.h"
+#include "support/support.h"
+#include "support/vmm.h"
+
+struct deed {
+    struct block *block;
+    sem_t waits;
+    sem_t may_wait; /* the export's patience does not begin before all is ready */
+};
+
+static void await(sem_t *sem)
+{
+    while (sem_wait(sem) != 0)
+        ;
+}
+
+/* Who waits at a gate naps; the first nap of a thread tells that it does. */
+static _Thread_local struct deed *on_nap;
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    struct deed *deed = on_nap;
+
+    on_nap = NULL;
+    if (deed != NULL) {
+        sem_post(&deed->waits);
+        await(&deed->may_wait);
+    }
+    return __real_nanosleep(time, left);
+}
+
+static const char *export_block(struct worker *self)
+{
+    struct deed *deed = self->shared;
+    uint64_t number;
+
+    on_nap = deed;
+    worker_check(
+        aclrtMemExportToShareableHandle(deed->block->handle, ACL_MEM_HANDLE_TYPE_NONE,
+                                        ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION,
+                                        &number) == ACL_SUCCESS);
+    return NULL;
+}
+
+static const char *view_block(struct worker *self)
+{
+    struct deed *deed = self->shared;
+    void *seen;
+
+    on_nap = deed;
+    worker_check(aclmem_host_view(deed->block->va, CHUNK, &seen) == ACL_SUCCESS);
+    worker_check(aclmem_host_view_end(seen) == ACL_SUCCESS);
+    return NULL;
+}
+
+/*
+ * The export waits for the first view, the second view for the export; neither keeps the
+ * first from being ended, or others from being opened.
+ */
+static void a_view_that_waits_holds_up_no_other(void **state)
+{
+    struct block b = block_create(CHUNK), apart = block_create(CHUNK);
+    struct deed export = {.block = &b}, view = {.block = &b};
+    struct worker exporter = {.run = export_block, .shared = &export};
+    struct worker viewer = {.run = view_block, .shared = &view};
+    void *first, *other;
+
+    sem_init(&export.waits, 0, 0);
+    sem_init(&export.may_wait, 0, 0);
+    sem_init(&view.waits, 0, 0);
+    sem_init(&view.may_wait, 0, 1);
+    assert_acl_ok(aclmem_host_view(b.va, CHUNK, &first));
+    assert_int_equal(worker_start(&exporter), 0);
+    await(&export.waits);
+    assert_int_equal(worker_start(&viewer), 0);
+    await(&view.waits);
+    sem_post(&export.may_wait);
+
+    assert_acl_ok(aclmem_host_view(apart.va, CHUNK, &other));
+    assert_acl_ok(aclmem_host_view_end(other));
+    assert_acl_ok(aclmem_host_view_end(first));
+    assert_null(worker_join(&exporter));
+    assert_null(worker_join(&viewer));
+    block_destroy(&apart);
+    block_destroy(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        claim(a_view_that_waits_holds_up_no_other),
+    };
+
+    return run_claims(claims);
+}
