@@ -19,6 +19,7 @@ struct am_registered {
     uintptr_t start;
     size_t size;
     unsigned flags;
+    const struct am_backend_ops *backend; /* who locked it */
     /* registered_lock; others see it neither before it is locked nor while it ends */
     bool is_ready;
     bool is_ending;
@@ -91,7 +92,7 @@ static void registered_remove_locked(struct am_registered *r) AM_REQUIRES(regist
 static void registered_end(struct am_registered *r)
 {
     if (r->flags & AM_HOST_PINNED)
-        am_rt.backend->unpin((void *)r->start, r->size);
+        r->backend->unpin((void *)r->start, r->size);
     free(r);
 }
 
@@ -279,11 +280,12 @@ aclError am_host_register(void *addr, size_t size, unsigned flags)
     r->start = (uintptr_t)addr;
     r->size = size;
     r->flags = flags;
+    r->backend = am_rt.backend;
     rc = registered_enter(r);
     if (rc != ACL_SUCCESS)
         goto err_free;
     if (flags & AM_HOST_PINNED)
-        rc = am_rt.backend->pin(addr, size, am_rt.is_strict);
+        rc = r->backend->pin(addr, size, am_rt.is_strict);
     if (rc == ACL_SUCCESS)
         return registered_show(r);
     registered_hide(r);

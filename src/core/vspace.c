@@ -112,6 +112,7 @@ static void reservation_enter(struct am_vspace *vs, struct am_reservation *r)
 static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size_t size,
                         void *want, uint64_t flags, void **ret_addr)
 {
+    const struct am_backend_ops *backend = am_rt.backend;
     struct am_reservation *r;
     void *addr;
     aclError rc;
@@ -130,15 +131,18 @@ static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size
     if (r == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a reservation");
     if (owner != NULL && want == NULL)
-        rc = am_rt.backend->reserve_own(size, reservation_align(size), &addr);
+        rc = backend->reserve_own(size, reservation_align(size), &addr);
     else
-        rc = am_rt.backend->reserve(size, reservation_align(size), want, &addr);
+        rc = backend->reserve(size, reservation_align(size), want, &addr);
     if (rc != ACL_SUCCESS) {
         am_slab_give(&reservation_slab, r);
         return rc;
     }
-    *r = (struct am_reservation){
-        .start = (uintptr_t)addr, .size = size, .flags = flags, .owner = owner};
+    *r = (struct am_reservation){.start = (uintptr_t)addr,
+                                 .size = size,
+                                 .flags = flags,
+                                 .owner = owner,
+                                 .backend = backend};
     reservation_enter(vs, r);
     *ret_addr = addr;
     return ACL_SUCCESS;
@@ -178,6 +182,7 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
                                  .size = size,
                                  .n_mappings = 1,
                                  .owner = owner,
+                                 .backend = am_rt.backend,
                                  .is_arena = true,
                                  .is_pinned = is_pinned};
     reservation_enter(vs, r);
@@ -215,7 +220,7 @@ void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *
 static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
     AM_REQUIRES(vs->lock)
 {
-    aclError rc = reservation_release(r, am_rt.backend);
+    aclError rc = reservation_release(r, r->backend);
 
     if (rc == ACL_SUCCESS)
         reservation_leave_locked(vs, r);

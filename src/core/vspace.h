@@ -67,9 +67,10 @@ struct am_reservation {
     size_t n_mappings; /* vspace.lock */
     int32_t device;    /* vspace.lock; of what was mapped first, while n_mappings > 0 */
     bool is_imported;  /* vspace.lock; as above: it came from another process */
-    const struct am_owner *owner; /* NULL: the program */
-    bool is_arena;                /* addresses of the heaps: core/arena.h */
-    bool is_pinned;               /* an arena of pinned memory */
+    const struct am_owner *owner;         /* NULL: the program */
+    const struct am_backend_ops *backend; /* whose addresses these are */
+    bool is_arena;                        /* addresses of the heaps: core/arena.h */
+    bool is_pinned;                       /* an arena of pinned memory */
     bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
     /* vspace.lock; its owner let go of it, and the system did not take it back */
     bool is_left;

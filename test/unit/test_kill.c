@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "core/arena.h"
+#include "core/hostmem.h"
 #include "core/phys.h"
 #include "core/pool.h"
 #include "core/reservation.h"
@@ -93,6 +94,43 @@ static void a_pool_that_is_in_use_outlives_the_stop(void **state)
     assert_acl_ok(aclInit(NULL));
 }
 
+static aclError release_nothing(void *addr, size_t size)
+{
+    return ACL_ERROR_RT_FAILURE;
+}
+
+static void unpin_nothing(void *addr, size_t size)
+{
+    fail();
+}
+
+/* The same, and meanwhile the library was started anew, for devices of another kind. */
+static void what_is_in_use_ends_where_it_came_from(void **state)
+{
+    static char page[4096] __attribute__((aligned(4096)));
+    struct am_backend_ops other = *am_rt.backend;
+    const struct am_backend_ops *own = am_rt.backend;
+    struct am_registered *used;
+    struct am_pool *pool;
+    uintptr_t base;
+
+    other.release = release_nothing;
+    other.unpin = unpin_nothing;
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_int_equal(am_pool_get(pool_create(8 * MIB), &pool), ACL_SUCCESS);
+    base = pool->backing.base;
+    assert_acl_ok(aclrtHostRegisterV2(page, sizeof page, ACL_HOST_REG_PINNED));
+    used = am_registered_get(page, sizeof page);
+    assert_acl_ok(aclFinalize());
+
+    am_rt.backend = &other;
+    am_pool_put(pool);
+    am_registered_put(used);
+    am_rt.backend = own;
+    assert_false(am_vspace_is_reserved(&am_rt.vspace, base, CHUNK, NULL));
+    assert_acl_ok(aclInit(NULL));
+}
+
 /* A thread that was about to allocate when another stopped the library. */
 static void managed_memory_that_comes_late_stays(void **state)
 {
@@ -173,6 +211,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_mapping_does_not_outlive_the_reset_of_its_device, begin, end),
         cmocka_unit_test_setup_teardown(a_pool_that_is_in_use_outlives_the_stop, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(what_is_in_use_ends_where_it_came_from, begin,
                                         end),
         cmocka_unit_test_setup_teardown(managed_memory_that_comes_late_stays, begin, end),
         cmocka_unit_test_setup_teardown(addresses_that_are_taken_stay_reserved, begin,
