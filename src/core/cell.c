@@ -286,33 +286,46 @@ static void list_clear_dead(struct am_cell *cell)
     }
 }
 
-static _Atomic uint64_t *list_claim(struct am_cell *cell)
+/* Which entry is ours now; -1: none is free. */
+static int list_claim(struct am_cell *cell)
 {
     for (int i = 0; i < AM_CELL_RECORDS; i++) {
         uint64_t free_entry = 0;
 
         if (atomic_compare_exchange_strong(&cell->page->pending[i], &free_entry,
                                            ENTRY(0, cell->id)))
-            return &cell->page->pending[i];
+            return i;
     }
-    return NULL;
+    return -1;
 }
 
-aclError am_cell_record(struct am_cell *cell, uint64_t *ret_number)
+aclError am_cell_claim(struct am_cell *cell, int *ret_place)
 {
-    _Atomic uint64_t *entry = list_claim(cell);
+    int place = list_claim(cell);
 
-    if (entry == NULL) {
+    if (place < 0) {
         list_clear_dead(cell);
-        entry = list_claim(cell);
+        place = list_claim(cell);
     }
-    AM_REQUIRE(entry != NULL, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+    AM_REQUIRE(place >= 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "%d records of an event that processes share have not run; synchronise "
                "first",
                AM_CELL_RECORDS);
-    *ret_number = atomic_fetch_add(&cell->page->n_recorded, 1) + 1;
-    *entry = ENTRY(*ret_number, cell->id);
+    *ret_place = place;
     return ACL_SUCCESS;
+}
+
+uint64_t am_cell_record(struct am_cell *cell, int place)
+{
+    uint64_t number = atomic_fetch_add(&cell->page->n_recorded, 1) + 1;
+
+    cell->page->pending[place] = ENTRY(number, cell->id);
+    return number;
+}
+
+void am_cell_unclaim(struct am_cell *cell, int place)
+{
+    cell->page->pending[place] = 0;
 }
 
 /* Its number is among those completed before it leaves the list. */

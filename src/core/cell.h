@@ -40,8 +40,14 @@ void am_cell_forget_all(void);
 
 /* ---- events ---- */
 
-/* A record is queued; it has run, or it failed.  207005: too many have not run. */
-aclError am_cell_record(struct am_cell *cell, uint64_t *ret_number);
+/*
+ * A place for a record that is about to be queued (207005: too many have not run), and its
+ * number once it is.  One that is not queued has none: nobody waits for it.
+ */
+aclError am_cell_claim(struct am_cell *cell, int *ret_place);
+uint64_t am_cell_record(struct am_cell *cell, int place);
+void am_cell_unclaim(struct am_cell *cell, int place);
+/* It has run, or it failed. */
 void am_cell_recorded(struct am_cell *cell, uint64_t number, aclError result);
 
 /* The number of the latest record of all processes; 0: none. */

@@ -125,16 +125,6 @@ static void event_drop(struct am_task *task)
 
 /* ---- records ---- */
 
-/* The number of the next record; 207005: too many of a shared event have not run. */
-static aclError record_claim_locked(struct am_event *event, uint64_t *ret_number)
-    AM_REQUIRES(am_rt.sched.lock)
-{
-    if (event->cell != NULL)
-        return am_cell_record(event->cell, ret_number);
-    *ret_number = event->n_recorded + 1;
-    return ACL_SUCCESS;
-}
-
 static void mark_forget(struct am_event_task *et)
 {
     if (et->mark != NULL)
@@ -257,10 +247,30 @@ static bool record_at_once(struct am_event *event, struct am_stream *stream)
     return is_done;
 }
 
+/* Queues the record and then gives it its number, which a refused one does not have. */
+static aclError record_submit_locked(struct am_event_task *et)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    struct am_event *event = et->event;
+    int place = -1;
+    aclError rc = ACL_SUCCESS;
+
+    if (event->cell != NULL)
+        rc = am_cell_claim(event->cell, &place);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_sched_submit_locked(&am_rt.sched, et->queue, &et->task);
+    if (rc == ACL_SUCCESS)
+        et->target = event->cell != NULL ? am_cell_record(event->cell, place)
+                                         : event->n_recorded + 1;
+    else if (event->cell != NULL)
+        am_cell_unclaim(event->cell, place);
+    return rc;
+}
+
 aclError am_event_record(struct am_event *event, struct am_stream *stream)
 {
     struct am_event_task *et;
-    uint64_t number;
     aclError rc;
 
     if (event->cell == NULL && record_at_once(event, stream))
@@ -269,14 +279,9 @@ aclError am_event_record(struct am_event *event, struct am_stream *stream)
     if (rc != ACL_SUCCESS)
         return rc;
     am_lock(&am_rt.sched.lock);
-    rc = record_claim_locked(event, &number);
+    rc = record_submit_locked(et);
     if (rc == ACL_SUCCESS) {
-        rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
-        if (rc != ACL_SUCCESS && event->cell != NULL)
-            am_cell_recorded(event->cell, number, rc);
-    }
-    if (rc == ACL_SUCCESS) {
-        et->target = event->n_recorded = number;
+        event->n_recorded = et->target;
         TAILQ_INSERT_TAIL(&event->pending, et, listed);
         losses_prune_locked(event);
     }

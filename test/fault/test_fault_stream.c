@@ -230,6 +230,34 @@ static void recording_survives_every_fault(void **state)
                                   .clean = end_all});
 }
 
+static void have_shared(struct scene *s)
+{
+    assert_acl_ok(do_create(s));
+    assert_acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+}
+
+static void end_shared(struct scene *s)
+{
+    end_event(s);
+    end_stream(s);
+}
+
+/* What was refused is no record that anybody waits for. */
+static void waits_are_as_before(struct scene *s)
+{
+    it_is_recorded(s); /* an event of this kind that was never recorded is complete */
+    assert_acl_ok(aclrtSynchronizeEvent(event));
+}
+
+static void recording_a_shared_event_survives_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_shared,
+                                  .run = do_record,
+                                  .check_failed = waits_are_as_before,
+                                  .check = it_is_recorded,
+                                  .clean = end_shared});
+}
+
 static void have_recorded(struct scene *s)
 {
     have_all(s);
@@ -495,6 +523,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(making_an_event_survives_every_fault),
         cmocka_unit_test(making_a_notify_survives_every_fault),
         cmocka_unit_test(recording_survives_every_fault),
+        cmocka_unit_test(recording_a_shared_event_survives_every_fault),
         cmocka_unit_test(waiting_and_resetting_survive_every_fault),
         cmocka_unit_test(notifies_survive_every_fault),
         cmocka_unit_test(host_functions_survive_every_fault),

@@ -20,10 +20,10 @@ static struct am_cell *b; /* who joined */
 
 static uint64_t record(struct am_cell *cell)
 {
-    uint64_t number;
+    int place;
 
-    assert_acl_ok(am_cell_record(cell, &number));
-    return number;
+    assert_acl_ok(am_cell_claim(cell, &place));
+    return am_cell_record(cell, place);
 }
 
 static enum am_cell_state look(struct am_cell *cell, uint64_t number)
@@ -158,11 +158,12 @@ static void what_one_leaves_behind_is_lost(void **state)
 static int die_with_a_record(int fd)
 {
     struct am_cell *cell;
-    uint64_t number;
+    int place;
 
     if (am_cell_join(fd, &cell) != ACL_SUCCESS ||
-        am_cell_record(cell, &number) != ACL_SUCCESS)
+        am_cell_claim(cell, &place) != ACL_SUCCESS)
         return 1;
+    am_cell_record(cell, place);
     kill(getpid(), SIGKILL);
     return 1;
 }
@@ -203,11 +204,13 @@ static void an_heir_does_not_own_what_is_left(void **state)
 static void too_many_records_are_refused_until_one_has_run(void **state)
 {
     uint64_t numbers[AM_CELL_RECORDS];
-    uint64_t number;
+    int place;
 
+    assert_acl_ok(am_cell_claim(a, &place));
+    am_cell_unclaim(a, place); /* was not queued, and takes no room and no number */
     for (int i = 0; i < AM_CELL_RECORDS; i++)
         numbers[i] = record(i % 2 ? a : b);
-    assert_acl(am_cell_record(a, &number), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    assert_acl(am_cell_claim(a, &place), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
     am_cell_recorded(a, numbers[1], ACL_SUCCESS);
     assert_int_equal(record(b), AM_CELL_RECORDS + 1);
 }
