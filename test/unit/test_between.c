@@ -211,6 +211,37 @@ static void what_is_registered_beside_a_stop_ends(void **state)
     assert_true(n_refused > 0);
 }
 
+/* ---- the library stops while memory is imported ---- */
+
+static void export_key(char key[ACL_IPC_HANDLE_SIZE])
+{
+    void *block = NULL;
+
+    assert_acl_ok(aclrtMalloc(&block, CHUNK, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_acl_ok(
+        aclrtIpcMemGetExportKey(block, CHUNK, key, ACL_IPC_HANDLE_SIZE,
+                                ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
+}
+
+/* Refused, or there until the next stop; what is left then is found by the teardown. */
+static void what_is_imported_beside_a_stop_ends(void **state)
+{
+    for (unsigned n = 1, was_between = true; was_between; n++) {
+        char key[ACL_IPC_HANDLE_SIZE];
+        void *addr = NULL;
+        aclError rc;
+
+        export_key(key);
+        moment_arm(n, finalize, NULL);
+        rc = aclrtIpcMemImportByKey(&addr, key, 0);
+        was_between = moment_disarm();
+        assert_true(rc == ACL_SUCCESS || was_between);
+        if (!was_between)
+            finalize(NULL);
+        start_again();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -220,6 +251,7 @@ int main(void)
         claim(what_is_left_by_a_stop_is_not_registered),
         claim(what_is_used_and_freed_is_not_registered),
         claim(what_is_registered_beside_a_stop_ends),
+        claim(what_is_imported_beside_a_stop_ends),
     };
 
     return run_claims(claims);
