@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <sys/file.h>
 #include <sys/un.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -46,10 +47,9 @@ static unsigned namespace_own(void)
     return stat("/proc/self/ns/pid", &status) == 0 ? (unsigned)status.st_ino : 0;
 }
 
-static void name_print_new(const char *suffix, char *text)
+static void name_print_new(char *text)
 {
-    snprintf(text, NAME_SIZE, PREFIX_NEW "%x-%d%s", namespace_own(), (int)getpid(),
-             suffix);
+    snprintf(text, NAME_SIZE, PREFIX_NEW "%x-%d", namespace_own(), (int)getpid());
 }
 
 /* Whether the maker of a name that is not ready is gone. */
@@ -114,25 +114,26 @@ static int connect_to(int directory, const char *file)
 }
 
 /*
- * Removes a name that refused a connection.  It may have been given to another process
- * since, however unlikely: so it is taken away first, looked at again, and put back when
- * somebody answers.
+ * Removes a name that refused a connection, and still does.  It may have been given to
+ * another process since, however unlikely; but who removes a name has the directory's
+ * lock, so none that is looked at under it becomes another one.  Where somebody else has
+ * the lock the name stays, for whoever finds it next.
  */
 static void remove_stale(int directory, const char *file)
 {
-    char away[NAME_SIZE];
+    int lock = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int fd;
 
-    name_print_new(".old", away);
-    if (renameat(directory, file, directory, away) != 0)
+    if (lock < 0)
         return;
-    fd = connect_to(directory, away);
-    if (fd >= 0) {
-        close(fd);
-        renameat(directory, away, directory, file);
-    } else {
-        unlinkat(directory, away, 0);
+    if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
+        fd = connect_to(directory, file);
+        if (fd >= 0)
+            close(fd);
+        else if (fd == -ECONNREFUSED)
+            unlinkat(directory, file, 0);
     }
+    close(lock);
 }
 
 /* What processes that are gone have left. */
@@ -212,7 +213,7 @@ int am_sockname_listen(int directory, bool for_all, uint32_t *ret_name)
     fd = socket_new();
     if (fd < 0)
         return fd;
-    name_print_new("", file);
+    name_print_new(file);
     rc = listen_at(fd, directory, file, for_all, ret_name);
     if (rc != 0) {
         close(fd);
