@@ -263,13 +263,20 @@ static size_t usage_collect(struct am_place *place, aclrtMemUsageInfo *usage)
     size_t n = 1;
 
     for (unsigned i = 0; i < AM_MODULES; i++) {
-        size_t now = heap->modules[i].now;
+        int64_t now = heap->modules[i].now;
+        int64_t highest = heap->modules[i].peak;
 
-        if (heap->modules[i].peak == 0)
+        if (highest <= 0)
             continue;
-        others += now;
-        usage[n] =
-            (aclrtMemUsageInfo){.curMemSize = now, .memPeakSize = heap->modules[i].peak};
+        if (now < 0)
+            now = 0;
+        if (highest < now) /* it is about to rise */
+            highest = now;
+        others += (size_t)now;
+        usage[n] = (aclrtMemUsageInfo){
+            .curMemSize = (uint64_t)now,
+            .memPeakSize = (uint64_t)highest,
+        };
         snprintf(usage[n].name, sizeof usage[n].name, "MODULE_%u", i);
         n++;
     }

@@ -253,11 +253,11 @@ static aclError malloc_large(struct am_heap *heap, size_t asked, uint32_t page,
     return ACL_SUCCESS;
 }
 
-/* Only blocks of other modules are counted one by one; the program has the rest. */
-static void module_count(struct am_heap *heap, unsigned module, size_t size)
+void am_heap_count_module(struct am_heap *heap, unsigned module, size_t size)
 {
-    size_t now = atomic_fetch_add(&heap->modules[module].now, size) + size;
-    size_t peak = heap->modules[module].peak;
+    int64_t more = (int64_t)size;
+    int64_t now = atomic_fetch_add(&heap->modules[module].now, more) + more;
+    int64_t peak = heap->modules[module].peak;
 
     while (peak < now &&
            !atomic_compare_exchange_weak(&heap->modules[module].peak, &peak, now))
@@ -271,7 +271,7 @@ void am_heap_uncount(struct am_run *run, uint64_t word, size_t large)
         run->stride != 0 ? (size_t)((word & AM_WORD_SIZE) >> AM_WORD_SIZE_SHIFT) : large;
 
     if (module != 0)
-        atomic_fetch_sub(&run->heap->modules[module ^ AM_MODULE_APP].now, size);
+        atomic_fetch_sub(&run->heap->modules[module ^ AM_MODULE_APP].now, (int64_t)size);
 }
 
 static __attribute__((noinline)) aclError malloc_slow(struct am_heap *heap, size_t size,
@@ -283,7 +283,7 @@ static __attribute__((noinline)) aclError malloc_slow(struct am_heap *heap, size
         (is_small ? malloc_small : malloc_large)(heap, size, page, module, ret_addr);
 
     if (rc == ACL_SUCCESS && module != AM_MODULE_APP)
-        module_count(heap, module, size);
+        am_heap_count_module(heap, module, size);
     return rc;
 }
 

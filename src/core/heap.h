@@ -54,10 +54,13 @@ struct am_heap {
     struct am_run_stack spare[AM_CLASSES_MAX + 1]; /* without memory; last: large ones */
     struct am_run_queue empty;                     /* oldest first */
     size_t empty_size;
-    /* Bytes of blocks that belong to other modules than the program, and the highest. */
+    /*
+     * Bytes of blocks that belong to other modules than the program, and the highest.  Less
+     * than 0 for a moment where a reset takes a block that is not yet counted.
+     */
     struct {
-        atomic_size_t now;
-        atomic_size_t peak;
+        _Atomic int64_t now;
+        _Atomic int64_t peak;
     } modules[AM_MODULES];
 };
 
@@ -110,6 +113,11 @@ aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys);
 /* How many blocks of this kind are live. */
 uint64_t am_heap_count(enum am_heap_kind kind);
 
+/*
+ * A block of another module than the program, which has the rest: only these are counted
+ * one by one.
+ */
+void am_heap_count_module(struct am_heap *heap, unsigned module, size_t size);
 /*
  * A block with this word is no longer the program's: its module has as much less.  `large`
  * is the run's, read while it was the block's.

@@ -251,7 +251,7 @@ static void heap_open(struct am_place *place, enum am_heap_kind kind)
     am_lock(&heap->lock);
     heap->place = place;
     for (int i = 0; i < AM_MODULES; i++)
-        heap->modules[i].peak = (size_t)heap->modules[i].now;
+        heap->modules[i].peak = heap->modules[i].now;
     am_unlock(&heap->lock);
 }
 

@@ -359,6 +359,41 @@ static void an_extent_in_use_outlives_a_stop(void **state)
     stop();
 }
 
+/* ---- modules ---- */
+
+/* A reset takes a block that its thread has, and has not counted yet. */
+static void a_block_that_is_gone_before_it_is_counted_raises_no_peak(void **state)
+{
+    enum { MODULE = 7 };
+    aclrtMallocAttribute attr = {ACL_RT_MEM_ATTR_MODULE_ID, {.moduleId = MODULE}};
+    aclrtMallocConfig config = {.attrs = &attr, .numAttrs = 1};
+    uint64_t word = (uint64_t)(MODULE ^ AM_MODULE_APP) << AM_WORD_MODULE_SHIFT;
+    struct am_run run = {.heap = am_heap_of(0, AM_HEAP_DEVICE)};
+    aclrtMemUsageInfo usage[4] = {{.name = ""}};
+    size_t n = 0;
+    void *p = NULL;
+
+    start();
+    am_heap_uncount(&run, word, 4 * AM_MIB);
+    assert_int_equal(
+        am_aclrtMallocWithCfg(&p, AM_MIB, ACL_MEM_MALLOC_HUGE_FIRST, &config),
+        ACL_SUCCESS);
+    assert_int_equal(am_aclrtGetMemUsageInfo(0, usage, 4, &n), ACL_SUCCESS);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(usage[i].curMemSize <= AM_GIB);
+        assert_true(usage[i].memPeakSize <= AM_GIB);
+    }
+    am_heap_count_module(run.heap, MODULE, 4 * AM_MIB);
+    assert_int_equal(am_aclrtGetMemUsageInfo(0, usage, 4, &n), ACL_SUCCESS);
+    assert_int_equal(n, 2);
+    n = strcmp(usage[0].name, "MODULE_7") == 0 ? 0 : 1;
+    assert_string_equal(usage[n].name, "MODULE_7");
+    assert_int_equal(usage[n].curMemSize, AM_MIB + am_rt.malloc_pad);
+    assert_int_equal(usage[n].memPeakSize, AM_MIB + am_rt.malloc_pad);
+    assert_int_equal(am_aclrtFree(p), ACL_SUCCESS);
+    stop();
+}
+
 /* ---- pins ---- */
 
 static void pins_are_counted_and_run_out(void **state)
@@ -406,6 +441,7 @@ int main(void)
         cmocka_unit_test(extents_do_not_overlap_and_are_used_again),
         cmocka_unit_test(every_number_of_chunks_has_a_list),
         cmocka_unit_test(an_extent_in_use_outlives_a_stop),
+        cmocka_unit_test(a_block_that_is_gone_before_it_is_counted_raises_no_peak),
         cmocka_unit_test(pins_are_counted_and_run_out),
     };
 
