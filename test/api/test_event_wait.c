@@ -109,6 +109,25 @@ static void who_waits_for_a_record_that_is_dropped_is_told(void **state)
     end_event(event);
 }
 
+/* Destroying the event changes nothing for who waits for its record. */
+static void a_record_may_be_dropped_when_its_event_is_gone(void **state)
+{
+    struct gate gate = GATE_INIT;
+    aclrtStream records = make_stream(), waits = make_stream();
+    aclrtEvent event = make_event();
+
+    hold(records, &gate);
+    assert_acl_ok(aclrtRecordEvent(event, records));
+    assert_acl_ok(aclrtStreamWaitEvent(waits, event));
+    end_event(event);
+    assert_acl_ok(aclrtStreamAbort(records));
+    gate_open(&gate);
+    assert_acl(aclrtSynchronizeStream(waits), ACL_ERROR_RT_STREAM_ABORT);
+    assert_message_has("was not recorded");
+    end_stream(records);
+    end_stream(waits);
+}
+
 /* A failure goes along the events with its code; a second stream passes it on. */
 static void a_failure_reaches_those_who_wait_for_what_it_stopped(void **state)
 {
@@ -354,6 +373,7 @@ int main(void)
         claim(who_waits_for_a_plain_event_that_is_destroyed_is_told),
         claim_both(an_event_may_be_destroyed_before_it_is_complete),
         claim_both(who_waits_for_a_record_that_is_dropped_is_told),
+        claim_both(a_record_may_be_dropped_when_its_event_is_gone),
         claim_both(a_failure_reaches_those_who_wait_for_what_it_stopped),
         claim_both(losses_are_told_apart),
         claim_both(a_stream_that_waits_for_an_event_that_is_destroyed_fails),

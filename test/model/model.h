@@ -119,6 +119,9 @@ struct model {
     struct model_pool pool[MODEL_POOLS];
     struct model_stream stream[MODEL_STREAMS];
     struct model_event event[MODEL_EVENTS];
+    /* Each stream once, default ones too. */
+    struct model_awaited awaited[MODEL_STREAMS + MODEL_CONTEXTS + MODEL_DEVICES];
+    unsigned n_awaited;
     struct model_registered registered[MODEL_REGISTERED];
     bool has_current;
     int current; /* the current device, if has_current */

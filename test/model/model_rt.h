@@ -104,6 +104,15 @@ struct model_event {
     const void *stream; /* of the latest record, by model_stream_key() */
 };
 
+/*
+ * A stream with a record that another stream waits for, as long as it is not known to have
+ * come by.  The event may be recorded elsewhere since, or be destroyed: the wait stays.
+ */
+struct model_awaited {
+    const void *stream; /* by model_stream_key() */
+    int device;         /* of the stream */
+};
+
 /* Host memory that aclrtHostRegister knows. */
 struct model_registered {
     bool is_used;
@@ -173,14 +182,18 @@ const void *model_stream_key(struct model *m, const void *value);
 int model_stream_device(struct model *m, const void *value);
 struct verdict model_may_destroy_stream(struct model *m, const void *value);
 void model_synced(struct model *m, const void *stream);
+/* A stream waits for the event's latest record. */
+void model_await(struct model *m, const struct model_event *event, const void *stream);
 /*
- * Records that are not known to be done, on a device or on one stream of it (by its key).
- * Who drops them makes those fail who wait for them; a run does not.
+ * Records that are not known to be done, on a device or on one stream of it (by its key):
+ * the latest of an event, and those that a stream waits for.  Who drops them makes those
+ * fail who wait for them; a run does not.
  */
 bool model_has_records(const struct model *m, int device, const void *key);
 /* Perhaps something was synchronised, perhaps nothing. */
 void model_perhaps_synced(struct model *m);
 void model_synced_device(struct model *m, int device);
+void model_end_stream(struct model *m, struct model_stream *stream);
 void model_kill_streams(struct model *m, int device, const struct model_context *ctx);
 
 struct model_event *model_find_event(struct model *m, const void *value);

@@ -123,12 +123,39 @@ static void sync_pools(struct model *m, int device, const void *key)
     }
 }
 
+void model_await(struct model *m, const struct model_event *event, const void *stream)
+{
+    if (!event->is_recorded || event->is_done ||
+        event->stream == model_stream_key(m, stream))
+        return;
+    for (unsigned i = 0; i < m->n_awaited; i++)
+        if (m->awaited[i].stream == event->stream)
+            return;
+    m->awaited[m->n_awaited++] =
+        (struct model_awaited){event->stream, event->stream_device};
+}
+
+/* A stream of the device, or all of them (NULL), came by all its records. */
+static void forget_awaited(struct model *m, int device, const void *key)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < m->n_awaited; i++)
+        if (m->awaited[i].device != device ||
+            (key != NULL && m->awaited[i].stream != key))
+            m->awaited[n++] = m->awaited[i];
+    m->n_awaited = n;
+}
+
 void model_synced(struct model *m, const void *stream)
 {
     const void *key = model_stream_key(m, stream);
+    int device = model_stream_device(m, stream);
     bool is_done = is_waited_for(model_find_stream(m, stream));
 
-    sync_pools(m, model_stream_device(m, stream), is_done ? key : NULL);
+    sync_pools(m, device, is_done ? key : NULL);
+    if (is_done)
+        forget_awaited(m, device, key);
     for (int i = 0; is_done && i < MODEL_EVENTS; i++)
         if (m->event[i].is_used && m->event[i].is_recorded && m->event[i].stream == key)
             m->event[i].is_done = true;
@@ -149,6 +176,10 @@ bool model_has_records(const struct model *m, int device, const void *key)
             event->stream_device == device && (key == NULL || event->stream == key))
             return true;
     }
+    for (unsigned i = 0; i < m->n_awaited; i++)
+        if (m->awaited[i].device == device &&
+            (key == NULL || m->awaited[i].stream == key))
+            return true;
     return false;
 }
 
@@ -160,21 +191,30 @@ void model_synced_device(struct model *m, int device)
     sync_pools(m, device, NULL);
 }
 
+void model_end_stream(struct model *m, struct model_stream *stream)
+{
+    model_synced(m, stream->value);
+    forget_awaited(m, stream->device, stream->value);
+    stream->is_used = false;
+}
+
 /*
  * ctx NULL: those of the default context too, and of all others.  They do what they have
  * first, default streams too.
  */
 void model_kill_streams(struct model *m, int device, const struct model_context *ctx)
 {
-    sync_pools(m, device, ctx != NULL ? &ctx->default_stream : NULL);
+    const void *key = ctx != NULL ? &ctx->default_stream : NULL;
+
+    sync_pools(m, device, key);
+    forget_awaited(m, device, key);
     for (int i = 0; i < MODEL_STREAMS; i++) {
         struct model_stream *stream = &m->stream[i];
 
         if (!stream->is_used || stream->device != device ||
             (ctx != NULL && stream->ctx != ctx))
             continue;
-        model_synced(m, stream->value);
-        stream->is_used = false;
+        model_end_stream(m, stream);
     }
     for (int i = 0; i < MODEL_EVENTS; i++)
         if (ctx != NULL && m->event[i].is_used &&

@@ -119,8 +119,7 @@ void op_destroy_stream(struct run *r)
     if (!settle(r, is_forced ? aclrtDestroyStreamForce(value) : aclrtDestroyStream(value),
                 &v))
         return;
-    model_synced(&r->m, value);
-    model_find_stream(&r->m, value)->is_used = false;
+    model_end_stream(&r->m, model_find_stream(&r->m, value));
     remember_stale(r, value);
 }
 
@@ -369,8 +368,12 @@ void op_wait_event(struct run *r)
     run_log(r, "%s(%p, %p)", is_host ? "aclrtSynchronizeEvent" : "aclrtStreamWaitEvent",
             value, is_host ? NULL : stream);
     rc = is_host ? aclrtSynchronizeEvent(value) : aclrtStreamWaitEvent(stream, value);
-    if (settle(r, rc, &v) && is_host)
+    if (!settle(r, rc, &v))
+        return;
+    if (is_host)
         event->is_done = true;
+    else
+        model_await(&r->m, event, stream);
 }
 
 void op_query_event(struct run *r)

@@ -3,7 +3,7 @@
  *
  *     test_model_random [--seed N] [--seeds N] [--steps N] [--rules default|strict]
  *                       [--devices N] [--memory SIZE] [--isolate 0|1]
- *                       [--commit touch|now] [--threads N]
+ *                       [--commit touch|now] [--chaos N] [--threads N]
  *
  * A seed names a run of that many steps.  Seeds that follow each other take turns with
  * device memory of 64 MB to 3 GB: the small ones run out of memory all the time, the
@@ -39,6 +39,7 @@ struct settings {
     const char *memory; /* NULL: by turns */
     const char *isolate;
     const char *commit;
+    const char *chaos; /* NULL: streams work at once */
 };
 
 static void leave(void)
@@ -83,6 +84,10 @@ static void start_library(const struct settings *set, const char *memory)
     setenv("ACLMEM_ISOLATE", set->isolate, 1);
     setenv("ACLMEM_COMMIT", set->commit, 1);
     setenv("ACLMEM_LOG", "error", 1);
+    if (set->chaos != NULL)
+        setenv("ACLMEM_CHAOS", set->chaos, 1);
+    else
+        unsetenv("ACLMEM_CHAOS");
     unsetenv("ACLMEM_PRODUCT"); /* the model is that of the default one */
     unsetenv("ASCEND_RT_VISIBLE_DEVICES");
     rc = aclInit(NULL);
@@ -197,8 +202,8 @@ static void run_together(const struct settings *set)
 
 static const char *help =
     "usage: %s [--seed N] [--seeds N] [--steps N] [--rules default|strict]\n"
-    "          [--devices N] [--memory SIZE] [--isolate 0|1] [--commit touch|now] "
-    "[--threads N]\n";
+    "          [--devices N] [--memory SIZE] [--isolate 0|1] [--commit touch|now]\n"
+    "          [--chaos N] [--threads N]\n";
 
 static bool read_number(const char *text, uint64_t limit, uint64_t *ret_value)
 {
@@ -230,6 +235,7 @@ static bool read_option(struct settings *set, const char *name, const char *valu
         {"--memory", 0, NULL, &set->memory},
         {"--isolate", 0, NULL, &set->isolate},
         {"--commit", 0, NULL, &set->commit},
+        {"--chaos", 0, NULL, &set->chaos},
     };
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -261,11 +267,11 @@ int main(int argc, char **argv)
 
     printf(
         "seeds %llu to %llu, %llu steps each: rules %s, %llu devices of %s, isolate %s, "
-        "commit %s, threads %llu\n",
+        "commit %s, chaos %s, threads %llu\n",
         (unsigned long long)set.seed, (unsigned long long)(set.seed + set.n_seeds - 1),
         (unsigned long long)set.n_steps, set.rules, (unsigned long long)set.n_devices,
         set.memory != NULL ? set.memory : "64M to 3G", set.isolate, set.commit,
-        (unsigned long long)set.n_threads);
+        set.chaos != NULL ? set.chaos : "none", (unsigned long long)set.n_threads);
     fflush(stdout);
     if (set.n_threads > 0)
         run_together(&set);
