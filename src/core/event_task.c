@@ -422,6 +422,18 @@ static bool wait_can_come(struct am_task *task, struct am_sched *sched)
     return false;
 }
 
+static const struct am_task *wait_awaits(const struct am_task *task,
+                                         struct am_queue **ret_queue)
+{
+    const struct am_event_task *et = (const struct am_event_task *)task;
+    const struct am_event_task *record = record_find(&et->event->pending, et->target);
+
+    if (record == NULL)
+        return NULL;
+    *ret_queue = record->queue;
+    return &record->task;
+}
+
 /* A wait is over, done or not. */
 static void wait_drop(struct am_task *task)
 {
@@ -439,6 +451,7 @@ static const struct am_task_ops wait_ops = {
     .poll = wait_poll,
     .finish = wait_finish,
     .can_come = wait_can_come,
+    .awaits = wait_awaits,
     .drop = wait_drop,
     .timeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
 };
@@ -508,10 +521,12 @@ static aclError sync_check_locked(const struct am_event *event, uint64_t target)
 {
     const struct am_event_task *record = record_find(&event->pending, target);
 
-    AM_REQUIRE(record == NULL || !am_report_blocks_locked(record->queue),
+    AM_REQUIRE(record == NULL ||
+                   !am_report_is_awaited_locked(record->queue, &record->task),
                ACL_ERROR_RT_PARAM_INVALID,
-               "event %u is recorded on stream %d, which waits for the host function or "
-               "callback that makes this call, so the call would wait for itself",
+               "event %u is recorded on stream %d, which waits, itself or by way of "
+               "others, for the host function or callback that makes this call, so the "
+               "call would wait for itself",
                event->id, record->stream);
     return ACL_SUCCESS;
 }

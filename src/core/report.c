@@ -169,6 +169,41 @@ bool am_report_blocks_locked(const struct am_queue *queue)
     return false;
 }
 
+/* Each queue is looked at once in a walk. */
+static bool queue_awaits_locked(struct am_queue *queue, const struct am_task *until)
+    AM_REQUIRES(am_rt.sched.lock)
+{
+    const struct am_task *task;
+
+    if (queue->visit == am_rt.sched.visit)
+        return false;
+    queue->visit = am_rt.sched.visit;
+    if (am_report_blocks_locked(queue))
+        return true;
+    if (queue->drop_until > queue->n_done) /* it waits for nothing any more */
+        return false;
+    TAILQ_FOREACH (task, &queue->tasks, next) {
+        const struct am_task *awaited = NULL;
+        struct am_queue *other;
+
+        if (task == until)
+            break;
+        if (task->ops->awaits != NULL && task->deadline == AM_FOREVER)
+            awaited = task->ops->awaits(task, &other);
+        if (awaited != NULL && queue_awaits_locked(other, awaited))
+            return true;
+    }
+    return false;
+}
+
+bool am_report_is_awaited_locked(struct am_queue *queue, const struct am_task *until)
+{
+    if (inside == NULL)
+        return false;
+    am_rt.sched.visit++;
+    return queue_awaits_locked(queue, until);
+}
+
 /* Put the call where its runner finds it; the runner's reference goes with it. */
 static void call_start_locked(struct call *call, struct calls *list)
     AM_REQUIRES(am_rt.sched.lock)

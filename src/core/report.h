@@ -35,6 +35,12 @@ aclError am_hostfunc_launch(struct am_stream *stream, aclrtHostFunc function, vo
  */
 bool am_report_is_inside(void);
 bool am_report_blocks_locked(const struct am_queue *queue) AM_REQUIRES(am_rt.sched.lock);
+/*
+ * The same for what comes before the task (NULL: for all) in the queue and waits for such a
+ * queue, by way of events and other queues.
+ */
+bool am_report_is_awaited_locked(struct am_queue *queue, const struct am_task *until)
+    AM_REQUIRES(am_rt.sched.lock);
 
 /* The stream ends, and so does its subscription. */
 void am_report_forget_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sched.lock);

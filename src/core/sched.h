@@ -98,6 +98,12 @@ struct am_task_ops {
      * the program knows.  With the lock, while its queue is parked.
      */
     bool (*can_come)(struct am_task *task, struct am_sched *sched);
+    /*
+     * The one task that it waits for, and nothing else will do, with its queue; NULL:
+     * there is none, or it may come in another way.  With the lock.
+     */
+    const struct am_task *(*awaits)(const struct am_task *task,
+                                    struct am_queue **ret_queue);
     /* Frees it; called without the lock, exactly once, whether it ran or not. */
     void (*drop)(struct am_task *task);
     aclError timeout; /* the code when its deadline passes */

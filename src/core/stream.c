@@ -223,6 +223,22 @@ static aclError self_check_locked(const struct am_stream *stream)
     return ACL_SUCCESS;
 }
 
+/* The same for a wait without end, which others may stand in between. */
+static aclError wait_check_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sched.lock)
+{
+    aclError rc = self_check_locked(stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(!am_report_is_awaited_locked(&stream->queue, NULL),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "stream %d waits for an event that comes after the host function or "
+               "callback that makes this call, so the call would wait for itself; make "
+               "it in another thread, or when the function has returned",
+               stream->id);
+    return ACL_SUCCESS;
+}
+
 aclError am_stream_check_all(int32_t device, const struct am_context *context)
 {
     struct am_stream *stream;
@@ -245,7 +261,7 @@ aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *tas
     aclError rc;
 
     am_lock(&am_rt.sched.lock);
-    rc = self_check_locked(stream);
+    rc = wait_check_locked(stream);
     if (rc == ACL_SUCCESS)
         rc = am_sched_submit_locked(&am_rt.sched, queue, task);
     if (rc == ACL_SUCCESS)
@@ -261,7 +277,7 @@ static aclError sync_locked(struct am_stream *stream, int32_t timeout_ms)
 {
     struct am_queue *queue = &stream->queue;
     uint64_t seen = queue->n_told;
-    aclError rc = self_check_locked(stream);
+    aclError rc = wait_check_locked(stream);
 
     if (rc != ACL_SUCCESS)
         return rc;

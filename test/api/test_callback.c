@@ -262,6 +262,104 @@ static void a_host_function_cannot_wait_for_itself(void **state)
     inner_end(&in);
 }
 
+/* Streams that wait for one another, and the first for a function. */
+struct circle {
+    aclrtStream stream[3];
+    aclrtEvent event[3]; /* recorded on each */
+    struct gate gate;
+    const char *failure;
+};
+
+static const char *circle_check(struct circle *c)
+{
+    for (int i = 1; i < 3; i++) {
+        worker_check(aclrtSynchronizeStreamWithTimeout(c->stream[i], 1) ==
+                     ACL_ERROR_RT_PARAM_INVALID);
+        worker_check(strstr(aclGetRecentErrMsg(), "itself") != NULL);
+        worker_check(aclrtSynchronizeEventWithTimeout(c->event[i], 1) ==
+                     ACL_ERROR_RT_PARAM_INVALID);
+        worker_check(strstr(aclGetRecentErrMsg(), "itself") != NULL);
+    }
+    return NULL;
+}
+
+static void circle_run(void *arg)
+{
+    struct circle *c = arg;
+
+    gate_pass(&c->gate);
+    c->failure = circle_check(c);
+}
+
+static void circle_make(struct circle *c)
+{
+    *c = (struct circle){.gate = GATE_INIT, .failure = "it has not run"};
+    for (int i = 0; i < 3; i++) {
+        c->stream[i] = make_stream();
+        assert_acl_ok(aclrtCreateEventExWithFlag(&c->event[i], ACL_EVENT_SYNC));
+    }
+}
+
+static void circle_end(struct circle *c)
+{
+    for (int i = 0; i < 3; i++) {
+        assert_acl_ok(aclrtSynchronizeStream(c->stream[i]));
+        end_stream(c->stream[i]);
+        assert_acl_ok(aclrtDestroyEvent(c->event[i]));
+    }
+    assert_ptr_equal(c->failure, NULL);
+}
+
+static void a_host_function_cannot_wait_for_who_waits_for_it(void **state)
+{
+    struct circle c;
+
+    circle_make(&c);
+    assert_acl_ok(aclrtLaunchHostFunc(c.stream[0], circle_run, &c));
+    gate_await(&c.gate, 1);
+    assert_acl_ok(aclrtRecordEvent(c.event[0], c.stream[0]));
+    for (int i = 1; i < 3; i++) {
+        assert_acl_ok(aclrtStreamWaitEvent(c.stream[i], c.event[i - 1]));
+        assert_acl_ok(aclrtRecordEvent(c.event[i], c.stream[i]));
+    }
+    gate_open(&c.gate);
+    circle_end(&c);
+}
+
+/* What is before the wait does not wait for it; a wait that has its time ends by itself. */
+static const char *open_circle_check(struct circle *c)
+{
+    worker_check(aclrtSynchronizeEvent(c->event[1]) == ACL_SUCCESS);
+    worker_check(aclrtSynchronizeStreamWithTimeout(c->stream[2], 1) ==
+                 ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    worker_check(aclrtSynchronizeStreamWithTimeout(c->stream[1], 1) ==
+                 ACL_ERROR_RT_PARAM_INVALID);
+    return NULL;
+}
+
+static void open_circle_run(void *arg)
+{
+    struct circle *c = arg;
+
+    gate_pass(&c->gate);
+    c->failure = open_circle_check(c);
+}
+
+static void a_host_function_may_wait_for_what_comes_before(void **state)
+{
+    struct circle c;
+
+    circle_make(&c);
+    assert_acl_ok(aclrtLaunchHostFunc(c.stream[0], open_circle_run, &c));
+    gate_await(&c.gate, 1);
+    assert_acl_ok(aclrtRecordEvent(c.event[0], c.stream[0]));
+    assert_acl_ok(aclrtRecordEvent(c.event[1], c.stream[1]));
+    assert_acl_ok(aclrtStreamWaitEvent(c.stream[1], c.event[0]));
+    assert_acl_ok(aclrtStreamWaitEventWithTimeout(c.stream[2], c.event[0], 3600));
+    gate_open(&c.gate);
+    circle_end(&c);
+}
+
 static void a_callback_cannot_either(void **state)
 {
     struct inner in;
@@ -666,6 +764,8 @@ int main(void)
         claim_both(a_host_function_may_call_in),
         claim(a_host_function_may_abort_its_own_stream),
         claim(a_host_function_cannot_wait_for_itself),
+        claim(a_host_function_cannot_wait_for_who_waits_for_it),
+        claim(a_host_function_may_wait_for_what_comes_before),
         claim(a_callback_cannot_either),
         claim_both(a_callback_that_does_not_block_may_wait_for_its_stream),
         claim_both(a_host_function_cannot_end_its_context),
