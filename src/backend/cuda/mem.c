@@ -16,6 +16,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/cuda/cuda.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -142,17 +143,6 @@ void cuda_mem_destroy(struct am_mem *mem)
         handle_release(cm->handle);
 }
 
-/* Out of the way of programs that use select(), where the limit leaves room. */
-static int descriptor_move_up(int fd)
-{
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, 1024);
-
-    if (high < 0)
-        return fd;
-    close(fd);
-    return high;
-}
-
 aclError cuda_mem_export(struct am_mem *mem, int *ret_fd)
 {
     struct cuda_mem *cm = cuda_mem(mem);
@@ -169,7 +159,7 @@ aclError cuda_mem_export(struct am_mem *mem, int *ret_fd)
             cm->fd = -1;
             return cuda_error(rc, gpu, "exporting memory", mem->size);
         }
-        cm->fd = descriptor_move_up(cm->fd);
+        cm->fd = am_fd_move_up(cm->fd);
     }
     *ret_fd = cm->fd;
     return ACL_SUCCESS;
