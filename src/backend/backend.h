@@ -79,7 +79,7 @@ struct am_bank {
 struct am_mem {
     struct am_bank *bank;
     size_t size;
-    uint64_t impl[4]; /* the backend's */
+    uint64_t impl[5]; /* the backend's */
 };
 
 struct am_span {
@@ -176,14 +176,19 @@ struct am_backend_ops {
      * AM_CAP_LANES.  A lane is a queue of the device's own: what is launched on it is done
      * in order, later, and the caller keeps the memory alive until then.  Each launch has
      * a number, ascending on a lane; *ret_number is 0 where this work cannot be launched
-     * and must be done another way: then none of it was.  All but lane_sync() is short, and nothing of one
-     * lane is called by two threads at once.
+     * and must be done another way: then none of it was.  All but lane_sync() is short.
+     * Nothing of one lane is called by two threads at once, and no two lanes are launched
+     * on or opened at once.
      *
      * A mark is a place in the work of a lane that other lanes can wait for; a wait for
-     * NULL is for nothing.  lane_poll:
-     * the number up to which all is done; a failure is of all that was launched.
-     * lane_sync: until all is done.  mark_time: when it was reached, in nanoseconds of the
-     * monotonic clock; only of one that was made with is_timed, and was reached.
+     * NULL is for nothing.  lane_poll: the number up to which all is done; a failure is of
+     * all that was launched.  lane_sync: until all is done.  mark_time: when it was
+     * reached, in nanoseconds of the monotonic clock; only of one that was made with
+     * is_timed, and was reached.
+     *
+     * halt: waits until nothing uses the memory, which may take long, and lets nothing
+     * begin to before resume().  Between the two unmap(), which does the same by itself,
+     * has nothing to wait for.  Several threads may have the same memory halted.
      */
     aclError (*lane_open)(int32_t driver, unsigned priority, struct am_lane **ret_lane);
     void (*lane_close)(struct am_lane *lane);
@@ -200,12 +205,14 @@ struct am_backend_ops {
     aclError (*lane_sync)(struct am_lane *lane);
     uint64_t (*mark_time)(struct am_mark *mark);
     void (*mark_put)(struct am_mark *mark);
+    void (*halt)(struct am_mem *mem);
+    void (*resume)(struct am_mem *mem);
 
     /*
      * AM_CAP_HOST_VIEW.  One contiguous address for n spans, where the program may read
-     * and write, until view_close().
-     * *is_private: it is a mapping of its own; otherwise it is one that exists as long as
-     * the memory does, and others may have it too.
+     * and write, until view_close().  *ret_is_private: it is a mapping of its own;
+     * otherwise it is one that exists as long as the memory does, and others may have it
+     * too.
      */
     aclError (*view_open)(const struct am_span *spans, size_t n, bool must_be_private,
                           void **ret_addr, bool *ret_is_private);

@@ -397,8 +397,40 @@ aclError am_mapping_find_locked(struct am_vspace *vs, void *addr, bool must_star
     return ACL_SUCCESS;
 }
 
+/*
+ * A device may be busy with memory for long, and others need the lock meanwhile: what is
+ * to be unmapped at this address is halted before.  The mapping is for mapping_resume();
+ * NULL: there is nothing to halt.
+ */
+static struct am_mapping *mapping_halt(struct am_vspace *vs, void *addr)
+{
+    struct am_mapping *mapping;
+
+    if (!(am_rt.backend->caps & AM_CAP_LANES))
+        return NULL;
+    mapping = am_mapping_get(vs, (uintptr_t)addr);
+    if (mapping == NULL)
+        return NULL;
+    if (mapping->start != (uintptr_t)addr ||
+        !(mapping->phys->mem.bank->ops->caps & AM_CAP_LANES)) {
+        am_mapping_put(mapping);
+        return NULL;
+    }
+    mapping->phys->mem.bank->ops->halt(&mapping->phys->mem);
+    return mapping;
+}
+
+static void mapping_resume(struct am_mapping *mapping)
+{
+    if (mapping == NULL)
+        return;
+    mapping->phys->mem.bank->ops->resume(&mapping->phys->mem);
+    am_mapping_put(mapping);
+}
+
 aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
 {
+    struct am_mapping *halted = mapping_halt(vs, addr);
     struct am_mapping *mapping;
     aclError rc;
 
@@ -410,6 +442,7 @@ aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
     if (rc == ACL_SUCCESS)
         mapping_leave_locked(vs, mapping);
     am_unlock(&vs->lock);
+    mapping_resume(halted);
     if (rc == ACL_SUCCESS)
         am_mapping_put(mapping);
     return rc;
@@ -417,6 +450,7 @@ aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
 
 aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
 {
+    struct am_mapping *halted = mapping_halt(vs, addr);
     struct am_mapping *mapping;
     aclError rc;
 
@@ -424,6 +458,7 @@ aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
     mapping = am_chunkmap_find(&vs->chunks, (uintptr_t)addr);
     if (mapping == NULL) { /* a reset of the device was faster */
         am_unlock(&vs->lock);
+        mapping_resume(halted);
         return ACL_SUCCESS;
     }
     rc = mapping->phys->mem.bank->ops->unmap(addr, mapping->size, &mapping->phys->mem);
@@ -432,6 +467,7 @@ aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
     if (rc == ACL_SUCCESS)
         mapping_leave_locked(vs, mapping);
     am_unlock(&vs->lock);
+    mapping_resume(halted);
     if (rc == ACL_SUCCESS)
         am_mapping_put(mapping);
     return rc;

@@ -29,8 +29,9 @@ uint64_t fake_cuda_calls(void);
 /* The priority of the stream that was made last. */
 int fake_cuda_priority(void);
 
-/* Streams do nothing until they are let go. */
+/* Streams do nothing until they are let go; or just those that have something to do now. */
 void fake_cuda_hold(bool is_held);
+void fake_cuda_hold_busy(void);
 
 /*
  * The device's context breaks as if a kernel had, with the code that all calls give then;

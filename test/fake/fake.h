@@ -169,6 +169,7 @@ struct fake_stream {
     struct fake_context *context;
     struct fake_ops ops; /* the first one may be running */
     bool is_running;
+    bool is_held;                   /* as all are while fake.is_held is set */
     TAILQ_ENTRY(fake_stream) entry; /* in the context */
 };
 

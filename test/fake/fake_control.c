@@ -112,14 +112,31 @@ EXPORTED int fake_cuda_priority(void)
     return priority;
 }
 
-EXPORTED void fake_cuda_hold(bool is_held)
+/* All streams, and beside that each one that has something to do. */
+static void hold(bool is_held, bool is_busy_held)
 {
+    struct fake_stream *stream;
+
     fake_lock();
     fake.is_held = is_held;
-    for (int i = 0; i < fake.n_devices; i++)
-        if (fake.contexts[i].has_threads)
-            pthread_cond_broadcast(&fake.contexts[i].work);
+    for (int i = 0; i < fake.n_devices; i++) {
+        if (!fake.contexts[i].has_threads)
+            continue;
+        TAILQ_FOREACH (stream, &fake.contexts[i].streams, entry)
+            stream->is_held = is_busy_held && !TAILQ_EMPTY(&stream->ops);
+        pthread_cond_broadcast(&fake.contexts[i].work);
+    }
     fake_unlock(CUDA_SUCCESS);
+}
+
+EXPORTED void fake_cuda_hold(bool is_held)
+{
+    hold(is_held, false);
+}
+
+EXPORTED void fake_cuda_hold_busy(void)
+{
+    hold(false, true);
 }
 
 EXPORTED void fake_cuda_break(int device, int code)

@@ -143,7 +143,7 @@ static struct fake_stream *pick_locked(struct fake_context *context, bool *ret_m
     TAILQ_FOREACH (stream, &context->streams, entry) {
         struct fake_op *op = TAILQ_FIRST(&stream->ops);
 
-        if (!op)
+        if (!op || stream->is_held)
             continue;
         if (is_ready_locked(stream, op)) {
             TAILQ_REMOVE(&context->streams, stream, entry);
@@ -212,7 +212,7 @@ static struct fake_op *pick_function_locked(struct fake_context *context)
     TAILQ_FOREACH (stream, &context->streams, entry) {
         struct fake_op *op = TAILQ_FIRST(&stream->ops);
 
-        if (op && op->kind == FAKE_FUNCTION && !op->is_handed_over &&
+        if (op && !stream->is_held && op->kind == FAKE_FUNCTION && !op->is_handed_over &&
             is_in_order_locked(stream, op))
             return op;
     }

@@ -159,6 +159,7 @@ static void unmap_under_a_launch(unsigned n_failing)
     fake_cuda_hold(false);
     assert_int_equal(pthread_join(thread, &rc), 0);
     assert_int_equal((intptr_t)rc, ACL_SUCCESS);
+    assert_int_equal(fake_cuda_calls(), n_failing + 1); /* and not again under a lock */
     assert_acl_ok(aclrtSynchronizeStream(s.stream));
     assert_acl_ok(aclrtMapMem(s.block.va, CHUNK, 0, s.block.handle, 0));
     assert_acl_ok(launch_in());
@@ -169,6 +170,82 @@ static void unmap_under_a_launch(unsigned n_failing)
 static void unmapping_waits_for_what_was_launched(void **state)
 {
     unmap_under_a_launch(0);
+}
+
+/* Another thread unmaps the block, and the driver has it wait for the stream. */
+static pthread_t unmap_begin(void)
+{
+    pthread_t thread;
+
+    is_unmapped = false;
+    fake_cuda_fail("cuStreamSynchronize", 0, CUDA_SUCCESS, false);
+    assert_int_equal(pthread_create(&thread, NULL, unmap_main, NULL), 0);
+    while (fake_cuda_calls() == 0)
+        sched_yield();
+    return thread;
+}
+
+static void unmap_end(pthread_t thread)
+{
+    void *rc = NULL;
+
+    assert_int_equal(pthread_join(thread, &rc), 0);
+    assert_int_equal((intptr_t)rc, ACL_SUCCESS);
+}
+
+/* Memory, streams and events that are new to the GPU, too. */
+static void who_unmaps_holds_up_nobody_else(void **state)
+{
+    struct block other;
+    aclrtStream streams[2] = {NULL, NULL};
+    aclrtEvent event = NULL;
+    pthread_t thread;
+    char *host = NULL;
+
+    assert_acl_ok(aclrtMallocHost((void **)&host, CHUNK));
+    fill((uint8_t *)host, CHUNK, 2);
+    fake_cuda_hold(true);
+    assert_acl_ok(launch_in());
+    fake_cuda_hold_busy();
+    thread = unmap_begin();
+    other = block_create(CHUNK);
+    assert_acl_ok(aclrtCreateEvent(&event));
+    for (unsigned i = 0; i < 2; i++)
+        assert_acl_ok(aclrtCreateStreamWithConfig(&streams[i], i, 0));
+    assert_acl_ok(aclrtMemcpyAsync(other.va, CHUNK, host, CHUNK,
+                                   ACL_MEMCPY_HOST_TO_DEVICE, streams[0]));
+    assert_acl_ok(aclrtRecordEvent(event, streams[0]));
+    assert_acl_ok(aclrtStreamWaitEvent(streams[1], event));
+    assert_acl_ok(aclrtMemcpyAsync(host, CHUNK, other.va, CHUNK,
+                                   ACL_MEMCPY_DEVICE_TO_HOST, streams[1]));
+    assert_acl_ok(aclrtSynchronizeStream(streams[1]));
+    assert_pattern(other.va, CHUNK, 2);
+    assert_acl_ok(aclrtDestroyEvent(event));
+    for (unsigned i = 0; i < 2; i++)
+        assert_acl_ok(aclrtDestroyStream(streams[i]));
+    assert_false(is_unmapped);
+    fake_cuda_hold(false);
+    unmap_end(thread);
+    block_destroy(&other);
+    assert_acl_ok(aclrtFreeHost(host));
+}
+
+/* It is there until who unmaps has seen that it is done. */
+static void a_stream_may_end_while_somebody_unmaps(void **state)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        pthread_t thread;
+
+        fake_cuda_hold(true);
+        assert_acl_ok(launch_in());
+        thread = unmap_begin();
+        fake_cuda_hold(false);
+        assert_acl_ok(aclrtDestroyStream(s.stream));
+        unmap_end(thread);
+        assert_acl_ok(aclrtMapMem(s.block.va, CHUNK, 0, s.block.handle, 0));
+        /* Streams of another priority than 0 are not kept. */
+        assert_acl_ok(aclrtCreateStreamWithConfig(&s.stream, i % 2, 0));
+    }
 }
 
 /*
@@ -368,6 +445,8 @@ int main(void)
         launch_claim(streams_follow_each_other_on_the_device),
         launch_claim(unmapping_and_fills_do_not_wait_for_each_other),
         launch_claim(unmapping_waits_for_what_was_launched),
+        launch_claim(who_unmaps_holds_up_nobody_else),
+        launch_claim(a_stream_may_end_while_somebody_unmaps),
         launch_claim(a_copy_is_launched_whole_or_not_at_all),
         launch_claim(memory_that_is_mapped_twice_is_copied_over_itself),
         launch_claim(rows_that_cannot_all_be_launched_are_done_in_their_turn),

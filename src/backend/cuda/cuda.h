@@ -60,9 +60,10 @@ struct cuda_bank {
 struct cuda_mem {
     CUmemGenericAllocationHandle handle;
     _Atomic CUdeviceptr bound; /* one of the addresses where it is mapped, or 0 */
-    _Atomic uint32_t uses;     /* mem.c */
-    int32_t fd;                /* what it was exported as, or -1 */
-    _Atomic uint64_t launched; /* the number of the last launch that uses it */
+    _Atomic uint64_t uses;     /* mem.c */
+    /* the number of the last launch that uses it; 0: it is known to be done */
+    _Atomic uint64_t launched;
+    int32_t fd; /* what it was exported as, or -1 */
 };
 
 static inline struct cuda_mem *cuda_mem(struct am_mem *mem)
@@ -146,10 +147,13 @@ aclError cuda_map(void *addr, size_t size, struct am_mem *mem,
 aclError cuda_protect(void *addr, size_t size, struct am_mem *mem,
                       const struct am_rights *rights);
 aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem);
+/* See backend.h. */
+void cuda_halt(struct am_mem *mem);
+void cuda_resume(struct am_mem *mem);
 /*
- * While a mem is held it stays mapped where it is.  It cannot be while it is unmapped
- * somewhere, which waits for all who have it held: so nobody waits for that and has
- * anything held.  cuda_mem_is_at: whether it is mapped at this address, too; only for a
+ * While a mem is held it stays mapped where it is.  It cannot be held while it is halted,
+ * which waits for all who have it held: so nobody waits for that and has anything held.
+ * cuda_mem_is_at: whether it is mapped at this address, too; only for a
  * mem that is held.
  */
 bool cuda_mem_try_hold(struct am_mem *mem);
@@ -220,8 +224,11 @@ aclError cuda_lane_poll(struct am_lane *lane, uint64_t *ret_done);
 aclError cuda_lane_sync(struct am_lane *lane);
 uint64_t cuda_mark_time(struct am_mark *mark);
 void cuda_mark_put(struct am_mark *mark);
-/* Nothing that was launched up to this number is under way any more. */
-void cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number);
+/*
+ * Until nothing that was launched up to this number is under way any more; false: the
+ * driver would not say.
+ */
+bool cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number);
 /* The GPU's context goes. */
 void cuda_marks_forget_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock);
 

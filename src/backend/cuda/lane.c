@@ -34,6 +34,7 @@ struct am_mark {
 
 struct am_lane {
     struct cuda_gpu *gpu;
+    unsigned refs; /* gpu->lock; the queue's, and those of threads that wait for it */
     CUstream stream;
     bool is_own; /* not one of those that are kept for copies */
     unsigned n_unmarked;
@@ -149,7 +150,9 @@ aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_
     if (code != ACL_SUCCESS)
         goto err_free;
     lane->gpu = gpu;
+    lane->refs = 1;
     lane->is_own = priority != 0;
+    lane->done = gpu->n_launched; /* which was on others */
     TAILQ_INIT(&lane->marks);
     rc = lane->is_own ? cuda_stream_open(gpu, priority, &lane->stream)
                       : cuda_stream_take(gpu, &lane->stream);
@@ -170,6 +173,27 @@ err_free:
     return code;
 }
 
+/* It is listed until nobody has it: who waits for it goes on from there. */
+static void lane_put(struct am_lane *lane)
+{
+    struct cuda_gpu *gpu = lane->gpu;
+    bool is_last;
+
+    am_lock(&gpu->lock);
+    is_last = --lane->refs == 0;
+    if (is_last)
+        TAILQ_REMOVE(&gpu->lanes, lane, link);
+    am_unlock(&gpu->lock);
+    if (!is_last)
+        return;
+    if (lane->is_own)
+        cu.cuStreamDestroy_v2(lane->stream);
+    else
+        cuda_stream_give(gpu, lane->stream);
+    free(lane);
+    cuda_gpu_put(gpu);
+}
+
 static void mark_reach(struct am_lane *lane, struct am_mark *mark)
 {
     lane->done = mark->number;
@@ -179,20 +203,11 @@ static void mark_reach(struct am_lane *lane, struct am_mark *mark)
 
 void cuda_lane_close(struct am_lane *lane)
 {
-    struct cuda_gpu *gpu = lane->gpu;
     struct am_mark *mark;
 
     while ((mark = TAILQ_FIRST(&lane->marks)) != NULL)
         mark_reach(lane, mark);
-    am_lock(&gpu->lock);
-    TAILQ_REMOVE(&gpu->lanes, lane, link);
-    am_unlock(&gpu->lock);
-    if (lane->is_own)
-        cu.cuStreamDestroy_v2(lane->stream);
-    else
-        cuda_stream_give(gpu, lane->stream);
-    free(lane);
-    cuda_gpu_put(gpu);
+    lane_put(lane);
 }
 
 static uint64_t lane_number(struct am_lane *lane)
@@ -319,19 +334,48 @@ aclError cuda_lane_sync(struct am_lane *lane)
                               : cuda_error(rc, lane->gpu, "work on a stream", 0);
 }
 
-void cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number)
+/* Whether something that was launched on it up to this number may be under way. */
+static bool lane_may_use(const struct am_lane *lane, uint64_t number)
 {
-    struct am_lane *lane;
+    return lane->done < lane->last && lane->done < number;
+}
+
+/*
+ * The first such lane behind this one, or of all behind NULL, with a reference; that of
+ * this one is dropped.
+ */
+static struct am_lane *lane_next(struct cuda_gpu *gpu, struct am_lane *lane,
+                                 uint64_t number)
+{
+    struct am_lane *next;
+
+    am_lock(&gpu->lock);
+    next = lane == NULL ? TAILQ_FIRST(&gpu->lanes) : TAILQ_NEXT(lane, link);
+    while (next != NULL && !lane_may_use(next, number))
+        next = TAILQ_NEXT(next, link);
+    if (next != NULL)
+        next->refs++;
+    am_unlock(&gpu->lock);
+    if (lane != NULL)
+        lane_put(lane);
+    return next;
+}
+
+/* Without the lock: others use the GPU meanwhile. */
+bool cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number)
+{
+    struct am_lane *lane = NULL;
+    bool is_done = true;
 
     if (number == 0)
-        return;
-    am_lock(&gpu->lock);
-    TAILQ_FOREACH (lane, &gpu->lanes, link) {
+        return true;
+    while ((lane = lane_next(gpu, lane, number)) != NULL) {
         /* What fails here is told to those who wait for the work. */
-        if (lane->done < lane->last && lane->done < number)
-            cuda_stream_wait(lane->stream);
+        CUresult rc = cuda_stream_wait(lane->stream);
+
+        is_done = is_done && (rc == CUDA_SUCCESS || cuda_is_loss(rc));
     }
-    am_unlock(&gpu->lock);
+    return is_done;
 }
 
 /* ---- launching ---- */

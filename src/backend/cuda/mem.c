@@ -1,10 +1,10 @@
 /*
  * Physical memory, addresses, and binding one to the other.
  *
- * uses counts the copies that have a mem held; its highest bit says that the mem is being
- * unmapped somewhere.  Who wants to unmap sets the bit and waits until
- * nobody holds; who wants to hold and sees the bit lets go of all else that he has held
- * for the same copy, which may be this mem again, and waits until the bit is gone.  So no
+ * uses counts two things: the copies that have a mem held, and the threads that have it
+ * halted, to unmap it somewhere.  Who halts it counts himself and waits until nobody
+ * holds; who wants to hold and sees that it is halted lets go of all else that he has held
+ * for the same copy, which may be this mem again, and waits until that is over.  So no
  * copy runs into addresses that are just taken away, and it costs two atomic additions.
  *
  * Rights: the owner gets all of them as soon as anybody has one, and keeps them.  The
@@ -21,8 +21,9 @@
 #include "base/log.h"
 #include "base/sys.h"
 
-#define CLOSING (UINT32_C(1) << 31)
-#define HOLDERS (CLOSING - 1)
+#define HALT (UINT64_C(1) << 32) /* one that has it halted */
+#define HALTS (~HOLDERS)
+#define HOLDERS (HALT - 1)
 
 static struct am_lock idle_lock = AM_LOCK_INIT(AM_RANK_LEAF, "memory in use");
 static pthread_cond_t idle_changed = PTHREAD_COND_INITIALIZER;
@@ -350,7 +351,7 @@ static void uses_wake(void)
     am_unlock(&idle_lock);
 }
 
-static void uses_wait(struct cuda_mem *cm, uint32_t bits)
+static void uses_wait(struct cuda_mem *cm, uint64_t bits)
 {
     am_lock(&idle_lock);
     while (cm->uses & bits)
@@ -360,7 +361,7 @@ static void uses_wait(struct cuda_mem *cm, uint32_t bits)
 
 bool cuda_mem_try_hold(struct am_mem *mem)
 {
-    if (!(atomic_fetch_add(&cuda_mem(mem)->uses, 1) & CLOSING))
+    if (!(atomic_fetch_add(&cuda_mem(mem)->uses, 1) & HALTS))
         return true;
     cuda_mem_let_go(mem);
     return false;
@@ -368,14 +369,36 @@ bool cuda_mem_try_hold(struct am_mem *mem)
 
 void cuda_mem_await(struct am_mem *mem)
 {
-    uses_wait(cuda_mem(mem), CLOSING);
+    uses_wait(cuda_mem(mem), HALTS);
 }
 
 void cuda_mem_let_go(struct am_mem *mem)
 {
-    uint32_t old = atomic_fetch_sub(&cuda_mem(mem)->uses, 1);
+    uint64_t old = atomic_fetch_sub(&cuda_mem(mem)->uses, 1);
 
-    if ((old & CLOSING) && (old & HOLDERS) == 1)
+    if ((old & HALTS) && (old & HOLDERS) == 1)
+        uses_wake();
+}
+
+void cuda_halt(struct am_mem *mem)
+{
+    struct cuda_mem *cm = cuda_mem(mem);
+    uint64_t number;
+
+    if (mem->bank->spec.is_pinned)
+        return;
+    atomic_fetch_add(&cm->uses, HALT);
+    uses_wait(cm, HOLDERS);
+    number = cm->launched;
+    if (cuda_lanes_wait(cuda_mem_gpu(mem), number))
+        atomic_compare_exchange_strong(&cm->launched, &number, 0);
+}
+
+void cuda_resume(struct am_mem *mem)
+{
+    if (mem->bank->spec.is_pinned)
+        return;
+    if ((atomic_fetch_sub(&cuda_mem(mem)->uses, HALT) & HALTS) == HALT)
         uses_wake();
 }
 
@@ -387,14 +410,11 @@ aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem)
 
     if (mem->bank->spec.is_pinned)
         return cuda_pinned_unmap(addr, size, mem);
-    atomic_fetch_or(&cm->uses, CLOSING);
-    uses_wait(cm, HOLDERS);
-    cuda_lanes_wait(cuda_mem_gpu(mem), cm->launched);
+    cuda_halt(mem);
     rc = addresses_unmap(base, size);
     if (rc == CUDA_SUCCESS)
         atomic_compare_exchange_strong(&cm->bound, &base, 0);
-    atomic_fetch_and(&cm->uses, ~CLOSING);
-    uses_wake();
+    cuda_resume(mem);
     return rc == CUDA_SUCCESS
                ? ACL_SUCCESS
                : cuda_error(rc, cuda_mem_gpu(mem), "unmapping memory", size);
