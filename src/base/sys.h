@@ -72,8 +72,19 @@ AM_TEST_EXPORT void am_fault_arm_signal(uint64_t nth, int signal);
 /* Between two writes that others can see: a process may die here. */
 void am_step(void);
 
-/* For calls that are not in the list: whether this one fails. */
-bool am_fault_hit(bool gives_back);
+/* Just calls of a driver, which fail for another reason than that something ran out. */
+AM_TEST_EXPORT void am_fault_arm_refusal(uint64_t nth);
+/* Whether what failed was to move bytes: others may have been moved before. */
+AM_TEST_EXPORT bool am_fault_was_work(void);
+
+enum am_fault_kind {
+    AM_FAULT_TAKE,
+    AM_FAULT_GIVE, /* gives something back, or is needed for that: fails once at most */
+    AM_FAULT_WORK, /* moves bytes */
+};
+/* Whether this call of a driver fails, and how. */
+bool am_fault_hit(enum am_fault_kind kind);
+bool am_fault_is_refusal(void);
 
 #else
 

@@ -26,6 +26,9 @@ void fake_cuda_fail(const char *name, uint64_t nth, int code, bool is_lasting);
 bool fake_cuda_failed(void);
 uint64_t fake_cuda_calls(void);
 
+/* Threads that are in cuStreamSynchronize() now and have something to wait for. */
+unsigned fake_cuda_waiting(void);
+
 /* The priority of the stream that was made last. */
 int fake_cuda_priority(void);
 

@@ -218,8 +218,9 @@ struct fake_driver {
     int version;
     int n_devices;
     bool has_peers;
-    bool is_held;      /* engines take nothing from streams */
-    int last_priority; /* of the stream that was made last */
+    bool is_held;       /* engines take nothing from streams */
+    int last_priority;  /* of the stream that was made last */
+    unsigned n_waiting; /* threads, for a stream */
     size_t capacity;
     size_t used[FAKE_MAX_DEVICES];
     struct fake_context contexts[FAKE_MAX_DEVICES];

@@ -102,6 +102,16 @@ EXPORTED uint64_t fake_cuda_calls(void)
 
 /* ---- streams and contexts ---- */
 
+EXPORTED unsigned fake_cuda_waiting(void)
+{
+    unsigned n;
+
+    fake_lock();
+    n = fake.n_waiting;
+    fake_unlock(CUDA_SUCCESS);
+    return n;
+}
+
 EXPORTED int fake_cuda_priority(void)
 {
     int priority;

@@ -383,12 +383,14 @@ CUresult fake_cuStreamSynchronize(CUstream handle)
     if (rc != CUDA_SUCCESS)
         return fake_unlock(rc);
     number = stream->context->n_queued;
+    fake.n_waiting++;
     while (!is_done_up_to_locked(stream, number)) {
         pthread_cond_wait(&fake.changed, &fake.lock);
         rc = fake_stream_find_locked(handle, &stream);
         if (rc != CUDA_SUCCESS)
             break;
     }
+    fake.n_waiting--;
     return fake_unlock(rc);
 }
 

@@ -178,9 +178,8 @@ static pthread_t unmap_begin(void)
     pthread_t thread;
 
     is_unmapped = false;
-    fake_cuda_fail("cuStreamSynchronize", 0, CUDA_SUCCESS, false);
     assert_int_equal(pthread_create(&thread, NULL, unmap_main, NULL), 0);
-    while (fake_cuda_calls() == 0)
+    while (fake_cuda_waiting() == 0)
         sched_yield();
     return thread;
 }
@@ -364,6 +363,46 @@ static void a_launch_that_fails_is_told_by_its_call(void **state)
     assert_acl_ok(aclrtSynchronizeStream(s.stream));
 }
 
+static struct {
+    char *va; /* two mappings */
+    atomic_bool is_over;
+} half;
+
+static void *half_main(void *unused)
+{
+    aclError rc = aclrtSetDevice(0);
+
+    if (rc == ACL_SUCCESS)
+        rc = aclrtMemcpyAsync(half.va, 2 * CHUNK, s.host, 2 * CHUNK,
+                              ACL_MEMCPY_HOST_TO_DEVICE, s.stream);
+    half.is_over = true;
+    return (void *)(intptr_t)rc;
+}
+
+/* The first piece was launched and the second is refused: who is told may free both. */
+static void a_launch_that_fails_leaves_nothing_under_way(void **state)
+{
+    pthread_t thread;
+    void *rc = NULL;
+
+    assert_acl_ok(aclrtFreeHost(s.host));
+    assert_acl_ok(aclrtMallocHost((void **)&s.host, 2 * CHUNK));
+    half.va = reserve(2 * CHUNK);
+    half.is_over = false;
+    for (size_t i = 0; i < 2; i++)
+        map(half.va + i * CHUNK, CHUNK, alloc(CHUNK));
+    fake_cuda_hold(true);
+    fake_cuda_fail("cuMemcpyAsync", 2, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, false);
+    assert_int_equal(pthread_create(&thread, NULL, half_main, NULL), 0);
+    while (!half.is_over && fake_cuda_waiting() == 0)
+        sched_yield();
+    assert_false(half.is_over);
+    fake_cuda_hold(false);
+    assert_int_equal(pthread_join(thread, &rc), 0);
+    assert_int_equal((intptr_t)rc, ACL_ERROR_RT_DRV_INTERNAL_ERROR);
+    fake_cuda_fail(NULL, 0, 0, false);
+}
+
 static void the_drivers_errors_are_kept_apart(void **state)
 {
     static const struct {
@@ -454,6 +493,7 @@ int main(void)
         launch_claim(unmapping_waits_once_more_where_waiting_fails),
         launch_claim(a_question_that_fails_is_no_failure_of_the_work),
         launch_claim(a_launch_that_fails_is_told_by_its_call),
+        launch_claim(a_launch_that_fails_leaves_nothing_under_way),
         launch_claim(the_drivers_errors_are_kept_apart),
         launch_claim(records_have_the_devices_time),
         /* Last: nothing brings a GPU back in a process. */

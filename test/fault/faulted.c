@@ -26,17 +26,20 @@ static unsigned n_steps;
 /* Faults that fired, over all steps: a loop that never fires proves nothing. */
 static unsigned n_fired;
 
+enum { ONCE, LASTING, REFUSAL };
+
+static const char *const modes[] = {"faults", "lasting faults", "refusals"};
+
 /* The turn that this process is; n is 0 in the process that runs the loops. */
 static struct turn {
     unsigned step;
     unsigned n;
-    unsigned is_lasting;
+    unsigned mode;
 } mine;
 
 void read_turn(int argc, char **argv)
 {
-    if (argc == 2 &&
-        sscanf(argv[1], "%u %u %u", &mine.step, &mine.n, &mine.is_lasting) != 3)
+    if (argc == 2 && sscanf(argv[1], "%u %u %u", &mine.step, &mine.n, &mine.mode) != 3)
         _exit(2);
 }
 
@@ -48,8 +51,9 @@ static void must_be_documented(aclError rc, aclError other)
     bool is_resource = rc == ACL_ERROR_BAD_ALLOC ||
                        rc == ACL_ERROR_RT_MEMORY_ALLOCATION ||
                        rc == ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    bool is_refusal = mine.mode == REFUSAL && rc == ACL_ERROR_RT_PARAM_INVALID;
 
-    if (!is_resource && rc != other)
+    if (!is_resource && !is_refusal && rc != other)
         fail_msg("code %d: %s", rc, message);
     if (message == NULL)
         fail_msg("code %d and no message", rc);
@@ -77,7 +81,9 @@ static void run_again(const struct step *step, struct scene *s, struct snapshot 
 {
     if (!step->is_init)
         assert_unchanged(*before);
-    if (step->check_failed != NULL)
+    if (am_fault_was_work() && step->put_back != NULL)
+        step->put_back(s);
+    else if (step->check_failed != NULL)
         step->check_failed(s);
     assert_acl_ok(step->run(s));
 }
@@ -94,7 +100,10 @@ static bool take_turn(const struct step *step)
     if (!step->is_init)
         before = take_snapshot();
     forget_message();
-    am_fault_arm(mine.n, mine.is_lasting);
+    if (mine.mode == REFUSAL)
+        am_fault_arm_refusal(mine.n);
+    else
+        am_fault_arm(mine.n, mine.mode == LASTING);
     rc = step->run(&s);
     am_fault_disarm();
     fired = am_fault_fired();
@@ -115,38 +124,40 @@ static bool take_turn(const struct step *step)
 
 /* ---- all turns ---- */
 
-static void loop(unsigned step, unsigned is_lasting)
+static void loop(unsigned step, unsigned mode)
 {
     char role[64];
     int status = DID_FIRE;
     unsigned n = 0;
 
     while (status == DID_FIRE && n < TOO_MANY) {
-        snprintf(role, sizeof(role), "%u %u %u", step, ++n, is_lasting);
+        snprintf(role, sizeof(role), "%u %u %u", step, ++n, mode);
         status = run_self_silently(role);
     }
     if (status != DID_NOT_FIRE)
-        fail_msg("step %u, %sfault %u: see above; again with the argument \"%s\"", step,
-                 is_lasting ? "lasting " : "", n, role);
+        fail_msg("step %u, number %u of %s: see above; again with the argument \"%s\"",
+                 step, n, modes[mode], role);
     n_fired += n - 1;
-    print_message("step %u: %u %sfaults survived\n", step, n - 1,
-                  is_lasting ? "lasting " : "");
+    print_message("step %u: %u %s survived\n", step, n - 1, modes[mode]);
 }
 
 void survive_faults(const struct step *step)
 {
     const char *backend = getenv("ACLMEM_BACKEND");
+    bool has_driver = backend != NULL && strcasecmp(backend, "host") != 0;
     unsigned index = n_steps++;
 
-    if (step->option != NULL && strcmp(step->option, "ACLMEM_ISOLATE=0") == 0 &&
-        backend != NULL && strcasecmp(backend, "host") != 0) {
+    if (has_driver && step->option != NULL &&
+        strcmp(step->option, "ACLMEM_ISOLATE=0") == 0) {
         print_message("step %u: skipped, %s is for the host backend\n", index,
                       step->option);
         return;
     }
     if (mine.n == 0) {
-        loop(index, false);
-        loop(index, true);
+        loop(index, ONCE);
+        loop(index, LASTING);
+        if (has_driver)
+            loop(index, REFUSAL);
     } else if (mine.step == index) {
         bool fired = take_turn(step);
 

@@ -1,5 +1,6 @@
 /*
- * The Nth-fault loop over one function.
+ * The Nth-fault loop over one function: with a fault that happens once, with one that
+ * lasts, and where there is a driver with calls of it that refuse what was asked.
  *
  * Each turn is a process of its own, so that what the library does once in a process
  * fails in its turn too.  It starts the library, prepares what the step needs, arms the
@@ -42,11 +43,12 @@ struct step {
     void (*prepare)(struct scene *s);      /* or NULL */
     aclError (*run)(struct scene *s);      /* the call under test, and nothing else */
     void (*check_failed)(struct scene *s); /* after a failure; or NULL */
-    void (*check)(struct scene *s);        /* after success; or NULL */
-    void (*clean)(struct scene *s);        /* after success; or NULL */
+    /* instead, when a device failed that may have written some of the bytes; or NULL */
+    void (*put_back)(struct scene *s);
+    void (*check)(struct scene *s); /* after success; or NULL */
+    void (*clean)(struct scene *s); /* after success; or NULL */
 };
 
-/* The step with each single fault, then with each fault that lasts. */
 void survive_faults(const struct step *step);
 
 /* What main() returns.  With an argument the program is one turn of one step. */

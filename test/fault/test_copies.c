@@ -108,11 +108,13 @@ static void rows_survive_every_fault(void **state)
     survive_faults(&(struct step){.prepare = have_pieces,
                                   .run = do_rows,
                                   .check_failed = no_row_was_copied,
+                                  .put_back = work_is_done,
                                   .check = rows_are_there,
                                   .clean = drop_pieces});
     survive_faults(&(struct step){.prepare = have_pieces,
                                   .run = do_rows_async,
                                   .check_failed = no_row_was_copied,
+                                  .put_back = work_is_done,
                                   .check = rows_are_there,
                                   .clean = drop_pieces});
     survive_faults(&(struct step){.prepare = have_pieces,
@@ -122,6 +124,12 @@ static void rows_survive_every_fault(void **state)
 }
 
 /* ---- two sides that share memory ---- */
+
+static void put_crossed(struct scene *s)
+{
+    put_pattern(s->va, PIECE, 1);
+    put_pattern(s->va + CHUNK, PIECE, 2);
+}
 
 /* Handles a and b at one place, b and a at another. */
 static void have_crossed(struct scene *s)
@@ -134,8 +142,7 @@ static void have_crossed(struct scene *s)
     map(s->va + CHUNK, CHUNK, s->more);
     map(s->va + 2 * CHUNK, CHUNK, s->more);
     map(s->va + 3 * CHUNK, CHUNK, s->handle);
-    put_pattern(s->va, PIECE, 1);
-    put_pattern(s->va + CHUNK, PIECE, 2);
+    put_crossed(s);
 }
 
 static aclError do_crossed(struct scene *s)
@@ -169,6 +176,7 @@ static void crossed_copies_survive_every_fault(void **state)
     survive_faults(&(struct step){.prepare = have_crossed,
                                   .run = do_crossed,
                                   .check_failed = nothing_was_crossed,
+                                  .put_back = put_crossed,
                                   .check = both_were_crossed,
                                   .clean = drop_crossed});
 }
@@ -223,11 +231,13 @@ static void batches_survive_every_fault(void **state)
     survive_faults(&(struct step){.prepare = have_pieces,
                                   .run = do_batch,
                                   .check_failed = nothing_was_copied,
+                                  .put_back = work_is_done,
                                   .check = batch_is_there,
                                   .clean = drop_pieces});
     survive_faults(&(struct step){.prepare = have_pieces,
                                   .run = do_batch_async,
                                   .check_failed = nothing_was_copied,
+                                  .put_back = work_is_done,
                                   .check = batch_is_there,
                                   .clean = drop_pieces});
 }

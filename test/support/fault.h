@@ -25,9 +25,16 @@
 void am_fault_arm(uint64_t nth, bool persistent);
 /* The same, with this errno instead of the call's usual one. */
 void am_fault_arm_with(uint64_t nth, bool persistent, int error);
+/*
+ * Just calls of a driver: they say that an argument is wrong, whatever it is.  None where
+ * there is no driver.
+ */
+void am_fault_arm_refusal(uint64_t nth);
 void am_fault_disarm(void);
 /* Whether a call failed since am_fault_arm(); stays readable after am_fault_disarm(). */
 bool am_fault_fired(void);
+/* Whether that one was to move bytes of a device: some may have been moved before it. */
+bool am_fault_was_work(void);
 /*
  * At the nth of the same places, and of those between two writes that other processes can
  * see, the process sends itself this signal: for tests of what a killed one leaves behind.

@@ -43,34 +43,37 @@ static bool has_word(const char *name, const char *const *words)
     return *words != NULL;
 }
 
-/*
- * Whether a call of this name gives something back, or is needed for that; which a lasting
- * shortage does not keep anybody from.
- */
-static bool gives_back(const char *name)
+static enum am_fault_kind kind_of(const char *name)
 {
-    static const char *const words[] = {"Free",       "Release",    "Unmap",
-                                        "Destroy",    "Unregister", "PushCurrent",
-                                        "PopCurrent", NULL};
+    static const char *const works[] = {"Memcpy", "Memset", NULL};
+    static const char *const gives[] = {
+        "Free",        "Release",    "Unmap", "Destroy",     "Unregister", "GetCurrent",
+        "PushCurrent", "PopCurrent", "Query", "Synchronize", NULL};
 
-    return has_word(name, words);
+    if (has_word(name, works))
+        return AM_FAULT_WORK;
+    return has_word(name, gives) ? AM_FAULT_GIVE : AM_FAULT_TAKE;
 }
 
-/* Calls that take nothing: when they fail, it is not for a shortage. */
-static bool takes_nothing(const char *name)
+/*
+ * All but those that put a failure into words, cuGetErrorName() and cuGetErrorString(): a
+ * message without the driver's words is no failure of anything.
+ */
+static CUresult fault_of(const char *name)
 {
-    static const char *const words[] = {
-        "cuGetError", "Query", "GetCurrent", "Memcpy", "Memset", "Synchronize", NULL};
+    static const char *const words[] = {"cuGetError", NULL};
 
-    return has_word(name, words);
+    if (has_word(name, words) || !am_fault_hit(kind_of(name)))
+        return CUDA_SUCCESS;
+    return am_fault_is_refusal() ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 #define AM_CU(need_, since_, name_, params_, args_) \
     static CUresult faulted_##name_ params_ \
     { \
-        if (!takes_nothing(#name_) && am_fault_hit(gives_back(#name_))) \
-            return CUDA_ERROR_OUT_OF_MEMORY; \
-        return real.name_ args_; \
+        CUresult rc_ = fault_of(#name_); \
+\
+        return rc_ == CUDA_SUCCESS ? real.name_ args_ : rc_; \
     }
 #include "backend/cuda/driver.def"
 #undef AM_CU
