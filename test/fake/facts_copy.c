@@ -112,6 +112,38 @@ static void across(void)
              NULL);
 }
 
+/* From one handle into the next, on a stream, as a thread without a context does it. */
+static void across_without_context(void)
+{
+    CUcontext context;
+    CUdeviceptr addr;
+    CUdeviceptr other;
+    CUstream stream;
+    void *pinned;
+
+    use_device();
+    must(cu.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
+    stream = make_stream(CU_STREAM_NON_BLOCKING);
+    addr = reserve(2 * CHUNK);
+    map(addr, CHUNK, make_memory(CHUNK));
+    map(addr + CHUNK, CHUNK, make_memory(CHUNK));
+    must(set_access(addr, 2 * CHUNK, readwrite), "access");
+    other = make_mapped(2 * CHUNK);
+    pinned = make_pinned(2 * CHUNK);
+    say_code("peer", cu.cuMemcpyPeerAsync(addr, context, other, context, 2 * CHUNK, stream));
+    must(cu.cuCtxSetCurrent(NULL), "cuCtxSetCurrent");
+    say_code("one", cu.cuMemcpyAsync(addr, other, CHUNK, stream));
+    say_code("to", cu.cuMemcpyAsync(addr, other, 2 * CHUNK, stream));
+    say_code("from", cu.cuMemcpyAsync(other, addr, 2 * CHUNK, stream));
+    say_code("few_bytes", cu.cuMemcpyAsync(other, addr + CHUNK - 64, 128, stream));
+    say_code("host", cu.cuMemcpyAsync((CUdeviceptr)pinned, addr, 2 * CHUNK, stream));
+    say_code("to_device", cu.cuMemcpyHtoDAsync_v2(addr, pinned, 2 * CHUNK, stream));
+    say_code("to_host", cu.cuMemcpyDtoHAsync_v2(pinned, addr, 2 * CHUNK, stream));
+    say_code("peer", cu.cuMemcpyPeerAsync(addr, context, other, context, 2 * CHUNK, stream));
+    say_code("fill", cu.cuMemsetD8Async(addr, 1, 2 * CHUNK, stream));
+    say_code("synchronize", cu.cuStreamSynchronize(stream));
+}
+
 static void across_fill(void)
 {
     CUdeviceptr addr;
@@ -464,6 +496,7 @@ const struct fact facts_copy[] = {
     {"copy.peer", peer},
     {"copy.nothing", nothing},
     {"copy.across", across},
+    {"copy.across_without_context", across_without_context},
     {"copy.across_reservations", across_reservations},
     {"copy.across_fill", across_fill},
     {"copy.to_hole", to_hole},

@@ -43,6 +43,13 @@ static bool is_device_range_locked(CUdeviceptr addr, size_t size, int device,
     return true;
 }
 
+static bool is_in_one_handle_locked(CUdeviceptr addr, size_t size)
+{
+    const struct fake_mapping *mapping = fake_mapping_at_locked(addr);
+
+    return !mapping || size <= mapping->addr + mapping->size - addr;
+}
+
 static bool is_pageable_locked(CUdeviceptr addr)
 {
     return !fake_mapping_at_locked(addr) && !fake_host_at_locked(addr);
@@ -101,22 +108,6 @@ static void fill_bytes(unsigned char *to, size_t size, uint32_t value, unsigned 
             memcpy(to + at, &value, sizeof(value));
 }
 
-/*
- * The driver leaves undefined what becomes of bytes that both sides have.  Here the second
- * half goes first.
- */
-static void copy_piece(const struct piece *to, const struct piece *from, size_t size)
-{
-    size_t half = size / 2;
-
-    if (to->phys && to->phys == from->phys) {
-        memmove(to->bytes + half, from->bytes + half, size - half);
-        memmove(to->bytes, from->bytes, half);
-    } else {
-        memmove(to->bytes, from->bytes, size);
-    }
-}
-
 /* One step of a row. */
 static CUresult move_piece(const struct fake_op *op, CUdeviceptr dst, CUdeviceptr src,
                            const unsigned char *staged, size_t size, size_t *ret_done)
@@ -145,7 +136,7 @@ static CUresult move_piece(const struct fake_op *op, CUdeviceptr dst, CUdevicept
     pthread_rwlock_rdlock(&fake.bytes);
     fake_unlock(CUDA_SUCCESS);
     if (op->kind == FAKE_COPY)
-        copy_piece(&to, &from, *ret_done);
+        memmove(to.bytes, from.bytes, *ret_done);
     else if (op->kind == FAKE_WRITE)
         __atomic_store_n((uint32_t *)to.bytes, op->value, __ATOMIC_RELEASE);
     else
@@ -157,24 +148,36 @@ static CUresult move_piece(const struct fake_op *op, CUdeviceptr dst, CUdevicept
     return fake_unlock(CUDA_SUCCESS);
 }
 
-static CUresult move_row(const struct fake_op *op, size_t row)
+static CUresult move_range(const struct fake_op *op, size_t row, size_t start, size_t end)
 {
     const struct fake_rows *rows = &op->rows;
     CUdeviceptr dst = rows->dst + row * rows->dst_pitch;
     CUdeviceptr src = rows->src + row * rows->src_pitch;
     size_t done = 0;
 
-    for (size_t at = 0; at < rows->width; at += done) {
+    for (size_t at = start; at < end; at += done) {
         const unsigned char *staged = NULL;
         CUresult rc;
 
         if (op->staged)
             staged = op->staged + row * rows->src_pitch + at;
-        rc = move_piece(op, dst + at, src + at, staged, rows->width - at, &done);
+        rc = move_piece(op, dst + at, src + at, staged, end - at, &done);
         if (rc != CUDA_SUCCESS)
             return rc;
     }
     return CUDA_SUCCESS;
+}
+
+/*
+ * The driver leaves undefined what becomes of bytes that both sides have.  Here the second
+ * half of a copy goes first.
+ */
+static CUresult move_row(const struct fake_op *op, size_t row)
+{
+    size_t half = op->kind == FAKE_COPY ? op->rows.width / 2 : 0;
+    CUresult rc = move_range(op, row, half, op->rows.width);
+
+    return rc == CUDA_SUCCESS ? move_range(op, row, 0, half) : rc;
 }
 
 CUresult fake_move(const struct fake_op *op)
@@ -224,6 +227,7 @@ static CUresult copy_locked(struct fake_stream *stream, const struct fake_rows *
                             unsigned dst_sides, unsigned src_sides)
 {
     struct fake_op op = {.kind = FAKE_COPY, .rows = *rows};
+    struct fake_context *current;
     size_t dst_size;
     size_t src_size;
 
@@ -240,6 +244,10 @@ static CUresult copy_locked(struct fake_stream *stream, const struct fake_rows *
     if ((!is_pageable_locked(rows->src) || !(src_sides & SIDE_PROGRAM)) &&
         !is_device_range_locked(rows->src, src_size, rows->src_device,
                                 CU_MEM_ACCESS_FLAGS_PROT_READ))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (fake_context_current_locked(&current) != CUDA_SUCCESS &&
+        (!is_in_one_handle_locked(rows->dst, dst_size) ||
+         !is_in_one_handle_locked(rows->src, src_size)))
         return CUDA_ERROR_INVALID_VALUE;
     op.rows.is_dst_known = !is_pageable_locked(rows->dst);
     op.rows.is_src_known = !is_pageable_locked(rows->src);

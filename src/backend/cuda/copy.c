@@ -5,6 +5,8 @@
  * of two pieces to the driver; at the end the stream is waited for.  While that lasts,
  * all memory of GPUs is held (mem.c).
  *
+ * The driver copies from one handle into the next only where a context is current.
+ *
  * Memory that is no longer mapped where the copy was asked for gets addresses for the
  * moment.
  */
@@ -120,11 +122,28 @@ static CUresult overlapping_copy(struct course *course, CUdeviceptr to, CUdevice
     return rc;
 }
 
+static CUresult driver_copy(struct course *course, const struct cuda_piece *to,
+                            const struct cuda_piece *from, size_t size)
+{
+    CUresult rc;
+
+    if (to->gpu != NULL && from->gpu != NULL && to->gpu != from->gpu)
+        return cu.cuMemcpyPeerAsync(to->at, to->gpu->context, from->at,
+                                    from->gpu->context, size, course->stream);
+    if (!to->is_joined && !from->is_joined && cuda_pieces_overlap(to, from, size))
+        return overlapping_copy(course, to->at, from->at, size);
+    rc = cu.cuMemcpyAsync(to->at, from->at, size, course->stream);
+    if (rc == CUDA_ERROR_INVALID_VALUE && (to->gpu == NULL || from->gpu == NULL))
+        rc = mixed_copy(course, to, from, size);
+    return rc;
+}
+
 static aclError plain_copy(struct course *course, const struct cuda_piece *to,
                            const struct cuda_piece *from, size_t size)
 {
     struct cuda_gpu *gpu = to->gpu != NULL ? to->gpu : from->gpu;
-    CUresult rc;
+    CUresult rc = CUDA_SUCCESS;
+    bool is_pushed = false;
     aclError code;
 
     if (gpu == NULL) {
@@ -134,15 +153,11 @@ static aclError plain_copy(struct course *course, const struct cuda_piece *to,
     code = course_use(course, gpu);
     if (code != ACL_SUCCESS)
         return code;
-    if (to->gpu != NULL && from->gpu != NULL && to->gpu != from->gpu)
-        rc = cu.cuMemcpyPeerAsync(to->at, to->gpu->context, from->at, from->gpu->context,
-                                  size, course->stream);
-    else if (cuda_pieces_overlap(to, from, size))
-        rc = overlapping_copy(course, to->at, from->at, size);
-    else
-        rc = cu.cuMemcpyAsync(to->at, from->at, size, course->stream);
-    if (rc == CUDA_ERROR_INVALID_VALUE && (to->gpu == NULL || from->gpu == NULL))
-        rc = mixed_copy(course, to, from, size);
+    if (to->is_joined || from->is_joined)
+        rc = cuda_enter(gpu, &is_pushed);
+    if (rc == CUDA_SUCCESS)
+        rc = driver_copy(course, to, from, size);
+    cuda_leave(is_pushed);
     return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, gpu, "a copy", size);
 }
 
@@ -188,6 +203,7 @@ static aclError piece_copy(struct course *course, struct cuda_piece to,
 
 static aclError copy_held(struct cuda_walk to, struct cuda_walk from, size_t size)
 {
+    bool can_join = cuda_walks_can_join(to, from, size);
     struct course course = {.gpu = NULL};
     struct cuda_piece out = {.size = 0};
     struct cuda_piece in = {.size = 0};
@@ -198,9 +214,9 @@ static aclError copy_held(struct cuda_walk to, struct cuda_walk from, size_t siz
         size_t n;
 
         if (out.size == 0)
-            rc = cuda_piece_take(&to, size, &out);
+            rc = cuda_piece_take(&to, size, can_join, &out);
         if (rc == ACL_SUCCESS && in.size == 0)
-            rc = cuda_piece_take(&from, size, &in);
+            rc = cuda_piece_take(&from, size, can_join, &in);
         if (rc != ACL_SUCCESS)
             break;
         n = out.size < in.size ? out.size : in.size;
@@ -276,6 +292,7 @@ static aclError piece_fill(struct course *course, struct cuda_piece to, uint32_t
 static aclError fill_held(struct cuda_walk to, size_t size, uint32_t value,
                           unsigned width)
 {
+    bool can_join = cuda_walk_is_there(to, size);
     struct course course = {.gpu = NULL};
     aclError rc = ACL_SUCCESS;
     aclError end;
@@ -283,7 +300,7 @@ static aclError fill_held(struct cuda_walk to, size_t size, uint32_t value,
     while (size > 0 && rc == ACL_SUCCESS) {
         struct cuda_piece piece = {.size = 0};
 
-        rc = cuda_piece_take(&to, size, &piece);
+        rc = cuda_piece_take(&to, size, can_join, &piece);
         if (rc == ACL_SUCCESS)
             rc = piece_fill(&course, piece, value, width);
         size -= piece.size;

@@ -60,7 +60,7 @@ struct cuda_bank {
 struct cuda_mem {
     CUmemGenericAllocationHandle handle;
     _Atomic CUdeviceptr bound; /* one of the addresses where it is mapped, or 0 */
-    _Atomic uint64_t uses;     /* mem.c */
+    _Atomic uint64_t uses;     /* CUDA_HOLDERS, CUDA_HALTS and CUDA_SEVERAL, below */
     /* the number of the last launch that uses it; 0: it is known to be done */
     _Atomic uint64_t launched;
     int32_t fd; /* what it was exported as, or -1 */
@@ -156,9 +156,30 @@ void cuda_resume(struct am_mem *mem);
  * cuda_mem_is_at: whether it is mapped at this address, too; only for a
  * mem that is held.
  */
-bool cuda_mem_try_hold(struct am_mem *mem);
+#define CUDA_HALT (UINT64_C(1) << 32)    /* one that has it halted */
+#define CUDA_SEVERAL (UINT64_C(1) << 63) /* it was mapped at two addresses at a time */
+#define CUDA_HALTS (CUDA_SEVERAL - CUDA_HALT)
+#define CUDA_HOLDERS (CUDA_HALT - 1)
+
+void cuda_mem_wake(void);
 void cuda_mem_await(struct am_mem *mem);
-void cuda_mem_let_go(struct am_mem *mem);
+
+static inline void cuda_mem_let_go(struct am_mem *mem)
+{
+    uint64_t old = atomic_fetch_sub(&cuda_mem(mem)->uses, 1);
+
+    if ((old & CUDA_HALTS) && (old & CUDA_HOLDERS) == 1)
+        cuda_mem_wake();
+}
+
+static inline bool cuda_mem_try_hold(struct am_mem *mem)
+{
+    if (!(atomic_fetch_add(&cuda_mem(mem)->uses, 1) & CUDA_HALTS))
+        return true;
+    cuda_mem_let_go(mem);
+    return false;
+}
+
 bool cuda_mem_is_at(struct am_mem *mem, CUdeviceptr base);
 /* Maps all of it once more, for who may not rely on its other addresses. */
 aclError cuda_alias_open(struct am_mem *mem, CUdeviceptr *ret_base);
@@ -176,7 +197,7 @@ aclError cuda_pinned_map(void *addr, size_t size, struct am_mem *mem);
 aclError cuda_pinned_unmap(void *addr, size_t size, struct am_mem *mem);
 
 /*
- * walk.c: what a copy touches, in pieces: stretches of addresses of one handle, or of the
+ * walk.c: what a copy touches, in pieces: stretches of addresses of one GPU, or of the
  * host.
  */
 struct cuda_walk {
@@ -191,21 +212,35 @@ struct cuda_piece {
     struct am_mem *mem;
     size_t offset;  /* into mem */
     bool is_hidden; /* mem is not mapped there any more */
+    bool is_joined; /* goes on in other handles: the driver wants a current context */
 };
 
 struct cuda_walk cuda_walk_from(const struct am_span *span, size_t at);
-/* A piece of at most `size` bytes from here on; the walk moves behind it. */
-aclError cuda_piece_take(struct cuda_walk *walk, size_t size,
+/*
+ * A piece of at most `size` bytes from here on; the walk moves behind it.  With can_join
+ * it goes on over handles that lie side by side.
+ */
+aclError cuda_piece_take(struct cuda_walk *walk, size_t size, bool can_join,
                          struct cuda_piece *ret_piece);
 /* The rest of a piece, behind its first bytes. */
 void cuda_piece_advance(struct cuda_piece *piece, size_t size);
-/* Whether the first bytes of both share some, wherever they are mapped. */
+/*
+ * Whether the first bytes of both share some, wherever they are mapped; of pieces that
+ * are not joined.
+ */
 bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
                          size_t size);
 /* Holds, or lets go of, the device memory of the range; of both sides of a copy. */
 void cuda_walk_hold(struct cuda_walk walk, size_t size);
 void cuda_walks_hold(struct cuda_walk to, struct cuda_walk from, size_t size);
 void cuda_walk_let_go(struct cuda_walk walk, size_t size);
+/* Whether all memory, which is held, is where it was asked for. */
+bool cuda_walk_is_there(struct cuda_walk walk, size_t size);
+/*
+ * Whether pieces of both sides may be joined: they are there, and share no bytes, which
+ * is seen by their addresses where no memory was mapped at two.
+ */
+bool cuda_walks_can_join(struct cuda_walk to, struct cuda_walk from, size_t size);
 /* Fails when some GPU of the range was lost. */
 aclError cuda_walk_check(struct cuda_walk walk, size_t size);
 

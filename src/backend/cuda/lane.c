@@ -390,34 +390,42 @@ static bool is_known(const void *addr)
            type == CU_MEMORYTYPE_HOST;
 }
 
-static bool span_can_launch(const struct am_lane *lane, const struct am_span *span)
+/* Whether the lane can work with it; *ret_mem: the GPU's memory, or NULL. */
+static inline bool span_can_launch(const struct am_lane *lane, const struct am_span *span,
+                                   struct am_mem **ret_mem)
 {
-    if (span->mem == NULL)
+    struct am_mem *mem = span->mem;
+
+    *ret_mem = NULL;
+    if (mem == NULL)
         return is_known(span->addr);
-    if (span->mem->bank->ops != &am_backend_cuda)
+    if (mem->bank->ops != &am_backend_cuda)
         return false;
-    return span->mem->bank->spec.is_pinned || cuda_mem_gpu(span->mem) == lane->gpu;
+    if (mem->bank->spec.is_pinned)
+        return true;
+    *ret_mem = mem;
+    return cuda_mem_gpu(mem) == lane->gpu;
 }
 
 static bool spans_can_launch(const struct am_lane *lane, struct cuda_walk w, size_t size)
 {
+    struct am_mem *mem;
+
     for (; size > 0; w.span++, w.at = 0) {
         size_t left = w.span->size - w.at;
 
-        if (!span_can_launch(lane, w.span))
+        if (!span_can_launch(lane, w.span, &mem))
             return false;
         size -= left < size ? left : size;
     }
     return true;
 }
 
-/* Device memory that was held remembers the launch from now on. */
-static void span_let_go(const struct am_span *span, uint64_t number)
+/* Memory that was held remembers the launch from now on. */
+static inline void mem_let_go(struct am_mem *mem, uint64_t number)
 {
-    if (!cuda_mem_is_device(span->mem))
-        return;
-    atomic_store_explicit(&cuda_mem(span->mem)->launched, number, memory_order_release);
-    cuda_mem_let_go(span->mem);
+    atomic_store_explicit(&cuda_mem(mem)->launched, number, memory_order_release);
+    cuda_mem_let_go(mem);
 }
 
 static void spans_let_go(struct cuda_walk w, size_t size, uint64_t number)
@@ -425,7 +433,8 @@ static void spans_let_go(struct cuda_walk w, size_t size, uint64_t number)
     for (; size > 0; w.span++, w.at = 0) {
         size_t left = w.span->size - w.at;
 
-        span_let_go(w.span, number);
+        if (cuda_mem_is_device(w.span->mem))
+            mem_let_go(w.span->mem, number);
         size -= left < size ? left : size;
     }
 }
@@ -440,7 +449,7 @@ static aclError launch_fail(struct am_lane *lane, CUresult rc, const char *what,
     return code;
 }
 
-static void launch_end(struct am_lane *lane, uint64_t number)
+static inline void launch_end(struct am_lane *lane, uint64_t number)
 {
     struct am_mark *mark;
 
@@ -454,16 +463,12 @@ static void launch_end(struct am_lane *lane, uint64_t number)
 struct pair {
     struct cuda_walk to;
     struct cuda_walk from;
-    size_t left; /* bytes to walk over */
+    size_t left;   /* bytes to walk over */
+    bool can_join; /* cuda_walks_can_join() */
     struct cuda_piece out;
     struct cuda_piece in;
     size_t n; /* bytes of this step */
 };
-
-static struct pair pair_of(struct cuda_walk to, struct cuda_walk from, size_t size)
-{
-    return (struct pair){.to = to, .from = from, .left = size};
-}
 
 /* The next step; false at the end, and where memory cannot be found. */
 static bool pair_next(struct pair *p)
@@ -472,18 +477,20 @@ static bool pair_next(struct pair *p)
     cuda_piece_advance(&p->in, p->n);
     p->left -= p->n;
     if (p->left == 0 ||
-        (p->out.size == 0 && cuda_piece_take(&p->to, p->left, &p->out) != ACL_SUCCESS) ||
-        (p->in.size == 0 && cuda_piece_take(&p->from, p->left, &p->in) != ACL_SUCCESS))
+        (p->out.size == 0 &&
+         cuda_piece_take(&p->to, p->left, p->can_join, &p->out) != ACL_SUCCESS) ||
+        (p->in.size == 0 &&
+         cuda_piece_take(&p->from, p->left, p->can_join, &p->in) != ACL_SUCCESS))
         return false;
     p->n = p->out.size < p->in.size ? p->out.size : p->in.size;
     return true;
 }
 
 /* Looks at all pieces before the first is launched: it is all of them or none. */
-static bool pieces_can_launch(struct cuda_walk to, struct cuda_walk from, size_t size)
+static bool pair_can_launch(struct pair p)
 {
-    struct pair p = pair_of(to, from, size);
-
+    if (p.can_join)
+        return true;
     while (pair_next(&p)) {
         if (p.out.is_hidden || p.in.is_hidden || cuda_pieces_overlap(&p.out, &p.in, p.n))
             return false;
@@ -491,61 +498,114 @@ static bool pieces_can_launch(struct cuda_walk to, struct cuda_walk from, size_t
     return p.left == 0;
 }
 
-/* The pieces of both sides, if they can be launched; *ret_is_done says whether. */
-static CUresult pieces_launch(struct am_lane *lane, struct cuda_walk to,
-                              struct cuda_walk from, size_t size, bool *ret_is_done)
+static CUresult pair_launch(struct am_lane *lane, struct pair p)
 {
-    struct pair p = pair_of(to, from, size);
+    bool is_pushed = false;
     CUresult rc = CUDA_SUCCESS;
 
-    *ret_is_done = pieces_can_launch(to, from, size);
-    while (*ret_is_done && rc == CUDA_SUCCESS && pair_next(&p))
+    if (p.can_join)
+        rc = cuda_enter(lane->gpu, &is_pushed);
+    while (rc == CUDA_SUCCESS && pair_next(&p))
         rc = cu.cuMemcpyAsync(p.out.at, p.in.at, p.n, lane->stream);
+    cuda_leave(is_pushed);
     return rc;
 }
 
-/* Its memory is where the span says; of one that is held and can be launched. */
-static bool span_is_there(const struct am_span *span)
+/* Any number of spans on each side. */
+static aclError spans_copy(struct am_lane *lane, struct cuda_walk to,
+                           struct cuda_walk from, size_t size, uint64_t *ret_number)
 {
-    return !cuda_mem_is_device(span->mem) ||
-           cuda_mem_is_at(span->mem, (CUdeviceptr)span->addr - span->offset);
-}
+    struct pair pair = {.to = to, .from = from, .left = size};
+    CUresult rc = CUDA_SUCCESS;
+    aclError code = ACL_SUCCESS;
+    uint64_t number;
+    bool can_launch;
 
-static bool spans_are_there(struct cuda_walk w, size_t size)
-{
-    for (; size > 0; w.span++, w.at = 0) {
-        size_t left = w.span->size - w.at;
-
-        if (!span_is_there(w.span))
-            return false;
-        size -= left < size ? left : size;
+    if (!spans_can_launch(lane, to, size) || !spans_can_launch(lane, from, size))
+        return ACL_SUCCESS;
+    cuda_walks_hold(to, from, size);
+    number = lane_number(lane);
+    pair.can_join = cuda_walks_can_join(to, from, size);
+    can_launch = pair_can_launch(pair);
+    if (can_launch)
+        rc = pair_launch(lane, pair);
+    if (rc != CUDA_SUCCESS) {
+        code = launch_fail(lane, rc, "a copy", size);
+    } else if (can_launch) {
+        launch_end(lane, number);
+        *ret_number = number;
     }
-    return true;
+    spans_let_go(from, size, number);
+    spans_let_go(to, size, number);
+    return code;
 }
 
-/* Where the walk stands, if that is there. */
-static struct cuda_piece piece_at(const struct cuda_walk *w)
-{
-    struct cuda_piece piece = {.at = (CUdeviceptr)w->span->addr + w->at};
+/*
+ * A side of a copy that is one span, which most are.  For them all is done in one go: a
+ * launch is as short as the driver's own, and each function more is seen in it.
+ */
+struct side {
+    CUdeviceptr at;
+    struct am_mem *mem; /* the GPU's, or NULL */
+    CUdeviceptr base;   /* where that was mapped */
+};
 
-    if (cuda_mem_is_device(w->span->mem)) {
-        piece.mem = w->span->mem;
-        piece.offset = w->span->offset + w->at;
+static inline bool side_find(const struct am_lane *lane, struct cuda_walk w, size_t size,
+                             struct side *ret_side)
+{
+    const struct am_span *span = w.span;
+
+    ret_side->at = (CUdeviceptr)span->addr + w.at;
+    ret_side->base = (CUdeviceptr)span->addr - span->offset;
+    return size <= span->size - w.at && span_can_launch(lane, span, &ret_side->mem);
+}
+
+static inline bool side_try_hold(const struct side *side)
+{
+    return side->mem == NULL || cuda_mem_try_hold(side->mem);
+}
+
+static inline void side_let_go(const struct side *side, uint64_t number)
+{
+    if (side->mem != NULL)
+        mem_let_go(side->mem, number);
+}
+
+static inline bool side_is_there(const struct side *side)
+{
+    return side->mem == NULL || cuda_mem_is_at(side->mem, side->base);
+}
+
+static inline bool sides_share(const struct side *to, const struct side *from,
+                               size_t size)
+{
+    size_t out = to->mem != NULL ? to->at - to->base : to->at;
+    size_t in = from->mem != NULL ? from->at - from->base : from->at;
+
+    return to->mem == from->mem && (out < in ? in - out : out - in) < size;
+}
+
+/* Both are held, and let go here. */
+static inline aclError sides_copy(struct am_lane *lane, const struct side *to,
+                                  const struct side *from, size_t size,
+                                  uint64_t *ret_number)
+{
+    uint64_t number = lane_number(lane);
+    aclError code = ACL_SUCCESS;
+    CUresult rc;
+
+    if (side_is_there(to) && side_is_there(from) && !sides_share(to, from, size)) {
+        rc = cu.cuMemcpyAsync(to->at, from->at, size, lane->stream);
+        if (rc == CUDA_SUCCESS) {
+            launch_end(lane, number);
+            *ret_number = number;
+        } else {
+            code = launch_fail(lane, rc, "a copy", size);
+        }
     }
-    return piece;
-}
-
-/* The same for one span on each side, which most copies are. */
-static CUresult one_launch(struct am_lane *lane, struct cuda_walk to,
-                           struct cuda_walk from, size_t size, bool *ret_is_done)
-{
-    struct cuda_piece out = piece_at(&to);
-    struct cuda_piece in = piece_at(&from);
-
-    *ret_is_done = span_is_there(to.span) && span_is_there(from.span) &&
-                   !cuda_pieces_overlap(&out, &in, size);
-    return *ret_is_done ? cu.cuMemcpyAsync(out.at, in.at, size, lane->stream)
-                        : CUDA_SUCCESS;
+    side_let_go(from, number);
+    side_let_go(to, number);
+    return code;
 }
 
 aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst, size_t dst_at,
@@ -554,41 +614,49 @@ aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst, size_t 
 {
     struct cuda_walk to = cuda_walk_from(dst, dst_at);
     struct cuda_walk from = cuda_walk_from(src, src_at);
-    uint64_t number;
-    bool is_done;
-    CUresult rc;
+    struct side out;
+    struct side in;
     aclError code = cuda_check(lane->gpu);
 
     if (code != ACL_SUCCESS)
         return code;
     *ret_number = 0;
-    if (!spans_can_launch(lane, to, size) || !spans_can_launch(lane, from, size))
-        return ACL_SUCCESS;
-    cuda_walks_hold(to, from, size);
-    number = lane_number(lane);
-    if (size <= to.span->size - to.at && size <= from.span->size - from.at)
-        rc = one_launch(lane, to, from, size, &is_done);
-    else
-        rc = pieces_launch(lane, to, from, size, &is_done);
-    if (rc != CUDA_SUCCESS)
-        code = launch_fail(lane, rc, "a copy", size);
-    else if (is_done)
-        launch_end(lane, number);
-    spans_let_go(from, size, number);
-    spans_let_go(to, size, number);
-    if (code == ACL_SUCCESS && is_done)
-        *ret_number = number;
-    return code;
+    if (side_find(lane, to, size, &out) && side_find(lane, from, size, &in) &&
+        side_try_hold(&out)) {
+        if (side_try_hold(&in))
+            return sides_copy(lane, &out, &in, size, ret_number);
+        if (out.mem != NULL)
+            cuda_mem_let_go(out.mem);
+    }
+    return spans_copy(lane, to, from, size, ret_number);
+}
+
+static CUresult fill_launch(struct am_lane *lane, struct cuda_walk to, size_t size,
+                            uint32_t value, unsigned width)
+{
+    CUresult rc = CUDA_SUCCESS;
+
+    while (size > 0 && rc == CUDA_SUCCESS) {
+        struct cuda_piece piece = {.size = size};
+
+        cuda_piece_take(&to, size, true, &piece); /* which is there */
+        if (width == 4)
+            rc = cu.cuMemsetD32Async(piece.at, value, piece.size / 4, lane->stream);
+        else
+            rc = cu.cuMemsetD8Async(piece.at, (unsigned char)value, piece.size,
+                                    lane->stream);
+        size -= piece.size;
+    }
+    return rc;
 }
 
 aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t size,
                         uint32_t value, unsigned width, uint64_t *ret_number)
 {
     struct cuda_walk to = cuda_walk_from(dst, 0);
-    struct cuda_walk at = to;
-    uint64_t number;
-    bool is_done;
     CUresult rc = CUDA_SUCCESS;
+    uint64_t number;
+    bool can_launch;
     aclError code = cuda_check(lane->gpu);
 
     if (code != ACL_SUCCESS)
@@ -598,24 +666,15 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
         return ACL_SUCCESS;
     cuda_walk_hold(to, size);
     number = lane_number(lane);
-    is_done = spans_are_there(to, size);
-    for (size_t left = size; left > 0 && rc == CUDA_SUCCESS && is_done;) {
-        struct cuda_piece piece = {.size = left};
-
-        cuda_piece_take(&at, left, &piece); /* which is there */
-        if (width == 4)
-            rc = cu.cuMemsetD32Async(piece.at, value, piece.size / 4, lane->stream);
-        else
-            rc = cu.cuMemsetD8Async(piece.at, (unsigned char)value, piece.size,
-                                    lane->stream);
-        left -= piece.size;
-    }
-    if (rc != CUDA_SUCCESS)
+    can_launch = cuda_walk_is_there(to, size);
+    if (can_launch)
+        rc = fill_launch(lane, to, size, value, width);
+    if (rc != CUDA_SUCCESS) {
         code = launch_fail(lane, rc, "a fill", size);
-    else if (is_done)
+    } else if (can_launch) {
         launch_end(lane, number);
-    spans_let_go(to, size, number);
-    if (code == ACL_SUCCESS && is_done)
         *ret_number = number;
+    }
+    spans_let_go(to, size, number);
     return code;
 }

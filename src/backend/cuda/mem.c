@@ -21,10 +21,6 @@
 #include "base/log.h"
 #include "base/sys.h"
 
-#define HALT (UINT64_C(1) << 32) /* one that has it halted */
-#define HALTS (~HOLDERS)
-#define HOLDERS (HALT - 1)
-
 static struct am_lock idle_lock = AM_LOCK_INIT(AM_RANK_LEAF, "memory in use");
 static pthread_cond_t idle_changed = PTHREAD_COND_INITIALIZER;
 
@@ -324,7 +320,8 @@ aclError cuda_map(void *addr, size_t size, struct am_mem *mem,
         gpu->index, gpu->info.bus_id, cuda_name(rc));
     if (rc != CUDA_SUCCESS)
         return cuda_error(rc, gpu, "mapping memory", size);
-    atomic_compare_exchange_strong(&cuda_mem(mem)->bound, &none, (CUdeviceptr)addr);
+    if (!atomic_compare_exchange_strong(&cuda_mem(mem)->bound, &none, (CUdeviceptr)addr))
+        atomic_fetch_or(&cuda_mem(mem)->uses, CUDA_SEVERAL);
     return ACL_SUCCESS;
 }
 
@@ -344,7 +341,7 @@ aclError cuda_protect(void *addr, size_t size, struct am_mem *mem,
 
 /* ---- holding ---- */
 
-static void uses_wake(void)
+void cuda_mem_wake(void)
 {
     am_lock(&idle_lock);
     pthread_cond_broadcast(&idle_changed);
@@ -359,25 +356,9 @@ static void uses_wait(struct cuda_mem *cm, uint64_t bits)
     am_unlock(&idle_lock);
 }
 
-bool cuda_mem_try_hold(struct am_mem *mem)
-{
-    if (!(atomic_fetch_add(&cuda_mem(mem)->uses, 1) & HALTS))
-        return true;
-    cuda_mem_let_go(mem);
-    return false;
-}
-
 void cuda_mem_await(struct am_mem *mem)
 {
-    uses_wait(cuda_mem(mem), HALTS);
-}
-
-void cuda_mem_let_go(struct am_mem *mem)
-{
-    uint64_t old = atomic_fetch_sub(&cuda_mem(mem)->uses, 1);
-
-    if ((old & HALTS) && (old & HOLDERS) == 1)
-        uses_wake();
+    uses_wait(cuda_mem(mem), CUDA_HALTS);
 }
 
 void cuda_halt(struct am_mem *mem)
@@ -387,8 +368,8 @@ void cuda_halt(struct am_mem *mem)
 
     if (mem->bank->spec.is_pinned)
         return;
-    atomic_fetch_add(&cm->uses, HALT);
-    uses_wait(cm, HOLDERS);
+    atomic_fetch_add(&cm->uses, CUDA_HALT);
+    uses_wait(cm, CUDA_HOLDERS);
     number = cm->launched;
     if (cuda_lanes_wait(cuda_mem_gpu(mem), number))
         atomic_compare_exchange_strong(&cm->launched, &number, 0);
@@ -398,8 +379,8 @@ void cuda_resume(struct am_mem *mem)
 {
     if (mem->bank->spec.is_pinned)
         return;
-    if ((atomic_fetch_sub(&cuda_mem(mem)->uses, HALT) & HALTS) == HALT)
-        uses_wake();
+    if ((atomic_fetch_sub(&cuda_mem(mem)->uses, CUDA_HALT) & CUDA_HALTS) == CUDA_HALT)
+        cuda_mem_wake();
 }
 
 aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem)

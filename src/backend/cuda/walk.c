@@ -1,9 +1,9 @@
 /*
  * What a copy touches, in pieces.  See cuda.h.
  *
- * A piece ends with its handle: where no context is current, drivers were seen to refuse
- * copies that cross from one to another.  Memory that is no longer mapped where the copy
- * was asked for is a piece without addresses: hidden.
+ * A piece ends with its handle, or is joined of several that lie side by side: one copy
+ * of many handles is several times as fast as a copy of each.  Memory that is no longer
+ * mapped where the copy was asked for is a piece without addresses: hidden.
  */
 #include "backend/cuda/cuda.h"
 #include "base/error.h"
@@ -125,11 +125,54 @@ static aclError host_address(const struct cuda_walk *w, CUdeviceptr *ret_at)
     return ACL_SUCCESS;
 }
 
+/* Its memory is where the span says; of one that is held. */
+static bool span_is_there(const struct am_span *span)
+{
+    return cuda_mem_is_at(span->mem, (CUdeviceptr)span->addr - span->offset);
+}
+
+bool cuda_walk_is_there(struct cuda_walk w, size_t size)
+{
+    while (size > 0) {
+        size_t n = walk_left(&w, size);
+
+        if (cuda_mem_is_device(w.span->mem) && !span_is_there(w.span))
+            return false;
+        walk_advance(&w, n);
+        size -= n;
+    }
+    return true;
+}
+
+/* Whether none of it was mapped at two addresses. */
+static bool walk_is_single(struct cuda_walk w, size_t size)
+{
+    while (size > 0) {
+        size_t n = walk_left(&w, size);
+
+        if (cuda_mem_is_device(w.span->mem) &&
+            (cuda_mem(w.span->mem)->uses & CUDA_SEVERAL))
+            return false;
+        walk_advance(&w, n);
+        size -= n;
+    }
+    return true;
+}
+
+bool cuda_walks_can_join(struct cuda_walk to, struct cuda_walk from, size_t size)
+{
+    uintptr_t out = (uintptr_t)to.span->addr + to.at;
+    uintptr_t in = (uintptr_t)from.span->addr + from.at;
+
+    return (out < in ? in - out : out - in) >= size && cuda_walk_is_there(to, size) &&
+           cuda_walk_is_there(from, size) && walk_is_single(to, size) &&
+           walk_is_single(from, size);
+}
+
 /* What the walk stands in, to the end of its span. */
 static aclError piece_find(const struct cuda_walk *w, struct cuda_piece *ret_piece)
 {
     const struct am_span *span = w->span;
-    CUdeviceptr base = (CUdeviceptr)span->addr - span->offset;
     struct cuda_piece piece = {.size = span->size - w->at};
     aclError rc = ACL_SUCCESS;
 
@@ -139,14 +182,22 @@ static aclError piece_find(const struct cuda_walk *w, struct cuda_piece *ret_pie
         piece.gpu = cuda_mem_gpu(span->mem);
         piece.mem = span->mem;
         piece.offset = span->offset + w->at;
-        piece.is_hidden = !cuda_mem_is_at(span->mem, base);
-        piece.at = piece.is_hidden ? 0 : base + piece.offset;
+        piece.is_hidden = !span_is_there(span);
+        piece.at = piece.is_hidden ? 0 : (CUdeviceptr)span->addr + w->at;
     }
     *ret_piece = piece;
     return rc;
 }
 
-aclError cuda_piece_take(struct cuda_walk *w, size_t size, struct cuda_piece *ret_piece)
+/* Whether the span goes on where the piece ends; of sides that can be joined. */
+static bool piece_goes_on(const struct cuda_piece *piece, const struct am_span *span)
+{
+    return piece->gpu != NULL && cuda_mem_is_device(span->mem) &&
+           cuda_mem_gpu(span->mem) == piece->gpu;
+}
+
+aclError cuda_piece_take(struct cuda_walk *w, size_t size, bool can_join,
+                         struct cuda_piece *ret_piece)
 {
     struct cuda_piece piece;
     aclError rc = piece_find(w, &piece);
@@ -156,6 +207,13 @@ aclError cuda_piece_take(struct cuda_walk *w, size_t size, struct cuda_piece *re
     if (piece.size > size)
         piece.size = size;
     walk_advance(w, piece.size);
+    while (can_join && piece.size < size && piece_goes_on(&piece, w->span)) {
+        size_t n = walk_left(w, size - piece.size);
+
+        piece.size += n;
+        piece.is_joined = true;
+        walk_advance(w, n);
+    }
     *ret_piece = piece;
     return ACL_SUCCESS;
 }
