@@ -74,7 +74,7 @@ int am_idmap_add(struct am_idmap *map, enum am_kind kind, struct am_object *obje
 {
     int rc = 0;
 
-    am_lock(&map->lock);
+    am_latch_take(&map->lock);
     if (map->first_free == NO_SLOT)
         rc = idmap_grow_locked(map);
     if (rc == 0) {
@@ -86,7 +86,7 @@ int am_idmap_add(struct am_idmap *map, enum am_kind kind, struct am_object *obje
         s->kind = kind;
         *ret_handle = handle_make(kind, s->generation, slot);
     }
-    am_unlock(&map->lock);
+    am_latch_give(&map->lock);
     return rc;
 }
 
@@ -110,7 +110,7 @@ void am_idmap_remove(struct am_idmap *map, void *handle)
 {
     struct am_idslot *s;
 
-    am_lock(&map->lock);
+    am_latch_take(&map->lock);
     s = idmap_find_locked(map, handle_kind(handle), handle);
     am_assert(s != NULL);
     if (s != NULL) {
@@ -118,7 +118,7 @@ void am_idmap_remove(struct am_idmap *map, void *handle)
         s->generation = (s->generation + 1) & SLOT_MASK;
         idmap_free_slot_locked(map, handle_slot(handle));
     }
-    am_unlock(&map->lock);
+    am_latch_give(&map->lock);
 }
 
 struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind, void *handle)
@@ -126,11 +126,11 @@ struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind, void *ha
     struct am_object *object = NULL;
     struct am_idslot *s;
 
-    am_lock(&map->lock);
+    am_latch_take(&map->lock);
     s = idmap_find_locked(map, kind, handle);
     if (s != NULL && am_ref_try(&s->object->refs))
         object = s->object;
-    am_unlock(&map->lock);
+    am_latch_give(&map->lock);
     return object;
 }
 

@@ -45,7 +45,7 @@ struct am_idslot {
 };
 
 struct am_idmap {
-    struct am_lock lock;
+    struct am_latch lock;
     struct am_idslot *slots; /* lock, as all below */
     uint32_t n_slots;
     uint32_t first_free; /* UINT32_MAX: none */
@@ -54,7 +54,7 @@ struct am_idmap {
 
 #define AM_IDMAP_INIT(name_) \
     { \
-        .lock = AM_LOCK_INIT(AM_RANK_IDMAP, name_), .first_free = UINT32_MAX, \
+        .lock = AM_LATCH_INIT(AM_RANK_IDMAP, name_), .first_free = UINT32_MAX, \
         .last_free = UINT32_MAX \
     }
 

@@ -1,54 +1,58 @@
-/* Ranked mutexes; the held list exists only in builds with assertions.  See lock.h. */
+/*
+ * Ranked mutexes and latches; the held list exists only in builds with assertions.  See
+ * lock.h.
+ */
 #include "base/lock.h"
 
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/error.h"
+
+#define SPINS 100 /* about as long as a latch is held by a thread that runs */
 
 #ifndef AM_NDEBUG
 
 #define HELD_MAX AM_RANK_LEAF /* one of each rank, the last of which it is */
 
 static _Thread_local struct {
-    const struct am_lock *lock[HELD_MAX];
+    struct {
+        const void *lock;
+        enum am_rank rank;
+        const char *name;
+    } of[HELD_MAX];
     int n;
 } held;
 
-static void lock_push(const struct am_lock *lock)
+void am_held_push(const void *lock, enum am_rank rank, const char *name)
 {
     for (int i = 0; i < held.n; i++) {
-        if (held.lock[i]->rank >= lock->rank) {
+        if (held.of[i].rank >= rank) {
             fprintf(stderr,
-                    "aclmem: lock %s (rank %d) taken while %s (rank %d) is held\n",
-                    lock->name, lock->rank, held.lock[i]->name, held.lock[i]->rank);
+                    "aclmem: lock %s (rank %d) taken while %s (rank %d) is held\n", name,
+                    rank, held.of[i].name, held.of[i].rank);
             abort();
         }
     }
     am_assert(held.n < HELD_MAX);
-    held.lock[held.n++] = lock;
+    held.of[held.n].lock = lock;
+    held.of[held.n].rank = rank;
+    held.of[held.n++].name = name;
 }
 
-static void lock_pop(const struct am_lock *lock)
+void am_held_pop(const void *lock)
 {
     int i = held.n - 1;
 
-    while (i >= 0 && held.lock[i] != lock)
+    while (i >= 0 && held.of[i].lock != lock)
         i--;
     am_assert(i >= 0);
     for (; i < held.n - 1; i++)
-        held.lock[i] = held.lock[i + 1];
+        held.of[i] = held.of[i + 1];
     held.n--;
-}
-
-#else
-
-static void lock_push(const struct am_lock *lock)
-{
-}
-
-static void lock_pop(const struct am_lock *lock)
-{
 }
 
 #endif
@@ -67,7 +71,7 @@ void am_lock_destroy(struct am_lock *lock)
 
 AM_NO_LOCK_ANALYSIS void am_lock(struct am_lock *lock)
 {
-    lock_push(lock);
+    am_held_push(lock, lock->rank, lock->name);
     pthread_mutex_lock(&lock->mutex);
 }
 
@@ -75,12 +79,42 @@ AM_NO_LOCK_ANALYSIS bool am_lock_try(struct am_lock *lock)
 {
     if (pthread_mutex_trylock(&lock->mutex) != 0)
         return false;
-    lock_push(lock);
+    am_held_push(lock, lock->rank, lock->name);
     return true;
 }
 
 AM_NO_LOCK_ANALYSIS void am_unlock(struct am_lock *lock)
 {
     pthread_mutex_unlock(&lock->mutex);
-    lock_pop(lock);
+    am_held_pop(lock);
+}
+
+/* Lets the other thread of the core go on. */
+static void spin(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void am_latch_wait(struct am_latch *latch)
+{
+    for (int i = 0; i < SPINS; i++) {
+        unsigned was_free = 0;
+
+        if (atomic_compare_exchange_weak_explicit(
+                &latch->state, &was_free, 1, memory_order_acquire, memory_order_relaxed))
+            return;
+        spin();
+    }
+    /* Who sleeps does not know whether others do, and takes it as if. */
+    while (atomic_exchange_explicit(&latch->state, 2, memory_order_acquire) != 0)
+        syscall(SYS_futex, &latch->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+}
+
+void am_latch_wake(struct am_latch *latch)
+{
+    syscall(SYS_futex, &latch->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }

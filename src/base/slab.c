@@ -44,12 +44,12 @@ void *am_slab_take(struct am_slab *slab)
 {
     struct am_slab_node *node = NULL;
 
-    am_lock(&slab->lock);
+    am_latch_take(&slab->lock);
     if (slab->spare != NULL || slab_grow_locked(slab) == 0) {
         node = slab->spare;
         slab->spare = node->next;
     }
-    am_unlock(&slab->lock);
+    am_latch_give(&slab->lock);
     return node != NULL ? node + 1 : NULL;
 }
 
@@ -57,8 +57,8 @@ void am_slab_give(struct am_slab *slab, void *object)
 {
     struct am_slab_node *node = (struct am_slab_node *)object - 1;
 
-    am_lock(&slab->lock);
+    am_latch_take(&slab->lock);
     node->next = slab->spare;
     slab->spare = node;
-    am_unlock(&slab->lock);
+    am_latch_give(&slab->lock);
 }

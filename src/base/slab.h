@@ -15,7 +15,7 @@
 #include "base/lock.h"
 
 struct am_slab {
-    struct am_lock lock;
+    struct am_latch lock;
     size_t size;                /* of an object */
     struct am_slab_node *spare; /* lock; a list of free objects */
     /* lock; every block ever taken, so that leak checkers see it */
@@ -24,7 +24,7 @@ struct am_slab {
 
 #define AM_SLAB_INIT(type_, name_) \
     { \
-        .lock = AM_LOCK_INIT(AM_RANK_LEAF, name_), .size = sizeof(type_) \
+        .lock = AM_LATCH_INIT(AM_RANK_LEAF, name_), .size = sizeof(type_) \
     }
 
 /* NULL when there is no memory.  The object holds what its last user left. */

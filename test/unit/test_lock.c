@@ -4,7 +4,9 @@
  */
 #include "unit.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,9 @@ static struct am_lock low = AM_LOCK_INIT(AM_RANK_DEVICE, "low");
 static struct am_lock middle = AM_LOCK_INIT(AM_RANK_VSPACE, "middle");
 static struct am_lock also_middle = AM_LOCK_INIT(AM_RANK_VSPACE, "also middle");
 static struct am_lock high = AM_LOCK_INIT(AM_RANK_LEAF, "high");
+
+static struct am_latch leaf = AM_LATCH_INIT(AM_RANK_LEAF, "leaf");
+static struct am_latch middle_latch = AM_LATCH_INIT(AM_RANK_VSPACE, "middle latch");
 
 /* The analysis at compile time would find these first. */
 AM_NO_LOCK_ANALYSIS static void role_reversal(void)
@@ -46,6 +51,18 @@ AM_NO_LOCK_ANALYSIS static void role_twice(void)
     am_lock(&middle);
 }
 
+AM_NO_LOCK_ANALYSIS static void role_below_a_latch(void)
+{
+    am_latch_take(&leaf);
+    am_lock(&middle);
+}
+
+AM_NO_LOCK_ANALYSIS static void role_latch_of_the_same_rank(void)
+{
+    am_lock(&middle);
+    am_latch_take(&middle_latch);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -57,6 +74,9 @@ static const struct {
      "while high (rank "},
     {"same rank", role_same_rank, "lock also middle (rank ", "while middle (rank "},
     {"twice", role_twice, "lock middle (rank ", "while middle (rank "},
+    {"below a latch", role_below_a_latch, "lock middle (rank ", "while leaf (rank "},
+    {"latch of the same rank", role_latch_of_the_same_rank, "lock middle latch (rank ",
+     "while middle (rank "},
 };
 
 static int role_run(const char *name)
@@ -148,15 +168,58 @@ static const char *count(struct worker *self)
     return NULL;
 }
 
+static const char *count_by_latch(struct worker *self)
+{
+    uint64_t *n = self->shared;
+
+    for (int i = 0; i < 20000; i++) {
+        am_latch_take(&leaf);
+        ++*n;
+        am_latch_give(&leaf);
+    }
+    return NULL;
+}
+
 static void a_lock_keeps_others_out(void **state)
 {
-    uint64_t n = 0;
-    struct worker workers[4];
+    const char *(*const ways[])(struct worker *) = {count, count_by_latch};
 
-    for (unsigned i = 0; i < 4; i++)
-        workers[i] = (struct worker){.run = count, .shared = &n};
-    assert_null(run_workers(workers, 4));
-    assert_int_equal(n, 4 * 20000);
+    for (size_t k = 0; k < AM_ARRAY_SIZE(ways); k++) {
+        uint64_t n = 0;
+        struct worker workers[4];
+
+        for (unsigned i = 0; i < 4; i++)
+            workers[i] = (struct worker){.run = ways[k], .shared = &n};
+        assert_null(run_workers(workers, 4));
+        assert_int_equal(n, 4 * 20000);
+    }
+}
+
+/* The first of them has it until all others wait, however long that takes. */
+static const char *have_others_sleep(struct worker *self)
+{
+    atomic_uint *n_passed = self->shared;
+
+    am_latch_take(&leaf);
+    while (atomic_fetch_add(n_passed, 0) == 0 && leaf.state != 2)
+        sched_yield();
+    atomic_fetch_add(n_passed, 1);
+    am_latch_give(&leaf);
+    return NULL;
+}
+
+static void who_sleeps_for_a_latch_is_woken(void **state)
+{
+    for (int round = 0; round < 50; round++) {
+        atomic_uint n_passed = 0;
+        struct worker workers[4];
+
+        for (unsigned i = 0; i < 4; i++)
+            workers[i] = (struct worker){.run = have_others_sleep, .shared = &n_passed};
+        assert_null(run_workers(workers, 4));
+        assert_int_equal(n_passed, 4);
+    }
+    assert_int_equal(leaf.state, 0);
 }
 
 int main(int argc, char **argv)
@@ -167,6 +230,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_of_every_rank_can_be_held_at_once),
         cmocka_unit_test(what_one_thread_holds_does_not_bind_another),
         cmocka_unit_test(a_lock_keeps_others_out),
+        cmocka_unit_test(who_sleeps_for_a_latch_is_woken),
     };
 
     return argc > 1 ? role_run(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
