@@ -162,6 +162,39 @@ static void a_row_is_copied_from_its_second_addresses(void **state)
     }
 }
 
+/* Two copies whose memory lies in another order than they do. */
+static void copies_of_a_batch_go_each_to_its_place(void **state)
+{
+    aclrtMemcpyBatchAttr attr = {
+        .dstLoc = {.type = ACL_MEM_LOCATION_TYPE_DEVICE},
+        .srcLoc = {.type = ACL_MEM_LOCATION_TYPE_HOST},
+    };
+    void *dsts[] = {s.row[1] + CHUNK, s.row[1], s.row[1] + 2 * CHUNK};
+    void *srcs[] = {s.host, s.host + CHUNK, s.host + 2 * CHUNK};
+    size_t sizes[] = {CHUNK, CHUNK, 2 * CHUNK};
+    size_t index = 0;
+    size_t fail;
+
+    fill(s.host, CHUNK, 1);
+    fill(s.host + CHUNK, CHUNK, 2);
+    fill(s.host + 2 * CHUNK, 2 * CHUNK, 3);
+    for (int is_async = 0; is_async < 2; is_async++) {
+        assert_acl_ok(aclrtMemset(s.row[1], SIZE, 0, SIZE));
+        if (is_async) {
+            assert_acl_ok(aclrtMemcpyBatchAsync(dsts, sizes, srcs, sizes, 3, &attr, &index,
+                                                1, &fail, s.stream));
+            assert_acl_ok(aclrtSynchronizeStream(s.stream));
+        } else {
+            assert_acl_ok(aclrtMemcpyBatch(dsts, sizes, srcs, sizes, 3, &attr, &index, 1,
+                                           &fail));
+        }
+        assert_pattern(s.row[1], CHUNK, 2);
+        assert_pattern(s.row[1] + CHUNK, CHUNK, 1);
+        assert_pattern(s.row[1] + 2 * CHUNK, 2 * CHUNK, 3);
+        assert_all_bytes(s.row[1] + 4 * CHUNK, 2 * CHUNK, 0);
+    }
+}
+
 /* The third handle is elsewhere when the copy's turn comes: that is where it goes. */
 static void a_handle_of_the_row_moves_before_the_copy(void **state)
 {
@@ -192,6 +225,7 @@ int main(void)
         join_claim(a_fill_of_many_handles_is_one_call),
         join_claim(a_row_is_copied_over_itself),
         join_claim(a_row_is_copied_from_its_second_addresses),
+        join_claim(copies_of_a_batch_go_each_to_its_place),
         join_claim(a_handle_of_the_row_moves_before_the_copy),
     };
 

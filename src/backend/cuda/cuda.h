@@ -238,7 +238,7 @@ void cuda_walk_let_go(struct cuda_walk walk, size_t size);
 bool cuda_walk_is_there(struct cuda_walk walk, size_t size);
 /*
  * Whether pieces of both sides may be joined: they are there, and share no bytes, which
- * is seen by their addresses where no memory was mapped at two.
+ * the addresses tell of two stretches of them in which no memory was mapped twice.
  */
 bool cuda_walks_can_join(struct cuda_walk to, struct cuda_walk from, size_t size);
 /* Fails when some GPU of the range was lost. */

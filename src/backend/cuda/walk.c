@@ -144,15 +144,21 @@ bool cuda_walk_is_there(struct cuda_walk w, size_t size)
     return true;
 }
 
-/* Whether none of it was mapped at two addresses. */
-static bool walk_is_single(struct cuda_walk w, size_t size)
+/* All of it is there, at no second address, and in a row. */
+static bool walk_is_plain(struct cuda_walk w, size_t size)
 {
+    const char *next = (char *)w.span->addr + w.at;
+
+    if (!cuda_walk_is_there(w, size))
+        return false;
     while (size > 0) {
+        const struct am_span *span = w.span;
         size_t n = walk_left(&w, size);
 
-        if (cuda_mem_is_device(w.span->mem) &&
-            (cuda_mem(w.span->mem)->uses & CUDA_SEVERAL))
+        if ((char *)span->addr + w.at != next ||
+            (cuda_mem_is_device(span->mem) && (cuda_mem(span->mem)->uses & CUDA_SEVERAL)))
             return false;
+        next += n;
         walk_advance(&w, n);
         size -= n;
     }
@@ -164,9 +170,8 @@ bool cuda_walks_can_join(struct cuda_walk to, struct cuda_walk from, size_t size
     uintptr_t out = (uintptr_t)to.span->addr + to.at;
     uintptr_t in = (uintptr_t)from.span->addr + from.at;
 
-    return (out < in ? in - out : out - in) >= size && cuda_walk_is_there(to, size) &&
-           cuda_walk_is_there(from, size) && walk_is_single(to, size) &&
-           walk_is_single(from, size);
+    return (out < in ? in - out : out - in) >= size && walk_is_plain(to, size) &&
+           walk_is_plain(from, size);
 }
 
 /* What the walk stands in, to the end of its span. */
@@ -189,11 +194,12 @@ static aclError piece_find(const struct cuda_walk *w, struct cuda_piece *ret_pie
     return rc;
 }
 
-/* Whether the span goes on where the piece ends; of sides that can be joined. */
+/* Whether the span, which is there, goes on where the piece ends. */
 static bool piece_goes_on(const struct cuda_piece *piece, const struct am_span *span)
 {
     return piece->gpu != NULL && cuda_mem_is_device(span->mem) &&
-           cuda_mem_gpu(span->mem) == piece->gpu;
+           cuda_mem_gpu(span->mem) == piece->gpu &&
+           (CUdeviceptr)span->addr == piece->at + piece->size;
 }
 
 aclError cuda_piece_take(struct cuda_walk *w, size_t size, bool can_join,
