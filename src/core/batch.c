@@ -13,7 +13,7 @@
 #include "core/runtime.h"
 
 struct batch_work {
-    struct am_transfer transfer;
+    struct am_transfer *transfer;
     int32_t device;    /* whose work it is */
     bool has_pageable; /* some of it must be free for the program when the call returns */
 };
@@ -52,14 +52,14 @@ static aclError side_add(struct batch_work *work, bool is_dst, void *addr, size_
         return rc;
     }
     work->has_pageable |= am_spans_are_pageable(&spans);
-    return am_spans_join(is_dst ? &work->transfer.to : &work->transfer.from, &spans);
+    return am_spans_join(is_dst ? &work->transfer->to : &work->transfer->from, &spans);
 }
 
 /* Looks up all copies; on failure *ret_fail is the one that failed. */
 static aclError batch_open(struct batch_work *work, const struct am_batch *batch,
                            size_t *ret_fail)
 {
-    struct am_transfer *transfer = &work->transfer;
+    struct am_transfer *transfer = work->transfer;
     aclError rc = ACL_SUCCESS;
     size_t k = 0;
 
@@ -88,15 +88,16 @@ static aclError batch_open(struct batch_work *work, const struct am_batch *batch
 
 aclError am_batch_copy(const struct am_batch *batch, size_t *ret_fail)
 {
-    struct batch_work work = {.has_pageable = false};
+    struct am_transfer transfer;
+    struct batch_work work = {.transfer = &transfer};
     aclError rc = am_context_device(&work.device);
 
     if (rc == ACL_SUCCESS)
         rc = batch_open(&work, batch, ret_fail);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_transfer_run(&work.transfer);
-    am_transfer_close(&work.transfer);
+    rc = am_transfer_run(&transfer);
+    am_transfer_close(&transfer);
     return rc;
 }
 
@@ -104,9 +105,14 @@ aclError am_batch_copy_async(const struct am_batch *batch, struct am_stream *str
                              size_t *ret_fail)
 {
     struct batch_work work = {.device = stream->device};
-    aclError rc = batch_open(&work, batch, ret_fail);
+    aclError rc = am_transfer_make(&work.transfer);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    return am_transfer_submit(&work.transfer, stream, work.has_pageable);
+    rc = batch_open(&work, batch, ret_fail);
+    if (rc != ACL_SUCCESS) {
+        am_transfer_unmake(work.transfer);
+        return rc;
+    }
+    return am_transfer_submit(work.transfer, stream, work.has_pageable);
 }

@@ -34,16 +34,6 @@ void am_transfer_close(struct am_transfer *transfer)
     am_spans_close(&transfer->to);
 }
 
-void am_transfer_move(struct am_transfer *to, struct am_transfer *from)
-{
-    am_spans_move(&to->to, &from->to);
-    am_spans_move(&to->from, &from->from);
-    to->size = from->size;
-    to->n_rows = from->n_rows;
-    to->to_pitch = from->to_pitch;
-    to->from_pitch = from->from_pitch;
-}
-
 /* Where a row begins: so many bytes into a span. */
 struct row {
     const struct am_span *span;
@@ -96,21 +86,15 @@ aclError am_transfer_run(const struct am_transfer *transfer)
     }
 }
 
-aclError am_transfer_launch(const struct am_transfer *transfer,
+/* The rows behind the first, which was launched. */
+static aclError rows_launch(const struct am_transfer *transfer,
                             const struct am_backend_ops *lanes, struct am_lane *lane,
                             uint64_t *ret_number)
 {
     struct row to = {transfer->to.list, 0};
     struct row from = {transfer->from.list, 0};
-    enum am_order order = am_overlap_order(transfer);
-    aclError rc;
+    aclError rc = ACL_SUCCESS;
 
-    *ret_number = 0;
-    /* Rows may have to be copied once more, which must not change what they end as. */
-    if (order > AM_ORDER_FORWARD || (transfer->n_rows > 1 && order != AM_ORDER_ANY))
-        return ACL_SUCCESS;
-    rc = lanes->lane_copy(lane, to.span, to.at, from.span, from.at, transfer->size,
-                          ret_number);
     for (size_t i = 1; i < transfer->n_rows && rc == ACL_SUCCESS && *ret_number != 0;
          i++) {
         row_advance(&to, transfer->to_pitch);
@@ -121,6 +105,24 @@ aclError am_transfer_launch(const struct am_transfer *transfer,
         if (rc == ACL_SUCCESS && *ret_number == 0)
             rc = lanes->lane_sync(lane);
     }
+    return rc;
+}
+
+aclError am_transfer_launch(const struct am_transfer *transfer,
+                            const struct am_backend_ops *lanes, struct am_lane *lane,
+                            uint64_t *ret_number)
+{
+    enum am_order order = am_overlap_order(transfer);
+    aclError rc;
+
+    *ret_number = 0;
+    /* Rows may have to be copied once more, which must not change what they end as. */
+    if (order > AM_ORDER_FORWARD || (transfer->n_rows > 1 && order != AM_ORDER_ANY))
+        return ACL_SUCCESS;
+    rc = lanes->lane_copy(lane, transfer->to.list, 0, transfer->from.list, 0,
+                          transfer->size, ret_number);
+    if (rc == ACL_SUCCESS && transfer->n_rows > 1)
+        rc = rows_launch(transfer, lanes, lane, ret_number);
     return rc;
 }
 

@@ -24,14 +24,12 @@ struct am_transfer {
 };
 
 /*
- * Looks up both sides for work of `device`; turn is AM_SPANS_TURN or 0.  Which sides may be combined is the caller's
- * business.
+ * Looks up both sides for work of `device`; turn is AM_SPANS_TURN or 0.  Which sides may
+ * be combined is the caller's business.
  */
 aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
                           size_t size, unsigned turn, int32_t device);
 void am_transfer_close(struct am_transfer *transfer);
-/* Moves it to another place in memory. */
-void am_transfer_move(struct am_transfer *to, struct am_transfer *from);
 /*
  * Moves the bytes, all or none where the machine has no memory for them.  Sides that
  * share bytes end as with memmove.
@@ -110,6 +108,12 @@ aclError am_fill_check(const struct am_spans *to, const void *dst, unsigned widt
  */
 bool am_spans_are_pageable(const struct am_spans *spans);
 
+/*
+ * One that can be queued.  It is made before it is opened, so that it is where it stays;
+ * unmake is for one that is not open.
+ */
+aclError am_transfer_make(struct am_transfer **ret_transfer);
+void am_transfer_unmake(struct am_transfer *transfer);
 /* Queue the copy, which takes `transfer` over, and wait for it when must_wait. */
 aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
                             bool must_wait);

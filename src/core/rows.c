@@ -78,17 +78,24 @@ aclError am_rows_copy(const struct am_rows *rows)
 
 aclError am_rows_copy_async(const struct am_rows *rows, struct am_stream *stream)
 {
-    struct am_transfer transfer;
-    aclError rc = rows_open(&transfer, rows, stream->device);
+    struct am_transfer *transfer;
+    aclError rc = am_transfer_make(&transfer);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_transfer_check_async(&transfer, stream->device);
-    if (rc != ACL_SUCCESS) {
-        am_transfer_close(&transfer);
-        return rc;
-    }
-    return am_transfer_submit(&transfer, stream,
-                              am_spans_are_pageable(&transfer.to) ||
-                                  am_spans_are_pageable(&transfer.from));
+    rc = rows_open(transfer, rows, stream->device);
+    if (rc != ACL_SUCCESS)
+        goto err_unmake;
+    rc = am_transfer_check_async(transfer, stream->device);
+    if (rc != ACL_SUCCESS)
+        goto err_close;
+    return am_transfer_submit(transfer, stream,
+                              am_spans_are_pageable(&transfer->to) ||
+                                  am_spans_are_pageable(&transfer->from));
+
+err_close:
+    am_transfer_close(transfer);
+err_unmake:
+    am_transfer_unmake(transfer);
+    return rc;
 }

@@ -5,8 +5,8 @@
  * worker and waiting for it costs more than the copy.  Host memory that is not pinned
  * must be free for the program again when the call returns, so such a copy is waited for.
  */
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
@@ -33,6 +33,11 @@ struct copy_task {
 
 /* Many are under way at a time, more than a thread's share of free memory. */
 static struct am_slab copy_slab = AM_SLAB_INIT(struct copy_task, "copy slab");
+
+static struct copy_task *copy_of(struct am_transfer *transfer)
+{
+    return (struct copy_task *)((char *)transfer - offsetof(struct copy_task, transfer));
+}
 
 struct fill_task {
     struct am_task task;
@@ -216,6 +221,21 @@ static void copy_drop(struct am_task *task)
     am_slab_give(&copy_slab, task);
 }
 
+aclError am_transfer_make(struct am_transfer **ret_transfer)
+{
+    struct copy_task *ct = am_slab_take(&copy_slab);
+
+    if (ct == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    *ret_transfer = &ct->transfer;
+    return ACL_SUCCESS;
+}
+
+void am_transfer_unmake(struct am_transfer *transfer)
+{
+    am_slab_give(&copy_slab, copy_of(transfer));
+}
+
 static const struct am_task_ops copy_ops = {
     .launch = copy_launch, .run = copy_run, .drop = copy_drop};
 
@@ -228,21 +248,16 @@ static bool is_for_caller(const struct am_stream *stream, size_t size, bool must
 aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
                             bool must_wait)
 {
+    struct copy_task *ct = copy_of(transfer);
     struct outcome outcome = {0};
-    struct copy_task *ct;
     aclError rc;
 
     if (is_for_caller(stream, transfer->size * transfer->n_rows, must_wait) &&
         am_sched_try_begin(&am_rt.sched, &stream->queue)) {
         rc = transfer_run(transfer);
         am_sched_end(&am_rt.sched, &stream->queue);
-        am_transfer_close(transfer);
+        copy_drop(&ct->task);
         return rc;
-    }
-    ct = am_slab_take(&copy_slab);
-    if (ct == NULL) {
-        am_transfer_close(transfer);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
     }
     ct->task = (struct am_task){
         .ops = &copy_ops,
@@ -250,30 +265,44 @@ aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stre
         .deadline = AM_FOREVER,
     };
     ct->outcome = must_wait ? &outcome : NULL;
-    am_transfer_move(&ct->transfer, transfer);
     return task_submit(stream, &ct->task, ct->outcome);
+}
+
+/* Opens the transfer, if the rules in force allow it on the stream. */
+static aclError async_open(struct am_transfer *transfer, void *dst, const void *src,
+                           size_t size, aclrtMemcpyKind kind,
+                           const struct am_stream *stream)
+{
+    aclError rc = am_transfer_open(transfer, dst, src, size, 0, stream->device);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_transfer_check_async(transfer, stream->device);
+    if (rc == ACL_SUCCESS && am_rt.is_strict)
+        rc = strict_check(transfer, kind);
+    if (rc != ACL_SUCCESS)
+        am_transfer_close(transfer);
+    return rc;
 }
 
 aclError am_copy_async(void *dst, const void *src, size_t size, aclrtMemcpyKind kind,
                        struct am_stream *stream)
 {
-    struct am_transfer transfer;
+    struct am_transfer *transfer;
     bool must_wait;
-    aclError rc = am_transfer_open(&transfer, dst, src, size, 0, stream->device);
+    aclError rc = am_transfer_make(&transfer);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_transfer_check_async(&transfer, stream->device);
-    if (rc == ACL_SUCCESS && am_rt.is_strict)
-        rc = strict_check(&transfer, kind);
+    rc = async_open(transfer, dst, src, size, kind, stream);
     if (rc != ACL_SUCCESS) {
-        am_transfer_close(&transfer);
+        am_transfer_unmake(transfer);
         return rc;
     }
     must_wait = kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE ||
-                am_spans_are_pageable(&transfer.to) ||
-                am_spans_are_pageable(&transfer.from);
-    return am_transfer_submit(&transfer, stream, must_wait);
+                am_spans_are_pageable(&transfer->to) ||
+                am_spans_are_pageable(&transfer->from);
+    return am_transfer_submit(transfer, stream, must_wait);
 }
 
 static aclError fill_run(struct am_task *task)

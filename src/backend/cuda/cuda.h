@@ -101,7 +101,12 @@ const char *cuda_name(CUresult rc);
 /* Whether all that was under way on the GPU is over with this error. */
 bool cuda_is_loss(CUresult rc);
 /* Fails when the GPU was lost before. */
-aclError cuda_check(const struct cuda_gpu *gpu);
+aclError cuda_lost_error(const struct cuda_gpu *gpu);
+
+static inline aclError cuda_check(const struct cuda_gpu *gpu)
+{
+    return gpu->lost == CUDA_SUCCESS ? ACL_SUCCESS : cuda_lost_error(gpu);
+}
 
 /* gpu.c */
 aclError cuda_start(void);
@@ -215,7 +220,12 @@ struct cuda_piece {
     bool is_joined; /* goes on in other handles: the driver wants a current context */
 };
 
-struct cuda_walk cuda_walk_from(const struct am_span *span, size_t at);
+static inline struct cuda_walk cuda_walk_from(const struct am_span *span, size_t at)
+{
+    for (; at >= span->size; span++)
+        at -= span->size;
+    return (struct cuda_walk){span, at};
+}
 /*
  * A piece of at most `size` bytes from here on; the walk moves behind it.  With can_join
  * it goes on over handles that lie side by side.

@@ -120,14 +120,13 @@ static void gpu_lose(struct cuda_gpu *gpu, CUresult rc, const char *what)
                cuda_name(rc), what, text_of(rc));
 }
 
-aclError cuda_check(const struct cuda_gpu *gpu)
+aclError cuda_lost_error(const struct cuda_gpu *gpu)
 {
     CUresult lost = gpu->lost;
 
-    AM_REQUIRE(lost == CUDA_SUCCESS, code_of(lost),
-               "GPU %d was lost to this process by %s (%s); start the program anew",
-               gpu->index, cuda_name(lost), text_of(lost));
-    return ACL_SUCCESS;
+    return am_fail(code_of(lost),
+                   "GPU %d was lost to this process by %s (%s); start the program anew",
+                   gpu->index, cuda_name(lost), text_of(lost));
 }
 
 aclError cuda_error(CUresult rc, struct cuda_gpu *gpu, const char *what, size_t size)

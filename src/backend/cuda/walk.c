@@ -8,13 +8,6 @@
 #include "backend/cuda/cuda.h"
 #include "base/error.h"
 
-struct cuda_walk cuda_walk_from(const struct am_span *span, size_t at)
-{
-    for (; at >= span->size; span++)
-        at -= span->size;
-    return (struct cuda_walk){span, at};
-}
-
 static void walk_advance(struct cuda_walk *w, size_t size)
 {
     w->at += size;
