@@ -28,6 +28,7 @@ enum {
     AM_CAP_DEVICES = 1u << 2,   /* the devices are real: device_*, bank_free */
     AM_CAP_SHARE = 1u << 3,     /* mem_export, mem_import */
     AM_CAP_LANES = 1u << 4,     /* lane_*, mark_* */
+    AM_CAP_STOCK = 1u << 5,     /* reserve() takes long: parts of a reservation serve */
 };
 
 enum {

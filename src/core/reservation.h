@@ -1,4 +1,4 @@
-/* What vspace.c, mapping.c, access.c and arena.c tell each other. */
+/* What vspace.c, mapping.c, access.c, arena.c and region.c tell each other. */
 #ifndef AM_CORE_RESERVATION_H
 #define AM_CORE_RESERVATION_H
 
@@ -7,6 +7,10 @@
 /* The reservation that addr lies in, or NULL. */
 struct am_reservation *am_reservation_find_locked(struct am_vspace *vs, uintptr_t addr)
     AM_REQUIRES(vs->lock);
+
+/* One that some byte of the range lies in, or NULL: the lowest. */
+struct am_reservation *am_reservation_meets_locked(struct am_vspace *vs, uintptr_t addr,
+                                                   size_t size) AM_REQUIRES(vs->lock);
 
 /*
  * The program's mapping that addr lies in, and starts when must_start; says what is

@@ -7,6 +7,7 @@
 #include "base/slab.h"
 #include "base/util.h"
 #include "core/arena.h"
+#include "core/region.h"
 #include "core/reservation.h"
 #include "core/runtime.h"
 
@@ -34,6 +35,20 @@ struct am_reservation *am_reservation_find_locked(struct am_vspace *vs, uintptr_
     return at != NULL && addr - at->start < at->size ? at : NULL;
 }
 
+struct am_reservation *am_reservation_meets_locked(struct am_vspace *vs, uintptr_t addr,
+                                                   size_t size)
+{
+    struct am_reservation key = {.start = addr};
+    struct am_reservation *next = RB_NFIND(am_reservations, &vs->reservations, &key);
+    struct am_reservation *before = next != NULL
+                                        ? RB_PREV(am_reservations, &vs->reservations, next)
+                                        : RB_MAX(am_reservations, &vs->reservations);
+
+    if (before != NULL && addr - before->start < before->size)
+        return before;
+    return next != NULL && next->start - addr < size ? next : NULL;
+}
+
 /* Counts or uncounts a reservation in the coarse table. */
 static void granules_add(struct am_vspace *vs, const struct am_reservation *r, int n)
 {
@@ -59,7 +74,6 @@ static bool granules_are_empty(struct am_vspace *vs, uintptr_t addr, size_t size
 bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size,
                            const struct am_owner **ret_owner)
 {
-    struct am_reservation key = {.start = addr};
     struct am_reservation *found;
 
     if (ret_owner != NULL)
@@ -69,12 +83,7 @@ bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size,
     if (granules_are_empty(vs, addr, size))
         return false;
     am_lock(&vs->lock);
-    found = am_reservation_find_locked(vs, addr);
-    if (found == NULL) {
-        found = RB_NFIND(am_reservations, &vs->reservations, &key);
-        if (found != NULL && found->start - addr >= size)
-            found = NULL;
-    }
+    found = am_reservation_meets_locked(vs, addr, size);
     if (found != NULL && ret_owner != NULL)
         *ret_owner = found->owner;
     am_unlock(&vs->lock);
@@ -100,13 +109,34 @@ static aclError want_check(const void *want, size_t size)
     return ACL_SUCCESS;
 }
 
-static void reservation_enter(struct am_vspace *vs, struct am_reservation *r)
+static void reservation_enter_locked(struct am_vspace *vs, struct am_reservation *r)
+    AM_REQUIRES(vs->lock)
 {
-    am_lock(&vs->lock);
     RB_INSERT(am_reservations, &vs->reservations, r);
     granules_add(vs, r, 1);
     vs->n_reservations += r->owner == NULL;
+}
+
+static void reservation_enter(struct am_vspace *vs, struct am_reservation *r)
+{
+    am_lock(&vs->lock);
+    reservation_enter_locked(vs, r);
     am_unlock(&vs->lock);
+}
+
+/* From the stock; false: the backend has to be asked. */
+static bool reservation_cut(struct am_vspace *vs, struct am_reservation *r, void *want)
+{
+    bool is_cut;
+
+    am_lock(&vs->lock);
+    is_cut = am_region_cut_locked(vs, r->backend, r->size, reservation_align(r->size), want,
+                                  &r->start);
+    r->is_cut = is_cut;
+    if (is_cut)
+        reservation_enter_locked(vs, r);
+    am_unlock(&vs->lock);
+    return is_cut;
 }
 
 static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size_t size,
@@ -130,6 +160,13 @@ static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size
     r = am_slab_take(&reservation_slab);
     if (r == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a reservation");
+    *r = (struct am_reservation){
+        .size = size, .flags = flags, .owner = owner, .backend = backend};
+    if (owner == NULL && (backend->caps & AM_CAP_STOCK) &&
+        reservation_cut(vs, r, want)) {
+        *ret_addr = (void *)r->start;
+        return ACL_SUCCESS;
+    }
     if (owner != NULL && want == NULL)
         rc = backend->reserve_own(size, reservation_align(size), &addr);
     else
@@ -138,11 +175,7 @@ static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size
         am_slab_give(&reservation_slab, r);
         return rc;
     }
-    *r = (struct am_reservation){.start = (uintptr_t)addr,
-                                 .size = size,
-                                 .flags = flags,
-                                 .owner = owner,
-                                 .backend = backend};
+    r->start = (uintptr_t)addr;
     reservation_enter(vs, r);
     *ret_addr = addr;
     return ACL_SUCCESS;
@@ -196,6 +229,8 @@ static void reservation_leave_locked(struct am_vspace *vs, struct am_reservation
     RB_REMOVE(am_reservations, &vs->reservations, r);
     granules_add(vs, r, -1);
     vs->n_reservations -= r->owner == NULL;
+    if (r->is_cut)
+        am_region_give_locked(vs, r->start, r->size);
     am_slab_give(&reservation_slab, r);
 }
 
@@ -204,6 +239,8 @@ static aclError reservation_release(const struct am_reservation *r,
 {
     void *addr = (void *)r->start;
 
+    if (r->is_cut)
+        return ACL_SUCCESS;
     return r->is_pinned ? ops->release_pinned(addr, r->size)
                         : ops->release(addr, r->size);
 }
@@ -290,5 +327,6 @@ void am_vspace_release_all(struct am_vspace *vs)
             am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be given back",
                    r->size, (void *)r->start);
     }
+    am_region_release_locked(vs);
     am_unlock(&vs->lock);
 }

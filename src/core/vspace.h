@@ -69,6 +69,7 @@ struct am_reservation {
     bool is_imported;  /* vspace.lock; as above: it came from another process */
     const struct am_owner *owner;         /* NULL: the program */
     const struct am_backend_ops *backend; /* whose addresses these are */
+    bool is_cut;                          /* from the region: core/region.h */
     bool is_arena;                        /* addresses of the heaps: core/arena.h */
     bool is_pinned;                       /* an arena of pinned memory */
     bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
@@ -101,6 +102,16 @@ RB_HEAD(am_reservations, am_reservation);
 
 LIST_HEAD(am_extents, am_extent);
 
+/* Addresses in stock: core/region.c. */
+struct am_region {
+    const struct am_backend_ops *backend; /* NULL: none was asked yet */
+    uintptr_t start;
+    size_t size;    /* 0: there is none */
+    uintptr_t next; /* where room is looked for */
+    uintptr_t end;  /* from here on none was cut */
+    size_t n_cut;   /* reservations that are cut from it */
+};
+
 #define AM_GRANULE_SHIFT 36 /* 64 GB */
 
 struct am_vspace {
@@ -114,6 +125,7 @@ struct am_vspace {
     _Atomic uint32_t granule[1u << (AM_ADDRESS_BITS - AM_GRANULE_SHIFT)];
     _Atomic uint64_t n_reservations; /* the program's, as the next one */
     _Atomic uint64_t n_mappings;
+    struct am_region region; /* lock */
     /* lock; for device memory and for pinned memory: core/arena.c */
     struct {
         struct am_reservation *arena;   /* what ranges are cut from, or NULL */

@@ -183,9 +183,10 @@ static void a_taken_wish_is_refused(void **state)
     assert_acl_ok(aclrtReleaseMemAddress(taken));
 }
 
+/* So many that they are in nobody's stock when they are released. */
 static void memory_of_the_program_is_never_replaced(void **state)
 {
-    void *probe = reserve(4 * CHUNK);
+    void *probe = reserve(32 * GIB);
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     char *theirs;
     void *va = NULL;
@@ -194,7 +195,7 @@ static void memory_of_the_program_is_never_replaced(void **state)
     theirs = mmap((char *)probe + CHUNK, 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
     assert_ptr_equal(theirs, (char *)probe + CHUNK);
     theirs[0] = 42;
-    assert_refused(aclrtReserveMemAddress(&va, 4 * CHUNK, 0, probe, 1),
+    assert_refused(aclrtReserveMemAddress(&va, 32 * GIB, 0, probe, 1),
                    ACL_ERROR_RT_PARAM_INVALID, "expectPtr");
     assert_int_equal(theirs[0], 42);
     va = reserve(GIB); /* and one that the library places goes elsewhere */

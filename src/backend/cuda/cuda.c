@@ -3,7 +3,7 @@
 
 const struct am_backend_ops am_backend_cuda = {
     .name = "cuda",
-    .caps = AM_CAP_DEVICES | AM_CAP_SHARE | AM_CAP_LANES,
+    .caps = AM_CAP_DEVICES | AM_CAP_SHARE | AM_CAP_LANES | AM_CAP_STOCK,
     .start = cuda_start,
     .device_count = cuda_device_count,
     .device_info = cuda_device_info,
