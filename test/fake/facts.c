@@ -21,7 +21,7 @@ struct am_cuda_driver cu;
 
 static const struct fact *const lists[] = {
     facts_context, facts_vmm,  facts_access, facts_share,
-    facts_copy,    facts_host, facts_stream, facts_event,
+    facts_copy,    facts_host, facts_stream, facts_event, facts_capture,
 };
 
 static bool load_driver(void)

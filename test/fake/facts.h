@@ -33,6 +33,7 @@ extern const struct fact facts_copy[];
 extern const struct fact facts_host[];
 extern const struct fact facts_stream[];
 extern const struct fact facts_event[];
+extern const struct fact facts_capture[];
 
 /* The driver's functions. */
 extern struct am_cuda_driver cu;

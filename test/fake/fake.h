@@ -163,13 +163,22 @@ struct fake_op {
 
 TAILQ_HEAD(fake_ops, fake_op);
 
+/* A stream from which a graph is made; work on it is nobody's need here. */
+struct fake_capture {
+    bool is_on;
+    bool is_broken;
+    CUstreamCaptureMode mode;
+    pthread_t thread; /* that began it */
+};
+
 struct fake_stream {
     uint64_t handle; /* 0: destroyed, or the legacy stream */
     unsigned flags;
     struct fake_context *context;
     struct fake_ops ops; /* the first one may be running */
     bool is_running;
-    bool is_held;                   /* as all are while fake.is_held is set */
+    bool is_held; /* as all are while fake.is_held is set */
+    struct fake_capture capture;
     TAILQ_ENTRY(fake_stream) entry; /* in the context */
 };
 
@@ -200,6 +209,9 @@ CUresult fake_stream_queue_locked(struct fake_stream *stream, const struct fake_
 void fake_stream_wait_all_locked(struct fake_context *context);
 void fake_stream_drop_context_locked(struct fake_context *context);
 void fake_stream_break_locked(struct fake_context *context);
+
+/* A call that could wait for work: breaks the captures that forbid it to this thread. */
+CUresult fake_capture_break(void);
 
 void fake_event_drop_context_locked(struct fake_context *context);
 void fake_record_put_locked(struct fake_record *record);

@@ -16,6 +16,7 @@ enum {
 enum {
     BEFORE_INIT = 1u << 0, /* works without cuInit() */
     IN_FUNCTION = 1u << 1, /* works in a host function */
+    BREAKS_CAPTURE = 1u << 2,
 };
 
 static const unsigned char traits[N_IDS] = {
@@ -23,13 +24,19 @@ static const unsigned char traits[N_IDS] = {
     [ID_cuDriverGetVersion] = BEFORE_INIT | IN_FUNCTION,
     [ID_cuGetErrorName] = BEFORE_INIT | IN_FUNCTION,
     [ID_cuGetErrorString] = BEFORE_INIT | IN_FUNCTION,
-    [ID_cuStreamQuery] = IN_FUNCTION,
-    [ID_cuEventQuery] = IN_FUNCTION,
+    [ID_cuStreamQuery] = IN_FUNCTION | BREAKS_CAPTURE,
+    [ID_cuEventQuery] = IN_FUNCTION | BREAKS_CAPTURE,
     [ID_cuEventRecord] = IN_FUNCTION,
     [ID_cuStreamWaitEvent] = IN_FUNCTION,
     [ID_cuStreamWriteValue32_v2] = IN_FUNCTION,
     [ID_cuLaunchHostFunc] = IN_FUNCTION,
     [ID_cuMemsetD8Async] = IN_FUNCTION,
+    [ID_cuThreadExchangeStreamCaptureMode] = IN_FUNCTION,
+    [ID_cuStreamSynchronize] = BREAKS_CAPTURE,
+    [ID_cuEventSynchronize] = BREAKS_CAPTURE,
+    [ID_cuMemHostAlloc] = BREAKS_CAPTURE,
+    [ID_cuMemHostRegister_v2] = BREAKS_CAPTURE,
+    [ID_cuMemHostUnregister] = BREAKS_CAPTURE,
 };
 
 static CUresult check(int id, const char *name)
@@ -42,6 +49,8 @@ static CUresult check(int id, const char *name)
         fake_lock();
         rc = fake_unlock(fake.is_initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED);
     }
+    if (rc == CUDA_SUCCESS && (traits[id] & BREAKS_CAPTURE))
+        rc = fake_capture_break();
     return rc;
 }
 

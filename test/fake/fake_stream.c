@@ -439,3 +439,80 @@ CUresult fake_cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *arg)
             stream, &(struct fake_op){.kind = FAKE_FUNCTION, .fn = fn, .arg = arg});
     return fake_unlock(rc);
 }
+
+/* ---- captures of graphs ---- */
+
+static _Thread_local CUstreamCaptureMode capture_mode;
+
+CUresult fake_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    CUstreamCaptureMode old = capture_mode;
+
+    if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    capture_mode = *mode;
+    *mode = old;
+    return CUDA_SUCCESS;
+}
+
+CUresult fake_cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
+{
+    struct fake_stream *stream;
+    CUresult rc;
+
+    fake_lock();
+    rc = fake_stream_find_locked(handle, &stream);
+    if (rc == CUDA_SUCCESS && stream->capture.is_on)
+        rc = CUDA_ERROR_ILLEGAL_STATE;
+    if (rc == CUDA_SUCCESS)
+        stream->capture =
+            (struct fake_capture){.is_on = true, .mode = mode, .thread = pthread_self()};
+    return fake_unlock(rc);
+}
+
+/* There are no graphs: who asks wants to know what became of the capture. */
+CUresult fake_cuStreamEndCapture(CUstream handle, CUgraph *ret_graph)
+{
+    struct fake_stream *stream;
+    CUresult rc;
+
+    fake_lock();
+    rc = fake_stream_find_locked(handle, &stream);
+    if (rc == CUDA_SUCCESS && !stream->capture.is_on)
+        rc = CUDA_ERROR_ILLEGAL_STATE;
+    if (rc == CUDA_SUCCESS && stream->capture.is_broken)
+        rc = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (rc == CUDA_SUCCESS || rc == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+        stream->capture.is_on = false;
+    *ret_graph = NULL;
+    return fake_unlock(rc);
+}
+
+/* A capture of this thread's own, or one that is everybody's business, as this thread's. */
+static bool is_forbidden_by(const struct fake_capture *capture)
+{
+    if (!capture->is_on || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return false;
+    return pthread_equal(capture->thread, pthread_self()) ||
+           (capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+            capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+CUresult fake_capture_break(void)
+{
+    CUresult rc = CUDA_SUCCESS;
+    struct fake_stream *stream;
+
+    if (capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_SUCCESS;
+    fake_lock();
+    for (int i = 0; i < fake.n_devices; i++) {
+        TAILQ_FOREACH (stream, &fake.contexts[i].streams, entry) {
+            if (!is_forbidden_by(&stream->capture))
+                continue;
+            stream->capture.is_broken = true;
+            rc = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+    }
+    return fake_unlock(rc);
+}

@@ -1,4 +1,5 @@
 /* What the cuda backend leaves and finds in the driver, seen from the driver's side. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -51,6 +52,73 @@ static void the_programs_context_stays_current(void **state)
     assert_ptr_equal(context, own);
     assert_int_equal(cuCtxPopCurrent_v2(&context), CUDA_ERROR_INVALID_CONTEXT);
     assert_int_equal(cuDevicePrimaryCtxRelease_v2(1), CUDA_SUCCESS);
+}
+
+/* Work that asks for streams, waits for them, and locks memory anew. */
+static const char *work_on_a_stream(void)
+{
+    aclrtStream stream;
+    aclrtEvent event;
+    void *device;
+    void *host;
+
+    if (aclrtSetDevice(0) || aclrtMallocHost(&host, 8 * CHUNK) ||
+        aclrtMalloc(&device, 8 * CHUNK, ACL_MEM_MALLOC_HUGE_FIRST) ||
+        aclrtCreateStream(&stream) || aclrtCreateEvent(&event))
+        return "something cannot be had";
+    for (int i = 0; i < 200; i++) {
+        if (aclrtMemcpyAsync(device, CHUNK, host, CHUNK, ACL_MEMCPY_HOST_TO_DEVICE, stream))
+            return "a launch failed";
+    }
+    if (aclrtRecordEvent(event, stream) || aclrtStreamWaitEvent(stream, event) ||
+        aclrtSynchronizeEvent(event) || aclrtSynchronizeStream(stream) ||
+        aclrtMemcpy(host, CHUNK, device, CHUNK, ACL_MEMCPY_DEVICE_TO_HOST))
+        return "waiting failed";
+    if (aclrtDestroyEvent(event) || aclrtDestroyStream(stream) || aclrtFree(device) ||
+        aclrtFreeHost(host) || aclrtResetDevice(0))
+        return "something cannot be given back";
+    return NULL;
+}
+
+static void *work_main(void *unused)
+{
+    return (void *)(uintptr_t)work_on_a_stream();
+}
+
+/* Others in the process make a graph, as PyTorch does, in one thread or another. */
+static void a_capture_of_a_graph_is_not_broken(void **state)
+{
+    CUcontext context, popped;
+    CUstream stream;
+
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+    assert_int_equal(cuCtxPushCurrent_v2(context), CUDA_SUCCESS);
+    assert_int_equal(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0),
+                     CUDA_SUCCESS);
+    for (int is_other = 0; is_other < 2; is_other++) {
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        void *why = NULL;
+        pthread_t thread;
+        CUgraph graph;
+
+        assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL),
+                         CUDA_SUCCESS);
+        if (is_other) {
+            assert_int_equal(pthread_create(&thread, NULL, work_main, NULL), 0);
+            assert_int_equal(pthread_join(thread, &why), 0);
+        } else {
+            why = work_main(NULL);
+        }
+        if (why != NULL)
+            fail_msg("%s", (char *)why);
+        assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+        assert_int_equal(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+        assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_GLOBAL); /* what it was */
+        assert_int_equal(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    }
+    assert_int_equal(cuStreamDestroy_v2(stream), CUDA_SUCCESS);
+    assert_int_equal(cuCtxPopCurrent_v2(&popped), CUDA_SUCCESS);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
 }
 
 /* The library's own books know nothing of who else has memory there. */
@@ -284,6 +352,7 @@ int main(void)
     const struct CMUnitTest claims[] = {
         backend_claim(no_context_is_current_that_was_not),
         backend_claim(the_programs_context_stays_current),
+        backend_claim(a_capture_of_a_graph_is_not_broken),
         backend_claim(a_pool_asks_for_access_once_for_each_row_of_chunks),
         backend_claim(memory_that_others_have_is_not_promised),
         backend_claim(memory_that_is_locked_in_part_is_copied),

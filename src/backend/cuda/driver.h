@@ -16,6 +16,7 @@ typedef unsigned long long CUmemGenericAllocationHandle;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
 typedef void (*CUhostFn)(void *arg);
 
 typedef enum {
@@ -60,6 +61,7 @@ typedef enum {
     CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
     CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
     CUDA_ERROR_TIMEOUT = 909,
     CUDA_ERROR_EXTERNAL_DEVICE = 911,
     CUDA_ERROR_UNKNOWN = 999,
@@ -123,6 +125,13 @@ typedef enum {
     CU_MEMORYTYPE_ARRAY = 3,
     CU_MEMORYTYPE_UNIFIED = 4, /* by the address: the driver looks */
 } CUmemorytype;
+
+/* Whose captures of graphs forbid a thread calls that could wait for work. */
+typedef enum {
+    CU_STREAM_CAPTURE_MODE_GLOBAL = 0, /* anybody's */
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2, /* nobody's */
+} CUstreamCaptureMode;
 
 enum {
     CU_STREAM_DEFAULT = 0, /* ordered with the legacy stream */

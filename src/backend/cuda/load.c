@@ -4,6 +4,10 @@
  * It is loaded once and stays: the program, or another library in it, may use it too, and
  * then it is the same one.  Test builds put a function before each of the driver's, which
  * can fail as those of base/sys.def can.
+ *
+ * Somebody else in the process may be capturing a graph (PyTorch does).  Calls that ask or
+ * wait for work are then refused, in any thread, and the capture is broken by them.  Ours
+ * are about streams that no capture knows of, so they are made aside from it.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -16,7 +20,7 @@
 
 #define LIBRARY "libcuda.so.1"
 
-enum need { REQUIRED, OPTIONAL };
+enum need { REQUIRED, OPTIONAL, ASIDE };
 
 struct am_cuda_driver cu;
 
@@ -31,6 +35,33 @@ static const struct {
 #include "backend/cuda/driver.def"
 #undef AM_CU
 };
+
+static struct am_cuda_driver plain; /* as it was found */
+
+#define AM_CU(need_, since_, name_, params_, args_) \
+    static CUresult aside_##name_ params_ \
+    { \
+        CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; \
+        bool is_aside_ = \
+            plain.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS; \
+        CUresult rc_ = plain.name_ args_; \
+\
+        if (is_aside_) \
+            plain.cuThreadExchangeStreamCaptureMode(&mode_); \
+        return rc_; \
+    }
+#include "backend/cuda/driver.def"
+#undef AM_CU
+
+static void asides_put_before(void)
+{
+    plain = cu;
+#define AM_CU(need_, since_, name_, params_, args_) \
+    if (need_ == ASIDE) \
+        cu.name_ = aside_##name_;
+#include "backend/cuda/driver.def"
+#undef AM_CU
+}
 
 #if AM_TEST
 
@@ -121,7 +152,7 @@ static aclError symbols_find(void *library, struct am_cuda_driver *driver)
         void *symbol = dlsym(library, symbols[i].name);
 
         symbol_store(driver, symbols[i].at, symbol);
-        if (symbol == NULL && symbols[i].need == REQUIRED && symbols[i].since >= since) {
+        if (symbol == NULL && symbols[i].need != OPTIONAL && symbols[i].since >= since) {
             missing = symbols[i].name;
             since = symbols[i].since;
         }
@@ -154,6 +185,7 @@ aclError cuda_load(void)
         return rc;
     }
     cu = found;
+    asides_put_before();
     faults_put_before();
     return ACL_SUCCESS;
 }
