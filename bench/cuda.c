@@ -325,15 +325,26 @@ struct copies {
     const char *src;
 };
 
-static void copies_open(struct copies *c, bool is_ours, size_t size)
+/* Device memory behind addresses in a row, in so many handles. */
+static char *row_open(bool is_ours, size_t size, size_t n)
+{
+    struct set range = {.is_ours = is_ours, .size = size};
+
+    reserve_one(&range, 0);
+    for (size_t i = 0; i < n; i++) {
+        struct set piece = {.is_ours = is_ours, .size = size / n};
+
+        piece.addr[0] = (char *)range.addr[0] + i * piece.size;
+        bring_to(&piece, 0, BOUND);
+    }
+    return range.addr[0];
+}
+
+static void copies_open(struct copies *c, bool is_ours, size_t size, size_t n_handles)
 {
     *c = (struct copies){.is_ours = is_ours, .size = size};
-    for (int i = 0; i < 2; i++) {
-        struct set set = {.is_ours = is_ours, .size = size};
-
-        bring_to(&set, 0, BOUND);
-        c->device[i] = set.addr[0];
-    }
+    for (int i = 0; i < 2; i++)
+        c->device[i] = row_open(is_ours, size, n_handles);
     if (is_ours) {
         MUST(aclrtMallocHost((void **)&c->host, size));
         MUST(aclrtCreateStream(&c->stream));
@@ -423,6 +434,18 @@ static void launch_measure(struct copies both[2])
                              w[1].ns, BUDGET_NONE, 0});
 }
 
+static void handles_measure(void)
+{
+    static struct copies both[2];
+
+    for (int i = 0; i < 2; i++) {
+        copies_open(&both[i], i == 0, 256 * MB, 128);
+        both[i].dst = both[i].device[0];
+        both[i].src = both[i].device[1];
+    }
+    copies_measure(both, "device to device, 256 MB in 128 handles");
+}
+
 static void copy_sections(void)
 {
     static struct copies both[2];
@@ -435,7 +458,7 @@ static void copy_sections(void)
                 {"device to device, 256 MB", false, false}};
 
     for (int i = 0; i < 2; i++)
-        copies_open(&both[i], i == 0, 256 * MB);
+        copies_open(&both[i], i == 0, 256 * MB, 1);
     report_section("copies; limit: cuMemcpyAsync + cuStreamSynchronize");
     for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++) {
         for (int i = 0; i < 2; i++) {
@@ -444,6 +467,7 @@ static void copy_sections(void)
         }
         copies_measure(both, ways[k].what);
     }
+    handles_measure();
     report_section("launching; limit: cuMemcpyAsync on a stream of the driver");
     for (int i = 0; i < 2; i++) {
         both[i].dst = both[i].device[0];
