@@ -43,13 +43,6 @@ static bool is_device_range_locked(CUdeviceptr addr, size_t size, int device,
     return true;
 }
 
-static bool is_in_one_handle_locked(CUdeviceptr addr, size_t size)
-{
-    const struct fake_mapping *mapping = fake_mapping_at_locked(addr);
-
-    return !mapping || size <= mapping->addr + mapping->size - addr;
-}
-
 static bool is_pageable_locked(CUdeviceptr addr)
 {
     return !fake_mapping_at_locked(addr) && !fake_host_at_locked(addr);
@@ -227,7 +220,6 @@ static CUresult copy_locked(struct fake_stream *stream, const struct fake_rows *
                             unsigned dst_sides, unsigned src_sides)
 {
     struct fake_op op = {.kind = FAKE_COPY, .rows = *rows};
-    struct fake_context *current;
     size_t dst_size;
     size_t src_size;
 
@@ -245,10 +237,6 @@ static CUresult copy_locked(struct fake_stream *stream, const struct fake_rows *
         !is_device_range_locked(rows->src, src_size, rows->src_device,
                                 CU_MEM_ACCESS_FLAGS_PROT_READ))
         return CUDA_ERROR_INVALID_VALUE;
-    if (fake_context_current_locked(&current) != CUDA_SUCCESS &&
-        (!is_in_one_handle_locked(rows->dst, dst_size) ||
-         !is_in_one_handle_locked(rows->src, src_size)))
-        return CUDA_ERROR_INVALID_VALUE;
     op.rows.is_dst_known = !is_pageable_locked(rows->dst);
     op.rows.is_src_known = !is_pageable_locked(rows->src);
     if (!op.rows.is_dst_known)
@@ -260,15 +248,35 @@ static CUresult copy_locked(struct fake_stream *stream, const struct fake_rows *
     return queue_staged_locked(stream, &op, src_size);
 }
 
+/* Whether the range goes from one handle into the next. */
+static bool goes_on_locked(CUdeviceptr addr, size_t size)
+{
+    const struct fake_mapping *mapping = fake_mapping_at_locked(addr);
+
+    return mapping && size > mapping->addr + mapping->size - addr;
+}
+
+/* The driver copies such ranges only where a context is current. */
+static bool needs_context_locked(const struct fake_rows *rows)
+{
+    return rows->width && rows->height &&
+           (goes_on_locked(rows->dst, extent(rows->dst_pitch, rows->width, rows->height)) ||
+            goes_on_locked(rows->src, extent(rows->src_pitch, rows->width, rows->height)));
+}
+
 /* The same by the stream's device. */
 static CUresult copy_rows(CUstream handle, struct fake_rows *rows, unsigned dst_sides,
                           unsigned src_sides)
 {
+    struct fake_context *current;
     struct fake_stream *stream;
     CUresult rc;
 
     fake_lock();
     rc = fake_stream_find_locked(handle, &stream);
+    if (rc == CUDA_SUCCESS && needs_context_locked(rows) &&
+        fake_context_current_locked(&current) != CUDA_SUCCESS)
+        rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS) {
         rows->dst_device = stream->context->device;
         rows->src_device = stream->context->device;
