@@ -162,6 +162,8 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
         r->is_imported = phys->imported != 0;
     }
     phys->n_mappings++;
+    mapping->is_again = phys->was_mapped;
+    phys->was_mapped = true;
     LIST_INSERT_HEAD(&phys->mappings, mapping, of_phys);
     vs->n_mappings += r->owner == NULL;
     atomic_store_explicit(&mapping->refs, 1, memory_order_release);
@@ -297,6 +299,8 @@ static aclError run_enter(struct am_vspace *vs, struct am_mapping *mapping)
     am_lock(&vs->lock);
     rc = am_chunkmap_prepare(&vs->chunks, mapping->start, mapping->size);
     if (rc == 0) {
+        mapping->is_again = mapping->phys->was_mapped;
+        mapping->phys->was_mapped = true;
         atomic_store_explicit(&mapping->refs, 1, memory_order_release);
         am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
     }

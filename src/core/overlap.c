@@ -23,14 +23,29 @@ static bool spans_share(const struct am_span *a, const struct am_span *b)
            (at_a < at_b ? at_b - at_a < a->size : at_a - at_b < b->size);
 }
 
-/* Whether the two sides can share anything: not the host and a device. */
+/* Of one stretch each. */
+static bool addresses_meet(const struct am_spans *a, const struct am_spans *b)
+{
+    const struct am_span *a_last = &a->list[a->n - 1];
+    const struct am_span *b_last = &b->list[b->n - 1];
+
+    return (char *)a->list[0].addr < (char *)b_last->addr + b_last->size &&
+           (char *)b->list[0].addr < (char *)a_last->addr + a_last->size;
+}
+
+/*
+ * Whether the two sides can share anything: not the host and a device.  Memory that has
+ * only these addresses need not be looked at: a copy of gigabytes has many spans.
+ */
 static bool may_share(const struct am_transfer *transfer)
 {
     const struct am_spans *to = &transfer->to;
     const struct am_spans *from = &transfer->from;
 
-    return (to->devices & from->devices) != 0 || (to->devices | from->devices) == 0 ||
-           (to->has_managed && from->has_managed);
+    if ((to->devices & from->devices) == 0 && (to->devices | from->devices) != 0 &&
+        !(to->has_managed && from->has_managed))
+        return false;
+    return to->may_alias || from->may_alias || addresses_meet(to, from);
 }
 
 /*

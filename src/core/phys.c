@@ -105,6 +105,7 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->share = 0;
     phys->handle_refs = 0;
     phys->n_mappings = 0;
+    phys->was_mapped = false;
     phys->is_listed = false;
     LIST_INIT(&phys->mappings);
 }

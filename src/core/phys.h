@@ -34,6 +34,7 @@ struct am_phys {
     uint64_t share;    /* in the ledger, held instead of a charge; 0: none */
     uint32_t handle_refs;                        /* vspace.lock */
     uint32_t n_mappings;                         /* vspace.lock */
+    bool was_mapped;                             /* vspace.lock; ever */
     LIST_HEAD(am_mappings, am_mapping) mappings; /* vspace.lock */
     bool is_listed;                              /* place->lock, as the next one */
     LIST_ENTRY(am_phys) all;

@@ -157,6 +157,7 @@ static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *map
         spans->has_reserved = true;
     if (mapping->owner != NULL && mapping->owner->is_managed)
         spans->has_managed = true;
+    spans->may_alias |= mapping->is_again;
     return ACL_SUCCESS;
 }
 
@@ -224,6 +225,7 @@ void am_spans_init(struct am_spans *spans)
     spans->devices = 0;
     spans->has_reserved = false;
     spans->has_managed = false;
+    spans->may_alias = false;
 }
 
 aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
@@ -311,6 +313,7 @@ aclError am_spans_join(struct am_spans *spans, struct am_spans *more)
         spans->devices |= more->devices;
         spans->has_reserved |= more->has_reserved;
         spans->has_managed |= more->has_managed;
+        spans->may_alias = true;
         more->n = 0; /* the references have a new list */
     }
     am_spans_close(more);

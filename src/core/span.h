@@ -26,6 +26,8 @@ struct am_spans {
     bool has_reserved;
     /* managed memory is in it, which counts as the host's and a device's */
     bool has_managed;
+    /* not one stretch of addresses, or memory that has others too is in it */
+    bool may_alias;
     struct am_span inline_list[AM_SPANS_INLINE];
 };
 

@@ -89,6 +89,7 @@ struct am_mapping {
     uintptr_t start;
     size_t size;
     struct am_phys *phys; /* holds a reference */
+    bool is_again;        /* phys was mapped before: it may be elsewhere, too */
 
     size_t asked; /* what aclrtMapMem was given; size is rounded up */
     struct am_reservation *reservation;
