@@ -346,11 +346,23 @@ static void unmapping_waits_once_more_where_waiting_fails(void **state)
 
 static void a_question_that_fails_is_no_failure_of_the_work(void **state)
 {
+    aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
+
     fake_cuda_fail("cuStreamQuery", 1, CUDA_ERROR_INVALID_VALUE, false);
     assert_acl_ok(launch_in());
-    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+    assert_acl_ok(aclrtStreamQuery(s.stream, &status));
     assert_true(fake_cuda_failed());
     fake_cuda_fail(NULL, 0, 0, false);
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+}
+
+/* Who has waited for all of it knows. */
+static void what_was_waited_for_is_not_asked_for(void **state)
+{
+    fake_cuda_fail("cuStreamQuery", 0, 0, false);
+    assert_acl_ok(launch_in());
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+    assert_int_equal(fake_cuda_calls(), 0);
 }
 
 static void a_launch_that_fails_is_told_by_its_call(void **state)
@@ -492,6 +504,7 @@ int main(void)
         launch_claim(priorities_go_the_same_way),
         launch_claim(unmapping_waits_once_more_where_waiting_fails),
         launch_claim(a_question_that_fails_is_no_failure_of_the_work),
+        launch_claim(what_was_waited_for_is_not_asked_for),
         launch_claim(a_launch_that_fails_is_told_by_its_call),
         launch_claim(a_launch_that_fails_leaves_nothing_under_way),
         launch_claim(the_drivers_errors_are_kept_apart),

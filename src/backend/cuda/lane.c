@@ -196,7 +196,8 @@ static void lane_put(struct am_lane *lane)
 
 static void mark_reach(struct am_lane *lane, struct am_mark *mark)
 {
-    lane->done = mark->number;
+    if (lane->done < mark->number)
+        lane->done = mark->number;
     TAILQ_REMOVE(&lane->marks, mark, link);
     cuda_mark_put(mark);
 }
@@ -328,10 +329,14 @@ aclError cuda_lane_poll(struct am_lane *lane, uint64_t *ret_done)
 
 aclError cuda_lane_sync(struct am_lane *lane)
 {
+    uint64_t last = lane->last;
     CUresult rc = cuda_stream_wait(lane->stream);
 
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS
-                              : cuda_error(rc, lane->gpu, "work on a stream", 0);
+    if (rc != CUDA_SUCCESS)
+        return cuda_error(rc, lane->gpu, "work on a stream", 0);
+    if (lane->done < last)
+        lane->done = last; /* a poll has nothing to ask then */
+    return ACL_SUCCESS;
 }
 
 /* Whether something that was launched on it up to this number may be under way. */
