@@ -562,8 +562,8 @@ void bench_cuda(void *unused)
     }
     cuda_library_start();
     sizes_measure(CHUNK, 64, "2 MB");
-    sizes_measure(64 * MB, 16, "64 MB");
-    sizes_measure(GB, 4, "1 GB");
+    sizes_measure(64 * MB, 64, "64 MB");
+    sizes_measure(GB, 16, "1 GB");
     growth_measure();
     pinned_measure();
     many_measure();
