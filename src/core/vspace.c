@@ -40,9 +40,9 @@ struct am_reservation *am_reservation_meets_locked(struct am_vspace *vs, uintptr
 {
     struct am_reservation key = {.start = addr};
     struct am_reservation *next = RB_NFIND(am_reservations, &vs->reservations, &key);
-    struct am_reservation *before = next != NULL
-                                        ? RB_PREV(am_reservations, &vs->reservations, next)
-                                        : RB_MAX(am_reservations, &vs->reservations);
+    struct am_reservation *before =
+        next != NULL ? RB_PREV(am_reservations, &vs->reservations, next)
+                     : RB_MAX(am_reservations, &vs->reservations);
 
     if (before != NULL && addr - before->start < before->size)
         return before;
@@ -130,8 +130,8 @@ static bool reservation_cut(struct am_vspace *vs, struct am_reservation *r, void
     bool is_cut;
 
     am_lock(&vs->lock);
-    is_cut = am_region_cut_locked(vs, r->backend, r->size, reservation_align(r->size), want,
-                                  &r->start);
+    is_cut = am_region_cut_locked(vs, r->backend, r->size, reservation_align(r->size),
+                                  want, &r->start);
     r->is_cut = is_cut;
     if (is_cut)
         reservation_enter_locked(vs, r);
@@ -162,8 +162,7 @@ static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a reservation");
     *r = (struct am_reservation){
         .size = size, .flags = flags, .owner = owner, .backend = backend};
-    if (owner == NULL && (backend->caps & AM_CAP_STOCK) &&
-        reservation_cut(vs, r, want)) {
+    if (owner == NULL && (backend->caps & AM_CAP_STOCK) && reservation_cut(vs, r, want)) {
         *ret_addr = (void *)r->start;
         return ACL_SUCCESS;
     }

@@ -20,8 +20,8 @@ enum { LIMIT_S = 60 }; /* a fact that takes longer hangs */
 struct am_cuda_driver cu;
 
 static const struct fact *const lists[] = {
-    facts_context, facts_vmm,  facts_access, facts_share,
-    facts_copy,    facts_host, facts_stream, facts_event, facts_capture,
+    facts_context, facts_vmm,    facts_access, facts_share,   facts_copy,
+    facts_host,    facts_stream, facts_event,  facts_capture,
 };
 
 static bool load_driver(void)

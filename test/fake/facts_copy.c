@@ -130,7 +130,8 @@ static void across_without_context(void)
     must(set_access(addr, 2 * CHUNK, readwrite), "access");
     other = make_mapped(2 * CHUNK);
     pinned = make_pinned(2 * CHUNK);
-    say_code("peer", cu.cuMemcpyPeerAsync(addr, context, other, context, 2 * CHUNK, stream));
+    say_code("peer",
+             cu.cuMemcpyPeerAsync(addr, context, other, context, 2 * CHUNK, stream));
     must(cu.cuCtxSetCurrent(NULL), "cuCtxSetCurrent");
     say_code("one", cu.cuMemcpyAsync(addr, other, CHUNK, stream));
     say_code("to", cu.cuMemcpyAsync(addr, other, 2 * CHUNK, stream));
@@ -139,7 +140,8 @@ static void across_without_context(void)
     say_code("host", cu.cuMemcpyAsync((CUdeviceptr)pinned, addr, 2 * CHUNK, stream));
     say_code("to_device", cu.cuMemcpyHtoDAsync_v2(addr, pinned, 2 * CHUNK, stream));
     say_code("to_host", cu.cuMemcpyDtoHAsync_v2(pinned, addr, 2 * CHUNK, stream));
-    say_code("peer", cu.cuMemcpyPeerAsync(addr, context, other, context, 2 * CHUNK, stream));
+    say_code("peer",
+             cu.cuMemcpyPeerAsync(addr, context, other, context, 2 * CHUNK, stream));
     say_code("fill", cu.cuMemsetD8Async(addr, 1, 2 * CHUNK, stream));
     say_code("synchronize", cu.cuStreamSynchronize(stream));
 }

@@ -260,8 +260,10 @@ static bool goes_on_locked(CUdeviceptr addr, size_t size)
 static bool needs_context_locked(const struct fake_rows *rows)
 {
     return rows->width && rows->height &&
-           (goes_on_locked(rows->dst, extent(rows->dst_pitch, rows->width, rows->height)) ||
-            goes_on_locked(rows->src, extent(rows->src_pitch, rows->width, rows->height)));
+           (goes_on_locked(rows->dst,
+                           extent(rows->dst_pitch, rows->width, rows->height)) ||
+            goes_on_locked(rows->src,
+                           extent(rows->src_pitch, rows->width, rows->height)));
 }
 
 /* The same by the stream's device. */

@@ -67,7 +67,8 @@ static const char *work_on_a_stream(void)
         aclrtCreateStream(&stream) || aclrtCreateEvent(&event))
         return "something cannot be had";
     for (int i = 0; i < 200; i++) {
-        if (aclrtMemcpyAsync(device, CHUNK, host, CHUNK, ACL_MEMCPY_HOST_TO_DEVICE, stream))
+        if (aclrtMemcpyAsync(device, CHUNK, host, CHUNK, ACL_MEMCPY_HOST_TO_DEVICE,
+                             stream))
             return "a launch failed";
     }
     if (aclrtRecordEvent(event, stream) || aclrtStreamWaitEvent(stream, event) ||

@@ -149,7 +149,8 @@ static void a_row_is_copied_from_its_second_addresses(void **state)
         put_pattern(s.row[0], SIZE, 3);
         fill(s.host, SIZE, 3);
         memmove(s.host, s.host + CHUNK, SIZE - CHUNK);
-        move(s.row[0], second + CHUNK, SIZE - CHUNK, ACL_MEMCPY_DEVICE_TO_DEVICE, is_async);
+        move(s.row[0], second + CHUNK, SIZE - CHUNK, ACL_MEMCPY_DEVICE_TO_DEVICE,
+             is_async);
         for (size_t i = 0; i < SIZE; i += CHUNK / 8) {
             uint8_t byte;
 
@@ -181,12 +182,12 @@ static void copies_of_a_batch_go_each_to_its_place(void **state)
     for (int is_async = 0; is_async < 2; is_async++) {
         assert_acl_ok(aclrtMemset(s.row[1], SIZE, 0, SIZE));
         if (is_async) {
-            assert_acl_ok(aclrtMemcpyBatchAsync(dsts, sizes, srcs, sizes, 3, &attr, &index,
-                                                1, &fail, s.stream));
+            assert_acl_ok(aclrtMemcpyBatchAsync(dsts, sizes, srcs, sizes, 3, &attr,
+                                                &index, 1, &fail, s.stream));
             assert_acl_ok(aclrtSynchronizeStream(s.stream));
         } else {
-            assert_acl_ok(aclrtMemcpyBatch(dsts, sizes, srcs, sizes, 3, &attr, &index, 1,
-                                           &fail));
+            assert_acl_ok(
+                aclrtMemcpyBatch(dsts, sizes, srcs, sizes, 3, &attr, &index, 1, &fail));
         }
         assert_pattern(s.row[1], CHUNK, 2);
         assert_pattern(s.row[1] + CHUNK, CHUNK, 1);
