@@ -26,8 +26,9 @@ aclError am_aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count
     return rc == ACL_SUCCESS ? am_copy(dst, src, count, kind) : rc;
 }
 
-aclError am_aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count,
-                             aclrtMemcpyKind kind, aclrtStream handle)
+AM_HOT aclError am_aclrtMemcpyAsync(void *dst, size_t destMax, const void *src,
+                                    size_t count, aclrtMemcpyKind kind,
+                                    aclrtStream handle)
 {
     struct am_stream *stream;
     aclError rc = copy_check(dst, destMax, src, count, kind);

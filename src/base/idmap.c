@@ -91,8 +91,8 @@ int am_idmap_add(struct am_idmap *map, enum am_kind kind, struct am_object *obje
 }
 
 /* The slot that handle names, if it is in use; kind is compared too. */
-static struct am_idslot *idmap_find_locked(struct am_idmap *map, enum am_kind kind,
-                                           void *handle) AM_REQUIRES(map->lock)
+AM_HOT static struct am_idslot *idmap_find_locked(struct am_idmap *map, enum am_kind kind,
+                                                  void *handle) AM_REQUIRES(map->lock)
 {
     uint32_t slot = handle_slot(handle);
     struct am_idslot *s;
@@ -121,7 +121,8 @@ void am_idmap_remove(struct am_idmap *map, void *handle)
     am_latch_give(&map->lock);
 }
 
-struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind, void *handle)
+AM_HOT struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind,
+                                      void *handle)
 {
     struct am_object *object = NULL;
     struct am_idslot *s;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/util.h"
 
 #define SPINS 100 /* about as long as a latch is held by a thread that runs */
 
@@ -69,7 +70,7 @@ void am_lock_destroy(struct am_lock *lock)
     pthread_mutex_destroy(&lock->mutex);
 }
 
-AM_NO_LOCK_ANALYSIS void am_lock(struct am_lock *lock)
+AM_HOT AM_NO_LOCK_ANALYSIS void am_lock(struct am_lock *lock)
 {
     am_held_push(lock, lock->rank, lock->name);
     pthread_mutex_lock(&lock->mutex);
@@ -83,7 +84,7 @@ AM_NO_LOCK_ANALYSIS bool am_lock_try(struct am_lock *lock)
     return true;
 }
 
-AM_NO_LOCK_ANALYSIS void am_unlock(struct am_lock *lock)
+AM_HOT AM_NO_LOCK_ANALYSIS void am_unlock(struct am_lock *lock)
 {
     pthread_mutex_unlock(&lock->mutex);
     am_held_pop(lock);

@@ -40,7 +40,7 @@ static int slab_grow_locked(struct am_slab *slab) AM_REQUIRES(slab->lock)
     return 0;
 }
 
-void *am_slab_take(struct am_slab *slab)
+AM_HOT void *am_slab_take(struct am_slab *slab)
 {
     struct am_slab_node *node = NULL;
 

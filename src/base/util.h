@@ -33,6 +33,13 @@ static inline bool am_is_aligned(size_t x, size_t align)
 }
 
 /*
+ * For all functions between aclrtMemcpyAsync and the call of a GPU's driver: they lie
+ * together in memory.  The driver's own code is what the processor's caches hold when one
+ * is called, so the fewer lines and pages of ours have to be fetched the better.
+ */
+#define AM_HOT __attribute__((hot))
+
+/*
  * Reference counts.  am_ref_try() is for objects that were found without a lock: it fails
  * once the count has reached zero.  The memory of such objects is never used for anything
  * else (base/slab.h).

@@ -6,12 +6,13 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "base/util.h"
 #include "core/context.h"
 #include "core/overlap.h"
 #include "core/runtime.h"
 
-aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
-                          size_t size, unsigned turn, int32_t device)
+AM_HOT aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
+                                 size_t size, unsigned turn, int32_t device)
 {
     aclError rc =
         am_spans_open(&transfer->to, dst, size, AM_ACCESS_WRITE | turn, device, "dst");
@@ -108,9 +109,9 @@ static aclError rows_launch(const struct am_transfer *transfer,
     return rc;
 }
 
-aclError am_transfer_launch(const struct am_transfer *transfer,
-                            const struct am_backend_ops *lanes, struct am_lane *lane,
-                            uint64_t *ret_number)
+AM_HOT aclError am_transfer_launch(const struct am_transfer *transfer,
+                                   const struct am_backend_ops *lanes,
+                                   struct am_lane *lane, uint64_t *ret_number)
 {
     enum am_order order = am_overlap_order(transfer);
     aclError rc;

@@ -6,6 +6,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "base/util.h"
 #include "core/cache.h"
 #include "core/heap_runs.h"
 #include "core/managed.h"
@@ -56,7 +57,7 @@ static inline struct am_run *run_find(uintptr_t addr, size_t *ret_i, uint64_t *r
 }
 
 /* The same for any address in a block; size is 0 when none is alive there. */
-static bool block_find(uintptr_t addr, struct am_block *ret_block)
+AM_HOT static bool block_find(uintptr_t addr, struct am_block *ret_block)
 {
     size_t i;
     uint64_t seen;
@@ -470,7 +471,7 @@ static aclError pin_check(const struct am_block *block, uintptr_t addr, size_t s
     return ACL_SUCCESS;
 }
 
-static aclError heap_pin(uintptr_t addr, size_t size, const char *what)
+AM_HOT static aclError heap_pin(uintptr_t addr, size_t size, const char *what)
 {
     struct am_block block;
     aclError rc;

@@ -17,7 +17,7 @@
 
 static struct am_slab mapping_slab = AM_SLAB_INIT(struct am_mapping, "mapping slab");
 
-struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr)
+AM_HOT struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr)
 {
     for (;;) {
         struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, addr);

@@ -376,8 +376,8 @@ bool am_sched_step_locked(struct am_sched *sched)
     return has_moved;
 }
 
-aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
-                                struct am_task *task)
+AM_HOT aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
+                                       struct am_task *task)
 {
     aclError rc;
 
@@ -404,8 +404,8 @@ aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
     return ACL_SUCCESS;
 }
 
-aclError am_sched_submit(struct am_sched *sched, struct am_queue *queue,
-                         struct am_task *task)
+AM_HOT aclError am_sched_submit(struct am_sched *sched, struct am_queue *queue,
+                                struct am_task *task)
 {
     aclError rc;
 

@@ -68,7 +68,7 @@ static aclError task_launch(struct am_queue *queue, struct am_task *task)
     return ACL_SUCCESS;
 }
 
-aclError am_queue_launch_locked(struct am_queue *queue, struct am_task *task)
+AM_HOT aclError am_queue_launch_locked(struct am_queue *queue, struct am_task *task)
 {
     if (queue->state != AM_QUEUE_IDLE &&
         !(am_queue_is_flying(queue) && all_are_launched(queue)))

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/maps.h"
 #include "base/sys.h"
+#include "base/util.h"
 #include "core/hostmem.h"
 #include "core/peer.h"
 #include "core/phys.h"
@@ -228,8 +229,8 @@ void am_spans_init(struct am_spans *spans)
     spans->may_alias = false;
 }
 
-aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
-                       unsigned access, int32_t device, const char *what)
+AM_HOT aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
+                              unsigned access, int32_t device, const char *what)
 {
     uintptr_t at = (uintptr_t)addr;
     aclError rc = ACL_SUCCESS;

@@ -181,7 +181,7 @@ out:
     return rc;
 }
 
-aclError am_stream_get(void *handle, struct am_stream **ret_stream)
+AM_HOT aclError am_stream_get(void *handle, struct am_stream **ret_stream)
 {
     struct am_stream *stream;
 
@@ -206,7 +206,7 @@ aclError am_stream_default(void **ret_handle)
     return ACL_SUCCESS;
 }
 
-aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
+AM_HOT aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
 {
     return am_sched_submit(&am_rt.sched, &stream->queue, task);
 }

@@ -71,7 +71,8 @@ static aclError peers_check(const struct am_transfer *transfer, uint64_t devices
         __builtin_ctzll(devices), __builtin_ctzll(devices & (devices - 1)));
 }
 
-aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t device)
+AM_HOT aclError am_transfer_check_async(const struct am_transfer *transfer,
+                                        int32_t device)
 {
     uint64_t devices = transfer->to.devices | transfer->from.devices;
 
@@ -178,8 +179,8 @@ static aclError outcome_tell(struct outcome *outcome, aclError rc)
 }
 
 /* Queue it; with an outcome, until it is over: done, failed or dropped. */
-static aclError task_submit(struct am_stream *stream, struct am_task *task,
-                            const struct outcome *outcome)
+AM_HOT static aclError task_submit(struct am_stream *stream, struct am_task *task,
+                                   const struct outcome *outcome)
 {
     aclError rc;
 
@@ -205,8 +206,9 @@ static aclError copy_run(struct am_task *task)
 }
 
 /* What the caller waits for, he does himself. */
-static aclError copy_launch(struct am_task *task, const struct am_backend_ops *lanes,
-                            struct am_lane *lane, uint64_t *ret_number)
+AM_HOT static aclError copy_launch(struct am_task *task,
+                                   const struct am_backend_ops *lanes,
+                                   struct am_lane *lane, uint64_t *ret_number)
 {
     struct copy_task *ct = (struct copy_task *)task;
 
@@ -221,7 +223,7 @@ static void copy_drop(struct am_task *task)
     am_slab_give(&copy_slab, task);
 }
 
-aclError am_transfer_make(struct am_transfer **ret_transfer)
+AM_HOT aclError am_transfer_make(struct am_transfer **ret_transfer)
 {
     struct copy_task *ct = am_slab_take(&copy_slab);
 
@@ -245,8 +247,8 @@ static bool is_for_caller(const struct am_stream *stream, size_t size, bool must
     return must_wait || (size <= SHORT_SIZE && stream->queue.lanes == NULL);
 }
 
-aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
-                            bool must_wait)
+AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
+                                   bool must_wait)
 {
     struct copy_task *ct = copy_of(transfer);
     struct outcome outcome = {0};
@@ -285,8 +287,8 @@ static aclError async_open(struct am_transfer *transfer, void *dst, const void *
     return rc;
 }
 
-aclError am_copy_async(void *dst, const void *src, size_t size, aclrtMemcpyKind kind,
-                       struct am_stream *stream)
+AM_HOT aclError am_copy_async(void *dst, const void *src, size_t size,
+                              aclrtMemcpyKind kind, struct am_stream *stream)
 {
     struct am_transfer *transfer;
     bool must_wait;

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "base/util.h"
 
 #define MARK_EVERY 128 /* launches: as many keep their memory a little longer */
 #define CLOCK_AGE AM_SECOND
@@ -613,9 +614,9 @@ static inline aclError sides_copy(struct am_lane *lane, const struct side *to,
     return code;
 }
 
-aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst, size_t dst_at,
-                        const struct am_span *src, size_t src_at, size_t size,
-                        uint64_t *ret_number)
+AM_HOT aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst,
+                               size_t dst_at, const struct am_span *src, size_t src_at,
+                               size_t size, uint64_t *ret_number)
 {
     struct cuda_walk to = cuda_walk_from(dst, dst_at);
     struct cuda_walk from = cuda_walk_from(src, src_at);
