@@ -16,7 +16,7 @@
 #define GB ((size_t)1 << 30)
 #define LIVE_MAX 64
 #define MANY 50000
-#define ROUNDS 21
+#define ROUNDS 41
 #define SMALL 4096
 
 struct am_cuda_driver cu;
@@ -371,15 +371,14 @@ static void copies_run(void *arg, size_t n)
     }
 }
 
-static void copies_measure(struct copies both[2], const char *what)
+static void copies_measure(struct copies both[2], const char *what, enum budget budget)
 {
     struct subject s[2] = {{.run = copies_run, .arg = &both[0], .n = 2},
                            {.run = copies_run, .arg = &both[1], .n = 2}};
     double size = (double)both[0].size;
 
     measure(s, 2, ROUNDS);
-    report_row(&(struct row){what, "GB/s", size / s[0].ns, size / s[1].ns,
-                             BUDGET_AT_LEAST, 0.99});
+    report_row(&(struct row){what, "GB/s", size / s[0].ns, size / s[1].ns, budget, 0.99});
 }
 
 /* ---- launching ---- */
@@ -443,7 +442,8 @@ static void handles_measure(void)
         both[i].dst = both[i].device[0];
         both[i].src = both[i].device[1];
     }
-    copies_measure(both, "device to device, 256 MB in 128 handles");
+    /* Each handle is looked up and held, which the driver is not asked to do. */
+    copies_measure(both, "device to device, 256 MB in 128 handles", BUDGET_NONE);
 }
 
 static void copy_sections(void)
@@ -465,7 +465,7 @@ static void copy_sections(void)
             both[i].dst = ways[k].to_host ? both[i].host : both[i].device[0];
             both[i].src = ways[k].from_host ? both[i].host : both[i].device[1];
         }
-        copies_measure(both, ways[k].what);
+        copies_measure(both, ways[k].what, BUDGET_AT_LEAST);
     }
     handles_measure();
     report_section("launching; limit: cuMemcpyAsync on a stream of the driver");
@@ -509,28 +509,27 @@ static double many_run(bool is_ours, size_t n)
     return ns;
 }
 
-static double smaller(double a, double b)
-{
-    return a < b ? a : b;
-}
-
 static void many_measure(void)
 {
     size_t n_free;
     size_t total;
     size_t n = MANY;
-    double ns[2]; /* ours, theirs: each before and after the other */
+    static const bool is_ours[] = {false, true, true, false, false, true};
+    double ns[2] = {0, 0}; /* theirs, ours: the best of three */
     char what[64];
 
     MUST((int)cu.cuMemGetInfo_v2(&n_free, &total));
     if (n > n_free / CHUNK * 9 / 10)
         n = n_free / CHUNK * 9 / 10;
     snprintf(what, sizeof what, "create and map each of %zu pieces of 2 MB", n);
-    ns[1] = many_run(false, n);
-    ns[0] = many_run(true, n);
-    ns[0] = smaller(ns[0], many_run(true, n));
-    ns[1] = smaller(ns[1], many_run(false, n));
-    report_row(&(struct row){what, "ns", ns[0], ns[1], BUDGET_AT_MOST, 1.05});
+    for (size_t i = 0; i < sizeof is_ours / sizeof is_ours[0]; i++) {
+        double *best = &ns[is_ours[i]];
+        double now = many_run(is_ours[i], n);
+
+        if (*best == 0 || now < *best)
+            *best = now;
+    }
+    report_row(&(struct row){what, "ns", ns[1], ns[0], BUDGET_AT_MOST, 1.05});
 }
 
 void cuda_library_start(void)
