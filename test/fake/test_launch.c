@@ -394,6 +394,7 @@ static void *half_main(void *unused)
 /* The first piece was launched and the second is refused: who is told may free both. */
 static void a_launch_that_fails_leaves_nothing_under_way(void **state)
 {
+    aclrtDrvMemHandle twice = alloc(CHUNK); /* which is not copied in one go */
     pthread_t thread;
     void *rc = NULL;
 
@@ -402,7 +403,7 @@ static void a_launch_that_fails_leaves_nothing_under_way(void **state)
     half.va = reserve(2 * CHUNK);
     half.is_over = false;
     for (size_t i = 0; i < 2; i++)
-        map(half.va + i * CHUNK, CHUNK, alloc(CHUNK));
+        map(half.va + i * CHUNK, CHUNK, twice);
     fake_cuda_hold(true);
     fake_cuda_fail("cuMemcpyAsync", 2, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, false);
     assert_int_equal(pthread_create(&thread, NULL, half_main, NULL), 0);
