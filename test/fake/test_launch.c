@@ -3,6 +3,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "backend/cuda/driver.h"
 #include "fake/control.h"
@@ -490,6 +493,43 @@ static void records_have_the_devices_time(void **state)
     assert_acl_ok(aclrtDestroyEvent(from));
 }
 
+/* The clock of this program, the library and the fake, set forward. */
+static _Atomic time_t seconds_ahead;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int rc = (int)syscall(SYS_clock_gettime, clock, now);
+
+    now->tv_sec += seconds_ahead;
+    return rc;
+}
+
+/*
+ * The device is so busy with others' work that it comes to nothing of ours.  That is a
+ * matter for who waits for the stream; all others submit.
+ */
+static void a_later_record_does_not_wait_for_the_device(void **state)
+{
+    aclrtEvent events[3];
+    float ms = -1;
+
+    for (int i = 0; i < 3; i++) {
+        assert_acl_ok(aclrtCreateEvent(&events[i]));
+        assert_acl_ok(launch_in());
+        assert_acl_ok(aclrtRecordEvent(events[i], s.stream));
+        /* The next one finds that the device's clock was not looked at for long. */
+        seconds_ahead += 2;
+        fake_cuda_hold(i == 0);
+    }
+    assert_acl_ok(aclrtSynchronizeStream(s.stream));
+    for (int i = 0; i < 2; i++) {
+        assert_acl_ok(aclrtEventElapsedTime(&ms, events[i], events[i + 1]));
+        assert_true(ms >= 0 && ms < 60000);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_acl_ok(aclrtDestroyEvent(events[i]));
+}
+
 int main(void)
 {
 #define launch_claim(f_) cmocka_unit_test_setup_teardown(f_, begin, end)
@@ -510,6 +550,7 @@ int main(void)
         launch_claim(a_launch_that_fails_leaves_nothing_under_way),
         launch_claim(the_drivers_errors_are_kept_apart),
         launch_claim(records_have_the_devices_time),
+        launch_claim(a_later_record_does_not_wait_for_the_device),
         /* Last: nothing brings a GPU back in a process. */
         launch_claim(a_lost_gpu_stays_lost_and_the_others_work),
     };

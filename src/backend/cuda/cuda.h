@@ -45,8 +45,9 @@ struct cuda_gpu {
     /* Events that are not in use, without and with a time: lane.c */
     CUevent spare[2][CUDA_STREAMS_MAX];
     unsigned n_spare[2];
-    CUevent clock;     /* an event with a time that is known, or NULL */
-    uint64_t clock_ns; /* that time */
+    CUevent clock;        /* an event with a time that is known, or NULL */
+    uint64_t clock_ns;    /* that time */
+    uint64_t clock_tried; /* when another one was tried last */
     /* Numbers what is launched: a lane's are ascending. */
     _Atomic uint64_t n_launched;
 };

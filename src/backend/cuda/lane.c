@@ -23,6 +23,7 @@
 
 #define MARK_EVERY 128 /* launches: as many keep their memory a little longer */
 #define CLOCK_AGE AM_SECOND
+#define CLOCK_PATIENCE (AM_SECOND / 10000)
 
 struct am_mark {
     unsigned refs; /* who has it, and the lane until it is reached */
@@ -91,8 +92,24 @@ void cuda_marks_forget_locked(struct cuda_gpu *gpu)
     gpu->clock = NULL;
 }
 
-/* An event on a stream that is idle otherwise, so that its time is now. */
-static CUresult event_now(struct cuda_gpu *gpu, CUevent event)
+static CUresult event_await(CUevent event, bool is_short)
+{
+    uint64_t start = am_clock();
+    CUresult rc;
+
+    if (!is_short)
+        return cu.cuEventSynchronize(event);
+    do {
+        rc = cu.cuEventQuery(event);
+    } while (rc == CUDA_ERROR_NOT_READY && am_clock() - start < CLOCK_PATIENCE);
+    return rc;
+}
+
+/*
+ * An event on a stream that is idle otherwise, so that its time is now.  With is_short,
+ * NOT_READY when the device does not come to it, since others have given it much to do.
+ */
+static CUresult event_now(struct cuda_gpu *gpu, CUevent event, bool is_short)
 {
     CUstream stream;
     CUresult rc = cuda_stream_take(gpu, &stream);
@@ -101,12 +118,18 @@ static CUresult event_now(struct cuda_gpu *gpu, CUevent event)
         return rc;
     rc = cu.cuEventRecord(event, stream);
     if (rc == CUDA_SUCCESS)
-        rc = cu.cuEventSynchronize(event);
-    cuda_stream_give(gpu, stream);
+        rc = event_await(event, is_short);
+    if (rc == CUDA_ERROR_NOT_READY)
+        cu.cuStreamDestroy_v2(stream); /* when that is done */
+    else
+        cuda_stream_give(gpu, stream);
     return rc;
 }
 
-/* Has an event whose time is known, and not long ago. */
+/*
+ * Has an event whose time is known, and not long ago.  All who submit wait for that, so
+ * an older one serves while the device is busy.
+ */
 static CUresult clock_renew(struct cuda_gpu *gpu)
 {
     uint64_t now = am_clock();
@@ -115,17 +138,19 @@ static CUresult clock_renew(struct cuda_gpu *gpu)
     float ms = 0;
     CUresult rc;
 
-    if (old != NULL && now - gpu->clock_ns < CLOCK_AGE)
+    if (old != NULL &&
+        (now - gpu->clock_ns < CLOCK_AGE || now - gpu->clock_tried < CLOCK_AGE))
         return CUDA_SUCCESS;
     rc = event_take(gpu, true, &event);
     if (rc != CUDA_SUCCESS)
         return rc;
-    rc = event_now(gpu, event);
+    gpu->clock_tried = now;
+    rc = event_now(gpu, event, old != NULL);
     if (rc == CUDA_SUCCESS && old != NULL)
         rc = cu.cuEventElapsedTime(&ms, old, event);
     if (rc != CUDA_SUCCESS) {
         event_give(gpu, true, event);
-        return rc;
+        return rc == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : rc;
     }
     /* From one to the next by the GPU's clock: an hour is an hour in steps of a second. */
     gpu->clock_ns =
