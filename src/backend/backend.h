@@ -104,12 +104,14 @@ struct am_backend_ops {
     /*
      * AM_CAP_DEVICES.  How many there are; what one is; whether one reaches another's
      * memory.  A driver's id above their number names one of them again, which is then
-     * shared.  bank_free: bytes that the device of the bank still has, for whoever asks
-     * first.
+     * shared.  device_choose: the program works with this one, so what needs one and no
+     * particular one takes it.  bank_free: bytes that the device of the bank still has,
+     * for whoever asks first.
      */
     int32_t (*device_count)(void);
     aclError (*device_info)(int32_t driver, struct am_device_info *ret_info);
     bool (*device_can_reach)(int32_t driver, int32_t other);
+    void (*device_choose)(int32_t driver);
     aclError (*bank_free)(struct am_bank *bank, size_t *ret_size);
 
     aclError (*bank_open)(const struct am_bank_spec *spec, struct am_bank **ret_bank);

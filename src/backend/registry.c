@@ -17,7 +17,8 @@ static bool ops_are_whole(const struct am_backend_ops *ops)
 {
     bool has_view = ops->view_open != NULL && ops->view_close != NULL;
     bool has_devices = ops->device_count != NULL && ops->device_info != NULL &&
-                       ops->device_can_reach != NULL && ops->bank_free != NULL;
+                       ops->device_can_reach != NULL && ops->device_choose != NULL &&
+                       ops->bank_free != NULL;
     bool has_share = ops->mem_export != NULL && ops->mem_import != NULL;
     bool has_lanes = ops->lane_open && ops->lane_close && ops->lane_copy &&
                      ops->lane_fill && ops->lane_mark && ops->lane_wait &&

@@ -55,6 +55,8 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
     atomic_store_explicit(&context->handle, handle, memory_order_release);
     LIST_INSERT_HEAD(&contexts, context, all);
     n_contexts += !is_primary;
+    if (am_rt.backend->caps & AM_CAP_DEVICES)
+        am_rt.backend->device_choose(am_rt.devices.device[device].driver_id);
     *ret_context = context;
     return ACL_SUCCESS;
 }

@@ -122,6 +122,42 @@ static void a_capture_of_a_graph_is_not_broken(void **state)
     assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
 }
 
+static bool has_context(CUdevice device)
+{
+    unsigned flags;
+    int is_active = 0;
+
+    assert_int_equal(cuDevicePrimaryCtxGetState(device, &flags, &is_active),
+                     CUDA_SUCCESS);
+    return is_active;
+}
+
+static void use_pinned_memory(void)
+{
+    void *host = NULL;
+
+    assert_false(has_context(0) || has_context(1));
+    assert_acl_ok(aclrtMallocHost(&host, 64));
+    assert_false(has_context(0));
+    assert_true(has_context(1));
+    assert_acl_ok(aclrtFreeHost(host));
+}
+
+/* A context costs hundreds of megabytes of a GPU that is there for others. */
+static void pinned_memory_uses_the_gpu_of_the_program(void **state)
+{
+    aclrtContext context = NULL;
+
+    assert_acl_ok(aclrtSetDevice(1));
+    use_pinned_memory();
+    assert_acl_ok(aclrtResetDevice(1));
+    assert_acl_ok(aclFinalize());
+    start("default");
+    assert_acl_ok(aclrtCreateContext(&context, 1));
+    use_pinned_memory();
+    assert_acl_ok(aclrtDestroyContext(context));
+}
+
 /* The library's own books know nothing of who else has memory there. */
 static void memory_that_others_have_is_not_promised(void **state)
 {
@@ -339,6 +375,12 @@ static int only_handles_are_left(void **state)
     return nothing_is_left(state);
 }
 
+static int start_without_device(void **state)
+{
+    start("default");
+    return 0;
+}
+
 static int start_a3(void **state)
 {
     start("default", "ACLMEM_PRODUCT=A3");
@@ -355,6 +397,8 @@ int main(void)
         backend_claim(the_programs_context_stays_current),
         backend_claim(a_capture_of_a_graph_is_not_broken),
         backend_claim(a_pool_asks_for_access_once_for_each_row_of_chunks),
+        cmocka_unit_test_setup_teardown(pinned_memory_uses_the_gpu_of_the_program,
+                                        start_without_device, nothing_is_left),
         backend_claim(memory_that_others_have_is_not_promised),
         backend_claim(memory_that_is_locked_in_part_is_copied),
         backend_claim(a_child_of_a_process_that_used_the_driver_is_told),

@@ -8,6 +8,7 @@ const struct am_backend_ops am_backend_cuda = {
     .device_count = cuda_device_count,
     .device_info = cuda_device_info,
     .device_can_reach = cuda_device_can_reach,
+    .device_choose = cuda_device_choose,
     .bank_free = cuda_bank_free,
     .bank_open = cuda_bank_open,
     .bank_close = cuda_bank_close,

@@ -195,6 +195,7 @@ aclError cuda_mem_export(struct am_mem *mem, int *ret_fd);
 aclError cuda_mem_import(struct am_bank *bank, int fd, size_t size, struct am_mem *mem);
 
 /* pin.c */
+void cuda_device_choose(int32_t driver);
 aclError cuda_pin(void *addr, size_t size, bool must_lock);
 void cuda_unpin(void *addr, size_t size);
 aclError cuda_reserve_pinned(size_t size, size_t align, void **ret_addr);

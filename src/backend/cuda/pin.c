@@ -17,13 +17,22 @@
 
 static struct {
     struct am_lock lock;
-    struct cuda_gpu *gpu; /* lock; in whose context memory was registered last */
+    struct cuda_gpu *gpu;   /* lock; in whose context memory was registered last */
+    _Atomic int32_t chosen; /* the driver's id of what the program works with */
 } pins = {.lock = AM_LOCK_INIT(AM_RANK_IDMAP, "pinned memory")};
 
-/* A GPU that works and is in use already, or else any. */
+void cuda_device_choose(int32_t driver)
+{
+    pins.chosen = driver;
+}
+
+/*
+ * A GPU that works and is in use already, or else that of the program, or any: a context
+ * takes memory of its GPU, which may be there for others.
+ */
 static struct cuda_gpu *gpu_choose(void)
 {
-    struct cuda_gpu *found = cuda_gpu_of(0);
+    struct cuda_gpu *found = cuda_gpu_of(pins.chosen);
 
     for (int32_t i = 0; i < cuda_device_count(); i++) {
         struct cuda_gpu *gpu = cuda_gpu_of(i);
