@@ -159,8 +159,7 @@ void cuda_resume(struct am_mem *mem);
 /*
  * While a mem is held it stays mapped where it is.  It cannot be held while it is halted,
  * which waits for all who have it held: so nobody waits for that and has anything held.
- * cuda_mem_is_at: whether it is mapped at this address, too; only for a
- * mem that is held.
+ * cuda_mem_is_at: whether it is mapped at this address, too; only for a mem that is held.
  */
 #define CUDA_HALT (UINT64_C(1) << 32)    /* one that has it halted */
 #define CUDA_SEVERAL (UINT64_C(1) << 63) /* it was mapped at two addresses at a time */
