@@ -35,16 +35,16 @@ static bool addresses_meet(const struct am_spans *a, const struct am_spans *b)
 }
 
 /*
- * Whether the two sides can share anything: not the host and a device.  Memory that has
- * only these addresses need not be looked at: a copy of gigabytes has many spans.
+ * Whether the two sides can share anything: not where one is the host's alone and the
+ * other a device's.  Memory that has only these addresses need not be looked at: a copy of
+ * gigabytes has many spans.
  */
 static bool may_share(const struct am_transfer *transfer)
 {
     const struct am_spans *to = &transfer->to;
     const struct am_spans *from = &transfer->from;
 
-    if ((to->devices & from->devices) == 0 && (to->devices | from->devices) != 0 &&
-        !(to->has_managed && from->has_managed))
+    if ((to->devices & from->devices) == 0 && !(to->has_host && from->has_host))
         return false;
     return to->may_alias || from->may_alias || addresses_meet(to, from);
 }

@@ -154,6 +154,8 @@ static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *map
     };
     if (own >= 0)
         spans->devices |= UINT64_C(1) << own;
+    else
+        spans->has_host = true;
     if (own >= 0 && mapping->owner == NULL)
         spans->has_reserved = true;
     if (mapping->owner != NULL && mapping->owner->is_managed)
@@ -215,6 +217,7 @@ static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t si
     }
     spans->list[spans->n++] =
         (struct am_span){.addr = (void *)addr, .size = size, .owner = registered};
+    spans->has_host = true;
     return ACL_SUCCESS;
 }
 
@@ -224,6 +227,7 @@ void am_spans_init(struct am_spans *spans)
     spans->n = 0;
     spans->n_max = AM_SPANS_INLINE;
     spans->devices = 0;
+    spans->has_host = false;
     spans->has_reserved = false;
     spans->has_managed = false;
     spans->may_alias = false;
@@ -312,6 +316,7 @@ aclError am_spans_join(struct am_spans *spans, struct am_spans *more)
         memcpy(&spans->list[spans->n], more->list, more->n * sizeof *more->list);
         spans->n += more->n;
         spans->devices |= more->devices;
+        spans->has_host |= more->has_host;
         spans->has_reserved |= more->has_reserved;
         spans->has_managed |= more->has_managed;
         spans->may_alias = true;

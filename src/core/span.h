@@ -22,6 +22,8 @@ struct am_spans {
     size_t n_max;
     /* a bit for each device whose memory is in it; 0: host memory only */
     uint64_t devices;
+    /* memory of the host is in it, managed memory too */
+    bool has_host;
     /* device memory behind addresses that the program reserved is in it */
     bool has_reserved;
     /* managed memory is in it, which counts as the host's and a device's */

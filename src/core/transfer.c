@@ -145,6 +145,7 @@ static bool is_shared(const struct am_transfer *transfer)
 {
     return transfer->n_rows == 1 && transfer->size >= 2 * PIECE &&
            (transfer->to.devices == 0) != (transfer->from.devices == 0) &&
+           !(transfer->to.has_host && transfer->from.has_host) &&
            !transfer->to.has_managed && !transfer->from.has_managed &&
            !(am_rt.backend->caps & AM_CAP_DEVICES);
 }

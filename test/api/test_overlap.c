@@ -185,6 +185,63 @@ static void host_memory_may_overlap(void **state)
     free(model);
 }
 
+/* ---- memory of the host and of a device in one range ---- */
+
+enum { MIXED = 21 }; /* long enough for several processors */
+
+/* All the host's, but one handle at either end, which is a device's. */
+static char *mixed_create(aclrtDrvMemHandle *handles, bool is_device_last)
+{
+    char *va = reserve(MIXED * CHUNK);
+
+    for (size_t i = 0; i < MIXED; i++) {
+        handles[i] =
+            i == (is_device_last ? MIXED - 1 : 0) ? alloc(CHUNK) : alloc_host(CHUNK);
+        map(va + i * CHUNK, CHUNK, handles[i]);
+    }
+    return va;
+}
+
+static void mixed_destroy(char *va, const aclrtDrvMemHandle *handles)
+{
+    for (size_t i = 0; i < MIXED; i++) {
+        assert_acl_ok(aclrtUnmapMem(va + i * CHUNK));
+        assert_acl_ok(aclrtFreePhysical(handles[i]));
+    }
+    assert_acl_ok(aclrtReleaseMemAddress(va));
+}
+
+/* One side is the host's alone, and the other has some of that, too. */
+static void mixed_check(bool is_device_last, aclrtStream stream)
+{
+    const size_t n = (MIXED - 1) * CHUNK;
+    aclrtDrvMemHandle handles[MIXED];
+    char *va = mixed_create(handles, is_device_last);
+    char *dst = is_device_last ? va + CHUNK : va;
+    char *src = is_device_last ? va : va + CHUNK;
+
+    put_pattern(src, n, 1);
+    if (stream == NULL) {
+        assert_acl_ok(copy(dst, src, n, ACL_MEMCPY_DEFAULT));
+    } else {
+        assert_acl_ok(aclrtMemcpyAsync(dst, n, src, n, ACL_MEMCPY_DEFAULT, stream));
+        assert_acl_ok(aclrtSynchronizeStream(stream));
+    }
+    assert_pattern(dst, n, 1);
+    mixed_destroy(va, handles);
+}
+
+static void ranges_of_host_and_device_may_overlap(void **state)
+{
+    aclrtStream stream = make_stream();
+
+    mixed_check(true, NULL);
+    mixed_check(false, NULL);
+    mixed_check(true, stream);
+    mixed_check(false, stream);
+    assert_acl_ok(aclrtDestroyStream(stream));
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -192,6 +249,7 @@ int main(void)
         claim(memory_that_is_mapped_twice_may_be_permuted),
         claim(rows_may_overlap),
         claim_both(host_memory_may_overlap),
+        claim(ranges_of_host_and_device_may_overlap),
     };
 
     return run_claims(claims);
