@@ -493,10 +493,12 @@ bool am_vspace_kill(struct am_phys *phys)
     phys->handle_refs = 0;
     while ((mapping = LIST_FIRST(&phys->mappings)) != NULL) {
         if (phys->mem.bank->ops->unmap((void *)mapping->start, mapping->size,
-                                       &phys->mem) != ACL_SUCCESS)
+                                       &phys->mem) != ACL_SUCCESS) {
+            mapping->reservation->has_rest = true;
             am_log(AM_LOG_WARN,
-                   "%zu bytes at %p stay visible to the program until released",
+                   "%zu bytes at %p could not be unmapped and stay where they are",
                    mapping->size, (void *)mapping->start);
+        }
         mapping_leave_locked(vs, mapping);
         LIST_INSERT_HEAD(&dead, mapping, of_phys);
     }

@@ -263,10 +263,24 @@ static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
     return rc;
 }
 
+/*
+ * The program lets go of what is cut from the stock, and something is mapped there that we
+ * cannot unmap: until the library stops nobody gets the addresses.
+ */
+static void retire_locked(struct am_vspace *vs, struct am_reservation *r)
+    AM_REQUIRES(vs->lock)
+{
+    static const struct am_owner library = {.name = "the library"};
+
+    r->owner = &library;
+    r->is_left = true;
+    vs->n_reservations--;
+}
+
 aclError am_vspace_release(struct am_vspace *vs, void *addr)
 {
     struct am_reservation *r;
-    aclError rc;
+    aclError rc = ACL_SUCCESS;
 
     am_lock(&vs->lock);
     r = am_reservation_find_locked(vs, (uintptr_t)addr);
@@ -287,6 +301,8 @@ aclError am_vspace_release(struct am_vspace *vs, void *addr)
             "memory is still mapped in the reservation at %p (mappings: %zu); call "
             "aclrtUnmapMem for each first",
             addr, r->n_mappings);
+    else if (r->is_cut && r->has_rest)
+        retire_locked(vs, r);
     else
         rc = release_locked(vs, r);
     am_unlock(&vs->lock);

@@ -75,6 +75,8 @@ struct am_reservation {
     bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
     /* vspace.lock; its owner let go of it, and the system did not take it back */
     bool is_left;
+    /* vspace.lock; memory that is no longer in the books could not be unmapped in it */
+    bool has_rest;
 };
 
 /* What a lookup reads comes first, in one line of the cache. */

@@ -6,6 +6,10 @@
 #include "support/support.h"
 #include "support/vmm.h"
 
+#define AM_CU(need_, since_, name_, params_, args_) CUresult name_ params_;
+#include "backend/cuda/driver.def"
+#undef AM_CU
+
 static uint64_t reservations(void)
 {
     struct fake_cuda_counts counts;
@@ -107,6 +111,31 @@ static void without_a_stock_each_comes_from_the_driver(void **state)
     assert_int_equal(reservations(), 0);
 }
 
+/* What a reset cannot unmap is in nobody's way: its addresses are not cut again. */
+static void addresses_that_a_reset_could_not_empty_rest(void **state)
+{
+    char *va = reserve(4 * CHUNK);
+    char *again;
+    void *refused;
+
+    map(va + CHUNK, 2 * CHUNK, alloc(2 * CHUNK));
+    fake_cuda_fail("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN, true);
+    expect_warnings(1);
+    assert_acl_ok(aclrtResetDevice(0));
+    fake_cuda_fail(NULL, 0, 0, false);
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtReleaseMemAddress(va));
+    assert_int_equal(stats().reservations, 0);
+    assert_refused(aclrtReleaseMemAddress(va), ACL_ERROR_RT_PARAM_INVALID, "belongs to");
+    assert_refused(aclrtReserveMemAddress(&refused, CHUNK, 0, va, 1),
+                   ACL_ERROR_RT_PARAM_INVALID, "not to be had");
+    again = block_create(4 * CHUNK).va;
+    assert_true(again < va || again >= va + 4 * CHUNK);
+    put_pattern(again, 4 * CHUNK, 1);
+    assert_pattern(again, 4 * CHUNK, 1);
+    assert_int_equal(cuMemUnmap((CUdeviceptr)(va + CHUNK), 2 * CHUNK), CUDA_SUCCESS);
+}
+
 /* ---- any order of calls, beside a list ---- */
 
 enum { LIVE_MAX = 60, STEPS = 30000, WINDOW = 256 };
@@ -190,6 +219,7 @@ int main(void)
         stock_claim(a_stock_with_holes_serves_on),
         stock_claim(what_the_stock_has_not_comes_from_the_driver),
         stock_claim(without_a_stock_each_comes_from_the_driver),
+        stock_claim(addresses_that_a_reset_could_not_empty_rest),
         stock_claim(any_order_of_calls_gives_each_its_own),
     };
 
