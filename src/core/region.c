@@ -51,7 +51,11 @@ static bool room_find_locked(struct am_vspace *vs, size_t size, size_t align,
         region->next = taken != NULL ? taken->start + taken->size : region->end;
     }
     *ret_start = am_align_up(region->end, align);
-    return is_inside(region, *ret_start, size);
+    if (is_inside(region, *ret_start, size))
+        return true;
+    if (region->next >= region->end) /* what was too small so far may do for the next */
+        region->next = region->start;
+    return false;
 }
 
 bool am_region_cut_locked(struct am_vspace *vs, const struct am_backend_ops *backend,
@@ -60,15 +64,14 @@ bool am_region_cut_locked(struct am_vspace *vs, const struct am_backend_ops *bac
     struct am_region *region = &vs->region;
     uintptr_t start = (uintptr_t)want;
 
-    if (region->backend == NULL)
+    if (region->backend == NULL && want == NULL) /* it might be where want is */
         region_open_locked(region, backend);
-    if (region->backend != backend) /* it was left by one that stopped meanwhile */
+    if (region->backend != backend) /* none, or left by one that stopped meanwhile */
         return false;
     if (want != NULL && (!is_inside(region, start, size) ||
                          am_reservation_meets_locked(vs, start, size) != NULL))
         return false;
-    if (want == NULL && (size > CUT_MAX || region->size == 0 ||
-                         !room_find_locked(vs, size, align, &start)))
+    if (want == NULL && (size > CUT_MAX || !room_find_locked(vs, size, align, &start)))
         return false;
     if (start + size > region->end)
         region->end = start + size;

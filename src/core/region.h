@@ -13,8 +13,8 @@
 
 /*
  * Addresses of the backend's for a reservation, at `want` or, when that is NULL, at a
- * multiple of align; false: the backend is to be asked.  The caller enters the reservation before he lets go
- * of the lock, and gives it when it is gone.
+ * multiple of align; false: the backend is to be asked.  The caller enters the reservation
+ * before he lets go of the lock, and gives the addresses back when it is gone.
  */
 bool am_region_cut_locked(struct am_vspace *vs, const struct am_backend_ops *backend,
                           size_t size, size_t align, void *want, uintptr_t *ret_start)

@@ -111,6 +111,42 @@ static void without_a_stock_each_comes_from_the_driver(void **state)
     assert_int_equal(reservations(), 0);
 }
 
+/* What was passed over because it was too small serves when there is nothing else. */
+static void a_full_stock_has_its_holes_left(void **state)
+{
+    enum { N = 15, SMALL = 200 };
+    void *large[N];
+    void *small[SMALL];
+    void *first = reserve(CHUNK); /* behind which a GB is not full */
+    void *last;
+
+    for (size_t i = 0; i < N; i++)
+        large[i] = reserve(16 * GIB);
+    last = reserve(15 * GIB);
+    fake_cuda_fail("cuMemAddressReserve", 0, 0, false);
+    for (size_t i = 0; i < SMALL; i++)
+        small[i] = reserve(CHUNK);
+    assert_true(fake_cuda_calls() <= 1);
+    for (size_t i = 0; i < SMALL; i++)
+        assert_acl_ok(aclrtReleaseMemAddress(small[i]));
+    for (size_t i = 0; i < N; i++)
+        assert_acl_ok(aclrtReleaseMemAddress(large[i]));
+    assert_acl_ok(aclrtReleaseMemAddress(first));
+    assert_acl_ok(aclrtReleaseMemAddress(last));
+}
+
+/* A program that begins with addresses of its own choice finds no stock in the way. */
+static void wishes_alone_need_no_stock(void **state)
+{
+    char *edge = reserve(CHUNK);
+
+    assert_acl_ok(aclFinalize());
+    start_default(state);
+    fake_cuda_fail("cuMemAddressReserve", 0, 0, false);
+    assert_acl_ok(aclrtReleaseMemAddress(reserve_at(edge - CHUNK, 2 * CHUNK)));
+    assert_int_equal(fake_cuda_calls(), 1);
+}
+
 /* What a reset cannot unmap is in nobody's way: its addresses are not cut again. */
 static void addresses_that_a_reset_could_not_empty_rest(void **state)
 {
@@ -219,6 +255,8 @@ int main(void)
         stock_claim(a_stock_with_holes_serves_on),
         stock_claim(what_the_stock_has_not_comes_from_the_driver),
         stock_claim(without_a_stock_each_comes_from_the_driver),
+        stock_claim(a_full_stock_has_its_holes_left),
+        stock_claim(wishes_alone_need_no_stock),
         stock_claim(addresses_that_a_reset_could_not_empty_rest),
         stock_claim(any_order_of_calls_gives_each_its_own),
     };
