@@ -82,7 +82,7 @@ AM_HOT enum am_order am_overlap_order(const struct am_transfer *transfer)
         }
         to_pos += to->size;
     }
-    if ((is_early || is_late) && transfer->n_rows > 1 &&
+    if ((is_early || is_late || is_same) && transfer->n_rows > 1 &&
         transfer->to_pitch != transfer->from_pitch)
         return AM_ORDER_STAGED;
     if (is_late)

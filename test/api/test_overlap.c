@@ -147,6 +147,7 @@ static void rows_may_overlap(void **state)
         {0, 8192, 100, 8192, 8000, 900},      /* and back */
         {0, 4096, 4096, 8192, 4000, 900},     /* closer together */
         {4096, 8192, 0, 4096, 4000, 900},     /* and apart */
+        {0, 8192, 0, 4096, 4000, 900},        /* the same, the first row where it is */
         {CHUNK / 2, 4096, 0, 8192, 4096, 900} /* some up and some down */
     };
     aclrtStream stream = make_stream();
