@@ -113,12 +113,14 @@ AM_HOT aclError am_transfer_launch(const struct am_transfer *transfer,
                                    const struct am_backend_ops *lanes,
                                    struct am_lane *lane, uint64_t *ret_number)
 {
-    enum am_order order = am_overlap_order(transfer);
     aclError rc;
 
     *ret_number = 0;
-    /* Rows may have to be copied once more, which must not change what they end as. */
-    if (order > AM_ORDER_FORWARD || (transfer->n_rows > 1 && order != AM_ORDER_ANY))
+    /*
+     * What could be launched only in part is done once more, which must not change what
+     * it ends as.
+     */
+    if (am_overlap_order(transfer) != AM_ORDER_ANY)
         return ACL_SUCCESS;
     rc = lanes->lane_copy(lane, transfer->to.list, 0, transfer->from.list, 0,
                           transfer->size, ret_number);

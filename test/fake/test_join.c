@@ -217,6 +217,59 @@ static void a_handle_of_the_row_moves_before_the_copy(void **state)
     assert_true(is_filled(s.host, SIZE, 8));
 }
 
+/* The same for a fill. */
+static void a_handle_of_the_row_moves_before_the_fill(void **state)
+{
+    char *elsewhere = reserve(CHUNK);
+    aclrtDrvMemHandle other = alloc(CHUNK);
+    struct gate *gate;
+
+    assert_acl_ok(aclrtMemset(s.row[0], SIZE, 1, SIZE));
+    gate = gate_close(s.stream);
+    assert_acl_ok(aclrtMemsetAsync(s.row[0], SIZE, 2, SIZE, s.stream));
+    assert_acl_ok(aclrtUnmapMem(s.row[0] + 2 * CHUNK));
+    map(elsewhere, CHUNK, s.handle[0][2]);
+    map(s.row[0] + 2 * CHUNK, CHUNK, other);
+    assert_acl_ok(aclrtMemset(s.row[0] + 2 * CHUNK, CHUNK, 3, CHUNK));
+    gate_end(gate);
+    assert_all_bytes(s.row[0], 2 * CHUNK, 2);
+    assert_all_bytes(s.row[0] + 2 * CHUNK, CHUNK, 3);
+    assert_all_bytes(s.row[0] + 3 * CHUNK, 3 * CHUNK, 2);
+    assert_all_bytes(elsewhere, CHUNK, 2);
+}
+
+/* Some of it was done before: to begin anew would move bytes that have been moved. */
+static void a_copy_over_itself_that_fails_half_way_is_not_begun_anew(void **state)
+{
+    struct gate *gate = gate_close(s.stream);
+
+    assert_acl_ok(aclrtMemcpyAsync(s.row[0], SIZE, s.row[0] + CHUNK, SIZE - CHUNK,
+                                   ACL_MEMCPY_DEVICE_TO_DEVICE, s.stream));
+    fake_cuda_fail("cuMemcpyAsync", 3, CUDA_ERROR_OUT_OF_MEMORY, false);
+    gate_end_to(gate, ACL_ERROR_RT_MEMORY_ALLOCATION);
+    fake_cuda_fail(NULL, 0, 0, false);
+}
+
+/* Each GPU copies its own, and the host's has other addresses for a copy. */
+static void a_row_of_several_memories_is_copied_and_filled(void **state)
+{
+    char *row = reserve(SIZE);
+
+    for (size_t i = 0; i < N; i++)
+        map(row + i * CHUNK, CHUNK,
+            i % 3 == 2 ? alloc_host(CHUNK) : alloc_on((uint32_t)(i % 3), CHUNK));
+    fill(s.host, SIZE, 9);
+    move(row, s.host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, false);
+    memset(s.host, 0, SIZE);
+    move(s.host, row, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, false);
+    assert_true(is_filled(s.host, SIZE, 9));
+    move(row, s.host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, true);
+    assert_pattern(row, SIZE, 9);
+    assert_acl_ok(aclrtMemset(row, SIZE, 4, SIZE));
+    assert_all_bytes(row, SIZE, 4);
+    assert_no_context();
+}
+
 #define join_claim(f_) cmocka_unit_test_setup_teardown(f_, begin, end)
 
 int main(void)
@@ -228,6 +281,9 @@ int main(void)
         join_claim(a_row_is_copied_from_its_second_addresses),
         join_claim(copies_of_a_batch_go_each_to_its_place),
         join_claim(a_handle_of_the_row_moves_before_the_copy),
+        join_claim(a_handle_of_the_row_moves_before_the_fill),
+        join_claim(a_row_of_several_memories_is_copied_and_filled),
+        join_claim(a_copy_over_itself_that_fails_half_way_is_not_begun_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
