@@ -2,8 +2,8 @@
  * Copies whose two sides share bytes: they end as if the source had been read whole
  * before the first byte was written.
  *
- * The same memory may lie at two places of the two lists, by addresses that overlap or
- * because a handle is mapped twice.  Where every shared byte is read no later than it is
+ * The same memory may lie at two places of the two lists: by addresses that overlap,
+ * because a handle is mapped twice, or because its own process imported it.  Where every shared byte is read no later than it is
  * written when the copy goes forward, forward it goes; where the opposite holds, backward,
  * in pieces; and where neither does, by way of a buffer.
  */

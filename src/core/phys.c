@@ -103,6 +103,7 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->imported = 0;
     phys->exported = 0;
     phys->share = 0;
+    phys->common = 0;
     phys->handle_refs = 0;
     phys->n_mappings = 0;
     phys->was_mapped = false;
@@ -238,6 +239,8 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
     phys->home = import->home;
     phys->imported = import->number;
     phys->share = import->share;
+    phys->common = import->number;
+    phys->was_mapped = import->is_own;
     *ret_phys = phys;
     return ACL_SUCCESS;
 

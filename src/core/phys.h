@@ -32,9 +32,11 @@ struct am_phys {
     uint64_t imported; /* the number that it came by; 0: it is this process's own */
     uint64_t exported; /* vspace.lock; the number that others get it by: core/share.h */
     uint64_t share;    /* in the ledger, held instead of a charge; 0: none */
-    uint32_t handle_refs;                        /* vspace.lock */
-    uint32_t n_mappings;                         /* vspace.lock */
-    bool was_mapped;                             /* vspace.lock; ever */
+    /* The number that it was exported or imported by last: the same means the same bytes. */
+    _Atomic uint64_t common;
+    uint32_t handle_refs; /* vspace.lock */
+    uint32_t n_mappings;  /* vspace.lock */
+    bool was_mapped;      /* vspace.lock; ever, by this handle or by that of its export */
     LIST_HEAD(am_mappings, am_mapping) mappings; /* vspace.lock */
     bool is_listed;                              /* place->lock, as the next one */
     LIST_ENTRY(am_phys) all;
@@ -71,6 +73,7 @@ struct am_import {
     struct am_place *place;
     int32_t home;
     uint64_t share; /* of the place's ledger, which has been joined; 0: none */
+    bool is_own;    /* the exporter is this process */
 };
 /*
  * With a handle, and for an owner of ours.  Both take over the reference to place and the

@@ -50,6 +50,8 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
     am_lock(&am_rt.vspace.lock);
     is_dead = phys->handle != NULL && phys->handle_refs == 0;
     phys->exported = is_dead ? 0 : number;
+    if (number != 0)
+        phys->common = number;
     am_unlock(&am_rt.vspace.lock);
     if (!is_dead)
         return ACL_SUCCESS;
@@ -188,13 +190,13 @@ void am_share_forget(uint64_t number)
 aclError am_share_fetch(enum am_share_kind kind, uint64_t number,
                         struct am_device *device, struct am_import *ret_import)
 {
+    bool is_own = am_exchange_is_own(kind, number);
     struct am_parcel parcel;
     aclError rc = am_share_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(!am_rt.is_strict || !am_exchange_is_own(kind, number),
-               ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(!am_rt.is_strict || !is_own, ACL_ERROR_RT_PARAM_INVALID,
                "0x%016" PRIx64
                " is exported by this process, and no edition lets it import that "
                "(ACLMEM_RULES=strict)",
@@ -211,6 +213,7 @@ aclError am_share_fetch(enum am_share_kind kind, uint64_t number,
     if (rc != ACL_SUCCESS)
         am_share_forget(number);
     ret_import->number = number;
+    ret_import->is_own = is_own;
     return rc;
 }
 

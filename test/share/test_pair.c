@@ -177,6 +177,36 @@ static void the_exporting_process_may_import(void **state)
     block_destroy(&b);
 }
 
+/* The same bytes by two handles: as with memory that is mapped twice. */
+static void copies_between_memory_and_its_import_may_overlap(void **state)
+{
+    static const size_t shifts[] = {100, 4096 + 1, CHUNK - 1, CHUNK};
+    struct block b = block_create(2 * CHUNK);
+    uint64_t number = export_open(b.handle);
+    char *again = reserve(b.size);
+    aclrtDrvMemHandle mine;
+
+    assert_acl_ok(aclrtMemImportFromShareableHandle(number, 0, &mine));
+    map(again, b.size, mine);
+    for (size_t i = 0; i < sizeof(shifts) / sizeof(shifts[0]); i++) {
+        size_t by = shifts[i], n = b.size - by;
+
+        put_pattern(b.va, n, 1);
+        assert_acl_ok(copy(again + by, b.va, n, ACL_MEMCPY_DEVICE_TO_DEVICE));
+        assert_pattern(b.va + by, n, 1);
+        put_pattern(b.va, n, 2);
+        assert_acl_ok(copy(b.va + by, again, n, ACL_MEMCPY_DEVICE_TO_DEVICE));
+        assert_pattern(b.va + by, n, 2);
+        put_pattern(b.va + by, n, 3);
+        assert_acl_ok(copy(again, b.va + by, n, ACL_MEMCPY_DEVICE_TO_DEVICE));
+        assert_pattern(b.va, n, 3);
+    }
+    assert_acl_ok(aclrtUnmapMem(again));
+    assert_acl_ok(aclrtFreePhysical(mine));
+    assert_acl_ok(aclrtReleaseMemAddress(again));
+    block_destroy(&b);
+}
+
 static void strict_rules_do_not_let_the_exporting_process_import(void **state)
 {
     aclrtDrvMemHandle handle = alloc(CHUNK);
@@ -471,6 +501,7 @@ int main(int argc, char **argv)
         pair(an_imported_handle_is_not_exported),
         pair(a_number_is_imported_once_at_a_time),
         pair(the_exporting_process_may_import),
+        pair(copies_between_memory_and_its_import_may_overlap),
         pair_strict(strict_rules_do_not_let_the_exporting_process_import),
         pair_strict(strict_rules_want_the_list),
         pair(own_and_imported_memory_share_a_reservation),
