@@ -67,6 +67,8 @@ static aclError batch_open(struct batch_work *work, const struct am_batch *batch
     am_spans_init(&transfer->from);
     transfer->size = 0;
     transfer->n_rows = 1;
+    transfer->to_pitch = 0;
+    transfer->from_pitch = 0;
     for (size_t i = 0; i < batch->n && rc == ACL_SUCCESS; i++) {
         const aclrtMemcpyBatchAttr *attr;
 

@@ -64,7 +64,8 @@ bool am_region_cut_locked(struct am_vspace *vs, const struct am_backend_ops *bac
     struct am_region *region = &vs->region;
     uintptr_t start = (uintptr_t)want;
 
-    if (region->backend == NULL && want == NULL) /* it might be where want is */
+    /* Not for who chooses himself, whose addresses it might take, nor for large ones. */
+    if (region->backend == NULL && want == NULL && size <= CUT_MAX)
         region_open_locked(region, backend);
     if (region->backend != backend) /* none, or left by one that stopped meanwhile */
         return false;

@@ -80,8 +80,7 @@ AM_HOT aclError am_transfer_check_async(const struct am_transfer *transfer,
                    (am_rt.product->features & AM_PRODUCT_RC),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "both sides are host memory, which only products in RC form copy on a "
-               "stream; use "
-               "aclrtMemcpy or memcpy");
+               "stream; use aclrtMemcpy or memcpy");
     if (transfer->to.devices != 0 && transfer->from.devices != 0 &&
         (devices & (devices - 1)) != 0)
         return peers_check(transfer, devices, device);

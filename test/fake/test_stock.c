@@ -136,7 +136,7 @@ static void a_full_stock_has_its_holes_left(void **state)
 }
 
 /* A program that begins with addresses of its own choice finds no stock in the way. */
-static void wishes_alone_need_no_stock(void **state)
+static void wishes_and_large_ones_alone_make_no_stock(void **state)
 {
     char *edge = reserve(CHUNK);
 
@@ -145,6 +145,8 @@ static void wishes_alone_need_no_stock(void **state)
     fake_cuda_fail("cuMemAddressReserve", 0, 0, false);
     assert_acl_ok(aclrtReleaseMemAddress(reserve_at(edge - CHUNK, 2 * CHUNK)));
     assert_int_equal(fake_cuda_calls(), 1);
+    assert_acl_ok(aclrtReleaseMemAddress(reserve(17 * GIB)));
+    assert_int_equal(fake_cuda_calls(), 2);
 }
 
 /* What a reset cannot unmap is in nobody's way: its addresses are not cut again. */
@@ -256,7 +258,7 @@ int main(void)
         stock_claim(what_the_stock_has_not_comes_from_the_driver),
         stock_claim(without_a_stock_each_comes_from_the_driver),
         stock_claim(a_full_stock_has_its_holes_left),
-        stock_claim(wishes_alone_need_no_stock),
+        stock_claim(wishes_and_large_ones_alone_make_no_stock),
         stock_claim(addresses_that_a_reset_could_not_empty_rest),
         stock_claim(any_order_of_calls_gives_each_its_own),
     };
