@@ -146,8 +146,8 @@ static void unmapping_and_fills_do_not_wait_for_each_other(void **state)
     }
 }
 
-/* n_failing is 0 or 1: whether the driver's first wait fails. */
-static void unmap_under_a_launch(unsigned n_failing)
+/* n_failing is 0 or 1: whether the driver's first wait fails, and with what. */
+static void unmap_under_a_launch(unsigned n_failing, CUresult code)
 {
     pthread_t thread;
     void *rc = NULL;
@@ -155,7 +155,7 @@ static void unmap_under_a_launch(unsigned n_failing)
     is_unmapped = false;
     fake_cuda_hold(true);
     assert_acl_ok(launch_in());
-    fake_cuda_fail("cuStreamSynchronize", n_failing, CUDA_ERROR_INVALID_VALUE, false);
+    fake_cuda_fail("cuStreamSynchronize", n_failing, code, false);
     assert_int_equal(pthread_create(&thread, NULL, unmap_main, NULL), 0);
     while (!is_unmapped && fake_cuda_calls() <= n_failing)
         sched_yield();
@@ -172,7 +172,7 @@ static void unmap_under_a_launch(unsigned n_failing)
 /* The driver loses the device when memory goes under a copy. */
 static void unmapping_waits_for_what_was_launched(void **state)
 {
-    unmap_under_a_launch(0);
+    unmap_under_a_launch(0, CUDA_SUCCESS);
 }
 
 /* Another thread unmaps the block, and the driver has it wait for the stream. */
@@ -341,10 +341,11 @@ static void priorities_go_the_same_way(void **state)
         assert_acl_ok(aclrtDestroyStream(streams[i]));
 }
 
-/* Who unmaps must not go on for that. */
+/* Who unmaps must not go on for that; nor for an error that may mean that all is lost. */
 static void unmapping_waits_once_more_where_waiting_fails(void **state)
 {
-    unmap_under_a_launch(1);
+    unmap_under_a_launch(1, CUDA_ERROR_INVALID_VALUE);
+    unmap_under_a_launch(1, CUDA_ERROR_UNKNOWN);
 }
 
 static void a_question_that_fails_is_no_failure_of_the_work(void **state)

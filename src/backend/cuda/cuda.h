@@ -132,8 +132,8 @@ void cuda_leave(bool is_pushed);
 CUresult cuda_stream_take(struct cuda_gpu *gpu, CUstream *ret_stream);
 void cuda_stream_give(struct cuda_gpu *gpu, CUstream stream);
 /*
- * Until nothing is under way on it.  A call that fails for another reason than that the
- * GPU is lost is made once more: who goes on too early takes memory away under a copy.
+ * Until nothing is under way on it.  A call that fails is made once more: who goes on too
+ * early takes memory away under a copy, and a GPU that is lost says so again at once.
  */
 CUresult cuda_stream_wait(CUstream stream);
 /* A new one; priorities are those of the program: 0, which the above have, to 7. */

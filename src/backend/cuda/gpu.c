@@ -291,7 +291,7 @@ CUresult cuda_stream_wait(CUstream stream)
 {
     CUresult rc = cu.cuStreamSynchronize(stream);
 
-    return rc == CUDA_SUCCESS || cuda_is_loss(rc) ? rc : cu.cuStreamSynchronize(stream);
+    return rc == CUDA_SUCCESS ? rc : cu.cuStreamSynchronize(stream);
 }
 
 void cuda_stream_give(struct cuda_gpu *gpu, CUstream stream)
