@@ -56,7 +56,7 @@ static bool may_share(const struct am_transfer *transfer)
     const struct am_spans *to = &transfer->to;
     const struct am_spans *from = &transfer->from;
 
-    if ((to->devices & from->devices) == 0 && !(to->has_host && from->has_host))
+    if ((to->homes & from->homes) == 0 && !(to->has_host && from->has_host))
         return false;
     return to->may_alias || from->may_alias || addresses_meet(to, from);
 }

@@ -152,12 +152,13 @@ static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *map
         .offset = offset,
         .owner = mapping,
     };
-    if (own >= 0)
+    if (own >= 0) {
         spans->devices |= UINT64_C(1) << own;
-    else
+        spans->homes |= UINT64_C(1) << mapping->home;
+        spans->has_reserved |= mapping->owner == NULL;
+    } else {
         spans->has_host = true;
-    if (own >= 0 && mapping->owner == NULL)
-        spans->has_reserved = true;
+    }
     if (mapping->owner != NULL && mapping->owner->is_managed)
         spans->has_managed = true;
     spans->may_alias |= mapping->is_again;
@@ -227,6 +228,7 @@ void am_spans_init(struct am_spans *spans)
     spans->n = 0;
     spans->n_max = AM_SPANS_INLINE;
     spans->devices = 0;
+    spans->homes = 0;
     spans->has_host = false;
     spans->has_reserved = false;
     spans->has_managed = false;
@@ -316,6 +318,7 @@ aclError am_spans_join(struct am_spans *spans, struct am_spans *more)
         memcpy(&spans->list[spans->n], more->list, more->n * sizeof *more->list);
         spans->n += more->n;
         spans->devices |= more->devices;
+        spans->homes |= more->homes;
         spans->has_host |= more->has_host;
         spans->has_reserved |= more->has_reserved;
         spans->has_managed |= more->has_managed;

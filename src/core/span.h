@@ -22,6 +22,8 @@ struct am_spans {
     size_t n_max;
     /* a bit for each device whose memory is in it; 0: host memory only */
     uint64_t devices;
+    /* a bit for each device that it lies on: other ones where it was imported for a peer */
+    uint64_t homes;
     /* memory of the host is in it, managed memory too */
     bool has_host;
     /* device memory behind addresses that the program reserved is in it */

@@ -257,6 +257,29 @@ static void memory_of_a_peer_is_reached_with_the_flag_or_by_the_call(void **stat
     assert_acl_ok(aclrtFree(p));
 }
 
+/* The same bytes, which one address has on the one device and one on the other. */
+static void copies_between_a_block_and_its_import_for_a_peer_may_overlap(void **state)
+{
+    const size_t by = 100, n = SIZE - by;
+    char *p = block(SIZE);
+    void *q = NULL;
+    char key[KEY];
+
+    export(p, SIZE, OPEN, key);
+    assert_acl_ok(aclrtSetDevice(1));
+    assert_acl_ok(aclrtIpcMemImportByKey(&q, key, PEER));
+    put_pattern(p, n, 1);
+    assert_acl_ok(copy((char *)q + by, p, n, ACL_MEMCPY_DEVICE_TO_DEVICE));
+    assert_pattern(p + by, n, 1);
+    put_pattern(p + by, n, 2);
+    assert_acl_ok(copy(q, p + by, n, ACL_MEMCPY_DEVICE_TO_DEVICE));
+    assert_pattern(p, n, 2);
+    assert_acl_ok(aclrtIpcMemClose(key));
+    assert_acl_ok(aclrtFree(p));
+    assert_acl_ok(aclrtResetDevice(1));
+    assert_acl_ok(aclrtSetDevice(0));
+}
+
 static void blocks_that_have_no_memory_of_their_own_are_refused(void **state)
 {
     char *small = block(64 * KIB);
@@ -390,6 +413,7 @@ int main(int argc, char **argv)
         pair(the_exporting_process_may_import_its_key),
         pair(what_a_reset_finds_imported_it_closes),
         pair(memory_of_a_peer_is_reached_with_the_flag_or_by_the_call),
+        pair(copies_between_a_block_and_its_import_for_a_peer_may_overlap),
         pair(blocks_that_have_no_memory_of_their_own_are_refused),
         pair(what_the_arguments_show_is_refused),
         pair_alone(a3_products_have_two_calls_more),
