@@ -3,6 +3,7 @@
 
 #include "backend/cuda/driver.h"
 #include "fake/control.h"
+#include "support/process.h"
 #include "support/support.h"
 #include "support/vmm.h"
 
@@ -174,6 +175,27 @@ static void addresses_that_a_reset_could_not_empty_rest(void **state)
     assert_int_equal(cuMemUnmap((CUdeviceptr)(va + CHUNK), 2 * CHUNK), CUDA_SUCCESS);
 }
 
+/* Addresses that were the host's memory for a while are a device's as if never used. */
+static void host_memory_leaves_nothing_in_the_stock(void **state)
+{
+    struct block host = block_create_host(4 * CHUNK);
+    char *first = host.va;
+    struct block device;
+
+    fill((uint8_t *)host.va, host.size, 1);
+    assert_true(can_read(first));
+    block_destroy(&host);
+    assert_ptr_equal(reserve(4 * CHUNK), first);
+    assert_false(can_read(first));
+    assert_acl_ok(aclrtReleaseMemAddress(first));
+    device = block_create(4 * CHUNK);
+    assert_ptr_equal(device.va, first);
+    assert_false(can_read(first));
+    put_pattern(device.va, device.size, 2);
+    assert_pattern(device.va, device.size, 2);
+    block_destroy(&device);
+}
+
 /* ---- any order of calls, beside a list ---- */
 
 enum { LIVE_MAX = 60, STEPS = 30000, WINDOW = 256 };
@@ -260,6 +282,7 @@ int main(void)
         stock_claim(a_full_stock_has_its_holes_left),
         stock_claim(wishes_and_large_ones_alone_make_no_stock),
         stock_claim(addresses_that_a_reset_could_not_empty_rest),
+        stock_claim(host_memory_leaves_nothing_in_the_stock),
         stock_claim(any_order_of_calls_gives_each_its_own),
     };
 
