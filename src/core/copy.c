@@ -120,7 +120,7 @@ AM_HOT aclError am_transfer_launch(const struct am_transfer *transfer,
      * What could be launched only in part is done once more, which must not change what
      * it ends as.
      */
-    if (am_overlap_order(transfer) != AM_ORDER_ANY)
+    if (!am_transfer_is_across(transfer) && am_overlap_order(transfer) != AM_ORDER_ANY)
         return ACL_SUCCESS;
     rc = lanes->lane_copy(lane, transfer->to.list, 0, transfer->from.list, 0,
                           transfer->size, ret_number);

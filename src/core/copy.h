@@ -24,6 +24,17 @@ struct am_transfer {
 };
 
 /*
+ * Whether it is from the host alone to devices alone, or back.  Then the sides share
+ * nothing, and no device is asked to reach another.
+ */
+static inline bool am_transfer_is_across(const struct am_transfer *transfer)
+{
+    return (transfer->to.devices == 0) != (transfer->from.devices == 0) &&
+           !(transfer->to.has_host && transfer->from.has_host) &&
+           !transfer->to.has_managed && !transfer->from.has_managed;
+}
+
+/*
  * Looks up both sides for work of `device`; turn is AM_SPANS_TURN or 0.  Which sides may
  * be combined is the caller's business.
  */

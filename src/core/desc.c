@@ -157,11 +157,7 @@ static aclError desc_submit(void *desc, const struct am_task_ops *ops,
 
     if (dt == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    dt->task = (struct am_task){
-        .ops = ops,
-        .function = am_error_function,
-        .deadline = AM_FOREVER,
-    };
+    am_task_init(&dt->task, ops);
     dt->device = stream->device;
     rc = am_spans_open_device(&dt->desc, desc, sizeof(struct desc), AM_ACCESS_READ,
                               stream->device, "desc");
@@ -236,11 +232,7 @@ aclError am_indirect_copy_async(const struct am_indirect *copy, struct am_stream
 
     if (it == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    it->task = (struct am_task){
-        .ops = &indirect_ops,
-        .function = am_error_function,
-        .deadline = AM_FOREVER,
-    };
+    am_task_init(&it->task, &indirect_ops);
     it->copy = *copy;
     it->device = stream->device;
     rc = indirect_open(it);

@@ -6,7 +6,6 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
-#include "base/util.h"
 #include "core/phys.h"
 #include "core/runtime.h"
 
@@ -66,7 +65,7 @@ static bool may_share(const struct am_transfer *transfer)
  * read at from_pos + x - from_at.  Which comes first is the same for all bytes that two
  * spans share.  Rows come one after the other on both sides, if they are as far apart.
  */
-AM_HOT enum am_order am_overlap_order(const struct am_transfer *transfer)
+enum am_order am_overlap_order(const struct am_transfer *transfer)
 {
     bool is_late = false;  /* some byte is read after it is written */
     bool is_early = false; /* or before */

@@ -38,6 +38,7 @@
 #include "acl/acl_base.h"
 #include "backend/backend.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/lock.h"
 
 #define AM_PRIORITIES 8 /* 0 is the highest */
@@ -113,14 +114,23 @@ struct am_task {
     TAILQ_ENTRY(am_task) next;
     const struct am_task_ops *ops;
     const char *function; /* the API call that queued it */
-    uint64_t
-        deadline;     /* AM_FOREVER: none; as a duration until it is first in its queue */
+    /* AM_FOREVER: none; as a duration until it is first in its queue */
+    uint64_t deadline;
     bool is_first;    /* it has been polled; deadline is a time now */
     bool is_launched; /* the device has it */
-    uint64_t number;  /* is_launched: the launch's */
     bool is_outside;  /* a function of the program runs for it */
-    pthread_t runner; /* in this thread */
+    uint64_t number;  /* is_launched: the launch's */
+    pthread_t runner; /* is_outside: in this thread */
 };
+
+/* One of the call that this thread is in, without a deadline. */
+static inline void am_task_init(struct am_task *task, const struct am_task_ops *ops)
+{
+    task->ops = ops;
+    task->function = am_error_function;
+    task->deadline = AM_FOREVER;
+    task->is_outside = false;
+}
 
 TAILQ_HEAD(am_tasks, am_task);
 

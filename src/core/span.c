@@ -31,8 +31,8 @@ static aclError spans_grow(struct am_spans *spans)
 }
 
 /* Whether the mapping grants this to one of those in `bits`. */
-static bool mapping_grants(const struct am_mapping *mapping, unsigned access,
-                           uint64_t bits)
+static inline bool mapping_grants(const struct am_mapping *mapping, unsigned access,
+                                  uint64_t bits)
 {
     return (!(access & AM_ACCESS_READ) || (mapping->can_read & bits) != 0) &&
            (!(access & AM_ACCESS_WRITE) || (mapping->can_write & bits) != 0);

@@ -14,7 +14,7 @@
 
 #include "backend/backend.h"
 
-#define AM_SPANS_INLINE 4 /* enough for most copies; longer lists are allocated */
+#define AM_SPANS_INLINE 2 /* enough for most copies; longer lists are allocated */
 
 struct am_spans {
     struct am_span *list; /* inline_list, or allocated */

@@ -206,7 +206,7 @@ aclError am_stream_default(void **ret_handle)
     return ACL_SUCCESS;
 }
 
-AM_HOT aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
+aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
 {
     return am_sched_submit(&am_rt.sched, &stream->queue, task);
 }

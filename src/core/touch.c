@@ -27,11 +27,7 @@ aclError am_touch_async(struct am_spans *spans, struct am_stream *stream)
         am_spans_close(spans);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
     }
-    tt->task = (struct am_task){
-        .ops = &touch_ops,
-        .function = am_error_function,
-        .deadline = AM_FOREVER,
-    };
+    am_task_init(&tt->task, &touch_ops);
     am_spans_move(&tt->spans, spans);
     return am_stream_submit(stream, &tt->task);
 }

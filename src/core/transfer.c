@@ -71,8 +71,7 @@ static aclError peers_check(const struct am_transfer *transfer, uint64_t devices
         __builtin_ctzll(devices), __builtin_ctzll(devices & (devices - 1)));
 }
 
-AM_HOT aclError am_transfer_check_async(const struct am_transfer *transfer,
-                                        int32_t device)
+aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t device)
 {
     uint64_t devices = transfer->to.devices | transfer->from.devices;
 
@@ -143,10 +142,7 @@ static aclError piece_copy(struct am_share *share, size_t piece)
 static bool is_shared(const struct am_transfer *transfer)
 {
     return transfer->n_rows == 1 && transfer->size >= 2 * PIECE &&
-           (transfer->to.devices == 0) != (transfer->from.devices == 0) &&
-           !(transfer->to.has_host && transfer->from.has_host) &&
-           !transfer->to.has_managed && !transfer->from.has_managed &&
-           !(am_rt.backend->caps & AM_CAP_DEVICES);
+           am_transfer_is_across(transfer) && !(am_rt.backend->caps & AM_CAP_DEVICES);
 }
 
 static aclError transfer_run(const struct am_transfer *transfer)
@@ -185,7 +181,7 @@ AM_HOT static aclError task_submit(struct am_stream *stream, struct am_task *tas
     aclError rc;
 
     if (outcome == NULL)
-        return am_stream_submit(stream, task);
+        return am_sched_submit(&am_rt.sched, &stream->queue, task);
     rc = am_stream_submit_and_wait(stream, task);
     if (rc != ACL_SUCCESS)
         return rc;
@@ -261,11 +257,7 @@ AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_strea
         copy_drop(&ct->task);
         return rc;
     }
-    ct->task = (struct am_task){
-        .ops = &copy_ops,
-        .function = am_error_function,
-        .deadline = AM_FOREVER,
-    };
+    am_task_init(&ct->task, &copy_ops);
     ct->outcome = must_wait ? &outcome : NULL;
     return task_submit(stream, &ct->task, ct->outcome);
 }
@@ -279,7 +271,8 @@ static aclError async_open(struct am_transfer *transfer, void *dst, const void *
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_transfer_check_async(transfer, stream->device);
+    if (!am_transfer_is_across(transfer))
+        rc = am_transfer_check_async(transfer, stream->device);
     if (rc == ACL_SUCCESS && am_rt.is_strict)
         rc = strict_check(transfer, kind);
     if (rc != ACL_SUCCESS)
@@ -361,11 +354,7 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
 
     if (ft == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    ft->task = (struct am_task){
-        .ops = &fill_ops,
-        .function = am_error_function,
-        .deadline = AM_FOREVER,
-    };
+    am_task_init(&ft->task, &fill_ops);
     ft->size = size;
     ft->value = value;
     ft->width = width;

@@ -123,11 +123,7 @@ static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t
     vt = am_sys_malloc(sizeof *vt);
     if (vt == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    vt->task = (struct am_task){
-        .ops = ops,
-        .function = am_error_function,
-        .deadline = AM_FOREVER,
-    };
+    am_task_init(&vt->task, ops);
     vt->value = value;
     vt->how = how;
     rc = value_open(vt, addr, ops == &write_ops ? AM_ACCESS_WRITE : AM_ACCESS_READ,

@@ -604,7 +604,8 @@ static inline void side_let_go(const struct side *side, uint64_t number)
 
 static inline bool side_is_there(const struct side *side)
 {
-    return side->mem == NULL || cuda_mem_is_at(side->mem, side->base);
+    return side->mem == NULL || cuda_mem(side->mem)->bound == side->base ||
+           cuda_mem_is_at(side->mem, side->base);
 }
 
 static inline bool sides_share(const struct side *to, const struct side *from,

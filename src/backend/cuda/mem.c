@@ -20,7 +20,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "base/util.h"
 
 static struct am_lock idle_lock = AM_LOCK_INIT(AM_RANK_LEAF, "memory in use");
 static pthread_cond_t idle_changed = PTHREAD_COND_INITIALIZER;
@@ -403,7 +402,7 @@ aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem)
 }
 
 /* A mem that is mapped more than once is rare, so the driver is asked. */
-AM_HOT bool cuda_mem_is_at(struct am_mem *mem, CUdeviceptr base)
+bool cuda_mem_is_at(struct am_mem *mem, CUdeviceptr base)
 {
     struct cuda_mem *cm = cuda_mem(mem);
     CUmemGenericAllocationHandle there;

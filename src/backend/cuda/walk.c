@@ -163,6 +163,8 @@ bool cuda_walks_can_join(struct cuda_walk to, struct cuda_walk from, size_t size
     uintptr_t out = (uintptr_t)to.span->addr + to.at;
     uintptr_t in = (uintptr_t)from.span->addr + from.at;
 
+    if (walk_left(&to, size) == size && walk_left(&from, size) == size)
+        return false; /* one piece each: there is nothing to join */
     return (out < in ? in - out : out - in) >= size && walk_is_plain(to, size) &&
            walk_is_plain(from, size);
 }
