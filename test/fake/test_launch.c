@@ -198,18 +198,29 @@ static void unmap_end(pthread_t thread)
 /* Memory, streams and events that are new to the GPU, too. */
 static void who_unmaps_holds_up_nobody_else(void **state)
 {
+    char *second = reserve(2 * CHUNK); /* the block's memory and other's in a row */
     struct block other;
     aclrtStream streams[2] = {NULL, NULL};
+    aclrtStream late = NULL;
     aclrtEvent event = NULL;
     pthread_t thread;
     char *host = NULL;
 
-    assert_acl_ok(aclrtMallocHost((void **)&host, CHUNK));
+    map(second, CHUNK, s.block.handle);
+    map(second + CHUNK, CHUNK, alloc(CHUNK));
+    assert_acl_ok(aclrtCreateStream(&late));
+    assert_acl_ok(aclrtMallocHost((void **)&host, 2 * CHUNK));
     fill((uint8_t *)host, CHUNK, 2);
     fake_cuda_hold(true);
     assert_acl_ok(launch_in());
     fake_cuda_hold_busy();
     thread = unmap_begin();
+    /* Work with the memory itself waits its turn, and nobody for that. */
+    assert_acl_ok(
+        aclrtMemcpyAsync(second, CHUNK, host, CHUNK, ACL_MEMCPY_HOST_TO_DEVICE, late));
+    assert_acl_ok(aclrtMemsetAsync(second, 2 * CHUNK, 9, 2 * CHUNK, late));
+    assert_acl_ok(aclrtMemcpyAsync(second, 2 * CHUNK, host, 2 * CHUNK,
+                                   ACL_MEMCPY_HOST_TO_DEVICE, late));
     other = block_create(CHUNK);
     assert_acl_ok(aclrtCreateEvent(&event));
     for (unsigned i = 0; i < 2; i++)
@@ -228,6 +239,9 @@ static void who_unmaps_holds_up_nobody_else(void **state)
     assert_false(is_unmapped);
     fake_cuda_hold(false);
     unmap_end(thread);
+    assert_acl_ok(aclrtSynchronizeStream(late));
+    assert_pattern(second, CHUNK, 2);
+    assert_acl_ok(aclrtDestroyStream(late));
     block_destroy(&other);
     assert_acl_ok(aclrtFreeHost(host));
 }

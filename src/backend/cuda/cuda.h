@@ -241,9 +241,14 @@ void cuda_piece_advance(struct cuda_piece *piece, size_t size);
  */
 bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
                          size_t size);
-/* Holds, or lets go of, the device memory of the range; of both sides of a copy. */
+/*
+ * Holds, or lets go of, the device memory of the range; of both sides of a copy.  try:
+ * false, and nothing is held, while some of it is halted.
+ */
 void cuda_walk_hold(struct cuda_walk walk, size_t size);
 void cuda_walks_hold(struct cuda_walk to, struct cuda_walk from, size_t size);
+bool cuda_walk_try_hold(struct cuda_walk walk, size_t size);
+bool cuda_walks_try_hold(struct cuda_walk to, struct cuda_walk from, size_t size);
 void cuda_walk_let_go(struct cuda_walk walk, size_t size);
 /* Whether all memory, which is held, is where it was asked for. */
 bool cuda_walk_is_there(struct cuda_walk walk, size_t size);

@@ -1,8 +1,8 @@
 /*
  * Lanes: streams of the driver, for streams of the program.
  *
- * What can be launched is work on one GPU whose memory is mapped where it was asked for,
- * and whose host memory the driver knows; for anything else the number is 0, and the core
+ * What can be launched is work on one GPU whose memory is mapped where it was asked for
+ * and not just being unmapped, and whose host memory the driver knows; for anything else the number is 0, and the core
  * does it when its turn comes.  A launch is the driver's own call and little more: memory
  * is held while that lasts, and remembers the launch's number, so that unmapping it later
  * waits for just the lanes that may still use it.
@@ -552,9 +552,9 @@ static aclError spans_copy(struct am_lane *lane, struct cuda_walk to,
     uint64_t number;
     bool can_launch;
 
-    if (!spans_can_launch(lane, to, size) || !spans_can_launch(lane, from, size))
+    if (!spans_can_launch(lane, to, size) || !spans_can_launch(lane, from, size) ||
+        !cuda_walks_try_hold(to, from, size))
         return ACL_SUCCESS;
-    cuda_walks_hold(to, from, size);
     number = lane_number(lane);
     pair.can_join = cuda_walks_can_join(to, from, size);
     can_launch = pair_can_launch(pair);
@@ -653,14 +653,15 @@ AM_HOT aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst,
     if (code != ACL_SUCCESS)
         return code;
     *ret_number = 0;
-    if (side_find(lane, to, size, &out) && side_find(lane, from, size, &in) &&
-        side_try_hold(&out)) {
-        if (side_try_hold(&in))
-            return sides_copy(lane, &out, &in, size, ret_number);
-        if (out.mem != NULL)
-            cuda_mem_let_go(out.mem);
-    }
-    return spans_copy(lane, to, from, size, ret_number);
+    if (!side_find(lane, to, size, &out) || !side_find(lane, from, size, &in))
+        return spans_copy(lane, to, from, size, ret_number);
+    if (!side_try_hold(&out))
+        return ACL_SUCCESS;
+    if (side_try_hold(&in))
+        return sides_copy(lane, &out, &in, size, ret_number);
+    if (out.mem != NULL)
+        cuda_mem_let_go(out.mem);
+    return ACL_SUCCESS;
 }
 
 static CUresult fill_launch(struct am_lane *lane, struct cuda_walk to, size_t size,
@@ -694,9 +695,9 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
     if (code != ACL_SUCCESS)
         return code;
     *ret_number = 0;
-    if (!cuda_mem_is_device(dst->mem) || !spans_can_launch(lane, to, size))
+    if (!cuda_mem_is_device(dst->mem) || !spans_can_launch(lane, to, size) ||
+        !cuda_walk_try_hold(to, size))
         return ACL_SUCCESS;
-    cuda_walk_hold(to, size);
     number = lane_number(lane);
     can_launch = cuda_walk_is_there(to, size);
     if (can_launch)

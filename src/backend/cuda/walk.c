@@ -57,6 +57,21 @@ static struct am_mem *walk_try_hold(struct cuda_walk w, size_t size)
     return NULL;
 }
 
+bool cuda_walk_try_hold(struct cuda_walk w, size_t size)
+{
+    return walk_try_hold(w, size) == NULL;
+}
+
+bool cuda_walks_try_hold(struct cuda_walk to, struct cuda_walk from, size_t size)
+{
+    if (!cuda_walk_try_hold(to, size))
+        return false;
+    if (cuda_walk_try_hold(from, size))
+        return true;
+    cuda_walk_let_go(to, size);
+    return false;
+}
+
 void cuda_walk_hold(struct cuda_walk w, size_t size)
 {
     struct am_mem *mem;
