@@ -179,7 +179,8 @@ struct am_backend_ops {
      * AM_CAP_LANES.  A lane is a queue of the device's own: what is launched on it is done
      * in order, later, and the caller keeps the memory alive until then.  Each launch has
      * a number, ascending on a lane; *ret_number is 0 where this work cannot be launched
-     * and must be done another way: then none of it was.  All but lane_sync() is short.
+     * and must be done another way: then none of it was.  The two sides of a copy share no
+     * bytes.  All but lane_sync() is short.
      * Nothing of one lane is called by two threads at once, and no two lanes are launched
      * on or opened at once.
      *

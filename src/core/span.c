@@ -154,7 +154,8 @@ static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *map
     };
     if (own >= 0) {
         spans->devices |= UINT64_C(1) << own;
-        spans->homes |= UINT64_C(1) << mapping->home;
+        /* A device that this process does not see has the last bit. */
+        spans->homes |= UINT64_C(1) << (mapping->home & 63);
         spans->has_reserved |= mapping->owner == NULL;
     } else {
         spans->has_host = true;

@@ -60,6 +60,16 @@ static CUresult copy(void)
     return cu.cuMemcpyAsync(s.device, (CUdeviceptr)s.pinned, 64, s.stream);
 }
 
+static CUresult pageable_in(void)
+{
+    return cu.cuMemcpyAsync(s.device, (CUdeviceptr)s.pages, 64, s.stream);
+}
+
+static CUresult pageable_out(void)
+{
+    return cu.cuMemcpyAsync((CUdeviceptr)s.pages, s.device, 64, s.stream);
+}
+
 static CUresult fill(void)
 {
     return cu.cuMemsetD8Async(s.device, 1, 64, s.stream);
@@ -87,6 +97,48 @@ static CUresult event_make(void)
     CUevent event;
 
     return cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+}
+
+static CUresult stream_end(void)
+{
+    return cu.cuStreamDestroy_v2(make_stream(CU_STREAM_NON_BLOCKING));
+}
+
+static CUresult event_end(void)
+{
+    return cu.cuEventDestroy_v2(make_event(CU_EVENT_DISABLE_TIMING));
+}
+
+static CUresult context(void)
+{
+    CUcontext same;
+
+    must(cu.cuDevicePrimaryCtxRetain(&same, 0), "cuDevicePrimaryCtxRetain");
+    return cu.cuDevicePrimaryCtxRelease_v2(0);
+}
+
+static CUresult attribute(void)
+{
+    CUmemorytype type;
+
+    return cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                    (CUdeviceptr)s.pinned);
+}
+
+/* Exported, imported, and known by its address. */
+static CUresult share(void)
+{
+    CUmemGenericAllocationHandle handle = make_memory(CHUNK);
+    CUmemGenericAllocationHandle other;
+    int fd;
+
+    must(cu.cuMemExportToShareableHandle(&fd, handle,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+         "export");
+    must(cu.cuMemImportFromShareableHandle(&other, (void *)(intptr_t)fd,
+                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+         "import");
+    return cu.cuMemRetainAllocationHandle(&other, (void *)s.device);
 }
 
 /* Memory from nothing to nothing. */
@@ -121,11 +173,18 @@ static const struct {
     {"register", register_pages},
     {"unregister", unregister_pages},
     {"copy", copy},
+    {"pageable_in", pageable_in},
+    {"pageable_out", pageable_out},
     {"fill", fill},
     {"record", record},
     {"wait", wait_event},
     {"stream", stream_make},
+    {"stream_end", stream_end},
     {"event", event_make},
+    {"event_end", event_end},
+    {"context", context},
+    {"attribute", attribute},
+    {"share", share},
     {"memory", memory},
     {"free_size", free_size},
 };

@@ -245,6 +245,8 @@ static void across_reservations(void)
     must(set_access(first, CHUNK, readwrite), "access");
     must(set_access(second, CHUNK, readwrite), "access");
     say_work("fill", cu.cuMemsetD8Async(first, 6, 2 * CHUNK, NULL), NULL);
+    say_work("copy", cu.cuMemcpyAsync(make_mapped(2 * CHUNK), first, 2 * CHUNK, NULL),
+             NULL);
     say_code("unmap", cu.cuMemUnmap(first, 2 * CHUNK));
 }
 

@@ -398,13 +398,22 @@ static struct {
     atomic_bool is_over;
 } half;
 
+/* Two copies to one stretch of memory, in another order: the driver has a call for each. */
 static void *half_main(void *unused)
 {
+    aclrtMemcpyBatchAttr attr = {
+        .dstLoc = {.type = ACL_MEM_LOCATION_TYPE_DEVICE},
+        .srcLoc = {.type = ACL_MEM_LOCATION_TYPE_HOST},
+    };
+    void *dsts[] = {half.va + CHUNK, half.va};
+    void *srcs[] = {s.host, s.host + CHUNK};
+    size_t sizes[] = {CHUNK, CHUNK};
+    size_t index = 0, fail;
     aclError rc = aclrtSetDevice(0);
 
     if (rc == ACL_SUCCESS)
-        rc = aclrtMemcpyAsync(half.va, 2 * CHUNK, s.host, 2 * CHUNK,
-                              ACL_MEMCPY_HOST_TO_DEVICE, s.stream);
+        rc = aclrtMemcpyBatchAsync(dsts, sizes, srcs, sizes, 2, &attr, &index, 1, &fail,
+                                   s.stream);
     half.is_over = true;
     return (void *)(intptr_t)rc;
 }
@@ -412,7 +421,6 @@ static void *half_main(void *unused)
 /* The first piece was launched and the second is refused: who is told may free both. */
 static void a_launch_that_fails_leaves_nothing_under_way(void **state)
 {
-    aclrtDrvMemHandle twice = alloc(CHUNK); /* which is not copied in one go */
     pthread_t thread;
     void *rc = NULL;
 
@@ -421,7 +429,7 @@ static void a_launch_that_fails_leaves_nothing_under_way(void **state)
     half.va = reserve(2 * CHUNK);
     half.is_over = false;
     for (size_t i = 0; i < 2; i++)
-        map(half.va + i * CHUNK, CHUNK, twice);
+        map(half.va + i * CHUNK, CHUNK, alloc(CHUNK));
     fake_cuda_hold(true);
     fake_cuda_fail("cuMemcpyAsync", 2, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, false);
     assert_int_equal(pthread_create(&thread, NULL, half_main, NULL), 0);

@@ -490,54 +490,32 @@ static inline void launch_end(struct am_lane *lane, uint64_t number)
         lane->n_unmarked = 0;
 }
 
-/* Two sides of a copy, walked in steps that are one piece of each. */
-struct pair {
-    struct cuda_walk to;
-    struct cuda_walk from;
-    size_t left;   /* bytes to walk over */
-    bool can_join; /* cuda_walks_can_join() */
-    struct cuda_piece out;
-    struct cuda_piece in;
-    size_t n; /* bytes of this step */
-};
-
-/* The next step; false at the end, and where memory cannot be found. */
-static bool pair_next(struct pair *p)
+/*
+ * Memory that is all there, piece by piece.  Handles in a row are joined, which the driver
+ * does where a context is current.
+ */
+static CUresult spans_launch(struct am_lane *lane, struct cuda_walk to,
+                             struct cuda_walk from, size_t size)
 {
-    cuda_piece_advance(&p->out, p->n);
-    cuda_piece_advance(&p->in, p->n);
-    p->left -= p->n;
-    if (p->left == 0 ||
-        (p->out.size == 0 &&
-         cuda_piece_take(&p->to, p->left, p->can_join, &p->out) != ACL_SUCCESS) ||
-        (p->in.size == 0 &&
-         cuda_piece_take(&p->from, p->left, p->can_join, &p->in) != ACL_SUCCESS))
-        return false;
-    p->n = p->out.size < p->in.size ? p->out.size : p->in.size;
-    return true;
-}
+    struct cuda_piece out = {.size = 0};
+    struct cuda_piece in = {.size = 0};
+    bool is_pushed;
+    CUresult rc = cuda_enter(lane->gpu, &is_pushed);
 
-/* Looks at all pieces before the first is launched: it is all of them or none. */
-static bool pair_can_launch(struct pair p)
-{
-    if (p.can_join)
-        return true;
-    while (pair_next(&p)) {
-        if (p.out.is_hidden || p.in.is_hidden || cuda_pieces_overlap(&p.out, &p.in, p.n))
-            return false;
+    while (size > 0 && rc == CUDA_SUCCESS) {
+        size_t n;
+
+        /* Neither fails: the host's addresses are the program's own. */
+        if (out.size == 0)
+            cuda_piece_take(&to, size, true, &out);
+        if (in.size == 0)
+            cuda_piece_take(&from, size, true, &in);
+        n = out.size < in.size ? out.size : in.size;
+        rc = cu.cuMemcpyAsync(out.at, in.at, n, lane->stream);
+        cuda_piece_advance(&out, n);
+        cuda_piece_advance(&in, n);
+        size -= n;
     }
-    return p.left == 0;
-}
-
-static CUresult pair_launch(struct am_lane *lane, struct pair p)
-{
-    bool is_pushed = false;
-    CUresult rc = CUDA_SUCCESS;
-
-    if (p.can_join)
-        rc = cuda_enter(lane->gpu, &is_pushed);
-    while (rc == CUDA_SUCCESS && pair_next(&p))
-        rc = cu.cuMemcpyAsync(p.out.at, p.in.at, p.n, lane->stream);
     cuda_leave(is_pushed);
     return rc;
 }
@@ -546,7 +524,6 @@ static CUresult pair_launch(struct am_lane *lane, struct pair p)
 static aclError spans_copy(struct am_lane *lane, struct cuda_walk to,
                            struct cuda_walk from, size_t size, uint64_t *ret_number)
 {
-    struct pair pair = {.to = to, .from = from, .left = size};
     CUresult rc = CUDA_SUCCESS;
     aclError code = ACL_SUCCESS;
     uint64_t number;
@@ -556,10 +533,9 @@ static aclError spans_copy(struct am_lane *lane, struct cuda_walk to,
         !cuda_walks_try_hold(to, from, size))
         return ACL_SUCCESS;
     number = lane_number(lane);
-    pair.can_join = cuda_walks_can_join(to, from, size);
-    can_launch = pair_can_launch(pair);
+    can_launch = cuda_walk_is_there(to, size) && cuda_walk_is_there(from, size);
     if (can_launch)
-        rc = pair_launch(lane, pair);
+        rc = spans_launch(lane, to, from, size);
     if (rc != CUDA_SUCCESS) {
         code = launch_fail(lane, rc, "a copy", size);
     } else if (can_launch) {
@@ -608,15 +584,6 @@ static inline bool side_is_there(const struct side *side)
            cuda_mem_is_at(side->mem, side->base);
 }
 
-static inline bool sides_share(const struct side *to, const struct side *from,
-                               size_t size)
-{
-    size_t out = to->mem != NULL ? to->at - to->base : to->at;
-    size_t in = from->mem != NULL ? from->at - from->base : from->at;
-
-    return to->mem == from->mem && (out < in ? in - out : out - in) < size;
-}
-
 /* Both are held, and let go here. */
 static inline aclError sides_copy(struct am_lane *lane, const struct side *to,
                                   const struct side *from, size_t size,
@@ -626,7 +593,7 @@ static inline aclError sides_copy(struct am_lane *lane, const struct side *to,
     aclError code = ACL_SUCCESS;
     CUresult rc;
 
-    if (side_is_there(to) && side_is_there(from) && !sides_share(to, from, size)) {
+    if (side_is_there(to) && side_is_there(from)) {
         rc = cu.cuMemcpyAsync(to->at, from->at, size, lane->stream);
         if (rc == CUDA_SUCCESS) {
             launch_end(lane, number);
