@@ -31,11 +31,19 @@ static aclError spans_grow(struct am_spans *spans)
 }
 
 /* Whether the mapping grants this to one of those in `bits`. */
-static inline bool mapping_grants(const struct am_mapping *mapping, unsigned access,
-                                  uint64_t bits)
+static bool mapping_grants(const struct am_mapping *mapping, unsigned access,
+                           uint64_t bits)
 {
     return (!(access & AM_ACCESS_READ) || (mapping->can_read & bits) != 0) &&
            (!(access & AM_ACCESS_WRITE) || (mapping->can_write & bits) != 0);
+}
+
+/* Whether the memory's own place may do everything. */
+static inline bool is_the_owners(const struct am_mapping *mapping)
+{
+    uint64_t bit = mapping->device < 0 ? AM_HOST_BIT : UINT64_C(1) << mapping->device;
+
+    return (mapping->can_read & mapping->can_write & bit) != 0;
 }
 
 /* Whether `device`, or else the memory's own, may do this. */
@@ -129,27 +137,17 @@ static void mapping_done(struct am_mapping *mapping, const void *addr)
     am_mapping_put(mapping);
 }
 
-/* Adds the mapping's part of the range; takes over the reference. */
-static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *mapping,
-                                  uintptr_t addr, size_t size)
+/* There is room in the list. */
+static inline void spans_enter(struct am_spans *spans, struct am_mapping *mapping,
+                               uintptr_t addr, size_t size)
 {
-    size_t offset = addr - mapping->start;
-    size_t left = mapping->size - offset;
     int32_t own = mapping->device;
-    aclError rc;
 
-    if (spans->n == spans->n_max) {
-        rc = spans_grow(spans);
-        if (rc != ACL_SUCCESS) {
-            mapping_done(mapping, (void *)addr);
-            return rc;
-        }
-    }
     spans->list[spans->n++] = (struct am_span){
         .addr = (void *)addr,
-        .size = size < left ? size : left,
+        .size = size,
         .mem = &mapping->phys->mem,
-        .offset = offset,
+        .offset = addr - mapping->start,
         .owner = mapping,
     };
     if (own >= 0) {
@@ -163,6 +161,23 @@ static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *map
     if (mapping->owner != NULL && mapping->owner->is_managed)
         spans->has_managed = true;
     spans->may_alias |= mapping->is_again;
+}
+
+/* Adds the mapping's part of the range; takes over the reference. */
+static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *mapping,
+                                  uintptr_t addr, size_t size)
+{
+    size_t left = mapping->size - (addr - mapping->start);
+    aclError rc;
+
+    if (spans->n == spans->n_max) {
+        rc = spans_grow(spans);
+        if (rc != ACL_SUCCESS) {
+            mapping_done(mapping, (void *)addr);
+            return rc;
+        }
+    }
+    spans_enter(spans, mapping, addr, size < left ? size : left);
     return ACL_SUCCESS;
 }
 
@@ -236,15 +251,15 @@ void am_spans_init(struct am_spans *spans)
     spans->may_alias = false;
 }
 
-AM_HOT aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
-                              unsigned access, int32_t device, const char *what)
+/* The range is what begins in this mapping, or NULL, whose reference it takes over. */
+static aclError spans_open_any(struct am_spans *spans, struct am_mapping *mapping,
+                               uintptr_t at, size_t size, unsigned access, int32_t device,
+                               const char *what)
 {
-    uintptr_t at = (uintptr_t)addr;
     aclError rc = ACL_SUCCESS;
 
-    am_spans_init(spans);
-    while (size > 0 && rc == ACL_SUCCESS) {
-        struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, at);
+    while (size > 0) {
+        size_t n;
 
         if (mapping == NULL) {
             rc = spans_add_host(spans, at, size, access, what);
@@ -256,16 +271,44 @@ AM_HOT aclError am_spans_open(struct am_spans *spans, const void *addr, size_t s
             break;
         }
         rc = spans_add_mapping(spans, mapping, at, size);
-        if (rc == ACL_SUCCESS) {
-            size_t n = spans->list[spans->n - 1].size;
-
-            at += n;
-            size -= n;
-        }
+        if (rc != ACL_SUCCESS)
+            break;
+        n = spans->list[spans->n - 1].size;
+        at += n;
+        size -= n;
+        if (size > 0)
+            mapping = am_mapping_get(&am_rt.vspace, at);
     }
     if (rc != ACL_SUCCESS)
         am_spans_close(spans);
     return rc;
+}
+
+/* Most ranges lie in one mapping, whose own device may do everything with it. */
+AM_HOT aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
+                              unsigned access, int32_t device, const char *what)
+{
+    uintptr_t at = (uintptr_t)addr;
+    struct am_mapping *mapping;
+
+    am_spans_init(spans);
+    if (size == 0)
+        return ACL_SUCCESS;
+    mapping = am_mapping_get(&am_rt.vspace, at);
+    if (mapping == NULL || size > mapping->size - (at - mapping->start) ||
+        mapping->home != mapping->device || !is_the_owners(mapping) ||
+        (mapping->owner != NULL && mapping->owner->pin == NULL))
+        return spans_open_any(spans, mapping, at, size, access, device, what);
+    if (mapping->owner != NULL) {
+        aclError rc = mapping->owner->pin(at, size, what);
+
+        if (rc != ACL_SUCCESS) {
+            am_mapping_put(mapping);
+            return rc;
+        }
+    }
+    spans_enter(spans, mapping, at, size);
+    return ACL_SUCCESS;
 }
 
 aclError am_spans_open_device(struct am_spans *spans, const void *addr, size_t size,

@@ -237,9 +237,14 @@ void cuda_lane_close(struct am_lane *lane)
     lane_put(lane);
 }
 
+/* One thread at a time launches; others look. */
 static uint64_t lane_number(struct am_lane *lane)
 {
-    return atomic_fetch_add(&lane->gpu->n_launched, 1) + 1;
+    uint64_t number =
+        atomic_load_explicit(&lane->gpu->n_launched, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&lane->gpu->n_launched, number, memory_order_release);
+    return number;
 }
 
 /* All launches so far are done when this is reached. */
