@@ -80,8 +80,8 @@ struct AM_CAPABILITY("mutex") am_latch {
     }
 
 /* Until this thread has it; wakes one who sleeps. */
-void am_latch_wait(struct am_latch *latch);
-void am_latch_wake(struct am_latch *latch);
+void am_latch_wait(struct am_latch *latch) __attribute__((cold));
+void am_latch_wake(struct am_latch *latch) __attribute__((cold));
 
 /* The thread's list of what it holds. */
 #ifndef AM_NDEBUG

@@ -38,6 +38,8 @@ static inline bool am_is_aligned(size_t x, size_t align)
  * is called, so the fewer lines and pages of ours have to be fetched the better.
  */
 #define AM_HOT __attribute__((hot))
+/* What they seldom come to lies elsewhere. */
+#define AM_SELDOM __attribute__((noinline, cold))
 
 /*
  * Reference counts.  am_ref_try() is for objects that were found without a lock: it fails

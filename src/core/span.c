@@ -252,9 +252,9 @@ void am_spans_init(struct am_spans *spans)
 }
 
 /* The range is what begins in this mapping, or NULL, whose reference it takes over. */
-static aclError spans_open_any(struct am_spans *spans, struct am_mapping *mapping,
-                               uintptr_t at, size_t size, unsigned access, int32_t device,
-                               const char *what)
+static __attribute__((noinline)) aclError
+spans_open_any(struct am_spans *spans, struct am_mapping *mapping, uintptr_t at,
+               size_t size, unsigned access, int32_t device, const char *what)
 {
     aclError rc = ACL_SUCCESS;
 
@@ -295,9 +295,11 @@ AM_HOT aclError am_spans_open(struct am_spans *spans, const void *addr, size_t s
     if (size == 0)
         return ACL_SUCCESS;
     mapping = am_mapping_get(&am_rt.vspace, at);
-    if (mapping == NULL || size > mapping->size - (at - mapping->start) ||
-        mapping->home != mapping->device || !is_the_owners(mapping) ||
-        (mapping->owner != NULL && mapping->owner->pin == NULL))
+    if (__builtin_expect(
+            mapping == NULL || size > mapping->size - (at - mapping->start) ||
+                mapping->home != mapping->device || !is_the_owners(mapping) ||
+                (mapping->owner != NULL && mapping->owner->pin == NULL),
+            0))
         return spans_open_any(spans, mapping, at, size, access, device, what);
     if (mapping->owner != NULL) {
         aclError rc = mapping->owner->pin(at, size, what);
