@@ -30,7 +30,8 @@ enum {
 aclError am_host_register(void *addr, size_t size, unsigned flags);
 /*
  * addr is the start of what was registered.  Waits for work in flight that uses it; when
- * no task is done or being done for some seconds it gives up with 107000, and all is as before.
+ * no task is done or being done for some seconds it gives up with 107000, and all is as
+ * before.
  */
 aclError am_host_unregister(void *addr);
 /*

@@ -3,9 +3,10 @@
  * before the first byte was written.
  *
  * The same memory may lie at two places of the two lists: by addresses that overlap,
- * because a handle is mapped twice, or because its own process imported it.  Where every shared byte is read no later than it is
- * written when the copy goes forward, forward it goes; where the opposite holds, backward,
- * in pieces; and where neither does, by way of a buffer.
+ * because a handle is mapped twice, or because its own process imported it.  Where every
+ * shared byte is read no later than it is written when the copy goes forward, forward it
+ * goes; where the opposite holds, backward, in pieces; and where neither does, by way of
+ * a buffer.
  */
 #ifndef AM_CORE_OVERLAP_H
 #define AM_CORE_OVERLAP_H

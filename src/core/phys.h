@@ -32,7 +32,10 @@ struct am_phys {
     uint64_t imported; /* the number that it came by; 0: it is this process's own */
     uint64_t exported; /* vspace.lock; the number that others get it by: core/share.h */
     uint64_t share;    /* in the ledger, held instead of a charge; 0: none */
-    /* The number that it was exported or imported by last: the same means the same bytes. */
+    /*
+     * The number that it was exported or imported by last: the same means the same
+     * bytes.
+     */
     _Atomic uint64_t common;
     uint32_t handle_refs; /* vspace.lock */
     uint32_t n_mappings;  /* vspace.lock */

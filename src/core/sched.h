@@ -1,10 +1,11 @@
 /*
  * The scheduler: queues of tasks, and who runs them.
  *
- * A queue is a FIFO of tasks and is in one of five states: idle (empty), ready (listed by
- * priority), running (one worker has its first task), parked (its first task waits for
- * something), flying (the device has all its tasks: sched_lane.c).  A few workers serve any number of queues; a parked queue costs no worker,
- * and is woken by what it waits for, or by its deadline.
+ * A queue is a FIFO of tasks and is in one of five states: idle (empty), ready (listed
+ * by priority), running (one worker has its first task), parked (its first task waits
+ * for something), flying (the device has all its tasks: sched_lane.c).  A few workers
+ * serve any number of queues; a parked queue costs no worker, and is woken by what it
+ * waits for, or by its deadline.
  *
  * A task is polled, with the lock, when it is first in its queue: a poll may start
  * something and says whether the task can run (or, when there is nothing to run, whether

@@ -2,15 +2,15 @@
  * Lanes: streams of the driver, for streams of the program.
  *
  * What can be launched is work on one GPU whose memory is mapped where it was asked for
- * and not just being unmapped, and whose host memory the driver knows; for anything else the number is 0, and the core
- * does it when its turn comes.  A launch is the driver's own call and little more: memory
- * is held while that lasts, and remembers the launch's number, so that unmapping it later
- * waits for just the lanes that may still use it.
+ * and not just being unmapped, and whose host memory the driver knows; for anything else
+ * the number is 0, and the core does it when its turn comes.  A launch is the driver's
+ * own call and little more: memory is held while that lasts, and remembers the launch's
+ * number, so that unmapping it later waits for just the lanes that may still use it.
  *
- * What is done is asked of the stream as a whole while it is idle, and of marks otherwise:
- * events of the driver, one for each of the program's records and one every so many
- * launches.  Their times are told by an event whose time is known, which is renewed each
- * second: the driver gives differences as floats of milliseconds.
+ * What is done is asked of the stream as a whole while it is idle, and of marks
+ * otherwise: events of the driver, one for each of the program's records and one every
+ * so many launches.  Their times are told by an event whose time is known, which is
+ * renewed each second: the driver gives differences as floats of milliseconds.
  */
 #include <stdlib.h>
 
