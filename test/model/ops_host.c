@@ -97,12 +97,16 @@ void op_register(struct run *r)
         model_register(&r->m, addr, size, (flag & ACL_HOST_REG_MAPPED) != 0);
 }
 
+/* Of a page that starts before its block another thread may have registered the start. */
 static uintptr_t arg_registered(struct run *r)
 {
     struct model_registered *reg = &r->m.registered[pick(r, MODEL_REGISTERED)];
 
-    if (!reg->is_used)
-        return arg_page(r);
+    if (!reg->is_used) {
+        uintptr_t addr = arg_page(r);
+
+        return is_known(r, addr, 1) ? addr : 0;
+    }
     return reg->start + (chance(r, 10) ? pick(r, (uint32_t)reg->size) : 0);
 }
 
