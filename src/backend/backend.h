@@ -180,9 +180,8 @@ struct am_backend_ops {
      * in order, later, and the caller keeps the memory alive until then.  Each launch has
      * a number, ascending on a lane; *ret_number is 0 where this work cannot be launched
      * and must be done another way: then none of it was.  The two sides of a copy share no
-     * bytes.  All but lane_sync() is short.
-     * Nothing of one lane is called by two threads at once, and no two lanes are launched
-     * on or opened at once.
+     * bytes.  All but lane_sync() is short.  Nothing of one lane is called by two threads
+     * at once, and no two lanes are launched on or opened at once.
      *
      * A mark is a place in the work of a lane that other lanes can wait for; a wait for
      * NULL is for nothing.  lane_poll: the number up to which all is done; a failure is of
