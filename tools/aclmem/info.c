@@ -1,66 +1,22 @@
 /*
- * The command aclmem: what the devices are used for, and by whom.
+ * aclmem info: what the devices are used for, and by which processes.
  *
- *     aclmem info [--json] [--options]
- *
- * All of it comes from aclmem_info(); this program asks and lays it out.
+ * All of it comes from aclmem_info(); this file asks and lays it out.
  */
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "acl/acl.h"
 #include "aclmem/aclmem.h"
+#include "command.h"
+#include "text.h"
 
-struct choice {
+static struct {
     bool is_json;
     bool is_options;
-};
-
-static void usage(FILE *file)
-{
-    fprintf(file,
-            "usage: aclmem info [--json] [--options]\n"
-            "  info         devices, how much of them is used, and by which processes\n"
-            "    --options  the options instead: name, value, default, meaning\n"
-            "    --json     either as JSON\n"
-            "       aclmem --help | --version\n");
-}
-
-static int usage_fail(const char *what, const char *argument)
-{
-    fprintf(stderr, "aclmem: %s%s%s\n", what, argument != NULL ? " " : "",
-            argument != NULL ? argument : "");
-    usage(stderr);
-    return 2;
-}
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text != NULL ? text : "";
-}
-
-static long long number_of(const json_t *object, const char *key)
-{
-    return (long long)json_integer_value(json_object_get(object, key));
-}
-
-/* "1.5 GB"; in the largest unit of which there is one. */
-static const char *size_text(long long size, char *text, size_t n)
-{
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
-    double value = (double)size;
-    size_t unit = 0;
-
-    for (; value >= 1024 && unit < 4; unit++)
-        value /= 1024;
-    snprintf(text, n, "%.*f %s", unit > 0 && value < 100 ? 1 : 0, value, units[unit]);
-    return text;
-}
+} choice;
 
 static void size_print(const json_t *object, const char *key)
 {
@@ -160,7 +116,7 @@ static void options_print(const json_t *options)
     }
 }
 
-static int info_run(const struct choice *choice)
+static int info_run(int argc, char **argv)
 {
     json_t *info;
     json_t *options;
@@ -174,12 +130,12 @@ static int info_run(const struct choice *choice)
     }
     info = json_loads(text, 0, NULL);
     options = json_object_get(info, "options");
-    if (choice->is_json && choice->is_options) {
+    if (choice.is_json && choice.is_options) {
         json_dumpf(options, stdout, JSON_INDENT(2));
         printf("\n");
-    } else if (choice->is_json) {
+    } else if (choice.is_json) {
         printf("%s\n", text);
-    } else if (choice->is_options) {
+    } else if (choice.is_options) {
         options_print(options);
     } else {
         info_print(info);
@@ -189,39 +145,14 @@ static int info_run(const struct choice *choice)
     return fflush(stdout) == 0 ? 0 : 1;
 }
 
-/* Help is given wherever it is asked for. */
-static bool wants_help(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return true;
-    }
-    return false;
-}
+static const struct option options[] = {
+    {"json", OPTION_FLAG, &choice.is_json, NULL, "as JSON"},
+    {"options", OPTION_FLAG, &choice.is_options, NULL,
+     "the options instead: name, value, default, meaning"},
+    {NULL},
+};
 
-int main(int argc, char **argv)
-{
-    struct choice choice = {false, false};
-
-    if (argc < 2)
-        return usage_fail("what to do?", NULL);
-    if (wants_help(argc, argv)) {
-        usage(stdout);
-        return 0;
-    }
-    if (strcmp(argv[1], "--version") == 0 && argc == 2) {
-        printf("aclmem %s\n", aclmem_version());
-        return 0;
-    }
-    if (strcmp(argv[1], "info") != 0)
-        return usage_fail("unknown:", argv[1]);
-    for (int i = 2; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            choice.is_json = true;
-        else if (strcmp(argv[i], "--options") == 0)
-            choice.is_options = true;
-        else
-            return usage_fail("unknown:", argv[i]);
-    }
-    return info_run(&choice);
-}
+const struct command info_command = {
+    "info",  "",    "devices, how much of them is used, and by which processes",
+    options, false, info_run,
+};

@@ -1,0 +1,79 @@
+/*
+ * The command aclmem: finds the subcommand, gives help.
+ *
+ * A new subcommand is a file with a struct command (command.h) and a line here.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "aclmem/aclmem.h"
+#include "command.h"
+
+static const struct command *const commands[] = {
+    &info_command,
+};
+
+#define N_COMMANDS (sizeof commands / sizeof commands[0])
+
+static const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    }
+    return NULL;
+}
+
+static int help(const struct command *command)
+{
+    printf("usage:\n");
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (command == NULL || command == commands[i])
+            options_help(commands[i]);
+    }
+    if (command == NULL)
+        printf("  aclmem --help [COMMAND] | --version\n");
+    return 0;
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/*
+ * Help is given wherever it is asked for, but not where the word is an argument of the
+ * program that is run.
+ */
+static bool wants_help(const struct command *command, int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++) {
+        if (is_help(argv[i]))
+            return true;
+        if (command->is_runner && argv[i][0] != '-')
+            return false;
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    const struct command *command;
+    int n;
+
+    if (argc < 2)
+        return usage_fail(NULL, "what to do?");
+    if (is_help(argv[1]))
+        return help(argc > 2 ? command_find(argv[2]) : NULL);
+    if (strcmp(argv[1], "--version") == 0 && argc == 2) {
+        printf("aclmem %s\n", aclmem_version());
+        return 0;
+    }
+    command = command_find(argv[1]);
+    if (command == NULL)
+        return usage_fail(NULL, "there is no command \"%s\"", argv[1]);
+    if (wants_help(command, argc, argv))
+        return help(command);
+    n = options_parse(command, argc - 2, argv + 2);
+    return n < 0 ? EXIT_USAGE : command->run(n, argv + 2);
+}

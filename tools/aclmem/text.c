@@ -1,0 +1,28 @@
+/* Members of JSON objects, and sizes as people read them. */
+#include "text.h"
+
+#include <stdio.h>
+
+const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text != NULL ? text : "";
+}
+
+long long number_of(const json_t *object, const char *key)
+{
+    return (long long)json_integer_value(json_object_get(object, key));
+}
+
+const char *size_text(long long size, char *text, size_t n)
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+    double value = (double)size;
+    size_t unit = 0;
+
+    for (; value >= 1024 && unit < 4; unit++)
+        value /= 1024;
+    snprintf(text, n, "%.*f %s", unit > 0 && value < 100 ? 1 : 0, value, units[unit]);
+    return text;
+}

@@ -1,0 +1,14 @@
+/* What subcommands print: members of JSON objects, sizes. */
+#ifndef ACLMEM_TEXT_H
+#define ACLMEM_TEXT_H
+
+#include <jansson.h>
+
+/* A member's text, "" where there is none. */
+const char *text_of(const json_t *object, const char *key);
+long long number_of(const json_t *object, const char *key);
+
+/* "1.5 GB"; in the largest unit of which there is one. */
+const char *size_text(long long size, char *text, size_t n);
+
+#endif
