@@ -42,6 +42,7 @@ RULES = [
     ("test/fault/*", ["test/fault/*", "test/share/actor.h", "test/support/*"] + PUBLIC),
     ("test/fake/*", ["test/fake/*", "test/support/*", "src/backend/cuda/driver.*"]),
     ("test/install/*", PUBLIC),
+    ("test/examples/*", PUBLIC),
     ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),
     ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/api/*.def"] + PUBLIC),
     ("test/model/*", ["test/model/*", "test/support/*"] + PUBLIC),

@@ -20,19 +20,19 @@
 
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
+/* Thread sanitizer's, in a program that is built with it; NULL in all others. */
+extern void __tsan_init(void) __attribute__((weak));
+
 /*
  * A plain hint is not enough: Linux 6.7 to 6.12 ignores it when anything lies in the 2 MB
  * behind the range (mended by "mm: respect mmap hint address when aligning for THP").
- * Thread sanitizer moves the flag to address 0 and takes the hint.
+ * Thread sanitizer ends a program that insists on an address of the sanitizer's own, and
+ * takes a hint.
  */
-#ifdef __has_feature
-#define IS_TSAN __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_THREAD__)
-#define IS_TSAN 1
-#else
-#define IS_TSAN 0
-#endif
-#define RESERVE_EXACT (IS_TSAN ? 0 : MAP_FIXED_NOREPLACE)
+static int reserve_exact(void)
+{
+    return __tsan_init != NULL ? 0 : MAP_FIXED_NOREPLACE;
+}
 
 static struct am_lock space_lock = AM_LOCK_INIT(AM_RANK_LEAF, "space");
 static uintptr_t space_next =
@@ -41,8 +41,8 @@ static uintptr_t space_next =
 /* At exactly `want`, or -errno. */
 static int reserve_at(uintptr_t want, size_t size)
 {
-    void *at =
-        am_sys_mmap((void *)want, size, PROT_NONE, RESERVE_FLAGS | RESERVE_EXACT, -1, 0);
+    void *at = am_sys_mmap((void *)want, size, PROT_NONE, RESERVE_FLAGS | reserve_exact(),
+                           -1, 0);
 
     if (at == MAP_FAILED) /* below mmap_min_addr, and above what the kernel gives */
         return errno == EPERM || (errno == ENOMEM && want + size > SPACE_END) ? -EEXIST
