@@ -139,6 +139,7 @@ static struct am_allocator *stream_exchange(struct am_stream *stream,
     am_lock(&am_rt.sched.lock);
     before = stream->allocator;
     stream->allocator = allocator;
+    stream->allocator_put = am_allocator_put;
     am_unlock(&am_rt.sched.lock);
     return before;
 }

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/slab.h"
 #include "base/util.h"
-#include "core/stream.h"
 
 static struct am_slab context_slab = AM_SLAB_INIT(struct am_context, "context slab");
 static LIST_HEAD(, am_context) contexts =
@@ -100,7 +99,7 @@ aclError am_context_create(int32_t device, void **ret_handle)
     return rc;
 }
 
-static aclError context_get(void *handle, struct am_context **ret_context)
+aclError am_context_get(void *handle, struct am_context **ret_context)
 {
     struct am_object *object = am_idmap_get(&am_rt.ids, AM_KIND_CONTEXT, handle);
 
@@ -110,42 +109,28 @@ static aclError context_get(void *handle, struct am_context **ret_context)
     return ACL_SUCCESS;
 }
 
-aclError am_context_destroy(void *handle)
+aclError am_context_kill(struct am_context *context, void *handle)
 {
-    struct am_context *context;
-    aclError rc = context_get(handle, &context);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    if (!context->is_primary) {
-        rc = am_stream_check_all(context->device, context);
-        if (rc != ACL_SUCCESS) {
-            am_context_put(context);
-            return rc;
-        }
-        am_stream_kill_all(context->device, context, true);
-    }
     am_lock(&am_rt.devices.lock);
     if (context->is_primary)
         rc = am_fail(
             ACL_ERROR_RT_PARAM_INVALID,
             "context %p is the default context of device %d; aclrtResetDevice ends it",
             handle, (int)context->device);
-    else if (context->handle == handle) /* nobody was faster */
+    else if (context->handle == handle) /* no other thread was faster */
         context_kill_locked(context);
     else
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "context %p is not alive", handle);
     am_unlock(&am_rt.devices.lock);
-    if (rc == ACL_SUCCESS) /* other threads may have made some since */
-        am_stream_kill_all(context->device, context, false);
-    am_context_put(context);
     return rc;
 }
 
 aclError am_context_set_current(void *handle)
 {
     struct am_context *context;
-    aclError rc = context_get(handle, &context);
+    aclError rc = am_context_get(handle, &context);
 
     if (rc != ACL_SUCCESS)
         return rc;

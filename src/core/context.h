@@ -56,13 +56,18 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
                                   struct am_context **ret_context)
     AM_REQUIRES(am_rt.devices.lock);
 
-/* aclrtCreateContext, aclrtDestroyContext, aclrtSetCurrentContext. */
+/* aclrtCreateContext, aclrtSetCurrentContext; am_context_destroy() is in device.h. */
 aclError am_context_create(int32_t device, void **ret_handle);
-aclError am_context_destroy(void *handle);
 aclError am_context_set_current(void *handle);
 
 /* All contexts of a device die, its default one too. */
 void am_context_kill_all_locked(int32_t device) AM_REQUIRES(am_rt.devices.lock);
+
+/* One context of aclrtCreateContext dies; its streams have been ended. */
+aclError am_context_kill(struct am_context *context, void *handle);
+
+/* The context of a handle, with one more reference; fails with 107017. */
+aclError am_context_get(void *handle, struct am_context **ret_context);
 
 void am_context_make_current(struct am_context *context);
 

@@ -414,6 +414,27 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     return ACL_SUCCESS;
 }
 
+aclError am_context_destroy(void *handle)
+{
+    struct am_context *context;
+    aclError rc = am_context_get(handle, &context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (!context->is_primary) {
+        rc = am_stream_check_all(context->device, context);
+        if (rc != ACL_SUCCESS)
+            goto out;
+        am_stream_kill_all(context->device, context, true);
+    }
+    rc = am_context_kill(context, handle);
+    if (rc == ACL_SUCCESS) /* other threads may have made some since */
+        am_stream_kill_all(context->device, context, false);
+out:
+    am_context_put(context);
+    return rc;
+}
+
 bool am_device_is_active(struct am_device *device)
 {
     bool is_active;

@@ -70,6 +70,8 @@ aclError am_device_use(struct am_device *device);
  * aclrtResetDevice(Force): one user less, or all; at zero everything on the device dies.
  */
 aclError am_device_reset(struct am_device *device, bool is_forced);
+/* aclrtDestroyContext: its streams end first. */
+aclError am_context_destroy(void *handle);
 /* Whether the default context is in use. */
 bool am_device_is_active(struct am_device *device);
 

@@ -9,7 +9,6 @@
 #include "base/util.h"
 #include "core/cache.h"
 #include "core/heap_runs.h"
-#include "core/managed.h"
 #include "core/phys.h"
 #include "core/runtime.h"
 
@@ -330,12 +329,12 @@ static const char *const free_names[AM_HEAP_KINDS] = {"aclrtFree", "aclrtFreeHos
 static aclError free_mapped(enum am_heap_kind kind, void *addr,
                             const struct am_owner *owner)
 {
-    bool was_managed = false;
+    bool is_owners = false;
     aclError rc;
 
-    if (kind == AM_HEAP_DEVICE && owner != NULL && owner->is_managed) {
-        rc = am_managed_free(addr, &was_managed); /* its release call is aclrtFree too */
-        if (was_managed)
+    if (kind == AM_HEAP_DEVICE && owner != NULL && owner->free != NULL) {
+        rc = owner->free(addr, &is_owners);
+        if (is_owners)
             return rc;
     }
     return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is memory of %s, not of %s", addr,

@@ -78,10 +78,8 @@ void am_heap_open(struct am_place *place);
 void am_heap_close(struct am_place *place);
 void am_heap_kill(struct am_place *place);
 
-/* Bytes of the place in runs that are idle. */
-size_t am_heap_idle(struct am_place *place);
-/* Gives up all idle runs; true when there was one. */
-bool am_heap_trim(struct am_place *place);
+/* The idle runs of a place, for am_place_set_reclaim(). */
+extern const struct am_reclaim am_heap_reclaim;
 
 /*
  * A block of `size` bytes, not 0, with pages of 4096 bytes, 2 MB, or 1 GB, which the

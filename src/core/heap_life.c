@@ -332,7 +332,7 @@ static size_t heap_idle(struct am_heap *heap, struct am_place *place)
     return size;
 }
 
-size_t am_heap_idle(struct am_place *place)
+static size_t place_idle(struct am_place *place)
 {
     return heaps_visit(place, heap_idle);
 }
@@ -359,10 +359,12 @@ static size_t heap_trim(struct am_heap *heap, struct am_place *place)
     return has_any;
 }
 
-bool am_heap_trim(struct am_place *place)
+static bool place_trim(struct am_place *place)
 {
     return heaps_visit(place, heap_trim) != 0;
 }
+
+const struct am_reclaim am_heap_reclaim = {.idle = place_idle, .trim = place_trim};
 
 uint64_t am_heap_count(enum am_heap_kind kind)
 {

@@ -273,7 +273,7 @@ aclError am_key_close(const char *text)
                "the key \"%s\" is neither imported nor exported by this process; it was "
                "closed already, or its block freed",
                text);
-    am_share_end(phys);
+    am_phys_end_export(phys);
     am_phys_put(phys);
     return ACL_SUCCESS;
 }

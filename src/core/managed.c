@@ -82,10 +82,13 @@ static bool find_block(uintptr_t addr, uintptr_t *ret_start, size_t *ret_size)
     return block != NULL;
 }
 
+static aclError managed_free(void *addr, bool *ret_is_ours);
+
 static const struct am_owner managed_owner = {
     .name = "managed memory",
     .is_managed = true,
     .find_block = find_block,
+    .free = managed_free,
 };
 
 /* The first gap between blocks from `at` on that has room; 0: none in the window. */
@@ -222,14 +225,14 @@ static aclError free_locked(struct block *block, bool is_last) AM_REQUIRES(manag
     return ACL_SUCCESS;
 }
 
-aclError am_managed_free(void *addr, bool *ret_was_managed)
+static aclError managed_free(void *addr, bool *ret_is_ours)
 {
     aclError rc = ACL_SUCCESS;
     struct block *block;
 
     am_lock(&managed.lock);
     block = block_find_locked((uintptr_t)addr);
-    *ret_was_managed = block != NULL;
+    *ret_is_ours = block != NULL;
     if (block != NULL && block->start != (uintptr_t)addr)
         rc = am_fail(
             ACL_ERROR_RT_PARAM_INVALID,

@@ -24,11 +24,7 @@
 #include "core/stream.h"
 
 aclError am_managed_alloc(uint64_t size, void **ret_addr);
-/*
- * *ret_was_managed: addr lies in managed memory, and the result is about that; otherwise
- * nothing was done.
- */
-aclError am_managed_free(void *addr, bool *ret_was_managed);
+/* The library stops.  One block is freed by aclrtFree, by way of its owner. */
 void am_managed_free_all(void);
 
 /* Bytes in use; written under a lock, read without. */

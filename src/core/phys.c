@@ -7,15 +7,30 @@
 #include "base/slab.h"
 #include "base/util.h"
 #include "core/attr.h"
-#include "core/exchange.h"
-#include "core/heap.h"
-#include "core/key.h"
 #include "core/ledger.h"
 #include "core/runtime.h"
-#include "core/share.h"
 
 static struct am_slab phys_slab = AM_SLAB_INIT(struct am_phys, "phys slab");
 static _Atomic uint64_t n_physes;
+/* Set before the first memory is made; NULL: nothing is shared. */
+static const struct am_phys_hooks *sharing;
+
+void am_phys_set_hooks(const struct am_phys_hooks *hooks)
+{
+    sharing = hooks;
+}
+
+static void export_ended(uint64_t number)
+{
+    if (number != 0 && sharing != NULL)
+        sharing->export_ended(number);
+}
+
+static void import_ended(uint64_t number)
+{
+    if (number != 0 && sharing != NULL)
+        sharing->import_ended(number);
+}
 
 /* The place and the NUMA node (-1: any) that a location names. */
 static aclError location_find(const aclrtMemLocation *location,
@@ -84,7 +99,7 @@ static aclError mem_take(struct am_place *place, enum am_bank_kind kind, size_t 
         rc = bank->ops->mem_create(bank, size, node, mem);
     /* A real device may have less than the books say: others have some of it. */
     if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && bank != NULL &&
-        (bank->ops->caps & AM_CAP_DEVICES) && am_heap_trim(place))
+        (bank->ops->caps & AM_CAP_DEVICES) && am_place_trim(place))
         rc = bank->ops->mem_create(bank, size, node, mem);
     if (rc != ACL_SUCCESS)
         am_place_uncharge(place, size);
@@ -150,11 +165,9 @@ static void phys_unmake(struct am_phys *phys)
     struct am_place *place = phys->place;
     size_t size = phys->mem.size;
 
-    if (phys->exported != 0)
-        am_key_forget(phys->exported); /* a block's */
+    export_ended(phys->exported); /* a block's */
     phys->mem.bank->ops->mem_destroy(&phys->mem);
-    if (phys->imported != 0)
-        am_share_forget(phys->imported);
+    import_ended(phys->imported);
     if (phys->share != 0)
         am_ledger_share_leave(place->ledger, phys->share);
     else if (phys->imported == 0)
@@ -250,7 +263,7 @@ err_place:
     if (import->share != 0)
         am_ledger_share_leave(import->place->ledger, import->share);
     am_place_put(import->place);
-    am_share_forget(import->number);
+    import_ended(import->number);
     return rc;
 }
 
@@ -376,6 +389,30 @@ aclError am_phys_get(void *handle, struct am_phys **ret_phys)
     return rc;
 }
 
+/*
+ * The handle dies, in one step with the number that other processes import its memory by:
+ * a handle that is retained again may be exported anew.
+ */
+static uint64_t export_take_locked(struct am_phys *phys) AM_REQUIRES(am_rt.vspace.lock)
+{
+    uint64_t number = phys->exported;
+
+    if (number == AM_PHYS_EXPORTING) /* the export finds the handle dead when it ends */
+        return 0;
+    phys->exported = 0;
+    return number;
+}
+
+void am_phys_end_export(struct am_phys *phys)
+{
+    uint64_t number;
+
+    am_lock(&am_rt.vspace.lock);
+    number = export_take_locked(phys);
+    am_unlock(&am_rt.vspace.lock);
+    export_ended(number);
+}
+
 aclError am_phys_free(void *handle)
 {
     struct am_phys *phys = NULL;
@@ -396,13 +433,12 @@ aclError am_phys_free(void *handle)
     else
         was_last = --phys->handle_refs == 0;
     if (was_last)
-        number = am_share_end_locked(phys);
+        number = export_take_locked(phys);
 out:
     am_unlock(&am_rt.vspace.lock);
     if (was_last) {
-        if (number != 0)
-            am_exchange_withdraw(number);
-        am_phys_put(phys); /* the handle's */
+        export_ended(number); /* while the memory is there */
+        am_phys_put(phys);    /* the handle's */
     }
     if (phys != NULL)
         am_phys_put(phys); /* ours */
@@ -433,7 +469,7 @@ void am_phys_kill_all(struct am_place *place)
         return;
     while ((phys = place_pop(place)) != NULL) {
         if (am_vspace_kill(phys)) {
-            am_share_end(phys);
+            am_phys_end_export(phys);
             am_phys_put(phys); /* the handle's */
         }
         am_phys_put(phys); /* ours */

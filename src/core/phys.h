@@ -21,6 +21,8 @@
 
 struct am_mapping;
 
+#define AM_PHYS_EXPORTING UINT64_C(1) /* no export has this number: one is under way */
+
 struct am_phys {
     struct am_object object; /* refs */
     void *handle; /* NULL: the program has none, the memory is ours to hand out */
@@ -30,8 +32,9 @@ struct am_phys {
     int32_t home; /* whose memory it is: the place's, unless it was imported elsewhere */
     struct am_mem mem;
     uint64_t imported; /* the number that it came by; 0: it is this process's own */
-    uint64_t exported; /* vspace.lock; the number that others get it by: core/share.h */
-    uint64_t share;    /* in the ledger, held instead of a charge; 0: none */
+    /* vspace.lock; the number of its export, 0: none, or AM_PHYS_EXPORTING: core/share.h */
+    uint64_t exported;
+    uint64_t share; /* in the ledger, held instead of a charge; 0: none */
     /*
      * The number that it was exported or imported by last: the same means the same
      * bytes.
@@ -93,6 +96,19 @@ aclError am_phys_get(void *handle, struct am_phys **ret_phys);
 /* The same for memory whose handle may be dead. */
 struct am_phys *am_phys_ref(struct am_phys *phys);
 void am_phys_put(struct am_phys *phys);
+
+/*
+ * Sharing with other processes lies above physical memory, and has to know when an export
+ * or an import ends.  Both are called without a lock.
+ */
+struct am_phys_hooks {
+    void (*export_ended)(uint64_t number); /* the memory is still there */
+    void (*import_ended)(uint64_t number); /* the number may be imported again */
+};
+void am_phys_set_hooks(const struct am_phys_hooks *hooks);
+
+/* Ends the export of memory, if there is one.  No lock is held. */
+void am_phys_end_export(struct am_phys *phys);
 
 /* All memory of a place: mappings go, handles die; work in flight keeps what it holds. */
 void am_phys_kill_all(struct am_place *place);

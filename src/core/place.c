@@ -6,10 +6,26 @@
 #include "base/options.h"
 #include "base/slab.h"
 #include "base/util.h"
-#include "core/heap.h"
 #include "core/runtime.h"
 
 static struct am_slab place_slab = AM_SLAB_INIT(struct am_place, "place slab");
+/* Set before the first place is made; NULL: nothing is kept for later. */
+static const struct am_reclaim *reclaim;
+
+void am_place_set_reclaim(const struct am_reclaim *hooks)
+{
+    reclaim = hooks;
+}
+
+size_t am_place_idle(struct am_place *place)
+{
+    return reclaim != NULL ? reclaim->idle(place) : 0;
+}
+
+bool am_place_trim(struct am_place *place)
+{
+    return reclaim != NULL && reclaim->trim(place);
+}
 
 aclError am_place_create(int32_t device, int32_t driver, size_t capacity, bool is_promise,
                          struct am_place **ret_place)
@@ -74,7 +90,7 @@ struct am_place *am_place_get(_Atomic(struct am_place *) *slot)
 
 size_t am_place_in_use(struct am_place *place)
 {
-    size_t idle = am_heap_idle(place);
+    size_t idle = am_place_idle(place);
     size_t used = place->used;
     size_t shared =
         place->ledger != NULL ? am_ledger_shared(place->ledger, place->driver) : 0;
@@ -85,7 +101,7 @@ size_t am_place_in_use(struct am_place *place)
 /* What the books leave: of a device, those of all processes. */
 static size_t place_left(struct am_place *place)
 {
-    size_t idle = am_heap_idle(place);
+    size_t idle = am_place_idle(place);
     size_t used = place->ledger != NULL ? am_ledger_in_use(place->ledger, place->driver)
                                         : (size_t)place->used;
 
@@ -119,7 +135,7 @@ aclError am_place_free(struct am_place *place, size_t *ret_size)
             rc = bank->ops->bank_free(bank, &real);
         if (rc != ACL_SUCCESS)
             return rc;
-        real += am_heap_idle(place); /* the device does not know that these are free */
+        real += am_place_idle(place); /* the device does not know that these are free */
         left = real < left ? real : left;
     }
     *ret_size = left;
@@ -178,7 +194,7 @@ aclError am_place_charge(struct am_place *place, size_t size)
         return rc;
     if (place_try_charge(place, size))
         return ACL_SUCCESS;
-    if (size <= place->capacity && am_heap_trim(place) && place_try_charge(place, size))
+    if (size <= place->capacity && am_place_trim(place) && place_try_charge(place, size))
         return ACL_SUCCESS;
     return place_fail(place, size);
 }

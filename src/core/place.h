@@ -86,6 +86,20 @@ void am_place_uncharge(struct am_place *place, size_t size);
  */
 aclError am_place_share(struct am_place *place, size_t size, uint64_t *ret_share);
 
+/*
+ * Memory that is charged to a place but idle: the heaps keep empty runs for later.  The
+ * heaps register how to count it and how to get it back, so that a place needs to know
+ * nothing of them.
+ */
+struct am_reclaim {
+    size_t (*idle)(struct am_place *place); /* bytes */
+    bool (*trim)(struct am_place *place);   /* gives them up; false: there were none */
+};
+void am_place_set_reclaim(const struct am_reclaim *reclaim);
+/* The same two, by whatever is registered. */
+size_t am_place_idle(struct am_place *place);
+bool am_place_trim(struct am_place *place);
+
 /* No memory enters the place from now on. */
 void am_place_close(struct am_place *place);
 

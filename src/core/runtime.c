@@ -15,10 +15,16 @@
 #include "core/allocator.h"
 #include "core/event.h"
 #include "core/exchange.h"
+#include "core/heap.h"
 #include "core/hostmem.h"
+#include "core/key.h"
 #include "core/managed.h"
+#include "core/mempool.h"
+#include "core/phys.h"
 #include "core/report.h"
 #include "core/rundir.h"
+#include "core/share.h"
+#include "core/stream.h"
 
 struct am_runtime am_rt = {
     .lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "runtime"),
@@ -137,8 +143,20 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
     return backend_choose(am_option_text(AM_OPTION_backend));
 }
 
-static void sched_init(void)
+/*
+ * Once, before anything is up: the parts that lie above memory and streams say what they
+ * have to be told, so that memory and streams need to know nothing of them.
+ */
+static void runtime_init(void)
 {
+    static const struct am_phys_hooks sharing = {
+        .export_ended = am_key_forget,
+        .import_ended = am_share_forget,
+    };
+
+    am_place_set_reclaim(&am_heap_reclaim);
+    am_phys_set_hooks(&sharing);
+    am_stream_set_synced(am_pool_synced);
     am_sched_init(&am_rt.sched);
 }
 
@@ -177,7 +195,7 @@ aclError am_runtime_start_locked(const char *config_path)
     struct am_config config;
     aclError rc;
 
-    pthread_once(&once, sched_init);
+    pthread_once(&once, runtime_init);
     rc = runtime_configure(config_path, &config);
     if (rc != ACL_SUCCESS)
         return rc;

@@ -12,8 +12,6 @@
 #include "core/exchange.h"
 #include "core/runtime.h"
 
-#define PENDING UINT64_C(1) /* a number that no exporter has: the export is under way */
-
 /* ---- export ---- */
 
 aclError am_share_check(void)
@@ -31,7 +29,7 @@ static aclError export_begin(struct am_phys *phys)
     am_lock(&am_rt.vspace.lock);
     exported = phys->exported;
     if (exported == 0 && phys->imported == 0)
-        phys->exported = PENDING;
+        phys->exported = AM_PHYS_EXPORTING;
     am_unlock(&am_rt.vspace.lock);
     AM_REQUIRE(phys->imported == 0, ACL_ERROR_RT_PARAM_INVALID,
                "the memory was imported; only the process that allocated it exports it");
@@ -107,27 +105,6 @@ aclError am_share_export(void *handle, bool is_open, uint64_t *ret_number)
 aclError am_share_trust(uint64_t number, const int32_t *ids, size_t n)
 {
     return am_exchange_trust(AM_SHARE_MEMORY, number, ids, n);
-}
-
-uint64_t am_share_end_locked(struct am_phys *phys)
-{
-    uint64_t number = phys->exported;
-
-    if (number == PENDING) /* whose call sees the end of the handle */
-        return 0;
-    phys->exported = 0;
-    return number;
-}
-
-void am_share_end(struct am_phys *phys)
-{
-    uint64_t number;
-
-    am_lock(&am_rt.vspace.lock);
-    number = am_share_end_locked(phys);
-    am_unlock(&am_rt.vspace.lock);
-    if (number != 0)
-        am_exchange_withdraw(number);
 }
 
 /* ---- import ---- */

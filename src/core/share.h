@@ -41,15 +41,6 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
 aclError am_share_fetch(enum am_share_kind kind, uint64_t number,
                         struct am_device *device, struct am_import *ret_import);
 
-/*
- * The handle dies, in one step with the number that others get its memory by: a handle
- * that comes back may be exported anew.  The number is am_exchange_withdraw()'s, without
- * the lock and while the memory is there; 0: there is none.
- */
-uint64_t am_share_end_locked(struct am_phys *phys) AM_REQUIRES(am_rt.vspace.lock);
-
-/* The same for memory whose handle is dead, and for a block's.  No lock is held. */
-void am_share_end(struct am_phys *phys);
 /* What was imported is gone, and may be imported again. */
 void am_share_forget(uint64_t number);
 

@@ -9,9 +9,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "base/util.h"
-#include "core/allocator.h"
 #include "core/context.h"
-#include "core/mempool.h"
 #include "core/report.h"
 
 /* sched.lock; default streams are listed and not counted. */
@@ -32,6 +30,20 @@ static bool is_never_waited_for(const struct am_stream *stream)
 static uint64_t nanoseconds(int32_t timeout_ms)
 {
     return timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * AM_MILLISECOND;
+}
+
+/* Set before the first stream is made. */
+static void (*when_synced)(int32_t device, int32_t stream);
+
+void am_stream_set_synced(void (*synced)(int32_t device, int32_t stream))
+{
+    when_synced = synced;
+}
+
+static void tell_synced(const struct am_stream *stream)
+{
+    if (when_synced != NULL)
+        when_synced(stream->device, stream->id);
 }
 
 uint32_t am_stream_available(int32_t device)
@@ -100,7 +112,8 @@ void am_stream_put(struct am_stream *stream)
     if (!am_ref_drop(&stream->object.refs))
         return;
     am_queue_destroy(&stream->queue);
-    am_allocator_put(stream->allocator);
+    if (stream->allocator != NULL)
+        stream->allocator_put(stream->allocator);
     am_context_put(stream->context);
     free(stream);
 }
@@ -305,7 +318,7 @@ aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
     is_synced = stream->queue.n_done >= target;
     am_unlock(&am_rt.sched.lock);
     if (is_synced)
-        am_pool_synced(stream->device, stream->id);
+        tell_synced(stream);
     return rc;
 }
 
@@ -453,7 +466,7 @@ static bool stream_end(struct am_stream *stream, struct ending *ending)
     if (was_alive)
         stream_unlist_locked(stream);
     am_unlock(&am_rt.sched.lock);
-    am_pool_synced(stream->device, stream->id);
+    tell_synced(stream);
     if (was_alive)
         am_stream_put(stream);
     return was_alive;

@@ -36,7 +36,8 @@ struct am_stream {
     uint32_t custom_tag;
     uint32_t cache_op_info;
     struct am_allocator *allocator; /* the registered one, with a reference, or NULL */
-    LIST_ENTRY(am_stream) all;      /* of its device, newest first */
+    void (*allocator_put)(struct am_allocator *allocator); /* comes with it */
+    LIST_ENTRY(am_stream) all; /* of its device, newest first */
     uint64_t serial; /* grows with each stream; a walk remembers by it where it was */
 };
 
@@ -97,5 +98,11 @@ aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *tas
 aclError am_stream_check_all(int32_t device, const struct am_context *context);
 
 uint64_t am_stream_count(void);
+
+/*
+ * Called without a lock when a stream was synchronised or has ended: pools, which lie
+ * above streams, give memory back then.
+ */
+void am_stream_set_synced(void (*synced)(int32_t device, int32_t stream));
 
 #endif

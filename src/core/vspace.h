@@ -57,6 +57,11 @@ struct am_owner {
      * was queued before may still use it.  NULL: frees do not wait.
      */
     bool (*is_leaving)(uintptr_t addr, size_t size);
+    /*
+     * aclrtFree of an address in its memory; *ret_is_ours is false where nothing of it is
+     * there.  NULL: another call frees this memory, and aclrtFree refuses it.
+     */
+    aclError (*free)(void *addr, bool *ret_is_ours);
 };
 
 struct am_reservation {
