@@ -7,7 +7,7 @@
   the status of its list and with codes that exist; what src/ marks with "Differs:" is marked there too.
 - docs/PYTHON.md has one row for every function of python/wrappers.def, beside its C function; every name of
   the module that a document gives exists.
-- README.md's tables of options and products agree with options.def and products.def.
+- README.md's tables of options and products agree with options.def, products.def and socs.def.
 - Every file, make target, preset, option, function, code and link that a document names exists.
 """
 import json
@@ -189,6 +189,20 @@ def check_products():
         expected = ["`%s`" % soc, title] + [cell(has) for cell in PRODUCT_CELLS]
         if cells != expected:
             complain(where, "%s: the row should be | %s |" % (name, " | ".join(expected)))
+    check_socs()
+
+
+def check_socs():
+    """The second table: the names beside the products' own."""
+    names = {}
+    for product, soc in definitions("src/core/socs.def", "AM_SOC"):
+        names.setdefault(product, []).append(soc.replace("*", "..."))
+    for alias, product in definitions("src/core/socs.def", "AM_ALIAS"):
+        names[product].append(alias)
+    for product in names:
+        row = "| %s | %s |" % (product, ", ".join("`%s`" % name for name in names[product]))
+        if row not in read("README.md"):
+            complain("README.md, products", "there should be a row %s" % row)
 
 
 # ---- whatever is named ----

@@ -56,7 +56,8 @@ static json_t *process_json(const struct am_ledger_process *process, int32_t n_d
 
 static json_t *view_json(const struct am_ledger_view *view, bool is_own)
 {
-    const struct am_product *product = am_product_find(view->config.product);
+    char soc[AM_SOC_SIZE] = "";
+    const struct am_product *product = am_product_find(view->config.product, soc);
     json_t *devices = json_array();
     json_t *processes = json_array();
 
@@ -67,7 +68,7 @@ static json_t *view_json(const struct am_ledger_view *view, bool is_own)
                               process_json(&view->processes[i], view->config.n_devices));
     return json_pack("{s:b, s:s, s:s, s:s, s:i, s:o, s:o}", "own", is_own, "backend",
                      view->config.backend, "product", view->config.product, "soc",
-                     product != NULL ? product->soc : "", "processes_allowed",
+                     is_own ? am_rt.soc : soc, "processes_allowed",
                      product != NULL ? (int)product->n_processes : 0, "devices", devices,
                      "processes", processes);
 }

@@ -50,5 +50,5 @@ aclError am_aclrtGetRunMode(aclrtRunMode *runMode)
 
 const char *am_aclrtGetSocName(void)
 {
-    return am_rt.product->soc;
+    return am_rt.soc;
 }

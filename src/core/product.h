@@ -35,7 +35,7 @@ enum {
 
 struct am_product {
     const char *name;
-    const char *soc;
+    const char *soc; /* the chip that it has when none is named */
     const char *title;
     unsigned features;  /* AM_PRODUCT_* */
     unsigned n_streams; /* a device can have as many */
@@ -43,8 +43,13 @@ struct am_product {
     unsigned n_processes; /* that may use a device */
 };
 
-/* By its name or its soc's, in any case; NULL when there is none. */
-const struct am_product *am_product_find(const char *name);
+#define AM_SOC_SIZE 32 /* of a chip's name, with the zero at its end */
+
+/*
+ * By the product's name, an alias or the name of one of its chips (socs.def), in any case;
+ * NULL when there is none.  The soc is the chip that was named, otherwise the product's.
+ */
+const struct am_product *am_product_find(const char *name, char ret_soc[AM_SOC_SIZE]);
 
 /*
  * A figure that aclrtGetDeviceInfo gives, from figures.def; false where the documents
@@ -53,7 +58,7 @@ const struct am_product *am_product_find(const char *name);
 bool am_product_figure(const struct am_product *product, aclrtDevAttr attr,
                        int64_t *ret_value);
 
-/* "950, A3, A2, ...": for messages. */
+/* "950 (Ascend950PR_9589), A3 (Ascend910_9391), ...": for messages. */
 const char *am_product_names(void);
 
 #endif

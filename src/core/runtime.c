@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -116,6 +117,7 @@ static aclError backend_choose(const char *name)
 static aclError runtime_configure(const char *config_path, struct am_config *config)
 {
     const struct am_product *product;
+    char soc[AM_SOC_SIZE];
     char why[AM_WHY_SIZE];
     int rc;
 
@@ -126,16 +128,17 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
     AM_REQUIRE(am_options_read_environment(why) == 0, ACL_ERROR_INVALID_PARAM, "%s", why);
 
     am_log_set_level((enum am_log_level)am_option_number(AM_OPTION_log));
-    product = am_product_find(am_option_text(AM_OPTION_product));
+    product = am_product_find(am_option_text(AM_OPTION_product), soc);
     AM_REQUIRE(product != NULL, ACL_ERROR_INVALID_PARAM,
-               "ACLMEM_PRODUCT is \"%s\"; it takes %s", am_option_text(AM_OPTION_product),
-               am_product_names());
+               "ACLMEM_PRODUCT is \"%s\"; it takes a product or the name of its chip: %s",
+               am_option_text(AM_OPTION_product), am_product_names());
     AM_REQUIRE(am_option_text(AM_OPTION_runtime_dir)[0] == '\0' ||
                    am_option_text(AM_OPTION_runtime_dir)[0] == '/',
                ACL_ERROR_INVALID_PARAM,
                "ACLMEM_RUNTIME_DIR is \"%s\"; it takes an absolute path",
                am_option_text(AM_OPTION_runtime_dir));
     am_rt.product = product;
+    memcpy(am_rt.soc, soc, sizeof soc);
     am_rt.backend = am_backend_find("host");
     am_rt.malloc_pad = am_rt.product->features & AM_PRODUCT_PAD ? 32 : 0;
     am_rt.is_strict = am_option_number(AM_OPTION_rules) != 0;

@@ -33,6 +33,7 @@ struct am_runtime {
 
     atomic_bool is_strict;
     _Atomic(const struct am_product *) product;
+    char soc[AM_SOC_SIZE]; /* the chip's name; written while the library starts */
     _Atomic(const struct am_backend_ops *) backend;
     _Atomic int32_t default_device; /* logical; -1: none */
     _Atomic size_t malloc_pad;      /* bytes that aclrtMalloc adds on this product */

@@ -44,6 +44,31 @@ static void the_processor_has_the_products_name(void **state)
     }
 }
 
+static void a_chip_can_be_asked_for(void **state)
+{
+    static const char *const rows[][2] = {
+        {"ACLMEM_PRODUCT=910B", "Ascend910B1"},
+        {"ACLMEM_PRODUCT=910C", "Ascend910_9391"},
+        {"ACLMEM_PRODUCT=Ascend910B3", "Ascend910B3"},
+        {"ACLMEM_PRODUCT=910b4", "Ascend910B4"},
+        {"ACLMEM_PRODUCT=Ascend310P1", "Ascend310P1"},
+        {"ACLMEM_PRODUCT=Ascend950DT_9591", "Ascend950DT_9591"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        start("default", rows[i][0]);
+        assert_string_equal(aclrtGetSocName(), rows[i][1]);
+        assert_acl_ok(aclFinalize());
+    }
+}
+
+static void a_wrong_name_is_told_the_products_with_a_chip_each(void **state)
+{
+    set_options("default", "ACLMEM_PRODUCT=H100");
+    assert_refused(aclInit(NULL), ACL_ERROR_INVALID_PARAM, "A2 (Ascend910B1)");
+    assert_refused(aclInit(NULL), ACL_ERROR_INVALID_PARAM, "310P (Ascend310P3)");
+}
+
 static void seven_steps(void)
 {
     struct block b = block_create(CHUNK);
@@ -144,6 +169,8 @@ int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim_alone(the_processor_has_the_products_name),
+        claim_alone(a_chip_can_be_asked_for),
+        claim_alone(a_wrong_name_is_told_the_products_with_a_chip_each),
         claim_alone(virtual_memory_is_where_the_documents_have_it),
         claim_alone(strict_knows_atlas_a2_and_a3),
         claim_alone(only_a3_reserves_without_uncached_memory),

@@ -71,7 +71,7 @@ static aclError check(int attr, int location)
 
 static int play(void **state)
 {
-    am_rt.product = am_product_find("A3");
+    am_rt.product = am_product_find("A3", am_rt.soc);
     am_rt.is_strict = false;
     am_error_take_messages();
     return 0;
@@ -110,7 +110,7 @@ static void a_number_that_is_no_attribute_is_refused(void **state)
 static void device_memory_takes_what_the_product_has(void **state)
 {
     for (size_t p = 0; p < AM_ARRAY_SIZE(products); p++) {
-        am_rt.product = am_product_find(products[p]);
+        am_rt.product = am_product_find(products[p], am_rt.soc);
         for (size_t i = 0; i < AM_ARRAY_SIZE(table); i++) {
             aclError expected = has_word(table[i].on_devices, products[p]) ? ACL_SUCCESS
                                 : table[i].on_devices[0] == '\0'

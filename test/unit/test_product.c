@@ -33,6 +33,13 @@ static const struct {
     {"310", "Ascend310", true, false, false, false, false, false, false, false, false},
 };
 
+static const struct am_product *find(const char *name)
+{
+    char soc[AM_SOC_SIZE];
+
+    return am_product_find(name, soc);
+}
+
 static bool has(const struct am_product *product, unsigned feature)
 {
     return (product->features & feature) != 0;
@@ -41,7 +48,7 @@ static bool has(const struct am_product *product, unsigned feature)
 static void every_product_supports_what_the_documents_say(void **state)
 {
     for (size_t i = 0; i < AM_ARRAY_SIZE(table); i++) {
-        const struct am_product *product = am_product_find(table[i].name);
+        const struct am_product *product = find(table[i].name);
 
         print_message("%s\n", table[i].name);
         assert_non_null(product);
@@ -62,7 +69,7 @@ static void every_product_supports_what_the_documents_say(void **state)
 static void no_feature_contradicts_another(void **state)
 {
     for (size_t i = 0; i < AM_ARRAY_SIZE(table); i++) {
-        const struct am_product *product = am_product_find(table[i].name);
+        const struct am_product *product = find(table[i].name);
         unsigned all_1g = AM_PRODUCT_MEM_1G | AM_PRODUCT_HBM_1G | AM_PRODUCT_P2P_1G;
 
         assert_false(has(product, AM_PRODUCT_RC) && has(product, AM_PRODUCT_VMM));
@@ -75,33 +82,91 @@ static void no_feature_contradicts_another(void **state)
 
 static void a_product_is_found_by_name_or_soc_in_any_case(void **state)
 {
-    assert_ptr_equal(am_product_find("a2"), am_product_find("A2"));
-    assert_ptr_equal(am_product_find("310b-ep"), am_product_find("310B-EP"));
-    assert_ptr_equal(am_product_find("Ascend910B1"), am_product_find("A2"));
-    assert_ptr_equal(am_product_find("ASCEND310P3"), am_product_find("310P"));
+    assert_ptr_equal(find("a2"), find("A2"));
+    assert_ptr_equal(find("310b-ep"), find("310B-EP"));
+    assert_ptr_equal(find("Ascend910B1"), find("A2"));
+    assert_ptr_equal(find("ASCEND310P3"), find("310P"));
+}
+
+static void a_chip_belongs_to_its_product_and_keeps_its_name(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *product;
+        const char *soc;
+    } rows[] = {
+        {"A2", "A2", "Ascend910B1"},
+        {"910B", "A2", "Ascend910B1"},
+        {"910c", "A3", "Ascend910_9391"},
+        {"Ascend910C", "A3", "Ascend910_9391"},
+        {"Ascend910B", "910", "Ascend910B"},
+        {"910A", "910", "Ascend910A"},
+        {"Ascend910PremiumA", "910", "Ascend910PremiumA"},
+        {"ascend910prob", "910", "Ascend910ProB"},
+        {"Ascend910B2C", "A2", "Ascend910B2C"},
+        {"910b3", "A2", "Ascend910B3"},
+        {"Ascend910B4", "A2", "Ascend910B4"},
+        {"Ascend910B4-1", "A2", "Ascend910B4-1"},
+        {"Ascend910_9362", "A3", "Ascend910_9362"},
+        {"910_9392", "A3", "Ascend910_9392"},
+        {"Ascend310P1", "310P", "Ascend310P1"},
+        {"310p7", "310P", "Ascend310P7"},
+        {"Ascend310P3vir08", "310P", "Ascend310P3vir08"},
+        {"Ascend310B4", "310B", "Ascend310B4"},
+        {"Ascend310", "310", "Ascend310"},
+        {"Ascend950PR_9599", "950", "Ascend950PR_9599"},
+        {"Ascend950PR_9579", "950", "Ascend950PR_9579"},
+        {"ASCEND950dt_957x", "950", "Ascend950DT_957x"},
+        {"950pr_9589", "950", "Ascend950PR_9589"},
+    };
+
+    for (size_t i = 0; i < AM_ARRAY_SIZE(rows); i++) {
+        char soc[AM_SOC_SIZE] = "";
+        const struct am_product *product = am_product_find(rows[i].name, soc);
+
+        print_message("%s\n", rows[i].name);
+        assert_non_null(product);
+        assert_string_equal(product->name, rows[i].product);
+        assert_string_equal(soc, rows[i].soc);
+    }
 }
 
 static void there_is_no_other_product(void **state)
 {
-    static const char *const wrong[] = {"", "A", "A22", " A2", "910B", "Ascend", "H100"};
+    static const char *const wrong[] = {
+        "",           "A",         "A22",          " A2",
+        "910B9",      "Ascend",    "H100",         "Ascend910B1x",
+        "scend910B",  "Ascend950", "Ascend950PR_", "Ascend950PR_1234567890123",
+        "950PR_\33[", "Ascen",
+    };
 
-    for (size_t i = 0; i < AM_ARRAY_SIZE(wrong); i++)
-        assert_null(am_product_find(wrong[i]));
+    for (size_t i = 0; i < AM_ARRAY_SIZE(wrong); i++) {
+        char soc[AM_SOC_SIZE] = "as before";
+
+        assert_null(am_product_find(wrong[i], soc));
+        assert_string_equal(soc, "as before");
+    }
 }
 
-/* Every name that is listed can be asked for, and none that the table has is missing. */
+/* Each product is listed with its chip, and both can be asked for. */
 static void the_list_of_names_is_what_can_be_asked_for(void **state)
 {
-    char names[256];
+    char names[512];
     char *rest = names;
     char *name;
     size_t n = 0;
 
     snprintf(names, sizeof names, "%s", am_product_names());
     while ((name = strsep(&rest, ",")) != NULL) {
+        char *chip = strchr(name, '(') + 1;
+
         name += strspn(name, " ");
-        assert_non_null(am_product_find(name));
+        chip[-2] = '\0';
+        chip[strlen(chip) - 1] = '\0';
         assert_string_equal(name, table[n].name);
+        assert_string_equal(chip, table[n].soc);
+        assert_non_null(find(name));
+        assert_non_null(find(chip));
         n++;
     }
     assert_int_equal(n, AM_ARRAY_SIZE(table));
@@ -113,6 +178,7 @@ int main(void)
         cmocka_unit_test(every_product_supports_what_the_documents_say),
         cmocka_unit_test(no_feature_contradicts_another),
         cmocka_unit_test(a_product_is_found_by_name_or_soc_in_any_case),
+        cmocka_unit_test(a_chip_belongs_to_its_product_and_keeps_its_name),
         cmocka_unit_test(there_is_no_other_product),
         cmocka_unit_test(the_list_of_names_is_what_can_be_asked_for),
     };
