@@ -196,16 +196,58 @@ bool am_py_float(PyObject *object, const struct am_py_place *place, float *ret)
     return true;
 }
 
+/*
+ * Numpy is not imported: without it there is no array.  Numpy's numbers look like arrays
+ * too, but each time of a new copy, whose address is good for nothing.
+ */
+int am_py_is_array(PyObject *object)
+{
+    PyObject *numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
+    PyObject *type;
+    int is_it;
+
+    if (numpy == NULL)
+        return 0;
+    Py_INCREF(numpy);
+    type = PyObject_GetAttrString(numpy, "ndarray");
+    Py_DECREF(numpy);
+    if (type == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+            return -1;
+        PyErr_Clear(); /* sys.modules has something else under this name */
+        return 0;
+    }
+    is_it = PyType_Check(type) && PyObject_TypeCheck(object, (PyTypeObject *)type);
+    Py_DECREF(type);
+    return is_it;
+}
+
 bool am_py_pointer_slow(PyObject *object, const struct am_py_place *place, void **ret)
 {
+    static const char wanted[] = "an address as an int, or None";
+    bool is_number = PyIndex_Check(object);
+    const char *util = NULL;
     uint64_t value;
+    int is_array;
 
     if (object == Py_None) {
         *ret = NULL;
         return true;
     }
-    if (!PyIndex_Check(object))
-        return refuse_type(object, place, "an address as an int, or None");
+    is_array = am_py_is_array(object);
+    if (is_array < 0)
+        return false;
+    if (is_array) /* it has an __index__, which works when it holds a single number */
+        util = "numpy_to_ptr(array)";
+    else if (!is_number && PyObject_CheckBuffer(object))
+        util = "bytes_to_ptr(bytes)";
+    if (util != NULL)
+        return am_py_refuse(PyExc_TypeError, place,
+                            "must be %s, not %.100s; acl.util.%s gives the address of "
+                            "its memory",
+                            wanted, Py_TYPE(object)->tp_name, util);
+    if (!is_number)
+        return refuse_type(object, place, wanted);
     if (!am_py_unsigned(object, place, UINTPTR_MAX, &value))
         return false;
     *ret = (void *)(uintptr_t)value;

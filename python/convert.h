@@ -123,6 +123,8 @@ static inline bool am_py_signed(PyObject *object, const struct am_py_place *plac
 }
 
 bool am_py_float(PyObject *object, const struct am_py_place *place, float *ret);
+/* Whether it is a numpy.ndarray: 1 or 0; -1 with an exception. */
+int am_py_is_array(PyObject *object);
 /* An int or None. */
 bool am_py_pointer_slow(PyObject *object, const struct am_py_place *place, void **ret);
 

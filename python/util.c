@@ -51,35 +51,19 @@ PyObject *am_py_ptr_to_bytes(PyObject *self, PyObject *const *args, Py_ssize_t n
 
 /* ---- numpy, which is looked for when it is needed ---- */
 
-/* array.flags.forc, whether its elements lie side by side: 1 or 0; -1 with an exception. */
-static int is_contiguous(PyObject *array)
+/*
+ * array.flags.c_contiguous: 1 or 0; -1 with an exception.  A transposed array has no gaps
+ * but lies in memory in another order than its indices say, so a copy of its bytes
+ * is another array.
+ */
+static int is_in_order(PyObject *array)
 {
     PyObject *flags = PyObject_GetAttrString(array, "flags");
-    PyObject *forc = flags != NULL ? PyObject_GetAttrString(flags, "forc") : NULL;
-    int is_it = forc != NULL ? PyObject_IsTrue(forc) : -1;
+    PyObject *c = flags != NULL ? PyObject_GetAttrString(flags, "c_contiguous") : NULL;
+    int is_it = c != NULL ? PyObject_IsTrue(c) : -1;
 
     Py_XDECREF(flags);
-    Py_XDECREF(forc);
-    return is_it;
-}
-
-/*
- * Whether it is a numpy.ndarray: 1 or 0; -1 with an exception.  Numpy's numbers look like
- * arrays too, but each time of a new copy, whose address is good for nothing.
- */
-static int is_array(PyObject *object)
-{
-    PyObject *numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
-    PyObject *type;
-    int is_it;
-
-    if (numpy == NULL) /* nobody has loaded it, so there is no array */
-        return 0;
-    Py_INCREF(numpy);
-    type = PyObject_GetAttrString(numpy, "ndarray");
-    is_it = type != NULL ? PyObject_IsInstance(object, type) : -1;
-    Py_XDECREF(type);
-    Py_DECREF(numpy);
+    Py_XDECREF(c);
     return is_it;
 }
 
@@ -100,16 +84,17 @@ PyObject *am_py_numpy_to_ptr(PyObject *self, PyObject *array)
 {
     static const struct am_py_place function = {NULL, "util.numpy_to_ptr", 0};
     static const struct am_py_place place = {&function, "array", 0};
-    int is_it = is_array(array);
-    int is_whole = is_it == 1 ? is_contiguous(array) : -1;
+    int is_it = am_py_is_array(array);
+    int is_good = is_it == 1 ? is_in_order(array) : -1;
 
-    if (is_whole == 1)
+    if (is_good == 1)
         return array_address(array);
-    if (is_whole == 0)
+    if (is_good == 0)
         am_py_refuse(PyExc_ValueError, &place,
-                     "is not contiguous, so one address does not tell where its elements "
-                     "are; copy it with numpy.ascontiguousarray");
-    else if (is_it == 0 || PyErr_ExceptionMatches(PyExc_AttributeError))
+                     "is not C-contiguous, so its elements do not follow each other in "
+                     "memory in the order of their indices; copy it with "
+                     "numpy.ascontiguousarray, and keep the copy alive");
+    else if (is_it == 0)
         am_py_refuse(PyExc_TypeError, &place, "must be a numpy array, not %.100s",
                      Py_TYPE(array)->tp_name);
     return NULL;

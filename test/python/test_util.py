@@ -94,12 +94,30 @@ def test_a_number_of_no_type_is_refused(numpy):
         util.ptr_to_numpy(4096, (1,), 1000)
 
 
-def test_an_array_with_gaps_is_refused(numpy):
+def test_only_an_array_in_the_order_of_its_indices_has_an_address(numpy):
     whole = numpy.arange(10)
     assert util.numpy_to_ptr(whole[2:5]) == util.numpy_to_ptr(whole) + 16
-    assert util.numpy_to_ptr(numpy.asfortranarray(numpy.zeros((3, 4))))
-    with pytest.raises(ValueError, match="not contiguous"):
-        util.numpy_to_ptr(whole[::2])
+    assert util.numpy_to_ptr(numpy.zeros((1, 4)).T)  # one row is in both orders
+    table = numpy.arange(12).reshape(3, 4)
+    for array in (whole[::2], whole[::-1], table.T, table[:, 1:], numpy.asfortranarray(table)):
+        with pytest.raises(ValueError, match=r"array is not C-contiguous.*numpy\.ascontiguousarray"):
+            util.numpy_to_ptr(array)
+        copy = numpy.ascontiguousarray(array)
+        assert util.ptr_to_bytes(util.numpy_to_ptr(copy), copy.nbytes) == array.tobytes()
+
+
+def test_an_array_or_bytes_in_place_of_an_address_are_told_what_gives_it(world, numpy):
+    """Also an array of one number, which Python would take for that number."""
+    address = world.device_memory(64)
+    named = r"acl\.rt\.memcpy\(\): src must be an address as an int, or None, not %s; acl\.util\.%s"
+    for array in (numpy.zeros(64, "int8"), numpy.array([4096]), numpy.array(4096), numpy.zeros(0)):
+        with pytest.raises(TypeError, match=named % (r"numpy\.ndarray", "numpy_to_ptr")):
+            acl.rt.memcpy(address, 64, array, 64, 1)
+    for data in (b"x" * 64, bytearray(64), memoryview(b"x" * 64)):
+        with pytest.raises(TypeError, match=named % (type(data).__name__, "bytes_to_ptr")):
+            acl.rt.memcpy(address, 64, data, 64, 1)
+    with pytest.raises(TypeError, match=r"or None, not str$"):
+        acl.rt.memcpy(address, 64, "text", 64, 1)
 
 
 def test_a_number_of_numpy_has_no_address(numpy):
