@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "core/heap.h"
 
+#define ATTRIBUTES_MAX 3 /* one of each type */
+
 static aclError attribute_parse(const aclrtMallocAttribute *attribute,
                                 struct malloc_cfg *ret)
 {
@@ -45,6 +47,10 @@ aclError malloc_cfg_parse(const aclrtMallocConfig *cfg, struct malloc_cfg *ret)
     AM_REQUIRE(cfg == NULL || cfg->numAttrs == 0 || cfg->attrs != NULL,
                ACL_ERROR_INVALID_PARAM, "cfg.numAttrs is %zu but cfg.attrs is NULL",
                cfg->numAttrs);
+    AM_REQUIRE(cfg == NULL || cfg->numAttrs <= ATTRIBUTES_MAX, ACL_ERROR_INVALID_PARAM,
+               "cfg.numAttrs is %zu; there are %d types of attributes, and each is given "
+               "at most once",
+               cfg->numAttrs, ATTRIBUTES_MAX);
     for (size_t i = 0; cfg != NULL && i < cfg->numAttrs && rc == ACL_SUCCESS; i++)
         rc = attribute_parse(&cfg->attrs[i], &parsed);
     if (rc == ACL_SUCCESS)

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static size_t round_up(size_t size)
 {
@@ -345,6 +346,31 @@ static void attributes_are_looked_at(void **state)
     assert_refused(malloc_with(&module, 1, &p), ACL_ERROR_INVALID_PARAM, "MODULE_ID");
 }
 
+/* As many attributes as a page holds, with a page behind them that cannot be read. */
+static void more_attributes_than_there_are_types_are_not_read(void **state)
+{
+    enum { PAGE = 4096, N = PAGE / sizeof(aclrtMallocAttribute) };
+    aclrtMallocAttribute *attrs =
+        mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    aclrtMallocConfig cfg = {.attrs = attrs, .numAttrs = SIZE_MAX};
+    void *p = NULL;
+
+    assert_true(attrs != MAP_FAILED);
+    for (size_t i = 0; i < N; i++)
+        attrs[i] = (aclrtMallocAttribute){ACL_RT_MEM_ATTR_DEVICE_ID, {.deviceId = 0}};
+    assert_int_equal(mprotect((char *)attrs + PAGE, PAGE, PROT_NONE), 0);
+    assert_refused(malloc_with(attrs, SIZE_MAX, &p), ACL_ERROR_INVALID_PARAM, "numAttrs");
+    assert_refused(malloc_with(attrs, 4, &p), ACL_ERROR_INVALID_PARAM,
+                   "numAttrs is 4; there are 3 types");
+    assert_refused(aclrtMallocForTaskScheduler(&p, 100, ACL_MEM_MALLOC_HUGE_FIRST, &cfg),
+                   ACL_ERROR_INVALID_PARAM, "numAttrs");
+    assert_refused(aclrtMallocHostWithCfg(&p, 100, &cfg), ACL_ERROR_INVALID_PARAM,
+                   "numAttrs");
+    assert_acl_ok(malloc_with(attrs, 3, &p));
+    device_free(p);
+    munmap(attrs, 2 * PAGE);
+}
+
 /* ---- no device ---- */
 
 static void without_a_device_there_is_no_memory(void **state)
@@ -609,6 +635,7 @@ int main(void)
         claim_blocks(cached_takes_pages_of_1_gb),
         claim_blocks_both(a_configuration_may_join_three_groups),
         claim_blocks_both(attributes_are_looked_at),
+        claim_blocks_both(more_attributes_than_there_are_types_are_not_read),
         claim_blocks_alone(without_a_device_there_is_no_memory),
         claim_blocks_both(without_a_context_there_is_no_memory),
         claim_blocks_both(only_the_start_of_a_live_block_can_be_freed),
