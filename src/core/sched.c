@@ -129,6 +129,12 @@ void am_queue_fail_locked(struct am_queue *queue, const struct am_task *task, ac
         queue->is_stopped = true;
 }
 
+const char *am_queue_first_locked(const struct am_queue *queue)
+{
+    am_assert(queue->n_done < queue->n_queued);
+    return queue->running != NULL ? queue->running : TAILQ_FIRST(&queue->tasks)->function;
+}
+
 struct am_cause am_queue_cause(const struct am_queue *queue)
 {
     if (queue->is_stopped && queue->error != ACL_SUCCESS && !queue->is_told)
@@ -151,6 +157,7 @@ static void queue_done_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock)
 {
     queue->n_done++;
+    queue->running = NULL;
     if (TAILQ_EMPTY(&queue->tasks))
         queue->state = AM_QUEUE_IDLE;
     else
@@ -168,6 +175,7 @@ static void task_leave_locked(struct am_sched *sched, struct am_queue *queue)
     struct am_task *task = TAILQ_FIRST(&queue->tasks);
 
     TAILQ_REMOVE(&queue->tasks, task, next);
+    queue->running = task->function;
     queue->state = AM_QUEUE_RUNNING; /* nobody else takes it while the lock is released */
     am_unlock(&sched->lock);
     task->ops->drop(task);
@@ -434,6 +442,7 @@ bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue)
     is_free = is_free_locked(sched, queue);
     if (is_free) {
         queue->state = AM_QUEUE_RUNNING;
+        queue->running = am_error_function;
         queue->n_queued++;
         sched->n_running++;
     }

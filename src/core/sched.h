@@ -151,6 +151,8 @@ struct am_queue {
     struct am_waitlist *waiting_on; /* parked: where; NULL when polled or not parked */
     TAILQ_ENTRY(am_queue) timed;    /* parked with a deadline, or polled */
     bool is_timed;
+    /* RUNNING, with the first task not in `tasks`: the call that it is for */
+    const char *running;
     uint64_t n_queued;   /* tasks ever queued */
     uint64_t n_done;     /* of those, done, failed or dropped */
     uint64_t drop_until; /* tasks with a lower number are dropped */
@@ -345,6 +347,9 @@ void am_sched_drop_tasks_locked(struct am_sched *sched, struct am_queue *queue)
  */
 int am_sched_drain_locked(struct am_sched *sched, struct am_queue *queue, uint64_t until)
     AM_REQUIRES(sched->lock);
+
+/* The API call that the first of the tasks not yet done is for; there is one. */
+const char *am_queue_first_locked(const struct am_queue *queue);
 
 /* Of a queue whose tasks are being dropped. */
 struct am_cause am_queue_cause(const struct am_queue *queue);

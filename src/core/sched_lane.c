@@ -190,6 +190,7 @@ void am_queue_reap_locked(struct am_sched *sched, struct am_queue *queue)
         queue_take_locked(sched, queue);
     n = landed_take_locked(sched, queue, &over);
     if (n > 0) {
+        queue->running = TAILQ_FIRST(&over)->function;
         am_unlock(&sched->lock);
         while ((task = TAILQ_FIRST(&over)) != NULL) {
             TAILQ_REMOVE(&over, task, next);
@@ -197,6 +198,7 @@ void am_queue_reap_locked(struct am_sched *sched, struct am_queue *queue)
         }
         am_lock(&sched->lock);
     }
+    queue->running = NULL;
     queue->n_done += n;
     sched->n_moves += n;
     if (TAILQ_EMPTY(&queue->tasks))

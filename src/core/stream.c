@@ -294,12 +294,12 @@ static aclError sync_locked(struct am_stream *stream, int32_t timeout_ms)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(
-        am_sched_wait_queue_locked(&am_rt.sched, queue, nanoseconds(timeout_ms)) == 0,
-        ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-        "stream %d still has %llu tasks after %d ms, the first queued by %s", stream->id,
-        (unsigned long long)(queue->n_queued - queue->n_done), timeout_ms,
-        TAILQ_EMPTY(&queue->tasks) ? "nobody" : TAILQ_FIRST(&queue->tasks)->function);
+    AM_REQUIRE(am_sched_wait_queue_locked(&am_rt.sched, queue, nanoseconds(timeout_ms)) ==
+                   0,
+               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+               "stream %d still has %llu tasks after %d ms, the first queued by %s",
+               stream->id, (unsigned long long)(queue->n_queued - queue->n_done),
+               timeout_ms, am_queue_first_locked(queue));
     rc = am_queue_tell_locked(queue, seen);
     return rc == ACL_SUCCESS ? rc : am_fail(rc, "stream %d: %s", stream->id, queue->why);
 }

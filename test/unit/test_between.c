@@ -242,6 +242,44 @@ static void what_is_imported_beside_a_stop_ends(void **state)
     }
 }
 
+/* ---- a thread synchronises a stream whose only task another thread does itself ---- */
+
+struct onlooker {
+    aclrtStream stream;
+    unsigned n_timeouts;
+};
+
+static void synchronize_briefly(void *arg)
+{
+    struct onlooker *o = arg;
+
+    assert_acl_either(aclrtSynchronizeStreamWithTimeout(o->stream, 1), ACL_SUCCESS,
+                      ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    if (kept_message()[0] == '\0')
+        return;
+    o->n_timeouts++;
+    assert_message_has("has 1 tasks after 1 ms, the first queued by aclrtMemcpyAsync");
+}
+
+static void a_task_that_runs_in_its_call_is_named_by_a_timeout(void **state)
+{
+    struct onlooker o = {0};
+    char from[64] = {0};
+    void *to = NULL;
+
+    assert_acl_ok(aclrtMalloc(&to, sizeof from, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_acl_ok(aclrtCreateStream(&o.stream));
+    for (unsigned n = 1, was_between = true; was_between; n++) {
+        moment_arm(n, synchronize_briefly, &o);
+        assert_acl_ok(aclrtMemcpyAsync(to, sizeof from, from, sizeof from,
+                                       ACL_MEMCPY_HOST_TO_DEVICE, o.stream));
+        was_between = moment_disarm();
+    }
+    assert_true(o.n_timeouts > 0);
+    assert_acl_ok(aclrtDestroyStream(o.stream));
+    assert_acl_ok(aclrtFree(to));
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -252,6 +290,7 @@ int main(void)
         claim(what_is_used_and_freed_is_not_registered),
         claim(what_is_registered_beside_a_stop_ends),
         claim(what_is_imported_beside_a_stop_ends),
+        claim(a_task_that_runs_in_its_call_is_named_by_a_timeout),
     };
 
     return run_claims(claims);
