@@ -183,6 +183,7 @@ pthread_t thread_start(void *(*run)(void *))
 void begin(const struct am_sched_setup *setup)
 {
     memset(&t, 0, sizeof t);
+    is_time_ours = setup->now == clock_now;
     am_sched_init(&t.sched);
     am_sched_start(&t.sched, setup);
     for (unsigned i = 0; i < 4; i++)

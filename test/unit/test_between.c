@@ -152,7 +152,7 @@ static void what_is_left_by_a_stop_is_not_registered(void **state)
     }
 }
 
-/* Each look is a second later, and past for the kernel: nobody sleeps. */
+/* Each look is a second later. */
 static uint64_t hasty_clock(void)
 {
     static _Atomic uint64_t now;
@@ -164,6 +164,7 @@ static void clock_set(uint64_t (*now)(void))
 {
     am_lock(&am_rt.sched.lock);
     am_rt.sched.setup.now = now;
+    is_time_ours = now == hasty_clock;
     am_unlock(&am_rt.sched.lock);
 }
 

@@ -6,6 +6,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,6 +35,13 @@ void folder_remove(const char *folder);
 const char *file_make(const char *folder, const char *path, const void *bytes,
                       size_t size);
 const char *file_make_text(const char *folder, const char *path, const char *text);
+
+/*
+ * While it holds, time is the test's own, and no wait of the library sleeps until a time:
+ * each ends at once, as one whose time has come.  Of programs that are linked with
+ * --wrap=pthread_cond_timedwait.
+ */
+extern atomic_bool is_time_ours;
 
 /* The same numbers for the same seed, on every machine. */
 uint64_t random_next(uint64_t *seed);
