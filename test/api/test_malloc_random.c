@@ -176,7 +176,7 @@ static void little_memory_against_the_shadow(void **state)
 
 /* ---- threads ---- */
 
-enum { THREADS = 6, MAILBOXES = 16 };
+enum { THREADS = 6, MAILBOXES = 16, MOST = 100000 };
 
 struct shared {
     /* blocks that any thread may take and free */
@@ -184,6 +184,7 @@ struct shared {
     atomic_uint n_freed; /* frees of the other thread that went well */
     atomic_bool is_over;
     atomic_uint n_resets;
+    atomic_uint n_ready; /* threads at work */
 };
 
 /* One block goes to whoever comes by, and what lay there is freed by this thread. */
@@ -223,14 +224,14 @@ static const char *trade(struct worker *self)
 
 /*
  * Takes all there is again and again, so that what others keep for later is taken from
- * them.
+ * them, until those are done or it has been often enough.
  */
 static const char *press(struct worker *self)
 {
     struct shared *shared = self->shared;
 
     worker_check(aclrtSetDevice(0) == ACL_SUCCESS);
-    while (!shared->is_over) {
+    for (unsigned i = 0; i < MOST && !shared->is_over; i++) {
         aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
         aclrtDrvMemHandle handle = NULL;
         size_t free_now = 0, total = 0;
@@ -430,13 +431,14 @@ static void a_sleeping_thread_keeps_no_memory(void **state)
 
 /* ---- resets ---- */
 
-static const char *use_until_over(struct worker *self)
+static const char *use_beside_resets(struct worker *self)
 {
     struct shared *shared = self->shared;
     uint64_t random = self->index;
     char bytes[64] = {0};
 
-    while (!shared->is_over) {
+    atomic_fetch_add(&shared->n_ready, 1);
+    for (unsigned i = 0; i < 200; i++) {
         char *p[16];
         size_t n = 0;
 
@@ -471,14 +473,15 @@ static void resets_while_threads_allocate(void **state)
     memset(&shared, 0, sizeof(shared));
     for (unsigned i = 0; i < 3; i++) {
         workers[i] =
-            (struct worker){.run = use_until_over, .shared = &shared, .index = i};
+            (struct worker){.run = use_beside_resets, .shared = &shared, .index = i};
         assert_int_equal(worker_start(&workers[i]), 0);
     }
+    while (shared.n_ready < 3)
+        sched_yield();
     for (int i = 0; i < 500; i++) {
         (void)aclrtResetDeviceForce(0);
         sched_yield();
     }
-    shared.is_over = true;
     for (unsigned i = 0; i < 3; i++)
         assert_null(worker_join(&workers[i]));
     assert_acl_ok(aclrtSetDevice(0));

@@ -17,20 +17,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/*
+ * What a thread does beside the rest of a test it does so often, or until the rest is
+ * over.
+ */
+enum { MOST_FAILURES = 1000000, MOST_STARTS = 20000, MOST_ALLOCATIONS = 200000 };
 static atomic_bool is_over;
 
 /* ---- fork beside busy threads ---- */
 
 static const char *fail_all_the_time(struct worker *self)
 {
-    while (!is_over)
+    for (unsigned i = 0; i < MOST_FAILURES && !is_over; i++)
         worker_check(aclrtReleaseMemAddress(self) != ACL_SUCCESS);
     return NULL;
 }
 
 static const char *start_and_stop(struct worker *self)
 {
-    while (!is_over) {
+    for (unsigned i = 0; i < MOST_STARTS && !is_over; i++) {
         (void)aclFinalize();
         (void)aclInit(NULL);
     }
@@ -98,7 +103,7 @@ static const char *allocate_all_the_time(struct worker *self)
 {
     aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
 
-    while (!is_over) {
+    for (unsigned i = 0; i < MOST_ALLOCATIONS && !is_over; i++) {
         aclrtDrvMemHandle handle = NULL;
         void *va = NULL;
 

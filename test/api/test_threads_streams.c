@@ -296,7 +296,7 @@ static const char *reset_now_and_then(struct worker *self)
 {
     struct shared *s = self->shared;
 
-    for (unsigned i = 0; !atomic_load(&s->is_over); i++) {
+    for (unsigned i = 0; i < ROUNDS && !atomic_load(&s->is_over); i++) {
         worker_check(aclrtSetDevice(s->device) == ACL_SUCCESS);
         worker_check(is_fair(aclrtResetDeviceForce(s->device)));
         for (int j = 0; j < 20; j++)
@@ -454,7 +454,7 @@ static const char *use_until_the_end(struct worker *self)
     struct shared *s = self->shared;
     aclError rc = aclrtSetDevice(0);
 
-    while (rc != ACL_ERROR_UNINITIALIZE) {
+    for (unsigned i = 0; i < 10 * ROUNDS && rc != ACL_ERROR_UNINITIALIZE; i++) {
         worker_check(is_fair(rc));
         rc = do_any(s, random_next(&seed));
     }

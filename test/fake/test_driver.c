@@ -310,7 +310,7 @@ static void *fill_on_and_on(void *arg)
 
     cuCtxSetCurrent(self->context);
     stream = new_stream();
-    while (!atomic_load(&self->is_over) || self->rounds == 0) {
+    while (self->rounds == 0 || (self->rounds < 1000 && !atomic_load(&self->is_over))) {
         self->rounds++;
         cuMemsetD8Async(self->addr, (unsigned char)(self->rounds % 255), CHUNK, stream);
         cuStreamSynchronize(stream);

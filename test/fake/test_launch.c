@@ -95,12 +95,11 @@ static void *unmap_main(void *unused)
 }
 
 /* Neighbours that are the same memory: a fill of all has it held as often. */
-enum { N_ALIASES = 16 };
+enum { N_ALIASES = 16, N_FILLS = 40 };
 
 static struct {
     char *va;
     aclrtStream stream; /* NULL: fills that are done when the call returns */
-    atomic_bool is_over;
     atomic_uint n_fills;
 } aliases;
 
@@ -109,7 +108,7 @@ static void *fill_main(void *unused)
     size_t size = N_ALIASES * CHUNK;
     aclError rc = aclrtSetDevice(0);
 
-    while (!aliases.is_over && rc == ACL_SUCCESS) {
+    for (unsigned i = 0; i < N_FILLS && rc == ACL_SUCCESS; i++) {
         if (aliases.stream == NULL)
             rc = aclrtMemset(aliases.va, size, 1, size);
         else
@@ -132,14 +131,14 @@ static void unmapping_and_fills_do_not_wait_for_each_other(void **state)
         void *rc = NULL;
 
         aliases.stream = is_async ? s.stream : NULL;
-        aliases.is_over = false;
         aliases.n_fills = 0;
         assert_int_equal(pthread_create(&thread, NULL, fill_main, NULL), 0);
-        for (unsigned i = 0; i < 300 || aliases.n_fills < 20; i++) {
+        while (aliases.n_fills == 0)
+            sched_yield();
+        for (unsigned i = 0; i < 300; i++) {
             map(other, CHUNK, s.block.handle);
             assert_acl_ok(aclrtUnmapMem(other));
         }
-        aliases.is_over = true;
         assert_int_equal(pthread_join(thread, &rc), 0);
         assert_int_equal((intptr_t)rc, ACL_SUCCESS);
         assert_acl_ok(aclrtSynchronizeStream(s.stream));

@@ -206,7 +206,9 @@ static void threads_share_at_the_same_time(void **state)
     assert_null(run_workers(w, THREADS));
 }
 
-/* Counts up in every word of the memory until it is told to stop. */
+/* Counts up in every word of the memory until it is told to stop, and not for ever. */
+enum { MOST_ROUNDS = 2000 };
+
 struct counter {
     char *va;
     size_t n;
@@ -220,7 +222,7 @@ static const char *count_up(struct worker *w)
     uint64_t *host = calloc(c->n, sizeof *host);
 
     worker_check(host != NULL && aclrtSetDevice(0) == ACL_SUCCESS);
-    for (unsigned long round = 1; !c->must_stop; round++) {
+    for (unsigned long round = 1; round <= MOST_ROUNDS && !c->must_stop; round++) {
         for (size_t i = 0; i < c->n; i++)
             host[i] = round;
         worker_check(aclrtMemcpy(c->va, c->n * 8, host, c->n * 8,
@@ -246,10 +248,11 @@ static void no_copy_is_lost_while_memory_is_exported(void **state)
         unsigned long seen;
 
         assert_int_equal(worker_start(&w), 0);
-        while (c.rounds < 2)
+        while (c.rounds < 2 && w.failure == NULL)
             sched_yield();
         export_open(b.handle);
-        for (seen = c.rounds; c.rounds < seen + 2 && w.failure == NULL;)
+        seen = c.rounds;
+        while (c.rounds < seen + 2 && c.rounds < MOST_ROUNDS && w.failure == NULL)
             sched_yield();
         c.must_stop = true;
         assert_null(worker_join(&w));

@@ -211,7 +211,7 @@ static const char *look(struct worker *self)
     uint64_t last = 0;
 
     f->n_looking++;
-    while (!f->is_over) {
+    for (int i = 0; i < 100 * N_NUMBERED && !f->is_over; i++) {
         struct numbered *found = am_chunkmap_find(f->map, at);
 
         worker_check(am_chunkmap_find(f->map, FLIP_AT - 1) == NULL);

@@ -15,12 +15,13 @@
 #include "support/support.h"
 
 #define N_RESETS 1000000
+#define MOST_MAPPINGS 10000000
 
 static atomic_bool is_over;
 
 /*
- * Maps and unmaps one handle until a reset takes it, then another.  Once the handle is
- * dead nothing may be mapped where it was: nobody would ever undo that.
+ * Maps and unmaps one handle until a reset takes it, then another, while there are resets.
+ * Once the handle is dead nothing may be mapped where it was: nobody would ever undo that.
  */
 static const char *map_until_it_dies(struct worker *self)
 {
@@ -31,10 +32,12 @@ static const char *map_until_it_dies(struct worker *self)
     void *va;
 
     worker_check(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1) == ACL_SUCCESS);
-    while (!is_over) {
+    for (unsigned n = 0; n < MOST_MAPPINGS && !is_over; n++) {
         if (aclrtMallocPhysical(&handle, CHUNK, &prop, 0) != ACL_SUCCESS)
             continue;
-        while (!is_over && aclrtMapMem(va, CHUNK, 0, handle, 0) == ACL_SUCCESS) {
+        for (; n < MOST_MAPPINGS && !is_over &&
+               aclrtMapMem(va, CHUNK, 0, handle, 0) == ACL_SUCCESS;
+             n++) {
             bool is_dead =
                 aclrtMemGetAllocationPropertiesFromHandle(handle, &found) != ACL_SUCCESS;
             bool was_mapped = aclrtUnmapMem(va) == ACL_SUCCESS;
