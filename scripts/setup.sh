@@ -29,6 +29,8 @@ needed_to_build() {
     need "has_library jansson" libjansson-dev "jansson, a JSON library"
     need "has_library numa" libnuma-dev "libnuma, memory placement"
     need "has_library libbsd" libbsd-dev "libbsd, for its tree.h"
+    need "has_library libdw" libdw-dev "libdw, which names functions and lines"
+    want has_libunwind libunwind8 "libunwind, for stacks that cost little"
     want has_python_headers python3-dev "Python's headers, for the module acl"
 }
 
@@ -72,6 +74,13 @@ has_cmake() {
 has_jemalloc() {
     for folder in /usr/lib/*-linux-gnu /usr/lib64 /usr/lib; do
         [ ! -e "$folder/libjemalloc.so.2" ] || return 0
+    done
+    return 1
+}
+
+has_libunwind() {
+    for folder in /usr/lib/*-linux-gnu /usr/lib64 /usr/lib; do
+        [ ! -e "$folder/libunwind.so.8" ] || return 0
     done
     return 1
 }

@@ -1,0 +1,216 @@
+/* See stacks.h. */
+#include "layer/stacks.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "layer/modules.h"
+
+#define BUCKETS (1u << 16)
+#define ARENA_SIZE AM_MIB
+#define PAGE_STACKS (1u << 12) /* of the table number -> stack */
+#define PAGES_MAX (1u << 10)   /* so there are at most 4 million */
+
+/* Written once, then only read. */
+struct stack {
+    struct stack *next; /* in the bucket; older ones follow */
+    uint64_t hash;
+    uint32_t number;
+    uint32_t era;
+    uint32_t n;
+    uintptr_t frame[];
+};
+
+static struct {
+    pthread_once_t once;
+    int (*unwind)(void **frames, int max);
+    uintptr_t own_start; /* the code of this library */
+    uintptr_t own_end;
+
+    _Atomic(struct stack *) bucket[BUCKETS]; /* read without the latch */
+    _Atomic(struct stack **) page[PAGES_MAX];
+    struct am_latch latch;
+    _Atomic uint32_t n;
+    size_t bytes; /* latch */
+    char *arena;  /* latch; what is left of it */
+    size_t room;
+} stacks = {
+    .once = PTHREAD_ONCE_INIT,
+    .latch = AM_LATCH_INIT(AM_RANK_LEAF, "stacks"),
+};
+
+static _Thread_local bool is_taking __attribute__((tls_model("initial-exec")));
+/* The thread's last stack: a loop makes the same call again. */
+static _Thread_local const struct stack *last __attribute__((tls_model("initial-exec")));
+
+static void unwinder_open(void)
+{
+    void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+    const struct am_module *own;
+    void *frames[1];
+
+    am_modules_look();
+    own = am_module_own();
+    stacks.own_start = own != NULL ? own->start : 0;
+    stacks.own_end = own != NULL ? own->end : 0;
+    if (library != NULL)
+        stacks.unwind = (int (*)(void **, int))dlsym(library, "unw_backtrace");
+    if (stacks.unwind == NULL) {
+        am_log(AM_LOG_INFO, "no libunwind.so.8: stacks are taken by glibc, ten times "
+                            "slower");
+        stacks.unwind = backtrace;
+    }
+    stacks.unwind(frames, 1); /* what it loads and allocates, it does now */
+}
+
+void am_stacks_open(void)
+{
+    pthread_once(&stacks.once, unwinder_open);
+}
+
+static uint64_t frames_hash(const uintptr_t *frame, uint32_t n)
+{
+    uint64_t hash = n;
+
+    for (uint32_t i = 0; i < n; i++) {
+        hash = (hash ^ frame[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static const struct stack *stack_find(const uintptr_t *frame, uint32_t n, uint64_t hash)
+{
+    const struct stack *s =
+        atomic_load_explicit(&stacks.bucket[hash % BUCKETS], memory_order_acquire);
+
+    while (s != NULL &&
+           (s->hash != hash || s->n != n || memcmp(s->frame, frame, n * sizeof *frame)))
+        s = s->next;
+    return s;
+}
+
+/* Memory that is never given back; NULL when there is none. */
+static void *arena_take_locked(size_t size)
+{
+    void *at;
+
+    if (size > stacks.room) {
+        at = am_sys_mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at == MAP_FAILED)
+            return NULL;
+        stacks.arena = at;
+        stacks.room = ARENA_SIZE;
+    }
+    at = stacks.arena;
+    stacks.arena += size;
+    stacks.room -= size;
+    stacks.bytes += size;
+    return at;
+}
+
+/* Room for one more number in the table. */
+static struct stack **slot_take_locked(uint32_t number)
+{
+    uint32_t page = number / PAGE_STACKS;
+
+    if (page >= PAGES_MAX)
+        return NULL;
+    if (stacks.page[page] == NULL) {
+        void *made = arena_take_locked(PAGE_STACKS * sizeof(struct stack *));
+
+        if (made == NULL)
+            return NULL;
+        atomic_store_explicit(&stacks.page[page], made, memory_order_release);
+    }
+    return &stacks.page[page][number % PAGE_STACKS];
+}
+
+static const struct stack *stack_add(const uintptr_t *frame, uint32_t n, uint64_t hash)
+{
+    uint32_t era = am_modules_look();
+    struct stack *s = NULL;
+    struct stack **slot;
+    const struct stack *found;
+
+    am_latch_take(&stacks.latch);
+    found = stack_find(frame, n, hash);
+    if (found == NULL) {
+        slot = slot_take_locked(stacks.n + 1);
+        if (slot != NULL)
+            s = arena_take_locked(sizeof *s + n * sizeof *frame);
+    }
+    if (s != NULL) {
+        s->hash = hash;
+        s->number = ++stacks.n;
+        s->era = era;
+        s->n = n;
+        memcpy(s->frame, frame, n * sizeof *frame);
+        *slot = s;
+        s->next = stacks.bucket[hash % BUCKETS];
+        atomic_store_explicit(&stacks.bucket[hash % BUCKETS], s, memory_order_release);
+        found = s;
+    }
+    am_latch_give(&stacks.latch);
+    return found;
+}
+
+static bool is_own(uintptr_t addr)
+{
+    return stacks.own_start <= addr && addr < stacks.own_end;
+}
+
+uint32_t am_stack_take(void)
+{
+    void *frames[AM_STACK_FRAMES_MAX];
+    const uintptr_t *frame = (const uintptr_t *)frames;
+    const struct stack *s = last;
+    uint64_t hash;
+    uint32_t n;
+    int all;
+
+    if (is_taking)
+        return 0;
+    is_taking = true;
+    all = stacks.unwind(frames, AM_STACK_FRAMES_MAX);
+    n = all > 0 ? (uint32_t)all : 0;
+    for (; n > 0 && is_own(*frame); n--)
+        frame++;
+    if (s == NULL || s->n != n || memcmp(s->frame, frame, n * sizeof *frame) != 0) {
+        hash = frames_hash(frame, n);
+        s = stack_find(frame, n, hash);
+        if (s == NULL)
+            s = stack_add(frame, n, hash);
+        last = s;
+    }
+    is_taking = false;
+    return s != NULL ? s->number : 0;
+}
+
+const uintptr_t *am_stack_frames(uint32_t stack, size_t *ret_n, uint32_t *ret_era)
+{
+    struct stack *s = NULL;
+
+    if (stack != 0 && stack <= atomic_load_explicit(&stacks.n, memory_order_acquire))
+        s = stacks.page[stack / PAGE_STACKS][stack % PAGE_STACKS];
+    *ret_n = s != NULL ? s->n : 0;
+    *ret_era = s != NULL ? s->era : 0;
+    return s != NULL ? s->frame : NULL;
+}
+
+uint32_t am_stacks_count(size_t *ret_bytes)
+{
+    *ret_bytes = stacks.bytes;
+    return stacks.n;
+}
