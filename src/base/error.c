@@ -34,10 +34,7 @@ struct messages {
 _Thread_local const char *am_error_function;
 
 static _Thread_local int error_last;
-static _Thread_local struct {
-    char *text;
-    size_t size;
-} error_capture;
+static _Thread_local struct am_capture error_capture;
 static _Thread_local bool error_lost; /* a message did not fit anywhere */
 
 static pthread_once_t error_once = PTHREAD_ONCE_INIT;
@@ -156,10 +153,17 @@ void am_error_report(int code, const char *fmt, ...)
     errno = saved_errno;
 }
 
-void am_error_capture(char *text, size_t size)
+struct am_capture am_error_capture(char *text, size_t size)
 {
-    error_capture.text = text;
-    error_capture.size = size;
+    struct am_capture before = error_capture;
+
+    error_capture = (struct am_capture){text, size};
+    return before;
+}
+
+void am_error_capture_end(struct am_capture before)
+{
+    error_capture = before;
 }
 
 int am_error_last(bool clear)

@@ -59,11 +59,19 @@ void am_error_share_messages(bool is_shared);
  */
 void am_error_fork_begin(void) AM_NO_LOCK_ANALYSIS;
 void am_error_fork_end(void) AM_NO_LOCK_ANALYSIS;
+
 /*
- * While text is not NULL, this thread's messages go there, the last one winning, and its
- * last code stays as it was: for work that is done on somebody else's behalf.
+ * From am_error_capture() to am_error_capture_end() this thread's messages go to `text`, the
+ * last one winning, and the thread's last code stays as it was: for work that is done on
+ * behalf of another call.  A capture may lie within another one: the end takes what the
+ * beginning returned, and the outer capture goes on.
  */
-void am_error_capture(char *text, size_t size);
+struct am_capture {
+    char *text; /* NULL: messages are the program's */
+    size_t size;
+};
+struct am_capture am_error_capture(char *text, size_t size);
+void am_error_capture_end(struct am_capture before);
 
 /* "ACL_ERROR_RT_PARAM_INVALID", or NULL for a code we do not return. */
 const char *am_error_name(int code);

@@ -294,12 +294,13 @@ static void warn_once(const struct am_ledger *ledger)
 
 static aclError ledger_enter(struct am_ledger *ledger)
 {
+    struct am_capture before;
     aclError rc;
 
     /* The call succeeds all the same, so this is no message of its own. */
-    am_error_capture(ledger->why, sizeof ledger->why);
+    before = am_error_capture(ledger->why, sizeof ledger->why);
     rc = file_enter(ledger);
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
     if (rc == ACL_SUCCESS)
         return rc;
     file_leave(ledger);

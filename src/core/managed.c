@@ -114,14 +114,15 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
 {
     uintptr_t at = gap_find_locked(WINDOW_START, size);
     aclError rc = ACL_ERROR_RT_PARAM_INVALID;
+    struct am_capture before;
     char unheard[8];
 
     for (int i = 0; i < WINDOW_TRIES && at != 0 && rc == ACL_ERROR_RT_PARAM_INVALID;
          i++) {
-        am_error_capture(unheard, sizeof unheard);
+        before = am_error_capture(unheard, sizeof unheard);
         rc = am_vspace_reserve_for(&am_rt.vspace, &managed_owner, size, (void *)at,
                                    ret_addr);
-        am_error_capture(NULL, 0);
+        am_error_capture_end(before);
         if (rc != ACL_SUCCESS)
             at = gap_find_locked(at + size, size);
     }
@@ -542,11 +543,11 @@ static void prefetch_note(const struct am_prefetch *prefetch,
                           const aclrtMemManagedLocation *locations)
 {
     char unheard[8];
+    struct am_capture before = am_error_capture(unheard, sizeof unheard);
     struct page *pages;
     size_t n;
     size_t k = 0;
 
-    am_error_capture(unheard, sizeof unheard);
     am_lock(&managed.lock);
     for (size_t i = 0; i < prefetch->n; i++) {
         if (k + 1 < prefetch->n_locations && prefetch->indexes[k + 1] == i)
@@ -560,7 +561,7 @@ static void prefetch_note(const struct am_prefetch *prefetch,
         }
     }
     am_unlock(&managed.lock);
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
 }
 
 aclError am_managed_prefetch(const struct am_prefetch *prefetch, struct am_stream *stream)

@@ -170,10 +170,13 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
     am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
 }
 
-/* Binds memory to a part of r where nothing is mapped. */
+/*
+ * Binds memory to a part of r where nothing is mapped; `asked` is the size that the program
+ * gave for it.
+ */
 static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
-                            uintptr_t addr, size_t size, struct am_phys *phys,
-                            uint64_t bits) AM_REQUIRES(vs->lock)
+                            uintptr_t addr, size_t asked, size_t size,
+                            struct am_phys *phys, uint64_t bits) AM_REQUIRES(vs->lock)
 {
     struct am_rights rights = am_rights_of(bits, bits);
     struct am_mapping *mapping;
@@ -190,7 +193,7 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
 
     mapping->start = addr;
     mapping->size = size;
-    mapping->asked = size;
+    mapping->asked = asked;
     mapping->phys = am_phys_ref(phys);
     mapping->device = phys->place->device;
     mapping->home = phys->home;
@@ -215,7 +218,6 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
                            size_t size, struct am_phys *phys, bool has_access)
     AM_REQUIRES(vs->lock)
 {
-    struct am_mapping *mapping;
     struct am_reservation *r;
     aclError rc = range_check_locked(vs, addr, size, &r);
 
@@ -226,12 +228,8 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
     AM_REQUIRE(r->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
                (void *)addr, r->owner->name);
-    rc = bind_locked(vs, r, addr, size, phys, has_access ? am_owner_bit(phys) : 0);
-    if (rc == ACL_SUCCESS) {
-        mapping = am_chunkmap_find(&vs->chunks, addr);
-        mapping->asked = asked;
-    }
-    return rc;
+    return bind_locked(vs, r, addr, asked, size, phys,
+                       has_access ? am_owner_bit(phys) : 0);
 }
 
 aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phys,
@@ -243,7 +241,7 @@ aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phy
     am_lock(&vs->lock);
     rc = range_check_locked(vs, (uintptr_t)addr, phys->mem.size, &r);
     if (rc == ACL_SUCCESS)
-        rc = bind_locked(vs, r, (uintptr_t)addr, phys->mem.size, phys,
+        rc = bind_locked(vs, r, (uintptr_t)addr, phys->mem.size, phys->mem.size, phys,
                          has_access ? am_owner_bit(phys) : 0);
     am_unlock(&vs->lock);
     return rc;

@@ -219,6 +219,7 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t size,
     struct am_place *place = pool->backing.place;
     struct am_range *range;
     char why[256] = "";
+    struct am_capture before;
     aclError rc;
 
     AM_REQUIRE(!pool->is_dead, ACL_ERROR_RT_INVALID_HANDLE, "memPool %p is not alive",
@@ -230,9 +231,9 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t size,
                "Failed to allocate %zu bytes: %zu of the pool's %zu are in use", size,
                pool->ranges.live, pool->max_size);
     /* Ways that do not work out are nobody's business when the next one does. */
-    am_error_capture(why, sizeof why);
+    before = am_error_capture(why, sizeof why);
     rc = pool_find_locked(pool, size, stream, &range);
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
     AM_REQUIRE(
         rc != ACL_ERROR_RT_MEMORY_ALLOCATION, rc,
         "Failed to allocate %zu bytes: the pool's blocks take %zu of its %zu, and the "

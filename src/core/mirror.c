@@ -62,8 +62,9 @@ static aclError ranges_check(struct am_vspace *vs, void *dst, size_t size, void 
 static void mirror_undo(struct am_vspace *vs, uintptr_t dst, size_t n)
 {
     char unheard[8];
+    struct am_capture before;
 
-    am_error_capture(unheard, sizeof unheard);
+    before = am_error_capture(unheard, sizeof unheard);
     for (uintptr_t at = dst; at < dst + n;) {
         struct am_mapping *piece = am_mapping_get(vs, at);
 
@@ -73,7 +74,7 @@ static void mirror_undo(struct am_vspace *vs, uintptr_t dst, size_t n)
         am_vspace_unmap(vs, (void *)piece->start);
         am_mapping_put(piece);
     }
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
 }
 
 aclError am_vspace_mirror(struct am_vspace *vs, void *dst, size_t size, void *src)

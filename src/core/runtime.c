@@ -94,15 +94,16 @@ static aclError backend_choose(const char *name)
 {
     bool is_auto = strcasecmp(name, "auto") == 0;
     const struct am_backend_ops *backend = am_backend_find(is_auto ? "cuda" : name);
+    struct am_capture before = {0};
     char why[AM_WHY_SIZE] = "";
     aclError rc;
 
     am_assert(backend != NULL); /* the option's choices are the backends */
     if (is_auto)
-        am_error_capture(why, sizeof why);
+        before = am_error_capture(why, sizeof why);
     rc = backend_start(backend);
     if (is_auto) {
-        am_error_capture(NULL, 0);
+        am_error_capture_end(before);
         if (rc != ACL_SUCCESS)
             am_log(AM_LOG_INFO, "ACLMEM_BACKEND=auto is host here: %s", why);
         else

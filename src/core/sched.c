@@ -229,16 +229,17 @@ static void task_run_locked(struct am_sched *sched, struct am_queue *queue)
     struct am_task *task = TAILQ_FIRST(&queue->tasks);
     const char *function = am_error_function;
     char why[sizeof queue->why] = "";
+    struct am_capture before;
     aclError rc = ACL_SUCCESS;
 
     queue->state = AM_QUEUE_RUNNING;
     am_error_function = task->function;
-    am_error_capture(why, sizeof why);
+    before = am_error_capture(why, sizeof why);
     if (task->ops->run != NULL)
         rc = task_work_locked(sched, task);
     if (rc == ACL_SUCCESS && task->ops->finish != NULL)
         rc = task->ops->finish(task, sched);
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
     am_error_function = function;
     if (rc != ACL_SUCCESS)
         am_queue_fail_locked(queue, task, rc, why);

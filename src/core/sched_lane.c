@@ -40,14 +40,15 @@ bool am_queue_is_flying(const struct am_queue *queue)
 static void lane_prepare(struct am_queue *queue, const struct am_task *task)
 {
     char unheard[8];
+    struct am_capture before;
 
     if (queue->lane != NULL || queue->lanes == NULL || task->ops->launch == NULL)
         return;
-    am_error_capture(unheard, sizeof unheard);
+    before = am_error_capture(unheard, sizeof unheard);
     if (queue->lanes->lane_open(queue->driver, queue->priority, &queue->lane) !=
         ACL_SUCCESS)
         queue->lanes = NULL; /* it does without */
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
 }
 
 /* With nothing before it that was not launched. */
@@ -81,15 +82,16 @@ bool am_queue_launch_first_locked(struct am_sched *sched, struct am_queue *queue
 {
     struct am_task *task = TAILQ_FIRST(&queue->tasks);
     char unheard[8];
+    struct am_capture before;
 
     lane_prepare(queue, task);
     if (queue->lane == NULL)
         return false;
     /* What cannot be launched now fails, if it must, when it is done here. */
-    am_error_capture(unheard, sizeof unheard);
+    before = am_error_capture(unheard, sizeof unheard);
     while (task != NULL && task_launch(queue, task) == ACL_SUCCESS && task->is_launched)
         task = TAILQ_NEXT(task, next);
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
     if (!first_is_launched(queue))
         return false;
     am_queue_fly_locked(sched, queue);
@@ -130,12 +132,13 @@ void am_sched_watch_locked(struct am_sched *sched)
 bool am_queue_has_landed(const struct am_queue *queue)
 {
     char unheard[8];
+    struct am_capture before;
     uint64_t done;
     aclError rc;
 
-    am_error_capture(unheard, sizeof unheard);
+    before = am_error_capture(unheard, sizeof unheard);
     rc = queue->lanes->lane_poll(queue->lane, &done);
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
     return rc != ACL_SUCCESS || TAILQ_FIRST(&queue->tasks)->number <= done;
 }
 
@@ -159,11 +162,12 @@ static uint64_t landed_take_locked(struct am_sched *sched, struct am_queue *queu
 {
     const char *function = am_error_function;
     char why[sizeof queue->why] = "";
+    struct am_capture before;
     uint64_t done = 0;
     uint64_t n = 0;
     aclError rc;
 
-    am_error_capture(why, sizeof why);
+    before = am_error_capture(why, sizeof why);
     rc = queue->lanes->lane_poll(queue->lane, &done);
     while (first_is_launched(queue) && TAILQ_FIRST(&queue->tasks)->number <= done) {
         struct am_task *task = TAILQ_FIRST(&queue->tasks);
@@ -175,7 +179,7 @@ static uint64_t landed_take_locked(struct am_sched *sched, struct am_queue *queu
         task_end_locked(sched, queue, task, rc, why);
         n++;
     }
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
     am_error_function = function;
     return n;
 }
@@ -213,15 +217,16 @@ void am_queue_reap_locked(struct am_sched *sched, struct am_queue *queue)
 bool am_queue_land_locked(struct am_sched *sched, struct am_queue *queue)
 {
     char unheard[8];
+    struct am_capture before;
 
     if (!am_queue_is_flying(queue))
         return false;
     queue_take_locked(sched, queue);
     sched->n_running++;
     am_unlock(&sched->lock);
-    am_error_capture(unheard, sizeof unheard);
+    before = am_error_capture(unheard, sizeof unheard);
     queue->lanes->lane_sync(queue->lane); /* what fails is told when it is taken out */
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
     am_lock(&sched->lock);
     sched->n_running--;
     am_queue_reap_locked(sched, queue);

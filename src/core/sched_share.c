@@ -37,6 +37,7 @@ bool am_sched_join_locked(struct am_sched *sched)
 {
     const char *function = am_error_function;
     char why[sizeof((struct am_share *)NULL)->why] = "";
+    struct am_capture before;
     struct am_share *share;
 
     TAILQ_FOREACH (share, &sched->shares, next) {
@@ -46,9 +47,9 @@ bool am_sched_join_locked(struct am_sched *sched)
     if (share == NULL)
         return false;
     am_error_function = share->function;
-    am_error_capture(why, sizeof why);
+    before = am_error_capture(why, sizeof why);
     piece_do_locked(sched, share, why);
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
     am_error_function = function;
     if (share->n_inside == 0)
         pthread_cond_signal(&share->left);

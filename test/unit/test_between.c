@@ -8,6 +8,7 @@
 
 #include "core/hostmem.h"
 #include "core/runtime.h"
+#include "core/vspace.h"
 #include "moments.h"
 #include "support/support.h"
 #include "support/vmm.h"
@@ -281,6 +282,39 @@ static void a_task_that_runs_in_its_call_is_named_by_a_timeout(void **state)
     assert_acl_ok(aclrtFree(to));
 }
 
+/* ---- other threads find a mapping while it is made ---- */
+
+static size_t asked_at_first; /* what the mapping that was entered last said then */
+
+/* What the linker makes of am_chunkmap_set(), from which on others find the mapping. */
+void __real_am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size,
+                            void *object);
+void __wrap_am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size,
+                            void *object);
+
+void __wrap_am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size,
+                            void *object)
+{
+    if (object != NULL)
+        asked_at_first = ((struct am_mapping *)object)->asked;
+    __real_am_chunkmap_set(map, addr, size, object);
+}
+
+static void a_mapping_is_complete_when_it_is_found(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(CHUNK / 2);
+    char *va = reserve(CHUNK);
+
+    map(va, CHUNK / 2, handle);
+    assert_int_equal(asked_at_first, CHUNK / 2);
+    assert_acl_ok(aclrtUnmapMem(va));
+    map(va, CHUNK, handle);
+    assert_int_equal(asked_at_first, CHUNK);
+    assert_acl_ok(aclrtUnmapMem(va));
+    assert_acl_ok(aclrtFreePhysical(handle));
+    assert_acl_ok(aclrtReleaseMemAddress(va));
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -292,6 +326,7 @@ int main(void)
         claim(what_is_registered_beside_a_stop_ends),
         claim(what_is_imported_beside_a_stop_ends),
         claim(a_task_that_runs_in_its_call_is_named_by_a_timeout),
+        claim(a_mapping_is_complete_when_it_is_found),
     };
 
     return run_claims(claims);

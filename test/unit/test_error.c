@@ -363,6 +363,28 @@ static void what_is_required_returns_when_it_does_not_hold(void **state)
     assert_contains(am_error_take_messages(), "x is -1");
 }
 
+/* A pool looks for a block, and the scheduler looks after a lane meanwhile. */
+static void a_capture_within_a_capture_gives_back_to_it(void **state)
+{
+    char inner[128] = "";
+    char outer[128] = "";
+    struct am_capture before = am_error_capture(outer, sizeof outer);
+    struct am_capture between = am_error_capture(inner, sizeof inner);
+
+    am_error_report(ACL_ERROR_INVALID_PARAM, "first");
+    am_error_capture_end(between);
+    am_error_report(ACL_ERROR_INVALID_PARAM, "second");
+    am_error_capture_end(before);
+    assert_contains(inner, "first");
+    assert_contains(outer, "second");
+    assert_null(am_error_take_messages());
+    assert_int_equal(am_error_last(false), 0);
+
+    am_error_report(ACL_ERROR_INVALID_PARAM, "third");
+    assert_contains(am_error_take_messages(), "third");
+    assert_contains(outer, "second");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +407,7 @@ int main(int argc, char **argv)
         afresh(without_memory_the_code_is_right_and_the_loss_is_said_once),
         afresh(without_a_key_the_code_is_right_and_the_program_keeps_its_own),
         afresh(what_is_required_returns_when_it_does_not_hold),
+        afresh(a_capture_within_a_capture_gives_back_to_it),
     };
 
     if (argc > 1)
