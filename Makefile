@@ -56,7 +56,7 @@ clean:
 	@rm -rf build
 
 help:
-	@echo "make             build the library, the command and the examples: build/lib/libascendcl.so, build/bin/,"
+	@echo "make             build the library, the command and the examples: build/lib64/libascendcl.so, build/bin/,"
 	@echo "                 and the Python module acl: build/python/"
 	@echo "make run         run the first example, the seven steps of virtual memory"
 	@echo "make check       build with gcc, clang and the sanitizers, and run all tests in each"

@@ -80,6 +80,7 @@ int main(int argc, char **argv)
     const size_t n_symbols = sizeof(symbols) / sizeof(symbols[0]);
     size_t n_called = 0, n_wrong = 0;
     message_fn recent;
+    Dl_info info;
     void *library;
 
     if (argc != 2) {
@@ -107,6 +108,11 @@ int main(int argc, char **argv)
     /* It stays loaded: threads keep data of it that only its code can free. */
     if (dlclose(library) != 0 || dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) == NULL) {
         fprintf(stderr, "the library can be unloaded\n");
+        n_wrong++;
+    }
+    /* Clients take the toolkit's root from it: what stands before "lib64". */
+    if (dladdr((void *)recent, &info) == 0 || strstr(info.dli_fname, "/lib64/") == NULL) {
+        fprintf(stderr, "%s: the library does not lie in a lib64\n", argv[1]);
         n_wrong++;
     }
     printf("%zu names looked up, %zu of them called, %zu wrong\n", n_symbols, n_called,

@@ -24,7 +24,7 @@ def run(*command, **environment):
 def wheel(tmp_path_factory):
     """A wheel of the module that is tested."""
     folder = tmp_path_factory.mktemp("wheel")
-    library = os.path.join(facts.PACKAGE, "..", "..", "lib", "libascendcl.so")
+    library = os.path.join(facts.PACKAGE, "..", "..", "lib64", "libascendcl.so")
     said = run(sys.executable, "-B", os.path.join(facts.ROOT, "python", "wheel.py"), acl.__version__, facts.PACKAGE,
                library, facts.ROOT, str(folder))
     return said.strip()
@@ -43,7 +43,7 @@ def test_the_wheel_has_the_module_the_library_and_the_stubs(wheel):
 def test_a_module_for_another_python_is_not_packed(tmp_path):
     package = shutil.copytree(facts.PACKAGE, tmp_path / "acl")
     (package / "__init__.cpython-399-somewhere.so").touch()
-    library = os.path.join(facts.PACKAGE, "..", "..", "lib", "libascendcl.so")
+    library = os.path.join(facts.PACKAGE, "..", "..", "lib64", "libascendcl.so")
     packed = run(sys.executable, "-B", os.path.join(facts.ROOT, "python", "wheel.py"), acl.__version__, str(package),
                  library, facts.ROOT, str(tmp_path)).strip()
     with zipfile.ZipFile(packed) as wheel:
@@ -52,7 +52,7 @@ def test_a_module_for_another_python_is_not_packed(tmp_path):
 
 
 def test_the_same_input_gives_the_same_wheel(wheel, tmp_path):
-    library = os.path.join(facts.PACKAGE, "..", "..", "lib", "libascendcl.so")
+    library = os.path.join(facts.PACKAGE, "..", "..", "lib64", "libascendcl.so")
     again = run(sys.executable, "-B", os.path.join(facts.ROOT, "python", "wheel.py"), acl.__version__, facts.PACKAGE,
                 library, facts.ROOT, str(tmp_path)).strip()
     with open(wheel, "rb") as one, open(again, "rb") as two:

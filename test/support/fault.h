@@ -1,7 +1,7 @@
 /*
  * Failing the Nth system call or allocation of the library, on purpose.
  *
- * The library under build/test/lib is built from the same sources with every system call
+ * The library under build/test/lib64 is built from the same sources with every system call
  * and allocation going through a table that counts; these functions exist only there.
  *
  *     for_each_fault(n) {
