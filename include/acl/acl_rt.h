@@ -1157,10 +1157,13 @@ ACL_FUNC_VISIBILITY aclError aclrtGetStreamAttribute(aclrtStream stream,
 
 ACL_FUNC_VISIBILITY aclError aclrtCreateEvent(aclrtEvent *event);
 
-/* flag joins ACL_EVENT_ bits. */
+/* flag joins ACL_EVENT_ bits, without ACL_EVENT_IPC; ACL_EVENT_EXTERNAL stands alone. */
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag);
 
-/* An event that may be recorded again and that aclrtResetEvent does not take. */
+/*
+ * An event that may be recorded again and that aclrtResetEvent does not take.  flag joins
+ * the first three ACL_EVENT_ bits, or is ACL_EVENT_IPC.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag);
 
 /* Work that waits for the event still does. */

@@ -6,11 +6,15 @@
 #include "core/context.h"
 #include "core/event.h"
 #include "core/key.h"
+#include "core/runtime.h"
 
-#define FLAGS_PLAIN \
+/*
+ * The flags that both functions take, in any combination.  Bit 0x4 is in no document, and
+ * frameworks set it: their default is 0xe.
+ */
+#define FLAGS_DOCUMENTED \
     (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE)
-#define FLAGS_EX \
-    (FLAGS_PLAIN | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC)
+#define FLAG_UNDOCUMENTED 0x4U
 
 /* What an event of these flags can do. */
 static unsigned event_can(uint32_t flag)
@@ -23,27 +27,57 @@ static unsigned event_can(uint32_t flag)
            (flag & ACL_EVENT_IPC ? AM_EVENT_IPC : 0);
 }
 
+/* more: the flags that this function takes and the other one does not. */
+static aclError flags_check(uint32_t flag, uint32_t more)
+{
+    uint32_t known = FLAGS_DOCUMENTED | more | (am_rt.is_strict ? 0 : FLAG_UNDOCUMENTED);
+
+    AM_REQUIRE(!am_rt.is_strict || !(flag & FLAG_UNDOCUMENTED), ACL_ERROR_INVALID_PARAM,
+               "flag is 0x%x; no edition documents 0x4 (ACLMEM_RULES=strict)", flag);
+    AM_REQUIRE(
+        flag != 0 && (flag & ~known) == 0, ACL_ERROR_INVALID_PARAM,
+        "flag is 0x%x; this function takes a combination of 0x1, 0x2%s and 0x8%s", flag,
+        am_rt.is_strict ? "" : ", 0x4",
+        more & ACL_EVENT_IPC
+            ? ", or 0x40; 0x10 and 0x20 are for aclrtCreateEventWithFlag"
+            : ", with or without 0x10, or 0x20; 0x40 is for aclrtCreateEventExWithFlag");
+    return ACL_SUCCESS;
+}
+
 aclError am_aclrtCreateEvent(aclrtEvent *event)
 {
     AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
     return am_event_create(AM_EVENT_SYNC | AM_EVENT_TIME, event);
 }
 
+/*
+ * Differs: the documents let streams wait for an event, and reset it, only if it was made
+ * with ACL_EVENT_SYNC.  Frameworks do both without it, so under default rules it may be
+ * missing.
+ */
 aclError am_aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
+    aclError rc;
+
     AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    AM_REQUIRE(flag != 0 && (flag & ~FLAGS_PLAIN) == 0, ACL_ERROR_INVALID_PARAM,
-               "flag is 0x%x; it takes a combination of 0x1, 0x2 and 0x8", flag);
-    return am_event_create(event_can(flag), event);
+    rc = flags_check(flag, ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(!(flag & ACL_EVENT_EXTERNAL) || flag == ACL_EVENT_EXTERNAL,
+               ACL_ERROR_INVALID_PARAM, "flag is 0x%x; ACL_EVENT_EXTERNAL stands alone",
+               flag);
+    return am_event_create(event_can(flag) | (am_rt.is_strict ? 0 : AM_EVENT_SYNC),
+                           event);
 }
 
 aclError am_aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 {
+    aclError rc;
+
     AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    AM_REQUIRE(
-        flag != 0 && (flag & ~FLAGS_EX) == 0, ACL_ERROR_INVALID_PARAM,
-        "flag is 0x%x; it takes a combination of 0x1, 0x2, 0x8, 0x10, 0x20 or 0x40",
-        flag);
+    rc = flags_check(flag, ACL_EVENT_IPC);
+    if (rc != ACL_SUCCESS)
+        return rc;
     AM_REQUIRE(!(flag & ACL_EVENT_IPC) || flag == ACL_EVENT_IPC, ACL_ERROR_INVALID_PARAM,
                "flag is 0x%x; ACL_EVENT_IPC stands alone", flag);
     return am_event_create(event_can(flag) | AM_EVENT_EX, event);
@@ -77,16 +111,25 @@ static void pair_put(struct am_event *event, struct am_stream *stream)
     am_event_put(event);
 }
 
+/* No stream is captured here, so EXTERNAL has no effect. */
+static aclError external_check(uint32_t flag)
+{
+    AM_REQUIRE(flag <= 1, ACL_ERROR_INVALID_PARAM, "flag is %u; it takes 0 or 1", flag);
+    AM_REQUIRE(flag == 0 || !am_rt.is_strict, ACL_ERROR_RT_PARAM_INVALID,
+               "flag is 1 (EXTERNAL), which is for streams that are being captured "
+               "(ACLMEM_RULES=strict)");
+    return ACL_SUCCESS;
+}
+
 aclError am_aclrtRecordEventWithFlag(aclrtEvent event_handle, aclrtStream stream_handle,
                                      uint32_t flag)
 {
     struct am_event *event;
     struct am_stream *stream;
-    aclError rc;
+    aclError rc = external_check(flag);
 
-    AM_REQUIRE(flag <= ACL_EVENT_RECORD_EXTERNAL, ACL_ERROR_INVALID_PARAM,
-               "flag is %u; it takes 0 or 1", flag);
-    rc = pair_get(event_handle, stream_handle, &event, &stream);
+    if (rc == ACL_SUCCESS)
+        rc = pair_get(event_handle, stream_handle, &event, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
     rc = am_event_record(event, stream);
@@ -142,9 +185,9 @@ aclError am_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event
 aclError am_aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,
                                          uint32_t timeout, uint32_t flag)
 {
-    AM_REQUIRE(flag <= ACL_EVENT_WAIT_EXTERNAL, ACL_ERROR_INVALID_PARAM,
-               "flag is %u; it takes 0 or 1", flag);
-    return stream_wait(stream, event, timeout);
+    aclError rc = external_check(flag);
+
+    return rc == ACL_SUCCESS ? stream_wait(stream, event, timeout) : rc;
 }
 
 aclError am_aclrtSetOpWaitTimeout(uint32_t seconds)
@@ -208,19 +251,26 @@ aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *s
     return rc;
 }
 
+/*
+ * Differs: the documents ask for the waits of streams alone.  Programs ask whether the
+ * event's work is done, so under default rules its record must have run, too.
+ */
 aclError am_aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status)
 {
     struct am_event *event;
+    bool is_over;
     aclError rc;
 
     AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
     rc = plain_get(handle, &event);
     if (rc != ACL_SUCCESS)
         return rc;
-    *status = am_event_has_waits(event) ? ACL_EVENT_WAIT_STATUS_NOT_READY
-                                        : ACL_EVENT_WAIT_STATUS_COMPLETE;
+    rc = am_event_query_waits(event, &is_over);
+    if (rc == ACL_SUCCESS)
+        *status =
+            is_over ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
     am_event_put(event);
-    return ACL_SUCCESS;
+    return rc;
 }
 
 static aclError event_sync(aclrtEvent handle, int32_t ms)
@@ -296,9 +346,14 @@ aclError am_aclrtGetEventId(aclrtEvent handle, uint32_t *eventId)
     rc = am_event_get(handle, &event);
     if (rc != ACL_SUCCESS)
         return rc;
-    *eventId = event->id;
+    if (event->can & AM_EVENT_IPC)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "event %p was made with ACL_EVENT_IPC; such events have no id",
+                     handle);
+    else
+        *eventId = event->id;
     am_event_put(event);
-    return ACL_SUCCESS;
+    return rc;
 }
 
 aclError am_aclrtGetEventAvailNum(uint32_t *eventCount)

@@ -85,7 +85,11 @@ aclError am_event_wait(struct am_event *event, struct am_stream *stream,
 aclError am_event_sync(struct am_event *event, int32_t timeout_ms);
 /* Fails as am_event_sync() would when the record is lost. */
 aclError am_event_query(struct am_event *event, bool *ret_is_complete);
-bool am_event_has_waits(struct am_event *event);
+/*
+ * Whether the waits of streams are over; under default rules also whether the latest
+ * record has run, and that fails as am_event_query() does.
+ */
+aclError am_event_query_waits(struct am_event *event, bool *ret_is_over);
 
 /*
  * Milliseconds between two records; 107006 without timestamps or while a record is to

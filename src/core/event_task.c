@@ -313,10 +313,13 @@ aclError am_event_reset(struct am_event *event, struct am_stream *stream)
     struct am_event_task *et;
     aclError rc;
 
-    AM_REQUIRE(!(event->can & AM_EVENT_EX) && (event->can & AM_EVENT_SYNC),
-               ACL_ERROR_RT_PARAM_INVALID,
-               "event %u cannot be reset: only those of aclrtCreateEvent and of "
-               "aclrtCreateEventWithFlag with ACL_EVENT_SYNC can",
+    AM_REQUIRE(!(event->can & AM_EVENT_EX), ACL_ERROR_RT_PARAM_INVALID,
+               "event %u was made by aclrtCreateEventExWithFlag, so it cannot be reset: "
+               "it is recorded again instead",
+               event->id);
+    AM_REQUIRE(event->can & AM_EVENT_SYNC, ACL_ERROR_RT_PARAM_INVALID,
+               "event %u was made without ACL_EVENT_SYNC, so it cannot be reset "
+               "(ACLMEM_RULES=strict)",
                event->id);
     rc = event_task_make(&reset_ops, event, stream, &et);
     if (rc != ACL_SUCCESS)
@@ -478,8 +481,8 @@ aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_
     aclError rc;
 
     AM_REQUIRE(event->can & AM_EVENT_SYNC, ACL_ERROR_RT_PARAM_INVALID,
-               "event %u was made without ACL_EVENT_SYNC: no stream can wait for it",
-               event->id);
+               "event %u was made without ACL_EVENT_SYNC: no stream can wait for it%s",
+               event->id, event->can & AM_EVENT_EX ? "" : " (ACLMEM_RULES=strict)");
     if (event->cell == NULL && wait_at_once(event, stream))
         return ACL_SUCCESS;
     rc = event_task_make(&wait_ops, event, stream, &et);
@@ -605,13 +608,31 @@ aclError am_event_query(struct am_event *event, bool *ret_is_complete)
     return rc;
 }
 
-bool am_event_has_waits(struct am_event *event)
+/* The latest record has run; a reset does not change that. */
+static aclError record_query_locked(const struct am_event *event, bool *ret_has_run)
+    AM_REQUIRES(am_rt.sched.lock)
 {
-    bool has_waits;
+    uint64_t latest = event->n_recorded;
 
+    *ret_has_run = latest > 0 && is_over_locked(event, latest);
+    return *ret_has_run ? record_check_locked(event, latest) : ACL_SUCCESS;
+}
+
+aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)
+{
+    bool is_over = true;
+    aclError rc = ACL_SUCCESS;
+
+    AM_REQUIRE(event->can & AM_EVENT_SYNC, ACL_ERROR_RT_PARAM_INVALID,
+               "event %u was made without ACL_EVENT_SYNC: no stream can wait for it "
+               "(ACLMEM_RULES=strict)",
+               event->id);
     am_lock(&am_rt.sched.lock);
     am_sched_nudge_locked(&am_rt.sched);
-    has_waits = event->n_waits > 0;
+    if (!am_rt.is_strict)
+        rc = record_query_locked(event, &is_over);
+    if (rc == ACL_SUCCESS)
+        *ret_is_over = is_over && event->n_waits == 0;
     am_unlock(&am_rt.sched.lock);
-    return has_waits;
+    return rc;
 }

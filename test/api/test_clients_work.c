@@ -6,6 +6,7 @@
 #include "support/peer.h"
 #include "support/process.h"
 #include "support/vmm.h"
+#include "support/work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,79 @@ static void torch_asks_events_and_never_waits(void **state)
     torch_uses_a_block_again_when_its_event_is_complete("ACLMEM_LOG=warn");
     torch_uses_a_block_again_when_its_event_is_complete("ACLMEM_CHAOS=1");
     torch_uses_a_block_again_when_its_event_is_complete("ACLMEM_CHAOS=7");
+}
+
+/* ---- MindSpore: each event is waited for and then reset by the stream that waits ---- */
+
+/* 0xe is the default of its events, TIME_LINE that of its timers; neither has SYNC. */
+static void mindspore_resets_an_event_behind_each_wait(void **state)
+{
+    static const uint32_t flags[] = {0xe, ACL_EVENT_TIME_LINE, ACL_EVENT_SYNC};
+    aclrtStream computes = make_stream(), copies = make_stream();
+
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        aclrtEvent begin = make_flagged(flags[i]), end = make_flagged(flags[i]);
+        float ms = -1;
+
+        for (int step = 0; step < 3; step++) {
+            assert_acl_ok(aclrtRecordEvent(begin, computes));
+            assert_acl_ok(aclrtStreamWaitEvent(copies, begin));
+            assert_acl_ok(aclrtResetEvent(begin, copies));
+        }
+        assert_acl_ok(aclrtRecordEvent(begin, copies));
+        assert_acl_ok(aclrtRecordEvent(end, copies));
+        assert_acl_ok(aclrtSynchronizeEvent(end));
+        assert_true(is_complete(end));
+        if (flags[i] & ACL_EVENT_TIME_LINE) {
+            assert_acl_ok(aclrtEventElapsedTime(&ms, begin, end));
+            assert_true(ms >= 0);
+        }
+        end_event(begin);
+        end_event(end);
+    }
+    end_stream(computes);
+    end_stream(copies);
+}
+
+/* ---- FlagCX: a proxy thread sends a chunk when its event says that it is there ---- */
+
+enum { FLAGCX_CHUNKS = 4, FLAGCX_CHUNK = 64 * 1024 };
+
+/*
+ * The question is aclrtQueryEventWaitStatus, though no stream ever waits for the event.
+ * An answer that comes too early would send bytes that have not arrived.
+ */
+static void flagcx_sends_what_the_wait_status_says_is_there(void **state)
+{
+    aclrtEvent events[FLAGCX_CHUNKS];
+    struct gate gate = GATE_INIT;
+    aclrtStream stream = make_stream();
+    struct block segment = block_create(2 * MIB);
+    char *staging = NULL;
+
+    assert_acl_ok(aclrtMallocHost((void **)&staging, FLAGCX_CHUNKS * FLAGCX_CHUNK));
+    memset(staging, 0, FLAGCX_CHUNKS * FLAGCX_CHUNK);
+    hold(stream, &gate);
+    for (int i = 0; i < FLAGCX_CHUNKS; i++) {
+        events[i] = make_flagged(ACL_EVENT_SYNC);
+        assert_acl_ok(
+            aclrtMemsetAsync(segment.va, FLAGCX_CHUNK, i + 1, FLAGCX_CHUNK, stream));
+        assert_acl_ok(aclrtMemcpyAsync(staging + i * FLAGCX_CHUNK, FLAGCX_CHUNK,
+                                       segment.va, FLAGCX_CHUNK,
+                                       ACL_MEMCPY_DEVICE_TO_HOST, stream));
+        assert_acl_ok(aclrtRecordEvent(events[i], stream));
+        assert_int_equal(waits_of(events[i]), ACL_EVENT_WAIT_STATUS_NOT_READY);
+    }
+    gate_open(&gate);
+    for (int i = 0; i < FLAGCX_CHUNKS; i++) {
+        assert_acl_ok(aclrtSynchronizeEvent(events[i]));
+        assert_int_equal(waits_of(events[i]), ACL_EVENT_WAIT_STATUS_COMPLETE);
+        assert_all_bytes(staging + i * FLAGCX_CHUNK, FLAGCX_CHUNK, (uint8_t)(i + 1));
+        end_event(events[i]);
+    }
+    assert_acl_ok(aclrtFreeHost(staging));
+    end_stream(stream);
+    block_destroy(&segment);
 }
 
 /* ---- torch_npu: a segment goes to another process, one number for each chunk ---- */
@@ -372,6 +446,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest claims[] = {
         claim_alone(torch_asks_events_and_never_waits),
+        claim(mindspore_resets_an_event_behind_each_wait),
+        claim(flagcx_sends_what_the_wait_status_says_is_there),
         claim(torch_sends_a_segment_chunk_by_chunk),
         claim(hcomm_lays_the_memory_of_all_ranks_side_by_side),
         claim(mooncake_moves_registered_memory_in_all_its_threads),

@@ -349,6 +349,8 @@ static void a_wait_of_a_stream_may_have_an_end(void **state)
     assert_message_has("aclrtStreamWaitEventWithFlag");
     assert_acl(aclrtSynchronizeStream(usual), ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
     assert_message_has("aclrtStreamWaitEvent");
+    assert_acl_ok(aclrtRecordEvent(event, NULL));
+    assert_acl_ok(aclrtSynchronizeStream(NULL));
     assert_int_equal(waits_of(event), ACL_EVENT_WAIT_STATUS_COMPLETE);
     end_stream(given);
     end_stream(flagged);

@@ -283,7 +283,8 @@ static aclError create_event(bool is_ex, bool has_flag, void **out, uint32_t fla
 void op_create_event(struct run *r)
 {
     bool is_ex = chance(r, 40), has_flag = is_ex || chance(r, 70);
-    const uint32_t known = is_ex ? 0x7b : 0xb;
+    const uint32_t known = (is_ex ? 0x4b : 0x3b) | (r->m.is_strict ? 0 : 0x4);
+    const uint32_t alone = is_ex ? ACL_EVENT_IPC : ACL_EVENT_EXTERNAL;
     uint32_t flags = chance(r, 80) ? ACL_EVENT_SYNC : pick(r, 128);
     void *got = CANARY, **out = chance(r, 2) ? NULL : &got;
     struct verdict v = model_may_query(&r->m, out != NULL);
@@ -295,8 +296,7 @@ void op_create_event(struct run *r)
     if (has_flag && chance(r, 20))
         flags |= ACL_EVENT_TIME_LINE;
     deny(&v, has_flag && (flags == 0 || (flags & ~known) != 0), ACL_ERROR_INVALID_PARAM);
-    deny(&v, has_flag && (flags & ACL_EVENT_IPC) && flags != ACL_EVENT_IPC,
-         ACL_ERROR_INVALID_PARAM);
+    deny(&v, has_flag && (flags & alone) && flags != alone, ACL_ERROR_INVALID_PARAM);
     doubt(&v, has_flag && (flags & 0x70), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     run_log(r, "aclrtCreateEvent%s(%s, %#x)", is_ex ? "ExWithFlag" : "",
             out ? "&e" : "NULL", flags);
@@ -360,11 +360,9 @@ void op_wait_event(struct run *r)
     for (unsigned i = 0; !is_host && i < use.n_hard; i++)
         deny(&v, true, use.hard[i]);
     deny(&v,
-         !is_host && event != NULL && !event->is_ex &&
-             (event->flags & ACL_EVENT_SYNC) == 0,
+         !is_host && event != NULL && (event->is_ex || r->m.is_strict) &&
+             (event->flags & 0x71) == 0,
          ACL_ERROR_RT_PARAM_INVALID);
-    doubt(&v, event != NULL && (event->flags & ACL_EVENT_SYNC) == 0,
-          ACL_ERROR_RT_PARAM_INVALID);
     run_log(r, "%s(%p, %p)", is_host ? "aclrtSynchronizeEvent" : "aclrtStreamWaitEvent",
             value, is_host ? NULL : stream);
     rc = is_host ? aclrtSynchronizeEvent(value) : aclrtStreamWaitEvent(stream, value);

@@ -436,6 +436,22 @@ static void submit_any(uint64_t *seed)
     follow(); /* what is short is done at once on an idle stream */
 }
 
+/* The latest record, undone by a reset or not, and the waits. */
+static void query_waits(unsigned e, aclError rc, aclrtEventWaitStatus waits)
+{
+    unsigned latest = m.event[e].n_records;
+    char record = m.event[e].record[latest];
+
+    if (record == UNDONE && m.event[e].cause[latest] != ACL_SUCCESS)
+        check(rc == m.event[e].cause[latest]);
+    else if (record == LOST)
+        check(rc == m.event[e].cause[latest]);
+    else
+        check(rc == ACL_SUCCESS &&
+              (waits == ACL_EVENT_WAIT_STATUS_COMPLETE) ==
+                  (latest > 0 && record != QUEUED && m.event[e].n_waits == 0));
+}
+
 static void query_event(unsigned e)
 {
     aclrtEventRecordedStatus status;
@@ -450,9 +466,9 @@ static void query_event(unsigned e)
                                        is_complete(e, awaited(e)));
     if (!is_plain(e))
         return;
-    check(aclrtQueryEventWaitStatus(events[e], &waits) == ACL_SUCCESS);
+    rc = aclrtQueryEventWaitStatus(events[e], &waits);
     follow();
-    check((waits == ACL_EVENT_WAIT_STATUS_COMPLETE) == (m.event[e].n_waits == 0));
+    query_waits(e, rc, waits);
 }
 
 static void query_stream(unsigned s)
