@@ -161,8 +161,9 @@ struct am_backend_ops {
     /*
      * `size` bytes from `src_at` on in one list to `dst_at` on in the other.  Memory is
      * made ready before the first byte moves.  It goes forward, and stretches that share
-     * bytes are moved as memmove does.  A fill repeats the lowest `width` (1 or 4) bytes
-     * of value.
+     * bytes are moved as memmove does; eight aligned bytes are one access, which acquires
+     * what it reads and releases what it writes.  A fill repeats the lowest `width` (1 or
+     * 4) bytes of value.
      */
     aclError (*copy)(const struct am_span *dst, size_t dst_at, const struct am_span *src,
                      size_t src_at, size_t size);

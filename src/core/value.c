@@ -12,33 +12,28 @@
 struct value_task {
     struct am_task task;
     struct am_spans spans; /* keeps the memory alive */
-    /* The backend's address of it, which lives as long; NULL: it has none, and copies. */
-    _Atomic uint64_t *cell;
     uint64_t value;
     uint32_t how;
     aclError rc; /* of a wait: what became of looking */
 };
 
-/* The release pairs with the acquire of a wait in another stream. */
+/*
+ * Eight aligned bytes: the backend copies them in one access.  Where they are is looked up
+ * then, so memory with a value operation in a queue can be exported meanwhile.
+ */
 static aclError write_run(struct am_task *task)
 {
     struct value_task *vt = (struct value_task *)task;
     struct am_span ours = {.addr = &vt->value, .size = sizeof vt->value};
 
-    if (vt->cell == NULL)
-        return am_rt.backend->copy(vt->spans.list, 0, &ours, 0, sizeof vt->value);
-    atomic_store_explicit(vt->cell, vt->value, memory_order_release);
-    return ACL_SUCCESS;
+    return am_rt.backend->copy(vt->spans.list, 0, &ours, 0, sizeof vt->value);
 }
 
-static aclError cell_read(const struct value_task *vt, uint64_t *ret_value)
+static aclError value_read(const struct value_task *vt, uint64_t *ret_value)
 {
     struct am_span ours = {.addr = ret_value, .size = sizeof *ret_value};
 
-    if (vt->cell == NULL)
-        return am_rt.backend->copy(&ours, 0, vt->spans.list, 0, sizeof *ret_value);
-    *ret_value = atomic_load_explicit(vt->cell, memory_order_acquire);
-    return ACL_SUCCESS;
+    return am_rt.backend->copy(&ours, 0, vt->spans.list, 0, sizeof *ret_value);
 }
 
 static bool value_is_there(uint64_t now, uint64_t value, uint32_t how)
@@ -62,7 +57,7 @@ static bool wait_poll(struct am_task *task, struct am_sched *sched,
     uint64_t now = 0;
 
     *ret_list = NULL;
-    vt->rc = cell_read(vt, &now);
+    vt->rc = value_read(vt, &now);
     return vt->rc != ACL_SUCCESS || value_is_there(now, vt->value, vt->how);
 }
 
@@ -78,8 +73,6 @@ static void value_drop(struct am_task *task)
 {
     struct value_task *vt = (struct value_task *)task;
 
-    if (vt->cell != NULL)
-        am_rt.backend->view_close(vt->spans.list, 1, (void *)(uintptr_t)vt->cell, false);
     am_spans_close(&vt->spans);
     free(task);
 }
@@ -87,32 +80,6 @@ static void value_drop(struct am_task *task)
 static const struct am_task_ops write_ops = {.run = write_run, .drop = value_drop};
 static const struct am_task_ops wait_ops = {
     .poll = wait_poll, .run = wait_run, .drop = value_drop};
-
-/*
- * The memory, and an address where we reach it: eight aligned bytes are never in two
- * pieces.
- */
-static aclError value_open(struct value_task *vt, void *addr, unsigned access,
-                           int32_t device)
-{
-    void *cell = NULL;
-    bool is_private;
-    aclError rc = am_spans_open_device(&vt->spans, addr, sizeof(uint64_t), access, device,
-                                       "devAddr");
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    if (am_rt.backend->caps & AM_CAP_HOST_VIEW) {
-        rc = am_rt.backend->view_open(vt->spans.list, 1, false, &cell, &is_private);
-        if (rc != ACL_SUCCESS) {
-            am_spans_close(&vt->spans);
-            return rc;
-        }
-        am_assert(!is_private);
-    }
-    vt->cell = cell;
-    return ACL_SUCCESS;
-}
 
 static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t value,
                              uint32_t how, struct am_stream *stream)
@@ -126,8 +93,9 @@ static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t
     am_task_init(&vt->task, ops);
     vt->value = value;
     vt->how = how;
-    rc = value_open(vt, addr, ops == &write_ops ? AM_ACCESS_WRITE : AM_ACCESS_READ,
-                    stream->device);
+    rc = am_spans_open_device(&vt->spans, addr, sizeof vt->value,
+                              ops == &write_ops ? AM_ACCESS_WRITE : AM_ACCESS_READ,
+                              stream->device, "devAddr");
     if (rc != ACL_SUCCESS) {
         free(vt);
         return rc;

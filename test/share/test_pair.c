@@ -466,6 +466,26 @@ static void memory_with_an_open_view_is_not_moved(void **state)
     block_destroy(&b);
 }
 
+/* Where the value is to come is looked up at each look at it. */
+static void a_stream_may_wait_for_a_value_that_the_importer_writes(void **state)
+{
+    struct block b = block_create(CHUNK);
+    aclrtStream stream;
+    uint8_t first[8];
+    uint64_t handle, va, value;
+
+    fill(first, sizeof first, 41);
+    memcpy(&value, first, sizeof value);
+    assert_acl_ok(aclrtCreateStream(&stream));
+    assert_acl_ok(aclrtValueWait(b.va, value, ACL_STREAM_WAIT_VALUE_EQ, stream));
+    va = other_has(export_open(b.handle), b.size, &handle);
+    done(&other, DO_PUT, va, sizeof first, 41);
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_acl_ok(aclrtDestroyStream(stream));
+    actor_end(&other);
+    block_destroy(&b);
+}
+
 /* Two views of imported memory have two addresses, as those of own memory have. */
 static void imported_memory_can_be_viewed(void **state)
 {
@@ -516,6 +536,7 @@ int main(int argc, char **argv)
         pair(fabric_handles_are_refused_with_the_reason),
         pair(what_the_arguments_show_is_refused),
         pair(memory_with_an_open_view_is_not_moved),
+        pair(a_stream_may_wait_for_a_value_that_the_importer_writes),
         pair(imported_memory_can_be_viewed),
     };
 

@@ -12,10 +12,38 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/host/host.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 #define SHUT (UINT64_C(1) << 63)
 #define NAPS 20 /* how often one who waits looks before it is believed to wait */
+
+/* A test may have naps take no time, or the clock go on by so much at each look. */
+static _Thread_local unsigned n_naps;
+static _Thread_local bool is_sleepless;
+static _Thread_local uint64_t clock_step; /* ns; 0: it is the system's */
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __real_clock_gettime(clockid_t id, struct timespec *time);
+int __wrap_clock_gettime(clockid_t id, struct timespec *time);
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    n_naps++;
+    return is_sleepless ? 0 : __real_nanosleep(time, left);
+}
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *time)
+{
+    static _Thread_local uint64_t now = 1000 * AM_SECOND;
+
+    if (clock_step == 0)
+        return __real_clock_gettime(id, time);
+    now += clock_step;
+    *time = (struct timespec){(time_t)(now / AM_SECOND), (long)(now % AM_SECOND)};
+    return 0;
+}
 
 static struct am_bank *bank;
 static struct am_mem mem;
@@ -206,13 +234,46 @@ static void memory_with_a_view_stays_and_says_so(void **state)
     void *addr;
 
     assert_int_equal(host_view_open(&span, 1, false, &addr, &is_private), ACL_SUCCESS);
+    n_naps = 0;
     assert_int_equal(export_mem(), ACL_ERROR_RT_PARAM_INVALID);
     assert_contains(am_error_take_messages(), "1 host views");
+    assert_int_equal(n_naps, 0); /* at once: the gate has not been shut for anybody */
     assert_true(is_in_bank());
     assert_int_equal(byte_at(5), 0x11); /* the gate is open again */
     host_view_close(&span, 1, addr, is_private);
     assert_int_equal(export_mem(), ACL_SUCCESS);
     assert_int_equal(byte_at(5), 0x11);
+}
+
+/* However long a nap takes: what counts is the time that has passed. */
+static void a_copy_that_does_not_end_is_waited_for_two_seconds(void **state)
+{
+    host_gate_enter(&span, 0, NULL, 0, mem.size);
+    n_naps = 0;
+    is_sleepless = true;
+    clock_step = 5 * AM_MILLISECOND;
+    assert_int_equal(export_mem(), ACL_ERROR_RT_PARAM_INVALID);
+    clock_step = 0;
+    is_sleepless = false;
+    assert_contains(am_error_take_messages(), "copies have run on it");
+    assert_in_range(n_naps, 390, 400);
+    assert_int_equal(byte_at(5), 0x11);
+    host_gate_leave(&span, 0, NULL, 0, mem.size);
+    assert_int_equal(export_mem(), ACL_SUCCESS);
+}
+
+/* A stop of the machine, or of the process, is not waiting. */
+static void standing_still_counts_for_little(void **state)
+{
+    host_gate_enter(&span, 0, NULL, 0, mem.size);
+    n_naps = 0;
+    is_sleepless = true;
+    clock_step = 3600 * AM_SECOND;
+    assert_int_equal(export_mem(), ACL_ERROR_RT_PARAM_INVALID);
+    clock_step = 0;
+    is_sleepless = false;
+    assert_in_range(n_naps, 190, 200);
+    host_gate_leave(&span, 0, NULL, 0, mem.size);
 }
 
 #define claim(f_) cmocka_unit_test_setup_teardown(f_, begin, end)
@@ -224,6 +285,8 @@ int main(void)
         claim(a_copy_waits_while_memory_moves),
         claim(a_copy_that_waits_keeps_no_other_gate),
         claim(memory_with_a_view_stays_and_says_so),
+        claim(a_copy_that_does_not_end_is_waited_for_two_seconds),
+        claim(standing_still_counts_for_little),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,11 @@
-/* Host views beside an export, which waits until no view of the memory is open. */
+/* Host views beside an export, which waits until no copy of the memory runs. */
 #include "unit.h"
 
 #include <semaphore.h>
 #include <time.h>
 
+#include "backend/host/host.h"
+#include "core/phys.h"
 #include "support/process.h"
 #include "support/support.h"
 #include "support/vmm.h"
@@ -63,8 +65,8 @@ static const char *view_block(struct worker *self)
 }
 
 /*
- * The export waits for the first view, the second view for the export; neither keeps the
- * first from being ended, or others from being opened.
+ * The export waits for a copy, the view for the export; neither keeps the copy from
+ * ending, or other views from being opened.
  */
 static void a_view_that_waits_holds_up_no_other(void **state)
 {
@@ -72,13 +74,17 @@ static void a_view_that_waits_holds_up_no_other(void **state)
     struct deed export = {.block = &b}, view = {.block = &b};
     struct worker exporter = {.run = export_block, .shared = &export};
     struct worker viewer = {.run = view_block, .shared = &view};
-    void *first, *other;
+    struct am_phys *phys;
+    struct am_span copied = {.size = CHUNK};
+    void *other;
 
     sem_init(&export.waits, 0, 0);
     sem_init(&export.may_wait, 0, 0);
     sem_init(&view.waits, 0, 0);
     sem_init(&view.may_wait, 0, 1);
-    assert_acl_ok(aclmem_host_view(b.va, CHUNK, &first));
+    assert_acl_ok(am_phys_get(b.handle, &phys));
+    copied.mem = &phys->mem;
+    host_gate_enter(&copied, 0, NULL, 0, CHUNK);
     assert_int_equal(worker_start(&exporter), 0);
     await(&export.waits);
     assert_int_equal(worker_start(&viewer), 0);
@@ -87,7 +93,8 @@ static void a_view_that_waits_holds_up_no_other(void **state)
 
     assert_acl_ok(aclmem_host_view(apart.va, CHUNK, &other));
     assert_acl_ok(aclmem_host_view_end(other));
-    assert_acl_ok(aclmem_host_view_end(first));
+    host_gate_leave(&copied, 0, NULL, 0, CHUNK);
+    am_phys_put(phys);
     assert_null(worker_join(&exporter));
     assert_null(worker_join(&viewer));
     block_destroy(&apart);

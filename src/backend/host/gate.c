@@ -2,11 +2,11 @@
  * Gates: memory does not move while somebody is at it.
  *
  * Only isolated memory ever moves, once, when it is exported.  Each such mem counts the
- * copies that are running on it and the views that are open; who wants to move it shuts
- * the gate and waits until both are zero.  Copies that are queued are not counted: they
- * look up where the memory is when they run.  A copy that finds one of its gates shut
- * leaves those it has passed before it tries again, so nobody waits for anybody who
- * waits.
+ * copies that are running on it and the views that are open.  A view ends when the program
+ * says so, so memory that has one is not moved, and nobody waits.  Otherwise the gate is
+ * shut until the copies are over.  Copies that are queued are not counted: they look up
+ * where the memory is when they run.  A copy that finds one of its gates shut leaves those
+ * it has passed before it tries again, so nobody waits for anybody who waits.
  *
  *     shut (1 bit) | pins (31) | copies (32)
  */
@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 #define GATE_COPY UINT64_C(1)
@@ -23,7 +24,8 @@
 #define GATE_SHUT (UINT64_C(1) << 63)
 
 #define NAP_NS 50000
-#define SHUT_TRIES 40000 /* two seconds of naps */
+#define WAIT_NS (2 * AM_SECOND)        /* for copies that run, in all */
+#define SLICE_NS (10 * AM_MILLISECOND) /* the most that one look counts */
 
 static void nap(void)
 {
@@ -126,22 +128,29 @@ void host_gate_unpin(const struct am_span *spans, size_t n)
 aclError host_gate_shut(struct am_mem *mem)
 {
     _Atomic uint64_t *gate = &host_mem(mem)->gate;
-    uint64_t seen = atomic_fetch_or_explicit(gate, GATE_SHUT, memory_order_acquire);
+    struct am_patience patience = {.left = WAIT_NS, .looked = am_clock()};
+    uint64_t seen = atomic_load_explicit(gate, memory_order_relaxed);
 
-    am_assert((seen & GATE_SHUT) == 0); /* the core exports a phys once at a time */
-    for (int i = 0; i < SHUT_TRIES; i++) {
-        seen = atomic_load_explicit(gate, memory_order_acquire);
-        if (seen == GATE_SHUT)
-            return ACL_SUCCESS;
+    do { /* from when it is shut on, a pin is one that will be taken back */
+        am_assert((seen & GATE_SHUT) == 0); /* the core exports a phys once at a time */
+        AM_REQUIRE(seen < GATE_PIN, ACL_ERROR_RT_PARAM_INVALID,
+                   "the memory cannot be shared now: %" PRIu64
+                   " host views of it are open; end them first (it may be viewed again "
+                   "afterwards)",
+                   seen / GATE_PIN);
+    } while (!atomic_compare_exchange_weak_explicit(
+        gate, &seen, seen | GATE_SHUT, memory_order_acquire, memory_order_relaxed));
+    while ((seen = atomic_load_explicit(gate, memory_order_acquire)) != GATE_SHUT) {
+        if (!am_patience_look(&patience, am_clock(), SLICE_NS)) {
+            host_gate_open(mem);
+            return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                           "the memory cannot be shared now: copies have run on it for "
+                           "%d seconds (%" PRIu64 " now); wait for them first",
+                           (int)(WAIT_NS / AM_SECOND), seen & (GATE_PIN - 1));
+        }
         nap();
     }
-    host_gate_open(mem);
-    return am_fail(
-        ACL_ERROR_RT_PARAM_INVALID,
-        "the memory cannot be shared now: %" PRIu64 " copies run on it and %" PRIu64
-        " host views or value operations hold it; end them first (it may be viewed "
-        "again afterwards)",
-        seen & (GATE_PIN - 1), (seen & ~GATE_SHUT) / GATE_PIN);
+    return ACL_SUCCESS;
 }
 
 void host_gate_open(struct am_mem *mem)
