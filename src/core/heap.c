@@ -507,10 +507,14 @@ static bool heap_find_block(uintptr_t addr, uintptr_t *ret_start, size_t *ret_si
 }
 
 const struct am_owner am_heap_owners[AM_HEAP_KINDS] = {
-    [AM_HEAP_DEVICE] = {"aclrtMalloc", false, heap_find_block, heap_pin, heap_unpin,
-                        NULL},
-    [AM_HEAP_HOST] = {"aclrtMallocHost", false, heap_find_block, heap_pin, heap_unpin,
-                      NULL},
+    [AM_HEAP_DEVICE] = {.name = "aclrtMalloc",
+                        .find_block = heap_find_block,
+                        .pin = heap_pin,
+                        .unpin = heap_unpin},
+    [AM_HEAP_HOST] = {.name = "aclrtMallocHost",
+                      .find_block = heap_find_block,
+                      .pin = heap_pin,
+                      .unpin = heap_unpin},
 };
 
 bool am_heap_find(const void *addr, struct am_block_info *ret_info)

@@ -149,7 +149,7 @@ static const struct option options[] = {
     {"json", OPTION_FLAG, &choice.is_json, NULL, "as JSON"},
     {"options", OPTION_FLAG, &choice.is_options, NULL,
      "the options instead: name, value, default, meaning"},
-    {NULL},
+    {0},
 };
 
 const struct command info_command = {
