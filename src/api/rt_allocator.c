@@ -128,7 +128,7 @@ aclError am_aclrtAllocatorUnregister(aclrtStream handle)
 
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM,
                "stream is NULL; the default stream takes no allocator");
-    stream = (struct am_stream *)am_idmap_get(&am_rt.ids, AM_KIND_STREAM, handle);
+    stream = am_stream_find(handle);
     if (stream == NULL)
         return ACL_SUCCESS; /* documented: a stream that is not known has none */
     am_allocator_unregister(stream);

@@ -9,6 +9,8 @@
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
 #define MARK 0x40u
 #define NO_SLOT UINT32_MAX
+#define FIRST_SEGMENT \
+    256u /* slots; the second one has as many, each later one twice as many */
 
 static void *handle_make(enum am_kind kind, uint32_t generation, uint32_t slot)
 {
@@ -34,38 +36,51 @@ static uint32_t handle_slot(void *handle)
     return (uint32_t)(uintptr_t)handle & SLOT_MASK;
 }
 
-static uint32_t handle_generation(void *handle)
+static uint32_t segment_size(uint32_t segment)
 {
-    return (uint32_t)((uintptr_t)handle >> SLOT_BITS) & SLOT_MASK;
+    return segment == 0 ? FIRST_SEGMENT : FIRST_SEGMENT << (segment - 1);
 }
 
-static void idmap_free_slot_locked(struct am_idmap *map, uint32_t slot)
-    AM_REQUIRES(map->lock)
+/* NULL where no segment has that slot yet. */
+AM_HOT static struct am_idslot *slot_at(struct am_idmap *map, uint32_t slot)
 {
-    map->slots[slot].next = NO_SLOT;
+    uint32_t segment = slot < FIRST_SEGMENT ? 0 : 24 - (uint32_t)__builtin_clz(slot);
+    uint32_t at = segment == 0 ? slot : slot - segment_size(segment);
+    struct am_idslot *slots =
+        atomic_load_explicit(&map->segments[segment], memory_order_acquire);
+
+    return slots != NULL ? &slots[at] : NULL;
+}
+
+static void slot_free_locked(struct am_idmap *map, uint32_t slot) AM_REQUIRES(map->lock)
+{
+    slot_at(map, slot)->next = NO_SLOT;
     if (map->first_free == NO_SLOT)
         map->first_free = slot;
     else
-        map->slots[map->last_free].next = slot;
+        slot_at(map, map->last_free)->next = slot;
     map->last_free = slot;
 }
 
 static int idmap_grow_locked(struct am_idmap *map) AM_REQUIRES(map->lock)
 {
-    uint32_t n = map->n_slots == 0 ? 256 : map->n_slots * 2;
+    uint32_t segment = map->n_segments;
+    uint32_t first = segment == 0 ? 0 : segment_size(segment);
+    uint32_t n;
     struct am_idslot *slots;
 
-    if (n > SLOT_MASK)
+    if (segment == AM_IDMAP_SEGMENTS)
         return -ENOMEM;
-    slots = am_sys_realloc(map->slots, n * sizeof *slots);
+    n = segment_size(segment);
+    slots = am_sys_calloc(n, sizeof *slots);
     if (slots == NULL)
         return -ENOMEM;
-    map->slots = slots;
-    for (uint32_t i = map->n_slots; i < n; i++) {
-        slots[i] = (struct am_idslot){.generation = 1};
-        idmap_free_slot_locked(map, i);
-    }
-    map->n_slots = n;
+    for (uint32_t i = 0; i < n; i++)
+        slots[i].generation = 1;
+    atomic_store_explicit(&map->segments[segment], slots, memory_order_release);
+    map->n_segments++;
+    for (uint32_t i = 0; i < n; i++)
+        slot_free_locked(map, first + i);
     return 0;
 }
 
@@ -79,60 +94,56 @@ int am_idmap_add(struct am_idmap *map, enum am_kind kind, struct am_object *obje
         rc = idmap_grow_locked(map);
     if (rc == 0) {
         uint32_t slot = map->first_free;
-        struct am_idslot *s = &map->slots[slot];
+        struct am_idslot *s = slot_at(map, slot);
 
         map->first_free = s->next;
-        s->object = object;
-        s->kind = kind;
         *ret_handle = handle_make(kind, s->generation, slot);
+        /* A reader that loads this object has also loaded that the slot was emptied. */
+        atomic_store_explicit(&s->object, object, memory_order_release);
+        atomic_store_explicit(&s->handle, *ret_handle, memory_order_release);
     }
     am_latch_give(&map->lock);
     return rc;
 }
 
-/* The slot that handle names, if it is in use; kind is compared too. */
-AM_HOT static struct am_idslot *idmap_find_locked(struct am_idmap *map, enum am_kind kind,
-                                                  void *handle) AM_REQUIRES(map->lock)
+void am_idmap_remove(struct am_idmap *map, void *handle)
 {
     uint32_t slot = handle_slot(handle);
     struct am_idslot *s;
 
-    if (kind == AM_KIND_NONE || handle_kind(handle) != kind || slot >= map->n_slots)
-        return NULL;
-    s = &map->slots[slot];
-    if (s->object == NULL || s->kind != kind ||
-        s->generation != handle_generation(handle))
-        return NULL; /* also a number that was made up from another handle's */
-    return s;
-}
-
-void am_idmap_remove(struct am_idmap *map, void *handle)
-{
-    struct am_idslot *s;
-
     am_latch_take(&map->lock);
-    s = idmap_find_locked(map, handle_kind(handle), handle);
-    am_assert(s != NULL);
-    if (s != NULL) {
-        s->object = NULL;
+    s = slot_at(map, slot);
+    am_assert(s != NULL && s->handle == handle);
+    if (s != NULL && s->handle == handle) {
+        atomic_store_explicit(&s->handle, NULL, memory_order_release);
         s->generation = (s->generation + 1) & SLOT_MASK;
-        idmap_free_slot_locked(map, handle_slot(handle));
+        slot_free_locked(map, slot);
     }
     am_latch_give(&map->lock);
 }
 
 AM_HOT struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind,
-                                      void *handle)
+                                      void *handle, void (*put)(struct am_object *object))
 {
-    struct am_object *object = NULL;
+    struct am_object *object;
     struct am_idslot *s;
 
-    am_latch_take(&map->lock);
-    s = idmap_find_locked(map, kind, handle);
-    if (s != NULL && am_ref_try(&s->object->refs))
-        object = s->object;
-    am_latch_give(&map->lock);
-    return object;
+    if (kind == AM_KIND_NONE || handle_kind(handle) != kind)
+        return NULL;
+    s = slot_at(map, handle_slot(handle));
+    if (s == NULL || atomic_load_explicit(&s->handle, memory_order_acquire) != handle)
+        return NULL; /* also a number that was made up from another handle's */
+    object = atomic_load_explicit(&s->object, memory_order_acquire);
+    /* The object is this handle's, or it was at least of this kind. */
+    if (atomic_load_explicit(&s->handle, memory_order_acquire) != handle)
+        return NULL;
+    am_moment();
+    if (!am_ref_try(&object->refs))
+        return NULL;
+    if (atomic_load_explicit(&s->handle, memory_order_acquire) == handle)
+        return object;
+    put(object); /* which may be the next object in the same memory by now */
+    return NULL;
 }
 
 const char *am_idmap_why(enum am_kind kind, void *handle)

@@ -37,17 +37,25 @@ struct am_object {
     atomic_uint refs;
 };
 
+/*
+ * A slot.  Its handle is written last when it is filled and first when it is emptied, so a
+ * reader that sees the handle twice has read the object in between.
+ */
 struct am_idslot {
-    struct am_object *object; /* NULL: free */
-    uint32_t generation;
-    uint32_t next;     /* free: the slot to use after this one */
-    enum am_kind kind; /* of object */
+    _Atomic(void *) handle; /* NULL: free */
+    _Atomic(struct am_object *) object;
+    uint32_t generation; /* lock, as the next one */
+    uint32_t next;       /* free: the slot to use after this one */
 };
 
+/* Slots lie in segments of 256, 256, 512, 1024, ...: they never move, and readers need no
+ * lock. */
+#define AM_IDMAP_SEGMENTS 21
+
 struct am_idmap {
-    struct am_latch lock;
-    struct am_idslot *slots; /* lock, as all below */
-    uint32_t n_slots;
+    struct am_latch lock; /* taken by writers */
+    _Atomic(struct am_idslot *) segments[AM_IDMAP_SEGMENTS];
+    uint32_t n_segments; /* lock, as all below */
     uint32_t first_free; /* UINT32_MAX: none */
     uint32_t last_free;
 };
@@ -63,8 +71,13 @@ int am_idmap_add(struct am_idmap *map, enum am_kind kind, struct am_object *obje
                  void **ret_handle);
 void am_idmap_remove(struct am_idmap *map, void *handle);
 
-/* The object, with one more reference, or NULL. */
-struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind, void *handle);
+/*
+ * The object, with one more reference, or NULL.  Takes no lock, so objects of one kind lie
+ * in a slab (base/slab.h): the memory of one that was freed meanwhile may be the next
+ * one's.  Then that one's reference is dropped again by `put`.
+ */
+struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind, void *handle,
+                               void (*put)(struct am_object *object));
 
 /* Why am_idmap_get() found nothing: "was freed", "is a context, ...": for a message. */
 const char *am_idmap_why(enum am_kind kind, void *handle);

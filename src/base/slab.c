@@ -5,6 +5,7 @@
 #include "base/slab.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/sys.h"
@@ -51,6 +52,15 @@ AM_HOT void *am_slab_take(struct am_slab *slab)
     }
     am_latch_give(&slab->lock);
     return node != NULL ? node + 1 : NULL;
+}
+
+void *am_slab_take_zeroed(struct am_slab *slab)
+{
+    char *object = am_slab_take(slab);
+
+    if (object != NULL)
+        memset(object + sizeof(atomic_uint), 0, slab->size - sizeof(atomic_uint));
+    return object;
 }
 
 void am_slab_give(struct am_slab *slab, void *object)

@@ -72,6 +72,12 @@ AM_TEST_EXPORT void am_fault_arm_signal(uint64_t nth, int signal);
 /* Between two writes that others can see: a process may die here. */
 void am_step(void);
 
+/*
+ * Between two looks of a reader that takes no lock: another thread may do anything here.
+ * Tests have it do so (test/unit/moments.h).
+ */
+void am_moment(void);
+
 /* Just calls of a driver, which fail for another reason than that something ran out. */
 AM_TEST_EXPORT void am_fault_arm_refusal(uint64_t nth);
 /* Whether what failed was to move bytes: others may have been moved before. */
@@ -89,6 +95,7 @@ bool am_fault_is_refusal(void);
 #else
 
 #define am_step() ((void)0)
+#define am_moment() ((void)0)
 
 #define am_sys_mmap mmap
 #define am_sys_mremap mremap

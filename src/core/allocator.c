@@ -5,7 +5,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/sys.h"
+#include "base/slab.h"
 #include "base/util.h"
 #include "core/runtime.h"
 
@@ -21,22 +21,25 @@ static struct am_lock allocators_lock = AM_LOCK_INIT(AM_RANK_LEAF, "allocators")
 static LIST_HEAD(, am_allocator)
     allocators = LIST_HEAD_INITIALIZER(allocators); /* allocators_lock */
 
+static struct am_slab allocator_slab =
+    AM_SLAB_INIT(struct am_allocator, "allocator slab");
+
 void am_allocator_put(struct am_allocator *allocator)
 {
     if (allocator != NULL && am_ref_drop(&allocator->object.refs))
-        free(allocator);
+        am_slab_give(&allocator_slab, allocator);
 }
 
 aclError am_allocator_create(void **ret_handle)
 {
-    struct am_allocator *allocator = am_sys_calloc(1, sizeof *allocator);
+    struct am_allocator *allocator = am_slab_take_zeroed(&allocator_slab);
 
     if (allocator == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an allocator");
     allocator->object.refs = 1;
     if (am_idmap_add(&am_rt.ids, AM_KIND_ALLOCATOR, &allocator->object,
                      &allocator->handle) != 0) {
-        free(allocator);
+        am_slab_give(&allocator_slab, allocator);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of an allocator");
     }
     am_lock(&allocators_lock);
@@ -46,9 +49,15 @@ aclError am_allocator_create(void **ret_handle)
     return ACL_SUCCESS;
 }
 
+static void object_put(struct am_object *object)
+{
+    am_allocator_put((struct am_allocator *)object);
+}
+
 static aclError allocator_get(void *handle, struct am_allocator **ret_allocator)
 {
-    struct am_object *object = am_idmap_get(&am_rt.ids, AM_KIND_ALLOCATOR, handle);
+    struct am_object *object =
+        am_idmap_get(&am_rt.ids, AM_KIND_ALLOCATOR, handle, object_put);
 
     AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "allocatorDesc %p %s", handle,
                am_idmap_why(AM_KIND_ALLOCATOR, handle));

@@ -99,9 +99,15 @@ aclError am_context_create(int32_t device, void **ret_handle)
     return rc;
 }
 
+static void object_put(struct am_object *object)
+{
+    am_context_put((struct am_context *)object);
+}
+
 aclError am_context_get(void *handle, struct am_context **ret_context)
 {
-    struct am_object *object = am_idmap_get(&am_rt.ids, AM_KIND_CONTEXT, handle);
+    struct am_object *object =
+        am_idmap_get(&am_rt.ids, AM_KIND_CONTEXT, handle, object_put);
 
     AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "context %p %s", handle,
                am_idmap_why(AM_KIND_CONTEXT, handle));
@@ -166,8 +172,8 @@ aclError am_context_get_current(struct am_context **ret_context)
     AM_REQUIRE(
         am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
         "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
-    context =
-        (struct am_context *)am_idmap_get(&am_rt.ids, AM_KIND_CONTEXT, am_current.handle);
+    context = (struct am_context *)am_idmap_get(&am_rt.ids, AM_KIND_CONTEXT,
+                                                am_current.handle, object_put);
     AM_REQUIRE(context != NULL, ACL_ERROR_RT_CONTEXT_NULL,
                "the device of this thread has just been reset");
     *ret_context = context;

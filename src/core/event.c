@@ -6,7 +6,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/sys.h"
+#include "base/slab.h"
 #include "base/util.h"
 #include "core/context.h"
 #include "core/exchange.h"
@@ -18,6 +18,8 @@ static struct {
 } events[AM_DEVICES_MAX];
 static uint32_t next_id;          /* sched.lock */
 static _Atomic uint64_t n_events; /* of all devices */
+
+static struct am_slab event_slab = AM_SLAB_INIT(struct am_event, "event slab");
 
 uint64_t am_event_count(void)
 {
@@ -42,7 +44,7 @@ void am_event_put(struct am_event *event)
     if (event->cell != NULL)
         am_cell_leave(event->cell);
     pthread_cond_destroy(&event->changed);
-    free(event);
+    am_slab_give(&event_slab, event);
 }
 
 /*
@@ -52,7 +54,7 @@ void am_event_put(struct am_event *event)
 static aclError event_make(int32_t device, unsigned can, struct am_cell *cell,
                            struct am_event **ret_event)
 {
-    struct am_event *event = am_sys_calloc(1, sizeof *event);
+    struct am_event *event = am_slab_take_zeroed(&event_slab);
 
     if (event == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an event");
@@ -207,10 +209,15 @@ aclError am_event_cell_check(const struct am_event *event, uint64_t number)
     return ACL_SUCCESS;
 }
 
+static void object_put(struct am_object *object)
+{
+    am_event_put((struct am_event *)object);
+}
+
 aclError am_event_get(void *handle, struct am_event **ret_event)
 {
     struct am_event *event =
-        (struct am_event *)am_idmap_get(&am_rt.ids, AM_KIND_EVENT, handle);
+        (struct am_event *)am_idmap_get(&am_rt.ids, AM_KIND_EVENT, handle, object_put);
 
     AM_REQUIRE(event != NULL, ACL_ERROR_RT_INVALID_HANDLE, "event %p %s", handle,
                am_idmap_why(AM_KIND_EVENT, handle));

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/slab.h"
+#include "base/sys.h"
 #include "base/util.h"
 #include "core/arena.h"
 #include "core/attr.h"
@@ -24,6 +25,7 @@ AM_HOT struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr)
 
         if (mapping == NULL)
             return NULL;
+        am_moment();
         if (!am_ref_try(&mapping->refs))
             continue; /* being unmapped; the entry goes in a moment */
         if (am_chunkmap_find(&vs->chunks, addr) == mapping)

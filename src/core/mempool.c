@@ -5,7 +5,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/sys.h"
+#include "base/slab.h"
 #include "base/util.h"
 #include "core/pool.h"
 
@@ -15,6 +15,8 @@ static LIST_HEAD(, am_pool) pools = LIST_HEAD_INITIALIZER(pools);
 static uint64_t last_serial; /* pools_lock */
 static _Atomic uint64_t n_pools;
 
+static struct am_slab pool_slab = AM_SLAB_INIT(struct am_pool, "pool slab");
+
 void am_pool_put(struct am_pool *pool)
 {
     if (!am_ref_drop(&pool->object.refs))
@@ -22,12 +24,17 @@ void am_pool_put(struct am_pool *pool)
     am_backing_close(&pool->backing);
     am_ranges_destroy(&pool->ranges);
     am_lock_destroy(&pool->lock);
-    free(pool);
+    am_slab_give(&pool_slab, pool);
+}
+
+static void object_put(struct am_object *object)
+{
+    am_pool_put((struct am_pool *)object);
 }
 
 aclError am_pool_get(void *handle, struct am_pool **ret_pool)
 {
-    struct am_object *object = am_idmap_get(&am_rt.ids, AM_KIND_POOL, handle);
+    struct am_object *object = am_idmap_get(&am_rt.ids, AM_KIND_POOL, handle, object_put);
 
     AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "memPool %p %s", handle,
                am_idmap_why(AM_KIND_POOL, handle));
@@ -144,7 +151,7 @@ static aclError pool_open(struct am_pool *pool)
 
 aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
 {
-    struct am_pool *pool = am_sys_calloc(1, sizeof *pool);
+    struct am_pool *pool = am_slab_take_zeroed(&pool_slab);
     aclError rc;
 
     if (pool == NULL)
@@ -156,7 +163,7 @@ aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
     pool->object.refs = 1;
     rc = pool_open(pool);
     if (rc != ACL_SUCCESS) {
-        free(pool);
+        am_slab_give(&pool_slab, pool);
         return rc;
     }
     if (am_idmap_add(&am_rt.ids, AM_KIND_POOL, &pool->object, &pool->handle) != 0) {

@@ -5,6 +5,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "base/slab.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/context.h"
@@ -43,6 +44,8 @@ static LIST_HEAD(, am_notify) notifies[AM_DEVICES_MAX]; /* sched.lock */
 static uint32_t next_id;                                /* sched.lock */
 static _Atomic uint64_t n_notifies;
 
+static struct am_slab notify_slab = AM_SLAB_INIT(struct am_notify, "notify slab");
+
 uint64_t am_notify_count(void)
 {
     return n_notifies;
@@ -59,13 +62,13 @@ void am_notify_put(struct am_notify *notify)
         return;
     if (notify->cell != NULL)
         am_cell_leave(notify->cell);
-    free(notify);
+    am_slab_give(&notify_slab, notify);
 }
 
 /* A notify of the device, not yet listed, with one reference for being alive. */
 static aclError notify_make(int32_t device, struct am_notify **ret_notify)
 {
-    struct am_notify *notify = am_sys_calloc(1, sizeof *notify);
+    struct am_notify *notify = am_slab_take_zeroed(&notify_slab);
 
     if (notify == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a notify");
@@ -211,10 +214,15 @@ aclError am_notify_trust(struct am_notify *notify, const int32_t *ids, size_t n)
     return am_exchange_trust(AM_SHARE_NOTIFY, notify->offer, ids, n);
 }
 
+static void object_put(struct am_object *object)
+{
+    am_notify_put((struct am_notify *)object);
+}
+
 aclError am_notify_get(void *handle, struct am_notify **ret_notify)
 {
     struct am_notify *notify =
-        (struct am_notify *)am_idmap_get(&am_rt.ids, AM_KIND_NOTIFY, handle);
+        (struct am_notify *)am_idmap_get(&am_rt.ids, AM_KIND_NOTIFY, handle, object_put);
 
     AM_REQUIRE(notify != NULL, ACL_ERROR_RT_INVALID_HANDLE, "notify %p %s", handle,
                am_idmap_why(AM_KIND_NOTIFY, handle));

@@ -357,12 +357,17 @@ void am_phys_put(struct am_phys *phys)
     n_physes -= had_handle;
 }
 
+static void object_put(struct am_object *object)
+{
+    am_phys_put((struct am_phys *)object);
+}
+
 /* The phys of a handle that the program may use: 107017 otherwise. */
 static aclError phys_get_locked(void *handle, struct am_phys **ret_phys)
     AM_REQUIRES(am_rt.vspace.lock)
 {
     struct am_phys *phys =
-        (struct am_phys *)am_idmap_get(&am_rt.ids, AM_KIND_PHYS, handle);
+        (struct am_phys *)am_idmap_get(&am_rt.ids, AM_KIND_PHYS, handle, object_put);
     aclError rc;
 
     AM_REQUIRE(phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,

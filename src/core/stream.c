@@ -7,7 +7,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/sys.h"
+#include "base/slab.h"
 #include "base/util.h"
 #include "core/context.h"
 #include "core/report.h"
@@ -19,6 +19,8 @@ static struct {
 } streams[AM_DEVICES_MAX];
 static uint64_t next_serial;       /* sched.lock */
 static _Atomic uint64_t n_streams; /* of all devices */
+
+static struct am_slab stream_slab = AM_SLAB_INIT(struct am_stream, "stream slab");
 
 /* Work of such a stream is never waited for, by its documents. */
 static bool is_never_waited_for(const struct am_stream *stream)
@@ -60,7 +62,7 @@ uint32_t am_stream_available(int32_t device)
 static aclError stream_make(struct am_context *context, uint32_t priority, uint32_t flags,
                             bool is_default, struct am_stream **ret_stream)
 {
-    struct am_stream *stream = am_sys_calloc(1, sizeof *stream);
+    struct am_stream *stream = am_slab_take_zeroed(&stream_slab);
 
     if (stream == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a stream");
@@ -76,7 +78,7 @@ static aclError stream_make(struct am_context *context, uint32_t priority, uint3
     stream->object.refs = 1;
     if (am_idmap_add(&am_rt.ids, AM_KIND_STREAM, &stream->object, &stream->handle) != 0) {
         am_queue_destroy(&stream->queue);
-        free(stream);
+        am_slab_give(&stream_slab, stream);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a stream");
     }
     am_ref_more(&context->object.refs);
@@ -115,7 +117,7 @@ void am_stream_put(struct am_stream *stream)
     if (stream->allocator != NULL)
         stream->allocator_put(stream->allocator);
     am_context_put(stream->context);
-    free(stream);
+    am_slab_give(&stream_slab, stream);
 }
 
 aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
@@ -194,13 +196,24 @@ out:
     return rc;
 }
 
+static void object_put(struct am_object *object)
+{
+    am_stream_put((struct am_stream *)object);
+}
+
+struct am_stream *am_stream_find(void *handle)
+{
+    return (struct am_stream *)am_idmap_get(&am_rt.ids, AM_KIND_STREAM, handle,
+                                            object_put);
+}
+
 AM_HOT aclError am_stream_get(void *handle, struct am_stream **ret_stream)
 {
     struct am_stream *stream;
 
     if (handle == NULL)
         return stream_get_default(ret_stream);
-    stream = (struct am_stream *)am_idmap_get(&am_rt.ids, AM_KIND_STREAM, handle);
+    stream = am_stream_find(handle);
     AM_REQUIRE(stream != NULL, ACL_ERROR_RT_INVALID_HANDLE, "stream %p %s", handle,
                am_idmap_why(AM_KIND_STREAM, handle));
     *ret_stream = stream;

@@ -50,6 +50,8 @@ aclError am_stream_destroy(void *handle, bool is_forced);
  * reference.
  */
 aclError am_stream_get(void *handle, struct am_stream **ret_stream);
+/* The same for a handle that need not be alive; NULL: it is not, and nothing is said. */
+struct am_stream *am_stream_find(void *handle);
 void am_stream_put(struct am_stream *stream);
 
 /* The default stream of the current context. */

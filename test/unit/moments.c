@@ -29,16 +29,22 @@ bool moment_disarm(void)
 void __real_am_lock(struct am_lock *lock);
 bool __real_am_lock_try(struct am_lock *lock);
 void __real_am_unlock(struct am_lock *lock);
+void __wrap_am_moment(void);
 void __wrap_am_lock(struct am_lock *lock);
 bool __wrap_am_lock_try(struct am_lock *lock);
 void __wrap_am_unlock(struct am_lock *lock);
 
-void __wrap_am_lock(struct am_lock *lock)
+void __wrap_am_moment(void)
 {
     if (moment.n_held == 0 && moment.left > 0 && --moment.left == 0) {
         moment.has_come = true;
         moment.run(moment.arg);
     }
+}
+
+void __wrap_am_lock(struct am_lock *lock)
+{
+    __wrap_am_moment();
     __real_am_lock(lock);
     moment.n_held++;
 }

@@ -315,6 +315,42 @@ static void a_mapping_is_complete_when_it_is_found(void **state)
     assert_acl_ok(aclrtReleaseMemAddress(va));
 }
 
+/* ---- an address is looked up while its mapping becomes another one's ---- */
+
+struct moving {
+    void *from;
+    void *to;
+    aclrtDrvMemHandle handle;
+};
+
+static void map_elsewhere(void *arg)
+{
+    struct moving *m = arg;
+
+    assert_acl_ok(aclrtUnmapMem(m->from));
+    map(m->to, CHUNK, m->handle);
+}
+
+static void an_address_never_gives_the_mapping_of_another(void **state)
+{
+    struct moving m = {reserve(CHUNK), reserve(CHUNK), alloc(CHUNK)};
+    struct am_mapping *before;
+    struct am_mapping *after;
+
+    map(m.from, CHUNK, m.handle);
+    before = am_chunkmap_find(&am_rt.vspace.chunks, (uintptr_t)m.from);
+    moment_arm(1, map_elsewhere, &m);
+    assert_null(am_mapping_get(&am_rt.vspace, (uintptr_t)m.from));
+    assert_true(moment_disarm());
+    after = am_mapping_get(&am_rt.vspace, (uintptr_t)m.to);
+    assert_ptr_equal(after, before); /* in the same memory, which is what is tried here */
+    am_mapping_put(after);
+    assert_acl_ok(aclrtUnmapMem(m.to));
+    assert_acl_ok(aclrtFreePhysical(m.handle));
+    assert_acl_ok(aclrtReleaseMemAddress(m.from));
+    assert_acl_ok(aclrtReleaseMemAddress(m.to));
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -327,6 +363,7 @@ int main(void)
         claim(what_is_imported_beside_a_stop_ends),
         claim(a_task_that_runs_in_its_call_is_named_by_a_timeout),
         claim(a_mapping_is_complete_when_it_is_found),
+        claim(an_address_never_gives_the_mapping_of_another),
     };
 
     return run_claims(claims);
