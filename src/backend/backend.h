@@ -63,7 +63,6 @@ struct am_bank_spec {
     size_t capacity;  /* bytes */
     bool is_isolated; /* the program must not be able to touch it */
     bool commit_now;  /* take memory from the system when it is allocated */
-    bool is_promise;  /* the machine may have less: look before taking memory from it */
     /* page-locked memory that is where it is mapped, and nowhere before */
     bool is_pinned;
 };

@@ -64,28 +64,36 @@ static size_t group_number(const char *base, const char *path, const char *file,
 struct group_files {
     const char *limit;
     const char *usage;
-    const char *cache; /* the line of memory.stat that counts what can be dropped */
+    const char *cache[2]; /* the lines of memory.stat that count pages of files */
 };
 
 static const struct group_files group_v1 = {
-    "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
-static const struct group_files group_v2 = {"memory.max", "memory.current",
-                                            "inactive_file "};
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    {"\ntotal_inactive_file ", "\ntotal_active_file "}};
+static const struct group_files group_v2 = {
+    "memory.max", "memory.current", {"\ninactive_file ", "\nactive_file "}};
 
-/* What a group has left, or may have at all; SIZE_MAX when it has no limit. */
+/*
+ * `least`, or what the group has left or may have at all if that is less.  Pages of files
+ * are left: the kernel drops them before it kills.  They take long to count, so they are
+ * only counted where it depends on them.
+ */
 static size_t group_room(const char *base, const char *path,
-                         const struct group_files *files, bool is_left)
+                         const struct group_files *files, bool is_left, size_t least)
 {
     size_t limit = group_number(base, path, files->limit, NULL, SIZE_MAX);
-    size_t used;
-    size_t cache;
+    size_t used = 0;
 
-    if (!is_left || limit == SIZE_MAX)
-        return limit;
-    used = group_number(base, path, files->usage, NULL, 0);
-    cache = group_number(base, path, "memory.stat", files->cache, 0);
-    used = cache < used ? used - cache : 0;
-    return used < limit ? limit - used : 0;
+    if (is_left && limit != SIZE_MAX)
+        used = group_number(base, path, files->usage, NULL, 0);
+    for (int i = 0; i < 2 && used > 0 && (used > limit || limit - used < least); i++) {
+        size_t cache = group_number(base, path, "memory.stat", files->cache[i], 0);
+
+        used = cache < used ? used - cache : 0;
+    }
+    limit = used < limit ? limit - used : 0;
+    return limit < least ? limit : least;
 }
 
 /* The smallest of the group at base/path and its parents, up to base. */
@@ -93,11 +101,9 @@ static size_t group_walk(const char *base, char *path, const struct group_files 
                          bool is_left, size_t least)
 {
     for (;;) {
-        size_t room = group_room(base, path, files, is_left);
         char *slash = strrchr(path, '/');
 
-        if (room < least)
-            least = room;
+        least = group_room(base, path, files, is_left, least);
         if (slash == NULL)
             return least;
         *slash = '\0';

@@ -128,7 +128,6 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
 {
     size_t capacity = plan->capacity;
     struct am_place *place;
-    bool is_promise;
     aclError rc = ACL_SUCCESS;
 
     device->id = id;
@@ -137,8 +136,7 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
         rc = device_look(device, plan, &capacity);
     if (rc != ACL_SUCCESS)
         return rc;
-    is_promise = plan->n_real == 0 && capacity > plan->memory / 2 / (size_t)plan->n_all;
-    rc = am_place_create(id, driver_id, capacity, is_promise, &place);
+    rc = am_place_create(id, driver_id, capacity, &place);
     if (rc != ACL_SUCCESS)
         return rc;
     am_place_enter(place, am_rt.devices.ledger);
@@ -220,7 +218,7 @@ aclError am_devices_open(struct am_devices *devices)
     rc = ledger_open(&plan, &devices->ledger);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_place_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), false, &place);
+    rc = am_place_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), &place);
     if (rc != ACL_SUCCESS) {
         am_devices_close(devices);
         return rc;

@@ -144,7 +144,7 @@ static aclError memory_map_locked(void *addr, size_t size) AM_REQUIRES(managed.l
     aclError rc = ACL_SUCCESS;
 
     if (managed.place == NULL)
-        rc = am_place_create(-1, -1, WINDOW_SIZE, false, &managed.place);
+        rc = am_place_create(-1, -1, WINDOW_SIZE, &managed.place);
     if (rc == ACL_SUCCESS)
         rc = am_phys_create_for(size, &prop, managed.place, &phys);
     if (rc != ACL_SUCCESS)

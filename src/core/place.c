@@ -27,7 +27,7 @@ bool am_place_trim(struct am_place *place)
     return reclaim != NULL && reclaim->trim(place);
 }
 
-aclError am_place_create(int32_t device, int32_t driver, size_t capacity, bool is_promise,
+aclError am_place_create(int32_t device, int32_t driver, size_t capacity,
                          struct am_place **ret_place)
 {
     struct am_place *place = am_slab_take(&place_slab);
@@ -42,7 +42,6 @@ aclError am_place_create(int32_t device, int32_t driver, size_t capacity, bool i
     place->used = 0;
     place->is_isolated = device >= 0 && am_option_number(AM_OPTION_isolate) != 0;
     place->commit_now = device >= 0 && am_option_number(AM_OPTION_commit) != 0;
-    place->is_promise = is_promise;
     place->is_closed = false;
     place->peak = 0;
     for (int i = 0; i < AM_BANK_COUNT; i++)
@@ -233,7 +232,6 @@ static struct am_bank_spec bank_spec(const struct am_place *place, enum am_bank_
         .capacity = place->capacity,
         .is_isolated = is_main && place->is_isolated,
         .commit_now = is_main && place->commit_now,
-        .is_promise = is_main && place->is_promise,
         .is_pinned = kind == AM_BANK_PINNED,
     };
 }

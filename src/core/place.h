@@ -36,14 +36,13 @@ struct am_place {
     atomic_size_t peak; /* the most that used ever was */
     bool is_isolated;   /* the options of the library's start, for the bank */
     bool commit_now;
-    bool is_promise; /* all devices together may have more than the machine */
     struct am_lock lock;
     bool is_closed; /* lock; the library stops: nothing comes any more */
     struct am_bank *bank[AM_BANK_COUNT]; /* lock; NULL until it is needed */
     LIST_HEAD(am_physes, am_phys) all;   /* lock; the physical memory of this place */
 };
 
-aclError am_place_create(int32_t device, int32_t driver, size_t capacity, bool is_promise,
+aclError am_place_create(int32_t device, int32_t driver, size_t capacity,
                          struct am_place **ret_place);
 /* From now on, and before anything else, what is used is entered in the ledger. */
 void am_place_enter(struct am_place *place, struct am_ledger *ledger);

@@ -189,7 +189,7 @@ static void what_the_machine_has_left_counts_without_a_group(void **state)
     assert_int_equal(am_machine_available_under(root), 4 * AM_GIB);
 }
 
-/* Pages of files that nobody uses can be dropped; they count as left. */
+/* Pages of files can be dropped; they count as left. */
 static void a_group_has_left_what_is_not_used_or_can_be_dropped(void **state)
 {
     available("33554432");
@@ -202,6 +202,9 @@ static void a_group_has_left_what_is_not_used_or_can_be_dropped(void **state)
     assert_int_equal(am_machine_available_under(root), AM_GIB);
     limit("a", "memory.stat", "anon 7\ninactive_anon 9\ninactive_file 1073741824\n");
     assert_int_equal(am_machine_available_under(root), 2 * AM_GIB);
+    limit("a", "memory.stat",
+          "anon 7\ninactive_file 1073741824\nactive_file 536870912\n");
+    assert_int_equal(am_machine_available_under(root), 5 * AM_GIB / 2);
 }
 
 static void a_group_above_its_limit_has_nothing_left(void **state)
@@ -227,7 +230,8 @@ static void the_least_that_is_left_on_the_way_up_counts(void **state)
     limit("memory/one", "memory.limit_in_bytes", "4294967296\n");
     limit("memory/one", "memory.usage_in_bytes", "4294967296\n");
     limit("memory/one", "memory.stat",
-          "inactive_file 5\ntotal_inactive_file 1073741824\n");
+          "inactive_file 5\ntotal_inactive_file 536870912\nactive_file 5\n"
+          "total_active_file 536870912\n");
     assert_int_equal(am_machine_available_under(root), AM_GIB);
 }
 

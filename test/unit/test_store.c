@@ -132,14 +132,13 @@ static void what_the_system_does_not_take_is_kept(void **state)
     assert_int_equal(store->state[0], HOST_FRAME_READY | HOST_FRAME_HOLDS);
 }
 
-/* Where a device was promised more than there is, it is asked before the kernel is. */
+/* The machine is asked before the kernel is. */
 static void a_promise_larger_than_the_machine_is_an_error_and_not_a_death(void **state)
 {
     struct host_store store;
     size_t n = 2 * am_machine_memory() >> AM_CHUNK_SHIFT;
 
     assert_int_equal(host_store_open(&store, n << AM_CHUNK_SHIFT, false), ACL_SUCCESS);
-    store.is_promise = true;
     assert_int_equal(host_store_ready(&store, 0, n), ACL_ERROR_RT_MEMORY_ALLOCATION);
     assert_contains(am_error_take_messages(), "lower ACLMEM_MEMORY");
     assert_int_equal(bytes_held(&store), 0);

@@ -42,7 +42,6 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
         rc = host_store_open(&bank->store, spec->capacity, true);
         if (rc != ACL_SUCCESS)
             goto err_spare;
-        bank->store.is_promise = spec->is_promise && !bank->store.is_hugetlb;
         bank->n_used_max = n_frames / 16 > 32 ? n_frames / 16 : 32;
         if (bank->store.is_hugetlb)
             bank->n_used_max =

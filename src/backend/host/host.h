@@ -36,7 +36,6 @@ struct host_store {
     size_t n_frames;
     _Atomic uint8_t *state; /* of each frame */
     bool is_hugetlb;
-    bool is_promise; /* more than the machine may have */
 };
 
 struct host_bank {
@@ -135,6 +134,12 @@ void host_store_destroy(struct host_store *store);
 aclError host_store_ready(struct host_store *store, size_t first, size_t n);
 /* Give the pages of n frames back to the system; false when it would not take them. */
 bool host_store_discard(struct host_store *store, size_t first, size_t n);
+
+/*
+ * room.c: whether the machine has `size` bytes to take, 207001 where it has not.  `view` is
+ * where they are to be; pages that are there already are not taken.  NULL: none are.
+ */
+aclError host_room_check(const void *view, size_t size);
 
 /* space.c */
 aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr);

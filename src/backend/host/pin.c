@@ -106,6 +106,10 @@ size_t host_pin_step(void)
 
 aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem)
 {
+    aclError rc = host_room_check(NULL, size);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
     if (am_sys_mmap(addr, size, PROT_READ | PROT_WRITE, SPACE_FLAGS, -1, 0) == MAP_FAILED)
         return host_error(errno, "host memory", size);
     madvise(addr, size, MADV_HUGEPAGE); /* a wish: fewer pages to lock */

@@ -60,7 +60,6 @@ static aclError mem_move_out(struct am_mem *mem)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    store->is_promise = hm->store->is_promise;
     if (mem->bank->spec.commit_now)
         rc = host_store_ready(store, 0, store->n_frames);
     if (rc == ACL_SUCCESS)
@@ -147,8 +146,5 @@ aclError host_mem_import(struct am_bank *bank, int fd, size_t size, struct am_me
     hm->frames = NULL;
     hm->first = 0;
     hm->gate = 0;
-    rc = host_store_create(size, fd, &hm->store);
-    if (rc == ACL_SUCCESS)
-        hm->store->is_promise = bank->spec.is_promise;
-    return rc;
+    return host_store_create(size, fd, &hm->store);
 }

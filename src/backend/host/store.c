@@ -19,10 +19,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/machine.h"
 #include "base/sys.h"
-
-#define MACHINE_RESERVE (64 * AM_MIB) /* left to the rest of the machine */
 
 static atomic_bool populate_is_unknown; /* the kernel does not know MADV_POPULATE_WRITE */
 
@@ -166,26 +163,6 @@ void host_store_destroy(struct host_store *store)
     free(store);
 }
 
-/*
- * A device that was promised more than the machine has fails here, before the kernel
- * kills for it.
- */
-static aclError store_check_machine(const struct host_store *store, size_t size)
-{
-    size_t available;
-
-    if (!store->is_promise)
-        return ACL_SUCCESS;
-    available = am_machine_available();
-    AM_REQUIRE(
-        available > MACHINE_RESERVE && size <= available - MACHINE_RESERVE,
-        ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "Failed to allocate: %zu bytes are to be written and the machine has %zu left; "
-        "lower ACLMEM_MEMORY to what the machine has",
-        size, available);
-    return ACL_SUCCESS;
-}
-
 /* 0 or an errno. */
 static int frames_populate(struct host_store *store, size_t at, size_t size)
 {
@@ -210,9 +187,11 @@ static int frames_populate(struct host_store *store, size_t at, size_t size)
 static aclError store_populate(struct host_store *store, size_t first, size_t n)
 {
     size_t size = n << AM_CHUNK_SHIFT;
-    aclError rc = store_check_machine(store, size);
+    aclError rc = ACL_SUCCESS;
     int error;
 
+    if (!store->is_hugetlb) /* those were taken from the machine when it was opened */
+        rc = host_room_check(store->view + (first << AM_CHUNK_SHIFT), size);
     if (rc != ACL_SUCCESS)
         return rc;
     error = frames_populate(store, first << AM_CHUNK_SHIFT, size);

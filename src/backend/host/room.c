@@ -1,0 +1,83 @@
+/*
+ * Whether the machine has the memory that is about to be taken.
+ *
+ * All devices of all processes are promised more than the machine has as soon as there are
+ * two configurations, a large ACLMEM_MEMORY, or managed memory.  The kernel kills a process
+ * for which it finds no page, and a container's limit is such a case.  So whoever brings in
+ * pages asks here first, and is refused instead.
+ *
+ * To look at the machine is to read some files of the kernel, which takes as long as
+ * bringing in a megabyte.  So a look gives a credit: a small part of what was left, which
+ * may be taken without another look for a short time.  The part is so small that as many
+ * processes as have credits at the same time hardly use up what is left.
+ */
+#include "backend/host/host.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/machine.h"
+#include "base/sys.h"
+
+#define RESERVE (64 * AM_MIB) /* left to the rest of the machine */
+#define CREDIT_PART 64
+#define CREDIT_TIME (100 * AM_MILLISECOND)
+
+static atomic_size_t credit;          /* bytes */
+static _Atomic uint64_t credit_until; /* when it ends */
+
+static bool credit_use(size_t size)
+{
+    size_t left = credit;
+
+    if (am_clock() >= credit_until)
+        return false;
+    do {
+        if (left < size)
+            return false;
+    } while (!atomic_compare_exchange_weak(&credit, &left, left - size));
+    return true;
+}
+
+/* Bytes of the range that are not there yet; all of them where the kernel does not say. */
+static size_t bytes_missing(const uint8_t *view, size_t size)
+{
+    unsigned char is_there[4096]; /* a byte for each page */
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t missing = 0;
+
+    for (size_t at = 0; at < size;) {
+        size_t left = size - at;
+        size_t n = left < page * sizeof is_there ? left : page * sizeof is_there;
+
+        if (mincore((void *)(uintptr_t)(view + at), n, is_there) != 0)
+            return missing + left;
+        for (size_t i = 0; i < n / page; i++)
+            missing += is_there[i] & 1 ? 0 : page;
+        at += n;
+    }
+    return missing;
+}
+
+aclError host_room_check(const void *view, size_t size)
+{
+    size_t available;
+    size_t left;
+
+    if (credit_use(size))
+        return ACL_SUCCESS;
+    available = am_machine_available();
+    left = available > RESERVE ? available - RESERVE : 0;
+    if (size > left && view != NULL)
+        size = bytes_missing(view, size);
+    AM_REQUIRE(
+        size <= left, ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "Failed to allocate: %zu bytes are to be written and the machine has %zu left "
+        "for this process; free some, end other processes, or lower ACLMEM_MEMORY to "
+        "what "
+        "the machine has",
+        size, available);
+    credit = (left - size) / CREDIT_PART;
+    credit_until = am_clock() + CREDIT_TIME;
+    return ACL_SUCCESS;
+}
