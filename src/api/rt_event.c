@@ -374,7 +374,7 @@ aclError am_aclrtIpcGetEventHandle(aclrtEvent event_handle, aclrtIpcEventHandle 
 {
     char key[AM_KEY_SIZE] = "";
     struct am_event *event;
-    uint64_t number;
+    struct am_ticket ticket;
     aclError rc;
 
     AM_REQUIRE(event_handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
@@ -382,10 +382,10 @@ aclError am_aclrtIpcGetEventHandle(aclrtEvent event_handle, aclrtIpcEventHandle 
     rc = am_event_get(event_handle, &event);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_event_export(event, &number);
+    rc = am_event_export(event, &ticket);
     am_event_put(event);
     if (rc == ACL_SUCCESS) {
-        am_key_print(AM_SHARE_EVENT, number, key);
+        am_key_print(AM_SHARE_EVENT, &ticket, key);
         memcpy(handle->reserved, key, sizeof handle->reserved);
     }
     return rc;
@@ -394,11 +394,11 @@ aclError am_aclrtIpcGetEventHandle(aclrtEvent event_handle, aclrtIpcEventHandle 
 aclError am_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
 {
     char key[AM_KEY_SIZE] = "";
-    uint64_t number;
+    struct am_ticket ticket;
     aclError rc;
 
     AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
     memcpy(key, handle.reserved, sizeof handle.reserved);
-    rc = am_key_parse(AM_SHARE_EVENT, key, &number);
-    return rc == ACL_SUCCESS ? am_event_import(number, event) : rc;
+    rc = am_key_parse(AM_SHARE_EVENT, key, &ticket);
+    return rc == ACL_SUCCESS ? am_event_import(&ticket, event) : rc;
 }

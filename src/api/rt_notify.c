@@ -105,7 +105,7 @@ aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
                                     uint64_t flags)
 {
     struct am_notify *notify;
-    uint64_t number;
+    struct am_ticket ticket;
     aclError rc;
 
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
@@ -120,10 +120,10 @@ aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
     rc = am_notify_get(handle, &notify);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_notify_export(notify, flags != 0, &number);
+    rc = am_notify_export(notify, flags != 0, &ticket);
     am_notify_put(notify);
     if (rc == ACL_SUCCESS)
-        am_key_print(AM_SHARE_NOTIFY, number, key);
+        am_key_print(AM_SHARE_NOTIFY, &ticket, key);
     return rc;
 }
 
@@ -145,13 +145,13 @@ aclError am_aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num
 
 aclError am_aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
 {
-    uint64_t number;
+    struct am_ticket ticket;
     aclError rc;
 
     AM_REQUIRE(notify != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
     AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
     AM_REQUIRE((flags & ~ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
                ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0 or 2", flags);
-    rc = am_key_parse(AM_SHARE_NOTIFY, key, &number);
-    return rc == ACL_SUCCESS ? am_notify_import(number, notify) : rc;
+    rc = am_key_parse(AM_SHARE_NOTIFY, key, &ticket);
+    return rc == ACL_SUCCESS ? am_notify_import(&ticket, notify) : rc;
 }

@@ -7,34 +7,82 @@
 #include "base/process.h"
 #include "core/context.h"
 #include "core/device.h"
+#include "core/fabric.h"
 #include "core/runtime.h"
 #include "core/share.h"
 
-static aclError flags_check(uint64_t flags)
+/* Which kind of offer a type of handle stands for. */
+static aclError type_kind(aclrtMemSharedHandleType type, enum am_share_kind *ret_kind)
 {
-    AM_REQUIRE((flags & ~ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
+    AM_REQUIRE(type == ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT ||
+                   type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC,
                ACL_ERROR_INVALID_PARAM,
-               "flags is 0x%" PRIx64
-               "; it takes 0, and 1 to let any process of this user import",
-               flags);
-    return ACL_SUCCESS;
-}
-
-/* Handles that reach other machines need a network between them. */
-static aclError type_check(aclrtMemSharedHandleType type)
-{
-    AM_REQUIRE(type != ACL_MEM_SHARE_HANDLE_TYPE_FABRIC ||
+               "shareType is %d; it takes DEFAULT (1) or FABRIC (2)", (int)type);
+    AM_REQUIRE(type == ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT ||
                    (am_rt.product->features & AM_PRODUCT_POD),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "shareType is FABRIC (2), which %s (ACLMEM_PRODUCT=%s) do not have; use "
                "DEFAULT (1)",
                am_rt.product->title, am_rt.product->name);
-    AM_REQUIRE(type != ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "shareType is FABRIC (2): this version shares within one machine only; "
-               "use DEFAULT (1)");
-    AM_REQUIRE(type == ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, ACL_ERROR_INVALID_PARAM,
-               "shareType is %d; it takes DEFAULT (1) or FABRIC (2)", (int)type);
+    *ret_kind =
+        type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC ? AM_SHARE_FABRIC : AM_SHARE_MEMORY;
     return ACL_SUCCESS;
+}
+
+/* What the program hands around: a number, or the bytes of a fabric handle. */
+static aclError ticket_read(enum am_share_kind kind, const void *handle,
+                            struct am_ticket *ret_ticket)
+{
+    if (kind == AM_SHARE_FABRIC)
+        return am_fabric_parse(handle, ret_ticket);
+    *ret_ticket = (struct am_ticket){.number = *(const uint64_t *)handle};
+    return ACL_SUCCESS;
+}
+
+static void ticket_write(enum am_share_kind kind, const struct am_ticket *ticket,
+                         void *handle)
+{
+    if (kind == AM_SHARE_FABRIC)
+        am_fabric_print(ticket, handle);
+    else
+        *(uint64_t *)handle = ticket->number;
+}
+
+/* The checks that both forms share, and the call. */
+static aclError share_export(aclrtDrvMemHandle handle, enum am_share_kind kind,
+                             uint64_t flags, void *shareable)
+{
+    struct am_ticket ticket;
+    aclError rc;
+
+    AM_REQUIRE((flags & ~ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
+               ACL_ERROR_INVALID_PARAM,
+               "flags is 0x%" PRIx64
+               "; it takes 0, and 1 to let any process of this user import",
+               flags);
+    rc = am_share_export(handle, kind, flags != 0, &ticket);
+    if (rc == ACL_SUCCESS)
+        ticket_write(kind, &ticket, shareable);
+    return rc;
+}
+
+static aclError share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+                            const int32_t *pid, size_t n)
+{
+    AM_REQUIRE(pid != NULL, ACL_ERROR_INVALID_PARAM, "pid is NULL");
+    AM_REQUIRE(n > 0, ACL_ERROR_INVALID_PARAM, "pidNum is 0");
+    return am_share_trust(kind, ticket, pid, n);
+}
+
+static aclError share_import(enum am_share_kind kind, const struct am_ticket *ticket,
+                             int32_t device_id, aclrtDrvMemHandle *handle)
+{
+    struct am_device *device;
+    aclError rc;
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
+    rc = am_device_find(device_id, &device);
+    return rc == ACL_SUCCESS ? am_share_import(kind, ticket, device, handle) : rc;
 }
 
 aclError am_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
@@ -54,16 +102,14 @@ aclError am_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
                "flags is 0x%" PRIx64
                "; editions before 8.3 take only 0 (ACLMEM_RULES=strict)",
                flags);
-    rc = flags_check(flags);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    return am_share_export(handle, flags != 0, shareableHandle);
+    return share_export(handle, AM_SHARE_MEMORY, flags, shareableHandle);
 }
 
 aclError am_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags,
                                               aclrtMemSharedHandleType shareType,
                                               void *shareableHandle)
 {
+    enum am_share_kind kind;
     aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
@@ -71,61 +117,53 @@ aclError am_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
     AM_REQUIRE(shareableHandle != NULL, ACL_ERROR_INVALID_PARAM,
                "shareableHandle is NULL");
-    rc = flags_check(flags);
-    if (rc == ACL_SUCCESS)
-        rc = type_check(shareType);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    return am_share_export(handle, flags != 0, shareableHandle);
+    rc = type_kind(shareType, &kind);
+    return rc == ACL_SUCCESS ? share_export(handle, kind, flags, shareableHandle) : rc;
 }
 
 aclError am_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid,
                                             size_t pidNum)
 {
+    struct am_ticket ticket = {.number = shareableHandle};
     aclError rc = am_vmm_check();
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(pid != NULL, ACL_ERROR_INVALID_PARAM, "pid is NULL");
-    AM_REQUIRE(pidNum > 0, ACL_ERROR_INVALID_PARAM, "pidNum is 0");
-    return am_share_trust(shareableHandle, pid, pidNum);
+    return rc == ACL_SUCCESS ? share_trust(AM_SHARE_MEMORY, &ticket, pid, pidNum) : rc;
 }
 
 aclError am_aclrtMemSetPidToShareableHandleV2(void *shareableHandle,
                                               aclrtMemSharedHandleType shareType,
                                               int32_t *pid, size_t pidNum)
 {
+    enum am_share_kind kind;
+    struct am_ticket ticket;
     aclError rc = am_vmm_check();
 
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(shareableHandle != NULL, ACL_ERROR_INVALID_PARAM,
                "shareableHandle is NULL");
-    rc = type_check(shareType);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    return am_aclrtMemSetPidToShareableHandle(*(uint64_t *)shareableHandle, pid, pidNum);
+    rc = type_kind(shareType, &kind);
+    if (rc == ACL_SUCCESS)
+        rc = ticket_read(kind, shareableHandle, &ticket);
+    return rc == ACL_SUCCESS ? share_trust(kind, &ticket, pid, pidNum) : rc;
 }
 
 aclError am_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
                                               aclrtDrvMemHandle *handle)
 {
-    struct am_device *device;
+    struct am_ticket ticket = {.number = shareableHandle};
     aclError rc = am_vmm_check();
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
-    rc = am_device_find(deviceId, &device);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    return am_share_import(shareableHandle, device, handle);
+    return rc == ACL_SUCCESS ? share_import(AM_SHARE_MEMORY, &ticket, deviceId, handle)
+                             : rc;
 }
 
 aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
                                                 aclrtMemSharedHandleType shareType,
                                                 uint64_t flags, aclrtDrvMemHandle *handle)
 {
+    enum am_share_kind kind;
+    struct am_ticket ticket;
     int32_t device;
     aclError rc = am_vmm_check();
 
@@ -135,13 +173,12 @@ aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
                "shareableHandle is NULL");
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
-    rc = type_check(shareType);
+    rc = type_kind(shareType, &kind);
     if (rc == ACL_SUCCESS)
         rc = am_context_device(&device);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    return am_aclrtMemImportFromShareableHandle(*(uint64_t *)shareableHandle, device,
-                                                handle);
+    if (rc == ACL_SUCCESS)
+        rc = ticket_read(kind, shareableHandle, &ticket);
+    return rc == ACL_SUCCESS ? share_import(kind, &ticket, device, handle) : rc;
 }
 
 aclError am_aclrtDeviceGetBareTgid(int32_t *pid)

@@ -264,3 +264,20 @@ void am_machine_id(uint8_t *ret_id)
         host[0] = '\0';
     am_machine_id_under("", host, ret_id);
 }
+
+void am_machine_boot_id_under(const char *root, uint8_t *ret_id)
+{
+    const uint8_t zero[AM_UUID_SIZE] = {0};
+    char path[256];
+    char text[64];
+
+    snprintf(path, sizeof path, "%s/proc/sys/kernel/random/boot_id", root);
+    if (!file_read(path, text, sizeof text))
+        text[0] = '\0';
+    am_uuid_make(zero, text, ret_id);
+}
+
+void am_machine_boot_id(uint8_t *ret_id)
+{
+    am_machine_boot_id_under("", ret_id);
+}

@@ -42,4 +42,12 @@ void am_machine_id(uint8_t *ret_id);
 /* The same with another root for /etc, and another name. */
 void am_machine_id_under(const char *root, const char *host, uint8_t *ret_id);
 
+/*
+ * 16 bytes that are the same for all that runs on this machine, in containers too, from
+ * its start on; where the system does not tell, the same everywhere.
+ */
+void am_machine_boot_id(uint8_t *ret_id);
+/* The same with another root for /proc. */
+void am_machine_boot_id_under(const char *root, uint8_t *ret_id);
+
 #endif

@@ -135,11 +135,11 @@ aclError am_event_create(unsigned can, void **ret_handle)
     return rc == ACL_SUCCESS ? event_create_with(cell, ret_handle) : rc;
 }
 
-aclError am_event_import(uint64_t number, void **ret_handle)
+aclError am_event_import(const struct am_ticket *ticket, void **ret_handle)
 {
     struct am_parcel parcel;
     struct am_cell *cell;
-    aclError rc = am_exchange_fetch(AM_SHARE_EVENT, number, &parcel);
+    aclError rc = am_exchange_fetch(AM_SHARE_EVENT, ticket, &parcel);
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -166,10 +166,10 @@ static aclError offer_settle(struct am_event *event, uint64_t number)
     return ACL_SUCCESS;
 }
 
-/* It has one number, however often that is asked for. */
-aclError am_event_export(struct am_event *event, uint64_t *ret_number)
+/* It has one ticket, however often that is asked for. */
+aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket)
 {
-    uint64_t number;
+    struct am_ticket ticket;
     aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(event->cell != NULL, ACL_ERROR_RT_PARAM_INVALID,
@@ -177,13 +177,15 @@ aclError am_event_export(struct am_event *event, uint64_t *ret_number)
                event->id);
     if (event->offer == 0) {
         rc = am_exchange_offer(AM_SHARE_EVENT, true, am_cell_descriptor(event->cell),
-                               NULL, 0, &number);
+                               NULL, 0, &ticket);
         if (rc == ACL_SUCCESS)
-            rc = offer_settle(event, number);
+            rc = offer_settle(event, ticket.number);
     }
-    if (rc == ACL_SUCCESS)
-        *ret_number = event->offer;
-    return rc;
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(am_exchange_find(AM_SHARE_EVENT, event->offer, ret_ticket),
+               ACL_ERROR_RT_INVALID_HANDLE, "event %u is not alive", event->id);
+    return ACL_SUCCESS;
 }
 
 bool am_event_cell_is_over(const struct am_event *event, uint64_t number)

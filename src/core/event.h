@@ -32,6 +32,8 @@
 #include "core/cell.h"
 #include "core/stream.h"
 
+struct am_ticket;
+
 /* What an event can do; from the flags of its making. */
 enum {
     AM_EVENT_EX = 1u << 0,   /* recorded again and again */
@@ -67,8 +69,8 @@ struct am_event {
 
 aclError am_event_create(unsigned can, void **ret_handle);
 /* For other processes, and from another process. */
-aclError am_event_export(struct am_event *event, uint64_t *ret_number);
-aclError am_event_import(uint64_t number, void **ret_handle);
+aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket);
+aclError am_event_import(const struct am_ticket *ticket, void **ret_handle);
 aclError am_event_destroy(void *handle);
 aclError am_event_get(void *handle, struct am_event **ret_event);
 void am_event_put(struct am_event *event);
@@ -134,9 +136,10 @@ aclError am_notify_wait(struct am_notify *notify, struct am_stream *stream,
                         uint32_t seconds);
 void am_notify_clear(struct am_notify *notify);
 /* The key of another process's notify, or for others to open this one. */
-aclError am_notify_export(struct am_notify *notify, bool is_open, uint64_t *ret_number);
+aclError am_notify_export(struct am_notify *notify, bool is_open,
+                          struct am_ticket *ret_ticket);
 aclError am_notify_trust(struct am_notify *notify, const int32_t *ids, size_t n);
-aclError am_notify_import(uint64_t number, void **ret_handle);
+aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle);
 uint32_t am_notify_id(const struct am_notify *notify);
 uint64_t am_notify_count(void);
 void am_notify_kill_all(int32_t device);

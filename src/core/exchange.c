@@ -33,6 +33,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/random.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "core/offer.h"
@@ -70,6 +71,7 @@ static struct {
     bool has_other_users;
 
     /* The thread's own. */
+    struct am_guesses guesses;
     uint64_t round;
     struct connection connections[CONNECTIONS_MAX];
 } server = {.lock = AM_LOCK_INIT(AM_RANK_SHARE, "exchange")};
@@ -216,7 +218,8 @@ static bool connection_serve(struct connection *c)
         return false;
     c->has_asked = true;
     c->used = server.round;
-    return am_offers_answer(&request, &c->asker, server.has_other_users, c->fd) == 0;
+    return am_offers_answer(&request, &c->asker,
+                            server.has_other_users ? &server.guesses : NULL, c->fd) == 0;
 }
 
 /*
@@ -280,7 +283,7 @@ static int watch(int fd, uint32_t what)
 }
 
 /* Everything but the runtime directory: 0 or -errno, and nothing is left then. */
-static int server_open_locked(int directory) AM_REQUIRES(server.lock)
+static int server_open_locked(int directory, uint32_t random) AM_REQUIRES(server.lock)
 {
     int rc;
 
@@ -292,7 +295,7 @@ static int server_open_locked(int directory) AM_REQUIRES(server.lock)
     rc = server.wake;
     if (rc < 0)
         goto err_epoll;
-    rc = am_sockname_listen(directory, server.has_other_users, &server.name);
+    rc = am_sockname_listen(directory, server.has_other_users, random, &server.name);
     if (rc < 0)
         goto err_wake;
     server.listener = rc;
@@ -322,6 +325,7 @@ err_epoll:
 
 static aclError server_start_locked(void) AM_REQUIRES(server.lock)
 {
+    uint32_t random;
     int directory;
     int error;
     aclError rc;
@@ -332,9 +336,13 @@ static aclError server_start_locked(void) AM_REQUIRES(server.lock)
     rc = am_rundir_open(&directory);
     if (rc != ACL_SUCCESS)
         return rc;
-    error = server_open_locked(directory);
+    error = am_random(&random, sizeof random);
+    AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "nothing can be shared: the system gives no random numbers: %s",
+               strerror(-error));
+    error = server_open_locked(directory, random);
     if (error == -EMFILE && am_descriptor_raise_limit())
-        error = server_open_locked(directory);
+        error = server_open_locked(directory, random);
     AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "nothing can be shared: no socket in %s, or no thread for it: %s%s",
                am_rundir_path(), strerror(-error), am_sockname_advice(-error));
@@ -344,7 +352,7 @@ static aclError server_start_locked(void) AM_REQUIRES(server.lock)
 }
 
 aclError am_exchange_offer(enum am_share_kind kind, bool is_open, int fd,
-                           const void *bytes, size_t size, uint64_t *ret_number)
+                           const void *bytes, size_t size, struct am_ticket *ret_ticket)
 {
     aclError rc;
 
@@ -354,7 +362,7 @@ aclError am_exchange_offer(enum am_share_kind kind, bool is_open, int fd,
     am_unlock(&server.lock);
     if (rc != ACL_SUCCESS)
         return rc;
-    return am_offers_add(server.name, kind, is_open, fd, bytes, size, ret_number);
+    return am_offers_add(server.name, kind, is_open, fd, bytes, size, ret_ticket);
 }
 
 void am_exchange_start(void)

@@ -267,7 +267,7 @@ static aclError fetch_reply(const struct am_wire_request *request, struct link *
 {
     struct am_patience patience = {.left = AM_EXCHANGE_WAIT_MS * AM_MILLISECOND,
                                    .looked = am_clock()};
-    uint64_t number = request->number;
+    uint64_t number = request->ticket.number;
     int n_new = 0;
 
     for (;;) {
@@ -294,18 +294,19 @@ static aclError fetch_reply(const struct am_wire_request *request, struct link *
     }
 }
 
-aclError am_exchange_fetch(enum am_share_kind kind, uint64_t number,
+aclError am_exchange_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
                            struct am_parcel *ret_parcel)
 {
-    struct am_wire_request request = am_wire_request(kind, number);
+    struct am_wire_request request = am_wire_request(kind, ticket);
+    uint64_t number = ticket->number;
     struct am_wire_reply reply;
     struct link link = {.fd = -1};
     int fd = -1;
-    int error = -am_offers_take(kind, number, ret_parcel);
+    int error = -am_offers_take(kind, ticket, ret_parcel);
     aclError rc;
 
     if (error == EMFILE && am_descriptor_raise_limit())
-        error = -am_offers_take(kind, number, ret_parcel);
+        error = -am_offers_take(kind, ticket, ret_parcel);
     if (error == 0)
         return ACL_SUCCESS;
     if (error != ENOENT)

@@ -22,28 +22,46 @@
 /* ---- text ---- */
 
 static const char *const kind_names[AM_SHARE_KINDS] = {
-    [AM_SHARE_MEMORY] = "handle",
     [AM_SHARE_BLOCK] = "memory",
     [AM_SHARE_EVENT] = "event",
     [AM_SHARE_NOTIFY] = "notify",
 };
 
-void am_key_print(enum am_share_kind kind, uint64_t number, char key[AM_KEY_SIZE])
+#define DIGITS 16 /* of each of a ticket's three words */
+
+void am_key_print(enum am_share_kind kind, const struct am_ticket *ticket,
+                  char key[AM_KEY_SIZE])
 {
-    snprintf(key, AM_KEY_SIZE, "aclmem-%s-%016" PRIx64, kind_names[kind], number);
+    snprintf(key, AM_KEY_SIZE, "aclmem-%s-%016" PRIx64 "%016" PRIx64 "%016" PRIx64,
+             kind_names[kind], ticket->number, ticket->secret[0], ticket->secret[1]);
 }
 
-aclError am_key_parse(enum am_share_kind kind, const char *key, uint64_t *ret_number)
+/* Whatever the digits are: the caller prints the ticket again and compares. */
+static uint64_t word_parse(const char *text)
+{
+    char digits[DIGITS + 1] = "";
+
+    memcpy(digits, text, DIGITS);
+    return strtoull(digits, NULL, 16);
+}
+
+aclError am_key_parse(enum am_share_kind kind, const char *key,
+                      struct am_ticket *ret_ticket)
 {
     char again[AM_KEY_SIZE];
-    const char *digits =
-        memchr(key, '\0', AM_KEY_SIZE) != NULL ? strrchr(key, '-') : NULL;
-    uint64_t number = digits != NULL ? strtoull(digits + 1, NULL, 16) : 0;
+    struct am_ticket ticket = {0};
+    bool has_end = memchr(key, '\0', AM_KEY_SIZE) != NULL;
+    const char *dash = has_end ? strrchr(key, '-') : NULL;
 
-    am_key_print(kind, number, again);
-    AM_REQUIRE(digits != NULL && strcmp(key, again) == 0, ACL_ERROR_RT_PARAM_INVALID,
+    if (dash != NULL && strlen(dash + 1) == (size_t)3 * DIGITS) {
+        ticket.number = word_parse(dash + 1);
+        ticket.secret[0] = word_parse(dash + 1 + DIGITS);
+        ticket.secret[1] = word_parse(dash + 1 + 2 * DIGITS);
+    }
+    am_key_print(kind, &ticket, again);
+    AM_REQUIRE(has_end && strcmp(key, again) == 0, ACL_ERROR_RT_PARAM_INVALID,
                "\"%.64s\" is no key of this kind; a key looks like \"%s\"", key, again);
-    *ret_number = number;
+    *ret_ticket = ticket;
     return ACL_SUCCESS;
 }
 
@@ -51,14 +69,14 @@ aclError am_key_parse(enum am_share_kind kind, const char *key, uint64_t *ret_nu
 
 struct key {
     RB_ENTRY(key) node;
-    uint64_t number;
+    struct am_ticket ticket;
     struct am_phys *phys; /* an import holds a reference, an export does not */
     void *addr;           /* imported: where */
 };
 
 static int key_compare(const struct key *a, const struct key *b)
 {
-    return (a->number > b->number) - (a->number < b->number);
+    return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
 }
 
 RB_HEAD(key_tree, key);
@@ -70,18 +88,14 @@ static struct {
     struct key_tree imports;
 } keys = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "keys")};
 
-/* Takes the key out of a tree; NULL when it is not there. */
-static struct key *key_pop(struct key_tree *tree, uint64_t number)
+/* NULL when it is not there, or has another secret. */
+static struct key *key_find_locked(struct key_tree *tree, const struct am_ticket *ticket)
+    AM_REQUIRES(keys.lock)
 {
-    struct key wanted = {.number = number};
-    struct key *key;
+    struct key wanted = {.ticket = *ticket};
+    struct key *key = RB_FIND(key_tree, tree, &wanted);
 
-    am_lock(&keys.lock);
-    key = RB_FIND(key_tree, tree, &wanted);
-    if (key != NULL)
-        RB_REMOVE(key_tree, tree, key);
-    am_unlock(&keys.lock);
-    return key;
+    return key != NULL && memcmp(&key->ticket, ticket, sizeof *ticket) == 0 ? key : NULL;
 }
 
 static void key_enter(struct key_tree *tree, struct key *key)
@@ -96,8 +110,8 @@ static void key_enter(struct key_tree *tree, struct key *key)
 aclError am_key_export(void *addr, size_t size, bool is_open, char ret_key[AM_KEY_SIZE])
 {
     struct key *key;
+    struct am_ticket ticket;
     struct am_phys *phys;
-    uint64_t number;
     aclError rc = am_share_check();
 
     if (rc == ACL_SUCCESS)
@@ -109,15 +123,15 @@ aclError am_key_export(void *addr, size_t size, bool is_open, char ret_key[AM_KE
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a key");
         goto out;
     }
-    rc = am_share_offer(phys, AM_SHARE_BLOCK, size, is_open, &number);
+    rc = am_share_offer(phys, AM_SHARE_BLOCK, size, is_open, &ticket);
     if (rc != ACL_SUCCESS) {
         free(key);
         goto out;
     }
-    key->number = number;
+    key->ticket = ticket;
     key->phys = phys;
     key_enter(&keys.exports, key);
-    am_key_print(AM_SHARE_BLOCK, number, ret_key);
+    am_key_print(AM_SHARE_BLOCK, &ticket, ret_key);
 out:
     am_phys_put(phys); /* which ends the key, where the block was freed meanwhile */
     return rc;
@@ -125,26 +139,34 @@ out:
 
 void am_key_forget(uint64_t number)
 {
+    struct key wanted = {.ticket.number = number};
+    struct key *key;
+
     am_exchange_withdraw(number);
-    free(key_pop(&keys.exports, number));
+    am_lock(&keys.lock);
+    key = RB_FIND(key_tree, &keys.exports, &wanted);
+    if (key != NULL)
+        RB_REMOVE(key_tree, &keys.exports, key);
+    am_unlock(&keys.lock);
+    free(key);
 }
 
 aclError am_key_trust(const char *key, const int32_t *ids, size_t n)
 {
-    uint64_t number;
-    aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &number);
+    struct am_ticket ticket;
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &ticket);
 
-    return rc == ACL_SUCCESS ? am_exchange_trust(AM_SHARE_BLOCK, number, ids, n) : rc;
+    return rc == ACL_SUCCESS ? am_exchange_trust(AM_SHARE_BLOCK, &ticket, ids, n) : rc;
 }
 
 aclError am_key_check(const char *key)
 {
-    uint64_t number;
-    aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &number);
+    struct am_ticket ticket;
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &ticket);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(am_exchange_is_own(AM_SHARE_BLOCK, number), ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(am_exchange_is_own(AM_SHARE_BLOCK, &ticket), ACL_ERROR_RT_PARAM_INVALID,
                "this process does not export the key \"%s\"", key);
     return ACL_SUCCESS;
 }
@@ -170,7 +192,8 @@ static const struct am_owner key_owner = {
 };
 
 /* Binds imported memory to addresses; takes over the reference, also on failure. */
-static aclError import_map(uint64_t number, struct am_phys *phys, void **ret_addr)
+static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
+                           void **ret_addr)
 {
     struct key *key = am_sys_calloc(1, sizeof *key);
     aclError rc;
@@ -179,7 +202,7 @@ static aclError import_map(uint64_t number, struct am_phys *phys, void **ret_add
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a key");
         goto err_phys;
     }
-    key->number = number;
+    key->ticket = *ticket;
     key->phys = phys;
     rc = am_vspace_reserve_for(&am_rt.vspace, &key_owner, phys->mem.size, NULL,
                                &key->addr);
@@ -212,15 +235,15 @@ static void import_close(struct key *key)
 aclError am_key_import(const char *text, bool has_peer, void **ret_addr)
 {
     struct am_import import;
+    struct am_ticket ticket;
     struct am_phys *phys;
-    uint64_t number;
     int32_t device;
-    aclError rc = am_key_parse(AM_SHARE_BLOCK, text, &number);
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, text, &ticket);
 
     if (rc == ACL_SUCCESS)
         rc = am_context_device(&device);
     if (rc == ACL_SUCCESS)
-        rc = am_share_fetch(AM_SHARE_BLOCK, number, &am_rt.devices.device[device],
+        rc = am_share_fetch(AM_SHARE_BLOCK, &ticket, &am_rt.devices.device[device],
                             &import);
     if (rc != ACL_SUCCESS)
         return rc;
@@ -231,18 +254,17 @@ aclError am_key_import(const char *text, bool has_peer, void **ret_addr)
         if (rc != ACL_SUCCESS)
             am_phys_put(phys);
     }
-    return rc == ACL_SUCCESS ? import_map(number, phys, ret_addr) : rc;
+    return rc == ACL_SUCCESS ? import_map(&ticket, phys, ret_addr) : rc;
 }
 
 /* The memory of an export that is there no more afterwards, with a reference. */
-static struct am_phys *export_pop(uint64_t number)
+static struct am_phys *export_pop(const struct am_ticket *ticket)
 {
-    struct key wanted = {.number = number};
     struct am_phys *phys = NULL;
     struct key *key;
 
     am_lock(&keys.lock);
-    key = RB_FIND(key_tree, &keys.exports, &wanted);
+    key = key_find_locked(&keys.exports, ticket);
     if (key != NULL && am_ref_try(&key->phys->object.refs)) {
         phys = key->phys;
         RB_REMOVE(key_tree, &keys.exports, key);
@@ -254,21 +276,33 @@ static struct am_phys *export_pop(uint64_t number)
     return phys;
 }
 
+static struct key *import_pop(const struct am_ticket *ticket)
+{
+    struct key *key;
+
+    am_lock(&keys.lock);
+    key = key_find_locked(&keys.imports, ticket);
+    if (key != NULL)
+        RB_REMOVE(key_tree, &keys.imports, key);
+    am_unlock(&keys.lock);
+    return key;
+}
+
 aclError am_key_close(const char *text)
 {
+    struct am_ticket ticket;
     struct am_phys *phys;
     struct key *key;
-    uint64_t number;
-    aclError rc = am_key_parse(AM_SHARE_BLOCK, text, &number);
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, text, &ticket);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    key = key_pop(&keys.imports, number);
+    key = import_pop(&ticket);
     if (key != NULL) {
         import_close(key);
         return ACL_SUCCESS;
     }
-    phys = export_pop(number);
+    phys = export_pop(&ticket);
     AM_REQUIRE(phys != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "the key \"%s\" is neither imported nor exported by this process; it was "
                "closed already, or its block freed",

@@ -1,7 +1,7 @@
 /*
  * Memory of aclrtMalloc in several processes, by keys.
  *
- * A key is a number of exchange.h as text.  The exporter's block has its memory to itself
+ * A key is a ticket of exchange.h as text.  The exporter's block has its memory to itself
  * from then on, and the memory is not handed out again after the block is freed.  An
  * importer gets addresses of ours, bound to the memory until the key is closed there, or
  * the device is reset.
@@ -18,9 +18,11 @@
 
 #define AM_KEY_SIZE 65 /* with the zero at its end */
 
-/* The text of a number of this kind, and back (107000 when it is no such text). */
-void am_key_print(enum am_share_kind kind, uint64_t number, char key[AM_KEY_SIZE]);
-aclError am_key_parse(enum am_share_kind kind, const char *key, uint64_t *ret_number);
+/* The text of a ticket of this kind, and back (107000 when it is no such text). */
+void am_key_print(enum am_share_kind kind, const struct am_ticket *ticket,
+                  char key[AM_KEY_SIZE]);
+aclError am_key_parse(enum am_share_kind kind, const char *key,
+                      struct am_ticket *ret_ticket);
 
 /* is_open: for any process of this user; otherwise for those that are listed. */
 aclError am_key_export(void *addr, size_t size, bool is_open, char ret_key[AM_KEY_SIZE]);

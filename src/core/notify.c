@@ -128,12 +128,12 @@ aclError am_notify_create(void **ret_handle)
     return notify_create(NULL, 0, ret_handle);
 }
 
-aclError am_notify_import(uint64_t number, void **ret_handle)
+aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle)
 {
     struct am_parcel parcel;
     struct am_cell *cell;
     struct card card = {0};
-    aclError rc = am_exchange_fetch(AM_SHARE_NOTIFY, number, &parcel);
+    aclError rc = am_exchange_fetch(AM_SHARE_NOTIFY, ticket, &parcel);
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -187,10 +187,11 @@ static aclError offer_settle(struct am_notify *notify, uint64_t number)
     return ACL_SUCCESS;
 }
 
-aclError am_notify_export(struct am_notify *notify, bool is_open, uint64_t *ret_number)
+aclError am_notify_export(struct am_notify *notify, bool is_open,
+                          struct am_ticket *ret_ticket)
 {
     struct card card = {notify->driver_id};
-    uint64_t number;
+    struct am_ticket ticket;
     aclError rc;
 
     AM_REQUIRE(notify->offer == 0, ACL_ERROR_RT_PARAM_INVALID,
@@ -198,20 +199,23 @@ aclError am_notify_export(struct am_notify *notify, bool is_open, uint64_t *ret_
     rc = notify->cell == NULL ? notify_widen(notify) : ACL_SUCCESS;
     if (rc == ACL_SUCCESS)
         rc = am_exchange_offer(AM_SHARE_NOTIFY, is_open, am_cell_descriptor(notify->cell),
-                               &card, sizeof card, &number);
+                               &card, sizeof card, &ticket);
     if (rc == ACL_SUCCESS)
-        rc = offer_settle(notify, number);
+        rc = offer_settle(notify, ticket.number);
     if (rc == ACL_SUCCESS)
-        *ret_number = number;
+        *ret_ticket = ticket;
     return rc;
 }
 
 aclError am_notify_trust(struct am_notify *notify, const int32_t *ids, size_t n)
 {
-    AM_REQUIRE(notify->offer != 0, ACL_ERROR_RT_PARAM_INVALID,
+    struct am_ticket ticket;
+
+    AM_REQUIRE(am_exchange_find(AM_SHARE_NOTIFY, notify->offer, &ticket),
+               ACL_ERROR_RT_PARAM_INVALID,
                "notify %u is not exported; aclrtNotifyGetExportKey comes first",
                notify->id);
-    return am_exchange_trust(AM_SHARE_NOTIFY, notify->offer, ids, n);
+    return am_exchange_trust(AM_SHARE_NOTIFY, &ticket, ids, n);
 }
 
 static void object_put(struct am_object *object)

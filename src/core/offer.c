@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/random.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fdpass.h"
 #include "base/lock.h"
+#include "base/random.h"
 #include "base/sys.h"
 
 #define RANDOM_BITS 40
@@ -27,7 +28,7 @@ struct trusted {
 
 struct offer {
     RB_ENTRY(offer) node;
-    uint64_t number;
+    struct am_ticket ticket;
     enum am_share_kind kind;
     bool is_open;
     int fd;
@@ -39,7 +40,7 @@ struct offer {
 
 static int offer_compare(const struct offer *a, const struct offer *b)
 {
-    return (a->number > b->number) - (a->number < b->number);
+    return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
 }
 
 RB_HEAD(offer_tree, offer);
@@ -55,10 +56,25 @@ static struct {
 static struct offer *offer_find_locked(enum am_share_kind kind, uint64_t number)
     AM_REQUIRES(offers.lock)
 {
-    struct offer key = {.number = number};
+    struct offer key = {.ticket.number = number};
     struct offer *offer = RB_FIND(offer_tree, &offers.tree, &key);
 
     return offer != NULL && offer->kind == kind ? offer : NULL;
+}
+
+/* The offer of a ticket that somebody shows.  How long it takes tells nothing of a secret. */
+static struct offer *offer_show_locked(enum am_share_kind kind,
+                                       const struct am_ticket *ticket)
+    AM_REQUIRES(offers.lock)
+{
+    struct offer *offer = offer_find_locked(kind, ticket->number);
+    uint64_t differs;
+
+    if (offer == NULL)
+        return NULL;
+    differs = (offer->ticket.secret[0] ^ ticket->secret[0]) |
+              (offer->ticket.secret[1] ^ ticket->secret[1]);
+    return differs == 0 ? offer : NULL;
 }
 
 /* ---- listed processes ---- */
@@ -149,15 +165,15 @@ static int trust_locked(struct offer *offer, const int32_t *ids, size_t n,
     return rc;
 }
 
-aclError am_exchange_trust(enum am_share_kind kind, uint64_t number, const int32_t *ids,
-                           size_t n)
+aclError am_exchange_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+                           const int32_t *ids, size_t n)
 {
     struct offer *offer;
     size_t bad = 0;
     int rc = -ENOENT;
 
     am_lock(&offers.lock);
-    offer = offer_find_locked(kind, number);
+    offer = offer_show_locked(kind, ticket);
     if (offer != NULL)
         rc = trust_locked(offer, ids, n, &bad);
     am_unlock(&offers.lock);
@@ -165,7 +181,7 @@ aclError am_exchange_trust(enum am_share_kind kind, uint64_t number, const int32
     AM_REQUIRE(offer != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "this process does not export 0x%016" PRIx64
                "; only the exporting one says who may import",
-               number);
+               ticket->number);
     AM_REQUIRE(rc != -ESRCH, ACL_ERROR_RT_PARAM_INVALID,
                "pid[%zu] is %d, and there is no such process; pass what "
                "aclrtDeviceGetBareTgid gives in the importing process, while it lives",
@@ -181,25 +197,29 @@ aclError am_exchange_trust(enum am_share_kind kind, uint64_t number, const int32
 
 /* ---- offers ---- */
 
-/* A number that no offer has: 0 or -errno. */
-static int number_draw_locked(uint32_t name, uint64_t *ret_number)
-    AM_REQUIRES(offers.lock)
+/* A number that no offer has, and a secret where there is room for one: 0 or -errno. */
+static int ticket_draw_locked(uint32_t name, bool has_secret,
+                              struct am_ticket *ret_ticket) AM_REQUIRES(offers.lock)
 {
     struct offer key;
 
     do {
-        uint64_t random;
+        struct am_ticket random;
+        int rc = am_random(&random, sizeof random);
 
-        if (am_sys_getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-            return -errno;
-        key.number = (uint64_t)name << RANDOM_BITS | random >> (64 - RANDOM_BITS);
-    } while (key.number == 0 || RB_FIND(offer_tree, &offers.tree, &key) != NULL);
-    *ret_number = key.number;
+        if (rc != 0)
+            return rc;
+        key.ticket = (struct am_ticket){
+            (uint64_t)name << RANDOM_BITS | random.number >> (64 - RANDOM_BITS), {0}};
+        if (has_secret)
+            memcpy(key.ticket.secret, random.secret, sizeof random.secret);
+    } while (key.ticket.number == 0 || RB_FIND(offer_tree, &offers.tree, &key) != NULL);
+    *ret_ticket = key.ticket;
     return 0;
 }
 
 aclError am_offers_add(uint32_t name, enum am_share_kind kind, bool is_open, int fd,
-                       const void *bytes, size_t size, uint64_t *ret_number)
+                       const void *bytes, size_t size, struct am_ticket *ret_ticket)
 {
     struct offer *offer = am_sys_calloc(1, sizeof *offer);
     int rc;
@@ -214,16 +234,17 @@ aclError am_offers_add(uint32_t name, enum am_share_kind kind, bool is_open, int
     if (size > 0) /* an offer may be its descriptor alone, with NULL for bytes */
         memcpy(offer->bytes, bytes, size);
     am_lock(&offers.lock);
-    rc = number_draw_locked(name, &offer->number);
+    rc = ticket_draw_locked(name, kind != AM_SHARE_MEMORY, &offer->ticket);
     if (rc == 0) {
-        *ret_number = offer->number;
+        *ret_ticket = offer->ticket;
         RB_INSERT(offer_tree, &offers.tree, offer);
     }
     am_unlock(&offers.lock);
     if (rc != 0) {
         free(offer);
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                       "the system has no random numbers: %s", strerror(-rc));
+                       "nothing can be shared: the system gives no random numbers: %s",
+                       strerror(-rc));
     }
     return ACL_SUCCESS;
 }
@@ -239,7 +260,7 @@ static void offer_destroy_locked(struct offer *offer) AM_REQUIRES(offers.lock)
 
 void am_exchange_withdraw(uint64_t number)
 {
-    struct offer key = {.number = number};
+    struct offer key = {.ticket.number = number};
     struct offer *offer;
 
     am_lock(&offers.lock);
@@ -259,23 +280,37 @@ void am_offers_clear(void)
     am_unlock(&offers.lock);
 }
 
-bool am_exchange_is_own(enum am_share_kind kind, uint64_t number)
+bool am_exchange_find(enum am_share_kind kind, uint64_t number,
+                      struct am_ticket *ret_ticket)
+{
+    struct offer *offer;
+
+    am_lock(&offers.lock);
+    offer = offer_find_locked(kind, number);
+    if (offer != NULL)
+        *ret_ticket = offer->ticket;
+    am_unlock(&offers.lock);
+    return offer != NULL;
+}
+
+bool am_exchange_is_own(enum am_share_kind kind, const struct am_ticket *ticket)
 {
     bool is_own;
 
     am_lock(&offers.lock);
-    is_own = offer_find_locked(kind, number) != NULL;
+    is_own = offer_show_locked(kind, ticket) != NULL;
     am_unlock(&offers.lock);
     return is_own;
 }
 
-int am_offers_take(enum am_share_kind kind, uint64_t number, struct am_parcel *ret_parcel)
+int am_offers_take(enum am_share_kind kind, const struct am_ticket *ticket,
+                   struct am_parcel *ret_parcel)
 {
     struct offer *offer;
     int rc = -ENOENT;
 
     am_lock(&offers.lock);
-    offer = offer_find_locked(kind, number);
+    offer = offer_show_locked(kind, ticket);
     if (offer != NULL) {
         int fd = am_sys_fcntl(offer->fd, F_DUPFD_CLOEXEC, 0);
 
@@ -312,32 +347,41 @@ static bool offer_admits_locked(const struct offer *offer, const struct am_asker
     return false;
 }
 
-int am_offers_answer(const struct am_wire_request *request, const struct am_asker *asker,
-                     bool has_other_users, int socket)
+/* Says no, and closes the connection if it has to be. */
+static int refuse(int socket, enum am_wire_status status, enum am_share_kind kind)
 {
+    struct am_wire_reply reply = am_wire_reply(status, kind, NULL, 0);
+    int rc = am_fdpass_send(socket, &reply, sizeof reply, -1);
+
+    return status == AM_WIRE_TOO_MANY ? -EACCES : rc;
+}
+
+int am_offers_answer(const struct am_wire_request *request, const struct am_asker *asker,
+                     struct am_guesses *guesses, int socket)
+{
+    bool is_other = asker->uid != geteuid();
     enum am_share_kind kind = request->kind;
     struct am_wire_reply reply;
     struct offer *offer;
-    int rc;
+    int rc = 0;
 
-    if (asker->uid != geteuid() && !has_other_users) {
-        reply = am_wire_reply(AM_WIRE_OTHER_USER, kind, NULL, 0);
-        return am_fdpass_send(socket, &reply, sizeof reply, -1);
-    }
+    if (is_other && guesses == NULL)
+        return refuse(socket, AM_WIRE_OTHER_USER, kind);
+    if (is_other && !am_guess_may(guesses, asker->uid, am_clock()))
+        return refuse(socket, AM_WIRE_TOO_MANY, kind);
     /* Under the lock, so that the descriptor is not closed meanwhile; it never waits. */
     am_lock(&offers.lock);
-    offer = offer_find_locked(kind, request->number);
-    if (offer == NULL || !offer_admits_locked(offer, asker)) {
-        reply = am_wire_reply(offer == NULL ? AM_WIRE_UNKNOWN : AM_WIRE_NOT_LISTED, kind,
-                              NULL, 0);
-        rc = am_fdpass_send(socket, &reply, sizeof reply, -1);
-    } else {
+    offer = offer_show_locked(kind, &request->ticket);
+    if (offer != NULL && !offer_admits_locked(offer, asker))
+        offer = NULL; /* which looks as if there were none */
+    if (offer != NULL) {
         reply = am_wire_reply(AM_WIRE_GRANTED, kind, offer->bytes, offer->size);
         rc = am_fdpass_send(socket, &reply, sizeof reply, offer->fd);
-        /* As many descriptors may be on their way as this process may have open. */
-        if (rc == -ETOOMANYREFS && am_descriptor_raise_limit())
-            rc = am_fdpass_send(socket, &reply, sizeof reply, offer->fd);
     }
     am_unlock(&offers.lock);
-    return rc;
+    if (offer != NULL)
+        return rc;
+    if (is_other)
+        am_guess_was_wrong(guesses, asker->uid, am_clock());
+    return refuse(socket, AM_WIRE_REFUSED, kind);
 }

@@ -9,6 +9,7 @@
 
 #include "base/process.h"
 #include "core/exchange.h"
+#include "core/guess.h"
 
 /* Who asks, by the kernel's word. */
 struct am_asker {
@@ -18,17 +19,17 @@ struct am_asker {
 
 /* `name` is what the numbers begin with: 24 bits. */
 aclError am_offers_add(uint32_t name, enum am_share_kind kind, bool is_open, int fd,
-                       const void *bytes, size_t size, uint64_t *ret_number);
+                       const void *bytes, size_t size, struct am_ticket *ret_ticket);
 
 /*
- * Decides about a request that makes sense and answers it on the socket: 0 or -errno of
- * sending.
+ * Decides about a request that makes sense and answers it on the socket: 0, or -errno when
+ * the connection is to be closed.  guesses: of other users; NULL: they are refused.
  */
 int am_offers_answer(const struct am_wire_request *request, const struct am_asker *asker,
-                     bool has_other_users, int socket);
+                     struct am_guesses *guesses, int socket);
 
 /* Our own import of it: a copy of the descriptor; 0, -ENOENT, or another -errno. */
-int am_offers_take(enum am_share_kind kind, uint64_t number,
+int am_offers_take(enum am_share_kind kind, const struct am_ticket *ticket,
                    struct am_parcel *ret_parcel);
 
 /* All of them go. */

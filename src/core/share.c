@@ -61,10 +61,10 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
 }
 
 aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
-                        bool is_open, uint64_t *ret_number)
+                        bool is_open, struct am_ticket *ret_ticket)
 {
+    struct am_ticket ticket;
     struct am_card card;
-    uint64_t number = 0;
     int fd;
     aclError rc = export_begin(phys);
 
@@ -76,19 +76,20 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
         rc = am_place_share(phys->place, phys->mem.size, &phys->share);
     if (rc == ACL_SUCCESS) {
         card = am_card_of(phys, asked);
-        rc = am_exchange_offer(kind, is_open, fd, &card, sizeof card, &number);
+        rc = am_exchange_offer(kind, is_open, fd, &card, sizeof card, &ticket);
     }
     if (rc != ACL_SUCCESS) {
         export_end(phys, 0);
         return rc;
     }
-    rc = export_end(phys, number);
+    rc = export_end(phys, ticket.number);
     if (rc == ACL_SUCCESS)
-        *ret_number = number;
+        *ret_ticket = ticket;
     return rc;
 }
 
-aclError am_share_export(void *handle, bool is_open, uint64_t *ret_number)
+aclError am_share_export(void *handle, enum am_share_kind kind, bool is_open,
+                         struct am_ticket *ret_ticket)
 {
     struct am_phys *phys;
     aclError rc = am_share_check();
@@ -97,14 +98,15 @@ aclError am_share_export(void *handle, bool is_open, uint64_t *ret_number)
         rc = am_phys_get(handle, &phys);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_share_offer(phys, AM_SHARE_MEMORY, phys->asked, is_open, ret_number);
+    rc = am_share_offer(phys, kind, phys->asked, is_open, ret_ticket);
     am_phys_put(phys);
     return rc;
 }
 
-aclError am_share_trust(uint64_t number, const int32_t *ids, size_t n)
+aclError am_share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+                        const int32_t *ids, size_t n)
 {
-    return am_exchange_trust(AM_SHARE_MEMORY, number, ids, n);
+    return am_exchange_trust(kind, ticket, ids, n);
 }
 
 /* ---- import ---- */
@@ -164,10 +166,12 @@ void am_share_forget(uint64_t number)
     free(imported);
 }
 
-aclError am_share_fetch(enum am_share_kind kind, uint64_t number,
+aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
                         struct am_device *device, struct am_import *ret_import)
 {
-    bool is_own = am_exchange_is_own(kind, number);
+    bool is_own = am_exchange_is_own(kind, ticket);
+    uint64_t number = ticket->number;
+    struct am_import import;
     struct am_parcel parcel;
     aclError rc = am_share_check();
 
@@ -181,23 +185,29 @@ aclError am_share_fetch(enum am_share_kind kind, uint64_t number,
     rc = claim(number);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_exchange_fetch(kind, number, &parcel);
-    if (rc == ACL_SUCCESS) {
-        rc = am_card_read(&parcel, device, ret_import);
-        if (rc != ACL_SUCCESS)
-            close(parcel.fd);
-    }
+    rc = am_exchange_fetch(kind, ticket, &parcel);
     if (rc != ACL_SUCCESS)
-        am_share_forget(number);
-    ret_import->number = number;
-    ret_import->is_own = is_own;
+        goto err_claim;
+    rc = am_card_read(&parcel, device, &import);
+    if (rc != ACL_SUCCESS)
+        goto err_parcel;
+    import.number = number;
+    import.is_own = is_own;
+    *ret_import = import;
+    return ACL_SUCCESS;
+
+err_parcel:
+    close(parcel.fd);
+err_claim:
+    am_share_forget(number);
     return rc;
 }
 
-aclError am_share_import(uint64_t number, struct am_device *device, void **ret_handle)
+aclError am_share_import(enum am_share_kind kind, const struct am_ticket *ticket,
+                         struct am_device *device, void **ret_handle)
 {
     struct am_import import;
-    aclError rc = am_share_fetch(AM_SHARE_MEMORY, number, device, &import);
+    aclError rc = am_share_fetch(kind, ticket, device, &import);
 
     if (rc != ACL_SUCCESS)
         return rc;

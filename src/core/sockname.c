@@ -9,7 +9,6 @@
 #include <time.h>
 #include <sys/file.h>
 #include <sys/un.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -164,13 +163,10 @@ static void remove_all_stale(int directory)
 }
 
 /* Gives the socket a name that is free: 0 or -errno. */
-static int name_take(int directory, const char *file, uint32_t *ret_name)
+static int name_take(int directory, const char *file, uint32_t first, uint32_t *ret_name)
 {
-    uint32_t first;
     int error = EEXIST;
 
-    if (am_sys_getrandom(&first, sizeof first, 0) != (ssize_t)sizeof first)
-        return -errno;
     for (uint32_t i = 0; i <= ID_MASK && error == EEXIST; i++) {
         uint32_t name = user_hash(geteuid()) << ID_BITS | ((first + i) & ID_MASK);
         char text[NAME_SIZE];
@@ -186,7 +182,7 @@ static int name_take(int directory, const char *file, uint32_t *ret_name)
 }
 
 static int listen_at(int fd, int directory, const char *file, bool for_all,
-                     uint32_t *ret_name)
+                     uint32_t random, uint32_t *ret_name)
 {
     struct sockaddr_un addr = address(directory, file);
     int rc = 0;
@@ -198,12 +194,12 @@ static int listen_at(int fd, int directory, const char *file, bool for_all,
         am_sys_listen(fd, BACKLOG) != 0)
         rc = -errno;
     if (rc == 0)
-        rc = name_take(directory, file, ret_name);
+        rc = name_take(directory, file, random, ret_name);
     unlinkat(directory, file, 0);
     return rc;
 }
 
-int am_sockname_listen(int directory, bool for_all, uint32_t *ret_name)
+int am_sockname_listen(int directory, bool for_all, uint32_t random, uint32_t *ret_name)
 {
     char file[NAME_SIZE];
     int fd;
@@ -214,7 +210,7 @@ int am_sockname_listen(int directory, bool for_all, uint32_t *ret_name)
     if (fd < 0)
         return fd;
     name_print_new(file);
-    rc = listen_at(fd, directory, file, for_all, ret_name);
+    rc = listen_at(fd, directory, file, for_all, random, ret_name);
     if (rc != 0) {
         close(fd);
         return proc_check(rc);

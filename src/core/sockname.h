@@ -12,10 +12,10 @@
 #include <sys/types.h>
 
 /*
- * A listening socket in the directory, for this user or for all, under a name that is
- * free: a descriptor or -errno, -ENOSYS where there is no /proc.
+ * A listening socket in the directory, for this user or for all, under the first name that
+ * is free from a random one on: a descriptor or -errno, -ENOSYS where there is no /proc.
  */
-int am_sockname_listen(int directory, bool for_all, uint32_t *ret_name);
+int am_sockname_listen(int directory, bool for_all, uint32_t random, uint32_t *ret_name);
 void am_sockname_remove(int directory, uint32_t name);
 
 /*

@@ -8,13 +8,14 @@
 #include "base/error.h"
 #include "base/sys.h"
 
-struct am_wire_request am_wire_request(enum am_share_kind kind, uint64_t number)
+struct am_wire_request am_wire_request(enum am_share_kind kind,
+                                       const struct am_ticket *ticket)
 {
     return (struct am_wire_request){
         .magic = AM_WIRE_MAGIC,
         .version = AM_WIRE_VERSION,
         .kind = (uint16_t)kind,
-        .number = number,
+        .ticket = *ticket,
     };
 }
 
@@ -46,38 +47,50 @@ enum am_wire_status am_wire_check_request(const struct am_wire_request *request)
     return AM_WIRE_GRANTED;
 }
 
+/* What lets a process import. */
+static const char *list_call(enum am_share_kind kind)
+{
+    switch (kind) {
+    case AM_SHARE_BLOCK:
+        return "aclrtIpcMemSetImportPid";
+    case AM_SHARE_NOTIFY:
+        return "aclrtNotifySetImportPid";
+    case AM_SHARE_FABRIC:
+        return "aclrtMemSetPidToShareableHandleV2";
+    default:
+        return "aclrtMemSetPidToShareableHandle";
+    }
+}
+
 static aclError refusal(const struct am_wire_reply *reply,
                         const struct am_wire_request *request, int32_t exporter)
 {
-    const char *list = request->kind == AM_SHARE_MEMORY
-                           ? "aclrtMemSetPidToShareableHandle"
-                       : request->kind == AM_SHARE_BLOCK ? "aclrtIpcMemSetImportPid"
-                                                         : "aclrtNotifySetImportPid";
+    uint64_t number = request->ticket.number;
 
     switch (reply->status) {
-    case AM_WIRE_UNKNOWN:
+    case AM_WIRE_REFUSED:
         return am_fail(ACL_ERROR_RT_NO_PERMISSION,
-                       "process %d does not export 0x%016" PRIx64
-                       ": it has freed it, or the number is wrong",
-                       exporter, request->number);
-    case AM_WIRE_NOT_LISTED:
-        return am_fail(
-            ACL_ERROR_RT_NO_PERMISSION,
-            "process %d does not let process %d import 0x%016" PRIx64
-            "; call %s there with what aclrtDeviceGetBareTgid gives here, or export "
-            "without validation of process ids",
-            exporter, (int)getpid(), request->number, list);
+                       "process %d does not let process %d import 0x%016" PRIx64
+                       ": it was freed there, or the number is wrong, or this process is "
+                       "not listed; call %s there with what aclrtDeviceGetBareTgid gives "
+                       "here, or export without validation of process ids",
+                       exporter, (int)getpid(), number, list_call(request->kind));
     case AM_WIRE_OTHER_USER:
         return am_fail(ACL_ERROR_RT_NO_PERMISSION,
                        "process %d belongs to another user and does not let user %u "
                        "import 0x%016" PRIx64
                        "; start it with ACLMEM_SHARE_ACROSS_USERS=1 if it shall",
-                       exporter, (unsigned)geteuid(), request->number);
+                       exporter, (unsigned)geteuid(), number);
+    case AM_WIRE_TOO_MANY:
+        return am_fail(ACL_ERROR_RT_NO_PERMISSION,
+                       "process %d did not look at the request for 0x%016" PRIx64
+                       ": it has refused too many of user %u, and takes one a second now",
+                       exporter, number, (unsigned)geteuid());
     default:
         return am_fail(ACL_ERROR_RT_IPC_ERROR,
                        "process %d did not understand the request for 0x%016" PRIx64
                        " (answer %u)",
-                       exporter, request->number, reply->status);
+                       exporter, number, reply->status);
     }
 }
 

@@ -16,7 +16,7 @@
 #include "acl/acl_base.h"
 
 #define AM_WIRE_MAGIC UINT32_C(0x736d6361) /* "acms" */
-#define AM_WIRE_VERSION 1
+#define AM_WIRE_VERSION 2
 #define AM_WIRE_BYTES 112
 
 /* What is shared. */
@@ -25,17 +25,28 @@ enum am_share_kind {
     AM_SHARE_BLOCK,      /* memory of aclrtMalloc, by a key */
     AM_SHARE_EVENT,
     AM_SHARE_NOTIFY,
+    AM_SHARE_FABRIC, /* a handle of physical memory, by a fabric handle */
     AM_SHARE_KINDS,
+};
+
+/*
+ * What an importer has to know.  The number finds the exporter and the offer.  It has 64
+ * bits, and where the program hands around more than that the rest is a secret, which
+ * nobody guesses: all kinds but AM_SHARE_MEMORY, which has zeros there.
+ */
+struct am_ticket {
+    uint64_t number;
+    uint64_t secret[2];
 };
 
 /* The answer, and why not. */
 enum am_wire_status {
     AM_WIRE_GRANTED,
-    AM_WIRE_UNKNOWN,    /* no such number, or not any more */
-    AM_WIRE_NOT_LISTED, /* the process is not on the list */
+    AM_WIRE_REFUSED, /* there is no such offer, or it is not for this process */
     AM_WIRE_OTHER_USER,
     AM_WIRE_BAD_VERSION,
     AM_WIRE_BAD_REQUEST,
+    AM_WIRE_TOO_MANY, /* of the user's requests were refused; nothing was looked up */
     AM_WIRE_STATUSES,
 };
 
@@ -43,7 +54,7 @@ struct am_wire_request {
     uint32_t magic;
     uint16_t version;
     uint16_t kind; /* enum am_share_kind */
-    uint64_t number;
+    struct am_ticket ticket;
 };
 
 struct am_wire_reply {
@@ -55,10 +66,11 @@ struct am_wire_reply {
     uint8_t bytes[AM_WIRE_BYTES];
 };
 
-_Static_assert(sizeof(struct am_wire_request) == 16, "the wire's format is fixed");
+_Static_assert(sizeof(struct am_wire_request) == 32, "the wire's format is fixed");
 _Static_assert(sizeof(struct am_wire_reply) == 16 + AM_WIRE_BYTES, "as above");
 
-struct am_wire_request am_wire_request(enum am_share_kind kind, uint64_t number);
+struct am_wire_request am_wire_request(enum am_share_kind kind,
+                                       const struct am_ticket *ticket);
 struct am_wire_reply am_wire_reply(enum am_wire_status status, enum am_share_kind kind,
                                    const void *bytes, size_t size);
 

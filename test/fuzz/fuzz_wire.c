@@ -104,7 +104,8 @@ static void replies_check(int fd)
 
 static void requests_send(const uint8_t *bytes, size_t n_bytes)
 {
-    struct am_wire_request good = am_wire_request(AM_SHARE_MEMORY, number);
+    struct am_ticket ticket = {.number = number};
+    struct am_wire_request good = am_wire_request(AM_SHARE_MEMORY, &ticket);
     struct am_wire_reply reply;
     int fd = connect_raw();
 
@@ -123,7 +124,7 @@ static void requests_send(const uint8_t *bytes, size_t n_bytes)
     fd = connect_raw();
     require(send(fd, &good, sizeof good, 0) == (ssize_t)sizeof good, "send", 0);
     require(recv(fd, &reply, sizeof reply, 0) == (ssize_t)sizeof reply &&
-                reply.status == AM_WIRE_NOT_LISTED,
+                reply.status == AM_WIRE_REFUSED,
             "a good request", reply.status);
     close(fd);
 }
@@ -132,7 +133,8 @@ static void requests_send(const uint8_t *bytes, size_t n_bytes)
 
 static void reply_take(const uint8_t *bytes, size_t n_bytes)
 {
-    struct am_wire_request request = am_wire_request(AM_SHARE_MEMORY, 1);
+    struct am_ticket ticket = {.number = 1};
+    struct am_wire_request request = am_wire_request(AM_SHARE_MEMORY, &ticket);
     struct am_wire_reply reply = {0};
     struct am_parcel parcel = {.fd = memory, .exporter = 1};
     struct am_import import = {.number = 1};

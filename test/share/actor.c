@@ -24,7 +24,7 @@ extern char **environ;
 struct request {
     int32_t what;
     uint64_t x, y, z;
-    char text[80];
+    char text[ACTOR_TEXT];
 };
 
 /* ---- the actor's side ---- */
@@ -269,6 +269,13 @@ static aclError perform(const struct request *r, struct answer *answer)
         return aclrtIpcMemImportByKey(out, r->text, r->x);
     case DO_KEY_CLOSE:
         return aclrtIpcMemClose(r->text);
+    case DO_FABRIC:
+        return aclrtMemExportToShareableHandleV2(
+            x, r->y, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, answer->text);
+    case DO_FABRIC_IMPORT:
+        memcpy(answer->text, r->text, sizeof r->text);
+        return aclrtMemImportFromShareableHandleV2(
+            answer->text, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, 0, out);
     case DO_MALLOC:
         return aclrtMalloc(out, r->x, ACL_MEM_MALLOC_HUGE_FIRST);
     case DO_MFREE:
@@ -391,6 +398,15 @@ struct answer order_key(struct actor *a, int what, const char *key, uint64_t x)
     struct request request = {.what = what, .x = x};
 
     snprintf(request.text, sizeof request.text, "%s", key);
+    assert_int_equal(send(a->fd, &request, sizeof request, MSG_NOSIGNAL), sizeof request);
+    return order_end(a);
+}
+
+struct answer order_bytes(struct actor *a, int what, const void *bytes, uint64_t x)
+{
+    struct request request = {.what = what, .x = x};
+
+    memcpy(request.text, bytes, sizeof request.text);
     assert_int_equal(send(a->fd, &request, sizeof request, MSG_NOSIGNAL), sizeof request);
     return order_end(a);
 }

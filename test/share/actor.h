@@ -29,10 +29,12 @@ enum {
     ACTOR_NO_PROC = 1u << 2,   /* where nothing is at /proc */
 };
 
+#define ACTOR_TEXT 128 /* a key, or a fabric handle, which has as many bytes */
+
 struct answer {
     int32_t rc;
     uint64_t value[4];
-    char text[80];
+    char text[ACTOR_TEXT];
     char message[600];
 };
 
@@ -49,8 +51,9 @@ struct answer order(struct actor *a, int what, uint64_t x, uint64_t y, uint64_t 
 void order_begin(struct actor *a, int what, uint64_t x, uint64_t y, uint64_t z);
 struct answer order_end(struct actor *a);
 
-/* The same for orders that take a key. */
+/* The same for orders that take a key, or another text of ACTOR_TEXT bytes. */
 struct answer order_key(struct actor *a, int what, const char *key, uint64_t x);
+struct answer order_bytes(struct actor *a, int what, const void *bytes, uint64_t x);
 
 /* The code of an order has to be this one, and `words` are in its message. */
 #define expect(answer_, code_, words_) \
@@ -67,37 +70,39 @@ uint64_t order_done(struct actor *a, int what, uint64_t x, uint64_t y, uint64_t 
 enum {
     DO_INIT = 1, /* aclInit, and device x */
     DO_FINALIZE,
-    DO_ALLOC,        /* bytes -> handle */
-    DO_ALLOC_HOST,   /* bytes -> handle */
-    DO_EXPORT,       /* handle, flags -> number */
-    DO_TRUST,        /* number, pid */
-    DO_IMPORT,       /* number, device -> handle */
-    DO_RESERVE,      /* bytes -> address */
-    DO_MAP,          /* address, bytes, handle */
-    DO_PUT,          /* address, bytes, seed of the pattern */
-    DO_CHECK,        /* address, bytes, seed: 0, or 1 when other bytes are there */
-    DO_UNMAP,        /* address */
-    DO_FREE,         /* handle */
-    DO_RELEASE,      /* address */
-    DO_RETAIN,       /* address -> handle */
-    DO_FREE_MEMORY,  /* -> free bytes of the device */
-    DO_TGID,         /* -> aclrtDeviceGetBareTgid */
-    DO_DESCRIPTORS,  /* -> open ones, lines of the library in the map */
-    DO_SET_LIMIT,    /* soft and hard limit of descriptors */
-    DO_FORK,         /* a child that lives until the actor ends */
-    DO_PEER,         /* enable peer access of the device to device x */
-    DO_KEY,          /* address, bytes, flags: aclrtIpcMemGetExportKey -> text */
-    DO_KEY_TRUST,    /* text, pid */
-    DO_KEY_IMPORT,   /* text, flags -> address */
-    DO_KEY_CLOSE,    /* text */
-    DO_MALLOC,       /* bytes -> address */
-    DO_MFREE,        /* address */
-    DO_STREAM_COPY,  /* address, bytes, times: copies on a stream, not waited for */
-    DO_EXIT,         /* exit(0) without aclFinalize */
-    DO_STREAM,       /* -> stream */
-    DO_STREAM_SYNC,  /* stream, ms */
-    DO_STREAM_ABORT, /* stream */
-    DO_STREAM_HOLD,  /* stream stands still until DO_LET_GO */
+    DO_ALLOC,         /* bytes -> handle */
+    DO_ALLOC_HOST,    /* bytes -> handle */
+    DO_EXPORT,        /* handle, flags -> number */
+    DO_TRUST,         /* number, pid */
+    DO_IMPORT,        /* number, device -> handle */
+    DO_RESERVE,       /* bytes -> address */
+    DO_MAP,           /* address, bytes, handle */
+    DO_PUT,           /* address, bytes, seed of the pattern */
+    DO_CHECK,         /* address, bytes, seed: 0, or 1 when other bytes are there */
+    DO_UNMAP,         /* address */
+    DO_FREE,          /* handle */
+    DO_RELEASE,       /* address */
+    DO_RETAIN,        /* address -> handle */
+    DO_FREE_MEMORY,   /* -> free bytes of the device */
+    DO_TGID,          /* -> aclrtDeviceGetBareTgid */
+    DO_DESCRIPTORS,   /* -> open ones, lines of the library in the map */
+    DO_SET_LIMIT,     /* soft and hard limit of descriptors */
+    DO_FORK,          /* a child that lives until the actor ends */
+    DO_PEER,          /* enable peer access of the device to device x */
+    DO_KEY,           /* address, bytes, flags: aclrtIpcMemGetExportKey -> text */
+    DO_KEY_TRUST,     /* text, pid */
+    DO_KEY_IMPORT,    /* text, flags -> address */
+    DO_KEY_CLOSE,     /* text */
+    DO_FABRIC,        /* handle, flags -> bytes of a fabric handle */
+    DO_FABRIC_IMPORT, /* the same bytes -> handle */
+    DO_MALLOC,        /* bytes -> address */
+    DO_MFREE,         /* address */
+    DO_STREAM_COPY,   /* address, bytes, times: copies on a stream, not waited for */
+    DO_EXIT,          /* exit(0) without aclFinalize */
+    DO_STREAM,        /* -> stream */
+    DO_STREAM_SYNC,   /* stream, ms */
+    DO_STREAM_ABORT,  /* stream */
+    DO_STREAM_HOLD,   /* stream stands still until DO_LET_GO */
     DO_LET_GO,
     DO_EVENT,          /* ACL_EVENT_IPC -> event, text */
     DO_EVENT_OPEN,     /* text -> event */

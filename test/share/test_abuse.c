@@ -23,7 +23,7 @@
 
 #define OPEN ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION
 #define MAGIC 0x736d6361u
-#define VERSION 1
+#define VERSION 2
 #define FLOOD 400 /* more connections than an exporter keeps */
 #define MOST_FLOODS 20000
 
@@ -31,7 +31,7 @@
 struct request {
     uint32_t magic;
     uint16_t version, kind;
-    uint64_t number;
+    uint64_t number, secret[2];
 };
 struct reply {
     uint32_t magic;
@@ -128,7 +128,7 @@ static void expect_good_import(void)
 
 static struct request good_request(void)
 {
-    return (struct request){MAGIC, VERSION, 1, number};
+    return (struct request){MAGIC, VERSION, 1, number, {0}};
 }
 
 static void messages_that_make_no_sense_end_the_connection(void **state)
@@ -142,7 +142,7 @@ static void messages_that_make_no_sense_end_the_connection(void **state)
     bad[0].magic ^= 1;
     bad[1].kind = 0;
     bad[2].kind = 77;
-    bad[3].version = 2;
+    bad[3].version = VERSION + 1;
     for (int i = 0; i < 4; i++) {
         int fd = connect_raw();
         uint16_t version = 0;
@@ -265,7 +265,7 @@ static const char *flood(struct worker *w)
 {
     atomic_bool *must_stop = w->shared;
     struct sockaddr_un addr = socket_address();
-    struct request request = {MAGIC, VERSION, 1, 1};
+    struct request request = {MAGIC, VERSION, 1, 1, {0}};
 
     for (unsigned n = 0; n < MOST_FLOODS && !*must_stop; n++) {
         int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

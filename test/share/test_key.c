@@ -302,11 +302,38 @@ static void blocks_that_have_no_memory_of_their_own_are_refused(void **state)
     assert_acl_ok(aclrtFree(small));
 }
 
+/* Every digit counts, those behind the number too. */
+static void an_altered_key_is_refused(void **state)
+{
+    char *p = block(SIZE);
+    char key[KEY];
+    int32_t pid = getpid();
+    size_t n;
+
+    assert_acl_ok(aclrtIpcMemGetExportKey(p, SIZE, key, KEY, OPEN));
+    n = strlen(key);
+    actor_start(&other, ACTOR_PLAIN);
+    done(&other, DO_INIT, 0, 0, 0);
+    for (size_t i = n - 48; i < n; i++) {
+        char digit = key[i];
+
+        key[i] = digit == '0' ? '1' : '0';
+        expect(order_key(&other, DO_KEY_IMPORT, key, 0), ACL_ERROR_RT_NO_PERMISSION, "");
+        assert_refused(aclrtIpcMemSetImportPid(key, &pid, 1), ACL_ERROR_RT_PARAM_INVALID,
+                       "does not export");
+        assert_refused(aclrtIpcMemClose(key), ACL_ERROR_RT_PARAM_INVALID, "neither");
+        key[i] = digit;
+    }
+    expect(order_key(&other, DO_KEY_IMPORT, key, 0), ACL_SUCCESS, "");
+    actor_end(&other);
+    assert_acl_ok(aclrtFree(p));
+}
+
 static void what_the_arguments_show_is_refused(void **state)
 {
     char *p = block(SIZE);
     char key[KEY] = "";
-    char number[KEY] = "aclmem-memory-0000000000000001";
+    char number[KEY] = "aclmem-memory-000000000000000100000000000000020000000000000003";
     int32_t pid = getpid();
     void *q = NULL;
 
@@ -334,8 +361,9 @@ static void what_the_arguments_show_is_refused(void **state)
     assert_refused(aclrtIpcMemImportByKey(&q, number, 0), ACL_ERROR_RT_NO_PERMISSION,
                    "nobody exports");
     assert_refused(aclrtIpcMemClose(NULL), ACL_ERROR_INVALID_PARAM, "key");
-    assert_refused(aclrtIpcMemClose("aclmem-event-0000000000000001"),
-                   ACL_ERROR_RT_PARAM_INVALID, "no key");
+    assert_refused(
+        aclrtIpcMemClose("aclmem-event-000000000000000100000000000000020000000000000003"),
+        ACL_ERROR_RT_PARAM_INVALID, "no key");
     assert_refused(aclrtIpcMemClose(number), ACL_ERROR_RT_PARAM_INVALID, "neither");
     assert_refused(aclrtIpcMemSetAttr(number, 0, 0), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                    "A3");
@@ -415,6 +443,7 @@ int main(int argc, char **argv)
         pair(memory_of_a_peer_is_reached_with_the_flag_or_by_the_call),
         pair(copies_between_a_block_and_its_import_for_a_peer_may_overlap),
         pair(blocks_that_have_no_memory_of_their_own_are_refused),
+        pair(an_altered_key_is_refused),
         pair(what_the_arguments_show_is_refused),
         pair_alone(a3_products_have_two_calls_more),
         pair_strict(strict_rules_take_no_flag_at_import),

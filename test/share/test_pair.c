@@ -385,22 +385,6 @@ static void the_second_form_shares_the_same_way(void **state)
     block_destroy(&b);
 }
 
-static void fabric_handles_are_refused_with_the_reason(void **state)
-{
-    aclrtMemSharedHandleType type = ACL_MEM_SHARE_HANDLE_TYPE_FABRIC;
-    aclrtMemFabricHandle fabric = {{0}};
-    aclrtDrvMemHandle handle = alloc(CHUNK);
-    int32_t pid = 1;
-
-    assert_refused(aclrtMemExportToShareableHandleV2(handle, 0, type, &fabric),
-                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "FABRIC");
-    assert_refused(aclrtMemSetPidToShareableHandleV2(&fabric, type, &pid, 1),
-                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "FABRIC");
-    assert_refused(aclrtMemImportFromShareableHandleV2(&fabric, type, 0, &handle),
-                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "FABRIC");
-    assert_acl_ok(aclrtFreePhysical(handle));
-}
-
 static void what_the_arguments_show_is_refused(void **state)
 {
     aclrtDrvMemHandle handle = alloc(CHUNK);
@@ -533,7 +517,6 @@ int main(int argc, char **argv)
         pair_alone(memory_that_is_taken_at_once_is_exported),
         pair(an_imported_handle_is_described_as_the_exporters),
         pair(the_second_form_shares_the_same_way),
-        pair(fabric_handles_are_refused_with_the_reason),
         pair(what_the_arguments_show_is_refused),
         pair(memory_with_an_open_view_is_not_moved),
         pair(a_stream_may_wait_for_a_value_that_the_importer_writes),

@@ -341,6 +341,32 @@ static void another_user_imports_where_the_exporter_says_so(void **state)
     assert_acl_ok(aclrtFreePhysical(handle));
 }
 
+/* Some wrong numbers are answered; then none is looked at for a while, not even a right one. */
+static void another_user_that_guesses_is_slowed_down(void **state)
+{
+    struct answer answer;
+    uint64_t open;
+    unsigned n = 0;
+
+    if (!has_users())
+        skip();
+    start_in_usual_places("ACLMEM_SHARE_ACROSS_USERS=1");
+    open = export(OPEN);
+    begin(&other, ACTOR_NOBODY);
+    begin(&third, ACTOR_PLAIN);
+    expect_import(&other, open);
+    do /* one a second is looked at on a machine that is so slow */
+        answer = order(&other, DO_IMPORT, open ^ ++n, 0, 0);
+    while (strstr(answer.message, "does not let") != NULL && n < 10000);
+    assert_in_range(n, 16, 9999);
+    expect(answer, REFUSED, "too many");
+    expect_import(&third, open); /* our own user does not wait for that */
+    for (unsigned i = 1; i < 100; i++)
+        expect_refusal(&third, open ^ i, "does not let");
+    expect_import(&third, open);
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
 /* The exporter's socket can be reached by its superuser, who is another user too. */
 static void even_root_is_another_user(void **state)
 {
@@ -498,6 +524,7 @@ int main(int argc, char **argv)
         pair(a_number_of_memory_that_was_freed_is_refused),
         pair_alone(another_user_is_refused),
         pair_alone(another_user_imports_where_the_exporter_says_so),
+        pair_alone(another_user_that_guesses_is_slowed_down),
         pair_alone(even_root_is_another_user),
         pair_alone(a_full_directory_is_told),
         pair(a_process_in_a_namespace_is_listed_by_its_outer_id),

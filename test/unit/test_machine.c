@@ -7,6 +7,7 @@
 
 #include "base/machine.h"
 #include "base/util.h"
+#include "base/uuid.h"
 
 #define INSTALLED (64 * AM_GIB)
 
@@ -278,6 +279,23 @@ static void this_machine_has_memory_and_a_node(void **state)
     assert_false(am_machine_has_node(INT32_MIN));
 }
 
+static void all_that_runs_since_one_start_has_one_id(void **state)
+{
+    uint8_t one[AM_UUID_SIZE], same[AM_UUID_SIZE], later[AM_UUID_SIZE],
+        none[AM_UUID_SIZE];
+    const char *file = "proc/sys/kernel/random/boot_id";
+
+    am_machine_boot_id_under(root, none);
+    file_make_text(root, file, "4f1d8c1a-28b1-4f0e-9c9b-7e6a3b1c2d3e\n");
+    am_machine_boot_id_under(root, one);
+    am_machine_boot_id_under(root, same);
+    file_make_text(root, file, "4f1d8c1a-28b1-4f0e-9c9b-7e6a3b1c2d3f\n");
+    am_machine_boot_id_under(root, later);
+    assert_memory_equal(one, same, sizeof one);
+    assert_memory_not_equal(one, later, sizeof one);
+    assert_memory_not_equal(one, none, sizeof one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +318,7 @@ int main(void)
         in_a_tree(the_least_that_is_left_on_the_way_up_counts),
         in_a_tree(huge_pages_come_from_the_pool_or_are_transparent),
         in_a_tree(this_machine_has_memory_and_a_node),
+        in_a_tree(all_that_runs_since_one_start_has_one_id),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
