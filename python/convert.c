@@ -256,6 +256,13 @@ bool am_py_pointer_slow(PyObject *object, const struct am_py_place *place, void 
 
 /* ---- texts ---- */
 
+bool am_py_callable_or_none(PyObject *object, const struct am_py_place *place)
+{
+    return object == Py_None || PyCallable_Check(object) ||
+           am_py_refuse(PyExc_TypeError, place, "must be callable or None, not %.100s",
+                        Py_TYPE(object)->tp_name);
+}
+
 bool am_py_text(PyObject *object, const struct am_py_place *place, const char **ret)
 {
     const char *text;

@@ -141,6 +141,9 @@ static inline bool am_py_pointer(PyObject *object, const struct am_py_place *pla
     return true;
 }
 
+/* A function that nothing will call, or None. */
+bool am_py_callable_or_none(PyObject *object, const struct am_py_place *place);
+
 /* A str or None; the text belongs to the object. */
 bool am_py_text(PyObject *object, const struct am_py_place *place, const char **ret);
 

@@ -125,7 +125,7 @@ def declarations(wrapper):
             yield "size_t n_%s;" % v.c.name
         elif v.role == "callback":
             yield "void *number;"
-        elif v.role in ("null", "data"):
+        elif v.role in ("null", "data", "unheard"):
             pass
         elif v.role == "count":
             if v.type.stars:
@@ -160,6 +160,8 @@ def conversion(wrapper, at, v):
     if v.role == "callback":
         return '(PyCallable_Check(%s) || am_py_refuse(PyExc_TypeError, %s, "must be callable, not %%.100s", ' \
             "Py_TYPE(%s)->tp_name))" % (given, where, given)
+    if v.role == "unheard":
+        return 'am_py_callable_or_none(%s, %s)' % (given, where)
     return "am_py_%s(%s, %s, &%s)" % (v.role, given, where, name)
 
 
@@ -189,7 +191,7 @@ def room(wrapper):
 def passed(wrapper, v):
     """What the C function is given for a parameter."""
     name = local(v)
-    if v.role == "null":
+    if v.role in ("null", "unheard"):
         return "NULL"
     if v.role == "callback":
         return "am_py_callback_run"

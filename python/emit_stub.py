@@ -22,7 +22,8 @@ def input_type(value):
     if value.role == "array":
         return "Sequence[%s] | None" % entry_type(value)
     return {"pointer": "int | None", "string": "str | None", "share": "int | bytes", "word": "int",
-            "callback": "Callable[[Any], object]", "data": "Any"}[value.role]
+            "callback": "Callable[[Any], object]", "data": "Any",
+            "unheard": "Callable[[int], object] | None"}[value.role]
 
 
 def output_type(value):

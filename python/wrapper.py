@@ -65,7 +65,8 @@ class Wrapper:
 
     def decide(self, value):
         """The role of a parameter, from the row or by the rule."""
-        special = ("null", "array", "list", "view", "text", "ints", "ints_each", "share", "word", "callback", "data")
+        special = ("null", "array", "list", "view", "text", "ints", "ints_each", "share", "word", "callback", "data",
+                   "unheard")
         value.role = value.has(*special)
         if value.role:
             value.is_out = value.role in ("list", "view", "text", "ints", "ints_each") or value.has("out") is not None

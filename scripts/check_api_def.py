@@ -23,7 +23,8 @@ LISTS = {
     "api_ret.def": ("AM_API_RET", ["ret", "name", "params", "args", "sig"]),
     "api_unsupported.def": ("AM_UNSUPPORTED", ["ret", "name", "params", "value"]),
     "api_variadic.def": ("AM_API_VARIADIC", ["ret", "name", "params"]),
-    "api_names.def": ("AM_UNSUPPORTED_NAME", ["name"]),
+    "api_absent.def": ("AM_API_ABSENT", ["ret", "name", "params"]),
+    "api_names.def": ("AM_UNSUPPORTED_NAME", ["ret", "name", "value"]),
 }
 
 # The letters that fit a type; those of enumerations, structs and handles follow from the

@@ -24,9 +24,10 @@ LISTS = {
     "src/api/api_ret.def": (r"\bAM_API_RET\([^,]*,\s*(\w+)", "works"),
     "src/api/api_variadic.def": (r"\bAM_API_VARIADIC\([^,]*,\s*(\w+)", "works"),
     "src/api/api_unsupported.def": (r"\bAM_UNSUPPORTED\([^,]*,\s*(\w+)", "207000"),
+    "src/api/api_absent.def": (r"\bAM_API_ABSENT\([^,]*,\s*(\w+)", "absent"),
     "include/aclmem/aclmem.h": (r"\b(aclmem_\w+)\(", "works"),
 }
-NAMES = ("src/api/api_names.def", r"\bAM_UNSUPPORTED_NAME\(\s*(\w+)")
+NAMES = ("src/api/api_names.def", r"\bAM_UNSUPPORTED_NAME\([^,]*,\s*(\w+)")
 NAMES_TITLE = "Symbols without a declaration"
 
 # The feature columns of README's product table: cells for a set of features.

@@ -47,6 +47,11 @@ static inline bool is_always(enum am_api_id id)
     case AM_API_aclDataTypeSize:
     case AM_API_aclFloat16ToFloat:
     case AM_API_aclFloatToFloat16:
+    case AM_API_aclrtGetTaskIdFromExceptionInfo: /* 0 would be an id */
+    case AM_API_aclrtGetStreamIdFromExceptionInfo:
+    case AM_API_aclrtGetThreadIdFromExceptionInfo:
+    case AM_API_aclrtGetDeviceIdFromExceptionInfo:
+    case AM_API_aclrtGetErrorCodeFromExceptionInfo:
         return true;
     default:
         return false;
@@ -178,11 +183,12 @@ static aclError refuse_unsupported(const char *function)
 #include "api/api_unsupported.def"
 #undef AM_UNSUPPORTED
 
-#define AM_UNSUPPORTED_NAME(name_) \
-    ACL_FUNC_VISIBILITY aclError name_(void); \
-    aclError name_(void) \
+#define AM_UNSUPPORTED_NAME(ret_, name_, value_) \
+    ACL_FUNC_VISIBILITY ret_ name_(void); \
+    ret_ name_(void) \
     { \
-        return refuse_unsupported(#name_); \
+        refuse_unsupported(#name_); \
+        return value_; \
     }
 #include "api/api_names.def"
 #undef AM_UNSUPPORTED_NAME

@@ -148,6 +148,8 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
     device->place = place;
     am_heap_open(place);
     device->peers = 0;
+    am_limits_reset(&device->limits);
+    device->sat_mode = AM_SAT_MODE_UNSET;
     return ACL_SUCCESS;
 }
 

@@ -14,10 +14,13 @@
 
 #include "acl/acl_rt.h"
 #include "base/lock.h"
+#include "core/limits.h"
 #include "core/place.h"
 
 /* A bit each in a mapping's access masks, and the last one for the host. */
 #define AM_DEVICES_MAX 63
+
+#define AM_SAT_MODE_UNSET (-1)
 
 struct am_context;
 
@@ -30,6 +33,8 @@ struct am_device {
     _Atomic(struct am_place *) place;
     _Atomic uint64_t
         peers; /* a bit for each device whose memory it may reach: core/peer.h */
+    struct am_limits limits;    /* on the cores that operators of this process use */
+    _Atomic int32_t sat_mode;   /* aclrtFloatOverflowMode, or AM_SAT_MODE_UNSET */
     struct am_device_info info; /* set at the start, where the devices are real */
 };
 

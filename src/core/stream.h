@@ -15,6 +15,7 @@
 
 #include "acl/acl_rt.h"
 #include "base/idmap.h"
+#include "core/limits.h"
 #include "core/runtime.h"
 #include "core/sched.h"
 
@@ -35,6 +36,7 @@ struct am_stream {
     uint32_t overflow_check;
     uint32_t custom_tag;
     uint32_t cache_op_info;
+    struct am_limits limits;        /* on the cores that its operators use */
     struct am_allocator *allocator; /* the registered one, with a reference, or NULL */
     void (*allocator_put)(struct am_allocator *allocator); /* comes with it */
     LIST_ENTRY(am_stream) all; /* of its device, newest first */

@@ -19,7 +19,7 @@ cat "$api"/api*.def |
     ${CC:-cc} -E -P -x c \
         -D'AM_API(n,p,a,s)=@n@' -D'AM_API_RET(r,n,p,a,s)=@n@' \
         -D'AM_UNSUPPORTED(r,n,p,v)=@n@' -D'AM_API_VARIADIC(r,n,p)=@n@' \
-        -D'AM_UNSUPPORTED_NAME(n)=@n@' - |
+        -D'AM_UNSUPPORTED_NAME(r,n,v)=@n@' -D'AM_API_ABSENT(r,n,p)=' - |
     tr -s ' @' '\n\n' | grep . | LC_ALL=C sort -u >"$work/expected"
 
 # A version node is an absolute symbol (A), and a version follows the name after an @.

@@ -18,12 +18,17 @@ def rows(path, pattern):
     return re.findall(pattern, read(path))
 
 
-IMPLEMENTED = (
+# The functions that the module has: those of the runtime.  Captured models (aclmdl) are for C.
+def of_module(functions):
+    return [f for f in functions if re.match("acl(rt|sys|)[A-Z]", f)]
+
+
+IMPLEMENTED = of_module(
     rows("src/api/api.def", r"\bAM_API\(\s*(\w+)")
     + rows("src/api/api_ret.def", r"\bAM_API_RET\([^,]*,\s*(\w+)")
     + rows("src/api/api_variadic.def", r"\bAM_API_VARIADIC\([^,]*,\s*(\w+)")
 )
-UNSUPPORTED = rows("src/api/api_unsupported.def", r"\bAM_UNSUPPORTED\([^,]*,\s*(\w+)")
+UNSUPPORTED = of_module(rows("src/api/api_unsupported.def", r"\bAM_UNSUPPORTED\([^,]*,\s*(\w+)"))
 # C function -> names in Python, from the table that the module is made of
 TABLE = {}
 for path, function in rows("python/wrappers.def", r"\bAM_PY(?:_QUICK)?\(([\w.]+),\s*(\w+)"):

@@ -18,6 +18,7 @@ INNER = acl.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE
 DEVICE = {"id": 0, "type": acl.ACL_MEM_LOCATION_TYPE_DEVICE}
 HOST = {"id": 0, "type": acl.ACL_MEM_LOCATION_TYPE_HOST}
 MANAGED = {"type": acl.ACL_MEM_LOCATIONTYPE_DEVICE, "id": 0}
+NO_EXCEPTION = 0xFFFFFFFF
 BATCH = {"dstLoc": DEVICE, "srcLoc": HOST}
 
 
@@ -495,6 +496,28 @@ CALLS = {
     "rt.stream_wait_event_with_timeout": lambda w: rt.stream_wait_event_with_timeout(w.stream(), recorded(w), 1),
     "rt.stream_wait_event_with_flag": lambda w: rt.stream_wait_event_with_flag(w.stream(), recorded(w), 1, 0),
     "rt.set_op_wait_timeout": lambda w: rt.set_op_wait_timeout(3),
+    "rt.set_op_execute_time_out": lambda w: rt.set_op_execute_time_out(3),
+    "rt.set_op_execute_time_out_v2": lambda w: rt.set_op_execute_time_out_v2(3000000),
+    "rt.set_op_execute_time_out_with_ms": lambda w: rt.set_op_execute_time_out_with_ms(3000),
+    "rt.set_device_sat_mode": lambda w: rt.set_device_sat_mode(acl.ACL_RT_OVERFLOW_MODE_INFNAN),
+    "rt.get_device_sat_mode": lambda w: rt.get_device_sat_mode(),
+    "rt.set_stream_overflow_switch": lambda w: rt.set_stream_overflow_switch(w.stream(), 1),
+    "rt.get_stream_overflow_switch": lambda w: rt.get_stream_overflow_switch(w.stream()),
+    "rt.set_device_res_limit": lambda w: rt.set_device_res_limit(0, acl.ACL_RT_DEV_RES_CUBE_CORE, 7),
+    "rt.get_device_res_limit": lambda w: rt.get_device_res_limit(0, acl.ACL_RT_DEV_RES_CUBE_CORE),
+    "rt.reset_device_res_limit": lambda w: rt.reset_device_res_limit(0),
+    "rt.set_stream_res_limit": lambda w: rt.set_stream_res_limit(w.stream(), acl.ACL_RT_DEV_RES_VECTOR_CORE, 7),
+    "rt.get_stream_res_limit": lambda w: rt.get_stream_res_limit(w.stream(), acl.ACL_RT_DEV_RES_VECTOR_CORE),
+    "rt.reset_stream_res_limit": lambda w: rt.reset_stream_res_limit(w.stream()),
+    "rt.use_stream_res_in_current_thread": lambda w: rt.use_stream_res_in_current_thread(w.stream()),
+    "rt.unuse_stream_res_in_current_thread": lambda w: rt.unuse_stream_res_in_current_thread(w.stream()),
+    "rt.get_res_in_current_thread": lambda w: rt.get_res_in_current_thread(acl.ACL_RT_DEV_RES_VECTOR_CORE),
+    "rt.set_exception_info_callback": lambda w: rt.set_exception_info_callback(print),
+    "rt.get_task_id_from_exception_info": (lambda w: rt.get_task_id_from_exception_info(0), NO_EXCEPTION),
+    "rt.get_stream_id_from_exception_info": (lambda w: rt.get_stream_id_from_exception_info(0), NO_EXCEPTION),
+    "rt.get_thread_id_from_exception_info": (lambda w: rt.get_thread_id_from_exception_info(0), NO_EXCEPTION),
+    "rt.get_device_id_from_exception_info": (lambda w: rt.get_device_id_from_exception_info(0), NO_EXCEPTION),
+    "rt.get_error_code_from_exception_info": (lambda w: rt.get_error_code_from_exception_info(0), NO_EXCEPTION),
     "rt.query_event": lambda w: rt.query_event(recorded(w)),
     "rt.query_event_status": lambda w: rt.query_event_status(recorded(w)),
     "rt.query_event_wait_status": lambda w: rt.query_event_wait_status(recorded(w)),
@@ -539,6 +562,12 @@ EXPECTED = {
     "rt.get_primary_ctx_state": (1, 0),
     "rt.ctx_get_sys_param_opt": (1, 0),
     "rt.get_sys_param_opt": (0, 0),
+    "rt.set_op_execute_time_out_v2": (3000000, 0),
+    "rt.get_device_sat_mode": (acl.ACL_RT_OVERFLOW_MODE_INFNAN, 0),
+    "rt.get_stream_overflow_switch": (0, 0),
+    "rt.get_device_res_limit": (24, 0),
+    "rt.get_stream_res_limit": (48, 0),
+    "rt.get_res_in_current_thread": (48, 0),
     "rt.query_event_status": (acl.ACL_EVENT_RECORDED_STATUS_COMPLETE, 0),
     "rt.query_event": (acl.ACL_EVENT_STATUS_COMPLETE, 0),
     "rt.stream_query": (acl.ACL_STREAM_STATUS_COMPLETE, 0),

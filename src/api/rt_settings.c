@@ -1,0 +1,323 @@
+/*
+ * Settings for operators: how long they may run, how they overflow, how many cores they
+ * use, and the function that hears of their failures.
+ *
+ * No operator runs here.  A program sets these at its start, often before anything else,
+ * and ends when one is refused, so each is checked, and kept where the interface has a
+ * function that gives it back.
+ */
+#include "api/api.h"
+#include "base/error.h"
+#include "core/context.h"
+#include "core/runtime.h"
+#include "core/stream.h"
+
+/* ---- how long an operator may run ---- */
+
+/* The documents give one value for all products that they speak of. */
+#define OP_TIMEOUT_MAX (UINT64_C(1091) * 1000 * 1000) /* microseconds */
+
+/* No function gives the time back later, so it is not kept. */
+aclError am_aclrtSetOpExecuteTimeOut(uint32_t timeout)
+{
+    return ACL_SUCCESS;
+}
+
+/* 0 asks for the maximum. */
+aclError am_aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout)
+{
+    AM_REQUIRE(actualTimeout != NULL, ACL_ERROR_INVALID_PARAM, "actualTimeout is NULL");
+    *actualTimeout = timeout == 0 || timeout > OP_TIMEOUT_MAX ? OP_TIMEOUT_MAX : timeout;
+    return ACL_SUCCESS;
+}
+
+/* ---- what an overflow gives ---- */
+
+static aclError device_current(struct am_device **ret_device)
+{
+    int32_t id;
+    aclError rc = am_context_device(&id);
+
+    return rc == ACL_SUCCESS ? am_device_find(id, ret_device) : rc;
+}
+
+static bool has_infnan(void)
+{
+    return am_rt.product->features & AM_PRODUCT_BF16;
+}
+
+aclError am_aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
+{
+    struct am_device *device;
+    aclError rc;
+
+    AM_REQUIRE(mode == ACL_RT_OVERFLOW_MODE_SATURATION ||
+                   mode == ACL_RT_OVERFLOW_MODE_INFNAN,
+               ACL_ERROR_INVALID_PARAM, "mode is %d; it takes 0 or 1", (int)mode);
+    rc = device_current(&device);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(mode == ACL_RT_OVERFLOW_MODE_SATURATION || has_infnan(),
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "%s have no infinities and NaNs: ACL_RT_OVERFLOW_MODE_INFNAN is not for "
+               "them",
+               am_rt.product->title);
+    device->sat_mode = (int32_t)mode;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
+{
+    struct am_device *device;
+    int32_t found;
+    aclError rc;
+
+    AM_REQUIRE(mode != NULL, ACL_ERROR_INVALID_PARAM, "mode is NULL");
+    rc = device_current(&device);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    found = device->sat_mode;
+    if (found == AM_SAT_MODE_UNSET)
+        found =
+            has_infnan() ? ACL_RT_OVERFLOW_MODE_INFNAN : ACL_RT_OVERFLOW_MODE_SATURATION;
+    *mode = (aclrtFloatOverflowMode)found;
+    return ACL_SUCCESS;
+}
+
+/* The same setting as the attribute ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK. */
+aclError am_aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
+{
+    aclrtStreamAttrValue value = {.overflowSwitch = flag};
+
+    AM_REQUIRE(flag <= 1, ACL_ERROR_INVALID_PARAM, "flag is %u; it takes 0 or 1", flag);
+    return am_aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK,
+                                      &value);
+}
+
+aclError am_aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
+{
+    aclrtStreamAttrValue value;
+    aclError rc;
+
+    AM_REQUIRE(flag != NULL, ACL_ERROR_INVALID_PARAM, "flag is NULL");
+    rc = am_aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, &value);
+    if (rc == ACL_SUCCESS)
+        *flag = value.overflowSwitch;
+    return rc;
+}
+
+/* ---- how many cores operators use ---- */
+
+/* The stream whose limits count in this thread; NULL: none.  It may have ended. */
+static _Thread_local void *limits_stream;
+
+static aclError limit_check(aclrtDevResLimitType type)
+{
+    AM_REQUIRE((unsigned)type < AM_LIMITS, ACL_ERROR_INVALID_PARAM,
+               "type is %d; it takes 0 or 1", (int)type);
+    return ACL_SUCCESS;
+}
+
+/* In older products an AI core is not divided into cube and vector cores. */
+static bool cores_of_product(aclrtDevResLimitType type, int64_t *ret_cores)
+{
+    aclrtDevAttr attr = type == ACL_RT_DEV_RES_CUBE_CORE ? ACL_DEV_ATTR_CUBE_CORE_NUM
+                                                         : ACL_DEV_ATTR_VECTOR_CORE_NUM;
+
+    return am_product_figure(am_rt.product, attr, ret_cores) ||
+           am_product_figure(am_rt.product, ACL_DEV_ATTR_AICORE_CORE_NUM, ret_cores);
+}
+
+/* The device's limit, or what it has. */
+static aclError device_limit(struct am_device *device, aclrtDevResLimitType type,
+                             uint32_t *ret_value)
+{
+    int64_t cores;
+
+    if (am_limits_get(&device->limits, type, ret_value))
+        return ACL_SUCCESS;
+    AM_REQUIRE(cores_of_product(type, &cores), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "no limit was set, and how many cores %s have is not published",
+               am_rt.product->title);
+    *ret_value = (uint32_t)cores;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
+                                   uint32_t value)
+{
+    struct am_device *device;
+    aclError rc = limit_check(type);
+
+    if (rc == ACL_SUCCESS)
+        rc = am_device_find(deviceId, &device);
+    if (rc == ACL_SUCCESS)
+        am_limits_set(&device->limits, type, value);
+    return rc;
+}
+
+aclError am_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
+                                   uint32_t *value)
+{
+    struct am_device *device;
+    aclError rc = limit_check(type);
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    if (rc == ACL_SUCCESS)
+        rc = am_device_find(deviceId, &device);
+    return rc == ACL_SUCCESS ? device_limit(device, type, value) : rc;
+}
+
+aclError am_aclrtResetDeviceResLimit(int32_t deviceId)
+{
+    struct am_device *device;
+    aclError rc = am_device_find(deviceId, &device);
+
+    if (rc == ACL_SUCCESS)
+        am_limits_reset(&device->limits);
+    return rc;
+}
+
+aclError am_aclrtSetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
+                                   uint32_t value)
+{
+    struct am_stream *stream;
+    aclError rc = limit_check(type);
+
+    if (rc == ACL_SUCCESS)
+        rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_limits_set(&stream->limits, type, value);
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+/* The stream's limit, or the one of its device. */
+static aclError stream_limit(struct am_stream *stream, aclrtDevResLimitType type,
+                             uint32_t *ret_value)
+{
+    struct am_device *device;
+    aclError rc;
+
+    if (am_limits_get(&stream->limits, type, ret_value))
+        return ACL_SUCCESS;
+    rc = am_device_find(stream->device, &device);
+    return rc == ACL_SUCCESS ? device_limit(device, type, ret_value) : rc;
+}
+
+aclError am_aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
+                                   uint32_t *value)
+{
+    struct am_stream *stream;
+    aclError rc = limit_check(type);
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    if (rc == ACL_SUCCESS)
+        rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = stream_limit(stream, type, value);
+    am_stream_put(stream);
+    return rc;
+}
+
+aclError am_aclrtResetStreamResLimit(aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc = am_stream_get(handle, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_limits_reset(&stream->limits);
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtUseStreamResInCurrentThread(aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc = am_stream_get(handle, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    limits_stream = stream->handle;
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+/* Another stream than the one in use: nothing to end. */
+aclError am_aclrtUnuseStreamResInCurrentThread(aclrtStream handle)
+{
+    struct am_stream *stream;
+    aclError rc = am_stream_get(handle, &stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (limits_stream == stream->handle)
+        limits_stream = NULL;
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+/* False when the thread uses none, or it has ended, or has no such limit. */
+static bool thread_limit(aclrtDevResLimitType type, uint32_t *ret_value)
+{
+    struct am_stream *stream = am_stream_find(limits_stream);
+    bool is_set;
+
+    if (stream == NULL)
+        return false;
+    is_set = am_limits_get(&stream->limits, type, ret_value);
+    am_stream_put(stream);
+    return is_set;
+}
+
+aclError am_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)
+{
+    struct am_device *device;
+    aclError rc = limit_check(type);
+
+    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    if (rc == ACL_SUCCESS)
+        rc = device_current(&device);
+    if (rc != ACL_SUCCESS || thread_limit(type, value))
+        return rc;
+    return device_limit(device, type, value);
+}
+
+/* ---- who hears of a failure ---- */
+
+/* The function would hear of operators that fail on a device, so it is never called. */
+aclError am_aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
+{
+    return ACL_SUCCESS;
+}
+
+/* The documents' answer for an exception that does not exist; here none does. */
+#define NO_EXCEPTION UINT32_MAX
+
+uint32_t am_aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    return NO_EXCEPTION;
+}
+
+uint32_t am_aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    return NO_EXCEPTION;
+}
+
+uint32_t am_aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    return NO_EXCEPTION;
+}
+
+uint32_t am_aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    return NO_EXCEPTION;
+}
+
+uint32_t am_aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
+{
+    return NO_EXCEPTION;
+}
