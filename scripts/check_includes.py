@@ -11,6 +11,7 @@ import sys
 
 PUBLIC = ["include/*"]
 BASE = ["src/base/*"]
+FIT = ["src/fit/*"]
 BACKEND = ["src/backend/backend.h"]
 ACL = ["include/acl/*"]
 ANYTHING = ["*"]
@@ -20,6 +21,7 @@ RULES = [
     ("include/*", PUBLIC),
     ("src/base/error.c", BASE + ACL),  # the table of codes and their names
     ("src/base/*", BASE),
+    ("src/fit/*", FIT + BASE),
     ("src/backend/host/*", ["src/backend/host/*"] + BACKEND + BASE + ACL),
     ("src/backend/cuda/*", ["src/backend/cuda/*"] + BACKEND + BASE + ACL),
     ("src/backend/*", BACKEND + BASE + ACL),

@@ -1,0 +1,361 @@
+/* Placing and freeing blocks; fit.h has the idea, gap.c the index, page.c the memory. */
+#include "fit/fit.h"
+
+#include <string.h>
+
+#include "base/sys.h"
+#include "base/util.h"
+#include "fit/internal.h"
+
+struct am_fit *am_fit_create(const struct am_fit_config *config,
+                             const struct am_fit_ops *ops, void *ctx)
+{
+    struct am_fit *fit = am_sys_calloc(1, sizeof *fit);
+
+    if (fit == NULL)
+        return NULL;
+    fit->config = *config;
+    fit->ops = ops;
+    fit->ctx = ctx;
+    fit->page_shift = (unsigned)__builtin_ctzll(config->page);
+    fit->class_shift = fit->page_shift - (unsigned)__builtin_ctz(N_CLASSES);
+    TAILQ_INIT(&fit->areas);
+    TAILQ_INIT(&fit->idle);
+    return fit;
+}
+
+void am_fit_destroy(struct am_fit *fit)
+{
+    struct am_fit_area *area;
+    struct am_fit_slab *slab;
+
+    if (fit == NULL)
+        return;
+    while ((area = TAILQ_FIRST(&fit->areas)) != NULL) {
+        struct am_fit_block *block;
+
+        for (uint64_t i = 0; i < area->n_groups * GROUP_PAGES; i++) {
+            struct am_fit_page *page =
+                am_fit_page_find(fit, area, fit_page_of(fit, area->base) + i);
+
+            if (page == NULL) {
+                i |= GROUP_PAGES - 1;
+            } else if (page->frame != NULL) {
+                fit->ops->unmap(fit->ctx, page->addr, page->frame);
+                fit->ops->destroy(fit->ctx, page->frame);
+            }
+        }
+        TAILQ_FOREACH (block, &area->blocks, link)
+            am_fit_gap_remove(fit, &block->gap);
+        area->head.gap.size = 0;
+        am_fit_area_destroy(fit, area);
+    }
+    while (fit->stats.loose > 0)
+        fit->ops->destroy(fit->ctx, fit->loose[--fit->stats.loose]);
+    free(fit->loose);
+    while ((slab = fit->slabs) != NULL) {
+        fit->slabs = slab->next;
+        free(slab);
+    }
+    free(fit);
+}
+
+static struct am_fit_block *block_take(struct am_fit *fit)
+{
+    size_t stride = am_align_up(sizeof(struct am_fit_block) + fit->config.extra, 16);
+    struct am_fit_block *block = fit->spare;
+
+    if (block == NULL) {
+        struct am_fit_slab *slab = am_sys_calloc(1, 16 + 64 * stride);
+
+        if (slab == NULL)
+            return NULL;
+        slab->next = fit->slabs;
+        fit->slabs = slab;
+        for (size_t i = 64; i-- > 0;) {
+            block = (struct am_fit_block *)((char *)slab + 16 + i * stride);
+            block->area = (struct am_fit_area *)fit->spare;
+            fit->spare = block;
+        }
+    }
+    fit->spare = (struct am_fit_block *)block->area;
+    return block;
+}
+
+static void block_give(struct am_fit *fit, struct am_fit_block *block)
+{
+    block->area = (struct am_fit_area *)fit->spare;
+    fit->spare = block;
+}
+
+/* What the rest of a gap has to know of a page in which a block comes to live. */
+static struct am_fit_use page_use_in(const struct am_fit *fit, struct am_fit_gap *gap,
+                                     uint64_t page)
+{
+    struct am_fit_page *p = am_fit_page_find(fit, gap_block(gap)->area, page);
+
+    if (p != NULL && p->n_live == 0)
+        return p->frame != NULL ? p->use : (struct am_fit_use){0};
+    return am_fit_gap_use(fit, gap, page);
+}
+
+/* A run begins behind a gap, and at the start of an area. */
+static bool block_begins_run(struct am_fit_block *block)
+{
+    struct am_fit_block *before = TAILQ_PREV(block, am_fit_blocks, link);
+
+    return before->size == 0 || before->gap.size != 0;
+}
+
+static bool next_begins_run(struct am_fit_block *block)
+{
+    return TAILQ_NEXT(block, link) != NULL && block_begins_run(TAILQ_NEXT(block, link));
+}
+
+/* The block takes its place: the gap becomes what is left of it on both sides. */
+static void block_link(struct am_fit *fit, struct am_fit_block *block,
+                       struct am_fit_gap *gap, struct am_fit_use first,
+                       struct am_fit_use last)
+{
+    struct am_fit_block *left = gap_block(gap);
+    uint64_t end = gap->addr + gap->size;
+    bool had_next = gap_has_right(gap);
+
+    am_fit_gap_remove(fit, gap);
+    block->area = left->area;
+    block->gap = (struct am_fit_gap){.addr = block->addr + block->size,
+                                     .size = end - block->addr - block->size,
+                                     .head = last,
+                                     .tail = gap->tail};
+    gap->size = block->addr - gap->addr;
+    gap->tail = first;
+    TAILQ_INSERT_AFTER(&left->area->blocks, left, block, link);
+    am_fit_gap_insert(fit, gap);
+    am_fit_gap_insert(fit, &block->gap);
+    fit->stats.runs += block_begins_run(block) + next_begins_run(block) - had_next;
+}
+
+static int block_place(struct am_fit *fit, const struct am_fit_request *request,
+                       struct am_fit_block *block, struct am_fit_use *ret_wait)
+{
+    struct am_fit_area *area;
+    struct am_fit_use first, last;
+    struct am_fit_place place;
+    uint64_t size = request->size;
+    int rc = am_fit_place_find(fit, request, &place);
+
+    if (rc != 0)
+        return rc;
+    area = gap_block(place.gap)->area;
+    rc = am_fit_pages_prepare(fit, area, place.addr, size);
+    if (rc != 0)
+        return rc;
+    first = page_use_in(fit, place.gap, fit_page_of(fit, place.addr));
+    last = page_use_in(fit, place.gap, fit_page_of(fit, place.addr + size - 1));
+    am_fit_pages_pin(fit, area, place.addr, size);
+    rc = am_fit_pages_fill(fit, area, place.addr, size, ret_wait);
+    if (rc != 0) {
+        am_fit_pages_unpin(fit, area, place.addr, size, (struct am_fit_use){0});
+        return rc;
+    }
+
+    am_fit_pages_settle(fit, area, place.addr, size);
+    if (area->head.gap.size == area->size)
+        area->origin = place.addr;
+    block->addr = place.addr;
+    block->size = size;
+    block->is_asleep = false;
+    block_link(fit, block, place.gap, first, last);
+    *ret_wait = place.wait;
+    return 0;
+}
+
+int am_fit_alloc(struct am_fit *fit, uint64_t size, unsigned stream,
+                 struct am_fit_block **ret_block, struct am_fit_use *ret_wait)
+{
+    struct am_fit_request request = {.size = am_align_up(size, fit->config.unit),
+                                     .stream = 1ull << stream};
+    struct am_fit_block *block = block_take(fit);
+    uint64_t n_calls = fit->stats.creates + fit->stats.remaps;
+    int rc;
+
+    *ret_wait = (struct am_fit_use){0};
+    if (block == NULL)
+        return AM_FIT_NO_MEMORY;
+    rc = block_place(fit, &request, block, ret_wait);
+    if (rc == AM_FIT_BUSY || rc == AM_FIT_LIMIT) {
+        /* Better this stream waits for another one than the caller. */
+        request.may_wait = true;
+        rc = block_place(fit, &request, block, ret_wait);
+    }
+    if (rc != 0) {
+        block_give(fit, block);
+        return rc;
+    }
+    fit->streams |= request.stream;
+    fit->stats.live += request.size;
+    fit->stats.n_live++;
+    fit->stats.hits += n_calls == fit->stats.creates + fit->stats.remaps;
+    *ret_block = block;
+    return 0;
+}
+
+/*
+ * A page of the block that other blocks still live in leaves its work to the gap; one that
+ * became idle takes over what the gaps beside the block knew of it.
+ */
+static struct am_fit_use page_leave(struct am_fit *fit, struct am_fit_block *block,
+                                    uint64_t page, struct am_fit_use beside,
+                                    struct am_fit_use use)
+{
+    struct am_fit_page *p = am_fit_page_find(fit, block->area, page);
+
+    if (p->n_live == 0)
+        use_add(&p->use, beside);
+    use_add(&beside, use);
+    return beside;
+}
+
+void am_fit_free(struct am_fit *fit, struct am_fit_block *block, struct am_fit_use use)
+{
+    struct am_fit_block *left = TAILQ_PREV(block, am_fit_blocks, link);
+    uint64_t first = fit_page_of(fit, block->addr);
+    uint64_t last = fit_page_of(fit, block->addr + block->size - 1);
+    struct am_fit_use at_first = am_fit_gap_use(fit, &left->gap, first);
+    struct am_fit_use at_last = am_fit_gap_use(fit, &block->gap, last);
+    struct am_fit_gap *gap = &left->gap;
+    bool has_next = TAILQ_NEXT(block, link) != NULL;
+
+    fit->stats.runs +=
+        has_next - (uint64_t)block_begins_run(block) - next_begins_run(block);
+    if (first == last) {
+        use_add(&at_first, at_last);
+        at_last = at_first;
+    }
+    am_fit_block_set_awake(fit, block, true);
+    am_fit_pages_unpin(fit, block->area, block->addr, block->size, use);
+    at_first = page_leave(fit, block, first, at_first, use);
+    at_last = page_leave(fit, block, last, at_last, use);
+
+    am_fit_gap_remove(fit, gap);
+    am_fit_gap_remove(fit, &block->gap);
+    TAILQ_REMOVE(&block->area->blocks, block, link);
+    if (gap->size == 0 || fit_page_of(fit, gap->addr) == first)
+        gap->head = at_first;
+    if (block->gap.size == 0 ||
+        fit_page_of(fit, block->gap.addr + block->gap.size - 1) == last)
+        gap->tail = at_last;
+    else
+        gap->tail = block->gap.tail;
+    gap->size += block->size + block->gap.size;
+    /* In one page, both ends tell of all of it. */
+    if (fit_page_of(fit, gap->addr) == fit_page_of(fit, gap->addr + gap->size - 1)) {
+        use_add(&gap->head, gap->tail);
+        gap->tail = gap->head;
+    }
+    am_fit_gap_insert(fit, gap);
+    fit->streams |= use.streams;
+    fit->stats.live -= block->size;
+    fit->stats.n_live--;
+    block_give(fit, block);
+}
+
+int am_fit_trim(struct am_fit *fit, uint64_t keep, struct am_fit_use *ret_wait)
+{
+    struct am_fit_area *area, *next_area;
+    struct am_fit_page *page, *next;
+    int rc = 0;
+
+    *ret_wait = (struct am_fit_use){0};
+    while (fit->stats.loose > 0 && fit->stats.idle + fit->stats.loose > keep)
+        fit->ops->destroy(fit->ctx, fit->loose[--fit->stats.loose]);
+    for (page = TAILQ_FIRST(&fit->idle); page != NULL && fit->stats.idle > keep;
+         page = next) {
+        next = TAILQ_NEXT(page, link);
+        if (!am_fit_use_is_over(fit, &page->use)) {
+            if (ret_wait->streams == 0)
+                *ret_wait = page->use;
+            continue;
+        }
+        rc = am_fit_page_drop(fit, page);
+        if (rc != 0)
+            break;
+    }
+    for (area = TAILQ_FIRST(&fit->areas); area != NULL; area = next_area) {
+        next_area = TAILQ_NEXT(area, link);
+        if (area->n_mapped == 0 && area->head.gap.size == area->size)
+            am_fit_area_destroy(fit, area);
+    }
+    return rc;
+}
+
+int am_fit_sleep(struct am_fit *fit, struct am_fit_block *block)
+{
+    uint64_t last = fit_page_of(fit, block->addr + block->size - 1);
+
+    if (block->is_asleep)
+        return 0;
+    am_fit_block_set_awake(fit, block, false);
+    for (uint64_t i = fit_page_of(fit, block->addr); i <= last; i++) {
+        struct am_fit_page *page = am_fit_page_find(fit, block->area, i);
+        int rc;
+
+        if (page->n_awake > 0 || page->frame == NULL)
+            continue;
+        rc = am_fit_page_drop(fit, page);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int am_fit_wake(struct am_fit *fit, struct am_fit_block *block,
+                struct am_fit_use *ret_wait)
+{
+    int rc;
+
+    *ret_wait = (struct am_fit_use){0};
+    if (!block->is_asleep)
+        return 0;
+    rc = am_fit_pages_fill(fit, block->area, block->addr, block->size, ret_wait);
+    if (rc == 0)
+        am_fit_block_set_awake(fit, block, true);
+    return rc;
+}
+
+bool am_fit_is_asleep(const struct am_fit_block *block)
+{
+    return block->is_asleep;
+}
+
+uint64_t am_fit_addr(const struct am_fit_block *block)
+{
+    return block->addr;
+}
+
+uint64_t am_fit_size(const struct am_fit_block *block)
+{
+    return block->size;
+}
+
+void *am_fit_extra(struct am_fit_block *block)
+{
+    return block + 1;
+}
+
+struct am_fit_block *am_fit_next(struct am_fit *fit, struct am_fit_block *block)
+{
+    struct am_fit_area *area = block != NULL ? block->area : TAILQ_FIRST(&fit->areas);
+
+    if (area == NULL)
+        return NULL;
+    block = block != NULL ? TAILQ_NEXT(block, link) : TAILQ_NEXT(&area->head, link);
+    while (block == NULL && (area = TAILQ_NEXT(area, link)) != NULL)
+        block = TAILQ_NEXT(&area->head, link);
+    return block;
+}
+
+void am_fit_get_stats(const struct am_fit *fit, struct am_fit_stats *ret_stats)
+{
+    *ret_stats = fit->stats;
+}

@@ -1,0 +1,224 @@
+/* What the files of the placement engine share.  fit.h has the idea. */
+#ifndef AM_FIT_INTERNAL_H
+#define AM_FIT_INTERNAL_H
+
+#include <bsd/sys/tree.h>
+#include <sys/queue.h>
+
+#include "fit/fit.h"
+
+#define N_CLASSES 4096   /* of the free bytes of a border page */
+#define GROUP_PAGES 512u /* pages whose records are allocated together */
+
+struct am_fit_area;
+struct am_fit_gap;
+
+/* One page of addresses. */
+struct am_fit_page {
+    void *frame;     /* the memory behind it, or NULL */
+    uint32_t n_live; /* live blocks that touch it */
+    uint32_t n_awake;
+    uint64_t addr;
+    struct am_fit_area *area;
+    struct am_fit_use use;         /* idle: work that may still touch it */
+    TAILQ_ENTRY(am_fit_page) link; /* idle: by the time at which it became so */
+};
+
+TAILQ_HEAD(am_fit_pages, am_fit_page);
+
+struct am_fit_group {
+    uint64_t mapped[GROUP_PAGES / 64]; /* a bit for each page with a frame */
+    struct am_fit_page pages[GROUP_PAGES];
+};
+
+/* One end of a gap: the free bytes of the page in which the neighbour ends or begins. */
+struct am_fit_border {
+    RB_ENTRY(am_fit_border) node; /* of its class: by the gap's size */
+    struct am_fit_gap *gap;
+    uint32_t class; /* N_CLASSES: the area ends there, without a neighbour */
+};
+
+RB_HEAD(am_fit_borders, am_fit_border);
+
+/* The free addresses behind a block, up to the next block or the area's end. */
+struct am_fit_gap {
+    uint64_t addr;
+    uint64_t size; /* 0: there is none, and it is in no index */
+    RB_ENTRY(am_fit_gap) node;
+    struct am_fit_border left;
+    struct am_fit_border right;
+    /* Work on the gap's bytes in its first and last page, where blocks live there too. */
+    struct am_fit_use head;
+    struct am_fit_use tail;
+};
+
+RB_HEAD(am_fit_gaps, am_fit_gap);
+
+struct am_fit_block {
+    uint64_t addr;
+    uint64_t size; /* 0: the head of its area */
+    struct am_fit_area *area;
+    TAILQ_ENTRY(am_fit_block) link; /* of the area, by address */
+    struct am_fit_gap gap;          /* behind it */
+    bool is_asleep;
+};
+
+TAILQ_HEAD(am_fit_blocks, am_fit_block);
+
+/* Addresses reserved in one go. */
+struct am_fit_area {
+    uint64_t base;
+    uint64_t size;
+    uint64_t origin; /* where the first block of the empty area goes */
+    uint64_t n_mapped;
+    bool is_small; /* for small blocks only, or for others only */
+    struct am_fit_blocks blocks;
+    struct am_fit_block head;
+    TAILQ_ENTRY(am_fit_area) link;
+    struct am_fit_group **groups;
+    uint64_t n_groups;
+};
+
+/* The gaps of all areas of one kind. */
+struct am_fit_index {
+    struct am_fit_gaps by_size;
+    struct am_fit_borders borders[N_CLASSES];
+    uint64_t widest[2 * N_CLASSES]; /* a tree over the classes: the largest gap below */
+};
+
+struct am_fit_slab {
+    struct am_fit_slab *next;
+};
+
+struct am_fit {
+    struct am_fit_config config;
+    const struct am_fit_ops *ops;
+    void *ctx;
+    unsigned page_shift;
+    unsigned class_shift; /* free bytes -> class */
+    uint64_t streams;     /* that ever used a block */
+
+    TAILQ_HEAD(, am_fit_area) areas;
+    struct am_fit_index index[2]; /* of areas for large and for small blocks */
+    struct am_fit_pages idle;
+    void **loose; /* frames without a place */
+    uint64_t loose_room;
+    struct am_fit_slab *slabs;
+    struct am_fit_block *spare; /* a list through area */
+    struct am_fit_stats stats;
+};
+
+static inline uint64_t fit_page_of(const struct am_fit *fit, uint64_t addr)
+{
+    return addr >> fit->page_shift;
+}
+
+static inline uint64_t fit_in_page(const struct am_fit *fit, uint64_t addr)
+{
+    return addr & (fit->config.page - 1);
+}
+
+static inline void use_add(struct am_fit_use *use, struct am_fit_use more)
+{
+    use->streams |= more.streams;
+    if (more.streams != 0 && more.ticket > use->ticket)
+        use->ticket = more.ticket;
+}
+
+RB_PROTOTYPE(am_fit_gaps, am_fit_gap, node, )
+RB_PROTOTYPE(am_fit_borders, am_fit_border, node, )
+
+/* gap.c: the index.  A gap of size 0 is in none of its trees. */
+void am_fit_gap_insert(struct am_fit *fit, struct am_fit_gap *gap);
+void am_fit_gap_remove(struct am_fit *fit, struct am_fit_gap *gap);
+/* The tightest gap of at least `size` bytes, and the next larger one; NULL: none. */
+struct am_fit_gap *am_fit_gap_tightest(struct am_fit_index *index, uint64_t size);
+struct am_fit_gap *am_fit_gap_larger(struct am_fit_gap *gap);
+struct am_fit_gap *am_fit_gap_widest(struct am_fit_index *index);
+/*
+ * The border with the fewest free bytes, but at least `free`, in a gap of at least `size` bytes,
+ * and the next one; NULL: none.
+ */
+struct am_fit_border *am_fit_border_first(const struct am_fit *fit,
+                                          struct am_fit_index *index, uint64_t free,
+                                          uint64_t size);
+struct am_fit_border *am_fit_border_next(struct am_fit_index *index,
+                                         struct am_fit_border *border, uint64_t size);
+
+static inline struct am_fit_block *gap_block(struct am_fit_gap *gap)
+{
+    return (struct am_fit_block *)((char *)gap - offsetof(struct am_fit_block, gap));
+}
+
+static inline struct am_fit_index *gap_index(struct am_fit *fit, struct am_fit_gap *gap)
+{
+    return &fit->index[gap_block(gap)->area->is_small];
+}
+
+/* Whether a block lies before the gap, and behind it. */
+static inline bool gap_has_left(struct am_fit_gap *gap)
+{
+    return gap_block(gap)->size != 0;
+}
+
+static inline bool gap_has_right(struct am_fit_gap *gap)
+{
+    return TAILQ_NEXT(gap_block(gap), link) != NULL;
+}
+
+/* The work that may touch the gap's bytes in one of its pages where blocks live too. */
+struct am_fit_use am_fit_gap_use(const struct am_fit *fit, const struct am_fit_gap *gap,
+                                 uint64_t page);
+
+/* place.c: the choice. */
+struct am_fit_request {
+    uint64_t size;
+    uint64_t stream; /* its bit */
+    bool may_wait;   /* a wait for another stream costs nothing */
+};
+
+struct am_fit_place {
+    struct am_fit_gap *gap;
+    uint64_t addr;
+    uint64_t cost;
+    uint64_t rest; /* free bytes that the place leaves beside itself */
+    struct am_fit_use wait;
+};
+
+int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
+                      struct am_fit_place *ret_place);
+/* Drops the streams that have got there; whether none is left. */
+bool am_fit_use_is_over(struct am_fit *fit, struct am_fit_use *use);
+
+/* page.c: memory behind addresses. */
+struct am_fit_area *am_fit_area_create(struct am_fit *fit, uint64_t size, bool is_small,
+                                       int *ret_rc);
+/* With nothing mapped in it. */
+void am_fit_area_destroy(struct am_fit *fit, struct am_fit_area *area);
+/* Records for all pages of a range: 0 or AM_FIT_NO_MEMORY. */
+int am_fit_pages_prepare(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
+                         uint64_t size);
+/* NULL where there is no record: nothing is mapped there. */
+struct am_fit_page *am_fit_page_find(const struct am_fit *fit,
+                                     const struct am_fit_area *area, uint64_t page);
+/* How many of n pages have no memory. */
+uint64_t am_fit_pages_missing(const struct am_fit *fit, const struct am_fit_area *area,
+                              uint64_t page, uint64_t n);
+/* A block comes to live there, or leaves: idle pages are those without one. */
+void am_fit_pages_pin(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
+                      uint64_t size);
+void am_fit_pages_unpin(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
+                        uint64_t size, struct am_fit_use use);
+/* The block has its pages: what was queued on them before is over, or waited for. */
+void am_fit_pages_settle(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
+                         uint64_t size);
+/* Notes whether a block is awake. */
+void am_fit_block_set_awake(struct am_fit *fit, struct am_fit_block *block,
+                            bool is_awake);
+/* Memory behind all pages of a pinned range. */
+int am_fit_pages_fill(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
+                      uint64_t size, struct am_fit_use *ret_wait);
+/* The page's memory goes: it is idle, or all its blocks are asleep. */
+int am_fit_page_drop(struct am_fit *fit, struct am_fit_page *page);
+
+#endif

@@ -1,0 +1,497 @@
+/* Placement: where blocks go, what that costs, and what is never done. */
+#include "fit/fit.h"
+#include "fit_model.h"
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE ((uint64_t)2 << 20)
+#define KB ((uint64_t)1 << 10)
+
+/* Memory that is only counted; streams that are done up to a ticket. */
+struct fixture {
+    struct am_fit *fit;
+    uint64_t next_base;
+    uint64_t n_frames;
+    uint64_t n_calls; /* maps and unmaps */
+    uint64_t done[64];
+    uint64_t fail_at; /* of all calls that can fail; 0: none */
+    uint64_t n_fallible;
+};
+
+static bool fails(struct fixture *f)
+{
+    return ++f->n_fallible == f->fail_at;
+}
+
+static int fake_reserve(void *ctx, uint64_t size, uint64_t *ret_base)
+{
+    struct fixture *f = ctx;
+
+    if (fails(f))
+        return 11;
+    *ret_base = f->next_base;
+    f->next_base += size;
+    return 0;
+}
+
+static void fake_release(void *ctx, uint64_t base, uint64_t size)
+{
+}
+
+static int fake_create(void *ctx, void **ret_frame)
+{
+    struct fixture *f = ctx;
+
+    if (fails(f))
+        return 12;
+    *ret_frame = (void *)(uintptr_t)++f->n_frames;
+    return 0;
+}
+
+static void fake_destroy(void *ctx, void *frame)
+{
+    struct fixture *f = ctx;
+
+    f->n_frames--;
+}
+
+static int fake_map(void *ctx, uint64_t addr, void *frame)
+{
+    struct fixture *f = ctx;
+
+    f->n_calls++;
+    return fails(f) ? 13 : 0;
+}
+
+static uint64_t fake_pending(void *ctx, const struct am_fit_use *use)
+{
+    struct fixture *f = ctx;
+    uint64_t streams = 0;
+
+    for (unsigned s = 0; s < 64; s++) {
+        if ((use->streams >> s & 1) != 0 && f->done[s] < use->ticket)
+            streams |= 1ull << s;
+    }
+    return streams;
+}
+
+static const struct am_fit_ops ops = {
+    .reserve = fake_reserve,
+    .release = fake_release,
+    .create = fake_create,
+    .destroy = fake_destroy,
+    .map = fake_map,
+    .unmap = fake_map,
+    .pending = fake_pending,
+};
+
+static struct fixture *fixture_new(uint64_t max_pages)
+{
+    struct am_fit_config config = {
+        .page = PAGE, .unit = 512, .span = 1024 * PAGE, .max_pages = max_pages};
+    struct fixture *f = calloc(1, sizeof *f);
+
+    f->next_base = (uint64_t)1 << 40;
+    f->fit = am_fit_create(&config, &ops, f);
+    assert_non_null(f->fit);
+    return f;
+}
+
+static void fixture_end(struct fixture *f)
+{
+    assert_null(am_fit_check(f->fit));
+    am_fit_destroy(f->fit);
+    assert_int_equal(f->n_frames, 0);
+    free(f);
+}
+
+static struct am_fit_block *take(struct fixture *f, uint64_t size)
+{
+    struct am_fit_block *block;
+    struct am_fit_use wait;
+
+    assert_int_equal(am_fit_alloc(f->fit, size, 0, &block, &wait), 0);
+    assert_int_equal(wait.streams, 0);
+    return block;
+}
+
+/* On stream 0, which has got there. */
+static void give(struct fixture *f, struct am_fit_block *block)
+{
+    am_fit_free(f->fit, block, (struct am_fit_use){0});
+}
+
+static struct am_fit_stats stats_of(struct fixture *f)
+{
+    struct am_fit_stats stats;
+
+    am_fit_get_stats(f->fit, &stats);
+    return stats;
+}
+
+static void a_block_begins_in_the_page_in_which_its_neighbour_ends(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *a = take(f, PAGE + PAGE / 2);
+    struct am_fit_block *b = take(f, 2 * PAGE + PAGE / 2);
+
+    assert_true(am_fit_addr(b) == am_fit_addr(a) + am_fit_size(a) ||
+                am_fit_addr(a) == am_fit_addr(b) + am_fit_size(b));
+    assert_int_equal(stats_of(f).used, 4);
+    assert_int_equal(stats_of(f).runs, 1);
+    fixture_end(f);
+}
+
+static void the_tightest_border_that_holds_the_rest_is_taken(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *wide = take(f, 100 * PAGE + PAGE / 4); /* leaves 3/4 */
+    struct am_fit_block *middle = take(f, 3 * PAGE);            /* keeps the two apart */
+    struct am_fit_block *tight =
+        take(f, 100 * PAGE + PAGE / 8); /* fills to 3/8 or beyond */
+    uint64_t used = stats_of(f).used;
+
+    take(f, 5 * PAGE + PAGE / 2);
+    assert_int_equal(stats_of(f).used, used + 5);
+    assert_true(am_fit_addr(wide) != am_fit_addr(middle) && tight != NULL);
+    fixture_end(f);
+}
+
+static void blocks_of_whole_pages_share_none(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *blocks[64];
+
+    for (unsigned i = 0; i < 64; i++)
+        blocks[i] = take(f, i % 2 == 0 ? 4 * PAGE : PAGE + 512 * (i + 1));
+    for (unsigned i = 1; i < 64; i += 2)
+        give(f, blocks[i]);
+    for (unsigned i = 0; i < 64; i += 2)
+        assert_int_equal(am_fit_addr(blocks[i]) % PAGE, 0);
+    assert_int_equal(stats_of(f).used, 32 * 4);
+    fixture_end(f);
+}
+
+static void small_blocks_take_holes_in_held_pages(void **state)
+{
+    struct fixture *f = fixture_new(0);
+
+    take(f, 1);
+    for (unsigned i = 0; i < 300; i++)
+        take(f, 1 + i % (4 * KB));
+    assert_int_equal(stats_of(f).used, 1);
+    fixture_end(f);
+}
+
+static void a_freed_place_is_used_again_without_a_call(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *b = take(f, 10 * PAGE + 5);
+    uint64_t addr = am_fit_addr(b);
+    uint64_t n_calls = f->n_calls;
+
+    give(f, b);
+    b = take(f, 10 * PAGE + 5);
+    assert_int_equal(am_fit_addr(b), addr);
+    assert_int_equal(f->n_calls, n_calls);
+    assert_int_equal(stats_of(f).hits, 1);
+    fixture_end(f);
+}
+
+static void idle_pages_move_before_new_ones_are_created(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *gone = take(f, 8 * PAGE);
+    struct am_fit_block *stays = take(f, PAGE);
+
+    give(f, gone);
+    take(f, 64 * PAGE);
+    assert_int_equal(stats_of(f).creates, 65);
+    assert_int_equal(stats_of(f).idle, 0);
+    assert_true(am_fit_size(stays) == PAGE);
+    fixture_end(f);
+}
+
+static void the_limit_counts_pages(void **state)
+{
+    struct fixture *f = fixture_new(4);
+    struct am_fit_block *block;
+    struct am_fit_use wait;
+
+    take(f, 2 * PAGE);
+    assert_int_equal(am_fit_alloc(f->fit, 3 * PAGE, 0, &block, &wait), AM_FIT_LIMIT);
+    assert_int_equal(stats_of(f).n_live, 1);
+    block = take(f, 2 * PAGE);
+    assert_int_equal(stats_of(f).used, 4);
+    give(f, block);
+    fixture_end(f);
+}
+
+static void a_page_with_queued_work_is_not_unmapped(void **state)
+{
+    struct fixture *f = fixture_new(8);
+    struct am_fit_block *b = take(f, 8 * PAGE);
+    struct am_fit_use wait;
+
+    am_fit_free(f->fit, b, (struct am_fit_use){.streams = 1, .ticket = 5});
+    /* Larger than what is mapped in one place, so something has to move. */
+    take(f, PAGE);
+    assert_int_equal(am_fit_trim(f->fit, 0, &wait), 0);
+    assert_int_equal(wait.streams, 1);
+    assert_int_equal(wait.ticket, 5);
+    assert_int_equal(stats_of(f).idle, 7);
+    f->done[0] = 5;
+    assert_int_equal(am_fit_trim(f->fit, 0, &wait), 0);
+    assert_int_equal(stats_of(f).idle, 0);
+    fixture_end(f);
+}
+
+static void a_full_pool_names_the_work_to_wait_for(void **state)
+{
+    struct fixture *f = fixture_new(8);
+    struct am_fit_block *a = take(f, 3 * PAGE);
+    struct am_fit_block *b = take(f, 2 * PAGE);
+    struct am_fit_block *c = take(f, 3 * PAGE);
+    struct am_fit_use wait;
+
+    am_fit_free(f->fit, a, (struct am_fit_use){.streams = 1, .ticket = 5});
+    am_fit_free(f->fit, c, (struct am_fit_use){.streams = 1, .ticket = 6});
+    assert_int_equal(am_fit_alloc(f->fit, 6 * PAGE, 0, &c, &wait), AM_FIT_BUSY);
+    assert_int_equal(wait.ticket, 5);
+    f->done[0] = 5;
+    assert_int_equal(am_fit_alloc(f->fit, 6 * PAGE, 0, &c, &wait), 0);
+    assert_int_equal(stats_of(f).used, 8);
+    assert_true(am_fit_size(b) == 2 * PAGE);
+    fixture_end(f);
+}
+
+static void memory_of_another_stream_comes_with_a_wait(void **state)
+{
+    struct fixture *f = fixture_new(4);
+    struct am_fit_block *b = take(f, 4 * PAGE);
+    struct am_fit_use wait;
+
+    am_fit_free(f->fit, b, (struct am_fit_use){.streams = 1, .ticket = 7});
+    assert_int_equal(am_fit_alloc(f->fit, 4 * PAGE, 0, &b, &wait), 0);
+    assert_int_equal(wait.streams, 0); /* the same stream: in its own order */
+    am_fit_free(f->fit, b, (struct am_fit_use){.streams = 1, .ticket = 8});
+    assert_int_equal(am_fit_alloc(f->fit, 4 * PAGE, 3, &b, &wait), 0);
+    assert_int_equal(wait.streams, 1);
+    assert_int_equal(wait.ticket, 8);
+    am_fit_free(f->fit, b, (struct am_fit_use){.streams = 8, .ticket = 9});
+    f->done[3] = 9;
+    assert_int_equal(am_fit_alloc(f->fit, 4 * PAGE, 0, &b, &wait), 0);
+    assert_int_equal(wait.streams, 0);
+    fixture_end(f);
+}
+
+static void a_sleeping_block_keeps_its_address_and_no_memory(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *a = take(f, 4 * PAGE + 5);
+    struct am_fit_block *b = take(f, 3 * PAGE);
+    uint64_t addr = am_fit_addr(a);
+    struct am_fit_use wait;
+
+    assert_int_equal(am_fit_sleep(f->fit, a), 0);
+    assert_true(am_fit_is_asleep(a));
+    assert_int_equal(stats_of(f).used, 3);
+    assert_int_equal(am_fit_wake(f->fit, a, &wait), 0);
+    assert_int_equal(am_fit_addr(a), addr);
+    assert_int_equal(stats_of(f).used, 8);
+    assert_int_equal(am_fit_sleep(f->fit, a), 0);
+    give(f, a);
+    give(f, b);
+    fixture_end(f);
+}
+
+/* Blocks of little more than a page, every second one freed: the adversary of the bound. */
+static void the_worst_case_is_two_pages_a_run(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    static struct am_fit_block *blocks[400];
+    struct am_fit_stats stats;
+
+    for (unsigned i = 0; i < 400; i++)
+        blocks[i] = take(f, PAGE + 512);
+    assert_true(stats_of(f).used <= 402);
+    for (unsigned i = 0; i < 400; i += 2)
+        give(f, blocks[i]);
+    stats = stats_of(f);
+    assert_int_equal(stats.runs, 200);
+    assert_true(stats.used * PAGE <= stats.live + 2 * PAGE * stats.runs);
+    for (unsigned i = 0; i < 50; i++)
+        take(f, 2 * PAGE);
+    stats = stats_of(f);
+    assert_true(stats.used * PAGE <= stats.live + 2 * PAGE * stats.runs);
+    fixture_end(f);
+}
+
+static void each_failing_call_leaves_all_as_it_was(void **state)
+{
+    for (uint64_t n = 1;; n++) {
+        struct fixture *f = fixture_new(0);
+        struct am_fit_block *a = take(f, 5 * PAGE + 9);
+        struct am_fit_block *b = take(f, 9 * PAGE + 9);
+        struct am_fit_block *c = NULL;
+        uint64_t live = stats_of(f).live - am_fit_size(a);
+        struct am_fit_use wait;
+        int rc;
+
+        give(f, a);
+        f->n_fallible = 0;
+        f->fail_at = n;
+        rc = am_fit_alloc(f->fit, 30 * PAGE + 5, 0, &c, &wait);
+        assert_null(am_fit_check(f->fit));
+        if (rc != 0) {
+            assert_in_range(rc, 11, 13);
+            assert_int_equal(stats_of(f).live, live);
+            assert_int_equal(stats_of(f).used + stats_of(f).idle + stats_of(f).loose,
+                             f->n_frames);
+            take(f, 30 * PAGE + 5);
+        }
+        f->fail_at = 0;
+        give(f, b);
+        fixture_end(f);
+        if (rc == 0)
+            return;
+    }
+}
+
+static void no_memory_for_books_is_no_block(void **state)
+{
+    for_each_fault (n) {
+        struct am_fit_config config = {.page = PAGE, .unit = 512, .span = 64 * PAGE};
+        struct fixture *f = calloc(1, sizeof *f);
+        struct am_fit_block *block;
+        struct am_fit_use wait;
+
+        f->fit = am_fit_create(&config, &ops, f);
+        if (f->fit != NULL) {
+            int rc = am_fit_alloc(f->fit, 20 * PAGE + 1, 0, &block, &wait);
+
+            assert_int_equal(rc, am_fault_fired() ? AM_FIT_NO_MEMORY : 0);
+            assert_null(am_fit_check(f->fit));
+        }
+        am_fit_destroy(f->fit);
+        assert_int_equal(f->n_frames, 0);
+        free(f);
+    }
+}
+
+static uint64_t random_run(uint64_t seed, size_t n)
+{
+    uint8_t *bytes = malloc(n);
+    uint64_t hash;
+
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (uint8_t)(random_next(&seed) >> 11);
+    hash = fit_model_run(bytes, n);
+    free(bytes);
+    return hash;
+}
+
+static void random_operations_agree_with_the_model(void **state)
+{
+    for (uint64_t seed = 1; seed <= 40; seed++)
+        random_run(seed, 4 * 2000);
+}
+
+static void the_same_calls_give_the_same_addresses(void **state)
+{
+    assert_int_equal(random_run(77, 4 * 2000), random_run(77, 4 * 2000));
+}
+
+/* Sizes that a training and a serving program ask for, as often as they do. */
+static const uint64_t sizes[] = {
+    512,      512,      4096,     8192,      8192,      16384,     16384,
+    34816,    65536,    131072,   262144,    524288,    2097152,   3932160,
+    4194304,  7569408,  7569408,  8388608,   8388608,   8388608,   15138816,
+    15138816, 16777216, 18874368, 23068672,  23068672,  31457280,  31457280,
+    33030144, 41287680, 60555264, 121110528, 131072000, 242221056, 262144000,
+};
+
+/* However long it goes on, at half the load and more, with lives mixed. */
+static void long_runs_do_not_fragment(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    static struct am_fit_block *blocks[4000];
+    uint64_t target = 4096 * PAGE;
+    size_t n = 0;
+    uint64_t seed = 9;
+    double worst = 1;
+
+    for (unsigned i = 0; i < 200000; i++) {
+        uint64_t load = target / 2 + target / 2 * (i / 100 % 100) / 100;
+        struct am_fit_stats stats = stats_of(f);
+
+        if (stats.live < load) {
+            blocks[n++] =
+                take(f, sizes[random_below(&seed, sizeof sizes / sizeof *sizes)]);
+        } else {
+            /* Three in four die young. */
+            size_t young = n < 64 ? n : 64;
+            size_t slot = random_below(&seed, 4) > 0 ? n - 1 - random_below(&seed, young)
+                                                     : random_below(&seed, n);
+
+            give(f, blocks[slot]);
+            blocks[slot] = blocks[--n];
+        }
+        if (i > 20000) {
+            double ratio = (double)stats.live / (double)(stats.used * PAGE);
+
+            worst = ratio < worst ? ratio : worst;
+        }
+    }
+    print_message("worst live / used in 200,000 operations: %.4f\n", worst);
+    assert_true(worst >= 0.97);
+    fixture_end(f);
+}
+
+static void a_hundred_thousand_blocks_are_placed_and_freed(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block **blocks = calloc(100000, sizeof *blocks);
+
+    for (unsigned i = 0; i < 100000; i++)
+        blocks[i] = take(f, 512 * (1 + i % 97));
+    for (unsigned i = 0; i < 100000; i += 2)
+        give(f, blocks[i]);
+    for (unsigned i = 0; i < 100000; i += 2)
+        blocks[i] = take(f, 512 * (1 + i % 97));
+    assert_int_equal(stats_of(f).n_live, 100000);
+    assert_true(stats_of(f).live * 100 >= stats_of(f).used * PAGE * 99);
+    for (unsigned i = 0; i < 100000; i++)
+        give(f, blocks[i]);
+    assert_int_equal(stats_of(f).used, 0);
+    free(blocks);
+    fixture_end(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_block_begins_in_the_page_in_which_its_neighbour_ends),
+        cmocka_unit_test(the_tightest_border_that_holds_the_rest_is_taken),
+        cmocka_unit_test(blocks_of_whole_pages_share_none),
+        cmocka_unit_test(small_blocks_take_holes_in_held_pages),
+        cmocka_unit_test(a_freed_place_is_used_again_without_a_call),
+        cmocka_unit_test(idle_pages_move_before_new_ones_are_created),
+        cmocka_unit_test(the_limit_counts_pages),
+        cmocka_unit_test(a_page_with_queued_work_is_not_unmapped),
+        cmocka_unit_test(a_full_pool_names_the_work_to_wait_for),
+        cmocka_unit_test(memory_of_another_stream_comes_with_a_wait),
+        cmocka_unit_test(a_sleeping_block_keeps_its_address_and_no_memory),
+        cmocka_unit_test(the_worst_case_is_two_pages_a_run),
+        cmocka_unit_test(each_failing_call_leaves_all_as_it_was),
+        cmocka_unit_test(no_memory_for_books_is_no_block),
+        cmocka_unit_test(random_operations_agree_with_the_model),
+        cmocka_unit_test(the_same_calls_give_the_same_addresses),
+        cmocka_unit_test(long_runs_do_not_fragment),
+        cmocka_unit_test(a_hundred_thousand_blocks_are_placed_and_freed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
