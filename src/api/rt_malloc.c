@@ -53,7 +53,7 @@ static aclError policy_page(unsigned policy, size_t size, uint32_t *ret_page)
     return ACL_SUCCESS;
 }
 
-/* size bytes, rounded up to 32 and with `pad` more unless they are pages of 1 GB. */
+/* With `pad` more bytes unless they are pages of 1 GB. */
 static aclError device_malloc(void **ret_addr, size_t size, unsigned policy, size_t pad,
                               unsigned module)
 {
@@ -68,9 +68,8 @@ static aclError device_malloc(void **ret_addr, size_t size, unsigned policy, siz
         return rc;
     AM_REQUIRE(size <= SIZE_MAX - 64, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate %zu bytes: no device has as much", size);
-    size = am_align_up(size, 32) + (page < AM_GIB ? pad : 0);
     heap = am_heap_of(device, AM_HEAP_DEVICE);
-    rc = am_heap_malloc(heap, size, page, module, ret_addr);
+    rc = am_heap_malloc(heap, size, page < AM_GIB ? pad : 0, page, module, ret_addr);
     am_cache_note(heap);
     return rc;
 }
@@ -85,8 +84,10 @@ static inline bool malloc_short(void **ret_addr, size_t size, unsigned policy, s
 
     return bins != NULL && ret_addr != NULL && size - 1 < AM_CACHED_MAX - 64 &&
            policy <= ACL_MEM_MALLOC_NORMAL_ONLY &&
-           am_bins_take(bins, am_align_up(size, 32) + pad,
-                        policy == ACL_MEM_MALLOC_HUGE_ONLY ? AM_WORD_HUGE : 0, ret_addr);
+           am_bins_take(bins, size, am_heap_room(AM_HEAP_DEVICE, size, pad),
+                        (policy == ACL_MEM_MALLOC_HUGE_ONLY ? AM_WORD_HUGE : 0) |
+                            am_word_padded(pad),
+                        ret_addr);
 }
 
 static __attribute__((noinline)) aclError malloc_long(void **devPtr, size_t size,

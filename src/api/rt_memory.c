@@ -54,10 +54,9 @@ static void attributes_fill(const struct am_mapping *mapping, uintptr_t addr,
                             aclrtPtrAttributes *attributes)
 {
     int32_t device = mapping->device;
-    uintptr_t start;
-    size_t size;
+    struct am_bounds bounds;
 
-    if (!am_mapping_block(mapping, addr, &start, &size))
+    if (!am_mapping_block(mapping, addr, &bounds))
         return;
     attributes->location.id = device < 0 ? 0 : (uint32_t)device;
     attributes->location.type =
@@ -105,8 +104,7 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
 aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 {
     struct am_mapping *mapping;
-    uintptr_t start;
-    size_t size;
+    struct am_bounds bounds;
     bool is_found;
 
     AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
@@ -115,13 +113,13 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
     mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)ptr);
     AM_REQUIRE(mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p",
                ptr);
-    is_found = am_mapping_block(mapping, (uintptr_t)ptr, &start, &size);
+    is_found = am_mapping_block(mapping, (uintptr_t)ptr, &bounds);
     am_mapping_put(mapping);
     AM_REQUIRE(is_found, ACL_ERROR_RT_PARAM_INVALID, "no block is handed out at %p", ptr);
     if (pbase != NULL)
-        *pbase = (void *)start;
+        *pbase = (void *)bounds.start;
     if (psize != NULL)
-        *psize = size;
+        *psize = bounds.size;
     return ACL_SUCCESS;
 }
 
@@ -129,14 +127,13 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 static bool address_is_device(const void *addr)
 {
     struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)addr);
-    uintptr_t start;
-    size_t size;
+    struct am_bounds bounds;
     bool is_device;
 
     if (mapping == NULL)
         return false;
     is_device =
-        mapping->device >= 0 && am_mapping_block(mapping, (uintptr_t)addr, &start, &size);
+        mapping->device >= 0 && am_mapping_block(mapping, (uintptr_t)addr, &bounds);
     am_mapping_put(mapping);
     return is_device;
 }

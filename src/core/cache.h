@@ -123,15 +123,21 @@ static inline void *am_entry_addr(const struct am_entry *entry)
     return (void *)entry->addr;
 }
 
-/*
- * The short way: a block of at most AM_CACHED_MAX bytes from the thread's list.  `flags`
- * is 0 or AM_WORD_HUGE.  False when the list is of no use, and am_heap_malloc() has to
- * find one.
- */
-static inline bool am_bins_take(struct am_bins *bins, size_t size, uint64_t flags,
-                                void **ret_addr)
+/* The flag for pad bytes, 0 or AM_HEAP_PAD. */
+static inline uint64_t am_word_padded(size_t pad)
 {
-    struct am_bin *bin = &bins->bin[bins->class_of[(size - 1) / AM_BLOCK_ALIGN]];
+    return pad * (AM_WORD_PADDED / AM_HEAP_PAD);
+}
+
+/*
+ * The short way: a block from the thread's list that takes at most AM_CACHED_MAX bytes.
+ * `flags` are AM_WORD_HUGE and AM_WORD_PADDED.  False when the list is of no use, and
+ * am_heap_malloc() has to find one.
+ */
+static inline bool am_bins_take(struct am_bins *bins, size_t asked, size_t room,
+                                uint64_t flags, void **ret_addr)
+{
+    struct am_bin *bin = &bins->bin[bins->class_of[(room - 1) / AM_BLOCK_ALIGN]];
     struct am_entry *entry = bin->top;
     void *addr;
 
@@ -140,7 +146,8 @@ static inline bool am_bins_take(struct am_bins *bins, size_t size, uint64_t flag
     entry--;
     addr = am_entry_addr(entry);
     if (!am_word_claim(entry->word, entry->seen,
-                       AM_WORD_LIVE | flags | (uint64_t)size << AM_WORD_SIZE_SHIFT))
+                       AM_WORD_LIVE | flags |
+                           (uint64_t)(asked - 1) << AM_WORD_SIZE_SHIFT))
         return false;
     bin->top = entry;
     *ret_addr = addr;

@@ -12,13 +12,28 @@
 #include "core/phys.h"
 #include "core/runtime.h"
 
-static inline size_t word_size(struct am_run *run, uint64_t word)
+/* Bytes that the program asked for; 0: no live block. */
+static inline size_t word_asked(struct am_run *run, uint64_t word)
 {
     if ((word & AM_WORD_LIVE) == 0)
         return 0;
     if (run->stride == 0)
         return atomic_load_explicit(&run->large, memory_order_relaxed);
-    return (size_t)((word & AM_WORD_SIZE) >> AM_WORD_SIZE_SHIFT);
+    return (size_t)((word & AM_WORD_SIZE) >> AM_WORD_SIZE_SHIFT) + 1;
+}
+
+static size_t word_room(const struct am_run *run, uint64_t word, size_t asked)
+{
+    return am_heap_room((enum am_heap_kind)run->kind, asked,
+                        word & AM_WORD_PADDED ? AM_HEAP_PAD : 0);
+}
+
+/* Of a live block. */
+static struct am_bounds block_bounds(const struct am_block *block)
+{
+    return am_bounds_of(block->start, block->asked,
+                        word_room(block->slot.run, block->slot.seen, block->asked),
+                        am_rt.is_strict);
 }
 
 /*
@@ -55,7 +70,7 @@ static inline struct am_run *run_find(uintptr_t addr, size_t *ret_i, uint64_t *r
     }
 }
 
-/* The same for any address in a block; size is 0 when none is alive there. */
+/* The same for any address in a block; asked is 0 when none is alive there. */
 AM_HOT static bool block_find(uintptr_t addr, struct am_block *ret_block)
 {
     size_t i;
@@ -66,18 +81,27 @@ AM_HOT static bool block_find(uintptr_t addr, struct am_block *ret_block)
         return false;
     ret_block->slot = (struct am_slot){run, &run->words[i], seen};
     ret_block->start = run->start + i * run->stride;
-    ret_block->size = word_size(run, seen);
+    ret_block->asked = word_asked(run, seen);
     return addr - run->start < run->size;
 }
 
+/* A block that is wanted. */
+struct want {
+    size_t asked; /* bytes */
+    size_t pad;
+    uint32_t page;
+    unsigned module;
+};
+
 /* What a word becomes when its block is handed out; the generation stays. */
-static inline uint64_t word_mark(size_t size, uint32_t page, unsigned module)
+static inline uint64_t word_mark(const struct want *want, size_t small)
 {
-    uint64_t mark = AM_WORD_LIVE | (uint64_t)size << AM_WORD_SIZE_SHIFT;
+    uint64_t mark =
+        AM_WORD_LIVE | am_word_padded(want->pad) | (uint64_t)small << AM_WORD_SIZE_SHIFT;
 
     /* 0 most of the time: nothing to count. */
-    mark |= (uint64_t)(module ^ AM_MODULE_APP) << AM_WORD_MODULE_SHIFT;
-    return page > 4096 ? mark | AM_WORD_HUGE : mark;
+    mark |= (uint64_t)(want->module ^ AM_MODULE_APP) << AM_WORD_MODULE_SHIFT;
+    return want->page > 4096 ? mark | AM_WORD_HUGE : mark;
 }
 
 /* How many a list holds when it is filled, and keeps when it is full. */
@@ -132,14 +156,14 @@ static aclError heap_take(struct am_heap *heap, unsigned class, struct am_bin *b
     return rc;
 }
 
-static aclError malloc_small(struct am_heap *heap, size_t size, uint32_t page,
-                             unsigned module, void **ret_addr)
+static aclError malloc_small(struct am_heap *heap, const struct want *want, size_t room,
+                             void **ret_addr)
 {
-    unsigned class = am_class_of(heap->classes, size);
+    unsigned class = am_class_of(heap->classes, room);
     bool is_cached = class < heap->classes->n_cached;
     struct am_bins *bins = is_cached ? am_cache_make(heap) : NULL;
     struct am_bin *bin = bins != NULL ? &bins->bin[class] : NULL;
-    uint64_t mark = word_mark(size, page, module);
+    uint64_t mark = word_mark(want, want->asked - 1);
     struct am_slot slot;
     aclError rc;
 
@@ -159,7 +183,7 @@ static aclError malloc_small(struct am_heap *heap, size_t size, uint32_t page,
         if (rc == ACL_SUCCESS && slot.run != NULL)
             addr = am_slot_addr(&slot); /* of the block that is claimed, if it is */
         if (rc == ACL_SUCCESS && slot.run == NULL)
-            rc = am_heap_grow(heap, class, AM_CHUNK, NULL);
+            rc = am_heap_grow(heap, class, AM_CHUNK, want->asked, NULL);
         else if (rc == ACL_SUCCESS && am_word_claim(slot.word, slot.seen, mark)) {
             *ret_addr = (void *)addr;
             return ACL_SUCCESS;
@@ -213,42 +237,41 @@ static void word_unpin(struct am_run *run, am_word *word)
  * run may be taken away and serve another size elsewhere; a pin keeps it while the size is
  * written.
  */
-static bool large_claim(const struct am_slot *slot, size_t size, uint32_t page,
-                        unsigned module)
+static bool large_claim(const struct am_slot *slot, const struct want *want)
 {
     struct am_run *run = slot->run;
     uint64_t pinned = slot->seen + 1;
 
     if (!am_word_swap(slot->word, slot->seen, pinned))
         return false;
-    atomic_store_explicit(&run->large, size, memory_order_relaxed);
-    atomic_store_explicit(&run->page, page, memory_order_relaxed);
-    if (am_word_swap(slot->word, pinned, slot->seen | word_mark(0, page, module)))
+    atomic_store_explicit(&run->large, want->asked, memory_order_relaxed);
+    atomic_store_explicit(&run->page, want->page, memory_order_relaxed);
+    if (am_word_swap(slot->word, pinned, slot->seen | word_mark(want, 0)))
         return true;
     word_unpin(run, slot->word); /* its device was reset meanwhile */
     return false;
 }
 
-static aclError malloc_large(struct am_heap *heap, size_t asked, uint32_t page,
-                             unsigned module, void **ret_addr)
+static aclError malloc_large(struct am_heap *heap, const struct want *want, size_t room,
+                             void **ret_addr)
 {
-    size_t granularity = page > AM_CHUNK ? page : AM_CHUNK;
+    size_t granularity = want->page > AM_CHUNK ? want->page : AM_CHUNK;
     struct am_slot slot;
     uintptr_t addr;
     size_t size;
     aclError rc;
 
-    AM_REQUIRE(asked <= SIZE_MAX - granularity, ACL_ERROR_RT_MEMORY_ALLOCATION,
-               "Failed to allocate %zu bytes: no device has as much", asked);
-    size = am_align_up(asked, granularity);
+    AM_REQUIRE(room <= SIZE_MAX - granularity, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes: no device has as much", want->asked);
+    size = am_align_up(room, granularity);
     do {
         if (!heap_take_large(heap, size, &slot)) {
-            rc = am_heap_grow(heap, AM_CLASSES_MAX, size, &slot);
+            rc = am_heap_grow(heap, AM_CLASSES_MAX, size, want->asked, &slot);
             if (rc != ACL_SUCCESS)
                 return rc;
         }
         addr = am_slot_addr(&slot);
-    } while (!large_claim(&slot, asked, page, module));
+    } while (!large_claim(&slot, want));
     *ret_addr = (void *)addr;
     return ACL_SUCCESS;
 }
@@ -267,36 +290,35 @@ void am_heap_count_module(struct am_heap *heap, unsigned module, size_t size)
 void am_heap_uncount(struct am_run *run, uint64_t word, size_t large)
 {
     unsigned module = (unsigned)((word & AM_WORD_MODULE) >> AM_WORD_MODULE_SHIFT);
-    size_t size =
-        run->stride != 0 ? (size_t)((word & AM_WORD_SIZE) >> AM_WORD_SIZE_SHIFT) : large;
+    size_t asked = run->stride != 0 ? word_asked(run, word | AM_WORD_LIVE) : large;
 
     if (module != 0)
-        atomic_fetch_sub(&run->heap->modules[module ^ AM_MODULE_APP].now, (int64_t)size);
+        atomic_fetch_sub(&run->heap->modules[module ^ AM_MODULE_APP].now,
+                         (int64_t)word_room(run, word, asked));
 }
 
-static __attribute__((noinline)) aclError malloc_slow(struct am_heap *heap, size_t size,
-                                                      uint32_t page, unsigned module,
-                                                      void **ret_addr)
+static __attribute__((noinline)) aclError
+malloc_slow(struct am_heap *heap, const struct want *want, size_t room, void **ret_addr)
 {
-    bool is_small = size <= AM_SMALL_MAX && page <= AM_CHUNK;
-    aclError rc =
-        (is_small ? malloc_small : malloc_large)(heap, size, page, module, ret_addr);
+    bool is_small = room <= AM_SMALL_MAX && want->page <= AM_CHUNK;
+    aclError rc = (is_small ? malloc_small : malloc_large)(heap, want, room, ret_addr);
 
-    if (rc == ACL_SUCCESS && module != AM_MODULE_APP)
-        am_heap_count_module(heap, module, size);
+    if (rc == ACL_SUCCESS && want->module != AM_MODULE_APP)
+        am_heap_count_module(heap, want->module, room);
     return rc;
 }
 
-aclError am_heap_malloc(struct am_heap *heap, size_t size, uint32_t page, unsigned module,
-                        void **ret_addr)
+aclError am_heap_malloc(struct am_heap *heap, size_t asked, size_t pad, uint32_t page,
+                        unsigned module, void **ret_addr)
 {
     struct am_bins *bins = am_cache_find(heap);
+    size_t room = am_heap_room(heap->kind, asked, pad);
+    uint64_t flags = (page > 4096 ? AM_WORD_HUGE : 0) | am_word_padded(pad);
 
-    if (bins != NULL && size <= AM_CACHED_MAX && page <= AM_CHUNK &&
-        module == AM_MODULE_APP &&
-        am_bins_take(bins, size, page > 4096 ? AM_WORD_HUGE : 0, ret_addr))
+    if (bins != NULL && room <= AM_CACHED_MAX && page <= AM_CHUNK &&
+        module == AM_MODULE_APP && am_bins_take(bins, asked, room, flags, ret_addr))
         return ACL_SUCCESS;
-    return malloc_slow(heap, size, page, module, ret_addr);
+    return malloc_slow(heap, &(struct want){asked, pad, page, module}, room, ret_addr);
 }
 
 void am_heap_flush(struct am_heap *heap, struct am_bin *bin, size_t keep)
@@ -366,14 +388,14 @@ static __attribute__((noinline)) aclError refuse_free(enum am_heap_kind kind, vo
     enum am_heap_kind real;
     struct am_block block;
 
-    if (!block_find((uintptr_t)addr, &block) || block.size == 0)
+    if (!block_find((uintptr_t)addr, &block) || block.asked == 0)
         return free_foreign(kind, addr);
     real = block.slot.run->heap->kind;
     AM_REQUIRE(real == kind, ACL_ERROR_RT_PARAM_INVALID, "%p is %s memory; %s frees it",
                addr, kind_names[real], free_names[real]);
     return am_fail(ACL_ERROR_RT_PARAM_INVALID,
                    "%p lies inside the block of %zu bytes at %p; pass its start", addr,
-                   block.size, (void *)block.start);
+                   block.asked, (void *)block.start);
 }
 
 /* The block is free and the caller's, and the thread's list is full or there is none. */
@@ -450,17 +472,21 @@ aclError am_heap_free(enum am_heap_kind kind, void *addr)
     return slot_put(run, &run->words[i], after, (uintptr_t)addr);
 }
 
+/* What the program asked for is looked at first: most ranges lie in that. */
 static aclError pin_check(const struct am_block *block, uintptr_t addr, size_t size,
                           const char *what)
 {
-    AM_REQUIRE(block->size > 0, ACL_ERROR_RT_PARAM_INVALID,
+    size_t at = addr - block->start;
+
+    AM_REQUIRE(block->asked > 0, ACL_ERROR_RT_PARAM_INVALID,
                "%s: no block is alive at %p; what was there has been freed", what,
                (void *)addr);
-    AM_REQUIRE(addr - block->start <= block->size &&
-                   size <= block->size - (addr - block->start),
-               ACL_ERROR_RT_PARAM_INVALID,
-               "%s: %zu bytes at %p reach over the end of the block of %zu bytes at %p",
-               what, size, (void *)addr, block->size, (void *)block->start);
+    if (!am_is_within(block->asked, at, size)) {
+        struct am_bounds bounds = block_bounds(block);
+
+        if (!am_is_within(bounds.size, at, size))
+            return am_bounds_refuse(&bounds, addr, size, what);
+    }
     AM_REQUIRE(
         (block->slot.seen & AM_WORD_PINS) < AM_WORD_PINS,
         ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -495,14 +521,13 @@ static void heap_unpin(struct am_mapping *mapping, uintptr_t addr)
     word_unpin(run, &run->words[am_run_index(run, addr - run->start)]);
 }
 
-static bool heap_find_block(uintptr_t addr, uintptr_t *ret_start, size_t *ret_size)
+static bool heap_find_block(uintptr_t addr, struct am_bounds *ret_bounds)
 {
     struct am_block_info info;
 
     if (!am_heap_find((const void *)addr, &info))
         return false;
-    *ret_start = info.start;
-    *ret_size = info.size;
+    *ret_bounds = info.bounds;
     return true;
 }
 
@@ -521,14 +546,16 @@ bool am_heap_find(const void *addr, struct am_block_info *ret_info)
 {
     struct am_block block;
     struct am_run *run;
+    struct am_bounds bounds;
 
-    if (!block_find((uintptr_t)addr, &block) ||
-        (uintptr_t)addr - block.start >= block.size)
+    if (!block_find((uintptr_t)addr, &block) || block.asked == 0)
+        return false;
+    bounds = block_bounds(&block);
+    if ((uintptr_t)addr - bounds.start >= bounds.size)
         return false;
     run = block.slot.run;
     *ret_info = (struct am_block_info){
-        .start = block.start,
-        .size = block.size,
+        .bounds = bounds,
         .kind = run->heap->kind,
         .device = run->heap->device,
         .page = run->stride == 0                   ? run->page
@@ -542,18 +569,19 @@ static aclError share_check(const struct am_block *block, uintptr_t addr, size_t
 {
     struct am_run *run = block->slot.run;
 
-    AM_REQUIRE(block->size > 0 && run->kind == AM_HEAP_DEVICE, ACL_ERROR_RT_PARAM_INVALID,
-               "%p is not memory of aclrtMalloc", (void *)addr);
+    AM_REQUIRE(block->asked > 0 && run->kind == AM_HEAP_DEVICE,
+               ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of aclrtMalloc",
+               (void *)addr);
     AM_REQUIRE(block->start == addr, ACL_ERROR_RT_PARAM_INVALID,
                "%p lies inside the block of %zu bytes at %p; pass its start",
-               (void *)addr, block->size, (void *)block->start);
+               (void *)addr, block->asked, (void *)block->start);
     AM_REQUIRE(run->stride == 0, ACL_ERROR_RT_PARAM_INVALID,
                "the block of %zu bytes at %p is cut from a larger piece, together with "
                "others; only blocks of more than %zu bytes can be shared",
-               block->size, (void *)addr, (size_t)AM_SMALL_MAX);
-    AM_REQUIRE(size <= block->size, ACL_ERROR_RT_PARAM_INVALID,
+               block->asked, (void *)addr, (size_t)AM_SMALL_MAX);
+    AM_REQUIRE(size <= block_bounds(block).size, ACL_ERROR_RT_PARAM_INVALID,
                "size is %zu but the block at %p has %zu bytes", size, (void *)addr,
-               block->size);
+               block->asked);
     return ACL_SUCCESS;
 }
 

@@ -81,19 +81,29 @@ void am_heap_kill(struct am_place *place);
 /* The idle runs of a place, for am_place_set_reclaim(). */
 extern const struct am_reclaim am_heap_reclaim;
 
+#define AM_HEAP_PAD 32 /* bytes that aclrtMalloc adds on most products */
+
 /*
- * A block of `size` bytes, not 0, with pages of 4096 bytes, 2 MB, or 1 GB, which the
- * memory is then a multiple of.
+ * The bytes that a block takes.  The default rules let the program use all of them, the
+ * strict ones only those that it asked for.
  */
-aclError am_heap_malloc(struct am_heap *heap, size_t size, uint32_t page, unsigned module,
-                        void **ret_addr);
+static inline size_t am_heap_room(enum am_heap_kind kind, size_t asked, size_t pad)
+{
+    return kind == AM_HEAP_DEVICE ? am_align_up(asked, 32) + pad : asked;
+}
+
+/*
+ * A block of `asked` bytes, not 0, and pad (0 or AM_HEAP_PAD), with pages of 4096 bytes,
+ * 2 MB, or 1 GB, which the memory is then a multiple of.
+ */
+aclError am_heap_malloc(struct am_heap *heap, size_t asked, size_t pad, uint32_t page,
+                        unsigned module, void **ret_addr);
 /* Refuses with 107000 what is not the start of a live block of a heap of this kind. */
 aclError am_heap_free(enum am_heap_kind kind, void *addr);
 
 /* What the program may know about a live block. */
 struct am_block_info {
-    uintptr_t start;
-    size_t size;
+    struct am_bounds bounds;
     enum am_heap_kind kind;
     int32_t device; /* -1: the host */
     uint32_t page;

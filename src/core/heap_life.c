@@ -158,12 +158,13 @@ aclError am_run_lock(struct am_run *run, size_t end)
 }
 
 /* Gives the run memory; takes over the reference to place. */
-static aclError run_open(struct am_run *run, struct am_place *place, size_t size)
+static aclError run_open(struct am_run *run, struct am_place *place, size_t size,
+                         size_t asked)
 {
     enum am_bank_kind kind =
         run->heap->kind == AM_HEAP_HOST ? AM_BANK_PINNED : AM_BANK_MAIN;
     struct am_phys *phys;
-    aclError rc = am_phys_create_bare(place, kind, size, &phys);
+    aclError rc = am_phys_create_bare(place, kind, size, asked, &phys);
 
     if (rc == ACL_SUCCESS)
         rc = am_vspace_map_run(&am_rt.vspace, &am_heap_owners[run->kind], phys, run,
@@ -181,7 +182,7 @@ static aclError run_open(struct am_run *run, struct am_place *place, size_t size
     return ACL_SUCCESS;
 }
 
-aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size,
+aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size, size_t asked,
                       struct am_slot *ret_slot)
 {
     struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
@@ -192,7 +193,7 @@ aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size,
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = run_open(run, place, size);
+    rc = run_open(run, place, size, asked);
     if (rc != ACL_SUCCESS) {
         run_spare(heap, run);
         return rc;

@@ -8,10 +8,10 @@
 struct am_run *am_run_tree_first(struct am_run_tree *tree);
 
 /*
- * One more run with memory of `size` bytes; ret_slot, if not NULL, is its first block,
- * taken out.
+ * One more run with memory of `size` bytes, for a block of which `asked` were asked for;
+ * ret_slot, if not NULL, is its first block, taken out.
  */
-aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size,
+aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size, size_t asked,
                       struct am_slot *ret_slot);
 
 /* Where blocks are pinned: has them locked up to `end`, in the bytes of the run. */

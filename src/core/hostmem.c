@@ -71,7 +71,7 @@ aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret
     AM_REQUIRE(device < 0 || device == current, ACL_ERROR_RT_PARAM_INVALID,
                "the attribute DEVICE_ID is %d but the current device is %d", device,
                current);
-    return am_heap_malloc(am_heap_of(is_rc ? current : -1, AM_HEAP_HOST), size, 4096,
+    return am_heap_malloc(am_heap_of(is_rc ? current : -1, AM_HEAP_HOST), size, 0, 4096,
                           module, ret_addr);
 }
 
@@ -151,9 +151,9 @@ aclError am_host_free(void *addr)
     struct am_block_info info;
 
     /* First, and only what will be freed: a freed block may be another thread's at once. */
-    if (n_registered > 0 && am_heap_find(addr, &info) && info.start == (uintptr_t)addr &&
-        info.kind == AM_HEAP_HOST)
-        range_unregister(addr, info.size);
+    if (n_registered > 0 && am_heap_find(addr, &info) &&
+        info.bounds.start == (uintptr_t)addr && info.kind == AM_HEAP_HOST)
+        range_unregister(addr, info.bounds.size);
     return am_heap_free(AM_HEAP_HOST, addr);
 }
 
@@ -168,7 +168,8 @@ static bool is_ours_on_host(const void *addr, size_t size)
     uintptr_t at = (uintptr_t)addr;
 
     if (am_heap_find(addr, &info))
-        return info.kind == AM_HEAP_HOST && size <= info.size - (at - info.start);
+        return info.kind == AM_HEAP_HOST &&
+               size <= info.bounds.size - (at - info.bounds.start);
     while (size > 0) {
         size_t left;
         bool is_host;

@@ -174,16 +174,16 @@ aclError am_key_check(const char *key)
 /* ---- import ---- */
 
 /* All of it is one block, of as many bytes as the exporter named. */
-static bool find_block(uintptr_t addr, uintptr_t *ret_start, size_t *ret_size)
+static bool find_block(uintptr_t addr, struct am_bounds *ret_bounds)
 {
     struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, addr);
 
     if (mapping == NULL)
         return false;
-    *ret_start = mapping->start;
-    *ret_size = mapping->phys->asked;
+    *ret_bounds =
+        am_bounds_of(mapping->start, mapping->phys->asked, mapping->phys->asked, false);
     am_mapping_put(mapping);
-    return addr - *ret_start < *ret_size;
+    return true;
 }
 
 static const struct am_owner key_owner = {

@@ -33,6 +33,7 @@ struct block {
     RB_ENTRY(block) node;
     uintptr_t start;
     size_t size;
+    size_t asked; /* by the program, before it was rounded up to pages */
     struct page *pages;
 };
 
@@ -68,16 +69,15 @@ static struct block *block_find_locked(uintptr_t addr) AM_REQUIRES(managed.lock)
 }
 
 /* What copies ask. */
-static bool find_block(uintptr_t addr, uintptr_t *ret_start, size_t *ret_size)
+static bool find_block(uintptr_t addr, struct am_bounds *ret_bounds)
 {
     struct block *block;
 
     am_lock(&managed.lock);
     block = block_find_locked(addr);
-    if (block != NULL) {
-        *ret_start = block->start;
-        *ret_size = block->size;
-    }
+    if (block != NULL)
+        *ret_bounds =
+            am_bounds_of(block->start, block->asked, block->size, am_rt.is_strict);
     am_unlock(&managed.lock);
     return block != NULL;
 }
@@ -154,8 +154,9 @@ static aclError memory_map_locked(void *addr, size_t size) AM_REQUIRES(managed.l
     return rc;
 }
 
-static aclError alloc_locked(size_t size, void **ret_addr) AM_REQUIRES(managed.lock)
+static aclError alloc_locked(size_t asked, void **ret_addr) AM_REQUIRES(managed.lock)
 {
+    size_t size = am_align_up(asked, AM_CHUNK);
     struct block *block;
     aclError rc;
 
@@ -163,11 +164,12 @@ static aclError alloc_locked(size_t size, void **ret_addr) AM_REQUIRES(managed.l
         size <= WINDOW_SIZE - am_managed_used, ACL_ERROR_RT_MEMORY_ALLOCATION,
         "Failed to allocate %zu bytes: %llu of the 3 TB of managed memory that a process "
         "can have are in use",
-        size, (unsigned long long)am_managed_used);
+        asked, (unsigned long long)am_managed_used);
     block = am_sys_calloc(1, sizeof *block);
     if (block == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of managed memory");
     block->size = size;
+    block->asked = asked;
     block->pages = am_sys_calloc(size >> AM_CHUNK_SHIFT, sizeof *block->pages);
     if (block->pages == NULL) {
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of managed memory");
@@ -205,7 +207,7 @@ aclError am_managed_alloc(uint64_t size, void **ret_addr)
                "Failed to allocate %llu bytes: a process can have 3 TB of managed memory",
                (unsigned long long)size);
     am_lock(&managed.lock);
-    rc = alloc_locked(am_align_up(size, AM_CHUNK), &addr);
+    rc = alloc_locked(size, &addr);
     am_unlock(&managed.lock);
     if (rc == ACL_SUCCESS)
         *ret_addr = addr;
@@ -238,7 +240,7 @@ static aclError managed_free(void *addr, bool *ret_is_ours)
         rc = am_fail(
             ACL_ERROR_RT_PARAM_INVALID,
             "%p lies inside the managed memory of %zu bytes at %p; pass its start", addr,
-            block->size, (void *)block->start);
+            block->asked, (void *)block->start);
     else if (block != NULL)
         rc = free_locked(block, false);
     am_unlock(&managed.lock);
@@ -272,7 +274,7 @@ static aclError pages_find_locked(const void *addr, size_t size, struct page **r
     AM_REQUIRE(
         size <= block->size - at, ACL_ERROR_RT_PARAM_INVALID,
         "%zu bytes at %p reach over the end of the managed memory of %zu bytes at %p",
-        size, addr, block->size, (void *)block->start);
+        size, addr, block->asked, (void *)block->start);
     *ret_pages = &block->pages[at >> AM_CHUNK_SHIFT];
     *ret_n = ((at + size - 1) >> AM_CHUNK_SHIFT) - (at >> AM_CHUNK_SHIFT) + 1;
     return ACL_SUCCESS;
@@ -521,8 +523,8 @@ static aclError prefetch_open(const struct am_prefetch *prefetch, int32_t device
     for (size_t i = 0; i < prefetch->n && rc == ACL_SUCCESS; i++) {
         struct am_spans range;
 
-        rc = am_spans_open(&range, prefetch->addrs[i], prefetch->sizes[i], AM_ACCESS_READ,
-                           device, "ptr");
+        rc = am_spans_open(&range, prefetch->addrs[i], prefetch->sizes[i],
+                           AM_ACCESS_READ | AM_SPANS_PAGES, device, "ptr");
         if (rc != ACL_SUCCESS)
             break;
         if (!range.has_managed) {

@@ -59,13 +59,27 @@ void am_mapping_put(struct am_mapping *mapping)
     am_phys_put(phys);
 }
 
+aclError am_bounds_refuse(const struct am_bounds *bounds, uintptr_t addr, size_t size,
+                          const char *what)
+{
+    bool is_strict = am_is_within(bounds->whole, addr - bounds->start, size);
+
+    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                   "%s: %zu bytes at %p reach over the end of the block of %zu bytes at "
+                   "%p%s",
+                   what, size, (void *)addr, bounds->asked, (void *)bounds->start,
+                   is_strict ? ", though not over what it was rounded up to "
+                               "(ACLMEM_RULES=strict)"
+                             : "");
+}
+
 bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
-                      uintptr_t *ret_start, size_t *ret_size)
+                      struct am_bounds *ret_bounds)
 {
     if (mapping->owner != NULL)
-        return mapping->owner->find_block(addr, ret_start, ret_size);
-    *ret_start = mapping->start;
-    *ret_size = mapping->size;
+        return mapping->owner->find_block(addr, ret_bounds) &&
+               addr - ret_bounds->start < ret_bounds->size;
+    *ret_bounds = am_bounds_of(mapping->start, mapping->size, mapping->size, false);
     return true;
 }
 

@@ -78,7 +78,7 @@ static struct am_pool *pool_get_older(int32_t device, uint64_t serial)
 }
 
 /* What copies ask: the block that an address lies in. */
-static bool block_find(uintptr_t addr, uintptr_t *ret_start, size_t *ret_size)
+static bool block_find(uintptr_t addr, struct am_bounds *ret_bounds)
 {
     struct am_pool *pool = am_pool_get_by_address(addr);
     struct am_range *range;
@@ -89,10 +89,9 @@ static bool block_find(uintptr_t addr, uintptr_t *ret_start, size_t *ret_size)
     am_lock(&pool->lock);
     range = am_ranges_find(&pool->ranges, addr - pool->backing.base);
     is_live = range->is_live;
-    if (is_live) {
-        *ret_start = pool->backing.base + range->start;
-        *ret_size = range->size;
-    }
+    if (is_live)
+        *ret_bounds = am_bounds_of(pool->backing.base + range->start, range->asked,
+                                   range->size, am_rt.is_strict);
     am_unlock(&pool->lock);
     am_pool_put(pool);
     return is_live;

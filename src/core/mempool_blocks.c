@@ -212,11 +212,12 @@ static aclError pool_find_locked(struct am_pool *pool, size_t size,
     return rc;
 }
 
-static aclError pool_malloc_locked(struct am_pool *pool, size_t size,
+static aclError pool_malloc_locked(struct am_pool *pool, size_t asked,
                                    struct am_stream *stream, void **ret_addr)
     AM_REQUIRES(pool->lock)
 {
     struct am_place *place = pool->backing.place;
+    size_t size = am_align_up(asked, AM_POOL_ALIGN);
     struct am_range *range;
     char why[256] = "";
     struct am_capture before;
@@ -228,7 +229,7 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t size,
                "the pool is on device %d, and stream %d on device %d", pool->device,
                stream->id, stream->device);
     AM_REQUIRE(size <= pool->max_size - pool->ranges.live, ACL_ERROR_RT_MEMORY_ALLOCATION,
-               "Failed to allocate %zu bytes: %zu of the pool's %zu are in use", size,
+               "Failed to allocate %zu bytes: %zu of the pool's %zu are in use", asked,
                pool->ranges.live, pool->max_size);
     /* Ways that do not work out are nobody's business when the next one does. */
     before = am_error_capture(why, sizeof why);
@@ -238,9 +239,10 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t size,
         rc != ACL_ERROR_RT_MEMORY_ALLOCATION, rc,
         "Failed to allocate %zu bytes: the pool's blocks take %zu of its %zu, and the "
         "rest is in pieces, or not yet freed by streams; device %d has %zu left",
-        size, pool->ranges.live, pool->max_size, pool->device,
+        asked, pool->ranges.live, pool->max_size, pool->device,
         place->capacity - place->used);
-    AM_REQUIRE(rc == ACL_SUCCESS, rc, "no block of %zu bytes: %s", size, why);
+    AM_REQUIRE(rc == ACL_SUCCESS, rc, "no block of %zu bytes: %s", asked, why);
+    range->asked = asked;
     if (pool->ranges.live > pool->used_high)
         pool->used_high = pool->ranges.live;
     *ret_addr = (void *)(pool->backing.base + range->start);
@@ -261,7 +263,7 @@ aclError am_pool_malloc_async(void *handle, size_t size, struct am_stream *strea
                      pool->max_size);
     if (rc == ACL_SUCCESS) {
         am_lock(&pool->lock);
-        rc = pool_malloc_locked(pool, am_align_up(size, AM_POOL_ALIGN), stream, ret_addr);
+        rc = pool_malloc_locked(pool, size, stream, ret_addr);
         am_unlock(&pool->lock);
     }
     am_pool_put(pool);

@@ -85,12 +85,12 @@ static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
     return ACL_SUCCESS;
 }
 
-/* Memory of the place, counted in its books. */
+/* Memory of the place, counted in its books; `asked` is for messages. */
 static aclError mem_take(struct am_place *place, enum am_bank_kind kind, size_t size,
-                         int node, struct am_mem *mem)
+                         size_t asked, int node, struct am_mem *mem)
 {
     struct am_bank *bank = NULL;
-    aclError rc = am_place_charge(place, size);
+    aclError rc = am_place_charge(place, size, asked);
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -145,7 +145,7 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a handle");
         goto err_place;
     }
-    rc = mem_take(place, AM_BANK_MAIN, rounded, node, &phys->mem);
+    rc = mem_take(place, AM_BANK_MAIN, rounded, size, node, &phys->mem);
     if (rc != ACL_SUCCESS)
         goto err_slab;
 
@@ -303,7 +303,7 @@ aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
 }
 
 aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, size_t size,
-                             struct am_phys **ret_phys)
+                             size_t asked, struct am_phys **ret_phys)
 {
     struct am_phys *phys = am_slab_take(&phys_slab);
     aclError rc;
@@ -312,7 +312,7 @@ aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, siz
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of memory");
         goto err_place;
     }
-    rc = mem_take(place, kind, size, -1, &phys->mem);
+    rc = mem_take(place, kind, size, asked, -1, &phys->mem);
     if (rc != ACL_SUCCESS)
         goto err_slab;
     phys_init(phys, &(aclrtPhysicalMemProp){.memAttr = ACL_MEM_NORMAL}, size, place);

@@ -60,11 +60,11 @@ aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
                             struct am_place *place, struct am_phys **ret_phys);
 
 /*
- * Memory for a heap.  It is not listed in its place: the heap itself lets it go.  Takes
+ * Memory for a heap, of whose bytes the program asked for `asked`.  It is not listed in its place: the heap itself lets it go.  Takes
  * over the reference to place, also on failure.
  */
 aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, size_t size,
-                             struct am_phys **ret_phys);
+                             size_t asked, struct am_phys **ret_phys);
 
 /*
  * Memory of another process: what a descriptor shows, described by prop, used in this

@@ -1,6 +1,8 @@
 /* See place.h. */
 #include "core/place.h"
 
+#include <stdio.h>
+
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -167,25 +169,29 @@ static bool place_try_charge(struct am_place *place, size_t size)
     return true;
 }
 
-static aclError place_fail(struct am_place *place, size_t size)
+static aclError place_fail(struct am_place *place, size_t size, size_t asked)
 {
     char who[AM_LEDGER_WHO];
+    char takes[64] = "";
 
+    if (size != asked)
+        snprintf(takes, sizeof takes, ", which take %zu in whole pages", size);
     if (place->device < 0)
         return am_fail(
             ACL_ERROR_RT_MEMORY_ALLOCATION,
-            "Failed to allocate %zu bytes of host memory: %zu of %zu (a quarter of "
+            "Failed to allocate %zu bytes of host memory%s: %zu of %zu (a quarter of "
             "the machine's memory) are in use",
-            size, (size_t)place->used, place->capacity);
+            asked, takes, (size_t)place->used, place->capacity);
     am_ledger_who(place->ledger, place->driver, who);
     return am_fail(
         ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "Failed to allocate %zu bytes on device %d: %zu of %zu are in use%s; free some, "
-        "or give the device more with ACLMEM_MEMORY",
-        size, place->device, place->capacity - place_left(place), place->capacity, who);
+        "Failed to allocate %zu bytes on device %d%s: %zu of %zu are in use%s; free "
+        "some, or give the device more with ACLMEM_MEMORY",
+        asked, place->device, takes, place->capacity - place_left(place), place->capacity,
+        who);
 }
 
-aclError am_place_charge(struct am_place *place, size_t size)
+aclError am_place_charge(struct am_place *place, size_t size, size_t asked)
 {
     aclError rc = am_place_use(place);
 
@@ -195,7 +201,7 @@ aclError am_place_charge(struct am_place *place, size_t size)
         return ACL_SUCCESS;
     if (size <= place->capacity && am_place_trim(place) && place_try_charge(place, size))
         return ACL_SUCCESS;
-    return place_fail(place, size);
+    return place_fail(place, size, asked);
 }
 
 void am_place_uncharge(struct am_place *place, size_t size)

@@ -73,10 +73,10 @@ void am_place_unuse(struct am_place *place);
 aclError am_place_free(struct am_place *place, size_t *ret_size);
 
 /*
- * Promise `size` bytes, or fail with 207001.  What the heaps keep for later is given up
- * first.
+ * Promise `size` bytes, or fail with 207001 and a message about the bytes that were asked
+ * for.  What the heaps keep for later is given up first.
  */
-aclError am_place_charge(struct am_place *place, size_t size);
+aclError am_place_charge(struct am_place *place, size_t size, size_t asked);
 void am_place_uncharge(struct am_place *place, size_t size);
 
 /*

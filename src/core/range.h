@@ -43,6 +43,7 @@ struct am_freeing {
 struct am_range {
     size_t start; /* bytes from the start of the pool */
     size_t size;
+    size_t asked; /* live: by the program, before it was rounded up; the pool sets it */
     bool is_live;
     /* idle: only for its stream, and with a reference; or NULL */
     struct am_freeing *freeing;

@@ -4,7 +4,11 @@
  * All that is known about a block is in its word, an atomic outside the memory it
  * describes:
  *
- *     generation (14 bits) | size (21) | module (7) | huge (1) | live (1) | pins (20)
+ *     generation (14 bits) | padded (1) | size - 1 (20) | module (7) | huge (1) | live (1)
+ *     | pins (20)
+ *
+ * The size is the one that the program asked for; am_heap_room() tells how much the block
+ * takes.
  *
  * The word decides who has the block.  live: the program has it.  A pin is work in flight
  * or a view; a block can be pinned only while it is live, and one that is freed while it
@@ -40,7 +44,9 @@ struct am_mapping;
 #define AM_WORD_MODULE_SHIFT 22
 #define AM_WORD_MODULE (UINT64_C(0x7f) << AM_WORD_MODULE_SHIFT)
 #define AM_WORD_SIZE_SHIFT 29 /* 0 in the word of a large block: run->large has it */
-#define AM_WORD_SIZE (UINT64_C(0x1fffff) << AM_WORD_SIZE_SHIFT)
+#define AM_WORD_SIZE (UINT64_C(0xfffff) << AM_WORD_SIZE_SHIFT)
+#define AM_WORD_PADDED_SHIFT 49 /* aclrtMalloc added AM_HEAP_PAD bytes */
+#define AM_WORD_PADDED (UINT64_C(1) << AM_WORD_PADDED_SHIFT)
 #define AM_WORD_GENERATION_SHIFT 50
 #define AM_WORD_GENERATION (~UINT64_C(0) << AM_WORD_GENERATION_SHIFT)
 
@@ -60,7 +66,7 @@ struct am_run {
 
     _Atomic uintptr_t start; /* 0: has no memory now */
     atomic_size_t size;      /* of the memory */
-    atomic_size_t large;     /* bytes of the large block */
+    atomic_size_t large;     /* bytes that were asked for of the large block */
     atomic_uint page;        /* bytes of a page of the large block */
 
     /* heap->lock */
@@ -95,7 +101,7 @@ struct am_slot {
 struct am_block {
     struct am_slot slot;
     uintptr_t start;
-    size_t size; /* 0: no live block */
+    size_t asked; /* 0: no live block */
 };
 
 /*

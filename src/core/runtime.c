@@ -141,7 +141,7 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
     am_rt.product = product;
     memcpy(am_rt.soc, soc, sizeof soc);
     am_rt.backend = am_backend_find("host");
-    am_rt.malloc_pad = am_rt.product->features & AM_PRODUCT_PAD ? 32 : 0;
+    am_rt.malloc_pad = am_rt.product->features & AM_PRODUCT_PAD ? AM_HEAP_PAD : 0;
     am_rt.is_strict = am_option_number(AM_OPTION_rules) != 0;
     unknown_options_warn();
     return backend_choose(am_option_text(AM_OPTION_backend));

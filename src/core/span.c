@@ -77,19 +77,19 @@ static bool mapping_is_reachable(const struct am_mapping *mapping, unsigned acce
 static aclError block_check(const struct am_owner *owner, uintptr_t addr, size_t size,
                             unsigned access, const char *what)
 {
-    uintptr_t start;
-    size_t block;
+    struct am_bounds block;
+    size_t bound;
 
     if ((access & AM_SPANS_TURN) && owner->is_leaving != NULL &&
         owner->is_leaving(addr, size))
         return ACL_SUCCESS;
-    AM_REQUIRE(owner->find_block(addr, &start, &block), ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(owner->find_block(addr, &block), ACL_ERROR_RT_PARAM_INVALID,
                "%s: %p lies in no block of %s; it was freed, or never handed out", what,
                (void *)addr, owner->name);
-    AM_REQUIRE(size <= block - (addr - start), ACL_ERROR_RT_PARAM_INVALID,
-               "%s: %zu bytes at %p reach over the end of the block of %zu bytes at %p",
-               what, size, (void *)addr, block, (void *)start);
-    return ACL_SUCCESS;
+    bound = access & AM_SPANS_PAGES ? block.whole : block.size;
+    return am_is_within(bound, addr - block.start, size)
+               ? ACL_SUCCESS
+               : am_bounds_refuse(&block, addr, size, what);
 }
 
 /*

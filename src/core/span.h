@@ -40,6 +40,8 @@ struct am_spans {
  * is queued behind it are still there.
  */
 #define AM_SPANS_TURN (1u << 8)
+/* With the access: the range is of whole pages, which a block need not fill. */
+#define AM_SPANS_PAGES (1u << 9)
 
 /*
  * Looks up the range and keeps it alive until am_spans_close().  `access` is what will be

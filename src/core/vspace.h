@@ -32,6 +32,31 @@ struct am_phys;
 struct am_extent;
 struct am_run;
 
+/* A piece of memory that was handed out. */
+struct am_bounds {
+    uintptr_t start;
+    size_t size;  /* that the program may use */
+    size_t asked; /* that it asked for, and that messages name */
+    size_t whole; /* that it takes */
+};
+
+/* The strict rules let the program use what it asked for, the default ones all of it. */
+static inline struct am_bounds am_bounds_of(uintptr_t start, size_t asked, size_t whole,
+                                            bool is_strict)
+{
+    return (struct am_bounds){start, is_strict ? asked : whole, asked, whole};
+}
+
+/* Whether `size` bytes from `at` on, counted from the start of a block, end within it. */
+static inline bool am_is_within(size_t bound, size_t at, size_t size)
+{
+    return at <= bound && size <= bound - at;
+}
+
+/* 107000, for bytes at addr that are not within the block; `what` names the argument. */
+aclError am_bounds_refuse(const struct am_bounds *bounds, uintptr_t addr, size_t size,
+                          const char *what);
+
 /*
  * Who hands out the memory behind a reservation when it is not the program: memory that
  * we give in blocks. The program's calls of virtual memory management leave it alone, and
@@ -41,10 +66,10 @@ struct am_owner {
     const char *name; /* "a memory pool": for messages */
     bool is_managed;  /* its memory is the host's and the devices' alike */
     /*
-     * The block that addr lies in; false: none is handed out there.  Called without any
-     * lock.
+     * The block that addr lies in, or in what it was rounded up by; false: none is handed
+     * out there.  Called without any lock.
      */
-    bool (*find_block)(uintptr_t addr, uintptr_t *ret_start, size_t *ret_size);
+    bool (*find_block)(uintptr_t addr, struct am_bounds *ret_bounds);
     /*
      * Where the mapping's reference does not keep a block from being handed out again
      * after it is freed: refuses with 107000 a range that is not inside one block, and
@@ -208,7 +233,7 @@ void am_mapping_put(struct am_mapping *mapping);
  * What addr in it is a part of: a block of the owner's, or the mapping; false: nothing.
  */
 bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
-                      uintptr_t *ret_start, size_t *ret_size);
+                      struct am_bounds *ret_bounds);
 
 /*
  * Bind addresses of an arena to phys's memory, for the run that describes it.  The

@@ -5,6 +5,7 @@
 #include "support/blocks.h"
 #include "support/vmm.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,13 +46,14 @@ static void a_block_is_device_memory_of_the_current_device(void **state)
 /* The next block starts at a multiple of its class; what lies between is nobody's. */
 static void behind_a_block_is_nothing(void **state)
 {
+    size_t size = rules_are_strict() ? 1030 : 1056;
     void *p = NULL;
     void *list[1];
     uint32_t is_device = 1;
 
     assert_acl_ok(aclrtMallocAlign32(&p, 1030, ACL_MEM_MALLOC_HUGE_FIRST));
-    assert_int_equal(location_type((char *)p + 1055), ACL_MEM_LOCATION_TYPE_DEVICE);
-    list[0] = (char *)p + 1056;
+    assert_int_equal(location_type((char *)p + size - 1), ACL_MEM_LOCATION_TYPE_DEVICE);
+    list[0] = (char *)p + size;
     assert_int_equal(location_type(list[0]), ACL_MEM_LOCATION_TYPE_UNREGISTERED);
     assert_acl_ok(aclrtCheckMemType(list, 1, ACL_RT_MEM_TYPE_DEV, &is_device, 0));
     assert_int_equal(is_device, 0);
@@ -88,6 +90,65 @@ static void a_block_has_32_bytes_more_than_asked_for_rounded_up(void **state)
         device_free(p);
         device_free(aligned);
     }
+}
+
+static void a_block_has_the_bytes_that_were_asked_for(void **state)
+{
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++) {
+        void *aligned = NULL;
+        char *p = device_malloc(block_sizes[i]);
+
+        assert_int_equal(block_size(p), block_sizes[i]);
+        assert_acl_ok(
+            aclrtMallocAlign32(&aligned, block_sizes[i], ACL_MEM_MALLOC_HUGE_FIRST));
+        assert_int_equal(block_size(aligned), block_sizes[i]);
+        device_free(p);
+        device_free(aligned);
+    }
+}
+
+/* To the byte: the last one that may be used, and the first one that may not. */
+static void the_bound_of_a_block_is_that_of_the_rules(void **state)
+{
+    char *bytes = calloc(1, 65 * MIB);
+
+    for (size_t i = 0; i < N_BLOCK_SIZES; i++) {
+        size_t asked = block_sizes[i];
+        size_t most = rules_are_strict() ? asked : round_up(asked) + 32;
+        char words[64];
+        char *p = device_malloc(asked);
+
+        assert_true(most < 65 * MIB);
+        snprintf(words, sizeof words, "over the end of the block of %zu bytes", asked);
+        assert_acl_ok(copy(p, bytes, most, ACL_MEMCPY_HOST_TO_DEVICE));
+        assert_acl_ok(copy(p + most - 1, bytes, 1, ACL_MEMCPY_HOST_TO_DEVICE));
+        assert_refused(copy(p, bytes, most + 1, ACL_MEMCPY_HOST_TO_DEVICE),
+                       ACL_ERROR_RT_PARAM_INVALID, words);
+        assert_true((strstr(kept_message(), "(ACLMEM_RULES=strict)") != NULL) ==
+                    rules_are_strict());
+        assert_refused(copy(p + most - 1, bytes, 2, ACL_MEMCPY_HOST_TO_DEVICE),
+                       ACL_ERROR_RT_PARAM_INVALID, words);
+        assert_refused(aclrtMemset(p, most + 1, 0, most + 1), ACL_ERROR_RT_PARAM_INVALID,
+                       words);
+        device_free(p);
+    }
+    free(bytes);
+}
+
+static void messages_name_the_size_that_was_asked_for(void **state)
+{
+    size_t total = total_memory();
+    char words[64];
+    char *p = device_malloc(1000);
+    void *more = NULL;
+
+    assert_refused(aclrtFree(p + 1001), ACL_ERROR_RT_PARAM_INVALID,
+                   "inside the block of 1000 bytes");
+    device_free(p);
+    snprintf(words, sizeof words, "Failed to allocate %zu bytes on device 0, which take ",
+             total - 1);
+    assert_refused(aclrtMalloc(&more, total - 1, ACL_MEM_MALLOC_HUGE_FIRST),
+                   ACL_ERROR_RT_MEMORY_ALLOCATION, words);
 }
 
 static void ascend_950_rounds_and_adds_nothing(void **state)
@@ -273,7 +334,7 @@ static void cached_takes_four_policies(void **state)
             continue; /* below */
         if (is_taken) {
             assert_acl_ok(aclrtMallocCached(&p, 100, (aclrtMemMallocPolicy)policy));
-            assert_int_equal(block_size(p), 160);
+            assert_int_equal(block_size(p), rules_are_strict() ? 100 : 160);
             device_free(p);
         } else {
             assert_refused(aclrtMallocCached(&p, 100, (aclrtMemMallocPolicy)policy),
@@ -305,7 +366,7 @@ static void a_configuration_may_join_three_groups(void **state)
 
     for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
         assert_acl_ok(aclrtMallocWithCfg(&p, 100, (aclrtMemMallocPolicy)taken[i], NULL));
-        assert_int_equal(block_size(p), 160);
+        assert_int_equal(block_size(p), rules_are_strict() ? 100 : 160);
         device_free(p);
         assert_acl_ok(
             aclrtMallocForTaskScheduler(&p, 100, (aclrtMemMallocPolicy)taken[i], NULL));
@@ -584,19 +645,21 @@ static void a_copy_does_not_run_from_mapped_memory_into_a_block(void **state)
 
 static void flush_and_invalidate_look_at_the_range(void **state)
 {
+    size_t most = rules_are_strict() ? 100 : 160;
     char *p = device_malloc(100);
     char *host = host_malloc(100);
     char here[16];
 
-    assert_acl_ok(aclrtMemFlush(p, 160));
-    assert_acl_ok(aclrtMemInvalidate(p + 1, 159));
+    assert_acl_ok(aclrtMemFlush(p, most));
+    assert_acl_ok(aclrtMemInvalidate(p + 1, most - 1));
     assert_refused(aclrtMemFlush(NULL, 1), ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
     assert_refused(aclrtMemFlush(p, 0), ACL_ERROR_INVALID_PARAM, "size is 0");
     assert_refused(aclrtMemInvalidate(NULL, 1), ACL_ERROR_INVALID_PARAM,
                    "devPtr is NULL");
     assert_refused(aclrtMemInvalidate(p, 0), ACL_ERROR_INVALID_PARAM, "size is 0");
-    assert_refused(aclrtMemFlush(p, 161), ACL_ERROR_RT_PARAM_INVALID, "over the end");
-    assert_refused(aclrtMemInvalidate(p, 161), ACL_ERROR_RT_PARAM_INVALID,
+    assert_refused(aclrtMemFlush(p, most + 1), ACL_ERROR_RT_PARAM_INVALID,
+                   "over the end");
+    assert_refused(aclrtMemInvalidate(p, most + 1), ACL_ERROR_RT_PARAM_INVALID,
                    "over the end");
     assert_refused(aclrtMemFlush(here, 1), ACL_ERROR_RT_PARAM_INVALID,
                    "not device memory");
@@ -619,7 +682,10 @@ int main(void)
         claim_blocks_both(a_block_is_device_memory_of_the_current_device),
         claim_blocks_both(behind_a_block_is_nothing),
         claim_blocks_both(a_block_is_on_the_device_that_was_set),
-        claim_blocks_both(a_block_has_32_bytes_more_than_asked_for_rounded_up),
+        claim_blocks(a_block_has_32_bytes_more_than_asked_for_rounded_up),
+        claim_blocks_strict(a_block_has_the_bytes_that_were_asked_for),
+        claim_blocks_both(the_bound_of_a_block_is_that_of_the_rules),
+        claim_blocks_both(messages_name_the_size_that_was_asked_for),
         claim_blocks_alone(ascend_950_rounds_and_adds_nothing),
         claim_blocks_both(two_megabytes_with_padding_take_two_chunks),
         claim_blocks_both(blocks_do_not_overlap),

@@ -165,6 +165,25 @@ static void a_copy_stays_inside_one_allocation(void **state)
     give(b);
 }
 
+static void the_rules_say_how_much_of_an_allocation_may_be_used(void **state)
+{
+    size_t most = rules_are_strict() ? 1000 : CHUNK;
+    char *p = take(1000);
+    void *base = NULL;
+    size_t size = 0;
+
+    assert_acl_ok(aclrtMemset(p, most, 1, most));
+    assert_refused(aclrtMemset(p, most + 1, 1, most + 1), ACL_ERROR_RT_PARAM_INVALID,
+                   "end of the block of 1000 bytes");
+    assert_acl_ok(aclrtMemGetAddressRange(p + 999, &base, &size));
+    assert_int_equal(size, most);
+    assert_acl(aclrtMemGetAddressRange(p + most, &base, &size),
+               ACL_ERROR_RT_PARAM_INVALID);
+    assert_refused(aclrtFree(p + 1), ACL_ERROR_RT_PARAM_INVALID,
+                   "managed memory of 1000 bytes");
+    give(p);
+}
+
 static void copies_on_streams_take_it_on_both_sides(void **state)
 {
     struct block b = block_create(CHUNK);
@@ -600,6 +619,7 @@ int main(void)
         claim_alone(the_program_may_touch_it_whatever_isolation_says),
         claim_both(it_is_known_as_managed),
         claim_both(a_copy_stays_inside_one_allocation),
+        claim_both(the_rules_say_how_much_of_an_allocation_may_be_used),
         claim_both(copies_on_streams_take_it_on_both_sides),
         claim_both(fills_on_streams_come_in_their_turn),
         claim_both(queued_work_keeps_it),

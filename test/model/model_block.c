@@ -3,8 +3,8 @@
  * device has left.
  *
  * A block is the program's from its start for as many bytes as were asked for.  The
- * documents add up to 64 more (rounding to 32, and 32), of which the model says nothing;
- * behind those nothing is the block's.
+ * documents add up to 64 more (rounding to 32, and 32), of which the model says nothing
+ * under the default rules; behind those nothing is the block's.
  */
 #include "model.h"
 

@@ -122,14 +122,15 @@ static void check_right(struct verdict *v, const struct model_map *map,
 }
 
 /* A block is its own device's, and the host's; a copy that leaves it is refused. */
-static void check_block(struct verdict *v, const struct model_block *block,
-                        uintptr_t addr, size_t size)
+static void check_block(const struct model *m, struct verdict *v,
+                        const struct model_block *block, uintptr_t addr, size_t size)
 {
     size_t offset = addr - block->start;
+    bool is_beyond = offset >= block->asked || size > block->asked - offset;
 
     deny(v, size > block->size - offset, ACL_ERROR_RT_PARAM_INVALID);
-    doubt(v, offset >= block->asked || size > block->asked - offset,
-          ACL_ERROR_RT_PARAM_INVALID);
+    deny_strict(m, v, is_beyond, ACL_ERROR_RT_PARAM_INVALID);
+    doubt(v, is_beyond, ACL_ERROR_RT_PARAM_INVALID);
 }
 
 static void check_span_for(struct model *m, struct verdict *v, uintptr_t addr,
@@ -138,7 +139,7 @@ static void check_span_for(struct model *m, struct verdict *v, uintptr_t addr,
     const struct model_block *block = model_find_block(m, addr);
 
     if (block != NULL) {
-        check_block(v, block, addr, size);
+        check_block(m, v, block, addr, size);
         return;
     }
     while (size > 0) {

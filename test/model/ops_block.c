@@ -216,7 +216,8 @@ void op_managed_malloc(struct run *r)
     }
     whole = model_round_up(size, MODEL_CHUNK);
     check_new_block(r, got, whole, MODEL_CHUNK);
-    model_add_block(&r->m, MODEL_MANAGED, (uintptr_t)got, whole, whole);
+    model_add_block(&r->m, MODEL_MANAGED, (uintptr_t)got, r->m.is_strict ? size : whole,
+                    whole);
 }
 
 /* The program's own loads and stores, in memory that is the host's. */

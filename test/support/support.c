@@ -162,12 +162,17 @@ static bool can_lock(size_t size)
     return is_locked;
 }
 
+bool rules_are_strict(void)
+{
+    return strcmp(getenv("ACLMEM_RULES"), "strict") == 0;
+}
+
 void need_locked(size_t size)
 {
     if (can_lock(size))
         return;
     allow_warnings();
-    if (strcmp(getenv("ACLMEM_RULES"), "strict") != 0)
+    if (!rules_are_strict())
         return;
     print_message("skipped: %zu bytes cannot be locked here (ulimit -l)\n", size);
     skip();

@@ -43,6 +43,9 @@
 void support_start(const char *rules, ...);
 void support_set_options(const char *rules, ...);
 
+/* Whether ACLMEM_RULES is strict in the test that runs. */
+bool rules_are_strict(void);
+
 /* Options that are neither set nor defaulted: the library's own defaults apply. */
 void clear_options(void);
 
