@@ -75,12 +75,18 @@ pid_t am_process_own_id(void)
     return process_levels("self", levels) > 0 ? levels[0] : getpid();
 }
 
-/* Field 22 of /proc/PID/stat, behind the name, which may hold anything; 0: none. */
+/*
+ * Field 22 of /proc/PID/stat, behind the name, which may hold anything.  0: there is none,
+ * or it has ended and its parent has not looked yet: field 3 is Z and field 20, its
+ * threads, is not more than one.
+ */
 static uint64_t start_read(pid_t pid)
 {
     char path[48];
     char text[1024];
     char *at;
+    char state;
+    long n_threads;
     unsigned long long start;
 
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -89,11 +95,11 @@ static uint64_t start_read(pid_t pid)
     at = strrchr(text, ')');
     if (at == NULL ||
         sscanf(at + 1,
-               " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+               " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld "
                "%*s %llu",
-               &start) != 1)
+               &state, &n_threads, &start) != 3)
         return 0;
-    return start + 1;
+    return state == 'Z' && n_threads <= 1 ? 0 : start + 1;
 }
 
 /* What tells the process apart, besides its id: 0 or -errno. */
@@ -143,7 +149,9 @@ int am_process_find(pid_t outer_id, struct am_process *ret_process)
     rc = process_open(&process);
     if (rc != 0)
         return rc;
-    if (own > 1 && !process_has_outer_id(&process, outer_id)) {
+    /* One that has ended keeps its id until its parent looks. */
+    if (!am_process_is_alive(&process) ||
+        (own > 1 && !process_has_outer_id(&process, outer_id))) {
         am_process_close(&process);
         return -ESRCH;
     }

@@ -25,7 +25,7 @@ struct am_process {
 /* Our own id as the outermost namespace that /proc shows has it. */
 pid_t am_process_own_id(void);
 
-/* The process that has this id there: 0, -ESRCH when there is none, or -errno. */
+/* The process that lives and has this id there: 0, -ESRCH for none, or -errno. */
 int am_process_find(pid_t outer_id, struct am_process *ret_process);
 
 /* Who is at the other end of a connected socket, by the kernel's word: 0 or -errno. */

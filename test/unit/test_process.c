@@ -60,6 +60,22 @@ static void a_process_lives_until_it_ends(void **state)
     assert_int_equal(am_process_find(pid, &process), -ESRCH);
 }
 
+/* It has its id until its parent looks what became of it. */
+static void a_process_that_has_ended_is_not_found(void **state)
+{
+    struct am_process before, process;
+    pid_t pid = child_start();
+    siginfo_t info;
+
+    assert_int_equal(am_process_find(pid, &before), 0);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(am_process_find(pid, &process), -ESRCH);
+    assert_false(am_process_is_alive(&before));
+    am_process_close(&before);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 static void ids_that_no_process_can_have_are_not_found(void **state)
 {
     struct am_process process;
@@ -131,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         both(a_process_lives_until_it_ends),
+        both(a_process_that_has_ended_is_not_found),
         both(ids_that_no_process_can_have_are_not_found),
         both(the_own_id_leads_to_the_own_process),
         both(the_peer_of_a_socket_is_who_made_it),
