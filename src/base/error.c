@@ -21,6 +21,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "base/util.h"
 
 #define MESSAGES_SIZE 4096 /* the oldest fall off the end */
@@ -140,6 +141,7 @@ void am_error_report(int code, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
+    am_text_clean(what);
     snprintf(message, sizeof message, "%s: %s%s%s [%d %s]", error_prefix(code),
              am_error_function ? am_error_function : "", am_error_function ? ": " : "",
              what, code, name ? name : "unknown");

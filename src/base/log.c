@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 static atomic_int log_level = AM_LOG_WARN;
 static _Atomic uint64_t log_warnings;
 
@@ -22,15 +24,18 @@ uint64_t am_log_warnings(void)
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
-/* Adds the text to what `line` begins with, and says it. */
-static void log_write(char *line, size_t size, int n, const char *fmt, va_list args)
+/* The end of a line of `size` bytes, of which n are there or did not fit. */
+static int line_end(char *line, size_t size, int n)
 {
     int last = (int)size - 2;
 
-    if (n < last)
-        n += vsnprintf(line + n, size - (size_t)n, fmt, args);
-    if (n > last)
-        n = last;
+    n = n < last ? n : last;
+    line[n] = '\0';
+    return n;
+}
+
+static void line_write(char *line, int n)
+{
     line[n++] = '\n';
     if (write(STDERR_FILENO, line, (size_t)n) < 0)
         return; /* Nowhere is left to say so. */
@@ -49,10 +54,14 @@ void am_log(enum am_log_level level, const char *fmt, ...)
 
     n = snprintf(line, sizeof line, "aclmem: %s: ", level_names[level]);
     va_start(args, fmt);
-    log_write(line, sizeof line, n, fmt, args);
+    n += vsnprintf(line + n, sizeof line - (size_t)n, fmt, args);
     va_end(args);
+    n = line_end(line, sizeof line, n);
+    am_text_clean(line);
+    line_write(line, n);
 }
 
+/* The program's own words, which it may have made as it likes. */
 void am_log_app(enum am_log_level level, const char *where, const char *file,
                 unsigned line, const char *fmt, va_list args)
 {
@@ -63,5 +72,7 @@ void am_log_app(enum am_log_level level, const char *where, const char *file,
         return;
     n = snprintf(text, sizeof text, "app: %s: %s (%s:%u): ", level_names[level], where,
                  file, line);
-    log_write(text, sizeof text, n, fmt, args);
+    n = line_end(text, sizeof text, n);
+    n += vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
+    line_write(text, line_end(text, sizeof text, n));
 }

@@ -5,12 +5,12 @@
  * descriptor and mapping of it are gone, however a process ends.  The ledger's own is tried
  * for again and again, not waited for: a wait could not be ended in time.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "core/ledger_file.h"
 #include "core/rundir.h"
 
@@ -70,12 +70,7 @@ void ledger_name(const struct ledger_slot *slot, char *ret_text)
 {
     char command[AM_LEDGER_NAME];
 
-    memcpy(command, slot->command, sizeof command);
-    command[sizeof command - 1] = '\0';
-    for (char *c = command; *c != '\0'; c++) {
-        if (!isprint((unsigned char)*c))
-            *c = '?';
-    }
+    am_text_copy(command, sizeof command, slot->command, sizeof slot->command);
     snprintf(ret_text, LEDGER_NAME_TEXT, "%d (%s)", (int)slot->pid, command);
 }
 

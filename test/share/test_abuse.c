@@ -557,6 +557,10 @@ static void replies_that_make_no_sense_are_refused(void **state)
     strcpy(card->backend, "abacus");
     expect_refused_import(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "abacus backend");
     impostor.reply = good;
+    memcpy(card->backend, "\33[2J\7\n\x9b\xff\xc3\xa9!", 12); /* no zero at its end */
+    expect_refused_import(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                          "the ?[2J????\xc3\xa9! backend");
+    impostor.reply = good;
     card->size = 0;
     expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
     card->size = UINT64_MAX;
