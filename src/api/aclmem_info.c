@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "base/machine.h"
 #include "base/options.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "core/ledger.h"
 #include "core/rundir.h"
 #include "core/runtime.h"
@@ -73,13 +75,26 @@ static json_t *view_json(const struct am_ledger_view *view, bool is_own)
                      "processes", processes);
 }
 
+/* What keeps processes from being seen. */
+struct problem {
+    int directory;             /* it cannot be looked at: -errno */
+    int ledger;                /* one that has processes cannot be, nor can they */
+    char name[AM_LEDGER_FILE]; /* that one's */
+};
+
 /* Adds a ledger of the directory; whether it is this process's own. */
-static bool ledger_add(json_t *all, int dir, const char *name, const char *own_name)
+static bool ledger_add(json_t *all, int dir, const char *name, const char *own_name,
+                       struct problem *problem)
 {
     bool is_own = strcmp(name, own_name) == 0;
     struct am_ledger_view view;
+    int rc = am_ledger_look(dir, name, &view);
 
-    if (am_ledger_look(dir, name, &view) != 0)
+    if (rc != 0 && am_ledger_has_users(dir, name)) {
+        problem->ledger = rc;
+        am_text_copy(problem->name, sizeof problem->name, name, strlen(name));
+    }
+    if (rc != 0)
         return false;
     if (is_own)
         json_array_insert_new(all, 0, view_json(&view, true));
@@ -90,7 +105,8 @@ static bool ledger_add(json_t *all, int dir, const char *name, const char *own_n
 }
 
 /* All ledgers of the directory; whether this process's own was among them. */
-static bool ledgers_add(json_t *all, int dir, const char *own_name)
+static bool ledgers_add(json_t *all, int dir, const char *own_name,
+                        struct problem *problem)
 {
     int fd = am_sys_openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
@@ -101,40 +117,50 @@ static bool ledgers_add(json_t *all, int dir, const char *own_name)
         close(fd);
     while (list != NULL && (entry = readdir(list)) != NULL) {
         if (strncmp(entry->d_name, AM_LEDGER_PREFIX, strlen(AM_LEDGER_PREFIX)) == 0)
-            has_own |= ledger_add(all, dir, entry->d_name, own_name);
+            has_own |= ledger_add(all, dir, entry->d_name, own_name, problem);
     }
     if (list != NULL)
         closedir(list);
     return has_own;
 }
 
-/* *ret_error: why the directory cannot be looked at, -errno; 0 when it is not there. */
-static json_t *configurations_json(const struct am_ledger_config *config, int *ret_error)
+static json_t *configurations_json(const struct am_ledger_config *config,
+                                   struct problem *ret_problem)
 {
     struct am_ledger_view empty = {.config = *config};
+    struct problem problem = {0};
     char own_name[AM_LEDGER_FILE];
     json_t *all = json_array();
     int dir = -1;
     int rc = am_rundir_look(&dir);
 
     am_ledger_file_name(config, own_name);
-    if (rc != 0 || !ledgers_add(all, dir, own_name))
+    if (rc != 0 || !ledgers_add(all, dir, own_name, &problem))
         json_array_insert_new(all, 0, view_json(&empty, true));
     if (rc == 0)
         close(dir);
-    *ret_error = rc == -ENOENT ? 0 : rc;
+    problem.directory = rc == -ENOENT ? 0 : rc;
+    *ret_problem = problem;
     return all;
 }
 
-static json_t *problem_json(int error)
+static json_t *problem_json(const struct problem *problem)
 {
-    if (error == 0)
-        return json_null();
-    if (error == -EPERM)
+    if (problem->directory == -EPERM)
         return json_sprintf("the runtime directory is a link, no directory, another "
                             "user's, or others may write to it; %s",
                             am_rundir_advice());
-    return json_sprintf("the runtime directory cannot be opened: %s", strerror(-error));
+    if (problem->directory != 0)
+        return json_sprintf("the runtime directory cannot be opened: %s",
+                            strerror(-problem->directory));
+    if (problem->ledger == -EPROTO)
+        return json_sprintf("the file %s is damaged, or another version's, and processes "
+                            "use it; it is made anew when they have ended",
+                            problem->name);
+    if (problem->ledger != 0)
+        return json_sprintf("the file %s cannot be read: %s", problem->name,
+                            strerror(-problem->ledger));
+    return json_null();
 }
 
 static json_t *huge_pages_json(const struct am_ledger_config *config)
@@ -154,10 +180,12 @@ static json_t *options_json(void)
 
     for (int i = 0; i < AM_OPTION_COUNT; i++) {
         struct am_option_row row = am_option_row((enum am_option)i);
+        char value[256];
 
-        json_array_append_new(options, json_pack("{s:s, s:s, s:s, s:s}", "name", row.name,
-                                                 "value", row.value, "default",
-                                                 row.preset, "help", row.help));
+        am_text_copy(value, sizeof value, row.value, strlen(row.value));
+        json_array_append_new(options,
+                              json_pack("{s:s, s:s, s:s, s:s}", "name", row.name, "value",
+                                        value, "default", row.preset, "help", row.help));
     }
     return options;
 }
@@ -165,20 +193,21 @@ static json_t *options_json(void)
 static aclError info_make_locked(json_t **ret_info) AM_REQUIRES(am_rt.lock)
 {
     struct am_ledger_config config;
+    struct problem problem;
+    char path[PATH_MAX];
     json_t *configurations;
-    int error;
     aclError rc = am_rt.is_up ? ACL_SUCCESS : am_runtime_configure_locked();
 
     if (rc == ACL_SUCCESS)
         rc = am_devices_config(&config);
     if (rc != ACL_SUCCESS)
         return rc;
-    configurations = configurations_json(&config, &error); /* finds the path too */
-    *ret_info =
-        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "version", AM_VERSION,
-                  "runtime_directory", am_rundir_path(), "problem", problem_json(error),
-                  "configurations", configurations, "huge_pages",
-                  huge_pages_json(&config), "options", options_json());
+    configurations = configurations_json(&config, &problem); /* finds the path too */
+    am_text_copy(path, sizeof path, am_rundir_path(), PATH_MAX);
+    *ret_info = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "version", AM_VERSION,
+                          "runtime_directory", path, "problem", problem_json(&problem),
+                          "configurations", configurations, "huge_pages",
+                          huge_pages_json(&config), "options", options_json());
     return ACL_SUCCESS;
 }
 

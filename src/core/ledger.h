@@ -141,6 +141,8 @@ struct am_ledger_view {
  * where it is damaged or of another version.
  */
 int am_ledger_look(int dir, const char *name, struct am_ledger_view *ret_view);
+/* Whether a process takes part in it, whatever the file looks like. */
+bool am_ledger_has_users(int dir, const char *name);
 void am_ledger_view_free(struct am_ledger_view *view);
 
 /* The file's name, in AM_LEDGER_FILE bytes; all of them begin with AM_LEDGER_PREFIX. */

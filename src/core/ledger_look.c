@@ -4,11 +4,11 @@
  * It is read, not mapped: whatever happens to the file meanwhile, reading it cannot end
  * the process.  A number in it that makes no sense is left out.
  */
-#include <ctype.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "core/ledger_file.h"
 
@@ -42,12 +42,7 @@ static int part_read(int fd, size_t at, size_t size, void **ret_part)
 
 static void text_copy(char *to, const char *from)
 {
-    memcpy(to, from, AM_LEDGER_NAME);
-    to[AM_LEDGER_NAME - 1] = '\0';
-    for (; *to != '\0'; to++) {
-        if (!isprint((unsigned char)*to))
-            *to = '?';
-    }
+    am_text_copy(to, AM_LEDGER_NAME, from, AM_LEDGER_NAME);
 }
 
 static int head_read(int fd, struct look *look, struct am_ledger_config *config)
@@ -157,11 +152,26 @@ static int shares_read(int fd, const struct look *look, struct am_ledger_view *v
     return 0;
 }
 
+static int ledger_open(int dir, const char *name)
+{
+    return am_sys_openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+}
+
+bool am_ledger_has_users(int dir, const char *name)
+{
+    int fd = ledger_open(dir, name);
+    bool has_users = fd >= 0 && ledger_has_users(fd);
+
+    if (fd >= 0)
+        close(fd);
+    return has_users;
+}
+
 int am_ledger_look(int dir, const char *name, struct am_ledger_view *ret_view)
 {
     struct am_ledger_view view = {.n_processes = 0};
     struct look look;
-    int fd = am_sys_openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+    int fd = ledger_open(dir, name);
     int rc;
 
     if (fd < 0)

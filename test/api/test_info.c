@@ -177,6 +177,13 @@ static void a_directory_that_is_not_to_be_trusted_is_named(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* JSON is text, and what is shown of it goes to terminals. */
+static void names_that_are_no_text_are_shown_with_marks(void **state)
+{
+    set_options("default", "ACLMEM_RUNTIME_DIR=/tmp/aclmem-none-\xff\33[2J");
+    assert_has(info(), "\"runtime_directory\":\"/tmp/aclmem-none-??[2J\"");
+}
+
 static void wrong_arguments_and_options_are_refused(void **state)
 {
     char *json = NULL;
@@ -198,6 +205,7 @@ int main(int argc, char **argv)
         claim(shared_memory_is_shown_at_both_and_used_once),
         claim(processes_with_other_options_are_shown_apart),
         claim_alone(a_directory_that_is_not_to_be_trusted_is_named),
+        claim_alone(names_that_are_no_text_are_shown_with_marks),
         claim_alone(wrong_arguments_and_options_are_refused),
     };
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs the command beside a process that holds memory: test_aclmem.py <aclmem> <libascendcl.so>"""
 import ctypes
+import glob
 import json
 import os
 import subprocess
@@ -43,6 +44,18 @@ class Command(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
 
+    def holder(self):
+        """A process that holds 64 MB of device 0."""
+        holder = subprocess.Popen(
+            [sys.executable, os.path.abspath(__file__), "hold", LIBRARY, str(64 * MIB)],
+            env=self.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            universal_newlines=True,
+        )
+        self.assertEqual(holder.stdout.readline(), "held\n")
+        return holder
+
     def test_help_and_version_are_there(self):
         for asked in (["--help"], ["-h"], ["info", "--help"], ["info", "--json", "-h"]):
             self.assertIn("aclmem info [OPTIONS]", self.printed(*asked))
@@ -75,15 +88,8 @@ class Command(unittest.TestCase):
     def test_a_process_is_shown_while_it_lives(self):
         idle = json.loads(self.printed("info", "--json"))
         self.assertEqual(idle["configurations"][0]["processes"], [])
-        holder = subprocess.Popen(
-            [sys.executable, os.path.abspath(__file__), "hold", LIBRARY, str(64 * MIB)],
-            env=self.env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            universal_newlines=True,
-        )
+        holder = self.holder()
         try:
-            self.assertEqual(holder.stdout.readline(), "held\n")
             told = json.loads(self.printed("info", "--json"))
             text = self.printed("info")
         finally:
@@ -109,6 +115,34 @@ class Command(unittest.TestCase):
         self.assertEqual((device["capacity"], device["processes"]), (1 << 30, 1))
         self.assertIn(" %d  %s" % (holder.pid, process["command"]), text)
         self.assertEqual(json.loads(self.printed("info", "--json"))["configurations"], idle["configurations"])
+
+    def test_processes_behind_a_damaged_ledger_are_not_denied(self):
+        holder = self.holder()
+        try:
+            for path in glob.glob(os.path.join(self.env["ACLMEM_RUNTIME_DIR"], "ledger-*")):
+                with open(path, "r+b") as ledger:
+                    ledger.write(bytes(64))
+            told = json.loads(self.printed("info", "--json"))
+            text = self.printed("info")
+        finally:
+            holder.kill()
+            holder.communicate()
+        self.assertIn("damaged", told["problem"])
+        self.assertIn("damaged", text)
+        self.assertIn("which processes have them is not known", text)
+        self.assertNotIn("no process has them", text)
+        text = self.printed("info")  # nobody uses the file now
+        self.assertIn("no process has them", text)
+        self.assertNotIn("damaged", text)
+
+    def test_nothing_of_the_environment_plays_with_the_terminal(self):
+        done = self.run_it("info", ACLMEM_RULES="a\33[2Jb\nc")
+        self.assertIn('"a?[2Jb?c"', done.stderr)
+        directory = self.env["ACLMEM_RUNTIME_DIR"] + "/\33[31m"
+        for arguments in (["info"], ["info", "--options"], ["info", "--options", "--json"]):
+            text = self.printed(*arguments, ACLMEM_RUNTIME_DIR=directory)
+            self.assertNotIn("\33", text)
+            self.assertIn("/?[31m", text)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ static void process_print(const json_t *process)
     }
 }
 
-static void configuration_print(const json_t *configuration)
+static void configuration_print(const json_t *configuration, bool is_known)
 {
     const json_t *processes = json_object_get(configuration, "processes");
     json_t *process;
@@ -75,7 +75,8 @@ static void configuration_print(const json_t *configuration)
                : "; of processes with other options");
     devices_print(configuration);
     if (json_array_size(processes) == 0) {
-        printf("  no process has them\n");
+        printf("  %s\n", is_known ? "no process has them"
+                                  : "which processes have them is not known");
         return;
     }
     printf("  process  command          device   allocated    exported    imported\n");
@@ -86,18 +87,19 @@ static void configuration_print(const json_t *configuration)
 static void info_print(const json_t *info)
 {
     const json_t *pages = json_object_get(info, "huge_pages");
+    bool is_known = text_of(info, "problem")[0] == '\0';
     json_t *configuration;
     size_t i;
 
     printf("aclmem %s, processes meet in %s\n", text_of(info, "version"),
            text_of(info, "runtime_directory"));
-    if (text_of(info, "problem")[0] != '\0')
-        printf("no processes are seen: %s\n", text_of(info, "problem"));
+    if (!is_known)
+        printf("not all processes are seen: %s\n", text_of(info, "problem"));
     printf("huge pages: %s: %s\n",
            json_is_true(json_object_get(pages, "used")) ? "yes" : "no",
            text_of(pages, "why"));
     json_array_foreach (json_object_get(info, "configurations"), i, configuration)
-        configuration_print(configuration);
+        configuration_print(configuration, is_known);
 }
 
 static void options_print(const json_t *options)
