@@ -18,6 +18,9 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "acl/acl_op_compiler.h"
+#include "acl/acl_prof.h"
+#include "acl/acl_tdt.h"
 #include "callback.h"
 #include "util.h"
 

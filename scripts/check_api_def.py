@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Checks the lists of functions in src/api against themselves and the public headers.
+"""Checks the lists of functions in src/api and src/toolkit against themselves and the public headers.
 
-    check_api_def.py API_DIR INCLUDE_DIR      (src/api and include/acl)
+    check_api_def.py SOURCE_DIR INCLUDE_DIR      (src and include)
 
 - Every row has the form that its list is for.
 - In api.def and api_ret.def, parameters, arguments and signature name the same things in
   the same order, and each type letter fits its parameter's type.
 - No name has two rows.
 - Every declared function has a row with the same result and parameters, and every row is
-  declared, except those of api_names.def, which are not.
+  declared, except those of opapi.def and runtime.def, which are not.
 
 That rows and declarations agree for the compiler too is seen when the library is built.
 """
@@ -17,15 +17,23 @@ import pathlib
 import re
 import sys
 
-# The columns of each list, in order.
+# The columns of each list's rows, in order.
+TOOLKIT = {"AM_DATA": ["ret", "name", "params"], "AM_REFUSED": ["ret", "name", "params", "value"]}
 LISTS = {
-    "api.def": ("AM_API", ["name", "params", "args", "sig"]),
-    "api_ret.def": ("AM_API_RET", ["ret", "name", "params", "args", "sig"]),
-    "api_unsupported.def": ("AM_UNSUPPORTED", ["ret", "name", "params", "value"]),
-    "api_variadic.def": ("AM_API_VARIADIC", ["ret", "name", "params"]),
-    "api_absent.def": ("AM_API_ABSENT", ["ret", "name", "params"]),
-    "api_names.def": ("AM_UNSUPPORTED_NAME", ["ret", "name", "value"]),
+    "api/api.def": {"AM_API": ["name", "params", "args", "sig"]},
+    "api/api_ret.def": {"AM_API_RET": ["ret", "name", "params", "args", "sig"]},
+    "api/api_unsupported.def": {"AM_UNSUPPORTED": ["ret", "name", "params", "value"]},
+    "api/api_variadic.def": {"AM_API_VARIADIC": ["ret", "name", "params"]},
+    "api/api_absent.def": {"AM_API_ABSENT": ["ret", "name", "params"]},
+    "toolkit/ascendcl.def": TOOLKIT,
+    "toolkit/acl_op_compiler.def": TOOLKIT,
+    "toolkit/acl_tdt_channel.def": TOOLKIT,
+    "toolkit/nnopbase.def": TOOLKIT,
+    "toolkit/hccl.def": TOOLKIT,
+    "toolkit/opapi.def": {"AM_REFUSED_NAME": ["name"]},
+    "toolkit/runtime.def": {"AM_RUNTIME": ["name", "params"]},
 }
+UNDECLARED = ["toolkit/opapi.def", "toolkit/runtime.def"]
 
 # The letters that fit a type; those of enumerations, structs and handles follow from the
 # headers.  Any pointer may be called p, which says only that it is one.
@@ -117,12 +125,12 @@ class Checker:
                 if name in declared:
                     self.wrong(path, f"{name} is declared twice")
                 declared[name] = (squeeze(ret), squeeze(params))
-            n_all = len(re.findall(r"\bacl[a-z]*[A-Z]\w*\s*\([^;{]*\)\s*;", code))
+            n_all = len(re.findall(r"\b(?:acl[a-z]*|Hccl)[A-Z]\w*\s*\([^;{]*\)\s*;", code))
             if n_all != len(found):
                 self.wrong(path, f"{n_all} declarations, {len(found)} of them exported")
         return declared
 
-    def read_list(self, path, macro, columns):
+    def read_list(self, path, macros):
         text = strip_comments(path.read_text())
         position = 0
         for row in re.finditer(r"(\w+)\s*\(", text):
@@ -132,10 +140,11 @@ class Checker:
                 self.wrong(path.name, f"not a row: {text[position:row.start()].strip()}")
             position = self.row_end(text, row.end())
             fields = split_commas(text[row.end() : position - 1])
-            if row.group(1) != macro or len(fields) != len(columns):
+            columns = macros.get(row.group(1), [])
+            if not columns or len(fields) != len(columns):
                 self.wrong(path.name, f"not a row: {squeeze(text[row.start():position])}")
                 continue
-            self.check_row(path.name, dict(zip(columns, fields)))
+            self.check_row(path.parent.name + "/" + path.name, dict(zip(columns, fields)))
         if text[position:].strip():
             self.wrong(path.name, f"not a row: {text[position:].strip()}")
 
@@ -209,29 +218,31 @@ class Checker:
                 self.wrong(name, "declared, but has no row")
                 continue
             list_name, row_ret, row_params = self.rows[name]
-            if list_name == "api_names.def":
+            if list_name in UNDECLARED:
                 self.wrong(f"{list_name}: {name}", "is declared, so its row is elsewhere")
             elif (row_ret, row_params) != (ret, params):
                 self.wrong(f"{list_name}: {name}", f"declared as {ret} ({params})")
         for name, (list_name, _, _) in self.rows.items():
-            if name not in declared and list_name != "api_names.def":
+            if name not in declared and list_name not in UNDECLARED:
                 self.wrong(f"{list_name}: {name}", "is not declared")
 
 
 def main(argv):
     if len(argv) != 3 or not all(pathlib.Path(p).is_dir() for p in argv[1:]):
-        print("usage: check_api_def.py API_DIR INCLUDE_DIR", file=sys.stderr)
+        print("usage: check_api_def.py SOURCE_DIR INCLUDE_DIR", file=sys.stderr)
         return 2
-    api, include = pathlib.Path(argv[1]), pathlib.Path(argv[2])
+    source, include = pathlib.Path(argv[1]), pathlib.Path(argv[2])
     checker = Checker()
-    declared = checker.read_headers(include)
-    for list_name, (macro, columns) in LISTS.items():
-        if (api / list_name).is_file():
-            checker.read_list(api / list_name, macro, columns)
+    declared = {}
+    for folder in ("acl", "aclnn", "hccl"):
+        declared.update(checker.read_headers(include / folder))
+    for list_name, macros in LISTS.items():
+        if (source / list_name).is_file():
+            checker.read_list(source / list_name, macros)
         else:
-            checker.wrong(list_name, f"is not in {api}")
-    for path in sorted(api.glob("api*.def")):
-        if path.name not in LISTS:
+            checker.wrong(list_name, f"is not in {source}")
+    for path in sorted([*source.glob("api/api*.def"), *source.glob("toolkit/*.def")]):
+        if str(path.relative_to(source)) not in LISTS:
             checker.wrong(path.name, "is a list that this script does not know")
     checker.compare(declared)
     for problem in checker.problems:

@@ -5,6 +5,7 @@
 
 - docs/API.md has one row for every function of the lists in src/api and of include/aclmem/aclmem.h, with
   the status of its list and with codes that exist; what src/ marks with "Differs:" is marked there too.
+- docs/TOOLKIT.md names every function of the lists in src/toolkit, under what the list says of it.
 - docs/PYTHON.md has one row for every function of python/wrappers.def, beside its C function; every name of
   the module that a document gives exists.
 - README.md's tables of options and products agree with options.def, products.def and socs.def.
@@ -16,7 +17,7 @@ import re
 import sys
 
 DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/API.md", "docs/ARCHITECTURE.md", "docs/CUDA.md",
-             "docs/PYTHON.md"]
+             "docs/PYTHON.md", "docs/TOOLKIT.md"]
 
 # The lists of functions: what a row begins with, up to the name, and the status that it means.
 LISTS = {
@@ -27,8 +28,13 @@ LISTS = {
     "src/api/api_absent.def": (r"\bAM_API_ABSENT\([^,]*,\s*(\w+)", "absent"),
     "include/aclmem/aclmem.h": (r"\b(aclmem_\w+)\(", "works"),
 }
-NAMES = ("src/api/api_names.def", r"\bAM_UNSUPPORTED_NAME\([^,]*,\s*(\w+)")
-NAMES_TITLE = "Symbols without a declaration"
+
+# The toolkit's lists: the section of docs/TOOLKIT.md, and what its rows begin with, up to the name.
+TOOLKIT = {
+    "What works": r"\bAM_DATA\([^,]*,\s*(\w+)",
+    "What refuses": r"\bAM_REFUSED(?:_NAME\(|\([^,]*,)\s*(\w+)",
+    "The runtime below": r"\bAM_RUNTIME\(\s*(\w+)",
+}
 
 # The feature columns of README's product table: cells for a set of features.
 PRODUCT_CELLS = [
@@ -123,9 +129,23 @@ def check_api():
         if "Differs:" not in notes.get(name, ""):
             complain(where, '%s is not marked with "Differs:", as in %s' % (name, path))
 
-    section = text.partition("## %s\n" % NAMES_TITLE)[2].partition("\n## ")[0]
-    named = [n for n in re.findall(r"`(acl\w+)`", section)]
-    same("%s, %s" % (where, NAMES_TITLE), named, re.findall(NAMES[1], code_of(NAMES[0])))
+
+# ---- docs/TOOLKIT.md ----
+
+
+def toolkit_names(pattern):
+    lists = sorted(n for n in os.listdir("src/toolkit") if n.endswith(".def"))
+    return [name for n in lists for name in re.findall(pattern, code_of("src/toolkit/" + n))]
+
+
+def check_toolkit():
+    text = read("docs/TOOLKIT.md")
+    for title, pattern in TOOLKIT.items():
+        section = text.partition("## %s\n" % title)[2].partition("\n## ")[0]
+        # The functions are in the first cell, but of what refuses in the second.
+        cells = [cells_of(line)[title == "What refuses"] for line in section.splitlines() if line.startswith("|")]
+        named = re.findall(r"`(\w+)`", " ".join(cells))
+        same("docs/TOOLKIT.md, %s" % title, named, toolkit_names(pattern))
 
 
 # ---- docs/PYTHON.md ----
@@ -216,7 +236,7 @@ def known_things():
     )
     makefile = read("Makefile")
     return {
-        "function": set(re.findall(r"\bacl\w+", headers)) | set(re.findall(NAMES[1], read(NAMES[0]))),
+        "function": set(re.findall(r"\bacl\w+", headers)) | set(toolkit_names(TOOLKIT["What refuses"])),
         "Python function": {name for name in python_functions()} | {"acl.rt", "acl.util", "acl.sys"},
         "constant": set(re.findall(r"\bACL_\w+", headers)),
         "code": set(re.findall(r"\b\d{6}\b", headers)),
@@ -291,6 +311,7 @@ def check_names(where, text, known):
 def main(argv):
     os.chdir(argv[1] if len(argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     check_api()
+    check_toolkit()
     check_python()
     check_options()
     check_products()

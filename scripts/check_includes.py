@@ -18,8 +18,10 @@ ANYTHING = ["*"]
 
 RULES = [
     ("include/acl/*", ACL),
+    ("include/aclnn/*", ["include/aclnn/*"] + ACL),
+    ("include/hccl/*", ["include/hccl/*"] + ACL),
     ("include/*", PUBLIC),
-    ("src/base/error.c", BASE + ACL),  # the table of codes and their names
+    ("src/base/error.c", BASE + ACL + ["include/aclnn/*"]),  # the table of codes and their names
     ("src/base/*", BASE),
     ("src/fit/*", FIT + BASE),
     ("src/backend/host/*", ["src/backend/host/*"] + BACKEND + BASE + ACL),
@@ -27,9 +29,12 @@ RULES = [
     ("src/backend/*", BACKEND + BASE + ACL),
     ("src/core/*", ["src/core/*"] + BACKEND + BASE + ACL),
     ("src/api/entry.c", ["src/api/*"] + BASE + PUBLIC),  # only the am_acl... names of core
-    ("src/api/exports.map.in", ["src/api/*.def"]),
+    ("src/api/exports.map.in", ["src/api/*.def", "src/toolkit/*.def"]),
     ("src/api/*", ["src/api/*", "src/core/*"] + BASE + PUBLIC),
     ("src/layer/*", ["src/layer/*", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
+    # What calls an implementation, am_acl..., and not the public name that layers see.
+    ("src/toolkit/tensor_desc.c", ["src/toolkit/*", "src/api/api.h"] + BASE + PUBLIC),
+    ("src/toolkit/*", ["src/toolkit/*"] + BASE + PUBLIC),
     ("tools/*", ["tools/*"] + PUBLIC),
     ("python/*", ["python/*"] + PUBLIC),
     ("examples/*", ["examples/*"] + PUBLIC),
@@ -45,6 +50,7 @@ RULES = [
     ("test/fake/*", ["test/fake/*", "test/support/*", "src/backend/cuda/driver.*"]),
     ("test/install/*", PUBLIC),
     ("test/examples/*", PUBLIC),
+    ("test/toolkit/*", ["test/toolkit/*", "test/support/*", "test/unit/unit.h", "src/toolkit/*.def"] + PUBLIC),
     ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),
     ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/api/*.def"] + PUBLIC),
     ("test/model/*", ["test/model/*", "test/support/*"] + PUBLIC),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that every function that works is called by some contract test.
 
-    check_tested.py API_DIR TEST_DIR...      (src/api; test/api, test/share)
+    check_tested.py SOURCE_DIR TEST_DIR...      (src; test/api, test/share, test/toolkit)
 """
 
 import pathlib
@@ -13,11 +13,12 @@ def main():
     if len(sys.argv) < 3:
         print(__doc__, file=sys.stderr)
         return 2
-    api, *folders = map(pathlib.Path, sys.argv[1:])
-    rows = "".join((api / name).read_text() for name in ("api.def", "api_ret.def", "api_variadic.def"))
-    names = re.findall(r"^AM_API\w*\((?:[\w *]+,\s*)?(acl\w+),", rows, re.M)
+    source, *folders = map(pathlib.Path, sys.argv[1:])
+    lists = [source / "api" / name for name in ("api.def", "api_ret.def", "api_variadic.def")]
+    rows = "".join(path.read_text() for path in lists + sorted(source.glob("toolkit/*.def")))
+    names = re.findall(r"^AM_(?:API\w*|DATA|RUNTIME)\((?:[\w *]+,\s*)?((?:acl|Hccl|rt)\w+),", rows, re.M)
     tests = "".join(path.read_text() for folder in folders for path in sorted(folder.glob("*.c")))
-    called = set(re.findall(r"\b(acl\w+)\(", tests))
+    called = set(re.findall(r"\b((?:acl|Hccl|rt)\w+)\(", tests))
     missing = [name for name in names if name not in called]
     for name in missing:
         print(f"{name}: no test calls it")

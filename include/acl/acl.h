@@ -1,11 +1,13 @@
 /*
- * AscendCL, the whole: starting and stopping, the recent error, versions, and the two
+ * AscendCL, the whole: starting and stopping, the recent error, versions, and the
  * headers that hold the rest.
  */
 #ifndef ACL_ACL_H
 #define ACL_ACL_H
 
 #include "acl_base.h"
+#include "acl_mdl.h"
+#include "acl_op.h"
 #include "acl_rt.h"
 
 #ifdef __cplusplus

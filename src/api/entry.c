@@ -182,13 +182,3 @@ static aclError refuse_unsupported(const char *function)
     }
 #include "api/api_unsupported.def"
 #undef AM_UNSUPPORTED
-
-#define AM_UNSUPPORTED_NAME(ret_, name_, value_) \
-    ACL_FUNC_VISIBILITY ret_ name_(void); \
-    ret_ name_(void) \
-    { \
-        refuse_unsupported(#name_); \
-        return value_; \
-    }
-#include "api/api_names.def"
-#undef AM_UNSUPPORTED_NAME

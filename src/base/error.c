@@ -18,6 +18,7 @@
 
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "aclnn/acl_meta.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"

@@ -1,25 +1,26 @@
 #!/bin/sh
-# The library exports the names of the lists in API_DIR and aclmem_*, no more and no less:
-#     check_exports.sh LIBRARY API_DIR [MORE]
-# MORE is an extended regular expression of whole names that may be there too.
+# The library exports the names of the lists and aclmem_*, no more and no less:
+#     check_exports.sh LIBRARY MORE LIST...
+# MORE is an extended regular expression of whole names that may be there too; none: -
 set -eu
 
-if [ $# -lt 2 ] || [ $# -gt 3 ] || [ ! -f "$1" ] || [ ! -d "$2" ]; then
-    echo "usage: check_exports.sh LIBRARY API_DIR [MORE]" >&2
+if [ $# -lt 3 ] || [ ! -f "$1" ] || [ ! -f "$3" ]; then
+    echo "usage: check_exports.sh LIBRARY MORE LIST..." >&2
     exit 2
 fi
 library=$1
-api=$2
-more=${3:-}
+more=${2#-}
+shift 2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # The preprocessor reads the rows, so their layout does not matter.
-cat "$api"/api*.def |
+cat "$@" |
     ${CC:-cc} -E -P -x c \
         -D'AM_API(n,p,a,s)=@n@' -D'AM_API_RET(r,n,p,a,s)=@n@' \
         -D'AM_UNSUPPORTED(r,n,p,v)=@n@' -D'AM_API_VARIADIC(r,n,p)=@n@' \
-        -D'AM_UNSUPPORTED_NAME(r,n,v)=@n@' -D'AM_API_ABSENT(r,n,p)=' - |
+        -D'AM_API_ABSENT(r,n,p)=' -D'AM_RUNTIME(n,p)=@n@' \
+        -D'AM_DATA(r,n,p)=@n@' -D'AM_REFUSED(r,n,p,v)=@n@' -D'AM_REFUSED_NAME(n)=@n@' - |
     tr -s ' @' '\n\n' | grep . | LC_ALL=C sort -u >"$work/expected"
 
 # A version node is an absolute symbol (A), and a version follows the name after an @.
@@ -27,8 +28,8 @@ nm -D --defined-only "$library" >"$work/nm"
 awk '$(NF - 1) != "A" { sub(/@.*/, "", $NF); print $NF }' "$work/nm" |
     grep -v '^aclmem_' | grep -vxE "${more:-^$}" | LC_ALL=C sort -u >"$work/exported"
 
-if grep -nv '^acl[A-Za-z0-9]*$' "$work/expected" >&2; then
-    echo "$api: the lines above are not rows" >&2
+if grep -nvE '^(acl|rt|Hccl)[A-Za-z0-9]*$' "$work/expected" >&2; then
+    echo "the lines above are not rows" >&2
     exit 1
 fi
 LC_ALL=C comm -23 "$work/expected" "$work/exported" | sed 's/$/: listed, not exported/' \

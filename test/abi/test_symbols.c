@@ -2,10 +2,9 @@
  * Clients find the library's functions by name: test_symbols LIBRARY
  *
  * Every name of the lists in src/api resolves with dlsym, but for those of
- * api_absent.def, none of which does.  Every function of api_unsupported.def and
- * api_names.def is then called: it returns the value of its row and leaves a message that
- * names it.  Those functions look at no argument, so a call without any stands for all
- * calls.
+ * api_absent.def, none of which does.  Every function of api_unsupported.def is then
+ * called: it returns the value of its row and leaves a message that names it.  Those
+ * functions look at no argument, so a call without any stands for all calls.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -30,25 +29,15 @@ struct symbol {
 #include "../../src/api/api_unsupported.def"
 #undef AM_UNSUPPORTED
 
-#define AM_UNSUPPORTED_NAME(ret_, name_, value_) \
-    static bool calls_##name_(any_fn fn) \
-    { \
-        return ((ret_(*)(void))fn)() == (ret_)(value_); \
-    }
-#include "../../src/api/api_names.def"
-#undef AM_UNSUPPORTED_NAME
-
 #define AM_API(name_, params_, args_, sig_) {#name_, NULL},
 #define AM_API_RET(ret_, name_, params_, args_, sig_) {#name_, NULL},
 #define AM_UNSUPPORTED(ret_, name_, params_, value_) {#name_, calls_##name_},
 #define AM_API_VARIADIC(ret_, name_, params_) {#name_, NULL},
-#define AM_UNSUPPORTED_NAME(ret_, name_, value_) {#name_, calls_##name_},
 static const struct symbol symbols[] = {
 #include "../../src/api/api.def"
 #include "../../src/api/api_ret.def"
 #include "../../src/api/api_unsupported.def"
 #include "../../src/api/api_variadic.def"
-#include "../../src/api/api_names.def"
 };
 
 #define AM_API_ABSENT(ret_, name_, params_) #name_,

@@ -1,0 +1,83 @@
+/*
+ * AscendCL: data channels, by which a model gets its tensors.  The functions are in
+ * libacl_tdt_channel.so.
+ *
+ * Items and lists of items are data, and work.  aclmem runs memory, not models: a channel
+ * cannot be created, and what would use one gives ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
+ */
+#ifndef ACL_ACL_TDT_H
+#define ACL_ACL_TDT_H
+
+#include "acl_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct acltdtChannelHandle acltdtChannelHandle;
+typedef struct acltdtDataset acltdtDataset;
+typedef struct acltdtDataItem acltdtDataItem;
+
+typedef enum acltdtTensorType {
+    ACL_TENSOR_DATA_UNDEFINED = -1,
+    ACL_TENSOR_DATA_TENSOR = 0,
+    ACL_TENSOR_DATA_END_OF_SEQUENCE = 1,
+    ACL_TENSOR_DATA_ABNORMAL = 2,
+    ACL_TENSOR_DATA_SLICE_TENSOR = 3,
+    ACL_TENSOR_DATA_END_TENSOR = 4, /* The last of several slices. */
+} acltdtTensorType;
+
+/* ---- Items ---- */
+
+/* The dimensions are copied; the data stays the caller's. */
+ACL_FUNC_VISIBILITY acltdtDataItem *
+acltdtCreateDataItem(acltdtTensorType tdtType, const int64_t *dims, size_t dimNum,
+                     aclDataType dataType, void *data, size_t size);
+ACL_FUNC_VISIBILITY aclError acltdtDestroyDataItem(acltdtDataItem *dataItem);
+ACL_FUNC_VISIBILITY acltdtTensorType
+acltdtGetTensorTypeFromItem(const acltdtDataItem *dataItem);
+ACL_FUNC_VISIBILITY aclDataType acltdtGetDataTypeFromItem(const acltdtDataItem *dataItem);
+ACL_FUNC_VISIBILITY void *acltdtGetDataAddrFromItem(const acltdtDataItem *dataItem);
+ACL_FUNC_VISIBILITY size_t acltdtGetDataSizeFromItem(const acltdtDataItem *dataItem);
+ACL_FUNC_VISIBILITY size_t acltdtGetDimNumFromItem(const acltdtDataItem *dataItem);
+
+/* dims has room for dimNum, which may be more than there are. */
+ACL_FUNC_VISIBILITY aclError acltdtGetDimsFromItem(const acltdtDataItem *dataItem,
+                                                   int64_t *dims, size_t dimNum);
+
+/* ---- Lists of items ---- */
+
+ACL_FUNC_VISIBILITY acltdtDataset *acltdtCreateDataset(void);
+
+/* The items in it stay the caller's. */
+ACL_FUNC_VISIBILITY aclError acltdtDestroyDataset(acltdtDataset *dataset);
+ACL_FUNC_VISIBILITY aclError acltdtAddDataItem(acltdtDataset *dataset,
+                                               acltdtDataItem *dataItem);
+ACL_FUNC_VISIBILITY acltdtDataItem *acltdtGetDataItem(const acltdtDataset *dataset,
+                                                      size_t index);
+ACL_FUNC_VISIBILITY size_t acltdtGetDatasetSize(const acltdtDataset *dataset);
+
+/* The name that the sender gave; "" for a list that the program made. */
+ACL_FUNC_VISIBILITY const char *acltdtGetDatasetName(const acltdtDataset *dataset);
+
+/* ---- Channels ---- */
+
+ACL_FUNC_VISIBILITY acltdtChannelHandle *acltdtCreateChannel(uint32_t deviceId,
+                                                             const char *name);
+ACL_FUNC_VISIBILITY acltdtChannelHandle *
+acltdtCreateChannelWithCapacity(uint32_t deviceId, const char *name, size_t capacity);
+ACL_FUNC_VISIBILITY aclError acltdtStopChannel(acltdtChannelHandle *handle);
+ACL_FUNC_VISIBILITY aclError acltdtDestroyChannel(acltdtChannelHandle *handle);
+ACL_FUNC_VISIBILITY aclError acltdtSendTensor(const acltdtChannelHandle *handle,
+                                              const acltdtDataset *dataset,
+                                              int32_t timeout);
+ACL_FUNC_VISIBILITY aclError acltdtReceiveTensor(const acltdtChannelHandle *handle,
+                                                 acltdtDataset *dataset, int32_t timeout);
+ACL_FUNC_VISIBILITY aclError acltdtQueryChannelSize(const acltdtChannelHandle *handle,
+                                                    size_t *size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * The few names below AscendCL that clients look up, made of AscendCL's own: as a program
+ * would, so that layers see what is done.
+ */
+#include <stdint.h>
+#include <string.h>
+
+#include "acl/acl.h"
+#include "base/error.h"
+#include "base/lock.h"
+#include "base/sys.h"
+#include "toolkit/toolkit.h"
+
+#define AM_RUNTIME(name_, params_) ACL_FUNC_VISIBILITY int32_t name_ params_;
+#include "toolkit/runtime.def"
+#undef AM_RUNTIME
+
+/* ---- devices ---- */
+
+/* What rtGetDeviceInfo can be asked about a system (module 0). */
+enum {
+    MODULE_SYSTEM = 0,
+    INFO_CHIP = 18,
+    INFO_DIE = 19,
+    INFO_SUPER_POD_DEVICE = 26,
+    INFO_SERVER = 27,
+    INFO_SCALE_TYPE = 28,
+    INFO_SUPER_POD = 29,
+    INFO_ADDRESS_MODE = 30,
+};
+
+/* By these a client knows that the machine is in no supernode. */
+enum { NO_SERVER = 0x3FF };
+static const int64_t NO_SUPER_POD = 0xFFFFFFFF;
+
+int32_t rtDeviceGetBareTgid(uint32_t *pid)
+{
+    return aclrtDeviceGetBareTgid((int32_t *)pid);
+}
+
+/* A figure of a supernode, or `otherwise` where the product has none: no failure. */
+static int32_t pod_info(uint32_t deviceId, aclrtDevAttr attr, int64_t otherwise,
+                        int64_t *value)
+{
+    char message[256];
+    struct am_capture before = am_error_capture(message, sizeof message);
+    int32_t rc = aclrtGetDeviceInfo(deviceId, attr, value);
+
+    am_error_capture_end(before);
+    if (rc == ACL_ERROR_RT_FEATURE_NOT_SUPPORT) {
+        *value = otherwise;
+        rc = ACL_SUCCESS;
+    }
+    return rc;
+}
+
+int32_t rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType,
+                        int64_t *value)
+{
+    int64_t chip;
+    int32_t rc;
+
+    TK_NEED(value);
+    TK_REQUIRE(moduleType == MODULE_SYSTEM, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "moduleType is %d; only the system (0) is known", moduleType);
+    rc = aclrtGetDeviceInfo(deviceId, ACL_DEV_ATTR_PHY_CHIP_ID, &chip);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    switch (infoType) {
+    case INFO_CHIP:
+        *value = chip;
+        return ACL_SUCCESS;
+    case INFO_DIE: /* a device is one die, at addresses of its own */
+    case INFO_SCALE_TYPE:
+    case INFO_ADDRESS_MODE:
+        *value = 0;
+        return ACL_SUCCESS;
+    case INFO_SUPER_POD_DEVICE:
+        return pod_info(deviceId, ACL_DEV_ATTR_SUPER_POD_DEVICE_ID, chip, value);
+    case INFO_SERVER:
+        return pod_info(deviceId, ACL_DEV_ATTR_SUPER_POD_SERVER_ID, NO_SERVER, value);
+    case INFO_SUPER_POD:
+        return pod_info(deviceId, ACL_DEV_ATTR_SUPER_POD_ID, NO_SUPER_POD, value);
+    default:
+        return aclmem_toolkit_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, __func__,
+                                   "infoType is %d, which is not known here", infoType);
+    }
+}
+
+int32_t rtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId)
+{
+    return aclrtGetLogicDevIdByUserDevId(userDevId, logicDevId);
+}
+
+/* AscendCL's calls are about the thread's device. */
+static int32_t device_check(const char *function, uint32_t deviceId)
+{
+    int32_t current;
+    int32_t rc = aclrtGetDevice(&current);
+
+    if (rc == ACL_SUCCESS && (uint32_t)current != deviceId)
+        rc = aclmem_toolkit_fail(ACL_ERROR_RT_PARAM_INVALID, function,
+                                 "device %u is not the thread's, which is %d", deviceId,
+                                 current);
+    return rc;
+}
+
+int32_t rtEnableP2P(uint32_t deviceId, uint32_t peerDeviceId, uint32_t flag)
+{
+    int32_t rc = device_check(__func__, deviceId);
+
+    return rc == ACL_SUCCESS ? aclrtDeviceEnablePeerAccess((int32_t)peerDeviceId, flag)
+                             : rc;
+}
+
+int32_t rtDisableP2P(uint32_t deviceId, uint32_t peerDeviceId)
+{
+    int32_t rc = device_check(__func__, deviceId);
+
+    return rc == ACL_SUCCESS ? aclrtDeviceDisablePeerAccess((int32_t)peerDeviceId) : rc;
+}
+
+/* ---- copies ---- */
+
+/* Only strict rules look at the kind of a copy. */
+int32_t rtMemcpyAsyncWithoutCheckKind(void *dst, size_t destMax, const void *src,
+                                      size_t count, uint32_t kind, void *stream)
+{
+    return aclrtMemcpyAsync(dst, destMax, src, count, (aclrtMemcpyKind)kind, stream);
+}
+
+/* ---- memory of other processes ---- */
+
+#define NAME_SIZE 65
+
+/* What was opened: here memory is closed by its address, in AscendCL by its name. */
+struct opened {
+    struct opened *next;
+    const void *addr;
+    char name[NAME_SIZE];
+};
+
+static struct opened *all_opened;
+static struct am_lock opened_lock = AM_LOCK_INIT(AM_RANK_LEAF, "opened");
+
+/* Takes the one at this address out of the list; NULL: there is none. */
+static struct opened *opened_take(const void *addr)
+{
+    struct opened **at, *found;
+
+    am_lock(&opened_lock);
+    for (at = &all_opened; *at != NULL && (*at)->addr != addr;)
+        at = &(*at)->next;
+    found = *at;
+    if (found != NULL)
+        *at = found->next;
+    am_unlock(&opened_lock);
+    return found;
+}
+
+static void opened_add(struct opened *opened)
+{
+    am_lock(&opened_lock);
+    opened->next = all_opened;
+    all_opened = opened;
+    am_unlock(&opened_lock);
+}
+
+int32_t rtIpcSetMemoryName(const void *ptr, uint64_t byteCount, char *name, uint32_t len)
+{
+    return aclrtIpcMemGetExportKey((void *)ptr, byteCount, name, len, 0);
+}
+
+/* The devices of this machine are the only ones, so sdid has nothing to choose. */
+int32_t rtSetIpcMemorySuperPodPid(const char *name, uint32_t sdid, int32_t pid[],
+                                  int32_t num)
+{
+    TK_REQUIRE(num > 0, ACL_ERROR_INVALID_PARAM, "num is %d", num);
+    return aclrtIpcMemSetImportPid(name, pid, (size_t)num);
+}
+
+int32_t rtIpcDestroyMemoryName(const char *name)
+{
+    return aclrtIpcMemClose(name);
+}
+
+int32_t rtIpcOpenMemory(void **ptr, const char *name)
+{
+    struct opened *opened;
+    int32_t rc;
+
+    TK_NEED(ptr);
+    TK_NEED(name);
+    opened = am_sys_calloc(1, sizeof *opened);
+    TK_REQUIRE(opened != NULL, ACL_ERROR_BAD_ALLOC, "no memory for the name");
+    rc = aclrtIpcMemImportByKey(ptr, name, 0);
+    if (rc != ACL_SUCCESS) {
+        free(opened);
+        return rc;
+    }
+    opened->addr = *ptr;
+    strncpy(opened->name, name, NAME_SIZE - 1);
+    /* One that a reset of its device closed may have had the same address. */
+    free(opened_take(*ptr));
+    opened_add(opened);
+    return ACL_SUCCESS;
+}
+
+int32_t rtIpcCloseMemory(const void *ptr)
+{
+    struct opened *opened;
+    int32_t rc;
+
+    TK_NEED(ptr);
+    opened = opened_take(ptr);
+    TK_REQUIRE(opened != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "no memory was opened at %p by rtIpcOpenMemory", ptr);
+    rc = aclrtIpcMemClose(opened->name);
+    if (rc == ACL_SUCCESS)
+        free(opened);
+    else
+        opened_add(opened); /* it is open still */
+    return rc;
+}

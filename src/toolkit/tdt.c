@@ -1,0 +1,134 @@
+/* Items for a data channel, and lists of them.  The data is the caller's. */
+#include <string.h>
+
+#include "acl/acl_tdt.h"
+#include "toolkit/list.h"
+#include "toolkit/toolkit.h"
+
+struct acltdtDataItem {
+    acltdtTensorType kind;
+    aclDataType type;
+    void *data;
+    size_t size;
+    size_t n_dims;
+    int64_t dims[];
+};
+
+struct acltdtDataset {
+    struct tk_list items;
+};
+
+acltdtDataItem *acltdtCreateDataItem(acltdtTensorType tdtType, const int64_t *dims,
+                                     size_t dimNum, aclDataType dataType, void *data,
+                                     size_t size)
+{
+    acltdtDataItem *item;
+
+    TK_REQUIRE_OR(NULL, dimNum <= TK_DIMS_MAX, ACL_ERROR_INVALID_PARAM,
+                  "dimNum is %zu; it takes 0 to %d", dimNum, TK_DIMS_MAX);
+    TK_REQUIRE_OR(NULL, dimNum == 0 || dims != NULL, ACL_ERROR_INVALID_PARAM,
+                  "dims is NULL, and dimNum is %zu", dimNum);
+    item = am_sys_malloc(sizeof *item + dimNum * sizeof *dims);
+    TK_REQUIRE_OR(NULL, item != NULL, ACL_ERROR_BAD_ALLOC, "no memory for the item");
+    *item = (acltdtDataItem){
+        .kind = tdtType, .type = dataType, .data = data, .size = size, .n_dims = dimNum};
+    if (dimNum > 0)
+        memcpy(item->dims, dims, dimNum * sizeof *dims);
+    return item;
+}
+
+aclError acltdtDestroyDataItem(acltdtDataItem *dataItem)
+{
+    TK_NEED(dataItem);
+    free(dataItem);
+    return ACL_SUCCESS;
+}
+
+acltdtTensorType acltdtGetTensorTypeFromItem(const acltdtDataItem *dataItem)
+{
+    TK_NEED_OR(ACL_TENSOR_DATA_UNDEFINED, dataItem);
+    return dataItem->kind;
+}
+
+aclDataType acltdtGetDataTypeFromItem(const acltdtDataItem *dataItem)
+{
+    TK_NEED_OR(ACL_DT_UNDEFINED, dataItem);
+    return dataItem->type;
+}
+
+void *acltdtGetDataAddrFromItem(const acltdtDataItem *dataItem)
+{
+    TK_NEED_OR(NULL, dataItem);
+    return dataItem->data;
+}
+
+size_t acltdtGetDataSizeFromItem(const acltdtDataItem *dataItem)
+{
+    TK_NEED_OR(0, dataItem);
+    return dataItem->size;
+}
+
+size_t acltdtGetDimNumFromItem(const acltdtDataItem *dataItem)
+{
+    TK_NEED_OR(0, dataItem);
+    return dataItem->n_dims;
+}
+
+aclError acltdtGetDimsFromItem(const acltdtDataItem *dataItem, int64_t *dims,
+                               size_t dimNum)
+{
+    TK_NEED(dataItem);
+    TK_REQUIRE(dims != NULL || dimNum == 0, ACL_ERROR_INVALID_PARAM,
+               "dims is NULL, and dimNum is %zu", dimNum);
+    TK_REQUIRE(dimNum >= dataItem->n_dims, ACL_ERROR_INVALID_PARAM,
+               "dimNum is %zu, and the item has %zu dimensions", dimNum,
+               dataItem->n_dims);
+    if (dataItem->n_dims > 0)
+        memcpy(dims, dataItem->dims, dataItem->n_dims * sizeof *dims);
+    return ACL_SUCCESS;
+}
+
+acltdtDataset *acltdtCreateDataset(void)
+{
+    acltdtDataset *dataset = am_sys_calloc(1, sizeof *dataset);
+
+    TK_REQUIRE_OR(NULL, dataset != NULL, ACL_ERROR_BAD_ALLOC, "no memory for the list");
+    return dataset;
+}
+
+aclError acltdtDestroyDataset(acltdtDataset *dataset)
+{
+    TK_NEED(dataset);
+    free(dataset->items.items);
+    free(dataset);
+    return ACL_SUCCESS;
+}
+
+aclError acltdtAddDataItem(acltdtDataset *dataset, acltdtDataItem *dataItem)
+{
+    TK_NEED(dataset);
+    TK_NEED(dataItem);
+    TK_REQUIRE(tk_list_add(&dataset->items, dataItem), ACL_ERROR_BAD_ALLOC,
+               "no memory for one more than %zu items", dataset->items.n);
+    return ACL_SUCCESS;
+}
+
+acltdtDataItem *acltdtGetDataItem(const acltdtDataset *dataset, size_t index)
+{
+    TK_NEED_OR(NULL, dataset);
+    TK_REQUIRE_OR(NULL, index < dataset->items.n, ACL_ERROR_INVALID_PARAM,
+                  "index is %zu, and the list has %zu items", index, dataset->items.n);
+    return dataset->items.items[index];
+}
+
+size_t acltdtGetDatasetSize(const acltdtDataset *dataset)
+{
+    TK_NEED_OR(0, dataset);
+    return dataset->items.n;
+}
+
+const char *acltdtGetDatasetName(const acltdtDataset *dataset)
+{
+    TK_NEED_OR(NULL, dataset);
+    return "";
+}

@@ -1,0 +1,53 @@
+/*
+ * The rest of the toolkit: what programs for Ascend link with beside memory.
+ *
+ * A list (.def) says what a library exports.  What is plain data on the host works, and is
+ * written in a file of this folder under its public name.  What would run an operator, a
+ * model, a profiler or a collective refuses: refused.c, compiled once for each list.
+ *
+ * ascendcl.def and runtime.def are part of libascendcl.so.  The other libraries are small
+ * ones of their own, as the vendor's are, so a program that does not name them when it is
+ * linked fails here as it would there.  They report through libascendcl.so.
+ */
+#ifndef AM_TOOLKIT_TOOLKIT_H
+#define AM_TOOLKIT_TOOLKIT_H
+
+#include <stddef.h>
+
+#include "acl/acl_base.h"
+
+/*
+ * Leaves the code for aclrtGetLastError and the message for aclGetRecentErrMsg; its value
+ * is the code.  In libascendcl.so, for all libraries of the toolkit.
+ */
+ACL_FUNC_VISIBILITY int aclmem_toolkit_fail(int code, const char *function,
+                                            const char *fmt, ...)
+    __attribute__((format(printf, 3, 4), cold));
+
+/* Only before the first thing that the function acquires. */
+#define TK_REQUIRE(condition_, code_, ...) \
+    do { \
+        if (__builtin_expect(!(condition_), 0)) \
+            return aclmem_toolkit_fail(code_, __func__, __VA_ARGS__); \
+    } while (0)
+
+/* The same in a function that returns something else than a code. */
+#define TK_REQUIRE_OR(value_, condition_, code_, ...) \
+    do { \
+        if (__builtin_expect(!(condition_), 0)) { \
+            aclmem_toolkit_fail(code_, __func__, __VA_ARGS__); \
+            return value_; \
+        } \
+    } while (0)
+
+/* 100000 where a pointer is NULL. */
+#define TK_NEED(pointer_) \
+    TK_REQUIRE((pointer_) != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", #pointer_)
+#define TK_NEED_OR(value_, pointer_) \
+    TK_REQUIRE_OR(value_, (pointer_) != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", \
+                  #pointer_)
+
+/* As many as a shape may have (ACL_MAX_DIM_CNT): a larger number is no number of them. */
+#define TK_DIMS_MAX 128
+
+#endif

@@ -1,0 +1,192 @@
+/*
+ * The names below AscendCL, as memfabric uses them: looked up on the handle of
+ * libascendcl.so, all of them before anything else.
+ */
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/support.h"
+
+#define AM_RUNTIME(name_, params_) static int32_t(*name_) params_;
+#include "../../src/toolkit/runtime.def"
+#undef AM_RUNTIME
+
+/* What the client asks rtGetDeviceInfo. */
+enum { CHIP = 18, DIE = 19, SDID = 26, SERVER = 27, POD = 29, ADDRESS_MODE = 30 };
+
+static int look_up(void **state)
+{
+    void *library = dlopen("libascendcl.so", RTLD_NOW | RTLD_NOLOAD);
+
+    assert_non_null(library);
+#define AM_RUNTIME(name_, params_) \
+    *(void **)&name_ = dlsym(library, #name_); \
+    assert_non_null(name_);
+#include "../../src/toolkit/runtime.def"
+#undef AM_RUNTIME
+    return 0;
+}
+
+static int64_t device_info(uint32_t device, int32_t info)
+{
+    int64_t value = -77;
+
+    assert_acl_ok(rtGetDeviceInfo(device, 0, info, &value));
+    assert_string_equal(kept_message(), "");
+    return value;
+}
+
+static void a_machine_in_no_supernode_says_so(void **state)
+{
+    start("default", "ACLMEM_PRODUCT=A2");
+    assert_int_equal(device_info(1, CHIP), 1);
+    assert_int_equal(device_info(1, DIE), 0);
+    assert_int_equal(device_info(1, SDID), 1);
+    assert_int_equal(device_info(1, SERVER), 0x3FF);
+    assert_int_equal(device_info(1, POD), 0xFFFFFFFF);
+    assert_int_equal(device_info(1, ADDRESS_MODE), 0);
+}
+
+static void a_machine_of_a_supernode_says_which(void **state)
+{
+    int64_t value;
+
+    start("default", "ACLMEM_PRODUCT=A3");
+    assert_acl_ok(aclrtGetDeviceInfo(1, ACL_DEV_ATTR_SUPER_POD_DEVICE_ID, &value));
+    assert_int_equal(device_info(1, SDID), value);
+    assert_acl_ok(aclrtGetDeviceInfo(1, ACL_DEV_ATTR_SUPER_POD_SERVER_ID, &value));
+    assert_int_equal(device_info(1, SERVER), value);
+    assert_acl_ok(aclrtGetDeviceInfo(1, ACL_DEV_ATTR_SUPER_POD_ID, &value));
+    assert_int_equal(device_info(1, POD), value);
+}
+
+static void what_is_not_known_of_a_device_is_refused(void **state)
+{
+    int64_t value = -77;
+
+    assert_refused(rtGetDeviceInfo(0, 0, CHIP, NULL), ACL_ERROR_INVALID_PARAM,
+                   "value is NULL");
+    assert_refused(rtGetDeviceInfo(0, 1, CHIP, &value), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                   "moduleType is 1");
+    assert_refused(rtGetDeviceInfo(0, 0, 1, &value), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                   "infoType is 1");
+    assert_refused(rtGetDeviceInfo(9, 0, CHIP, &value), ACL_ERROR_RT_INVALID_DEVICEID,
+                   "9");
+    assert_int_equal(value, -77);
+}
+
+static void ids_are_those_of_ascendcl(void **state)
+{
+    int32_t expected, logic = -1;
+    uint32_t pid = 0;
+
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtDeviceGetBareTgid(&expected));
+    assert_acl_ok(rtDeviceGetBareTgid(&pid));
+    assert_int_equal(pid, expected);
+    assert_acl_ok(aclrtGetLogicDevIdByUserDevId(1, &expected));
+    assert_acl_ok(rtGetLogicDevIdByUserDevId(1, &logic));
+    assert_int_equal(logic, expected);
+}
+
+static void peers_are_enabled_for_the_threads_device(void **state)
+{
+    int32_t status = -1;
+
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(rtEnableP2P(0, 1, 0));
+    assert_acl_ok(aclrtDevicePeerAccessStatus(0, 1, &status));
+    assert_int_equal(status, 1);
+    assert_refused(rtEnableP2P(1, 0, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "device 1 is not the thread's, which is 0");
+    assert_refused(rtDisableP2P(1, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "device 1 is not the thread's");
+    assert_acl_ok(rtDisableP2P(0, 1));
+    assert_acl_ok(aclrtDevicePeerAccessStatus(0, 1, &status));
+    assert_int_equal(status, 0);
+}
+
+static void copy_there_and_back(uint32_t kind)
+{
+    const char sent[64] = "there and back";
+    char received[64] = "";
+    aclrtStream stream;
+    void *p, *host;
+
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtCreateStream(&stream));
+    assert_acl_ok(aclrtMalloc(&p, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_acl_ok(aclrtMallocHost(&host, 4096));
+    memcpy(host, sent, sizeof(sent));
+    assert_acl_ok(
+        rtMemcpyAsyncWithoutCheckKind(p, 4096, host, sizeof(sent), kind, stream));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_acl_ok(aclrtMemcpy(received, sizeof(received), p, sizeof(sent),
+                              ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_string_equal(received, sent);
+    assert_acl_ok(aclrtFreeHost(host));
+    assert_acl_ok(aclrtFree(p));
+    assert_acl_ok(aclrtDestroyStream(stream));
+}
+
+static void copies_are_queued(void **state)
+{
+    copy_there_and_back(ACL_MEMCPY_HOST_TO_DEVICE);
+}
+
+static void a_copy_of_another_kind_is_done(void **state)
+{
+    copy_there_and_back(ACL_MEMCPY_DEVICE_TO_DEVICE);
+}
+
+/* The memory's two addresses are in one process; processes are test/share's business. */
+static void memory_is_opened_by_name_and_closed_by_address(void **state)
+{
+    char name[65] = "", received[8] = "";
+    int32_t pid;
+    void *p, *opened;
+
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtMalloc(&p, 2 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_acl_ok(rtIpcSetMemoryName(p, 2 * MIB, name, sizeof(name)));
+    assert_acl_ok(rtDeviceGetBareTgid((uint32_t *)&pid));
+    assert_refused(rtSetIpcMemorySuperPodPid(name, 0, &pid, 0), ACL_ERROR_INVALID_PARAM,
+                   "num is 0");
+    assert_acl_ok(rtSetIpcMemorySuperPodPid(name, 0, &pid, 1));
+    assert_acl_ok(rtIpcOpenMemory(&opened, name));
+
+    assert_acl_ok(aclrtMemcpy(opened, 8, "message", 8, ACL_MEMCPY_HOST_TO_DEVICE));
+    assert_acl_ok(aclrtMemcpy(received, 8, p, 8, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_string_equal(received, "message");
+
+    assert_refused(rtIpcCloseMemory((char *)opened + 1), ACL_ERROR_RT_PARAM_INVALID,
+                   "no memory was opened at");
+    assert_acl_ok(rtIpcCloseMemory(opened));
+    assert_refused(rtIpcCloseMemory(opened), ACL_ERROR_RT_PARAM_INVALID,
+                   "no memory was opened at");
+    assert_refused(rtIpcCloseMemory(NULL), ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    assert_acl_ok(rtIpcDestroyMemoryName(name));
+    assert_refused(rtIpcOpenMemory(&opened, name), ACL_ERROR_RT_NO_PERMISSION, "exports");
+    assert_refused(rtIpcOpenMemory(NULL, name), ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    assert_refused(rtIpcOpenMemory(&opened, NULL), ACL_ERROR_INVALID_PARAM,
+                   "name is NULL");
+    assert_acl_ok(aclrtFree(p));
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        claim_alone(a_machine_in_no_supernode_says_so),
+        claim_alone(a_machine_of_a_supernode_says_which),
+        claim_both(what_is_not_known_of_a_device_is_refused),
+        claim_both(ids_are_those_of_ascendcl),
+        claim_both(peers_are_enabled_for_the_threads_device),
+        claim_both(copies_are_queued),
+        claim(a_copy_of_another_kind_is_done),
+        claim(memory_is_opened_by_name_and_closed_by_address),
+    };
+
+    look_up(NULL);
+    return run_claims(claims);
+}
