@@ -17,11 +17,12 @@ static const struct section {
     const char *name;
     void (*run)(void *unused);
 } sections[] = {
-    {"map", bench_map},     {"phys", bench_phys},
-    {"many", bench_many},   {"processes", bench_processes},
-    {"copy", bench_copy},   {"stream", bench_stream},
-    {"share", bench_share}, {"call", bench_call},
-    {"cuda", bench_cuda},   {"growth", bench_growth},
+    {"map", bench_map},         {"phys", bench_phys},
+    {"many", bench_many},       {"processes", bench_processes},
+    {"copy", bench_copy},       {"stream", bench_stream},
+    {"threads", bench_threads}, {"share", bench_share},
+    {"call", bench_call},       {"cuda", bench_cuda},
+    {"growth", bench_growth},
 };
 #define N_SECTIONS (sizeof sections / sizeof sections[0])
 

@@ -20,7 +20,7 @@ enum budget {
 
 struct row {
     const char *what;
-    const char *unit; /* "ns" or "GB/s" */
+    const char *unit; /* "ns", "GB/s", or "k/s": thousands a second */
     double ours;
     double limit; /* 0: there is none */
     enum budget kind;

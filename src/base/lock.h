@@ -22,6 +22,7 @@ enum am_rank {
     AM_RANK_DEVICE,      /* contexts and counts of devices */
     AM_RANK_POOL,        /* one stream-ordered pool */
     AM_RANK_SCHED,       /* streams, events, and who runs what */
+    AM_RANK_EVENT,       /* the records of one event */
     AM_RANK_HEAP,        /* blocks and runs of one heap */
     AM_RANK_VSPACE,      /* reservations and mappings */
     AM_RANK_PLACE,       /* physical memory of one device or of the host */

@@ -58,6 +58,7 @@ static aclError event_make(int32_t device, unsigned can, struct am_cell *cell,
 
     if (event == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an event");
+    event->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_EVENT, "event");
     event->device = device;
     event->can = can;
     TAILQ_INIT(&event->pending);
@@ -290,11 +291,11 @@ static aclError time_get(struct am_event *event, uint64_t *ret_ns, int32_t *ret_
     AM_REQUIRE(event->can & AM_EVENT_TIME, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                "event %u has no timestamp: it was made without ACL_EVENT_TIME_LINE",
                event->id);
-    am_lock(&am_rt.sched.lock);
+    am_latch_take(&event->lock);
     *ret_ns = event->time_ns;
     *ret_stream = event->time_stream;
     is_to_come = am_event_is_pending_locked(event, event->n_recorded);
-    am_unlock(&am_rt.sched.lock);
+    am_latch_give(&event->lock);
     AM_REQUIRE(!is_to_come && *ret_ns != 0, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                "event %u has no timestamp: %s", event->id,
                is_to_come ? "its record has not run yet; synchronise the stream first"

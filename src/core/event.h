@@ -19,7 +19,11 @@
  * A notify is one bit: a record sets it, a wait waits for it and clears it; a wait for
  * one that was destroyed, with no record to come, fails.
  *
- * Everything is under the scheduler's lock.
+ * The records of an event, and how many wait for them, are changed under the event's own
+ * lock, and where other streams or threads may have to be woken, or tasks are listed, under
+ * the scheduler's lock too.  So either of them is enough to read `pending` and `lost`, and
+ * a record that no stream and no thread waits for meets no other event's.  All else is
+ * under the scheduler's lock.
  */
 #ifndef AM_CORE_EVENT_H
 #define AM_CORE_EVENT_H
@@ -51,10 +55,11 @@ struct am_event {
     bool is_dead;
     struct am_cell *cell;   /* AM_EVENT_IPC: what all processes see of it */
     _Atomic uint64_t offer; /* the number that others open it by; 0: none yet */
-    uint64_t n_recorded;    /* the number of the latest one */
-    uint64_t n_completed;   /* the highest number that has run */
-    uint64_t n_reset;       /* records up to this number were undone by a reset */
-    uint64_t n_waited;      /* plain ones: the highest number that a wait is over for */
+    struct am_latch lock;
+    uint64_t n_recorded;  /* lock, as all to time_stream; the number of the latest one */
+    uint64_t n_completed; /* the highest number that has run */
+    uint64_t n_reset;     /* records up to this number were undone by a reset */
+    uint64_t n_waited;    /* plain ones: the highest number that a wait is over for */
     TAILQ_HEAD(am_records, am_event_task) pending; /* records that have not run */
     struct am_records lost; /* those dropped that somebody may still ask about */
     uint64_t n_waits;       /* of streams, queued and not yet over */
@@ -103,7 +108,7 @@ aclError am_event_time(struct am_event *event, uint64_t *ret_us);
 
 /* Whether the record with this number was queued and has not run. */
 bool am_event_is_pending_locked(const struct am_event *event, uint64_t number)
-    AM_REQUIRES(am_rt.sched.lock);
+    AM_REQUIRES(event->lock);
 /*
  * Of an event with a cell: whether the record is over, and what is told to one who waited
  * for it.

@@ -6,6 +6,7 @@
 #include "base/sys.h"
 #include "core/event.h"
 #include "core/report.h"
+#include "core/sched_bypass.h"
 
 /* How often the host looks at another process's record, the first time and later. */
 #define LOOK_FIRST (AM_SECOND / 50000)
@@ -56,7 +57,7 @@ bool am_event_is_pending_locked(const struct am_event *event, uint64_t number)
  * or a later one.
  */
 static bool is_over_locked(const struct am_event *event, uint64_t number)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(event->lock)
 {
     if (event->cell != NULL)
         return am_event_cell_is_over(event, number);
@@ -71,7 +72,7 @@ static bool is_abandoned(const struct am_event *event)
 
 /* What is told to one who waited for this record. */
 static aclError record_check_locked(const struct am_event *event, uint64_t number)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(event->lock)
 {
     const struct am_event_task *lost = record_find(&event->lost, number);
 
@@ -88,7 +89,7 @@ static aclError record_check_locked(const struct am_event *event, uint64_t numbe
 }
 
 /* Nobody asks any more about losses before the latest record, unless somebody waits. */
-static void losses_prune_locked(struct am_event *event) AM_REQUIRES(am_rt.sched.lock)
+static void losses_prune_locked(struct am_event *event) AM_REQUIRES(event->lock)
 {
     struct am_event_task *et = TAILQ_FIRST(&event->lost);
 
@@ -133,8 +134,8 @@ static void mark_forget(struct am_event_task *et)
 }
 
 /* The record is over; time 0: it was lost. */
-static void record_end_locked(struct am_event *event, uint64_t number, int32_t stream,
-                              uint64_t time_ns) AM_REQUIRES(am_rt.sched.lock)
+static void record_note_locked(struct am_event *event, uint64_t number, int32_t stream,
+                               uint64_t time_ns) AM_REQUIRES(event->lock)
 {
     if (number > event->n_completed)
         event->n_completed = number;
@@ -143,6 +144,11 @@ static void record_end_locked(struct am_event *event, uint64_t number, int32_t s
         event->time_ns = time_ns;
         event->time_stream = stream;
     }
+}
+
+/* Streams and threads that wait for the event look again. */
+static void waiters_wake_locked(struct am_event *event) AM_REQUIRES(am_rt.sched.lock)
+{
     am_sched_wake_locked(&am_rt.sched, &event->waiting);
     pthread_cond_broadcast(&event->changed);
 }
@@ -158,10 +164,13 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
     if (et->mark != NULL && (et->event->can & AM_EVENT_TIME))
         time_ns = et->queue->lanes->mark_time(et->mark);
     mark_forget(et);
-    TAILQ_REMOVE(&et->event->pending, et, listed);
     if (et->event->cell != NULL)
         am_cell_recorded(et->event->cell, et->target, ACL_SUCCESS);
-    record_end_locked(et->event, et->target, et->stream, time_ns);
+    am_latch_take(&et->event->lock);
+    TAILQ_REMOVE(&et->event->pending, et, listed);
+    record_note_locked(et->event, et->target, et->stream, time_ns);
+    am_latch_give(&et->event->lock);
+    waiters_wake_locked(et->event);
     return ACL_SUCCESS;
 }
 
@@ -180,13 +189,16 @@ static void record_cancel(struct am_task *task, const struct am_queue *queue)
 {
     struct am_event_task *et = (struct am_event_task *)task;
 
-    et->cause = am_queue_cause(queue);
     mark_forget(et);
+    am_latch_take(&et->event->lock);
+    et->cause = am_queue_cause(queue);
     TAILQ_REMOVE(&et->event->pending, et, listed);
     TAILQ_INSERT_TAIL(&et->event->lost, et, listed);
+    record_note_locked(et->event, et->target, et->stream, 0);
+    am_latch_give(&et->event->lock);
     if (et->event->cell != NULL)
         am_cell_recorded(et->event->cell, et->target, et->cause.rc);
-    record_end_locked(et->event, et->target, et->stream, 0);
+    waiters_wake_locked(et->event);
 }
 
 /* A lost one stays with its event as long as somebody may ask about it. */
@@ -200,8 +212,10 @@ static void record_drop(struct am_task *task)
         return;
     }
     am_lock(&am_rt.sched.lock);
+    am_latch_take(&event->lock);
     et->has_left = true;
     losses_prune_locked(event);
+    am_latch_give(&event->lock);
     am_unlock(&am_rt.sched.lock);
     am_event_put(event);
 }
@@ -231,27 +245,48 @@ static aclError event_task_make(const struct am_task_ops *ops, struct am_event *
     return ACL_SUCCESS;
 }
 
-/* On an idle stream a record is nothing but the time. */
+/* A record that is done as soon as it is queued. */
+static void record_pass_locked(struct am_event *event, const struct am_stream *stream)
+    AM_REQUIRES(event->lock)
+{
+    event->n_recorded++;
+    if (!TAILQ_EMPTY(&event->lost))
+        losses_prune_locked(event);
+    record_note_locked(event, event->n_recorded, stream->id, am_rt.sched.setup.now());
+}
+
+/*
+ * On an idle stream a record is nothing but the time.  The scheduler's lock is for waking
+ * others, and where losses may be freed.
+ */
 static bool record_at_once(struct am_event *event, struct am_stream *stream)
 {
     bool is_done;
 
+    am_latch_take(&event->lock);
+    is_done = event->n_waits == 0 && event->n_syncs == 0 && TAILQ_EMPTY(&event->lost) &&
+              am_bypass_pass(&am_rt.sched, &stream->queue);
+    if (is_done)
+        record_pass_locked(event, stream);
+    am_latch_give(&event->lock);
+    if (is_done)
+        return true;
     am_lock(&am_rt.sched.lock);
     is_done = am_sched_pass_locked(&am_rt.sched, &stream->queue);
     if (is_done) {
-        event->n_recorded++;
-        losses_prune_locked(event);
-        record_end_locked(event, event->n_recorded, stream->id, am_rt.sched.setup.now());
+        am_latch_take(&event->lock);
+        record_pass_locked(event, stream);
+        am_latch_give(&event->lock);
+        waiters_wake_locked(event);
     }
     am_unlock(&am_rt.sched.lock);
     return is_done;
 }
 
 /* Queues the record and then gives it its number, which a refused one does not have. */
-static aclError record_submit_locked(struct am_event_task *et)
-    AM_REQUIRES(am_rt.sched.lock)
+static aclError record_submit_locked(struct am_event *event, struct am_event_task *et)
+    AM_REQUIRES(am_rt.sched.lock, event->lock)
 {
-    struct am_event *event = et->event;
     int place = -1;
     aclError rc = ACL_SUCCESS;
 
@@ -279,12 +314,14 @@ aclError am_event_record(struct am_event *event, struct am_stream *stream)
     if (rc != ACL_SUCCESS)
         return rc;
     am_lock(&am_rt.sched.lock);
-    rc = record_submit_locked(et);
+    am_latch_take(&event->lock);
+    rc = record_submit_locked(event, et);
     if (rc == ACL_SUCCESS) {
         event->n_recorded = et->target;
         TAILQ_INSERT_TAIL(&event->pending, et, listed);
         losses_prune_locked(event);
     }
+    am_latch_give(&event->lock);
     am_unlock(&am_rt.sched.lock);
     if (rc != ACL_SUCCESS)
         event_drop(&et->task);
@@ -297,12 +334,15 @@ static aclError reset_finish(struct am_task *task, struct am_sched *sched)
 {
     struct am_event_task *et = (struct am_event_task *)task;
     struct am_event *event = et->event;
-    uint64_t undone = et->target > event->n_waited ? et->target : event->n_waited;
+    uint64_t undone;
 
+    am_latch_take(&event->lock);
+    undone = et->target > event->n_waited ? et->target : event->n_waited;
     if (undone > event->n_completed)
         undone = event->n_completed;
     if (event->n_reset < undone)
         event->n_reset = undone;
+    am_latch_give(&event->lock);
     return ACL_SUCCESS;
 }
 
@@ -325,9 +365,11 @@ aclError am_event_reset(struct am_event *event, struct am_stream *stream)
     if (rc != ACL_SUCCESS)
         return rc;
     am_lock(&am_rt.sched.lock);
+    am_latch_take(&event->lock);
     rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
     if (rc == ACL_SUCCESS)
         et->target = event->n_recorded;
+    am_latch_give(&event->lock);
     am_unlock(&am_rt.sched.lock);
     if (rc != ACL_SUCCESS)
         event_drop(&et->task);
@@ -337,7 +379,7 @@ aclError am_event_reset(struct am_event *event, struct am_stream *stream)
 /* ---- waits of streams ---- */
 
 /* The record that one who waits now waits for; 0: none. */
-static uint64_t target_locked(const struct am_event *event) AM_REQUIRES(am_rt.sched.lock)
+static uint64_t target_locked(const struct am_event *event) AM_REQUIRES(event->lock)
 {
     if (event->cell != NULL)
         return am_cell_latest(event->cell);
@@ -348,7 +390,7 @@ static uint64_t target_locked(const struct am_event *event) AM_REQUIRES(am_rt.sc
 
 /* A plain event may have been reset since the wait was queued. */
 static bool is_satisfied_locked(const struct am_event *event, uint64_t target)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(event->lock)
 {
     return is_over_locked(event, target) &&
            ((event->can & AM_EVENT_EX) || event->n_completed > event->n_reset);
@@ -359,9 +401,13 @@ static bool wait_poll(struct am_task *task, struct am_sched *sched,
                       struct am_waitlist **ret_list)
 {
     struct am_event_task *et = (struct am_event_task *)task;
+    bool is_over;
 
     *ret_list = et->event->cell != NULL ? NULL : &et->event->waiting;
-    return is_satisfied_locked(et->event, et->target) || is_abandoned(et->event);
+    am_latch_take(&et->event->lock);
+    is_over = is_satisfied_locked(et->event, et->target) || is_abandoned(et->event);
+    am_latch_give(&et->event->lock);
+    return is_over;
 }
 
 /*
@@ -378,39 +424,50 @@ static uint64_t wait_end(struct am_event *event, uint64_t target)
     return number;
 }
 
-AM_NO_LOCK_ANALYSIS
-static aclError wait_finish(struct am_task *task, struct am_sched *sched)
+static aclError wait_finish_locked(const struct am_task *task, struct am_event *event,
+                                   uint64_t target) AM_REQUIRES(event->lock)
 {
-    struct am_event_task *et = (struct am_event_task *)task;
-    struct am_event *event = et->event;
-
-    AM_REQUIRE(task->is_launched || is_satisfied_locked(event, et->target),
+    AM_REQUIRE(task->is_launched || is_satisfied_locked(event, target),
                ACL_ERROR_RT_INVALID_HANDLE,
                "event %u was destroyed while the stream waited for it, and no record of "
                "it is to come",
                event->id);
-    return record_check_locked(event, wait_end(event, et->target));
+    return record_check_locked(event, wait_end(event, target));
+}
+
+static aclError wait_finish(struct am_task *task, struct am_sched *sched)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+    aclError rc;
+
+    am_latch_take(&et->event->lock);
+    rc = wait_finish_locked(task, et->event, et->target);
+    am_latch_give(&et->event->lock);
+    return rc;
 }
 
 /*
  * For a record that the device has, or that has run.  Waits for others are done here, and
  * so are those for records that were lost.
  */
-AM_NO_LOCK_ANALYSIS
 static aclError wait_launch(struct am_task *task, const struct am_backend_ops *lanes,
                             struct am_lane *lane, uint64_t *ret_number)
 {
     struct am_event_task *et = (struct am_event_task *)task;
     struct am_event *event = et->event;
-    const struct am_event_task *record = record_find(&event->pending, et->target);
+    const struct am_event_task *record;
+    bool is_satisfied;
 
     if (event->cell != NULL)
         return ACL_SUCCESS;
+    am_latch_take(&event->lock);
+    record = record_find(&event->pending, et->target);
+    is_satisfied = is_satisfied_locked(event, et->target) && TAILQ_EMPTY(&event->lost);
+    am_latch_give(&event->lock);
+    /* The scheduler's lock keeps the record where it is. */
     if (record != NULL && record->mark != NULL)
         return lanes->lane_wait(lane, record->mark, ret_number);
-    if (is_satisfied_locked(event, et->target) && TAILQ_EMPTY(&event->lost))
-        return lanes->lane_wait(lane, NULL, ret_number);
-    return ACL_SUCCESS;
+    return is_satisfied ? lanes->lane_wait(lane, NULL, ret_number) : ACL_SUCCESS;
 }
 
 AM_NO_LOCK_ANALYSIS
@@ -443,8 +500,10 @@ static void wait_drop(struct am_task *task)
     struct am_event_task *et = (struct am_event_task *)task;
 
     am_lock(&am_rt.sched.lock);
+    am_latch_take(&et->event->lock);
     et->event->n_waits--;
     losses_prune_locked(et->event);
+    am_latch_give(&et->event->lock);
     am_unlock(&am_rt.sched.lock);
     event_drop(task);
 }
@@ -459,18 +518,32 @@ static const struct am_task_ops wait_ops = {
     .timeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
 };
 
-/* On an idle stream, for a record that has run, there is nothing to wait for. */
-static bool wait_at_once(struct am_event *event, struct am_stream *stream)
+/* A wait for a record that has run, if the stream is idle, which `pass` tells. */
+static bool wait_pass(struct am_event *event, struct am_queue *queue,
+                      bool (*pass)(struct am_sched *sched, struct am_queue *queue))
 {
     uint64_t target;
     bool is_done;
 
-    am_lock(&am_rt.sched.lock);
+    am_latch_take(&event->lock);
     target = target_locked(event);
     is_done = is_satisfied_locked(event, target) && TAILQ_EMPTY(&event->lost) &&
-              am_sched_pass_locked(&am_rt.sched, &stream->queue);
+              pass(&am_rt.sched, queue);
     if (is_done)
         wait_end(event, target);
+    am_latch_give(&event->lock);
+    return is_done;
+}
+
+/* On an idle stream, for a record that has run, there is nothing to wait for. */
+static bool wait_at_once(struct am_event *event, struct am_stream *stream)
+{
+    bool is_done = wait_pass(event, &stream->queue, am_bypass_pass);
+
+    if (is_done)
+        return true;
+    am_lock(&am_rt.sched.lock);
+    is_done = wait_pass(event, &stream->queue, am_sched_pass_locked);
     am_unlock(&am_rt.sched.lock);
     return is_done;
 }
@@ -493,10 +566,16 @@ aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_
     if (seconds != 0)
         et->task.deadline = seconds * AM_SECOND;
     am_lock(&am_rt.sched.lock);
+    am_latch_take(&event->lock);
     et->target = target_locked(event);
+    event->n_waits++; /* before it is queued: from now on a record wakes its stream */
+    am_latch_give(&event->lock);
     rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
-    if (rc == ACL_SUCCESS)
-        event->n_waits++;
+    if (rc != ACL_SUCCESS) {
+        am_latch_take(&event->lock);
+        event->n_waits--;
+        am_latch_give(&event->lock);
+    }
     am_unlock(&am_rt.sched.lock);
     if (rc != ACL_SUCCESS)
         event_drop(&et->task);
@@ -511,12 +590,16 @@ struct event_target {
 };
 
 /* Or it never will be. */
-AM_NO_LOCK_ANALYSIS
 static bool event_is_there(void *what)
 {
     const struct event_target *target = what;
+    bool is_there;
 
-    return is_over_locked(target->event, target->target) || is_abandoned(target->event);
+    am_latch_take(&target->event->lock);
+    is_there =
+        is_over_locked(target->event, target->target) || is_abandoned(target->event);
+    am_latch_give(&target->event->lock);
+    return is_there;
 }
 
 static aclError sync_check_locked(const struct am_event *event, uint64_t target)
@@ -558,12 +641,54 @@ static int event_wait_locked(struct event_target *target, uint64_t timeout)
     }
 }
 
+/* The record that a call waits for from now on. */
+static uint64_t target_get(struct am_event *event)
+{
+    uint64_t target;
+
+    am_latch_take(&event->lock);
+    target = target_locked(event);
+    am_latch_give(&event->lock);
+    return target;
+}
+
+/* Whether the record is over and, if it is, what the call is told of it. */
+static aclError record_query(struct am_event *event, uint64_t number, bool *ret_is_over)
+{
+    aclError rc = ACL_SUCCESS;
+
+    am_latch_take(&event->lock);
+    *ret_is_over = is_over_locked(event, number);
+    if (*ret_is_over)
+        rc = record_check_locked(event, number);
+    am_latch_give(&event->lock);
+    return rc;
+}
+
+/*
+ * Whether the event is complete and there is nothing more to be told; then no lock of all
+ * streams is needed.  In chaos mode each call is a chance for a task to run.
+ */
+static bool is_complete_at_once(struct am_event *event)
+{
+    bool is_complete;
+
+    if (event->cell != NULL || am_rt.sched.setup.is_chaotic)
+        return false;
+    am_latch_take(&event->lock);
+    is_complete =
+        is_over_locked(event, target_locked(event)) && TAILQ_EMPTY(&event->lost);
+    am_latch_give(&event->lock);
+    return is_complete;
+}
+
 static aclError sync_locked(struct am_event *event, int32_t timeout_ms)
     AM_REQUIRES(am_rt.sched.lock)
 {
     uint64_t timeout =
         timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * AM_MILLISECOND;
-    struct event_target target = {event, target_locked(event)};
+    struct event_target target = {event, target_get(event)};
+    bool is_over;
     aclError rc = sync_check_locked(event, target.target);
 
     if (rc != ACL_SUCCESS)
@@ -573,35 +698,50 @@ static aclError sync_locked(struct am_event *event, int32_t timeout_ms)
                event->cell != NULL || event->n_recorded >= target.target
                    ? ""
                    : "; nobody has recorded it");
-    AM_REQUIRE(is_over_locked(event, target.target), ACL_ERROR_RT_INVALID_HANDLE,
+    rc = record_query(event, target.target, &is_over);
+    AM_REQUIRE(is_over, ACL_ERROR_RT_INVALID_HANDLE,
                "event %u was destroyed and nobody has recorded it", event->id);
-    return record_check_locked(event, target.target);
+    return rc;
+}
+
+static void syncs_count(struct am_event *event, bool is_over)
+{
+    am_latch_take(&event->lock);
+    if (is_over) {
+        event->n_syncs--;
+        losses_prune_locked(event);
+    } else {
+        event->n_syncs++;
+    }
+    am_latch_give(&event->lock);
 }
 
 aclError am_event_sync(struct am_event *event, int32_t timeout_ms)
 {
     aclError rc;
 
+    if (is_complete_at_once(event))
+        return ACL_SUCCESS;
     am_lock(&am_rt.sched.lock);
-    event->n_syncs++;
+    syncs_count(event, false);
     rc = sync_locked(event, timeout_ms);
-    event->n_syncs--;
-    losses_prune_locked(event);
+    syncs_count(event, true);
     am_unlock(&am_rt.sched.lock);
     return rc;
 }
 
 aclError am_event_query(struct am_event *event, bool *ret_is_complete)
 {
-    uint64_t target;
     bool is_complete;
     aclError rc;
 
+    if (is_complete_at_once(event)) {
+        *ret_is_complete = true;
+        return ACL_SUCCESS;
+    }
     am_lock(&am_rt.sched.lock);
     am_sched_nudge_locked(&am_rt.sched);
-    target = target_locked(event);
-    is_complete = is_over_locked(event, target);
-    rc = is_complete ? record_check_locked(event, target) : ACL_SUCCESS;
+    rc = record_query(event, target_get(event), &is_complete);
     am_unlock(&am_rt.sched.lock);
     if (rc == ACL_SUCCESS)
         *ret_is_complete = is_complete;
@@ -609,13 +749,17 @@ aclError am_event_query(struct am_event *event, bool *ret_is_complete)
 }
 
 /* The latest record has run; a reset does not change that. */
-static aclError record_query_locked(const struct am_event *event, bool *ret_has_run)
-    AM_REQUIRES(am_rt.sched.lock)
+static aclError latest_query(struct am_event *event, bool *ret_has_run)
 {
-    uint64_t latest = event->n_recorded;
+    uint64_t latest;
+    aclError rc;
 
-    *ret_has_run = latest > 0 && is_over_locked(event, latest);
-    return *ret_has_run ? record_check_locked(event, latest) : ACL_SUCCESS;
+    am_latch_take(&event->lock);
+    latest = event->n_recorded;
+    am_latch_give(&event->lock);
+    rc = record_query(event, latest, ret_has_run);
+    *ret_has_run = *ret_has_run && latest > 0;
+    return rc;
 }
 
 aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)
@@ -630,7 +774,7 @@ aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)
     am_lock(&am_rt.sched.lock);
     am_sched_nudge_locked(&am_rt.sched);
     if (!am_rt.is_strict)
-        rc = record_query_locked(event, &is_over);
+        rc = latest_query(event, &is_over);
     if (rc == ACL_SUCCESS)
         *ret_is_over = is_over && event->n_waits == 0;
     am_unlock(&am_rt.sched.lock);

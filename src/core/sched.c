@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "core/sched_bypass.h"
 #include "core/sched_lane.h"
 
 /* A number below n; xorshift, so that a seed gives the same order everywhere. */
@@ -21,7 +22,8 @@ static unsigned random_below(struct am_sched *sched, unsigned n)
 
 void am_queue_init(struct am_queue *queue, unsigned priority)
 {
-    *queue = (struct am_queue){.priority = priority, .state = AM_QUEUE_IDLE};
+    *queue = (struct am_queue){
+        .priority = priority, .state = AM_QUEUE_IDLE, .bypass = AM_BYPASS_CLOSED};
     TAILQ_INIT(&queue->tasks);
     am_cond_init(&queue->changed);
 }
@@ -32,6 +34,44 @@ void am_queue_destroy(struct am_queue *queue)
     if (queue->lane != NULL)
         queue->lanes->lane_close(queue->lane);
     pthread_cond_destroy(&queue->changed);
+}
+
+void am_bypass_close_locked(struct am_sched *sched, struct am_queue *queue)
+{
+    /* The acquire pairs with the leave of the last task inside. */
+    uint64_t bypass =
+        atomic_fetch_or_explicit(&queue->bypass, AM_BYPASS_CLOSED, memory_order_acq_rel);
+    uint64_t n = bypass / AM_BYPASS_ONE;
+
+    if (bypass & AM_BYPASS_CLOSED)
+        return;
+    queue->n_queued += n;
+    queue->n_done += n;
+    if (bypass & AM_BYPASS_INSIDE) {
+        queue->n_queued++;
+        queue->state = AM_QUEUE_RUNNING;
+        queue->running = atomic_load_explicit(&queue->inside, memory_order_relaxed);
+        sched->n_running++;
+    }
+}
+
+void am_bypass_open_locked(struct am_sched *sched, struct am_queue *queue)
+{
+    bool is_clean = queue->error == ACL_SUCCESS || queue->is_told;
+
+    if (queue->state != AM_QUEUE_IDLE || !is_clean || queue->is_stopped ||
+        queue->is_closed || queue->lanes != NULL || sched->setup.is_chaotic)
+        return;
+    atomic_store_explicit(&queue->bypass, 0, memory_order_release);
+}
+
+uint64_t am_sched_count_moves_locked(const struct am_sched *sched)
+{
+    uint64_t n = sched->n_moves;
+
+    for (int i = 0; i < AM_MOVE_PLACES; i++)
+        n += atomic_load_explicit(&sched->moves[i].n, memory_order_relaxed);
+    return n;
 }
 
 void am_sched_call_worker_locked(struct am_sched *sched)
@@ -162,6 +202,7 @@ static void queue_done_locked(struct am_sched *sched, struct am_queue *queue)
         queue->state = AM_QUEUE_IDLE;
     else
         am_queue_make_ready_locked(sched, queue);
+    am_bypass_open_locked(sched, queue);
     pthread_cond_broadcast(&queue->changed);
 }
 
@@ -392,13 +433,16 @@ AM_HOT aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *
 
     AM_REQUIRE(!queue->is_closed, ACL_ERROR_RT_INVALID_HANDLE,
                "the stream was destroyed by another thread");
+    am_bypass_close_locked(sched, queue);
     task->is_first = false;
     task->is_launched = false;
     rc = am_queue_launch_locked(queue, task);
     if (rc == ACL_SUCCESS && !task->is_launched)
         rc = am_sched_start_workers_locked(sched);
-    if (rc != ACL_SUCCESS)
+    if (rc != ACL_SUCCESS) {
+        am_bypass_open_locked(sched, queue);
         return rc;
+    }
     TAILQ_INSERT_TAIL(&queue->tasks, task, next);
     queue->n_queued++;
     sched->activity++;
@@ -434,11 +478,16 @@ static bool is_free_locked(const struct am_sched *sched, const struct am_queue *
            !sched->setup.is_chaotic;
 }
 
-bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue)
+bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue, bool is_short)
 {
     bool is_free;
 
+    if (is_short && am_bypass_enter(queue)) {
+        am_moment();
+        return true;
+    }
     am_lock(&sched->lock);
+    am_bypass_close_locked(sched, queue);
     am_queue_land_locked(sched, queue); /* who begins waits anyway */
     is_free = is_free_locked(sched, queue);
     if (is_free) {
@@ -447,23 +496,32 @@ bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue)
         queue->n_queued++;
         sched->n_running++;
     }
+    am_bypass_open_locked(sched, queue);
     am_unlock(&sched->lock);
     return is_free;
 }
 
 bool am_sched_pass_locked(struct am_sched *sched, struct am_queue *queue)
 {
-    if (!is_free_locked(sched, queue))
-        return false;
-    queue->n_queued++;
-    queue->n_done++;
-    sched->n_moves++;
-    return true;
+    bool is_free;
+
+    am_bypass_close_locked(sched, queue);
+    is_free = is_free_locked(sched, queue);
+    if (is_free) {
+        queue->n_queued++;
+        queue->n_done++;
+        sched->n_moves++;
+    }
+    am_bypass_open_locked(sched, queue);
+    return is_free;
 }
 
 void am_sched_end(struct am_sched *sched, struct am_queue *queue)
 {
+    if (am_bypass_leave(sched, queue))
+        return;
     am_lock(&sched->lock);
+    atomic_store_explicit(&queue->bypass, AM_BYPASS_CLOSED, memory_order_relaxed);
     sched->n_running--;
     sched->n_moves++;
     queue_done_locked(sched, queue);
@@ -502,20 +560,25 @@ static uint64_t queue_mark_locked(struct am_queue *queue)
 
 void am_sched_drop_tasks_locked(struct am_sched *sched, struct am_queue *queue)
 {
-    uint64_t until = queue_mark_locked(queue);
+    uint64_t until;
 
+    am_bypass_close_locked(sched, queue);
+    until = queue_mark_locked(queue);
     queue_drop_locked(sched, queue, false);
     while (queue->n_done < until) {
-        /* Whoever runs its first task comes by. */
+        /* The thread that runs its first task signals. */
         am_cond_wait_locked(sched, &queue->changed, AM_FOREVER);
         queue_drop_locked(sched, queue, false);
     }
+    am_bypass_open_locked(sched, queue);
 }
 
 int am_sched_drain_locked(struct am_sched *sched, struct am_queue *queue, uint64_t until)
 {
-    uint64_t target = queue_mark_locked(queue);
+    uint64_t target;
 
+    am_bypass_close_locked(sched, queue);
+    target = queue_mark_locked(queue);
     queue_drop_locked(sched, queue, true);
     while (queue->n_done < target) {
         if (sched->setup.now() >= until)
@@ -523,5 +586,6 @@ int am_sched_drain_locked(struct am_sched *sched, struct am_queue *queue, uint64
         am_cond_wait_locked(sched, &queue->changed, until);
         queue_drop_locked(sched, queue, true);
     }
+    am_bypass_open_locked(sched, queue);
     return 0;
 }

@@ -42,7 +42,8 @@
 #include "base/error.h"
 #include "base/lock.h"
 
-#define AM_PRIORITIES 8 /* 0 is the highest */
+#define AM_MOVE_PLACES 16 /* a power of two */
+#define AM_PRIORITIES 8   /* 0 is the highest */
 #define AM_FOREVER UINT64_MAX
 
 /*
@@ -144,6 +145,8 @@ enum am_queue_state {
 };
 
 struct am_queue {
+    _Atomic uint64_t bypass;      /* without the lock: sched_bypass.h */
+    _Atomic(const char *) inside; /* the call whose task is inside the bypass */
     struct am_tasks tasks;
     enum am_queue_state state;
     unsigned priority;
@@ -214,6 +217,10 @@ struct am_sched {
     unsigned n_outside;  /* functions of the program that run for parked queues */
     /* tasks that were done or failed, over all queues; not those dropped */
     uint64_t n_moves;
+    /* the same for tasks inside bypasses, without the lock: each thread counts in one place */
+    struct am_moves {
+        _Alignas(64) _Atomic uint64_t n;
+    } moves[AM_MOVE_PLACES];
     uint64_t visit;          /* of the last walk over queues that wait for each other */
     bool has_met_polled;     /* that walk came to one that memory decides about */
     struct am_queues flying; /* the device has all their tasks, and nobody asks */
@@ -234,6 +241,21 @@ struct am_sched {
     unsigned n_threads;
     pthread_t threads[16];
 };
+
+/* A task that was done without the lock. */
+static inline void am_sched_count_move(struct am_sched *sched)
+{
+    static atomic_uint n_threads;
+    static _Thread_local unsigned place; /* 0: none yet */
+
+    if (place == 0)
+        place = atomic_fetch_add_explicit(&n_threads, 1, memory_order_relaxed) + 1;
+    atomic_fetch_add_explicit(&sched->moves[place & (AM_MOVE_PLACES - 1)].n, 1,
+                              memory_order_relaxed);
+}
+/* All tasks that were done or failed so far. */
+uint64_t am_sched_count_moves_locked(const struct am_sched *sched)
+    AM_REQUIRES(sched->lock);
 
 /*
  * Once; then it may be started and stopped any number of times.  The lock is usable all
@@ -264,9 +286,10 @@ aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
 /*
  * For work so short that handing it over would cost more: true when it would be its
  * queue's only task, and the caller then does it and calls am_sched_end(); false when it
- * has to be queued.
+ * has to be queued.  Of a short task the scheduler need not know, so no lock is taken for
+ * it where the queue's bypass is open.
  */
-bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue);
+bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue, bool is_short);
 void am_sched_end(struct am_sched *sched, struct am_queue *queue);
 
 /*

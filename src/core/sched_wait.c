@@ -1,6 +1,7 @@
 /* Waiting for what queues do, and giving up.  See sched.h. */
 #include <errno.h>
 
+#include "core/sched_bypass.h"
 #include "core/sched_lane.h"
 
 #define QUIET_LOOK (AM_SECOND / 10)
@@ -100,13 +101,18 @@ int am_sched_wait_task_locked(struct am_sched *sched, struct am_queue *queue,
 int am_sched_wait_queue_locked(struct am_sched *sched, struct am_queue *queue,
                                uint64_t timeout_ns)
 {
-    return am_sched_wait_task_locked(sched, queue, queue->n_queued, timeout_ns);
+    int rc;
+
+    am_bypass_close_locked(sched, queue);
+    rc = am_sched_wait_task_locked(sched, queue, queue->n_queued, timeout_ns);
+    am_bypass_open_locked(sched, queue);
+    return rc;
 }
 
 void am_quiet_begin_locked(struct am_sched *sched, struct am_quiet *quiet)
 {
     *quiet = (struct am_quiet){.patience = {AM_PATIENCE, sched->setup.now()},
-                               .n_moves = sched->n_moves};
+                               .n_moves = am_sched_count_moves_locked(sched)};
 }
 
 uint64_t am_quiet_look_locked(struct am_sched *sched, struct am_quiet *quiet)
@@ -149,14 +155,16 @@ static bool anything_moves_locked(struct am_sched *sched, const struct am_quiet 
             return true;
     }
     return sched->n_running > 0 || sched->n_ready > 0 || sched->n_outside > 0 ||
-           sched->n_moves != quiet->n_moves;
+           am_sched_count_moves_locked(sched) != quiet->n_moves;
 }
 
 int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
                                struct am_quiet *quiet)
 {
-    uint64_t target = queue->n_queued;
+    uint64_t target;
 
+    am_bypass_close_locked(sched, queue);
+    target = queue->n_queued;
     while (queue->n_done < target) {
         sched->visit++;
         sched->has_met_polled = false;
@@ -167,6 +175,7 @@ int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
             return ETIMEDOUT;
         am_sched_wait_task_locked(sched, queue, target, QUIET_LOOK);
     }
+    am_bypass_open_locked(sched, queue);
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "core/context.h"
 #include "core/report.h"
+#include "core/sched_bypass.h"
 
 /* sched.lock; default streams are listed and not counted. */
 static struct {
@@ -91,6 +92,7 @@ static void stream_list_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sched
     stream->serial = ++next_serial;
     stream->id = (int32_t)(stream->serial & INT32_MAX);
     LIST_INSERT_HEAD(&streams[stream->device].list, stream, all);
+    am_bypass_open_locked(&am_rt.sched, &stream->queue);
     streams[stream->device].n += !stream->is_default;
     n_streams += !stream->is_default;
 }
@@ -325,10 +327,16 @@ aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
 
     if (is_never_waited_for(stream))
         return ACL_SUCCESS;
+    if (am_bypass_is_quiet(&stream->queue)) {
+        tell_synced(stream);
+        return ACL_SUCCESS;
+    }
     am_lock(&am_rt.sched.lock);
+    am_bypass_close_locked(&am_rt.sched, &stream->queue);
     target = stream->queue.n_queued;
     rc = sync_locked(stream, timeout_ms);
     is_synced = stream->queue.n_done >= target;
+    am_bypass_open_locked(&am_rt.sched, &stream->queue);
     am_unlock(&am_rt.sched.lock);
     if (is_synced)
         tell_synced(stream);
@@ -392,6 +400,7 @@ void am_stream_abort(struct am_stream *stream)
 void am_stream_stop(struct am_stream *stream)
 {
     am_lock(&am_rt.sched.lock);
+    am_bypass_close_locked(&am_rt.sched, &stream->queue);
     stream->queue.is_stopped = true;
     am_sched_drop_tasks_locked(&am_rt.sched, &stream->queue);
     am_unlock(&am_rt.sched.lock);
@@ -401,9 +410,13 @@ bool am_stream_is_idle(struct am_stream *stream)
 {
     bool is_idle;
 
+    if (am_bypass_is_quiet(&stream->queue))
+        return true;
     am_lock(&am_rt.sched.lock);
+    am_bypass_close_locked(&am_rt.sched, &stream->queue);
     am_sched_nudge_locked(&am_rt.sched);
     is_idle = stream->queue.n_done == stream->queue.n_queued;
+    am_bypass_open_locked(&am_rt.sched, &stream->queue);
     am_unlock(&am_rt.sched.lock);
     return is_idle;
 }
@@ -469,6 +482,7 @@ static bool stream_end(struct am_stream *stream, struct ending *ending)
     bool was_alive;
 
     am_lock(&am_rt.sched.lock);
+    am_bypass_close_locked(&am_rt.sched, &stream->queue);
     stream->queue.is_closed = true;
     if (ending->is_forced)
         stream_force_locked(stream, &ending->quiet);

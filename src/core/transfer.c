@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include "core/copy.h"
 #include "core/runtime.h"
+#include "core/sched_bypass.h"
 
 #define SHORT_SIZE (64 * AM_KIB) /* about as long as waking a worker takes */
 #define PIECE (16 * AM_MIB)      /* of a long copy; streaming stores pay from here on */
@@ -248,10 +249,11 @@ AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_strea
 {
     struct copy_task *ct = copy_of(transfer);
     struct outcome outcome = {0};
+    size_t size = transfer->size * transfer->n_rows;
     aclError rc;
 
-    if (is_for_caller(stream, transfer->size * transfer->n_rows, must_wait) &&
-        am_sched_try_begin(&am_rt.sched, &stream->queue)) {
+    if (is_for_caller(stream, size, must_wait) &&
+        am_sched_try_begin(&am_rt.sched, &stream->queue, size <= SHORT_SIZE)) {
         rc = transfer_run(transfer);
         am_sched_end(&am_rt.sched, &stream->queue);
         copy_drop(&ct->task);
@@ -280,13 +282,40 @@ static aclError async_open(struct am_transfer *transfer, void *dst, const void *
     return rc;
 }
 
+/*
+ * A short copy on a quiet stream needs no task, so threads with streams of their own share
+ * nothing.  False: it has to be queued.
+ */
+static bool copy_at_once(void *dst, const void *src, size_t size, aclrtMemcpyKind kind,
+                         struct am_stream *stream, aclError *ret_rc)
+{
+    struct am_transfer transfer;
+    bool is_ours;
+
+    if (size > SHORT_SIZE || !am_bypass_is_quiet(&stream->queue))
+        return false;
+    *ret_rc = async_open(&transfer, dst, src, size, kind, stream);
+    if (*ret_rc != ACL_SUCCESS)
+        return true;
+    is_ours = am_sched_try_begin(&am_rt.sched, &stream->queue, true);
+    if (is_ours) {
+        *ret_rc = transfer_run(&transfer);
+        am_sched_end(&am_rt.sched, &stream->queue);
+    }
+    am_transfer_close(&transfer);
+    return is_ours;
+}
+
 AM_HOT aclError am_copy_async(void *dst, const void *src, size_t size,
                               aclrtMemcpyKind kind, struct am_stream *stream)
 {
     struct am_transfer *transfer;
     bool must_wait;
-    aclError rc = am_transfer_make(&transfer);
+    aclError rc;
 
+    if (copy_at_once(dst, src, size, kind, stream, &rc))
+        return rc;
+    rc = am_transfer_make(&transfer);
     if (rc != ACL_SUCCESS)
         return rc;
     rc = async_open(transfer, dst, src, size, kind, stream);
@@ -336,7 +365,7 @@ static aclError fill_submit(struct fill_task *ft, struct am_stream *stream)
     aclError rc;
 
     if (is_for_caller(stream, ft->size, must_wait) &&
-        am_sched_try_begin(&am_rt.sched, &stream->queue)) {
+        am_sched_try_begin(&am_rt.sched, &stream->queue, ft->size <= SHORT_SIZE)) {
         rc = am_rt.backend->fill(ft->to.list, ft->size, ft->value, ft->width);
         am_sched_end(&am_rt.sched, &stream->queue);
         fill_drop(&ft->task);

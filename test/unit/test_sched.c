@@ -8,6 +8,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "core/sched_bypass.h"
 
 /* ---- order ---- */
 
@@ -395,21 +396,21 @@ static void a_closed_queue_takes_nothing(void **state)
     assert_contains(am_error_take_messages(), "destroyed");
     assert_string_equal(t.dropped, "a");
     assert_int_equal(t.queue[0].n_queued, 0);
-    assert_false(am_sched_try_begin(&t.sched, &t.queue[0]));
+    assert_false(am_sched_try_begin(&t.sched, &t.queue[0], true));
 }
 
 /* ---- work that the caller does ---- */
 
 static void an_idle_queue_lets_its_caller_work(void **state)
 {
-    assert_true(am_sched_try_begin(&t.sched, &t.queue[0]));
-    assert_false(am_sched_try_begin(&t.sched, &t.queue[0]));
+    assert_true(am_sched_try_begin(&t.sched, &t.queue[0], true));
+    assert_false(am_sched_try_begin(&t.sched, &t.queue[0], true));
     put_letters(0, "a");
     assert_false(step()); /* not before the caller is done */
     assert_int_equal(t.queue[0].n_done, 0);
     am_sched_end(&t.sched, &t.queue[0]);
     assert_int_equal(t.queue[0].n_done, 1);
-    assert_false(am_sched_try_begin(&t.sched, &t.queue[0]));
+    assert_false(am_sched_try_begin(&t.sched, &t.queue[0], true));
     step_all();
     assert_string_equal(t.ran, "a");
     assert_int_equal(t.queue[0].n_done, 2);
@@ -419,7 +420,81 @@ static void an_idle_queue_lets_its_caller_work(void **state)
 static void a_stopped_queue_does_not(void **state)
 {
     t.queue[0].is_stopped = true;
-    assert_false(am_sched_try_begin(&t.sched, &t.queue[0]));
+    assert_false(am_sched_try_begin(&t.sched, &t.queue[0], true));
+}
+
+/* ---- without the scheduler's lock ---- */
+
+static void bypass_open(unsigned queue)
+{
+    am_lock(&t.sched.lock);
+    am_bypass_open_locked(&t.sched, &t.queue[queue]);
+    am_unlock(&t.sched.lock);
+}
+
+static void bypass_close(unsigned queue)
+{
+    am_lock(&t.sched.lock);
+    am_bypass_close_locked(&t.sched, &t.queue[queue]);
+    am_unlock(&t.sched.lock);
+}
+
+static void short_tasks_of_an_idle_queue_are_counted_when_the_bypass_closes(void **state)
+{
+    bypass_open(0);
+    assert_true(am_bypass_is_quiet(&t.queue[0]));
+    assert_true(am_sched_try_begin(&t.sched, &t.queue[0], true));
+    assert_false(am_bypass_is_quiet(&t.queue[0]));
+    assert_false(am_bypass_pass(&t.sched, &t.queue[0]));
+    am_sched_end(&t.sched, &t.queue[0]);
+    assert_true(am_bypass_pass(&t.sched, &t.queue[0]));
+    assert_int_equal(t.queue[0].n_done, 0);
+    bypass_close(0);
+    assert_int_equal(t.queue[0].n_queued, 2);
+    assert_int_equal(t.queue[0].n_done, 2);
+    am_lock(&t.sched.lock);
+    assert_int_equal(am_sched_count_moves_locked(&t.sched), 2);
+    am_unlock(&t.sched.lock);
+    assert_false(am_bypass_pass(&t.sched, &t.queue[0]));
+}
+
+static void a_task_inside_the_bypass_is_waited_for_by_the_next_one(void **state)
+{
+    bypass_open(0);
+    assert_true(am_sched_try_begin(&t.sched, &t.queue[0], true));
+    put_letters(0, "a");
+    assert_int_equal(t.queue[0].state, AM_QUEUE_RUNNING);
+    assert_int_equal(t.sched.n_running, 1);
+    assert_false(step());
+    am_sched_end(&t.sched, &t.queue[0]);
+    assert_int_equal(t.sched.n_running, 0);
+    step_all();
+    assert_string_equal(t.ran, "a");
+    assert_int_equal(t.queue[0].n_done, 2);
+    assert_true(am_bypass_is_quiet(&t.queue[0])); /* idle again */
+}
+
+/* The caller who synchronises must come by. */
+static void a_queue_with_something_to_report_keeps_its_bypass_closed(void **state)
+{
+    put(0, (struct note){.letter = 'a', .rc = ACL_ERROR_RT_PARAM_INVALID});
+    step_all();
+    assert_int_equal(t.queue[0].state, AM_QUEUE_IDLE);
+    assert_false(am_bypass_is_quiet(&t.queue[0]));
+    am_lock(&t.sched.lock);
+    assert_int_equal(am_queue_tell_locked(&t.queue[0], 0), ACL_ERROR_RT_PARAM_INVALID);
+    am_bypass_open_locked(&t.sched, &t.queue[0]);
+    am_unlock(&t.sched.lock);
+    assert_true(am_bypass_is_quiet(&t.queue[0]));
+}
+
+static void a_long_task_goes_by_the_scheduler(void **state)
+{
+    bypass_open(0);
+    assert_true(am_sched_try_begin(&t.sched, &t.queue[0], false));
+    assert_int_equal(t.sched.n_running, 1);
+    am_sched_end(&t.sched, &t.queue[0]);
+    assert_int_equal(t.sched.n_running, 0);
 }
 
 int main(void)
@@ -449,6 +524,10 @@ int main(void)
         stepped(a_closed_queue_takes_nothing),
         stepped(an_idle_queue_lets_its_caller_work),
         stepped(a_stopped_queue_does_not),
+        stepped(short_tasks_of_an_idle_queue_are_counted_when_the_bypass_closes),
+        stepped(a_task_inside_the_bypass_is_waited_for_by_the_next_one),
+        stepped(a_queue_with_something_to_report_keeps_its_bypass_closed),
+        stepped(a_long_task_goes_by_the_scheduler),
     };
 
     return cmocka_run_group_tests(claims, NULL, NULL);

@@ -185,7 +185,7 @@ static void nothing_is_given_up_while_a_function_of_the_program_runs(void **stat
 
 static void nothing_is_given_up_while_a_caller_works(void **state)
 {
-    assert_true(am_sched_try_begin(&t.sched, &t.queue[1]));
+    assert_true(am_sched_try_begin(&t.sched, &t.queue[1], true));
     wait_for_what_comes_late();
     am_sched_end(&t.sched, &t.queue[1]);
 }

@@ -190,7 +190,7 @@ static void chaos_differs_between_seeds_and_keeps_each_queue_in_order(void **sta
 static void chaos_lets_no_caller_work(void **state)
 {
     begin(&(struct am_sched_setup){.now = clock_now, .is_chaotic = true});
-    assert_false(am_sched_try_begin(&t.sched, &t.queue[0]));
+    assert_false(am_sched_try_begin(&t.sched, &t.queue[0], true));
     assert_false(pass(0));
     assert_int_equal(teardown(NULL), 0);
 }

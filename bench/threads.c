@@ -1,0 +1,249 @@
+/*
+ * Throughput with threads: how much more all of them do together than one does alone.
+ *
+ * Every thread has objects of its own, so nothing but the library can make them wait for
+ * each other.  A row's limit is the rate of one thread, its ratio the gain; budgets are for
+ * 16 cores, and smaller in proportion where there are fewer, but never below 1: more
+ * threads must not do less.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "live.h"
+#include "report.h"
+#include "sections.h"
+
+#define SMALL 4096
+#define LAUNCHES 64
+#define THREADS_MAX 16
+#define ROUNDS 5
+
+/* What one thread works with. */
+struct own {
+    aclrtStream stream[2];
+    aclrtEvent event;
+    char *device;
+    char *host;
+    char *addr;
+    aclrtDrvMemHandle handle;
+};
+
+static const aclrtPhysicalMemProp prop = {
+    .handleType = ACL_MEM_HANDLE_TYPE_NONE,
+    .allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+    .memAttr = ACL_HBM_MEM_HUGE,
+    .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE},
+};
+
+static void malloc_at(size_t size)
+{
+    void *p;
+
+    MUST(aclrtMalloc(&p, size, ACL_MEM_MALLOC_HUGE_FIRST));
+    MUST(aclrtFree(p));
+}
+
+static void malloc_small(struct own *own)
+{
+    malloc_at(SMALL);
+}
+
+static void malloc_large(struct own *own)
+{
+    malloc_at(4 * MB);
+}
+
+static void malloc_host(struct own *own)
+{
+    void *p;
+
+    MUST(aclrtMallocHost(&p, SMALL));
+    MUST(aclrtFreeHost(p));
+}
+
+static void phys_pair(struct own *own)
+{
+    aclrtDrvMemHandle handle;
+
+    MUST(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));
+    MUST(aclrtFreePhysical(handle));
+}
+
+static void map_pair(struct own *own)
+{
+    MUST(aclrtMapMem(own->addr, CHUNK, 0, own->handle, 0));
+    MUST(aclrtUnmapMem(own->addr));
+}
+
+static void copy_small(struct own *own)
+{
+    MUST(aclrtMemcpy(own->device, SMALL, own->host, SMALL, ACL_MEMCPY_HOST_TO_DEVICE));
+}
+
+static void launch(struct own *own)
+{
+    MUST(aclrtMemcpyAsync(own->device, SMALL, own->host, SMALL, ACL_MEMCPY_HOST_TO_DEVICE,
+                          own->stream[0]));
+}
+
+static void launch_and_wait(struct own *own)
+{
+    launch(own);
+    MUST(aclrtSynchronizeStream(own->stream[0]));
+}
+
+static void launch_many(struct own *own)
+{
+    for (int i = 0; i < LAUNCHES; i++)
+        launch(own);
+    MUST(aclrtSynchronizeStream(own->stream[0]));
+}
+
+static void record_and_wait(struct own *own)
+{
+    MUST(aclrtRecordEvent(own->event, own->stream[0]));
+    MUST(aclrtStreamWaitEvent(own->stream[1], own->event));
+    MUST(aclrtSynchronizeStream(own->stream[1]));
+}
+
+static void mem_info(struct own *own)
+{
+    size_t free_size;
+    size_t total;
+
+    MUST(aclrtGetMemInfo(ACL_HBM_MEM, &free_size, &total));
+}
+
+static const struct work {
+    const char *what;
+    void (*run)(struct own *own);
+    size_t n;      /* runs of each thread in a round */
+    double budget; /* for 16 threads on 16 cores */
+} works[] = {
+    {"malloc + free 4 KB", malloc_small, 200000, 10},
+    {"malloc + free 4 MB", malloc_large, 20000, 4},
+    {"MallocPhysical + FreePhysical 2 MB", phys_pair, 20000, 3},
+    {"MapMem + UnmapMem 2 MB", map_pair, 20000, 4},
+    {"memcpy 4 KB to the device", copy_small, 50000, 10},
+    {"memcpyAsync 4 KB + synchronise", launch_and_wait, 20000, 8},
+    {"64 x memcpyAsync 4 KB + synchronise", launch_many, 500, 8},
+    {"record + wait + synchronise", record_and_wait, 20000, 8},
+    {"GetMemInfo", mem_info, 5000, 4},
+    {"MallocHost + FreeHost 4 KB", malloc_host, 200000, 10},
+};
+#define N_WORKS (sizeof works / sizeof works[0])
+
+struct crew {
+    pthread_barrier_t start;
+    const struct work *work;
+    size_t n_threads;
+    struct own own[THREADS_MAX];
+};
+
+struct member {
+    struct crew *crew;
+    struct own *own;
+    uint64_t begun;
+    uint64_t ended;
+};
+
+static void own_open(struct own *own)
+{
+    MUST(aclrtCreateStream(&own->stream[0]));
+    MUST(aclrtCreateStream(&own->stream[1]));
+    MUST(aclrtCreateEventExWithFlag(&own->event, ACL_EVENT_SYNC));
+    MUST(aclrtMalloc((void **)&own->device, CHUNK, ACL_MEM_MALLOC_HUGE_FIRST));
+    MUST(aclrtMallocHost((void **)&own->host, CHUNK));
+    MUST(aclrtMemset(own->host, SMALL, 1, SMALL));
+    MUST(aclrtMallocPhysical(&own->handle, CHUNK, &prop, 0));
+    MUST(aclrtReserveMemAddress((void **)&own->addr, CHUNK, 0, NULL, 1));
+}
+
+static void *member_main(void *arg)
+{
+    struct member *member = arg;
+    const struct work *work = member->crew->work;
+
+    MUST(aclrtSetDevice(0));
+    work->run(member->own);
+    pthread_barrier_wait(&member->crew->start);
+    member->begun = now_ns();
+    for (size_t i = 0; i < work->n; i++)
+        work->run(member->own);
+    member->ended = now_ns();
+    return NULL;
+}
+
+/* Runs a second of all threads together, from the first start to the last end. */
+static double rate_once(struct crew *crew)
+{
+    struct member members[THREADS_MAX];
+    pthread_t thread[THREADS_MAX];
+    uint64_t begun = UINT64_MAX;
+    uint64_t ended = 0;
+
+    pthread_barrier_init(&crew->start, NULL, (unsigned)crew->n_threads);
+    for (size_t i = 0; i < crew->n_threads; i++) {
+        members[i] = (struct member){.crew = crew, .own = &crew->own[i]};
+        MUST_HOLD(pthread_create(&thread[i], NULL, member_main, &members[i]) == 0);
+    }
+    for (size_t i = 0; i < crew->n_threads; i++) {
+        MUST_HOLD(pthread_join(thread[i], NULL) == 0);
+        begun = members[i].begun < begun ? members[i].begun : begun;
+        ended = members[i].ended > ended ? members[i].ended : ended;
+    }
+    pthread_barrier_destroy(&crew->start);
+    return (double)(crew->work->n * crew->n_threads) * 1e9 / (double)(ended - begun);
+}
+
+/* The best of some rounds: others only ever take time away. */
+static double rate(struct crew *crew, const struct work *work, size_t n_threads)
+{
+    double best = 0;
+
+    crew->work = work;
+    crew->n_threads = n_threads;
+    for (int i = 0; i < ROUNDS; i++) {
+        double now = rate_once(crew);
+
+        best = now > best ? now : best;
+    }
+    return best;
+}
+
+static double budget_at(const struct work *work, size_t n_threads)
+{
+    double budget = work->budget * (double)n_threads / THREADS_MAX;
+
+    return budget > 1 ? budget : 1;
+}
+
+static void work_report(struct crew *crew, const struct work *work, size_t n_cores)
+{
+    double alone = rate(crew, work, 1);
+    char what[80];
+
+    for (size_t n = 2; n <= n_cores && n <= THREADS_MAX; n *= 2) {
+        snprintf(what, sizeof what, "%s, %zu threads", work->what, n);
+        report_row(&(struct row){what, "k/s", rate(crew, work, n) / 1e3, alone / 1e3,
+                                 BUDGET_AT_LEAST, budget_at(work, n)});
+    }
+}
+
+void bench_threads(void *unused)
+{
+    static struct crew crew;
+    size_t n_cores = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
+    char title[100];
+
+    library_start(true);
+    for (size_t i = 0; i < THREADS_MAX; i++)
+        own_open(&crew.own[i]);
+    snprintf(title, sizeof title,
+             "threads with objects of their own, %zu cores; limit: one thread", n_cores);
+    report_section(title);
+    for (size_t i = 0; i < N_WORKS; i++)
+        work_report(&crew, &works[i], n_cores);
+    library_stop();
+}
