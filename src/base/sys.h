@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -45,6 +46,44 @@ static inline int am_lock_file(int fd, struct flock *lock)
     return fcntl(fd, F_OFD_SETLK, lock);
 }
 #define lock_file am_lock_file
+
+/*
+ * Memory whose size cannot be changed, which other processes map by its number; MAP_FAILED
+ * and errno.  It is marked to be removed at once, and so it ends with its last mapping.
+ */
+static inline void *am_segment_make(size_t size, int *ret_id)
+{
+    int id = shmget(IPC_PRIVATE, size, SHM_NORESERVE | 0600);
+    void *at;
+    int error;
+
+    if (id < 0)
+        return MAP_FAILED;
+    at = shmat(id, NULL, 0);
+    error = errno;
+    shmctl(id, IPC_RMID, NULL);
+    errno = error;
+    *ret_id = id;
+    return at;
+}
+#define segment_make am_segment_make
+
+/* The same memory in another process, if it is there and this user's alone. */
+static inline void *am_segment_map(int id, size_t size, int flags)
+{
+    struct shmid_ds segment;
+    void *at = shmat(id, NULL, flags);
+
+    if (at == MAP_FAILED)
+        return at;
+    if (shmctl(id, IPC_STAT, &segment) == 0 && segment.shm_segsz == size &&
+        segment.shm_perm.uid == geteuid() && (segment.shm_perm.mode & 0077) == 0)
+        return at;
+    shmdt(at);
+    errno = EACCES;
+    return MAP_FAILED;
+}
+#define segment_map am_segment_map
 
 #if AM_TEST
 
@@ -112,6 +151,9 @@ bool am_fault_is_refusal(void);
 #define am_sys_open open
 #define am_sys_openat openat
 #define am_sys_lock_file am_lock_file
+#define am_sys_segment_make am_segment_make
+#define am_sys_segment_map am_segment_map
+#define am_sys_pwrite pwrite
 #define am_sys_posix_fallocate posix_fallocate
 #define am_sys_mkdir mkdir
 #define am_sys_fchmodat fchmodat

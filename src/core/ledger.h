@@ -1,7 +1,7 @@
 /*
  * The ledger: who holds how much of each device, over all processes of a user.
  *
- * It is a small file in the runtime directory that every process maps, one for each
+ * It is shared memory that a small file in the runtime directory names, one for each
  * configuration (backend, product, number of devices, memory of each, and which they are if
  * they are real): processes that are configured alike have the same devices, others have
  * devices of their own.

@@ -1,4 +1,4 @@
-/* The ledger's file: opening it, its locks, a slot for this process.  See ledger.h. */
+/* The ledger's file and books: opening them, a slot for this process.  See ledger.h. */
 #include "core/ledger_file.h"
 
 #include <stdio.h>
@@ -33,12 +33,17 @@ unsigned ledger_shares_high(const struct am_ledger *ledger)
     return high < LEDGER_SHARES ? high : LEDGER_SHARES;
 }
 
+/* A number of shared memory means something else in another namespace of these. */
 void am_ledger_file_name(const struct am_ledger_config *config, char *ret_name)
 {
-    snprintf(ret_name, AM_LEDGER_FILE, AM_LEDGER_PREFIX "%s-%s-%d-%llu-%llx",
+    struct stat st = {0};
+
+    if (stat("/proc/self/ns/ipc", &st) != 0)
+        st.st_ino = 0;
+    snprintf(ret_name, AM_LEDGER_FILE, AM_LEDGER_PREFIX "%s-%s-%d-%llu-%llx-%llu",
              config->backend, config->product, config->n_devices,
              (unsigned long long)config->capacity[0],
-             (unsigned long long)config->identity);
+             (unsigned long long)config->identity, (unsigned long long)st.st_ino);
 }
 
 struct ledger_kind ledger_kind_of(const struct am_ledger_config *config)
@@ -67,17 +72,20 @@ static aclError file_fail(int error, const char *what)
                    strerror(error), am_rundir_advice_for(error));
 }
 
-/* Whether what is in the file was made by this version for these devices, and is whole. */
-static bool file_is_good(const struct am_ledger *ledger)
+int ledger_map_books(const struct ledger_card *card, int flags, void **ret_books)
 {
-    struct ledger_kind kind = ledger_kind_of(&ledger->config);
-    struct ledger_head head;
-    struct stat st;
+    void *books = am_sys_segment_map(card->segment, LEDGER_SIZE, flags);
+    const struct ledger_head *head = books;
 
-    return fstat(ledger->fd, &st) == 0 && st.st_size == LEDGER_SIZE &&
-           pread(ledger->fd, &head, sizeof head, 0) == sizeof head &&
-           memcmp(&head.kind, &kind, sizeof kind) == 0 &&
-           head.slots_high <= LEDGER_SLOTS && head.shares_high <= LEDGER_SHARES;
+    if (books == MAP_FAILED)
+        return errno == EINVAL || errno == EIDRM || errno == EACCES ? -ENOENT : -errno;
+    if (head->id != card->id || head->slots_high > LEDGER_SLOTS ||
+        head->shares_high > LEDGER_SHARES) {
+        munmap(books, LEDGER_SIZE);
+        return -ENOENT;
+    }
+    *ret_books = books;
+    return 0;
 }
 
 static void ledger_map(struct am_ledger *ledger, char *base, size_t size)
@@ -96,72 +104,76 @@ static void ledger_unmap(struct am_ledger *ledger)
     ledger->head = NULL;
 }
 
-/* An empty file of the right size, where that hurts nobody. */
-static aclError file_clear(struct am_ledger *ledger)
+/* The books that the file names: 0 or -errno, -ENOENT when it names none for us. */
+static int books_find(struct am_ledger *ledger)
 {
+    struct ledger_kind kind = ledger_kind_of(&ledger->config);
+    struct ledger_card card;
+    struct stat st;
+    void *books;
     int rc;
+
+    if (fstat(ledger->fd, &st) != 0 || st.st_size != sizeof card ||
+        pread(ledger->fd, &card, sizeof card, 0) != sizeof card ||
+        memcmp(&card.kind, &kind, sizeof kind) != 0)
+        return -ENOENT;
+    rc = ledger_map_books(&card, 0, &books);
+    if (rc == 0)
+        ledger_map(ledger, books, LEDGER_SIZE);
+    return rc;
+}
+
+/* New books, and a file that names them, where that hurts nobody. */
+static aclError books_make(struct am_ledger *ledger)
+{
+    struct ledger_card card = {.kind = ledger_kind_of(&ledger->config)};
+    uint64_t random[2];
+    void *books;
 
     AM_REQUIRE(!ledger_has_users(ledger->fd), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "the ledger in %s is damaged or of another version of aclmem, and in use; "
                "end the processes that use it",
                am_rundir_path());
+    if (am_sys_getrandom(random, sizeof random, 0) != sizeof random)
+        return file_fail(errno, "given a number");
+    books = am_sys_segment_make(LEDGER_SIZE, &card.segment);
+    if (books == MAP_FAILED)
+        return am_fail(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "the ledger in %s cannot be given shared memory: %m; ipcs -lm shows "
+            "the limits, and a container may forbid shmget",
+            am_rundir_path());
+    ledger_map(ledger, books, LEDGER_SIZE);
+    card.id = random[0];
+    ledger->head->id = random[0];
+    ledger->head->generation =
+        random[1] >> 17; /* 48 bits of a share's number, and room */
     if (am_sys_ftruncate(ledger->fd, 0) != 0)
         return file_fail(errno, "emptied");
     am_step();
-    if (am_sys_ftruncate(ledger->fd, LEDGER_SIZE) != 0)
-        return file_fail(errno, "made");
-    am_step();
-    rc = am_sys_posix_fallocate(ledger->fd, 0, LEDGER_SLOTS_AT);
-    return rc == 0 ? ACL_SUCCESS : file_fail(rc, "made");
-}
-
-/* The head of an empty ledger; what makes it good is written last. */
-static aclError head_fill(struct am_ledger *ledger)
-{
-    struct ledger_head *head = ledger->head;
-    uint64_t random[2];
-
-    if (am_sys_getrandom(random, sizeof random, 0) != sizeof random)
-        return file_fail(errno, "given a number");
-    head->holder = LEDGER_OPENING;
-    head->id = random[0];
-    head->generation = random[1] >> 17; /* 48 bits of a share's number, and room */
-    am_step();
-    head->kind = ledger_kind_of(&ledger->config);
+    if (am_sys_pwrite(ledger->fd, &card, sizeof card, 0) != sizeof card)
+        return file_fail(errno, "written");
     return ACL_SUCCESS;
 }
 
-/* Maps the file, as it is if it is good, or made anew.  Its lock is held. */
-static aclError file_map(struct am_ledger *ledger)
+/* The books, as they are or made anew.  The file's lock is held. */
+static aclError books_open(struct am_ledger *ledger)
 {
-    bool is_good = file_is_good(ledger);
-    aclError rc = is_good ? ACL_SUCCESS : file_clear(ledger);
-    void *base;
+    int rc = books_find(ledger);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    base =
-        am_sys_mmap(NULL, LEDGER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, ledger->fd, 0);
-    if (base == MAP_FAILED)
-        return file_fail(errno, "mapped");
-    ledger_map(ledger, base, LEDGER_SIZE);
-    return is_good ? ACL_SUCCESS : head_fill(ledger);
+    if (rc == -ENOENT)
+        return books_make(ledger);
+    return rc == 0 ? ACL_SUCCESS : file_fail(-rc, "mapped");
 }
 
 /* ---- a slot ---- */
 
-/* A slot behind all others needs room in the file first. */
-static aclError slot_make(struct am_ledger *ledger, unsigned slot)
+/* A slot behind all others. */
+static void slot_make(struct am_ledger *ledger, unsigned slot)
 {
-    off_t at = (off_t)(LEDGER_SLOTS_AT + slot * sizeof(struct ledger_slot));
-    int rc = am_sys_posix_fallocate(ledger->fd, at, sizeof(struct ledger_slot));
-
-    if (rc != 0)
-        return file_fail(rc, "extended");
     memset(&ledger->slots[slot], 0, sizeof(struct ledger_slot));
     am_step();
     ledger->head->slots_high = slot + 1;
-    return ACL_SUCCESS;
 }
 
 static void slot_fill(struct ledger_slot *slot)
@@ -176,8 +188,6 @@ static void slot_fill(struct ledger_slot *slot)
 /* The first slot in which nobody lives.  The file's lock is held. */
 AM_NO_LOCK_ANALYSIS static aclError slot_take(struct am_ledger *ledger)
 {
-    aclError rc = ACL_SUCCESS;
-
     for (unsigned i = 0; i < LEDGER_SLOTS; i++) {
         int error = ledger_lock_slot(ledger->fd, i);
 
@@ -188,12 +198,11 @@ AM_NO_LOCK_ANALYSIS static aclError slot_take(struct am_ledger *ledger)
         ledger->slot = i;
         am_step();
         if (i >= ledger_slots_high(ledger))
-            rc = slot_make(ledger, i);
+            slot_make(ledger, i);
         else
             ledger_reap_slot_locked(ledger, i);
-        if (rc == ACL_SUCCESS)
-            slot_fill(&ledger->slots[i]);
-        return rc;
+        slot_fill(&ledger->slots[i]);
+        return ACL_SUCCESS;
     }
     return am_fail(
         ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -230,7 +239,7 @@ static aclError file_open(struct am_ledger *ledger)
 /* All that can fail, under the file's lock. */
 AM_NO_LOCK_ANALYSIS static aclError file_enter_locked(struct am_ledger *ledger)
 {
-    aclError rc = file_map(ledger);
+    aclError rc = books_open(ledger);
 
     if (rc != ACL_SUCCESS)
         return rc;

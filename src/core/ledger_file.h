@@ -1,18 +1,22 @@
 /*
- * The ledger's file and its parts; only for core/ledger*.c and their tests.
+ * The ledger's file, its books and their parts; only for core/ledger*.c and their tests.
  *
- *     0        head: what the file is, how far it is filled, bytes in shares
+ * The file is a card: which devices the ledger is for, and the number of the books.  It is
+ * read and never mapped, so a process that has the books goes on when the file is cut off
+ * or overwritten.  The books are a segment of System V shared memory:
+ *
+ *     0        head: how far it is filled, bytes in shares
  *     4096     slots, one for each process
  *     593920   shares, one for each piece of exported memory
  *
- * The file is sparse.  Only what lies below slots_high and shares_high is ever touched, and
- * that was taken from the file system before: a full one is an error, not a signal.
- * Everything in it may have been written by anybody of this user, so a number read from
- * it is checked where it is used, and read once.
+ * A segment cannot be made shorter, so touching it brings no signal.  It is there for as
+ * long as a process has it, and only what lies below slots_high and shares_high takes
+ * memory.  Everything in it may have been written by any process of this user, so a number
+ * read from it is checked where it is used, and read once.
  *
- * Locks are on bytes far behind the end, the same ones in every version of the layout: the
- * first is the ledger's own, then every second one is a slot's.  They belong to the open file, so they
- * go with the last descriptor and mapping of it.
+ * Locks are on bytes of the file far behind its end, the same ones in every version of the
+ * layout: the first is the ledger's own, then every second one is a slot's.  They belong to
+ * the open file, so they go with its last descriptor.
  */
 #ifndef AM_CORE_LEDGER_FILE_H
 #define AM_CORE_LEDGER_FILE_H
@@ -26,14 +30,14 @@
 #include "core/ledger.h"
 
 #define LEDGER_MAGIC "aclmemLG"
-#define LEDGER_VERSION 1
+#define LEDGER_VERSION 2
 #define LEDGER_SLOTS 1024   /* processes; a product allows 64 on a device */
 #define LEDGER_SHARES 65536 /* pieces of exported memory; 16 bits of a share's number */
 #define LEDGER_LOCKS ((off_t)1 << 40)
 #define LEDGER_LOCKS_ALL 65536 /* bytes for those of slots, in any version */
 #define LEDGER_OPENING (LEDGER_SLOTS + 1)
 
-/* What the file is.  Written once; magic comes first in every version. */
+/* What the ledger is.  Written once; magic comes first in every version. */
 struct ledger_kind {
     char magic[8];
     uint32_t version;
@@ -46,9 +50,16 @@ struct ledger_kind {
     char product[AM_LEDGER_NAME];
 };
 
-struct ledger_head {
+/* The file. */
+struct ledger_card {
     struct ledger_kind kind;
-    uint64_t id;
+    uint64_t id;     /* that of the books, too */
+    int32_t segment; /* the books' number */
+    int32_t rsv;
+};
+
+struct ledger_head {
+    uint64_t id;                                /* random */
     _Atomic uint32_t slots_high;                /* slots below may be in use */
     _Atomic uint32_t shares_high;               /* the ledger's lock, as all below */
     _Atomic uint32_t share_next;                /* no share below is free */
@@ -83,8 +94,8 @@ struct ledger_share {
 #define LEDGER_SIZE (LEDGER_SHARES_AT + LEDGER_SHARES * sizeof(struct ledger_share))
 
 _Static_assert(sizeof(struct ledger_head) <= LEDGER_SLOTS_AT, "the head is one page");
-_Static_assert(sizeof(struct ledger_slot) == 576, "written to a file");
-_Static_assert(sizeof(struct ledger_share) == 160, "written to a file");
+_Static_assert(sizeof(struct ledger_slot) == 576, "other processes have it");
+_Static_assert(sizeof(struct ledger_share) == 160, "other processes have it");
 _Static_assert(LEDGER_SHARES_AT % 4096 == 0, "whole pages");
 
 #define LEDGER_WHY 256 /* bytes for a reason */
@@ -101,7 +112,7 @@ struct am_ledger {
     int fd;        /* -1: books of its own */
     unsigned slot; /* this process's */
     struct am_ledger_config config;
-    struct ledger_head *head; /* the mapping */
+    struct ledger_head *head; /* the books */
     struct ledger_slot *slots;
     struct ledger_share *shares;
     size_t mapped;            /* bytes of the mapping */
@@ -132,6 +143,11 @@ bool ledger_has_users(int fd);
 bool ledger_is_locked(int fd, unsigned slot);
 /* What a file for these devices begins with. */
 struct ledger_kind ledger_kind_of(const struct am_ledger_config *config);
+/*
+ * Maps the books that the card names, with the flags of shmat(): 0 or -errno, -ENOENT when
+ * they are not there or not the card's.
+ */
+int ledger_map_books(const struct ledger_card *card, int flags, void **ret_books);
 /* How many slots there are to look at. */
 unsigned ledger_slots_high(const struct am_ledger *ledger);
 unsigned ledger_shares_high(const struct am_ledger *ledger);

@@ -1,8 +1,8 @@
 /*
- * The ledger from outside: what is written in the file, for people to look at.
+ * The ledger from outside: what is written in it, for people to look at.
  *
- * It is read, not mapped: whatever happens to the file meanwhile, reading it cannot end
- * the process.  A number in it that makes no sense is left out.
+ * The file is read and the books are mapped to be read only.  A number in them that makes
+ * no sense is left out.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -14,47 +14,24 @@
 
 /* Where the process of each slot is in the view; LEDGER_SLOTS: nowhere. */
 struct look {
-    struct ledger_head head;
+    const char *books;
     uint16_t place[LEDGER_SLOTS];
 };
-
-/* A part of the file, in memory of the caller's: 0 or -errno. */
-static int part_read(int fd, size_t at, size_t size, void **ret_part)
-{
-    char *part = am_sys_malloc(size > 0 ? size : 1);
-    size_t done = 0;
-    ssize_t n = 1;
-
-    if (part == NULL)
-        return -ENOMEM;
-    for (; done < size && n > 0; done += (size_t)n) {
-        n = pread(fd, part + done, size - done, (off_t)(at + done));
-        if (n < 0)
-            break;
-    }
-    if (done < size) {
-        free(part);
-        return n < 0 ? -errno : -EPROTO;
-    }
-    *ret_part = part;
-    return 0;
-}
 
 static void text_copy(char *to, const char *from)
 {
     am_text_copy(to, AM_LEDGER_NAME, from, AM_LEDGER_NAME);
 }
 
-static int head_read(int fd, struct look *look, struct am_ledger_config *config)
+static int card_read(int fd, struct ledger_card *card, struct am_ledger_config *config)
 {
-    struct ledger_kind *kind = &look->head.kind;
+    struct ledger_kind *kind = &card->kind;
     struct ledger_kind good;
     struct stat st;
 
     if (fstat(fd, &st) != 0)
         return -errno;
-    if (st.st_size != LEDGER_SIZE ||
-        pread(fd, &look->head, sizeof look->head, 0) != sizeof look->head)
+    if (st.st_size != sizeof *card || pread(fd, card, sizeof *card, 0) != sizeof *card)
         return -EPROTO;
     text_copy(config->backend, kind->backend);
     text_copy(config->product, kind->product);
@@ -63,8 +40,7 @@ static int head_read(int fd, struct look *look, struct am_ledger_config *config)
     memcpy(config->capacity, kind->capacity, sizeof config->capacity);
     good = ledger_kind_of(config);
     if (memcmp(kind, &good, sizeof good) != 0 || config->n_devices < 1 ||
-        config->n_devices > AM_LEDGER_DEVICES || look->head.slots_high > LEDGER_SLOTS ||
-        look->head.shares_high > LEDGER_SHARES)
+        config->n_devices > AM_LEDGER_DEVICES)
         return -EPROTO;
     return 0;
 }
@@ -91,12 +67,11 @@ static void process_add(const struct ledger_slot *slot, struct am_ledger_view *v
 
 static int slots_read(int fd, struct look *look, struct am_ledger_view *view)
 {
-    struct ledger_slot *slots;
-    unsigned high = look->head.slots_high;
-    int rc = part_read(fd, LEDGER_SLOTS_AT, high * sizeof *slots, (void **)&slots);
+    const struct ledger_slot *slots = (const void *)(look->books + LEDGER_SLOTS_AT);
+    unsigned high = ((const struct ledger_head *)look->books)->slots_high;
 
-    if (rc != 0)
-        return rc;
+    if (high > LEDGER_SLOTS)
+        return -EPROTO;
     view->processes = am_sys_malloc((high + 1) * sizeof *view->processes);
     for (unsigned i = 0; i < LEDGER_SLOTS && view->processes != NULL; i++) {
         look->place[i] = LEDGER_SLOTS;
@@ -105,7 +80,6 @@ static int slots_read(int fd, struct look *look, struct am_ledger_view *view)
             process_add(&slots[i], view);
         }
     }
-    free(slots);
     return view->processes != NULL ? 0 : -ENOMEM;
 }
 
@@ -136,19 +110,17 @@ static void share_add(const struct look *look, const struct ledger_share *share,
         view->used[device] += size;
 }
 
-static int shares_read(int fd, const struct look *look, struct am_ledger_view *view)
+static int shares_read(const struct look *look, struct am_ledger_view *view)
 {
-    struct ledger_share *shares;
-    unsigned high = look->head.shares_high;
-    int rc = part_read(fd, LEDGER_SHARES_AT, high * sizeof *shares, (void **)&shares);
+    const struct ledger_share *shares = (const void *)(look->books + LEDGER_SHARES_AT);
+    unsigned high = ((const struct ledger_head *)look->books)->shares_high;
 
-    if (rc != 0)
-        return rc;
+    if (high > LEDGER_SHARES)
+        return -EPROTO;
     for (unsigned i = 0; i < high; i++)
         share_add(look, &shares[i], view);
     for (int i = 0; i < view->config.n_devices; i++)
         view->used[i] = figure_of(view, i, view->used[i]);
-    free(shares);
     return 0;
 }
 
@@ -167,20 +139,37 @@ bool am_ledger_has_users(int dir, const char *name)
     return has_users;
 }
 
+/* What the books say; they end with the last process that has them. */
+static int books_read(int fd, const struct ledger_card *card, struct am_ledger_view *view)
+{
+    struct look look;
+    void *books;
+    int rc = ledger_map_books(card, SHM_RDONLY, &books);
+
+    if (rc == -ENOENT)
+        return ledger_has_users(fd) ? -EPROTO : 0;
+    if (rc != 0)
+        return rc;
+    look.books = books;
+    rc = slots_read(fd, &look, view);
+    if (rc == 0)
+        rc = shares_read(&look, view);
+    munmap(books, LEDGER_SIZE);
+    return rc;
+}
+
 int am_ledger_look(int dir, const char *name, struct am_ledger_view *ret_view)
 {
     struct am_ledger_view view = {.n_processes = 0};
-    struct look look;
+    struct ledger_card card;
     int fd = ledger_open(dir, name);
     int rc;
 
     if (fd < 0)
         return -errno;
-    rc = head_read(fd, &look, &view.config);
+    rc = card_read(fd, &card, &view.config);
     if (rc == 0)
-        rc = slots_read(fd, &look, &view);
-    if (rc == 0)
-        rc = shares_read(fd, &look, &view);
+        rc = books_read(fd, &card, &view);
     close(fd);
     if (rc == 0)
         *ret_view = view;

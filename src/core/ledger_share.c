@@ -10,10 +10,9 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "core/ledger_file.h"
-#include "core/rundir.h"
 
 #define INDEX_BITS 16 /* LEDGER_SHARES is as many */
-#define GROW 64       /* places that are added to the file at once */
+#define GROW 64       /* places that are added at once */
 
 /* ---- the table ---- */
 
@@ -117,8 +116,6 @@ static aclError place_find_locked(struct am_ledger *ledger, unsigned *ret_index)
     unsigned high = ledger_shares_high(ledger);
     unsigned index = ledger->head->share_next;
     unsigned more = LEDGER_SHARES - high < GROW ? LEDGER_SHARES - high : GROW;
-    off_t at;
-    int rc;
 
     while (index < high && ledger->shares[index].size != 0)
         index++;
@@ -126,11 +123,6 @@ static aclError place_find_locked(struct am_ledger *ledger, unsigned *ret_index)
         AM_REQUIRE(high < LEDGER_SHARES, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                    "%d pieces of memory are shared, and the ledger has room for no more",
                    LEDGER_SHARES);
-        at = (off_t)(LEDGER_SHARES_AT + high * sizeof(struct ledger_share));
-        rc = am_sys_posix_fallocate(ledger->fd, at, more * sizeof(struct ledger_share));
-        AM_REQUIRE(rc == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                   "the ledger in %s cannot be extended: %s; make room there",
-                   am_rundir_path(), strerror(rc));
         memset(&ledger->shares[high], 0, more * sizeof(struct ledger_share));
         am_step();
         ledger->head->shares_high = high + more;

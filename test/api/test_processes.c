@@ -3,6 +3,7 @@
 #include "support/process.h"
 #include "support/vmm.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,6 +216,40 @@ static void a_process_that_cannot_meet_others_works_and_warns(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* Whatever is in the directory is cut off: how many files that were. */
+static int truncate_all(const char *folder)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+    int n = 0;
+
+    assert_non_null(list);
+    while ((entry = readdir(list)) != NULL) {
+        char path[512];
+
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        n += truncate(path, 0) == 0;
+    }
+    closedir(list);
+    return n;
+}
+
+static void a_ledger_that_is_cut_off_ends_no_process(void **state)
+{
+    struct peer other = peer_start("holder");
+    aclrtDrvMemHandle mine;
+
+    assert_int_equal(peer_ask(&other, 256 * MIB), ACL_SUCCESS);
+    assert_true(truncate_all(getenv("ACLMEM_RUNTIME_DIR")) > 0);
+    mine = take(128 * MIB);
+    assert_int_equal(free_memory(), GIB - 384 * MIB);
+    assert_int_equal(peer_ask(&other, 0), ACL_SUCCESS);
+    assert_int_equal(free_memory(), GIB - 128 * MIB);
+    assert_int_equal(peer_ask(&other, GIB), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    assert_acl_ok(aclrtFreePhysical(mine));
+    assert_int_equal(peer_end(&other), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +261,7 @@ int main(int argc, char **argv)
         claim(figures_of_one_process_are_its_own),
         claim_alone(no_more_processes_use_a_device_than_the_product_allows),
         claim_alone(a_process_that_cannot_meet_others_works_and_warns),
+        claim(a_ledger_that_is_cut_off_ends_no_process),
     };
 
     if (argc == 2 && strcmp(argv[1], "user") == 0)

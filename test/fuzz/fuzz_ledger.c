@@ -1,13 +1,14 @@
 /*
- * Ledger files chosen by a fuzzer.
+ * Ledgers chosen by a fuzzer.
  *
  * The file lies in a directory of the user's, and any of the user's programs may have
- * written to it.  Whatever is in it, a process enters or keeps books of its own, figures stay
+ * written to it and to the books.  Whatever is in them, a process enters or keeps books of its own, figures stay
  * within what the device has, its own memory is counted, and looking from outside tells
  * nothing that cannot be.
  *
- * An input is a list of changes to a good file: where (2 bytes), how many bytes (1), the
- * bytes.  The places are those of the head, of the first slots and of the first shares.
+ * An input is a list of changes to a good ledger: where (2 bytes), how many bytes (1), the
+ * bytes.  The places are those of the file, of the head, of the first slots and of the
+ * first shares.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ static const struct am_ledger_config config = {
 static char folder[] = "/tmp/aclmem-fuzz-XXXXXX";
 static char path[128];
 static int dir;
-static char good[LEDGER_SLOTS_AT]; /* the head of a file with a share */
+static struct am_ledger *keeper; /* without one the books would end */
 
 static void require(bool is_true, const char *what)
 {
@@ -68,9 +69,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     char name[AM_LEDGER_FILE];
     char why[AM_WHY_SIZE];
-    struct am_ledger *ledger;
-    uint64_t number;
-    int fd;
 
     am_options_reset();
     am_log_set_level(AM_LOG_ERROR);
@@ -80,54 +78,71 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     snprintf(path, sizeof path, "%s/%s", folder, name);
     dir = open(folder, O_PATH);
     atexit(clear);
-    ledger = enter();
-    require(am_ledger_try_charge(ledger, 0, AM_MIB) &&
-                am_ledger_share_add(ledger, 0, AM_MIB, &number) == ACL_SUCCESS,
-            "a share");
-    am_ledger_put(ledger);
-    fd = open(path, O_RDONLY);
-    require(pread(fd, good, sizeof good, 0) == sizeof good, "the head");
-    close(fd);
     return 0;
 }
 
-/* Where a change goes: anywhere in what is looked at. */
-static off_t place_of(unsigned at)
+static void ledger_make(void)
 {
-    at %= sizeof(struct ledger_head) + SLOTS_SEEN + SHARES_SEEN;
-    if (at < sizeof(struct ledger_head))
-        return at;
-    at -= (unsigned)sizeof(struct ledger_head);
-    if (at < SLOTS_SEEN)
-        return (off_t)LEDGER_SLOTS_AT + at;
-    return (off_t)(LEDGER_SHARES_AT + at - SLOTS_SEEN);
+    uint64_t number;
+
+    unlink(path);
+    keeper = enter();
+    require(!am_ledger_is_private(keeper) && am_ledger_try_charge(keeper, 0, AM_MIB) &&
+                am_ledger_share_add(keeper, 0, AM_MIB, &number) == ACL_SUCCESS,
+            "a share");
 }
 
-static void file_make(void)
+/* How much of a part is left from `at` on, and where; *at is less for the next part. */
+static uint8_t *part_find(unsigned *at, void *part, size_t size, size_t *ret_left)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    uint8_t *found = NULL;
 
-    require(fd >= 0 && ftruncate(fd, LEDGER_SIZE) == 0, "a file");
-    require(pwrite(fd, good, sizeof good, 0) == sizeof good, "its head");
-    close(fd);
+    if (*at < size) {
+        found = (uint8_t *)part + *at;
+        *ret_left = size - *at;
+    }
+    *at -= (unsigned)size;
+    return found;
 }
 
-static void file_change(const uint8_t *bytes, size_t n_bytes)
+/* A change goes anywhere in what is looked at. */
+static void change(unsigned at, const uint8_t *bytes, size_t n)
 {
-    int fd = open(path, O_RDWR);
+    uint8_t card[sizeof(struct ledger_card)];
+    uint8_t *to;
+    size_t left;
+    int fd;
 
+    at %= sizeof card + sizeof(struct ledger_head) + SLOTS_SEEN + SHARES_SEEN;
+    to = part_find(&at, card, sizeof card, &left);
+    if (to != NULL) {
+        fd = open(path, O_WRONLY);
+        n = n < left ? n : left;
+        require(pwrite(fd, bytes, n, to - card) == (ssize_t)n, "a change");
+        close(fd);
+        return;
+    }
+    to = part_find(&at, keeper->head, sizeof *keeper->head, &left);
+    if (to == NULL)
+        to = part_find(&at, keeper->slots, SLOTS_SEEN, &left);
+    if (to == NULL)
+        to = part_find(&at, keeper->shares, SHARES_SEEN, &left);
+    memcpy(to, bytes, n < left ? n : left);
+}
+
+static void changes_make(const uint8_t *bytes, size_t n_bytes)
+{
     while (n_bytes > 3) {
-        off_t at = place_of(bytes[0] | (unsigned)bytes[1] << 8);
+        unsigned at = bytes[0] | (unsigned)bytes[1] << 8;
         size_t n = bytes[2] % 32;
 
         bytes += 3;
         n_bytes -= 3;
         n = n < n_bytes ? n : n_bytes;
-        require(pwrite(fd, bytes, n, at) == (ssize_t)n, "a change");
+        change(at, bytes, n);
         bytes += n;
         n_bytes -= n;
     }
-    close(fd);
 }
 
 static void look(void)
@@ -180,8 +195,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     uint64_t number = 0;
 
     memcpy(&number, bytes, n_bytes < sizeof number ? n_bytes : sizeof number);
-    file_make();
-    file_change(bytes, n_bytes);
+    ledger_make();
+    changes_make(bytes, n_bytes);
     look();
     a = enter();
     b = enter();
@@ -191,13 +206,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     am_ledger_put(a);
     use(b, number);
 
-    file_change(bytes, n_bytes); /* while it is in use, the process's own slot too */
+    changes_make(bytes, n_bytes); /* while it is in use, the process's own slot too */
     look();
     (void)am_ledger_charge(b, 0, AM_MIB);
     am_ledger_who(b, 0, who);
     require(am_ledger_in_use(b, 0) <= CAPACITY, "more than there is");
     (void)am_ledger_share_join(b, number, 0, AM_MIB);
     am_ledger_put(b);
+    am_ledger_put(keeper);
     (void)am_error_take_messages();
     return 0;
 }

@@ -455,12 +455,12 @@ static const struct {
 } parts[] = {
 #define PART(field_) \
     { \
-        offsetof(struct ledger_head, field_), sizeof(((struct ledger_head *)0)->field_) \
+        offsetof(struct ledger_card, field_), sizeof(((struct ledger_card *)0)->field_) \
     }
-    PART(kind.magic),     PART(kind.version),     PART(kind.n_slots),
-    PART(kind.n_shares),  PART(kind.slot_size),   PART(kind.share_size),
-    PART(kind.n_devices), PART(kind.capacity[0]), PART(slots_high),
-    PART(shares_high),
+    PART(kind.magic),       PART(kind.version),   PART(kind.n_slots),
+    PART(kind.n_shares),    PART(kind.slot_size), PART(kind.share_size),
+    PART(kind.n_devices),   PART(segment),        PART(id),
+    PART(kind.capacity[0]),
 };
 
 static void a_damaged_file_is_made_anew_when_nobody_uses_it(void **state)
@@ -479,7 +479,7 @@ static void a_damaged_file_is_made_anew_when_nobody_uses_it(void **state)
     }
     assert_int_equal(truncate(file_path(), 100), 0);
     am_ledger_put(open_shared());
-    assert_int_equal(truncate(file_path(), LEDGER_SIZE + 1), 0);
+    assert_int_equal(truncate(file_path(), sizeof(struct ledger_card) + 1), 0);
     am_ledger_put(open_shared());
 }
 
@@ -488,14 +488,62 @@ static void a_damaged_file_that_is_in_use_is_refused(void **state)
     struct am_ledger *a = open_shared();
 
     assert_true(charge(a, 0, AM_MIB));
-    patch(offsetof(struct ledger_head, kind.version), 2, 4);
+    patch(offsetof(struct ledger_card, kind.version), LEDGER_VERSION + 1, 4);
     assert_private("another version of aclmem, and in use");
-    patch(offsetof(struct ledger_head, kind.version), LEDGER_VERSION, 4);
+    patch(offsetof(struct ledger_card, kind.version), LEDGER_VERSION, 4);
+    a->head->slots_high = LEDGER_SLOTS + 1;
+    assert_private("damaged");
+    a->head->slots_high = 1;
+    a->head->shares_high = LEDGER_SHARES + 1;
+    assert_private("damaged");
+    a->head->shares_high = 0;
     assert_int_equal(am_ledger_in_use(a, 0), AM_MIB);
+    am_ledger_put(open_shared());
     am_ledger_put(a);
 }
 
-static void nonsense_in_the_file_hurts_nobody(void **state)
+/* Those who have the books keep them; only newcomers do not find them. */
+static void a_file_that_is_cut_off_harms_nobody_who_is_there(void **state)
+{
+    struct am_ledger *a = open_shared();
+    struct am_ledger *b = open_shared();
+    uint64_t number = share(a, 0, AM_MIB);
+
+    assert_int_equal(truncate(file_path(), 0), 0);
+    assert_int_equal(am_ledger_share_join(b, number, 0, AM_MIB), ACL_SUCCESS);
+    assert_true(charge(b, 0, 2 * AM_MIB));
+    assert_int_equal(am_ledger_in_use(a, 0), 3 * AM_MIB);
+    assert_private("and in use");
+    am_ledger_put(b); /* the locks are still good for telling who is gone */
+    assert_int_equal(am_ledger_in_use(a, 0), AM_MIB);
+    am_ledger_put(a);
+    am_ledger_put(open_shared());
+}
+
+/* A file that a process left names books that are gone, or by now another program's. */
+static void books_of_another_are_not_taken(void **state)
+{
+    struct am_ledger *a = open_shared();
+    char *theirs;
+    int segment = 0;
+
+    am_ledger_put(a);
+    theirs = am_segment_make(LEDGER_SIZE, &segment);
+    assert_true(theirs != MAP_FAILED);
+    patch(offsetof(struct ledger_card, segment), (uint64_t)segment, 4);
+    a = open_shared();
+    assert_true(charge(a, 0, CAPACITY));
+    for (size_t i = 0; i < LEDGER_SIZE; i++)
+        assert_int_equal(theirs[i], 0);
+    am_ledger_put(a);
+    munmap(theirs, LEDGER_SIZE);
+    theirs = am_segment_make(AM_MIB, &segment);
+    patch(offsetof(struct ledger_card, segment), (uint64_t)segment, 4);
+    am_ledger_put(open_shared());
+    munmap(theirs, AM_MIB);
+}
+
+static void nonsense_in_the_books_hurts_nobody(void **state)
 {
     struct am_ledger *a = open_shared();
     struct am_ledger *b = open_shared();
@@ -521,16 +569,18 @@ static void nonsense_in_the_file_hurts_nobody(void **state)
 
 static void where_all_slots_are_taken_a_process_has_books_of_its_own(void **state)
 {
-    struct flock all = {
-        .l_type = F_WRLCK, .l_start = LEDGER_LOCKS + 1, .l_len = LEDGER_LOCKS_ALL};
-    int fd;
+    struct flock others = {/* the first slot's byte is 2 */
+                           .l_type = F_WRLCK,
+                           .l_start = LEDGER_LOCKS + 3,
+                           .l_len = LEDGER_LOCKS_ALL};
+    struct am_ledger *a = open_shared();
+    int fd = open(file_path(), O_RDWR);
 
-    am_ledger_put(open_shared());
-    fd = open(file_path(), O_RDWR);
-    assert_int_equal(fcntl(fd, F_OFD_SETLK, &all), 0);
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &others), 0);
     assert_private("room for 1024 processes");
     close(fd);
     am_ledger_put(open_shared());
+    am_ledger_put(a);
 }
 
 /* ---- when calls fail ---- */
@@ -561,8 +611,30 @@ static void opening_survives_every_fault(void **state)
         assert_int_equal(fd, next);
         close(fd);
     }
-    /* The directory, the file, two locks, its size twice, room twice, a mapping, a number. */
-    assert_int_equal(n_private, 10);
+    /* The directory, the file, two locks, a number, memory, the file emptied and written. */
+    assert_int_equal(n_private, 8);
+}
+
+/* The same where the books are there already. */
+static void entering_survives_every_fault(void **state)
+{
+    struct am_ledger *a = open_shared();
+    int n_private = 0;
+
+    for_each_fault (n) {
+        struct am_ledger *b = NULL;
+        int rc = am_ledger_open(&config, &b);
+
+        am_fault_disarm();
+        assert_int_equal(rc != ACL_SUCCESS, b == NULL);
+        if (b != NULL)
+            n_private += am_ledger_is_private(b);
+        am_ledger_put(b);
+        assert_true(charge(a, 0, CAPACITY));
+        am_ledger_uncharge(a, 0, CAPACITY);
+    }
+    assert_int_equal(n_private, 5); /* the file, its lock, memory, two locks of slots */
+    am_ledger_put(a);
 }
 
 static void sharing_survives_every_fault(void **state)
@@ -653,12 +725,17 @@ static void the_view_shows_what_each_process_has(void **state)
     assert_int_equal(view.processes[0].imported[1], 7 * AM_MIB);
     am_ledger_view_free(&view);
     am_ledger_put(b);
+    assert_int_equal(am_ledger_look(dir, name, &view), 0); /* the books are gone */
+    assert_memory_equal(&view.config, &config, sizeof config);
+    assert_int_equal(view.n_processes, 0);
+    am_ledger_view_free(&view);
     assert_int_equal(am_ledger_look(dir, "ledger-none", &view), -ENOENT);
     for (size_t i = 0; i < AM_ARRAY_SIZE(parts); i++) {
-        am_ledger_put(open_shared());
+        a = open_shared();
         patch(parts[i].at, UINT64_MAX, parts[i].size);
-        if (parts[i].at != offsetof(struct ledger_head, kind.capacity))
+        if (parts[i].at != offsetof(struct ledger_card, kind.capacity))
             assert_int_equal(am_ledger_look(dir, name, &view), -EPROTO);
+        am_ledger_put(a);
     }
     close(dir);
 }
@@ -686,9 +763,12 @@ int main(void)
         claim(what_is_no_file_of_this_user_is_refused),
         claim(a_damaged_file_is_made_anew_when_nobody_uses_it),
         claim(a_damaged_file_that_is_in_use_is_refused),
-        claim(nonsense_in_the_file_hurts_nobody),
+        claim(a_file_that_is_cut_off_harms_nobody_who_is_there),
+        claim(books_of_another_are_not_taken),
+        claim(nonsense_in_the_books_hurts_nobody),
         claim(where_all_slots_are_taken_a_process_has_books_of_its_own),
         claim(opening_survives_every_fault),
+        claim(entering_survives_every_fault),
         claim(sharing_survives_every_fault),
         claim(a_share_that_could_not_be_left_is_left_with_the_next_lock),
         claim(the_view_shows_what_each_process_has),

@@ -13,9 +13,9 @@
 #include "support/support.h"
 #include "support/vmm.h"
 
-#define LACK (80 * MIB)  /* too little for SIZE, with what is left to the others */
-#define SIZE (64 * MIB)  /* more than the credit of any look in these tests */
-#define PLENTY (2 * GIB) /* a credit of less than half of SIZE */
+#define LACK (80 * MIB) /* too little for SIZE, with what is left to the others */
+#define SIZE (32 * MIB) /* more than the credit of any look in these tests */
+#define PLENTY GIB      /* a credit of less than half of SIZE */
 
 static size_t left = PLENTY; /* of the machine */
 static unsigned n_looks;
