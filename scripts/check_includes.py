@@ -24,6 +24,7 @@ RULES = [
     ("src/base/error.c", BASE + ACL + ["include/aclnn/*"]),  # the table of codes and their names
     ("src/base/*", BASE),
     ("src/fit/*", FIT + BASE),
+    ("src/pool/*", ["src/pool/*"] + FIT + BASE + PUBLIC),
     ("src/backend/host/*", ["src/backend/host/*"] + BACKEND + BASE + ACL),
     ("src/backend/cuda/*", ["src/backend/cuda/*"] + BACKEND + BASE + ACL),
     ("src/backend/*", BACKEND + BASE + ACL),
@@ -46,6 +47,7 @@ RULES = [
     ("test/fuzz/*", ANYTHING),
     ("test/abi/*", ["test/abi/*", "test/support/*", "src/api/*.def"] + PUBLIC),
     ("test/api/*", ["test/api/*", "test/support/*"] + PUBLIC),
+    ("test/pool/*", ["test/support/*"] + PUBLIC),
     ("test/fault/*", ["test/fault/*", "test/share/actor.h", "test/support/*"] + PUBLIC),
     ("test/fake/*", ["test/fake/*", "test/support/*", "src/backend/cuda/driver.*"]),
     ("test/install/*", PUBLIC),

@@ -170,11 +170,9 @@ static int block_place(struct am_fit *fit, const struct am_fit_request *request,
     return 0;
 }
 
-int am_fit_alloc(struct am_fit *fit, uint64_t size, unsigned stream,
+static int alloc(struct am_fit *fit, struct am_fit_request request,
                  struct am_fit_block **ret_block, struct am_fit_use *ret_wait)
 {
-    struct am_fit_request request = {.size = am_align_up(size, fit->config.unit),
-                                     .stream = 1ull << stream};
     struct am_fit_block *block = block_take(fit);
     uint64_t n_calls = fit->stats.creates + fit->stats.remaps;
     int rc;
@@ -198,6 +196,25 @@ int am_fit_alloc(struct am_fit *fit, uint64_t size, unsigned stream,
     fit->stats.hits += n_calls == fit->stats.creates + fit->stats.remaps;
     *ret_block = block;
     return 0;
+}
+
+int am_fit_alloc(struct am_fit *fit, uint64_t size, unsigned stream,
+                 struct am_fit_block **ret_block, struct am_fit_use *ret_wait)
+{
+    struct am_fit_request request = {.size = am_align_up(size, fit->config.unit),
+                                     .stream = 1ull << stream,
+                                     .may_grow = true};
+
+    return alloc(fit, request, ret_block, ret_wait);
+}
+
+int am_fit_alloc_held(struct am_fit *fit, uint64_t size, unsigned stream,
+                      struct am_fit_block **ret_block, struct am_fit_use *ret_wait)
+{
+    struct am_fit_request request = {.size = am_align_up(size, fit->config.unit),
+                                     .stream = 1ull << stream};
+
+    return alloc(fit, request, ret_block, ret_wait);
 }
 
 /*
@@ -353,6 +370,12 @@ struct am_fit_block *am_fit_next(struct am_fit *fit, struct am_fit_block *block)
     while (block == NULL && (area = TAILQ_NEXT(area, link)) != NULL)
         block = TAILQ_NEXT(&area->head, link);
     return block;
+}
+
+void am_fit_set_limits(struct am_fit *fit, uint64_t max_pages, uint64_t slack)
+{
+    fit->config.max_pages = max_pages;
+    fit->config.slack = slack;
 }
 
 void am_fit_get_stats(const struct am_fit *fit, struct am_fit_stats *ret_stats)

@@ -102,6 +102,7 @@ enum {
     AM_FIT_NO_MEMORY = -1, /* of the host, for books */
     AM_FIT_LIMIT = -2,     /* max_pages are held */
     AM_FIT_BUSY = -3, /* idle pages have queued work: wait for *ret_wait and try again */
+    AM_FIT_GROWS = -4,
 };
 
 /*
@@ -112,6 +113,9 @@ enum {
  */
 int am_fit_alloc(struct am_fit *fit, uint64_t size, unsigned stream,
                  struct am_fit_block **ret_block, struct am_fit_use *ret_wait);
+/* The same in pages that blocks live in already, or AM_FIT_GROWS and no change at all. */
+int am_fit_alloc_held(struct am_fit *fit, uint64_t size, unsigned stream,
+                      struct am_fit_block **ret_block, struct am_fit_use *ret_wait);
 /* `use`: the work that may still touch the block.  Cannot fail. */
 void am_fit_free(struct am_fit *fit, struct am_fit_block *block, struct am_fit_use use);
 
@@ -138,6 +142,8 @@ int am_fit_wake(struct am_fit *fit, struct am_fit_block *block,
                 struct am_fit_use *ret_wait);
 bool am_fit_is_asleep(const struct am_fit_block *block);
 
+/* Of the config. */
+void am_fit_set_limits(struct am_fit *fit, uint64_t max_pages, uint64_t slack);
 void am_fit_get_stats(const struct am_fit *fit, struct am_fit_stats *ret_stats);
 /* Checks every invariant, slowly; for tests.  NULL, or what is wrong. */
 const char *am_fit_check(struct am_fit *fit);

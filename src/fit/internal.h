@@ -175,13 +175,15 @@ struct am_fit_request {
     uint64_t size;
     uint64_t stream; /* its bit */
     bool may_wait;   /* a wait for another stream costs nothing */
+    bool may_grow;   /* the block may need pages in which none lives */
 };
 
 struct am_fit_place {
     struct am_fit_gap *gap;
     uint64_t addr;
     uint64_t cost;
-    uint64_t rest; /* free bytes that the place leaves beside itself */
+    uint64_t n_new; /* pages in which no block lives */
+    uint64_t rest;  /* free bytes that the place leaves beside itself */
     struct am_fit_use wait;
 };
 

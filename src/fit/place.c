@@ -79,7 +79,7 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
     bool has_right =
         gap_has_right(gap) && last == fit_page_of(fit, gap->addr + gap->size);
     uint64_t n_new = n - has_left - (has_right && !(has_left && n == 1));
-    struct am_fit_place place = {.gap = gap, .addr = addr};
+    struct am_fit_place place = {.gap = gap, .addr = addr, .n_new = n_new};
 
     place.cost =
         n_new * COST_NEW + am_fit_pages_missing(fit, area, first, n) * COST_UNMAPPED;
@@ -193,7 +193,7 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
         try_right(fit, r, gap, best);
         gap = am_fit_gap_larger(gap);
     }
-    if (is_perfect(r, best))
+    if (is_perfect(r, best) && (best->n_new == 0 || r->may_grow))
         return 0;
     try_borders(fit, r, index, fit_in_page(fit, r->size), best);
     if (best->cost >= n_pages * COST_NEW)
@@ -203,7 +203,9 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
     if (best->cost > fresh)
         try_middle(fit, r, index, best);
     if (best->gap != NULL)
-        return 0;
+        return best->n_new == 0 || r->may_grow ? 0 : AM_FIT_GROWS;
+    if (!r->may_grow)
+        return AM_FIT_GROWS;
 
     /* Half of an area lies before its first block. */
     if (r->size > span / 2)

@@ -1,0 +1,192 @@
+/*
+ * What the files of the pool share.
+ *
+ * A block goes three ways.  The short one: a freed block is kept in the shard of its
+ * stream, and the next request of the same size on that stream takes it: two short locks
+ * and no call (quick.c).  The middle one: the placement engine finds a place whose pages are
+ * mapped.  The long one: pages are moved or made (pool.c).
+ *
+ * Locks: pool->lock covers the engine, the streams' events and the lists of the pool.  A
+ * shard's and a stripe's lock come below it and are held for a few lines.  No lock is
+ * held while the pool waits for a stream, and none while a function of the program runs.
+ *
+ * Tickets: pool->ticket counts recorded events.  What is freed to the engine has the ticket
+ * of that moment; an event that is recorded then or later on the same stream covers it.
+ */
+#ifndef AM_POOL_INTERNAL_H
+#define AM_POOL_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "aclmem/pool.h"
+#include "fit/fit.h"
+
+#define UNIT 512u
+#define N_SLOTS 64u /* streams that are known; the last one stands for all others */
+#define OTHERS (N_SLOTS - 1)
+#define N_SHARDS 16u
+#define N_BUCKETS 64u
+#define N_STRIPES 64u
+#define N_CALLBACKS 16u
+
+enum block_state {
+    BLOCK_LIVE,
+    BLOCK_ASLEEP, /* live, without memory */
+    BLOCK_FREED,  /* in a shard, or on its way to one or to the engine */
+};
+
+/* The pool's side of a block, behind the engine's. */
+struct pool_block {
+    atomic_int state;      /* enum block_state */
+    unsigned slot;         /* of its stream */
+    _Atomic uint64_t also; /* slots of other streams that use it */
+    uintptr_t addr;
+    size_t size; /* rounded to the unit */
+    size_t asked;
+    uint32_t tag;
+    struct am_fit_block *place;   /* NULL: an exportable block */
+    aclrtStream stream;           /* that it was asked for */
+    struct pool_block *in_stripe; /* the stripe's lock; the next in the address table */
+    struct pool_block *in_bucket; /* the shard's lock; the next one cached */
+    char *saved;                  /* pool->lock; the bytes of one asleep, or NULL */
+    /* Of an exportable one, under pool->lock: */
+    aclrtDrvMemHandle handle;
+    struct am_fit_use use; /* when freed: what is queued on it */
+    LIST_ENTRY(pool_block) own;
+};
+
+LIST_HEAD(pool_block_list, pool_block);
+
+/* Freed blocks of some streams. */
+struct pool_shard {
+    _Alignas(64) pthread_mutex_t lock;
+    struct pool_block *buckets[N_BUCKETS]; /* by size; what was freed last comes first */
+    uint64_t n_cached;
+    uint64_t mallocs, hits;
+    int64_t by_size[ACLMEM_POOL_SIZES]; /* a sum over the shards counts */
+};
+
+/* Address -> block. */
+struct pool_stripe {
+    _Alignas(64) pthread_mutex_t lock;
+    struct pool_block **heads;
+    size_t n_heads; /* a power of two */
+    size_t n_blocks;
+};
+
+struct pool_callback {
+    aclmem_pool_oom_fn fn;
+    void *arg;
+};
+
+struct pool_mark {
+    aclrtEvent event;
+    uint64_t ticket; /* it covers all up to this one */
+    STAILQ_ENTRY(pool_mark) link;
+};
+
+STAILQ_HEAD(pool_marks, pool_mark);
+
+/* A stream, and how far it is known to be.  pool->lock, but for the name. */
+struct pool_slot {
+    _Atomic(uintptr_t) name; /* the stream + 1; 0: free */
+    uint64_t done;           /* the stream has got to this ticket */
+    uint64_t marked;         /* the newest event covers this ticket */
+    uint64_t unmarked;       /* bytes freed since */
+    struct pool_marks marks; /* events that are not known to be complete, oldest first */
+};
+
+struct aclmem_pool {
+    pthread_mutex_t lock;
+    int32_t device;
+    aclrtContext context;
+    size_t page;
+    size_t limit; /* bytes */
+    size_t keep;
+    size_t slack; /* 0: by what is held */
+    struct am_fit *fit;
+    uint64_t ticket; /* at least 1 */
+    struct pool_slot slots[N_SLOTS];
+    struct pool_marks spare_marks;
+    struct pool_shard shards[N_SHARDS];
+    struct pool_stripe stripes[N_STRIPES];
+    atomic_size_t live, n_live, peak_live, cached;
+    uint64_t peak_held;
+    uint64_t waits;
+    uint64_t asleep;             /* bytes */
+    uint64_t exportable;         /* bytes, freed ones that wait included */
+    struct pool_block_list own;  /* exportable blocks */
+    struct pool_block_list left; /* those that were freed and have queued work */
+    struct pool_callback callbacks[N_CALLBACKS];
+    unsigned n_callbacks;
+};
+
+/* report.c: the thread's message; returns rc. */
+aclError pool_fail(aclError rc, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Says why `size` bytes are not to be had. */
+aclError pool_fail_memory_locked(aclmem_pool *pool, size_t size);
+uint64_t pool_held_locked(aclmem_pool *pool);
+
+/* device.c: the thread works on the pool's device between the two. */
+struct pool_visit {
+    aclrtContext before;
+    bool is_changed;
+};
+aclError pool_enter(aclmem_pool *pool, struct pool_visit *visit);
+void pool_leave(struct pool_visit *visit);
+extern const struct am_fit_ops pool_fit_ops;
+aclrtPhysicalMemProp pool_memory(int32_t device);
+
+/* streams.c */
+/* The slot of a stream, a new one where it has none. */
+unsigned pool_slot_get(aclmem_pool *pool, aclrtStream stream);
+uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use);
+/* So many bytes were freed on the streams: from time to time an event is recorded. */
+void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size);
+/* Drops the lock while it waits. */
+aclError pool_wait_locked(aclmem_pool *pool, const struct am_fit_use *use);
+/* The stream's later work comes after the use. */
+aclError pool_order_locked(aclmem_pool *pool, aclrtStream stream,
+                           const struct am_fit_use *use);
+void pool_slots_destroy(aclmem_pool *pool);
+
+/* quick.c */
+int pool_quick_init(aclmem_pool *pool);
+void pool_quick_destroy(aclmem_pool *pool);
+struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size,
+                                   size_t asked, uint32_t tag);
+/* Freed: the block stays here.  False: it is not kept, and the caller's. */
+bool pool_quick_give(aclmem_pool *pool, struct pool_block *block);
+/* All that is kept of large blocks, or of all: a list through in_bucket. */
+struct pool_block *pool_quick_flush(aclmem_pool *pool, size_t at_least);
+/* A block counts, or no longer. */
+void pool_count(aclmem_pool *pool, struct pool_block *block, int sign);
+void pool_table_insert(aclmem_pool *pool, struct pool_block *block);
+void pool_table_remove(aclmem_pool *pool, struct pool_block *block);
+/* The live block that begins at ptr, asleep or not; NULL: there is none. */
+struct pool_block *pool_table_find(aclmem_pool *pool, const void *ptr);
+/* The same, and it has another state from now on: one caller gets it. */
+struct pool_block *pool_table_claim(aclmem_pool *pool, const void *ptr,
+                                    enum block_state state, enum block_state *ret_was);
+
+/* pool.c */
+/* Cached blocks of at least so many bytes go to the engine: whether there were any. */
+bool pool_flush_locked(aclmem_pool *pool, size_t at_least);
+/* Gives back what exceeds the pool's `keep`. */
+void pool_tidy_locked(aclmem_pool *pool);
+/* Asks the program for memory, with the lock dropped: whether it freed some. */
+bool pool_call_back_locked(aclmem_pool *pool, size_t wanted);
+
+/* own.c: exportable blocks. */
+aclError pool_own_malloc(aclmem_pool *pool, size_t size, aclrtStream stream, uint32_t tag,
+                         void **ret_ptr);
+void pool_own_free_locked(aclmem_pool *pool, struct pool_block *block,
+                          struct am_fit_use use);
+/* Gives back those whose work is done; whether there were any. */
+bool pool_own_reap_locked(aclmem_pool *pool);
+
+#endif

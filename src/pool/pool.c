@@ -1,0 +1,443 @@
+/* The pool's life, and the way of a block; internal.h has the idea. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "base/util.h"
+#include "pool/internal.h"
+
+/* How often memory is asked for again after the program's functions freed some. */
+#define N_ROUNDS 8
+
+/* Half as many addresses, and so on, where the system has not so many in a row. */
+static size_t span_try(aclmem_pool *pool, size_t span)
+{
+    uint64_t base;
+
+    span = am_align_up(span, pool->page);
+    while (span > 16 * pool->page &&
+           pool_fit_ops.reserve(pool, span, &base) != ACL_SUCCESS)
+        span = am_align_up(span / 2, pool->page);
+    if (span > 16 * pool->page)
+        pool_fit_ops.release(pool, base, span);
+    return span;
+}
+
+static int fit_open(aclmem_pool *pool, size_t span)
+{
+    struct am_fit_config config = {
+        .page = pool->page,
+        .unit = UNIT,
+        .span = span_try(pool, span),
+        .max_pages = pool->limit / pool->page,
+        .slack = pool->slack / pool->page,
+        .extra = sizeof(struct pool_block),
+    };
+
+    if (config.unit < pool->page / 4096)
+        config.unit = pool->page / 4096;
+    pool->fit = am_fit_create(&config, &pool_fit_ops, pool);
+    return pool->fit != NULL ? 0 : -1;
+}
+
+static aclError pool_measure(aclmem_pool *pool, const aclmem_pool_options *options)
+{
+    aclrtPhysicalMemProp memory = pool_memory(pool->device);
+    size_t free, total;
+    aclError rc = aclrtMemGetAllocationGranularity(
+        &memory, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED, &pool->page);
+
+    if (rc != ACL_SUCCESS)
+        return pool_fail(rc, "the granularity of device %d is not known", pool->device);
+    rc = aclrtGetMemInfo(ACL_HBM_MEM, &free, &total);
+    if (rc != ACL_SUCCESS)
+        return pool_fail(rc, "the memory of device %d is not known", pool->device);
+    pool->limit = options->limit != 0 ? options->limit : total;
+    pool->limit = am_align_up(pool->limit, pool->page);
+    pool->keep = options->keep != 0 ? options->keep : ACLMEM_POOL_KEEP_ALL;
+    pool->slack = options->slack;
+    return ACL_SUCCESS;
+}
+
+static aclError pool_open(aclmem_pool *pool, const aclmem_pool_options *options)
+{
+    aclError rc = aclrtGetCurrentContext(&pool->context);
+    int32_t device = -1;
+
+    if (rc == ACL_SUCCESS)
+        rc = aclrtGetDevice(&device);
+    if (rc != ACL_SUCCESS || device != pool->device)
+        return pool_fail(rc != ACL_SUCCESS ? rc : ACL_ERROR_INVALID_PARAM,
+                         "call aclrtSetDevice(%d) before creating a pool there",
+                         pool->device);
+    rc = pool_measure(pool, options);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (pool_quick_init(pool) != 0 ||
+        fit_open(pool, options->span != 0 ? options->span : 2 * pool->limit) != 0)
+        return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a pool");
+    return ACL_SUCCESS;
+}
+
+static void pool_close(aclmem_pool *pool)
+{
+    am_fit_destroy(pool->fit);
+    pool_slots_destroy(pool);
+    pool_quick_destroy(pool);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
+                            aclmem_pool **ret_pool)
+{
+    static const aclmem_pool_options defaults;
+    aclmem_pool *pool;
+    aclError rc;
+
+    if (ret_pool == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
+    pool = am_sys_calloc(1, sizeof *pool);
+    if (pool == NULL)
+        return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a pool");
+    pool->device = device;
+    pool->ticket = 1;
+    STAILQ_INIT(&pool->spare_marks);
+    LIST_INIT(&pool->own);
+    LIST_INIT(&pool->left);
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        STAILQ_INIT(&pool->slots[i].marks);
+    pthread_mutex_init(&pool->lock, NULL);
+    rc = pool_open(pool, options != NULL ? options : &defaults);
+    if (rc != ACL_SUCCESS) {
+        pool_close(pool);
+        return rc;
+    }
+    *ret_pool = pool;
+    return ACL_SUCCESS;
+}
+
+aclError aclmem_pool_destroy(aclmem_pool *pool)
+{
+    struct pool_visit visit;
+    size_t n_live;
+    aclError rc;
+
+    if (pool == NULL)
+        return ACL_SUCCESS;
+    n_live = atomic_load(&pool->n_live);
+    if (n_live > 0)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "%zu blocks of the pool are live",
+                         n_live);
+    rc = pool_enter(pool, &visit);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = aclrtSynchronizeDevice();
+    if (rc == ACL_SUCCESS) {
+        pthread_mutex_lock(&pool->lock);
+        pool_flush_locked(pool, 0);
+        for (unsigned i = 0; i < N_SLOTS; i++)
+            pool->slots[i].done = UINT64_MAX;
+        pool_own_reap_locked(pool);
+        pthread_mutex_unlock(&pool->lock);
+        pool_close(pool);
+    } else {
+        pool_fail(rc, "the device's work did not end well");
+    }
+    pool_leave(&visit);
+    return rc;
+}
+
+/* The block goes to the engine; its streams may still have work on it. */
+static void block_free_locked(aclmem_pool *pool, struct pool_block *block)
+{
+    struct am_fit_use use = {
+        .streams = 1ull << block->slot | atomic_load(&block->also),
+        .ticket = pool->ticket,
+    };
+    size_t size = block->size;
+
+    pool_table_remove(pool, block);
+    if (block->place != NULL && am_fit_is_asleep(block->place)) {
+        pool->asleep -= size;
+        free(block->saved);
+        use.streams = 0;
+    }
+    /* No event stands for the streams beyond those that are known. */
+    if ((use.streams >> OTHERS & 1) != 0) {
+        aclrtSynchronizeDevice();
+        use.streams = 0;
+    }
+    if (block->place == NULL)
+        pool_own_free_locked(pool, block, use);
+    else
+        am_fit_free(pool->fit, block->place, use);
+    pool_slots_freed_locked(pool, use.streams, size);
+}
+
+bool pool_flush_locked(aclmem_pool *pool, size_t at_least)
+{
+    struct pool_block *block = pool_quick_flush(pool, at_least);
+    bool is_any = block != NULL;
+
+    while (block != NULL) {
+        struct pool_block *next = block->in_bucket;
+
+        block_free_locked(pool, block);
+        block = next;
+    }
+    return is_any;
+}
+
+void pool_tidy_locked(aclmem_pool *pool)
+{
+    struct am_fit_use wait;
+    struct am_fit_stats stats;
+
+    pool_own_reap_locked(pool);
+    if (pool->keep == ACLMEM_POOL_KEEP_ALL)
+        return;
+    am_fit_get_stats(pool->fit, &stats);
+    if ((stats.idle + stats.loose) * pool->page > pool->keep)
+        am_fit_trim(pool->fit, pool->keep / pool->page, &wait);
+}
+
+bool pool_call_back_locked(aclmem_pool *pool, size_t wanted)
+{
+    struct pool_callback callbacks[N_CALLBACKS];
+    unsigned n = pool->n_callbacks;
+    bool is_freed = false;
+
+    memcpy(callbacks, pool->callbacks, sizeof callbacks);
+    pthread_mutex_unlock(&pool->lock);
+    for (unsigned i = 0; i < n; i++)
+        is_freed |= callbacks[i].fn(callbacks[i].arg, wanted) != 0;
+    pthread_mutex_lock(&pool->lock);
+    return is_freed;
+}
+
+/* What the pool may hold and how much of it may be idle and busy, as of now. */
+static void limits_update_locked(aclmem_pool *pool)
+{
+    size_t room = pool->limit > pool->exportable ? pool->limit - pool->exportable : 0;
+    size_t slack = pool->slack != 0 ? pool->slack : pool_held_locked(pool) / 256;
+
+    /* 0 would mean no limit. */
+    am_fit_set_limits(pool->fit, room / pool->page != 0 ? room / pool->page : 1,
+                      slack / pool->page);
+}
+
+/*
+ * One try: 0, an error, or AM_FIT_*.  Small blocks that find a place in pages that are held
+ * leave the cached ones alone; everything else first gets what they could serve with.
+ */
+static int place_locked(aclmem_pool *pool, size_t size, unsigned slot,
+                        struct am_fit_block **ret_place, struct am_fit_use *ret_wait)
+{
+    int rc = AM_FIT_GROWS;
+
+    if (size < pool->page / 4)
+        rc = am_fit_alloc_held(pool->fit, size, slot, ret_place, ret_wait);
+    if (rc != AM_FIT_GROWS)
+        return rc;
+    pool_flush_locked(pool, size < pool->page / 4 ? 0 : pool->page / 4);
+    limits_update_locked(pool);
+    return am_fit_alloc(pool->fit, size, slot, ret_place, ret_wait);
+}
+
+/* Tries until there is memory, or nothing is left to wait for. */
+static aclError block_place_locked(aclmem_pool *pool, size_t size, unsigned slot,
+                                   struct am_fit_block **ret_place,
+                                   struct am_fit_use *ret_wait)
+{
+    for (unsigned round = 0;;) {
+        int rc = place_locked(pool, size, slot, ret_place, ret_wait);
+
+        if (rc == AM_FIT_NO_MEMORY)
+            return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                             "no host memory for a block");
+        if (rc == AM_FIT_BUSY) {
+            rc = pool_wait_locked(pool, ret_wait);
+            if (rc == ACL_SUCCESS)
+                continue;
+            return pool_fail(rc, "waiting for the work on freed blocks failed");
+        }
+        if (rc != AM_FIT_LIMIT && rc != ACL_ERROR_RT_MEMORY_ALLOCATION)
+            return rc == 0 ? rc : pool_fail(rc, "%zu bytes could not be mapped", size);
+        if (pool_flush_locked(pool, 0) || pool_own_reap_locked(pool))
+            continue;
+        if (round++ == N_ROUNDS || !pool_call_back_locked(pool, size))
+            return pool_fail_memory_locked(pool, size);
+    }
+}
+
+static aclError malloc_slow(aclmem_pool *pool, size_t size, size_t asked,
+                            aclrtStream stream, uint32_t tag, void **ret_ptr)
+{
+    struct am_fit_block *place;
+    struct am_fit_use wait;
+    struct pool_block *block;
+    struct pool_visit visit;
+    unsigned slot = pool_slot_get(pool, stream);
+    aclError rc = pool_enter(pool, &visit);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    pthread_mutex_lock(&pool->lock);
+    rc = block_place_locked(pool, size, slot, &place, &wait);
+    if (rc == ACL_SUCCESS && wait.streams != 0) {
+        rc = pool_order_locked(pool, stream, &wait);
+        if (rc != ACL_SUCCESS) {
+            am_fit_free(pool->fit, place, wait);
+            pool_fail(rc, "the stream could not be made to wait for another one");
+        }
+    }
+    if (rc == ACL_SUCCESS) {
+        block = am_fit_extra(place);
+        *block = (struct pool_block){
+            .slot = slot,
+            .addr = am_fit_addr(place),
+            .size = size,
+            .asked = asked,
+            .tag = tag,
+            .place = place,
+            .stream = stream,
+        };
+        if (pool_held_locked(pool) > pool->peak_held)
+            pool->peak_held = pool_held_locked(pool);
+        pool_table_insert(pool, block);
+        pool_count(pool, block, 1);
+        *ret_ptr = (void *)block->addr;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    pool_leave(&visit);
+    return rc;
+}
+
+aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream stream,
+                                   uint32_t tag, uint32_t flags, void **ptr)
+{
+    struct pool_block *block;
+    size_t rounded;
+
+    if (pool == NULL || ptr == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
+                         pool == NULL ? "pool" : "ptr");
+    if (size == 0 || (flags & ~ACLMEM_POOL_EXPORTABLE) != 0 ||
+        tag == ACLMEM_POOL_ALL_TAGS)
+        return pool_fail(ACL_ERROR_INVALID_PARAM,
+                         "size %zu, tag 0x%" PRIx32 ", flags 0x%" PRIx32, size, tag,
+                         flags);
+    if (size > pool->limit) {
+        pthread_mutex_lock(&pool->lock);
+        pool_fail_memory_locked(pool, size);
+        pthread_mutex_unlock(&pool->lock);
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    }
+    if ((flags & ACLMEM_POOL_EXPORTABLE) != 0)
+        return pool_own_malloc(pool, size, stream, tag, ptr);
+    rounded = am_align_up(size, UNIT);
+    block = pool_quick_take(pool, pool_slot_get(pool, stream), rounded, size, tag);
+    if (block == NULL)
+        return malloc_slow(pool, rounded, size, stream, tag, ptr);
+    *ptr = (void *)block->addr;
+    return ACL_SUCCESS;
+}
+
+aclError aclmem_pool_malloc(aclmem_pool *pool, size_t size, aclrtStream stream,
+                            void **ptr)
+{
+    return aclmem_pool_malloc_tagged(pool, size, stream, 0, 0, ptr);
+}
+
+static aclError free_slow(aclmem_pool *pool, struct pool_block *block)
+{
+    struct pool_visit visit;
+    aclError rc = pool_enter(pool, &visit);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    pool_count(pool, block, -1);
+    pthread_mutex_lock(&pool->lock);
+    block_free_locked(pool, block);
+    pool_tidy_locked(pool);
+    pthread_mutex_unlock(&pool->lock);
+    pool_leave(&visit);
+    return ACL_SUCCESS;
+}
+
+aclError aclmem_pool_free(aclmem_pool *pool, void *ptr)
+{
+    struct pool_block *block;
+    enum block_state was;
+
+    if (pool == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
+    block = pool_table_claim(pool, ptr, BLOCK_FREED, &was);
+    if (block == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM,
+                         "%p is not a live block of the pool: it was freed before, or is "
+                         "inside one",
+                         ptr);
+    if (was == BLOCK_LIVE && pool->keep == ACLMEM_POOL_KEEP_ALL &&
+        block->slot != OTHERS && block->place != NULL &&
+        atomic_load_explicit(&block->also, memory_order_relaxed) == 0 &&
+        pool_quick_give(pool, block))
+        return ACL_SUCCESS;
+    return free_slow(pool, block);
+}
+
+aclError aclmem_pool_use(aclmem_pool *pool, void *ptr, aclrtStream stream)
+{
+    struct pool_block *block;
+
+    if (pool == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
+    block = pool_table_find(pool, ptr);
+    if (block == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "%p is not a live block of the pool",
+                         ptr);
+    if (stream != block->stream)
+        atomic_fetch_or(&block->also, 1ull << pool_slot_get(pool, stream));
+    return ACL_SUCCESS;
+}
+
+aclError aclmem_pool_trim(aclmem_pool *pool, size_t keep)
+{
+    struct am_fit_use wait;
+    struct pool_visit visit;
+    aclError rc;
+
+    if (pool == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
+    rc = pool_enter(pool, &visit);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    pthread_mutex_lock(&pool->lock);
+    pool_flush_locked(pool, 0);
+    pool_own_reap_locked(pool);
+    rc = am_fit_trim(pool->fit, keep / pool->page, &wait);
+    pthread_mutex_unlock(&pool->lock);
+    pool_leave(&visit);
+    return rc == 0 ? ACL_SUCCESS : pool_fail(rc, "an idle page could not be unmapped");
+}
+
+aclError aclmem_pool_on_oom(aclmem_pool *pool, aclmem_pool_oom_fn fn, void *arg)
+{
+    aclError rc = ACL_SUCCESS;
+
+    if (pool == NULL || fn == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
+                         pool == NULL ? "pool" : "fn");
+    pthread_mutex_lock(&pool->lock);
+    if (pool->n_callbacks < N_CALLBACKS) {
+        pool->callbacks[pool->n_callbacks].fn = fn;
+        pool->callbacks[pool->n_callbacks].arg = arg;
+        pool->n_callbacks++;
+    } else {
+        rc = pool_fail(ACL_ERROR_INVALID_PARAM, "there are %u functions already",
+                       N_CALLBACKS);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return rc;
+}

@@ -1,0 +1,301 @@
+/*
+ * The short way: freed blocks are kept for the next request of the same size on the same
+ * stream, which needs no order, no page and no placement.
+ *
+ * What is kept here costs no memory for long: before the engine takes a page that it does
+ * not hold, all that could serve instead is flushed to it (pool.c).
+ */
+#include "base/sys.h"
+#include "pool/internal.h"
+
+#define N_CACHED 1024u /* blocks in a shard at most */
+#define N_LOOKS 4u     /* at blocks of another size or stream in the same bucket */
+#define N_HEADS 64u    /* of a stripe, at first */
+
+static int lock_init(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attr;
+    int rc = pthread_mutexattr_init(&attr);
+
+    if (rc != 0)
+        return rc;
+    /* Held for a few lines: a look or two is cheaper than going to sleep. */
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+    rc = pthread_mutex_init(lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+    return rc;
+}
+
+int pool_quick_init(aclmem_pool *pool)
+{
+    for (unsigned i = 0; i < N_SHARDS; i++) {
+        if (lock_init(&pool->shards[i].lock) != 0)
+            return -1;
+    }
+    for (unsigned i = 0; i < N_STRIPES; i++) {
+        struct pool_stripe *stripe = &pool->stripes[i];
+
+        stripe->heads = am_sys_calloc(N_HEADS, sizeof *stripe->heads);
+        stripe->n_heads = N_HEADS;
+        if (stripe->heads == NULL || lock_init(&stripe->lock) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+void pool_quick_destroy(aclmem_pool *pool)
+{
+    for (unsigned i = 0; i < N_SHARDS; i++)
+        pthread_mutex_destroy(&pool->shards[i].lock);
+    for (unsigned i = 0; i < N_STRIPES; i++) {
+        pthread_mutex_destroy(&pool->stripes[i].lock);
+        free(pool->stripes[i].heads);
+    }
+}
+
+static struct pool_shard *shard_of(aclmem_pool *pool, unsigned slot)
+{
+    return &pool->shards[slot % N_SHARDS];
+}
+
+static unsigned bucket_of(size_t size)
+{
+    return (unsigned)(size * 0x9e3779b97f4a7c15 >> 58);
+}
+
+static unsigned size_class(size_t size)
+{
+    unsigned i = 63 - (unsigned)__builtin_clzll(size);
+
+    return i < ACLMEM_POOL_SIZES ? i : ACLMEM_POOL_SIZES - 1;
+}
+
+static void live_add(aclmem_pool *pool, size_t size)
+{
+    size_t live =
+        atomic_fetch_add_explicit(&pool->live, size, memory_order_relaxed) + size;
+    size_t peak = atomic_load_explicit(&pool->peak_live, memory_order_relaxed);
+
+    atomic_fetch_add_explicit(&pool->n_live, 1, memory_order_relaxed);
+    while (live > peak) {
+        if (atomic_compare_exchange_weak_explicit(&pool->peak_live, &peak, live,
+                                                  memory_order_relaxed,
+                                                  memory_order_relaxed))
+            break;
+    }
+}
+
+static void live_sub(aclmem_pool *pool, size_t size)
+{
+    atomic_fetch_sub_explicit(&pool->live, size, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&pool->n_live, 1, memory_order_relaxed);
+}
+
+void pool_count(aclmem_pool *pool, struct pool_block *block, int sign)
+{
+    struct pool_shard *shard = shard_of(pool, block->slot);
+
+    if (sign > 0)
+        live_add(pool, block->asked);
+    else
+        live_sub(pool, block->asked);
+    pthread_mutex_lock(&shard->lock);
+    shard->by_size[size_class(block->asked)] += sign;
+    shard->mallocs += sign > 0;
+    pthread_mutex_unlock(&shard->lock);
+}
+
+struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size,
+                                   size_t asked, uint32_t tag)
+{
+    struct pool_shard *shard = shard_of(pool, slot);
+    struct pool_block **at = &shard->buckets[bucket_of(size)];
+    struct pool_block *block;
+
+    pthread_mutex_lock(&shard->lock);
+    block = *at;
+    for (unsigned n = 0; block != NULL && (block->size != size || block->slot != slot);
+         n++) {
+        at = &block->in_bucket;
+        block = n < N_LOOKS ? *at : NULL;
+    }
+    if (block != NULL) {
+        *at = block->in_bucket;
+        block->asked = asked;
+        block->tag = tag;
+        shard->n_cached--;
+        shard->mallocs++;
+        shard->hits++;
+        shard->by_size[size_class(asked)]++;
+        /* Whoever finds it live in the table finds it out of the shard. */
+        atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_release);
+    }
+    pthread_mutex_unlock(&shard->lock);
+    if (block != NULL) {
+        atomic_fetch_sub_explicit(&pool->cached, size, memory_order_relaxed);
+        live_add(pool, asked);
+    }
+    return block;
+}
+
+bool pool_quick_give(aclmem_pool *pool, struct pool_block *block)
+{
+    struct pool_shard *shard = shard_of(pool, block->slot);
+    struct pool_block **head = &shard->buckets[bucket_of(block->size)];
+    size_t asked = block->asked;
+    size_t size = block->size;
+    bool is_kept;
+
+    atomic_fetch_add_explicit(&pool->cached, size, memory_order_relaxed);
+    pthread_mutex_lock(&shard->lock);
+    is_kept = shard->n_cached < N_CACHED;
+    if (is_kept) {
+        shard->by_size[size_class(asked)]--;
+        block->in_bucket = *head;
+        *head = block;
+        shard->n_cached++;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    if (is_kept)
+        live_sub(pool, asked);
+    else
+        atomic_fetch_sub_explicit(&pool->cached, size, memory_order_relaxed);
+    return is_kept;
+}
+
+struct pool_block *pool_quick_flush(aclmem_pool *pool, size_t at_least)
+{
+    struct pool_block *flushed = NULL;
+
+    if (atomic_load_explicit(&pool->cached, memory_order_relaxed) == 0)
+        return NULL;
+    for (unsigned i = 0; i < N_SHARDS; i++) {
+        struct pool_shard *shard = &pool->shards[i];
+
+        pthread_mutex_lock(&shard->lock);
+        for (unsigned j = 0; shard->n_cached > 0 && j < N_BUCKETS; j++) {
+            struct pool_block **at = &shard->buckets[j];
+            struct pool_block *block;
+
+            while ((block = *at) != NULL) {
+                if (block->size < at_least) {
+                    at = &block->in_bucket;
+                    continue;
+                }
+                *at = block->in_bucket;
+                shard->n_cached--;
+                atomic_fetch_sub_explicit(&pool->cached, block->size,
+                                          memory_order_relaxed);
+                block->in_bucket = flushed;
+                flushed = block;
+            }
+        }
+        pthread_mutex_unlock(&shard->lock);
+    }
+    return flushed;
+}
+
+static uint64_t addr_hash(uintptr_t addr)
+{
+    return (addr / UNIT) * 0x9e3779b97f4a7c15;
+}
+
+static struct pool_stripe *stripe_of(aclmem_pool *pool, uint64_t hash)
+{
+    return &pool->stripes[hash >> 58];
+}
+
+static struct pool_block **head_of(struct pool_stripe *stripe, uint64_t hash)
+{
+    return &stripe->heads[hash >> 32 & (stripe->n_heads - 1)];
+}
+
+/* Longer lists still work, so a table that cannot grow does not matter. */
+static void stripe_grow(struct pool_stripe *stripe)
+{
+    struct pool_stripe grown = {.n_heads = 2 * stripe->n_heads};
+
+    grown.heads = am_sys_calloc(grown.n_heads, sizeof *grown.heads);
+    if (grown.heads == NULL)
+        return;
+    for (size_t i = 0; i < stripe->n_heads; i++) {
+        struct pool_block *block;
+
+        while ((block = stripe->heads[i]) != NULL) {
+            struct pool_block **head = head_of(&grown, addr_hash(block->addr));
+
+            stripe->heads[i] = block->in_stripe;
+            block->in_stripe = *head;
+            *head = block;
+        }
+    }
+    free(stripe->heads);
+    stripe->heads = grown.heads;
+    stripe->n_heads = grown.n_heads;
+}
+
+void pool_table_insert(aclmem_pool *pool, struct pool_block *block)
+{
+    uint64_t hash = addr_hash(block->addr);
+    struct pool_stripe *stripe = stripe_of(pool, hash);
+    struct pool_block **head;
+
+    pthread_mutex_lock(&stripe->lock);
+    if (++stripe->n_blocks > stripe->n_heads)
+        stripe_grow(stripe);
+    head = head_of(stripe, hash);
+    block->in_stripe = *head;
+    *head = block;
+    pthread_mutex_unlock(&stripe->lock);
+}
+
+void pool_table_remove(aclmem_pool *pool, struct pool_block *block)
+{
+    uint64_t hash = addr_hash(block->addr);
+    struct pool_stripe *stripe = stripe_of(pool, hash);
+    struct pool_block **at;
+
+    pthread_mutex_lock(&stripe->lock);
+    for (at = head_of(stripe, hash); *at != block; at = &(*at)->in_stripe)
+        ;
+    *at = block->in_stripe;
+    stripe->n_blocks--;
+    pthread_mutex_unlock(&stripe->lock);
+}
+
+static struct pool_block *stripe_find(struct pool_stripe *stripe, uint64_t hash,
+                                      const void *ptr)
+{
+    struct pool_block *block = *head_of(stripe, hash);
+
+    while (block != NULL && block->addr != (uintptr_t)ptr)
+        block = block->in_stripe;
+    return block != NULL && atomic_load(&block->state) != BLOCK_FREED ? block : NULL;
+}
+
+struct pool_block *pool_table_find(aclmem_pool *pool, const void *ptr)
+{
+    uint64_t hash = addr_hash((uintptr_t)ptr);
+    struct pool_stripe *stripe = stripe_of(pool, hash);
+    struct pool_block *block;
+
+    pthread_mutex_lock(&stripe->lock);
+    block = stripe_find(stripe, hash, ptr);
+    pthread_mutex_unlock(&stripe->lock);
+    return block;
+}
+
+struct pool_block *pool_table_claim(aclmem_pool *pool, const void *ptr,
+                                    enum block_state state, enum block_state *ret_was)
+{
+    uint64_t hash = addr_hash((uintptr_t)ptr);
+    struct pool_stripe *stripe = stripe_of(pool, hash);
+    struct pool_block *block;
+
+    pthread_mutex_lock(&stripe->lock);
+    block = stripe_find(stripe, hash, ptr);
+    if (block != NULL)
+        *ret_was = (enum block_state)atomic_exchange(&block->state, (int)state);
+    pthread_mutex_unlock(&stripe->lock);
+    return block;
+}

@@ -1,0 +1,255 @@
+/*
+ * How far the streams are.
+ *
+ * Events are recorded only when they may be needed: when memory is wanted that a stream has
+ * queued work on and no event covers, and after each 64 MB that were freed on a stream, so that
+ * pages that lie idle for a while are known to be free when they are wanted.  What is freed
+ * and used again on one stream needs none.
+ */
+#include "base/sys.h"
+#include "pool/internal.h"
+
+#define MARK_BYTES ((uint64_t)64 << 20)
+
+/* A slot whose stream was forgotten: lists of slots go on behind it. */
+#define FORGOTTEN UINTPTR_MAX
+
+/* The slot with this name; otherwise *ret_free is one that could have it, or OTHERS. */
+static bool slot_find(aclmem_pool *pool, uintptr_t name, unsigned *ret_slot)
+{
+    unsigned first = (unsigned)(name * 0x9e3779b97f4a7c15 >> 58);
+    unsigned free = OTHERS;
+
+    for (unsigned i = 0; i < N_SLOTS; i++) {
+        unsigned slot = (first + i) % N_SLOTS;
+        uintptr_t found;
+
+        if (slot == OTHERS)
+            continue;
+        found = atomic_load_explicit(&pool->slots[slot].name, memory_order_acquire);
+        if (found == name) {
+            *ret_slot = slot;
+            return true;
+        }
+        if (free == OTHERS && (found == 0 || found == FORGOTTEN))
+            free = slot;
+        if (found == 0)
+            break;
+    }
+    *ret_slot = free;
+    return false;
+}
+
+unsigned pool_slot_get(aclmem_pool *pool, aclrtStream stream)
+{
+    uintptr_t name = (uintptr_t)stream + 1;
+    unsigned slot;
+
+    while (!slot_find(pool, name, &slot) && slot != OTHERS) {
+        uintptr_t found = atomic_load(&pool->slots[slot].name);
+
+        /* Another thread may be first, with this stream or another: look again. */
+        if ((found == 0 || found == FORGOTTEN) &&
+            atomic_compare_exchange_strong(&pool->slots[slot].name, &found, name))
+            break;
+    }
+    return slot;
+}
+
+static aclrtStream slot_stream(struct pool_slot *slot)
+{
+    return (aclrtStream)(atomic_load(&slot->name) - 1);
+}
+
+static struct pool_mark *mark_get(aclmem_pool *pool)
+{
+    struct pool_mark *mark = STAILQ_FIRST(&pool->spare_marks);
+
+    if (mark != NULL) {
+        STAILQ_REMOVE_HEAD(&pool->spare_marks, link);
+        return mark;
+    }
+    mark = am_sys_calloc(1, sizeof *mark);
+    if (mark != NULL &&
+        aclrtCreateEventExWithFlag(&mark->event,
+                                   ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS) !=
+            ACL_SUCCESS) {
+        free(mark);
+        mark = NULL;
+    }
+    return mark;
+}
+
+/*
+ * An event behind all that the stream has now.  Where none can be had, for want of memory or
+ * because the stream is gone, the device is waited for: it then has done all of it (NULL).
+ */
+static struct pool_mark *slot_mark(aclmem_pool *pool, struct pool_slot *slot)
+{
+    struct pool_mark *mark = mark_get(pool);
+
+    slot->unmarked = 0;
+    slot->marked = pool->ticket++;
+    if (mark != NULL && aclrtRecordEvent(mark->event, slot_stream(slot)) == ACL_SUCCESS) {
+        mark->ticket = slot->marked;
+        STAILQ_INSERT_TAIL(&slot->marks, mark, link);
+        return mark;
+    }
+    if (mark != NULL)
+        STAILQ_INSERT_HEAD(&pool->spare_marks, mark, link);
+    if (aclrtSynchronizeDevice() == ACL_SUCCESS)
+        slot->done = slot->marked;
+    else
+        slot->marked = slot->done; /* tried again by the next one that asks */
+    return NULL;
+}
+
+/* Looks at the oldest events only: later ones of the stream complete later. */
+static void slot_poll(aclmem_pool *pool, struct pool_slot *slot)
+{
+    struct pool_mark *mark;
+
+    while ((mark = STAILQ_FIRST(&slot->marks)) != NULL) {
+        aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+
+        if (aclrtQueryEventStatus(mark->event, &status) != ACL_SUCCESS ||
+            status != ACL_EVENT_RECORDED_STATUS_COMPLETE)
+            return;
+        if (slot->done < mark->ticket)
+            slot->done = mark->ticket;
+        STAILQ_REMOVE_HEAD(&slot->marks, link);
+        STAILQ_INSERT_HEAD(&pool->spare_marks, mark, link);
+    }
+}
+
+uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use)
+{
+    aclmem_pool *pool = ctx;
+    uint64_t pending = 0;
+
+    for (uint64_t rest = use->streams; rest != 0; rest &= rest - 1) {
+        unsigned i = (unsigned)__builtin_ctzll(rest);
+        struct pool_slot *slot = &pool->slots[i];
+
+        if (slot->done >= use->ticket)
+            continue;
+        if (slot->marked < use->ticket)
+            slot_mark(pool, slot);
+        slot_poll(pool, slot);
+        if (slot->done < use->ticket)
+            pending |= 1ull << i;
+    }
+    return pending;
+}
+
+void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size)
+{
+    for (; slots != 0; slots &= slots - 1) {
+        struct pool_slot *slot = &pool->slots[__builtin_ctzll(slots)];
+
+        slot->unmarked += size;
+        if (slot->unmarked >= MARK_BYTES) {
+            slot_mark(pool, slot);
+            slot_poll(pool, slot);
+        }
+    }
+}
+
+/*
+ * The oldest event of the slot that covers the ticket.  Another thread may be waiting for the one
+ * that did: then there is a new one.  NULL: the stream got there meanwhile.
+ */
+static struct pool_mark *slot_mark_of(aclmem_pool *pool, struct pool_slot *slot,
+                                      uint64_t ticket)
+{
+    struct pool_mark *mark;
+
+    STAILQ_FOREACH(mark, &slot->marks, link)
+    {
+        if (mark->ticket >= ticket)
+            return mark;
+    }
+    return slot_mark(pool, slot);
+}
+
+aclError pool_wait_locked(aclmem_pool *pool, const struct am_fit_use *use)
+{
+    uint64_t pending = pool_use_pending(pool, use);
+    aclError rc = ACL_SUCCESS;
+
+    pool->waits += pending != 0;
+    for (; rc == ACL_SUCCESS && pending != 0; pending &= pending - 1) {
+        struct pool_slot *slot = &pool->slots[__builtin_ctzll(pending)];
+        struct pool_mark *mark = slot_mark_of(pool, slot, use->ticket);
+
+        if (mark == NULL)
+            continue;
+        /* The mark is not reused meanwhile: it waits in a list of this call alone. */
+        STAILQ_REMOVE(&slot->marks, mark, pool_mark, link);
+        pthread_mutex_unlock(&pool->lock);
+        rc = aclrtSynchronizeEvent(mark->event);
+        pthread_mutex_lock(&pool->lock);
+        if (rc == ACL_SUCCESS && slot->done < mark->ticket)
+            slot->done = mark->ticket;
+        STAILQ_INSERT_HEAD(&pool->spare_marks, mark, link);
+        slot_poll(pool, slot);
+    }
+    return rc;
+}
+
+aclError pool_order_locked(aclmem_pool *pool, aclrtStream stream,
+                           const struct am_fit_use *use)
+{
+    uint64_t pending = pool_use_pending(pool, use);
+    aclError rc = ACL_SUCCESS;
+
+    for (; rc == ACL_SUCCESS && pending != 0; pending &= pending - 1) {
+        struct pool_slot *slot = &pool->slots[__builtin_ctzll(pending)];
+        struct pool_mark *mark = slot_mark_of(pool, slot, use->ticket);
+
+        if (mark != NULL)
+            rc = aclrtStreamWaitEvent(stream, mark->event);
+    }
+    return rc;
+}
+
+aclError aclmem_pool_forget_stream(aclmem_pool *pool, aclrtStream stream)
+{
+    uintptr_t name = (uintptr_t)stream + 1;
+    struct pool_visit visit;
+    unsigned i;
+    aclError rc;
+
+    if (pool == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
+    rc = pool_enter(pool, &visit);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = aclrtSynchronizeStream(stream);
+    if (rc == ACL_SUCCESS) {
+        pthread_mutex_lock(&pool->lock);
+        if (slot_find(pool, name, &i)) {
+            /* What is cached for the stream would never be asked for again. */
+            pool_flush_locked(pool, 0);
+            slot_poll(pool, &pool->slots[i]);
+            pool->slots[i].done = pool->slots[i].marked = pool->ticket++;
+            atomic_store(&pool->slots[i].name, FORGOTTEN);
+        }
+        pthread_mutex_unlock(&pool->lock);
+    }
+    pool_leave(&visit);
+    return rc;
+}
+
+void pool_slots_destroy(aclmem_pool *pool)
+{
+    struct pool_mark *mark;
+
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        STAILQ_CONCAT(&pool->spare_marks, &pool->slots[i].marks);
+    while ((mark = STAILQ_FIRST(&pool->spare_marks)) != NULL) {
+        STAILQ_REMOVE_HEAD(&pool->spare_marks, link);
+        aclrtDestroyEvent(mark->event);
+        free(mark);
+    }
+}

@@ -1,0 +1,100 @@
+/* Threads with streams of their own, and blocks that one takes and another frees. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "aclmem/pool.h"
+#include "support/support.h"
+
+#define N_THREADS 8
+#define N_STEPS 600
+#define N_SHARED 64
+
+static aclmem_pool *pool;
+static _Atomic(void *) shared[N_SHARED];
+static atomic_int n_failed;
+
+static void must(aclError rc)
+{
+    if (rc != ACL_SUCCESS)
+        atomic_fetch_add(&n_failed, 1);
+}
+
+static void *worker(void *arg)
+{
+    uint64_t seed = 88172645463325252 + (uintptr_t)arg * 7919;
+    aclrtStream stream;
+
+    must(aclrtSetDevice(0));
+    must(aclrtCreateStream(&stream));
+    for (unsigned i = 0; i < N_STEPS; i++) {
+        size_t size, slot;
+        void *ptr;
+
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        size = 1 + (seed >> 20) % (seed % 5 == 0 ? 6 * MIB : 64 * KIB);
+        slot = (seed >> 8) % N_SHARED;
+        if (i % 3 == 0)
+            size = 4096 * (1 + seed % 4); /* mostly hits */
+        must(
+            aclmem_pool_malloc_tagged(pool, size, stream, (uint32_t)(seed % 3), 0, &ptr));
+        must(aclrtMemsetAsync(ptr, size, 1, size, stream));
+        if (i % 7 == 0) {
+            ptr = atomic_exchange(&shared[slot], ptr);
+            /* Another thread's, with work of its stream queued. */
+            if (ptr != NULL)
+                must(aclmem_pool_use(pool, ptr, stream));
+        }
+        if (ptr != NULL)
+            must(aclmem_pool_free(pool, ptr));
+        if (i % 200 == 199)
+            must(aclmem_pool_trim(pool, 0));
+        if (i % 250 == 249) {
+            aclmem_pool_stats stats;
+            char *json;
+
+            must(aclmem_pool_get_stats(pool, &stats));
+            must(aclmem_pool_snapshot(pool, &json));
+            free(json);
+        }
+    }
+    must(aclmem_pool_forget_stream(pool, stream));
+    must(aclrtDestroyStream(stream));
+    must(aclrtResetDevice(0));
+    return NULL;
+}
+
+static void threads_share_a_pool(void **state)
+{
+    pthread_t threads[N_THREADS];
+    aclmem_pool_stats stats;
+
+    assert_acl_ok(aclmem_pool_create(0, NULL, &pool));
+    for (uintptr_t i = 0; i < N_THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, worker, (void *)i), 0);
+    for (unsigned i = 0; i < N_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < N_SHARED; i++) {
+        void *ptr = atomic_exchange(&shared[i], NULL);
+
+        if (ptr != NULL)
+            assert_acl_ok(aclmem_pool_free(pool, ptr));
+    }
+    assert_int_equal(n_failed, 0);
+    assert_acl_ok(aclmem_pool_get_stats(pool, &stats));
+    assert_int_equal(stats.live, 0);
+    assert_int_equal(stats.n_live, 0);
+    assert_int_equal(stats.mallocs, N_THREADS * N_STEPS);
+    assert_acl_ok(aclmem_pool_destroy(pool));
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        claim_both(threads_share_a_pool),
+    };
+
+    return run_claims(claims);
+}
