@@ -31,11 +31,14 @@ RULES = [
     ("src/core/*", ["src/core/*"] + BACKEND + BASE + ACL),
     ("src/api/entry.c", ["src/api/*"] + BASE + PUBLIC),  # only the am_acl... names of core
     ("src/api/exports.map.in", ["src/api/*.def", "src/toolkit/*.def"]),
+    ("src/api/stack.c", ["src/api/*", "src/layer/layers.h"] + BASE + PUBLIC),  # the list of layers
+    ("src/api/aclmem.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
     ("src/api/*", ["src/api/*", "src/core/*"] + BASE + PUBLIC),
     ("src/layer/*", ["src/layer/*", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     # What calls an implementation, am_acl..., and not the public name that layers see.
     ("src/toolkit/tensor_desc.c", ["src/toolkit/*", "src/api/api.h"] + BASE + PUBLIC),
     ("src/toolkit/*", ["src/toolkit/*"] + BASE + PUBLIC),
+    ("tools/aclmem/kinds.c", ["tools/*", "src/layer/kinds.def"]),  # the list of kinds
     ("tools/*", ["tools/*"] + PUBLIC),
     ("python/*", ["python/*"] + PUBLIC),
     ("examples/*", ["examples/*"] + PUBLIC),
@@ -46,6 +49,7 @@ RULES = [
     ("test/unit/*", ANYTHING),
     ("test/fuzz/*", ANYTHING),
     ("test/abi/*", ["test/abi/*", "test/support/*", "src/api/*.def"] + PUBLIC),
+    ("test/check/*", ["test/check/*"] + PUBLIC),
     ("test/api/*", ["test/api/*", "test/support/*"] + PUBLIC),
     ("test/pool/*", ["test/support/*"] + PUBLIC),
     ("test/fault/*", ["test/fault/*", "test/share/actor.h", "test/support/*"] + PUBLIC),

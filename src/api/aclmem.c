@@ -12,6 +12,7 @@
 #include "core/heap.h"
 #include "core/phys.h"
 #include "core/runtime.h"
+#include "layer/layers.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -41,6 +42,7 @@ EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
 {
     am_error_function = __func__;
     AM_REQUIRE(stats != NULL, ACL_ERROR_INVALID_PARAM, "stats is NULL");
+    am_check_settle();
     *stats = (aclmem_stats){
         .reservations = am_rt.vspace.n_reservations,
         .handles = am_phys_count(),

@@ -10,11 +10,12 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
+#include "layer/layers.h"
 
 #define LAYERS_MAX 8
 
-/* The layers of this build, by name; none yet. */
-static const struct am_layer *const layers[] = {NULL};
+/* The layers of this build, by name. */
+static const struct am_layer *const layers[] = {&am_check_layer, NULL};
 
 static struct {
     struct am_api merged[LAYERS_MAX];
@@ -85,9 +86,13 @@ aclError am_stack_build(const char *names, const struct am_api **ret_top)
     const char *start;
     aclError rc = names_check(names);
 
+    if (rc == ACL_SUCCESS && names[0] != '\0')
+        rc = am_layers_configure();
     if (rc != ACL_SUCCESS)
         return rc;
     stack.n = 0;
+    if (!am_layers_are_for_us())
+        names = "";
     for (const char *end = names + strlen(names); end > names;
          end = start - (start > names)) {
         start = name_start(names, end);

@@ -10,6 +10,7 @@
 #include "command.h"
 
 static const struct command *const commands[] = {
+    &run_command,
     &info_command,
 };
 

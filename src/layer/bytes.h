@@ -1,0 +1,74 @@
+/*
+ * Physical bytes: what was done to them, and which were written.
+ *
+ * Memory may be shown at several addresses, at one after the other, and be unmapped and
+ * mapped again with its contents.  So accesses are noted with the bytes, not with
+ * addresses.  The history is a list of segments, each with its last write and the reads
+ * since that do not know of each other.
+ */
+#ifndef AM_LAYER_BYTES_H
+#define AM_LAYER_BYTES_H
+
+#include <bsd/sys/tree.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "layer/clock.h"
+#include "layer/finding.h"
+
+/* One step of an actor that touched bytes. */
+struct am_access {
+    uint64_t step;
+    uint64_t area; /* where the mapping or block begins that it went through */
+    uint32_t actor;
+    struct am_place place;
+    bool is_write;
+    bool is_vague; /* something that the books cannot see may order it */
+};
+
+struct am_segment;
+RB_HEAD(am_segments, am_segment);
+
+struct am_bytes {
+    uint32_t refs;      /* objects that show them, and work that waits in the books */
+    uint32_t n_handles; /* of physical memory: allocated, and retained */
+    uint64_t size;
+    uint64_t key;         /* where or as what the program first had them */
+    struct am_place made; /* the allocation */
+    struct am_segments segments;
+    uint64_t **written; /* a page each: NULL, ALL, or a bit for each byte */
+    uint8_t kind;       /* enum am_object_kind of what made them */
+    bool is_shared;     /* another process, or a host view, may write them */
+    bool is_exported;
+};
+
+struct am_object;
+
+/* Of an object, made at the first need; NULL without memory. */
+struct am_bytes *am_bytes_of(struct am_object *object);
+struct am_bytes *am_bytes_get(struct am_bytes *bytes);
+void am_bytes_put(struct am_bytes *bytes);
+
+/*
+ * An access that no clock orders with this one: `clock` is what this one knows.  False:
+ * there is none.  Two reads do not conflict.  Where `access` names an area, only accesses
+ * that went through it count.
+ */
+bool am_bytes_conflict(struct am_bytes *bytes, uint64_t at, uint64_t size,
+                       const struct am_access *access, const struct am_clock *clock,
+                       struct am_access *ret_other, uint64_t *ret_at);
+
+/* Notes an access; what it knows to be over is dropped from the history. */
+void am_bytes_note(struct am_bytes *bytes, uint64_t at, uint64_t size,
+                   const struct am_access *access, const struct am_clock *clock);
+
+/* Which bytes were written, for uninit-read. */
+void am_bytes_write(struct am_bytes *bytes, uint64_t at, uint64_t size);
+/* True: the byte at *ret_at was never written. */
+bool am_bytes_unwritten(const struct am_bytes *bytes, uint64_t at, uint64_t size,
+                        uint64_t *ret_at);
+/* What a copy inside the device carries along: written stays written, and the reverse. */
+void am_bytes_carry(struct am_bytes *to, uint64_t to_at, const struct am_bytes *from,
+                    uint64_t from_at, uint64_t size);
+
+#endif

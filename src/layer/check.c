@@ -1,0 +1,220 @@
+/*
+ * The layer itself: a wrapper for each function that has a hook, made from the lists.
+ *
+ * A wrapper packs the arguments, takes the stack, and runs the hook before, the call and
+ * the hook after.  The hooks run under the books' lock, the call under none.
+ */
+#include "layer/check.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "layer/facts.h"
+#include "layer/hold.h"
+#include "layer/hooks.h"
+#include "layer/layers.h"
+#include "layer/order.h"
+#include "layer/python.h"
+#include "layer/stacks.h"
+
+#define NO_STREAM SIZE_MAX
+
+static const struct hook {
+    bool is_set;
+    uint16_t stream; /* where in the arguments it stands; UINT16_MAX: nowhere */
+    am_hook before;
+    am_hook after;
+} hooks[AM_API_COUNT] = {
+#define HOOK_STREAM_stream(name_) offsetof(struct am_args_##name_, stream)
+#define HOOK_STREAM_NO_STREAM(name_) UINT16_MAX
+#define AM_HOOK(name_, stream_, before_, after_) \
+    [AM_API_##name_] = {true, (uint16_t)(HOOK_STREAM_##stream_(name_)), \
+                        am_before_##before_, am_after_##after_},
+#include "layer/hooks.def"
+#undef AM_HOOK
+};
+
+static const unsigned short facts[AM_API_COUNT] = {
+#define AM_API(name_, params_, args_, sig_) [AM_API_##name_] = AM_FACTS_##name_,
+#define AM_API_RET(ret_, name_, params_, args_, sig_) [AM_API_##name_] = AM_FACTS_##name_,
+#include "api/api.def"
+#include "api/api_ret.def"
+#undef AM_API
+#undef AM_API_RET
+};
+
+static pid_t owner; /* the process that the books are of */
+
+static uint32_t thread_id(void)
+{
+    static _Thread_local uint32_t id;
+
+    if (id == 0)
+        id = (uint32_t)syscall(SYS_gettid);
+    return id;
+}
+
+/*
+ * What the books want to know about the calling thread.  The questions are the layer's and
+ * not the program's, so a refusal leaves no message.
+ */
+static void thread_ask(struct am_call *call, bool wants_context)
+{
+    const struct hook *hook = &hooks[call->id];
+    char message[256];
+    int32_t device = -1;
+    aclrtContext context = NULL;
+    aclrtStream stream = NULL;
+
+    am_error_capture(message, sizeof message);
+    if (am_books.below->aclrtGetDevice(&device) == ACL_SUCCESS)
+        call->device = (int16_t)device;
+    if (wants_context && am_books.below->aclrtGetCurrentContext(&context) == ACL_SUCCESS)
+        call->context = (uintptr_t)context;
+    if (hook->stream != UINT16_MAX) {
+        memcpy(&stream, (const char *)call->args + hook->stream, sizeof stream);
+        call->is_default_stream = stream == NULL;
+        if (stream == NULL)
+            am_books.below->aclrtCtxGetCurrentDefaultStream(&stream);
+        call->stream = stream;
+    }
+    am_error_capture(NULL, 0);
+}
+
+/* Frees that were held back are passed on; whether there were any. */
+static bool held_settle(void)
+{
+    am_lock(&am_books.lock);
+    am_hold_release_all();
+    am_unlock(&am_books.lock);
+    return am_hold_drain();
+}
+
+void am_check_settle(void)
+{
+    if (owner == getpid() && am_api_top != &am_api_down)
+        held_settle();
+}
+
+static void call_begin(struct am_call *call)
+{
+    const struct hook *hook = &hooks[call->id];
+    unsigned what = facts[call->id];
+
+    atomic_fetch_add_explicit(&am_books.n_calls, 1, memory_order_relaxed);
+    call->device = -1;
+    if (what & (AM_FACT_ENDS | AM_FACT_LOOKS))
+        held_settle();
+    if (what == AM_FACT_LOOKS)
+        return;
+    if (what == AM_FACT_ASKS_ERROR) {
+        am_ignored_forget();
+        return;
+    }
+    call->place = (struct am_place){
+        .stack = am_stack_take(),
+        .thread = thread_id(),
+        .python = am_python_take(),
+        .api = (uint16_t)call->id,
+    };
+    thread_ask(call, what & AM_FACT_MAKES);
+    if (hook->before != NULL) {
+        am_lock(&am_books.lock);
+        hook->before(call);
+        am_unlock(&am_books.lock);
+        am_hold_drain();
+    }
+}
+
+/* Whether a call that found no memory is worth another try. */
+static bool call_again(const struct am_call *call)
+{
+    return call->rc == ACL_ERROR_RT_MEMORY_ALLOCATION && held_settle();
+}
+
+static void call_end(struct am_call *call)
+{
+    const struct hook *hook = &hooks[call->id];
+
+    if (facts[call->id] == AM_FACT_ASKS_ERROR || facts[call->id] == AM_FACT_LOOKS)
+        return;
+    call->is_after = true;
+    if (call->device < 0 && (facts[call->id] & AM_FACT_MAKES))
+        thread_ask(call, true); /* the call itself may have chosen the device */
+    am_lock(&am_books.lock);
+    if (hook->after != NULL)
+        hook->after(call);
+    if (call->finding != NULL) {
+        call->finding->refused = call->rc;
+        am_finding_tell(call->finding);
+    }
+    am_unlock(&am_books.lock);
+}
+
+#define AM_API(name_, params_, args_, sig_) \
+    static aclError check_##name_ params_ \
+    { \
+        struct am_args_##name_ packed = AM_PACK(args_); \
+        struct am_call call = {.id = AM_API_##name_, .args = &packed}; \
+        call_begin(&call); \
+        if (!call.is_answered) \
+            call.rc = am_books.below->name_ AM_UNPACK(args_); \
+        if (call_again(&call)) \
+            call.rc = am_books.below->name_ AM_UNPACK(args_); \
+        call_end(&call); \
+        return call.rc; \
+    }
+#define AM_API_RET(ret_, name_, params_, args_, sig_) \
+    static ret_ check_##name_ params_ \
+    { \
+        struct am_args_##name_ packed = AM_PACK(args_); \
+        struct am_call call = {.id = AM_API_##name_, .args = &packed}; \
+        call_begin(&call); \
+        return am_books.below->name_ AM_UNPACK(args_); \
+    }
+#include "api/api.def"
+#include "api/api_ret.def"
+#undef AM_API
+#undef AM_API_RET
+
+/* A function that the books have no use for is not in the table, and costs nothing. */
+#define SLOT(name_) \
+    .name_ = (AM_FACTS_##name_ & ~(AM_FACT_SETS | AM_FACT_NONE)) ? check_##name_ : NULL,
+static const struct am_api check_table = {
+#define AM_API(name_, params_, args_, sig_) SLOT(name_)
+#define AM_API_RET(ret_, name_, params_, args_, sig_) SLOT(name_)
+#include "api/api.def"
+#include "api/api_ret.def"
+#undef AM_API
+#undef AM_API_RET
+};
+
+static void attach(const struct am_api *below)
+{
+    am_books.below = below;
+    owner = getpid();
+    am_stacks_open();
+    am_order_open();
+    am_findings_open(am_option_text(AM_OPTION_findings));
+}
+
+/* What is left when the process ends without aclFinalize. */
+__attribute__((destructor)) static void process_end(void)
+{
+    struct am_call call = {.id = AM_API_aclFinalize};
+
+    if (owner != getpid())
+        return; /* not in use, or made by fork: the books are the parent's */
+    am_lock(&am_books.lock);
+    if (am_api_top != &am_api_down)
+        am_leaks_tell(&call, -1, "the end of the process");
+    am_findings_close(am_books.n_calls);
+    am_unlock(&am_books.lock);
+}
+
+const struct am_layer am_check_layer = {"check", &check_table, attach};

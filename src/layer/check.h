@@ -1,0 +1,182 @@
+/*
+ * The layer check: what the program does wrong with memory, handles and streams.
+ *
+ * The layer keeps books of its own about the program's calls, in these nouns:
+ *
+ *   object   what the program was given: a block, a handle, a mapping, a stream ...
+ *            Known by its address or handle, with the call that made it.  What was freed
+ *            stays known for a while, with the call that freed it.
+ *   bytes    physical memory, whatever addresses show it; has a history of accesses
+ *   actor    a stream, or the host: what does things one after the other
+ *   clock    for each actor how much of its work is known to be done before
+ *   work     what one call does to bytes, in its turn in a stream
+ *
+ * A call of the program goes through a hook before it is passed on and one afterwards
+ * (hooks.h).  Frees are entered before, since the next thread may get the same address at
+ * once; what is made is entered afterwards.  One lock guards the books; no lock is held
+ * while a call is passed on.  Where memory for the books runs out an object stays unknown,
+ * and nothing is said of it.
+ */
+#ifndef AM_LAYER_CHECK_H
+#define AM_LAYER_CHECK_H
+
+#include <bsd/sys/tree.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/lock.h"
+#include "layer/args.h"
+#include "layer/finding.h"
+
+enum am_object_kind {
+    AM_OBJECT_BLOCK,       /* aclrtMalloc and relatives */
+    AM_OBJECT_POOL_BLOCK,  /* aclrtMemPoolMallocAsync */
+    AM_OBJECT_MANAGED,     /* aclrtMemAllocManaged */
+    AM_OBJECT_HOST,        /* aclrtMallocHost */
+    AM_OBJECT_REGISTERED,  /* aclrtHostRegister */
+    AM_OBJECT_KEY,         /* aclrtIpcMemImportByKey */
+    AM_OBJECT_MAPPING,     /* aclrtMapMem */
+    AM_OBJECT_RESERVATION, /* aclrtReserveMemAddress */
+    AM_OBJECT_PHYS,        /* aclrtMallocPhysical */
+    AM_OBJECT_IMPORT,      /* aclrtMemImportFromShareableHandle */
+    AM_OBJECT_STREAM,
+    AM_OBJECT_EVENT,
+    AM_OBJECT_NOTIFY,
+    AM_OBJECT_POOL,
+    AM_OBJECT_KINDS,
+};
+
+struct am_bytes;
+struct am_actor;
+struct am_signal;
+struct am_work;
+
+struct am_object {
+    RB_ENTRY(am_object) node;          /* in one of the trees, by key */
+    TAILQ_ENTRY(am_object) freed_link; /* once it is freed: the oldest are forgotten */
+    uint64_t key;                      /* address or handle */
+    uint64_t size;                     /* in bytes, as asked for */
+    struct am_bytes *bytes;            /* of memory; NULL until it is needed */
+    struct am_actor *actor;            /* of a stream */
+    struct am_signal *signal;          /* of an event or notify */
+    struct am_place made;
+    struct am_place freed; /* the last retain, for a handle that is alive */
+    struct am_place exported;
+    int16_t device; /* -1: none, or the host */
+    uint8_t kind;   /* enum am_object_kind */
+    bool is_freed;
+    bool is_held;     /* freed by the program, and the free was not passed on yet */
+    bool is_exported; /* `exported` counts */
+    bool is_retained; /* the last retain is noted in `freed` */
+};
+
+RB_HEAD(am_objects, am_object);
+TAILQ_HEAD(am_freed, am_object);
+
+/* One call of the program. */
+struct am_call {
+    enum am_api_id id;
+    const void *args; /* struct am_args_ + the name; the hook before may change them */
+    struct am_place place;
+    int16_t device;     /* of the calling thread; -1: none */
+    const void *stream; /* what a stream argument names: a default one by its handle */
+    bool is_default_stream;
+    uint64_t context; /* of the calling thread, where it makes something */
+    aclError rc;      /* in the hook after the call */
+    bool is_after;    /* which hook */
+    bool is_answered; /* the call is not passed on now: it succeeded */
+    /* From the hook before to the one after. */
+    struct am_object *object;
+    struct am_actor *actor;
+    uint64_t value;
+    struct am_work *work;
+    struct am_finding *finding; /* is told when the result is known */
+};
+
+/* The call's place, its stack taken. */
+#define am_here(call_) ((call_)->place)
+
+/* The books. */
+struct am_books {
+    struct am_lock lock;
+    const struct am_api *below;
+    struct am_objects areas;        /* live memory that addresses show */
+    struct am_objects gone;         /* memory that was freed; none overlaps a live one */
+    struct am_objects reservations; /* live ones */
+    struct am_objects released;     /* reservations that were released */
+    struct am_objects handles;      /* of other objects, live and freed */
+    struct am_freed freed;
+    size_t n_freed;
+    size_t n_live;
+    _Atomic uint64_t n_calls;
+};
+
+extern struct am_books am_books;
+
+#define AM_FREED_MAX 65536 /* how many freed objects are remembered */
+
+/* ---- objects.c ---- */
+
+const char *am_object_name(enum am_object_kind kind); /* "block" */
+
+/* Enters a new object.  NULL without memory. */
+struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
+                                 uint64_t key, uint64_t size);
+/* The live area, or freed one, or reservation, that addr lies in; NULL: none. */
+struct am_object *am_area_find(uint64_t addr);
+struct am_object *am_gone_find(uint64_t addr);
+struct am_object *am_reservation_find(uint64_t addr);
+struct am_object *am_released_find(uint64_t addr);
+/* The first area whose start is at addr or above. */
+struct am_object *am_area_next(uint64_t addr);
+/* A handle's object, live or freed; NULL where it is unknown or of another kind. */
+struct am_object *am_handle_find(enum am_object_kind kind, const void *handle);
+/* From live to freed; the call is where. */
+void am_object_free(struct am_call *call, struct am_object *object);
+/* The free was refused: it is live again. */
+void am_object_revive(struct am_object *object);
+/* Forgets it without a trace: what was made did not come about, or all is over. */
+void am_object_drop(struct am_object *object);
+/* Everything that is live goes to `each`; it may free and drop what it is given. */
+void am_objects_walk(bool (*is_meant)(const struct am_object *, const void *arg),
+                     void (*each)(struct am_object *, void *arg), void *arg);
+
+/* ---- life.c ---- */
+
+/* "16 bytes into the block of 64 bytes at 0x.."; for messages. */
+const char *am_object_text(const struct am_object *object, uint64_t addr, char *text,
+                           size_t n);
+
+/*
+ * Where a call's finding is written; told by am_call_tell(), in the hook before the call
+ * when its result is known.
+ */
+struct am_finding *am_call_finding(struct am_call *call);
+void am_call_tell(struct am_call *call, struct am_finding *finding);
+
+/* About an object that was freed: made, freed, used. */
+void am_tell_freed(struct am_call *call, enum am_kind_of_finding kind,
+                   struct am_object *object, uint64_t addr, const char *argument);
+
+/*
+ * The live stream, event ... that a handle names; tells a stale one.  NULL otherwise.
+ */
+struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
+                                const void *handle, const char *argument);
+
+/* ---- leaks.c ---- */
+
+/* At the end of a device (-1: of everything) what is left is told, then freed. */
+void am_leaks_tell(struct am_call *call, int device, const char *when);
+
+/* ---- ignored.c ---- */
+
+/* A call that should have given something failed; *out is what the program has instead. */
+void am_ignored_note(struct am_call *call, void *const *out);
+/* The program asked for the message or the code. */
+void am_ignored_forget(void);
+/* The call was given a value that no object has. */
+void am_ignored_look(struct am_call *call, uint64_t value, const char *argument);
+
+#endif

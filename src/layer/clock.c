@@ -1,0 +1,49 @@
+/* See clock.h. */
+#include "layer/clock.h"
+
+#include <string.h>
+
+#include "base/sys.h"
+
+static bool grow(struct am_clock *clock, uint32_t n)
+{
+    uint32_t room = (n + 7) & ~7u; /* a few more streams need no new memory */
+    uint64_t *step;
+
+    if (n <= clock->n)
+        return true;
+    step = am_sys_realloc(clock->step, room * sizeof *step);
+    if (step == NULL)
+        return false;
+    memset(step + clock->n, 0, (room - clock->n) * sizeof *step);
+    clock->step = step;
+    clock->n = room;
+    return true;
+}
+
+void am_clock_join(struct am_clock *clock, const struct am_clock *other)
+{
+    if (!grow(clock, other->n))
+        return;
+    for (uint32_t i = 0; i < other->n; i++) {
+        if (other->step[i] > clock->step[i])
+            clock->step[i] = other->step[i];
+    }
+}
+
+void am_clock_set(struct am_clock *clock, uint32_t actor, uint64_t step)
+{
+    if (grow(clock, actor + 1))
+        clock->step[actor] = step;
+}
+
+uint64_t am_clock_get(const struct am_clock *clock, uint32_t actor)
+{
+    return actor < clock->n ? clock->step[actor] : 0;
+}
+
+void am_clock_free(struct am_clock *clock)
+{
+    free(clock->step);
+    *clock = (struct am_clock){0};
+}

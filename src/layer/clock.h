@@ -1,0 +1,25 @@
+/*
+ * Vector clocks: for each actor, how many of its steps are known to be done before.
+ *
+ * Step n of an actor happened before something with clock c if c.step[actor] >= n.
+ * Joining two clocks is what waiting does.  Actors have small numbers that are used again,
+ * and their steps are counted on, so clocks stay as long as the most actors at a time.
+ */
+#ifndef AM_LAYER_CLOCK_H
+#define AM_LAYER_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct am_clock {
+    uint32_t n;
+    uint64_t *step;
+};
+
+/* What does not fit into memory is left out: then less is known, and more is told. */
+void am_clock_join(struct am_clock *clock, const struct am_clock *other);
+void am_clock_set(struct am_clock *clock, uint32_t actor, uint64_t step);
+uint64_t am_clock_get(const struct am_clock *clock, uint32_t actor);
+void am_clock_free(struct am_clock *clock);
+
+#endif

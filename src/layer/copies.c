@@ -1,0 +1,485 @@
+/*
+ * Hooks: copies, fills and other work on bytes.
+ *
+ * Before the call the ranges are looked up and become pieces of one work; when the call
+ * succeeded the work is queued in the books, or done there at once.  What is wrong with a
+ * range is told with the call's result, also where the library refuses the call.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "base/util.h"
+#include "layer/bytes.h"
+#include "layer/hooks.h"
+#include "layer/order.h"
+
+/* The thread's call has at most one work. */
+static struct am_work *work_of(struct am_call *call)
+{
+    static _Thread_local struct am_work work;
+
+    if (call->work == NULL) {
+        am_work_begin(&work, AM_WORK_TOUCH, call, call->actor);
+        call->work = &work;
+    }
+    return call->work;
+}
+
+/* ---- ranges ---- */
+
+static void tell_bounds(struct am_call *call, const struct am_object *object,
+                        uint64_t addr, uint64_t size, const char *argument)
+{
+    struct am_finding *f = am_call_finding(call);
+    uint64_t over = addr + size - (object->key + object->size);
+    const struct am_object *next = am_area_find(object->key + object->size);
+    char text[160];
+    char behind[200] = "";
+
+    if (next != NULL)
+        snprintf(behind, sizeof behind, ", into %s",
+                 am_object_text(next, 0, text, sizeof text));
+    am_finding_begin(
+        f, AM_KIND_out_of_bounds,
+        "%s: %" PRIu64 " bytes from 0x%" PRIx64 " on end %" PRIu64 " behind %s%s",
+        argument, size, addr, over, am_object_text(object, 0, text, sizeof text), behind);
+    f->advice = "the size that was asked for is the limit, whatever lies behind it";
+    am_finding_at(f, "here", am_here(call));
+    am_finding_at(f, "made here", object->made);
+    if (next != NULL)
+        am_finding_at(f, "what lies behind was made here", next->made);
+    am_call_tell(call, f);
+}
+
+/* Whether a range may go on from one mapping into the next one. */
+static struct am_object *mapping_next(const struct am_object *mapping)
+{
+    uint64_t end = mapping->key + mapping->size;
+    struct am_object *next = am_area_find(end);
+    const struct am_object *from = am_reservation_find(mapping->key);
+
+    if (mapping->kind != AM_OBJECT_MAPPING || next == NULL ||
+        next->kind != AM_OBJECT_MAPPING)
+        return NULL;
+    return from != NULL && from == am_reservation_find(end) ? next : NULL;
+}
+
+/* Work of a device's stream on memory of another device. */
+static void device_check(struct am_call *call, const struct am_object *object,
+                         const char *argument)
+{
+    const struct am_actor *actor = call->actor;
+    struct am_finding *f;
+    int32_t is_peer = 0;
+    char text[160];
+
+    if (!am_kind_is_on(AM_KIND_wrong_device) || actor == NULL || actor->device < 0 ||
+        object->device < 0 || object->device == actor->device ||
+        (object->bytes != NULL && object->bytes->kind == AM_OBJECT_IMPORT))
+        return;
+    if (am_books.below->aclrtDevicePeerAccessStatus(actor->device, object->device,
+                                                    &is_peer) != ACL_SUCCESS ||
+        is_peer != 0)
+        return;
+    f = am_call_finding(call);
+    am_finding_begin(f, AM_KIND_wrong_device,
+                     "%s is %s on device %d, and the stream is one of device %d, which "
+                     "has no access to it",
+                     argument, am_object_text(object, 0, text, sizeof text),
+                     object->device, actor->device);
+    f->advice = "aclrtDeviceEnablePeerAccess first, or a stream of the memory's device";
+    am_finding_at(f, "here", am_here(call));
+    am_finding_at(f, "the memory was made here", object->made);
+    am_finding_at(f, "the stream was made here", actor->made);
+    am_call_tell(call, f);
+}
+
+/* Looks up `size` bytes at addr and adds the pieces to the call's work. */
+static void range_add(struct am_call *call, const void *at, uint64_t size, bool is_write,
+                      const char *argument)
+{
+    uint64_t addr = (uintptr_t)at;
+    struct am_object *object = am_area_find(addr);
+    struct am_work *work = work_of(call);
+
+    if (object == NULL) {
+        object = am_gone_find(addr);
+        if (object != NULL)
+            am_tell_freed(call, AM_KIND_use_after_free, object, addr, argument);
+        else
+            am_ignored_look(call, addr, argument);
+        return;
+    }
+    device_check(call, object, argument);
+    while (size > 0) {
+        uint64_t room = object->key + object->size - addr;
+        uint64_t n = size < room ? size : room;
+        struct am_object *next;
+
+        am_work_piece(work, object, addr - object->key, n, is_write);
+        if (n == size)
+            return;
+        next = mapping_next(object);
+        if (next == NULL) {
+            tell_bounds(call, object, addr, size, argument);
+            return;
+        }
+        addr += n;
+        size -= n;
+        object = next;
+    }
+}
+
+/* ---- what was never written ---- */
+
+static void tell_unwritten(struct am_call *call, const struct am_piece *piece,
+                           uint64_t at)
+{
+    struct am_finding *f = am_call_finding(call);
+    const struct am_bytes *bytes = piece->bytes;
+
+    am_finding_begin(
+        f, AM_KIND_uninit_read,
+        "%" PRIu64 " bytes from 0x%" PRIx64 " on leave the device, and byte %" PRIu64
+        " of the %s of %" PRIu64 " bytes was never written",
+        piece->size, piece->addr, at, am_object_name(bytes->kind), bytes->size);
+    f->advice = "write it first (aclrtMemset), or copy only what was written";
+    am_finding_at(f, "read here", am_here(call));
+    am_finding_at(f, "made here", bytes->made);
+    am_call_tell(call, f);
+}
+
+static bool is_device(const struct am_piece *piece)
+{
+    return piece->bytes->kind != AM_OBJECT_HOST &&
+           piece->bytes->kind != AM_OBJECT_REGISTERED &&
+           piece->bytes->kind != AM_OBJECT_MANAGED;
+}
+
+static const struct am_piece *piece_find(const struct am_work *work, bool is_write)
+{
+    for (size_t i = 0; i < work->n_pieces; i++) {
+        if (work->pieces[i].is_write == is_write)
+            return &work->pieces[i];
+    }
+    return NULL;
+}
+
+/*
+ * What the work says about written bytes.  Between two places on the device the state
+ * travels along, which is exact for one piece on each side.
+ */
+static void written_follow(struct am_call *call, struct am_work *work)
+{
+    const struct am_piece *to = piece_find(work, true);
+    const struct am_piece *from = piece_find(work, false);
+    bool to_device = to != NULL && is_device(to);
+    uint64_t at;
+
+    for (size_t i = 0; i < work->n_pieces; i++) {
+        struct am_piece *p = &work->pieces[i];
+
+        if (!is_device(p))
+            continue;
+        if (p->is_write && from != NULL && is_device(from) && work->n_pieces == 2)
+            am_bytes_carry(p->bytes, p->at, from->bytes, from->at, p->size);
+        else if (p->is_write)
+            am_bytes_write(p->bytes, p->at, p->size);
+        else if ((!to_device || to->bytes->is_exported) &&
+                 am_bytes_unwritten(p->bytes, p->at, p->size, &at))
+            tell_unwritten(call, p, at);
+    }
+}
+
+/* ---- the hooks ---- */
+
+/* The stream's actor, where the function has a stream. */
+static void stream_look(struct am_call *call)
+{
+    if (call->stream != NULL)
+        call->actor = am_actor_find(call, call->stream);
+}
+
+void am_after_work(struct am_call *call)
+{
+    struct am_work *work = call->work;
+
+    if (work == NULL)
+        return;
+    if (call->rc != ACL_SUCCESS) {
+        work->type = AM_WORK_RESET; /* only given up */
+        for (size_t i = 0; i < work->n_pieces; i++)
+            am_bytes_put(work->pieces[i].bytes);
+        if (work->pieces != work->inline_pieces)
+            free(work->pieces);
+        return;
+    }
+    if (am_kind_is_on(AM_KIND_uninit_read))
+        written_follow(call, work);
+    am_work_queue(work);
+}
+
+void am_before_memcpy(struct am_call *call)
+{
+    AM_ARGS(aclrtMemcpy);
+
+    stream_look(call);
+    range_add(call, a->dst, a->count, true, "dst");
+    range_add(call, a->src, a->count, false, "src");
+}
+
+void am_before_memcpy_batch(struct am_call *call)
+{
+    AM_ARGS(aclrtMemcpyBatch);
+    char what[48];
+
+    stream_look(call);
+    if (a->dsts == NULL || a->srcs == NULL || a->sizes == NULL ||
+        a->numBatches > 1u << 20)
+        return;
+    for (size_t i = 0; i < a->numBatches; i++) {
+        snprintf(what, sizeof what, "dsts[%zu]", i);
+        range_add(call, a->dsts[i], a->sizes[i], true, what);
+        snprintf(what, sizeof what, "srcs[%zu]", i);
+        range_add(call, a->srcs[i], a->sizes[i], false, what);
+    }
+}
+
+static void rows_add(struct am_call *call, const void *at, size_t pitch, size_t width,
+                     size_t height, bool is_write, const char *argument)
+{
+    /* One finding for a rectangle is enough: the last row is looked at first. */
+    if (pitch == width) {
+        range_add(call, at, width * height, is_write, argument);
+        return;
+    }
+    for (size_t row = height; row > 0; row--) {
+        range_add(call, (const char *)at + (row - 1) * pitch, width, is_write, argument);
+        if (call->finding != NULL)
+            return;
+    }
+}
+
+void am_before_memcpy_2d(struct am_call *call)
+{
+    AM_ARGS(aclrtMemcpy2d);
+
+    stream_look(call);
+    if (a->width > 5000000 || a->height > 5242880 || a->width > a->dpitch ||
+        a->width > a->spitch)
+        return; /* refused anyway */
+    rows_add(call, a->dst, a->dpitch, a->width, a->height, true, "dst");
+    rows_add(call, a->src, a->spitch, a->width, a->height, false, "src");
+}
+
+void am_before_memset(struct am_call *call)
+{
+    AM_ARGS(aclrtMemset);
+
+    stream_look(call);
+    range_add(call, a->devPtr, a->count, true, "devPtr");
+}
+
+void am_before_memset32(struct am_call *call)
+{
+    AM_ARGS(aclrtMemsetD32);
+
+    stream_look(call);
+    if (a->N <= SIZE_MAX / 4)
+        range_add(call, a->ptr, 4 * a->N, true, "ptr");
+}
+
+void am_before_value_write(struct am_call *call)
+{
+    AM_ARGS(aclrtValueWrite);
+
+    stream_look(call);
+    range_add(call, a->devAddr, 8, true, "devAddr");
+    if (call->work != NULL && call->actor != NULL) /* it is there to be waited for */
+        call->work->n_pieces = 0;
+}
+
+void am_before_value_wait(struct am_call *call)
+{
+    AM_ARGS(aclrtValueWait);
+
+    stream_look(call);
+    range_add(call, a->devAddr, 8, false, "devAddr");
+    if (call->work != NULL)
+        call->work->n_pieces = 0;
+}
+
+/* What memory decides is not in the books: from here on others may order this stream. */
+void am_after_value_wait(struct am_call *call)
+{
+    if (call->rc == ACL_SUCCESS && call->actor != NULL)
+        call->actor->is_vague = true;
+}
+
+void am_before_cmo(struct am_call *call)
+{
+    AM_ARGS(aclrtCmoAsync);
+    struct am_object *object = am_area_find((uintptr_t)a->src);
+
+    stream_look(call);
+    if (object == NULL && (object = am_gone_find((uintptr_t)a->src)) != NULL)
+        am_tell_freed(call, AM_KIND_use_after_free, object, (uintptr_t)a->src, "src");
+}
+
+void am_before_cmo_set_desc(struct am_call *call)
+{
+    AM_ARGS(aclrtCmoSetDesc);
+
+    range_add(call, a->cmoDesc, 64, true, "cmoDesc");
+}
+
+/* ---- descriptors ---- */
+
+/* What stands in a descriptor in device memory, and what its addresses were then. */
+struct desc {
+    uint64_t at;
+    uint64_t src;
+    uint64_t dst;
+    uint64_t count;
+    uint64_t src_made; /* the numbers of the areas, 0: none */
+    uint64_t dst_made;
+    struct am_place place;
+};
+
+#define DESCS_MAX 1024
+
+static struct desc descs[DESCS_MAX]; /* by address; a newer one takes the place */
+
+static struct desc *desc_slot(uint64_t at)
+{
+    return &descs[(at >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+}
+
+/* Tells two areas at one address apart. */
+static uint64_t area_number(const struct am_object *area)
+{
+    return area != NULL ? (uint64_t)area->made.stack << 32 ^ (uintptr_t)area : 0;
+}
+
+void am_before_set_desc(struct am_call *call)
+{
+    AM_ARGS(aclrtSetMemcpyDesc);
+
+    range_add(call, a->desc, 64, true, "desc");
+}
+
+void am_after_set_desc(struct am_call *call)
+{
+    AM_ARGS(aclrtSetMemcpyDesc);
+
+    if (call->rc == ACL_SUCCESS) {
+        *desc_slot((uintptr_t)a->desc) = (struct desc){
+            .at = (uintptr_t)a->desc,
+            .src = (uintptr_t)a->srcAddr,
+            .dst = (uintptr_t)a->dstAddr,
+            .count = a->count,
+            .src_made = area_number(am_area_find((uintptr_t)a->srcAddr)),
+            .dst_made = area_number(am_area_find((uintptr_t)a->dstAddr)),
+            .place = am_here(call),
+        };
+    }
+    am_after_work(call);
+}
+
+static void desc_side(struct am_call *call, const struct desc *desc, uint64_t addr,
+                      uint64_t was_made, bool is_write, const char *argument)
+{
+    struct am_object *area = am_area_find(addr);
+    struct am_finding *f;
+    char text[160];
+
+    if (area == NULL || area_number(area) == was_made || was_made == 0) {
+        range_add(call, (const void *)(uintptr_t)addr, desc->count, is_write, argument);
+        return;
+    }
+    f = am_call_finding(call);
+    am_finding_begin(f, AM_KIND_use_after_free,
+                     "%s was written when the address 0x%" PRIx64
+                     " showed other memory than now: it is %s",
+                     argument, addr, am_object_text(area, addr, text, sizeof text));
+    f->advice = "write the descriptor again after the address is mapped anew";
+    am_finding_at(f, "used here", am_here(call));
+    am_finding_at(f, "written here", desc->place);
+    am_finding_at(f, "what is there now was made here", area->made);
+    am_call_tell(call, f);
+}
+
+void am_before_memcpy_desc(struct am_call *call)
+{
+    AM_ARGS(aclrtMemcpyAsyncWithDesc);
+    const struct desc *desc = desc_slot((uintptr_t)a->desc);
+
+    stream_look(call);
+    range_add(call, a->desc, 64, false, "desc");
+    if (desc->at != (uintptr_t)a->desc)
+        return; /* it came there another way */
+    desc_side(call, desc, desc->dst, desc->dst_made, true, "the descriptor's dstAddr");
+    desc_side(call, desc, desc->src, desc->src_made, false, "the descriptor's srcAddr");
+}
+
+/* The addresses are read from device memory when the stream gets there. */
+void am_before_memcpy_offset(struct am_call *call)
+{
+    AM_ARGS(aclrtMemcpyAsyncWithOffset);
+
+    stream_look(call);
+    range_add(call, a->dst, 8, false, "dst");
+    range_add(call, a->src, 8, false, "src");
+}
+
+/* ---- pools ---- */
+
+void am_after_pool_malloc(struct am_call *call)
+{
+    AM_ARGS(aclrtMemPoolMallocAsync);
+    struct am_object *object;
+
+    stream_look(call);
+    if (call->rc != ACL_SUCCESS) {
+        am_ignored_note(call, a->ptr);
+        return;
+    }
+    object = am_object_make(call, AM_OBJECT_POOL_BLOCK, (uintptr_t)*a->ptr, a->size);
+    if (object != NULL)
+        object->device = call->device;
+}
+
+void am_before_pool_free(struct am_call *call)
+{
+    AM_ARGS(aclrtMemPoolFreeAsync);
+    uint64_t addr = (uintptr_t)a->ptr;
+    struct am_object *object = am_area_find(addr);
+
+    stream_look(call);
+    if (object != NULL && object->key == addr && object->kind == AM_OBJECT_POOL_BLOCK) {
+        call->object = object;
+        am_work_piece(work_of(call), object, 0, object->size, true);
+        call->work->type = AM_WORK_FREE;
+        am_object_free(call, object);
+        return;
+    }
+    if (object != NULL)
+        return;
+    object = am_gone_find(addr);
+    if (object != NULL && object->key == addr)
+        am_tell_freed(call, AM_KIND_double_free, object, addr, "ptr");
+    else
+        am_ignored_look(call, addr, "ptr");
+}
+
+/* The stream frees it in its turn: a use that is not ordered before is one in use. */
+void am_after_pool_free(struct am_call *call)
+{
+    am_after_freed(call);
+    if (call->work != NULL) {
+        call->work->actor = call->actor;
+        am_after_work(call);
+    }
+}

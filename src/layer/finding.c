@@ -1,0 +1,436 @@
+/* See finding.h. */
+#include "layer/finding.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "layer/modules.h"
+#include "layer/python.h"
+#include "layer/stacks.h"
+#include "layer/text.h"
+
+static const char *const kind_names[] = {
+#define AM_KIND(id_, name_, is_default_, help_) name_,
+#include "layer/kinds.def"
+#undef AM_KIND
+};
+
+static const bool kind_defaults[] = {
+#define AM_KIND(id_, name_, is_default_, help_) is_default_,
+#include "layer/kinds.def"
+#undef AM_KIND
+};
+
+static const char *const api_names[] = {
+#define AM_API(name_, params_, args_, sig_) #name_,
+#define AM_API_RET(ret_, name_, params_, args_, sig_) #name_,
+#include "api/api.def"
+#include "api/api_ret.def"
+#undef AM_API
+#undef AM_API_RET
+};
+
+/* What was told, for the next that is equal. */
+struct told {
+    struct told *next;
+    uint64_t hash;
+    uint32_t number;
+    uint64_t count;
+};
+
+#define TOLD_BUCKETS 1024
+
+static struct {
+    bool is_on[AM_KIND_COUNT];
+    struct am_lock lock;
+    int fd;                                  /* lock; -1: standard error */
+    bool is_closed;                          /* lock */
+    struct told *told[TOLD_BUCKETS];         /* lock */
+    uint32_t n;                              /* lock; findings that differ */
+    _Atomic uint64_t n_all;                  /* with those that are equal */
+    unsigned char is_module_known[4096 / 8]; /* lock; those in the file */
+} findings = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "findings"), .fd = -1};
+
+/* ---- which kinds ---- */
+
+/* Whether `word` names the kind: itself, its family, all, or default. */
+static bool word_matches(const char *word, size_t n, int kind)
+{
+    const char *name = kind_names[kind];
+
+    if (n == 3 && memcmp(word, "all", 3) == 0)
+        return kind != AM_KIND_portability; /* no mistake, so it is asked for by name */
+    if (n == 7 && memcmp(word, "default", 7) == 0)
+        return kind_defaults[kind];
+    return strncmp(name, word, n) == 0 && (name[n] == '\0' || name[n] == '.');
+}
+
+bool am_kinds_choose(const char *list, const char **ret_wrong, size_t *ret_n)
+{
+    bool is_on[AM_KIND_COUNT] = {false};
+    bool is_first = true;
+
+    while (*list != '\0') {
+        size_t n = strcspn(list, ",");
+        bool is_not = n > 3 && memcmp(list, "no-", 3) == 0;
+        const char *word = is_not ? list + 3 : list;
+        size_t word_n = is_not ? n - 3 : n;
+        bool is_known = false;
+
+        for (int kind = 0; kind < AM_KIND_COUNT; kind++) {
+            if (is_first && is_not)
+                is_on[kind] = kind_defaults[kind]; /* "no-race" is the others */
+            if (word_matches(word, word_n, kind)) {
+                is_on[kind] = !is_not;
+                is_known = true;
+            }
+        }
+        if (!is_known || word_n == 0) {
+            *ret_wrong = list;
+            *ret_n = n;
+            return false;
+        }
+        is_first = false;
+        list += n + (list[n] == ',');
+    }
+    memcpy(findings.is_on, is_on, sizeof is_on);
+    return true;
+}
+
+bool am_kind_is_on(enum am_kind_of_finding kind)
+{
+    return findings.is_on[kind];
+}
+
+/* ---- the file ---- */
+
+static void line_write(struct am_text *text)
+{
+    size_t at = 0;
+
+    am_text_add(text, "\n");
+    while (text->n > at && !text->is_cut) {
+        ssize_t n = write(findings.fd, text->data + at, text->n - at);
+
+        if (n <= 0)
+            break; /* a full disk loses findings, not the program */
+        at += (size_t)n;
+    }
+    am_text_free(text);
+}
+
+static void process_write(void)
+{
+    struct am_text text = {0};
+    char command[4096];
+    int fd = am_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? am_sys_read(fd, command, sizeof command - 1) : 0;
+
+    if (fd >= 0)
+        close(fd);
+    for (ssize_t i = 0; i + 1 < n; i++) {
+        if (command[i] == '\0')
+            command[i] = ' ';
+    }
+    command[n > 0 ? n : 0] = '\0';
+    am_text_add(&text,
+                "{\"record\":\"process\",\"pid\":%d,\"parent\":%d,\"command\":", getpid(),
+                getppid());
+    am_text_quote(&text, command);
+    am_text_add(&text, "}");
+    line_write(&text);
+}
+
+void am_findings_open(const char *folder)
+{
+    char path[4096];
+    struct timespec now;
+
+    if (folder[0] == '\0' || findings.fd >= 0)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    snprintf(path, sizeof path, "%s/%d-%lld%09ld", folder, getpid(),
+             (long long)now.tv_sec, now.tv_nsec);
+    findings.fd = am_sys_openat(AT_FDCWD, path,
+                                O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+    if (findings.fd < 0) {
+        am_log(AM_LOG_WARN, "ACLMEM_FINDINGS: %s: %m; findings go to standard error",
+               path);
+        return;
+    }
+    if (findings.fd < 1024) { /* out of the program's way, as our other descriptors */
+        int high = fcntl(findings.fd, F_DUPFD_CLOEXEC, 1024);
+
+        if (high >= 0) {
+            close(findings.fd);
+            findings.fd = high;
+        }
+    }
+    process_write();
+}
+
+/* ---- as records ---- */
+
+/* Whether the module with this number is in the file; notes that it is from now on. */
+static bool module_is_known(int number)
+{
+    unsigned char *byte = &findings.is_module_known[number / 8 % 512];
+    bool is_known = *byte & 1u << number % 8;
+
+    *byte |= (unsigned char)(1u << number % 8);
+    return is_known;
+}
+
+static void modules_write(uint32_t stack)
+{
+    uint32_t era;
+    size_t n;
+    const uintptr_t *frame = am_stack_frames(stack, &n, &era);
+
+    for (size_t i = 0; i < n; i++) {
+        int number = am_module_find(frame[i] - 1, era);
+        const struct am_module *module;
+        struct am_text text = {0};
+
+        if (number < 0 || module_is_known(number))
+            continue;
+        module = am_module_get(number);
+        am_text_add(&text, "{\"record\":\"module\",\"number\":%d,\"path\":", number);
+        am_text_quote(&text, module->path);
+        am_text_add(&text, ",\"base\":%llu,\"build_id\":\"%s\"}",
+                    (unsigned long long)module->base, module->build_id);
+        line_write(&text);
+    }
+}
+
+/* The file's own addresses, of the calls and not of what follows them. */
+static void stack_add(struct am_text *text, uint32_t stack)
+{
+    uint32_t era;
+    size_t n;
+    const uintptr_t *frame = am_stack_frames(stack, &n, &era);
+
+    am_text_add(text, "[");
+    for (size_t i = 0; i < n; i++) {
+        int number = am_module_find(frame[i] - 1, era);
+        uintptr_t base = number >= 0 ? am_module_get(number)->base : 0;
+
+        am_text_add(text, "%s[%d,%llu]", i > 0 ? "," : "", number,
+                    (unsigned long long)(frame[i] - 1 - base));
+    }
+    am_text_add(text, "]");
+}
+
+static void record_write(const struct am_finding *f, uint32_t number)
+{
+    struct am_text text = {0};
+
+    for (size_t i = 0; i < f->n; i++)
+        modules_write(f->at[i].place.stack);
+    am_text_add(&text,
+                "{\"record\":\"finding\",\"number\":%u,\"kind\":\"%s\",\"message\":",
+                number, kind_names[f->kind]);
+    am_text_quote(&text, f->message);
+    am_text_add(&text, ",\"advice\":");
+    am_text_quote(&text, f->advice != NULL ? f->advice : "");
+    am_text_add(&text, ",\"refused\":%d,\"calls\":[", f->refused);
+    for (size_t i = 0; i < f->n; i++) {
+        const struct am_place *place = &f->at[i].place;
+
+        am_text_add(&text, "%s{\"function\":\"%s\",\"what\":", i > 0 ? "," : "",
+                    api_names[place->api]);
+        am_text_quote(&text, f->at[i].what);
+        am_text_add(&text, ",\"thread\":%u,\"stack\":", place->thread);
+        stack_add(&text, place->stack);
+        am_text_add(&text, ",\"python\":");
+        am_python_add(&text, place->python);
+        am_text_add(&text, "}");
+    }
+    am_text_add(&text, "]}");
+    line_write(&text);
+}
+
+/* ---- as text ---- */
+
+static void frame_print(struct am_text *text, size_t i, uintptr_t addr, uint32_t era)
+{
+    int number = am_module_find(addr, era);
+    const struct am_module *module = number >= 0 ? am_module_get(number) : NULL;
+    Dl_info info;
+
+    am_text_add(text, "        #%zu ", i);
+    if (dladdr((void *)addr, &info) != 0 && info.dli_sname != NULL)
+        am_text_add(text, "%s  ", info.dli_sname);
+    if (module != NULL)
+        am_text_add(text, "(%s+0x%llx)\n", module->path,
+                    (unsigned long long)(addr - module->base));
+    else
+        am_text_add(text, "0x%llx\n", (unsigned long long)addr);
+}
+
+static void finding_print(const struct am_finding *f)
+{
+    struct am_text text = {0};
+
+    am_text_add(&text, "aclmem: %s: %s\n", kind_names[f->kind], f->message);
+    for (size_t i = 0; i < f->n; i++) {
+        const struct am_place *place = &f->at[i].place;
+        uint32_t era;
+        size_t n;
+        const uintptr_t *frame = am_stack_frames(place->stack, &n, &era);
+
+        am_text_add(&text, "    %s: %s, process %d, thread %u\n", f->at[i].what,
+                    api_names[place->api], getpid(), place->thread);
+        am_python_print(&text, place->python);
+        for (size_t k = 0; k < n; k++)
+            frame_print(&text, k, frame[k] - 1, era);
+    }
+    if (f->advice != NULL)
+        am_text_add(&text, "    what to do: %s\n", f->advice);
+    if (text.data != NULL && write(STDERR_FILENO, text.data, text.n) < 0)
+        text.is_cut = true; /* there is nowhere to say it */
+    am_text_free(&text);
+}
+
+/* ---- telling ---- */
+
+void am_finding_begin(struct am_finding *finding, enum am_kind_of_finding kind,
+                      const char *format, ...)
+{
+    va_list args;
+
+    finding->kind = kind;
+    finding->advice = NULL;
+    finding->refused = 0;
+    finding->n = 0;
+    va_start(args, format);
+    vsnprintf(finding->message, sizeof finding->message, format, args);
+    va_end(args);
+}
+
+void am_finding_at(struct am_finding *finding, const char *what, struct am_place place)
+{
+    if (finding->n == AM_PLACES_MAX)
+        return;
+    finding->at[finding->n].what = what;
+    finding->at[finding->n].place = place;
+    finding->n++;
+}
+
+static uint64_t finding_hash(const struct am_finding *f)
+{
+    uint64_t hash = (uint64_t)f->kind + 1;
+
+    for (size_t i = 0; i < f->n; i++) {
+        const struct am_place *place = &f->at[i].place;
+
+        hash = (hash ^ place->stack ^ (uint64_t)place->api << 32) *
+               UINT64_C(0x9e3779b97f4a7c15);
+        hash = (hash ^ hash >> 31 ^ place->python) * UINT64_C(0xbf58476d1ce4e5b9);
+    }
+    return hash;
+}
+
+/* The entry of an equal one, or a new one with count 0; NULL without memory. */
+static struct told *told_get_locked(uint64_t hash)
+{
+    struct told **bucket = &findings.told[hash % TOLD_BUCKETS];
+
+    for (struct told *t = *bucket; t != NULL; t = t->next) {
+        if (t->hash == hash)
+            return t;
+    }
+    struct told *made = am_sys_calloc(1, sizeof *made);
+
+    if (made != NULL) {
+        made->hash = hash;
+        made->number = findings.n++;
+        made->next = *bucket;
+        *bucket = made;
+    }
+    return made;
+}
+
+void am_finding_tell(const struct am_finding *finding)
+{
+    struct told *told;
+
+    if (!findings.is_on[finding->kind])
+        return;
+    am_lock(&findings.lock);
+    told = told_get_locked(finding_hash(finding));
+    if (told == NULL || told->count++ == 0) {
+        if (findings.fd >= 0)
+            record_write(finding, told != NULL ? told->number : findings.n++);
+        else
+            finding_print(finding);
+    }
+    am_unlock(&findings.lock);
+    atomic_fetch_add(&findings.n_all, 1);
+}
+
+uint64_t am_findings_count(void)
+{
+    return findings.n_all;
+}
+
+static void counts_write(void)
+{
+    for (size_t i = 0; i < TOLD_BUCKETS; i++) {
+        for (struct told *t = findings.told[i]; t != NULL; t = t->next) {
+            struct am_text text = {0};
+
+            if (t->count < 2)
+                continue;
+            am_text_add(&text, "{\"record\":\"count\",\"number\":%u,\"count\":%llu}",
+                        t->number, (unsigned long long)t->count);
+            line_write(&text);
+        }
+    }
+}
+
+void am_findings_close(uint64_t n_calls)
+{
+    struct am_text text = {0};
+
+    am_lock(&findings.lock);
+    if (findings.fd >= 0 && !findings.is_closed) {
+        counts_write();
+        am_text_add(&text, "{\"record\":\"end\",\"calls\":%llu}",
+                    (unsigned long long)n_calls);
+        line_write(&text);
+    } else if (!findings.is_closed && findings.n > 0) {
+        char line[96];
+        int n =
+            snprintf(line, sizeof line, "aclmem: %u finding%s, %llu in all\n", findings.n,
+                     findings.n == 1 ? "" : "s", (unsigned long long)findings.n_all);
+
+        if (write(STDERR_FILENO, line, (size_t)n) < 0)
+            findings.is_closed = true;
+    }
+    findings.is_closed = true;
+    am_unlock(&findings.lock);
+}
+
+const char *am_size_text(uint64_t size, char *text, size_t n)
+{
+    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
+    double value = (double)size;
+    size_t unit = 0;
+
+    for (; value >= 1024 && unit < 4; unit++)
+        value /= 1024;
+    snprintf(text, n, "%.*f %s", unit > 0 && value < 100 ? 1 : 0, value, units[unit]);
+    return text;
+}

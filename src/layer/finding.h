@@ -1,0 +1,78 @@
+/*
+ * Findings: what is wrong with the program, with the places that tell why.
+ *
+ * A finding is told when it happens.  Equal ones (kind, places) are told once and
+ * counted.  Where they go: to the file of this process in the folder that ACLMEM_FINDINGS
+ * names, as records that the command aclmem reads, adds names to and prints; without it to
+ * standard error, with the names that the dynamic linker knows.
+ *
+ * The records are lines of JSON:
+ *     {"record":"process","pid":..,"parent":..,"command":..}
+ *     {"record":"module","number":..,"path":..,"base":..,"build_id":..}    before its use
+ *     {"record":"finding","number":..,"kind":..,"message":..,"advice":..,"refused":..,
+ *      "calls":[{"function":..,"what":..,"thread":..,"stack":[[module,offset],..],
+ *                "python":[[function,file,line],..]}]}
+ *     {"record":"count","number":..,"count":..}         at the end, where it is not 1
+ *     {"record":"end","calls":..}
+ */
+#ifndef AM_LAYER_FINDING_H
+#define AM_LAYER_FINDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum am_kind_of_finding {
+#define AM_KIND(id_, name_, is_default_, help_) AM_KIND_##id_,
+#include "layer/kinds.def"
+#undef AM_KIND
+    AM_KIND_COUNT,
+};
+
+/* A call of the program. */
+struct am_place {
+    uint32_t stack;  /* stacks.h */
+    uint32_t thread; /* gettid() */
+    uint32_t python; /* the Python frames: python.h; 0: none */
+    uint16_t api;    /* enum am_api_id */
+};
+
+#define AM_PLACES_MAX 8
+
+struct am_finding {
+    enum am_kind_of_finding kind;
+    char message[768];
+    const char *advice; /* what to do */
+    int refused;        /* the code with which the call was refused; 0: it went through */
+    size_t n;
+    struct {
+        const char *what; /* "freed here" */
+        struct am_place place;
+    } at[AM_PLACES_MAX];
+};
+
+/*
+ * What ACLMEM_CHECK chooses: "default", "all", kinds, families ("leak"), each with "no-"
+ * in front to leave it out.  False: *ret_wrong is the word that is none, and its length.
+ */
+bool am_kinds_choose(const char *list, const char **ret_wrong, size_t *ret_n);
+bool am_kind_is_on(enum am_kind_of_finding kind);
+
+/* With the process's file open, where there is a folder for it. */
+void am_findings_open(const char *folder);
+
+void am_finding_begin(struct am_finding *finding, enum am_kind_of_finding kind,
+                      const char *format, ...) __attribute__((format(printf, 3, 4)));
+void am_finding_at(struct am_finding *finding, const char *what, struct am_place place);
+/* Tells it, unless its kind is off. */
+void am_finding_tell(const struct am_finding *finding);
+
+/* How many there were so far, each counted as often as it happened. */
+uint64_t am_findings_count(void);
+/* Writes counts and the end; once. */
+void am_findings_close(uint64_t n_calls);
+
+/* "1.5 MB" */
+const char *am_size_text(uint64_t size, char *text, size_t n);
+
+#endif

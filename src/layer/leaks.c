@@ -1,0 +1,165 @@
+/*
+ * Leaks: what is left at the end, by the place where it was made.
+ *
+ * Everything that is live is sorted by kind and place; each group is one finding with its
+ * number and bytes.  Memory that only a mapping holds is told by the mapping.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "layer/bytes.h"
+#include "layer/check.h"
+
+static const int kinds[] = {
+    [AM_OBJECT_BLOCK] = AM_KIND_leak_block,
+    [AM_OBJECT_POOL_BLOCK] = AM_KIND_leak_block,
+    [AM_OBJECT_MANAGED] = AM_KIND_leak_block,
+    [AM_OBJECT_HOST] = AM_KIND_leak_host,
+    [AM_OBJECT_REGISTERED] = AM_KIND_leak_host,
+    [AM_OBJECT_KEY] = AM_KIND_leak_import,
+    [AM_OBJECT_MAPPING] = AM_KIND_leak_mapping,
+    [AM_OBJECT_RESERVATION] = AM_KIND_leak_reservation,
+    [AM_OBJECT_PHYS] = AM_KIND_leak_phys,
+    [AM_OBJECT_IMPORT] = AM_KIND_leak_import,
+    [AM_OBJECT_STREAM] = AM_KIND_leak_stream,
+    [AM_OBJECT_EVENT] = AM_KIND_leak_event,
+    [AM_OBJECT_NOTIFY] = AM_KIND_leak_event,
+    [AM_OBJECT_POOL] = -1, /* its blocks are told */
+};
+
+static const char *const advices[] = {
+    [AM_OBJECT_BLOCK] = "aclrtFree",
+    [AM_OBJECT_POOL_BLOCK] = "aclrtMemPoolFreeAsync",
+    [AM_OBJECT_MANAGED] = "aclrtFree",
+    [AM_OBJECT_HOST] = "aclrtFreeHost",
+    [AM_OBJECT_REGISTERED] = "aclrtHostUnregister",
+    [AM_OBJECT_KEY] = "aclrtIpcMemClose",
+    [AM_OBJECT_MAPPING] = "aclrtUnmapMem: the handle was freed, and the mapping alone "
+                          "holds the memory",
+    [AM_OBJECT_RESERVATION] = "aclrtReleaseMemAddress",
+    [AM_OBJECT_PHYS] = "aclrtFreePhysical",
+    [AM_OBJECT_IMPORT] = "aclrtFreePhysical",
+    [AM_OBJECT_STREAM] = "aclrtDestroyStream",
+    [AM_OBJECT_EVENT] = "aclrtDestroyEvent",
+    [AM_OBJECT_NOTIFY] = "aclrtDestroyNotify",
+    [AM_OBJECT_POOL] = "aclrtMemPoolDestroy",
+};
+
+struct left {
+    struct am_object **list;
+    size_t n;
+    size_t max;
+    int device; /* -1: all */
+};
+
+static bool is_left(const struct am_object *object, const void *arg)
+{
+    const struct left *left = arg;
+
+    return left->device < 0 || object->device == left->device;
+}
+
+static void left_add(struct am_object *object, void *arg)
+{
+    struct left *left = arg;
+
+    if (left->n == left->max) {
+        size_t max = left->max == 0 ? 256 : 2 * left->max;
+        struct am_object **list = am_sys_realloc(left->list, max * sizeof *list);
+
+        if (list == NULL)
+            return;
+        left->list = list;
+        left->max = max;
+    }
+    left->list[left->n++] = object;
+}
+
+static bool is_retain(const struct am_object *object)
+{
+    return object->kind == AM_OBJECT_PHYS && object->is_retained &&
+           object->bytes->n_handles > 0;
+}
+
+/* A mapping is told when nothing else would be: the handle of its memory is gone. */
+static bool is_worth(const struct am_object *object)
+{
+    if (kinds[object->kind] < 0)
+        return false;
+    return object->kind != AM_OBJECT_MAPPING || object->bytes == NULL ||
+           object->bytes->n_handles == 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct am_object *x = *(struct am_object *const *)a;
+    const struct am_object *y = *(struct am_object *const *)b;
+
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    if (x->made.stack != y->made.stack)
+        return x->made.stack < y->made.stack ? -1 : 1;
+    if (x->made.python != y->made.python)
+        return x->made.python < y->made.python ? -1 : 1;
+    if (is_retain(x) != is_retain(y))
+        return is_retain(x) ? -1 : 1;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static bool is_same_place(const struct am_object *a, const struct am_object *b)
+{
+    return a->kind == b->kind && a->made.stack == b->made.stack &&
+           a->made.python == b->made.python && is_retain(a) == is_retain(b);
+}
+
+static void group_tell(struct am_object **list, size_t n, const char *when)
+{
+    static struct am_finding f; /* under the books' lock */
+    const struct am_object *first = list[0];
+    bool is_retained = is_retain(first);
+    bool is_notify = first->kind == AM_OBJECT_NOTIFY;
+    uint64_t size = 0;
+    char text[32];
+    char bytes[48] = "";
+
+    for (size_t i = 0; i < n; i++)
+        size += list[i]->bytes != NULL ? list[i]->bytes->size : list[i]->size;
+    if (size > 0 && first->kind != AM_OBJECT_IMPORT)
+        snprintf(bytes, sizeof bytes, ", %s", am_size_text(size, text, sizeof text));
+    am_finding_begin(&f,
+                     is_retained ? AM_KIND_leak_retain
+                                 : (enum am_kind_of_finding)kinds[first->kind],
+                     "%zu %s%s%s %s still there at %s", n,
+                     n > 1 && is_notify ? "notifies" : am_object_name(first->kind),
+                     n > 1 && !is_notify ? "s" : "", bytes, n > 1 ? "are" : "is", when);
+    f.advice = is_retained ? "aclrtFreePhysical once for each "
+                             "aclrtMemRetainAllocationHandle, and once more"
+                           : advices[first->kind];
+    am_finding_at(&f, "made here", first->made);
+    if (is_retained)
+        am_finding_at(&f, "retained here", first->freed);
+    am_finding_tell(&f);
+}
+
+void am_leaks_tell(struct am_call *call, int device, const char *when)
+{
+    struct left left = {.device = device};
+    size_t n = 0;
+
+    am_objects_walk(is_left, left_add, &left);
+    for (size_t i = 0; i < left.n; i++) {
+        if (is_worth(left.list[i]))
+            left.list[n++] = left.list[i];
+    }
+    if (n > 0)
+        qsort(left.list, n, sizeof left.list[0], by_place);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && is_same_place(left.list[i], left.list[end]);)
+            end++;
+        group_tell(left.list + i, end - i, when);
+    }
+    free(left.list);
+}

@@ -1,0 +1,626 @@
+/*
+ * Hooks: what is made and freed, and who uses what is gone.
+ *
+ * A free is entered before the call is passed on, and taken back where it is refused.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "layer/bytes.h"
+#include "layer/hold.h"
+#include "layer/hooks.h"
+#include "layer/order.h"
+
+/* ---- words ---- */
+
+const char *am_object_text(const struct am_object *object, uint64_t addr, char *text,
+                           size_t n)
+{
+    const char *name = am_object_name(object->kind);
+    char size[32];
+
+    if (object->kind >= AM_OBJECT_STREAM)
+        snprintf(text, n, "%s 0x%" PRIx64, name, object->key);
+    else if (object->kind >= AM_OBJECT_PHYS)
+        snprintf(text, n, "%s of %s, handle 0x%" PRIx64, name,
+                 am_size_text(object->size, size, sizeof size), object->key);
+    else if (addr > object->key)
+        snprintf(text, n, "byte %" PRIu64 " of the %s of %" PRIu64 " bytes at 0x%" PRIx64,
+                 addr - object->key, name, object->size, object->key);
+    else
+        snprintf(text, n, "the %s of %" PRIu64 " bytes at 0x%" PRIx64, name, object->size,
+                 object->key);
+    return text;
+}
+
+struct am_finding *am_call_finding(struct am_call *call)
+{
+    static _Thread_local struct am_finding first;
+    static _Thread_local struct am_finding more;
+
+    return call->finding == &first ? &more : &first;
+}
+
+void am_call_tell(struct am_call *call, struct am_finding *finding)
+{
+    if (!call->is_after && call->finding == NULL) {
+        call->finding = finding; /* told when the result is known */
+        return;
+    }
+    finding->refused = call->is_after ? call->rc : 0;
+    am_finding_tell(finding);
+}
+
+void am_after_told(struct am_call *call)
+{
+}
+
+static const char *const advice_freed =
+    "keep it until the last use, or give the use what it needs";
+
+void am_tell_freed(struct am_call *call, enum am_kind_of_finding kind,
+                   struct am_object *object, uint64_t addr, const char *argument)
+{
+    struct am_finding *f = am_call_finding(call);
+    char text[160];
+
+    am_hold_release(object); /* so that the library sees it freed */
+    am_finding_begin(f, kind, "%s is %s, which %s", argument,
+                     am_object_text(object, addr, text, sizeof text),
+                     object->kind == AM_OBJECT_MAPPING ? "was unmapped before"
+                                                       : "was freed before");
+    f->advice = kind == AM_KIND_double_free
+                    ? "give each thing back once; set the variable to NULL afterwards"
+                    : advice_freed;
+    am_finding_at(f, kind == AM_KIND_double_free ? "again here" : "used here",
+                  am_here(call));
+    am_finding_at(f, object->kind == AM_OBJECT_MAPPING ? "unmapped here" : "freed here",
+                  object->freed);
+    am_finding_at(f, object->kind == AM_OBJECT_MAPPING ? "mapped here" : "made here",
+                  object->made);
+    am_call_tell(call, f);
+}
+
+static void tell_in_use(struct am_call *call, const struct am_object *object,
+                        const struct am_access *access)
+{
+    struct am_finding *f = am_call_finding(call);
+    char text[160];
+    char who[48];
+
+    am_finding_begin(f, AM_KIND_free_in_use, "%s is %s while work on %s still %s it",
+                     am_object_text(object, 0, text, sizeof text),
+                     object->kind == AM_OBJECT_MAPPING      ? "unmapped"
+                     : object->kind == AM_OBJECT_REGISTERED ? "unregistered"
+                                                            : "freed",
+                     am_actor_text(access->actor, who, sizeof who),
+                     access->is_write ? "writes" : "reads");
+    f->advice = "wait for the work first: aclrtSynchronizeStream, or an event behind it";
+    am_finding_at(f, "given up here", am_here(call));
+    am_finding_at(f, "still used by this work", access->place);
+    am_finding_at(f, "made here", object->made);
+    am_call_tell(call, f);
+}
+
+/* ---- use ---- */
+
+struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
+                                const void *handle, const char *argument)
+{
+    struct am_object *object = am_handle_find(kind, handle);
+
+    if (object == NULL) {
+        am_ignored_look(call, (uintptr_t)handle, argument);
+        return NULL;
+    }
+    if (object->is_freed) {
+        am_tell_freed(call, AM_KIND_stale_handle, object, 0, argument);
+        return NULL;
+    }
+    return object;
+}
+
+void am_before_use_address(struct am_call *call)
+{
+    AM_ARGS(aclrtUnmapMem); /* all of them begin with the address */
+    uint64_t addr = (uintptr_t)a->virPtr;
+    struct am_object *object = am_area_find(addr);
+
+    call->object = object;
+    if (object != NULL)
+        return;
+    object = am_gone_find(addr);
+    if (object != NULL)
+        am_tell_freed(call, AM_KIND_use_after_free, object, addr, "the address");
+    else
+        am_ignored_look(call, addr, "the address");
+}
+
+void am_before_use_phys(struct am_call *call)
+{
+    AM_ARGS(aclrtFreePhysical);
+
+    call->object = am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle");
+}
+
+void am_before_use_pool(struct am_call *call)
+{
+    AM_ARGS(aclrtMemPoolTrimTo);
+
+    am_handle_use(call, AM_OBJECT_POOL, a->memPool, "memPool");
+}
+
+/* ---- made ---- */
+
+/* Enters what the call gave at *out, or that it gave nothing. */
+static struct am_object *made(struct am_call *call, enum am_object_kind kind,
+                              void *const *out, uint64_t size)
+{
+    struct am_object *object;
+
+    if (call->rc != ACL_SUCCESS) {
+        am_ignored_note(call, out);
+        return NULL;
+    }
+    object = am_object_make(call, kind, (uintptr_t)*out, size);
+    if (object != NULL)
+        object->device = call->device;
+    return object;
+}
+
+void am_after_reserve(struct am_call *call)
+{
+    AM_ARGS(aclrtReserveMemAddress);
+    struct am_object *object = made(call, AM_OBJECT_RESERVATION, a->virPtr, a->size);
+
+    if (object != NULL) {
+        object->size = (a->size + 0x1fffff) & ~UINT64_C(0x1fffff);
+        object->device = -1;
+    }
+}
+
+void am_after_phys(struct am_call *call)
+{
+    AM_ARGS(aclrtMallocPhysical);
+    struct am_object *object = made(call, AM_OBJECT_PHYS, a->handle, a->size);
+
+    if (object == NULL)
+        return;
+    object->size = (a->size + 0x1fffff) & ~UINT64_C(0x1fffff); /* the granularity */
+    object->device = a->prop->location.type == ACL_MEM_LOCATION_TYPE_DEVICE
+                         ? (int16_t)a->prop->location.id
+                         : -1;
+    am_bytes_of(object);
+}
+
+void am_before_map(struct am_call *call)
+{
+    AM_ARGS(aclrtMapMem);
+    struct am_object *released;
+
+    call->object = am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle");
+    if (am_reservation_find((uintptr_t)a->virPtr) != NULL)
+        return;
+    released = am_released_find((uintptr_t)a->virPtr);
+    if (released != NULL)
+        am_tell_freed(call, AM_KIND_use_after_free, released, 0, "virPtr");
+    else
+        am_ignored_look(call, (uintptr_t)a->virPtr, "virPtr");
+}
+
+void am_after_map(struct am_call *call)
+{
+    AM_ARGS(aclrtMapMem);
+    struct am_object *phys = am_handle_find(AM_OBJECT_PHYS, a->handle);
+    struct am_object *mapping;
+
+    if (call->rc != ACL_SUCCESS || phys == NULL || phys->bytes == NULL)
+        return;
+    mapping = am_object_make(call, AM_OBJECT_MAPPING, (uintptr_t)a->virPtr, a->size);
+    if (mapping == NULL)
+        return;
+    if (phys->bytes->size < a->size)
+        mapping->size = phys->bytes->size;
+    mapping->device = phys->device;
+    mapping->bytes = am_bytes_get(phys->bytes);
+}
+
+/* Mappings in a row at src appear at dst too. */
+void am_after_mirror(struct am_call *call)
+{
+    AM_ARGS(aclrtMemMapSelectedLink);
+    uint64_t src = (uintptr_t)a->virPtrSrc;
+    uint64_t dst = (uintptr_t)a->virPtrDst;
+    uint64_t done = 0;
+
+    while (call->rc == ACL_SUCCESS && done < a->size) {
+        struct am_object *from = am_area_find(src + done);
+        struct am_object *mapping;
+
+        if (from == NULL || from->key != src + done)
+            return;
+        mapping = am_object_make(call, AM_OBJECT_MAPPING, dst + done, from->size);
+        if (mapping == NULL)
+            return;
+        mapping->device = from->device;
+        mapping->bytes = am_bytes_get(am_bytes_of(from));
+        done += from->size;
+    }
+}
+
+void am_after_retain(struct am_call *call)
+{
+    AM_ARGS(aclrtMemRetainAllocationHandle);
+    struct am_object *area = am_area_find((uintptr_t)a->virPtr);
+    struct am_object *phys;
+
+    if (call->rc != ACL_SUCCESS) {
+        am_ignored_note(call, a->handle);
+        return;
+    }
+    phys = am_handle_find(AM_OBJECT_PHYS, *a->handle);
+    if (phys != NULL && !phys->is_freed) {
+        phys->bytes->n_handles++;
+    } else if (area != NULL && area->bytes != NULL) {
+        /* The handle had been freed, and the mapping kept the memory. */
+        phys = am_object_make(call, AM_OBJECT_PHYS, (uintptr_t)*a->handle,
+                              area->bytes->size);
+        if (phys == NULL)
+            return;
+        phys->device = area->device;
+        phys->bytes = am_bytes_get(area->bytes);
+        phys->bytes->n_handles = 1;
+    } else {
+        return;
+    }
+    phys->freed = am_here(call);
+    phys->is_retained = true;
+}
+
+void am_after_malloc(struct am_call *call)
+{
+    AM_ARGS(aclrtMalloc);
+
+    made(call, AM_OBJECT_BLOCK, a->devPtr, a->size);
+}
+
+void am_after_managed(struct am_call *call)
+{
+    AM_ARGS(aclrtMemAllocManaged);
+    struct am_object *object = made(call, AM_OBJECT_MANAGED, a->ptr, a->size);
+
+    if (object != NULL) {
+        object->device = -1; /* a device's reset leaves it */
+        if (am_bytes_of(object) != NULL)
+            object->bytes->is_shared = true; /* the program writes it, too */
+    }
+}
+
+void am_after_malloc_host(struct am_call *call)
+{
+    AM_ARGS(aclrtMallocHost);
+    struct am_object *object = made(call, AM_OBJECT_HOST, a->hostPtr, a->size);
+
+    if (object != NULL)
+        object->device = -1;
+}
+
+void am_after_register(struct am_call *call)
+{
+    AM_ARGS(aclrtHostRegister);
+    struct am_object *object;
+
+    if (call->rc != ACL_SUCCESS || am_area_find((uintptr_t)a->ptr) != NULL)
+        return; /* of what is pinned anyway the block is known */
+    object = am_object_make(call, AM_OBJECT_REGISTERED, (uintptr_t)a->ptr, a->size);
+    if (object != NULL)
+        object->device = -1;
+}
+
+void am_after_pool(struct am_call *call)
+{
+    AM_ARGS(aclrtMemPoolCreate);
+
+    made(call, AM_OBJECT_POOL, a->memPool, 0);
+}
+
+/* ---- sharing ---- */
+
+void am_before_export(struct am_call *call)
+{
+    AM_ARGS(aclrtMemExportToShareableHandle);
+    struct am_object *object = am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle");
+    struct am_finding *f;
+    char text[160];
+
+    call->object = object;
+    if (object == NULL || !object->is_exported)
+        return;
+    f = am_call_finding(call);
+    am_finding_begin(f, AM_KIND_export_twice, "%s was exported before",
+                     am_object_text(object, 0, text, sizeof text));
+    f->advice = "export once and give every importer the same number";
+    am_finding_at(f, "again here", am_here(call));
+    am_finding_at(f, "exported here", object->exported);
+    am_finding_at(f, "made here", object->made);
+    am_call_tell(call, f);
+}
+
+void am_after_export(struct am_call *call)
+{
+    AM_ARGS(aclrtMemExportToShareableHandle);
+    struct am_object *object = am_handle_find(AM_OBJECT_PHYS, a->handle);
+
+    if (call->rc != ACL_SUCCESS || object == NULL || object->is_freed)
+        return;
+    object->is_exported = true;
+    object->exported = am_here(call);
+    object->bytes->is_shared = true;
+    object->bytes->is_exported = true;
+}
+
+void am_after_export_key(struct am_call *call)
+{
+    AM_ARGS(aclrtIpcMemGetExportKey);
+    struct am_object *object = am_area_find((uintptr_t)a->devPtr);
+
+    if (object == NULL)
+        return;
+    if (call->rc == ACL_SUCCESS && am_bytes_of(object) != NULL) {
+        object->bytes->is_shared = true;
+        object->bytes->is_exported = true;
+        object->is_exported = true;
+        object->exported = am_here(call);
+    } else if (call->rc != ACL_SUCCESS && object->is_exported) {
+        struct am_finding *f = am_call_finding(call);
+        char text[160];
+
+        am_finding_begin(f, AM_KIND_export_twice, "%s has a key already",
+                         am_object_text(object, 0, text, sizeof text));
+        f->advice = "ask for one key and give it to every importer";
+        am_finding_at(f, "again here", am_here(call));
+        am_finding_at(f, "exported here", object->exported);
+        am_finding_at(f, "made here", object->made);
+        am_call_tell(call, f);
+    }
+}
+
+static void imported(struct am_call *call, aclrtDrvMemHandle *handle, int16_t device)
+{
+    struct am_object *object = made(call, AM_OBJECT_IMPORT, handle, 0);
+    struct am_bytes *bytes;
+
+    if (object == NULL)
+        return;
+    object->device = device;
+    object->size = UINT64_C(1) << 46; /* the exporter knows; mappings have sizes */
+    bytes = am_bytes_of(object);
+    if (bytes != NULL)
+        bytes->is_shared = true;
+}
+
+void am_after_import(struct am_call *call)
+{
+    AM_ARGS(aclrtMemImportFromShareableHandle);
+
+    imported(call, a->handle, (int16_t)a->deviceId);
+}
+
+void am_after_import_v2(struct am_call *call)
+{
+    AM_ARGS(aclrtMemImportFromShareableHandleV2);
+
+    imported(call, a->handle, call->device);
+}
+
+/* Keys are texts; a block that came by one is found by its number. */
+static uint64_t key_hash(const char *key)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    while (*key != '\0')
+        hash = (hash ^ (unsigned char)*key++) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+void am_after_import_key(struct am_call *call)
+{
+    AM_ARGS(aclrtIpcMemImportByKey);
+    struct am_object *object;
+    size_t size = 0;
+    void *base;
+
+    object = made(call, AM_OBJECT_KEY, a->devPtr, 1);
+    if (object == NULL)
+        return;
+    if (am_books.below->aclrtMemGetAddressRange(*a->devPtr, &base, &size) == ACL_SUCCESS)
+        object->size = size;
+    if (am_bytes_of(object) != NULL) {
+        object->bytes->is_shared = true;
+        object->bytes->key = key_hash(a->key);
+    }
+}
+
+struct key_search {
+    uint64_t hash;
+    struct am_object *found;
+};
+
+static bool is_of_key(const struct am_object *object, const void *arg)
+{
+    const struct key_search *search = arg;
+
+    return object->kind == AM_OBJECT_KEY && object->bytes != NULL &&
+           object->bytes->key == search->hash;
+}
+
+static void key_found(struct am_object *object, void *arg)
+{
+    ((struct key_search *)arg)->found = object;
+}
+
+/* ---- freed ---- */
+
+/*
+ * Frees a live area that starts at addr, of one of two kinds; tells what is in use and
+ * what was freed before.
+ */
+static void area_free(struct am_call *call, uint64_t addr, enum am_object_kind kind,
+                      enum am_object_kind or_kind, const char *argument)
+{
+    struct am_object *object = am_area_find(addr);
+    struct am_access access;
+
+    if (object != NULL) {
+        if (object->key != addr || (object->kind != kind && object->kind != or_kind))
+            return; /* not what it takes: the library says so */
+        if (am_kind_is_on(AM_KIND_free_in_use) && am_area_is_in_use(object, &access))
+            tell_in_use(call, object, &access);
+        call->object = object;
+        am_object_free(call, object);
+        return;
+    }
+    object = am_gone_find(addr);
+    if (object != NULL && object->key == addr)
+        am_tell_freed(call, AM_KIND_double_free, object, addr, argument);
+    else
+        am_ignored_look(call, addr, argument);
+}
+
+/* A block's address is not to be handed out again at once. */
+static void block_hold(struct am_call *call)
+{
+    if (call->object != NULL && call->object->kind != AM_OBJECT_MANAGED)
+        call->is_answered = am_hold(call->object);
+}
+
+void am_before_free(struct am_call *call)
+{
+    AM_ARGS(aclrtFree);
+
+    area_free(call, (uintptr_t)a->devPtr, AM_OBJECT_BLOCK, AM_OBJECT_MANAGED, "devPtr");
+    block_hold(call);
+}
+
+void am_before_free_sync(struct am_call *call)
+{
+    AM_ARGS(aclrtFree);
+
+    am_before_sync_device(call);
+    am_after_sync_device(call);
+    area_free(call, (uintptr_t)a->devPtr, AM_OBJECT_BLOCK, AM_OBJECT_MANAGED, "devPtr");
+}
+
+void am_before_free_host(struct am_call *call)
+{
+    AM_ARGS(aclrtFreeHost);
+
+    area_free(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
+    block_hold(call);
+}
+
+void am_before_free_host_sync(struct am_call *call)
+{
+    AM_ARGS(aclrtFreeHost);
+
+    am_before_sync_device(call);
+    am_after_sync_device(call);
+    area_free(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
+}
+
+/* Waits for work that uses the memory: that is not a mistake. */
+void am_before_unregister(struct am_call *call)
+{
+    AM_ARGS(aclrtHostUnregister);
+    struct am_object *object = am_area_find((uintptr_t)a->ptr);
+
+    if (object != NULL && object->kind == AM_OBJECT_REGISTERED) {
+        call->object = object;
+        am_object_free(call, object);
+    }
+}
+
+void am_before_unmap(struct am_call *call)
+{
+    AM_ARGS(aclrtUnmapMem);
+
+    area_free(call, (uintptr_t)a->virPtr, AM_OBJECT_MAPPING, AM_OBJECT_MAPPING, "virPtr");
+}
+
+void am_before_close_key(struct am_call *call)
+{
+    AM_ARGS(aclrtIpcMemClose);
+    struct key_search search = {.hash = a->key != NULL ? key_hash(a->key) : 0};
+
+    am_objects_walk(is_of_key, key_found, &search);
+    call->object = search.found;
+    if (search.found != NULL)
+        am_object_free(call, search.found);
+}
+
+void am_before_release(struct am_call *call)
+{
+    AM_ARGS(aclrtReleaseMemAddress);
+    uint64_t addr = (uintptr_t)a->virPtr;
+    struct am_object *object = am_reservation_find(addr);
+
+    if (object != NULL && object->key == addr) {
+        call->object = object;
+        am_object_free(call, object);
+        return;
+    }
+    if (object != NULL)
+        return;
+    object = am_released_find(addr);
+    if (object != NULL && object->key == addr)
+        am_tell_freed(call, AM_KIND_double_free, object, addr, "virPtr");
+    else
+        am_ignored_look(call, addr, "virPtr");
+}
+
+void am_before_destroy_pool(struct am_call *call)
+{
+    AM_ARGS(aclrtMemPoolDestroy);
+    struct am_object *object = am_handle_find(AM_OBJECT_POOL, a->memPool);
+
+    if (object == NULL) {
+        am_ignored_look(call, (uintptr_t)a->memPool, "memPool");
+    } else if (object->is_freed) {
+        am_tell_freed(call, AM_KIND_double_free, object, 0, "memPool");
+    } else {
+        call->object = object;
+        am_object_free(call, object);
+    }
+}
+
+void am_after_freed(struct am_call *call)
+{
+    if (call->rc != ACL_SUCCESS && call->object != NULL && call->object->is_freed)
+        am_object_revive(call->object);
+}
+
+void am_before_free_phys(struct am_call *call)
+{
+    AM_ARGS(aclrtFreePhysical);
+    struct am_object *object = am_handle_find(AM_OBJECT_PHYS, a->handle);
+
+    if (object == NULL) {
+        am_ignored_look(call, (uintptr_t)a->handle, "handle");
+    } else if (object->is_freed) {
+        am_tell_freed(call, AM_KIND_double_free, object, 0, "handle");
+    } else {
+        call->object = object;
+        if (--object->bytes->n_handles == 0)
+            am_object_free(call, object);
+    }
+}
+
+void am_after_free_phys(struct am_call *call)
+{
+    if (call->rc == ACL_SUCCESS || call->object == NULL)
+        return;
+    call->object->bytes->n_handles++;
+    if (call->object->is_freed)
+        am_object_revive(call->object);
+}

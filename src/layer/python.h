@@ -1,0 +1,22 @@
+/*
+ * Python frames: where in a Python program a call was made.
+ *
+ * The module acl knows the interpreter and this library does not, so the module gives it a
+ * function that lists the frames of the thread that calls.
+ */
+#ifndef AM_LAYER_PYTHON_H
+#define AM_LAYER_PYTHON_H
+
+#include <stdint.h>
+
+struct am_text;
+
+/* The number of the Python stack of the call that this thread is in; 0: none. */
+uint32_t am_python_take(void);
+
+/* As an array of JSON: [[function,file,line],..]. */
+void am_python_add(struct am_text *text, uint32_t stack);
+/* As lines. */
+void am_python_print(struct am_text *text, uint32_t stack);
+
+#endif

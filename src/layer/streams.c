@@ -1,0 +1,577 @@
+/*
+ * Hooks: streams, events, notifies, functions of the program, devices; and the ends of
+ * everything.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/sys.h"
+#include "layer/bytes.h"
+#include "layer/hooks.h"
+#include "layer/order.h"
+#include "layer/waits.h"
+
+/* ---- streams ---- */
+
+struct am_actor *am_actor_find(struct am_call *call, const void *stream)
+{
+    struct am_object *object = am_handle_find(AM_OBJECT_STREAM, stream);
+
+    if (object != NULL)
+        return object->is_freed ? NULL : object->actor;
+    for (struct am_actor *actor = TAILQ_FIRST(&am_actors); actor != NULL;
+         actor = TAILQ_NEXT(actor, link)) {
+        if (actor->handle == (uintptr_t)stream)
+            return actor; /* a default stream that was met before */
+    }
+    if (stream == NULL || !call->is_default_stream)
+        return NULL;
+    struct am_actor *actor = am_actor_make((uintptr_t)stream);
+
+    if (actor != NULL) {
+        actor->device = call->device;
+        actor->made = am_here(call);
+    }
+    return actor;
+}
+
+void am_before_use_stream(struct am_call *call)
+{
+    if (call->stream == NULL || call->is_default_stream)
+        return;
+    am_handle_use(call, AM_OBJECT_STREAM, call->stream, "stream");
+}
+
+/* The stream's actor, after a stale one was told. */
+static struct am_actor *stream_use(struct am_call *call)
+{
+    am_before_use_stream(call);
+    call->actor = call->stream != NULL ? am_actor_find(call, call->stream) : NULL;
+    return call->actor;
+}
+
+void am_after_stream(struct am_call *call)
+{
+    AM_ARGS(aclrtCreateStream);
+    struct am_object *object;
+    struct am_actor *actor;
+
+    if (call->rc != ACL_SUCCESS) {
+        am_ignored_note(call, a->stream);
+        return;
+    }
+    object = am_object_make(call, AM_OBJECT_STREAM, (uintptr_t)*a->stream, 0);
+    actor = object != NULL ? am_actor_make((uintptr_t)*a->stream) : NULL;
+    if (actor == NULL)
+        return;
+    object->device = call->device;
+    object->actor = actor;
+    actor->device = call->device;
+    actor->context = call->context;
+    actor->made = am_here(call);
+}
+
+static void tell_waiting(struct am_call *call, struct am_object *object,
+                         const struct am_place *work, const char *why)
+{
+    struct am_finding *f = am_call_finding(call);
+    char text[160];
+
+    am_finding_begin(f, AM_KIND_free_in_use, "%s is destroyed while %s",
+                     am_object_text(object, 0, text, sizeof text), why);
+    f->advice = "wait for the work first: aclrtSynchronizeStream";
+    am_finding_at(f, "destroyed here", am_here(call));
+    am_finding_at(f, "still used by this work", *work);
+    am_finding_at(f, "made here", object->made);
+    am_call_tell(call, f);
+}
+
+void am_before_destroy_stream(struct am_call *call)
+{
+    struct am_object *object = am_handle_find(AM_OBJECT_STREAM, call->stream);
+    struct am_work *first;
+
+    if (object == NULL) {
+        am_ignored_look(call, (uintptr_t)call->stream, "stream");
+        return;
+    }
+    if (object->is_freed) {
+        am_tell_freed(call, AM_KIND_double_free, object, 0, "stream");
+        return;
+    }
+    call->object = object;
+    call->actor = object->actor;
+    first = object->actor != NULL ? TAILQ_FIRST(&object->actor->works) : NULL;
+    if (first != NULL && first->type == AM_WORK_WAIT)
+        tell_waiting(call, object, &first->place, "work in it still waits");
+    am_waits_begin(call, object->actor, NULL);
+}
+
+/* Its work is done, or dropped: the host knows either way. */
+void am_after_destroy_stream(struct am_call *call)
+{
+    struct am_object *object = call->object;
+
+    am_waits_end(call);
+    if (call->rc != ACL_SUCCESS || object == NULL || object->is_freed)
+        return;
+    if (object->actor != NULL) {
+        am_host_joins_actor(object->actor, 0);
+        am_actor_abort(object->actor);
+        am_actor_put(object->actor);
+        object->actor = NULL;
+    }
+    am_object_free(call, object);
+}
+
+void am_before_sync_stream(struct am_call *call)
+{
+    struct am_actor *actor = stream_use(call);
+
+    call->value = actor != NULL ? am_actor_step(actor) : 0;
+    am_waits_begin(call, actor, NULL);
+}
+
+/* The actor again: the stream may have been destroyed while the call waited. */
+void am_after_sync_stream(struct am_call *call)
+{
+    struct am_actor *actor =
+        call->stream != NULL ? am_actor_find(call, call->stream) : NULL;
+
+    am_waits_end(call);
+    if (call->rc == ACL_SUCCESS && actor != NULL && actor == call->actor)
+        am_host_joins_actor(actor, call->value);
+}
+
+void am_after_query_stream(struct am_call *call)
+{
+    AM_ARGS(aclrtStreamQuery);
+
+    if (call->rc == ACL_SUCCESS && *a->status == ACL_STREAM_STATUS_COMPLETE)
+        am_after_sync_stream(call);
+    else
+        am_waits_end(call);
+}
+
+void am_before_sync_device(struct am_call *call)
+{
+    am_waits_begin(call, NULL, NULL);
+}
+
+void am_after_sync_device(struct am_call *call)
+{
+    struct am_actor *actor;
+
+    am_waits_end(call);
+    if (call->is_after && call->rc != ACL_SUCCESS)
+        return;
+    TAILQ_FOREACH (actor, &am_actors, link) {
+        if (actor->device == call->device)
+            am_host_joins_actor(actor, 0);
+    }
+}
+
+void am_after_abort_stream(struct am_call *call)
+{
+    struct am_actor *actor =
+        call->stream != NULL ? am_actor_find(call, call->stream) : NULL;
+
+    if (call->rc == ACL_SUCCESS && actor != NULL) {
+        am_actor_abort(actor);
+        am_host_joins_actor(actor, 0);
+    }
+}
+
+void am_after_abort_device(struct am_call *call)
+{
+    AM_ARGS(aclrtDeviceTaskAbort);
+    struct am_actor *actor;
+
+    if (call->rc != ACL_SUCCESS)
+        return;
+    TAILQ_FOREACH (actor, &am_actors, link) {
+        if (actor->device == a->deviceId) {
+            am_actor_abort(actor);
+            am_host_joins_actor(actor, 0);
+        }
+    }
+}
+
+/* ---- events and notifies ---- */
+
+static struct am_signal *signal_made(struct am_call *call, enum am_object_kind kind,
+                                     void *const *out)
+{
+    struct am_object *object;
+
+    if (call->rc != ACL_SUCCESS) {
+        am_ignored_note(call, out);
+        return NULL;
+    }
+    object = am_object_make(call, kind, (uintptr_t)*out, 0);
+    if (object == NULL)
+        return NULL;
+    object->device = call->device;
+    object->signal = am_signal_make(kind == AM_OBJECT_NOTIFY);
+    if (object->signal != NULL)
+        object->signal->handle = object->key;
+    return object->signal;
+}
+
+void am_after_event(struct am_call *call)
+{
+    AM_ARGS(aclrtCreateEvent);
+
+    signal_made(call, AM_OBJECT_EVENT, a->event);
+}
+
+void am_after_event_ex(struct am_call *call)
+{
+    AM_ARGS(aclrtCreateEventExWithFlag);
+    struct am_signal *signal = signal_made(call, AM_OBJECT_EVENT, a->event);
+
+    if (signal != NULL)
+        signal->is_repeated = true;
+}
+
+void am_after_open_event(struct am_call *call)
+{
+    AM_ARGS(aclrtIpcOpenEventHandle);
+    struct am_signal *signal = signal_made(call, AM_OBJECT_EVENT, a->event);
+
+    if (signal != NULL)
+        signal->is_shared = signal->is_repeated = true;
+}
+
+void am_after_notify(struct am_call *call)
+{
+    AM_ARGS(aclrtCreateNotify);
+
+    signal_made(call, AM_OBJECT_NOTIFY, a->notify);
+}
+
+void am_after_import_notify(struct am_call *call)
+{
+    AM_ARGS(aclrtNotifyImportByKey);
+    struct am_signal *signal = signal_made(call, AM_OBJECT_NOTIFY, a->notify);
+
+    if (signal != NULL)
+        signal->is_shared = true;
+}
+
+static void share(struct am_call *call)
+{
+    if (call->rc == ACL_SUCCESS && call->object != NULL && call->object->signal != NULL)
+        call->object->signal->is_shared = true;
+}
+
+void am_after_share_event(struct am_call *call)
+{
+    share(call);
+}
+
+void am_after_share_notify(struct am_call *call)
+{
+    share(call);
+}
+
+void am_before_use_event(struct am_call *call)
+{
+    AM_ARGS(aclrtDestroyEvent);
+
+    call->object = am_handle_use(call, AM_OBJECT_EVENT, a->event, "event");
+}
+
+void am_before_use_notify(struct am_call *call)
+{
+    AM_ARGS(aclrtDestroyNotify);
+
+    call->object = am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify");
+}
+
+static void signal_free(struct am_call *call, enum am_object_kind kind,
+                        const void *handle, const char *argument)
+{
+    struct am_object *object = am_handle_find(kind, handle);
+    struct am_place work;
+
+    if (object == NULL) {
+        am_ignored_look(call, (uintptr_t)handle, argument);
+    } else if (object->is_freed) {
+        am_tell_freed(call, AM_KIND_double_free, object, 0, argument);
+    } else {
+        if (object->signal != NULL && am_signal_is_in_use(object->signal, &work))
+            tell_waiting(call, object, &work, "a stream still waits for it");
+        call->object = object;
+        am_object_free(call, object);
+    }
+}
+
+void am_before_destroy_event(struct am_call *call)
+{
+    AM_ARGS(aclrtDestroyEvent);
+
+    signal_free(call, AM_OBJECT_EVENT, a->event, "event");
+}
+
+void am_before_destroy_notify(struct am_call *call)
+{
+    AM_ARGS(aclrtDestroyNotify);
+
+    signal_free(call, AM_OBJECT_NOTIFY, a->notify, "notify");
+}
+
+void am_before_record(struct am_call *call)
+{
+    AM_ARGS(aclrtRecordEvent);
+
+    call->object = am_handle_use(call, AM_OBJECT_EVENT, a->event, "event");
+    stream_use(call);
+}
+
+void am_before_record_notify(struct am_call *call)
+{
+    AM_ARGS(aclrtRecordNotify);
+
+    call->object = am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify");
+    stream_use(call);
+}
+
+void am_before_wait_event(struct am_call *call)
+{
+    AM_ARGS(aclrtStreamWaitEvent);
+
+    call->object = am_handle_use(call, AM_OBJECT_EVENT, a->event, "event");
+    stream_use(call);
+}
+
+/*
+ * Queues work of the call's stream and signal.  The books were open to other threads while
+ * the call was passed on, so both are looked up again by what they had been.
+ */
+static struct am_signal *signal_work(struct am_call *call, struct am_work *work,
+                                     enum am_work_type type)
+{
+    struct am_signal *signal;
+
+    if (call->rc != ACL_SUCCESS || call->object == NULL || call->actor == NULL)
+        return NULL;
+    signal = call->object->signal;
+    if (signal == NULL || call->object->is_freed)
+        return NULL;
+    am_work_begin(work, type, call, call->actor);
+    work->signal = signal;
+    return signal;
+}
+
+void am_after_record(struct am_call *call)
+{
+    struct am_work work;
+    struct am_signal *signal = signal_work(call, &work, AM_WORK_RECORD);
+
+    if (signal == NULL)
+        return;
+    signal->n_queued++;
+    signal->is_reset = false;
+    am_work_queue(&work);
+}
+
+void am_after_reset_event(struct am_call *call)
+{
+    struct am_work work;
+    struct am_signal *signal = signal_work(call, &work, AM_WORK_RESET);
+
+    if (signal == NULL)
+        return;
+    signal->is_reset = true;
+    am_work_queue(&work);
+}
+
+void am_after_wait_event(struct am_call *call)
+{
+    struct am_work work;
+    struct am_signal *signal = signal_work(call, &work, AM_WORK_WAIT);
+
+    if (signal == NULL)
+        return;
+    /* A plain event that was not recorded yet is waited for until it is. */
+    work.record = signal->n_queued + (signal->is_reset || signal->n_queued == 0);
+    if (signal->is_repeated && signal->n_queued == 0)
+        return;
+    am_work_queue(&work);
+}
+
+void am_after_wait_notify(struct am_call *call)
+{
+    struct am_work work;
+
+    if (signal_work(call, &work, AM_WORK_WAIT) != NULL)
+        am_work_queue(&work);
+}
+
+void am_after_reset_notifies(struct am_call *call)
+{
+    AM_ARGS(aclrtNotifyBatchReset);
+
+    for (size_t i = 0; call->rc == ACL_SUCCESS && i < a->num; i++) {
+        struct am_object *object = am_handle_find(AM_OBJECT_NOTIFY, a->notifies[i]);
+
+        if (object != NULL && object->signal != NULL)
+            object->signal->is_set = false;
+    }
+}
+
+void am_before_sync_event(struct am_call *call)
+{
+    am_before_use_event(call);
+    am_waits_begin(call, NULL, call->object != NULL ? call->object->signal : NULL);
+}
+
+void am_after_sync_event(struct am_call *call)
+{
+    AM_ARGS(aclrtDestroyEvent);
+    struct am_object *object = am_handle_find(AM_OBJECT_EVENT, a->event);
+
+    am_waits_end(call);
+    if (call->rc == ACL_SUCCESS && object != NULL && object->signal != NULL)
+        am_host_joins_signal(object->signal);
+}
+
+void am_after_query_event(struct am_call *call)
+{
+    AM_ARGS(aclrtQueryEvent);
+
+    if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_STATUS_COMPLETE)
+        am_after_sync_event(call);
+}
+
+void am_after_query_event_status(struct am_call *call)
+{
+    AM_ARGS(aclrtQueryEventStatus);
+
+    if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_RECORDED_STATUS_COMPLETE)
+        am_after_sync_event(call);
+}
+
+void am_before_elapsed(struct am_call *call)
+{
+    AM_ARGS(aclrtEventElapsedTime);
+
+    am_handle_use(call, AM_OBJECT_EVENT, a->start, "start");
+    am_handle_use(call, AM_OBJECT_EVENT, a->end, "end");
+}
+
+/* Both records have a time, so both ran. */
+void am_after_elapsed(struct am_call *call)
+{
+    AM_ARGS(aclrtEventElapsedTime);
+    const void *events[] = {a->start, a->end};
+
+    for (size_t i = 0; call->rc == ACL_SUCCESS && i < 2; i++) {
+        struct am_object *object = am_handle_find(AM_OBJECT_EVENT, events[i]);
+
+        if (object != NULL && object->signal != NULL)
+            am_host_joins_signal(object->signal);
+    }
+}
+
+/* ---- the ends ---- */
+
+struct end {
+    struct am_call *call;
+    int device;       /* -1: everything */
+    uint64_t context; /* 0: any */
+};
+
+static bool is_ended(const struct am_object *object, const void *arg)
+{
+    const struct end *end = arg;
+
+    if (end->context != 0)
+        return object->kind == AM_OBJECT_STREAM && object->actor != NULL &&
+               object->actor->context == end->context;
+    return end->device < 0 || object->device == end->device;
+}
+
+static void object_end(struct am_object *object, void *arg)
+{
+    struct end *end = arg;
+
+    if (object->actor != NULL) {
+        am_actor_abort(object->actor);
+        am_host_joins_actor(object->actor, 0);
+        am_actor_put(object->actor);
+        object->actor = NULL;
+    }
+    if (object->bytes != NULL &&
+        (object->kind == AM_OBJECT_PHYS || object->kind == AM_OBJECT_IMPORT))
+        object->bytes->n_handles = 0;
+    am_object_free(end->call, object);
+}
+
+void am_after_destroy_context(struct am_call *call)
+{
+    AM_ARGS(aclrtDestroyContext);
+    struct end end = {call, -1, (uintptr_t)a->context};
+
+    if (call->rc == ACL_SUCCESS)
+        am_objects_walk(is_ended, object_end, &end);
+}
+
+void am_before_reset_device(struct am_call *call)
+{
+    am_waits_begin(call, NULL, NULL);
+}
+
+/* The last reset ends what is on the device; whether it was, the library knows. */
+void am_after_reset_device(struct am_call *call)
+{
+    AM_ARGS(aclrtResetDevice);
+    struct end end = {call, a->deviceId, 0};
+    struct am_actor *actor;
+    struct am_actor *next;
+    int32_t is_active = 1;
+
+    am_waits_end(call);
+    if (call->rc != ACL_SUCCESS ||
+        am_books.below->aclrtGetPrimaryCtxState(a->deviceId, NULL, &is_active) !=
+            ACL_SUCCESS ||
+        is_active)
+        return;
+    am_leaks_tell(call, a->deviceId, "the last aclrtResetDevice");
+    am_objects_walk(is_ended, object_end, &end);
+    for (actor = TAILQ_FIRST(&am_actors); actor != NULL; actor = next) {
+        next = TAILQ_NEXT(actor, link);
+        if (actor->device == a->deviceId) { /* the default stream */
+            am_actor_abort(actor);
+            am_host_joins_actor(actor, 0);
+            actor->handle = 0;
+        }
+    }
+}
+
+static void everything_end(struct am_call *call)
+{
+    struct end end = {call, -1, 0};
+    struct am_actor *actor;
+
+    am_leaks_tell(call, -1, "aclFinalize");
+    am_objects_walk(is_ended, object_end, &end);
+    TAILQ_FOREACH (actor, &am_actors, link) {
+        am_actor_abort(actor);
+        actor->handle = 0;
+    }
+}
+
+/* The library may have been started more than once; then it goes on. */
+void am_after_finalize(struct am_call *call)
+{
+    if (call->rc == ACL_SUCCESS && am_api_top == &am_api_down)
+        everything_end(call);
+}
+
+void am_before_asks_error(struct am_call *call)
+{
+    am_ignored_forget();
+}

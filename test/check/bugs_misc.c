@@ -1,0 +1,187 @@
+/* Sharing, devices, failures that were not looked at. */
+#include "bugs.h"
+
+/* ---- export-twice ---- */
+
+MISTAKE void export_again(aclrtDrvMemHandle handle)
+{
+    uint64_t number;
+
+    aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 1, &number);
+}
+
+static void exported_twice(bool is_mended)
+{
+    struct chunk chunk = chunk_open();
+
+    export_again(chunk.handle);
+    if (!is_mended)
+        export_again(chunk.handle);
+    chunk_close(chunk);
+}
+
+static void exported_for_each_importer(bool is_mended)
+{
+    struct chunk chunk = chunk_open();
+
+    for (int i = 0; i < (is_mended ? 1 : 3); i++)
+        export_again(chunk.handle);
+    chunk_close(chunk);
+}
+
+MISTAKE void key_again(void *block)
+{
+    char key[65];
+
+    aclrtIpcMemGetExportKey(block, CHUNK, key, sizeof key, 1);
+}
+
+static void key_twice(bool is_mended)
+{
+    void *block = block_open(CHUNK);
+
+    key_again(block);
+    if (!is_mended)
+        key_again(block);
+    MUST(aclrtFree(block));
+}
+
+/* ---- error-ignored ---- */
+
+MISTAKE void use_block(void *block)
+{
+    aclrtMemset(block, 64, 0, 64);
+}
+
+static void failed_block(bool is_mended)
+{
+    void *block = NULL;
+
+    if (aclrtMalloc(&block, (size_t)1 << 50, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS &&
+        is_mended)
+        return;
+    use_block(block);
+}
+
+MISTAKE void map_handle(void *va, aclrtDrvMemHandle handle)
+{
+    aclrtMapMem(va, CHUNK, 0, handle, 0);
+}
+
+static void failed_phys(bool is_mended)
+{
+    aclrtPhysicalMemProp prop = device_prop(0);
+    aclrtDrvMemHandle handle = NULL;
+    void *va;
+
+    MUST(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1));
+    if (aclrtMallocPhysical(&handle, (size_t)1 << 50, &prop, 0) == ACL_SUCCESS ||
+        !is_mended)
+        map_handle(va, handle);
+    MUST(aclrtReleaseMemAddress(va));
+}
+
+MISTAKE void free_it(void *block)
+{
+    aclrtFreeHost(block);
+}
+
+static void failed_pinned(bool is_mended)
+{
+    void *block = NULL;
+    aclError rc = aclrtMallocHost(&block, 0);
+
+    if (rc == ACL_SUCCESS || !is_mended)
+        free_it(block);
+}
+
+/* ---- wrong-device ---- */
+
+MISTAKE void fill_on(aclrtStream stream, void *block)
+{
+    aclrtMemsetAsync(block, 64, 0, 64, stream);
+    aclrtSynchronizeStream(stream);
+}
+
+static void stream_of_the_other_device(bool is_mended)
+{
+    void *block = block_open(64);
+    aclrtStream stream;
+
+    if (!is_mended)
+        MUST(aclrtSetDevice(1));
+    stream = stream_open();
+    fill_on(stream, block);
+    MUST(aclrtDestroyStream(stream));
+    if (!is_mended) {
+        MUST(aclrtResetDevice(1));
+        MUST(aclrtSetDevice(0));
+        MUST(aclrtResetDevice(0));
+    }
+    MUST(aclrtFree(block));
+}
+
+MISTAKE void copy_on(aclrtStream stream, void *to, void *from)
+{
+    aclrtMemcpyAsync(to, 64, from, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, stream);
+    aclrtSynchronizeStream(stream);
+}
+
+static void copy_without_peers(bool is_mended)
+{
+    void *here = block_open(64);
+    void *there;
+    aclrtStream stream;
+
+    MUST(aclrtMemset(here, 64, 0, 64));
+    MUST(aclrtSetDevice(1));
+    there = block_open(64);
+    if (is_mended)
+        MUST(aclrtDeviceEnablePeerAccess(0, 0));
+    stream = stream_open();
+    copy_on(stream, there, here);
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtFree(there));
+    MUST(aclrtResetDevice(1));
+    MUST(aclrtSetDevice(0));
+    MUST(aclrtResetDevice(0));
+    MUST(aclrtFree(here));
+}
+
+static void mapping_of_the_other_device(bool is_mended)
+{
+    aclrtPhysicalMemProp prop = device_prop(is_mended ? 0 : 1);
+    aclrtStream stream = stream_open();
+    aclrtDrvMemHandle handle;
+    void *va;
+
+    MUST(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1));
+    MUST(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));
+    MUST(aclrtMapMem(va, CHUNK, 0, handle, 0));
+    fill_on(stream, va);
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtUnmapMem(va));
+    MUST(aclrtFreePhysical(handle));
+    MUST(aclrtReleaseMemAddress(va));
+}
+
+const struct bug misc_bugs[] = {
+    BUG("export-twice/handle", exported_twice, "export-twice", "was exported before",
+        "export_again"),
+    BUG("export-twice/loop", exported_for_each_importer, "export-twice",
+        "physical allocation of 2.0 MB", "export_again"),
+    BUG("export-twice/key", key_twice, "export-twice", "has a key already", "key_again"),
+    BUG("error-ignored/block", failed_block, "error-ignored", "failed with 207001",
+        "use_block"),
+    BUG("error-ignored/phys", failed_phys, "error-ignored", "handle is 0x0",
+        "map_handle"),
+    BUG("error-ignored/pinned", failed_pinned, "error-ignored", "failed with 100000",
+        "free_it"),
+    BUG("wrong-device/stream", stream_of_the_other_device, "wrong-device",
+        "on device 0, and the stream is one of device 1", "fill_on"),
+    BUG("wrong-device/copy", copy_without_peers, "wrong-device", "on device 0",
+        "copy_on"),
+    BUG("wrong-device/mapping", mapping_of_the_other_device, "wrong-device",
+        "on device 1", "fill_on"),
+    {NULL},
+};

@@ -1,0 +1,260 @@
+/* Work that nothing orders.  The same is found whether it came out right or not. */
+#include "bugs.h"
+
+#include <sys/mman.h>
+
+MISTAKE void read_on(aclrtStream stream, void *host, const void *device, size_t size)
+{
+    MUST(aclrtMemcpyAsync(host, size, device, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+}
+
+/* Two streams and no event between them. */
+static void no_event(bool is_mended)
+{
+    aclrtStream writer = stream_open();
+    aclrtStream reader = stream_open();
+    void *block = block_open(4096);
+    void *host = host_open(4096);
+    aclrtEvent event;
+
+    MUST(aclrtCreateEvent(&event));
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, writer));
+    if (is_mended) {
+        MUST(aclrtRecordEvent(event, writer));
+        MUST(aclrtStreamWaitEvent(reader, event));
+    }
+    read_on(reader, host, block, 4096);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyEvent(event));
+    MUST(aclrtDestroyStream(writer));
+    MUST(aclrtDestroyStream(reader));
+    MUST(aclrtFree(block));
+    MUST(aclrtFreeHost(host));
+}
+
+/* The event is recorded before the work that it should stand for. */
+static void recorded_too_early(bool is_mended)
+{
+    aclrtStream writer = stream_open();
+    aclrtStream reader = stream_open();
+    void *block = block_open(4096);
+    void *host = host_open(4096);
+    aclrtEvent event;
+
+    MUST(aclrtCreateEvent(&event));
+    if (!is_mended)
+        MUST(aclrtRecordEvent(event, writer));
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, writer));
+    if (is_mended)
+        MUST(aclrtRecordEvent(event, writer));
+    MUST(aclrtStreamWaitEvent(reader, event));
+    read_on(reader, host, block, 4096);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyEvent(event));
+    MUST(aclrtDestroyStream(writer));
+    MUST(aclrtDestroyStream(reader));
+    MUST(aclrtFree(block));
+    MUST(aclrtFreeHost(host));
+}
+
+MISTAKE void read_now(void *host, const void *device, size_t size)
+{
+    MUST(aclrtMemcpy(host, size, device, size, ACL_MEMCPY_DEVICE_TO_HOST));
+}
+
+/* The host reads without waiting, or after waiting for another stream. */
+static void wrong_stream(bool is_mended)
+{
+    aclrtStream writer = stream_open();
+    aclrtStream other = stream_open();
+    void *block = block_open(4096);
+    char host[64];
+
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, writer));
+    MUST(aclrtSynchronizeStream(is_mended ? writer : other));
+    read_now(host, (char *)block + 4000, 64);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(writer));
+    MUST(aclrtDestroyStream(other));
+    MUST(aclrtFree(block));
+}
+
+MISTAKE void write_on(aclrtStream stream, void *device, size_t size)
+{
+    MUST(aclrtMemsetAsync(device, size, 2, size, stream));
+}
+
+/* One memory at two addresses. */
+static void two_addresses(bool is_mended)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    struct chunk chunk = chunk_open();
+    void *again;
+
+    MUST(aclrtReserveMemAddress(&again, CHUNK, 0, NULL, 1));
+    MUST(aclrtMapMem(again, CHUNK, 0, chunk.handle, 0));
+    MUST(aclrtMemsetAsync(chunk.va, 100, 1, 100, first));
+    write_on(second, (char *)again + (is_mended ? 100 : 99), 100);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtUnmapMem(again));
+    MUST(aclrtReleaseMemAddress(again));
+    chunk_close(chunk);
+}
+
+/* Unmapped and mapped again elsewhere: the bytes have not forgotten. */
+static void mapped_elsewhere(bool is_mended)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    struct chunk chunk = chunk_open();
+    void *again;
+
+    MUST(aclrtReserveMemAddress(&again, CHUNK, 0, NULL, 1));
+    MUST(aclrtMapMem(again, CHUNK, 0, chunk.handle, 0));
+    MUST(aclrtMemsetAsync(again, CHUNK, 1, CHUNK, first));
+    if (is_mended)
+        MUST(aclrtSynchronizeStream(first));
+    write_on(second, chunk.va, 64);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtUnmapMem(again));
+    MUST(aclrtReleaseMemAddress(again));
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    chunk_close(chunk);
+}
+
+/* ---- no mistakes: what orders, and what does not meet ---- */
+
+static void halves_of_a_block(bool is_mended)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    void *block = block_open(2000);
+
+    MUST(aclrtMemsetAsync(block, 1000, 1, 1000, first));
+    write_on(second, (char *)block + 1000, 1000);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtFree(block));
+}
+
+static void destroyed_stream(bool is_mended)
+{
+    aclrtStream stream = stream_open();
+    void *block = block_open(1000);
+    char host[1000];
+
+    write_on(stream, block, 1000);
+    MUST(aclrtDestroyStream(stream));
+    read_now(host, block, 1000);
+    MUST(aclrtFree(block));
+}
+
+static void polled_event(bool is_mended)
+{
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    aclrtStream stream = stream_open();
+    void *block = block_open(1000);
+    aclrtEvent event;
+    char host[1000];
+
+    MUST(aclrtCreateEvent(&event));
+    write_on(stream, block, 1000);
+    MUST(aclrtRecordEvent(event, stream));
+    while (status != ACL_EVENT_RECORDED_STATUS_COMPLETE)
+        MUST(aclrtQueryEventStatus(event, &status));
+    read_now(host, block, 1000);
+    MUST(aclrtFree(block));
+    MUST(aclrtDestroyEvent(event));
+    MUST(aclrtDestroyStream(stream));
+}
+
+static void wait_before_the_record(bool is_mended)
+{
+    aclrtStream writer = stream_open();
+    aclrtStream reader = stream_open();
+    void *block = block_open(64);
+    void *host = host_open(64);
+    aclrtEvent event;
+
+    MUST(aclrtCreateEvent(&event));
+    MUST(aclrtStreamWaitEvent(reader, event)); /* for the record to come */
+    read_on(reader, host, block, 64);
+    MUST(aclrtMemsetAsync(block, 64, 1, 64, writer));
+    MUST(aclrtRecordEvent(event, writer));
+    MUST(aclrtSynchronizeStream(reader));
+    MUST(aclrtFree(block)); /* the reader's end is behind the writer's */
+    MUST(aclrtFreeHost(host));
+    MUST(aclrtDestroyEvent(event));
+    MUST(aclrtDestroyStream(writer));
+    MUST(aclrtDestroyStream(reader));
+}
+
+static void notify_between(bool is_mended)
+{
+    aclrtStream writer = stream_open();
+    aclrtStream reader = stream_open();
+    void *block = block_open(64);
+    void *host = host_open(64);
+    aclrtNotify notify;
+
+    MUST(aclrtCreateNotify(&notify, 0));
+    for (int i = 0; i < 3; i++) {
+        MUST(aclrtWaitAndResetNotify(notify, reader, 0));
+        read_on(reader, host, block, 64);
+        MUST(aclrtMemsetAsync(block, 64, i, 64, writer));
+        MUST(aclrtRecordNotify(notify, writer));
+        MUST(aclrtSynchronizeStream(reader));
+    }
+    MUST(aclrtFree(block));
+    MUST(aclrtFreeHost(host));
+    MUST(aclrtDestroyNotify(notify));
+    MUST(aclrtDestroyStream(writer));
+    MUST(aclrtDestroyStream(reader));
+}
+
+struct told {
+    _Atomic int is_done;
+};
+
+static void tell(void *arg)
+{
+    ((struct told *)arg)->is_done = 1;
+}
+
+/* The program waits for a function that it put into the stream. */
+static void function_as_signal(bool is_mended)
+{
+    aclrtStream stream = stream_open();
+    void *block = block_open(64);
+    struct told told = {0};
+
+    write_on(stream, block, 64);
+    MUST(aclrtLaunchHostFunc(stream, tell, &told));
+    while (!told.is_done)
+        ;
+    MUST(aclrtFree(block));
+    MUST(aclrtDestroyStream(stream));
+}
+
+const struct bug order_bugs[] = {
+    BUG("race/no-event", no_event, "race", "which stream", "read_on"),
+    BUG("race/early", recorded_too_early, "race", "reads byte 0 of the block", "read_on"),
+    BUG("race/wrong-stream", wrong_stream, "race", "the host reads byte 4000",
+        "read_now"),
+    BUG("race/two-addresses", two_addresses, "race",
+        "writes byte 99 of the physical allocation", "write_on"),
+    BUG("race/mapped", mapped_elsewhere, "race", "writes byte 0 of the physical",
+        "write_on"),
+    BUG("none/halves", halves_of_a_block, "", "", ""),
+    BUG("none/destroyed", destroyed_stream, "", "", ""),
+    BUG("none/polled", polled_event, "", "", ""),
+    BUG("none/wait-first", wait_before_the_record, "", "", ""),
+    BUG("none/notify", notify_between, "", "", ""),
+    BUG("none/function", function_as_signal, "", "", ""),
+    {NULL},
+};

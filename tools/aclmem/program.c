@@ -1,0 +1,305 @@
+/* See program.h. */
+#include "program.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "aclmem/aclmem.h"
+#include "command.h"
+
+/* ---- folders ---- */
+
+char *folder_make(void)
+{
+    const char *where = getenv("TMPDIR");
+    char *path;
+
+    if (where == NULL || where[0] == '\0')
+        where = "/tmp";
+    if (asprintf(&path, "%s/aclmem-run-XXXXXX", where) < 0)
+        return NULL;
+    if (mkdtemp(path) == NULL) {
+        fprintf(stderr, "aclmem: no folder for findings: %s: %s\n", path,
+                strerror(errno));
+        free(path);
+        return NULL;
+    }
+    return path;
+}
+
+void folder_remove(char *folder)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(list), entry->d_name, 0);
+    }
+    if (list != NULL)
+        closedir(list);
+    rmdir(folder);
+    free(folder);
+}
+
+/* ---- the program ---- */
+
+/* Where `name` is found, as execvp looks; false: nowhere. */
+static bool path_find(const char *name, char *path)
+{
+    const char *list = getenv("PATH");
+
+    if (strchr(name, '/') != NULL) {
+        snprintf(path, PATH_MAX, "%s", name);
+        return access(path, F_OK) == 0;
+    }
+    for (list = list != NULL ? list : "/bin:/usr/bin"; *list != '\0';) {
+        size_t n = strcspn(list, ":");
+
+        snprintf(path, PATH_MAX, "%.*s%s%s", (int)n, list, n > 0 ? "/" : "", name);
+        if (access(path, X_OK) == 0)
+            return true;
+        list += n + (list[n] == ':');
+    }
+    return false;
+}
+
+static int refuse(int code, const char *path, const char *why)
+{
+    fprintf(stderr, "aclmem run: %s: %s\n", path, why);
+    return code;
+}
+
+/* Whether the first bytes are of a program that the system can start. */
+static int head_check(const char *path)
+{
+    unsigned char head[4] = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+
+    if (fd < 0)
+        return 0; /* it may be run and not read */
+    n = read(fd, head, sizeof head);
+    close(fd);
+    if (n >= 2 && head[0] == '#' && head[1] == '!')
+        return 0;
+    if (n == 4 && memcmp(head, ELFMAG, SELFMAG) == 0)
+        return 0;
+    return refuse(EXIT_NOT_EXECUTABLE, path,
+                  "neither a program nor a script with #! in its first line; name the "
+                  "interpreter: aclmem run sh FILE");
+}
+
+int program_check(char **argv)
+{
+    char path[PATH_MAX];
+    struct stat status;
+
+    if (!path_find(argv[0], path))
+        return refuse(EXIT_NOT_FOUND, argv[0], "there is no such program");
+    if (stat(path, &status) != 0)
+        return refuse(EXIT_NOT_FOUND, path, strerror(errno));
+    if (S_ISDIR(status.st_mode))
+        return refuse(EXIT_NOT_EXECUTABLE, path, "is a folder");
+    if (access(path, X_OK) != 0)
+        return refuse(EXIT_NOT_EXECUTABLE, path,
+                      "may not be executed (chmod +x, or name its interpreter)");
+    if ((status.st_mode & (S_ISUID | S_ISGID)) && status.st_uid != geteuid())
+        return refuse(EXIT_NOT_EXECUTABLE, path,
+                      "is set-uid: the system drops the variables that turn the checks "
+                      "on; check a copy without that bit");
+    return head_check(path);
+}
+
+/* ---- its environment ---- */
+
+static void prepend(const char *name, const char *folder)
+{
+    const char *old = getenv(name);
+    char *value;
+
+    if (asprintf(&value, "%s%s%s", folder, old != NULL && *old != '\0' ? ":" : "",
+                 old != NULL ? old : "") < 0)
+        return;
+    setenv(name, value, 1);
+    free(value);
+}
+
+/* The library that this command itself uses, and the Python module beside it. */
+static void library_set(void)
+{
+    static const char *const places[] = {"../python", "../python/site-packages"};
+    char folder[PATH_MAX];
+    char path[PATH_MAX + 64];
+    Dl_info info;
+
+    if (dladdr((void *)aclmem_version, &info) == 0 ||
+        realpath(info.dli_fname, folder) == NULL || strrchr(folder, '/') == NULL)
+        return;
+    *strrchr(folder, '/') = '\0';
+    prepend("LD_LIBRARY_PATH", folder);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s/acl", folder, places[i]);
+        if (access(path, F_OK) != 0)
+            continue;
+        *strrchr(path, '/') = '\0';
+        prepend("PYTHONPATH", path);
+    }
+}
+
+static void variable_set(const char *name, const char *value)
+{
+    if (value != NULL && value[0] != '\0')
+        setenv(name, value, 1);
+}
+
+/* Layers that the user asked for stay outside of ours. */
+static void layers_set(const char *layers)
+{
+    const char *old = getenv("ACLMEM_LAYERS");
+    char *value;
+
+    if (asprintf(&value, "%s%s%s", old != NULL ? old : "",
+                 old != NULL && *old != '\0' ? "," : "", layers) < 0)
+        return;
+    setenv("ACLMEM_LAYERS", value, 1);
+    free(value);
+}
+
+static void environment_set(const struct program_setup *setup, const char *folder)
+{
+    char pid[24];
+
+    library_set();
+    layers_set(setup->layers);
+    variable_set("ACLMEM_FINDINGS", folder);
+    variable_set("ACLMEM_CHECK", setup->check);
+    variable_set("ACLMEM_RULES", setup->rules);
+    variable_set("ACLMEM_PATIENCE", setup->patience);
+    variable_set("ACLMEM_CHAOS", setup->chaos);
+    variable_set("ACLMEM_FAIL", setup->fail);
+    if (!setup->follows) {
+        snprintf(pid, sizeof pid, "%d", getpid()); /* exec does not change it */
+        setenv("ACLMEM_LAYERS_PID", pid, 1);
+    }
+}
+
+/* ---- running ---- */
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* In the child: becomes the program, or says why not through the pipe. */
+static void child_run(char **argv, const struct program_setup *setup, const char *folder,
+                      int report)
+{
+    int error;
+
+    environment_set(setup, folder);
+    if (setup->output != NULL) {
+        int fd = open(setup->output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+        if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
+            goto failed;
+    }
+    if (setup->limit > 0)
+        setpgid(0, 0); /* what hangs is ended with all that it started */
+    signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
+    execvp(argv[0], argv);
+failed:
+    error = errno;
+    if (write(report, &error, sizeof error) < 0)
+        _exit(EXIT_NOT_FOUND);
+    _exit(EXIT_NOT_FOUND);
+}
+
+/* Reads findings until the child has ended; its status. */
+static int child_wait(pid_t child, const struct program_setup *setup,
+                      struct findings *findings, double start, bool *ret_is_hung)
+{
+    int ended = (int)syscall(SYS_pidfd_open, child, 0);
+    int changed = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    int status = 0;
+
+    *ret_is_hung = false;
+    if (changed >= 0)
+        inotify_add_watch(changed, findings->folder, IN_MODIFY | IN_CREATE);
+    for (;;) {
+        struct pollfd fds[] = {{ended, POLLIN, 0}, {changed, POLLIN, 0}};
+        char buffer[4096];
+
+        if (waitpid(child, &status, WNOHANG) == child)
+            break;
+        /* Without a descriptor of the process it is looked at again and again. */
+        poll(fds, 2, ended < 0 || setup->limit > 0 ? 50 : -1);
+        while (changed >= 0 && read(changed, buffer, sizeof buffer) > 0)
+            ;
+        findings_read(findings);
+        if (setup->limit > 0 && !*ret_is_hung && now() - start > setup->limit) {
+            *ret_is_hung = true;
+            kill(-child, SIGKILL);
+        }
+    }
+    if (ended >= 0)
+        close(ended);
+    if (changed >= 0)
+        close(changed);
+    findings_read(findings);
+    return status;
+}
+
+int program_run(char **argv, const struct program_setup *setup, struct findings *findings,
+                struct program_end *ret_end)
+{
+    double start = now();
+    int report[2];
+    int error = 0;
+    int status;
+    pid_t child;
+
+    fflush(NULL);
+    if (pipe2(report, O_CLOEXEC) != 0 || (child = fork()) < 0)
+        return refuse(1, argv[0], strerror(errno));
+    if (child == 0)
+        child_run(argv, setup, findings->folder, report[1]);
+    if (setup->limit > 0)
+        setpgid(child, child);
+    close(report[1]);
+    signal(SIGINT, SIG_IGN); /* the program has them too, and decides */
+    signal(SIGQUIT, SIG_IGN);
+    if (read(report[0], &error, sizeof error) != sizeof error)
+        error = 0;
+    close(report[0]);
+    unsetenv("DEBUGINFOD_URLS"); /* in this process: no server is asked for names */
+    status = child_wait(child, setup, findings, start, &ret_end->is_hung);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
+    if (error != 0)
+        return refuse(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE, argv[0],
+                      strerror(error));
+    ret_end->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    ret_end->code = ret_end->signal != 0 ? 128 + ret_end->signal : WEXITSTATUS(status);
+    ret_end->seconds = now() - start;
+    return 0;
+}

@@ -1,0 +1,46 @@
+/* Running the user's program under the layers. */
+#ifndef ACLMEM_PROGRAM_H
+#define ACLMEM_PROGRAM_H
+
+#include <stdbool.h>
+
+#include "findings.h"
+
+/* The variables that a run gives its program; NULL or "": not set by us. */
+struct program_setup {
+    const char *layers;   /* "check" */
+    const char *check;    /* ACLMEM_CHECK */
+    const char *rules;    /* ACLMEM_RULES */
+    const char *patience; /* ACLMEM_PATIENCE */
+    const char *chaos;    /* ACLMEM_CHAOS */
+    const char *fail;     /* ACLMEM_FAIL */
+    double limit;         /* seconds after which it is ended; 0: none */
+    const char *output;   /* a file for its standard output; NULL: ours */
+    bool follows;         /* processes that it starts are checked too */
+};
+
+struct program_end {
+    int code;     /* its exit code, or 128 + the signal */
+    int signal;   /* that ended it; 0: none */
+    bool is_hung; /* it ran past the limit */
+    double seconds;
+};
+
+/*
+ * Looks whether argv[0] can be run at all: 0, or the exit code after saying why not
+ * (EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE).
+ */
+int program_check(char **argv);
+
+/*
+ * Runs it to its end; what it finds is read into `findings` as it comes.  0, or the exit
+ * code after saying what is wrong.
+ */
+int program_run(char **argv, const struct program_setup *setup, struct findings *findings,
+                struct program_end *ret_end);
+
+/* A new folder for findings below $TMPDIR; NULL after saying why not. */
+char *folder_make(void);
+void folder_remove(char *folder);
+
+#endif

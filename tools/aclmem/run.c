@@ -1,0 +1,172 @@
+/*
+ * aclmem run: a program under the layer check.
+ *
+ * The findings are printed when they happen, and summed up at the end.  The exit code is
+ * the program's own, unless there are findings and it is 0.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "findings.h"
+#include "program.h"
+#include "run.h"
+#include "text.h"
+
+struct run_choice run_choice = {.exit_code = 99, .patience = 5, .is_following = true};
+
+/* Every word of --check is known; says otherwise. */
+static bool check_is_good(const char *list)
+{
+    while (*list != '\0') {
+        size_t n = strcspn(list, ",");
+        const char *word = strncmp(list, "no-", 3) == 0 ? list + 3 : list;
+        size_t word_n = n - (size_t)(word - list);
+        bool is_set = (word_n == 3 && memcmp(word, "all", 3) == 0) ||
+                      (word_n == 7 && memcmp(word, "default", 7) == 0);
+
+        if (word_n == 0 || (!is_set && !kind_is_known(word, word_n))) {
+            usage_fail("run", "--check: there is no kind \"%.*s\"; these are:", (int)n,
+                       list);
+            kinds_print();
+            return false;
+        }
+        list += n + (list[n] == ',');
+    }
+    return true;
+}
+
+void run_setup(struct program_setup *setup, char *check, size_t n, char *patience,
+               size_t patience_n)
+{
+    memset(setup, 0, sizeof *setup);
+    snprintf(check, n, "%s%s", run_choice.check != NULL ? run_choice.check : "default",
+             run_choice.is_lint ? ",portability" : "");
+    snprintf(patience, patience_n, "%ld", run_choice.patience);
+    setup->layers = "check";
+    setup->check = check;
+    setup->patience = patience;
+    setup->rules = run_choice.is_strict ? "strict" : NULL;
+    setup->follows = run_choice.is_following;
+}
+
+void run_findings(struct findings *findings, const char *folder)
+{
+    memset(findings, 0, sizeof *findings);
+    findings_open(findings, folder);
+    findings->is_quiet = run_choice.is_quiet;
+    findings->generates = run_choice.is_generating;
+}
+
+int run_exit_code(size_t n_findings, int code)
+{
+    return n_findings > 0 && code == 0 ? (int)run_choice.exit_code : code;
+}
+
+static int reports_write(const struct findings *findings, char **argv,
+                         const struct program_end *end)
+{
+    json_t *more = json_pack("{s:i, s:i, s:f, s:s}", "exit_code", end->code, "signal",
+                             end->signal, "seconds", end->seconds, "program", argv[0]);
+    int rc = 0;
+
+    if (run_choice.json != NULL)
+        rc |= report_json(run_choice.json, findings, more);
+    if (run_choice.junit != NULL)
+        rc |= report_junit(run_choice.junit, findings, argv[0], end->code);
+    json_decref(more);
+    return rc;
+}
+
+static int once(char **argv)
+{
+    struct program_setup setup;
+    struct program_end end = {0};
+    struct findings findings;
+    char check[1024];
+    char patience[24];
+    char *folder = folder_make();
+    long long all;
+    size_t n;
+    int rc;
+
+    if (folder == NULL)
+        return 1;
+    run_setup(&setup, check, sizeof check, patience, sizeof patience);
+    run_findings(&findings, folder);
+    rc = program_run(argv, &setup, &findings, &end);
+    folder_remove(folder);
+    n = findings_count(&findings, &all);
+    if (rc == 0) {
+        if (!run_choice.is_quiet) {
+            if (end.signal != 0)
+                fprintf(stderr, "aclmem: the program was ended by signal %d (%s)\n",
+                        end.signal, strsignal(end.signal));
+            findings_summary(&findings);
+        }
+        rc = reports_write(&findings, argv, &end) != 0 ? EXIT_USAGE
+                                                       : run_exit_code(n, end.code);
+    }
+    findings_close(&findings);
+    return rc;
+}
+
+static int run(int argc, char **argv)
+{
+    int rc;
+
+    if (argc == 0)
+        return usage_fail("run", "which program?");
+    if (run_choice.check != NULL && !check_is_good(run_choice.check))
+        return EXIT_USAGE;
+    if (run_choice.exit_code > 255)
+        return usage_fail("run", "--exit-code takes 0 to 255");
+    for (int i = 0; i < run_choice.suppress.n; i++) {
+        if (!suppressions_read(run_choice.suppress.text[i]))
+            return EXIT_USAGE;
+    }
+    rc = program_check(argv);
+    if (rc != 0)
+        return rc;
+    argv[argc] = NULL;
+    if (run_choice.chaos != NULL)
+        return chaos_run(argv);
+    return once(argv);
+}
+
+static const struct option options[] = {
+    {"check", OPTION_TEXT, &run_choice.check, "LIST",
+     "what is looked for: default, all, kinds (race), families\n"
+     "(leak), each with no- to leave it out; with commas"},
+    {"strict", OPTION_FLAG, &run_choice.is_strict, NULL,
+     "only what every edition of CANN takes (ACLMEM_RULES)"},
+    {"lint", OPTION_FLAG, &run_choice.is_lint, NULL,
+     "tells, and does not refuse, what some edition or product\nwould refuse"},
+    {"chaos", OPTION_TEXT, &run_choice.chaos, "SEEDS",
+     "runs it once for each seed of 1..50, or of 3,7, and sums up"},
+    {"patience", OPTION_NUMBER, &run_choice.patience, "SECONDS",
+     "how long a wait may take that nothing can end; 5"},
+    {"exit-code", OPTION_NUMBER, &run_choice.exit_code, "N",
+     "for findings where the program itself returned 0; 99"},
+    {"json", OPTION_TEXT, &run_choice.json, "FILE", "the findings as JSON; - is stdout"},
+    {"junit", OPTION_TEXT, &run_choice.junit, "FILE", "the findings as JUnit's XML"},
+    {"suppress", OPTION_LIST, &run_choice.suppress, "FILE",
+     "findings that are accepted, a line each:\nkind: frame; ...; frame  # why"},
+    {"gen-suppressions", OPTION_FLAG, &run_choice.is_generating, NULL,
+     "prints such a line with each finding"},
+    {"quiet", OPTION_FLAG, &run_choice.is_quiet, NULL, "prints nothing of its own"},
+    {"follow-children", OPTION_FLAG, &run_choice.is_following, NULL,
+     "processes that it starts are checked too (the default;\n"
+     "--no-follow-children)"},
+    {NULL},
+};
+
+const struct command run_command = {
+    "run",
+    "[--] PROGRAM [ARGUMENTS]",
+    "runs a program and tells what it does wrong with memory and streams",
+    options,
+    true,
+    run,
+};

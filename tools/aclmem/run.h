@@ -1,0 +1,35 @@
+/* What the parts of `aclmem run` share. */
+#ifndef ACLMEM_RUN_H
+#define ACLMEM_RUN_H
+
+#include "command.h"
+#include "program.h"
+
+struct run_choice {
+    const char *check;
+    const char *chaos;
+    const char *json;
+    const char *junit;
+    struct option_texts suppress;
+    long exit_code;
+    long patience;
+    bool is_strict;
+    bool is_lint;
+    bool is_generating;
+    bool is_quiet;
+    bool is_following;
+};
+
+extern struct run_choice run_choice;
+
+/* What the options ask for; the texts have room for two of the values. */
+void run_setup(struct program_setup *setup, char *check, size_t n, char *patience,
+               size_t patience_n);
+void run_findings(struct findings *findings, const char *folder);
+/* The exit code for a program that returned `code`. */
+int run_exit_code(size_t n_findings, int code);
+
+/* chaos.c: once for each seed. */
+int chaos_run(char **argv);
+
+#endif
