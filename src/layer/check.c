@@ -8,7 +8,6 @@
 
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -21,6 +20,7 @@
 #include "layer/order.h"
 #include "layer/python.h"
 #include "layer/stacks.h"
+#include "layer/thread.h"
 
 #define NO_STREAM SIZE_MAX
 
@@ -50,15 +50,6 @@ static const unsigned short facts[AM_API_COUNT] = {
 
 static pid_t owner; /* the process that the books are of */
 
-static uint32_t thread_id(void)
-{
-    static _Thread_local uint32_t id;
-
-    if (id == 0)
-        id = (uint32_t)syscall(SYS_gettid);
-    return id;
-}
-
 /*
  * What the books want to know about the calling thread.  The questions are the layer's and
  * not the program's, so a refusal leaves no message.
@@ -66,12 +57,13 @@ static uint32_t thread_id(void)
 static void thread_ask(struct am_call *call, bool wants_context)
 {
     const struct hook *hook = &hooks[call->id];
+    struct am_capture before;
     char message[256];
     int32_t device = -1;
     aclrtContext context = NULL;
     aclrtStream stream = NULL;
 
-    am_error_capture(message, sizeof message);
+    before = am_error_capture(message, sizeof message);
     if (am_books.below->aclrtGetDevice(&device) == ACL_SUCCESS)
         call->device = (int16_t)device;
     if (wants_context && am_books.below->aclrtGetCurrentContext(&context) == ACL_SUCCESS)
@@ -83,7 +75,7 @@ static void thread_ask(struct am_call *call, bool wants_context)
             am_books.below->aclrtCtxGetCurrentDefaultStream(&stream);
         call->stream = stream;
     }
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
 }
 
 /* Frees that were held back are passed on; whether there were any. */
@@ -106,19 +98,23 @@ static void call_begin(struct am_call *call)
     const struct hook *hook = &hooks[call->id];
     unsigned what = facts[call->id];
 
+    struct am_thread *thread = am_thread_get();
+
     atomic_fetch_add_explicit(&am_books.n_calls, 1, memory_order_relaxed);
     call->device = -1;
+    call->is_unseen =
+        thread == NULL || what == AM_FACT_LOOKS || what == AM_FACT_ASKS_ERROR;
+    if (thread == NULL)
+        return;
     if (what & (AM_FACT_ENDS | AM_FACT_LOOKS))
         held_settle();
-    if (what == AM_FACT_LOOKS)
-        return;
-    if (what == AM_FACT_ASKS_ERROR) {
+    if (what == AM_FACT_ASKS_ERROR)
         am_ignored_forget();
+    if (call->is_unseen)
         return;
-    }
     call->place = (struct am_place){
         .stack = am_stack_take(),
-        .thread = thread_id(),
+        .thread = thread->id,
         .python = am_python_take(),
         .api = (uint16_t)call->id,
     };
@@ -141,7 +137,7 @@ static void call_end(struct am_call *call)
 {
     const struct hook *hook = &hooks[call->id];
 
-    if (facts[call->id] == AM_FACT_ASKS_ERROR || facts[call->id] == AM_FACT_LOOKS)
+    if (call->is_unseen)
         return;
     call->is_after = true;
     if (call->device < 0 && (facts[call->id] & AM_FACT_MAKES))

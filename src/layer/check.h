@@ -85,6 +85,7 @@ struct am_call {
     uint64_t context; /* of the calling thread, where it makes something */
     aclError rc;      /* in the hook after the call */
     bool is_after;    /* which hook */
+    bool is_unseen;   /* the books have no use for it */
     bool is_answered; /* the call is not passed on now: it succeeded */
     /* From the hook before to the one after. */
     struct am_object *object;

@@ -14,15 +14,16 @@
 #include "layer/bytes.h"
 #include "layer/hooks.h"
 #include "layer/order.h"
+#include "layer/thread.h"
 
 /* The thread's call has at most one work. */
 static struct am_work *work_of(struct am_call *call)
 {
-    static _Thread_local struct am_work work;
+    struct am_work *work = &am_thread_get()->work;
 
     if (call->work == NULL) {
-        am_work_begin(&work, AM_WORK_TOUCH, call, call->actor);
-        call->work = &work;
+        am_work_begin(work, AM_WORK_TOUCH, call, call->actor);
+        call->work = work;
     }
     return call->work;
 }

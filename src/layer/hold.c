@@ -2,8 +2,9 @@
 #include "layer/hold.h"
 
 #include "base/error.h"
+#include "layer/thread.h"
 
-#define HELD_MAX 256
+#define HELD_MAX AM_HELD_MAX
 #define HELD_BYTES ((uint64_t)8 << 20)
 
 /* The blocks, the oldest at `first`; a place is NULL when its block was released early. */
@@ -14,16 +15,11 @@ static struct {
     uint64_t bytes;
 } held;
 
-/* What this thread has to pass on. */
-static _Thread_local struct {
-    void *addr[HELD_MAX + 1];
-    bool is_host[HELD_MAX + 1];
-    unsigned n;
-} released;
-
 void am_hold_release(struct am_object *object)
 {
-    if (!object->is_held)
+    struct am_thread *thread = am_thread_get();
+
+    if (!object->is_held || thread == NULL)
         return;
     object->is_held = false;
     held.bytes -= object->size;
@@ -33,8 +29,8 @@ void am_hold_release(struct am_object *object)
         if (*place == object)
             *place = NULL;
     }
-    released.addr[released.n] = (void *)(uintptr_t)object->key;
-    released.is_host[released.n++] = object->kind == AM_OBJECT_HOST;
+    thread->released[thread->n_released].addr = (void *)(uintptr_t)object->key;
+    thread->released[thread->n_released++].is_host = object->kind == AM_OBJECT_HOST;
 }
 
 static void oldest_release(void)
@@ -67,20 +63,22 @@ bool am_hold(struct am_object *object)
 
 bool am_hold_drain(void)
 {
-    bool is_any = released.n > 0;
+    struct am_thread *thread = am_thread_get();
+    bool is_any = thread != NULL && thread->n_released > 0;
+    struct am_capture before;
     char message[256];
 
     if (!is_any)
         return false;
-    am_error_capture(message, sizeof message);
-    while (released.n > 0) {
-        unsigned i = --released.n;
+    before = am_error_capture(message, sizeof message);
+    while (thread->n_released > 0) {
+        unsigned i = --thread->n_released;
 
-        if (released.is_host[i])
-            am_books.below->aclrtFreeHost(released.addr[i]);
+        if (thread->released[i].is_host)
+            am_books.below->aclrtFreeHost(thread->released[i].addr);
         else
-            am_books.below->aclrtFree(released.addr[i]);
+            am_books.below->aclrtFree(thread->released[i].addr);
     }
-    am_error_capture(NULL, 0);
+    am_error_capture_end(before);
     return is_any;
 }

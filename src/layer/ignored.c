@@ -4,29 +4,16 @@
  */
 #include <inttypes.h>
 
-#include "layer/check.h"
-
-#define NOTES 8
-
-/* What failed in this thread, and what the program has where the result should be. */
-struct note {
-    bool is_set;
-    uint64_t value;
-    aclError rc;
-    struct am_place place;
-};
-
-static _Thread_local struct {
-    struct note note[NOTES];
-    unsigned next;
-} failed;
+#include "layer/thread.h"
 
 void am_ignored_note(struct am_call *call, void *const *out)
 {
-    struct note *note = &failed.note[failed.next++ % NOTES];
+    struct am_thread *thread = am_thread_get();
+    struct am_failure *note;
 
     if (out == NULL || !am_kind_is_on(AM_KIND_error_ignored))
         return;
+    note = &thread->failure[thread->next_failure++ % AM_FAILURES_MAX];
     note->is_set = true;
     note->value = (uintptr_t)*out;
     note->rc = call->rc;
@@ -35,14 +22,18 @@ void am_ignored_note(struct am_call *call, void *const *out)
 
 void am_ignored_forget(void)
 {
-    for (unsigned i = 0; i < NOTES; i++)
-        failed.note[i].is_set = false;
+    struct am_thread *thread = am_thread_get();
+
+    for (unsigned i = 0; thread != NULL && i < AM_FAILURES_MAX; i++)
+        thread->failure[i].is_set = false;
 }
 
 void am_ignored_look(struct am_call *call, uint64_t value, const char *argument)
 {
-    for (unsigned i = 0; i < NOTES; i++) {
-        struct note *note = &failed.note[i];
+    struct am_thread *thread = am_thread_get();
+
+    for (unsigned i = 0; i < AM_FAILURES_MAX; i++) {
+        struct am_failure *note = &thread->failure[i];
         struct am_finding *f;
 
         if (!note->is_set || note->value != value)

@@ -11,6 +11,7 @@
 #include "layer/hold.h"
 #include "layer/hooks.h"
 #include "layer/order.h"
+#include "layer/thread.h"
 
 /* ---- words ---- */
 
@@ -36,10 +37,9 @@ const char *am_object_text(const struct am_object *object, uint64_t addr, char *
 
 struct am_finding *am_call_finding(struct am_call *call)
 {
-    static _Thread_local struct am_finding first;
-    static _Thread_local struct am_finding more;
+    struct am_thread *thread = am_thread_get();
 
-    return call->finding == &first ? &more : &first;
+    return &thread->finding[call->finding == &thread->finding[0]];
 }
 
 void am_call_tell(struct am_call *call, struct am_finding *finding)

@@ -1,0 +1,40 @@
+/*
+ * What the layer check keeps for each thread of the program.
+ *
+ * It is too large for thread-local storage, of which a library that is loaded late gets
+ * little, so a thread has one pointer and the rest is allocated at its first call.
+ */
+#ifndef AM_LAYER_THREAD_H
+#define AM_LAYER_THREAD_H
+
+#include "layer/check.h"
+#include "layer/finding.h"
+#include "layer/order.h"
+
+#define AM_HELD_MAX 256   /* blocks that are kept aside: hold.h */
+#define AM_FAILURES_MAX 8 /* that are remembered: ignored.c */
+
+struct am_failure {
+    bool is_set;
+    uint64_t value; /* what the program has where the result should be */
+    aclError rc;
+    struct am_place place;
+};
+
+struct am_thread {
+    uint32_t id;                  /* gettid() */
+    struct am_finding finding[2]; /* of the call that it is in */
+    struct am_work work;          /* the same */
+    struct {
+        void *addr;
+        bool is_host;
+    } released[AM_HELD_MAX + 1]; /* frees to be passed on */
+    unsigned n_released;
+    struct am_failure failure[AM_FAILURES_MAX];
+    unsigned next_failure;
+};
+
+/* The calling thread's; NULL without memory. */
+struct am_thread *am_thread_get(void);
+
+#endif
