@@ -22,6 +22,7 @@ RULES = [
     ("include/hccl/*", ["include/hccl/*"] + ACL),
     ("include/*", PUBLIC),
     ("src/base/error.c", BASE + ACL + ["include/aclnn/*"]),  # the table of codes and their names
+    ("src/base/refusal.c", BASE + ACL),  # the codes that are ordinary answers
     ("src/base/*", BASE),
     ("src/fit/*", FIT + BASE),
     ("src/pool/*", ["src/pool/*"] + FIT + BASE + PUBLIC),

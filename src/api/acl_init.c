@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/refusal.h"
 #include "core/cell.h"
 #include "core/exchange.h"
 #include "core/ledger.h"
@@ -95,6 +96,7 @@ static void stop_locked(void) AM_REQUIRES(am_rt.lock)
     table_install(&am_api_down);
     am_runtime_stop_locked();
     am_rt.init_refs = 0;
+    am_refusal_end();
 }
 
 aclError am_boot(const char *function)

@@ -21,6 +21,7 @@
 #include "aclnn/acl_meta.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/refusal.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "base/util.h"
@@ -152,7 +153,10 @@ void am_error_report(int code, const char *fmt, ...)
         error_last = code;
         error_keep(message);
     }
-    am_log(AM_LOG_DEBUG, "%s", message);
+    if (am_log_shows(AM_LOG_DEBUG))
+        am_log(AM_LOG_DEBUG, "%s", message);
+    else if (am_log_shows(AM_LOG_REFUSAL) && error_capture.text == NULL)
+        am_refusal_note(code, am_error_function, message);
     errno = saved_errno;
 }
 

@@ -17,12 +17,17 @@ void am_log_set_level(enum am_log_level level)
     log_level = (int)level;
 }
 
+bool am_log_shows(enum am_log_level level)
+{
+    return (int)level <= log_level;
+}
+
 uint64_t am_log_warnings(void)
 {
     return log_warnings;
 }
 
-static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static const char *const level_names[] = {"error", "warn", "refusal", "info", "debug"};
 
 /* The end of a line of `size` bytes, of which n are there or did not fit. */
 static int line_end(char *line, size_t size, int n)
@@ -49,7 +54,7 @@ void am_log(enum am_log_level level, const char *fmt, ...)
 
     if (level <= AM_LOG_WARN)
         log_warnings++;
-    if ((int)level > log_level)
+    if (!am_log_shows(level))
         return;
 
     n = snprintf(line, sizeof line, "aclmem: %s: ", level_names[level]);
@@ -68,7 +73,7 @@ void am_log_app(enum am_log_level level, const char *where, const char *file,
     char text[1024]; /* the documented limit of a line */
     int n;
 
-    if ((int)level > log_level)
+    if (!am_log_shows(level))
         return;
     n = snprintf(text, sizeof text, "app: %s: %s (%s:%u): ", level_names[level], where,
                  file, line);

@@ -2,19 +2,29 @@
  * One line per event on standard error: "aclmem: warn: ...".
  *
  * What the program did wrong is at most `warn`; `error` means that we are broken.
- * Failures of API calls are logged at debug: the program has the code and the message
- * already.  Lines of the program's own, from aclAppLog, begin with "app: " and are not
+ * Failures of API calls are logged at debug, each one, and at refusal (refusal.h), once
+ * for each place and reason: the program has the code and the message already.  Lines of the program's own, from aclAppLog, begin with "app: " and are not
  * counted.
  */
 #ifndef AM_BASE_LOG_H
 #define AM_BASE_LOG_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-enum am_log_level { AM_LOG_ERROR, AM_LOG_WARN, AM_LOG_INFO, AM_LOG_DEBUG };
+/* In the order of the option's choices. */
+enum am_log_level {
+    AM_LOG_ERROR,
+    AM_LOG_WARN,
+    AM_LOG_REFUSAL,
+    AM_LOG_INFO,
+    AM_LOG_DEBUG,
+};
 
 void am_log_set_level(enum am_log_level level);
+/* Whether a line of this level is printed. */
+bool am_log_shows(enum am_log_level level);
 void am_log(enum am_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

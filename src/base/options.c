@@ -220,6 +220,9 @@ int am_options_set(const char *id, const char *value, char *why)
 
 int am_options_read_environment(char *why)
 {
+    char later[AM_WHY_SIZE];
+    int first = 0;
+
     for (int i = 0; i < AM_OPTION_COUNT; i++) {
         const char *name = full_name((enum am_option)i);
         const char *text = secure_getenv(name);
@@ -227,11 +230,11 @@ int am_options_read_environment(char *why)
 
         if (text == NULL)
             continue;
-        rc = option_store((enum am_option)i, text, name, why);
-        if (rc != 0)
-            return rc;
+        rc = option_store((enum am_option)i, text, name, first == 0 ? why : later);
+        if (first == 0)
+            first = rc;
     }
-    return 0;
+    return first;
 }
 
 const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)

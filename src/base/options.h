@@ -30,7 +30,10 @@ void am_options_reset(void);
  */
 int am_options_set(const char *id, const char *value, char *why);
 
-/* Reads ACLMEM_* from the environment: 0 or -EINVAL with the reason. */
+/*
+ * Reads ACLMEM_* from the environment: 0, or -EINVAL with the reason that the first wrong
+ * one was refused for; those that are right are set all the same.
+ */
 int am_options_read_environment(char *why);
 
 /*

@@ -119,16 +119,19 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
 {
     const struct am_product *product;
     char soc[AM_SOC_SIZE];
+    char why_file[AM_WHY_SIZE];
     char why[AM_WHY_SIZE];
+    int rc_file;
     int rc;
 
     am_options_reset();
-    rc = am_config_read(config_path, config, why);
-    if (rc != 0)
-        return config_error(-rc, why);
-    AM_REQUIRE(am_options_read_environment(why) == 0, ACL_ERROR_INVALID_PARAM, "%s", why);
-
+    rc_file = am_config_read(config_path, config, why_file);
+    rc = am_options_read_environment(why);
+    /* First of all, so that a wrong option is said where the log says refusals. */
     am_log_set_level((enum am_log_level)am_option_number(AM_OPTION_log));
+    if (rc_file != 0)
+        return config_error(-rc_file, why_file);
+    AM_REQUIRE(rc == 0, ACL_ERROR_INVALID_PARAM, "%s", why);
     product = am_product_find(am_option_text(AM_OPTION_product), soc);
     AM_REQUIRE(product != NULL, ACL_ERROR_INVALID_PARAM,
                "ACLMEM_PRODUCT is \"%s\"; it takes a product or the name of its chip: %s",

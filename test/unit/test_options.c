@@ -77,7 +77,7 @@ static void a_choice_is_its_place_in_the_list_in_any_case(void **state)
     assert_taken(AM_OPTION_rules, "rules", "strict", 1);
     assert_taken(AM_OPTION_rules, "rules", "STRICT", 1);
     assert_taken(AM_OPTION_log, "log", "error", 0);
-    assert_taken(AM_OPTION_log, "log", "Debug", 3);
+    assert_taken(AM_OPTION_log, "log", "Debug", 4);
 }
 
 static void a_word_that_is_no_choice_is_refused_with_the_list(void **state)
