@@ -30,6 +30,7 @@ if [ -n "$_aclmem_root" ]; then
     export ASCEND_HOME_PATH="$_aclmem_root"
     export ASCEND_TOOLKIT_HOME="$_aclmem_root"
     export ASCEND_HOME="$_aclmem_root"
+    export ASCEND_OPP_PATH="$_aclmem_root/opp"
     _aclmem_prepend LD_LIBRARY_PATH "$_aclmem_root/lib64"
     _aclmem_prepend PKG_CONFIG_PATH "$_aclmem_root/lib64/pkgconfig"
     _aclmem_prepend CMAKE_PREFIX_PATH "$_aclmem_root"

@@ -27,7 +27,8 @@ echo "$files" | while IFS= read -r file; do
     rm -f "./$file"
 done
 rm -rf python/site-packages/acl/__pycache__ # left by a Python that the module is not for
-rmdir include/acl/error_codes include/acl include/aclmem share/aclmem/examples share/aclmem \
+rmdir include/acl/error_codes include/acl include/aclnn include/hccl include/aclmem opp/vendors opp compiler \
+    driver/lib64/driver driver/lib64 driver share/aclmem/examples share/aclmem \
     share/doc/aclmem/docs share/doc/aclmem share/cmake/aclmem lib64/stub "$(uname -m)-linux" runtime acllib \
     python/site-packages/acl 2>/dev/null
 

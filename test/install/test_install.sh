@@ -10,7 +10,7 @@ temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 root="$temporary/a place"
 unset LD_LIBRARY_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH DESTDIR FORCE
-unset ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_HOME PYTHONPATH
+unset ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_HOME ASCEND_OPP_PATH PYTHONPATH
 
 fail() {
     echo "FAILED: $1"
@@ -49,6 +49,30 @@ done
 
 "$root/bin/aclmem" info >"$temporary/log" || fail "the command finds its library"
 
+# The files by which programs know a toolkit and its version, read as they read them.
+arch=$(uname -m)
+cat >"$temporary/version.c" <<'end'
+#include <stdio.h>
+#include "acl/acl.h"
+int main(int argc, char **argv)
+{
+    char text[ACL_PKG_VERSION_MAX_SIZE];
+    return aclsysGetVersionStr(argv[1], text) != 0 || puts(text) < 0;
+}
+end
+$CC -I"$root/include" "$temporary/version.c" -o "$temporary/version" -L"$root/lib64" -lascendcl -Wl,-rpath,"$root/lib64"
+version=$("$temporary/version" toolkit)
+[ "$(grep -oE '[0-9]+\.[0-9]+\.[0-9]+' "$root/version.cfg" | head -1)" = "$version" ] || fail "version.cfg"
+[ "$(sed -n 's/^Version=//p' "$root/compiler/version.info")" = "$version" ] || fail "compiler/version.info"
+info=$root/$arch-linux/ascend_toolkit_install.info
+[ "$(sed -n 's/^version=//p' "$info")" = "$version" ] || fail "version in $info"
+sed -n 's/^innerversion=//p' "$info" | grep -qE '^V100R001C[0-9]+B[0-9]+$' || fail "innerversion in $info"
+[ "$(sed -n 's/^arch=//p' "$info")" = "$arch" ] || fail "arch in $info"
+[ "$(cd "${info%/*}" && cd "$(sed -n 's/^path=//p' "$info")" && pwd)" = "$root" ] || fail "path in $info"
+[ "$(sed -n 's/^Version=//p' "$root/driver/version.info")" = "$("$temporary/version" driver)" ] || fail "driver/version.info"
+grep -qE '^Innerversion=V100R001C[0-9]+B[0-9]+$' "$root/driver/version.info" || fail "Innerversion of the driver"
+[ -d "$root/opp/vendors" ] || fail "opp/vendors is there"
+
 for shell in bash dash zsh ksh; do
     command -v "$shell" >/dev/null || continue
     for at in "$root" .; do
@@ -74,6 +98,19 @@ said=$(LD_LIBRARY_PATH=/other sh -euc ". '$root/set_env.sh'; echo \$LD_LIBRARY_P
     try "the stub" -I"$root/include" -L"$root/lib64/stub"
     try "the runtime's folder" -I"$root/runtime/include" -L"$root/runtime/lib64"
     try "acllib" -I"$root/acllib/include" -L"$root/acllib/lib64"
+
+    # All headers, and every library that a program may name.
+    headers=
+    for header in $(cd "$root/include" && find acl aclnn hccl -name '*.h'); do
+        headers="$headers -include $header"
+    done
+    libs="-Wl,-z,now,--no-as-needed -lascendcl -lruntime -lmsprofiler -lacl_op_compiler -lacl_tdt_channel -lacl_tdt_queue
+        -lnnopbase -lopapi -lhccl -L$root/driver/lib64/driver -lascend_hal"
+    try "all headers and libraries" $headers -I"$root/include" -L"$root/lib64"
+    for name in runtime msprofiler acl_op_compiler acl_tdt_channel acl_tdt_queue nnopbase opapi hccl; do
+        "$temporary/client" lib$name.so || fail "lib$name.so can be loaded by name"
+    done
+    [ "$ASCEND_OPP_PATH" = "$root/opp" ] || fail "set_env.sh names the operators' folder"
 
     libs=$(pkg-config --libs ascendcl)
     try "pkg-config after set_env.sh" $(pkg-config --cflags ascendcl)
