@@ -95,11 +95,22 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
         *best = place;
 }
 
-/* Blocks of whole pages begin at a page: there they never share one. */
+/*
+ * Blocks of whole pages begin at a page: there they never share one.  So do those whose last
+ * page is nearly full, which lose less that way than at two borders when their
+ * neighbours go.
+ */
+static bool is_whole(const struct am_fit *fit, uint64_t size)
+{
+    uint64_t odd = fit_in_page(fit, size);
+
+    return odd == 0 || (size > fit->config.page && odd >= fit->config.page / 10 * 9);
+}
+
 static void try_left(struct am_fit *fit, const struct am_fit_request *r,
                      struct am_fit_gap *gap, struct am_fit_place *best)
 {
-    uint64_t skip = fit_in_page(fit, r->size) == 0 ? fit_in_page(fit, -gap->addr) : 0;
+    uint64_t skip = is_whole(fit, r->size) ? fit_in_page(fit, -gap->addr) : 0;
 
     if (gap_has_left(gap) && gap->size - r->size >= skip)
         try_at(fit, r, gap, gap->addr + skip, best);
@@ -109,7 +120,7 @@ static void try_right(struct am_fit *fit, const struct am_fit_request *r,
                       struct am_fit_gap *gap, struct am_fit_place *best)
 {
     uint64_t end = gap->addr + gap->size;
-    uint64_t skip = fit_in_page(fit, r->size) == 0 ? fit_in_page(fit, end) : 0;
+    uint64_t skip = is_whole(fit, r->size) ? fit_in_page(fit, end) : 0;
 
     if (gap_has_right(gap) && gap->size - r->size >= skip)
         try_at(fit, r, gap, end - r->size - skip, best);

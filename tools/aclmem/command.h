@@ -50,6 +50,7 @@ struct command {
 
 extern const struct command info_command;
 extern const struct command run_command;
+extern const struct command replay_command;
 
 /*
  * Stores the options of `command` and moves the operands to the front of argv.  Returns

@@ -12,6 +12,7 @@
 static const struct command *const commands[] = {
     &run_command,
     &info_command,
+    &replay_command,
 };
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Replays traces: test_replay.py <aclmem> <folder of the traces>"""
+import glob
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+KEYS = ["peak_live", "peak_held", "ratio", "creates", "remaps", "ns_per_op"]
+
+
+class Replay(unittest.TestCase):
+    def replay(self, *arguments):
+        return subprocess.run(
+            [COMMAND, "replay"] + list(arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
+
+    def result(self, *arguments):
+        done = self.replay("--json", *arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        result = json.loads(done.stdout)
+        self.assertEqual(list(result), KEYS)
+        self.assertAlmostEqual(result["ratio"], result["peak_live"] / result["peak_held"], places=3)
+        return result
+
+    def trace(self, text, compressed=False):
+        file = tempfile.NamedTemporaryFile(suffix=".trace")
+        file.write(gzip.compress(text.encode()) if compressed else text.encode())
+        file.flush()
+        self.addCleanup(file.close)
+        return file.name
+
+    def test_the_pool_holds_hardly_more_than_is_live(self):
+        traces = sorted(glob.glob(os.path.join(TRACES, "*.trace.gz")))
+        self.assertEqual(len(traces), 4)
+        for trace in traces:
+            self.assertGreaterEqual(self.result(trace)["ratio"], 0.99, trace)
+
+    def test_other_allocators_are_measured_too(self):
+        trace = os.path.join(TRACES, "lora.trace.gz")
+        for allocator in ("mempool", "malloc"):
+            result = self.result(trace, "--allocator", allocator)
+            self.assertTrue(0.5 < result["ratio"] <= 1, allocator)
+            self.assertGreater(result["creates"], 0)
+
+    def test_a_trace_may_be_plain_or_compressed(self):
+        text = "# a comment\na 1 3000000 0\na 2 5000000 3\nf 1\nf 7\na 1 512\nf 2\n"
+        for compressed in (False, True):
+            self.assertEqual(self.result(self.trace(text, compressed))["peak_live"], 8000000)
+        done = self.replay(self.trace(text))
+        self.assertIn("3 blocks, 5 operations on 4 streams, 1 frees of blocks", done.stdout)
+
+    def test_what_is_no_trace_is_refused_with_its_line(self):
+        for text, words in (
+            ("a 1 512 0\nb 2\n", ':2: neither "a ID SIZE STREAM" nor "f ID"'),
+            ("a 1 0 0\n", ":1: neither"),
+            ("a 1 512 64\n", ":1: neither"),
+            ("", "has no blocks"),
+        ):
+            done = self.replay(self.trace(text))
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(words, done.stderr)
+        damaged = self.trace("x")
+        with open(damaged, "wb") as file:
+            file.write(gzip.compress(b"a 1 512 0\n" * 1000)[:40])
+        self.assertEqual(self.replay(damaged).returncode, 1)
+        self.assertEqual(self.replay("/nowhere/at.all").returncode, 1)
+
+    def test_wrong_arguments_are_refused(self):
+        self.assertEqual(self.replay().returncode, 2)
+        self.assertEqual(self.replay("x", "--allocator", "none").returncode, 2)
+
+
+if __name__ == "__main__":
+    COMMAND, TRACES = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1])
