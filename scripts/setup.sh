@@ -8,7 +8,8 @@
 #
 # Each row of the tables below is a probe that works on any distribution, the name of Debian's
 # package, and what it is.  Where apt-get is at hand and we may use it, only what is missing is
-# installed; elsewhere it is named, and the exit status is 1.
+# installed; elsewhere, or where that fails, it is named with the line that installs it, and the exit
+# status is 1.
 set -u
 
 mode=${1:-build}
@@ -48,9 +49,7 @@ needed_to_check() {
     need "has_module pytest" python3-pytest "pytest"
     need "has_module numpy" python3-numpy "numpy"
     need "has_module ensurepip" python3-venv "venv, to try the wheel in"
-    if has clang && ! has_runtimes; then
-        lack "$(runtimes_package)" "Clang's address, thread and fuzzer runtimes"
-    fi
+    has_runtimes || lack "$(runtimes_package)" "Clang's address, thread and fuzzer runtimes"
 }
 
 needed_to_bench() {
@@ -110,6 +109,7 @@ has_headers() {
 # Clang answers with a path where it finds the file, and with the bare name where it does not.
 # The architecture is part of the file's name or of its folder's, by how Clang was built.
 has_runtimes() {
+    has clang || return 1
     for runtime in asan tsan fuzzer; do
         case $(clang -print-file-name="libclang_rt.$runtime-$(uname -m).a") in
         /*) continue ;;
@@ -122,8 +122,13 @@ has_runtimes() {
 }
 
 runtimes_package() {
-    version=$(clang -dumpversion)
+    if has clang; then
+        version=$(clang -dumpversion)
+    else # the one that the package clang is of
+        version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p')
+    fi
     version=${version%%.*}
+    [ -n "$version" ] || return 0
     if has apt-cache && ! apt-cache show "libclang-rt-$version-dev" >/dev/null 2>&1; then
         echo "libclang-common-$version-dev" # Ubuntu up to 22.04
     else
@@ -145,6 +150,7 @@ want() {
 }
 
 lack() {
+    [ -n "$1" ] || return 0 # what it is called here is not known yet
     packages="$packages $1"
     missing="$missing
     $2 (Debian's package: $1)"
@@ -179,9 +185,8 @@ install_packages() {
 
 look || exit 0
 if may_install; then
-    install_packages || [ -z "$missing" ] || exit 1
-    look || exit 0
-    install_packages || [ -z "$missing" ] || exit 1 # which runtimes is known only once Clang is there
+    # Which runtimes is known for sure once Clang is there.
+    install_packages && { look || exit 0; } && install_packages
     look || exit 0
 fi
 if [ -z "$missing" ]; then
@@ -190,6 +195,13 @@ if [ -z "$missing" ]; then
 fi
 {
     echo "This is missing:$missing"
-    echo "Install it and try again."
+    if has apt-get; then
+        as_root=
+        ! has sudo || as_root="sudo "
+        echo "Install it, as root, with this line, and try again:"
+        echo "    ${as_root}apt-get install -y --no-install-recommends$packages"
+    else
+        echo "Install it and try again."
+    fi
 } >&2
 exit 1
