@@ -174,7 +174,37 @@ static json_t *huge_pages_json(const struct am_ledger_config *config)
     return json_pack("{s:b, s:s}", "used", is_huge, "why", why);
 }
 
-static json_t *options_json(void)
+/* As ACLMEM_MEMORY takes it. */
+static void size_write(uint64_t size, char *text, size_t room)
+{
+    static const char units[] = "KMGT";
+    size_t n_units = 0;
+
+    for (; size > 0 && size % 1024 == 0 && n_units < strlen(units); n_units++)
+        size /= 1024;
+    snprintf(text, room, "%llu%.1s", (unsigned long long)size,
+             n_units > 0 ? &units[n_units - 1] : "");
+}
+
+/* What the library goes by where the option does not say it. */
+static void value_in_force(enum am_option option, const struct am_ledger_config *config,
+                           const char *directory, char *text, size_t room)
+{
+    const char *given = am_option_text(option);
+
+    if (option == AM_OPTION_backend)
+        am_text_copy(text, room, config->backend, sizeof config->backend);
+    else if (option == AM_OPTION_memory && given[0] == '\0')
+        size_write(config->capacity[0], text, room);
+    else if (option == AM_OPTION_devices && !am_option_is_set(option))
+        snprintf(text, room, "%d", (int)config->n_devices);
+    else if (option == AM_OPTION_runtime_dir && given[0] == '\0')
+        am_text_copy(text, room, directory, strlen(directory));
+    else
+        am_text_copy(text, room, given, strlen(given));
+}
+
+static json_t *options_json(const struct am_ledger_config *config, const char *directory)
 {
     json_t *options = json_array();
 
@@ -182,10 +212,11 @@ static json_t *options_json(void)
         struct am_option_row row = am_option_row((enum am_option)i);
         char value[256];
 
-        am_text_copy(value, sizeof value, row.value, strlen(row.value));
-        json_array_append_new(options,
-                              json_pack("{s:s, s:s, s:s, s:s}", "name", row.name, "value",
-                                        value, "default", row.preset, "help", row.help));
+        value_in_force((enum am_option)i, config, directory, value, sizeof value);
+        json_array_append_new(
+            options, json_pack("{s:s, s:s, s:b, s:s, s:s}", "name", row.name, "value",
+                               value, "given", am_option_is_set((enum am_option)i),
+                               "default", row.preset, "help", row.help));
     }
     return options;
 }
@@ -204,10 +235,10 @@ static aclError info_make_locked(json_t **ret_info) AM_REQUIRES(am_rt.lock)
         return rc;
     configurations = configurations_json(&config, &problem); /* finds the path too */
     am_text_copy(path, sizeof path, am_rundir_path(), PATH_MAX);
-    *ret_info = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "version", AM_VERSION,
-                          "runtime_directory", path, "problem", problem_json(&problem),
-                          "configurations", configurations, "huge_pages",
-                          huge_pages_json(&config), "options", options_json());
+    *ret_info = json_pack(
+        "{s:s, s:s, s:o, s:o, s:o, s:o}", "version", AM_VERSION, "runtime_directory",
+        path, "problem", problem_json(&problem), "configurations", configurations,
+        "huge_pages", huge_pages_json(&config), "options", options_json(&config, path));
     return ACL_SUCCESS;
 }
 

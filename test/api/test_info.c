@@ -79,7 +79,8 @@ static void before_the_start_it_shows_what_the_environment_asks_for(void **state
     assert_has(text, "\"product\":\"A3\",\"soc\":\"Ascend910_9391\"");
     assert_has(text, "\"devices\":[{\"id\":0,\"capacity\":536870912,\"used\":0,"
                      "\"free\":536870912,\"processes\":0}],\"processes\":[]");
-    assert_has(text, "{\"name\":\"ACLMEM_MEMORY\",\"value\":\"512M\",\"default\":\"\",");
+    assert_has(text, "{\"name\":\"ACLMEM_MEMORY\",\"value\":\"512M\",\"given\":true,"
+                     "\"default\":\"\",");
     assert_has(text, "\"problem\":null");
     assert_has(text, folder);
     assert_int_equal(rmdir(folder), 0); /* nothing was made in it */

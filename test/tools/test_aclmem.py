@@ -4,6 +4,7 @@ import ctypes
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -80,10 +81,27 @@ class Command(unittest.TestCase):
         self.assertEqual(options["ACLMEM_MEMORY"]["default"], "")
         self.assertEqual(options["ACLMEM_RULES"]["value"], "default")
         for option in options.values():
-            self.assertEqual(sorted(option), ["default", "help", "name", "value"])
+            self.assertEqual(sorted(option), ["default", "given", "help", "name", "value"])
             self.assertTrue(option["help"])
         text = self.printed("info", "--options")
         self.assertIn("ACLMEM_MEMORY=1G\n    default: not given\n", text)
+        self.assertIn("ACLMEM_RULES=default\n    default takes", text)
+
+    def test_an_option_that_is_not_given_shows_what_is_in_force(self):
+        del self.env["ACLMEM_MEMORY"]
+        told = json.loads(self.printed("info", "--json", ACLMEM_BACKEND="auto"))
+        options = {o["name"]: o for o in told["options"]}
+        own = told["configurations"][0]
+        value, unit = re.fullmatch(r"(\d+)([KMGT]?)", options["ACLMEM_MEMORY"]["value"]).groups()
+        self.assertEqual(int(value) << 10 * " KMGT".index(unit or " "), own["devices"][0]["capacity"])
+        self.assertFalse(options["ACLMEM_MEMORY"]["given"])
+        self.assertEqual(options["ACLMEM_DEVICES"]["value"], str(len(own["devices"])))
+        self.assertEqual(options["ACLMEM_BACKEND"]["value"], own["backend"])
+        del self.env["ACLMEM_RUNTIME_DIR"]
+        told = json.loads(self.printed("info", "--json"))
+        options = {o["name"]: o for o in told["options"]}
+        self.assertEqual(options["ACLMEM_RUNTIME_DIR"]["value"], told["runtime_directory"])
+        self.assertNotIn("default: not given", self.printed("info", "--options"))
 
     def test_a_process_is_shown_while_it_lives(self):
         idle = json.loads(self.printed("info", "--json"))

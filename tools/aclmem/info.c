@@ -112,7 +112,7 @@ static void options_print(const json_t *options)
         const char *preset = text_of(option, "default");
 
         printf("%s=%s\n", text_of(option, "name"), value);
-        if (strcmp(value, preset) != 0)
+        if (json_is_true(json_object_get(option, "given")))
             printf("    default: %s\n", preset[0] != '\0' ? preset : "not given");
         printf("    %s\n", text_of(option, "help"));
     }
@@ -150,7 +150,7 @@ static int info_run(int argc, char **argv)
 static const struct option options[] = {
     {"json", OPTION_FLAG, &choice.is_json, NULL, "as JSON"},
     {"options", OPTION_FLAG, &choice.is_options, NULL,
-     "the options instead: name, value, default, meaning"},
+     "the options instead: name, value in force, default, meaning"},
     {0},
 };
 
