@@ -10,6 +10,9 @@ import sys
 import sysconfig
 import zipfile
 
+# Of the system, by the names of Debian's packages: what the library is linked with besides the C library.
+NEEDS = ("libjansson4", "libnuma1")
+
 
 def tag():
     """cp311-cp311-linux_x86_64"""
@@ -22,8 +25,8 @@ def metadata(version, readme):
     return (
         "Metadata-Version: 2.1\nName: aclmem\nVersion: %s\n"
         "Summary: The AscendCL memory runtime for any Linux machine\n"
-        "License: Apache-2.0\nRequires-Python: >=3.9\nDescription-Content-Type: text/markdown\n\n%s"
-    ) % (version, readme)
+        "License: Apache-2.0\nRequires-Python: >=3.9\n%sDescription-Content-Type: text/markdown\n\n%s"
+    ) % (version, "".join("Requires-External: %s\n" % name for name in NEEDS), readme)
 
 
 def read(path):

@@ -1,5 +1,6 @@
 """The wheel: what is in it, and that pip installs it without a network into an environment of its own."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,18 @@ def test_the_wheel_has_the_module_the_library_and_the_stubs(wheel):
         assert name in names
     assert [n for n in names if n.startswith("acl/__init__.c") and n.endswith(".so")]
     assert sorted(line.split(",")[0] for line in record.splitlines()) == sorted(names)
+
+
+def test_the_wheel_names_the_packages_that_its_library_needs(wheel, tmp_path):
+    with zipfile.ZipFile(wheel) as packed:
+        metadata = packed.read("aclmem-%s.dist-info/METADATA" % acl.__version__).decode()
+        library = packed.extract("acl/libascendcl.so", str(tmp_path))
+    needed = re.findall(r"\(NEEDED\).*\[(\w+)\.so\.(\d+)\]", run("readelf", "-dW", library, LC_ALL="C"))
+    packages = {name + number for name, number in needed if name != "libc"}
+    assert packages == set(re.findall(r"^Requires-External: (.*)$", metadata, flags=re.M))
+    with open(os.path.join(facts.ROOT, "README.md"), encoding="utf-8") as readme:
+        row = next(line for line in readme if "make wheel" in line)
+    assert packages and all(name in row for name in packages)
 
 
 def test_a_module_for_another_python_is_not_packed(tmp_path):
