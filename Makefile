@@ -5,13 +5,14 @@ SETUP ?= scripts/setup.sh
 .PHONY: all setup run check bench fuzz wheel install uninstall format coverage clean help
 
 all: build/build.ninja
-	@cmake --build build
+	@scripts/quietly.sh build/make.log cmake --build build
 
 setup:
 	@$(SETUP) build
 
 build/build.ninja: CMakePresets.json | setup
-	@cmake --preset release
+	@echo "Building aclmem in build/; what the tools say goes to build/make.log"
+	@cmake --preset release >/dev/null
 
 run: all
 	@build/bin/seven_steps
