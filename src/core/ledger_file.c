@@ -74,15 +74,21 @@ static aclError file_fail(int error, const char *what)
 
 int ledger_map_books(const struct ledger_card *card, int flags, void **ret_books)
 {
-    void *books = am_sys_segment_map(card->segment, LEDGER_SIZE, flags);
-    const struct ledger_head *head = books;
+    const struct ledger_head *head;
+    void *books;
 
+    if (card->not_segment != ~card->segment)
+        return -EPROTO;
+    books = am_sys_segment_map(card->segment, LEDGER_SIZE, flags);
     if (books == MAP_FAILED)
-        return errno == EINVAL || errno == EIDRM || errno == EACCES ? -ENOENT : -errno;
+        return errno == EINVAL || errno == EIDRM ? -ENOENT
+               : errno == EACCES                 ? -EPROTO
+                                                 : -errno;
+    head = books;
     if (head->id != card->id || head->slots_high > LEDGER_SLOTS ||
         head->shares_high > LEDGER_SHARES) {
         munmap(books, LEDGER_SIZE);
-        return -ENOENT;
+        return -EPROTO;
     }
     *ret_books = books;
     return 0;
@@ -104,7 +110,7 @@ static void ledger_unmap(struct am_ledger *ledger)
     ledger->head = NULL;
 }
 
-/* The books that the file names: 0 or -errno, -ENOENT when it names none for us. */
+/* The books that the file names: as ledger_map_books(). */
 static int books_find(struct am_ledger *ledger)
 {
     struct ledger_kind kind = ledger_kind_of(&ledger->config);
@@ -116,24 +122,20 @@ static int books_find(struct am_ledger *ledger)
     if (fstat(ledger->fd, &st) != 0 || st.st_size != sizeof card ||
         pread(ledger->fd, &card, sizeof card, 0) != sizeof card ||
         memcmp(&card.kind, &kind, sizeof kind) != 0)
-        return -ENOENT;
+        return -EPROTO;
     rc = ledger_map_books(&card, 0, &books);
     if (rc == 0)
         ledger_map(ledger, books, LEDGER_SIZE);
     return rc;
 }
 
-/* New books, and a file that names them, where that hurts nobody. */
+/* New books, and a file that names them. */
 static aclError books_make(struct am_ledger *ledger)
 {
     struct ledger_card card = {.kind = ledger_kind_of(&ledger->config)};
     uint64_t random[2];
     void *books;
 
-    AM_REQUIRE(!ledger_has_users(ledger->fd), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "the ledger in %s is damaged or of another version of aclmem, and in use; "
-               "end the processes that use it",
-               am_rundir_path());
     if (am_sys_getrandom(random, sizeof random, 0) != sizeof random)
         return file_fail(errno, "given a number");
     books = am_sys_segment_make(LEDGER_SIZE, &card.segment);
@@ -145,14 +147,15 @@ static aclError books_make(struct am_ledger *ledger)
             am_rundir_path());
     ledger_map(ledger, books, LEDGER_SIZE);
     card.id = random[0];
+    card.not_segment = ~card.segment;
     ledger->head->id = random[0];
     ledger->head->generation =
         random[1] >> 17; /* 48 bits of a share's number, and room */
-    if (am_sys_ftruncate(ledger->fd, 0) != 0)
-        return file_fail(errno, "emptied");
-    am_step();
     if (am_sys_pwrite(ledger->fd, &card, sizeof card, 0) != sizeof card)
         return file_fail(errno, "written");
+    am_step();
+    if (am_sys_ftruncate(ledger->fd, sizeof card) != 0) /* a damaged one may be longer */
+        return file_fail(errno, "made");
     return ACL_SUCCESS;
 }
 
@@ -161,9 +164,14 @@ static aclError books_open(struct am_ledger *ledger)
 {
     int rc = books_find(ledger);
 
-    if (rc == -ENOENT)
-        return books_make(ledger);
-    return rc == 0 ? ACL_SUCCESS : file_fail(-rc, "mapped");
+    if (rc != 0 && rc != -ENOENT && rc != -EPROTO)
+        return file_fail(-rc, "mapped");
+    AM_REQUIRE(rc != -EPROTO || !ledger_has_users(ledger->fd),
+               ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "the ledger in %s is damaged or of another version of aclmem, and in use; "
+               "end the processes that use it",
+               am_rundir_path());
+    return rc == 0 ? ACL_SUCCESS : books_make(ledger);
 }
 
 /* ---- a slot ---- */

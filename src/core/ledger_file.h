@@ -53,9 +53,9 @@ struct ledger_kind {
 /* The file. */
 struct ledger_card {
     struct ledger_kind kind;
-    uint64_t id;     /* that of the books, too */
-    int32_t segment; /* the books' number */
-    int32_t rsv;
+    uint64_t id;         /* that of the books, too */
+    int32_t segment;     /* the books' number */
+    int32_t not_segment; /* its complement, which tells damage from books that are gone */
 };
 
 struct ledger_head {
@@ -144,8 +144,9 @@ bool ledger_is_locked(int fd, unsigned slot);
 /* What a file for these devices begins with. */
 struct ledger_kind ledger_kind_of(const struct am_ledger_config *config);
 /*
- * Maps the books that the card names, with the flags of shmat(): 0 or -errno, -ENOENT when
- * they are not there or not the card's.
+ * Maps the books that the card names, with the flags of shmat(): 0 or -errno.  -ENOENT: they
+ * are gone, so no process has them, whatever is locked: one that ends gives up its memory
+ * before its files.  -EPROTO: the card or the books are damaged.
  */
 int ledger_map_books(const struct ledger_card *card, int flags, void **ret_books);
 /* How many slots there are to look at. */

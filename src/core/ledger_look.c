@@ -147,7 +147,7 @@ static int books_read(int fd, const struct ledger_card *card, struct am_ledger_v
     int rc = ledger_map_books(card, SHM_RDONLY, &books);
 
     if (rc == -ENOENT)
-        return ledger_has_users(fd) ? -EPROTO : 0;
+        return 0;
     if (rc != 0)
         return rc;
     look.books = books;

@@ -520,6 +520,29 @@ static void a_file_that_is_cut_off_harms_nobody_who_is_there(void **state)
     am_ledger_put(open_shared());
 }
 
+/* A process that ends gives up its memory before its files, and the locks with these. */
+static void books_that_are_gone_are_made_anew_beside_the_locks_of_the_dying(void **state)
+{
+    struct am_ledger *dying = open_shared();
+    struct am_ledger *a;
+
+    munmap(dying->head, dying->mapped);
+    dying->mapped = 0;
+    a = open_shared();
+    assert_int_not_equal(a->slot, dying->slot);
+    assert_true(charge(a, 0, CAPACITY));
+    am_ledger_put(dying);
+    assert_int_equal(am_ledger_in_use(a, 0), CAPACITY);
+    am_ledger_put(open_shared());
+    am_ledger_put(a);
+}
+
+static void name_segment(int segment)
+{
+    patch(offsetof(struct ledger_card, segment), (uint64_t)segment, 4);
+    patch(offsetof(struct ledger_card, not_segment), ~(uint64_t)segment, 4);
+}
+
 /* A file that a process left names books that are gone, or by now another program's. */
 static void books_of_another_are_not_taken(void **state)
 {
@@ -530,7 +553,7 @@ static void books_of_another_are_not_taken(void **state)
     am_ledger_put(a);
     theirs = am_segment_make(LEDGER_SIZE, &segment);
     assert_true(theirs != MAP_FAILED);
-    patch(offsetof(struct ledger_card, segment), (uint64_t)segment, 4);
+    name_segment(segment);
     a = open_shared();
     assert_true(charge(a, 0, CAPACITY));
     for (size_t i = 0; i < LEDGER_SIZE; i++)
@@ -538,7 +561,7 @@ static void books_of_another_are_not_taken(void **state)
     am_ledger_put(a);
     munmap(theirs, LEDGER_SIZE);
     theirs = am_segment_make(AM_MIB, &segment);
-    patch(offsetof(struct ledger_card, segment), (uint64_t)segment, 4);
+    name_segment(segment);
     am_ledger_put(open_shared());
     munmap(theirs, AM_MIB);
 }
@@ -611,7 +634,7 @@ static void opening_survives_every_fault(void **state)
         assert_int_equal(fd, next);
         close(fd);
     }
-    /* The directory, the file, two locks, a number, memory, the file emptied and written. */
+    /* The directory, the file, two locks, a number, memory, the file written and cut. */
     assert_int_equal(n_private, 8);
 }
 
@@ -764,6 +787,7 @@ int main(void)
         claim(a_damaged_file_is_made_anew_when_nobody_uses_it),
         claim(a_damaged_file_that_is_in_use_is_refused),
         claim(a_file_that_is_cut_off_harms_nobody_who_is_there),
+        claim(books_that_are_gone_are_made_anew_beside_the_locks_of_the_dying),
         claim(books_of_another_are_not_taken),
         claim(nonsense_in_the_books_hurts_nobody),
         claim(where_all_slots_are_taken_a_process_has_books_of_its_own),
