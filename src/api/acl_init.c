@@ -14,6 +14,7 @@
 #include "core/managed.h"
 #include "core/report.h"
 #include "core/runtime.h"
+#include "core/life.h"
 
 static const char why_finalized[] =
     "aclFinalize has been called; call aclInit to start again";

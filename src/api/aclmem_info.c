@@ -22,6 +22,7 @@
 #include "core/ledger.h"
 #include "core/rundir.h"
 #include "core/runtime.h"
+#include "core/life.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

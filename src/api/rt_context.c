@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "core/context.h"
 #include "core/runtime.h"
+#include "core/life.h"
 
 aclError am_aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {

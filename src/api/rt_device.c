@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "core/context.h"
 #include "core/runtime.h"
+#include "core/life.h"
 
 aclError am_aclrtSetDevice(int32_t deviceId)
 {

@@ -99,6 +99,40 @@ aclError am_context_create(int32_t device, void **ret_handle)
     return rc;
 }
 
+static aclError device_use_locked(struct am_device *device)
+    AM_REQUIRES(am_rt.devices.lock)
+{
+    aclError rc = ACL_SUCCESS;
+
+    if (device->primary == NULL)
+        rc = am_context_create_locked(device->id, true, &device->primary);
+    if (rc == ACL_SUCCESS)
+        am_context_make_current(device->primary);
+    return rc;
+}
+
+aclError am_device_set(struct am_device *device)
+{
+    aclError rc;
+
+    am_lock(&am_rt.devices.lock);
+    rc = device_use_locked(device);
+    if (rc == ACL_SUCCESS)
+        device->n_set++;
+    am_unlock(&am_rt.devices.lock);
+    return rc;
+}
+
+aclError am_device_use(struct am_device *device)
+{
+    aclError rc;
+
+    am_lock(&am_rt.devices.lock);
+    rc = device_use_locked(device);
+    am_unlock(&am_rt.devices.lock);
+    return rc;
+}
+
 static void object_put(struct am_object *object)
 {
     am_context_put((struct am_context *)object);

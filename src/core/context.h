@@ -56,7 +56,14 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
                                   struct am_context **ret_context)
     AM_REQUIRES(am_rt.devices.lock);
 
-/* aclrtCreateContext, aclrtSetCurrentContext; am_context_destroy() is in device.h. */
+/* aclrtSetDevice: one more user; the default context becomes the thread's current one. */
+aclError am_device_set(struct am_device *device);
+/*
+ * Makes the default context current without counting: for the default device of aclInit's
+ * file.
+ */
+aclError am_device_use(struct am_device *device);
+/* aclrtCreateContext, aclrtSetCurrentContext; am_context_destroy() is in life.h. */
 aclError am_context_create(int32_t device, void **ret_handle);
 aclError am_context_set_current(void *handle);
 

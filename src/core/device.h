@@ -47,36 +47,11 @@ struct am_devices {
     struct am_ledger *ledger; /* the runtime's lock */
 };
 
-/*
- * Makes the devices that the options and ASCEND_RT_VISIBLE_DEVICES ask for; where the
- * backend's are real, of those.
- */
-aclError am_devices_open(struct am_devices *devices);
-/* What they would be, or are, for the ledger. */
-aclError am_devices_config(struct am_ledger_config *ret_config);
-/* Everything on the devices and on the host dies, then they go. */
-void am_devices_close(struct am_devices *devices);
-/* Whether the program uses any of them: set, or with physical memory. */
-bool am_devices_are_idle(struct am_devices *devices);
-
 /* By logical id; fails with 107001. */
 aclError am_device_find(int32_t id, struct am_device **ret_device);
 /* By the driver's id; NULL when it is not visible. */
 struct am_device *am_device_find_driver(uint32_t driver_id);
 
-/* aclrtSetDevice: one more user; the default context becomes the thread's current one. */
-aclError am_device_set(struct am_device *device);
-/*
- * Makes the default context current without counting: for the default device of aclInit's
- * file.
- */
-aclError am_device_use(struct am_device *device);
-/*
- * aclrtResetDevice(Force): one user less, or all; at zero everything on the device dies.
- */
-aclError am_device_reset(struct am_device *device, bool is_forced);
-/* aclrtDestroyContext: its streams end first. */
-aclError am_context_destroy(void *handle);
 /* Whether the default context is in use. */
 bool am_device_is_active(struct am_device *device);
 

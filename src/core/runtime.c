@@ -26,6 +26,7 @@
 #include "core/rundir.h"
 #include "core/share.h"
 #include "core/stream.h"
+#include "core/life.h"
 
 struct am_runtime am_rt = {
     .lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "runtime"),

@@ -1,0 +1,258 @@
+/* See life.h. */
+#include "core/life.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "core/context.h"
+#include "core/event.h"
+#include "core/heap.h"
+#include "core/key.h"
+#include "core/mempool.h"
+#include "core/phys.h"
+#include "core/plan.h"
+#include "core/runtime.h"
+#include "core/stream.h"
+
+static aclError device_look(struct am_device *device, const struct am_plan *plan,
+                            size_t *ret_capacity)
+{
+    aclError rc = am_rt.backend->device_info(device->driver_id, &device->info);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *ret_capacity = am_plan_capacity(plan, &device->info);
+    am_log(AM_LOG_INFO, "device %d: %s at %s, %zu MB of %zu", device->id,
+           device->info.name, device->info.bus_id, *ret_capacity / AM_MIB,
+           device->info.capacity / AM_MIB);
+    return ACL_SUCCESS;
+}
+
+static aclError device_open(struct am_device *device, int32_t id, int32_t driver_id,
+                            const struct am_plan *plan)
+{
+    size_t capacity = plan->capacity;
+    struct am_place *place;
+    aclError rc = ACL_SUCCESS;
+
+    device->id = id;
+    device->driver_id = driver_id;
+    if (plan->n_real > 0)
+        rc = device_look(device, plan, &capacity);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_place_create(id, driver_id, capacity, &place);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_place_enter(place, am_rt.devices.ledger);
+    am_lock(
+        &am_rt.devices.lock); /* a call may have found it before the library stopped */
+    device->n_set = 0;
+    device->primary = NULL;
+    am_unlock(&am_rt.devices.lock);
+    device->place = place;
+    am_heap_open(place);
+    device->peers = 0;
+    am_limits_reset(&device->limits);
+    device->sat_mode = AM_SAT_MODE_UNSET;
+    return ACL_SUCCESS;
+}
+
+aclError am_devices_config(struct am_ledger_config *ret_config)
+{
+    struct am_plan plan;
+    aclError rc = am_plan_make(&plan);
+
+    return rc == ACL_SUCCESS ? am_plan_config(&plan, ret_config) : rc;
+}
+
+static aclError ledger_open(const struct am_plan *plan, struct am_ledger **ret_ledger)
+{
+    struct am_ledger_config config;
+    aclError rc = am_plan_config(plan, &config);
+
+    return rc == ACL_SUCCESS ? am_ledger_open(&config, ret_ledger) : rc;
+}
+
+aclError am_devices_open(struct am_devices *devices)
+{
+    const char *visible = secure_getenv("ASCEND_RT_VISIBLE_DEVICES");
+    int32_t ids[AM_DEVICES_MAX];
+    struct am_place *place;
+    struct am_plan plan;
+    int32_t n;
+    aclError rc = am_plan_make(&plan);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    n = plan.n_all;
+    for (int32_t i = 0; i < n; i++)
+        ids[i] = i;
+    if (visible != NULL)
+        n = am_plan_visible(visible, n, ids);
+
+    devices->n_all = plan.n_all;
+    rc = ledger_open(&plan, &devices->ledger);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_place_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), &place);
+    if (rc != ACL_SUCCESS) {
+        am_devices_close(devices);
+        return rc;
+    }
+    devices->host = place;
+    am_heap_open(place);
+    for (int32_t i = 0; i < n; i++) {
+        rc = device_open(&devices->device[i], i, ids[i], &plan);
+        if (rc != ACL_SUCCESS) {
+            am_devices_close(devices);
+            return rc;
+        }
+        devices->n = i + 1;
+    }
+    return ACL_SUCCESS;
+}
+
+static void place_close(_Atomic(struct am_place *) *slot)
+{
+    struct am_place *place = atomic_exchange(slot, NULL);
+
+    if (place == NULL)
+        return;
+    am_place_close(place);
+    am_heap_close(place);
+    am_phys_kill_all(place);
+    am_place_unuse(place);
+    am_place_put(place);
+}
+
+/* Streams first, with what they have to do, then events and notifies. */
+static void device_end_work(struct am_device *device, bool wait)
+{
+    am_stream_kill_all(device->id, NULL, wait);
+    am_pool_kill_all(device->id);
+    am_event_kill_all(device->id);
+    am_notify_kill_all(device->id);
+}
+
+static void device_close(struct am_device *device)
+{
+    device_end_work(device, true);
+    am_lock(&am_rt.devices.lock);
+    device->n_set = 0;
+    device->primary = NULL;
+    am_context_kill_all_locked(device->id);
+    am_unlock(&am_rt.devices.lock);
+    device_end_work(device, false); /* what other threads made until the contexts died */
+    am_key_close_imports(device->id);
+    place_close(&device->place);
+}
+
+void am_devices_close(struct am_devices *devices)
+{
+    for (int32_t i = 0; i < devices->n; i++)
+        device_close(&devices->device[i]);
+    place_close(&devices->host);
+    devices->n = 0;
+    am_ledger_put(devices->ledger);
+    devices->ledger = NULL;
+}
+
+static bool place_is_idle(_Atomic(struct am_place *) *slot)
+{
+    struct am_place *place = am_place_get(slot);
+    bool is_idle = place == NULL || am_place_in_use(place) == 0;
+
+    am_place_put(place);
+    return is_idle;
+}
+
+bool am_devices_are_idle(struct am_devices *devices)
+{
+    bool is_idle = place_is_idle(&devices->host);
+
+    for (int32_t i = 0; i < devices->n && is_idle; i++)
+        is_idle = place_is_idle(&devices->device[i].place) &&
+                  !am_device_is_active(&devices->device[i]);
+    return is_idle && am_context_count() == 0;
+}
+
+/* One user less, or all: whether nobody is left; fails when there was none. */
+static aclError device_leave(struct am_device *device, bool is_forced, bool *ret_is_last)
+{
+    bool was_set;
+    aclError rc = ACL_SUCCESS;
+
+    am_lock(&am_rt.devices.lock);
+    was_set = device->n_set > 0;
+    *ret_is_last = is_forced || device->n_set <= 1;
+    if (was_set && *ret_is_last)
+        rc = am_stream_check_all(device->id, NULL);
+    if (was_set && rc == ACL_SUCCESS)
+        device->n_set = is_forced ? 0 : device->n_set - 1;
+    am_unlock(&am_rt.devices.lock);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(was_set, ACL_ERROR_RT_PARAM_INVALID,
+               "device %d is not set; each aclrtSetDevice takes one aclrtResetDevice",
+               device->id);
+    return ACL_SUCCESS;
+}
+
+aclError am_device_reset(struct am_device *device, bool is_forced)
+{
+    struct am_place *place;
+    bool is_last;
+    aclError rc = device_leave(device, is_forced, &is_last);
+
+    if (rc != ACL_SUCCESS || !is_last)
+        return rc;
+    device_end_work(device, !is_forced);
+    am_lock(&am_rt.devices.lock);
+    is_last =
+        device->n_set == 0; /* another thread may have set it while its work ended */
+    if (is_last) {
+        device->primary = NULL;
+        device->peers = 0;
+        am_context_kill_all_locked(device->id);
+    }
+    am_unlock(&am_rt.devices.lock);
+    if (!is_last)
+        return ACL_SUCCESS;
+    device_end_work(device, false); /* what other threads made until the contexts died */
+
+    am_key_close_imports(device->id);
+    place = am_place_get(&device->place);
+    if (place != NULL)
+        am_heap_kill(place);
+    am_phys_kill_all(place);
+    am_lock(&am_rt.devices.lock);
+    if (place != NULL && device->n_set == 0 && device->primary == NULL)
+        am_place_unuse(place);
+    am_unlock(&am_rt.devices.lock);
+    am_place_put(place);
+    return ACL_SUCCESS;
+}
+
+aclError am_context_destroy(void *handle)
+{
+    struct am_context *context;
+    aclError rc = am_context_get(handle, &context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (!context->is_primary) {
+        rc = am_stream_check_all(context->device, context);
+        if (rc != ACL_SUCCESS)
+            goto out;
+        am_stream_kill_all(context->device, context, true);
+    }
+    rc = am_context_kill(context, handle);
+    if (rc == ACL_SUCCESS) /* other threads may have made some since */
+        am_stream_kill_all(context->device, context, false);
+out:
+    am_context_put(context);
+    return rc;
+}

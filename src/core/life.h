@@ -1,0 +1,33 @@
+/*
+ * The life of devices: what begins with them and what ends with them, over all parts of
+ * the core.
+ */
+#ifndef AM_CORE_LIFE_H
+#define AM_CORE_LIFE_H
+
+#include <stdbool.h>
+
+#include "acl/acl_base.h"
+#include "core/device.h"
+#include "core/ledger.h"
+
+/*
+ * Makes the devices that the options and ASCEND_RT_VISIBLE_DEVICES ask for; where the
+ * backend's are real, of those.
+ */
+aclError am_devices_open(struct am_devices *devices);
+/* The ledger's configuration for them, or for those that a start would make. */
+aclError am_devices_config(struct am_ledger_config *ret_config);
+/* Everything on the devices and on the host dies, then the devices go. */
+void am_devices_close(struct am_devices *devices);
+/* Whether the program uses none of them: not set, and without physical memory. */
+bool am_devices_are_idle(struct am_devices *devices);
+
+/*
+ * aclrtResetDevice(Force): one user less, or all; at zero everything on the device dies.
+ */
+aclError am_device_reset(struct am_device *device, bool is_forced);
+/* aclrtDestroyContext: its streams end first. */
+aclError am_context_destroy(void *handle);
+
+#endif
