@@ -9,12 +9,15 @@
 #include "base/options.h"
 #include "base/refusal.h"
 #include "core/cell.h"
+#include "core/device.h"
 #include "core/exchange.h"
 #include "core/ledger.h"
+#include "core/life.h"
 #include "core/managed.h"
 #include "core/report.h"
 #include "core/runtime.h"
-#include "core/life.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 
 static const char why_finalized[] =
     "aclFinalize has been called; call aclInit to start again";
@@ -110,7 +113,7 @@ aclError am_boot(const char *function)
         rc = am_refuse_down(function); /* stopped since the caller looked */
     } else if (!am_rt.is_up) {
         rc = start_locked(NULL);
-        if (rc == ACL_SUCCESS && am_rt.is_strict) {
+        if (rc == ACL_SUCCESS && am_setup.is_strict) {
             stop_locked();
             am_rt.why_down = NULL;
             rc = am_refuse_down(function);
@@ -158,7 +161,7 @@ static aclError restart_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
 {
     if (config_path == NULL)
         return ACL_SUCCESS;
-    AM_REQUIRE(am_devices_are_idle(&am_rt.devices) && am_rt.vspace.n_reservations == 0 &&
+    AM_REQUIRE(am_devices_are_idle(&am_devices) && am_vspace.n_reservations == 0 &&
                    am_managed_used == 0,
                ACL_ERROR_INVALID_PARAM,
                "the library is in use already, so \"%.256s\" cannot count any more; call "

@@ -10,7 +10,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 static const struct package {
     aclCANNPackageName id;
@@ -107,7 +107,7 @@ static const aclCannAttr features[] = {ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16
 
 static size_t feature_count(void)
 {
-    return am_rt.product->features & AM_PRODUCT_BF16 ? AM_ARRAY_SIZE(features) : 0;
+    return am_setup.product->features & AM_PRODUCT_BF16 ? AM_ARRAY_SIZE(features) : 0;
 }
 
 aclError am_aclGetCannAttributeList(const aclCannAttr **list, size_t *num)

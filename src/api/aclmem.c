@@ -12,6 +12,8 @@
 #include "core/heap.h"
 #include "core/phys.h"
 #include "core/runtime.h"
+#include "core/view.h"
+#include "core/vspace.h"
 #include "layer/layers.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -25,7 +27,7 @@ EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr
     AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
     AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
     AM_REQUIRE(hostPtr != NULL, ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
-    return am_view_open(&am_rt.views, devPtr, size, hostPtr);
+    return am_view_open(&am_views, devPtr, size, hostPtr);
 }
 
 /* Works after aclFinalize too: a view outlives what it shows. */
@@ -35,7 +37,7 @@ EXPORT aclError aclmem_host_view_end(void *hostPtr)
     if (am_api_top == &am_api_forked)
         return am_refuse_forked(__func__);
     AM_REQUIRE(hostPtr != NULL, ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
-    return am_view_close(&am_rt.views, hostPtr);
+    return am_view_close(&am_views, hostPtr);
 }
 
 EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
@@ -44,11 +46,11 @@ EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
     AM_REQUIRE(stats != NULL, ACL_ERROR_INVALID_PARAM, "stats is NULL");
     am_check_settle();
     *stats = (aclmem_stats){
-        .reservations = am_rt.vspace.n_reservations,
+        .reservations = am_vspace.n_reservations,
         .handles = am_phys_count(),
-        .mappings = am_rt.vspace.n_mappings,
+        .mappings = am_vspace.n_mappings,
         .contexts = am_context_count(),
-        .views = am_rt.views.n,
+        .views = am_views.n,
         .warnings = am_log_warnings(),
         .blocks = am_heap_count(AM_HEAP_DEVICE),
         .host_blocks = am_heap_count(AM_HEAP_HOST),

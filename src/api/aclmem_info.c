@@ -20,9 +20,10 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "core/ledger.h"
+#include "core/life.h"
 #include "core/rundir.h"
 #include "core/runtime.h"
-#include "core/life.h"
+#include "core/setup.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -71,7 +72,7 @@ static json_t *view_json(const struct am_ledger_view *view, bool is_own)
                               process_json(&view->processes[i], view->config.n_devices));
     return json_pack("{s:b, s:s, s:s, s:s, s:i, s:o, s:o}", "own", is_own, "backend",
                      view->config.backend, "product", view->config.product, "soc",
-                     is_own ? am_rt.soc : soc, "processes_allowed",
+                     is_own ? am_setup.soc : soc, "processes_allowed",
                      product != NULL ? (int)product->n_processes : 0, "devices", devices,
                      "processes", processes);
 }
@@ -169,7 +170,7 @@ static json_t *huge_pages_json(const struct am_ledger_config *config)
     char why[AM_MACHINE_WHY];
     bool is_huge;
 
-    if (am_rt.backend->caps & AM_CAP_DEVICES)
+    if (am_setup.backend->caps & AM_CAP_DEVICES)
         return json_pack("{s:b, s:s}", "used", 1, "why", "the devices are real");
     is_huge = am_machine_has_huge_pages(config->capacity[0], why);
     return json_pack("{s:b, s:s}", "used", is_huge, "why", why);

@@ -5,15 +5,16 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "core/desc.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/touch.h"
 
 static aclError product_check(void)
 {
     AM_REQUIRE(
-        am_rt.product->features & AM_PRODUCT_STREAM_OPS, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        am_setup.product->features & AM_PRODUCT_STREAM_OPS,
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "only Ascend 950, Atlas A3 and A2 have cache operations; this is one of the %s",
-        am_rt.product->title);
+        am_setup.product->title);
     return ACL_SUCCESS;
 }
 

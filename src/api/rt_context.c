@@ -4,8 +4,8 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "core/context.h"
-#include "core/runtime.h"
 #include "core/life.h"
+#include "core/setup.h"
 
 aclError am_aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {
@@ -53,7 +53,7 @@ aclError am_aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *
     aclError rc;
 
     AM_REQUIRE(active != NULL, ACL_ERROR_INVALID_PARAM, "active is NULL");
-    AM_REQUIRE(flags == NULL || !am_rt.is_strict, ACL_ERROR_INVALID_PARAM,
+    AM_REQUIRE(flags == NULL || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
                "flags is reserved and takes NULL (ACLMEM_RULES=strict)");
     rc = am_device_find(deviceId, &device);
     if (rc != ACL_SUCCESS)
@@ -70,17 +70,17 @@ aclError am_aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *
  */
 static aclError param_check(aclSysParamOpt opt, int64_t value)
 {
-    int64_t max = opt == ACL_OPT_DETERMINISTIC && !am_rt.is_strict ? 3 : 1;
+    int64_t max = opt == ACL_OPT_DETERMINISTIC && !am_setup.is_strict ? 3 : 1;
 
     AM_REQUIRE((unsigned)opt < AM_PARAMS, ACL_ERROR_INVALID_PARAM,
                "opt is %d; it takes 0 to 2", (int)opt);
     AM_REQUIRE(
-        opt != ACL_OPT_STRONG_CONSISTENCY || !am_rt.is_strict, ACL_ERROR_INVALID_PARAM,
+        opt != ACL_OPT_STRONG_CONSISTENCY || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
         "opt is ACL_OPT_STRONG_CONSISTENCY (2), which editions before 8.5 do not have "
         "(ACLMEM_RULES=strict)");
     AM_REQUIRE(value >= 0 && value <= max, ACL_ERROR_INVALID_PARAM,
                "value is %" PRId64 "; parameter %d takes 0 to %" PRId64 "%s", value,
-               (int)opt, max, am_rt.is_strict ? " (ACLMEM_RULES=strict)" : "");
+               (int)opt, max, am_setup.is_strict ? " (ACLMEM_RULES=strict)" : "");
     return ACL_SUCCESS;
 }
 
@@ -126,7 +126,7 @@ aclError am_aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
     aclError rc = param_check(opt, value);
 
     if (rc == ACL_SUCCESS)
-        am_params_set(&am_rt.params, opt, value);
+        am_params_set(&am_setup.params, opt, value);
     return rc;
 }
 
@@ -136,6 +136,6 @@ aclError am_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 
     AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
     if (rc == ACL_SUCCESS)
-        am_params_get(&am_rt.params, opt, value);
+        am_params_get(&am_setup.params, opt, value);
     return rc;
 }

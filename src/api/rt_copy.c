@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "core/copy.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 static aclError copy_check(const void *dst, size_t destMax, const void *src, size_t count,
                            aclrtMemcpyKind kind)
@@ -36,7 +36,7 @@ AM_HOT aclError am_aclrtMemcpyAsync(void *dst, size_t destMax, const void *src,
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(
-        kind != ACL_MEMCPY_HOST_TO_HOST || (am_rt.product->features & AM_PRODUCT_RC),
+        kind != ACL_MEMCPY_HOST_TO_HOST || (am_setup.product->features & AM_PRODUCT_RC),
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "kind is HOST_TO_HOST (0), which only products in RC form copy on a stream; use "
         "aclrtMemcpy or memcpy");

@@ -2,7 +2,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "core/copy.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 /* The documents' limits. */
 #define WIDTH_MAX 5000000
@@ -48,7 +48,7 @@ aclError am_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t
                                aclrtStream handle)
 {
     struct am_rows rows = {dst, dpitch, src, spitch, width, height, kind};
-    bool has_inner = am_rt.product->features & AM_PRODUCT_STREAM_OPS;
+    bool has_inner = am_setup.product->features & AM_PRODUCT_STREAM_OPS;
     struct am_stream *stream;
     aclError rc = rows_check(&rows);
 

@@ -2,7 +2,8 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "core/copy.h"
-#include "core/runtime.h"
+#include "core/device.h"
+#include "core/setup.h"
 
 static aclError location_check(const aclrtMemLocation *location, const char *name)
 {
@@ -81,9 +82,10 @@ static aclError batch_check(const struct am_batch *batch, const size_t *maxs,
     aclError rc;
 
     AM_REQUIRE(
-        am_rt.product->features & AM_PRODUCT_STREAM_OPS, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        am_setup.product->features & AM_PRODUCT_STREAM_OPS,
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "only Ascend 950, Atlas A3 and A2 have batches of copies; this is one of the %s",
-        am_rt.product->title);
+        am_setup.product->title);
     AM_REQUIRE(batch->dsts != NULL, ACL_ERROR_INVALID_PARAM, "dsts is NULL");
     AM_REQUIRE(maxs != NULL, ACL_ERROR_INVALID_PARAM, "destMaxs is NULL");
     AM_REQUIRE(batch->srcs != NULL, ACL_ERROR_INVALID_PARAM, "srcs is NULL");

@@ -2,8 +2,9 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "core/context.h"
-#include "core/runtime.h"
+#include "core/device.h"
 #include "core/life.h"
+#include "core/setup.h"
 
 aclError am_aclrtSetDevice(int32_t deviceId)
 {
@@ -38,18 +39,18 @@ aclError am_aclrtGetDevice(int32_t *deviceId)
 aclError am_aclrtGetDeviceCount(uint32_t *count)
 {
     AM_REQUIRE(count != NULL, ACL_ERROR_INVALID_PARAM, "count is NULL");
-    *count = (uint32_t)am_rt.devices.n;
+    *count = (uint32_t)am_devices.n;
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtGetRunMode(aclrtRunMode *runMode)
 {
     AM_REQUIRE(runMode != NULL, ACL_ERROR_INVALID_PARAM, "runMode is NULL");
-    *runMode = am_rt.product->features & AM_PRODUCT_RC ? ACL_DEVICE : ACL_HOST;
+    *runMode = am_setup.product->features & AM_PRODUCT_RC ? ACL_DEVICE : ACL_HOST;
     return ACL_SUCCESS;
 }
 
 const char *am_aclrtGetSocName(void)
 {
-    return am_rt.soc;
+    return am_setup.soc;
 }

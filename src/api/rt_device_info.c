@@ -14,15 +14,16 @@
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/uuid.h"
-#include "core/runtime.h"
+#include "core/device.h"
+#include "core/setup.h"
 
 #define BUS_ID_SIZE 13 /* "0000:c1:00.0" */
 
 /* Whether the product has that; `what` names it in the message. */
 static aclError product_check(unsigned feature, const char *what)
 {
-    AM_REQUIRE(am_rt.product->features & feature, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "%s have no %s", am_rt.product->title, what);
+    AM_REQUIRE(am_setup.product->features & feature, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "%s have no %s", am_setup.product->title, what);
     return ACL_SUCCESS;
 }
 
@@ -41,9 +42,9 @@ static aclError product_figure(aclrtDevAttr attr, int64_t otherwise, int64_t *re
 {
     int64_t value = otherwise;
 
-    AM_REQUIRE(am_product_figure(am_rt.product, attr, &value) || otherwise != -1,
+    AM_REQUIRE(am_product_figure(am_setup.product, attr, &value) || otherwise != -1,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "%s have no published figure for attribute %d", am_rt.product->title,
+               "%s have no published figure for attribute %d", am_setup.product->title,
                (int)attr);
     *ret_value = value;
     return ACL_SUCCESS;
@@ -176,7 +177,7 @@ aclError am_aclrtGetDeviceUtilizationRate(int32_t deviceId,
     rc = am_device_find(deviceId, &device);
     if (rc != ACL_SUCCESS)
         return rc;
-    am_product_figure(am_rt.product, ACL_DEV_ATTR_VECTOR_CORE_NUM, &n_vector_cores);
+    am_product_figure(am_setup.product, ACL_DEV_ATTR_VECTOR_CORE_NUM, &n_vector_cores);
     *utilizationInfo = (aclrtUtilizationInfo){
         .vectorUtilization = n_vector_cores > 0 ? 0 : -1,
         .memoryUtilization = -1,
@@ -197,7 +198,7 @@ aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
         rc = product_check(AM_PRODUCT_UUID, "UUID");
     if (rc != ACL_SUCCESS)
         return rc;
-    if (am_rt.backend->caps & AM_CAP_DEVICES) {
+    if (am_setup.backend->caps & AM_CAP_DEVICES) {
         memcpy(uuid->bytes, device->info.uuid, sizeof device->info.uuid);
         return ACL_SUCCESS;
     }
@@ -211,7 +212,7 @@ aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 static void bus_id(const struct am_device *device, char *ret_text)
 {
     _Static_assert(0xc1 + AM_DEVICES_MAX <= 0x100, "each device has its bus");
-    if (am_rt.backend->caps & AM_CAP_DEVICES)
+    if (am_setup.backend->caps & AM_CAP_DEVICES)
         snprintf(ret_text, BUS_ID_SIZE, "%s", device->info.bus_id);
     else
         snprintf(ret_text, BUS_ID_SIZE, "0000:%02x:00.0",
@@ -220,9 +221,10 @@ static void bus_id(const struct am_device *device, char *ret_text)
 
 static aclError bus_check(void)
 {
-    AM_REQUIRE(
-        !(am_rt.product->features & AM_PRODUCT_RC), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "%s: the device is the root of the PCI buses, not on one", am_rt.product->title);
+    AM_REQUIRE(!(am_setup.product->features & AM_PRODUCT_RC),
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "%s: the device is the root of the PCI buses, not on one",
+               am_setup.product->title);
     return ACL_SUCCESS;
 }
 
@@ -251,8 +253,8 @@ aclError am_aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
     AM_REQUIRE(deviceId != NULL, ACL_ERROR_INVALID_PARAM, "deviceId is NULL");
     if (rc != ACL_SUCCESS)
         return rc;
-    for (int32_t i = 0; i < am_rt.devices.n; i++) {
-        bus_id(&am_rt.devices.device[i], text);
+    for (int32_t i = 0; i < am_devices.n; i++) {
+        bus_id(&am_devices.device[i], text);
         if (strcasecmp(text, pciBusId) == 0) {
             *deviceId = i;
             return ACL_SUCCESS;
@@ -266,7 +268,7 @@ aclError am_aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
 /* The link between two different devices, by the driver's ids. */
 static uint64_t link_between(int32_t a, int32_t b)
 {
-    unsigned features = am_rt.product->features;
+    unsigned features = am_setup.product->features;
 
     if (features & AM_PRODUCT_DIES)
         return a / 2 == b / 2 ? ACL_RT_DEVS_TOPOLOGY_SIO : ACL_RT_DEVS_TOPOLOGY_HCCS_SW;
@@ -338,10 +340,10 @@ aclError am_aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevId
 aclError am_aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
 {
     AM_REQUIRE(logicDevId != NULL, ACL_ERROR_INVALID_PARAM, "logicDevId is NULL");
-    AM_REQUIRE(phyDevId >= 0 && phyDevId < am_rt.devices.n_all,
+    AM_REQUIRE(phyDevId >= 0 && phyDevId < am_devices.n_all,
                ACL_ERROR_RT_INVALID_DEVICEID,
                "physical device %d does not exist; the machine has %d (ACLMEM_DEVICES)",
-               phyDevId, (int)am_rt.devices.n_all);
+               phyDevId, (int)am_devices.n_all);
     *logicDevId = phyDevId;
     return ACL_SUCCESS;
 }

@@ -6,7 +6,7 @@
 #include "core/context.h"
 #include "core/event.h"
 #include "core/key.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 /*
  * The flags that both functions take, in any combination.  Bit 0x4 is in no document, and
@@ -30,14 +30,16 @@ static unsigned event_can(uint32_t flag)
 /* more: the flags that this function takes and the other one does not. */
 static aclError flags_check(uint32_t flag, uint32_t more)
 {
-    uint32_t known = FLAGS_DOCUMENTED | more | (am_rt.is_strict ? 0 : FLAG_UNDOCUMENTED);
+    uint32_t known =
+        FLAGS_DOCUMENTED | more | (am_setup.is_strict ? 0 : FLAG_UNDOCUMENTED);
 
-    AM_REQUIRE(!am_rt.is_strict || !(flag & FLAG_UNDOCUMENTED), ACL_ERROR_INVALID_PARAM,
+    AM_REQUIRE(!am_setup.is_strict || !(flag & FLAG_UNDOCUMENTED),
+               ACL_ERROR_INVALID_PARAM,
                "flag is 0x%x; no edition documents 0x4 (ACLMEM_RULES=strict)", flag);
     AM_REQUIRE(
         flag != 0 && (flag & ~known) == 0, ACL_ERROR_INVALID_PARAM,
         "flag is 0x%x; this function takes a combination of 0x1, 0x2%s and 0x8%s", flag,
-        am_rt.is_strict ? "" : ", 0x4",
+        am_setup.is_strict ? "" : ", 0x4",
         more & ACL_EVENT_IPC
             ? ", or 0x40; 0x10 and 0x20 are for aclrtCreateEventWithFlag"
             : ", with or without 0x10, or 0x20; 0x40 is for aclrtCreateEventExWithFlag");
@@ -66,7 +68,7 @@ aclError am_aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
     AM_REQUIRE(!(flag & ACL_EVENT_EXTERNAL) || flag == ACL_EVENT_EXTERNAL,
                ACL_ERROR_INVALID_PARAM, "flag is 0x%x; ACL_EVENT_EXTERNAL stands alone",
                flag);
-    return am_event_create(event_can(flag) | (am_rt.is_strict ? 0 : AM_EVENT_SYNC),
+    return am_event_create(event_can(flag) | (am_setup.is_strict ? 0 : AM_EVENT_SYNC),
                            event);
 }
 
@@ -115,7 +117,7 @@ static void pair_put(struct am_event *event, struct am_stream *stream)
 static aclError external_check(uint32_t flag)
 {
     AM_REQUIRE(flag <= 1, ACL_ERROR_INVALID_PARAM, "flag is %u; it takes 0 or 1", flag);
-    AM_REQUIRE(flag == 0 || !am_rt.is_strict, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(flag == 0 || !am_setup.is_strict, ACL_ERROR_RT_PARAM_INVALID,
                "flag is 1 (EXTERNAL), which is for streams that are being captured "
                "(ACLMEM_RULES=strict)");
     return ACL_SUCCESS;

@@ -5,7 +5,7 @@
 #include "core/context.h"
 #include "core/heap.h"
 #include "core/hostmem.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/stream.h"
 
 aclError am_aclrtMallocHost(void **hostPtr, size_t size)
@@ -29,9 +29,9 @@ aclError am_aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig 
      * The device always reaches host memory at the host's address, so there is nothing to
      * do.
      */
-    AM_REQUIRE(!parsed.has_va_flag || (am_rt.product->features & AM_PRODUCT_VA_FLAG),
+    AM_REQUIRE(!parsed.has_va_flag || (am_setup.product->features & AM_PRODUCT_VA_FLAG),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "%s do not support the attribute VA_FLAG", am_rt.product->title);
+               "%s do not support the attribute VA_FLAG", am_setup.product->title);
     return am_host_malloc(size, parsed.module, parsed.device, ptr);
 }
 
@@ -64,10 +64,10 @@ static aclError register_check(void)
 {
     int32_t device;
 
-    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_HOST_REG,
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_HOST_REG,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "%s cannot register host memory; Ascend 950, Atlas A3 and Atlas A2 can",
-               am_rt.product->title);
+               am_setup.product->title);
     return am_context_device(&device);
 }
 
@@ -126,9 +126,9 @@ aclError am_aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag
 aclError am_aclrtHostUnregister(void *ptr)
 {
     AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
-    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_HOST_REG,
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_HOST_REG,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s cannot register host memory",
-               am_rt.product->title);
+               am_setup.product->title);
     return am_host_unregister(ptr);
 }
 
@@ -141,9 +141,9 @@ aclError am_aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
     AM_REQUIRE(capabilities != NULL, ACL_ERROR_INVALID_PARAM, "capabilities is NULL");
     AM_REQUIRE((unsigned)hacType <= ACL_RT_HAC_TYPE_CCU, ACL_ERROR_INVALID_PARAM,
                "hacType is %d; it takes 0 to 9", (int)hacType);
-    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_HOST_REG,
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_HOST_REG,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s cannot register host memory",
-               am_rt.product->title);
+               am_setup.product->title);
     rc = am_device_find(deviceId <= INT32_MAX ? (int32_t)deviceId : -1, &device);
     if (rc == ACL_SUCCESS)
         *capabilities =

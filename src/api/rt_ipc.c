@@ -5,22 +5,23 @@
 #include "base/error.h"
 #include "core/device.h"
 #include "core/key.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 static aclError product_check(void)
 {
-    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_PEER,
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_PEER,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "memory is not shared by keys on %s (ACLMEM_PRODUCT=%s)",
-               am_rt.product->title, am_rt.product->name);
+               am_setup.product->title, am_setup.product->name);
     return ACL_SUCCESS;
 }
 
 static aclError pod_check(void)
 {
-    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_POD, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_POD,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
-               am_rt.product->title, am_rt.product->name);
+               am_setup.product->title, am_setup.product->name);
     return ACL_SUCCESS;
 }
 
@@ -106,7 +107,7 @@ aclError am_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flag
                ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64 "; it takes 0, and 1 for access to a peer's memory",
                flags);
-    AM_REQUIRE(flags == 0 || !am_rt.is_strict, ACL_ERROR_INVALID_PARAM,
+    AM_REQUIRE(flags == 0 || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64
                "; the 8.3 edition takes only 0 (ACLMEM_RULES=strict)",
                flags);

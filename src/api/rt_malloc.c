@@ -9,7 +9,7 @@
 #include "core/cache.h"
 #include "core/context.h"
 #include "core/heap.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/span.h"
 #include "core/stream.h"
 
@@ -42,11 +42,11 @@ static aclError policy_page(unsigned policy, size_t size, uint32_t *ret_page)
         *ret_page = size >= 2 * AM_MIB ? 2 * AM_MIB : 4096;
         return ACL_SUCCESS;
     }
-    AM_REQUIRE((policies[policy].features & ~am_rt.product->features) == 0,
+    AM_REQUIRE((policies[policy].features & ~am_setup.product->features) == 0,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s do not support policy %u (%s)",
-               am_rt.product->title, policy,
+               am_setup.product->title, policy,
                policies[policy].page == AM_GIB ? "pages of 1 GB" : "P2P");
-    AM_REQUIRE(!am_rt.is_strict || policies[policy].page < AM_GIB,
+    AM_REQUIRE(!am_setup.is_strict || policies[policy].page < AM_GIB,
                ACL_ERROR_INVALID_PARAM,
                "policy is %u; the 8.0 edition has 0 to 5 (ACLMEM_RULES=strict)", policy);
     *ret_page = size > AM_MIB ? policies[policy].page : policies[policy].small_page;
@@ -100,9 +100,9 @@ static __attribute__((noinline)) aclError malloc_long(void **devPtr, size_t size
 
 aclError am_aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    if (malloc_short(devPtr, size, (unsigned)policy, am_rt.malloc_pad))
+    if (malloc_short(devPtr, size, (unsigned)policy, am_setup.malloc_pad))
         return ACL_SUCCESS;
-    return malloc_long(devPtr, size, (unsigned)policy, am_rt.malloc_pad);
+    return malloc_long(devPtr, size, (unsigned)policy, am_setup.malloc_pad);
 }
 
 aclError am_aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
@@ -121,7 +121,8 @@ aclError am_aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy p
             policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY,
         ACL_ERROR_INVALID_PARAM, "policy is %d; this call takes 0, 1, 2 and 6",
         (int)policy);
-    return device_malloc(devPtr, size, (unsigned)policy, am_rt.malloc_pad, AM_MODULE_APP);
+    return device_malloc(devPtr, size, (unsigned)policy, am_setup.malloc_pad,
+                         AM_MODULE_APP);
 }
 
 /* One value of each of three groups: base policy, band width, access. */
@@ -161,7 +162,7 @@ static aclError malloc_with_cfg(void **devPtr, size_t size, unsigned policy,
     AM_REQUIRE(parsed.device < 0 || parsed.device == device, ACL_ERROR_RT_PARAM_INVALID,
                "the attribute DEVICE_ID is %d but the current device is %d",
                parsed.device, device);
-    return device_malloc(devPtr, size, policy, am_rt.malloc_pad, parsed.module);
+    return device_malloc(devPtr, size, policy, am_setup.malloc_pad, parsed.module);
 }
 
 aclError am_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
@@ -300,9 +301,9 @@ aclError am_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageIn
     size_t n;
     aclError rc;
 
-    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_USAGE,
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_USAGE,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s do not tell how memory is used",
-               am_rt.product->title);
+               am_setup.product->title);
     AM_REQUIRE(memUsageInfo != NULL, ACL_ERROR_INVALID_PARAM, "memUsageInfo is NULL");
     AM_REQUIRE(outputNum != NULL, ACL_ERROR_INVALID_PARAM, "outputNum is NULL");
     AM_REQUIRE(inputNum > 0, ACL_ERROR_INVALID_PARAM, "inputNum is 0");

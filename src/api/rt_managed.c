@@ -5,14 +5,14 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "core/managed.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 static aclError product_check(void)
 {
-    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_MANAGED,
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_MANAGED,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "only Atlas A3 and A2 have managed memory; this is one of the %s",
-               am_rt.product->title);
+               am_setup.product->title);
     return ACL_SUCCESS;
 }
 

@@ -4,15 +4,17 @@
 #include "base/util.h"
 #include "core/attr.h"
 #include "core/context.h"
+#include "core/device.h"
 #include "core/heap.h"
 #include "core/hostmem.h"
 #include "core/phys.h"
-#include "core/runtime.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 
 /* Whether the current product has memory that this attribute asks about. */
 static bool product_has(aclrtMemAttr attr)
 {
-    unsigned features = am_rt.product->features;
+    unsigned features = am_setup.product->features;
 
     if (am_attr_is_ddr(attr) && (features & AM_PRODUCT_HBM))
         return false;
@@ -35,7 +37,7 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     if (rc != ACL_SUCCESS)
         return rc;
     if (product_has(attr))
-        place = am_place_get(&am_rt.devices.device[device].place);
+        place = am_place_get(&am_devices.device[device].place);
     if (place != NULL)
         rc = am_place_free(place, &left);
     if (rc == ACL_SUCCESS) {
@@ -86,7 +88,7 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
     struct am_mapping *mapping;
 
     AM_REQUIRE(attributes != NULL, ACL_ERROR_INVALID_PARAM, "attributes is NULL");
-    mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)ptr);
+    mapping = am_mapping_get(&am_vspace, (uintptr_t)ptr);
     if (mapping != NULL) {
         if (mapping->run == NULL)
             attributes_fill(mapping, (uintptr_t)ptr, &found);
@@ -110,7 +112,7 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
     AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
     AM_REQUIRE(pbase != NULL || psize != NULL, ACL_ERROR_INVALID_PARAM,
                "pbase and psize are both NULL");
-    mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)ptr);
+    mapping = am_mapping_get(&am_vspace, (uintptr_t)ptr);
     AM_REQUIRE(mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p",
                ptr);
     is_found = am_mapping_block(mapping, (uintptr_t)ptr, &bounds);
@@ -126,7 +128,7 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 /* Whether addr is device memory that the program has. */
 static bool address_is_device(const void *addr)
 {
-    struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)addr);
+    struct am_mapping *mapping = am_mapping_get(&am_vspace, (uintptr_t)addr);
     struct am_bounds bounds;
     bool is_device;
 
@@ -145,7 +147,7 @@ static bool address_fits(const void *addr, uint32_t types)
 
     return ((types & ACL_RT_MEM_TYPE_DEV) && address_is_device(addr)) ||
            ((types & ACL_RT_MEM_TYPE_RSVD) &&
-            am_vspace_is_reserved(&am_rt.vspace, (uintptr_t)addr, 1, &owner) &&
+            am_vspace_is_reserved(&am_vspace, (uintptr_t)addr, 1, &owner) &&
             owner == NULL);
 }
 

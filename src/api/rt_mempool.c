@@ -4,13 +4,13 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "core/mempool.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 static aclError product_check(void)
 {
     AM_REQUIRE(
-        am_rt.product->features & AM_PRODUCT_POOL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "only Atlas A2 has memory pools; this is one of the %s", am_rt.product->title);
+        am_setup.product->features & AM_PRODUCT_POOL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "only Atlas A2 has memory pools; this is one of the %s", am_setup.product->title);
     return ACL_SUCCESS;
 }
 

@@ -4,8 +4,9 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "core/context.h"
+#include "core/device.h"
 #include "core/peer.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/span.h"
 
 static aclError pair_find(int32_t a, int32_t b)
@@ -47,13 +48,13 @@ aclError am_aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
 aclError am_aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId,
                                         int32_t *status)
 {
-    int32_t n = am_rt.devices.n;
+    int32_t n = am_devices.n;
     bool are_known =
         deviceId >= 0 && deviceId < n && peerDeviceId >= 0 && peerDeviceId < n;
 
     AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
     AM_REQUIRE(
-        are_known || !am_rt.is_strict, ACL_ERROR_RT_PARAM_INVALID,
+        are_known || !am_setup.is_strict, ACL_ERROR_RT_PARAM_INVALID,
         "devices %d and %d: this process sees %d, numbered from 0; editions since 9.1 "
         "give 0 or refuse (ACLMEM_RULES=strict)",
         deviceId, peerDeviceId, n);

@@ -9,7 +9,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "core/context.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/stream.h"
 
 /* ---- how long an operator may run ---- */
@@ -43,7 +43,7 @@ static aclError device_current(struct am_device **ret_device)
 
 static bool has_infnan(void)
 {
-    return am_rt.product->features & AM_PRODUCT_BF16;
+    return am_setup.product->features & AM_PRODUCT_BF16;
 }
 
 aclError am_aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
@@ -61,7 +61,7 @@ aclError am_aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "%s have no infinities and NaNs: ACL_RT_OVERFLOW_MODE_INFNAN is not for "
                "them",
-               am_rt.product->title);
+               am_setup.product->title);
     device->sat_mode = (int32_t)mode;
     return ACL_SUCCESS;
 }
@@ -124,8 +124,8 @@ static bool cores_of_product(aclrtDevResLimitType type, int64_t *ret_cores)
     aclrtDevAttr attr = type == ACL_RT_DEV_RES_CUBE_CORE ? ACL_DEV_ATTR_CUBE_CORE_NUM
                                                          : ACL_DEV_ATTR_VECTOR_CORE_NUM;
 
-    return am_product_figure(am_rt.product, attr, ret_cores) ||
-           am_product_figure(am_rt.product, ACL_DEV_ATTR_AICORE_CORE_NUM, ret_cores);
+    return am_product_figure(am_setup.product, attr, ret_cores) ||
+           am_product_figure(am_setup.product, ACL_DEV_ATTR_AICORE_CORE_NUM, ret_cores);
 }
 
 /* The device's limit, or what it has. */
@@ -138,7 +138,7 @@ static aclError device_limit(struct am_device *device, aclrtDevResLimitType type
         return ACL_SUCCESS;
     AM_REQUIRE(cores_of_product(type, &cores), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "no limit was set, and how many cores %s have is not published",
-               am_rt.product->title);
+               am_setup.product->title);
     *ret_value = (uint32_t)cores;
     return ACL_SUCCESS;
 }

@@ -8,7 +8,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/fabric.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/share.h"
 
 /* Which kind of offer a type of handle stands for. */
@@ -19,11 +19,11 @@ static aclError type_kind(aclrtMemSharedHandleType type, enum am_share_kind *ret
                ACL_ERROR_INVALID_PARAM,
                "shareType is %d; it takes DEFAULT (1) or FABRIC (2)", (int)type);
     AM_REQUIRE(type == ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT ||
-                   (am_rt.product->features & AM_PRODUCT_POD),
+                   (am_setup.product->features & AM_PRODUCT_POD),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "shareType is FABRIC (2), which %s (ACLMEM_PRODUCT=%s) do not have; use "
                "DEFAULT (1)",
-               am_rt.product->title, am_rt.product->name);
+               am_setup.product->title, am_setup.product->name);
     *ret_kind =
         type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC ? AM_SHARE_FABRIC : AM_SHARE_MEMORY;
     return ACL_SUCCESS;
@@ -98,7 +98,7 @@ aclError am_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
                "shareableHandle is NULL");
     AM_REQUIRE(handleType == ACL_MEM_HANDLE_TYPE_NONE, ACL_ERROR_INVALID_PARAM,
                "handleType is %d; it takes NONE (0)", (int)handleType);
-    AM_REQUIRE(flags == 0 || !am_rt.is_strict, ACL_ERROR_INVALID_PARAM,
+    AM_REQUIRE(flags == 0 || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64
                "; editions before 8.3 take only 0 (ACLMEM_RULES=strict)",
                flags);

@@ -2,7 +2,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "core/context.h"
-#include "core/runtime.h"
+#include "core/sched.h"
 #include "core/stream.h"
 
 #define FLAGS_ALL \
@@ -218,7 +218,7 @@ aclError am_aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
 
 static aclError attribute_set_locked(struct am_stream *stream, aclrtStreamAttr attr,
                                      const aclrtStreamAttrValue *value)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     switch (attr) {
     case ACL_STREAM_ATTR_FAILURE_MODE:
@@ -253,16 +253,16 @@ aclError am_aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
     rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     rc = attribute_set_locked(stream, attr, value);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     am_stream_put(stream);
     return rc;
 }
 
 static aclError attribute_get_locked(const struct am_stream *stream, aclrtStreamAttr attr,
                                      aclrtStreamAttrValue *value)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     aclrtStreamAttrValue found = {0};
 
@@ -300,9 +300,9 @@ aclError am_aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
     rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     rc = attribute_get_locked(stream, attr, value);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     am_stream_put(stream);
     return rc;
 }

@@ -2,15 +2,16 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/value.h"
 
 static aclError address_check(const void *devAddr)
 {
     AM_REQUIRE(
-        am_rt.product->features & AM_PRODUCT_STREAM_OPS, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        am_setup.product->features & AM_PRODUCT_STREAM_OPS,
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "only Ascend 950, Atlas A3 and A2 have values on streams; this is one of the %s",
-        am_rt.product->title);
+        am_setup.product->title);
     AM_REQUIRE(devAddr != NULL, ACL_ERROR_INVALID_PARAM, "devAddr is NULL");
     AM_REQUIRE(am_is_aligned((uintptr_t)devAddr, sizeof(uint64_t)),
                ACL_ERROR_RT_ADDR_UNALIGNED, "devAddr %p is not a multiple of 8", devAddr);

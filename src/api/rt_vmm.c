@@ -7,17 +7,18 @@
 #include "base/util.h"
 #include "core/attr.h"
 #include "core/phys.h"
-#include "core/runtime.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 
 aclError am_vmm_check(void)
 {
-    const struct am_product *product = am_rt.product;
+    const struct am_product *product = am_setup.product;
 
     AM_REQUIRE(product->features & AM_PRODUCT_VMM, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "virtual memory management is not supported on %s (ACLMEM_PRODUCT=%s)",
                product->title, product->name);
     AM_REQUIRE(
-        !am_rt.is_strict || (product->features & AM_PRODUCT_VMM_ALL),
+        !am_setup.is_strict || (product->features & AM_PRODUCT_VMM_ALL),
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "virtual memory management is not in all editions on %s (ACLMEM_PRODUCT=%s); the "
         "8.5 pages list Atlas A2 and A3 (ACLMEM_RULES=strict)",
@@ -39,15 +40,15 @@ aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
     AM_REQUIRE(flags <= 1, ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64 "; it takes 0 (normal pages) or 1 (huge pages)",
                flags);
-    AM_REQUIRE(expectPtr == NULL || (am_rt.product->features & AM_PRODUCT_HINT),
+    AM_REQUIRE(expectPtr == NULL || (am_setup.product->features & AM_PRODUCT_HINT),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "expectPtr is %p; %s (ACLMEM_PRODUCT=%s) choose the address themselves",
-               expectPtr, am_rt.product->title, am_rt.product->name);
+               expectPtr, am_setup.product->title, am_setup.product->name);
     AM_REQUIRE(
-        expectPtr == NULL || !am_rt.is_strict, ACL_ERROR_INVALID_PARAM,
+        expectPtr == NULL || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
         "expectPtr is %p; editions before 8.5 take NULL only (ACLMEM_RULES=strict)",
         expectPtr);
-    return am_vspace_reserve(&am_rt.vspace, size, expectPtr, flags, virPtr);
+    return am_vspace_reserve(&am_vspace, size, expectPtr, flags, virPtr);
 }
 
 aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment,
@@ -57,10 +58,10 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_NO_UC,
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_NO_UC,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
-               am_rt.product->title, am_rt.product->name);
+               am_setup.product->title, am_setup.product->name);
     AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
     AM_REQUIRE(size > 0 && am_is_aligned(size, AM_GIB), ACL_ERROR_INVALID_PARAM,
                "size is %zu; it takes multiples of 1 GB", size);
@@ -70,7 +71,7 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
                "expectPtr is NULL; this call needs an address, best from 40 TB on");
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
-    return am_vspace_reserve(&am_rt.vspace, size, expectPtr, 1, virPtr);
+    return am_vspace_reserve(&am_vspace, size, expectPtr, 1, virPtr);
 }
 
 aclError am_aclrtReleaseMemAddress(void *virPtr)
@@ -80,7 +81,7 @@ aclError am_aclrtReleaseMemAddress(void *virPtr)
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
-    return am_vspace_release(&am_rt.vspace, virPtr);
+    return am_vspace_release(&am_vspace, virPtr);
 }
 
 /* What the description of physical memory itself shows. */
@@ -143,7 +144,7 @@ static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle 
     rc = am_phys_get(handle, &phys);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_vspace_map(&am_rt.vspace, virPtr, size, phys, has_access);
+    rc = am_vspace_map(&am_vspace, virPtr, size, phys, has_access);
     am_phys_put(phys); /* the mapping took a reference of its own */
     return rc;
 }
@@ -168,16 +169,16 @@ aclError am_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSr
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(am_rt.product->features & AM_PRODUCT_DIES,
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_DIES,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
-               am_rt.product->title, am_rt.product->name);
+               am_setup.product->title, am_setup.product->name);
     AM_REQUIRE(virPtrDst != NULL, ACL_ERROR_INVALID_PARAM, "virPtrDst is NULL");
     AM_REQUIRE(virPtrSrc != NULL, ACL_ERROR_INVALID_PARAM, "virPtrSrc is NULL");
     AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
     AM_REQUIRE(linkIdx <= 1, ACL_ERROR_INVALID_PARAM,
                "linkIdx is %" PRIu32 "; it takes 0 (SIO) or 1 (HCCS)", linkIdx);
-    return am_vspace_mirror(&am_rt.vspace, virPtrDst, size, virPtrSrc);
+    return am_vspace_mirror(&am_vspace, virPtrDst, size, virPtrSrc);
 }
 
 aclError am_aclrtUnmapMem(void *virPtr)
@@ -187,7 +188,7 @@ aclError am_aclrtUnmapMem(void *virPtr)
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
-    return am_vspace_unmap(&am_rt.vspace, virPtr);
+    return am_vspace_unmap(&am_vspace, virPtr);
 }
 
 static aclError location_check(const aclrtMemLocation *location)
@@ -207,7 +208,7 @@ static aclError desc_check(const aclrtMemAccessDesc *desc)
                    desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
                ACL_ERROR_INVALID_PARAM, "desc.flags is %d; it takes 0, 1 or 3",
                (int)desc->flags);
-    AM_REQUIRE(!am_rt.is_strict || desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
+    AM_REQUIRE(!am_setup.is_strict || desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
                ACL_ERROR_INVALID_PARAM,
                "desc.flags is %d; all editions take only READWRITE (ACLMEM_RULES=strict)",
                (int)desc->flags);
@@ -231,7 +232,7 @@ aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *des
         rc = desc_check(&desc[i]);
     if (rc != ACL_SUCCESS)
         return rc;
-    return am_vspace_set_access(&am_rt.vspace, virPtr, size, desc, count);
+    return am_vspace_set_access(&am_vspace, virPtr, size, desc, count);
 }
 
 aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
@@ -246,7 +247,7 @@ aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t
     rc = location_check(location);
     if (rc != ACL_SUCCESS)
         return rc;
-    return am_vspace_get_access(&am_rt.vspace, virPtr, location, flag);
+    return am_vspace_get_access(&am_vspace, virPtr, location, flag);
 }
 
 aclError am_aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
@@ -257,7 +258,7 @@ aclError am_aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *hand
         return rc;
     AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
-    return am_vspace_retain(&am_rt.vspace, virPtr, handle);
+    return am_vspace_retain(&am_vspace, virPtr, handle);
 }
 
 aclError am_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,

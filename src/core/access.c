@@ -1,9 +1,9 @@
 /* Who may use what is mapped.  See vspace.h. */
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "core/device.h"
 #include "core/phys.h"
 #include "core/reservation.h"
-#include "core/runtime.h"
 
 uint64_t am_owner_bit(const struct am_phys *phys)
 {
@@ -17,7 +17,7 @@ static uint64_t bits_of_driver(uint64_t bits)
     uint64_t found = bits & AM_HOST_BIT;
 
     for (; left != 0; left &= left - 1)
-        found |= UINT64_C(1) << am_rt.devices.device[__builtin_ctzll(left)].driver_id;
+        found |= UINT64_C(1) << am_devices.device[__builtin_ctzll(left)].driver_id;
     return found;
 }
 
@@ -40,15 +40,14 @@ static aclError location_bit(const aclrtMemLocation *location, uint64_t *ret_bit
     }
 
     device = am_device_find_driver(location->id);
-    AM_REQUIRE(location->id < (uint32_t)am_rt.devices.n_all,
-               ACL_ERROR_RT_INVALID_DEVICEID,
+    AM_REQUIRE(location->id < (uint32_t)am_devices.n_all, ACL_ERROR_RT_INVALID_DEVICEID,
                "location.id is %u; the machine has devices 0 to %d", location->id,
-               am_rt.devices.n_all - 1);
+               am_devices.n_all - 1);
     AM_REQUIRE(device != NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                "location.id is %u, which ASCEND_RT_VISIBLE_DEVICES hides; this call "
                "takes the ids "
                "of that list, not the logical ones (device 0 is %d here)",
-               location->id, (int)am_rt.devices.device[0].driver_id);
+               location->id, (int)am_devices.device[0].driver_id);
     *ret_bit = UINT64_C(1) << device->id;
     return ACL_SUCCESS;
 }

@@ -1,5 +1,7 @@
 /* See allocator.h. */
 #include "core/allocator.h"
+#include "core/sched.h"
+#include "core/setup.h"
 
 #include <stdlib.h>
 
@@ -7,7 +9,6 @@
 #include "base/error.h"
 #include "base/slab.h"
 #include "base/util.h"
-#include "core/runtime.h"
 
 struct am_allocator {
     struct am_object object;
@@ -37,7 +38,7 @@ aclError am_allocator_create(void **ret_handle)
     if (allocator == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an allocator");
     allocator->object.refs = 1;
-    if (am_idmap_add(&am_rt.ids, AM_KIND_ALLOCATOR, &allocator->object,
+    if (am_idmap_add(&am_ids, AM_KIND_ALLOCATOR, &allocator->object,
                      &allocator->handle) != 0) {
         am_slab_give(&allocator_slab, allocator);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of an allocator");
@@ -57,7 +58,7 @@ static void object_put(struct am_object *object)
 static aclError allocator_get(void *handle, struct am_allocator **ret_allocator)
 {
     struct am_object *object =
-        am_idmap_get(&am_rt.ids, AM_KIND_ALLOCATOR, handle, object_put);
+        am_idmap_get(&am_ids, AM_KIND_ALLOCATOR, handle, object_put);
 
     AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "allocatorDesc %p %s", handle,
                am_idmap_why(AM_KIND_ALLOCATOR, handle));
@@ -77,7 +78,7 @@ static bool allocator_end(struct am_allocator *allocator)
         LIST_REMOVE(allocator, all);
     am_unlock(&allocators_lock);
     if (was_alive) {
-        am_idmap_remove(&am_rt.ids, allocator->handle);
+        am_idmap_remove(&am_ids, allocator->handle);
         am_allocator_put(allocator);
     }
     return was_alive;
@@ -145,11 +146,11 @@ static struct am_allocator *stream_exchange(struct am_stream *stream,
 {
     struct am_allocator *before;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     before = stream->allocator;
     stream->allocator = allocator;
     stream->allocator_put = am_allocator_put;
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return before;
 }
 
@@ -196,11 +197,11 @@ aclError am_allocator_find(struct am_stream *stream, void **ret_handle,
 {
     struct am_allocator *allocator;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     allocator = stream->allocator;
     if (allocator != NULL)
         am_ref_more(&allocator->object.refs);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     AM_REQUIRE(allocator != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "no allocator is registered with stream %d", stream->id);
     am_lock(&allocators_lock);

@@ -9,7 +9,6 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/reservation.h"
-#include "core/runtime.h"
 
 #define ARENA_SIZE AM_GIB
 

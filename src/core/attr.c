@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "core/product.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 enum {
     NORMAL = AM_PAGE_NORMAL,
@@ -89,9 +89,9 @@ aclError am_attr_check(const aclrtPhysicalMemProp *prop)
     AM_REQUIRE(attr->where & (is_device ? AM_ATTR_DEVICE : AM_ATTR_HOST),
                ACL_ERROR_INVALID_PARAM, "%s is for %s memory only", attr->name,
                is_device ? "host" : "device");
-    AM_REQUIRE((attr->feature & ~am_rt.product->features) == 0,
+    AM_REQUIRE((attr->feature & ~am_setup.product->features) == 0,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "%s is not supported on %s (ACLMEM_PRODUCT=%s)", attr->name,
-               am_rt.product->title, am_rt.product->name);
-    return am_rt.is_strict ? attr_check_strict(prop, attr) : ACL_SUCCESS;
+               am_setup.product->title, am_setup.product->name);
+    return am_setup.is_strict ? attr_check_strict(prop, attr) : ACL_SUCCESS;
 }

@@ -7,7 +7,7 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/phys.h"
-#include "core/runtime.h"
+#include "core/vspace.h"
 
 enum {
     CHUNK_BACKED = 1u << 0, /* has memory */
@@ -29,7 +29,7 @@ aclError am_backing_open(struct am_backing *backing, const struct am_owner *owne
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of %zu bytes", size);
         goto err_place;
     }
-    rc = am_vspace_reserve_for(&am_rt.vspace, owner, size, NULL, &base);
+    rc = am_vspace_reserve_for(&am_vspace, owner, size, NULL, &base);
     if (rc != ACL_SUCCESS)
         goto err_chunks;
     backing->base = (uintptr_t)base;
@@ -83,7 +83,7 @@ static aclError chunk_fill(struct am_backing *backing, size_t chunk)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_vspace_map_for(&am_rt.vspace, chunk_address(backing, chunk), phys, false);
+    rc = am_vspace_map_for(&am_vspace, chunk_address(backing, chunk), phys, false);
     am_phys_put(phys); /* the mapping has a reference of its own */
     if (rc != ACL_SUCCESS)
         return rc;
@@ -98,7 +98,7 @@ static void chunk_drop(struct am_backing *backing, size_t chunk, bool is_last)
      * Where the system does not take the mapping back, the memory stays, and is used
      * again.
      */
-    if (am_vspace_unmap_for(&am_rt.vspace, chunk_address(backing, chunk), is_last) !=
+    if (am_vspace_unmap_for(&am_vspace, chunk_address(backing, chunk), is_last) !=
         ACL_SUCCESS)
         return;
     backing->chunks[chunk] = 0;
@@ -121,7 +121,7 @@ static aclError closed_chunks_open(struct am_backing *backing, size_t first, siz
         while (i + n < end && (backing->chunks[i + n] & CHUNK_CLOSED))
             n++;
         if (n > 0)
-            rc = am_vspace_open(&am_rt.vspace, chunk_address(backing, i), n * AM_CHUNK);
+            rc = am_vspace_open(&am_vspace, chunk_address(backing, i), n * AM_CHUNK);
         i += n + 1;
     }
     return rc;
@@ -152,7 +152,7 @@ void am_backing_close(struct am_backing *backing)
         if (am_backing_has(backing, i))
             chunk_drop(backing, i, true);
     }
-    am_vspace_release_for(&am_rt.vspace, (void *)backing->base);
+    am_vspace_release_for(&am_vspace, (void *)backing->base);
     free(backing->chunks);
     am_place_put(backing->place);
 }

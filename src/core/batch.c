@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "core/context.h"
 #include "core/copy.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 struct batch_work {
     struct am_transfer *transfer;
@@ -27,7 +27,7 @@ static aclError location_check(const struct am_spans *spans,
     AM_REQUIRE(am_spans_fit(spans, is_device), ACL_ERROR_RT_PARAM_INVALID,
                "%p is not %s memory, as its attribute says", spans->list[0].addr,
                is_device ? "device" : "host");
-    AM_REQUIRE(!am_rt.is_strict || !is_device || spans->has_managed ||
+    AM_REQUIRE(!am_setup.is_strict || !is_device || spans->has_managed ||
                    spans->devices == UINT64_C(1) << location->id,
                ACL_ERROR_RT_PARAM_INVALID,
                "%p is not on device %u, as its attribute says (ACLMEM_RULES=strict)",

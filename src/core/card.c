@@ -9,8 +9,9 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "core/attr.h"
+#include "core/device.h"
 #include "core/ledger.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 #define SIZE_LIMIT (64 * AM_TIB)
 
@@ -43,7 +44,7 @@ static aclError card_check(const struct am_card *card, const struct am_parcel *p
     const struct am_attr *attr = am_attr_find((aclrtMemAttr)card->attr);
     bool is_device = card->location_type == ACL_MEM_LOCATION_TYPE_DEVICE;
     /* The host's memory is the host backend's everywhere. */
-    const char *backend = is_device ? am_rt.backend->name : "host";
+    const char *backend = is_device ? am_setup.backend->name : "host";
 
     AM_REQUIRE(parcel->size == sizeof *card, ACL_ERROR_RT_IPC_ERROR,
                "process %d describes memory in %u bytes, not in %zu", parcel->exporter,
@@ -53,7 +54,8 @@ static aclError card_check(const struct am_card *card, const struct am_parcel *p
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "process %d has the %.*s backend and this one the %s backend; both need the same "
         "(ACLMEM_BACKEND)",
-        parcel->exporter, (int)sizeof card->backend, card->backend, am_rt.backend->name);
+        parcel->exporter, (int)sizeof card->backend, card->backend,
+        am_setup.backend->name);
     AM_REQUIRE(attr != NULL && card->size > 0 && card->size <= SIZE_LIMIT &&
                    am_is_aligned(card->size, am_attr_granularity(attr)) &&
                    card->asked > 0 && card->asked <= card->size &&
@@ -85,7 +87,7 @@ static aclError import_place(const struct am_card *card, struct am_device *devic
             },
     };
     import->home = !is_device ? -1 : home != NULL ? home->id : device->id;
-    import->place = am_place_get(is_device ? &device->place : &am_rt.devices.host);
+    import->place = am_place_get(is_device ? &device->place : &am_devices.host);
     AM_REQUIRE(import->place != NULL, ACL_ERROR_UNINITIALIZE,
                "aclFinalize has been called");
     return ACL_SUCCESS;

@@ -1,5 +1,7 @@
 /* See context.h. */
 #include "core/context.h"
+#include "core/device.h"
+#include "core/setup.h"
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
@@ -35,7 +37,7 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
 {
     struct am_context *context;
     void *handle;
-    aclError rc = device_use(&am_rt.devices.device[device]);
+    aclError rc = device_use(&am_devices.device[device]);
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -47,27 +49,26 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
     am_params_reset(&context->params);
     context->stream = NULL;
     atomic_store_explicit(&context->object.refs, 1, memory_order_release);
-    if (am_idmap_add(&am_rt.ids, AM_KIND_CONTEXT, &context->object, &handle) != 0) {
+    if (am_idmap_add(&am_ids, AM_KIND_CONTEXT, &context->object, &handle) != 0) {
         am_context_put(context);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a context");
     }
     atomic_store_explicit(&context->handle, handle, memory_order_release);
     LIST_INSERT_HEAD(&contexts, context, all);
     n_contexts += !is_primary;
-    if (am_rt.backend->caps & AM_CAP_DEVICES)
-        am_rt.backend->device_choose(am_rt.devices.device[device].driver_id);
+    if (am_setup.backend->caps & AM_CAP_DEVICES)
+        am_setup.backend->device_choose(am_devices.device[device].driver_id);
     *ret_context = context;
     return ACL_SUCCESS;
 }
 
-static void context_kill_locked(struct am_context *context)
-    AM_REQUIRES(am_rt.devices.lock)
+static void context_kill_locked(struct am_context *context) AM_REQUIRES(am_devices.lock)
 {
     void *handle = atomic_exchange(&context->handle, NULL);
 
     LIST_REMOVE(context, all);
     n_contexts -= !context->is_primary;
-    am_idmap_remove(&am_rt.ids, handle);
+    am_idmap_remove(&am_ids, handle);
     am_context_put(context);
 }
 
@@ -89,18 +90,17 @@ aclError am_context_create(int32_t device, void **ret_handle)
     struct am_context *context;
     aclError rc;
 
-    am_lock(&am_rt.devices.lock);
+    am_lock(&am_devices.lock);
     rc = am_context_create_locked(device, false, &context);
     if (rc == ACL_SUCCESS) {
         am_context_make_current(context);
         *ret_handle = context->handle;
     }
-    am_unlock(&am_rt.devices.lock);
+    am_unlock(&am_devices.lock);
     return rc;
 }
 
-static aclError device_use_locked(struct am_device *device)
-    AM_REQUIRES(am_rt.devices.lock)
+static aclError device_use_locked(struct am_device *device) AM_REQUIRES(am_devices.lock)
 {
     aclError rc = ACL_SUCCESS;
 
@@ -115,11 +115,11 @@ aclError am_device_set(struct am_device *device)
 {
     aclError rc;
 
-    am_lock(&am_rt.devices.lock);
+    am_lock(&am_devices.lock);
     rc = device_use_locked(device);
     if (rc == ACL_SUCCESS)
         device->n_set++;
-    am_unlock(&am_rt.devices.lock);
+    am_unlock(&am_devices.lock);
     return rc;
 }
 
@@ -127,9 +127,9 @@ aclError am_device_use(struct am_device *device)
 {
     aclError rc;
 
-    am_lock(&am_rt.devices.lock);
+    am_lock(&am_devices.lock);
     rc = device_use_locked(device);
-    am_unlock(&am_rt.devices.lock);
+    am_unlock(&am_devices.lock);
     return rc;
 }
 
@@ -140,8 +140,7 @@ static void object_put(struct am_object *object)
 
 aclError am_context_get(void *handle, struct am_context **ret_context)
 {
-    struct am_object *object =
-        am_idmap_get(&am_rt.ids, AM_KIND_CONTEXT, handle, object_put);
+    struct am_object *object = am_idmap_get(&am_ids, AM_KIND_CONTEXT, handle, object_put);
 
     AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "context %p %s", handle,
                am_idmap_why(AM_KIND_CONTEXT, handle));
@@ -153,7 +152,7 @@ aclError am_context_kill(struct am_context *context, void *handle)
 {
     aclError rc = ACL_SUCCESS;
 
-    am_lock(&am_rt.devices.lock);
+    am_lock(&am_devices.lock);
     if (context->is_primary)
         rc = am_fail(
             ACL_ERROR_RT_PARAM_INVALID,
@@ -163,7 +162,7 @@ aclError am_context_kill(struct am_context *context, void *handle)
         context_kill_locked(context);
     else
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "context %p is not alive", handle);
-    am_unlock(&am_rt.devices.lock);
+    am_unlock(&am_devices.lock);
     return rc;
 }
 
@@ -192,8 +191,8 @@ void *am_context_current(void)
 
     if (am_current_is_alive())
         return am_current.handle;
-    if (am_rt.default_device >= 0 &&
-        am_device_find(am_rt.default_device, &device) == ACL_SUCCESS &&
+    if (am_setup.default_device >= 0 &&
+        am_device_find(am_setup.default_device, &device) == ACL_SUCCESS &&
         am_device_use(device) == ACL_SUCCESS)
         return am_current.handle;
     return NULL;
@@ -206,7 +205,7 @@ aclError am_context_get_current(struct am_context **ret_context)
     AM_REQUIRE(
         am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
         "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
-    context = (struct am_context *)am_idmap_get(&am_rt.ids, AM_KIND_CONTEXT,
+    context = (struct am_context *)am_idmap_get(&am_ids, AM_KIND_CONTEXT,
                                                 am_current.handle, object_put);
     AM_REQUIRE(context != NULL, ACL_ERROR_RT_CONTEXT_NULL,
                "the device of this thread has just been reset");

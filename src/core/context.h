@@ -15,8 +15,8 @@
 
 #include "acl/acl_rt.h"
 #include "base/idmap.h"
+#include "core/device.h"
 #include "core/params.h"
-#include "core/runtime.h"
 
 struct am_context {
     struct am_object object;
@@ -54,7 +54,7 @@ static inline bool am_current_is_alive(void)
 
 aclError am_context_create_locked(int32_t device, bool is_primary,
                                   struct am_context **ret_context)
-    AM_REQUIRES(am_rt.devices.lock);
+    AM_REQUIRES(am_devices.lock);
 
 /* aclrtSetDevice: one more user; the default context becomes the thread's current one. */
 aclError am_device_set(struct am_device *device);
@@ -68,7 +68,7 @@ aclError am_context_create(int32_t device, void **ret_handle);
 aclError am_context_set_current(void *handle);
 
 /* All contexts of a device die, its default one too. */
-void am_context_kill_all_locked(int32_t device) AM_REQUIRES(am_rt.devices.lock);
+void am_context_kill_all_locked(int32_t device) AM_REQUIRES(am_devices.lock);
 
 /* One context of aclrtCreateContext dies; its streams have been ended. */
 aclError am_context_kill(struct am_context *context, void *handle);

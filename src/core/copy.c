@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "core/context.h"
 #include "core/overlap.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 AM_HOT aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
                                  size_t size, unsigned turn, int32_t device)
@@ -73,8 +73,8 @@ aclError am_transfer_run(const struct am_transfer *transfer)
     bool is_one_call = transfer->n_rows == 1 && order <= AM_ORDER_FORWARD;
     aclError rc = ACL_SUCCESS;
 
-    if (!is_one_call && am_rt.backend->prepare != NULL)
-        rc = rows_visit(transfer, am_rt.backend->prepare);
+    if (!is_one_call && am_setup.backend->prepare != NULL)
+        rc = rows_visit(transfer, am_setup.backend->prepare);
     if (rc != ACL_SUCCESS)
         return rc;
     switch (order) {
@@ -83,7 +83,7 @@ aclError am_transfer_run(const struct am_transfer *transfer)
     case AM_ORDER_STAGED:
         return am_overlap_staged(transfer);
     default:
-        return rows_visit(transfer, am_rt.backend->copy);
+        return rows_visit(transfer, am_setup.backend->copy);
     }
 }
 
@@ -178,7 +178,7 @@ static aclError sides_check(const struct am_transfer *transfer, aclrtMemcpyKind 
         "addresses is copied with aclrtMemcpyAsync only");
     if (is_between)
         rc = am_transfer_check_async(transfer, device); /* as peers, there and here */
-    if (rc == ACL_SUCCESS && am_rt.is_strict)
+    if (rc == ACL_SUCCESS && am_setup.is_strict)
         rc = am_transfer_check_kind(transfer, kind);
     return rc;
 }
@@ -214,7 +214,7 @@ aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width)
         return rc;
     rc = am_fill_check(&to, dst, width);
     if (rc == ACL_SUCCESS)
-        rc = am_rt.backend->fill(to.list, size, value, width);
+        rc = am_setup.backend->fill(to.list, size, value, width);
     am_spans_close(&to);
     return rc;
 }
@@ -226,7 +226,7 @@ aclError am_fill_check(const struct am_spans *to, const void *dst, unsigned widt
                "aclrtMalloc, aclrtMallocHost and their relatives",
                dst);
     AM_REQUIRE(
-        !am_rt.is_strict || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
+        !am_setup.is_strict || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
         "%p is host memory that was not allocated through ACL: all editions leave that "
         "undefined (ACLMEM_RULES=strict)",
         dst);

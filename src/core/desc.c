@@ -9,7 +9,7 @@
 #include "base/sys.h"
 #include "core/context.h"
 #include "core/copy.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 /* What a descriptor is, by its first bytes: memory that is none is noticed. */
 #define MARK_COPY UINT64_C(0x61636c6d636f7079)
@@ -44,7 +44,7 @@ static aclError spans_read(const struct am_spans *spans, void *to, size_t size)
 {
     struct am_span ours = {.addr = to, .size = size};
 
-    return am_rt.backend->copy(&ours, 0, spans->list, 0, size);
+    return am_setup.backend->copy(&ours, 0, spans->list, 0, size);
 }
 
 static aclError desc_write(void *at, const struct desc *desc)
@@ -58,7 +58,7 @@ static aclError desc_write(void *at, const struct desc *desc)
         rc = am_spans_open_device(&to, at, sizeof *desc, AM_ACCESS_WRITE, device, "desc");
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_rt.backend->copy(to.list, 0, &ours, 0, sizeof *desc);
+    rc = am_setup.backend->copy(to.list, 0, &ours, 0, sizeof *desc);
     am_spans_close(&to);
     return rc;
 }

@@ -47,6 +47,8 @@ struct am_devices {
     struct am_ledger *ledger; /* the runtime's lock */
 };
 
+extern struct am_devices am_devices;
+
 /* By logical id; fails with 107001. */
 aclError am_device_find(int32_t id, struct am_device **ret_device);
 /* By the driver's id; NULL when it is not visible. */

@@ -10,6 +10,8 @@
 #include "base/util.h"
 #include "core/context.h"
 #include "core/exchange.h"
+#include "core/sched.h"
+#include "core/setup.h"
 
 /* sched.lock */
 static struct {
@@ -30,10 +32,10 @@ uint32_t am_event_available(int32_t device)
 {
     uint32_t n;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     n = events[device].n;
-    am_unlock(&am_rt.sched.lock);
-    return n < am_rt.product->n_events ? am_rt.product->n_events - n : 0;
+    am_unlock(&am_sched.lock);
+    return n < am_setup.product->n_events ? am_setup.product->n_events - n : 0;
 }
 
 void am_event_put(struct am_event *event)
@@ -66,7 +68,7 @@ static aclError event_make(int32_t device, unsigned can, struct am_cell *cell,
     am_waitlist_init(&event->waiting);
     am_cond_init(&event->changed);
     event->object.refs = 1;
-    if (am_idmap_add(&am_rt.ids, AM_KIND_EVENT, &event->object, &event->handle) != 0) {
+    if (am_idmap_add(&am_ids, AM_KIND_EVENT, &event->object, &event->handle) != 0) {
         am_event_put(event);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of an event");
     }
@@ -88,24 +90,24 @@ static aclError event_create(unsigned can, struct am_cell *cell, void **ret_hand
     if (rc != ACL_SUCCESS)
         goto out;
     handle = event->handle; /* once it is listed, a reset by another thread may end it */
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     if (context->handle == NULL) { /* since it was looked up; its device is being reset */
         rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
-    } else if (events[event->device].n >= am_rt.product->n_events) {
+    } else if (events[event->device].n >= am_setup.product->n_events) {
         rc = am_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE,
                      "device %d has %u events, as many as %s allow; destroy some first",
-                     event->device, am_rt.product->n_events, am_rt.product->title);
+                     event->device, am_setup.product->n_events, am_setup.product->title);
     } else {
         event->id = next_id++;
         LIST_INSERT_HEAD(&events[event->device].list, event, all);
         events[event->device].n++;
         n_events++;
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (rc == ACL_SUCCESS) {
         *ret_handle = handle;
     } else {
-        am_idmap_remove(&am_rt.ids, handle);
+        am_idmap_remove(&am_ids, handle);
         event->cell = NULL; /* the caller's again */
         am_event_put(event);
     }
@@ -155,12 +157,12 @@ static aclError offer_settle(struct am_event *event, uint64_t number)
     bool is_used;
     bool is_dead;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     is_dead = event->is_dead;
     is_used = event->offer == 0 && !is_dead;
     if (is_used)
         event->offer = number;
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (!is_used)
         am_exchange_withdraw(number);
     AM_REQUIRE(!is_dead, ACL_ERROR_RT_INVALID_HANDLE, "event %u is not alive", event->id);
@@ -220,7 +222,7 @@ static void object_put(struct am_object *object)
 aclError am_event_get(void *handle, struct am_event **ret_event)
 {
     struct am_event *event =
-        (struct am_event *)am_idmap_get(&am_rt.ids, AM_KIND_EVENT, handle, object_put);
+        (struct am_event *)am_idmap_get(&am_ids, AM_KIND_EVENT, handle, object_put);
 
     AM_REQUIRE(event != NULL, ACL_ERROR_RT_INVALID_HANDLE, "event %p %s", handle,
                am_idmap_why(AM_KIND_EVENT, handle));
@@ -233,19 +235,19 @@ static bool event_unlist(struct am_event *event)
 {
     bool was_alive;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     was_alive = !event->is_dead;
     event->is_dead = true;
     if (was_alive) {
         LIST_REMOVE(event, all);
         events[event->device].n--;
         n_events--;
-        am_idmap_remove(&am_rt.ids, event->handle);
+        am_idmap_remove(&am_ids, event->handle);
         /* Who waits for a record that nobody can queue any more is told. */
-        am_sched_wake_locked(&am_rt.sched, &event->waiting);
+        am_sched_wake_locked(&am_sched, &event->waiting);
         pthread_cond_broadcast(&event->changed);
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (was_alive) {
         am_exchange_withdraw(event->offer);
         am_event_put(event);
@@ -271,11 +273,11 @@ void am_event_kill_all(int32_t device)
     struct am_event *event;
 
     do {
-        am_lock(&am_rt.sched.lock);
+        am_lock(&am_sched.lock);
         event = LIST_FIRST(&events[device].list);
         if (event != NULL)
             am_ref_more(&event->object.refs);
-        am_unlock(&am_rt.sched.lock);
+        am_unlock(&am_sched.lock);
         if (event != NULL) {
             event_unlist(event);
             am_event_put(event);
@@ -329,7 +331,7 @@ aclError am_event_elapsed(struct am_event *start, struct am_event *end, float *r
     AM_REQUIRE(to >= from, ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL,
                "event %u was recorded before event %u", end->id, start->id);
     AM_REQUIRE(
-        !am_rt.is_strict || from_stream == to_stream, ACL_ERROR_RT_PARAM_INVALID,
+        !am_setup.is_strict || from_stream == to_stream, ACL_ERROR_RT_PARAM_INVALID,
         "event %u was recorded in stream %d and event %u in stream %d; all editions ask "
         "for one stream (ACLMEM_RULES=strict)",
         start->id, from_stream, end->id, to_stream);

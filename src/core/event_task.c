@@ -4,9 +4,12 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "base/util.h"
 #include "core/event.h"
 #include "core/report.h"
+#include "core/sched.h"
 #include "core/sched_bypass.h"
+#include "core/setup.h"
 
 /* How often the host looks at another process's record, the first time and later. */
 #define LOOK_FIRST (AM_SECOND / 50000)
@@ -147,9 +150,9 @@ static void record_note_locked(struct am_event *event, uint64_t number, int32_t 
 }
 
 /* Streams and threads that wait for the event look again. */
-static void waiters_wake_locked(struct am_event *event) AM_REQUIRES(am_rt.sched.lock)
+static void waiters_wake_locked(struct am_event *event) AM_REQUIRES(am_sched.lock)
 {
-    am_sched_wake_locked(&am_rt.sched, &event->waiting);
+    am_sched_wake_locked(&am_sched, &event->waiting);
     pthread_cond_broadcast(&event->changed);
 }
 
@@ -211,12 +214,12 @@ static void record_drop(struct am_task *task)
         event_drop(task);
         return;
     }
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     am_latch_take(&event->lock);
     et->has_left = true;
     losses_prune_locked(event);
     am_latch_give(&event->lock);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     am_event_put(event);
 }
 
@@ -252,7 +255,7 @@ static void record_pass_locked(struct am_event *event, const struct am_stream *s
     event->n_recorded++;
     if (!TAILQ_EMPTY(&event->lost))
         losses_prune_locked(event);
-    record_note_locked(event, event->n_recorded, stream->id, am_rt.sched.setup.now());
+    record_note_locked(event, event->n_recorded, stream->id, am_sched.setup.now());
 }
 
 /*
@@ -265,27 +268,27 @@ static bool record_at_once(struct am_event *event, struct am_stream *stream)
 
     am_latch_take(&event->lock);
     is_done = event->n_waits == 0 && event->n_syncs == 0 && TAILQ_EMPTY(&event->lost) &&
-              am_bypass_pass(&am_rt.sched, &stream->queue);
+              am_bypass_pass(&am_sched, &stream->queue);
     if (is_done)
         record_pass_locked(event, stream);
     am_latch_give(&event->lock);
     if (is_done)
         return true;
-    am_lock(&am_rt.sched.lock);
-    is_done = am_sched_pass_locked(&am_rt.sched, &stream->queue);
+    am_lock(&am_sched.lock);
+    is_done = am_sched_pass_locked(&am_sched, &stream->queue);
     if (is_done) {
         am_latch_take(&event->lock);
         record_pass_locked(event, stream);
         am_latch_give(&event->lock);
         waiters_wake_locked(event);
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return is_done;
 }
 
 /* Queues the record and then gives it its number, which a refused one does not have. */
 static aclError record_submit_locked(struct am_event *event, struct am_event_task *et)
-    AM_REQUIRES(am_rt.sched.lock, event->lock)
+    AM_REQUIRES(am_sched.lock, event->lock)
 {
     int place = -1;
     aclError rc = ACL_SUCCESS;
@@ -294,7 +297,7 @@ static aclError record_submit_locked(struct am_event *event, struct am_event_tas
         rc = am_cell_claim(event->cell, &place);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_sched_submit_locked(&am_rt.sched, et->queue, &et->task);
+    rc = am_sched_submit_locked(&am_sched, et->queue, &et->task);
     if (rc == ACL_SUCCESS)
         et->target = event->cell != NULL ? am_cell_record(event->cell, place)
                                          : event->n_recorded + 1;
@@ -313,7 +316,7 @@ aclError am_event_record(struct am_event *event, struct am_stream *stream)
     rc = event_task_make(&record_ops, event, stream, &et);
     if (rc != ACL_SUCCESS)
         return rc;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     am_latch_take(&event->lock);
     rc = record_submit_locked(event, et);
     if (rc == ACL_SUCCESS) {
@@ -322,7 +325,7 @@ aclError am_event_record(struct am_event *event, struct am_stream *stream)
         losses_prune_locked(event);
     }
     am_latch_give(&event->lock);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (rc != ACL_SUCCESS)
         event_drop(&et->task);
     return rc;
@@ -364,13 +367,13 @@ aclError am_event_reset(struct am_event *event, struct am_stream *stream)
     rc = event_task_make(&reset_ops, event, stream, &et);
     if (rc != ACL_SUCCESS)
         return rc;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     am_latch_take(&event->lock);
-    rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
+    rc = am_sched_submit_locked(&am_sched, &stream->queue, &et->task);
     if (rc == ACL_SUCCESS)
         et->target = event->n_recorded;
     am_latch_give(&event->lock);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (rc != ACL_SUCCESS)
         event_drop(&et->task);
     return rc;
@@ -499,12 +502,12 @@ static void wait_drop(struct am_task *task)
 {
     struct am_event_task *et = (struct am_event_task *)task;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     am_latch_take(&et->event->lock);
     et->event->n_waits--;
     losses_prune_locked(et->event);
     am_latch_give(&et->event->lock);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     event_drop(task);
 }
 
@@ -528,7 +531,7 @@ static bool wait_pass(struct am_event *event, struct am_queue *queue,
     am_latch_take(&event->lock);
     target = target_locked(event);
     is_done = is_satisfied_locked(event, target) && TAILQ_EMPTY(&event->lost) &&
-              pass(&am_rt.sched, queue);
+              pass(&am_sched, queue);
     if (is_done)
         wait_end(event, target);
     am_latch_give(&event->lock);
@@ -542,9 +545,9 @@ static bool wait_at_once(struct am_event *event, struct am_stream *stream)
 
     if (is_done)
         return true;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     is_done = wait_pass(event, &stream->queue, am_sched_pass_locked);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return is_done;
 }
 
@@ -565,18 +568,18 @@ aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_
         seconds = default_wait;
     if (seconds != 0)
         et->task.deadline = seconds * AM_SECOND;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     am_latch_take(&event->lock);
     et->target = target_locked(event);
     event->n_waits++; /* before it is queued: from now on a record wakes its stream */
     am_latch_give(&event->lock);
-    rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &et->task);
+    rc = am_sched_submit_locked(&am_sched, &stream->queue, &et->task);
     if (rc != ACL_SUCCESS) {
         am_latch_take(&event->lock);
         event->n_waits--;
         am_latch_give(&event->lock);
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (rc != ACL_SUCCESS)
         event_drop(&et->task);
     return rc;
@@ -603,7 +606,7 @@ static bool event_is_there(void *what)
 }
 
 static aclError sync_check_locked(const struct am_event *event, uint64_t target)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     const struct am_event_task *record = record_find(&event->pending, target);
 
@@ -622,7 +625,7 @@ static aclError sync_check_locked(const struct am_event *event, uint64_t target)
  * first often.
  */
 static int event_wait_locked(struct event_target *target, uint64_t timeout)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     pthread_cond_t *changed = &target->event->changed;
     uint64_t look = target->event->cell != NULL ? LOOK_FIRST : AM_FOREVER;
@@ -631,7 +634,7 @@ static int event_wait_locked(struct event_target *target, uint64_t timeout)
     for (;;) {
         uint64_t slice = timeout < look ? timeout : look;
 
-        rc = am_sched_wait_locked(&am_rt.sched, changed, event_is_there, target, slice);
+        rc = am_sched_wait_locked(&am_sched, changed, event_is_there, target, slice);
         if (rc == 0 || slice == timeout)
             return rc;
         if (timeout != AM_FOREVER)
@@ -673,7 +676,7 @@ static bool is_complete_at_once(struct am_event *event)
 {
     bool is_complete;
 
-    if (event->cell != NULL || am_rt.sched.setup.is_chaotic)
+    if (event->cell != NULL || am_sched.setup.is_chaotic)
         return false;
     am_latch_take(&event->lock);
     is_complete =
@@ -683,7 +686,7 @@ static bool is_complete_at_once(struct am_event *event)
 }
 
 static aclError sync_locked(struct am_event *event, int32_t timeout_ms)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     uint64_t timeout =
         timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * AM_MILLISECOND;
@@ -722,11 +725,11 @@ aclError am_event_sync(struct am_event *event, int32_t timeout_ms)
 
     if (is_complete_at_once(event))
         return ACL_SUCCESS;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     syncs_count(event, false);
     rc = sync_locked(event, timeout_ms);
     syncs_count(event, true);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return rc;
 }
 
@@ -739,10 +742,10 @@ aclError am_event_query(struct am_event *event, bool *ret_is_complete)
         *ret_is_complete = true;
         return ACL_SUCCESS;
     }
-    am_lock(&am_rt.sched.lock);
-    am_sched_nudge_locked(&am_rt.sched);
+    am_lock(&am_sched.lock);
+    am_sched_nudge_locked(&am_sched);
     rc = record_query(event, target_get(event), &is_complete);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (rc == ACL_SUCCESS)
         *ret_is_complete = is_complete;
     return rc;
@@ -771,12 +774,12 @@ aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)
                "event %u was made without ACL_EVENT_SYNC: no stream can wait for it "
                "(ACLMEM_RULES=strict)",
                event->id);
-    am_lock(&am_rt.sched.lock);
-    am_sched_nudge_locked(&am_rt.sched);
-    if (!am_rt.is_strict)
+    am_lock(&am_sched.lock);
+    am_sched_nudge_locked(&am_sched);
+    if (!am_setup.is_strict)
         rc = latest_query(event, &is_over);
     if (rc == ACL_SUCCESS)
         *ret_is_over = is_over && event->n_waits == 0;
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return rc;
 }

@@ -10,7 +10,8 @@
 #include "core/cache.h"
 #include "core/heap_runs.h"
 #include "core/phys.h"
-#include "core/runtime.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 
 /* Bytes that the program asked for; 0: no live block. */
 static inline size_t word_asked(struct am_run *run, uint64_t word)
@@ -33,7 +34,7 @@ static struct am_bounds block_bounds(const struct am_block *block)
 {
     return am_bounds_of(block->start, block->asked,
                         word_room(block->slot.run, block->slot.seen, block->asked),
-                        am_rt.is_strict);
+                        am_setup.is_strict);
 }
 
 /*
@@ -48,7 +49,7 @@ static struct am_bounds block_bounds(const struct am_block *block)
 static inline struct am_run *run_find(uintptr_t addr, size_t *ret_i, uint64_t *ret_seen)
 {
     for (;;) {
-        struct am_mapping *mapping = am_chunkmap_find(&am_rt.vspace.chunks, addr);
+        struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, addr);
         struct am_run *run;
         uintptr_t start;
         size_t i;
@@ -366,13 +367,13 @@ static aclError free_mapped(enum am_heap_kind kind, void *addr,
 /* An address that no block has. */
 static aclError free_foreign(enum am_heap_kind kind, void *addr)
 {
-    struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, (uintptr_t)addr);
+    struct am_mapping *mapping = am_mapping_get(&am_vspace, (uintptr_t)addr);
     const struct am_owner *owner = mapping != NULL ? mapping->owner : NULL;
     bool is_heaps = mapping != NULL && mapping->run != NULL;
 
     if (mapping != NULL)
         am_mapping_put(mapping);
-    else if (am_vspace_is_reserved(&am_rt.vspace, (uintptr_t)addr, 1, &owner))
+    else if (am_vspace_is_reserved(&am_vspace, (uintptr_t)addr, 1, &owner))
         is_heaps = owner != NULL;
     AM_REQUIRE(!is_heaps, ACL_ERROR_RT_PARAM_INVALID,
                "no block is alive at %p: it was freed already, or none ever began there",

@@ -3,7 +3,8 @@
 #include "base/error.h"
 #include "core/heap_runs.h"
 #include "core/phys.h"
-#include "core/runtime.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 
 struct am_heap am_heaps[AM_HEAPS];
 
@@ -96,7 +97,7 @@ void am_heap_close_runs(struct am_heap *heap, struct am_run_stack *doomed)
         SLIST_REMOVE_HEAD(doomed, next);
         /* Before the addresses can be another run's: two never start at the same one. */
         atomic_store_explicit(&run->start, 0, memory_order_release);
-        am_vspace_unmap_run(&am_rt.vspace, run->mapping);
+        am_vspace_unmap_run(&am_vspace, run->mapping);
         run_spare(heap, run);
     }
 }
@@ -151,7 +152,7 @@ aclError am_run_lock(struct am_run *run, size_t end)
     size = am_align_up(end - run->locked, ops->pin_step());
     if (size > left)
         size = left;
-    rc = ops->pin((void *)(run->mapping->start + run->locked), size, am_rt.is_strict);
+    rc = ops->pin((void *)(run->mapping->start + run->locked), size, am_setup.is_strict);
     if (rc == ACL_SUCCESS)
         run->locked += size;
     return rc;
@@ -167,7 +168,7 @@ static aclError run_open(struct am_run *run, struct am_place *place, size_t size
     aclError rc = am_phys_create_bare(place, kind, size, asked, &phys);
 
     if (rc == ACL_SUCCESS)
-        rc = am_vspace_map_run(&am_rt.vspace, &am_heap_owners[run->kind], phys, run,
+        rc = am_vspace_map_run(&am_vspace, &am_heap_owners[run->kind], phys, run,
                                &run->mapping);
     if (rc != ACL_SUCCESS)
         return rc;
@@ -175,7 +176,7 @@ static aclError run_open(struct am_run *run, struct am_place *place, size_t size
     run->locked = 0;
     rc = am_run_lock(run, run->stride != 0 ? run->stride : size);
     if (rc != ACL_SUCCESS) {
-        am_vspace_unmap_run(&am_rt.vspace, run->mapping);
+        am_vspace_unmap_run(&am_vspace, run->mapping);
         return rc;
     }
     atomic_store_explicit(&run->start, run->mapping->start, memory_order_release);
@@ -258,7 +259,7 @@ static void heap_open(struct am_place *place, enum am_heap_kind kind)
 
 void am_heap_open(struct am_place *place)
 {
-    bool is_rc = (am_rt.product->features & AM_PRODUCT_RC) != 0;
+    bool is_rc = (am_setup.product->features & AM_PRODUCT_RC) != 0;
 
     if (place->device >= 0)
         heap_open(place, AM_HEAP_DEVICE);

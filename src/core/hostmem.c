@@ -12,7 +12,9 @@
 #include "core/context.h"
 #include "core/heap.h"
 #include "core/phys.h"
-#include "core/runtime.h"
+#include "core/sched.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 
 struct am_registered {
     RB_ENTRY(am_registered) node;
@@ -51,7 +53,7 @@ RB_GENERATE_INTERNAL(registered_tree, am_registered, node, registered_compare,
 
 aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret_addr)
 {
-    bool is_rc = (am_rt.product->features & AM_PRODUCT_RC) != 0;
+    bool is_rc = (am_setup.product->features & AM_PRODUCT_RC) != 0;
     int32_t current = -1;
     aclError rc;
 
@@ -59,11 +61,11 @@ aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret
      * The documents set the device first; that it is needed in EP form too, none of them
      * says.
      */
-    AM_REQUIRE(is_rc || device >= 0 || !am_rt.is_strict || am_current_is_alive(),
+    AM_REQUIRE(is_rc || device >= 0 || !am_setup.is_strict || am_current_is_alive(),
                ACL_ERROR_RT_CONTEXT_NULL,
                "this thread has no device, and the documents set it first; call "
                "aclrtSetDevice or aclrtSetCurrentContext (ACLMEM_RULES=strict)");
-    if (is_rc || device >= 0 || am_rt.is_strict) {
+    if (is_rc || device >= 0 || am_setup.is_strict) {
         rc = am_context_device(&current);
         if (rc != ACL_SUCCESS)
             return rc;
@@ -174,7 +176,7 @@ static bool is_ours_on_host(const void *addr, size_t size)
         size_t left;
         bool is_host;
 
-        mapping = am_mapping_get(&am_rt.vspace, at);
+        mapping = am_mapping_get(&am_vspace, at);
         if (mapping == NULL)
             return false;
         left = mapping->size - (at - mapping->start);
@@ -193,7 +195,7 @@ static aclError memory_check(const void *addr, size_t size, unsigned flags)
 {
     int rc;
 
-    if (am_vspace_is_reserved(&am_rt.vspace, (uintptr_t)addr, size, NULL)) {
+    if (am_vspace_is_reserved(&am_vspace, (uintptr_t)addr, size, NULL)) {
         AM_REQUIRE(
             is_ours_on_host(addr, size), ACL_ERROR_RT_PARAM_INVALID,
             "%zu bytes at %p are not host memory, or more than what was allocated there",
@@ -281,12 +283,12 @@ aclError am_host_register(void *addr, size_t size, unsigned flags)
     r->start = (uintptr_t)addr;
     r->size = size;
     r->flags = flags;
-    r->backend = am_rt.backend;
+    r->backend = am_setup.backend;
     rc = registered_enter(r);
     if (rc != ACL_SUCCESS)
         goto err_free;
     if (flags & AM_HOST_PINNED)
-        rc = r->backend->pin(addr, size, am_rt.is_strict);
+        rc = r->backend->pin(addr, size, am_setup.is_strict);
     if (rc == ACL_SUCCESS)
         return registered_show(r);
     registered_hide(r);
@@ -324,7 +326,7 @@ static bool work_goes_on_locked(struct am_sched *sched, struct am_quiet *quiet)
  */
 static bool registered_wait(struct am_registered *r)
 {
-    struct am_sched *sched = &am_rt.sched;
+    struct am_sched *sched = &am_sched;
     struct am_quiet quiet;
     bool is_over = false;
 
@@ -421,9 +423,9 @@ void am_registered_put(struct am_registered *r)
         registered_end(r);
     if (!is_waited_for)
         return;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     pthread_cond_broadcast(&unused);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
 }
 
 /* The flags of what is registered at addr; 0: nothing is. */

@@ -12,12 +12,13 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/context.h"
+#include "core/device.h"
 #include "core/exchange.h"
 #include "core/heap.h"
 #include "core/peer.h"
 #include "core/phys.h"
-#include "core/runtime.h"
 #include "core/share.h"
+#include "core/vspace.h"
 
 /* ---- text ---- */
 
@@ -176,7 +177,7 @@ aclError am_key_check(const char *key)
 /* All of it is one block, of as many bytes as the exporter named. */
 static bool find_block(uintptr_t addr, struct am_bounds *ret_bounds)
 {
-    struct am_mapping *mapping = am_mapping_get(&am_rt.vspace, addr);
+    struct am_mapping *mapping = am_mapping_get(&am_vspace, addr);
 
     if (mapping == NULL)
         return false;
@@ -204,11 +205,10 @@ static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
     }
     key->ticket = *ticket;
     key->phys = phys;
-    rc = am_vspace_reserve_for(&am_rt.vspace, &key_owner, phys->mem.size, NULL,
-                               &key->addr);
+    rc = am_vspace_reserve_for(&am_vspace, &key_owner, phys->mem.size, NULL, &key->addr);
     if (rc != ACL_SUCCESS)
         goto err_key;
-    rc = am_vspace_map_for(&am_rt.vspace, key->addr, phys, true);
+    rc = am_vspace_map_for(&am_vspace, key->addr, phys, true);
     if (rc != ACL_SUCCESS)
         goto err_release;
     *ret_addr = key->addr;
@@ -216,7 +216,7 @@ static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
     return ACL_SUCCESS;
 
 err_release:
-    am_vspace_release_for(&am_rt.vspace, key->addr);
+    am_vspace_release_for(&am_vspace, key->addr);
 err_key:
     free(key);
 err_phys:
@@ -226,8 +226,8 @@ err_phys:
 
 static void import_close(struct key *key)
 {
-    am_vspace_unmap_for(&am_rt.vspace, key->addr, true);
-    am_vspace_release_for(&am_rt.vspace, key->addr);
+    am_vspace_unmap_for(&am_vspace, key->addr, true);
+    am_vspace_release_for(&am_vspace, key->addr);
     am_phys_put(key->phys);
     free(key);
 }
@@ -243,8 +243,7 @@ aclError am_key_import(const char *text, bool has_peer, void **ret_addr)
     if (rc == ACL_SUCCESS)
         rc = am_context_device(&device);
     if (rc == ACL_SUCCESS)
-        rc = am_share_fetch(AM_SHARE_BLOCK, &ticket, &am_rt.devices.device[device],
-                            &import);
+        rc = am_share_fetch(AM_SHARE_BLOCK, &ticket, &am_devices.device[device], &import);
     if (rc != ACL_SUCCESS)
         return rc;
     rc = am_phys_import_for(&import, &phys);

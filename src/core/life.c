@@ -7,19 +7,20 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "core/context.h"
+#include "core/device.h"
 #include "core/event.h"
 #include "core/heap.h"
 #include "core/key.h"
 #include "core/mempool.h"
 #include "core/phys.h"
 #include "core/plan.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/stream.h"
 
 static aclError device_look(struct am_device *device, const struct am_plan *plan,
                             size_t *ret_capacity)
 {
-    aclError rc = am_rt.backend->device_info(device->driver_id, &device->info);
+    aclError rc = am_setup.backend->device_info(device->driver_id, &device->info);
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -46,12 +47,11 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
     rc = am_place_create(id, driver_id, capacity, &place);
     if (rc != ACL_SUCCESS)
         return rc;
-    am_place_enter(place, am_rt.devices.ledger);
-    am_lock(
-        &am_rt.devices.lock); /* a call may have found it before the library stopped */
+    am_place_enter(place, am_devices.ledger);
+    am_lock(&am_devices.lock); /* a call may have found it before the library stopped */
     device->n_set = 0;
     device->primary = NULL;
-    am_unlock(&am_rt.devices.lock);
+    am_unlock(&am_devices.lock);
     device->place = place;
     am_heap_open(place);
     device->peers = 0;
@@ -140,11 +140,11 @@ static void device_end_work(struct am_device *device, bool wait)
 static void device_close(struct am_device *device)
 {
     device_end_work(device, true);
-    am_lock(&am_rt.devices.lock);
+    am_lock(&am_devices.lock);
     device->n_set = 0;
     device->primary = NULL;
     am_context_kill_all_locked(device->id);
-    am_unlock(&am_rt.devices.lock);
+    am_unlock(&am_devices.lock);
     device_end_work(device, false); /* what other threads made until the contexts died */
     am_key_close_imports(device->id);
     place_close(&device->place);
@@ -185,14 +185,14 @@ static aclError device_leave(struct am_device *device, bool is_forced, bool *ret
     bool was_set;
     aclError rc = ACL_SUCCESS;
 
-    am_lock(&am_rt.devices.lock);
+    am_lock(&am_devices.lock);
     was_set = device->n_set > 0;
     *ret_is_last = is_forced || device->n_set <= 1;
     if (was_set && *ret_is_last)
         rc = am_stream_check_all(device->id, NULL);
     if (was_set && rc == ACL_SUCCESS)
         device->n_set = is_forced ? 0 : device->n_set - 1;
-    am_unlock(&am_rt.devices.lock);
+    am_unlock(&am_devices.lock);
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(was_set, ACL_ERROR_RT_PARAM_INVALID,
@@ -210,7 +210,7 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     if (rc != ACL_SUCCESS || !is_last)
         return rc;
     device_end_work(device, !is_forced);
-    am_lock(&am_rt.devices.lock);
+    am_lock(&am_devices.lock);
     is_last =
         device->n_set == 0; /* another thread may have set it while its work ended */
     if (is_last) {
@@ -218,7 +218,7 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
         device->peers = 0;
         am_context_kill_all_locked(device->id);
     }
-    am_unlock(&am_rt.devices.lock);
+    am_unlock(&am_devices.lock);
     if (!is_last)
         return ACL_SUCCESS;
     device_end_work(device, false); /* what other threads made until the contexts died */
@@ -228,10 +228,10 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     if (place != NULL)
         am_heap_kill(place);
     am_phys_kill_all(place);
-    am_lock(&am_rt.devices.lock);
+    am_lock(&am_devices.lock);
     if (place != NULL && device->n_set == 0 && device->primary == NULL)
         am_place_unuse(place);
-    am_unlock(&am_rt.devices.lock);
+    am_unlock(&am_devices.lock);
     am_place_put(place);
     return ACL_SUCCESS;
 }

@@ -12,8 +12,9 @@
 #include "base/util.h"
 #include "core/context.h"
 #include "core/phys.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/touch.h"
+#include "core/vspace.h"
 
 #define WINDOW_START UINT64_C(0x90000000000)
 #define WINDOW_SIZE (3 * AM_TIB)
@@ -77,7 +78,7 @@ static bool find_block(uintptr_t addr, struct am_bounds *ret_bounds)
     block = block_find_locked(addr);
     if (block != NULL)
         *ret_bounds =
-            am_bounds_of(block->start, block->asked, block->size, am_rt.is_strict);
+            am_bounds_of(block->start, block->asked, block->size, am_setup.is_strict);
     am_unlock(&managed.lock);
     return block != NULL;
 }
@@ -120,8 +121,8 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
     for (int i = 0; i < WINDOW_TRIES && at != 0 && rc == ACL_ERROR_RT_PARAM_INVALID;
          i++) {
         before = am_error_capture(unheard, sizeof unheard);
-        rc = am_vspace_reserve_for(&am_rt.vspace, &managed_owner, size, (void *)at,
-                                   ret_addr);
+        rc =
+            am_vspace_reserve_for(&am_vspace, &managed_owner, size, (void *)at, ret_addr);
         am_error_capture_end(before);
         if (rc != ACL_SUCCESS)
             at = gap_find_locked(at + size, size);
@@ -130,7 +131,7 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
         return rc;
     am_log(AM_LOG_INFO,
            "managed memory lies outside its documented addresses: they are taken");
-    return am_vspace_reserve_for(&am_rt.vspace, &managed_owner, size, NULL, ret_addr);
+    return am_vspace_reserve_for(&am_vspace, &managed_owner, size, NULL, ret_addr);
 }
 
 /* Memory behind the addresses. */
@@ -149,7 +150,7 @@ static aclError memory_map_locked(void *addr, size_t size) AM_REQUIRES(managed.l
         rc = am_phys_create_for(size, &prop, managed.place, &phys);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_vspace_map_for(&am_rt.vspace, addr, phys, true);
+    rc = am_vspace_map_for(&am_vspace, addr, phys, true);
     am_phys_put(phys); /* the mapping has a reference of its own */
     return rc;
 }
@@ -187,7 +188,7 @@ static aclError alloc_locked(size_t asked, void **ret_addr) AM_REQUIRES(managed.
     return ACL_SUCCESS;
 
 err_addresses:
-    am_vspace_release_for(&am_rt.vspace, *ret_addr);
+    am_vspace_release_for(&am_vspace, *ret_addr);
 err_pages:
     free(block->pages);
 err_block:
@@ -216,11 +217,11 @@ aclError am_managed_alloc(uint64_t size, void **ret_addr)
 
 static aclError free_locked(struct block *block, bool is_last) AM_REQUIRES(managed.lock)
 {
-    aclError rc = am_vspace_unmap_for(&am_rt.vspace, (void *)block->start, is_last);
+    aclError rc = am_vspace_unmap_for(&am_vspace, (void *)block->start, is_last);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    am_vspace_release_for(&am_rt.vspace, (void *)block->start);
+    am_vspace_release_for(&am_vspace, (void *)block->start);
     RB_REMOVE(blocks, &managed.blocks, block);
     am_managed_used -= block->size;
     free(block->pages);

@@ -14,7 +14,8 @@
 #include "core/attr.h"
 #include "core/phys.h"
 #include "core/reservation.h"
-#include "core/runtime.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 
 static struct am_slab mapping_slab = AM_SLAB_INIT(struct am_mapping, "mapping slab");
 
@@ -44,7 +45,7 @@ static void mapping_unbind(struct am_mapping *mapping)
         ACL_SUCCESS)
         am_log(AM_LOG_INFO, "%zu bytes at %p stay mapped for now", mapping->size,
                (void *)mapping->start);
-    am_arena_give(&am_rt.vspace, mapping->extent, ops);
+    am_arena_give(&am_vspace, mapping->extent, ops);
 }
 
 void am_mapping_put(struct am_mapping *mapping)
@@ -96,7 +97,7 @@ static aclError map_size(const struct am_phys *phys, size_t size, size_t *ret_si
         return ACL_SUCCESS;
     }
     AM_REQUIRE(
-        !am_rt.is_strict, ACL_ERROR_RT_PARAM_INVALID,
+        !am_setup.is_strict, ACL_ERROR_RT_PARAM_INVALID,
         "size is %zu but the handle was allocated with %zu; editions since 8.5 require "
         "the same size (ACLMEM_RULES=strict)",
         size, phys->asked);
@@ -237,7 +238,7 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
     struct am_reservation *r;
     aclError rc = range_check_locked(vs, addr, size, &r);
 
-    if (rc == ACL_SUCCESS && am_rt.is_strict)
+    if (rc == ACL_SUCCESS && am_setup.is_strict)
         rc = map_check_strict(r, phys);
     if (rc != ACL_SUCCESS)
         return rc;
@@ -424,7 +425,7 @@ static struct am_mapping *mapping_halt(struct am_vspace *vs, void *addr)
 {
     struct am_mapping *mapping;
 
-    if (!(am_rt.backend->caps & AM_CAP_LANES))
+    if (!(am_setup.backend->caps & AM_CAP_LANES))
         return NULL;
     mapping = am_mapping_get(vs, (uintptr_t)addr);
     if (mapping == NULL)
@@ -494,7 +495,7 @@ aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
 bool am_vspace_kill(struct am_phys *phys)
 {
     LIST_HEAD(, am_mapping) dead = LIST_HEAD_INITIALIZER(dead);
-    struct am_vspace *vs = &am_rt.vspace;
+    struct am_vspace *vs = &am_vspace;
     struct am_mapping *mapping;
     bool had_handle;
 
@@ -531,7 +532,7 @@ aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
 
     am_lock(&vs->lock);
     rc = am_mapping_find_locked(vs, addr, false, &mapping);
-    if (rc == ACL_SUCCESS && am_rt.is_strict && mapping->start != (uintptr_t)addr)
+    if (rc == ACL_SUCCESS && am_setup.is_strict && mapping->start != (uintptr_t)addr)
         rc = am_fail(
             ACL_ERROR_RT_PARAM_INVALID,
             "%p lies inside the mapping at %p; the editions that have this call want its "

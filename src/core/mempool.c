@@ -8,6 +8,7 @@
 #include "base/slab.h"
 #include "base/util.h"
 #include "core/pool.h"
+#include "core/setup.h"
 
 static struct am_lock pools_lock = AM_LOCK_INIT(AM_RANK_LEAF, "pools");
 /* pools_lock; the newest first */
@@ -34,7 +35,7 @@ static void object_put(struct am_object *object)
 
 aclError am_pool_get(void *handle, struct am_pool **ret_pool)
 {
-    struct am_object *object = am_idmap_get(&am_rt.ids, AM_KIND_POOL, handle, object_put);
+    struct am_object *object = am_idmap_get(&am_ids, AM_KIND_POOL, handle, object_put);
 
     AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "memPool %p %s", handle,
                am_idmap_why(AM_KIND_POOL, handle));
@@ -91,7 +92,7 @@ static bool block_find(uintptr_t addr, struct am_bounds *ret_bounds)
     is_live = range->is_live;
     if (is_live)
         *ret_bounds = am_bounds_of(pool->backing.base + range->start, range->asked,
-                                   range->size, am_rt.is_strict);
+                                   range->size, am_setup.is_strict);
     am_unlock(&pool->lock);
     am_pool_put(pool);
     return is_live;
@@ -165,7 +166,7 @@ aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
         am_slab_give(&pool_slab, pool);
         return rc;
     }
-    if (am_idmap_add(&am_rt.ids, AM_KIND_POOL, &pool->object, &pool->handle) != 0) {
+    if (am_idmap_add(&am_ids, AM_KIND_POOL, &pool->object, &pool->handle) != 0) {
         am_pool_put(pool);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a pool");
     }
@@ -214,7 +215,7 @@ static aclError pool_die(struct am_pool *pool, bool is_forced)
     else
         pool->is_dead = true;
     if (rc == ACL_SUCCESS)
-        am_idmap_remove(&am_rt.ids, pool->handle);
+        am_idmap_remove(&am_ids, pool->handle);
     if (pool->is_dead && pool->is_listed && is_forced) {
         unlist_locked(pool);
         is_unlisted = true;

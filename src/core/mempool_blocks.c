@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/pool.h"
+#include "core/sched.h"
 
 struct free_task {
     struct am_task task;
@@ -273,10 +274,10 @@ aclError am_pool_malloc_async(void *handle, size_t size, struct am_stream *strea
 /* The stream has got to the free: who waited for it goes on. */
 static void freeing_finish(struct am_freeing *freeing)
 {
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     freeing->is_done = true;
-    am_sched_wake_locked(&am_rt.sched, &freeing->waiting);
-    am_unlock(&am_rt.sched.lock);
+    am_sched_wake_locked(&am_sched, &freeing->waiting);
+    am_unlock(&am_sched.lock);
 }
 
 /* What was freed on the stream and is done comes to others, if the switches allow it. */

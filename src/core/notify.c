@@ -9,8 +9,11 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/context.h"
+#include "core/device.h"
 #include "core/event.h"
 #include "core/exchange.h"
+#include "core/sched.h"
+#include "core/setup.h"
 
 struct am_notify {
     struct am_object object;
@@ -73,11 +76,11 @@ static aclError notify_make(int32_t device, struct am_notify **ret_notify)
     if (notify == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a notify");
     notify->device = device;
-    notify->driver_id = am_rt.devices.device[device].driver_id;
+    notify->driver_id = am_devices.device[device].driver_id;
     TAILQ_INIT(&notify->pending);
     am_waitlist_init(&notify->waiting);
     notify->object.refs = 1;
-    if (am_idmap_add(&am_rt.ids, AM_KIND_NOTIFY, &notify->object, &notify->handle) != 0) {
+    if (am_idmap_add(&am_ids, AM_KIND_NOTIFY, &notify->object, &notify->handle) != 0) {
         am_notify_put(notify);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a notify");
     }
@@ -102,7 +105,7 @@ static aclError notify_create(struct am_cell *cell, int32_t driver_id, void **re
     if (cell != NULL)
         notify->driver_id = driver_id;
     handle = notify->handle; /* once it is listed, a reset by another thread may end it */
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     if (context->handle == NULL) { /* since it was looked up; its device is being reset */
         rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
     } else {
@@ -110,11 +113,11 @@ static aclError notify_create(struct am_cell *cell, int32_t driver_id, void **re
         LIST_INSERT_HEAD(&notifies[notify->device], notify, all);
         n_notifies++;
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (rc == ACL_SUCCESS) {
         *ret_handle = handle;
     } else {
-        am_idmap_remove(&am_rt.ids, handle);
+        am_idmap_remove(&am_ids, handle);
         notify->cell = NULL; /* the caller's again */
         am_notify_put(notify);
     }
@@ -157,14 +160,14 @@ static aclError notify_widen(struct am_notify *notify)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     if (notify->cell == NULL) {
         am_cell_set(cell, notify->is_set);
         notify->cell = cell;
         cell = NULL;
-        am_sched_wake_locked(&am_rt.sched, &notify->waiting);
+        am_sched_wake_locked(&am_sched, &notify->waiting);
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (cell != NULL) /* another thread was faster */
         am_cell_leave(cell);
     return ACL_SUCCESS;
@@ -176,10 +179,10 @@ static aclError offer_settle(struct am_notify *notify, uint64_t number)
     uint64_t none = 0;
     bool is_used;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     is_used =
         !notify->is_dead && atomic_compare_exchange_strong(&notify->offer, &none, number);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (!is_used)
         am_exchange_withdraw(number);
     AM_REQUIRE(is_used, ACL_ERROR_RT_PARAM_INVALID,
@@ -226,7 +229,7 @@ static void object_put(struct am_object *object)
 aclError am_notify_get(void *handle, struct am_notify **ret_notify)
 {
     struct am_notify *notify =
-        (struct am_notify *)am_idmap_get(&am_rt.ids, AM_KIND_NOTIFY, handle, object_put);
+        (struct am_notify *)am_idmap_get(&am_ids, AM_KIND_NOTIFY, handle, object_put);
 
     AM_REQUIRE(notify != NULL, ACL_ERROR_RT_INVALID_HANDLE, "notify %p %s", handle,
                am_idmap_why(AM_KIND_NOTIFY, handle));
@@ -239,17 +242,17 @@ static bool notify_unlist(struct am_notify *notify)
 {
     bool was_alive;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     was_alive = !notify->is_dead;
     notify->is_dead = true;
     if (was_alive) {
         LIST_REMOVE(notify, all);
         n_notifies--;
-        am_idmap_remove(&am_rt.ids, notify->handle);
+        am_idmap_remove(&am_ids, notify->handle);
         /* Who waits for a record that nobody can queue any more is told. */
-        am_sched_wake_locked(&am_rt.sched, &notify->waiting);
+        am_sched_wake_locked(&am_sched, &notify->waiting);
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (was_alive) {
         am_exchange_withdraw(notify->offer);
         am_notify_put(notify);
@@ -275,11 +278,11 @@ void am_notify_kill_all(int32_t device)
     struct am_notify *notify;
 
     do {
-        am_lock(&am_rt.sched.lock);
+        am_lock(&am_sched.lock);
         notify = LIST_FIRST(&notifies[device]);
         if (notify != NULL)
             am_ref_more(&notify->object.refs);
-        am_unlock(&am_rt.sched.lock);
+        am_unlock(&am_sched.lock);
         if (notify != NULL) {
             notify_unlist(notify);
             am_notify_put(notify);
@@ -296,7 +299,7 @@ static void notify_drop(struct am_task *task)
 }
 
 static void bit_put_locked(struct am_notify *notify, bool is_set)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     if (notify->cell != NULL)
         am_cell_set(notify->cell, is_set);
@@ -305,7 +308,7 @@ static void bit_put_locked(struct am_notify *notify, bool is_set)
 }
 
 /* Clears the bit; false when it was not set. */
-static bool bit_take_locked(struct am_notify *notify) AM_REQUIRES(am_rt.sched.lock)
+static bool bit_take_locked(struct am_notify *notify) AM_REQUIRES(am_sched.lock)
 {
     bool was_set = notify->is_set;
 
@@ -341,7 +344,7 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
 
     record_unlist(nt);
     if (nt->notify->is_dead)
-        am_sched_wake_locked(&am_rt.sched, &nt->notify->waiting);
+        am_sched_wake_locked(&am_sched, &nt->notify->waiting);
 }
 
 /* A bit that other processes have too is taken at once, or one of them does. */
@@ -403,11 +406,11 @@ static aclError notify_submit(const struct am_task_ops *ops, struct am_notify *n
         .notify = notify,
         .queue = &stream->queue,
     };
-    am_lock(&am_rt.sched.lock);
-    rc = am_sched_submit_locked(&am_rt.sched, &stream->queue, &nt->task);
+    am_lock(&am_sched.lock);
+    rc = am_sched_submit_locked(&am_sched, &stream->queue, &nt->task);
     if (rc == ACL_SUCCESS && ops == &record_ops)
         TAILQ_INSERT_TAIL(&notify->pending, nt, listed);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (rc != ACL_SUCCESS)
         notify_drop(&nt->task);
     return rc;
@@ -422,7 +425,7 @@ aclError am_notify_wait(struct am_notify *notify, struct am_stream *stream,
                         uint32_t seconds)
 {
     AM_REQUIRE(
-        am_rt.devices.device[stream->device].driver_id == notify->driver_id,
+        am_devices.device[stream->device].driver_id == notify->driver_id,
         ACL_ERROR_RT_PARAM_INVALID,
         "notify %u was made on device %d; only streams of that device may wait for it",
         notify->id, notify->driver_id);
@@ -432,7 +435,7 @@ aclError am_notify_wait(struct am_notify *notify, struct am_stream *stream,
 
 void am_notify_clear(struct am_notify *notify)
 {
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     bit_put_locked(notify, false);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
 }

@@ -6,8 +6,10 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "base/util.h"
 #include "core/phys.h"
-#include "core/runtime.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 
 /* Where a span's bytes are: from here on in its mem, or in the program's memory. */
 static size_t span_at(const struct am_span *span)
@@ -129,7 +131,7 @@ static aclError row_backward(const struct am_transfer *transfer, size_t to_at,
 
         n = n < left ? n : left;
         left -= n;
-        rc = am_rt.backend->copy(to, to_at + left, from, from_at + left, n);
+        rc = am_setup.backend->copy(to, to_at + left, from, from_at + left, n);
     }
     return rc;
 }
@@ -156,11 +158,11 @@ aclError am_overlap_staged(const struct am_transfer *transfer)
                        "more than one direction",
                        size);
     for (size_t i = 0; i < transfer->n_rows && rc == ACL_SUCCESS; i++)
-        rc = am_rt.backend->copy(&buffer, i * width, transfer->from.list,
-                                 i * transfer->from_pitch, width);
+        rc = am_setup.backend->copy(&buffer, i * width, transfer->from.list,
+                                    i * transfer->from_pitch, width);
     for (size_t i = 0; i < transfer->n_rows && rc == ACL_SUCCESS; i++)
-        rc = am_rt.backend->copy(transfer->to.list, i * transfer->to_pitch, &buffer,
-                                 i * width, width);
+        rc = am_setup.backend->copy(transfer->to.list, i * transfer->to_pitch, &buffer,
+                                    i * width, width);
     free(buffer.addr);
     return rc;
 }

@@ -7,8 +7,10 @@
 #include "base/slab.h"
 #include "base/util.h"
 #include "core/attr.h"
+#include "core/device.h"
 #include "core/ledger.h"
-#include "core/runtime.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 
 static struct am_slab phys_slab = AM_SLAB_INIT(struct am_phys, "phys slab");
 static _Atomic uint64_t n_physes;
@@ -52,7 +54,7 @@ static aclError location_find(const aclrtMemLocation *location,
                        "location.id is %d: the machine has no such NUMA node", id);
             *ret_node = id;
         }
-        *ret_place = am_place_get(&am_rt.devices.host);
+        *ret_place = am_place_get(&am_devices.host);
     }
     AM_REQUIRE(*ret_place != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     return ACL_SUCCESS;
@@ -74,7 +76,7 @@ aclError am_phys_check(const aclrtPhysicalMemProp *prop)
 /* Bytes for size bytes of this kind; fails when that cannot be counted. */
 static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
 {
-    AM_REQUIRE(!am_rt.is_strict || am_is_aligned(size, granularity),
+    AM_REQUIRE(!am_setup.is_strict || am_is_aligned(size, granularity),
                ACL_ERROR_INVALID_PARAM,
                "size is %zu, not a multiple of %zu as editions before 8.5 require "
                "(ACLMEM_RULES=strict)",
@@ -203,14 +205,14 @@ static aclError phys_publish(struct am_phys *phys, void **ret_handle)
 
     phys->handle_refs = 1;
     /* The number first: until refs is set, nobody can get at the phys by it. */
-    if (am_idmap_add(&am_rt.ids, AM_KIND_PHYS, &phys->object, &phys->handle) != 0) {
+    if (am_idmap_add(&am_ids, AM_KIND_PHYS, &phys->object, &phys->handle) != 0) {
         phys_unmake(phys);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a handle");
     }
     handle = phys->handle;
     rc = phys_list(phys); /* from here on another thread may free it */
     if (rc != ACL_SUCCESS) {
-        am_idmap_remove(&am_rt.ids, handle);
+        am_idmap_remove(&am_ids, handle);
         phys_unmake(phys);
         return rc;
     }
@@ -351,7 +353,7 @@ void am_phys_put(struct am_phys *phys)
     am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
     had_handle = phys->handle != NULL;
     if (had_handle)
-        am_idmap_remove(&am_rt.ids, phys->handle);
+        am_idmap_remove(&am_ids, phys->handle);
     phys_unlist(phys);
     phys_unmake(phys);
     n_physes -= had_handle;
@@ -364,10 +366,10 @@ static void object_put(struct am_object *object)
 
 /* The phys of a handle that the program may use: 107017 otherwise. */
 static aclError phys_get_locked(void *handle, struct am_phys **ret_phys)
-    AM_REQUIRES(am_rt.vspace.lock)
+    AM_REQUIRES(am_vspace.lock)
 {
     struct am_phys *phys =
-        (struct am_phys *)am_idmap_get(&am_rt.ids, AM_KIND_PHYS, handle, object_put);
+        (struct am_phys *)am_idmap_get(&am_ids, AM_KIND_PHYS, handle, object_put);
     aclError rc;
 
     AM_REQUIRE(phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
@@ -388,9 +390,9 @@ aclError am_phys_get(void *handle, struct am_phys **ret_phys)
 {
     aclError rc;
 
-    am_lock(&am_rt.vspace.lock);
+    am_lock(&am_vspace.lock);
     rc = phys_get_locked(handle, ret_phys);
-    am_unlock(&am_rt.vspace.lock);
+    am_unlock(&am_vspace.lock);
     return rc;
 }
 
@@ -398,7 +400,7 @@ aclError am_phys_get(void *handle, struct am_phys **ret_phys)
  * The handle dies, in one step with the number that other processes import its memory by:
  * a handle that is retained again may be exported anew.
  */
-static uint64_t export_take_locked(struct am_phys *phys) AM_REQUIRES(am_rt.vspace.lock)
+static uint64_t export_take_locked(struct am_phys *phys) AM_REQUIRES(am_vspace.lock)
 {
     uint64_t number = phys->exported;
 
@@ -412,9 +414,9 @@ void am_phys_end_export(struct am_phys *phys)
 {
     uint64_t number;
 
-    am_lock(&am_rt.vspace.lock);
+    am_lock(&am_vspace.lock);
     number = export_take_locked(phys);
-    am_unlock(&am_rt.vspace.lock);
+    am_unlock(&am_vspace.lock);
     export_ended(number);
 }
 
@@ -425,11 +427,11 @@ aclError am_phys_free(void *handle)
     uint64_t number = 0;
     aclError rc;
 
-    am_lock(&am_rt.vspace.lock);
+    am_lock(&am_vspace.lock);
     rc = phys_get_locked(handle, &phys);
     if (rc != ACL_SUCCESS)
         goto out;
-    if (am_rt.is_strict && phys->handle_refs == 1 && phys->n_mappings > 0)
+    if (am_setup.is_strict && phys->handle_refs == 1 && phys->n_mappings > 0)
         rc = am_fail(
             ACL_ERROR_RT_PARAM_INVALID,
             "handle %p is still mapped; editions before 9.1 require aclrtUnmapMem first "
@@ -440,7 +442,7 @@ aclError am_phys_free(void *handle)
     if (was_last)
         number = export_take_locked(phys);
 out:
-    am_unlock(&am_rt.vspace.lock);
+    am_unlock(&am_vspace.lock);
     if (was_last) {
         export_ended(number); /* while the memory is there */
         am_phys_put(phys);    /* the handle's */

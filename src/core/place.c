@@ -1,5 +1,6 @@
 /* See place.h. */
 #include "core/place.h"
+#include "core/setup.h"
 
 #include <stdio.h>
 
@@ -8,7 +9,6 @@
 #include "base/options.h"
 #include "base/slab.h"
 #include "base/util.h"
-#include "core/runtime.h"
 
 static struct am_slab place_slab = AM_SLAB_INIT(struct am_place, "place slab");
 /* Set before the first place is made; NULL: nothing is kept for later. */
@@ -114,7 +114,7 @@ aclError am_place_use(struct am_place *place)
 {
     if (place->ledger == NULL)
         return ACL_SUCCESS;
-    return am_ledger_use(place->ledger, place->driver, am_rt.product->n_processes);
+    return am_ledger_use(place->ledger, place->driver, am_setup.product->n_processes);
 }
 
 void am_place_unuse(struct am_place *place)
@@ -130,7 +130,7 @@ aclError am_place_free(struct am_place *place, size_t *ret_size)
     size_t real = 0;
     aclError rc;
 
-    if (am_rt.backend->caps & AM_CAP_DEVICES) {
+    if (am_setup.backend->caps & AM_CAP_DEVICES) {
         rc = am_place_bank(place, AM_BANK_MAIN, &bank);
         if (rc == ACL_SUCCESS)
             rc = bank->ops->bank_free(bank, &real);
@@ -250,7 +250,7 @@ aclError am_place_bank(struct am_place *place, enum am_bank_kind kind,
 
     am_lock(&place->lock);
     if (place->bank[kind] == NULL)
-        rc = am_rt.backend->bank_open(&spec, &place->bank[kind]);
+        rc = am_setup.backend->bank_open(&spec, &place->bank[kind]);
     if (rc == ACL_SUCCESS)
         *ret_bank = place->bank[kind];
     am_unlock(&place->lock);

@@ -11,7 +11,7 @@
 #include "base/options.h"
 #include "base/util.h"
 #include "core/device.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 #define CAPACITY_MAX \
     (64 * AM_TIB) /* each device's memory is mapped whole, and there are 128 TB */
@@ -58,10 +58,10 @@ static size_t capacity_asked(size_t otherwise)
 
 aclError am_plan_make(struct am_plan *plan)
 {
-    bool is_real = (am_rt.backend->caps & AM_CAP_DEVICES) != 0;
+    bool is_real = (am_setup.backend->caps & AM_CAP_DEVICES) != 0;
 
     plan->memory = am_machine_memory();
-    plan->n_real = is_real ? am_rt.backend->device_count() : 0;
+    plan->n_real = is_real ? am_setup.backend->device_count() : 0;
     plan->n_all = is_real && !am_option_is_set(AM_OPTION_devices)
                       ? plan->n_real
                       : (int32_t)am_option_number(AM_OPTION_devices);
@@ -99,12 +99,12 @@ aclError am_plan_config(const struct am_plan *plan, struct am_ledger_config *ret
     struct am_ledger_config config = {.n_devices = plan->n_all};
     struct am_device_info info;
 
-    snprintf(config.backend, sizeof config.backend, "%s", am_rt.backend->name);
-    snprintf(config.product, sizeof config.product, "%s", am_rt.product->name);
+    snprintf(config.backend, sizeof config.backend, "%s", am_setup.backend->name);
+    snprintf(config.product, sizeof config.product, "%s", am_setup.product->name);
     for (int32_t i = 0; i < plan->n_all; i++) {
         config.capacity[i] = plan->capacity;
         if (plan->n_real > 0) {
-            aclError rc = am_rt.backend->device_info(i, &info);
+            aclError rc = am_setup.backend->device_info(i, &info);
 
             if (rc != ACL_SUCCESS)
                 return rc;

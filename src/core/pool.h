@@ -5,7 +5,6 @@
 #include "core/backing.h"
 #include "core/mempool.h"
 #include "core/range.h"
-#include "core/runtime.h"
 
 #define AM_POOL_ALIGN 512 /* blocks begin and end at multiples of this */
 

@@ -12,6 +12,7 @@
  * (one that only waits for a processor will take it), and makes the next lookout first.
  */
 #include "core/report.h"
+#include "core/sched.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -103,18 +104,18 @@ static void call_put(struct call *call)
 }
 
 /* The function is over, and its queue goes on. */
-static void call_end_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
+static void call_end_locked(struct call *call) AM_REQUIRES(am_sched.lock)
 {
-    am_rt.sched.n_outside--;
+    am_sched.n_outside--;
     if (call->task != NULL)
         call->task->is_outside = false;
     inside = call->outer;
     call->is_done = true;
-    am_sched_wake_locked(&am_rt.sched, &call->waiting);
+    am_sched_wake_locked(&am_sched, &call->waiting);
     pthread_cond_broadcast(&hosts.done);
 }
 
-static int hosts_grow_locked(void) AM_REQUIRES(am_rt.sched.lock);
+static int hosts_grow_locked(void) AM_REQUIRES(am_sched.lock);
 
 /*
  * The function ended its thread, as those of an interpreter that has ended do: what would
@@ -124,7 +125,7 @@ static void call_break_off(void *arg)
 {
     struct call *call = arg;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     call_end_locked(call);
     if (call->thread == 0) { /* a host function: a thread of ours, still to be joined */
         hosts.n_inside--;
@@ -133,12 +134,12 @@ static void call_break_off(void *arg)
         if (hosts.n_calls > 0)
             hosts_grow_locked();
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     call_put(call);
 }
 
 /* The function, without any lock of ours, then its queue goes on. */
-static void call_run_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
+static void call_run_locked(struct call *call) AM_REQUIRES(am_sched.lock)
 {
     call->outer = inside;
     inside = call;
@@ -146,12 +147,12 @@ static void call_run_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
         call->task->is_outside = true;
         call->task->runner = pthread_self();
     }
-    am_rt.sched.n_outside++;
-    am_unlock(&am_rt.sched.lock);
+    am_sched.n_outside++;
+    am_unlock(&am_sched.lock);
     pthread_cleanup_push(call_break_off, call);
     call->function(call->data);
     pthread_cleanup_pop(0);
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     call_end_locked(call);
 }
 
@@ -171,13 +172,13 @@ bool am_report_blocks_locked(const struct am_queue *queue)
 
 /* Each queue is looked at once in a walk. */
 static bool queue_awaits_locked(struct am_queue *queue, const struct am_task *until)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     const struct am_task *task;
 
-    if (queue->visit == am_rt.sched.visit)
+    if (queue->visit == am_sched.visit)
         return false;
-    queue->visit = am_rt.sched.visit;
+    queue->visit = am_sched.visit;
     if (am_report_blocks_locked(queue))
         return true;
     if (queue->drop_until > queue->n_done) /* it waits for nothing any more */
@@ -200,13 +201,13 @@ bool am_report_is_awaited_locked(struct am_queue *queue, const struct am_task *u
 {
     if (inside == NULL)
         return false;
-    am_rt.sched.visit++;
+    am_sched.visit++;
     return queue_awaits_locked(queue, until);
 }
 
 /* Put the call where its runner finds it; the runner's reference goes with it. */
 static void call_start_locked(struct call *call, struct calls *list)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     call->is_started = true;
     am_ref_more(&call->refs);
@@ -215,7 +216,7 @@ static void call_start_locked(struct call *call, struct calls *list)
 }
 
 /* Out of its list; the reference is the caller's now. */
-static void call_unlist_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
+static void call_unlist_locked(struct call *call) AM_REQUIRES(am_sched.lock)
 {
     TAILQ_REMOVE(call->listed, call, next);
     call->listed = NULL;
@@ -228,14 +229,14 @@ static void call_drop(struct am_task *task)
     struct call *call = ct->call;
     bool is_taken_back;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     call->task = NULL;
     is_taken_back = call->is_blocking && call->listed != NULL;
     if (is_taken_back) {
         hosts.n_calls -= call->listed == &hosts.calls;
         call_unlist_locked(call);
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (is_taken_back)
         call_put(call);
     call_put(call);
@@ -246,13 +247,12 @@ static void call_drop(struct am_task *task)
  * In chaos mode nothing else happens until the function is done, so that a seed gives one
  * order; but it may wait for another one, which has to be let in.
  */
-static void call_linger_locked(struct call *call) AM_REQUIRES(am_rt.sched.lock)
+static void call_linger_locked(struct call *call) AM_REQUIRES(am_sched.lock)
 {
     for (unsigned n_looks = 0; !call->is_done && n_looks < AM_CHAOS_LOOKS; n_looks++) {
         uint64_t until = am_clock() + AM_CHAOS_LOOK;
 
-        while (!call->is_done &&
-               am_cond_wait_locked(&am_rt.sched, &hosts.done, until) == 0)
+        while (!call->is_done && am_cond_wait_locked(&am_sched, &hosts.done, until) == 0)
             ;
     }
 }
@@ -278,7 +278,7 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
 static const struct am_task_ops callback_ops = {.poll = callback_poll, .drop = call_drop};
 
 static struct subscriber *subscriber_find_locked(uint64_t thread)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     struct subscriber *s;
 
@@ -290,7 +290,7 @@ static struct subscriber *subscriber_find_locked(uint64_t thread)
 }
 
 static aclError subscribe_locked(uint64_t thread, struct am_stream *stream)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     struct subscriber *s = subscriber_find_locked(thread);
     unsigned n = 0;
@@ -319,9 +319,9 @@ aclError am_report_subscribe(uint64_t thread, struct am_stream *stream)
 {
     aclError rc;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     rc = subscribe_locked(thread, stream);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return rc;
 }
 
@@ -342,18 +342,18 @@ aclError am_report_unsubscribe(uint64_t thread, struct am_stream *stream)
 {
     aclError rc = ACL_SUCCESS;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     if (stream->report_thread == 0 || stream->report_thread != thread)
         rc = am_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
                      "stream %d is not subscribed by thread 0x%llx", stream->id,
                      (unsigned long long)thread);
     else
         am_report_forget_locked(stream);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return rc;
 }
 
-static struct call *report_next_locked(uint64_t thread) AM_REQUIRES(am_rt.sched.lock)
+static struct call *report_next_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
 {
     struct call *call;
 
@@ -368,13 +368,13 @@ static struct call *report_next_locked(uint64_t thread) AM_REQUIRES(am_rt.sched.
  * What a thread in aclrtProcessReport waits for: a callback, or the end of its last
  * stream.
  */
-static bool report_is_there_locked(uint64_t thread) AM_REQUIRES(am_rt.sched.lock)
+static bool report_is_there_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
 {
     return report_next_locked(thread) != NULL || subscriber_find_locked(thread) == NULL;
 }
 
 static aclError process_locked(uint64_t thread, int32_t timeout_ms)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     uint64_t until =
         timeout_ms < 0 ? AM_FOREVER : am_clock() + (uint64_t)timeout_ms * AM_MILLISECOND;
@@ -389,7 +389,7 @@ static aclError process_locked(uint64_t thread, int32_t timeout_ms)
      * there.
      */
     while (!report_is_there_locked(thread)) {
-        int rc = am_cond_wait_locked(&am_rt.sched, &report_changed, until);
+        int rc = am_cond_wait_locked(&am_sched, &report_changed, until);
 
         /* It may have come while this thread, whose time is over, did not run. */
         AM_REQUIRE(rc == 0 || report_is_there_locked(thread), ACL_ERROR_RT_REPORT_TIMEOUT,
@@ -407,9 +407,9 @@ aclError am_report_process(int32_t timeout_ms)
 {
     aclError rc;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     rc = process_locked((uint64_t)pthread_self(), timeout_ms);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return rc;
 }
 
@@ -440,9 +440,9 @@ aclError am_report_launch(struct am_stream *stream, aclrtCallback function, void
 {
     struct call like = {.function = function, .data = data, .is_blocking = is_blocking};
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     like.thread = stream->report_thread;
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     AM_REQUIRE(like.thread != 0, ACL_ERROR_RT_STREAM_NO_CB_REG,
                "no thread is subscribed to stream %d; call aclrtSubscribeReport first",
                stream->id);
@@ -452,7 +452,7 @@ aclError am_report_launch(struct am_stream *stream, aclrtCallback function, void
 static void *host_main(void *arg);
 
 /* 0 or an errno. */
-static int host_make_locked(void) AM_REQUIRES(am_rt.sched.lock)
+static int host_make_locked(void) AM_REQUIRES(am_sched.lock)
 {
     struct host *host = am_sys_malloc(sizeof *host);
     int rc = host == NULL ? ENOMEM : am_thread_start(&host->thread, host_main, NULL);
@@ -467,7 +467,7 @@ static int host_make_locked(void) AM_REQUIRES(am_rt.sched.lock)
 }
 
 /* One thread at least, and a few for calls that wait. */
-static int hosts_grow_locked(void) AM_REQUIRES(am_rt.sched.lock)
+static int hosts_grow_locked(void) AM_REQUIRES(am_sched.lock)
 {
     int rc;
 
@@ -483,7 +483,7 @@ static int hosts_grow_locked(void) AM_REQUIRES(am_rt.sched.lock)
  * The only free thread: whether it has to take the next call, because the others do not
  * come to it.
  */
-static bool host_look_out_locked(void) AM_REQUIRES(am_rt.sched.lock)
+static bool host_look_out_locked(void) AM_REQUIRES(am_sched.lock)
 {
     uint64_t until = am_clock() + STALL;
     uint64_t n_done = hosts.n_done;
@@ -491,7 +491,7 @@ static bool host_look_out_locked(void) AM_REQUIRES(am_rt.sched.lock)
 
     hosts.has_lookout = true;
     while (n_done == hosts.n_done && !hosts.is_stopping &&
-           am_cond_wait_locked(&am_rt.sched, &hosts.done, until) == 0)
+           am_cond_wait_locked(&am_sched, &hosts.done, until) == 0)
         ;
     hosts.has_lookout = false;
     is_stalled = n_done == hosts.n_done && hosts.n_calls > 0 && !hosts.is_stopping &&
@@ -501,7 +501,7 @@ static bool host_look_out_locked(void) AM_REQUIRES(am_rt.sched.lock)
     return is_stalled;
 }
 
-static void host_run_locked(void) AM_REQUIRES(am_rt.sched.lock)
+static void host_run_locked(void) AM_REQUIRES(am_sched.lock)
 {
     struct call *call = TAILQ_FIRST(&hosts.calls);
 
@@ -516,18 +516,18 @@ static void host_run_locked(void) AM_REQUIRES(am_rt.sched.lock)
 
 static void *host_main(void *arg)
 {
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     while (!hosts.is_stopping) {
         if (hosts.n_calls == 0) {
             hosts.n_idle++;
-            am_cond_wait_locked(&am_rt.sched, &hosts.work, AM_FOREVER);
+            am_cond_wait_locked(&am_sched, &hosts.work, AM_FOREVER);
             hosts.n_idle--;
         } else if (hosts.n_threads <= HOSTS_EAGER || hosts.n_idle > 0 ||
                    hosts.has_lookout || host_look_out_locked()) {
             host_run_locked();
         }
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return NULL;
 }
 
@@ -564,10 +564,10 @@ aclError am_hostfunc_launch(struct am_stream *stream, aclrtHostFunc function, vo
     bool is_subscribed;
     int rc;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     is_subscribed = stream->report_thread != 0;
     rc = is_subscribed ? 0 : hosts_grow_locked();
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     AM_REQUIRE(!is_subscribed, ACL_ERROR_RT_PARAM_INVALID,
                "stream %d is subscribed for callbacks; the two do not mix on one stream",
                stream->id);
@@ -579,9 +579,9 @@ aclError am_hostfunc_launch(struct am_stream *stream, aclrtHostFunc function, vo
 void am_report_start(void)
 {
     pthread_once(&report_once, report_init);
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     hosts.is_stopping = false;
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
 }
 
 void am_report_stop(void)
@@ -589,16 +589,16 @@ void am_report_stop(void)
     struct host *host;
     struct call *call;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     hosts.is_stopping = true;
     pthread_cond_broadcast(&hosts.work);
     pthread_cond_broadcast(&hosts.done);
     while ((host = SLIST_FIRST(&hosts.threads)) != NULL) {
         SLIST_REMOVE_HEAD(&hosts.threads, next);
-        am_unlock(&am_rt.sched.lock);
+        am_unlock(&am_sched.lock);
         pthread_join(host->thread, NULL);
         free(host);
-        am_lock(&am_rt.sched.lock);
+        am_lock(&am_sched.lock);
     }
     hosts.n_threads = 0;
     /* Callbacks that did not block their stream, and that nobody came for. */
@@ -606,5 +606,5 @@ void am_report_stop(void)
         call_unlist_locked(call);
         call_put(call);
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "acl/acl_rt.h"
+#include "core/sched.h"
 #include "core/stream.h"
 
 /* thread is a pthread_t as a number. */
@@ -34,16 +35,16 @@ aclError am_hostfunc_launch(struct am_stream *stream, aclrtHostFunc function, vo
  * to wait for the queue would be to wait for itself.
  */
 bool am_report_is_inside(void);
-bool am_report_blocks_locked(const struct am_queue *queue) AM_REQUIRES(am_rt.sched.lock);
+bool am_report_blocks_locked(const struct am_queue *queue) AM_REQUIRES(am_sched.lock);
 /*
  * The same for what comes before the task (NULL: for all) in the queue and waits for such a
  * queue, by way of events and other queues.
  */
 bool am_report_is_awaited_locked(struct am_queue *queue, const struct am_task *until)
-    AM_REQUIRES(am_rt.sched.lock);
+    AM_REQUIRES(am_sched.lock);
 
 /* The stream ends, and so does its subscription. */
-void am_report_forget_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sched.lock);
+void am_report_forget_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lock);
 
 /* Host functions may be launched from now on. */
 void am_report_start(void);

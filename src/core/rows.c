@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "core/context.h"
 #include "core/copy.h"
-#include "core/runtime.h"
 
 /* The addresses must be what kind says: nothing documents that it is ignored here. */
 static aclError kind_check(const struct am_transfer *transfer, aclrtMemcpyKind kind)

@@ -5,7 +5,6 @@
 #include "base/sys.h"
 #include "core/cache.h"
 #include "core/heap.h"
-#include "core/runtime.h"
 
 #define GENERATION_ONE (UINT64_C(1) << AM_WORD_GENERATION_SHIFT)
 

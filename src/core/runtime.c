@@ -14,28 +14,25 @@
 #include "base/maps.h"
 #include "base/options.h"
 #include "core/allocator.h"
+#include "core/device.h"
 #include "core/event.h"
 #include "core/exchange.h"
 #include "core/heap.h"
 #include "core/hostmem.h"
 #include "core/key.h"
+#include "core/life.h"
 #include "core/managed.h"
 #include "core/mempool.h"
 #include "core/phys.h"
 #include "core/report.h"
 #include "core/rundir.h"
+#include "core/sched.h"
+#include "core/setup.h"
 #include "core/share.h"
 #include "core/stream.h"
-#include "core/life.h"
+#include "core/vspace.h"
 
-struct am_runtime am_rt = {
-    .lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "runtime"),
-    .default_device = -1,
-    .devices.lock = AM_LOCK_INIT(AM_RANK_DEVICE, "devices"),
-    .vspace = AM_VSPACE_INIT,
-    .views = AM_VIEWS_INIT,
-    .ids = AM_IDMAP_INIT("handles"),
-};
+struct am_runtime am_rt = {.lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "runtime")};
 
 AM_NO_LOCK_ANALYSIS bool am_runtime_lock(void)
 {
@@ -111,7 +108,7 @@ static aclError backend_choose(const char *name)
             am_log(AM_LOG_INFO, "ACLMEM_BACKEND=auto is cuda here");
     }
     if (rc == ACL_SUCCESS)
-        am_rt.backend = backend;
+        am_setup.backend = backend;
     return is_auto ? ACL_SUCCESS : rc;
 }
 
@@ -142,11 +139,11 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
                ACL_ERROR_INVALID_PARAM,
                "ACLMEM_RUNTIME_DIR is \"%s\"; it takes an absolute path",
                am_option_text(AM_OPTION_runtime_dir));
-    am_rt.product = product;
-    memcpy(am_rt.soc, soc, sizeof soc);
-    am_rt.backend = am_backend_find("host");
-    am_rt.malloc_pad = am_rt.product->features & AM_PRODUCT_PAD ? AM_HEAP_PAD : 0;
-    am_rt.is_strict = am_option_number(AM_OPTION_rules) != 0;
+    am_setup.product = product;
+    memcpy(am_setup.soc, soc, sizeof soc);
+    am_setup.backend = am_backend_find("host");
+    am_setup.malloc_pad = am_setup.product->features & AM_PRODUCT_PAD ? AM_HEAP_PAD : 0;
+    am_setup.is_strict = am_option_number(AM_OPTION_rules) != 0;
     unknown_options_warn();
     return backend_choose(am_option_text(AM_OPTION_backend));
 }
@@ -165,7 +162,7 @@ static void runtime_init(void)
     am_place_set_reclaim(&am_heap_reclaim);
     am_phys_set_hooks(&sharing);
     am_stream_set_synced(am_pool_synced);
-    am_sched_init(&am_rt.sched);
+    am_sched_init(&am_sched);
 }
 
 /*
@@ -177,7 +174,7 @@ static void runtime_start_sched(void)
     long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
     int64_t seed = am_option_number(AM_OPTION_chaos);
 
-    am_sched_start(&am_rt.sched,
+    am_sched_start(&am_sched,
                    &(struct am_sched_setup){
                        .now = am_clock,
                        .n_workers = n_cpus < 2   ? 2
@@ -207,28 +204,28 @@ aclError am_runtime_start_locked(const char *config_path)
     rc = runtime_configure(config_path, &config);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_devices_open(&am_rt.devices);
+    rc = am_devices_open(&am_devices);
     if (rc != ACL_SUCCESS) {
         am_rundir_close();
         return rc;
     }
-    if (config.default_device >= am_rt.devices.n) {
+    if (config.default_device >= am_devices.n) {
         rc = am_fail(ACL_ERROR_FILE_ATTR_INVALID,
                      "defaultDevice.default_device is %d but there are %d devices",
-                     config.default_device, am_rt.devices.n);
-        am_devices_close(&am_rt.devices);
+                     config.default_device, am_devices.n);
+        am_devices_close(&am_devices);
         am_rundir_close();
         return rc;
     }
     runtime_start_sched();
     am_maps_open();
-    am_rt.default_device = config.default_device;
+    am_setup.default_device = config.default_device;
     am_exchange_start();
-    am_params_reset(&am_rt.params);
+    am_params_reset(&am_setup.params);
     am_error_share_messages(config.share_messages);
     am_rt.is_up = true;
-    am_log(AM_LOG_INFO, "%s, %d devices, %s rules", am_rt.product->title,
-           (int)am_rt.devices.n, am_rt.is_strict ? "strict" : "default");
+    am_log(AM_LOG_INFO, "%s, %d devices, %s rules", am_setup.product->title,
+           (int)am_devices.n, am_setup.is_strict ? "strict" : "default");
     return ACL_SUCCESS;
 }
 
@@ -236,16 +233,16 @@ void am_runtime_stop_locked(void)
 {
     am_rt.is_up = false;
     am_rt.is_stopping = true;
-    am_rt.default_device = -1;
-    am_devices_close(&am_rt.devices);
+    am_setup.default_device = -1;
+    am_devices_close(&am_devices);
     am_exchange_stop();
     am_report_stop();
-    am_sched_stop(&am_rt.sched);
+    am_sched_stop(&am_sched);
     am_allocator_destroy_all();
     am_managed_free_all();
     am_host_unregister_all();
     am_maps_close();
-    am_vspace_release_all(&am_rt.vspace);
+    am_vspace_release_all(&am_vspace);
     am_rundir_close();
     am_rt.is_stopping = false;
 }

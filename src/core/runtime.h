@@ -1,10 +1,10 @@
 /*
- * The one global: everything that the library knows is reached from am_rt.
+ * Start and stop of the library.
  *
- * Starting and stopping is serialised by am_rt.lock.  What is set at the start (rules,
- * product, devices, backend) is atomic, and calls read it without a lock.  The locks,
- * maps and slabs stay usable for ever, so a call that is under way while another thread
- * stops the library finds its objects gone, not its memory.
+ * Both are serialised by am_rt.lock.  Each part of the core has its own state: am_setup,
+ * am_devices, am_vspace, am_sched and so on; this is the place that starts and stops them
+ * in order.  Their locks, maps and slabs stay usable for ever, so a call that is under way
+ * while another thread stops the library finds its objects gone, not its memory.
  */
 #ifndef AM_CORE_RUNTIME_H
 #define AM_CORE_RUNTIME_H
@@ -14,14 +14,10 @@
 #include <stdint.h>
 
 #include "acl/acl_rt.h"
-#include "backend/backend.h"
-#include "base/idmap.h"
 #include "base/lock.h"
 #include "core/device.h"
-#include "core/params.h"
-#include "core/product.h"
 #include "core/sched.h"
-#include "core/view.h"
+#include "core/setup.h"
 #include "core/vspace.h"
 
 struct am_runtime {
@@ -30,20 +26,6 @@ struct am_runtime {
     atomic_bool is_stopping;        /* who has the lock waits for what streams do */
     uint64_t init_refs;             /* lock; how often aclInit was called */
     _Atomic(const char *) why_down; /* while it is not up: why; NULL: it was never up */
-
-    atomic_bool is_strict;
-    _Atomic(const struct am_product *) product;
-    char soc[AM_SOC_SIZE]; /* the chip's name; written while the library starts */
-    _Atomic(const struct am_backend_ops *) backend;
-    _Atomic int32_t default_device; /* logical; -1: none */
-    _Atomic size_t malloc_pad;      /* bytes that aclrtMalloc adds on this product */
-    struct am_params params;        /* of the process */
-
-    struct am_devices devices;
-    struct am_vspace vspace;
-    struct am_views views;
-    struct am_sched sched;
-    struct am_idmap ids;
 };
 
 extern struct am_runtime am_rt;

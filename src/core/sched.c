@@ -11,6 +11,8 @@
 #include "core/sched_bypass.h"
 #include "core/sched_lane.h"
 
+struct am_sched am_sched;
+
 /* A number below n; xorshift, so that a seed gives the same order everywhere. */
 static unsigned random_below(struct am_sched *sched, unsigned n)
 {

@@ -242,6 +242,8 @@ struct am_sched {
     pthread_t threads[16];
 };
 
+extern struct am_sched am_sched;
+
 /* A task that was done without the lock. */
 static inline void am_sched_count_move(struct am_sched *sched)
 {

@@ -10,14 +10,15 @@
 #include "base/sys.h"
 #include "core/card.h"
 #include "core/exchange.h"
-#include "core/runtime.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 
 /* ---- export ---- */
 
 aclError am_share_check(void)
 {
-    AM_REQUIRE(am_rt.backend->caps & AM_CAP_SHARE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "the %s backend cannot share memory", am_rt.backend->name);
+    AM_REQUIRE(am_setup.backend->caps & AM_CAP_SHARE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "the %s backend cannot share memory", am_setup.backend->name);
     return ACL_SUCCESS;
 }
 
@@ -26,11 +27,11 @@ static aclError export_begin(struct am_phys *phys)
 {
     uint64_t exported;
 
-    am_lock(&am_rt.vspace.lock);
+    am_lock(&am_vspace.lock);
     exported = phys->exported;
     if (exported == 0 && phys->imported == 0)
         phys->exported = AM_PHYS_EXPORTING;
-    am_unlock(&am_rt.vspace.lock);
+    am_unlock(&am_vspace.lock);
     AM_REQUIRE(phys->imported == 0, ACL_ERROR_RT_PARAM_INVALID,
                "the memory was imported; only the process that allocated it exports it");
     AM_REQUIRE(exported == 0, ACL_ERROR_RT_PARAM_INVALID,
@@ -45,12 +46,12 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
 {
     bool is_dead;
 
-    am_lock(&am_rt.vspace.lock);
+    am_lock(&am_vspace.lock);
     is_dead = phys->handle != NULL && phys->handle_refs == 0;
     phys->exported = is_dead ? 0 : number;
     if (number != 0)
         phys->common = number;
-    am_unlock(&am_rt.vspace.lock);
+    am_unlock(&am_vspace.lock);
     if (!is_dead)
         return ACL_SUCCESS;
     am_exchange_withdraw(number);
@@ -177,7 +178,7 @@ aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(!am_rt.is_strict || !is_own, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(!am_setup.is_strict || !is_own, ACL_ERROR_RT_PARAM_INVALID,
                "0x%016" PRIx64
                " is exported by this process, and no edition lets it import that "
                "(ACLMEM_RULES=strict)",

@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #include "acl/acl_base.h"
-#include "core/runtime.h"
 #include "core/wire.h"
 
 struct am_device;

@@ -12,7 +12,8 @@
 #include "core/hostmem.h"
 #include "core/peer.h"
 #include "core/phys.h"
-#include "core/runtime.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 
 static aclError spans_grow(struct am_spans *spans)
 {
@@ -216,7 +217,7 @@ static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t si
     AM_REQUIRE(size - 1 <= UINTPTR_MAX - addr, ACL_ERROR_RT_PARAM_INVALID,
                "%s: %zu bytes at %p reach over the end of the address space", what, size,
                (void *)addr);
-    is_reserved = am_vspace_is_reserved(&am_rt.vspace, addr, size, &owner);
+    is_reserved = am_vspace_is_reserved(&am_vspace, addr, size, &owner);
     AM_REQUIRE(!is_reserved || owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%s: %p lies in no block of %s; it was freed, or never handed out", what,
                (void *)addr, owner->name);
@@ -277,7 +278,7 @@ spans_open_any(struct am_spans *spans, struct am_mapping *mapping, uintptr_t at,
         at += n;
         size -= n;
         if (size > 0)
-            mapping = am_mapping_get(&am_rt.vspace, at);
+            mapping = am_mapping_get(&am_vspace, at);
     }
     if (rc != ACL_SUCCESS)
         am_spans_close(spans);
@@ -294,7 +295,7 @@ AM_HOT aclError am_spans_open(struct am_spans *spans, const void *addr, size_t s
     am_spans_init(spans);
     if (size == 0)
         return ACL_SUCCESS;
-    mapping = am_mapping_get(&am_rt.vspace, at);
+    mapping = am_mapping_get(&am_vspace, at);
     if (__builtin_expect(
             mapping == NULL || size > mapping->size - (at - mapping->start) ||
                 mapping->home != mapping->device || !is_the_owners(mapping) ||
@@ -381,7 +382,7 @@ bool am_spans_fit(const struct am_spans *spans, bool is_device)
      * Managed memory is both; so is the memory of products whose processor is the host.
      */
     return (spans->devices != 0) == is_device || spans->has_managed ||
-           (am_rt.product->features & AM_PRODUCT_RC);
+           (am_setup.product->features & AM_PRODUCT_RC);
 }
 
 bool am_spans_are_reachable(const struct am_spans *spans, unsigned access, int32_t device)

@@ -10,8 +10,11 @@
 #include "base/slab.h"
 #include "base/util.h"
 #include "core/context.h"
+#include "core/device.h"
 #include "core/report.h"
+#include "core/sched.h"
 #include "core/sched_bypass.h"
+#include "core/setup.h"
 
 /* sched.lock; default streams are listed and not counted. */
 static struct {
@@ -53,10 +56,10 @@ uint32_t am_stream_available(int32_t device)
 {
     uint32_t n;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     n = streams[device].n;
-    am_unlock(&am_rt.sched.lock);
-    return n < am_rt.product->n_streams ? am_rt.product->n_streams - n : 0;
+    am_unlock(&am_sched.lock);
+    return n < am_setup.product->n_streams ? am_setup.product->n_streams - n : 0;
 }
 
 /* A stream of context, not yet listed, with one reference for being alive. */
@@ -72,12 +75,12 @@ static aclError stream_make(struct am_context *context, uint32_t priority, uint3
     stream->flags = flags;
     stream->is_default = is_default;
     am_queue_init(&stream->queue, priority);
-    if ((am_rt.backend->caps & AM_CAP_LANES) && !am_rt.sched.setup.is_chaotic) {
-        stream->queue.lanes = am_rt.backend;
-        stream->queue.driver = am_rt.devices.device[context->device].driver_id;
+    if ((am_setup.backend->caps & AM_CAP_LANES) && !am_sched.setup.is_chaotic) {
+        stream->queue.lanes = am_setup.backend;
+        stream->queue.driver = am_devices.device[context->device].driver_id;
     }
     stream->object.refs = 1;
-    if (am_idmap_add(&am_rt.ids, AM_KIND_STREAM, &stream->object, &stream->handle) != 0) {
+    if (am_idmap_add(&am_ids, AM_KIND_STREAM, &stream->object, &stream->handle) != 0) {
         am_queue_destroy(&stream->queue);
         am_slab_give(&stream_slab, stream);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a stream");
@@ -87,18 +90,18 @@ static aclError stream_make(struct am_context *context, uint32_t priority, uint3
     return ACL_SUCCESS;
 }
 
-static void stream_list_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sched.lock)
+static void stream_list_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lock)
 {
     stream->serial = ++next_serial;
     stream->id = (int32_t)(stream->serial & INT32_MAX);
     LIST_INSERT_HEAD(&streams[stream->device].list, stream, all);
-    am_bypass_open_locked(&am_rt.sched, &stream->queue);
+    am_bypass_open_locked(&am_sched, &stream->queue);
     streams[stream->device].n += !stream->is_default;
     n_streams += !stream->is_default;
 }
 
 /* Out of sight: not in the list, handle dead.  The caller drops the reference. */
-static void stream_unlist_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sched.lock)
+static void stream_unlist_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lock)
 {
     stream->is_dead = true;
     if (stream->report_thread != 0)
@@ -106,7 +109,7 @@ static void stream_unlist_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sch
     LIST_REMOVE(stream, all);
     streams[stream->device].n -= !stream->is_default;
     n_streams -= !stream->is_default;
-    am_idmap_remove(&am_rt.ids, stream->handle);
+    am_idmap_remove(&am_ids, stream->handle);
     if (stream->is_default && stream->context->stream == stream)
         stream->context->stream = NULL;
 }
@@ -135,21 +138,22 @@ aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
     if (rc != ACL_SUCCESS)
         goto out;
     handle = stream->handle; /* once it is listed, a reset by another thread may end it */
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     if (context->handle ==
         NULL) /* since it was looked up; whoever did that ends its streams */
         rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
-    else if (streams[stream->device].n >= am_rt.product->n_streams)
-        rc = am_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE,
-                     "device %d has %u streams, as many as %s allow; destroy some first",
-                     stream->device, am_rt.product->n_streams, am_rt.product->title);
+    else if (streams[stream->device].n >= am_setup.product->n_streams)
+        rc =
+            am_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE,
+                    "device %d has %u streams, as many as %s allow; destroy some first",
+                    stream->device, am_setup.product->n_streams, am_setup.product->title);
     else
         stream_list_locked(stream);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (rc == ACL_SUCCESS) {
         *ret_handle = handle;
     } else {
-        am_idmap_remove(&am_rt.ids, handle);
+        am_idmap_remove(&am_ids, handle);
         am_stream_put(stream);
     }
 out:
@@ -167,14 +171,14 @@ static aclError stream_get_default(struct am_stream **ret_stream)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     stream = context->stream;
     if (stream == NULL) {
-        am_unlock(&am_rt.sched.lock);
+        am_unlock(&am_sched.lock);
         rc = stream_make(context, 0, 0, true, &made);
         if (rc != ACL_SUCCESS)
             goto out;
-        am_lock(&am_rt.sched.lock);
+        am_lock(&am_sched.lock);
         stream = context->stream;
         if (stream == NULL && context->handle != NULL) {
             stream = context->stream = made;
@@ -184,13 +188,13 @@ static aclError stream_get_default(struct am_stream **ret_stream)
     }
     if (stream != NULL)
         am_ref_more(&stream->object.refs);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (stream == NULL)
         rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
     else
         *ret_stream = stream;
     if (made != NULL) { /* another thread was faster, or the context went */
-        am_idmap_remove(&am_rt.ids, made->handle);
+        am_idmap_remove(&am_ids, made->handle);
         am_stream_put(made);
     }
 out:
@@ -205,8 +209,7 @@ static void object_put(struct am_object *object)
 
 struct am_stream *am_stream_find(void *handle)
 {
-    return (struct am_stream *)am_idmap_get(&am_rt.ids, AM_KIND_STREAM, handle,
-                                            object_put);
+    return (struct am_stream *)am_idmap_get(&am_ids, AM_KIND_STREAM, handle, object_put);
 }
 
 AM_HOT aclError am_stream_get(void *handle, struct am_stream **ret_stream)
@@ -236,12 +239,12 @@ aclError am_stream_default(void **ret_handle)
 
 aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
 {
-    return am_sched_submit(&am_rt.sched, &stream->queue, task);
+    return am_sched_submit(&am_sched, &stream->queue, task);
 }
 
 /* Who waits for a stream must not be what it waits for. */
 static aclError self_check_locked(const struct am_stream *stream)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     AM_REQUIRE(!am_report_blocks_locked(&stream->queue), ACL_ERROR_RT_PARAM_INVALID,
                "stream %d waits for the host function or callback that makes this call, "
@@ -252,7 +255,7 @@ static aclError self_check_locked(const struct am_stream *stream)
 }
 
 /* The same for a wait without end, which others may stand in between. */
-static aclError wait_check_locked(struct am_stream *stream) AM_REQUIRES(am_rt.sched.lock)
+static aclError wait_check_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lock)
 {
     aclError rc = self_check_locked(stream);
 
@@ -274,12 +277,12 @@ aclError am_stream_check_all(int32_t device, const struct am_context *context)
 
     if (!am_report_is_inside())
         return ACL_SUCCESS;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     LIST_FOREACH (stream, &streams[device].list, all) {
         if (rc == ACL_SUCCESS && (context == NULL || stream->context == context))
             rc = self_check_locked(stream);
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return rc;
 }
 
@@ -288,20 +291,20 @@ aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *tas
     struct am_queue *queue = &stream->queue;
     aclError rc;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     rc = wait_check_locked(stream);
     if (rc == ACL_SUCCESS)
-        rc = am_sched_submit_locked(&am_rt.sched, queue, task);
+        rc = am_sched_submit_locked(&am_sched, queue, task);
     if (rc == ACL_SUCCESS)
-        am_sched_wait_task_locked(&am_rt.sched, queue, queue->n_queued, AM_FOREVER);
-    am_unlock(&am_rt.sched.lock);
+        am_sched_wait_task_locked(&am_sched, queue, queue->n_queued, AM_FOREVER);
+    am_unlock(&am_sched.lock);
     if (rc != ACL_SUCCESS)
         task->ops->drop(task);
     return rc;
 }
 
 static aclError sync_locked(struct am_stream *stream, int32_t timeout_ms)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     struct am_queue *queue = &stream->queue;
     uint64_t seen = queue->n_told;
@@ -309,8 +312,7 @@ static aclError sync_locked(struct am_stream *stream, int32_t timeout_ms)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(am_sched_wait_queue_locked(&am_rt.sched, queue, nanoseconds(timeout_ms)) ==
-                   0,
+    AM_REQUIRE(am_sched_wait_queue_locked(&am_sched, queue, nanoseconds(timeout_ms)) == 0,
                ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
                "stream %d still has %llu tasks after %d ms, the first queued by %s",
                stream->id, (unsigned long long)(queue->n_queued - queue->n_done),
@@ -331,13 +333,13 @@ aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
         tell_synced(stream);
         return ACL_SUCCESS;
     }
-    am_lock(&am_rt.sched.lock);
-    am_bypass_close_locked(&am_rt.sched, &stream->queue);
+    am_lock(&am_sched.lock);
+    am_bypass_close_locked(&am_sched, &stream->queue);
     target = stream->queue.n_queued;
     rc = sync_locked(stream, timeout_ms);
     is_synced = stream->queue.n_done >= target;
-    am_bypass_open_locked(&am_rt.sched, &stream->queue);
-    am_unlock(&am_rt.sched.lock);
+    am_bypass_open_locked(&am_sched, &stream->queue);
+    am_unlock(&am_sched.lock);
     if (is_synced)
         tell_synced(stream);
     return rc;
@@ -353,7 +355,7 @@ static struct am_stream *walk_next(struct am_stream *last, int32_t device,
 {
     struct am_stream *stream;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     stream = last == NULL || last->is_dead ? LIST_FIRST(&streams[device].list)
                                            : LIST_NEXT(last, all);
     while (stream != NULL && ((last != NULL && stream->serial >= last->serial) ||
@@ -361,7 +363,7 @@ static struct am_stream *walk_next(struct am_stream *last, int32_t device,
         stream = LIST_NEXT(stream, all);
     if (stream != NULL)
         am_ref_more(&stream->object.refs);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     if (last != NULL)
         am_stream_put(last);
     return stream;
@@ -392,18 +394,18 @@ aclError am_stream_sync_device(int32_t device, int32_t timeout_ms)
 
 void am_stream_abort(struct am_stream *stream)
 {
-    am_lock(&am_rt.sched.lock);
-    am_sched_drop_tasks_locked(&am_rt.sched, &stream->queue);
-    am_unlock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
+    am_sched_drop_tasks_locked(&am_sched, &stream->queue);
+    am_unlock(&am_sched.lock);
 }
 
 void am_stream_stop(struct am_stream *stream)
 {
-    am_lock(&am_rt.sched.lock);
-    am_bypass_close_locked(&am_rt.sched, &stream->queue);
+    am_lock(&am_sched.lock);
+    am_bypass_close_locked(&am_sched, &stream->queue);
     stream->queue.is_stopped = true;
-    am_sched_drop_tasks_locked(&am_rt.sched, &stream->queue);
-    am_unlock(&am_rt.sched.lock);
+    am_sched_drop_tasks_locked(&am_sched, &stream->queue);
+    am_unlock(&am_sched.lock);
 }
 
 bool am_stream_is_idle(struct am_stream *stream)
@@ -412,22 +414,22 @@ bool am_stream_is_idle(struct am_stream *stream)
 
     if (am_bypass_is_quiet(&stream->queue))
         return true;
-    am_lock(&am_rt.sched.lock);
-    am_bypass_close_locked(&am_rt.sched, &stream->queue);
-    am_sched_nudge_locked(&am_rt.sched);
+    am_lock(&am_sched.lock);
+    am_bypass_close_locked(&am_sched, &stream->queue);
+    am_sched_nudge_locked(&am_sched);
     is_idle = stream->queue.n_done == stream->queue.n_queued;
-    am_bypass_open_locked(&am_rt.sched, &stream->queue);
-    am_unlock(&am_rt.sched.lock);
+    am_bypass_open_locked(&am_sched, &stream->queue);
+    am_unlock(&am_sched.lock);
     return is_idle;
 }
 
 /* After the tasks, as far as they can be done. */
 static void stream_finish_locked(struct am_stream *stream, struct am_quiet *quiet)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     const struct am_queue *queue = &stream->queue;
 
-    if (am_sched_wait_quiet_locked(&am_rt.sched, &stream->queue, quiet) != 0)
+    if (am_sched_wait_quiet_locked(&am_sched, &stream->queue, quiet) != 0)
         am_log(AM_LOG_WARN,
                "stream %d ends while it waits for something that nobody does; the wait "
                "was queued by %s, and %llu tasks behind it are dropped",
@@ -441,14 +443,14 @@ static void stream_finish_locked(struct am_stream *stream, struct am_quiet *quie
 
 /* Without those that have not begun; functions of the program are given some time. */
 static void stream_force_locked(struct am_stream *stream, struct am_quiet *quiet)
-    AM_REQUIRES(am_rt.sched.lock)
+    AM_REQUIRES(am_sched.lock)
 {
     const struct am_task *first;
     uint64_t until;
 
     do {
-        until = am_quiet_look_locked(&am_rt.sched, quiet);
-        if (am_sched_drain_locked(&am_rt.sched, &stream->queue, until) == 0)
+        until = am_quiet_look_locked(&am_sched, quiet);
+        if (am_sched_drain_locked(&am_sched, &stream->queue, until) == 0)
             return;
     } while (until != 0);
     first = TAILQ_FIRST(&stream->queue.tasks);
@@ -468,9 +470,9 @@ struct ending {
 static void ending_begin(struct ending *ending, bool is_forced)
 {
     ending->is_forced = is_forced;
-    am_lock(&am_rt.sched.lock);
-    am_quiet_begin_locked(&am_rt.sched, &ending->quiet);
-    am_unlock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
+    am_quiet_begin_locked(&am_sched, &ending->quiet);
+    am_unlock(&am_sched.lock);
 }
 
 /*
@@ -481,18 +483,18 @@ static bool stream_end(struct am_stream *stream, struct ending *ending)
 {
     bool was_alive;
 
-    am_lock(&am_rt.sched.lock);
-    am_bypass_close_locked(&am_rt.sched, &stream->queue);
+    am_lock(&am_sched.lock);
+    am_bypass_close_locked(&am_sched, &stream->queue);
     stream->queue.is_closed = true;
     if (ending->is_forced)
         stream_force_locked(stream, &ending->quiet);
     else
         stream_finish_locked(stream, &ending->quiet);
-    am_sched_drop_tasks_locked(&am_rt.sched, &stream->queue);
+    am_sched_drop_tasks_locked(&am_sched, &stream->queue);
     was_alive = !stream->is_dead;
     if (was_alive)
         stream_unlist_locked(stream);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     tell_synced(stream);
     if (was_alive)
         am_stream_put(stream);
@@ -509,9 +511,9 @@ static aclError destroy_check(const struct am_stream *stream,
     AM_REQUIRE(stream->context == context, ACL_ERROR_RT_STREAM_CONTEXT,
                "stream %p belongs to another context; make that one current first",
                stream->handle);
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     rc = self_check_locked(stream);
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return rc;
 }
 
@@ -545,9 +547,9 @@ static void drop_all(int32_t device, const struct am_context *context)
     struct am_stream *stream = NULL;
 
     while ((stream = walk_next(stream, device, context)) != NULL) {
-        am_lock(&am_rt.sched.lock);
-        (void)am_sched_drain_locked(&am_rt.sched, &stream->queue, 0);
-        am_unlock(&am_rt.sched.lock);
+        am_lock(&am_sched.lock);
+        (void)am_sched_drain_locked(&am_sched, &stream->queue, 0);
+        am_unlock(&am_sched.lock);
     }
 }
 
@@ -560,10 +562,10 @@ bool am_stream_abort_device(int32_t device, uint64_t timeout_ns)
 
     drop_all(device, NULL);
     while ((stream = walk_next(stream, device, NULL)) != NULL) {
-        am_lock(&am_rt.sched.lock);
-        if (am_sched_drain_locked(&am_rt.sched, &stream->queue, until) != 0)
+        am_lock(&am_sched.lock);
+        if (am_sched_drain_locked(&am_sched, &stream->queue, until) != 0)
             is_over = false;
-        am_unlock(&am_rt.sched.lock);
+        am_unlock(&am_sched.lock);
     }
     return is_over;
 }

@@ -16,7 +16,6 @@
 #include "acl/acl_rt.h"
 #include "base/idmap.h"
 #include "core/limits.h"
-#include "core/runtime.h"
 #include "core/sched.h"
 
 struct am_allocator;

@@ -14,8 +14,9 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/copy.h"
-#include "core/runtime.h"
+#include "core/sched.h"
 #include "core/sched_bypass.h"
+#include "core/setup.h"
 
 #define SHORT_SIZE (64 * AM_KIB) /* about as long as waking a worker takes */
 #define PIECE (16 * AM_MIB)      /* of a long copy; streaming stores pay from here on */
@@ -77,7 +78,7 @@ aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t dev
     uint64_t devices = transfer->to.devices | transfer->from.devices;
 
     AM_REQUIRE(devices != 0 || transfer->to.has_managed || transfer->from.has_managed ||
-                   (am_rt.product->features & AM_PRODUCT_RC),
+                   (am_setup.product->features & AM_PRODUCT_RC),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "both sides are host memory, which only products in RC form copy on a "
                "stream; use aclrtMemcpy or memcpy");
@@ -133,7 +134,7 @@ static aclError piece_copy(struct am_share *share, size_t piece)
     const struct am_span *to = span_find(transfer->to.list, &to_at);
     const struct am_span *from = span_find(transfer->from.list, &from_at);
 
-    return am_rt.backend->copy(to, to_at, from, from_at, left < PIECE ? left : PIECE);
+    return am_setup.backend->copy(to, to_at, from, from_at, left < PIECE ? left : PIECE);
 }
 
 /*
@@ -143,7 +144,7 @@ static aclError piece_copy(struct am_share *share, size_t piece)
 static bool is_shared(const struct am_transfer *transfer)
 {
     return transfer->n_rows == 1 && transfer->size >= 2 * PIECE &&
-           am_transfer_is_across(transfer) && !(am_rt.backend->caps & AM_CAP_DEVICES);
+           am_transfer_is_across(transfer) && !(am_setup.backend->caps & AM_CAP_DEVICES);
 }
 
 static aclError transfer_run(const struct am_transfer *transfer)
@@ -153,15 +154,15 @@ static aclError transfer_run(const struct am_transfer *transfer)
 
     if (!is_shared(transfer))
         return am_transfer_run(transfer);
-    if (am_rt.backend->prepare != NULL) /* all or nothing */
-        rc = am_rt.backend->prepare(transfer->to.list, 0, transfer->from.list, 0,
-                                    transfer->size);
+    if (am_setup.backend->prepare != NULL) /* all or nothing */
+        rc = am_setup.backend->prepare(transfer->to.list, 0, transfer->from.list, 0,
+                                       transfer->size);
     if (rc != ACL_SUCCESS)
         return rc;
     cs.share.run = piece_copy;
     cs.share.n_pieces = (transfer->size + PIECE - 1) / PIECE;
     cs.share.function = am_error_function;
-    return am_sched_share(&am_rt.sched, &cs.share);
+    return am_sched_share(&am_sched, &cs.share);
 }
 
 /* ---- on streams ---- */
@@ -182,7 +183,7 @@ AM_HOT static aclError task_submit(struct am_stream *stream, struct am_task *tas
     aclError rc;
 
     if (outcome == NULL)
-        return am_sched_submit(&am_rt.sched, &stream->queue, task);
+        return am_sched_submit(&am_sched, &stream->queue, task);
     rc = am_stream_submit_and_wait(stream, task);
     if (rc != ACL_SUCCESS)
         return rc;
@@ -253,9 +254,9 @@ AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_strea
     aclError rc;
 
     if (is_for_caller(stream, size, must_wait) &&
-        am_sched_try_begin(&am_rt.sched, &stream->queue, size <= SHORT_SIZE)) {
+        am_sched_try_begin(&am_sched, &stream->queue, size <= SHORT_SIZE)) {
         rc = transfer_run(transfer);
-        am_sched_end(&am_rt.sched, &stream->queue);
+        am_sched_end(&am_sched, &stream->queue);
         copy_drop(&ct->task);
         return rc;
     }
@@ -275,7 +276,7 @@ static aclError async_open(struct am_transfer *transfer, void *dst, const void *
         return rc;
     if (!am_transfer_is_across(transfer))
         rc = am_transfer_check_async(transfer, stream->device);
-    if (rc == ACL_SUCCESS && am_rt.is_strict)
+    if (rc == ACL_SUCCESS && am_setup.is_strict)
         rc = strict_check(transfer, kind);
     if (rc != ACL_SUCCESS)
         am_transfer_close(transfer);
@@ -297,10 +298,10 @@ static bool copy_at_once(void *dst, const void *src, size_t size, aclrtMemcpyKin
     *ret_rc = async_open(&transfer, dst, src, size, kind, stream);
     if (*ret_rc != ACL_SUCCESS)
         return true;
-    is_ours = am_sched_try_begin(&am_rt.sched, &stream->queue, true);
+    is_ours = am_sched_try_begin(&am_sched, &stream->queue, true);
     if (is_ours) {
         *ret_rc = transfer_run(&transfer);
-        am_sched_end(&am_rt.sched, &stream->queue);
+        am_sched_end(&am_sched, &stream->queue);
     }
     am_transfer_close(&transfer);
     return is_ours;
@@ -333,8 +334,8 @@ static aclError fill_run(struct am_task *task)
 {
     struct fill_task *ft = (struct fill_task *)task;
 
-    return outcome_tell(ft->outcome,
-                        am_rt.backend->fill(ft->to.list, ft->size, ft->value, ft->width));
+    return outcome_tell(
+        ft->outcome, am_setup.backend->fill(ft->to.list, ft->size, ft->value, ft->width));
 }
 
 static aclError fill_launch(struct am_task *task, const struct am_backend_ops *lanes,
@@ -365,9 +366,9 @@ static aclError fill_submit(struct fill_task *ft, struct am_stream *stream)
     aclError rc;
 
     if (is_for_caller(stream, ft->size, must_wait) &&
-        am_sched_try_begin(&am_rt.sched, &stream->queue, ft->size <= SHORT_SIZE)) {
-        rc = am_rt.backend->fill(ft->to.list, ft->size, ft->value, ft->width);
-        am_sched_end(&am_rt.sched, &stream->queue);
+        am_sched_try_begin(&am_sched, &stream->queue, ft->size <= SHORT_SIZE)) {
+        rc = am_setup.backend->fill(ft->to.list, ft->size, ft->value, ft->width);
+        am_sched_end(&am_sched, &stream->queue);
         fill_drop(&ft->task);
         return rc;
     }
@@ -399,7 +400,7 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
     }
     /* Documented: host memory is filled at once.  Managed memory is every device's, too. */
     if (width == 4 && ft->to.devices == 0 && !ft->to.has_managed) {
-        rc = am_rt.backend->fill(ft->to.list, size, value, width);
+        rc = am_setup.backend->fill(ft->to.list, size, value, width);
         fill_drop(&ft->task);
         return rc;
     }

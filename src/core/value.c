@@ -6,7 +6,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/span.h"
 
 struct value_task {
@@ -26,14 +26,14 @@ static aclError write_run(struct am_task *task)
     struct value_task *vt = (struct value_task *)task;
     struct am_span ours = {.addr = &vt->value, .size = sizeof vt->value};
 
-    return am_rt.backend->copy(vt->spans.list, 0, &ours, 0, sizeof vt->value);
+    return am_setup.backend->copy(vt->spans.list, 0, &ours, 0, sizeof vt->value);
 }
 
 static aclError value_read(const struct value_task *vt, uint64_t *ret_value)
 {
     struct am_span ours = {.addr = ret_value, .size = sizeof *ret_value};
 
-    return am_rt.backend->copy(&ours, 0, vt->spans.list, 0, sizeof *ret_value);
+    return am_setup.backend->copy(&ours, 0, vt->spans.list, 0, sizeof *ret_value);
 }
 
 static bool value_is_there(uint64_t now, uint64_t value, uint32_t how)

@@ -7,8 +7,13 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "core/context.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/span.h"
+
+struct am_views am_views = {
+    .lock = AM_LOCK_INIT(AM_RANK_VIEW, "views"),
+    .tree = RB_INITIALIZER(NULL),
+};
 
 struct am_view {
     RB_ENTRY(am_view) node;
@@ -89,12 +94,13 @@ aclError am_view_open(struct am_views *views, const void *addr, size_t size,
         if (rc != ACL_SUCCESS)
             return rc;
     }
-    AM_REQUIRE(am_rt.backend->caps & AM_CAP_HOST_VIEW, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "the %s backend has no host views", am_rt.backend->name);
+    AM_REQUIRE(am_setup.backend->caps & AM_CAP_HOST_VIEW,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the %s backend has no host views",
+               am_setup.backend->name);
     view = am_sys_calloc(1, sizeof *view);
     if (view == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a host view");
-    view->backend = am_rt.backend;
+    view->backend = am_setup.backend;
     rc = am_spans_open(&view->spans, addr, size, AM_ACCESS_ALL | AM_SPANS_TURN, device,
                        "devPtr");
     if (rc != ACL_SUCCESS)

@@ -25,10 +25,7 @@ struct am_views {
     _Atomic uint64_t n;
 };
 
-#define AM_VIEWS_INIT \
-    { \
-        .lock = AM_LOCK_INIT(AM_RANK_VIEW, "views"), .tree = RB_INITIALIZER(NULL) \
-    }
+extern struct am_views am_views;
 
 aclError am_view_open(struct am_views *views, const void *addr, size_t size,
                       void **ret_addr);

@@ -9,9 +9,14 @@
 #include "core/arena.h"
 #include "core/region.h"
 #include "core/reservation.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 /* No reader needs the slab's promise; it costs a fraction of malloc's. */
+struct am_vspace am_vspace = {
+    .lock = AM_LOCK_INIT(AM_RANK_VSPACE, "vspace"),
+    .reservations = RB_INITIALIZER(NULL),
+};
+
 static struct am_slab reservation_slab =
     AM_SLAB_INIT(struct am_reservation, "reservation slab");
 
@@ -142,7 +147,7 @@ static bool reservation_cut(struct am_vspace *vs, struct am_reservation *r, void
 static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size_t size,
                         void *want, uint64_t flags, void **ret_addr)
 {
-    const struct am_backend_ops *backend = am_rt.backend;
+    const struct am_backend_ops *backend = am_setup.backend;
     struct am_reservation *r;
     void *addr;
     aclError rc;
@@ -203,9 +208,9 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
     if (r == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of addresses");
     if (is_pinned)
-        rc = am_rt.backend->reserve_pinned(size, reservation_align(size), &addr);
+        rc = am_setup.backend->reserve_pinned(size, reservation_align(size), &addr);
     else
-        rc = am_rt.backend->reserve_own(size, reservation_align(size), &addr);
+        rc = am_setup.backend->reserve_own(size, reservation_align(size), &addr);
     if (rc != ACL_SUCCESS) {
         am_slab_give(&reservation_slab, r);
         return rc;
@@ -214,7 +219,7 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
                                  .size = size,
                                  .n_mappings = 1,
                                  .owner = owner,
-                                 .backend = am_rt.backend,
+                                 .backend = am_setup.backend,
                                  .is_arena = true,
                                  .is_pinned = is_pinned};
     reservation_enter(vs, r);

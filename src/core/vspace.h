@@ -167,11 +167,7 @@ struct am_vspace {
     } arenas[2];
 };
 
-#define AM_VSPACE_INIT \
-    { \
-        .lock = AM_LOCK_INIT(AM_RANK_VSPACE, "vspace"), \
-        .reservations = RB_INITIALIZER(NULL) \
-    }
+extern struct am_vspace am_vspace;
 
 /* size is rounded up; want is where it must be, or NULL. */
 aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64_t flags,

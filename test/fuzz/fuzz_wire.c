@@ -18,7 +18,7 @@
 
 #include "acl/acl.h"
 #include "core/card.h"
-#include "core/runtime.h"
+#include "core/device.h"
 #include "core/wire.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -147,7 +147,7 @@ static void reply_take(const uint8_t *bytes, size_t n_bytes)
         require(reply.size <= sizeof parcel.bytes, "more bytes than there are", 0);
         parcel.size = reply.size;
         memcpy(parcel.bytes, reply.bytes, reply.size);
-        rc = am_card_read(&parcel, &am_rt.devices.device[0], &import);
+        rc = am_card_read(&parcel, &am_devices.device[0], &import);
     }
     if (rc == ACL_SUCCESS)
         rc = am_phys_import(&import, &handle);

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "core/attr.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 
 #define NONE ""                                   /* physical memory cannot have it */
 #define ALL "950 A3 A2 910 310P 310B 310B-EP 310" /* on whatever product */
@@ -71,8 +71,8 @@ static aclError check(int attr, int location)
 
 static int play(void **state)
 {
-    am_rt.product = am_product_find("A3", am_rt.soc);
-    am_rt.is_strict = false;
+    am_setup.product = am_product_find("A3", am_setup.soc);
+    am_setup.is_strict = false;
     am_error_take_messages();
     return 0;
 }
@@ -110,7 +110,7 @@ static void a_number_that_is_no_attribute_is_refused(void **state)
 static void device_memory_takes_what_the_product_has(void **state)
 {
     for (size_t p = 0; p < AM_ARRAY_SIZE(products); p++) {
-        am_rt.product = am_product_find(products[p], am_rt.soc);
+        am_setup.product = am_product_find(products[p], am_setup.soc);
         for (size_t i = 0; i < AM_ARRAY_SIZE(table); i++) {
             aclError expected = has_word(table[i].on_devices, products[p]) ? ACL_SUCCESS
                                 : table[i].on_devices[0] == '\0'
@@ -155,7 +155,7 @@ static void there_is_no_memory_at_other_locations(void **state)
 
 static void strict_takes_what_8_0_took(void **state)
 {
-    am_rt.is_strict = true;
+    am_setup.is_strict = true;
     for (size_t i = 0; i < AM_ARRAY_SIZE(table); i++) {
         aclError got = check((int)i, ACL_MEM_LOCATION_TYPE_DEVICE);
 
@@ -169,7 +169,7 @@ static void strict_takes_what_8_0_took(void **state)
 
 static void what_only_strict_refuses_names_the_rule_and_the_edition(void **state)
 {
-    am_rt.is_strict = true;
+    am_setup.is_strict = true;
     assert_int_equal(check(ACL_MEM_HUGE, ACL_MEM_LOCATION_TYPE_DEVICE),
                      ACL_ERROR_INVALID_PARAM);
     assert_contains(am_error_take_messages(),

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "core/hostmem.h"
-#include "core/runtime.h"
+#include "core/sched.h"
 #include "core/vspace.h"
 #include "moments.h"
 #include "support/support.h"
@@ -163,16 +163,16 @@ static uint64_t hasty_clock(void)
 
 static void clock_set(uint64_t (*now)(void))
 {
-    am_lock(&am_rt.sched.lock);
-    am_rt.sched.setup.now = now;
+    am_lock(&am_sched.lock);
+    am_sched.setup.now = now;
     is_time_ours = now == hasty_clock;
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
 }
 
 /* Who unregisters gives up waiting for work, and the memory is freed all the same. */
 static void what_is_used_and_freed_is_not_registered(void **state)
 {
-    uint64_t (*clock)(void) = am_rt.sched.setup.now;
+    uint64_t (*clock)(void) = am_sched.setup.now;
 
     clock_set(hasty_clock);
     for (unsigned n = 1, was_between = true; was_between; n++) {
@@ -338,11 +338,11 @@ static void an_address_never_gives_the_mapping_of_another(void **state)
     struct am_mapping *after;
 
     map(m.from, CHUNK, m.handle);
-    before = am_chunkmap_find(&am_rt.vspace.chunks, (uintptr_t)m.from);
+    before = am_chunkmap_find(&am_vspace.chunks, (uintptr_t)m.from);
     moment_arm(1, map_elsewhere, &m);
-    assert_null(am_mapping_get(&am_rt.vspace, (uintptr_t)m.from));
+    assert_null(am_mapping_get(&am_vspace, (uintptr_t)m.from));
     assert_true(moment_disarm());
-    after = am_mapping_get(&am_rt.vspace, (uintptr_t)m.to);
+    after = am_mapping_get(&am_vspace, (uintptr_t)m.to);
     assert_ptr_equal(after, before); /* in the same memory, which is what is tried here */
     am_mapping_put(after);
     assert_acl_ok(aclrtUnmapMem(m.to));

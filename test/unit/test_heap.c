@@ -6,15 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "api/api.h"
 #include "base/error.h"
 #include "core/arena.h"
 #include "core/heap.h"
 #include "core/phys.h"
 #include "core/run.h"
-#include "core/runtime.h"
+#include "core/setup.h"
 #include "core/sizeclass.h"
+#include "core/vspace.h"
 
 /* ---- size classes ---- */
 
@@ -294,7 +295,7 @@ static struct am_extent *extent_take(size_t size)
 {
     struct am_extent *extent = NULL;
 
-    assert_int_equal(am_arena_take(&am_rt.vspace, false, size, &extent), ACL_SUCCESS);
+    assert_int_equal(am_arena_take(&am_vspace, false, size, &extent), ACL_SUCCESS);
     assert_true(extent->size >= size);
     assert_true(am_is_aligned(extent->start, size >= AM_GIB ? AM_GIB : AM_CHUNK));
     return extent;
@@ -319,13 +320,13 @@ static void extents_do_not_overlap_and_are_used_again(void **state)
         uintptr_t addr = extent[i]->start;
         size_t size = extent[i]->size;
 
-        am_arena_give(&am_rt.vspace, extent[i], am_rt.backend);
+        am_arena_give(&am_vspace, extent[i], am_setup.backend);
         extent[i] = extent_take(size);
         assert_int_equal(extent[i]->start, addr);
     }
     for (size_t i = 0; i < N; i++)
-        am_arena_give(&am_rt.vspace, extent[i], am_rt.backend);
-    assert_int_equal(am_rt.vspace.n_reservations, 0);
+        am_arena_give(&am_vspace, extent[i], am_setup.backend);
+    assert_int_equal(am_vspace.n_reservations, 0);
     stop();
 }
 
@@ -336,7 +337,7 @@ static void every_number_of_chunks_has_a_list(void **state)
         struct am_extent *extent = extent_take(n * AM_CHUNK);
 
         assert_true(extent->size - n * AM_CHUNK <= n * AM_CHUNK / 4);
-        am_arena_give(&am_rt.vspace, extent, am_rt.backend);
+        am_arena_give(&am_vspace, extent, am_setup.backend);
     }
     stop();
 }
@@ -348,14 +349,14 @@ static void an_extent_in_use_outlives_a_stop(void **state)
     struct am_extent *other;
 
     start();
-    ops = am_rt.backend;
+    ops = am_setup.backend;
     extent = extent_take(AM_CHUNK);
     stop();
     start();
     other = extent_take(AM_CHUNK);
     assert_int_not_equal(other->start, extent->start);
-    am_arena_give(&am_rt.vspace, extent, ops);
-    am_arena_give(&am_rt.vspace, other, ops);
+    am_arena_give(&am_vspace, extent, ops);
+    am_arena_give(&am_vspace, other, ops);
     stop();
 }
 
@@ -388,8 +389,8 @@ static void a_block_that_is_gone_before_it_is_counted_raises_no_peak(void **stat
     assert_int_equal(n, 2);
     n = strcmp(usage[0].name, "MODULE_7") == 0 ? 0 : 1;
     assert_string_equal(usage[n].name, "MODULE_7");
-    assert_int_equal(usage[n].curMemSize, AM_MIB + am_rt.malloc_pad);
-    assert_int_equal(usage[n].memPeakSize, AM_MIB + am_rt.malloc_pad);
+    assert_int_equal(usage[n].curMemSize, AM_MIB + am_setup.malloc_pad);
+    assert_int_equal(usage[n].memPeakSize, AM_MIB + am_setup.malloc_pad);
     assert_int_equal(am_aclrtFree(p), ACL_SUCCESS);
     stop();
 }
@@ -406,7 +407,7 @@ static void pins_are_counted_and_run_out(void **state)
     start();
     assert_int_equal(am_aclrtMalloc(&p, 100, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
     at = (uintptr_t)p;
-    mapping = am_mapping_get(&am_rt.vspace, at);
+    mapping = am_mapping_get(&am_vspace, at);
     assert_non_null(mapping);
     for (uint64_t i = 0; i < AM_WORD_PINS; i++)
         assert_int_equal(owner->pin(at + i % 160, 1, "p"), ACL_SUCCESS);

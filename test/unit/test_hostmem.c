@@ -7,7 +7,7 @@
 #include "unit.h"
 
 #include "core/hostmem.h"
-#include "core/runtime.h"
+#include "core/sched.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -54,7 +54,7 @@ static void unregistering_waits_for_a_task_that_runs(void **state)
 {
     static const struct am_task_ops ops = {.run = long_run, .drop = long_drop};
     struct long_task lt = {.task = {.ops = &ops, .function = "aclrtMemcpyAsync"}};
-    struct am_sched *sched = &am_rt.sched;
+    struct am_sched *sched = &am_sched;
     uint64_t (*clock)(void) = sched->setup.now;
     struct am_queue queue;
     char *p =

@@ -9,7 +9,7 @@
 
 #include "base/util.h"
 #include "core/phys.h"
-#include "core/runtime.h"
+#include "core/vspace.h"
 #include "support/support.h"
 
 static int reservation_compare(struct am_reservation *a, struct am_reservation *b)
@@ -262,7 +262,7 @@ static void run_steps(unsigned n)
             steps[k].run();
         else
             aclrtUnmapMem(anywhere());
-        if (!am_vspace_is_valid(&am_rt.vspace))
+        if (!am_vspace_is_valid(&am_vspace))
             fail_msg("step %u, %s: \"%s\" does not hold", i, steps[k].name, broken);
     }
 }
@@ -297,27 +297,27 @@ static int end(void **state)
 {
     allow_warnings();
     assert_acl_ok(aclFinalize());
-    assert_true(am_vspace_is_valid(&am_rt.vspace));
+    assert_true(am_vspace_is_valid(&am_vspace));
     return finish(state);
 }
 
 static void the_invariants_hold_after_every_call(void **state)
 {
     run_steps(600);
-    assert_true(am_rt.vspace.n_mappings > 0);
+    assert_true(am_vspace.n_mappings > 0);
 }
 
 /* ---- the look itself ---- */
 
 #define assert_noticed(words_) \
     do { \
-        assert_false(am_vspace_is_valid(&am_rt.vspace)); \
+        assert_false(am_vspace_is_valid(&am_vspace)); \
         assert_contains(broken, (words_)); \
     } while (0)
 
 static void each_broken_invariant_is_noticed(void **state)
 {
-    struct am_vspace *vs = &am_rt.vspace;
+    struct am_vspace *vs = &am_vspace;
     aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE,
                                  .location.type = ACL_MEM_LOCATION_TYPE_DEVICE};
     struct am_mapping *m;

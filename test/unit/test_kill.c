@@ -9,7 +9,8 @@
 #include "core/phys.h"
 #include "core/pool.h"
 #include "core/reservation.h"
-#include "core/runtime.h"
+#include "core/setup.h"
+#include "core/vspace.h"
 #include "support/pools.h"
 #include "support/process.h"
 #include "support/support.h"
@@ -70,7 +71,7 @@ static void a_mapping_does_not_outlive_the_reset_of_its_device(void **state)
         fail_msg("%s", failure);
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtResetDevice(0)); /* memory that came after the last reset */
-    assert_int_equal(am_rt.vspace.n_mappings, 0);
+    assert_int_equal(am_vspace.n_mappings, 0);
     assert_int_equal(am_phys_count(), 0);
 }
 
@@ -91,9 +92,9 @@ static void a_pool_that_is_in_use_outlives_the_stop(void **state)
     base = pool->backing.base;
 
     assert_acl_ok(aclFinalize());
-    assert_true(am_vspace_is_reserved(&am_rt.vspace, base, CHUNK, NULL));
+    assert_true(am_vspace_is_reserved(&am_vspace, base, CHUNK, NULL));
     am_pool_put(pool);
-    assert_false(am_vspace_is_reserved(&am_rt.vspace, base, CHUNK, NULL));
+    assert_false(am_vspace_is_reserved(&am_vspace, base, CHUNK, NULL));
     assert_acl_ok(aclInit(NULL));
 }
 
@@ -111,8 +112,8 @@ static void unpin_nothing(void *addr, size_t size)
 static void what_is_in_use_ends_where_it_came_from(void **state)
 {
     static char page[4096] __attribute__((aligned(4096)));
-    struct am_backend_ops other = *am_rt.backend;
-    const struct am_backend_ops *own = am_rt.backend;
+    struct am_backend_ops other = *am_setup.backend;
+    const struct am_backend_ops *own = am_setup.backend;
     struct am_registered *used;
     struct am_pool *pool;
     uintptr_t base;
@@ -126,11 +127,11 @@ static void what_is_in_use_ends_where_it_came_from(void **state)
     used = am_registered_get(page, sizeof page);
     assert_acl_ok(aclFinalize());
 
-    am_rt.backend = &other;
+    am_setup.backend = &other;
     am_pool_put(pool);
     am_registered_put(used);
-    am_rt.backend = own;
-    assert_false(am_vspace_is_reserved(&am_rt.vspace, base, CHUNK, NULL));
+    am_setup.backend = own;
+    assert_false(am_vspace_is_reserved(&am_vspace, base, CHUNK, NULL));
     assert_acl_ok(aclInit(NULL));
 }
 
@@ -141,11 +142,11 @@ static void managed_memory_that_comes_late_stays(void **state)
 
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtMemAllocManaged(&p, CHUNK, ACL_RT_MEM_ATTACH_GLOBAL));
-    am_vspace_release_all(&am_rt.vspace); /* the last step of the stop but one */
-    assert_true(am_vspace_is_reserved(&am_rt.vspace, (uintptr_t)p, CHUNK, NULL));
+    am_vspace_release_all(&am_vspace); /* the last step of the stop but one */
+    assert_true(am_vspace_is_reserved(&am_vspace, (uintptr_t)p, CHUNK, NULL));
     assert_acl_ok(aclrtMemset(p, CHUNK, 1, CHUNK));
     assert_acl_ok(aclrtFree(p));
-    assert_false(am_vspace_is_reserved(&am_rt.vspace, (uintptr_t)p, CHUNK, NULL));
+    assert_false(am_vspace_is_reserved(&am_vspace, (uintptr_t)p, CHUNK, NULL));
     assert_acl_ok(aclrtResetDevice(0));
 }
 
@@ -154,7 +155,7 @@ static _Atomic unsigned n_takers;
 /* Addresses for a heap, while others stop the library: they are reserved until given back. */
 static const char *take_some(void)
 {
-    struct am_vspace *vs = &am_rt.vspace;
+    struct am_vspace *vs = &am_vspace;
 
     for (int i = 0; i < 50000; i++) {
         size_t size = i % 10 == 0 ? AM_GIB : CHUNK;
@@ -166,7 +167,7 @@ static const char *take_some(void)
         found = am_reservation_find_locked(vs, extent->start);
         am_unlock(&vs->lock);
         worker_check(found == extent->arena);
-        am_arena_give(vs, extent, am_rt.backend);
+        am_arena_give(vs, extent, am_setup.backend);
     }
     return NULL;
 }
@@ -182,7 +183,7 @@ static const char *take_addresses(struct worker *self)
 static const char *stop_again_and_again(struct worker *self)
 {
     while (n_takers > 0)
-        am_vspace_release_all(&am_rt.vspace);
+        am_vspace_release_all(&am_vspace);
     return NULL;
 }
 

@@ -21,13 +21,12 @@
 #include <string.h>
 
 #include "acl/acl.h"
-#include "aclmem/aclmem.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "aclmem/aclmem.h"
 #include "base/error.h"
 #include "core/event.h"
-#include "core/runtime.h"
-#include "core/sched_bypass.h"
 #include "core/sched.h"
+#include "core/sched_bypass.h"
 #include "core/stream.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -85,8 +84,8 @@ static void destroy_all(void)
 
 static void sched_restart(const struct am_sched_setup *setup)
 {
-    am_sched_stop(&am_rt.sched);
-    am_sched_start(&am_rt.sched, setup);
+    am_sched_stop(&am_sched);
+    am_sched_start(&am_sched, setup);
 }
 
 /* A task that writes its number down and succeeds or fails. */
@@ -103,9 +102,9 @@ static aclError note_run(struct am_task *task)
 {
     struct note *note = (struct note *)task;
 
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     noted[n_noted++] = note->number;
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     return note->must_fail ? am_fail(ACL_ERROR_RT_PARAM_INVALID, "note %u", note->number)
                            : ACL_SUCCESS;
 }
@@ -147,11 +146,11 @@ static uint64_t n_done_of(unsigned stream)
     struct am_queue *queue = queue_of(stream);
     uint64_t n_done;
 
-    am_lock(&am_rt.sched.lock);
-    am_bypass_close_locked(&am_rt.sched, queue);
+    am_lock(&am_sched.lock);
+    am_bypass_close_locked(&am_sched, queue);
     n_done = queue->n_done;
-    am_bypass_open_locked(&am_rt.sched, queue);
-    am_unlock(&am_rt.sched.lock);
+    am_bypass_open_locked(&am_sched, queue);
+    am_unlock(&am_sched.lock);
     return n_done;
 }
 
@@ -370,9 +369,9 @@ static bool step(void)
 {
     bool has_moved;
 
-    am_lock(&am_rt.sched.lock);
-    has_moved = am_sched_step_locked(&am_rt.sched);
-    am_unlock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
+    has_moved = am_sched_step_locked(&am_sched);
+    am_unlock(&am_sched.lock);
     follow();
     return has_moved;
 }
@@ -550,7 +549,7 @@ static void step_program(uint64_t seed)
     memset(&m, 0, sizeof m);
     n_noted = 0;
     sched_restart(&setup);
-    am_rt.sched.n_threads =
+    am_sched.n_threads =
         setup.is_chaotic; /* as if it had its thread: here all steps are ours */
     make_all();
     for (unsigned s = 0; s < STREAMS; s++) {
@@ -565,7 +564,7 @@ static void step_program(uint64_t seed)
         abort_stream(s, false);
         sync_stream(s);
     }
-    am_rt.sched.n_threads = 0;
+    am_sched.n_threads = 0;
     destroy_all();
 }
 
@@ -650,13 +649,13 @@ static void host_waits(unsigned e)
     check(aclrtSynchronizeEvent(events[e]) == ACL_SUCCESS);
     if (w.record[e].note == 0)
         return;
-    am_lock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
     for (unsigned i = 0; i < n_noted; i++) {
         if (noted[i] == w.record[e].note - 1)
             w.record[e].note =
                 0; /* it is done: nothing to check for those who come later */
     }
-    am_unlock(&am_rt.sched.lock);
+    am_unlock(&am_sched.lock);
     check(w.record[e].note == 0);
 }
 

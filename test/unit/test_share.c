@@ -5,7 +5,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "core/card.h"
-#include "core/runtime.h"
+#include "core/device.h"
 #include "core/share.h"
 #include "support/support.h"
 #include "support/vmm.h"
@@ -17,7 +17,7 @@ static void a_fetch_that_fails_writes_nothing(void **state)
 
     memset(&import, 0x5a, sizeof import);
     memcpy(&before, &import, sizeof import);
-    assert_acl(am_share_fetch(AM_SHARE_MEMORY, &wrong, &am_rt.devices.device[0], &import),
+    assert_acl(am_share_fetch(AM_SHARE_MEMORY, &wrong, &am_devices.device[0], &import),
                ACL_ERROR_RT_NO_PERMISSION);
     assert_memory_equal(&import, &before, sizeof import);
 }

@@ -10,7 +10,6 @@
 
 #include "acl/acl.h"
 #include "acl/error_codes/rt_error_codes.h"
-#include "core/runtime.h"
 #include "core/sched.h"
 #include "core/stream.h"
 
@@ -32,9 +31,9 @@ static void await_parked(void)
     bool is_parked = false;
 
     while (!is_parked) {
-        am_lock(&am_rt.sched.lock);
+        am_lock(&am_sched.lock);
         is_parked = queue->state == AM_QUEUE_PARKED;
-        am_unlock(&am_rt.sched.lock);
+        am_unlock(&am_sched.lock);
         sched_yield();
     }
 }
@@ -43,9 +42,9 @@ static unsigned count_waiting(void)
 {
     unsigned n;
 
-    am_lock(&am_rt.sched.lock);
-    n = am_rt.sched.n_waiting;
-    am_unlock(&am_rt.sched.lock);
+    am_lock(&am_sched.lock);
+    n = am_sched.n_waiting;
+    am_unlock(&am_sched.lock);
     return n;
 }
 
