@@ -199,7 +199,7 @@ def check_options():
 
 def check_products():
     where = "README.md, products"
-    products = {d[0]: d for d in definitions("src/core/products.def", "AM_PRODUCT")}
+    products = {d[0]: d for d in definitions("src/core/device/products.def", "AM_PRODUCT")}
     rows = list(rows_of(read("README.md"), r"(?:[A-Z]|\d{3})[-\w]{0,6}"))
     same(where, [name for name, _ in rows], list(products))
     for name, cells in rows:
@@ -216,9 +216,9 @@ def check_products():
 def check_socs():
     """The second table: the names beside the products' own."""
     names = {}
-    for product, soc in definitions("src/core/socs.def", "AM_SOC"):
+    for product, soc in definitions("src/core/device/socs.def", "AM_SOC"):
         names.setdefault(product, []).append(soc.replace("*", "..."))
-    for alias, product in definitions("src/core/socs.def", "AM_ALIAS"):
+    for alias, product in definitions("src/core/device/socs.def", "AM_ALIAS"):
         names[product].append(alias)
     for product in names:
         row = "| %s | %s |" % (product, ", ".join("`%s`" % name for name in names[product]))

@@ -10,7 +10,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/setup.h"
+#include "core/device/setup.h"
 
 static const struct package {
     aclCANNPackageName id;

@@ -8,12 +8,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "core/context.h"
-#include "core/heap.h"
-#include "core/phys.h"
+#include "core/copy/view.h"
+#include "core/device/context.h"
+#include "core/heap/heap.h"
 #include "core/runtime.h"
-#include "core/view.h"
-#include "core/vspace.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
 #include "layer/layers.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -19,11 +19,11 @@
 #include "base/options.h"
 #include "base/sys.h"
 #include "base/text.h"
-#include "core/ledger.h"
+#include "core/device/setup.h"
+#include "core/ledger/ledger.h"
+#include "core/ledger/rundir.h"
 #include "core/life.h"
-#include "core/rundir.h"
 #include "core/runtime.h"
-#include "core/setup.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

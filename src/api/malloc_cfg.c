@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "core/heap.h"
+#include "core/heap/heap.h"
 
 #define ATTRIBUTES_MAX 3 /* one of each type */
 

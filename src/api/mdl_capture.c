@@ -5,7 +5,7 @@
  */
 #include "api/api.h"
 #include "base/error.h"
-#include "core/stream.h"
+#include "core/stream/stream.h"
 
 static _Thread_local aclmdlRICaptureMode capture_mode; /* GLOBAL at first */
 

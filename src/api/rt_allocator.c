@@ -1,7 +1,7 @@
 /* User allocators. */
 #include "api/api.h"
 #include "base/error.h"
-#include "core/allocator.h"
+#include "core/pool/allocator.h"
 
 aclrtAllocatorDesc am_aclrtAllocatorCreateDesc(void)
 {

@@ -4,9 +4,9 @@
  */
 #include "api/api.h"
 #include "base/error.h"
-#include "core/desc.h"
-#include "core/setup.h"
-#include "core/touch.h"
+#include "core/copy/desc.h"
+#include "core/copy/touch.h"
+#include "core/device/setup.h"
 
 static aclError product_check(void)
 {

@@ -3,9 +3,9 @@
 
 #include "api/api.h"
 #include "base/error.h"
-#include "core/context.h"
+#include "core/device/context.h"
+#include "core/device/setup.h"
 #include "core/life.h"
-#include "core/setup.h"
 
 aclError am_aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {

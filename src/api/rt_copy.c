@@ -2,8 +2,8 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/copy.h"
-#include "core/setup.h"
+#include "core/copy/copy.h"
+#include "core/device/setup.h"
 
 static aclError copy_check(const void *dst, size_t destMax, const void *src, size_t count,
                            aclrtMemcpyKind kind)

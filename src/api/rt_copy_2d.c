@@ -1,8 +1,8 @@
 /* Copies of rows. */
 #include "api/api.h"
 #include "base/error.h"
-#include "core/copy.h"
-#include "core/setup.h"
+#include "core/copy/copy.h"
+#include "core/device/setup.h"
 
 /* The documents' limits. */
 #define WIDTH_MAX 5000000

@@ -1,9 +1,9 @@
 /* Many copies in one call.  The V2 forms are the others without failIndex. */
 #include "api/api.h"
 #include "base/error.h"
-#include "core/copy.h"
-#include "core/device.h"
-#include "core/setup.h"
+#include "core/copy/copy.h"
+#include "core/device/device.h"
+#include "core/device/setup.h"
 
 static aclError location_check(const aclrtMemLocation *location, const char *name)
 {

@@ -2,7 +2,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/desc.h"
+#include "core/copy/desc.h"
 
 static aclError kind_check(aclrtMemcpyKind kind)
 {

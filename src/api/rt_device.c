@@ -1,10 +1,10 @@
 /* Devices: counting, setting, resetting, and what kind they are. */
 #include "api/api.h"
 #include "base/error.h"
-#include "core/context.h"
-#include "core/device.h"
+#include "core/device/context.h"
+#include "core/device/device.h"
+#include "core/device/setup.h"
 #include "core/life.h"
-#include "core/setup.h"
 
 aclError am_aclrtSetDevice(int32_t deviceId)
 {

@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/uuid.h"
-#include "core/device.h"
-#include "core/setup.h"
+#include "core/device/device.h"
+#include "core/device/setup.h"
 
 #define BUS_ID_SIZE 13 /* "0000:c1:00.0" */
 

@@ -3,10 +3,10 @@
 
 #include "api/api.h"
 #include "base/error.h"
-#include "core/context.h"
-#include "core/event.h"
-#include "core/key.h"
-#include "core/setup.h"
+#include "core/device/context.h"
+#include "core/device/setup.h"
+#include "core/ipc/key.h"
+#include "core/stream/event.h"
 
 /*
  * The flags that both functions take, in any combination.  Bit 0x4 is in no document, and

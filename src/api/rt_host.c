@@ -2,11 +2,11 @@
 #include "api/api.h"
 #include "api/malloc_cfg.h"
 #include "base/error.h"
-#include "core/context.h"
-#include "core/heap.h"
-#include "core/hostmem.h"
-#include "core/setup.h"
-#include "core/stream.h"
+#include "core/device/context.h"
+#include "core/device/setup.h"
+#include "core/heap/heap.h"
+#include "core/hostmem/hostmem.h"
+#include "core/stream/stream.h"
 
 aclError am_aclrtMallocHost(void **hostPtr, size_t size)
 {

@@ -3,9 +3,9 @@
 
 #include "api/api.h"
 #include "base/error.h"
-#include "core/device.h"
-#include "core/key.h"
-#include "core/setup.h"
+#include "core/device/device.h"
+#include "core/device/setup.h"
+#include "core/ipc/key.h"
 
 static aclError product_check(void)
 {

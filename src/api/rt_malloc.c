@@ -6,12 +6,12 @@
 #include "api/malloc_cfg.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/cache.h"
-#include "core/context.h"
-#include "core/heap.h"
-#include "core/setup.h"
-#include "core/span.h"
-#include "core/stream.h"
+#include "core/copy/span.h"
+#include "core/device/context.h"
+#include "core/device/setup.h"
+#include "core/heap/heap.h"
+#include "core/heap/heap_cache.h"
+#include "core/stream/stream.h"
 
 #define BAND_WIDTHS (ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH)
 

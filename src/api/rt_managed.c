@@ -4,8 +4,8 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/managed.h"
-#include "core/setup.h"
+#include "core/device/setup.h"
+#include "core/managed/managed.h"
 
 static aclError product_check(void)
 {

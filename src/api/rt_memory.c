@@ -2,14 +2,14 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/attr.h"
-#include "core/context.h"
-#include "core/device.h"
-#include "core/heap.h"
-#include "core/hostmem.h"
-#include "core/phys.h"
-#include "core/setup.h"
-#include "core/vspace.h"
+#include "core/device/attr.h"
+#include "core/device/context.h"
+#include "core/device/device.h"
+#include "core/device/setup.h"
+#include "core/heap/heap.h"
+#include "core/hostmem/hostmem.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
 
 /* Whether the current product has memory that this attribute asks about. */
 static bool product_has(aclrtMemAttr attr)

@@ -3,8 +3,8 @@
 
 #include "api/api.h"
 #include "base/error.h"
-#include "core/mempool.h"
-#include "core/setup.h"
+#include "core/device/setup.h"
+#include "core/pool/mempool.h"
 
 static aclError product_check(void)
 {

@@ -3,8 +3,8 @@
 
 #include "api/api.h"
 #include "base/error.h"
-#include "core/event.h"
-#include "core/key.h"
+#include "core/ipc/key.h"
+#include "core/stream/event.h"
 
 aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 {

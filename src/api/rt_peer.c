@@ -3,11 +3,11 @@
 
 #include "api/api.h"
 #include "base/error.h"
-#include "core/context.h"
-#include "core/device.h"
-#include "core/peer.h"
-#include "core/setup.h"
-#include "core/span.h"
+#include "core/copy/span.h"
+#include "core/device/context.h"
+#include "core/device/device.h"
+#include "core/device/peer.h"
+#include "core/device/setup.h"
 
 static aclError pair_find(int32_t a, int32_t b)
 {

@@ -6,7 +6,7 @@
 
 #include "api/api.h"
 #include "base/error.h"
-#include "core/device.h"
+#include "core/device/device.h"
 
 static aclError device_check(int32_t deviceId)
 {

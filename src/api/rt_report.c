@@ -1,7 +1,7 @@
 /* Callbacks and host functions on streams. */
 #include "api/api.h"
 #include "base/error.h"
-#include "core/report.h"
+#include "core/stream/report.h"
 
 aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
 {

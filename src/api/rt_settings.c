@@ -8,9 +8,9 @@
  */
 #include "api/api.h"
 #include "base/error.h"
-#include "core/context.h"
-#include "core/setup.h"
-#include "core/stream.h"
+#include "core/device/context.h"
+#include "core/device/setup.h"
+#include "core/stream/stream.h"
 
 /* ---- how long an operator may run ---- */
 

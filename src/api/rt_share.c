@@ -5,11 +5,11 @@
 #include "api/vmm.h"
 #include "base/error.h"
 #include "base/process.h"
-#include "core/context.h"
-#include "core/device.h"
-#include "core/fabric.h"
-#include "core/setup.h"
-#include "core/share.h"
+#include "core/device/context.h"
+#include "core/device/device.h"
+#include "core/device/setup.h"
+#include "core/ipc/fabric.h"
+#include "core/ipc/share.h"
 
 /* Which kind of offer a type of handle stands for. */
 static aclError type_kind(aclrtMemSharedHandleType type, enum am_share_kind *ret_kind)

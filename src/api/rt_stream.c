@@ -1,9 +1,9 @@
 /* Streams: create, destroy, wait, ask. */
 #include "api/api.h"
 #include "base/error.h"
-#include "core/context.h"
-#include "core/sched.h"
-#include "core/stream.h"
+#include "core/device/context.h"
+#include "core/stream/sched.h"
+#include "core/stream/stream.h"
 
 #define FLAGS_ALL \
     (ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | \

@@ -2,8 +2,8 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/setup.h"
-#include "core/value.h"
+#include "core/copy/value.h"
+#include "core/device/setup.h"
 
 static aclError address_check(const void *devAddr)
 {

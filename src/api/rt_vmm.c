@@ -5,10 +5,10 @@
 #include "api/vmm.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/attr.h"
-#include "core/phys.h"
-#include "core/setup.h"
-#include "core/vspace.h"
+#include "core/device/attr.h"
+#include "core/device/setup.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
 
 aclError am_vmm_check(void)
 {

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 #include "acl/acl_base.h"
-#include "core/device.h"
-#include "core/ledger.h"
+#include "core/device/device.h"
+#include "core/ledger/ledger.h"
 
 /*
  * Makes the devices that the options and ASCEND_RT_VISIBLE_DEVICES ask for; where the

@@ -15,10 +15,10 @@
 
 #include "acl/acl_rt.h"
 #include "base/lock.h"
-#include "core/device.h"
-#include "core/sched.h"
-#include "core/setup.h"
-#include "core/vspace.h"
+#include "core/device/device.h"
+#include "core/device/setup.h"
+#include "core/stream/sched.h"
+#include "core/vmm/vspace.h"
 
 struct am_runtime {
     struct am_lock lock;

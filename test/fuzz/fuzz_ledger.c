@@ -21,8 +21,8 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/util.h"
-#include "core/ledger_file.h"
-#include "core/rundir.h"
+#include "core/ledger/ledger_file.h"
+#include "core/ledger/rundir.h"
 
 #define CAPACITY (64 * AM_MIB)
 #define SLOTS_SEEN (8 * sizeof(struct ledger_slot))

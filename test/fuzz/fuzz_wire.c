@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
-#include "core/card.h"
-#include "core/device.h"
-#include "core/wire.h"
+#include "core/device/device.h"
+#include "core/exchange/wire.h"
+#include "core/ipc/card.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);

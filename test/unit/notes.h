@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/sched.h"
+#include "core/stream/sched.h"
 
 #define SECOND UINT64_C(1000000000)
 

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/util.h"
-#include "core/attr.h"
-#include "core/setup.h"
+#include "core/device/attr.h"
+#include "core/device/setup.h"
 
 #define NONE ""                                   /* physical memory cannot have it */
 #define ALL "950 A3 A2 910 310P 310B 310B-EP 310" /* on whatever product */

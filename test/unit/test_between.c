@@ -6,9 +6,9 @@
 
 #include <stdatomic.h>
 
-#include "core/hostmem.h"
-#include "core/sched.h"
-#include "core/vspace.h"
+#include "core/hostmem/hostmem.h"
+#include "core/stream/sched.h"
+#include "core/vmm/vspace.h"
 #include "moments.h"
 #include "support/support.h"
 #include "support/vmm.h"

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/cell.h"
+#include "core/stream/cell.h"
 #include "support/support.h"
 
 static struct am_cell *a; /* who made it */

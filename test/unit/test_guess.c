@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
-#include "core/guess.h"
+#include "core/exchange/guess.h"
 
 #define BEGIN (1000 * AM_SECOND)
 

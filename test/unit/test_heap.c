@@ -9,13 +9,13 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "api/api.h"
 #include "base/error.h"
-#include "core/arena.h"
-#include "core/heap.h"
-#include "core/phys.h"
-#include "core/run.h"
-#include "core/setup.h"
-#include "core/sizeclass.h"
-#include "core/vspace.h"
+#include "core/device/setup.h"
+#include "core/heap/heap.h"
+#include "core/heap/heap_run.h"
+#include "core/heap/sizeclass.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
+#include "core/vmm/vspace_arena.h"
 
 /* ---- size classes ---- */
 

@@ -6,8 +6,8 @@
 #include "support/support.h"
 #include "unit.h"
 
-#include "core/hostmem.h"
-#include "core/sched.h"
+#include "core/hostmem/hostmem.h"
+#include "core/stream/sched.h"
 
 #define SECOND UINT64_C(1000000000)
 

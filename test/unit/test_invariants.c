@@ -1,5 +1,5 @@
 /*
- * The invariants of core/vspace.h, looked at after every step of random calls, and the
+ * The invariants of core/vmm/vspace.h, looked at after every step of random calls, and the
  * look itself: it has to notice each of them broken.
  */
 #include "unit.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "core/phys.h"
-#include "core/vspace.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
 #include "support/support.h"
 
 static int reservation_compare(struct am_reservation *a, struct am_reservation *b)

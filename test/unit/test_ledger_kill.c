@@ -23,8 +23,8 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/util.h"
-#include "core/ledger_file.h"
-#include "core/rundir.h"
+#include "core/ledger/ledger_file.h"
+#include "core/ledger/rundir.h"
 #include "support/peer.h"
 
 #define CAPACITY (100 * AM_MIB)

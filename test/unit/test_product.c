@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "core/product.h"
+#include "core/device/product.h"
 
 /* What the pages say, product by product. */
 static const struct {

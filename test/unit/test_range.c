@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "core/range.h"
+#include "core/pool/range.h"
 #include "support/support.h"
 
 enum { SIZE = 64, STREAMS = 3 };

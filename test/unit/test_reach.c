@@ -3,10 +3,10 @@
  */
 #include "support/vmm.h"
 
-#include "core/peer.h"
-#include "core/phys.h"
-#include "core/span.h"
-#include "core/vspace.h"
+#include "core/copy/span.h"
+#include "core/device/peer.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
 
 static struct block block_on(uint32_t device, bool has_access)
 {

@@ -14,7 +14,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "core/rundir.h"
+#include "core/ledger/rundir.h"
 
 static char folder[64]; /* for this test alone */
 static char path[128];  /* of the runtime directory, in it */

@@ -8,7 +8,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "core/sched_bypass.h"
+#include "core/stream/sched_bypass.h"
 
 /* ---- order ---- */
 

@@ -24,10 +24,10 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "aclmem/aclmem.h"
 #include "base/error.h"
-#include "core/event.h"
-#include "core/sched.h"
-#include "core/sched_bypass.h"
-#include "core/stream.h"
+#include "core/stream/event.h"
+#include "core/stream/sched.h"
+#include "core/stream/sched_bypass.h"
+#include "core/stream/stream.h"
 
 #define SECOND UINT64_C(1000000000)
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "core/card.h"
-#include "core/device.h"
-#include "core/share.h"
+#include "core/device/device.h"
+#include "core/ipc/card.h"
+#include "core/ipc/share.h"
 #include "support/support.h"
 #include "support/vmm.h"
 

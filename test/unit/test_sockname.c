@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "core/sockname.h"
+#include "core/exchange/sockname.h"
 
 #define TYPE (SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC)
 

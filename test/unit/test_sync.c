@@ -10,8 +10,8 @@
 
 #include "acl/acl.h"
 #include "acl/error_codes/rt_error_codes.h"
-#include "core/sched.h"
-#include "core/stream.h"
+#include "core/stream/sched.h"
+#include "core/stream/stream.h"
 
 static aclrtStream stream;
 

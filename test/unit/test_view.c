@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "backend/host/host.h"
-#include "core/phys.h"
+#include "core/vmm/phys.h"
 #include "support/process.h"
 #include "support/support.h"
 #include "support/vmm.h"

@@ -1,0 +1,120 @@
+/*
+ * Many copies in one call: aclrtMemcpyBatch and its relatives.  See copy.h.
+ *
+ * The order inside a batch is undefined, and each copy has as many bytes on one side as
+ * on the other.  So the sides of all copies, joined, are one copy between two long lists
+ * of spans: everything is looked up, checked and brought in before the first byte moves,
+ * and on a stream it is one task.
+ */
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "core/copy/copy.h"
+#include "core/device/context.h"
+#include "core/device/setup.h"
+
+struct batch_work {
+    struct am_transfer *transfer;
+    int32_t device;    /* whose work it is */
+    bool has_pageable; /* some of it must be free for the program when the call returns */
+};
+
+/* Whether the memory is where the attribute of its copy says. */
+static aclError location_check(const struct am_spans *spans,
+                               const aclrtMemLocation *location)
+{
+    bool is_device = location->type == ACL_MEM_LOCATION_TYPE_DEVICE;
+
+    AM_REQUIRE(am_spans_fit(spans, is_device), ACL_ERROR_RT_PARAM_INVALID,
+               "%p is not %s memory, as its attribute says", spans->list[0].addr,
+               is_device ? "device" : "host");
+    AM_REQUIRE(!am_setup.is_strict || !is_device || spans->has_managed ||
+                   spans->devices == UINT64_C(1) << location->id,
+               ACL_ERROR_RT_PARAM_INVALID,
+               "%p is not on device %u, as its attribute says (ACLMEM_RULES=strict)",
+               spans->list[0].addr, location->id);
+    return ACL_SUCCESS;
+}
+
+/* Looks up one side of a copy, and appends it. */
+static aclError side_add(struct batch_work *work, bool is_dst, void *addr, size_t size,
+                         const aclrtMemLocation *location)
+{
+    struct am_spans spans;
+    aclError rc =
+        am_spans_open(&spans, addr, size, is_dst ? AM_ACCESS_WRITE : AM_ACCESS_READ,
+                      work->device, is_dst ? "dst" : "src");
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = location_check(&spans, location);
+    if (rc != ACL_SUCCESS) {
+        am_spans_close(&spans);
+        return rc;
+    }
+    work->has_pageable |= am_spans_are_pageable(&spans);
+    return am_spans_join(is_dst ? &work->transfer->to : &work->transfer->from, &spans);
+}
+
+/* Looks up all copies; on failure *ret_fail is the one that failed. */
+static aclError batch_open(struct batch_work *work, const struct am_batch *batch,
+                           size_t *ret_fail)
+{
+    struct am_transfer *transfer = work->transfer;
+    aclError rc = ACL_SUCCESS;
+    size_t k = 0;
+
+    am_spans_init(&transfer->to);
+    am_spans_init(&transfer->from);
+    transfer->size = 0;
+    transfer->n_rows = 1;
+    transfer->to_pitch = 0;
+    transfer->from_pitch = 0;
+    for (size_t i = 0; i < batch->n && rc == ACL_SUCCESS; i++) {
+        const aclrtMemcpyBatchAttr *attr;
+
+        if (k + 1 < batch->n_attrs && batch->indexes[k + 1] == i)
+            k++;
+        attr = &batch->attrs[k];
+        rc = side_add(work, true, batch->dsts[i], batch->sizes[i], &attr->dstLoc);
+        if (rc == ACL_SUCCESS)
+            rc = side_add(work, false, batch->srcs[i], batch->sizes[i], &attr->srcLoc);
+        transfer->size += batch->sizes[i];
+        *ret_fail = i;
+    }
+    if (rc != ACL_SUCCESS)
+        am_transfer_close(transfer);
+    else
+        *ret_fail = SIZE_MAX;
+    return rc;
+}
+
+aclError am_batch_copy(const struct am_batch *batch, size_t *ret_fail)
+{
+    struct am_transfer transfer;
+    struct batch_work work = {.transfer = &transfer};
+    aclError rc = am_context_device(&work.device);
+
+    if (rc == ACL_SUCCESS)
+        rc = batch_open(&work, batch, ret_fail);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_transfer_run(&transfer);
+    am_transfer_close(&transfer);
+    return rc;
+}
+
+aclError am_batch_copy_async(const struct am_batch *batch, struct am_stream *stream,
+                             size_t *ret_fail)
+{
+    struct batch_work work = {.device = stream->device};
+    aclError rc = am_transfer_make(&work.transfer);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = batch_open(&work, batch, ret_fail);
+    if (rc != ACL_SUCCESS) {
+        am_transfer_unmake(work.transfer);
+        return rc;
+    }
+    return am_transfer_submit(work.transfer, stream, work.has_pageable);
+}

@@ -1,0 +1,234 @@
+/*
+ * Copies and fills that are done when the call returns.  See copy.h; those on streams:
+ * transfer.c.
+ */
+#include "core/copy/copy.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/util.h"
+#include "core/copy/overlap.h"
+#include "core/device/context.h"
+#include "core/device/setup.h"
+
+AM_HOT aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
+                                 size_t size, unsigned turn, int32_t device)
+{
+    aclError rc =
+        am_spans_open(&transfer->to, dst, size, AM_ACCESS_WRITE | turn, device, "dst");
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_spans_open(&transfer->from, src, size, AM_ACCESS_READ | turn, device, "src");
+    if (rc != ACL_SUCCESS)
+        am_spans_close(&transfer->to);
+    transfer->size = size;
+    transfer->n_rows = 1;
+    transfer->to_pitch = 0;
+    transfer->from_pitch = 0;
+    return rc;
+}
+
+void am_transfer_close(struct am_transfer *transfer)
+{
+    am_spans_close(&transfer->from);
+    am_spans_close(&transfer->to);
+}
+
+/* Where a row begins: so many bytes into a span. */
+struct row {
+    const struct am_span *span;
+    size_t at;
+};
+
+/* The next row; it exists, so the walk ends before the list does. */
+static void row_advance(struct row *row, size_t pitch)
+{
+    row->at += pitch;
+    while (row->at >= row->span->size)
+        row->at -= row->span++->size;
+}
+
+typedef aclError (*row_f)(const struct am_span *dst, size_t dst_at,
+                          const struct am_span *src, size_t src_at, size_t size);
+
+/* Calls f for each row, first to last, until one fails. */
+static aclError rows_visit(const struct am_transfer *transfer, row_f f)
+{
+    struct row to = {transfer->to.list, 0};
+    struct row from = {transfer->from.list, 0};
+    aclError rc = f(to.span, to.at, from.span, from.at, transfer->size);
+
+    for (size_t i = 1; i < transfer->n_rows && rc == ACL_SUCCESS; i++) {
+        row_advance(&to, transfer->to_pitch);
+        row_advance(&from, transfer->from_pitch);
+        rc = f(to.span, to.at, from.span, from.at, transfer->size);
+    }
+    return rc;
+}
+
+aclError am_transfer_run(const struct am_transfer *transfer)
+{
+    enum am_order order = am_overlap_order(transfer);
+    bool is_one_call = transfer->n_rows == 1 && order <= AM_ORDER_FORWARD;
+    aclError rc = ACL_SUCCESS;
+
+    if (!is_one_call && am_setup.backend->prepare != NULL)
+        rc = rows_visit(transfer, am_setup.backend->prepare);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    switch (order) {
+    case AM_ORDER_BACKWARD:
+        return am_overlap_backward(transfer);
+    case AM_ORDER_STAGED:
+        return am_overlap_staged(transfer);
+    default:
+        return rows_visit(transfer, am_setup.backend->copy);
+    }
+}
+
+/* The rows behind the first, which was launched. */
+static aclError rows_launch(const struct am_transfer *transfer,
+                            const struct am_backend_ops *lanes, struct am_lane *lane,
+                            uint64_t *ret_number)
+{
+    struct row to = {transfer->to.list, 0};
+    struct row from = {transfer->from.list, 0};
+    aclError rc = ACL_SUCCESS;
+
+    for (size_t i = 1; i < transfer->n_rows && rc == ACL_SUCCESS && *ret_number != 0;
+         i++) {
+        row_advance(&to, transfer->to_pitch);
+        row_advance(&from, transfer->from_pitch);
+        rc = lanes->lane_copy(lane, to.span, to.at, from.span, from.at, transfer->size,
+                              ret_number);
+        /* All of it is done another way, after what was launched. */
+        if (rc == ACL_SUCCESS && *ret_number == 0)
+            rc = lanes->lane_sync(lane);
+    }
+    return rc;
+}
+
+AM_HOT aclError am_transfer_launch(const struct am_transfer *transfer,
+                                   const struct am_backend_ops *lanes,
+                                   struct am_lane *lane, uint64_t *ret_number)
+{
+    aclError rc;
+
+    *ret_number = 0;
+    /*
+     * What could be launched only in part is done once more, which must not change what
+     * it ends as.
+     */
+    if (!am_transfer_is_across(transfer) && am_overlap_order(transfer) != AM_ORDER_ANY)
+        return ACL_SUCCESS;
+    rc = lanes->lane_copy(lane, transfer->to.list, 0, transfer->from.list, 0,
+                          transfer->size, ret_number);
+    if (rc == ACL_SUCCESS && transfer->n_rows > 1)
+        rc = rows_launch(transfer, lanes, lane, ret_number);
+    return rc;
+}
+
+const char *am_copy_kind_name(aclrtMemcpyKind kind)
+{
+    static const char *const names[] = {
+        [ACL_MEMCPY_HOST_TO_HOST] = "HOST_TO_HOST",
+        [ACL_MEMCPY_HOST_TO_DEVICE] = "HOST_TO_DEVICE",
+        [ACL_MEMCPY_DEVICE_TO_HOST] = "DEVICE_TO_HOST",
+        [ACL_MEMCPY_DEVICE_TO_DEVICE] = "DEVICE_TO_DEVICE",
+        [ACL_MEMCPY_DEFAULT] = "DEFAULT",
+        [ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE] = "HOST_TO_BUF_TO_DEVICE",
+        [ACL_MEMCPY_INNER_DEVICE_TO_DEVICE] = "INNER_DEVICE_TO_DEVICE",
+        [ACL_MEMCPY_INTER_DEVICE_TO_DEVICE] = "INTER_DEVICE_TO_DEVICE",
+    };
+
+    return names[kind];
+}
+
+aclError am_transfer_check_kind(const struct am_transfer *transfer, aclrtMemcpyKind kind)
+{
+    bool to_device = transfer->to.devices != 0;
+    bool from_device = transfer->from.devices != 0;
+    aclrtMemcpyKind real =
+        to_device
+            ? (from_device ? ACL_MEMCPY_DEVICE_TO_DEVICE : ACL_MEMCPY_HOST_TO_DEVICE)
+            : (from_device ? ACL_MEMCPY_DEVICE_TO_HOST : ACL_MEMCPY_HOST_TO_HOST);
+
+    if (transfer->to.has_managed || transfer->from.has_managed)
+        return ACL_SUCCESS; /* which is on either side */
+    AM_REQUIRE(kind == real, ACL_ERROR_RT_PARAM_INVALID,
+               "kind is %s (%d) but the addresses make it %s (%d); editions before the "
+               "newest go by kind (ACLMEM_RULES=strict)",
+               am_copy_kind_name(kind), (int)kind, am_copy_kind_name(real), (int)real);
+    return ACL_SUCCESS;
+}
+
+static aclError sides_check(const struct am_transfer *transfer, aclrtMemcpyKind kind,
+                            int32_t device)
+{
+    uint64_t devices = transfer->to.devices | transfer->from.devices;
+    bool is_between = transfer->to.devices != 0 && transfer->from.devices != 0 &&
+                      (devices & (devices - 1)) != 0;
+    aclError rc = ACL_SUCCESS;
+
+    AM_REQUIRE(
+        !is_between || (!transfer->to.has_reserved && !transfer->from.has_reserved),
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "the two sides are on different devices; between devices, memory behind reserved "
+        "addresses is copied with aclrtMemcpyAsync only");
+    if (is_between)
+        rc = am_transfer_check_async(transfer, device); /* as peers, there and here */
+    if (rc == ACL_SUCCESS && am_setup.is_strict)
+        rc = am_transfer_check_kind(transfer, kind);
+    return rc;
+}
+
+aclError am_copy(void *dst, const void *src, size_t size, aclrtMemcpyKind kind)
+{
+    struct am_transfer transfer;
+    int32_t device;
+    aclError rc = am_context_device(&device);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_transfer_open(&transfer, dst, src, size, 0, device);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = sides_check(&transfer, kind, device);
+    if (rc == ACL_SUCCESS)
+        rc = am_transfer_run(&transfer);
+    am_transfer_close(&transfer);
+    return rc;
+}
+
+aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width)
+{
+    struct am_spans to;
+    int32_t device;
+    aclError rc = am_context_device(&device);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_spans_open(&to, dst, size, AM_ACCESS_WRITE, device, "devPtr");
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_fill_check(&to, dst, width);
+    if (rc == ACL_SUCCESS)
+        rc = am_setup.backend->fill(to.list, size, value, width);
+    am_spans_close(&to);
+    return rc;
+}
+
+aclError am_fill_check(const struct am_spans *to, const void *dst, unsigned width)
+{
+    AM_REQUIRE(width != 4 || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p is the program's own memory: words are filled only in memory of "
+               "aclrtMalloc, aclrtMallocHost and their relatives",
+               dst);
+    AM_REQUIRE(
+        !am_setup.is_strict || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
+        "%p is host memory that was not allocated through ACL: all editions leave that "
+        "undefined (ACLMEM_RULES=strict)",
+        dst);
+    return ACL_SUCCESS;
+}

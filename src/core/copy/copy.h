@@ -1,0 +1,132 @@
+/*
+ * Copies and fills, at once or on a stream.
+ *
+ * Both sides are looked up and checked before anything else happens; work on a stream
+ * keeps them alive until it is done.
+ */
+#ifndef AM_CORE_COPY_H
+#define AM_CORE_COPY_H
+
+#include "acl/acl_rt.h"
+#include "core/copy/span.h"
+#include "core/stream/stream.h"
+
+/*
+ * One copy whose two sides are known and kept alive: rows of `size` bytes, one or many.
+ */
+struct am_transfer {
+    struct am_spans to;
+    struct am_spans from;
+    size_t size;
+    size_t n_rows;
+    size_t to_pitch; /* from the start of a row to that of the next */
+    size_t from_pitch;
+};
+
+/*
+ * Whether it is from the host alone to devices alone, or back.  Then the sides share
+ * nothing, and no device is asked to reach another.
+ */
+static inline bool am_transfer_is_across(const struct am_transfer *transfer)
+{
+    return (transfer->to.devices == 0) != (transfer->from.devices == 0) &&
+           !(transfer->to.has_host && transfer->from.has_host) &&
+           !transfer->to.has_managed && !transfer->from.has_managed;
+}
+
+/*
+ * Looks up both sides for work of `device`; turn is AM_SPANS_TURN or 0.  Which sides may
+ * be combined is the caller's business.
+ */
+aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
+                          size_t size, unsigned turn, int32_t device);
+void am_transfer_close(struct am_transfer *transfer);
+/*
+ * Moves the bytes, all or none where the machine has no memory for them.  Sides that
+ * share bytes end as with memmove.
+ */
+aclError am_transfer_run(const struct am_transfer *transfer);
+/* Has the device move them, if it can: as am_task_ops.launch. */
+aclError am_transfer_launch(const struct am_transfer *transfer,
+                            const struct am_backend_ops *lanes, struct am_lane *lane,
+                            uint64_t *ret_number);
+
+/*
+ * Whether work on a stream may combine these sides: not two hosts, and devices only as
+ * peers.
+ */
+aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t device);
+
+/* "HOST_TO_DEVICE", for messages; the kind is a known one. */
+const char *am_copy_kind_name(aclrtMemcpyKind kind);
+
+/*
+ * What only the strict rules ask: the kind, which the newest edition ignores, must be
+ * true.
+ */
+aclError am_transfer_check_kind(const struct am_transfer *transfer, aclrtMemcpyKind kind);
+
+aclError am_copy(void *dst, const void *src, size_t size, aclrtMemcpyKind kind);
+aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width);
+
+aclError am_copy_async(void *dst, const void *src, size_t size, aclrtMemcpyKind kind,
+                       struct am_stream *stream);
+aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
+                       struct am_stream *stream);
+
+/* aclrtMemcpy2d: `height` rows of `width` bytes each; the numbers have been checked. */
+struct am_rows {
+    void *dst;
+    size_t dpitch;
+    const void *src;
+    size_t spitch;
+    size_t width;
+    size_t height;
+    aclrtMemcpyKind kind;
+};
+
+aclError am_rows_copy(const struct am_rows *rows);
+aclError am_rows_copy_async(const struct am_rows *rows, struct am_stream *stream);
+
+/*
+ * aclrtMemcpyBatch: n copies; attrs[k] is about those from indexes[k] on.  All that has
+ * been checked.
+ */
+struct am_batch {
+    void **dsts;
+    void **srcs;
+    const size_t *sizes;
+    size_t n;
+    const aclrtMemcpyBatchAttr *attrs;
+    const size_t *indexes;
+    size_t n_attrs;
+};
+
+/*
+ * *ret_fail: on failure, which copy it is about, or SIZE_MAX; all of them are checked
+ * before one begins.
+ */
+aclError am_batch_copy(const struct am_batch *batch, size_t *ret_fail);
+aclError am_batch_copy_async(const struct am_batch *batch, struct am_stream *stream,
+                             size_t *ret_fail);
+
+/* Whether memory that was looked up may be filled at all, by the rules in force. */
+aclError am_fill_check(const struct am_spans *to, const void *dst, unsigned width);
+
+/*
+ * Whether it is the program's memory and not registered, which must be free for it again
+ * when the call returns.
+ */
+bool am_spans_are_pageable(const struct am_spans *spans);
+
+/*
+ * One that can be queued.  It is made before it is opened, so that it is where it stays;
+ * unmake is for one that is not open.
+ */
+aclError am_transfer_make(struct am_transfer **ret_transfer);
+void am_transfer_unmake(struct am_transfer *transfer);
+/* Queue the copy, which takes `transfer` over, and wait for it when must_wait. */
+aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
+                            bool must_wait);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * Copies and cache operations whose arguments lie in device memory.
+ *
+ * A descriptor is written at once; what it says is read, checked and done when the stream
+ * gets there, as the device would do it.  So what is wrong with the addresses in it is an
+ * error of the stream.
+ */
+#ifndef AM_CORE_DESC_H
+#define AM_CORE_DESC_H
+
+#include "acl/acl_rt.h"
+#include "core/stream/stream.h"
+
+#define AM_DESC_SIZE 64 /* bytes of a descriptor, of either kind */
+
+aclError am_desc_set_copy(void *desc, void *src, void *dst, size_t size);
+aclError am_desc_set_touch(void *desc, void *addr, size_t size);
+aclError am_desc_copy_async(void *desc, struct am_stream *stream);
+aclError am_desc_touch_async(void *desc, struct am_stream *stream);
+
+/*
+ * aclrtMemcpyAsyncWithOffset: dst and src are where, in device memory, the two addresses
+ * stand.
+ */
+struct am_indirect {
+    void *dst;
+    size_t dst_offset;
+    const void *src;
+    size_t src_offset;
+    size_t size;
+};
+
+aclError am_indirect_copy_async(const struct am_indirect *copy, struct am_stream *stream);
+
+#endif

@@ -1,0 +1,397 @@
+/* See span.h. */
+#include "core/copy/span.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/maps.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "core/device/peer.h"
+#include "core/device/setup.h"
+#include "core/hostmem/hostmem.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
+
+static aclError spans_grow(struct am_spans *spans)
+{
+    size_t n_max = spans->n_max * 2;
+    bool is_inline = spans->list == spans->inline_list;
+    struct am_span *list =
+        am_sys_realloc(is_inline ? NULL : spans->list, n_max * sizeof *list);
+
+    if (list == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a copy");
+    if (is_inline)
+        memcpy(list, spans->inline_list, sizeof spans->inline_list);
+    spans->list = list;
+    spans->n_max = n_max;
+    return ACL_SUCCESS;
+}
+
+/* Whether the mapping grants this to one of those in `bits`. */
+static bool mapping_grants(const struct am_mapping *mapping, unsigned access,
+                           uint64_t bits)
+{
+    return (!(access & AM_ACCESS_READ) || (mapping->can_read & bits) != 0) &&
+           (!(access & AM_ACCESS_WRITE) || (mapping->can_write & bits) != 0);
+}
+
+/* Whether the memory's own place may do everything. */
+static inline bool is_the_owners(const struct am_mapping *mapping)
+{
+    uint64_t bit = mapping->device < 0 ? AM_HOST_BIT : UINT64_C(1) << mapping->device;
+
+    return (mapping->can_read & mapping->can_write & bit) != 0;
+}
+
+/* Whether `device`, or else the memory's own, may do this. */
+static bool mapping_allows(const struct am_mapping *mapping, unsigned access,
+                           int32_t device)
+{
+    int32_t own = mapping->device;
+    uint64_t bits = UINT64_C(1) << device | (own < 0 ? AM_HOST_BIT : UINT64_C(1) << own);
+
+    return mapping_grants(mapping, access, bits);
+}
+
+/*
+ * Whether `device` itself may: as the mapping says, or as a peer of the memory's own
+ * device.
+ */
+static bool mapping_is_reachable(const struct am_mapping *mapping, unsigned access,
+                                 int32_t device)
+{
+    int32_t own = mapping->device;
+    uint64_t bits = UINT64_C(1) << device;
+
+    if (own < 0)
+        return true;
+    if (am_peer_is_enabled(device, own))
+        bits |= UINT64_C(1) << own;
+    return mapping_grants(mapping, access, bits);
+}
+
+/* A block of ours ends where it ends, whatever lies behind it. */
+static aclError block_check(const struct am_owner *owner, uintptr_t addr, size_t size,
+                            unsigned access, const char *what)
+{
+    struct am_bounds block;
+    size_t bound;
+
+    if ((access & AM_SPANS_TURN) && owner->is_leaving != NULL &&
+        owner->is_leaving(addr, size))
+        return ACL_SUCCESS;
+    AM_REQUIRE(owner->find_block(addr, &block), ACL_ERROR_RT_PARAM_INVALID,
+               "%s: %p lies in no block of %s; it was freed, or never handed out", what,
+               (void *)addr, owner->name);
+    bound = access & AM_SPANS_PAGES ? block.whole : block.size;
+    return am_is_within(bound, addr - block.start, size)
+               ? ACL_SUCCESS
+               : am_bounds_refuse(&block, addr, size, what);
+}
+
+/*
+ * Memory that was imported for another device than its own is reached as a peer's.  A
+ * device that this process does not see cannot be made a peer, and is not asked for.
+ */
+static bool home_is_reachable(const struct am_mapping *mapping)
+{
+    return mapping->home < 0 || mapping->device < 0 ||
+           am_peer_is_enabled(mapping->device, mapping->home);
+}
+
+static aclError mapping_check(const struct am_spans *spans,
+                              const struct am_mapping *mapping, uintptr_t addr,
+                              size_t size, unsigned access, int32_t device,
+                              const char *what)
+{
+    const struct am_mapping *before =
+        spans->n > 0 ? spans->list[spans->n - 1].owner : mapping;
+
+    AM_REQUIRE(before->owner == mapping->owner, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: the range runs into other memory at %p", what, (void *)addr);
+    AM_REQUIRE(
+        mapping_allows(mapping, access, device), ACL_ERROR_RT_PARAM_INVALID,
+        "%s: no right to %s the memory mapped at %p; grant it with aclrtMemSetAccess",
+        what, access & AM_ACCESS_WRITE ? "write" : "read", (void *)mapping->start);
+    AM_REQUIRE(mapping->home == mapping->device || home_is_reachable(mapping),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "%s: %p is memory of device %d, imported for device %d, which may not "
+               "reach it; call aclrtDeviceEnablePeerAccess(%d, 0) with device %d set",
+               what, (void *)addr, mapping->home, mapping->device, mapping->home,
+               mapping->device);
+    if (mapping->owner == NULL)
+        return ACL_SUCCESS;
+    if (mapping->owner->pin != NULL)
+        return mapping->owner->pin(addr, size, what);
+    return block_check(mapping->owner, addr, size, access, what);
+}
+
+/* The other side of mapping_check(): nothing is done with it any more. */
+static void mapping_done(struct am_mapping *mapping, const void *addr)
+{
+    if (mapping->owner != NULL && mapping->owner->unpin != NULL)
+        mapping->owner->unpin(mapping, (uintptr_t)addr);
+    am_mapping_put(mapping);
+}
+
+/* There is room in the list. */
+static inline void spans_enter(struct am_spans *spans, struct am_mapping *mapping,
+                               uintptr_t addr, size_t size)
+{
+    int32_t own = mapping->device;
+
+    spans->list[spans->n++] = (struct am_span){
+        .addr = (void *)addr,
+        .size = size,
+        .mem = &mapping->phys->mem,
+        .offset = addr - mapping->start,
+        .owner = mapping,
+    };
+    if (own >= 0) {
+        spans->devices |= UINT64_C(1) << own;
+        /* A device that this process does not see has the last bit. */
+        spans->homes |= UINT64_C(1) << (mapping->home & 63);
+        spans->has_reserved |= mapping->owner == NULL;
+    } else {
+        spans->has_host = true;
+    }
+    if (mapping->owner != NULL && mapping->owner->is_managed)
+        spans->has_managed = true;
+    spans->may_alias |= mapping->is_again;
+}
+
+/* Adds the mapping's part of the range; takes over the reference. */
+static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *mapping,
+                                  uintptr_t addr, size_t size)
+{
+    size_t left = mapping->size - (addr - mapping->start);
+    aclError rc;
+
+    if (spans->n == spans->n_max) {
+        rc = spans_grow(spans);
+        if (rc != ACL_SUCCESS) {
+            mapping_done(mapping, (void *)addr);
+            return rc;
+        }
+    }
+    spans_enter(spans, mapping, addr, size < left ? size : left);
+    return ACL_SUCCESS;
+}
+
+_Static_assert((int)AM_ACCESS_READ == (int)AM_MAPS_READ, "one set of bits");
+_Static_assert((int)AM_ACCESS_WRITE == (int)AM_MAPS_WRITE, "one set of bits");
+
+/* Memory of the program's own that we know nothing of: the system is asked. */
+static aclError host_check(uintptr_t addr, size_t size, unsigned access, const char *what)
+{
+    int rc;
+
+    access &= AM_ACCESS_ALL;
+    rc = access != AM_ACCESS_NONE ? am_maps_check(addr, size, access) : 0;
+
+    AM_REQUIRE(rc != -EFAULT, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: the program has no memory at some of the %zu bytes at %p; it was "
+               "freed, or the address or the size is wrong",
+               what, size, (void *)addr);
+    AM_REQUIRE(rc != -EACCES, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: the program itself may not %s some of the %zu bytes at %p", what,
+               access & AM_ACCESS_WRITE ? "write" : "read", size, (void *)addr);
+    return ACL_SUCCESS;
+}
+
+/*
+ * The rest of the range is not mapped: the program's own memory, if that is all there is.
+ */
+static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t size,
+                               unsigned access, const char *what)
+{
+    const struct am_owner *owner;
+    struct am_registered *registered;
+    bool is_reserved;
+    aclError rc;
+
+    AM_REQUIRE(size - 1 <= UINTPTR_MAX - addr, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: %zu bytes at %p reach over the end of the address space", what, size,
+               (void *)addr);
+    is_reserved = am_vspace_is_reserved(&am_vspace, addr, size, &owner);
+    AM_REQUIRE(!is_reserved || owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: %p lies in no block of %s; it was freed, or never handed out", what,
+               (void *)addr, owner->name);
+    AM_REQUIRE(!is_reserved, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: at %p nothing is mapped behind reserved addresses; map the whole "
+               "range first",
+               what, (void *)addr);
+    AM_REQUIRE(spans->n == 0, ACL_ERROR_RT_PARAM_INVALID,
+               "%s: the range leaves mapped memory at %p", what, (void *)addr);
+    registered = am_registered_get((void *)addr, size);
+    if (registered == NULL) {
+        rc = host_check(addr, size, access, what);
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
+    spans->list[spans->n++] =
+        (struct am_span){.addr = (void *)addr, .size = size, .owner = registered};
+    spans->has_host = true;
+    return ACL_SUCCESS;
+}
+
+void am_spans_init(struct am_spans *spans)
+{
+    spans->list = spans->inline_list;
+    spans->n = 0;
+    spans->n_max = AM_SPANS_INLINE;
+    spans->devices = 0;
+    spans->homes = 0;
+    spans->has_host = false;
+    spans->has_reserved = false;
+    spans->has_managed = false;
+    spans->may_alias = false;
+}
+
+/* The range is what begins in this mapping, or NULL, whose reference it takes over. */
+static __attribute__((noinline)) aclError
+spans_open_any(struct am_spans *spans, struct am_mapping *mapping, uintptr_t at,
+               size_t size, unsigned access, int32_t device, const char *what)
+{
+    aclError rc = ACL_SUCCESS;
+
+    while (size > 0) {
+        size_t n;
+
+        if (mapping == NULL) {
+            rc = spans_add_host(spans, at, size, access, what);
+            break;
+        }
+        rc = mapping_check(spans, mapping, at, size, access, device, what);
+        if (rc != ACL_SUCCESS) {
+            am_mapping_put(mapping);
+            break;
+        }
+        rc = spans_add_mapping(spans, mapping, at, size);
+        if (rc != ACL_SUCCESS)
+            break;
+        n = spans->list[spans->n - 1].size;
+        at += n;
+        size -= n;
+        if (size > 0)
+            mapping = am_mapping_get(&am_vspace, at);
+    }
+    if (rc != ACL_SUCCESS)
+        am_spans_close(spans);
+    return rc;
+}
+
+/* Most ranges lie in one mapping, whose own device may do everything with it. */
+AM_HOT aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
+                              unsigned access, int32_t device, const char *what)
+{
+    uintptr_t at = (uintptr_t)addr;
+    struct am_mapping *mapping;
+
+    am_spans_init(spans);
+    if (size == 0)
+        return ACL_SUCCESS;
+    mapping = am_mapping_get(&am_vspace, at);
+    if (__builtin_expect(
+            mapping == NULL || size > mapping->size - (at - mapping->start) ||
+                mapping->home != mapping->device || !is_the_owners(mapping) ||
+                (mapping->owner != NULL && mapping->owner->pin == NULL),
+            0))
+        return spans_open_any(spans, mapping, at, size, access, device, what);
+    if (mapping->owner != NULL) {
+        aclError rc = mapping->owner->pin(at, size, what);
+
+        if (rc != ACL_SUCCESS) {
+            am_mapping_put(mapping);
+            return rc;
+        }
+    }
+    spans_enter(spans, mapping, at, size);
+    return ACL_SUCCESS;
+}
+
+aclError am_spans_open_device(struct am_spans *spans, const void *addr, size_t size,
+                              unsigned access, int32_t device, const char *what)
+{
+    aclError rc = am_spans_open(spans, addr, size, access, device, what);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (spans->list[0].mem == NULL || !am_spans_fit(spans, true)) {
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not device memory", what,
+                     addr);
+        am_spans_close(spans);
+    }
+    return rc;
+}
+
+void am_spans_close(struct am_spans *spans)
+{
+    for (size_t i = 0; i < spans->n; i++) {
+        const struct am_span *span = &spans->list[i];
+
+        if (span->mem != NULL)
+            mapping_done(span->owner, span->addr);
+        else if (span->owner != NULL)
+            am_registered_put(span->owner);
+    }
+    if (spans->list != spans->inline_list)
+        free(spans->list);
+}
+
+void am_spans_move(struct am_spans *to, struct am_spans *from)
+{
+    bool is_inline = from->list == from->inline_list;
+
+    /* What is used of it: most lists have one span. */
+    memcpy(to, from, offsetof(struct am_spans, inline_list));
+    if (is_inline) {
+        memcpy(to->inline_list, from->inline_list, from->n * sizeof *from->list);
+        to->list = to->inline_list;
+    }
+}
+
+aclError am_spans_join(struct am_spans *spans, struct am_spans *more)
+{
+    aclError rc = ACL_SUCCESS;
+
+    while (rc == ACL_SUCCESS && more->n > spans->n_max - spans->n)
+        rc = spans_grow(spans);
+    if (rc == ACL_SUCCESS) {
+        memcpy(&spans->list[spans->n], more->list, more->n * sizeof *more->list);
+        spans->n += more->n;
+        spans->devices |= more->devices;
+        spans->homes |= more->homes;
+        spans->has_host |= more->has_host;
+        spans->has_reserved |= more->has_reserved;
+        spans->has_managed |= more->has_managed;
+        spans->may_alias = true;
+        more->n = 0; /* the references have a new list */
+    }
+    am_spans_close(more);
+    return rc;
+}
+
+bool am_spans_fit(const struct am_spans *spans, bool is_device)
+{
+    /*
+     * Managed memory is both; so is the memory of products whose processor is the host.
+     */
+    return (spans->devices != 0) == is_device || spans->has_managed ||
+           (am_setup.product->features & AM_PRODUCT_RC);
+}
+
+bool am_spans_are_reachable(const struct am_spans *spans, unsigned access, int32_t device)
+{
+    for (size_t i = 0; i < spans->n; i++) {
+        const struct am_span *span = &spans->list[i];
+
+        if (span->mem != NULL && !mapping_is_reachable(span->owner, access, device))
+            return false;
+    }
+    return true;
+}

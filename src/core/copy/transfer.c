@@ -1,0 +1,408 @@
+/*
+ * Copies and fills on streams.  See copy.h.
+ *
+ * A short one that would be its stream's only task is done by the caller: handing it to a
+ * worker and waiting for it costs more than the copy.  Host memory that is not pinned
+ * must be free for the program again when the call returns, so such a copy is waited for.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/slab.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "core/copy/copy.h"
+#include "core/device/setup.h"
+#include "core/stream/sched.h"
+#include "core/stream/sched_bypass.h"
+
+#define SHORT_SIZE (64 * AM_KIB) /* about as long as waking a worker takes */
+#define PIECE (16 * AM_MIB)      /* of a long copy; streaming stores pay from here on */
+
+/* What became of a task that its caller waits for; written by whoever runs it. */
+struct outcome {
+    bool has_run;
+    aclError rc;
+};
+
+struct copy_task {
+    struct am_task task;
+    struct outcome *outcome; /* NULL: nobody waits, and the stream keeps a failure */
+    struct am_transfer transfer;
+};
+
+/* Many are under way at a time, more than a thread's share of free memory. */
+static struct am_slab copy_slab = AM_SLAB_INIT(struct copy_task, "copy slab");
+
+static struct copy_task *copy_of(struct am_transfer *transfer)
+{
+    return (struct copy_task *)((char *)transfer - offsetof(struct copy_task, transfer));
+}
+
+struct fill_task {
+    struct am_task task;
+    struct outcome *outcome; /* as above */
+    struct am_spans to;
+    size_t size;
+    uint32_t value;
+    unsigned width;
+};
+
+/*
+ * Between devices some device must reach both sides: the stream's, or one of those that
+ * own them.
+ */
+static aclError peers_check(const struct am_transfer *transfer, uint64_t devices,
+                            int32_t device)
+{
+    uint64_t left = devices | UINT64_C(1) << device;
+
+    for (; left != 0; left &= left - 1) {
+        int32_t d = __builtin_ctzll(left);
+
+        if (am_spans_are_reachable(&transfer->to, AM_ACCESS_WRITE, d) &&
+            am_spans_are_reachable(&transfer->from, AM_ACCESS_READ, d))
+            return ACL_SUCCESS;
+    }
+    return am_fail(
+        ACL_ERROR_RT_PARAM_INVALID,
+        "the copy is between devices %d and %d, and neither may reach the other; call "
+        "aclrtDeviceEnablePeerAccess or aclrtMemSetAccess first",
+        __builtin_ctzll(devices), __builtin_ctzll(devices & (devices - 1)));
+}
+
+aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t device)
+{
+    uint64_t devices = transfer->to.devices | transfer->from.devices;
+
+    AM_REQUIRE(devices != 0 || transfer->to.has_managed || transfer->from.has_managed ||
+                   (am_setup.product->features & AM_PRODUCT_RC),
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "both sides are host memory, which only products in RC form copy on a "
+               "stream; use aclrtMemcpy or memcpy");
+    if (transfer->to.devices != 0 && transfer->from.devices != 0 &&
+        (devices & (devices - 1)) != 0)
+        return peers_check(transfer, devices, device);
+    return ACL_SUCCESS;
+}
+
+bool am_spans_are_pageable(const struct am_spans *spans)
+{
+    return spans->list[0].mem == NULL && spans->list[0].owner == NULL;
+}
+
+static aclError strict_check(const struct am_transfer *transfer, aclrtMemcpyKind kind)
+{
+    uintptr_t addresses =
+        (uintptr_t)transfer->to.list[0].addr | (uintptr_t)transfer->from.list[0].addr;
+
+    AM_REQUIRE(am_is_aligned(addresses, 64), ACL_ERROR_RT_ADDR_UNALIGNED,
+               "dst %p and src %p must be multiples of 64 in the 8.0 edition "
+               "(ACLMEM_RULES=strict)",
+               transfer->to.list[0].addr, transfer->from.list[0].addr);
+    AM_REQUIRE(!am_spans_are_pageable(&transfer->to) &&
+                   !am_spans_are_pageable(&transfer->from),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "host memory must come from aclrtMallocHost in the 8.0 edition "
+               "(ACLMEM_RULES=strict)");
+    return am_transfer_check_kind(transfer, kind);
+}
+
+/* ---- long copies ---- */
+
+struct copy_share {
+    struct am_share share;
+    const struct am_transfer *transfer;
+};
+
+/* The span that byte `at` of the list is in, and where in it. */
+static const struct am_span *span_find(const struct am_span *span, size_t *at)
+{
+    while (*at >= span->size)
+        *at -= span++->size;
+    return span;
+}
+
+static aclError piece_copy(struct am_share *share, size_t piece)
+{
+    const struct am_transfer *transfer = ((struct copy_share *)share)->transfer;
+    size_t to_at = piece * PIECE;
+    size_t from_at = to_at;
+    size_t left = transfer->size - to_at;
+    const struct am_span *to = span_find(transfer->to.list, &to_at);
+    const struct am_span *from = span_find(transfer->from.list, &from_at);
+
+    return am_setup.backend->copy(to, to_at, from, from_at, left < PIECE ? left : PIECE);
+}
+
+/*
+ * Whether the processors do it, several are faster, and the sides cannot overlap: from
+ * the host to a device or back.
+ */
+static bool is_shared(const struct am_transfer *transfer)
+{
+    return transfer->n_rows == 1 && transfer->size >= 2 * PIECE &&
+           am_transfer_is_across(transfer) && !(am_setup.backend->caps & AM_CAP_DEVICES);
+}
+
+static aclError transfer_run(const struct am_transfer *transfer)
+{
+    struct copy_share cs = {.transfer = transfer};
+    aclError rc = ACL_SUCCESS;
+
+    if (!is_shared(transfer))
+        return am_transfer_run(transfer);
+    if (am_setup.backend->prepare != NULL) /* all or nothing */
+        rc = am_setup.backend->prepare(transfer->to.list, 0, transfer->from.list, 0,
+                                       transfer->size);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    cs.share.run = piece_copy;
+    cs.share.n_pieces = (transfer->size + PIECE - 1) / PIECE;
+    cs.share.function = am_error_function;
+    return am_sched_share(&am_sched, &cs.share);
+}
+
+/* ---- on streams ---- */
+
+/* A failure is told once: to the caller who waits, or to the next who synchronises. */
+static aclError outcome_tell(struct outcome *outcome, aclError rc)
+{
+    if (outcome == NULL)
+        return rc;
+    *outcome = (struct outcome){true, rc};
+    return ACL_SUCCESS;
+}
+
+/* Queue it; with an outcome, until it is over: done, failed or dropped. */
+AM_HOT static aclError task_submit(struct am_stream *stream, struct am_task *task,
+                                   const struct outcome *outcome)
+{
+    aclError rc;
+
+    if (outcome == NULL)
+        return am_sched_submit(&am_sched, &stream->queue, task);
+    rc = am_stream_submit_and_wait(stream, task);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(
+        outcome->has_run, ACL_ERROR_RT_STREAM_ABORT,
+        "stream %d was stopped or aborted before it came to this: nothing was copied",
+        stream->id);
+    AM_REQUIRE(outcome->rc == ACL_SUCCESS, outcome->rc,
+               "it could not be done when its turn on stream %d came", stream->id);
+    return ACL_SUCCESS;
+}
+
+static aclError copy_run(struct am_task *task)
+{
+    struct copy_task *ct = (struct copy_task *)task;
+
+    return outcome_tell(ct->outcome, transfer_run(&ct->transfer));
+}
+
+/* What the caller waits for, he does himself. */
+AM_HOT static aclError copy_launch(struct am_task *task,
+                                   const struct am_backend_ops *lanes,
+                                   struct am_lane *lane, uint64_t *ret_number)
+{
+    struct copy_task *ct = (struct copy_task *)task;
+
+    if (ct->outcome != NULL)
+        return ACL_SUCCESS;
+    return am_transfer_launch(&ct->transfer, lanes, lane, ret_number);
+}
+
+static void copy_drop(struct am_task *task)
+{
+    am_transfer_close(&((struct copy_task *)task)->transfer);
+    am_slab_give(&copy_slab, task);
+}
+
+AM_HOT aclError am_transfer_make(struct am_transfer **ret_transfer)
+{
+    struct copy_task *ct = am_slab_take(&copy_slab);
+
+    if (ct == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    *ret_transfer = &ct->transfer;
+    return ACL_SUCCESS;
+}
+
+void am_transfer_unmake(struct am_transfer *transfer)
+{
+    am_slab_give(&copy_slab, copy_of(transfer));
+}
+
+static const struct am_task_ops copy_ops = {
+    .launch = copy_launch, .run = copy_run, .drop = copy_drop};
+
+/* Whether the caller should do it, if it would be the stream's only task. */
+static bool is_for_caller(const struct am_stream *stream, size_t size, bool must_wait)
+{
+    return must_wait || (size <= SHORT_SIZE && stream->queue.lanes == NULL);
+}
+
+AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
+                                   bool must_wait)
+{
+    struct copy_task *ct = copy_of(transfer);
+    struct outcome outcome = {0};
+    size_t size = transfer->size * transfer->n_rows;
+    aclError rc;
+
+    if (is_for_caller(stream, size, must_wait) &&
+        am_sched_try_begin(&am_sched, &stream->queue, size <= SHORT_SIZE)) {
+        rc = transfer_run(transfer);
+        am_sched_end(&am_sched, &stream->queue);
+        copy_drop(&ct->task);
+        return rc;
+    }
+    am_task_init(&ct->task, &copy_ops);
+    ct->outcome = must_wait ? &outcome : NULL;
+    return task_submit(stream, &ct->task, ct->outcome);
+}
+
+/* Opens the transfer, if the rules in force allow it on the stream. */
+static aclError async_open(struct am_transfer *transfer, void *dst, const void *src,
+                           size_t size, aclrtMemcpyKind kind,
+                           const struct am_stream *stream)
+{
+    aclError rc = am_transfer_open(transfer, dst, src, size, 0, stream->device);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (!am_transfer_is_across(transfer))
+        rc = am_transfer_check_async(transfer, stream->device);
+    if (rc == ACL_SUCCESS && am_setup.is_strict)
+        rc = strict_check(transfer, kind);
+    if (rc != ACL_SUCCESS)
+        am_transfer_close(transfer);
+    return rc;
+}
+
+/*
+ * A short copy on a quiet stream needs no task, so threads with streams of their own share
+ * nothing.  False: it has to be queued.
+ */
+static bool copy_at_once(void *dst, const void *src, size_t size, aclrtMemcpyKind kind,
+                         struct am_stream *stream, aclError *ret_rc)
+{
+    struct am_transfer transfer;
+    bool is_ours;
+
+    if (size > SHORT_SIZE || !am_bypass_is_quiet(&stream->queue))
+        return false;
+    *ret_rc = async_open(&transfer, dst, src, size, kind, stream);
+    if (*ret_rc != ACL_SUCCESS)
+        return true;
+    is_ours = am_sched_try_begin(&am_sched, &stream->queue, true);
+    if (is_ours) {
+        *ret_rc = transfer_run(&transfer);
+        am_sched_end(&am_sched, &stream->queue);
+    }
+    am_transfer_close(&transfer);
+    return is_ours;
+}
+
+AM_HOT aclError am_copy_async(void *dst, const void *src, size_t size,
+                              aclrtMemcpyKind kind, struct am_stream *stream)
+{
+    struct am_transfer *transfer;
+    bool must_wait;
+    aclError rc;
+
+    if (copy_at_once(dst, src, size, kind, stream, &rc))
+        return rc;
+    rc = am_transfer_make(&transfer);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = async_open(transfer, dst, src, size, kind, stream);
+    if (rc != ACL_SUCCESS) {
+        am_transfer_unmake(transfer);
+        return rc;
+    }
+    must_wait = kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE ||
+                am_spans_are_pageable(&transfer->to) ||
+                am_spans_are_pageable(&transfer->from);
+    return am_transfer_submit(transfer, stream, must_wait);
+}
+
+static aclError fill_run(struct am_task *task)
+{
+    struct fill_task *ft = (struct fill_task *)task;
+
+    return outcome_tell(
+        ft->outcome, am_setup.backend->fill(ft->to.list, ft->size, ft->value, ft->width));
+}
+
+static aclError fill_launch(struct am_task *task, const struct am_backend_ops *lanes,
+                            struct am_lane *lane, uint64_t *ret_number)
+{
+    struct fill_task *ft = (struct fill_task *)task;
+
+    if (ft->outcome != NULL)
+        return ACL_SUCCESS;
+    return lanes->lane_fill(lane, ft->to.list, ft->size, ft->value, ft->width,
+                            ret_number);
+}
+
+static void fill_drop(struct am_task *task)
+{
+    am_spans_close(&((struct fill_task *)task)->to);
+    free(task);
+}
+
+static const struct am_task_ops fill_ops = {
+    .launch = fill_launch, .run = fill_run, .drop = fill_drop};
+
+/* Hands it to the stream, or does it here when it is short and would be alone. */
+static aclError fill_submit(struct fill_task *ft, struct am_stream *stream)
+{
+    struct outcome outcome = {0};
+    bool must_wait = am_spans_are_pageable(&ft->to);
+    aclError rc;
+
+    if (is_for_caller(stream, ft->size, must_wait) &&
+        am_sched_try_begin(&am_sched, &stream->queue, ft->size <= SHORT_SIZE)) {
+        rc = am_setup.backend->fill(ft->to.list, ft->size, ft->value, ft->width);
+        am_sched_end(&am_sched, &stream->queue);
+        fill_drop(&ft->task);
+        return rc;
+    }
+    ft->outcome = must_wait ? &outcome : NULL;
+    return task_submit(stream, &ft->task, ft->outcome);
+}
+
+aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
+                       struct am_stream *stream)
+{
+    struct fill_task *ft = am_sys_malloc(sizeof *ft);
+    aclError rc;
+
+    if (ft == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    am_task_init(&ft->task, &fill_ops);
+    ft->size = size;
+    ft->value = value;
+    ft->width = width;
+    rc = am_spans_open(&ft->to, dst, size, AM_ACCESS_WRITE, stream->device, "devPtr");
+    if (rc == ACL_SUCCESS) {
+        rc = am_fill_check(&ft->to, dst, width);
+        if (rc != ACL_SUCCESS)
+            am_spans_close(&ft->to);
+    }
+    if (rc != ACL_SUCCESS) {
+        free(ft);
+        return rc;
+    }
+    /* Documented: host memory is filled at once.  Managed memory is every device's, too. */
+    if (width == 4 && ft->to.devices == 0 && !ft->to.has_managed) {
+        rc = am_setup.backend->fill(ft->to.list, size, value, width);
+        fill_drop(&ft->task);
+        return rc;
+    }
+    return fill_submit(ft, stream);
+}

@@ -1,0 +1,114 @@
+/* See value.h. */
+#include "core/copy/value.h"
+
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "core/copy/span.h"
+#include "core/device/setup.h"
+
+struct value_task {
+    struct am_task task;
+    struct am_spans spans; /* keeps the memory alive */
+    uint64_t value;
+    uint32_t how;
+    aclError rc; /* of a wait: what became of looking */
+};
+
+/*
+ * Eight aligned bytes: the backend copies them in one access.  Where they are is looked up
+ * then, so memory with a value operation in a queue can be exported meanwhile.
+ */
+static aclError write_run(struct am_task *task)
+{
+    struct value_task *vt = (struct value_task *)task;
+    struct am_span ours = {.addr = &vt->value, .size = sizeof vt->value};
+
+    return am_setup.backend->copy(vt->spans.list, 0, &ours, 0, sizeof vt->value);
+}
+
+static aclError value_read(const struct value_task *vt, uint64_t *ret_value)
+{
+    struct am_span ours = {.addr = ret_value, .size = sizeof *ret_value};
+
+    return am_setup.backend->copy(&ours, 0, vt->spans.list, 0, sizeof *ret_value);
+}
+
+static bool value_is_there(uint64_t now, uint64_t value, uint32_t how)
+{
+    switch (how) {
+    case ACL_STREAM_WAIT_VALUE_GEQ:
+        return (int64_t)(now - value) >= 0;
+    case ACL_STREAM_WAIT_VALUE_EQ:
+        return now == value;
+    case ACL_STREAM_WAIT_VALUE_AND:
+        return (now & value) != 0;
+    default: /* ACL_STREAM_WAIT_VALUE_NOR */
+        return ~(now | value) != 0;
+    }
+}
+
+static bool wait_poll(struct am_task *task, struct am_sched *sched,
+                      struct am_waitlist **ret_list)
+{
+    struct value_task *vt = (struct value_task *)task;
+    uint64_t now = 0;
+
+    *ret_list = NULL;
+    vt->rc = value_read(vt, &now);
+    return vt->rc != ACL_SUCCESS || value_is_there(now, vt->value, vt->how);
+}
+
+static aclError wait_run(struct am_task *task)
+{
+    aclError rc = ((struct value_task *)task)->rc;
+
+    AM_REQUIRE(rc == ACL_SUCCESS, rc, "the value cannot be looked at");
+    return ACL_SUCCESS;
+}
+
+static void value_drop(struct am_task *task)
+{
+    struct value_task *vt = (struct value_task *)task;
+
+    am_spans_close(&vt->spans);
+    free(task);
+}
+
+static const struct am_task_ops write_ops = {.run = write_run, .drop = value_drop};
+static const struct am_task_ops wait_ops = {
+    .poll = wait_poll, .run = wait_run, .drop = value_drop};
+
+static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t value,
+                             uint32_t how, struct am_stream *stream)
+{
+    struct value_task *vt;
+    aclError rc;
+
+    vt = am_sys_malloc(sizeof *vt);
+    if (vt == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    am_task_init(&vt->task, ops);
+    vt->value = value;
+    vt->how = how;
+    rc = am_spans_open_device(&vt->spans, addr, sizeof vt->value,
+                              ops == &write_ops ? AM_ACCESS_WRITE : AM_ACCESS_READ,
+                              stream->device, "devAddr");
+    if (rc != ACL_SUCCESS) {
+        free(vt);
+        return rc;
+    }
+    return am_stream_submit(stream, &vt->task);
+}
+
+aclError am_value_write(void *addr, uint64_t value, struct am_stream *stream)
+{
+    return value_submit(&write_ops, addr, value, 0, stream);
+}
+
+aclError am_value_wait(void *addr, uint64_t value, uint32_t how, struct am_stream *stream)
+{
+    return value_submit(&wait_ops, addr, value, how, stream);
+}

@@ -1,0 +1,143 @@
+/* See view.h. */
+#include "core/copy/view.h"
+
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "core/copy/span.h"
+#include "core/device/context.h"
+#include "core/device/setup.h"
+
+struct am_views am_views = {
+    .lock = AM_LOCK_INIT(AM_RANK_VIEW, "views"),
+    .tree = RB_INITIALIZER(NULL),
+};
+
+struct am_view {
+    RB_ENTRY(am_view) node;
+    uintptr_t addr; /* what the program got */
+    bool is_private;
+    const struct am_backend_ops *backend;
+    struct am_spans spans; /* keeps the memory alive */
+};
+
+static int view_compare(struct am_view *a, struct am_view *b)
+{
+    return (a->addr > b->addr) - (a->addr < b->addr);
+}
+
+RB_GENERATE_INTERNAL(am_view_tree, am_view, node, view_compare,
+                     __attribute__((unused)) static)
+
+/* Opens it, without the lock: memory that is being moved is waited for. */
+static aclError view_open(struct am_view *view, bool must_be_private)
+{
+    void *addr;
+    aclError rc = view->backend->view_open(view->spans.list, view->spans.n,
+                                           must_be_private, &addr, &view->is_private);
+
+    if (rc == ACL_SUCCESS)
+        view->addr = (uintptr_t)addr;
+    return rc;
+}
+
+static void view_shut(struct am_view *view)
+{
+    view->backend->view_close(view->spans.list, view->spans.n, (void *)view->addr,
+                              view->is_private);
+}
+
+/* False: another view has the address. */
+static bool view_list(struct am_views *views, struct am_view *view)
+{
+    bool is_free;
+
+    am_lock(&views->lock);
+    is_free = RB_INSERT(am_view_tree, &views->tree, view) == NULL;
+    views->n += is_free;
+    am_unlock(&views->lock);
+    return is_free;
+}
+
+/*
+ * The backend's address, or a private one where that is taken.  The view enters the tree.
+ */
+static aclError view_enter(struct am_views *views, struct am_view *view)
+{
+    bool is_listed;
+    aclError rc = view_open(view, false);
+
+    if (rc != ACL_SUCCESS || view_list(views, view))
+        return rc;
+    view_shut(view);
+    rc = view_open(view, true);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    is_listed = view_list(views, view);
+    am_assert(is_listed); /* nobody else has an address of its own */
+    return ACL_SUCCESS;
+}
+
+aclError am_view_open(struct am_views *views, const void *addr, size_t size,
+                      void **ret_addr)
+{
+    struct am_view *view;
+    int32_t device =
+        AM_DEVICES_MAX; /* the host, where there is no context: a kernel's stand-in
+                                        runs in threads of ours */
+    aclError rc;
+
+    if (am_context_current() != NULL) {
+        rc = am_context_device(&device);
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
+    AM_REQUIRE(am_setup.backend->caps & AM_CAP_HOST_VIEW,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the %s backend has no host views",
+               am_setup.backend->name);
+    view = am_sys_calloc(1, sizeof *view);
+    if (view == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a host view");
+    view->backend = am_setup.backend;
+    rc = am_spans_open(&view->spans, addr, size, AM_ACCESS_ALL | AM_SPANS_TURN, device,
+                       "devPtr");
+    if (rc != ACL_SUCCESS)
+        goto err_free;
+    if (view->spans.list[0].mem == NULL) {
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not mapped device memory", addr);
+        goto err_spans;
+    }
+    rc = view_enter(views, view);
+    if (rc != ACL_SUCCESS)
+        goto err_spans;
+    *ret_addr = (void *)view->addr;
+    return ACL_SUCCESS;
+
+err_spans:
+    am_spans_close(&view->spans);
+err_free:
+    free(view);
+    return rc;
+}
+
+aclError am_view_close(struct am_views *views, void *addr)
+{
+    struct am_view key = {.addr = (uintptr_t)addr};
+    struct am_view *view;
+
+    am_lock(&views->lock);
+    view = RB_FIND(am_view_tree, &views->tree, &key);
+    if (view != NULL) {
+        RB_REMOVE(am_view_tree, &views->tree, view);
+        views->n--;
+    }
+    am_unlock(&views->lock);
+    AM_REQUIRE(view != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p is not the address of a host view", addr);
+    view_shut(view);
+    am_spans_close(&view->spans);
+    free(view);
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,228 @@
+/* See context.h. */
+#include "core/device/context.h"
+#include "core/device/device.h"
+#include "core/device/setup.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/slab.h"
+#include "base/util.h"
+
+static struct am_slab context_slab = AM_SLAB_INIT(struct am_context, "context slab");
+static LIST_HEAD(, am_context) contexts =
+    LIST_HEAD_INITIALIZER(contexts); /* devices.lock */
+static _Atomic uint64_t n_contexts;
+
+_Thread_local struct am_current am_current;
+
+/* The memory returns to the slab with the last reference. */
+void am_context_put(struct am_context *context)
+{
+    if (am_ref_drop(&context->object.refs))
+        am_slab_give(&context_slab, context);
+}
+
+/* This process is one of those that use the device, or there are too many. */
+static aclError device_use(struct am_device *device)
+{
+    struct am_place *place = am_place_get(&device->place);
+    aclError rc = place != NULL ? am_place_use(place) : ACL_SUCCESS;
+
+    am_place_put(place);
+    return rc;
+}
+
+aclError am_context_create_locked(int32_t device, bool is_primary,
+                                  struct am_context **ret_context)
+{
+    struct am_context *context;
+    void *handle;
+    aclError rc = device_use(&am_devices.device[device]);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    context = am_slab_take(&context_slab);
+    if (context == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a context");
+    context->device = device;
+    context->is_primary = is_primary;
+    am_params_reset(&context->params);
+    context->stream = NULL;
+    atomic_store_explicit(&context->object.refs, 1, memory_order_release);
+    if (am_idmap_add(&am_ids, AM_KIND_CONTEXT, &context->object, &handle) != 0) {
+        am_context_put(context);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a context");
+    }
+    atomic_store_explicit(&context->handle, handle, memory_order_release);
+    LIST_INSERT_HEAD(&contexts, context, all);
+    n_contexts += !is_primary;
+    if (am_setup.backend->caps & AM_CAP_DEVICES)
+        am_setup.backend->device_choose(am_devices.device[device].driver_id);
+    *ret_context = context;
+    return ACL_SUCCESS;
+}
+
+static void context_kill_locked(struct am_context *context) AM_REQUIRES(am_devices.lock)
+{
+    void *handle = atomic_exchange(&context->handle, NULL);
+
+    LIST_REMOVE(context, all);
+    n_contexts -= !context->is_primary;
+    am_idmap_remove(&am_ids, handle);
+    am_context_put(context);
+}
+
+void am_context_kill_all_locked(int32_t device)
+{
+    struct am_context *context = LIST_FIRST(&contexts);
+
+    while (context != NULL) {
+        struct am_context *next = LIST_NEXT(context, all);
+
+        if (context->device == device)
+            context_kill_locked(context);
+        context = next;
+    }
+}
+
+aclError am_context_create(int32_t device, void **ret_handle)
+{
+    struct am_context *context;
+    aclError rc;
+
+    am_lock(&am_devices.lock);
+    rc = am_context_create_locked(device, false, &context);
+    if (rc == ACL_SUCCESS) {
+        am_context_make_current(context);
+        *ret_handle = context->handle;
+    }
+    am_unlock(&am_devices.lock);
+    return rc;
+}
+
+static aclError device_use_locked(struct am_device *device) AM_REQUIRES(am_devices.lock)
+{
+    aclError rc = ACL_SUCCESS;
+
+    if (device->primary == NULL)
+        rc = am_context_create_locked(device->id, true, &device->primary);
+    if (rc == ACL_SUCCESS)
+        am_context_make_current(device->primary);
+    return rc;
+}
+
+aclError am_device_set(struct am_device *device)
+{
+    aclError rc;
+
+    am_lock(&am_devices.lock);
+    rc = device_use_locked(device);
+    if (rc == ACL_SUCCESS)
+        device->n_set++;
+    am_unlock(&am_devices.lock);
+    return rc;
+}
+
+aclError am_device_use(struct am_device *device)
+{
+    aclError rc;
+
+    am_lock(&am_devices.lock);
+    rc = device_use_locked(device);
+    am_unlock(&am_devices.lock);
+    return rc;
+}
+
+static void object_put(struct am_object *object)
+{
+    am_context_put((struct am_context *)object);
+}
+
+aclError am_context_get(void *handle, struct am_context **ret_context)
+{
+    struct am_object *object = am_idmap_get(&am_ids, AM_KIND_CONTEXT, handle, object_put);
+
+    AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "context %p %s", handle,
+               am_idmap_why(AM_KIND_CONTEXT, handle));
+    *ret_context = (struct am_context *)object;
+    return ACL_SUCCESS;
+}
+
+aclError am_context_kill(struct am_context *context, void *handle)
+{
+    aclError rc = ACL_SUCCESS;
+
+    am_lock(&am_devices.lock);
+    if (context->is_primary)
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "context %p is the default context of device %d; aclrtResetDevice ends it",
+            handle, (int)context->device);
+    else if (context->handle == handle) /* no other thread was faster */
+        context_kill_locked(context);
+    else
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "context %p is not alive", handle);
+    am_unlock(&am_devices.lock);
+    return rc;
+}
+
+aclError am_context_set_current(void *handle)
+{
+    struct am_context *context;
+    aclError rc = am_context_get(handle, &context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_context_make_current(context);
+    am_context_put(context);
+    return ACL_SUCCESS;
+}
+
+void am_context_make_current(struct am_context *context)
+{
+    am_current.context = context;
+    am_current.handle = context->handle;
+    am_current.lists = NULL;
+}
+
+void *am_context_current(void)
+{
+    struct am_device *device;
+
+    if (am_current_is_alive())
+        return am_current.handle;
+    if (am_setup.default_device >= 0 &&
+        am_device_find(am_setup.default_device, &device) == ACL_SUCCESS &&
+        am_device_use(device) == ACL_SUCCESS)
+        return am_current.handle;
+    return NULL;
+}
+
+aclError am_context_get_current(struct am_context **ret_context)
+{
+    struct am_context *context;
+
+    AM_REQUIRE(
+        am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
+        "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
+    context = (struct am_context *)am_idmap_get(&am_ids, AM_KIND_CONTEXT,
+                                                am_current.handle, object_put);
+    AM_REQUIRE(context != NULL, ACL_ERROR_RT_CONTEXT_NULL,
+               "the device of this thread has just been reset");
+    *ret_context = context;
+    return ACL_SUCCESS;
+}
+
+aclError am_context_device(int32_t *ret_device)
+{
+    AM_REQUIRE(
+        am_current_is_alive() || am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
+        "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
+    *ret_device = am_current.context->device;
+    return ACL_SUCCESS;
+}
+
+uint64_t am_context_count(void)
+{
+    return n_contexts;
+}

@@ -1,0 +1,94 @@
+/*
+ * Contexts, and which one a thread works in.
+ *
+ * A thread remembers its current context by address and handle; contexts' memory is never
+ * used for anything else, so a look at the handle tells whether it is still that context,
+ * without a lock.
+ */
+#ifndef AM_CORE_CONTEXT_H
+#define AM_CORE_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "acl/acl_rt.h"
+#include "base/idmap.h"
+#include "core/device/device.h"
+#include "core/device/params.h"
+
+struct am_context {
+    struct am_object object;
+    _Atomic(void *) handle; /* NULL: dead */
+    _Atomic int32_t device; /* logical id */
+    bool is_primary;        /* a device's default context */
+    struct am_params params;
+    LIST_ENTRY(am_context) all; /* devices.lock */
+    /* sched.lock; its default stream, made when it is first used */
+    struct am_stream *stream;
+};
+
+struct am_bins;
+
+/* What a thread works in. */
+struct am_current {
+    struct am_context *context; /* NULL: nothing yet */
+    void *handle;
+    /* core/heap/heap_cache.h: for the device of this context, once there are */
+    struct am_bins *lists;
+};
+
+extern _Thread_local struct am_current am_current
+    __attribute__((tls_model("initial-exec")));
+
+/*
+ * Whether the thread's context still lives; the acquire pairs with the release in create.
+ */
+static inline bool am_current_is_alive(void)
+{
+    return am_current.context != NULL && am_current.handle != NULL &&
+           atomic_load_explicit(&am_current.context->handle, memory_order_acquire) ==
+               am_current.handle;
+}
+
+aclError am_context_create_locked(int32_t device, bool is_primary,
+                                  struct am_context **ret_context)
+    AM_REQUIRES(am_devices.lock);
+
+/* aclrtSetDevice: one more user; the default context becomes the thread's current one. */
+aclError am_device_set(struct am_device *device);
+/*
+ * Makes the default context current without counting: for the default device of aclInit's
+ * file.
+ */
+aclError am_device_use(struct am_device *device);
+/* aclrtCreateContext, aclrtSetCurrentContext; am_context_destroy() is in life.h. */
+aclError am_context_create(int32_t device, void **ret_handle);
+aclError am_context_set_current(void *handle);
+
+/* All contexts of a device die, its default one too. */
+void am_context_kill_all_locked(int32_t device) AM_REQUIRES(am_devices.lock);
+
+/* One context of aclrtCreateContext dies; its streams have been ended. */
+aclError am_context_kill(struct am_context *context, void *handle);
+
+/* The context of a handle, with one more reference; fails with 107017. */
+aclError am_context_get(void *handle, struct am_context **ret_context);
+
+void am_context_make_current(struct am_context *context);
+
+/* The thread's current context's handle, or NULL. */
+void *am_context_current(void);
+
+/* The thread's current context, with one more reference; fails with 107002. */
+aclError am_context_get_current(struct am_context **ret_context);
+void am_context_put(struct am_context *context);
+
+/* The device that the thread works on; fails with 107002 when there is no context. */
+aclError am_context_device(int32_t *ret_device);
+
+/* How many contexts there are, default ones left out. */
+uint64_t am_context_count(void);
+
+#endif

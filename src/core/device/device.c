@@ -1,0 +1,37 @@
+/* See device.h. */
+#include "core/device/device.h"
+
+#include "base/error.h"
+
+struct am_devices am_devices = {.lock = AM_LOCK_INIT(AM_RANK_DEVICE, "devices")};
+
+aclError am_device_find(int32_t id, struct am_device **ret_device)
+{
+    int32_t n = am_devices.n;
+
+    AM_REQUIRE(id >= 0 && id < n, ACL_ERROR_RT_INVALID_DEVICEID,
+               "device %d does not exist; this process sees %d, numbered from 0 "
+               "(ACLMEM_DEVICES, ASCEND_RT_VISIBLE_DEVICES)",
+               id, n);
+    *ret_device = &am_devices.device[id];
+    return ACL_SUCCESS;
+}
+
+struct am_device *am_device_find_driver(uint32_t driver_id)
+{
+    for (int32_t i = 0; i < am_devices.n; i++) {
+        if ((uint32_t)am_devices.device[i].driver_id == driver_id)
+            return &am_devices.device[i];
+    }
+    return NULL;
+}
+
+bool am_device_is_active(struct am_device *device)
+{
+    bool is_active;
+
+    am_lock(&am_devices.lock);
+    is_active = device->primary != NULL;
+    am_unlock(&am_devices.lock);
+    return is_active;
+}

@@ -1,0 +1,60 @@
+/*
+ * Devices: what the program sets, resets and counts.
+ *
+ * The program counts the devices it may see from 0 (logical ids); the driver counts all
+ * devices of the machine.  ASCEND_RT_VISIBLE_DEVICES chooses which driver ids are
+ * visible.
+ */
+#ifndef AM_CORE_DEVICE_H
+#define AM_CORE_DEVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "acl/acl_rt.h"
+#include "base/lock.h"
+#include "core/device/limits.h"
+#include "core/device/place.h"
+
+/* A bit each in a mapping's access masks, and the last one for the host. */
+#define AM_DEVICES_MAX 63
+
+#define AM_SAT_MODE_UNSET (-1)
+
+struct am_context;
+
+struct am_device {
+    int32_t id; /* logical: its place in the list */
+    _Atomic int32_t driver_id;
+    uint64_t n_set; /* devices.lock; aclrtSetDevice calls not yet reset */
+    /* devices.lock; the default context, NULL when not in use */
+    struct am_context *primary;
+    _Atomic(struct am_place *) place;
+    _Atomic uint64_t
+        peers; /* a bit for each device whose memory it may reach: core/device/peer.h */
+    struct am_limits limits;    /* on the cores that operators of this process use */
+    _Atomic int32_t sat_mode;   /* aclrtFloatOverflowMode, or AM_SAT_MODE_UNSET */
+    struct am_device_info info; /* set at the start, where the devices are real */
+};
+
+struct am_devices {
+    struct am_lock lock;
+    _Atomic int32_t n;     /* visible ones */
+    _Atomic int32_t n_all; /* that the machine has */
+    struct am_device device[AM_DEVICES_MAX];
+    _Atomic(struct am_place *) host;
+    struct am_ledger *ledger; /* the runtime's lock */
+};
+
+extern struct am_devices am_devices;
+
+/* By logical id; fails with 107001. */
+aclError am_device_find(int32_t id, struct am_device **ret_device);
+/* By the driver's id; NULL when it is not visible. */
+struct am_device *am_device_find_driver(uint32_t driver_id);
+
+/* Whether the default context is in use. */
+bool am_device_is_active(struct am_device *device);
+
+#endif

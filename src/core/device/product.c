@@ -1,0 +1,156 @@
+/* See product.h. */
+#include "core/device/product.h"
+
+#include <ctype.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/util.h"
+
+#define REST_MAX 12 /* letters that a name may have beyond its known beginning */
+
+enum {
+    RC = AM_PRODUCT_RC,
+    HBM = AM_PRODUCT_HBM,
+    VMM = AM_PRODUCT_VMM,
+    VMM_ALL = AM_PRODUCT_VMM_ALL,
+    MEM_1G = AM_PRODUCT_MEM_1G,
+    HBM_1G = AM_PRODUCT_HBM_1G,
+    P2P_1G = AM_PRODUCT_P2P_1G,
+    NO_UC = AM_PRODUCT_NO_UC,
+    HINT = AM_PRODUCT_HINT,
+    PEER = AM_PRODUCT_PEER,
+    UUID = AM_PRODUCT_UUID,
+    HCCS = AM_PRODUCT_HCCS,
+    DIES = AM_PRODUCT_DIES,
+    BF16 = AM_PRODUCT_BF16,
+    POD = AM_PRODUCT_POD,
+    STREAM_OPS = AM_PRODUCT_STREAM_OPS,
+    MANAGED = AM_PRODUCT_MANAGED,
+    POOL = AM_PRODUCT_POOL,
+    PAD = AM_PRODUCT_PAD,
+    P2P = AM_PRODUCT_P2P,
+    HOST_REG = AM_PRODUCT_HOST_REG,
+    VA_FLAG = AM_PRODUCT_VA_FLAG,
+    USAGE = AM_PRODUCT_USAGE,
+};
+
+static const struct am_product products[] = {
+#define AM_PRODUCT(name_, soc_, title_, features_, streams_, events_, processes_) \
+    {name_, soc_, title_, features_, streams_, events_, processes_},
+#include "core/device/products.def"
+#undef AM_PRODUCT
+};
+
+static const struct {
+    const char *product;
+    aclrtDevAttr attr;
+    int64_t value;
+} figures[] = {
+#define AM_FIGURE(product_, attr_, value_) {product_, ACL_DEV_ATTR_##attr_, value_},
+#include "core/device/figures.def"
+#undef AM_FIGURE
+};
+
+static const struct {
+    const char *product;
+    const char *name;
+} aliases[] = {
+#define AM_SOC(product_, soc_)
+#define AM_ALIAS(name_, product_) {product_, name_},
+#include "core/device/socs.def"
+#undef AM_ALIAS
+#undef AM_SOC
+};
+
+static const struct {
+    const char *product;
+    const char *soc;
+} socs[] = {
+#define AM_SOC(product_, soc_) {product_, soc_},
+#define AM_ALIAS(name_, product_)
+#include "core/device/socs.def"
+#undef AM_ALIAS
+#undef AM_SOC
+};
+
+static const struct am_product *find_by_name(const char *name)
+{
+    for (size_t i = 0; i < AM_ARRAY_SIZE(products); i++) {
+        if (strcasecmp(products[i].name, name) == 0)
+            return &products[i];
+    }
+    return NULL;
+}
+
+/* Whether a name goes on with letters and digits, and not for long. */
+static bool is_rest(const char *text)
+{
+    size_t n = 0;
+
+    while (isalnum((unsigned char)text[n]))
+        n++;
+    return n > 0 && n <= REST_MAX && text[n] == '\0';
+}
+
+/* Whether the name, which may lack "Ascend", is that of the soc; its spelling then. */
+static bool soc_is(const char *soc, const char *name, char ret_soc[AM_SOC_SIZE])
+{
+    const char *end = strchr(soc, '*');
+    size_t n = end != NULL ? (size_t)(end - soc) : strlen(soc);
+    size_t skip = strncasecmp(name, soc, strlen("Ascend")) == 0 ? 0 : strlen("Ascend");
+    const char *rest;
+
+    if (strncasecmp(soc + skip, name, n - skip) != 0)
+        return false;
+    rest = name + (n - skip);
+    if (end != NULL ? !is_rest(rest) : rest[0] != '\0')
+        return false;
+    snprintf(ret_soc, AM_SOC_SIZE, "%.*s%s", (int)n, soc, rest);
+    return true;
+}
+
+const struct am_product *am_product_find(const char *name, char ret_soc[AM_SOC_SIZE])
+{
+    const struct am_product *product = find_by_name(name);
+
+    for (size_t i = 0; product == NULL && i < AM_ARRAY_SIZE(aliases); i++) {
+        if (strcasecmp(aliases[i].name, name) == 0)
+            product = find_by_name(aliases[i].product);
+    }
+    if (product != NULL) {
+        snprintf(ret_soc, AM_SOC_SIZE, "%s", product->soc);
+        return product;
+    }
+    for (size_t i = 0; i < AM_ARRAY_SIZE(socs); i++) {
+        if (soc_is(socs[i].soc, name, ret_soc))
+            return find_by_name(socs[i].product);
+    }
+    return NULL;
+}
+
+bool am_product_figure(const struct am_product *product, aclrtDevAttr attr,
+                       int64_t *ret_value)
+{
+    for (size_t i = 0; i < AM_ARRAY_SIZE(figures); i++) {
+        if (figures[i].attr == attr && strcmp(figures[i].product, product->name) == 0) {
+            *ret_value = figures[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *am_product_names(void)
+{
+    static const char names[] =
+#define AM_PRODUCT(name_, soc_, title_, features_, streams_, events_, processes_) \
+    ", " name_ " (" soc_ ")"
+#include "core/device/products.def"
+#undef AM_PRODUCT
+        ;
+
+    return names + 2;
+}

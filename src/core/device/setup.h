@@ -1,0 +1,34 @@
+/*
+ * What the library was started with: rules, product, backend, and the table of handles.
+ *
+ * It is set while the library starts and stays until it stops; calls read it without a
+ * lock.
+ */
+#ifndef AM_CORE_SETUP_H
+#define AM_CORE_SETUP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "base/idmap.h"
+#include "core/device/params.h"
+#include "core/device/product.h"
+
+struct am_setup {
+    atomic_bool is_strict;
+    _Atomic(const struct am_product *) product;
+    char soc[AM_SOC_SIZE]; /* the chip's name */
+    _Atomic(const struct am_backend_ops *) backend;
+    _Atomic int32_t default_device; /* logical; -1: none */
+    _Atomic size_t malloc_pad;      /* bytes that aclrtMalloc adds on this product */
+    struct am_params params;        /* of the process */
+};
+
+extern struct am_setup am_setup;
+
+/* Every handle that the program has. */
+extern struct am_idmap am_ids;
+
+#endif

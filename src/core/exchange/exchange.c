@@ -1,0 +1,431 @@
+/*
+ * The exporter's side: a thread that answers on a socket.  See exchange.h.
+ *
+ * A request is one message and is answered at once, so a connection has no state but who
+ * is at its other end; in each round every connection gets at most one answer.  Nothing
+ * is sent or received that would have to wait, so a peer that is slow, silent or
+ * malicious costs a place in the table.  When the table is full the connection goes that
+ * has been of least use: one that never asked for anything sensible before one that did,
+ * the oldest first.  Who loses a connection makes a new one.
+ *
+ * The socket gets its name when it is ready to be connected to, so a name that refuses
+ * connections belongs to a process that is gone.
+ */
+#include "core/exchange/exchange.h"
+
+#include <linux/sockios.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/clock.h"
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "base/fdpass.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/random.h"
+#include "base/sys.h"
+#include "base/thread.h"
+#include "core/exchange/offer.h"
+#include "core/exchange/sockname.h"
+#include "core/ledger/rundir.h"
+
+#define CONNECTIONS_MAX 256 /* more than processes that may use the devices */
+#define ACCEPT_MAX 16       /* in one round */
+#define EVENTS_MAX 64
+#define ATTEND_NS 50000 /* how long the next request is looked for */
+
+/* What an event is about, beside the index of a connection. */
+#define EVENT_LISTEN UINT32_C(0xffffffff)
+#define EVENT_WAKE UINT32_C(0xfffffffe)
+
+struct connection {
+    _Atomic int fd; /* -1: free */
+    struct am_asker asker;
+    bool has_asked; /* for something sensible */
+    uint64_t used;  /* the round in which it was last heard of */
+};
+
+static struct {
+    struct am_lock lock;
+    bool is_up;      /* lock; the library is */
+    bool is_running; /* lock; the thread is there, and all below are set */
+    pthread_t thread;
+    uint32_t name; /* what numbers begin with */
+    pid_t owner;   /* the process that made it; a child of a fork did not */
+    int directory; /* of rundir.h */
+    _Atomic int listener;
+    _Atomic int epoll;
+    _Atomic int wake; /* readable: end */
+    int spare;        /* given up to get rid of a connection that there is no room for */
+    bool has_other_users;
+
+    /* The thread's own. */
+    struct am_guesses guesses;
+    uint64_t round;
+    struct connection connections[CONNECTIONS_MAX];
+} server = {.lock = AM_LOCK_INIT(AM_RANK_SHARE, "exchange")};
+
+/* ---- the thread ---- */
+
+static void connection_close(struct connection *c)
+{
+    int fd = c->fd;
+
+    c->fd = -1; /* first: a child of a fork must not close what has the number next */
+    close(fd);
+    am_process_close(&c->asker.process);
+}
+
+static bool is_worse(const struct connection *a, const struct connection *b)
+{
+    return a->has_asked != b->has_asked ? b->has_asked : a->used < b->used;
+}
+
+/* A place in the table; the least useful connection goes where there is none. */
+static struct connection *connection_place(void)
+{
+    struct connection *worst = &server.connections[0];
+
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+        struct connection *c = &server.connections[i];
+
+        if (c->fd < 0)
+            return c;
+        if (is_worse(c, worst))
+            worst = c;
+    }
+    connection_close(worst);
+    return worst;
+}
+
+static bool connection_drop_worst(void)
+{
+    struct connection *worst = NULL;
+
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+        struct connection *c = &server.connections[i];
+
+        if (c->fd >= 0 && (worst == NULL || is_worse(c, worst)))
+            worst = c;
+    }
+    if (worst != NULL)
+        connection_close(worst);
+    return worst != NULL;
+}
+
+static int connection_accept(void)
+{
+    return am_sys_accept4(server.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+static int spare_open(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    return fd < 0 ? -1 : am_fd_move_up(fd);
+}
+
+/* No descriptor is left for who wants to connect: it is told by closing. */
+static void connection_turn_away(void)
+{
+    int fd;
+
+    if (am_descriptor_raise_limit() || connection_drop_worst())
+        return;
+    if (server.spare >= 0)
+        close(server.spare);
+    fd = connection_accept();
+    if (fd >= 0)
+        close(fd);
+    else /* the machine has none left: it will knock again */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    server.spare = spare_open();
+}
+
+/* One more connection, if somebody wants one. */
+static bool connection_open(void)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    struct am_asker asker;
+    struct connection *c;
+    int fd = connection_accept();
+
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE)
+            connection_turn_away();
+        return false;
+    }
+    fd = am_fd_move_up(fd);
+    if (am_process_of_peer(fd, &asker.process, &asker.uid) != 0) {
+        close(fd);
+        return true;
+    }
+    if (asker.process.pidfd >= 0)
+        asker.process.pidfd = am_fd_move_up(asker.process.pidfd);
+    c = connection_place();
+    c->asker = asker;
+    c->has_asked = false;
+    c->used = server.round;
+    c->fd = fd;
+    event.data.u32 = (uint32_t)(c - server.connections);
+    if (am_sys_epoll_ctl(server.epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+        connection_close(c);
+    return true;
+}
+
+/*
+ * Whether the last answer was not taken.  Who asks again all the same collects descriptors
+ * that are on their way, and a user has only so many of them: nobody else would get one.
+ */
+static bool has_unread(int fd)
+{
+    int size = 0;
+
+    return ioctl(fd, SIOCOUTQ, &size) == 0 && size > 0;
+}
+
+/* Answers one request; false when the connection is over. */
+static bool connection_serve(struct connection *c)
+{
+    struct am_wire_request request;
+    struct am_wire_reply reply;
+    enum am_wire_status status = AM_WIRE_BAD_REQUEST;
+    int rc = am_fdpass_receive_plain(c->fd, &request, sizeof request);
+
+    if (rc == -EAGAIN)
+        return true;
+    if (rc != 0 && rc != -EPROTO)
+        return false;
+    if (rc == 0)
+        status = am_wire_check_request(&request);
+    if (status != AM_WIRE_GRANTED) {
+        reply = am_wire_reply(status, 0, NULL, 0);
+        am_fdpass_send(c->fd, &reply, sizeof reply, -1);
+        return false;
+    }
+    if (has_unread(c->fd))
+        return false;
+    c->has_asked = true;
+    c->used = server.round;
+    return am_offers_answer(&request, &c->asker,
+                            server.has_other_users ? &server.guesses : NULL, c->fd) == 0;
+}
+
+/*
+ * What there is to do, into `events`: how much.  Who imports one handle mostly imports
+ * many, and waking this thread takes longer than all the rest, so after a request it looks
+ * for the next one, of anybody, for a moment before it sleeps.
+ */
+static int events_await(struct epoll_event *events, bool was_busy)
+{
+    uint64_t end = was_busy ? am_clock() + ATTEND_NS : 0;
+    int n = 0;
+
+    while (was_busy && n == 0 && am_clock() < end) {
+        n = epoll_wait(server.epoll, events, EVENTS_MAX, 0);
+        if (n == 0)
+            sched_yield();
+    }
+    return n > 0 ? n : epoll_wait(server.epoll, events, EVENTS_MAX, -1);
+}
+
+static void *server_run(void *arg)
+{
+    struct epoll_event events[EVENTS_MAX];
+    bool was_busy = false;
+
+    pthread_setname_np(pthread_self(), "aclmem-share");
+    for (;;) {
+        int n = events_await(events, was_busy);
+
+        server.round++;
+        was_busy = n > 0;
+        for (int i = 0; i < n; i++) {
+            uint32_t what = events[i].data.u32;
+
+            if (what == EVENT_WAKE)
+                return NULL;
+            if (what == EVENT_LISTEN) {
+                for (int k = 0; k < ACCEPT_MAX && connection_open(); k++)
+                    ;
+            } else if (server.connections[what].fd >= 0 &&
+                       !connection_serve(&server.connections[what])) {
+                connection_close(&server.connections[what]);
+            }
+        }
+    }
+}
+
+/* ---- start and stop ---- */
+
+/* What a call gave, moved up, or -errno. */
+static int descriptor_new(int fd)
+{
+    return fd < 0 ? -errno : am_fd_move_up(fd);
+}
+
+static int watch(int fd, uint32_t what)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = what};
+
+    return am_sys_epoll_ctl(server.epoll, EPOLL_CTL_ADD, fd, &event) != 0 ? -errno : 0;
+}
+
+/* Everything but the runtime directory: 0 or -errno, and nothing is left then. */
+static int server_open_locked(int directory, uint32_t random) AM_REQUIRES(server.lock)
+{
+    int rc;
+
+    server.has_other_users = am_option_number(AM_OPTION_share_across_users) != 0;
+    server.epoll = descriptor_new(am_sys_epoll_create1(EPOLL_CLOEXEC));
+    if (server.epoll < 0)
+        return server.epoll;
+    server.wake = descriptor_new(am_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    rc = server.wake;
+    if (rc < 0)
+        goto err_epoll;
+    rc = am_sockname_listen(directory, server.has_other_users, random, &server.name);
+    if (rc < 0)
+        goto err_wake;
+    server.listener = rc;
+    server.directory = directory;
+    server.owner = getpid();
+    server.spare = spare_open();
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+        server.connections[i].fd = -1;
+    rc = watch(server.wake, EVENT_WAKE);
+    if (rc == 0)
+        rc = watch(server.listener, EVENT_LISTEN);
+    if (rc == 0)
+        rc = -am_thread_start(&server.thread, server_run, NULL);
+    if (rc == 0)
+        return 0;
+
+    if (server.spare >= 0)
+        close(server.spare);
+    am_sockname_remove(directory, server.name);
+    close(server.listener);
+err_wake:
+    close(server.wake);
+err_epoll:
+    close(server.epoll);
+    return rc;
+}
+
+static aclError server_start_locked(void) AM_REQUIRES(server.lock)
+{
+    uint32_t random;
+    int directory;
+    int error;
+    aclError rc;
+
+    if (server.is_running)
+        return ACL_SUCCESS;
+    AM_REQUIRE(server.is_up, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    rc = am_rundir_open(&directory);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    error = am_random(&random, sizeof random);
+    AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "nothing can be shared: the system gives no random numbers: %s",
+               strerror(-error));
+    error = server_open_locked(directory, random);
+    if (error == -EMFILE && am_descriptor_raise_limit())
+        error = server_open_locked(directory, random);
+    AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "nothing can be shared: no socket in %s, or no thread for it: %s%s",
+               am_rundir_path(), strerror(-error), am_sockname_advice(-error));
+    server.is_running = true;
+    am_log(AM_LOG_INFO, "shares on the socket %06x in %s", server.name, am_rundir_path());
+    return ACL_SUCCESS;
+}
+
+aclError am_exchange_offer(enum am_share_kind kind, bool is_open, int fd,
+                           const void *bytes, size_t size, struct am_ticket *ret_ticket)
+{
+    aclError rc;
+
+    /* One after the other: what is offered while the library stops would stay. */
+    am_lock(&server.lock);
+    rc = server_start_locked();
+    am_unlock(&server.lock);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    return am_offers_add(server.name, kind, is_open, fd, bytes, size, ret_ticket);
+}
+
+void am_exchange_start(void)
+{
+    am_lock(&server.lock);
+    server.is_up = true;
+    am_unlock(&server.lock);
+    am_fetch_start();
+}
+
+void am_exchange_stop(void)
+{
+    am_lock(&server.lock);
+    server.is_up = false;
+    if (server.is_running) {
+        eventfd_write(server.wake, 1);
+        pthread_join(server.thread, NULL);
+        am_sockname_remove(server.directory, server.name);
+        for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+            if (server.connections[i].fd >= 0)
+                connection_close(&server.connections[i]);
+        }
+        if (server.spare >= 0)
+            close(server.spare);
+        close(server.listener);
+        close(server.wake);
+        close(server.epoll);
+        server.is_running = false;
+    }
+    am_unlock(&server.lock);
+    am_offers_clear();
+    am_fetch_stop();
+}
+
+bool am_exchange_is_own_name(uint32_t name)
+{
+    bool is_own;
+
+    am_lock(&server.lock);
+    is_own = server.is_running && server.name == name;
+    am_unlock(&server.lock);
+    return is_own;
+}
+
+/*
+ * The parent answers; the child only lets go of what would keep its peers waiting if the
+ * parent died.  No lock: there is no other thread here, and one may have held it.
+ */
+AM_NO_LOCK_ANALYSIS void am_exchange_forget(void)
+{
+    if (!server.is_running)
+        return;
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+        if (server.connections[i].fd >= 0)
+            close(server.connections[i].fd);
+    }
+    close(server.listener);
+    server.is_running = false;
+}
+
+/* A program that ends without aclFinalize leaves no socket behind. */
+__attribute__((destructor)) AM_NO_LOCK_ANALYSIS static void server_exit(void)
+{
+    if (server.is_running && server.owner == getpid())
+        am_sockname_remove(server.directory, server.name);
+}

@@ -1,0 +1,78 @@
+/*
+ * How a process gets at what another one shares.
+ *
+ * Both sides of one mechanism.  An exporter offers something that has a descriptor, and
+ * gets a ticket for it, which its program hands to others in any way it likes.  From the
+ * first offer on, a thread answers on a socket in the runtime directory.  An importer
+ * shows the ticket: the exporter asks the kernel who is asking, looks whether it may,
+ * and sends the descriptor and the few bytes that describe what it is.
+ *
+ * The number of a ticket is
+ *
+ *     uid, hashed (12 bits) | exporter (12) | random (40)
+ *
+ * The first two name the socket; the third is seldom guessed, and guesses are slowed down
+ * (guess.h).  Most kinds have a secret of 128 random bits beside it.
+ *
+ * No lock is held while a peer is waited for, and no wait is longer than
+ * AM_EXCHANGE_WAIT_MS in all.
+ */
+#ifndef AM_CORE_EXCHANGE_H
+#define AM_CORE_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/acl_base.h"
+#include "core/exchange/wire.h"
+
+#define AM_EXCHANGE_WAIT_MS 3000
+
+/*
+ * Offers what fd shows: to processes that are listed by am_exchange_trust(), or to any of
+ * this user (is_open).  fd stays the caller's, and open until the offer is withdrawn.  At
+ * most AM_WIRE_BYTES bytes go with it.
+ */
+aclError am_exchange_offer(enum am_share_kind kind, bool is_open, int fd,
+                           const void *bytes, size_t size, struct am_ticket *ret_ticket);
+
+/*
+ * Lists processes, by ids of aclrtDeviceGetBareTgid, for an offer of ours: all of them or
+ * none.  They are those that have the ids now, not those that get them later.
+ */
+aclError am_exchange_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+                           const int32_t *ids, size_t n);
+
+/* Nobody gets it any more; does nothing for a number that is no offer of ours. */
+void am_exchange_withdraw(uint64_t number);
+
+/* Whether this process offers it. */
+bool am_exchange_is_own(enum am_share_kind kind, const struct am_ticket *ticket);
+/* The ticket of an offer of ours; false when there is none of the number. */
+bool am_exchange_find(enum am_share_kind kind, uint64_t number,
+                      struct am_ticket *ret_ticket);
+
+/* What a fetch gives.  The descriptor is the caller's. */
+struct am_parcel {
+    int fd;
+    uint32_t size;
+    uint8_t bytes[AM_WIRE_BYTES];
+    int32_t exporter; /* its process id, for messages */
+};
+
+/*
+ * 207006: not for this process, or not there (any more).  507022: the exporter does not
+ * answer, or not sensibly.
+ */
+aclError am_exchange_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
+                           struct am_parcel *ret_parcel);
+
+/* At the start of the library, and at its stop: offers and connections go then. */
+void am_exchange_start(void);
+void am_exchange_stop(void);
+
+/* In the child of a fork, which must not keep its parent's peers waiting. */
+void am_exchange_forget(void);
+
+#endif

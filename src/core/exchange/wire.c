@@ -1,0 +1,117 @@
+/* See wire.h. */
+#include "core/exchange/wire.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+
+struct am_wire_request am_wire_request(enum am_share_kind kind,
+                                       const struct am_ticket *ticket)
+{
+    return (struct am_wire_request){
+        .magic = AM_WIRE_MAGIC,
+        .version = AM_WIRE_VERSION,
+        .kind = (uint16_t)kind,
+        .ticket = *ticket,
+    };
+}
+
+struct am_wire_reply am_wire_reply(enum am_wire_status status, enum am_share_kind kind,
+                                   const void *bytes, size_t size)
+{
+    struct am_wire_reply reply = {
+        .magic = AM_WIRE_MAGIC,
+        .version = AM_WIRE_VERSION,
+        .status = (uint16_t)status,
+        .kind = kind,
+        .size = (uint32_t)size,
+    };
+
+    am_assert(size <= sizeof reply.bytes);
+    if (size > 0)
+        memcpy(reply.bytes, bytes, size);
+    return reply;
+}
+
+enum am_wire_status am_wire_check_request(const struct am_wire_request *request)
+{
+    if (request->magic != AM_WIRE_MAGIC)
+        return AM_WIRE_BAD_REQUEST;
+    if (request->version != AM_WIRE_VERSION)
+        return AM_WIRE_BAD_VERSION;
+    if (request->kind == 0 || request->kind >= AM_SHARE_KINDS)
+        return AM_WIRE_BAD_REQUEST;
+    return AM_WIRE_GRANTED;
+}
+
+/* What lets a process import. */
+static const char *list_call(enum am_share_kind kind)
+{
+    switch (kind) {
+    case AM_SHARE_BLOCK:
+        return "aclrtIpcMemSetImportPid";
+    case AM_SHARE_NOTIFY:
+        return "aclrtNotifySetImportPid";
+    case AM_SHARE_FABRIC:
+        return "aclrtMemSetPidToShareableHandleV2";
+    default:
+        return "aclrtMemSetPidToShareableHandle";
+    }
+}
+
+static aclError refusal(const struct am_wire_reply *reply,
+                        const struct am_wire_request *request, int32_t exporter)
+{
+    uint64_t number = request->ticket.number;
+
+    switch (reply->status) {
+    case AM_WIRE_REFUSED:
+        return am_fail(ACL_ERROR_RT_NO_PERMISSION,
+                       "process %d does not let process %d import 0x%016" PRIx64
+                       ": it was freed there, or the number is wrong, or this process is "
+                       "not listed; call %s there with what aclrtDeviceGetBareTgid gives "
+                       "here, or export without validation of process ids",
+                       exporter, (int)getpid(), number, list_call(request->kind));
+    case AM_WIRE_OTHER_USER:
+        return am_fail(ACL_ERROR_RT_NO_PERMISSION,
+                       "process %d belongs to another user and does not let user %u "
+                       "import 0x%016" PRIx64
+                       "; start it with ACLMEM_SHARE_ACROSS_USERS=1 if it shall",
+                       exporter, (unsigned)geteuid(), number);
+    case AM_WIRE_TOO_MANY:
+        return am_fail(ACL_ERROR_RT_NO_PERMISSION,
+                       "process %d did not look at the request for 0x%016" PRIx64
+                       ": it has refused too many of user %u, and takes one a second now",
+                       exporter, number, (unsigned)geteuid());
+    default:
+        return am_fail(ACL_ERROR_RT_IPC_ERROR,
+                       "process %d did not understand the request for 0x%016" PRIx64
+                       " (answer %u)",
+                       exporter, number, reply->status);
+    }
+}
+
+aclError am_wire_check_reply(const struct am_wire_reply *reply,
+                             const struct am_wire_request *request, bool has_fd,
+                             int32_t exporter)
+{
+    AM_REQUIRE(reply->magic == AM_WIRE_MAGIC, ACL_ERROR_RT_IPC_ERROR,
+               "process %d answered with something else than a reply", exporter);
+    AM_REQUIRE(reply->version == AM_WIRE_VERSION && reply->status != AM_WIRE_BAD_VERSION,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "process %d uses version %u of sharing and this one version %d; both "
+               "must load the same aclmem",
+               exporter, reply->version, AM_WIRE_VERSION);
+    if (reply->status != AM_WIRE_GRANTED)
+        return refusal(reply, request, exporter);
+    AM_REQUIRE(has_fd && reply->kind == request->kind &&
+                   reply->size <= sizeof reply->bytes,
+               ACL_ERROR_RT_IPC_ERROR,
+               "process %d sent an answer that makes no sense: kind %u for %u, %u bytes, "
+               "%s descriptor",
+               exporter, reply->kind, request->kind, reply->size, has_fd ? "a" : "no");
+    return ACL_SUCCESS;
+}

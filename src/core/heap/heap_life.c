@@ -1,0 +1,387 @@
+/* Heaps as a whole, and the memory of their runs.  See heap.h. */
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "core/device/setup.h"
+#include "core/heap/heap_runs.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
+
+struct am_heap am_heaps[AM_HEAPS];
+
+static struct am_classes classes[AM_HEAP_KINDS];
+
+/* Bytes of empty runs that are kept: pinned memory is the most expensive to get. */
+static const size_t keep[AM_HEAP_KINDS] = {
+    [AM_HEAP_DEVICE] = 32 * AM_MIB,
+    [AM_HEAP_HOST] = 64 * AM_MIB,
+};
+
+static int run_compare(struct am_run *a, struct am_run *b)
+{
+    return (a->start > b->start) - (a->start < b->start);
+}
+
+RB_GENERATE_INTERNAL(am_run_tree, am_run, node, run_compare,
+                     __attribute__((unused)) static)
+
+struct am_run *am_run_tree_first(struct am_run_tree *tree)
+{
+    return RB_MIN(am_run_tree, tree);
+}
+
+void am_heap_relist_locked(struct am_heap *heap, struct am_run *run)
+{
+    bool is_empty = !run->is_dead && run->n_in == run->n_slots;
+    bool is_partial = !run->is_dead && run->n_in > 0 && run->stride != 0;
+
+    if (is_partial && !run->is_partial)
+        RB_INSERT(am_run_tree, &heap->partial[run->class], run);
+    else if (!is_partial && run->is_partial)
+        RB_REMOVE(am_run_tree, &heap->partial[run->class], run);
+    if (is_empty && !run->is_empty) {
+        TAILQ_INSERT_TAIL(&heap->empty, run, empty);
+        heap->empty_size += run->size;
+    } else if (!is_empty && run->is_empty) {
+        TAILQ_REMOVE(&heap->empty, run, empty);
+        heap->empty_size -= run->size;
+    }
+    run->is_partial = is_partial;
+    run->is_empty = is_empty;
+}
+
+/* The run leaves the heap, if nobody has a block of it after all. */
+static void run_doom_locked(struct am_heap *heap, struct am_run *run,
+                            struct am_run_stack *doomed) AM_REQUIRES(heap->lock)
+{
+    bool is_retired = am_run_retire(run);
+
+    run->is_dead |= is_retired; /* dead runs are in no list but `all` */
+    am_heap_relist_locked(heap, run);
+    if (!is_retired)
+        return;
+    run->is_dead = false;
+    LIST_REMOVE(run, all);
+    SLIST_INSERT_HEAD(doomed, run, next);
+}
+
+static void heap_shrink_locked(struct am_heap *heap, size_t limit,
+                               struct am_run_stack *doomed) AM_REQUIRES(heap->lock)
+{
+    while (heap->empty_size > limit)
+        run_doom_locked(heap, TAILQ_FIRST(&heap->empty), doomed);
+}
+
+void am_heap_settle_locked(struct am_heap *heap, struct am_run *run,
+                           struct am_run_stack *doomed)
+{
+    if (run->is_dead && run->n_in == run->n_slots) {
+        run_doom_locked(heap, run, doomed);
+        return;
+    }
+    am_heap_relist_locked(heap, run);
+    heap_shrink_locked(heap, keep[heap->kind], doomed);
+}
+
+static void run_spare(struct am_heap *heap, struct am_run *run)
+{
+    am_lock(&heap->lock);
+    SLIST_INSERT_HEAD(&heap->spare[run->class], run, next);
+    am_unlock(&heap->lock);
+}
+
+void am_heap_close_runs(struct am_heap *heap, struct am_run_stack *doomed)
+{
+    struct am_run *run;
+
+    while ((run = SLIST_FIRST(doomed)) != NULL) {
+        SLIST_REMOVE_HEAD(doomed, next);
+        /* Before the addresses can be another run's: two never start at the same one. */
+        atomic_store_explicit(&run->start, 0, memory_order_release);
+        am_vspace_unmap_run(&am_vspace, run->mapping);
+        run_spare(heap, run);
+    }
+}
+
+/* A run without memory, and the place to take it from, with one more reference. */
+static aclError run_get(struct am_heap *heap, unsigned class, struct am_run **ret_run,
+                        struct am_place **ret_place)
+{
+    struct am_place *place;
+    struct am_run *run = NULL;
+
+    am_lock(&heap->lock);
+    place = heap->place;
+    if (place != NULL) {
+        am_ref_more(&place->refs);
+        run = SLIST_FIRST(&heap->spare[class]);
+        if (run != NULL)
+            SLIST_REMOVE_HEAD(&heap->spare[class], next);
+    }
+    am_unlock(&heap->lock);
+    if (place == NULL)
+        return am_fail(ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    if (run == NULL)
+        run = am_run_create(heap, class,
+                            class < heap->classes->n ? heap->classes->size[class] : 0);
+    if (run == NULL) {
+        am_place_put(place);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a heap");
+    }
+    *ret_run = run;
+    *ret_place = place;
+    return ACL_SUCCESS;
+}
+
+/*
+ * A little at a time where little may be locked: each class of blocks has a run of its
+ * own, and most of it is never handed out.
+ */
+aclError am_run_lock(struct am_run *run, size_t end)
+{
+    const struct am_backend_ops *ops = run->mapping->phys->mem.bank->ops;
+    size_t left = run->size - run->locked;
+    size_t size;
+    aclError rc;
+
+    if (end <= run->locked)
+        return ACL_SUCCESS;
+    if (run->kind != AM_HEAP_HOST || ops->pin_step == NULL) {
+        run->locked = run->size;
+        return ACL_SUCCESS;
+    }
+    size = am_align_up(end - run->locked, ops->pin_step());
+    if (size > left)
+        size = left;
+    rc = ops->pin((void *)(run->mapping->start + run->locked), size, am_setup.is_strict);
+    if (rc == ACL_SUCCESS)
+        run->locked += size;
+    return rc;
+}
+
+/* Gives the run memory; takes over the reference to place. */
+static aclError run_open(struct am_run *run, struct am_place *place, size_t size,
+                         size_t asked)
+{
+    enum am_bank_kind kind =
+        run->heap->kind == AM_HEAP_HOST ? AM_BANK_PINNED : AM_BANK_MAIN;
+    struct am_phys *phys;
+    aclError rc = am_phys_create_bare(place, kind, size, asked, &phys);
+
+    if (rc == ACL_SUCCESS)
+        rc = am_vspace_map_run(&am_vspace, &am_heap_owners[run->kind], phys, run,
+                               &run->mapping);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    atomic_store_explicit(&run->size, size, memory_order_relaxed);
+    run->locked = 0;
+    rc = am_run_lock(run, run->stride != 0 ? run->stride : size);
+    if (rc != ACL_SUCCESS) {
+        am_vspace_unmap_run(&am_vspace, run->mapping);
+        return rc;
+    }
+    atomic_store_explicit(&run->start, run->mapping->start, memory_order_release);
+    return ACL_SUCCESS;
+}
+
+aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size, size_t asked,
+                      struct am_slot *ret_slot)
+{
+    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
+    struct am_place *place;
+    struct am_run *run;
+    bool is_open;
+    aclError rc = run_get(heap, class, &run, &place);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = run_open(run, place, size, asked);
+    if (rc != ACL_SUCCESS) {
+        run_spare(heap, run);
+        return rc;
+    }
+    am_lock(&heap->lock);
+    is_open = heap->place == place; /* nobody has stopped the library meanwhile */
+    if (is_open) {
+        LIST_INSERT_HEAD(&heap->all, run, all);
+        if (ret_slot != NULL)
+            am_run_take(run, ret_slot);
+        am_heap_relist_locked(heap, run);
+    } else {
+        SLIST_INSERT_HEAD(&doomed, run, next);
+    }
+    am_unlock(&heap->lock);
+    am_heap_close_runs(heap, &doomed);
+    if (!is_open)
+        return am_fail(ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    return ACL_SUCCESS;
+}
+
+/* Calls f for each heap that takes its memory from the place. */
+static size_t heaps_visit(struct am_place *place,
+                          size_t (*f)(struct am_heap *, struct am_place *))
+{
+    size_t sum = 0;
+
+    for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
+        struct am_heap *heap = am_heap_of(place->device, (enum am_heap_kind)kind);
+
+        if (heap->classes != NULL)
+            sum += f(heap, place);
+    }
+    return sum;
+}
+
+static void heap_init(struct am_heap *heap, int32_t device, enum am_heap_kind kind)
+{
+    if (classes[kind].n == 0)
+        am_classes_init(&classes[kind], kind == AM_HEAP_HOST ? 4096 : AM_BLOCK_ALIGN);
+    am_lock_init(&heap->lock, AM_RANK_HEAP, kind == AM_HEAP_HOST ? "host heap" : "heap");
+    heap->kind = kind;
+    heap->device = device;
+    heap->index = (uint32_t)(heap - am_heaps);
+    LIST_INIT(&heap->all);
+    TAILQ_INIT(&heap->empty);
+    atomic_store_explicit(&heap->classes, &classes[kind], memory_order_release);
+}
+
+static void heap_open(struct am_place *place, enum am_heap_kind kind)
+{
+    struct am_heap *heap = am_heap_of(place->device, kind);
+
+    if (heap->classes == NULL)
+        heap_init(heap, place->device, kind);
+    am_lock(&heap->lock);
+    heap->place = place;
+    for (int i = 0; i < AM_MODULES; i++)
+        heap->modules[i].peak = heap->modules[i].now;
+    am_unlock(&heap->lock);
+}
+
+void am_heap_open(struct am_place *place)
+{
+    bool is_rc = (am_setup.product->features & AM_PRODUCT_RC) != 0;
+
+    if (place->device >= 0)
+        heap_open(place, AM_HEAP_DEVICE);
+    if (place->device < 0 || is_rc)
+        heap_open(place, AM_HEAP_HOST);
+}
+
+static void heap_kill_locked(struct am_heap *heap, struct am_run_stack *doomed)
+    AM_REQUIRES(heap->lock)
+{
+    struct am_run *run;
+    struct am_run *next;
+
+    for (run = LIST_FIRST(&heap->all); run != NULL; run = next) {
+        next = LIST_NEXT(run, all);
+        am_run_kill(run);
+        run->is_dead = true;
+        if (run->n_in == run->n_slots)
+            run_doom_locked(heap, run, doomed);
+        else
+            am_heap_relist_locked(heap, run);
+    }
+}
+
+static size_t heap_kill(struct am_heap *heap, struct am_place *place)
+{
+    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
+
+    am_lock(&heap->lock);
+    if (heap->place == place)
+        heap_kill_locked(heap, &doomed);
+    am_unlock(&heap->lock);
+    am_heap_close_runs(heap, &doomed);
+    return 0;
+}
+
+void am_heap_kill(struct am_place *place)
+{
+    heaps_visit(place, heap_kill);
+}
+
+static size_t heap_close(struct am_heap *heap, struct am_place *place)
+{
+    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
+
+    am_lock(&heap->lock);
+    if (heap->place == place) {
+        heap_kill_locked(heap, &doomed);
+        heap->place = NULL;
+    }
+    am_unlock(&heap->lock);
+    am_heap_close_runs(heap, &doomed);
+    return 0;
+}
+
+void am_heap_close(struct am_place *place)
+{
+    heaps_visit(place, heap_close);
+}
+
+static size_t heap_idle(struct am_heap *heap, struct am_place *place)
+{
+    struct am_run *run;
+    size_t size = 0;
+
+    am_lock(&heap->lock);
+    if (heap->place == place) {
+        LIST_FOREACH (run, &heap->all, all)
+            size += !run->is_dead && am_run_is_idle(run) ? (size_t)run->size : 0;
+    }
+    am_unlock(&heap->lock);
+    return size;
+}
+
+static size_t place_idle(struct am_place *place)
+{
+    return heaps_visit(place, heap_idle);
+}
+
+static size_t heap_trim(struct am_heap *heap, struct am_place *place)
+{
+    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
+    struct am_run *run;
+    bool has_any;
+
+    am_lock(&heap->lock);
+    if (heap->place == place) {
+        LIST_FOREACH (run, &heap->all, all) {
+            if (!run->is_dead && am_run_is_idle(run)) {
+                am_run_steal(run);
+                am_heap_relist_locked(heap, run);
+            }
+        }
+        heap_shrink_locked(heap, 0, &doomed);
+    }
+    am_unlock(&heap->lock);
+    has_any = !SLIST_EMPTY(&doomed);
+    am_heap_close_runs(heap, &doomed);
+    return has_any;
+}
+
+static bool place_trim(struct am_place *place)
+{
+    return heaps_visit(place, heap_trim) != 0;
+}
+
+const struct am_reclaim am_heap_reclaim = {.idle = place_idle, .trim = place_trim};
+
+uint64_t am_heap_count(enum am_heap_kind kind)
+{
+    uint64_t n = 0;
+
+    for (int32_t device = -1; device < AM_DEVICES_MAX; device++) {
+        struct am_heap *heap = am_heap_of(device, kind);
+        struct am_run *run;
+
+        if (heap->classes == NULL)
+            continue;
+        am_lock(&heap->lock);
+        LIST_FOREACH (run, &heap->all, all)
+            n += am_run_count_live(run);
+        am_unlock(&heap->lock);
+    }
+    return n;
+}

@@ -1,0 +1,147 @@
+/*
+ * Runs: memory of a heap, cut into blocks of one size, or one large block.
+ *
+ * All that is known about a block is in its word, an atomic outside the memory it
+ * describes:
+ *
+ *     generation (14 bits) | padded (1) | size - 1 (20) | module (7) | huge (1) | live (1)
+ *     | pins (20)
+ *
+ * The size is the one that the program asked for; am_heap_room() tells how much the block
+ * takes.
+ *
+ * The word decides who has the block.  live: the program has it.  A pin is work in flight
+ * or a view; a block can be pinned only while it is live, and one that is freed while it
+ * is pinned is nobody's until the last pin goes.  Neither: the block is free, and whoever
+ * turns the word it saw into a live one by a compare-and-swap has it.  So a thread may
+ * keep a list of free blocks without a lock, and others may take them out of it behind
+ * its back by changing the generation: what it kept then no longer fits.  Freeing twice
+ * and pointers to freed blocks are seen by the live bit.
+ *
+ * The bits tell which blocks are free and in no thread's list: "in" the run.  All others
+ * are "out".
+ *
+ * Objects are never freed and serve the same heap and class again, so what a reader
+ * without a lock finds through a stale pointer is still a run with as many words.
+ */
+#ifndef AM_CORE_HEAP_RUN_H
+#define AM_CORE_HEAP_RUN_H
+
+#include <bsd/sys/tree.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/util.h"
+
+struct am_heap;
+struct am_mapping;
+
+#define AM_WORD_PINS UINT64_C(0xfffff)
+#define AM_WORD_LIVE (UINT64_C(1) << 20)
+#define AM_WORD_HUGE (UINT64_C(1) << 21) /* the program asked for huge pages */
+#define AM_WORD_MODULE_SHIFT 22
+#define AM_WORD_MODULE (UINT64_C(0x7f) << AM_WORD_MODULE_SHIFT)
+#define AM_WORD_SIZE_SHIFT 29 /* 0 in the word of a large block: run->large has it */
+#define AM_WORD_SIZE (UINT64_C(0xfffff) << AM_WORD_SIZE_SHIFT)
+#define AM_WORD_PADDED_SHIFT 49 /* aclrtMalloc added AM_HEAP_PAD bytes */
+#define AM_WORD_PADDED (UINT64_C(1) << AM_WORD_PADDED_SHIFT)
+#define AM_WORD_GENERATION_SHIFT 50
+#define AM_WORD_GENERATION (~UINT64_C(0) << AM_WORD_GENERATION_SHIFT)
+
+typedef _Atomic uint64_t am_word;
+
+struct am_run {
+    /* Set when the object is made. */
+    struct am_heap *heap;
+    uint32_t kind;  /* the heap's, nearer by */
+    uint32_t class; /* AM_CLASSES_MAX: one large block */
+    uint32_t bin; /* where a thread's lists have the one for it: core/heap/heap_cache.h */
+    uint32_t n_slots;
+    uint32_t stride;  /* bytes from a block to the next; 0 for a large one */
+    uint64_t inverse; /* 2^44 / stride, rounded up: a multiplication for a division */
+    am_word *words;   /* n_slots */
+    uint64_t *bits;   /* n_slots, in words of 64; heap->lock */
+
+    _Atomic uintptr_t start; /* 0: has no memory now */
+    atomic_size_t size;      /* of the memory */
+    atomic_size_t large;     /* bytes that were asked for of the large block */
+    atomic_uint page;        /* bytes of a page of the large block */
+
+    /* heap->lock */
+    struct am_mapping *mapping;
+    size_t locked; /* bytes from the start on that may be handed out; pinned: locked */
+    uint32_t n_in; /* bits that are set */
+    uint32_t
+        n_touched;   /* blocks from here on were never out, their words never written */
+    uint32_t hint;   /* no bit is set in words of bits below this one */
+    bool is_dead;    /* its device was reset: goes when the last pin does */
+    bool is_partial; /* in the heap's tree for its class: alive, some in */
+    bool is_empty;   /* in the heap's list of empty ones: alive, all in */
+    RB_ENTRY(am_run) node;
+    LIST_ENTRY(am_run) all;
+    TAILQ_ENTRY(am_run) empty;
+    SLIST_ENTRY(am_run) next; /* among the spare, or the doomed */
+};
+
+RB_HEAD(am_run_tree, am_run);
+LIST_HEAD(am_run_list, am_run);
+TAILQ_HEAD(am_run_queue, am_run);
+SLIST_HEAD(am_run_stack, am_run);
+
+/* A block that is free and out: the word is what its owner saw. */
+struct am_slot {
+    struct am_run *run;
+    am_word *word;
+    uint64_t seen;
+};
+
+/* What lies at an address. */
+struct am_block {
+    struct am_slot slot;
+    uintptr_t start;
+    size_t asked; /* 0: no live block */
+};
+
+/*
+ * A run without memory, all blocks in; NULL when there is no memory for it.  stride 0:
+ * one large block.
+ */
+struct am_run *am_run_create(struct am_heap *heap, unsigned class, uint32_t stride);
+
+/* Which block the byte at offset belongs to; n_slots or more behind the last one. */
+static inline size_t am_run_index(const struct am_run *run, uintptr_t offset)
+{
+    return offset * run->inverse >> 44; /* inverse is 0 for the one large block */
+}
+
+/* Where a block is that is out and the caller's. */
+static inline uintptr_t am_slot_addr(const struct am_slot *slot)
+{
+    return atomic_load_explicit(&slot->run->start, memory_order_relaxed) +
+           (uintptr_t)(slot->word - slot->run->words) * slot->run->stride;
+}
+
+/* The functions below need the heap's lock. */
+
+/* Takes one out; false when none is in. */
+bool am_run_take(struct am_run *run, struct am_slot *ret_slot);
+/* Puts it in; false when it is not the caller's any more. */
+bool am_run_give(const struct am_slot *slot);
+
+/* Whether no block is live or pinned: nobody but lists of threads has any. */
+bool am_run_is_idle(struct am_run *run);
+/* Takes the free ones out of the lists of threads; true when all are in then. */
+bool am_run_steal(struct am_run *run);
+/* Frees all; those that are pinned stay out. */
+void am_run_kill(struct am_run *run);
+/*
+ * All are in: nothing that anybody saw of it fits any more.  False when one turns out to
+ * be live.
+ */
+bool am_run_retire(struct am_run *run);
+
+size_t am_run_count_live(struct am_run *run);
+
+#endif

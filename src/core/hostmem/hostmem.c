@@ -1,0 +1,462 @@
+/* See hostmem.h. */
+#include "core/hostmem/hostmem.h"
+
+#include <bsd/sys/tree.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/maps.h"
+#include "base/sys.h"
+#include "core/device/context.h"
+#include "core/device/setup.h"
+#include "core/heap/heap.h"
+#include "core/stream/sched.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
+
+struct am_registered {
+    RB_ENTRY(am_registered) node;
+    uintptr_t start;
+    size_t size;
+    unsigned flags;
+    const struct am_backend_ops *backend; /* who locked it */
+    /* registered_lock; others see it neither before it is locked nor while it ends */
+    bool is_ready;
+    bool is_ending;
+    bool is_over;       /* nobody has it any more, whoever is still at it */
+    bool is_gone;       /* out of the tree; its last use ends it */
+    atomic_uint n_uses; /* pieces of work; registered_lock to change */
+};
+
+RB_HEAD(registered_tree, am_registered);
+
+#define LOOK (AM_SECOND / 10)
+
+static struct am_lock registered_lock = AM_LOCK_INIT(AM_RANK_LEAF, "registered");
+static struct registered_tree registered = RB_INITIALIZER(NULL); /* registered_lock */
+static atomic_size_t n_registered; /* most programs have none, and no lock to take */
+static pthread_cond_t unused;      /* sched.lock; one that ends is no longer used */
+static pthread_once_t unused_once = PTHREAD_ONCE_INIT;
+
+/* Ranges that overlap are equal, so a search finds whatever a range touches. */
+static int registered_compare(struct am_registered *a, struct am_registered *b)
+{
+    if (a->start < b->start)
+        return b->start - a->start >= a->size ? -1 : 0;
+    return a->start - b->start >= b->size ? 1 : 0;
+}
+
+RB_GENERATE_INTERNAL(registered_tree, am_registered, node, registered_compare,
+                     __attribute__((unused)) static)
+
+aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret_addr)
+{
+    bool is_rc = (am_setup.product->features & AM_PRODUCT_RC) != 0;
+    int32_t current = -1;
+    aclError rc;
+
+    /*
+     * The documents set the device first; that it is needed in EP form too, none of them
+     * says.
+     */
+    AM_REQUIRE(is_rc || device >= 0 || !am_setup.is_strict || am_current_is_alive(),
+               ACL_ERROR_RT_CONTEXT_NULL,
+               "this thread has no device, and the documents set it first; call "
+               "aclrtSetDevice or aclrtSetCurrentContext (ACLMEM_RULES=strict)");
+    if (is_rc || device >= 0 || am_setup.is_strict) {
+        rc = am_context_device(&current);
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
+    AM_REQUIRE(device < 0 || device == current, ACL_ERROR_RT_PARAM_INVALID,
+               "the attribute DEVICE_ID is %d but the current device is %d", device,
+               current);
+    return am_heap_malloc(am_heap_of(is_rc ? current : -1, AM_HEAP_HOST), size, 0, 4096,
+                          module, ret_addr);
+}
+
+static struct am_registered *registered_find_locked(const void *addr, size_t size)
+    AM_REQUIRES(registered_lock)
+{
+    struct am_registered key = {.start = (uintptr_t)addr, .size = size};
+
+    return RB_FIND(registered_tree, &registered, &key);
+}
+
+static void registered_remove_locked(struct am_registered *r) AM_REQUIRES(registered_lock)
+{
+    RB_REMOVE(registered_tree, &registered, r);
+    n_registered--;
+}
+
+static void registered_end(struct am_registered *r)
+{
+    if (r->flags & AM_HOST_PINNED)
+        r->backend->unpin((void *)r->start, r->size);
+    free(r);
+}
+
+/* One that others may see. */
+static bool is_alive_locked(const struct am_registered *r) AM_REQUIRES(registered_lock)
+{
+    return r != NULL && r->is_ready && !r->is_ending;
+}
+
+/* The first in the range that others may see; what a thread is still at, it ends itself. */
+static struct am_registered *range_first_locked(uintptr_t start, size_t size)
+    AM_REQUIRES(registered_lock)
+{
+    struct am_registered range = {.start = start, .size = size};
+    struct am_registered low = {.start = start, .size = 1};
+    struct am_registered *r = RB_NFIND(registered_tree, &registered, &low);
+
+    while (r != NULL && registered_compare(&range, r) == 0) {
+        if (is_alive_locked(r))
+            return r;
+        r->is_over = true;
+        r = RB_NEXT(registered_tree, &registered, r);
+    }
+    return NULL;
+}
+
+/* All that is registered in the range is no longer. */
+static void range_unregister(const void *addr, size_t size)
+{
+    while (n_registered > 0) {
+        struct am_registered *r;
+        bool is_used = false;
+
+        am_lock(&registered_lock);
+        r = range_first_locked((uintptr_t)addr, size);
+        if (r != NULL) {
+            registered_remove_locked(r);
+            is_used = r->n_uses > 0;
+            r->is_gone = true;
+        }
+        am_unlock(&registered_lock);
+        if (r == NULL)
+            return;
+        if (!is_used)
+            registered_end(r);
+    }
+}
+
+void am_host_unregister_all(void)
+{
+    range_unregister(NULL, SIZE_MAX);
+}
+
+aclError am_host_free(void *addr)
+{
+    struct am_block_info info;
+
+    /* First, and only what will be freed: a freed block may be another thread's at once. */
+    if (n_registered > 0 && am_heap_find(addr, &info) &&
+        info.bounds.start == (uintptr_t)addr && info.kind == AM_HEAP_HOST)
+        range_unregister(addr, info.bounds.size);
+    return am_heap_free(AM_HEAP_HOST, addr);
+}
+
+/*
+ * Host memory of ours, as far as one address tells: a pinned block or a mapping of host
+ * memory.
+ */
+static bool is_ours_on_host(const void *addr, size_t size)
+{
+    struct am_block_info info;
+    struct am_mapping *mapping;
+    uintptr_t at = (uintptr_t)addr;
+
+    if (am_heap_find(addr, &info))
+        return info.kind == AM_HEAP_HOST &&
+               size <= info.bounds.size - (at - info.bounds.start);
+    while (size > 0) {
+        size_t left;
+        bool is_host;
+
+        mapping = am_mapping_get(&am_vspace, at);
+        if (mapping == NULL)
+            return false;
+        left = mapping->size - (at - mapping->start);
+        is_host = mapping->owner == NULL && mapping->phys->place->device < 0;
+        am_mapping_put(mapping);
+        if (!is_host)
+            return false;
+        at += left;
+        size = size > left ? size - left : 0;
+    }
+    return true;
+}
+
+/* Whether memory of this kind can be registered this way. */
+static aclError memory_check(const void *addr, size_t size, unsigned flags)
+{
+    int rc;
+
+    if (am_vspace_is_reserved(&am_vspace, (uintptr_t)addr, size, NULL)) {
+        AM_REQUIRE(
+            is_ours_on_host(addr, size), ACL_ERROR_RT_PARAM_INVALID,
+            "%zu bytes at %p are not host memory, or more than what was allocated there",
+            size, addr);
+        AM_REQUIRE((flags & AM_HOST_PINNED) == 0, ACL_ERROR_RT_PARAM_INVALID,
+                   "the memory at %p is pinned already; PINNED is for pageable memory",
+                   addr);
+        return ACL_SUCCESS;
+    }
+    rc = am_maps_check((uintptr_t)addr, size, AM_MAPS_READ | AM_MAPS_WRITE);
+    AM_REQUIRE(rc != -EFAULT, ACL_ERROR_RT_PARAM_INVALID,
+               "nothing is mapped at some of the %zu bytes at %p", size, addr);
+    AM_REQUIRE(rc != -EACCES, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+               "the program may not write to some of the %zu bytes at %p: read-only "
+               "memory cannot "
+               "be registered",
+               size, addr);
+    return ACL_SUCCESS;
+}
+
+/* Enters the range, not yet to be seen; fails when some of it is registered. */
+static aclError registered_enter(struct am_registered *r)
+{
+    struct am_registered *other;
+    uintptr_t start = 0;
+    size_t size = 0;
+
+    am_lock(&registered_lock);
+    other = RB_INSERT(registered_tree, &registered, r);
+    if (other == NULL) {
+        n_registered++;
+    } else {
+        start = other->start;
+        size = other->size;
+    }
+    am_unlock(&registered_lock);
+    AM_REQUIRE(other == NULL, ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+               "%zu bytes at %p are registered already, by the %zu bytes at %p", r->size,
+               (void *)r->start, size, (void *)start);
+    return ACL_SUCCESS;
+}
+
+/* It was never to be seen, and is the caller's again. */
+static void registered_hide(struct am_registered *r)
+{
+    am_lock(&registered_lock);
+    registered_remove_locked(r);
+    am_unlock(&registered_lock);
+}
+
+/* Others may see it; it is gone where it was over before that. */
+static aclError registered_show(struct am_registered *r)
+{
+    void *addr = (void *)r->start;
+    bool is_over;
+
+    am_lock(&registered_lock);
+    is_over = r->is_over;
+    r->is_ready = !is_over;
+    am_unlock(&registered_lock);
+    if (!is_over)
+        return ACL_SUCCESS;
+    registered_hide(r);
+    registered_end(r);
+    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                   "the memory at %p was freed, or the library stopped, while it was "
+                   "being registered",
+                   addr);
+}
+
+aclError am_host_register(void *addr, size_t size, unsigned flags)
+{
+    struct am_registered *r;
+    aclError rc;
+
+    AM_REQUIRE(am_is_aligned((uintptr_t)addr, 4096), ACL_ERROR_RT_ADDR_UNALIGNED,
+               "ptr %p is not a multiple of 4096", addr);
+    rc = memory_check(addr, size, flags);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    r = am_sys_calloc(1, sizeof *r);
+    if (r == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC,
+                       "no memory for the books of registered memory");
+    r->start = (uintptr_t)addr;
+    r->size = size;
+    r->flags = flags;
+    r->backend = am_setup.backend;
+    rc = registered_enter(r);
+    if (rc != ACL_SUCCESS)
+        goto err_free;
+    if (flags & AM_HOST_PINNED)
+        rc = r->backend->pin(addr, size, am_setup.is_strict);
+    if (rc == ACL_SUCCESS)
+        return registered_show(r);
+    registered_hide(r);
+
+err_free:
+    free(r);
+    return rc;
+}
+
+static void unused_init(void)
+{
+    am_cond_init(&unused);
+}
+
+static bool is_unused(void *r)
+{
+    return ((const struct am_registered *)r)->n_uses == 0;
+}
+
+/*
+ * Workers or the device are at tasks, or will be: those end by themselves, however long
+ * they are.
+ */
+static bool work_goes_on_locked(struct am_sched *sched, struct am_quiet *quiet)
+    AM_REQUIRES(sched->lock)
+{
+    return sched->n_running > 0 || sched->n_ready > 0 || !TAILQ_EMPTY(&sched->flying) ||
+           quiet->n_moves != am_sched_count_moves_locked(sched);
+}
+
+/*
+ * Until no work uses it; false when it is used still, and for some seconds no stream has
+ * done anything or was at it: what the work waits for will not come, or waits for the
+ * caller.
+ */
+static bool registered_wait(struct am_registered *r)
+{
+    struct am_sched *sched = &am_sched;
+    struct am_quiet quiet;
+    bool is_over = false;
+
+    pthread_once(&unused_once, unused_init);
+    am_lock(&sched->lock);
+    am_quiet_begin_locked(sched, &quiet);
+    while (!is_over && !is_unused(r)) {
+        am_sched_wait_locked(sched, &unused, is_unused, r, LOOK);
+        if (work_goes_on_locked(sched, &quiet))
+            am_quiet_begin_locked(sched, &quiet);
+        is_over = am_quiet_look_locked(sched, &quiet) == 0;
+    }
+    is_over = !is_unused(r);
+    am_unlock(&sched->lock);
+    return !is_over;
+}
+
+/* Ends one that no new work can find any more, or lets it be found again. */
+static aclError registered_leave(struct am_registered *r)
+{
+    void *addr = (void *)r->start;
+    bool is_free = registered_wait(r);
+    bool is_over;
+
+    am_lock(&registered_lock);
+    is_over = is_free || r->is_over;
+    if (is_over)
+        registered_remove_locked(r);
+    else
+        r->is_ending = false;
+    is_free = is_unused(r);
+    r->is_gone = is_over;
+    am_unlock(&registered_lock);
+    if (!is_over)
+        return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                       "work on streams still uses the memory registered at %p, and "
+                       "none was done for %d seconds; synchronise or abort the streams "
+                       "first",
+                       addr, (int)(AM_PATIENCE / AM_SECOND));
+    if (is_free) /* otherwise its last use ends it */
+        registered_end(r);
+    return ACL_SUCCESS;
+}
+
+aclError am_host_unregister(void *addr)
+{
+    struct am_registered *r;
+    uintptr_t start = 0;
+
+    am_lock(&registered_lock);
+    r = registered_find_locked(addr, 1);
+    if (!is_alive_locked(r))
+        r = NULL;
+    if (r != NULL) {
+        start = r->start;
+        r->is_ending = start == (uintptr_t)addr;
+    }
+    am_unlock(&registered_lock);
+    AM_REQUIRE(r != NULL, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%p is not registered",
+               addr);
+    AM_REQUIRE(start == (uintptr_t)addr, ACL_ERROR_RT_PARAM_INVALID,
+               "%p lies inside what was registered at %p; pass its start", addr,
+               (void *)start);
+    return registered_leave(r);
+}
+
+struct am_registered *am_registered_get(const void *addr, size_t size)
+{
+    struct am_registered *r;
+
+    if (n_registered == 0)
+        return NULL;
+    am_lock(&registered_lock);
+    r = registered_find_locked(addr, 1);
+    if (!is_alive_locked(r) || size > r->size - ((uintptr_t)addr - r->start))
+        r = NULL;
+    else
+        r->n_uses++;
+    am_unlock(&registered_lock);
+    return r;
+}
+
+void am_registered_put(struct am_registered *r)
+{
+    bool is_last;
+    bool is_waited_for;
+
+    am_lock(&registered_lock);
+    is_last = --r->n_uses == 0;
+    is_waited_for = is_last && r->is_ending;
+    is_last = is_last && r->is_gone;
+    am_unlock(&registered_lock);
+    if (is_last)
+        registered_end(r);
+    if (!is_waited_for)
+        return;
+    am_lock(&am_sched.lock);
+    pthread_cond_broadcast(&unused);
+    am_unlock(&am_sched.lock);
+}
+
+/* The flags of what is registered at addr; 0: nothing is. */
+static unsigned registered_flags(const void *addr)
+{
+    struct am_registered *r;
+    unsigned flags = 0;
+
+    if (n_registered == 0)
+        return 0;
+    am_lock(&registered_lock);
+    r = registered_find_locked(addr, 1);
+    if (is_alive_locked(r))
+        flags = r->flags;
+    am_unlock(&registered_lock);
+    return flags;
+}
+
+aclError am_host_device_pointer(void *addr, void **ret_addr)
+{
+    unsigned flags = registered_flags(addr);
+
+    AM_REQUIRE(flags != 0, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%p is not registered",
+               addr);
+    AM_REQUIRE(flags & AM_HOST_MAPPED, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
+               "the memory at %p was registered without ACL_HOST_REG_MAPPED", addr);
+    *ret_addr = addr;
+    return ACL_SUCCESS;
+}
+
+bool am_host_is_registered(const void *addr)
+{
+    return registered_flags(addr) != 0;
+}

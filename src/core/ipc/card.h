@@ -1,0 +1,42 @@
+/*
+ * What an importer is told about memory, and what it makes of it.
+ *
+ * A card crosses the boundary between processes: nothing that it says is believed without
+ * a look.
+ */
+#ifndef AM_CORE_CARD_H
+#define AM_CORE_CARD_H
+
+#include <stdint.h>
+
+#include "core/exchange/exchange.h"
+#include "core/vmm/phys.h"
+
+struct am_device;
+
+struct am_card {
+    uint64_t size;
+    uint64_t asked;
+    uint32_t handle_type;
+    uint32_t allocation_type;
+    uint32_t attr;
+    uint32_t location_type;
+    int32_t location_id; /* of a device: the driver's id */
+    char backend[12];
+    uint64_t ledger; /* of the exporter, and the memory's share in it; or 0 */
+    uint64_t share;
+};
+
+_Static_assert(sizeof(struct am_card) <= AM_WIRE_BYTES, "a card fits into a reply");
+
+/* `asked` are the bytes that the importer may use. */
+struct am_card am_card_of(const struct am_phys *phys, size_t asked);
+
+/*
+ * The import that the parcel's card describes, for use by a device of this process; it has
+ * a reference to its place, and to its share where both processes have one ledger.
+ */
+aclError am_card_read(const struct am_parcel *parcel, struct am_device *device,
+                      struct am_import *ret_import);
+
+#endif

@@ -1,0 +1,335 @@
+/* See key.h. */
+#include "core/ipc/key.h"
+
+#include <bsd/sys/tree.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "core/device/context.h"
+#include "core/device/device.h"
+#include "core/device/peer.h"
+#include "core/exchange/exchange.h"
+#include "core/heap/heap.h"
+#include "core/ipc/share.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
+
+/* ---- text ---- */
+
+static const char *const kind_names[AM_SHARE_KINDS] = {
+    [AM_SHARE_BLOCK] = "memory",
+    [AM_SHARE_EVENT] = "event",
+    [AM_SHARE_NOTIFY] = "notify",
+};
+
+#define DIGITS 16 /* of each of a ticket's three words */
+
+void am_key_print(enum am_share_kind kind, const struct am_ticket *ticket,
+                  char key[AM_KEY_SIZE])
+{
+    snprintf(key, AM_KEY_SIZE, "aclmem-%s-%016" PRIx64 "%016" PRIx64 "%016" PRIx64,
+             kind_names[kind], ticket->number, ticket->secret[0], ticket->secret[1]);
+}
+
+/* Whatever the digits are: the caller prints the ticket again and compares. */
+static uint64_t word_parse(const char *text)
+{
+    char digits[DIGITS + 1] = "";
+
+    memcpy(digits, text, DIGITS);
+    return strtoull(digits, NULL, 16);
+}
+
+aclError am_key_parse(enum am_share_kind kind, const char *key,
+                      struct am_ticket *ret_ticket)
+{
+    char again[AM_KEY_SIZE];
+    struct am_ticket ticket = {0};
+    bool has_end = memchr(key, '\0', AM_KEY_SIZE) != NULL;
+    const char *dash = has_end ? strrchr(key, '-') : NULL;
+
+    if (dash != NULL && strlen(dash + 1) == (size_t)3 * DIGITS) {
+        ticket.number = word_parse(dash + 1);
+        ticket.secret[0] = word_parse(dash + 1 + DIGITS);
+        ticket.secret[1] = word_parse(dash + 1 + 2 * DIGITS);
+    }
+    am_key_print(kind, &ticket, again);
+    AM_REQUIRE(has_end && strcmp(key, again) == 0, ACL_ERROR_RT_PARAM_INVALID,
+               "\"%.64s\" is no key of this kind; a key looks like \"%s\"", key, again);
+    *ret_ticket = ticket;
+    return ACL_SUCCESS;
+}
+
+/* ---- what is exported and imported ---- */
+
+struct key {
+    RB_ENTRY(key) node;
+    struct am_ticket ticket;
+    struct am_phys *phys; /* an import holds a reference, an export does not */
+    void *addr;           /* imported: where */
+};
+
+static int key_compare(const struct key *a, const struct key *b)
+{
+    return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
+}
+
+RB_HEAD(key_tree, key);
+RB_GENERATE_INTERNAL(key_tree, key, node, key_compare, __attribute__((unused)) static)
+
+static struct {
+    struct am_lock lock;
+    struct key_tree exports; /* lock, as the next one */
+    struct key_tree imports;
+} keys = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "keys")};
+
+/* NULL when it is not there, or has another secret. */
+static struct key *key_find_locked(struct key_tree *tree, const struct am_ticket *ticket)
+    AM_REQUIRES(keys.lock)
+{
+    struct key wanted = {.ticket = *ticket};
+    struct key *key = RB_FIND(key_tree, tree, &wanted);
+
+    return key != NULL && memcmp(&key->ticket, ticket, sizeof *ticket) == 0 ? key : NULL;
+}
+
+static void key_enter(struct key_tree *tree, struct key *key)
+{
+    am_lock(&keys.lock);
+    RB_INSERT(key_tree, tree, key);
+    am_unlock(&keys.lock);
+}
+
+/* ---- export ---- */
+
+aclError am_key_export(void *addr, size_t size, bool is_open, char ret_key[AM_KEY_SIZE])
+{
+    struct key *key;
+    struct am_ticket ticket;
+    struct am_phys *phys;
+    aclError rc = am_share_check();
+
+    if (rc == ACL_SUCCESS)
+        rc = am_heap_share(addr, size, &phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    key = am_sys_calloc(1, sizeof *key);
+    if (key == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a key");
+        goto out;
+    }
+    rc = am_share_offer(phys, AM_SHARE_BLOCK, size, is_open, &ticket);
+    if (rc != ACL_SUCCESS) {
+        free(key);
+        goto out;
+    }
+    key->ticket = ticket;
+    key->phys = phys;
+    key_enter(&keys.exports, key);
+    am_key_print(AM_SHARE_BLOCK, &ticket, ret_key);
+out:
+    am_phys_put(phys); /* which ends the key, where the block was freed meanwhile */
+    return rc;
+}
+
+void am_key_forget(uint64_t number)
+{
+    struct key wanted = {.ticket.number = number};
+    struct key *key;
+
+    am_exchange_withdraw(number);
+    am_lock(&keys.lock);
+    key = RB_FIND(key_tree, &keys.exports, &wanted);
+    if (key != NULL)
+        RB_REMOVE(key_tree, &keys.exports, key);
+    am_unlock(&keys.lock);
+    free(key);
+}
+
+aclError am_key_trust(const char *key, const int32_t *ids, size_t n)
+{
+    struct am_ticket ticket;
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &ticket);
+
+    return rc == ACL_SUCCESS ? am_exchange_trust(AM_SHARE_BLOCK, &ticket, ids, n) : rc;
+}
+
+aclError am_key_check(const char *key)
+{
+    struct am_ticket ticket;
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &ticket);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(am_exchange_is_own(AM_SHARE_BLOCK, &ticket), ACL_ERROR_RT_PARAM_INVALID,
+               "this process does not export the key \"%s\"", key);
+    return ACL_SUCCESS;
+}
+
+/* ---- import ---- */
+
+/* All of it is one block, of as many bytes as the exporter named. */
+static bool find_block(uintptr_t addr, struct am_bounds *ret_bounds)
+{
+    struct am_mapping *mapping = am_mapping_get(&am_vspace, addr);
+
+    if (mapping == NULL)
+        return false;
+    *ret_bounds =
+        am_bounds_of(mapping->start, mapping->phys->asked, mapping->phys->asked, false);
+    am_mapping_put(mapping);
+    return true;
+}
+
+static const struct am_owner key_owner = {
+    .name = "aclrtIpcMemImportByKey",
+    .find_block = find_block,
+};
+
+/* Binds imported memory to addresses; takes over the reference, also on failure. */
+static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
+                           void **ret_addr)
+{
+    struct key *key = am_sys_calloc(1, sizeof *key);
+    aclError rc;
+
+    if (key == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a key");
+        goto err_phys;
+    }
+    key->ticket = *ticket;
+    key->phys = phys;
+    rc = am_vspace_reserve_for(&am_vspace, &key_owner, phys->mem.size, NULL, &key->addr);
+    if (rc != ACL_SUCCESS)
+        goto err_key;
+    rc = am_vspace_map_for(&am_vspace, key->addr, phys, true);
+    if (rc != ACL_SUCCESS)
+        goto err_release;
+    *ret_addr = key->addr;
+    key_enter(&keys.imports, key);
+    return ACL_SUCCESS;
+
+err_release:
+    am_vspace_release_for(&am_vspace, key->addr);
+err_key:
+    free(key);
+err_phys:
+    am_phys_put(phys);
+    return rc;
+}
+
+static void import_close(struct key *key)
+{
+    am_vspace_unmap_for(&am_vspace, key->addr, true);
+    am_vspace_release_for(&am_vspace, key->addr);
+    am_phys_put(key->phys);
+    free(key);
+}
+
+aclError am_key_import(const char *text, bool has_peer, void **ret_addr)
+{
+    struct am_import import;
+    struct am_ticket ticket;
+    struct am_phys *phys;
+    int32_t device;
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, text, &ticket);
+
+    if (rc == ACL_SUCCESS)
+        rc = am_context_device(&device);
+    if (rc == ACL_SUCCESS)
+        rc = am_share_fetch(AM_SHARE_BLOCK, &ticket, &am_devices.device[device], &import);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_phys_import_for(&import, &phys);
+    close(import.fd);
+    if (rc == ACL_SUCCESS && has_peer && import.home != device) {
+        rc = am_peer_set(import.home, true);
+        if (rc != ACL_SUCCESS)
+            am_phys_put(phys);
+    }
+    return rc == ACL_SUCCESS ? import_map(&ticket, phys, ret_addr) : rc;
+}
+
+/* The memory of an export that is there no more afterwards, with a reference. */
+static struct am_phys *export_pop(const struct am_ticket *ticket)
+{
+    struct am_phys *phys = NULL;
+    struct key *key;
+
+    am_lock(&keys.lock);
+    key = key_find_locked(&keys.exports, ticket);
+    if (key != NULL && am_ref_try(&key->phys->object.refs)) {
+        phys = key->phys;
+        RB_REMOVE(key_tree, &keys.exports, key);
+    } else {
+        key = NULL; /* the block was just freed, and the key goes with it */
+    }
+    am_unlock(&keys.lock);
+    free(key);
+    return phys;
+}
+
+static struct key *import_pop(const struct am_ticket *ticket)
+{
+    struct key *key;
+
+    am_lock(&keys.lock);
+    key = key_find_locked(&keys.imports, ticket);
+    if (key != NULL)
+        RB_REMOVE(key_tree, &keys.imports, key);
+    am_unlock(&keys.lock);
+    return key;
+}
+
+aclError am_key_close(const char *text)
+{
+    struct am_ticket ticket;
+    struct am_phys *phys;
+    struct key *key;
+    aclError rc = am_key_parse(AM_SHARE_BLOCK, text, &ticket);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    key = import_pop(&ticket);
+    if (key != NULL) {
+        import_close(key);
+        return ACL_SUCCESS;
+    }
+    phys = export_pop(&ticket);
+    AM_REQUIRE(phys != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "the key \"%s\" is neither imported nor exported by this process; it was "
+               "closed already, or its block freed",
+               text);
+    am_phys_end_export(phys);
+    am_phys_put(phys);
+    return ACL_SUCCESS;
+}
+
+static struct key *import_pop_of(int32_t device)
+{
+    struct key *key;
+
+    am_lock(&keys.lock);
+    RB_FOREACH (key, key_tree, &keys.imports) {
+        if (device < 0 || key->phys->place->device == device) {
+            RB_REMOVE(key_tree, &keys.imports, key);
+            break;
+        }
+    }
+    am_unlock(&keys.lock);
+    return key;
+}
+
+void am_key_close_imports(int32_t device)
+{
+    struct key *key;
+
+    while ((key = import_pop_of(device)) != NULL)
+        import_close(key);
+}

@@ -1,0 +1,218 @@
+/* See share.h. */
+#include "core/ipc/share.h"
+
+#include <bsd/sys/tree.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "core/device/setup.h"
+#include "core/exchange/exchange.h"
+#include "core/ipc/card.h"
+#include "core/vmm/vspace.h"
+
+/* ---- export ---- */
+
+aclError am_share_check(void)
+{
+    AM_REQUIRE(am_setup.backend->caps & AM_CAP_SHARE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "the %s backend cannot share memory", am_setup.backend->name);
+    return ACL_SUCCESS;
+}
+
+/* One export at a time, and one in all while the handle lives. */
+static aclError export_begin(struct am_phys *phys)
+{
+    uint64_t exported;
+
+    am_lock(&am_vspace.lock);
+    exported = phys->exported;
+    if (exported == 0 && phys->imported == 0)
+        phys->exported = AM_PHYS_EXPORTING;
+    am_unlock(&am_vspace.lock);
+    AM_REQUIRE(phys->imported == 0, ACL_ERROR_RT_PARAM_INVALID,
+               "the memory was imported; only the process that allocated it exports it");
+    AM_REQUIRE(exported == 0, ACL_ERROR_RT_PARAM_INVALID,
+               "the memory is exported already, as 0x%016" PRIx64
+               "; it is exported once: keep what you got",
+               exported);
+    return ACL_SUCCESS;
+}
+
+/* The number takes effect, unless the handle died meanwhile. */
+static aclError export_end(struct am_phys *phys, uint64_t number)
+{
+    bool is_dead;
+
+    am_lock(&am_vspace.lock);
+    is_dead = phys->handle != NULL && phys->handle_refs == 0;
+    phys->exported = is_dead ? 0 : number;
+    if (number != 0)
+        phys->common = number;
+    am_unlock(&am_vspace.lock);
+    if (!is_dead)
+        return ACL_SUCCESS;
+    am_exchange_withdraw(number);
+    return number == 0
+               ? ACL_SUCCESS
+               : am_fail(ACL_ERROR_RT_INVALID_HANDLE,
+                         "handle %p was freed while it was exported", phys->handle);
+}
+
+aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
+                        bool is_open, struct am_ticket *ret_ticket)
+{
+    struct am_ticket ticket;
+    struct am_card card;
+    int fd;
+    aclError rc = export_begin(phys);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = phys->mem.bank->ops->mem_export(&phys->mem, &fd);
+    /* What was done so far stays when the rest fails: it is of use for the next try. */
+    if (rc == ACL_SUCCESS && phys->share == 0 && phys->place->ledger != NULL)
+        rc = am_place_share(phys->place, phys->mem.size, &phys->share);
+    if (rc == ACL_SUCCESS) {
+        card = am_card_of(phys, asked);
+        rc = am_exchange_offer(kind, is_open, fd, &card, sizeof card, &ticket);
+    }
+    if (rc != ACL_SUCCESS) {
+        export_end(phys, 0);
+        return rc;
+    }
+    rc = export_end(phys, ticket.number);
+    if (rc == ACL_SUCCESS)
+        *ret_ticket = ticket;
+    return rc;
+}
+
+aclError am_share_export(void *handle, enum am_share_kind kind, bool is_open,
+                         struct am_ticket *ret_ticket)
+{
+    struct am_phys *phys;
+    aclError rc = am_share_check();
+
+    if (rc == ACL_SUCCESS)
+        rc = am_phys_get(handle, &phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_share_offer(phys, kind, phys->asked, is_open, ret_ticket);
+    am_phys_put(phys);
+    return rc;
+}
+
+aclError am_share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+                        const int32_t *ids, size_t n)
+{
+    return am_exchange_trust(kind, ticket, ids, n);
+}
+
+/* ---- import ---- */
+
+/* A number that this process has imported, or is importing. */
+struct imported {
+    RB_ENTRY(imported) node;
+    uint64_t number;
+};
+
+static int imported_compare(const struct imported *a, const struct imported *b)
+{
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+RB_HEAD(imported_tree, imported);
+RB_GENERATE_INTERNAL(imported_tree, imported, node, imported_compare,
+                     __attribute__((unused)) static)
+
+static struct {
+    struct am_lock lock;
+    struct imported_tree tree; /* lock */
+} imports = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "imports")};
+
+/* Claims the number for one import. */
+static aclError claim(uint64_t number)
+{
+    struct imported *imported = am_sys_malloc(sizeof *imported);
+    bool is_there;
+
+    if (imported == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of an import");
+    imported->number = number;
+    am_lock(&imports.lock);
+    is_there = RB_INSERT(imported_tree, &imports.tree, imported) != NULL;
+    am_unlock(&imports.lock);
+    if (!is_there)
+        return ACL_SUCCESS;
+    free(imported);
+    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                   "0x%016" PRIx64
+                   " is imported in this process already, and its memory is in use; let "
+                   "go of that first",
+                   number);
+}
+
+void am_share_forget(uint64_t number)
+{
+    struct imported key = {.number = number};
+    struct imported *imported;
+
+    am_lock(&imports.lock);
+    imported = RB_FIND(imported_tree, &imports.tree, &key);
+    if (imported != NULL)
+        RB_REMOVE(imported_tree, &imports.tree, imported);
+    am_unlock(&imports.lock);
+    free(imported);
+}
+
+aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
+                        struct am_device *device, struct am_import *ret_import)
+{
+    bool is_own = am_exchange_is_own(kind, ticket);
+    uint64_t number = ticket->number;
+    struct am_import import;
+    struct am_parcel parcel;
+    aclError rc = am_share_check();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(!am_setup.is_strict || !is_own, ACL_ERROR_RT_PARAM_INVALID,
+               "0x%016" PRIx64
+               " is exported by this process, and no edition lets it import that "
+               "(ACLMEM_RULES=strict)",
+               number);
+    rc = claim(number);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_exchange_fetch(kind, ticket, &parcel);
+    if (rc != ACL_SUCCESS)
+        goto err_claim;
+    rc = am_card_read(&parcel, device, &import);
+    if (rc != ACL_SUCCESS)
+        goto err_parcel;
+    import.number = number;
+    import.is_own = is_own;
+    *ret_import = import;
+    return ACL_SUCCESS;
+
+err_parcel:
+    close(parcel.fd);
+err_claim:
+    am_share_forget(number);
+    return rc;
+}
+
+aclError am_share_import(enum am_share_kind kind, const struct am_ticket *ticket,
+                         struct am_device *device, void **ret_handle)
+{
+    struct am_import import;
+    aclError rc = am_share_fetch(kind, ticket, device, &import);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_phys_import(&import, ret_handle);
+    close(import.fd);
+    return rc;
+}

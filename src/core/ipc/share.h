@@ -1,0 +1,50 @@
+/*
+ * Physical memory that several processes have.
+ *
+ * Exporting gives a phys a ticket; the ticket lives as long as the handle does.  Importing
+ * by the ticket in another process gives a phys there that has the same bytes, and lives on
+ * its own: the memory goes when every process has let go of it.
+ *
+ * A process imports by a ticket once at a time.  The kinds AM_SHARE_MEMORY and
+ * AM_SHARE_FABRIC differ only in what the program hands around.
+ */
+#ifndef AM_CORE_SHARE_H
+#define AM_CORE_SHARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/acl_base.h"
+#include "core/exchange/wire.h"
+
+struct am_device;
+struct am_import;
+struct am_phys;
+
+/* is_open: for any process of this user; otherwise for those that are listed. */
+aclError am_share_export(void *handle, enum am_share_kind kind, bool is_open,
+                         struct am_ticket *ret_ticket);
+/* By ids of aclrtDeviceGetBareTgid, added to those that are listed already. */
+aclError am_share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+                        const int32_t *ids, size_t n);
+
+/* For use by a device of this process; whether it may reach the memory is seen then. */
+aclError am_share_import(enum am_share_kind kind, const struct am_ticket *ticket,
+                         struct am_device *device, void **ret_handle);
+
+/* The two halves of it for memory of another kind, which has no handle. */
+aclError am_share_check(void); /* 207000 where the backend cannot share */
+aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
+                        bool is_open, struct am_ticket *ret_ticket);
+/*
+ * The import has a claim on the number, a reference to its place and a descriptor; the
+ * first two are taken over by am_phys_import() and am_phys_import_for().
+ */
+aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
+                        struct am_device *device, struct am_import *ret_import);
+
+/* What was imported is gone, and may be imported again. */
+void am_share_forget(uint64_t number);
+
+#endif

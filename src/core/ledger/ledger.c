@@ -1,0 +1,233 @@
+/* Charging, counting, and clearing the slots of the dead.  See ledger.h. */
+#include "core/ledger/ledger.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/util.h"
+#include "core/ledger/ledger_file.h"
+
+/* A figure of the file: nobody has more than there is. */
+static uint64_t figure(const struct am_ledger *ledger, int32_t device,
+                       const _Atomic uint64_t *at)
+{
+    uint64_t size = atomic_load(at);
+
+    return size < ledger->config.capacity[device] ? size
+                                                  : ledger->config.capacity[device];
+}
+
+/*
+ * Bytes in use as they are written.  1024 times 64 TB and the shares do not overflow.  The
+ * order is that of everything atomic: who adds to its figure before it looks is seen by
+ * who adds later and looks.
+ */
+static uint64_t device_sum(const struct am_ledger *ledger, int32_t device)
+{
+    unsigned high = ledger_slots_high(ledger);
+    uint64_t sum = figure(ledger, device, &ledger->head->shared[device]);
+
+    for (unsigned i = 0; i < high; i++)
+        sum += figure(ledger, device, &ledger->slots[i].allocated[device]);
+    return sum;
+}
+
+bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
+{
+    _Atomic uint64_t *mine = &ledger->slots[ledger->slot].allocated[device];
+    uint64_t capacity = ledger->config.capacity[device];
+    uint64_t sum = device_sum(ledger, device);
+
+    /* Not added where it cannot fit: others would see it for a moment and be refused. */
+    if (sum > capacity || size > capacity - sum)
+        return false;
+    am_step();
+    atomic_fetch_add(mine, size);
+    am_step();
+    if (device_sum(ledger, device) <= capacity)
+        return true;
+    atomic_fetch_sub(mine, size);
+    return false;
+}
+
+bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size)
+{
+    bool has_room;
+
+    if (size > ledger->config.capacity[device])
+        return false;
+    if (!ledger_lock(ledger, NULL))
+        return am_ledger_try_charge(ledger, device, size);
+    ledger_reap_locked(ledger);
+    has_room = am_ledger_try_charge(ledger, device, size);
+    ledger_unlock(ledger);
+    return has_room;
+}
+
+void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size)
+{
+    atomic_fetch_sub(&ledger->slots[ledger->slot].allocated[device], size);
+}
+
+/* Whether a process had this slot, and died. */
+static bool is_dead(const struct am_ledger *ledger, unsigned slot)
+{
+    return slot != ledger->slot && ledger->slots[slot].is_used != 0 &&
+           !ledger_is_locked(ledger->fd, slot);
+}
+
+/* Whether a process died and its slot was not cleared yet. */
+static bool has_dead(const struct am_ledger *ledger)
+{
+    unsigned high = ledger_slots_high(ledger);
+
+    for (unsigned i = 0; i < high; i++) {
+        if (is_dead(ledger, i))
+            return true;
+    }
+    return false;
+}
+
+size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device)
+{
+    uint64_t sum;
+
+    if (has_dead(ledger) && ledger_lock(ledger, NULL)) {
+        ledger_reap_locked(ledger);
+        ledger_unlock(ledger);
+    }
+    sum = device_sum(ledger, device);
+    return sum < ledger->config.capacity[device] ? sum : ledger->config.capacity[device];
+}
+
+/* ---- who ---- */
+
+struct holder {
+    unsigned slot;
+    uint64_t size;
+};
+
+/* The others that hold most, the most first; how many, at most n. */
+static unsigned holders_find(const struct am_ledger *ledger, int32_t device,
+                             struct holder *holders, unsigned n)
+{
+    unsigned high = ledger_slots_high(ledger);
+    unsigned found = 0;
+
+    for (unsigned i = 0; i < high; i++) {
+        uint64_t size = figure(ledger, device, &ledger->slots[i].allocated[device]);
+        unsigned at = found;
+
+        if (i == ledger->slot || size == 0)
+            continue;
+        while (at > 0 && holders[at - 1].size < size)
+            at--;
+        if (at == n)
+            continue;
+        found += found < n;
+        memmove(&holders[at + 1], &holders[at], (found - 1 - at) * sizeof *holders);
+        holders[at] = (struct holder){i, size};
+    }
+    return found;
+}
+
+void am_ledger_who(struct am_ledger *ledger, int32_t device, char *ret_text)
+{
+    uint64_t shared = figure(ledger, device, &ledger->head->shared[device]);
+    struct holder holders[3];
+    unsigned n = holders_find(ledger, device, holders, AM_ARRAY_SIZE(holders));
+    const char *comma = " (";
+    size_t used = 0;
+
+    ret_text[0] = '\0';
+    for (unsigned i = 0; i < n; i++) {
+        char name[LEDGER_NAME_TEXT];
+
+        ledger_name(&ledger->slots[holders[i].slot], name);
+        used += (size_t)snprintf(ret_text + used, AM_LEDGER_WHO - used,
+                                 "%s%llu by process %s", comma,
+                                 (unsigned long long)holders[i].size, name);
+        comma = ", ";
+    }
+    if (shared > 0)
+        used += (size_t)snprintf(ret_text + used, AM_LEDGER_WHO - used, "%s%llu shared",
+                                 comma, (unsigned long long)shared);
+    if (used > 0)
+        snprintf(ret_text + used, AM_LEDGER_WHO - used, ")");
+}
+
+/* ---- processes of a device ---- */
+
+static unsigned users_count(const struct am_ledger *ledger, int32_t device)
+{
+    unsigned high = ledger_slots_high(ledger);
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < high; i++)
+        n += (ledger->slots[i].uses >> device & 1) != 0;
+    return n;
+}
+
+aclError am_ledger_use(struct am_ledger *ledger, int32_t device, unsigned limit)
+{
+    _Atomic uint64_t *mine = &ledger->slots[ledger->slot].uses;
+    char why[LEDGER_WHY];
+    unsigned n;
+
+    if (*mine >> device & 1)
+        return ACL_SUCCESS;
+    if (!ledger_lock(ledger, why))
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s", why);
+    ledger_reap_locked(ledger);
+    n = users_count(ledger, device);
+    if (n < limit)
+        atomic_fetch_or(mine, UINT64_C(1) << device);
+    ledger_unlock(ledger);
+    AM_REQUIRE(n < limit, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "device %d is used by %u processes, and this product allows no more; end "
+               "one, or let it reset the device (aclmem info lists them)",
+               device, n);
+    return ACL_SUCCESS;
+}
+
+void am_ledger_unuse(struct am_ledger *ledger, int32_t device)
+{
+    atomic_fetch_and(&ledger->slots[ledger->slot].uses, ~(UINT64_C(1) << device));
+}
+
+/* ---- the dead ---- */
+
+/* What it held of shares first: the slot is free when nothing remembers it. */
+void ledger_reap_slot_locked(struct am_ledger *ledger, unsigned slot)
+{
+    unsigned high = ledger_shares_high(ledger);
+    struct ledger_slot *dead = &ledger->slots[slot];
+
+    if (dead->is_used != 0) {
+        for (unsigned i = 0; i < high; i++)
+            ledger_share_drop_locked(ledger, i, slot);
+    }
+    am_step();
+    for (int i = 0; i < AM_LEDGER_DEVICES; i++)
+        dead->allocated[i] = 0;
+    am_step();
+    dead->uses = 0;
+    am_step();
+    dead->is_used = 0;
+}
+
+void ledger_reap_locked(struct am_ledger *ledger)
+{
+    unsigned high = ledger_slots_high(ledger);
+
+    for (unsigned i = 0; i < high; i++) {
+        if (is_dead(ledger, i))
+            ledger_reap_slot_locked(ledger, i);
+    }
+    /* Sums need not go over free slots at the end. */
+    while (high > ledger->slot + 1 && ledger->slots[high - 1].is_used == 0)
+        high--;
+    ledger->head->slots_high = high;
+}

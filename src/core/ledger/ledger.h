@@ -1,0 +1,153 @@
+/*
+ * The ledger: who holds how much of each device, over all processes of a user.
+ *
+ * It is shared memory that a small file in the runtime directory names, one for each
+ * configuration (backend, product, number of devices, memory of each, and which they are if
+ * they are real): processes that are configured alike have the same devices, others have
+ * devices of their own.
+ *
+ * A process has a slot in it, with the bytes it holds of each device.  A device's bytes in
+ * use are the sum over the slots and the shares; there is no total that could go wrong.
+ * The slot is the process's for as long as the kernel holds a lock on its byte, which ends
+ * with the process however it ends; whoever looks next clears it.
+ *
+ * To charge is to add to one's own figure and look at the sum; that takes no lock, and only
+ * a device that seems full makes the process take the ledger's lock, clear the slots of the
+ * dead, and look again.  Two that charge at once may both be sent that way, but never get
+ * both what is there only once.
+ *
+ * Memory that is exported belongs to whoever has it, and to nobody alone: it is a share,
+ * with the set of the slots that hold it.  The last one to leave ends it; the dead leave
+ * when their slot is cleared.
+ *
+ * All that is changed under the lock may be cut short by a kill: the lock's holder is
+ * noted, and who finds the note of a dead one counts the shares again.
+ *
+ * Where there is no ledger to be had (core/ledger/rundir.h says why) a process keeps books of its
+ * own, in the same form, and warns.
+ */
+#ifndef AM_CORE_LEDGER_H
+#define AM_CORE_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/acl_base.h"
+
+struct am_ledger;
+
+#define AM_LEDGER_DEVICES 63
+#define AM_LEDGER_NAME 16 /* bytes for a name in it, with the zero */
+
+/* Processes that agree in all of it have the same devices. */
+struct am_ledger_config {
+    char backend[AM_LEDGER_NAME];
+    char product[AM_LEDGER_NAME];
+    int32_t n_devices; /* that the machine has */
+    uint64_t identity; /* of real devices: which ones; 0: they are played */
+    uint64_t capacity[AM_LEDGER_DEVICES]; /* bytes of each, at most 64 TB */
+};
+
+/*
+ * One with a reference for the caller.  Fails only when there is no memory for the books
+ * (200000).  Devices are numbered as the driver does.
+ */
+aclError am_ledger_open(const struct am_ledger_config *config,
+                        struct am_ledger **ret_ledger);
+struct am_ledger *am_ledger_ref(struct am_ledger *ledger);
+void am_ledger_put(struct am_ledger *ledger);
+
+/* Whether the books are this process's own, for want of a ledger. */
+bool am_ledger_is_private(const struct am_ledger *ledger);
+/* A random number that names the ledger: processes that have the same one share it. */
+uint64_t am_ledger_id(const struct am_ledger *ledger);
+
+/*
+ * In a child of fork: the parent's slot is not kept alive, and what is still written goes
+ * nowhere.  The other two surround fork in the parent.
+ */
+void am_ledger_fork_begin(void);
+void am_ledger_fork_end(void);
+void am_ledger_fork_end_in_child(void);
+
+/* ---- memory ---- */
+
+/*
+ * `size` more bytes of the device for this process; false when it has no room.  The first
+ * looks at what is written; the second clears the slots of the dead and looks again.
+ */
+bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size);
+bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size);
+void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size);
+
+/* Bytes of the device in use, by the living. */
+size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device);
+
+/*
+ * Who else holds how much of the device, for a message: " (of these 512 MB by process 77
+ * (python3), 2 MB shared)"; empty where nobody does.
+ */
+#define AM_LEDGER_WHO 256
+void am_ledger_who(struct am_ledger *ledger, int32_t device, char *ret_text);
+
+/*
+ * The process uses the device from now on: fails with 207005 when `limit` others do, or
+ * when the ledger's lock cannot be had.  It costs nothing where it does already.
+ */
+aclError am_ledger_use(struct am_ledger *ledger, int32_t device, unsigned limit);
+void am_ledger_unuse(struct am_ledger *ledger, int32_t device);
+
+/* ---- shares ---- */
+
+/*
+ * `size` bytes that this process had charged become a share, which it holds.  Fails with
+ * 207005 where there is no ledger, no place in it, or no lock to be had in time; the bytes
+ * are then charged as before.
+ */
+aclError am_ledger_share_add(struct am_ledger *ledger, int32_t device, size_t size,
+                             uint64_t *ret_share);
+/*
+ * This process holds the share too, once more if it did; the number came from elsewhere:
+ * 207006 when there is no such share, or not of this size and device.
+ */
+aclError am_ledger_share_join(struct am_ledger *ledger, uint64_t share, int32_t device,
+                              size_t size);
+/* Once less; with the last holder of all processes the bytes are free. */
+void am_ledger_share_leave(struct am_ledger *ledger, uint64_t share);
+/* Bytes of the device in shares that this process holds. */
+size_t am_ledger_shared(struct am_ledger *ledger, int32_t device);
+
+/* ---- looking at it from outside ---- */
+
+struct am_ledger_process {
+    int32_t pid;
+    char command[AM_LEDGER_NAME];
+    uint64_t uses; /* a bit for each device */
+    uint64_t allocated[AM_LEDGER_DEVICES];
+    uint64_t exported[AM_LEDGER_DEVICES];
+    uint64_t imported[AM_LEDGER_DEVICES];
+};
+
+struct am_ledger_view {
+    struct am_ledger_config config;
+    uint64_t used[AM_LEDGER_DEVICES];
+    size_t n_processes;
+    struct am_ledger_process *processes; /* the living */
+};
+
+/*
+ * Reads the ledger `name` of the directory without taking part in it: 0 or -errno, -EPROTO
+ * where it is damaged or of another version.
+ */
+int am_ledger_look(int dir, const char *name, struct am_ledger_view *ret_view);
+/* Whether a process takes part in it, whatever the file looks like. */
+bool am_ledger_has_users(int dir, const char *name);
+void am_ledger_view_free(struct am_ledger_view *view);
+
+/* The file's name, in AM_LEDGER_FILE bytes; all of them begin with AM_LEDGER_PREFIX. */
+#define AM_LEDGER_FILE 96
+#define AM_LEDGER_PREFIX "ledger-"
+void am_ledger_file_name(const struct am_ledger_config *config, char *ret_name);
+
+#endif

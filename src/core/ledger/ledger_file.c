@@ -1,0 +1,414 @@
+/* The ledger's file and books: opening them, a slot for this process.  See ledger.h. */
+#include "core/ledger/ledger_file.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "core/ledger/rundir.h"
+
+/* The ledgers of this process, for fork. */
+static struct am_lock all_lock = AM_LOCK_INIT(AM_RANK_LEDGER, "ledgers");
+static LIST_HEAD(, am_ledger) all = LIST_HEAD_INITIALIZER(all); /* all_lock */
+
+/* ---- the file ---- */
+
+unsigned ledger_slots_high(const struct am_ledger *ledger)
+{
+    unsigned high = ledger->head->slots_high;
+
+    return high < LEDGER_SLOTS ? high : LEDGER_SLOTS;
+}
+
+unsigned ledger_shares_high(const struct am_ledger *ledger)
+{
+    unsigned high = ledger->head->shares_high;
+
+    return high < LEDGER_SHARES ? high : LEDGER_SHARES;
+}
+
+/* A number of shared memory means something else in another namespace of these. */
+void am_ledger_file_name(const struct am_ledger_config *config, char *ret_name)
+{
+    struct stat st = {0};
+
+    if (stat("/proc/self/ns/ipc", &st) != 0)
+        st.st_ino = 0;
+    snprintf(ret_name, AM_LEDGER_FILE, AM_LEDGER_PREFIX "%s-%s-%d-%llu-%llx-%llu",
+             config->backend, config->product, config->n_devices,
+             (unsigned long long)config->capacity[0],
+             (unsigned long long)config->identity, (unsigned long long)st.st_ino);
+}
+
+struct ledger_kind ledger_kind_of(const struct am_ledger_config *config)
+{
+    struct ledger_kind kind;
+
+    memset(&kind, 0, sizeof kind); /* compared as bytes */
+    memcpy(kind.magic, LEDGER_MAGIC, sizeof kind.magic);
+    kind.version = LEDGER_VERSION;
+    kind.n_slots = LEDGER_SLOTS;
+    kind.n_shares = LEDGER_SHARES;
+    kind.slot_size = sizeof(struct ledger_slot);
+    kind.share_size = sizeof(struct ledger_share);
+    kind.n_devices = config->n_devices;
+    kind.identity = config->identity;
+    memcpy(kind.capacity, config->capacity, sizeof kind.capacity);
+    memcpy(kind.backend, config->backend, AM_LEDGER_NAME);
+    memcpy(kind.product, config->product, AM_LEDGER_NAME);
+    return kind;
+}
+
+static aclError file_fail(int error, const char *what)
+{
+    return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                   "the ledger in %s cannot be %s: %s; %s", am_rundir_path(), what,
+                   strerror(error), am_rundir_advice_for(error));
+}
+
+int ledger_map_books(const struct ledger_card *card, int flags, void **ret_books)
+{
+    const struct ledger_head *head;
+    void *books;
+
+    if (card->not_segment != ~card->segment)
+        return -EPROTO;
+    books = am_sys_segment_map(card->segment, LEDGER_SIZE, flags);
+    if (books == MAP_FAILED)
+        return errno == EINVAL || errno == EIDRM ? -ENOENT
+               : errno == EACCES                 ? -EPROTO
+                                                 : -errno;
+    head = books;
+    if (head->id != card->id || head->slots_high > LEDGER_SLOTS ||
+        head->shares_high > LEDGER_SHARES) {
+        munmap(books, LEDGER_SIZE);
+        return -EPROTO;
+    }
+    *ret_books = books;
+    return 0;
+}
+
+static void ledger_map(struct am_ledger *ledger, char *base, size_t size)
+{
+    ledger->head = (void *)base;
+    ledger->slots = (void *)(base + LEDGER_SLOTS_AT);
+    ledger->shares = (void *)(base + LEDGER_SHARES_AT);
+    ledger->mapped = size;
+}
+
+static void ledger_unmap(struct am_ledger *ledger)
+{
+    if (ledger->mapped > 0)
+        munmap(ledger->head, ledger->mapped);
+    ledger->mapped = 0;
+    ledger->head = NULL;
+}
+
+/* The books that the file names: as ledger_map_books(). */
+static int books_find(struct am_ledger *ledger)
+{
+    struct ledger_kind kind = ledger_kind_of(&ledger->config);
+    struct ledger_card card;
+    struct stat st;
+    void *books;
+    int rc;
+
+    if (fstat(ledger->fd, &st) != 0 || st.st_size != sizeof card ||
+        pread(ledger->fd, &card, sizeof card, 0) != sizeof card ||
+        memcmp(&card.kind, &kind, sizeof kind) != 0)
+        return -EPROTO;
+    rc = ledger_map_books(&card, 0, &books);
+    if (rc == 0)
+        ledger_map(ledger, books, LEDGER_SIZE);
+    return rc;
+}
+
+/* New books, and a file that names them. */
+static aclError books_make(struct am_ledger *ledger)
+{
+    struct ledger_card card = {.kind = ledger_kind_of(&ledger->config)};
+    uint64_t random[2];
+    void *books;
+
+    if (am_sys_getrandom(random, sizeof random, 0) != sizeof random)
+        return file_fail(errno, "given a number");
+    books = am_sys_segment_make(LEDGER_SIZE, &card.segment);
+    if (books == MAP_FAILED)
+        return am_fail(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "the ledger in %s cannot be given shared memory: %m; ipcs -lm shows "
+            "the limits, and a container may forbid shmget",
+            am_rundir_path());
+    ledger_map(ledger, books, LEDGER_SIZE);
+    card.id = random[0];
+    card.not_segment = ~card.segment;
+    ledger->head->id = random[0];
+    ledger->head->generation =
+        random[1] >> 17; /* 48 bits of a share's number, and room */
+    if (am_sys_pwrite(ledger->fd, &card, sizeof card, 0) != sizeof card)
+        return file_fail(errno, "written");
+    am_step();
+    if (am_sys_ftruncate(ledger->fd, sizeof card) != 0) /* a damaged one may be longer */
+        return file_fail(errno, "made");
+    return ACL_SUCCESS;
+}
+
+/* The books, as they are or made anew.  The file's lock is held. */
+static aclError books_open(struct am_ledger *ledger)
+{
+    int rc = books_find(ledger);
+
+    if (rc != 0 && rc != -ENOENT && rc != -EPROTO)
+        return file_fail(-rc, "mapped");
+    AM_REQUIRE(rc != -EPROTO || !ledger_has_users(ledger->fd),
+               ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "the ledger in %s is damaged or of another version of aclmem, and in use; "
+               "end the processes that use it",
+               am_rundir_path());
+    return rc == 0 ? ACL_SUCCESS : books_make(ledger);
+}
+
+/* ---- a slot ---- */
+
+/* A slot behind all others. */
+static void slot_make(struct am_ledger *ledger, unsigned slot)
+{
+    memset(&ledger->slots[slot], 0, sizeof(struct ledger_slot));
+    am_step();
+    ledger->head->slots_high = slot + 1;
+}
+
+static void slot_fill(struct ledger_slot *slot)
+{
+    slot->pid = (int32_t)getpid();
+    am_step();
+    snprintf(slot->command, sizeof slot->command, "%s", program_invocation_short_name);
+    am_step();
+    slot->is_used = 1;
+}
+
+/* The first slot in which nobody lives.  The file's lock is held. */
+AM_NO_LOCK_ANALYSIS static aclError slot_take(struct am_ledger *ledger)
+{
+    for (unsigned i = 0; i < LEDGER_SLOTS; i++) {
+        int error = ledger_lock_slot(ledger->fd, i);
+
+        if (error == -EAGAIN)
+            continue;
+        if (error != 0)
+            return file_fail(-error, "locked");
+        ledger->slot = i;
+        am_step();
+        if (i >= ledger_slots_high(ledger))
+            slot_make(ledger, i);
+        else
+            ledger_reap_slot_locked(ledger, i);
+        slot_fill(&ledger->slots[i]);
+        return ACL_SUCCESS;
+    }
+    return am_fail(
+        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+        "the ledger in %s has room for %d processes, and as many live; end some",
+        am_rundir_path(), LEDGER_SLOTS);
+}
+
+/* ---- opening and closing ---- */
+
+static aclError file_open(struct am_ledger *ledger)
+{
+    char name[AM_LEDGER_FILE];
+    struct stat st;
+    int dir;
+    aclError rc = am_rundir_open(&dir);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_ledger_file_name(&ledger->config, name);
+    ledger->fd =
+        am_sys_openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (ledger->fd < 0 && errno != ELOOP)
+        return file_fail(errno, "opened");
+    if (ledger->fd >= 0 && fstat(ledger->fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        st.st_uid == geteuid() && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
+        ledger->fd = am_fd_move_up(ledger->fd);
+        return ACL_SUCCESS;
+    }
+    return am_fail(ACL_ERROR_RT_NO_PERMISSION,
+                   "%s/%s is a link, no file, or not this user's alone; remove it",
+                   am_rundir_path(), name);
+}
+
+/* All that can fail, under the file's lock. */
+AM_NO_LOCK_ANALYSIS static aclError file_enter_locked(struct am_ledger *ledger)
+{
+    aclError rc = books_open(ledger);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (ledger->head->holder != 0) {
+        ledger_reap_locked(ledger);
+        ledger_count_shares_locked(ledger);
+    }
+    ledger->head->holder = LEDGER_OPENING;
+    am_step();
+    rc = slot_take(ledger);
+    ledger_unlock_file(ledger);
+    return rc;
+}
+
+static aclError file_enter(struct am_ledger *ledger)
+{
+    char why[LEDGER_WHY];
+    aclError rc = file_open(ledger);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(ledger_lock_file(ledger, why), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s",
+               why);
+    return file_enter_locked(ledger);
+}
+
+/* What file_enter() got as far as, with its locks. */
+static void file_leave(struct am_ledger *ledger)
+{
+    ledger_unmap(ledger);
+    if (ledger->fd >= 0)
+        close(ledger->fd);
+    ledger->fd = -1;
+}
+
+/* Books of its own: the same pages, of nobody else, with one slot. */
+static aclError private_enter(struct am_ledger *ledger)
+{
+    void *base = am_sys_mmap(NULL, 2 * LEDGER_SLOTS_AT, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (base == MAP_FAILED)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of devices");
+    ledger_map(ledger, base, 2 * LEDGER_SLOTS_AT);
+    ledger->head->slots_high = 1;
+    ledger->slot = 0;
+    slot_fill(&ledger->slots[0]);
+    return ACL_SUCCESS;
+}
+
+static void warn_once(const struct am_ledger *ledger)
+{
+    static atomic_flag was_said = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set(&was_said))
+        am_log(AM_LOG_WARN,
+               "%s. This process goes on with books of its own: memory of other "
+               "processes is not counted, and none can be shared",
+               ledger->why);
+}
+
+static aclError ledger_enter(struct am_ledger *ledger)
+{
+    struct am_capture before;
+    aclError rc;
+
+    /* The call succeeds all the same, so this is no message of its own. */
+    before = am_error_capture(ledger->why, sizeof ledger->why);
+    rc = file_enter(ledger);
+    am_error_capture_end(before);
+    if (rc == ACL_SUCCESS)
+        return rc;
+    file_leave(ledger);
+    rc = private_enter(ledger);
+    if (rc == ACL_SUCCESS)
+        warn_once(ledger);
+    return rc;
+}
+
+aclError am_ledger_open(const struct am_ledger_config *config,
+                        struct am_ledger **ret_ledger)
+{
+    struct am_ledger *ledger = am_sys_calloc(1, sizeof *ledger);
+    aclError rc;
+
+    AM_REQUIRE(ledger != NULL, ACL_ERROR_BAD_ALLOC, "no memory for the books of devices");
+    ledger->refs = 1;
+    ledger->fd = -1;
+    ledger->config = *config;
+    rc = ledger_enter(ledger);
+    if (rc != ACL_SUCCESS) {
+        free(ledger);
+        return rc;
+    }
+    am_lock_init(&ledger->lock, AM_RANK_LEDGER, "ledger");
+    am_lock(&all_lock);
+    LIST_INSERT_HEAD(&all, ledger, all);
+    am_unlock(&all_lock);
+    *ret_ledger = ledger;
+    return ACL_SUCCESS;
+}
+
+struct am_ledger *am_ledger_ref(struct am_ledger *ledger)
+{
+    am_ref_more(&ledger->refs);
+    return ledger;
+}
+
+/* The slot is left as a dead process leaves it: there is one way to clear it. */
+void am_ledger_put(struct am_ledger *ledger)
+{
+    if (ledger == NULL || !am_ref_drop(&ledger->refs))
+        return;
+    am_lock(&all_lock);
+    LIST_REMOVE(ledger, all);
+    am_unlock(&all_lock);
+    file_leave(ledger);
+    am_lock_destroy(&ledger->lock);
+    free(ledger->held);
+    free(ledger);
+}
+
+bool am_ledger_is_private(const struct am_ledger *ledger)
+{
+    return ledger->fd < 0;
+}
+
+uint64_t am_ledger_id(const struct am_ledger *ledger)
+{
+    return ledger->head->id;
+}
+
+/* ---- fork ---- */
+
+AM_NO_LOCK_ANALYSIS void am_ledger_fork_begin(void)
+{
+    am_lock(&all_lock);
+}
+
+AM_NO_LOCK_ANALYSIS void am_ledger_fork_end(void)
+{
+    am_unlock(&all_lock);
+}
+
+/*
+ * The locks are the open file's, which a child has too: it must let go of it, or its parent
+ * would seem to live on.
+ */
+AM_NO_LOCK_ANALYSIS void am_ledger_fork_end_in_child(void)
+{
+    struct am_ledger *ledger;
+
+    LIST_FOREACH (ledger, &all, all) {
+        if (ledger->fd < 0)
+            continue;
+        close(ledger->fd);
+        ledger->fd = -1;
+        if (mmap(ledger->head, ledger->mapped, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+                 0) == MAP_FAILED)
+            am_log(AM_LOG_ERROR, "the ledger could not be left by a child: %m");
+    }
+    am_unlock(&all_lock);
+}

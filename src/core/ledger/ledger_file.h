@@ -1,0 +1,172 @@
+/*
+ * The ledger's file, its books and their parts; only for core/ledger*.c and their tests.
+ *
+ * The file is a card: which devices the ledger is for, and the number of the books.  It is
+ * read and never mapped, so a process that has the books goes on when the file is cut off
+ * or overwritten.  The books are a segment of System V shared memory:
+ *
+ *     0        head: how far it is filled, bytes in shares
+ *     4096     slots, one for each process
+ *     593920   shares, one for each piece of exported memory
+ *
+ * A segment cannot be made shorter, so touching it brings no signal.  It is there for as
+ * long as a process has it, and only what lies below slots_high and shares_high takes
+ * memory.  Everything in it may have been written by any process of this user, so a number
+ * read from it is checked where it is used, and read once.
+ *
+ * Locks are on bytes of the file far behind its end, the same ones in every version of the
+ * layout: the first is the ledger's own, then every second one is a slot's.  They belong to
+ * the open file, so they go with its last descriptor.
+ */
+#ifndef AM_CORE_LEDGER_FILE_H
+#define AM_CORE_LEDGER_FILE_H
+
+#include <stdatomic.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "base/lock.h"
+#include "base/sys.h"
+#include "core/ledger/ledger.h"
+
+#define LEDGER_MAGIC "aclmemLG"
+#define LEDGER_VERSION 2
+#define LEDGER_SLOTS 1024   /* processes; a product allows 64 on a device */
+#define LEDGER_SHARES 65536 /* pieces of exported memory; 16 bits of a share's number */
+#define LEDGER_LOCKS ((off_t)1 << 40)
+#define LEDGER_LOCKS_ALL 65536 /* bytes for those of slots, in any version */
+#define LEDGER_OPENING (LEDGER_SLOTS + 1)
+
+/* What the ledger is.  Written once; magic comes first in every version. */
+struct ledger_kind {
+    char magic[8];
+    uint32_t version;
+    uint32_t n_slots, n_shares;
+    uint32_t slot_size, share_size;
+    int32_t n_devices;
+    uint64_t identity;
+    uint64_t capacity[AM_LEDGER_DEVICES];
+    char backend[AM_LEDGER_NAME];
+    char product[AM_LEDGER_NAME];
+};
+
+/* The file. */
+struct ledger_card {
+    struct ledger_kind kind;
+    uint64_t id;         /* that of the books, too */
+    int32_t segment;     /* the books' number */
+    int32_t not_segment; /* its complement, which tells damage from books that are gone */
+};
+
+struct ledger_head {
+    uint64_t id;                                /* random */
+    _Atomic uint32_t slots_high;                /* slots below may be in use */
+    _Atomic uint32_t shares_high;               /* the ledger's lock, as all below */
+    _Atomic uint32_t share_next;                /* no share below is free */
+    _Atomic uint32_t holder;                    /* of the lock: its slot + 1; 0: nobody */
+    _Atomic uint64_t generation;                /* of the next share */
+    _Atomic uint64_t shared[AM_LEDGER_DEVICES]; /* bytes in shares */
+};
+
+/* Its owner writes the figures; under the ledger's lock a dead one's are cleared. */
+struct ledger_slot {
+    _Atomic uint32_t is_used; /* written last, cleared last */
+    int32_t pid;
+    char command[AM_LEDGER_NAME];
+    _Atomic uint64_t uses; /* a bit for each device */
+    uint64_t rsv[4];
+    _Atomic uint64_t allocated[AM_LEDGER_DEVICES];
+    uint64_t rsv_end;
+};
+
+/* The ledger's lock guards all of them. */
+struct ledger_share {
+    _Atomic uint64_t size; /* 0: free; written last, cleared last */
+    _Atomic uint64_t generation;
+    _Atomic int32_t device;
+    _Atomic uint32_t exporter; /* its slot while it holds the share, then LEDGER_SLOTS */
+    _Atomic uint64_t holders[LEDGER_SLOTS / 64];
+    uint64_t rsv;
+};
+
+#define LEDGER_SLOTS_AT 4096
+#define LEDGER_SHARES_AT (LEDGER_SLOTS_AT + LEDGER_SLOTS * sizeof(struct ledger_slot))
+#define LEDGER_SIZE (LEDGER_SHARES_AT + LEDGER_SHARES * sizeof(struct ledger_share))
+
+_Static_assert(sizeof(struct ledger_head) <= LEDGER_SLOTS_AT, "the head is one page");
+_Static_assert(sizeof(struct ledger_slot) == 576, "other processes have it");
+_Static_assert(sizeof(struct ledger_share) == 160, "other processes have it");
+_Static_assert(LEDGER_SHARES_AT % 4096 == 0, "whole pages");
+
+#define LEDGER_WHY 256 /* bytes for a reason */
+
+/* A share that this process holds n times. */
+struct ledger_held {
+    uint32_t n;
+    int32_t device;
+    uint64_t size;
+};
+
+struct am_ledger {
+    atomic_uint refs;
+    int fd;        /* -1: books of its own */
+    unsigned slot; /* this process's */
+    struct am_ledger_config config;
+    struct ledger_head *head; /* the books */
+    struct ledger_slot *slots;
+    struct ledger_share *shares;
+    size_t mapped;            /* bytes of the mapping */
+    char why[LEDGER_WHY];     /* fd is -1: why that is so */
+    struct am_lock lock;      /* among threads, around the file's lock */
+    bool must_sweep;          /* lock; this process could not leave a share in time */
+    bool is_late;             /* lock; the file's lock was not given back in time */
+    struct ledger_held *held; /* lock; for each share; NULL: none was held yet */
+    _Atomic uint64_t mine[AM_LEDGER_DEVICES]; /* bytes of these */
+    LIST_ENTRY(am_ledger) all;
+};
+
+/*
+ * The ledger's lock; false when it cannot be had or somebody does not give it back in time,
+ * and then `why` (LEDGER_WHY bytes, or NULL) says who.
+ */
+bool ledger_lock(struct am_ledger *ledger, char *why) AM_TRY_ACQUIRE(true, ledger->lock);
+void ledger_unlock(struct am_ledger *ledger) AM_RELEASE(ledger->lock);
+
+/* Only the file's lock, and nothing mended: while it is opened. */
+bool ledger_lock_file(struct am_ledger *ledger, char *why);
+void ledger_unlock_file(struct am_ledger *ledger);
+/* A slot for the open file: 0 or -errno, -EAGAIN when another has it. */
+int ledger_lock_slot(int fd, unsigned slot);
+/* Whether any process has a slot. */
+bool ledger_has_users(int fd);
+/* Whether the file is locked for this slot by another open file: a process lives in it. */
+bool ledger_is_locked(int fd, unsigned slot);
+/* What a file for these devices begins with. */
+struct ledger_kind ledger_kind_of(const struct am_ledger_config *config);
+/*
+ * Maps the books that the card names, with the flags of shmat(): 0 or -errno.  -ENOENT: they
+ * are gone, so no process has them, whatever is locked: one that ends gives up its memory
+ * before its files.  -EPROTO: the card or the books are damaged.
+ */
+int ledger_map_books(const struct ledger_card *card, int flags, void **ret_books);
+/* How many slots there are to look at. */
+unsigned ledger_slots_high(const struct am_ledger *ledger);
+unsigned ledger_shares_high(const struct am_ledger *ledger);
+
+/* Clears the slots of the dead; the shares are counted again where that was cut short. */
+void ledger_reap_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock);
+void ledger_reap_slot_locked(struct am_ledger *ledger, unsigned slot)
+    AM_REQUIRES(ledger->lock);
+void ledger_count_shares_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock);
+
+/* The slot no longer holds the share, which is free when nobody does. */
+void ledger_share_drop_locked(struct am_ledger *ledger, unsigned index, unsigned slot)
+    AM_REQUIRES(ledger->lock);
+/* Leaves shares that this process no longer holds. */
+void ledger_sweep_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock);
+
+/* "77 (python3)", from a slot of anybody, in LEDGER_NAME_TEXT bytes. */
+#define LEDGER_NAME_TEXT 64
+void ledger_name(const struct ledger_slot *slot, char *ret_text);
+
+#endif

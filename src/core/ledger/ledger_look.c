@@ -1,0 +1,185 @@
+/*
+ * The ledger from outside: what is written in it, for people to look at.
+ *
+ * The file is read and the books are mapped to be read only.  A number in them that makes
+ * no sense is left out.
+ */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/util.h"
+#include "core/ledger/ledger_file.h"
+
+/* Where the process of each slot is in the view; LEDGER_SLOTS: nowhere. */
+struct look {
+    const char *books;
+    uint16_t place[LEDGER_SLOTS];
+};
+
+static void text_copy(char *to, const char *from)
+{
+    am_text_copy(to, AM_LEDGER_NAME, from, AM_LEDGER_NAME);
+}
+
+static int card_read(int fd, struct ledger_card *card, struct am_ledger_config *config)
+{
+    struct ledger_kind *kind = &card->kind;
+    struct ledger_kind good;
+    struct stat st;
+
+    if (fstat(fd, &st) != 0)
+        return -errno;
+    if (st.st_size != sizeof *card || pread(fd, card, sizeof *card, 0) != sizeof *card)
+        return -EPROTO;
+    text_copy(config->backend, kind->backend);
+    text_copy(config->product, kind->product);
+    config->n_devices = kind->n_devices;
+    config->identity = kind->identity;
+    memcpy(config->capacity, kind->capacity, sizeof config->capacity);
+    good = ledger_kind_of(config);
+    if (memcmp(kind, &good, sizeof good) != 0 || config->n_devices < 1 ||
+        config->n_devices > AM_LEDGER_DEVICES)
+        return -EPROTO;
+    return 0;
+}
+
+static uint64_t figure_of(const struct am_ledger_view *view, int32_t device,
+                          uint64_t size)
+{
+    return size < view->config.capacity[device] ? size : view->config.capacity[device];
+}
+
+static void process_add(const struct ledger_slot *slot, struct am_ledger_view *view)
+{
+    struct am_ledger_process *process = &view->processes[view->n_processes++];
+
+    memset(process, 0, sizeof *process);
+    process->pid = slot->pid;
+    text_copy(process->command, slot->command);
+    process->uses = slot->uses;
+    for (int i = 0; i < view->config.n_devices; i++) {
+        process->allocated[i] = figure_of(view, i, slot->allocated[i]);
+        view->used[i] += process->allocated[i];
+    }
+}
+
+static int slots_read(int fd, struct look *look, struct am_ledger_view *view)
+{
+    const struct ledger_slot *slots = (const void *)(look->books + LEDGER_SLOTS_AT);
+    unsigned high = ((const struct ledger_head *)look->books)->slots_high;
+
+    if (high > LEDGER_SLOTS)
+        return -EPROTO;
+    view->processes = am_sys_malloc((high + 1) * sizeof *view->processes);
+    for (unsigned i = 0; i < LEDGER_SLOTS && view->processes != NULL; i++) {
+        look->place[i] = LEDGER_SLOTS;
+        if (i < high && slots[i].is_used != 0 && ledger_is_locked(fd, i)) {
+            look->place[i] = (uint16_t)view->n_processes;
+            process_add(&slots[i], view);
+        }
+    }
+    return view->processes != NULL ? 0 : -ENOMEM;
+}
+
+/* What the living hold of a share. */
+static void share_add(const struct look *look, const struct ledger_share *share,
+                      struct am_ledger_view *view)
+{
+    int32_t device = share->device;
+    bool is_held = false;
+    uint64_t size;
+
+    if (device < 0 || device >= view->config.n_devices || share->size == 0)
+        return;
+    size = figure_of(view, device, share->size);
+    for (unsigned i = 0; i < LEDGER_SLOTS; i++) {
+        struct am_ledger_process *process;
+
+        if (look->place[i] == LEDGER_SLOTS || !(share->holders[i / 64] >> i % 64 & 1))
+            continue;
+        process = &view->processes[look->place[i]];
+        is_held = true;
+        if (share->exporter == i)
+            process->exported[device] += size;
+        else
+            process->imported[device] += size;
+    }
+    if (is_held)
+        view->used[device] += size;
+}
+
+static int shares_read(const struct look *look, struct am_ledger_view *view)
+{
+    const struct ledger_share *shares = (const void *)(look->books + LEDGER_SHARES_AT);
+    unsigned high = ((const struct ledger_head *)look->books)->shares_high;
+
+    if (high > LEDGER_SHARES)
+        return -EPROTO;
+    for (unsigned i = 0; i < high; i++)
+        share_add(look, &shares[i], view);
+    for (int i = 0; i < view->config.n_devices; i++)
+        view->used[i] = figure_of(view, i, view->used[i]);
+    return 0;
+}
+
+static int ledger_open(int dir, const char *name)
+{
+    return am_sys_openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+}
+
+bool am_ledger_has_users(int dir, const char *name)
+{
+    int fd = ledger_open(dir, name);
+    bool has_users = fd >= 0 && ledger_has_users(fd);
+
+    if (fd >= 0)
+        close(fd);
+    return has_users;
+}
+
+/* What the books say; they end with the last process that has them. */
+static int books_read(int fd, const struct ledger_card *card, struct am_ledger_view *view)
+{
+    struct look look;
+    void *books;
+    int rc = ledger_map_books(card, SHM_RDONLY, &books);
+
+    if (rc == -ENOENT)
+        return 0;
+    if (rc != 0)
+        return rc;
+    look.books = books;
+    rc = slots_read(fd, &look, view);
+    if (rc == 0)
+        rc = shares_read(&look, view);
+    munmap(books, LEDGER_SIZE);
+    return rc;
+}
+
+int am_ledger_look(int dir, const char *name, struct am_ledger_view *ret_view)
+{
+    struct am_ledger_view view = {.n_processes = 0};
+    struct ledger_card card;
+    int fd = ledger_open(dir, name);
+    int rc;
+
+    if (fd < 0)
+        return -errno;
+    rc = card_read(fd, &card, &view.config);
+    if (rc == 0)
+        rc = books_read(fd, &card, &view);
+    close(fd);
+    if (rc == 0)
+        *ret_view = view;
+    else
+        am_ledger_view_free(&view);
+    return rc;
+}
+
+void am_ledger_view_free(struct am_ledger_view *view)
+{
+    free(view->processes);
+    view->processes = NULL;
+}

@@ -1,0 +1,277 @@
+/*
+ * Shares: memory that several processes hold.  See ledger.h.
+ *
+ * A share's number is its place in the table and how many there were before, so that a
+ * number of one that is gone names nothing.
+ */
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/util.h"
+#include "core/ledger/ledger_file.h"
+
+#define INDEX_BITS 16 /* LEDGER_SHARES is as many */
+#define GROW 64       /* places that are added at once */
+
+/* ---- the table ---- */
+
+static bool is_held(const struct ledger_share *share)
+{
+    for (unsigned i = 0; i < LEDGER_SLOTS / 64; i++) {
+        if (share->holders[i] != 0)
+            return true;
+    }
+    return false;
+}
+
+/* What is written of a share, read once; false when it can be none. */
+struct facts {
+    int32_t device;
+    uint64_t size;
+};
+
+static bool share_read(const struct am_ledger *ledger, const struct ledger_share *share,
+                       struct facts *ret_facts)
+{
+    struct facts facts = {share->device, share->size};
+
+    if (facts.device < 0 || facts.device >= ledger->config.n_devices || facts.size == 0 ||
+        facts.size > ledger->config.capacity[facts.device])
+        return false;
+    *ret_facts = facts;
+    return true;
+}
+
+/* The bytes are free before the place is: that way round nothing is counted twice. */
+static void share_free_locked(struct am_ledger *ledger, unsigned index)
+    AM_REQUIRES(ledger->lock)
+{
+    struct ledger_share *share = &ledger->shares[index];
+    struct facts facts;
+
+    if (share_read(ledger, share, &facts))
+        atomic_fetch_sub(&ledger->head->shared[facts.device], facts.size);
+    am_step();
+    share->size = 0;
+    if (ledger->head->share_next > index)
+        ledger->head->share_next = index;
+}
+
+void ledger_share_drop_locked(struct am_ledger *ledger, unsigned index, unsigned slot)
+{
+    struct ledger_share *share = &ledger->shares[index];
+    uint64_t bit = UINT64_C(1) << slot % 64;
+
+    if (share->size == 0 || (share->holders[slot / 64] & bit) == 0)
+        return;
+    if (share->exporter == slot) /* whoever has the slot next did not export it */
+        share->exporter = LEDGER_SLOTS;
+    am_step();
+    atomic_fetch_and(&share->holders[slot / 64], ~bit);
+    am_step();
+    if (!is_held(share))
+        share_free_locked(ledger, index);
+}
+
+/* Of slots that are free nothing is held, whatever is written. */
+static void share_forget_free_slots(struct am_ledger *ledger, struct ledger_share *share)
+{
+    unsigned high = ledger_slots_high(ledger);
+
+    for (unsigned i = 0; i < LEDGER_SLOTS; i++) {
+        if (i >= high || ledger->slots[i].is_used == 0)
+            atomic_fetch_and(&share->holders[i / 64], ~(UINT64_C(1) << i % 64));
+    }
+}
+
+void ledger_count_shares_locked(struct am_ledger *ledger)
+{
+    unsigned high = ledger_shares_high(ledger);
+    uint64_t sums[AM_LEDGER_DEVICES] = {0};
+
+    for (unsigned i = 0; i < high; i++) {
+        struct ledger_share *share = &ledger->shares[i];
+        struct facts facts;
+
+        if (share->size == 0)
+            continue;
+        share_forget_free_slots(ledger, share);
+        if (share_read(ledger, share, &facts) && is_held(share))
+            sums[facts.device] += facts.size;
+        else
+            share->size = 0;
+    }
+    am_step();
+    for (int i = 0; i < AM_LEDGER_DEVICES; i++)
+        ledger->head->shared[i] = sums[i];
+    am_step();
+    ledger->head->share_next = 0;
+}
+
+/* A free place in the table, which grows if need be. */
+static aclError place_find_locked(struct am_ledger *ledger, unsigned *ret_index)
+    AM_REQUIRES(ledger->lock)
+{
+    unsigned high = ledger_shares_high(ledger);
+    unsigned index = ledger->head->share_next;
+    unsigned more = LEDGER_SHARES - high < GROW ? LEDGER_SHARES - high : GROW;
+
+    while (index < high && ledger->shares[index].size != 0)
+        index++;
+    if (index >= high) {
+        AM_REQUIRE(high < LEDGER_SHARES, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                   "%d pieces of memory are shared, and the ledger has room for no more",
+                   LEDGER_SHARES);
+        memset(&ledger->shares[high], 0, more * sizeof(struct ledger_share));
+        am_step();
+        ledger->head->shares_high = high + more;
+        index = high;
+    }
+    ledger->head->share_next = index;
+    *ret_index = index;
+    return ACL_SUCCESS;
+}
+
+/* ---- this process's part ---- */
+
+/* Where this process counts how often it holds what. */
+static aclError held_make_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock)
+{
+    if (ledger->held == NULL)
+        ledger->held = am_sys_calloc(LEDGER_SHARES, sizeof *ledger->held);
+    return ledger->held != NULL
+               ? ACL_SUCCESS
+               : am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of shares");
+}
+
+/* Callers compare with a plain 0: clang's analysis of locks reads literals only. */
+static aclError share_lock(struct am_ledger *ledger) AM_TRY_ACQUIRE(0, ledger->lock);
+
+AM_NO_LOCK_ANALYSIS static aclError share_lock(struct am_ledger *ledger)
+{
+    char why[LEDGER_WHY];
+    aclError rc;
+
+    AM_REQUIRE(ledger->fd >= 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "this process has no ledger, without which no memory is shared: %s",
+               ledger->why);
+    AM_REQUIRE(ledger_lock(ledger, why), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s", why);
+    rc = held_make_locked(ledger);
+    if (rc != ACL_SUCCESS)
+        ledger_unlock(ledger);
+    return rc;
+}
+
+/* Writes a share that this process holds; the size makes it one. */
+static uint64_t share_write_locked(struct am_ledger *ledger, unsigned index,
+                                   int32_t device, uint64_t size)
+    AM_REQUIRES(ledger->lock)
+{
+    struct ledger_share *share = &ledger->shares[index];
+    uint64_t generation = ledger->head->generation++ & (UINT64_MAX >> INDEX_BITS);
+
+    share->generation = generation;
+    share->device = device;
+    share->exporter = ledger->slot;
+    for (unsigned i = 0; i < LEDGER_SLOTS / 64; i++)
+        share->holders[i] = 0;
+    share->holders[ledger->slot / 64] = UINT64_C(1) << ledger->slot % 64;
+    am_step();
+    share->size = size;
+    am_step();
+    atomic_fetch_add(&ledger->head->shared[device], size);
+    am_step();
+    am_ledger_uncharge(ledger, device, size);
+    return generation << INDEX_BITS | index;
+}
+
+aclError am_ledger_share_add(struct am_ledger *ledger, int32_t device, size_t size,
+                             uint64_t *ret_share)
+{
+    unsigned index;
+    aclError rc = share_lock(ledger);
+
+    if (rc != 0)
+        return rc;
+    rc = place_find_locked(ledger, &index);
+    if (rc == ACL_SUCCESS) {
+        *ret_share = share_write_locked(ledger, index, device, size);
+        ledger->held[index] = (struct ledger_held){1, device, size};
+        ledger->mine[device] += size;
+    }
+    ledger_unlock(ledger);
+    return rc;
+}
+
+aclError am_ledger_share_join(struct am_ledger *ledger, uint64_t number, int32_t device,
+                              size_t size)
+{
+    unsigned index = number & (LEDGER_SHARES - 1);
+    struct ledger_share *share = &ledger->shares[index];
+    struct facts facts;
+    aclError rc = share_lock(ledger);
+
+    if (rc != 0)
+        return rc;
+    if (index < ledger_shares_high(ledger) && share_read(ledger, share, &facts) &&
+        share->generation == number >> INDEX_BITS && facts.device == device &&
+        facts.size == size) {
+        if (ledger->held[index].n == 0) {
+            atomic_fetch_or(&share->holders[ledger->slot / 64], UINT64_C(1)
+                                                                    << ledger->slot % 64);
+            ledger->held[index] = (struct ledger_held){0, device, size};
+            ledger->mine[device] += size;
+        }
+        ledger->held[index].n++;
+    } else {
+        rc = am_fail(ACL_ERROR_RT_NO_PERMISSION,
+                     "the memory is no longer shared, or never was");
+    }
+    ledger_unlock(ledger);
+    return rc;
+}
+
+/*
+ * Where the lock cannot be had the share is left with the next lock, by ledger_sweep_locked:
+ * what is no longer held here but still there.
+ */
+AM_NO_LOCK_ANALYSIS void am_ledger_share_leave(struct am_ledger *ledger, uint64_t number)
+{
+    unsigned index = number & (LEDGER_SHARES - 1);
+    bool is_locked = ledger_lock(ledger, NULL);
+    struct ledger_held *held;
+
+    if (!is_locked)
+        am_lock(&ledger->lock);
+    held = ledger->held != NULL ? &ledger->held[index] : NULL;
+    if (held != NULL && held->n > 0 && --held->n == 0) {
+        ledger->mine[held->device] -= held->size;
+        ledger->must_sweep = true;
+    }
+    if (!is_locked) {
+        am_unlock(&ledger->lock);
+        return;
+    }
+    if (ledger->must_sweep && ledger->fd >= 0) {
+        ledger_share_drop_locked(ledger, index, ledger->slot);
+        ledger->must_sweep = false;
+    }
+    ledger_unlock(ledger);
+}
+
+void ledger_sweep_locked(struct am_ledger *ledger)
+{
+    unsigned high = ledger_shares_high(ledger);
+
+    for (unsigned i = 0; i < high; i++) {
+        if (ledger->held[i].n == 0)
+            ledger_share_drop_locked(ledger, i, ledger->slot);
+    }
+    ledger->must_sweep = false;
+}
+
+size_t am_ledger_shared(struct am_ledger *ledger, int32_t device)
+{
+    return ledger->mine[device];
+}

@@ -1,0 +1,226 @@
+/* See rundir.h. */
+#include "core/ledger/rundir.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "base/sys.h"
+#include "base/util.h"
+
+#define PATH_SIZE 256
+#define OPEN_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+static struct {
+    struct am_lock lock;
+    int fd; /* lock; -1: not open */
+    char path[PATH_SIZE];
+} rundir = {.lock = AM_LOCK_INIT(AM_RANK_RUNDIR, "runtime directory"), .fd = -1};
+
+/* What somebody named is somebody's: /tmp is not to be removed. */
+const char *am_rundir_advice(void)
+{
+    return am_option_text(AM_OPTION_runtime_dir)[0] == '\0'
+               ? "remove it, or name another directory with ACLMEM_RUNTIME_DIR"
+               : "name another directory with ACLMEM_RUNTIME_DIR";
+}
+
+const char *am_rundir_advice_for(int error)
+{
+    switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+        return "make room there, or name another directory with ACLMEM_RUNTIME_DIR";
+    case EMFILE:
+        return "raise the limit of open files with ulimit -n or LimitNOFILE=";
+    default:
+        return "name another directory with ACLMEM_RUNTIME_DIR";
+    }
+}
+
+/* Where it may be, best first. */
+static size_t paths_list(char paths[2][PATH_SIZE])
+{
+    const char *named = am_option_text(AM_OPTION_runtime_dir);
+    size_t n;
+
+    if (named[0] == '\0') {
+        snprintf(paths[0], PATH_SIZE, "/dev/shm/aclmem-%u", (unsigned)geteuid());
+        snprintf(paths[1], PATH_SIZE, "/tmp/aclmem-%u", (unsigned)geteuid());
+        return 2;
+    }
+    snprintf(paths[0], PATH_SIZE, "%s", named);
+    /* With a slash at its end, a link would be followed. */
+    for (n = strlen(paths[0]); n > 1 && paths[0][n - 1] == '/'; n--)
+        paths[0][n - 1] = '\0';
+    return 1;
+}
+
+/* Whether the parent is to blame, so that another place may do. */
+static bool is_elsewhere(int error)
+{
+    return error == ENOENT || error == EACCES || error == EROFS || error == EPERM;
+}
+
+/* The directory at path, made if need be: a descriptor or -errno. */
+static int path_open(const char *path, bool can_make)
+{
+    int error = 0;
+    int fd;
+
+    if (can_make && am_sys_mkdir(path, 0700) != 0 && errno != EEXIST)
+        error = errno;
+    fd = am_sys_open(path, OPEN_FLAGS);
+    if (fd >= 0)
+        return fd;
+    return errno == ENOENT && error != 0 ? -error : -errno;
+}
+
+/* What is wrong with what was found there, in words; NULL when it is ours. */
+static const char *find_fault(const struct stat *st)
+{
+    static _Thread_local char text[64];
+
+    if (st->st_uid != geteuid()) {
+        snprintf(text, sizeof text, "belongs to user %u, not to %u", (unsigned)st->st_uid,
+                 (unsigned)geteuid());
+        return text;
+    }
+    if (st->st_mode & (S_IWGRP | S_IWOTH)) {
+        snprintf(text, sizeof text, "has mode %04o: others may write to it",
+                 (unsigned)st->st_mode & 07777);
+        return text;
+    }
+    return NULL;
+}
+
+/* Lets others pass through where the option says so. */
+static aclError let_pass(int fd, const char *path, const struct stat *st)
+{
+    mode_t mode = (st->st_mode & 07777) | S_IXGRP | S_IXOTH;
+
+    if (am_option_number(AM_OPTION_share_across_users) == 0 ||
+        mode == (st->st_mode & 07777) || am_sys_fchmodat(fd, ".", mode, 0) == 0)
+        return ACL_SUCCESS;
+    return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                   "the runtime directory %s cannot be opened for other users "
+                   "(ACLMEM_SHARE_ACROSS_USERS=1): %m",
+                   path);
+}
+
+static aclError open_fail(int error, const char *path)
+{
+    struct rlimit limit = {0};
+
+    switch (error) {
+    case ENOTDIR:
+    case ELOOP:
+        return am_fail(ACL_ERROR_RT_NO_PERMISSION,
+                       "the runtime directory %s is a link or no directory; %s", path,
+                       am_rundir_advice());
+    case EMFILE:
+        getrlimit(RLIMIT_NOFILE, &limit);
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                       "the runtime directory %s: no file descriptor is left (ulimit -n "
+                       "is %llu, at most %llu); raise it with ulimit -n or LimitNOFILE=",
+                       path, (unsigned long long)limit.rlim_cur,
+                       (unsigned long long)limit.rlim_max);
+    default:
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                       "the runtime directory %s cannot be made or opened: %s; %s", path,
+                       strerror(error), am_rundir_advice_for(error));
+    }
+}
+
+/* Opens the first path that can be; the index of it or of the last, in *ret_index. */
+static int paths_open(char paths[2][PATH_SIZE], size_t n, bool can_make,
+                      size_t *ret_index)
+{
+    int fd = -ENOENT;
+
+    for (size_t i = 0; i < n; i++) {
+        *ret_index = i;
+        fd = path_open(paths[i], can_make);
+        if (fd >= 0 || !is_elsewhere(-fd))
+            return fd;
+    }
+    return fd;
+}
+
+static aclError rundir_open_locked(void) AM_REQUIRES(rundir.lock)
+{
+    char paths[2][PATH_SIZE];
+    size_t index;
+    int fd = paths_open(paths, paths_list(paths), true, &index);
+    const char *path = paths[index];
+    const char *fault;
+    struct stat st;
+    aclError rc;
+
+    memcpy(rundir.path, path, PATH_SIZE);
+    if (fd < 0)
+        return open_fail(-fd, path);
+    fault = fstat(fd, &st) == 0 ? find_fault(&st) : "cannot be looked at";
+    if (fault != NULL)
+        rc = am_fail(ACL_ERROR_RT_NO_PERMISSION, "the runtime directory %s %s; %s", path,
+                     fault, am_rundir_advice());
+    else
+        rc = let_pass(fd, path, &st);
+    if (rc != ACL_SUCCESS)
+        close(fd);
+    else
+        rundir.fd = am_fd_move_up(fd);
+    return rc;
+}
+
+aclError am_rundir_open(int *ret_fd)
+{
+    aclError rc = ACL_SUCCESS;
+
+    am_lock(&rundir.lock);
+    if (rundir.fd < 0)
+        rc = rundir_open_locked();
+    if (rc == ACL_SUCCESS)
+        *ret_fd = rundir.fd;
+    am_unlock(&rundir.lock);
+    return rc;
+}
+
+int am_rundir_look(int *ret_fd)
+{
+    char paths[2][PATH_SIZE];
+    size_t index;
+    int fd = paths_open(paths, paths_list(paths), false, &index);
+    struct stat st;
+
+    am_lock(&rundir.lock);
+    if (rundir.fd < 0)
+        memcpy(rundir.path, paths[index], PATH_SIZE);
+    am_unlock(&rundir.lock);
+    if (fd < 0)
+        return fd == -ENOTDIR || fd == -ELOOP ? -EPERM : fd;
+    if (fstat(fd, &st) != 0 || find_fault(&st) != NULL) {
+        close(fd);
+        return -EPERM;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+const char *am_rundir_path(void)
+{
+    return rundir.path;
+}
+
+void am_rundir_close(void)
+{
+    am_lock(&rundir.lock);
+    if (rundir.fd >= 0)
+        close(rundir.fd);
+    rundir.fd = -1;
+    am_unlock(&rundir.lock);
+}

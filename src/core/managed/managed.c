@@ -1,0 +1,589 @@
+/* See managed.h. */
+#include "core/managed/managed.h"
+
+#include <bsd/sys/tree.h>
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "core/copy/touch.h"
+#include "core/device/context.h"
+#include "core/device/setup.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
+
+#define WINDOW_START UINT64_C(0x90000000000)
+#define WINDOW_SIZE (3 * AM_TIB)
+#define WINDOW_TRIES 8 /* then somebody else has the window */
+
+/* What a page of 2 MB was told; 0 in a type is: nothing. */
+struct page {
+    uint64_t accessed_by; /* a bit for each device, and AM_HOST_BIT */
+    int32_t preferred_id;
+    int32_t prefetched_id;
+    uint8_t preferred; /* aclrtMemManagedLocationType, as the next one */
+    uint8_t prefetched;
+    bool is_read_mostly;
+};
+
+struct block {
+    RB_ENTRY(block) node;
+    uintptr_t start;
+    size_t size;
+    size_t asked; /* by the program, before it was rounded up to pages */
+    struct page *pages;
+};
+
+RB_HEAD(blocks, block);
+
+static struct {
+    struct am_lock lock;
+    struct blocks blocks;   /* lock, as the next one */
+    struct am_place *place; /* where the memory is; NULL until there is some */
+} managed = {.lock = AM_LOCK_INIT(AM_RANK_POOL, "managed memory"),
+             .blocks = RB_INITIALIZER(NULL)};
+
+_Atomic uint64_t am_managed_used;
+
+static int block_compare(struct block *a, struct block *b)
+{
+    return (a->start > b->start) - (a->start < b->start);
+}
+
+RB_GENERATE_INTERNAL(blocks, block, node, block_compare, __attribute__((unused)) static)
+
+/* The block that addr lies in, or NULL. */
+static struct block *block_find_locked(uintptr_t addr) AM_REQUIRES(managed.lock)
+{
+    struct block key = {.start = addr};
+    struct block *at = RB_NFIND(blocks, &managed.blocks, &key);
+
+    if (at == NULL)
+        at = RB_MAX(blocks, &managed.blocks);
+    else if (at->start > addr)
+        at = RB_PREV(blocks, &managed.blocks, at);
+    return at != NULL && addr - at->start < at->size ? at : NULL;
+}
+
+/* What copies ask. */
+static bool find_block(uintptr_t addr, struct am_bounds *ret_bounds)
+{
+    struct block *block;
+
+    am_lock(&managed.lock);
+    block = block_find_locked(addr);
+    if (block != NULL)
+        *ret_bounds =
+            am_bounds_of(block->start, block->asked, block->size, am_setup.is_strict);
+    am_unlock(&managed.lock);
+    return block != NULL;
+}
+
+static aclError managed_free(void *addr, bool *ret_is_ours);
+
+static const struct am_owner managed_owner = {
+    .name = "managed memory",
+    .is_managed = true,
+    .find_block = find_block,
+    .free = managed_free,
+};
+
+/* The first gap between blocks from `at` on that has room; 0: none in the window. */
+static uintptr_t gap_find_locked(uintptr_t at, size_t size) AM_REQUIRES(managed.lock)
+{
+    size_t align = size >= AM_GIB ? AM_GIB : AM_CHUNK; /* as all reservations */
+    struct block *block;
+
+    at = am_align_up(at, align);
+    RB_FOREACH (block, blocks, &managed.blocks) {
+        if (block->start + block->size <= at)
+            continue;
+        if (block->start >= at && block->start - at >= size)
+            break;
+        at = am_align_up(block->start + block->size, align);
+    }
+    return at - WINDOW_START <= WINDOW_SIZE - size ? at : 0;
+}
+
+/* Addresses in the window, or anywhere when somebody else has it. */
+static aclError addresses_take_locked(size_t size, void **ret_addr)
+    AM_REQUIRES(managed.lock)
+{
+    uintptr_t at = gap_find_locked(WINDOW_START, size);
+    aclError rc = ACL_ERROR_RT_PARAM_INVALID;
+    struct am_capture before;
+    char unheard[8];
+
+    for (int i = 0; i < WINDOW_TRIES && at != 0 && rc == ACL_ERROR_RT_PARAM_INVALID;
+         i++) {
+        before = am_error_capture(unheard, sizeof unheard);
+        rc =
+            am_vspace_reserve_for(&am_vspace, &managed_owner, size, (void *)at, ret_addr);
+        am_error_capture_end(before);
+        if (rc != ACL_SUCCESS)
+            at = gap_find_locked(at + size, size);
+    }
+    if (rc == ACL_SUCCESS)
+        return rc;
+    am_log(AM_LOG_INFO,
+           "managed memory lies outside its documented addresses: they are taken");
+    return am_vspace_reserve_for(&am_vspace, &managed_owner, size, NULL, ret_addr);
+}
+
+/* Memory behind the addresses. */
+static aclError memory_map_locked(void *addr, size_t size) AM_REQUIRES(managed.lock)
+{
+    const aclrtPhysicalMemProp prop = {
+        .memAttr = ACL_MEM_HUGE,
+        .location = {.type = ACL_MEM_LOCATION_TYPE_HOST},
+    };
+    struct am_phys *phys;
+    aclError rc = ACL_SUCCESS;
+
+    if (managed.place == NULL)
+        rc = am_place_create(-1, -1, WINDOW_SIZE, &managed.place);
+    if (rc == ACL_SUCCESS)
+        rc = am_phys_create_for(size, &prop, managed.place, &phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_vspace_map_for(&am_vspace, addr, phys, true);
+    am_phys_put(phys); /* the mapping has a reference of its own */
+    return rc;
+}
+
+static aclError alloc_locked(size_t asked, void **ret_addr) AM_REQUIRES(managed.lock)
+{
+    size_t size = am_align_up(asked, AM_CHUNK);
+    struct block *block;
+    aclError rc;
+
+    AM_REQUIRE(
+        size <= WINDOW_SIZE - am_managed_used, ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "Failed to allocate %zu bytes: %llu of the 3 TB of managed memory that a process "
+        "can have are in use",
+        asked, (unsigned long long)am_managed_used);
+    block = am_sys_calloc(1, sizeof *block);
+    if (block == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of managed memory");
+    block->size = size;
+    block->asked = asked;
+    block->pages = am_sys_calloc(size >> AM_CHUNK_SHIFT, sizeof *block->pages);
+    if (block->pages == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of managed memory");
+        goto err_block;
+    }
+    rc = addresses_take_locked(size, ret_addr);
+    if (rc != ACL_SUCCESS)
+        goto err_pages;
+    rc = memory_map_locked(*ret_addr, size);
+    if (rc != ACL_SUCCESS)
+        goto err_addresses;
+    block->start = (uintptr_t)*ret_addr;
+    RB_INSERT(blocks, &managed.blocks, block);
+    am_managed_used += size;
+    return ACL_SUCCESS;
+
+err_addresses:
+    am_vspace_release_for(&am_vspace, *ret_addr);
+err_pages:
+    free(block->pages);
+err_block:
+    free(block);
+    return rc;
+}
+
+aclError am_managed_alloc(uint64_t size, void **ret_addr)
+{
+    void *addr;
+    int32_t device;
+    aclError rc = am_context_device(&device);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(size <= WINDOW_SIZE, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %llu bytes: a process can have 3 TB of managed memory",
+               (unsigned long long)size);
+    am_lock(&managed.lock);
+    rc = alloc_locked(size, &addr);
+    am_unlock(&managed.lock);
+    if (rc == ACL_SUCCESS)
+        *ret_addr = addr;
+    return rc;
+}
+
+static aclError free_locked(struct block *block, bool is_last) AM_REQUIRES(managed.lock)
+{
+    aclError rc = am_vspace_unmap_for(&am_vspace, (void *)block->start, is_last);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_vspace_release_for(&am_vspace, (void *)block->start);
+    RB_REMOVE(blocks, &managed.blocks, block);
+    am_managed_used -= block->size;
+    free(block->pages);
+    free(block);
+    return ACL_SUCCESS;
+}
+
+static aclError managed_free(void *addr, bool *ret_is_ours)
+{
+    aclError rc = ACL_SUCCESS;
+    struct block *block;
+
+    am_lock(&managed.lock);
+    block = block_find_locked((uintptr_t)addr);
+    *ret_is_ours = block != NULL;
+    if (block != NULL && block->start != (uintptr_t)addr)
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "%p lies inside the managed memory of %zu bytes at %p; pass its start", addr,
+            block->asked, (void *)block->start);
+    else if (block != NULL)
+        rc = free_locked(block, false);
+    am_unlock(&managed.lock);
+    return rc;
+}
+
+void am_managed_free_all(void)
+{
+    struct am_place *place;
+    struct block *block;
+
+    am_lock(&managed.lock);
+    while ((block = RB_MIN(blocks, &managed.blocks)) != NULL)
+        free_locked(block, true);
+    place = managed.place;
+    managed.place = NULL;
+    am_unlock(&managed.lock);
+    am_place_put(place);
+}
+
+/* The pages that the range touches, all of one block. */
+static aclError pages_find_locked(const void *addr, size_t size, struct page **ret_pages,
+                                  size_t *ret_n) AM_REQUIRES(managed.lock)
+{
+    struct block *block = block_find_locked((uintptr_t)addr);
+    size_t at;
+
+    AM_REQUIRE(block != NULL, ACL_ERROR_RT_PARAM_INVALID, "%p is not managed memory",
+               addr);
+    at = (uintptr_t)addr - block->start;
+    AM_REQUIRE(
+        size <= block->size - at, ACL_ERROR_RT_PARAM_INVALID,
+        "%zu bytes at %p reach over the end of the managed memory of %zu bytes at %p",
+        size, addr, block->asked, (void *)block->start);
+    *ret_pages = &block->pages[at >> AM_CHUNK_SHIFT];
+    *ret_n = ((at + size - 1) >> AM_CHUNK_SHIFT) - (at >> AM_CHUNK_SHIFT) + 1;
+    return ACL_SUCCESS;
+}
+
+/*
+ * Whether a page can be there; *ret_location is the same, with the current NUMA node by
+ * its number.
+ */
+static aclError location_check(const aclrtMemManagedLocation *location,
+                               aclrtMemManagedLocation *ret_location)
+{
+    struct am_device *device;
+    aclrtMemManagedLocation found = {.type = location->type, .id = location->id};
+    aclError rc;
+
+    switch (location->type) {
+    case ACL_MEM_LOCATIONTYPE_DEVICE:
+        rc = am_device_find(location->id, &device);
+        if (rc != ACL_SUCCESS)
+            return rc;
+        break;
+    case ACL_MEM_LOCATIONTYPE_HOST:
+        found.id = -1;
+        break;
+    case ACL_MEM_LOCATIONTYPE_HOST_NUMA:
+        AM_REQUIRE(am_machine_has_node(location->id), ACL_ERROR_RT_PARAM_INVALID,
+                   "location.id is %d: the machine has no such NUMA node", location->id);
+        break;
+    case ACL_MEM_LOCATIONTYPE_HOST_NUMA_CURRENT:
+        found.type = ACL_MEM_LOCATIONTYPE_HOST_NUMA;
+        found.id = am_machine_current_node();
+        break;
+    default:
+        return am_fail(
+            ACL_ERROR_INVALID_PARAM,
+            "location.type is %d; it takes DEVICE (1), HOST (2), HOST_NUMA (3) or "
+            "HOST_NUMA_CURRENT (4)",
+            (int)location->type);
+    }
+    *ret_location = found;
+    return ACL_SUCCESS;
+}
+
+/* The bit of a location in accessed_by. */
+static aclError accessor_bit(const aclrtMemManagedLocation *location, uint64_t *ret_bit)
+{
+    AM_REQUIRE(location->type == ACL_MEM_LOCATIONTYPE_DEVICE ||
+                   location->type == ACL_MEM_LOCATIONTYPE_HOST,
+               ACL_ERROR_INVALID_PARAM,
+               "location.type is %d; who accesses memory is a DEVICE (1) or the HOST (2)",
+               (int)location->type);
+    *ret_bit = location->type == ACL_MEM_LOCATIONTYPE_HOST ? AM_HOST_BIT
+                                                           : UINT64_C(1) << location->id;
+    return ACL_SUCCESS;
+}
+
+/*
+ * What an advice does to a page, as a page: the location of the one, the bit of the
+ * other.
+ */
+struct advice {
+    aclrtMemManagedAdviseType type;
+    aclrtMemManagedLocation location;
+    uint64_t bit;
+};
+
+static aclError advice_check(struct advice *advice,
+                             const aclrtMemManagedLocation *location)
+{
+    aclError rc;
+
+    switch (advice->type) {
+    case ACL_MEM_ADVISE_SET_READ_MOSTLY:
+    case ACL_MEM_ADVISE_UNSET_READ_MOSTLY:
+    case ACL_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+        return ACL_SUCCESS; /* the location is ignored */
+    case ACL_MEM_ADVISE_SET_PREFERRED_LOCATION:
+        return location_check(location, &advice->location);
+    case ACL_MEM_ADVISE_SET_ACCESSED_BY:
+    case ACL_MEM_ADVISE_UNSET_ACCESSED_BY:
+        rc = location_check(location, &advice->location);
+        return rc == ACL_SUCCESS ? accessor_bit(&advice->location, &advice->bit) : rc;
+    default:
+        return am_fail(ACL_ERROR_INVALID_PARAM, "advise is %d; it takes 0 to 5",
+                       (int)advice->type);
+    }
+}
+
+static void page_advise(struct page *page, const struct advice *advice)
+{
+    switch (advice->type) {
+    case ACL_MEM_ADVISE_SET_READ_MOSTLY:
+    case ACL_MEM_ADVISE_UNSET_READ_MOSTLY:
+        page->is_read_mostly = advice->type == ACL_MEM_ADVISE_SET_READ_MOSTLY;
+        break;
+    case ACL_MEM_ADVISE_SET_PREFERRED_LOCATION:
+    case ACL_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+        page->preferred = (uint8_t)advice->location.type; /* unset: INVALID */
+        page->preferred_id = advice->location.id;
+        break;
+    case ACL_MEM_ADVISE_SET_ACCESSED_BY:
+        page->accessed_by |= advice->bit;
+        break;
+    case ACL_MEM_ADVISE_UNSET_ACCESSED_BY:
+        page->accessed_by &= ~advice->bit;
+        break;
+    }
+}
+
+aclError am_managed_advise(const void *addr, size_t size, aclrtMemManagedAdviseType type,
+                           const aclrtMemManagedLocation *location)
+{
+    struct advice advice = {.type = type};
+    struct page *pages;
+    size_t n;
+    aclError rc = advice_check(&advice, location);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&managed.lock);
+    rc = pages_find_locked(addr, size, &pages, &n);
+    for (size_t i = 0; rc == ACL_SUCCESS && i < n; i++)
+        page_advise(&pages[i], &advice);
+    am_unlock(&managed.lock);
+    return rc;
+}
+
+aclError am_managed_check_attr(aclrtMemManagedRangeAttribute attr, size_t size)
+{
+    AM_REQUIRE(attr >= ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY &&
+                   attr <= ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID,
+               ACL_ERROR_INVALID_PARAM, "attribute is %d; it takes 1 to 8", (int)attr);
+    if (attr == ACL_MEM_RANGE_ATTRIBUTE_ACCESSED_BY)
+        AM_REQUIRE(size > 0 && size % sizeof(int32_t) == 0, ACL_ERROR_INVALID_PARAM,
+                   "dataSize is %zu; ACCESSED_BY takes a multiple of 4", size);
+    else
+        AM_REQUIRE(size == sizeof(int32_t), ACL_ERROR_INVALID_PARAM,
+                   "dataSize is %zu; attribute %d takes 4", size, (int)attr);
+    return ACL_SUCCESS;
+}
+
+/* Answers: a device's number, or one of these. */
+enum { ANSWER_HOST = -1, ANSWER_NONE = -2 };
+
+/*
+ * Where all pages prefer to be, or were prefetched to; INVALID where that differs, or
+ * nowhere.
+ */
+static aclrtMemManagedLocation pages_location(const struct page *pages, size_t n,
+                                              bool is_prefetched)
+{
+    aclrtMemManagedLocation all = {ACL_MEM_LOCATIONTYPE_INVALID, ANSWER_NONE};
+
+    for (size_t i = 0; i < n; i++) {
+        const struct page *page = &pages[i];
+        uint8_t type = is_prefetched ? page->prefetched : page->preferred;
+        int32_t id = is_prefetched ? page->prefetched_id : page->preferred_id;
+
+        if (type == 0 || (i > 0 && (type != all.type || id != all.id)))
+            return (aclrtMemManagedLocation){ACL_MEM_LOCATIONTYPE_INVALID, ANSWER_NONE};
+        all = (aclrtMemManagedLocation){(aclrtMemManagedLocationType)type, id};
+    }
+    return all;
+}
+
+static int32_t pages_are_read_mostly(const struct page *pages, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!pages[i].is_read_mostly)
+            return 0;
+    }
+    return 1;
+}
+
+/*
+ * Who accesses all pages: devices, then the host, then nobody, as far as there is room.
+ */
+static void accessors_put(const struct page *pages, size_t n, int32_t *list,
+                          size_t n_list)
+{
+    uint64_t all = UINT64_MAX;
+    size_t at = 0;
+
+    for (size_t i = 0; i < n; i++)
+        all &= pages[i].accessed_by;
+    for (int32_t device = 0; device < AM_DEVICES_MAX && at < n_list; device++) {
+        if (all & UINT64_C(1) << device)
+            list[at++] = device;
+    }
+    if ((all & AM_HOST_BIT) && at < n_list)
+        list[at++] = ANSWER_HOST;
+    while (at < n_list)
+        list[at++] = ANSWER_NONE;
+}
+
+static void attr_put(aclrtMemManagedRangeAttribute attr, const struct page *pages,
+                     size_t n, int32_t *data, size_t n_data)
+{
+    bool is_prefetched = attr >= ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION;
+    aclrtMemManagedLocation at = pages_location(pages, n, is_prefetched);
+
+    switch (attr) {
+    case ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+        *data = pages_are_read_mostly(pages, n);
+        break;
+    case ACL_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
+        accessors_put(pages, n, data, n_data);
+        break;
+    case ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+    case ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+        *data = (int32_t)at.type;
+        break;
+    case ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+    case ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+        *data = at.type == ACL_MEM_LOCATIONTYPE_HOST_NUMA ? ANSWER_HOST : at.id;
+        break;
+    default: /* the two ids */
+        *data = at.id;
+    }
+}
+
+aclError am_managed_get_attrs(const aclrtMemManagedRangeAttribute *attrs, size_t n,
+                              const void *addr, size_t size, void *const *data,
+                              const size_t *data_sizes)
+{
+    struct page *pages;
+    size_t n_pages;
+    aclError rc;
+
+    am_lock(&managed.lock);
+    rc = pages_find_locked(addr, size, &pages, &n_pages);
+    for (size_t i = 0; rc == ACL_SUCCESS && i < n; i++)
+        attr_put(attrs[i], pages, n_pages, data[i], data_sizes[i] / sizeof(int32_t));
+    am_unlock(&managed.lock);
+    return rc;
+}
+
+/* The ranges, kept alive, and all of them managed memory. */
+static aclError prefetch_open(const struct am_prefetch *prefetch, int32_t device,
+                              struct am_spans *spans)
+{
+    aclError rc = ACL_SUCCESS;
+
+    am_spans_init(spans);
+    for (size_t i = 0; i < prefetch->n && rc == ACL_SUCCESS; i++) {
+        struct am_spans range;
+
+        rc = am_spans_open(&range, prefetch->addrs[i], prefetch->sizes[i],
+                           AM_ACCESS_READ | AM_SPANS_PAGES, device, "ptr");
+        if (rc != ACL_SUCCESS)
+            break;
+        if (!range.has_managed) {
+            am_spans_close(&range);
+            rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not managed memory",
+                         prefetch->addrs[i]);
+        } else {
+            rc = am_spans_join(spans, &range);
+        }
+    }
+    if (rc != ACL_SUCCESS)
+        am_spans_close(spans);
+    return rc;
+}
+
+/* Memory that was freed since it was looked up is nobody's business any more. */
+static void prefetch_note(const struct am_prefetch *prefetch,
+                          const aclrtMemManagedLocation *locations)
+{
+    char unheard[8];
+    struct am_capture before = am_error_capture(unheard, sizeof unheard);
+    struct page *pages;
+    size_t n;
+    size_t k = 0;
+
+    am_lock(&managed.lock);
+    for (size_t i = 0; i < prefetch->n; i++) {
+        if (k + 1 < prefetch->n_locations && prefetch->indexes[k + 1] == i)
+            k++;
+        if (pages_find_locked(prefetch->addrs[i], prefetch->sizes[i], &pages, &n) !=
+            ACL_SUCCESS)
+            continue;
+        for (size_t j = 0; j < n; j++) {
+            pages[j].prefetched = (uint8_t)locations[k].type;
+            pages[j].prefetched_id = locations[k].id;
+        }
+    }
+    am_unlock(&managed.lock);
+    am_error_capture_end(before);
+}
+
+aclError am_managed_prefetch(const struct am_prefetch *prefetch, struct am_stream *stream)
+{
+    aclrtMemManagedLocation *locations =
+        am_sys_malloc(prefetch->n_locations * sizeof *locations);
+    struct am_spans spans;
+    aclError rc = ACL_SUCCESS;
+
+    if (locations == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the locations of a prefetch");
+    for (size_t k = 0; k < prefetch->n_locations && rc == ACL_SUCCESS; k++)
+        rc = location_check(&prefetch->locations[k], &locations[k]);
+    if (rc == ACL_SUCCESS)
+        rc = prefetch_open(prefetch, stream->device, &spans);
+    if (rc == ACL_SUCCESS)
+        rc = am_touch_async(&spans, stream);
+    if (rc == ACL_SUCCESS)
+        prefetch_note(prefetch, locations);
+    free(locations);
+    return rc;
+}

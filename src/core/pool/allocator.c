@@ -1,0 +1,213 @@
+/* See allocator.h. */
+#include "core/device/setup.h"
+#include "core/pool/allocator.h"
+#include "core/stream/sched.h"
+
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/slab.h"
+#include "base/util.h"
+
+struct am_allocator {
+    struct am_object object;
+    void *handle;
+    struct am_allocator_functions functions; /* allocators_lock, as all below */
+    bool is_dead;
+    LIST_ENTRY(am_allocator) all;
+};
+
+static struct am_lock allocators_lock = AM_LOCK_INIT(AM_RANK_LEAF, "allocators");
+static LIST_HEAD(, am_allocator)
+    allocators = LIST_HEAD_INITIALIZER(allocators); /* allocators_lock */
+
+static struct am_slab allocator_slab =
+    AM_SLAB_INIT(struct am_allocator, "allocator slab");
+
+void am_allocator_put(struct am_allocator *allocator)
+{
+    if (allocator != NULL && am_ref_drop(&allocator->object.refs))
+        am_slab_give(&allocator_slab, allocator);
+}
+
+aclError am_allocator_create(void **ret_handle)
+{
+    struct am_allocator *allocator = am_slab_take_zeroed(&allocator_slab);
+
+    if (allocator == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an allocator");
+    allocator->object.refs = 1;
+    if (am_idmap_add(&am_ids, AM_KIND_ALLOCATOR, &allocator->object,
+                     &allocator->handle) != 0) {
+        am_slab_give(&allocator_slab, allocator);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of an allocator");
+    }
+    am_lock(&allocators_lock);
+    LIST_INSERT_HEAD(&allocators, allocator, all);
+    am_unlock(&allocators_lock);
+    *ret_handle = allocator->handle;
+    return ACL_SUCCESS;
+}
+
+static void object_put(struct am_object *object)
+{
+    am_allocator_put((struct am_allocator *)object);
+}
+
+static aclError allocator_get(void *handle, struct am_allocator **ret_allocator)
+{
+    struct am_object *object =
+        am_idmap_get(&am_ids, AM_KIND_ALLOCATOR, handle, object_put);
+
+    AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "allocatorDesc %p %s", handle,
+               am_idmap_why(AM_KIND_ALLOCATOR, handle));
+    *ret_allocator = (struct am_allocator *)object;
+    return ACL_SUCCESS;
+}
+
+/* False when somebody was faster. */
+static bool allocator_end(struct am_allocator *allocator)
+{
+    bool was_alive;
+
+    am_lock(&allocators_lock);
+    was_alive = !allocator->is_dead;
+    allocator->is_dead = true;
+    if (was_alive)
+        LIST_REMOVE(allocator, all);
+    am_unlock(&allocators_lock);
+    if (was_alive) {
+        am_idmap_remove(&am_ids, allocator->handle);
+        am_allocator_put(allocator);
+    }
+    return was_alive;
+}
+
+aclError am_allocator_destroy(void *handle)
+{
+    struct am_allocator *allocator;
+    aclError rc = allocator_get(handle, &allocator);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (!allocator_end(allocator))
+        rc =
+            am_fail(ACL_ERROR_RT_INVALID_HANDLE, "allocatorDesc %p is not alive", handle);
+    am_allocator_put(allocator);
+    return rc;
+}
+
+void am_allocator_destroy_all(void)
+{
+    struct am_allocator *allocator;
+
+    do {
+        am_lock(&allocators_lock);
+        allocator = LIST_FIRST(&allocators);
+        if (allocator != NULL)
+            am_ref_more(&allocator->object.refs);
+        am_unlock(&allocators_lock);
+        if (allocator != NULL)
+            allocator_end(allocator);
+        am_allocator_put(allocator);
+    } while (allocator != NULL);
+}
+
+aclError am_allocator_set(void *handle, const struct am_allocator_functions *functions)
+{
+    struct am_allocator *allocator;
+    aclError rc = allocator_get(handle, &allocator);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&allocators_lock);
+    if (functions->object != NULL)
+        allocator->functions.object = functions->object;
+    if (functions->alloc != NULL)
+        allocator->functions.alloc = functions->alloc;
+    if (functions->free != NULL)
+        allocator->functions.free = functions->free;
+    if (functions->advise != NULL)
+        allocator->functions.advise = functions->advise;
+    if (functions->get_addr != NULL)
+        allocator->functions.get_addr = functions->get_addr;
+    am_unlock(&allocators_lock);
+    am_allocator_put(allocator);
+    return ACL_SUCCESS;
+}
+
+/*
+ * The stream's allocator becomes this one; the reference to the one before is the
+ * caller's.
+ */
+static struct am_allocator *stream_exchange(struct am_stream *stream,
+                                            struct am_allocator *allocator)
+{
+    struct am_allocator *before;
+
+    am_lock(&am_sched.lock);
+    before = stream->allocator;
+    stream->allocator = allocator;
+    stream->allocator_put = am_allocator_put;
+    am_unlock(&am_sched.lock);
+    return before;
+}
+
+/* What an allocator cannot do without; advice may be missing. */
+static aclError functions_check(struct am_allocator *allocator)
+{
+    struct am_allocator_functions functions;
+
+    am_lock(&allocators_lock);
+    functions = allocator->functions;
+    am_unlock(&allocators_lock);
+    AM_REQUIRE(functions.alloc != NULL && functions.free != NULL &&
+                   functions.get_addr != NULL,
+               ACL_ERROR_RT_PARAM_INVALID,
+               "allocatorDesc %p has no %s function; set it before it is registered",
+               allocator->handle,
+               functions.alloc == NULL  ? "alloc"
+               : functions.free == NULL ? "free"
+                                        : "get-address-from-block");
+    return ACL_SUCCESS;
+}
+
+aclError am_allocator_register(struct am_stream *stream, void *handle)
+{
+    struct am_allocator *allocator;
+    aclError rc = allocator_get(handle, &allocator);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = functions_check(allocator);
+    if (rc == ACL_SUCCESS)
+        allocator = stream_exchange(stream, allocator);
+    am_allocator_put(allocator);
+    return rc;
+}
+
+void am_allocator_unregister(struct am_stream *stream)
+{
+    am_allocator_put(stream_exchange(stream, NULL));
+}
+
+aclError am_allocator_find(struct am_stream *stream, void **ret_handle,
+                           struct am_allocator_functions *ret_functions)
+{
+    struct am_allocator *allocator;
+
+    am_lock(&am_sched.lock);
+    allocator = stream->allocator;
+    if (allocator != NULL)
+        am_ref_more(&allocator->object.refs);
+    am_unlock(&am_sched.lock);
+    AM_REQUIRE(allocator != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "no allocator is registered with stream %d", stream->id);
+    am_lock(&allocators_lock);
+    *ret_functions = allocator->functions;
+    am_unlock(&allocators_lock);
+    *ret_handle = allocator->handle;
+    am_allocator_put(allocator);
+    return ACL_SUCCESS;
+}

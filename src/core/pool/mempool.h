@@ -1,0 +1,64 @@
+/*
+ * Stream-ordered memory pools: aclrtMemPool*.
+ *
+ * A pool has addresses of its own, and physical memory behind those that are or were in
+ * use, taken from its device in chunks of 2 MB, never more than its limit.  A block is
+ * handed out at once, for work that comes later in the stream; it is given back when the
+ * stream gets to its free.  Until then the stream itself may have it again, since what it
+ * does next comes after the free anyway (range.h); another stream may where the free is
+ * done, if the pool's switches allow it, or waits for that.
+ *
+ * Chunks that nothing lives in are kept up to the release threshold when a stream is
+ * synchronised.
+ */
+#ifndef AM_CORE_MEMPOOL_H
+#define AM_CORE_MEMPOOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/acl_rt.h"
+#include "core/stream/stream.h"
+
+/*
+ * How memory that was freed on one stream comes to another: a bit for each
+ * aclrtMemPoolAttr.
+ */
+enum {
+    AM_REUSE_FOLLOW = 1u << 0, /* an event orders the two: taken for the next one */
+    AM_REUSE_OPPORTUNISTIC = 1u << 1, /* the free is done */
+    AM_REUSE_INTERNAL =
+        1u << 2, /* the free is queued, and the other stream waits for it */
+    AM_REUSE_ALL = AM_REUSE_FOLLOW | AM_REUSE_OPPORTUNISTIC | AM_REUSE_INTERNAL,
+};
+
+struct am_pool_figures {
+    uint64_t threshold; /* bytes that are kept when nothing uses them */
+    uint64_t reserved;  /* physical memory now, and at most since the mark was set back */
+    uint64_t reserved_high;
+    uint64_t used; /* bytes in blocks */
+    uint64_t used_high;
+    unsigned reuse; /* AM_REUSE_* */
+};
+
+aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle);
+/* Refused while blocks are handed out. */
+aclError am_pool_destroy(void *handle);
+/* All pools of a device, with their blocks; its streams are gone. */
+void am_pool_kill_all(int32_t device);
+
+aclError am_pool_get_figures(void *handle, struct am_pool_figures *ret_figures);
+/* Each sets what its name says. */
+aclError am_pool_set_reuse(void *handle, unsigned bit, bool is_on);
+aclError am_pool_set_threshold(void *handle, uint64_t size);
+aclError am_pool_reset_high(void *handle, bool is_used);
+
+aclError am_pool_malloc_async(void *handle, size_t size, struct am_stream *stream,
+                              void **ret_addr);
+aclError am_pool_free_async(void *addr, struct am_stream *stream);
+aclError am_pool_trim(void *handle, size_t keep);
+
+/* The stream was synchronised: memory above the thresholds of its device's pools goes. */
+void am_pool_synced(int32_t device, int32_t stream);
+
+#endif

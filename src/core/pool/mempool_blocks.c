@@ -1,0 +1,399 @@
+/*
+ * Blocks of a stream-ordered pool.  See mempool.h.
+ *
+ * The pool's lock is held while a free is queued, so that nobody gets the block before it
+ * stands in the stream; a worker that comes to the free waits for the lock.
+ */
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "core/pool/mempool_pool.h"
+#include "core/stream/sched.h"
+
+struct free_task {
+    struct am_task task;
+    struct am_pool *pool;       /* holds a reference */
+    struct am_freeing *freeing; /* the same */
+};
+
+struct wait_task {
+    struct am_task task;
+    struct am_freeing *freeing; /* holds a reference */
+};
+
+/*
+ * A task that cannot be queued is dropped by this thread, while am_stream_submit() runs.
+ */
+static _Thread_local const struct am_task *submitted;
+
+void am_pool_shrink_locked(struct am_pool *pool, size_t n)
+{
+    struct am_backing *backing = &pool->backing;
+    struct am_range *range = am_ranges_last(&pool->ranges);
+
+    for (; range != NULL && backing->n_backed > n; range = am_ranges_before(range)) {
+        size_t low = am_align_up(range->start, AM_CHUNK) >> AM_CHUNK_SHIFT;
+
+        if (am_range_is_busy(range))
+            continue;
+        for (size_t i = (range->start + range->size) >> AM_CHUNK_SHIFT;
+             i-- > low && backing->n_backed > n;) {
+            if (am_backing_has(backing, i))
+                am_backing_drop(backing, i);
+        }
+    }
+}
+
+/*
+ * Has memory behind a block that is about to be handed out.  At the pool's limit, and
+ * where the device has no more, memory that lies idle elsewhere in the pool goes first.
+ */
+static aclError pool_back_locked(struct am_pool *pool, size_t start, size_t size)
+    AM_REQUIRES(pool->lock)
+{
+    struct am_backing *backing = &pool->backing;
+    size_t max = am_pool_chunks(pool->max_size);
+    size_t end;
+    size_t first = am_backing_chunks(start, size, &end);
+    size_t missing;
+    aclError rc;
+
+    if (am_backing_is_usable(backing, first, end))
+        return ACL_SUCCESS;
+    missing = am_backing_missing(backing, first, end);
+    AM_REQUIRE(missing <= max, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "the pool has room for %zu chunks", max);
+    am_pool_shrink_locked(pool, max - missing);
+    AM_REQUIRE(backing->n_backed <= max - missing, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "%zu of its %zu chunks of 2 MB are in use", backing->n_backed, max);
+    rc = am_backing_fill(backing, first, end);
+    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && backing->n_backed > 0) {
+        am_pool_shrink_locked(
+            pool, backing->n_backed > missing ? backing->n_backed - missing : 0);
+        rc = am_backing_fill(backing, first, end);
+    }
+    if (rc == ACL_SUCCESS &&
+        (uint64_t)backing->n_backed << AM_CHUNK_SHIFT > pool->reserved_high)
+        pool->reserved_high = (uint64_t)backing->n_backed << AM_CHUNK_SHIFT;
+    return rc;
+}
+
+/*
+ * The first `size` bytes of an idle range become a block, with memory behind it.
+ * *ret_freeing is what it was idle by, with a reference, or NULL.
+ */
+static aclError range_take_locked(struct am_pool *pool, struct am_range *range,
+                                  size_t size, struct am_freeing **ret_freeing)
+    AM_REQUIRES(pool->lock)
+{
+    struct am_freeing *freeing = range->freeing;
+    aclError rc;
+
+    if (freeing != NULL)
+        am_freeing_ref(freeing);
+    if (am_ranges_take(&pool->ranges, range, size) != 0) {
+        am_freeing_put(freeing);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a block");
+    }
+    rc = pool_back_locked(pool, range->start, size);
+    if (rc != ACL_SUCCESS) {
+        am_ranges_give(&pool->ranges, range, freeing); /* and range is what it was */
+        am_freeing_put(freeing);
+        return rc;
+    }
+    *ret_freeing = freeing;
+    return ACL_SUCCESS;
+}
+
+/*
+ * The best range that the stream may have now, or, to be borrowed, that is being freed.
+ */
+static aclError pool_take_locked(struct am_pool *pool, size_t size, int32_t stream,
+                                 bool is_borrowed, struct am_range **ret_range,
+                                 struct am_freeing **ret_freeing) AM_REQUIRES(pool->lock)
+{
+    struct am_range *range = am_ranges_fit(&pool->ranges, size);
+
+    for (; range != NULL; range = am_ranges_next(range)) {
+        aclError rc;
+
+        if (!(is_borrowed ? am_range_is_lent_to(range, stream)
+                          : am_range_is_for(range, stream)))
+            continue;
+        rc = range_take_locked(pool, range, size, ret_freeing);
+        *ret_range = range;
+        if (rc != ACL_ERROR_RT_MEMORY_ALLOCATION)
+            return rc;
+    }
+    return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no range has %zu bytes", size);
+}
+
+static bool wait_poll(struct am_task *task, struct am_sched *sched,
+                      struct am_waitlist **ret_list)
+{
+    struct am_freeing *freeing = ((struct wait_task *)task)->freeing;
+
+    *ret_list = &freeing->waiting;
+    return freeing->is_done;
+}
+
+static void wait_drop(struct am_task *task)
+{
+    am_freeing_put(((struct wait_task *)task)->freeing);
+    free(task);
+}
+
+/* The free comes in its turn. */
+static bool wait_can_come(struct am_task *task, struct am_sched *sched)
+    AM_REQUIRES(sched->lock)
+{
+    return am_queue_can_move_locked(sched, ((struct wait_task *)task)->freeing->queue);
+}
+
+static const struct am_task_ops wait_ops = {
+    .poll = wait_poll, .can_come = wait_can_come, .drop = wait_drop};
+
+/* What the stream does from now on comes after the free, on whatever stream that is. */
+static aclError wait_submit(struct am_freeing *freeing, struct am_stream *stream)
+{
+    struct wait_task *wt = am_sys_malloc(sizeof *wt);
+
+    if (wt == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    *wt = (struct wait_task){
+        .task = {.ops = &wait_ops, .function = am_error_function, .deadline = AM_FOREVER},
+        .freeing = am_freeing_ref(freeing),
+    };
+    return am_stream_submit(stream, &wt->task);
+}
+
+/* A range that is being freed on another stream, which this one then waits for. */
+static aclError pool_borrow_locked(struct am_pool *pool, size_t size,
+                                   struct am_stream *stream, struct am_range **ret_range)
+    AM_REQUIRES(pool->lock)
+{
+    struct am_freeing *freeing;
+    struct am_freeing *lender;
+    aclError rc = pool_take_locked(pool, size, stream->id, true, ret_range, &freeing);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    lender = am_range_lender(*ret_range, freeing);
+    rc = wait_submit(lender, stream);
+    if (rc == ACL_SUCCESS)
+        am_range_borrow(*ret_range, lender);
+    else
+        am_ranges_give(&pool->ranges, *ret_range, freeing);
+    am_freeing_put(freeing);
+    return rc;
+}
+
+/* By all ways that the switches allow. */
+static aclError pool_find_locked(struct am_pool *pool, size_t size,
+                                 struct am_stream *stream, struct am_range **ret_range)
+    AM_REQUIRES(pool->lock)
+{
+    struct am_freeing *freeing = NULL;
+    struct am_range *range;
+    aclError rc = pool_take_locked(pool, size, stream->id, false, ret_range, &freeing);
+
+    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION) {
+        range = am_ranges_gather(&pool->ranges, stream->id, size);
+        if (range != NULL)
+            rc = range_take_locked(pool, range, size, &freeing);
+        *ret_range = range;
+    }
+    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && (pool->reuse & AM_REUSE_INTERNAL))
+        return pool_borrow_locked(pool, size, stream, ret_range);
+    if (rc == ACL_SUCCESS)
+        am_freeing_put(freeing);
+    return rc;
+}
+
+static aclError pool_malloc_locked(struct am_pool *pool, size_t asked,
+                                   struct am_stream *stream, void **ret_addr)
+    AM_REQUIRES(pool->lock)
+{
+    struct am_place *place = pool->backing.place;
+    size_t size = am_align_up(asked, AM_POOL_ALIGN);
+    struct am_range *range;
+    char why[256] = "";
+    struct am_capture before;
+    aclError rc;
+
+    AM_REQUIRE(!pool->is_dead, ACL_ERROR_RT_INVALID_HANDLE, "memPool %p is not alive",
+               pool->handle);
+    AM_REQUIRE(stream->device == pool->device, ACL_ERROR_RT_PARAM_INVALID,
+               "the pool is on device %d, and stream %d on device %d", pool->device,
+               stream->id, stream->device);
+    AM_REQUIRE(size <= pool->max_size - pool->ranges.live, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes: %zu of the pool's %zu are in use", asked,
+               pool->ranges.live, pool->max_size);
+    /* Ways that do not work out are nobody's business when the next one does. */
+    before = am_error_capture(why, sizeof why);
+    rc = pool_find_locked(pool, size, stream, &range);
+    am_error_capture_end(before);
+    AM_REQUIRE(
+        rc != ACL_ERROR_RT_MEMORY_ALLOCATION, rc,
+        "Failed to allocate %zu bytes: the pool's blocks take %zu of its %zu, and the "
+        "rest is in pieces, or not yet freed by streams; device %d has %zu left",
+        asked, pool->ranges.live, pool->max_size, pool->device,
+        place->capacity - place->used);
+    AM_REQUIRE(rc == ACL_SUCCESS, rc, "no block of %zu bytes: %s", asked, why);
+    range->asked = asked;
+    if (pool->ranges.live > pool->used_high)
+        pool->used_high = pool->ranges.live;
+    *ret_addr = (void *)(pool->backing.base + range->start);
+    return ACL_SUCCESS;
+}
+
+aclError am_pool_malloc_async(void *handle, size_t size, struct am_stream *stream,
+                              void **ret_addr)
+{
+    struct am_pool *pool;
+    aclError rc = am_pool_get(handle, &pool);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (size > pool->max_size)
+        rc = am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                     "Failed to allocate %zu bytes: the pool has %zu", size,
+                     pool->max_size);
+    if (rc == ACL_SUCCESS) {
+        am_lock(&pool->lock);
+        rc = pool_malloc_locked(pool, size, stream, ret_addr);
+        am_unlock(&pool->lock);
+    }
+    am_pool_put(pool);
+    return rc;
+}
+
+/* The stream has got to the free: who waited for it goes on. */
+static void freeing_finish(struct am_freeing *freeing)
+{
+    am_lock(&am_sched.lock);
+    freeing->is_done = true;
+    am_sched_wake_locked(&am_sched, &freeing->waiting);
+    am_unlock(&am_sched.lock);
+}
+
+/* What was freed on the stream and is done comes to others, if the switches allow it. */
+static void pool_settle_locked(struct am_pool *pool, int32_t stream)
+    AM_REQUIRES(pool->lock)
+{
+    if (pool->reuse & (AM_REUSE_FOLLOW | AM_REUSE_OPPORTUNISTIC))
+        am_ranges_open(&pool->ranges, stream);
+}
+
+/* Also where the stream was aborted: what came before is over then, too. */
+static void free_drop(struct am_task *task)
+{
+    struct free_task *ft = (struct free_task *)task;
+    bool is_unlisted = false;
+
+    if (task != submitted) {
+        am_lock(&ft->pool->lock);
+        freeing_finish(ft->freeing);
+        LIST_REMOVE(ft->freeing, leaving);
+        pool_settle_locked(ft->pool, ft->freeing->stream);
+        is_unlisted = am_pool_unlist_locked(ft->pool);
+        am_unlock(&ft->pool->lock);
+    }
+    if (is_unlisted)
+        am_pool_put(ft->pool);
+    am_freeing_put(ft->freeing);
+    am_pool_put(ft->pool);
+    free(ft);
+}
+
+static const struct am_task_ops free_ops = {.drop = free_drop};
+
+static aclError free_task_make(struct am_pool *pool, struct am_stream *stream,
+                               struct free_task **ret_task)
+{
+    struct free_task *ft = am_sys_malloc(sizeof *ft);
+    struct am_freeing *freeing = am_sys_calloc(1, sizeof *freeing);
+
+    if (ft == NULL || freeing == NULL) {
+        free(ft);
+        free(freeing);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    }
+    freeing->refs = 1;
+    freeing->stream = stream->id;
+    freeing->queue = &stream->queue;
+    am_waitlist_init(&freeing->waiting);
+    am_ref_more(&pool->object.refs);
+    *ft = (struct free_task){
+        .task = {.ops = &free_ops, .function = am_error_function, .deadline = AM_FOREVER},
+        .pool = pool,
+        .freeing = freeing,
+    };
+    *ret_task = ft;
+    return ACL_SUCCESS;
+}
+
+/* The block that starts at addr, which the program may free on the stream. */
+static aclError block_check_locked(struct am_pool *pool, uintptr_t addr,
+                                   const struct am_stream *stream,
+                                   struct am_range **ret_range) AM_REQUIRES(pool->lock)
+{
+    struct am_range *range = am_ranges_find(&pool->ranges, addr - pool->backing.base);
+
+    AM_REQUIRE(range->is_live, ACL_ERROR_RT_PARAM_INVALID,
+               "%p is in no block of the pool; it was freed before, or never handed out",
+               (void *)addr);
+    AM_REQUIRE(range->start == addr - pool->backing.base, ACL_ERROR_RT_PARAM_INVALID,
+               "%p lies inside the block of %zu bytes at %p; pass its start",
+               (void *)addr, range->size, (void *)(pool->backing.base + range->start));
+    AM_REQUIRE(stream->device == pool->device, ACL_ERROR_RT_PARAM_INVALID,
+               "the pool is on device %d, and stream %d on device %d", pool->device,
+               stream->id, stream->device);
+    *ret_range = range;
+    return ACL_SUCCESS;
+}
+
+/* Queue the free; the block is the stream's from now on. */
+static aclError pool_free_locked(struct am_pool *pool, struct am_range *range,
+                                 struct am_stream *stream) AM_REQUIRES(pool->lock)
+{
+    struct am_freeing *freeing;
+    struct free_task *ft;
+    aclError rc = free_task_make(pool, stream, &ft);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    freeing = am_freeing_ref(ft->freeing);
+    freeing->ticket = ++pool->last_ticket;
+    submitted = &ft->task;
+    rc = am_stream_submit(stream, &ft->task);
+    submitted = NULL;
+    if (rc == ACL_SUCCESS) {
+        freeing->start = range->start;
+        freeing->size = range->size;
+        LIST_INSERT_HEAD(&pool->leaving, freeing, leaving);
+        am_ranges_give(&pool->ranges, range, freeing);
+    }
+    am_freeing_put(freeing);
+    return rc;
+}
+
+aclError am_pool_free_async(void *addr, struct am_stream *stream)
+{
+    struct am_pool *pool = am_pool_get_by_address((uintptr_t)addr);
+    struct am_range *range;
+    aclError rc;
+
+    AM_REQUIRE(pool != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p is not from aclrtMemPoolMallocAsync", addr);
+    am_lock(&pool->lock);
+    rc = block_check_locked(pool, (uintptr_t)addr, stream, &range);
+    if (rc == ACL_SUCCESS)
+        rc = pool_free_locked(pool, range, stream);
+    am_unlock(&pool->lock);
+    am_pool_put(pool);
+    return rc;
+}

@@ -1,6 +1,0 @@
-/* See setup.h. */
-#include "core/setup.h"
-
-struct am_setup am_setup = {.default_device = -1};
-
-struct am_idmap am_ids = AM_IDMAP_INIT("handles");

@@ -1,0 +1,340 @@
+/* Events: making, ending, times.  See event.h; what streams do with them: event_task.c. */
+#include "core/stream/event.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/slab.h"
+#include "base/util.h"
+#include "core/device/context.h"
+#include "core/device/setup.h"
+#include "core/exchange/exchange.h"
+#include "core/stream/sched.h"
+
+/* sched.lock */
+static struct {
+    LIST_HEAD(, am_event) list;
+    uint32_t n;
+} events[AM_DEVICES_MAX];
+static uint32_t next_id;          /* sched.lock */
+static _Atomic uint64_t n_events; /* of all devices */
+
+static struct am_slab event_slab = AM_SLAB_INIT(struct am_event, "event slab");
+
+uint64_t am_event_count(void)
+{
+    return n_events;
+}
+
+uint32_t am_event_available(int32_t device)
+{
+    uint32_t n;
+
+    am_lock(&am_sched.lock);
+    n = events[device].n;
+    am_unlock(&am_sched.lock);
+    return n < am_setup.product->n_events ? am_setup.product->n_events - n : 0;
+}
+
+void am_event_put(struct am_event *event)
+{
+    if (!am_ref_drop(&event->object.refs))
+        return;
+    am_event_forget_losses(event);
+    if (event->cell != NULL)
+        am_cell_leave(event->cell);
+    pthread_cond_destroy(&event->changed);
+    am_slab_give(&event_slab, event);
+}
+
+/*
+ * An event of the device, not yet listed, with one reference for being alive.  Takes over
+ * the cell, unless it fails.
+ */
+static aclError event_make(int32_t device, unsigned can, struct am_cell *cell,
+                           struct am_event **ret_event)
+{
+    struct am_event *event = am_slab_take_zeroed(&event_slab);
+
+    if (event == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an event");
+    event->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_EVENT, "event");
+    event->device = device;
+    event->can = can;
+    TAILQ_INIT(&event->pending);
+    TAILQ_INIT(&event->lost);
+    am_waitlist_init(&event->waiting);
+    am_cond_init(&event->changed);
+    event->object.refs = 1;
+    if (am_idmap_add(&am_ids, AM_KIND_EVENT, &event->object, &event->handle) != 0) {
+        am_event_put(event);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of an event");
+    }
+    event->cell = cell;
+    *ret_event = event;
+    return ACL_SUCCESS;
+}
+
+static aclError event_create(unsigned can, struct am_cell *cell, void **ret_handle)
+{
+    struct am_context *context;
+    struct am_event *event;
+    void *handle;
+    aclError rc = am_context_get_current(&context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = event_make(context->device, can, cell, &event);
+    if (rc != ACL_SUCCESS)
+        goto out;
+    handle = event->handle; /* once it is listed, a reset by another thread may end it */
+    am_lock(&am_sched.lock);
+    if (context->handle == NULL) { /* since it was looked up; its device is being reset */
+        rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
+    } else if (events[event->device].n >= am_setup.product->n_events) {
+        rc = am_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE,
+                     "device %d has %u events, as many as %s allow; destroy some first",
+                     event->device, am_setup.product->n_events, am_setup.product->title);
+    } else {
+        event->id = next_id++;
+        LIST_INSERT_HEAD(&events[event->device].list, event, all);
+        events[event->device].n++;
+        n_events++;
+    }
+    am_unlock(&am_sched.lock);
+    if (rc == ACL_SUCCESS) {
+        *ret_handle = handle;
+    } else {
+        am_idmap_remove(&am_ids, handle);
+        event->cell = NULL; /* the caller's again */
+        am_event_put(event);
+    }
+out:
+    am_context_put(context);
+    return rc;
+}
+
+/* Takes over the cell. */
+static aclError event_create_with(struct am_cell *cell, void **ret_handle)
+{
+    aclError rc =
+        event_create(AM_EVENT_EX | AM_EVENT_SYNC | AM_EVENT_IPC, cell, ret_handle);
+
+    if (rc != ACL_SUCCESS)
+        am_cell_leave(cell);
+    return rc;
+}
+
+aclError am_event_create(unsigned can, void **ret_handle)
+{
+    struct am_cell *cell;
+    aclError rc;
+
+    if (!(can & AM_EVENT_IPC))
+        return event_create(can, NULL, ret_handle);
+    rc = am_cell_make(&cell);
+    return rc == ACL_SUCCESS ? event_create_with(cell, ret_handle) : rc;
+}
+
+aclError am_event_import(const struct am_ticket *ticket, void **ret_handle)
+{
+    struct am_parcel parcel;
+    struct am_cell *cell;
+    aclError rc = am_exchange_fetch(AM_SHARE_EVENT, ticket, &parcel);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_cell_join(parcel.fd, &cell);
+    close(parcel.fd);
+    return rc == ACL_SUCCESS ? event_create_with(cell, ret_handle) : rc;
+}
+
+/* The offer becomes the event's, unless it has one. */
+static aclError offer_settle(struct am_event *event, uint64_t number)
+{
+    bool is_used;
+    bool is_dead;
+
+    am_lock(&am_sched.lock);
+    is_dead = event->is_dead;
+    is_used = event->offer == 0 && !is_dead;
+    if (is_used)
+        event->offer = number;
+    am_unlock(&am_sched.lock);
+    if (!is_used)
+        am_exchange_withdraw(number);
+    AM_REQUIRE(!is_dead, ACL_ERROR_RT_INVALID_HANDLE, "event %u is not alive", event->id);
+    return ACL_SUCCESS;
+}
+
+/* It has one ticket, however often that is asked for. */
+aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket)
+{
+    struct am_ticket ticket;
+    aclError rc = ACL_SUCCESS;
+
+    AM_REQUIRE(event->cell != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "event %u was not made by aclrtCreateEventExWithFlag with ACL_EVENT_IPC",
+               event->id);
+    if (event->offer == 0) {
+        rc = am_exchange_offer(AM_SHARE_EVENT, true, am_cell_descriptor(event->cell),
+                               NULL, 0, &ticket);
+        if (rc == ACL_SUCCESS)
+            rc = offer_settle(event, ticket.number);
+    }
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(am_exchange_find(AM_SHARE_EVENT, event->offer, ret_ticket),
+               ACL_ERROR_RT_INVALID_HANDLE, "event %u is not alive", event->id);
+    return ACL_SUCCESS;
+}
+
+bool am_event_cell_is_over(const struct am_event *event, uint64_t number)
+{
+    aclError code;
+
+    return am_cell_look(event->cell, number, &code) != AM_CELL_TO_COME;
+}
+
+aclError am_event_cell_check(const struct am_event *event, uint64_t number)
+{
+    aclError code;
+    enum am_cell_state state = am_cell_look(event->cell, number, &code);
+
+    AM_REQUIRE(state != AM_CELL_LOST, ACL_ERROR_RT_IPC_ERROR,
+               "event %u was not recorded: the process that had queued the record ended "
+               "before it ran",
+               event->id);
+    AM_REQUIRE(state != AM_CELL_FAILED, code,
+               "event %u was not recorded, because work before it failed with %d in the "
+               "process that had queued the record",
+               event->id, (int)code);
+    return ACL_SUCCESS;
+}
+
+static void object_put(struct am_object *object)
+{
+    am_event_put((struct am_event *)object);
+}
+
+aclError am_event_get(void *handle, struct am_event **ret_event)
+{
+    struct am_event *event =
+        (struct am_event *)am_idmap_get(&am_ids, AM_KIND_EVENT, handle, object_put);
+
+    AM_REQUIRE(event != NULL, ACL_ERROR_RT_INVALID_HANDLE, "event %p %s", handle,
+               am_idmap_why(AM_KIND_EVENT, handle));
+    *ret_event = event;
+    return ACL_SUCCESS;
+}
+
+/* False when somebody was faster. */
+static bool event_unlist(struct am_event *event)
+{
+    bool was_alive;
+
+    am_lock(&am_sched.lock);
+    was_alive = !event->is_dead;
+    event->is_dead = true;
+    if (was_alive) {
+        LIST_REMOVE(event, all);
+        events[event->device].n--;
+        n_events--;
+        am_idmap_remove(&am_ids, event->handle);
+        /* Who waits for a record that nobody can queue any more is told. */
+        am_sched_wake_locked(&am_sched, &event->waiting);
+        pthread_cond_broadcast(&event->changed);
+    }
+    am_unlock(&am_sched.lock);
+    if (was_alive) {
+        am_exchange_withdraw(event->offer);
+        am_event_put(event);
+    }
+    return was_alive;
+}
+
+aclError am_event_destroy(void *handle)
+{
+    struct am_event *event;
+    aclError rc = am_event_get(handle, &event);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (!event_unlist(event))
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "event %p is not alive", handle);
+    am_event_put(event);
+    return rc;
+}
+
+void am_event_kill_all(int32_t device)
+{
+    struct am_event *event;
+
+    do {
+        am_lock(&am_sched.lock);
+        event = LIST_FIRST(&events[device].list);
+        if (event != NULL)
+            am_ref_more(&event->object.refs);
+        am_unlock(&am_sched.lock);
+        if (event != NULL) {
+            event_unlist(event);
+            am_event_put(event);
+        }
+    } while (event != NULL);
+}
+
+/* The time of the event's last record and the stream that it ran in. */
+static aclError time_get(struct am_event *event, uint64_t *ret_ns, int32_t *ret_stream)
+{
+    bool is_to_come;
+
+    AM_REQUIRE(event->can & AM_EVENT_TIME, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+               "event %u has no timestamp: it was made without ACL_EVENT_TIME_LINE",
+               event->id);
+    am_latch_take(&event->lock);
+    *ret_ns = event->time_ns;
+    *ret_stream = event->time_stream;
+    is_to_come = am_event_is_pending_locked(event, event->n_recorded);
+    am_latch_give(&event->lock);
+    AM_REQUIRE(!is_to_come && *ret_ns != 0, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+               "event %u has no timestamp: %s", event->id,
+               is_to_come ? "its record has not run yet; synchronise the stream first"
+                          : "no record of it has run");
+    return ACL_SUCCESS;
+}
+
+aclError am_event_time(struct am_event *event, uint64_t *ret_us)
+{
+    uint64_t time_ns;
+    int32_t stream;
+    aclError rc = time_get(event, &time_ns, &stream);
+
+    if (rc == ACL_SUCCESS)
+        *ret_us = time_ns / 1000;
+    return rc;
+}
+
+aclError am_event_elapsed(struct am_event *start, struct am_event *end, float *ret_ms)
+{
+    uint64_t from;
+    uint64_t to;
+    int32_t from_stream;
+    int32_t to_stream;
+    aclError rc = time_get(start, &from, &from_stream);
+
+    if (rc == ACL_SUCCESS)
+        rc = time_get(end, &to, &to_stream);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(to >= from, ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL,
+               "event %u was recorded before event %u", end->id, start->id);
+    AM_REQUIRE(
+        !am_setup.is_strict || from_stream == to_stream, ACL_ERROR_RT_PARAM_INVALID,
+        "event %u was recorded in stream %d and event %u in stream %d; all editions ask "
+        "for one stream (ACLMEM_RULES=strict)",
+        start->id, from_stream, end->id, to_stream);
+    *ret_ms = (float)((double)(to - from) / 1e6);
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,610 @@
+/*
+ * See report.h.
+ *
+ * A call is one function to be run.  The task that queued it holds a reference and so
+ * does whoever runs it, since either may be given up first: a stream can be aborted while
+ * its callback runs.
+ *
+ * Host functions may wait for each other, so each that is due must get a thread in the
+ * end; but two thousand short ones must not get two thousand threads.  A few threads are
+ * made as they are needed.  When all are busy but one, that one is the lookout: it takes
+ * a call only when for a millisecond no other was done and all others are in functions
+ * (one that only waits for a processor will take it), and makes the next lookout first.
+ */
+#include "core/stream/report.h"
+#include "core/stream/sched.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "base/thread.h"
+#include "base/util.h"
+
+#define HOSTS_EAGER 8 /* threads for host functions that are made without waiting */
+#define STALL AM_MILLISECOND
+#define THREADS_MAX 1024 /* subscribed ones: the documented limit */
+
+TAILQ_HEAD(calls, call);
+
+struct call {
+    atomic_uint refs;
+    void (*function)(void *);
+    void *data;
+    uint64_t thread; /* who is to run it; callbacks only */
+    bool is_blocking;
+    bool is_started; /* sched.lock, as all below */
+    bool is_done;
+    struct am_task *task;       /* that queued it; NULL: it left its queue */
+    struct calls *listed;       /* where it waits to be run; NULL: it does not */
+    struct am_waitlist waiting; /* the one queue that it blocks */
+    struct call *outer;         /* of its thread: the one that it was called from */
+    TAILQ_ENTRY(call) next;
+};
+
+struct call_task {
+    struct am_task task;
+    struct call *call; /* holds a reference */
+};
+
+/*
+ * A thread of the program that some streams named; stays while it has streams or
+ * callbacks.
+ */
+struct subscriber {
+    uint64_t thread;
+    uint32_t n_streams;
+    LIST_ENTRY(subscriber) all;
+};
+
+static LIST_HEAD(, subscriber)
+    subscribers = LIST_HEAD_INITIALIZER(subscribers); /* sched.lock */
+static struct calls reported =
+    TAILQ_HEAD_INITIALIZER(reported); /* sched.lock; callbacks to run */
+static pthread_cond_t report_changed;
+static pthread_once_t report_once = PTHREAD_ONCE_INIT;
+
+/* A thread that runs host functions, until the library stops. */
+struct host {
+    pthread_t thread;
+    SLIST_ENTRY(host) next;
+};
+
+static struct {
+    struct calls calls; /* sched.lock, as all here */
+    unsigned n_calls;
+    uint64_t n_done;
+    unsigned n_idle;
+    unsigned n_inside; /* threads that are in a function */
+    unsigned n_threads;
+    SLIST_HEAD(, host) threads;
+    bool has_lookout;
+    bool is_stopping;
+    pthread_cond_t work;
+    pthread_cond_t done; /* a call is, also one that is no host function */
+} hosts = {.calls = TAILQ_HEAD_INITIALIZER(hosts.calls)};
+
+/* What this thread runs now. */
+static _Thread_local struct call *inside;
+
+static void report_init(void)
+{
+    am_cond_init(&report_changed);
+    am_cond_init(&hosts.work);
+    am_cond_init(&hosts.done);
+}
+
+static void call_put(struct call *call)
+{
+    if (am_ref_drop(&call->refs))
+        free(call);
+}
+
+/* The function is over, and its queue goes on. */
+static void call_end_locked(struct call *call) AM_REQUIRES(am_sched.lock)
+{
+    am_sched.n_outside--;
+    if (call->task != NULL)
+        call->task->is_outside = false;
+    inside = call->outer;
+    call->is_done = true;
+    am_sched_wake_locked(&am_sched, &call->waiting);
+    pthread_cond_broadcast(&hosts.done);
+}
+
+static int hosts_grow_locked(void) AM_REQUIRES(am_sched.lock);
+
+/*
+ * The function ended its thread, as those of an interpreter that has ended do: what would
+ * have come after it.
+ */
+static void call_break_off(void *arg)
+{
+    struct call *call = arg;
+
+    am_lock(&am_sched.lock);
+    call_end_locked(call);
+    if (call->thread == 0) { /* a host function: a thread of ours, still to be joined */
+        hosts.n_inside--;
+        hosts.n_done++;
+        hosts.n_threads--;
+        if (hosts.n_calls > 0)
+            hosts_grow_locked();
+    }
+    am_unlock(&am_sched.lock);
+    call_put(call);
+}
+
+/* The function, without any lock of ours, then its queue goes on. */
+static void call_run_locked(struct call *call) AM_REQUIRES(am_sched.lock)
+{
+    call->outer = inside;
+    inside = call;
+    if (call->task != NULL) {
+        call->task->is_outside = true;
+        call->task->runner = pthread_self();
+    }
+    am_sched.n_outside++;
+    am_unlock(&am_sched.lock);
+    pthread_cleanup_push(call_break_off, call);
+    call->function(call->data);
+    pthread_cleanup_pop(0);
+    am_lock(&am_sched.lock);
+    call_end_locked(call);
+}
+
+bool am_report_is_inside(void)
+{
+    return inside != NULL;
+}
+
+bool am_report_blocks_locked(const struct am_queue *queue)
+{
+    for (const struct call *call = inside; call != NULL; call = call->outer) {
+        if (call->task != NULL && call->task == TAILQ_FIRST(&queue->tasks))
+            return true;
+    }
+    return false;
+}
+
+/* Each queue is looked at once in a walk. */
+static bool queue_awaits_locked(struct am_queue *queue, const struct am_task *until)
+    AM_REQUIRES(am_sched.lock)
+{
+    const struct am_task *task;
+
+    if (queue->visit == am_sched.visit)
+        return false;
+    queue->visit = am_sched.visit;
+    if (am_report_blocks_locked(queue))
+        return true;
+    if (queue->drop_until > queue->n_done) /* it waits for nothing any more */
+        return false;
+    TAILQ_FOREACH (task, &queue->tasks, next) {
+        const struct am_task *awaited = NULL;
+        struct am_queue *other;
+
+        if (task == until)
+            break;
+        if (task->ops->awaits != NULL && task->deadline == AM_FOREVER)
+            awaited = task->ops->awaits(task, &other);
+        if (awaited != NULL && queue_awaits_locked(other, awaited))
+            return true;
+    }
+    return false;
+}
+
+bool am_report_is_awaited_locked(struct am_queue *queue, const struct am_task *until)
+{
+    if (inside == NULL)
+        return false;
+    am_sched.visit++;
+    return queue_awaits_locked(queue, until);
+}
+
+/* Put the call where its runner finds it; the runner's reference goes with it. */
+static void call_start_locked(struct call *call, struct calls *list)
+    AM_REQUIRES(am_sched.lock)
+{
+    call->is_started = true;
+    am_ref_more(&call->refs);
+    TAILQ_INSERT_TAIL(list, call, next);
+    call->listed = list;
+}
+
+/* Out of its list; the reference is the caller's now. */
+static void call_unlist_locked(struct call *call) AM_REQUIRES(am_sched.lock)
+{
+    TAILQ_REMOVE(call->listed, call, next);
+    call->listed = NULL;
+}
+
+/* A stream that is aborted takes back a function that has not begun. */
+static void call_drop(struct am_task *task)
+{
+    struct call_task *ct = (struct call_task *)task;
+    struct call *call = ct->call;
+    bool is_taken_back;
+
+    am_lock(&am_sched.lock);
+    call->task = NULL;
+    is_taken_back = call->is_blocking && call->listed != NULL;
+    if (is_taken_back) {
+        hosts.n_calls -= call->listed == &hosts.calls;
+        call_unlist_locked(call);
+    }
+    am_unlock(&am_sched.lock);
+    if (is_taken_back)
+        call_put(call);
+    call_put(call);
+    free(ct);
+}
+
+/*
+ * In chaos mode nothing else happens until the function is done, so that a seed gives one
+ * order; but it may wait for another one, which has to be let in.
+ */
+static void call_linger_locked(struct call *call) AM_REQUIRES(am_sched.lock)
+{
+    for (unsigned n_looks = 0; !call->is_done && n_looks < AM_CHAOS_LOOKS; n_looks++) {
+        uint64_t until = am_clock() + AM_CHAOS_LOOK;
+
+        while (!call->is_done && am_cond_wait_locked(&am_sched, &hosts.done, until) == 0)
+            ;
+    }
+}
+
+AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
+    static bool
+    callback_poll(struct am_task *task, struct am_sched *sched,
+                  struct am_waitlist **ret_list)
+{
+    struct call *call = ((struct call_task *)task)->call;
+
+    *ret_list = &call->waiting;
+    if (!call->is_started) {
+        call_start_locked(call, &reported);
+        pthread_cond_broadcast(&report_changed);
+        if (sched->setup.is_chaotic && call->is_blocking &&
+            call->thread != (uint64_t)pthread_self())
+            call_linger_locked(call);
+    }
+    return call->is_done || !call->is_blocking;
+}
+
+static const struct am_task_ops callback_ops = {.poll = callback_poll, .drop = call_drop};
+
+static struct subscriber *subscriber_find_locked(uint64_t thread)
+    AM_REQUIRES(am_sched.lock)
+{
+    struct subscriber *s;
+
+    LIST_FOREACH (s, &subscribers, all) {
+        if (s->thread == thread)
+            return s;
+    }
+    return NULL;
+}
+
+static aclError subscribe_locked(uint64_t thread, struct am_stream *stream)
+    AM_REQUIRES(am_sched.lock)
+{
+    struct subscriber *s = subscriber_find_locked(thread);
+    unsigned n = 0;
+
+    AM_REQUIRE(!stream->is_dead, ACL_ERROR_RT_INVALID_HANDLE,
+               "the stream was destroyed by another thread");
+    AM_REQUIRE(stream->report_thread == 0, ACL_ERROR_RT_STREAM_SUBSCRIBE,
+               "stream %d is subscribed already; call aclrtUnSubscribeReport first",
+               stream->id);
+    if (s == NULL) {
+        LIST_FOREACH (s, &subscribers, all)
+            n++;
+        AM_REQUIRE(n < THREADS_MAX, ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                   "%d threads are subscribed already", THREADS_MAX);
+        s = am_sys_calloc(1, sizeof *s);
+        AM_REQUIRE(s != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a subscription");
+        s->thread = thread;
+        LIST_INSERT_HEAD(&subscribers, s, all);
+    }
+    s->n_streams++;
+    stream->report_thread = thread;
+    return ACL_SUCCESS;
+}
+
+aclError am_report_subscribe(uint64_t thread, struct am_stream *stream)
+{
+    aclError rc;
+
+    am_lock(&am_sched.lock);
+    rc = subscribe_locked(thread, stream);
+    am_unlock(&am_sched.lock);
+    return rc;
+}
+
+void am_report_forget_locked(struct am_stream *stream)
+{
+    struct subscriber *s = subscriber_find_locked(stream->report_thread);
+
+    stream->report_thread = 0;
+    if (s == NULL || --s->n_streams > 0)
+        return;
+    LIST_REMOVE(s, all);
+    free(s);
+    pthread_cond_broadcast(
+        &report_changed); /* aclrtProcessReport ends with its last stream */
+}
+
+aclError am_report_unsubscribe(uint64_t thread, struct am_stream *stream)
+{
+    aclError rc = ACL_SUCCESS;
+
+    am_lock(&am_sched.lock);
+    if (stream->report_thread == 0 || stream->report_thread != thread)
+        rc = am_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                     "stream %d is not subscribed by thread 0x%llx", stream->id,
+                     (unsigned long long)thread);
+    else
+        am_report_forget_locked(stream);
+    am_unlock(&am_sched.lock);
+    return rc;
+}
+
+static struct call *report_next_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
+{
+    struct call *call;
+
+    TAILQ_FOREACH (call, &reported, next) {
+        if (call->thread == thread)
+            return call;
+    }
+    return NULL;
+}
+
+/*
+ * What a thread in aclrtProcessReport waits for: a callback, or the end of its last
+ * stream.
+ */
+static bool report_is_there_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
+{
+    return report_next_locked(thread) != NULL || subscriber_find_locked(thread) == NULL;
+}
+
+static aclError process_locked(uint64_t thread, int32_t timeout_ms)
+    AM_REQUIRES(am_sched.lock)
+{
+    uint64_t until =
+        timeout_ms < 0 ? AM_FOREVER : am_clock() + (uint64_t)timeout_ms * AM_MILLISECOND;
+    struct call *call;
+
+    AM_REQUIRE(report_next_locked(thread) != NULL ||
+                   subscriber_find_locked(thread) != NULL,
+               ACL_ERROR_RT_THREAD_SUBSCRIBE,
+               "no stream is subscribed by this thread; call aclrtSubscribeReport first");
+    /*
+     * Not as other waits do: chaos mode must not hurry because such a thread is always
+     * there.
+     */
+    while (!report_is_there_locked(thread)) {
+        int rc = am_cond_wait_locked(&am_sched, &report_changed, until);
+
+        /* It may have come while this thread, whose time is over, did not run. */
+        AM_REQUIRE(rc == 0 || report_is_there_locked(thread), ACL_ERROR_RT_REPORT_TIMEOUT,
+                   "no callback came in %d ms", timeout_ms);
+    }
+    while ((call = report_next_locked(thread)) != NULL) {
+        call_unlist_locked(call);
+        call_run_locked(call);
+        call_put(call);
+    }
+    return ACL_SUCCESS;
+}
+
+aclError am_report_process(int32_t timeout_ms)
+{
+    aclError rc;
+
+    am_lock(&am_sched.lock);
+    rc = process_locked((uint64_t)pthread_self(), timeout_ms);
+    am_unlock(&am_sched.lock);
+    return rc;
+}
+
+static aclError call_submit(const struct am_task_ops *ops, struct am_stream *stream,
+                            const struct call *like)
+{
+    struct call_task *ct = am_sys_malloc(sizeof *ct);
+    struct call *call = am_sys_malloc(sizeof *call);
+
+    if (ct == NULL || call == NULL) {
+        free(ct);
+        free(call);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    }
+    *call = *like;
+    call->refs = 1;
+    am_waitlist_init(&call->waiting);
+    *ct = (struct call_task){
+        .task = {.ops = ops, .function = am_error_function, .deadline = AM_FOREVER},
+        .call = call,
+    };
+    call->task = &ct->task;
+    return am_stream_submit(stream, &ct->task);
+}
+
+aclError am_report_launch(struct am_stream *stream, aclrtCallback function, void *data,
+                          bool is_blocking)
+{
+    struct call like = {.function = function, .data = data, .is_blocking = is_blocking};
+
+    am_lock(&am_sched.lock);
+    like.thread = stream->report_thread;
+    am_unlock(&am_sched.lock);
+    AM_REQUIRE(like.thread != 0, ACL_ERROR_RT_STREAM_NO_CB_REG,
+               "no thread is subscribed to stream %d; call aclrtSubscribeReport first",
+               stream->id);
+    return call_submit(&callback_ops, stream, &like);
+}
+
+static void *host_main(void *arg);
+
+/* 0 or an errno. */
+static int host_make_locked(void) AM_REQUIRES(am_sched.lock)
+{
+    struct host *host = am_sys_malloc(sizeof *host);
+    int rc = host == NULL ? ENOMEM : am_thread_start(&host->thread, host_main, NULL);
+
+    if (rc != 0) {
+        free(host);
+        return rc;
+    }
+    SLIST_INSERT_HEAD(&hosts.threads, host, next);
+    hosts.n_threads++;
+    return 0;
+}
+
+/* One thread at least, and a few for calls that wait. */
+static int hosts_grow_locked(void) AM_REQUIRES(am_sched.lock)
+{
+    int rc;
+
+    if (hosts.is_stopping || (hosts.n_threads > 0 && hosts.n_idle >= hosts.n_calls) ||
+        hosts.n_threads > HOSTS_EAGER)
+        return 0;
+    rc = host_make_locked();
+    return hosts.n_threads > 0 ? 0
+                               : rc; /* those that there are do it, one after the other */
+}
+
+/*
+ * The only free thread: whether it has to take the next call, because the others do not
+ * come to it.
+ */
+static bool host_look_out_locked(void) AM_REQUIRES(am_sched.lock)
+{
+    uint64_t until = am_clock() + STALL;
+    uint64_t n_done = hosts.n_done;
+    bool is_stalled;
+
+    hosts.has_lookout = true;
+    while (n_done == hosts.n_done && !hosts.is_stopping &&
+           am_cond_wait_locked(&am_sched, &hosts.done, until) == 0)
+        ;
+    hosts.has_lookout = false;
+    is_stalled = n_done == hosts.n_done && hosts.n_calls > 0 && !hosts.is_stopping &&
+                 hosts.n_inside == hosts.n_threads - 1;
+    if (is_stalled)
+        host_make_locked(); /* where that fails, calls wait for their turn */
+    return is_stalled;
+}
+
+static void host_run_locked(void) AM_REQUIRES(am_sched.lock)
+{
+    struct call *call = TAILQ_FIRST(&hosts.calls);
+
+    call_unlist_locked(call);
+    hosts.n_calls--;
+    hosts.n_inside++;
+    call_run_locked(call);
+    hosts.n_inside--;
+    hosts.n_done++;
+    call_put(call);
+}
+
+static void *host_main(void *arg)
+{
+    am_lock(&am_sched.lock);
+    while (!hosts.is_stopping) {
+        if (hosts.n_calls == 0) {
+            hosts.n_idle++;
+            am_cond_wait_locked(&am_sched, &hosts.work, AM_FOREVER);
+            hosts.n_idle--;
+        } else if (hosts.n_threads <= HOSTS_EAGER || hosts.n_idle > 0 ||
+                   hosts.has_lookout || host_look_out_locked()) {
+            host_run_locked();
+        }
+    }
+    am_unlock(&am_sched.lock);
+    return NULL;
+}
+
+AM_NO_LOCK_ANALYSIS
+static bool hostfunc_poll(struct am_task *task, struct am_sched *sched,
+                          struct am_waitlist **ret_list)
+{
+    struct call *call = ((struct call_task *)task)->call;
+
+    *ret_list = &call->waiting;
+    if (!call->is_started) {
+        call_start_locked(call, &hosts.calls);
+        hosts.n_calls++;
+        pthread_cond_signal(&hosts.work);
+        hosts_grow_locked();
+        if (sched->setup.is_chaotic)
+            call_linger_locked(call);
+    }
+    return call->is_done;
+}
+
+/* One that is due gets a thread in the end. */
+static bool hostfunc_can_come(struct am_task *task, struct am_sched *sched)
+{
+    return true;
+}
+
+static const struct am_task_ops hostfunc_ops = {
+    .poll = hostfunc_poll, .can_come = hostfunc_can_come, .drop = call_drop};
+
+aclError am_hostfunc_launch(struct am_stream *stream, aclrtHostFunc function, void *data)
+{
+    struct call like = {.function = function, .data = data, .is_blocking = true};
+    bool is_subscribed;
+    int rc;
+
+    am_lock(&am_sched.lock);
+    is_subscribed = stream->report_thread != 0;
+    rc = is_subscribed ? 0 : hosts_grow_locked();
+    am_unlock(&am_sched.lock);
+    AM_REQUIRE(!is_subscribed, ACL_ERROR_RT_PARAM_INVALID,
+               "stream %d is subscribed for callbacks; the two do not mix on one stream",
+               stream->id);
+    AM_REQUIRE(rc == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "no thread for a host function: %s (see ulimit -u)", strerror(rc));
+    return call_submit(&hostfunc_ops, stream, &like);
+}
+
+void am_report_start(void)
+{
+    pthread_once(&report_once, report_init);
+    am_lock(&am_sched.lock);
+    hosts.is_stopping = false;
+    am_unlock(&am_sched.lock);
+}
+
+void am_report_stop(void)
+{
+    struct host *host;
+    struct call *call;
+
+    am_lock(&am_sched.lock);
+    hosts.is_stopping = true;
+    pthread_cond_broadcast(&hosts.work);
+    pthread_cond_broadcast(&hosts.done);
+    while ((host = SLIST_FIRST(&hosts.threads)) != NULL) {
+        SLIST_REMOVE_HEAD(&hosts.threads, next);
+        am_unlock(&am_sched.lock);
+        pthread_join(host->thread, NULL);
+        free(host);
+        am_lock(&am_sched.lock);
+    }
+    hosts.n_threads = 0;
+    /* Callbacks that did not block their stream, and that nobody came for. */
+    while ((call = TAILQ_FIRST(&reported)) != NULL) {
+        call_unlist_locked(call);
+        call_put(call);
+    }
+    am_unlock(&am_sched.lock);
+}

@@ -1,0 +1,188 @@
+/* Waiting for what queues do, and giving up.  See sched.h. */
+#include <errno.h>
+
+#include "core/stream/sched_bypass.h"
+#include "core/stream/sched_lane.h"
+
+#define QUIET_LOOK (AM_SECOND / 10)
+#define CHAOS_LOOK (AM_SECOND / 1000) /* how often one who waits looks for a step to do */
+
+void am_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+int am_cond_wait_locked(struct am_sched *sched, pthread_cond_t *cond, uint64_t until)
+{
+    struct timespec at = {.tv_sec = (time_t)(until / AM_SECOND),
+                          .tv_nsec = (long)(until % AM_SECOND)};
+
+    if (until == AM_FOREVER)
+        return pthread_cond_wait(cond, &sched->lock.mutex);
+    return pthread_cond_timedwait(cond, &sched->lock.mutex, &at);
+}
+
+static int wait_locked(struct am_sched *sched, pthread_cond_t *cond,
+                       bool (*is_done)(void *), void *what, uint64_t timeout_ns)
+    AM_REQUIRES(sched->lock)
+{
+    uint64_t start = sched->setup.now();
+    uint64_t until = timeout_ns > AM_FOREVER - start ? AM_FOREVER : start + timeout_ns;
+
+    sched->activity++;
+    while (!is_done(what)) {
+        bool can_step = sched->n_threads == 0 || sched->setup.is_chaotic;
+        uint64_t look = until;
+
+        if (sched->setup.now() >= until)
+            return ETIMEDOUT;
+        if (can_step && am_sched_step_locked(sched))
+            continue;
+        if (can_step) {
+            /*
+             * Nobody else watches the clock here, or takes what another thread's step
+             * made ready.
+             */
+            uint64_t soon = sched->setup.now() + CHAOS_LOOK;
+            uint64_t next = am_sched_next_look_locked(sched);
+
+            look = next < look ? next : look;
+            look = soon < look ? soon : look;
+        }
+        am_cond_wait_locked(sched, cond, look);
+        sched->activity++;
+    }
+    return 0;
+}
+
+int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
+                         bool (*is_done)(void *), void *what, uint64_t timeout_ns)
+{
+    int rc;
+
+    if (is_done(what))
+        return 0;
+    sched->n_waiting++;
+    am_sched_watch_locked(sched);
+    rc = wait_locked(sched, cond, is_done, what, timeout_ns);
+    sched->n_waiting--;
+    return rc;
+}
+
+struct queue_target {
+    struct am_queue *queue;
+    uint64_t n_done;
+};
+
+static bool queue_is_there(void *what)
+{
+    const struct queue_target *target = what;
+
+    return target->queue->n_done >= target->n_done;
+}
+
+int am_sched_wait_task_locked(struct am_sched *sched, struct am_queue *queue,
+                              uint64_t number, uint64_t timeout_ns)
+{
+    struct queue_target target = {queue, number};
+
+    /* Who waits for what the device does, and for nothing else, asks the device. */
+    if (timeout_ns == AM_FOREVER && queue->n_done + queue->n_launched >= number)
+        am_queue_land_locked(sched, queue);
+    return am_sched_wait_locked(sched, &queue->changed, queue_is_there, &target,
+                                timeout_ns);
+}
+
+int am_sched_wait_queue_locked(struct am_sched *sched, struct am_queue *queue,
+                               uint64_t timeout_ns)
+{
+    int rc;
+
+    am_bypass_close_locked(sched, queue);
+    rc = am_sched_wait_task_locked(sched, queue, queue->n_queued, timeout_ns);
+    am_bypass_open_locked(sched, queue);
+    return rc;
+}
+
+void am_quiet_begin_locked(struct am_sched *sched, struct am_quiet *quiet)
+{
+    *quiet = (struct am_quiet){.patience = {AM_PATIENCE, sched->setup.now()},
+                               .n_moves = am_sched_count_moves_locked(sched)};
+}
+
+uint64_t am_quiet_look_locked(struct am_sched *sched, struct am_quiet *quiet)
+{
+    uint64_t now = sched->setup.now();
+
+    return am_patience_look(&quiet->patience, now, 2 * QUIET_LOOK) ? now + QUIET_LOOK : 0;
+}
+
+/*
+ * Each queue is asked once in a walk: those that wait for each other in a circle cannot
+ * move.
+ */
+bool am_queue_can_move_locked(struct am_sched *sched, struct am_queue *queue)
+{
+    struct am_task *task = TAILQ_FIRST(&queue->tasks);
+
+    if (queue->visit == sched->visit)
+        return false;
+    queue->visit = sched->visit;
+    if (queue->state != AM_QUEUE_PARKED || task->is_launched)
+        return true;
+    if (task->is_outside) /* one that waits here itself does not go on */
+        return !pthread_equal(task->runner, pthread_self());
+    if (task->deadline != AM_FOREVER)
+        return true;
+    if (queue->waiting_on == NULL)
+        sched->has_met_polled = true;
+    return task->ops->can_come != NULL && task->ops->can_come(task, sched);
+}
+
+/* Whether anything moves or will, so that memory may change. */
+static bool anything_moves_locked(struct am_sched *sched, const struct am_quiet *quiet)
+    AM_REQUIRES(sched->lock)
+{
+    struct am_queue *queue;
+
+    TAILQ_FOREACH (queue, &sched->timed, timed) {
+        if (TAILQ_FIRST(&queue->tasks)->deadline != AM_FOREVER)
+            return true;
+    }
+    return sched->n_running > 0 || sched->n_ready > 0 || sched->n_outside > 0 ||
+           am_sched_count_moves_locked(sched) != quiet->n_moves;
+}
+
+int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
+                               struct am_quiet *quiet)
+{
+    uint64_t target;
+
+    am_bypass_close_locked(sched, queue);
+    target = queue->n_queued;
+    while (queue->n_done < target) {
+        sched->visit++;
+        sched->has_met_polled = false;
+        if (am_queue_can_move_locked(sched, queue) ||
+            (sched->has_met_polled && anything_moves_locked(sched, quiet)))
+            am_quiet_begin_locked(sched, quiet);
+        else if (am_quiet_look_locked(sched, quiet) == 0)
+            return ETIMEDOUT;
+        am_sched_wait_task_locked(sched, queue, target, QUIET_LOOK);
+    }
+    am_bypass_open_locked(sched, queue);
+    return 0;
+}
+
+void am_sched_nudge_locked(struct am_sched *sched)
+{
+    sched->activity++;
+    am_sched_reap_locked(sched);
+    if (sched->setup.is_chaotic || sched->setup.n_workers == 0)
+        am_sched_step_locked(sched);
+}

@@ -1,0 +1,588 @@
+/* See stream.h. */
+#include "core/stream/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/slab.h"
+#include "base/util.h"
+#include "core/device/context.h"
+#include "core/device/device.h"
+#include "core/device/setup.h"
+#include "core/stream/report.h"
+#include "core/stream/sched.h"
+#include "core/stream/sched_bypass.h"
+
+/* sched.lock; default streams are listed and not counted. */
+static struct {
+    LIST_HEAD(, am_stream) list;
+    uint32_t n;
+} streams[AM_DEVICES_MAX];
+static uint64_t next_serial;       /* sched.lock */
+static _Atomic uint64_t n_streams; /* of all devices */
+
+static struct am_slab stream_slab = AM_SLAB_INIT(struct am_stream, "stream slab");
+
+/* Work of such a stream is never waited for, by its documents. */
+static bool is_never_waited_for(const struct am_stream *stream)
+{
+    return stream->flags &
+           (ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE);
+}
+
+static uint64_t nanoseconds(int32_t timeout_ms)
+{
+    return timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * AM_MILLISECOND;
+}
+
+/* Set before the first stream is made. */
+static void (*when_synced)(int32_t device, int32_t stream);
+
+void am_stream_set_synced(void (*synced)(int32_t device, int32_t stream))
+{
+    when_synced = synced;
+}
+
+static void tell_synced(const struct am_stream *stream)
+{
+    if (when_synced != NULL)
+        when_synced(stream->device, stream->id);
+}
+
+uint32_t am_stream_available(int32_t device)
+{
+    uint32_t n;
+
+    am_lock(&am_sched.lock);
+    n = streams[device].n;
+    am_unlock(&am_sched.lock);
+    return n < am_setup.product->n_streams ? am_setup.product->n_streams - n : 0;
+}
+
+/* A stream of context, not yet listed, with one reference for being alive. */
+static aclError stream_make(struct am_context *context, uint32_t priority, uint32_t flags,
+                            bool is_default, struct am_stream **ret_stream)
+{
+    struct am_stream *stream = am_slab_take_zeroed(&stream_slab);
+
+    if (stream == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a stream");
+    stream->device = context->device;
+    stream->context = context;
+    stream->flags = flags;
+    stream->is_default = is_default;
+    am_queue_init(&stream->queue, priority);
+    if ((am_setup.backend->caps & AM_CAP_LANES) && !am_sched.setup.is_chaotic) {
+        stream->queue.lanes = am_setup.backend;
+        stream->queue.driver = am_devices.device[context->device].driver_id;
+    }
+    stream->object.refs = 1;
+    if (am_idmap_add(&am_ids, AM_KIND_STREAM, &stream->object, &stream->handle) != 0) {
+        am_queue_destroy(&stream->queue);
+        am_slab_give(&stream_slab, stream);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a stream");
+    }
+    am_ref_more(&context->object.refs);
+    *ret_stream = stream;
+    return ACL_SUCCESS;
+}
+
+static void stream_list_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lock)
+{
+    stream->serial = ++next_serial;
+    stream->id = (int32_t)(stream->serial & INT32_MAX);
+    LIST_INSERT_HEAD(&streams[stream->device].list, stream, all);
+    am_bypass_open_locked(&am_sched, &stream->queue);
+    streams[stream->device].n += !stream->is_default;
+    n_streams += !stream->is_default;
+}
+
+/* Out of sight: not in the list, handle dead.  The caller drops the reference. */
+static void stream_unlist_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lock)
+{
+    stream->is_dead = true;
+    if (stream->report_thread != 0)
+        am_report_forget_locked(stream);
+    LIST_REMOVE(stream, all);
+    streams[stream->device].n -= !stream->is_default;
+    n_streams -= !stream->is_default;
+    am_idmap_remove(&am_ids, stream->handle);
+    if (stream->is_default && stream->context->stream == stream)
+        stream->context->stream = NULL;
+}
+
+void am_stream_put(struct am_stream *stream)
+{
+    if (!am_ref_drop(&stream->object.refs))
+        return;
+    am_queue_destroy(&stream->queue);
+    if (stream->allocator != NULL)
+        stream->allocator_put(stream->allocator);
+    am_context_put(stream->context);
+    am_slab_give(&stream_slab, stream);
+}
+
+aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
+{
+    struct am_context *context;
+    struct am_stream *stream;
+    void *handle;
+    aclError rc = am_context_get_current(&context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = stream_make(context, priority, flags, false, &stream);
+    if (rc != ACL_SUCCESS)
+        goto out;
+    handle = stream->handle; /* once it is listed, a reset by another thread may end it */
+    am_lock(&am_sched.lock);
+    if (context->handle ==
+        NULL) /* since it was looked up; whoever did that ends its streams */
+        rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
+    else if (streams[stream->device].n >= am_setup.product->n_streams)
+        rc =
+            am_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE,
+                    "device %d has %u streams, as many as %s allow; destroy some first",
+                    stream->device, am_setup.product->n_streams, am_setup.product->title);
+    else
+        stream_list_locked(stream);
+    am_unlock(&am_sched.lock);
+    if (rc == ACL_SUCCESS) {
+        *ret_handle = handle;
+    } else {
+        am_idmap_remove(&am_ids, handle);
+        am_stream_put(stream);
+    }
+out:
+    am_context_put(context);
+    return rc;
+}
+
+/* The context's default stream, made if need be. */
+static aclError stream_get_default(struct am_stream **ret_stream)
+{
+    struct am_context *context;
+    struct am_stream *made = NULL;
+    struct am_stream *stream;
+    aclError rc = am_context_get_current(&context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&am_sched.lock);
+    stream = context->stream;
+    if (stream == NULL) {
+        am_unlock(&am_sched.lock);
+        rc = stream_make(context, 0, 0, true, &made);
+        if (rc != ACL_SUCCESS)
+            goto out;
+        am_lock(&am_sched.lock);
+        stream = context->stream;
+        if (stream == NULL && context->handle != NULL) {
+            stream = context->stream = made;
+            stream_list_locked(made);
+            made = NULL;
+        }
+    }
+    if (stream != NULL)
+        am_ref_more(&stream->object.refs);
+    am_unlock(&am_sched.lock);
+    if (stream == NULL)
+        rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
+    else
+        *ret_stream = stream;
+    if (made != NULL) { /* another thread was faster, or the context went */
+        am_idmap_remove(&am_ids, made->handle);
+        am_stream_put(made);
+    }
+out:
+    am_context_put(context);
+    return rc;
+}
+
+static void object_put(struct am_object *object)
+{
+    am_stream_put((struct am_stream *)object);
+}
+
+struct am_stream *am_stream_find(void *handle)
+{
+    return (struct am_stream *)am_idmap_get(&am_ids, AM_KIND_STREAM, handle, object_put);
+}
+
+AM_HOT aclError am_stream_get(void *handle, struct am_stream **ret_stream)
+{
+    struct am_stream *stream;
+
+    if (handle == NULL)
+        return stream_get_default(ret_stream);
+    stream = am_stream_find(handle);
+    AM_REQUIRE(stream != NULL, ACL_ERROR_RT_INVALID_HANDLE, "stream %p %s", handle,
+               am_idmap_why(AM_KIND_STREAM, handle));
+    *ret_stream = stream;
+    return ACL_SUCCESS;
+}
+
+aclError am_stream_default(void **ret_handle)
+{
+    struct am_stream *stream;
+    aclError rc = stream_get_default(&stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *ret_handle = stream->handle;
+    am_stream_put(stream);
+    return ACL_SUCCESS;
+}
+
+aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
+{
+    return am_sched_submit(&am_sched, &stream->queue, task);
+}
+
+/* Who waits for a stream must not be what it waits for. */
+static aclError self_check_locked(const struct am_stream *stream)
+    AM_REQUIRES(am_sched.lock)
+{
+    AM_REQUIRE(!am_report_blocks_locked(&stream->queue), ACL_ERROR_RT_PARAM_INVALID,
+               "stream %d waits for the host function or callback that makes this call, "
+               "so the call would wait for itself; make it in another thread, or when "
+               "the function has returned",
+               stream->id);
+    return ACL_SUCCESS;
+}
+
+/* The same for a wait without end, which others may stand in between. */
+static aclError wait_check_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lock)
+{
+    aclError rc = self_check_locked(stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(!am_report_is_awaited_locked(&stream->queue, NULL),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "stream %d waits for an event that comes after the host function or "
+               "callback that makes this call, so the call would wait for itself; make "
+               "it in another thread, or when the function has returned",
+               stream->id);
+    return ACL_SUCCESS;
+}
+
+aclError am_stream_check_all(int32_t device, const struct am_context *context)
+{
+    struct am_stream *stream;
+    aclError rc = ACL_SUCCESS;
+
+    if (!am_report_is_inside())
+        return ACL_SUCCESS;
+    am_lock(&am_sched.lock);
+    LIST_FOREACH (stream, &streams[device].list, all) {
+        if (rc == ACL_SUCCESS && (context == NULL || stream->context == context))
+            rc = self_check_locked(stream);
+    }
+    am_unlock(&am_sched.lock);
+    return rc;
+}
+
+aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *task)
+{
+    struct am_queue *queue = &stream->queue;
+    aclError rc;
+
+    am_lock(&am_sched.lock);
+    rc = wait_check_locked(stream);
+    if (rc == ACL_SUCCESS)
+        rc = am_sched_submit_locked(&am_sched, queue, task);
+    if (rc == ACL_SUCCESS)
+        am_sched_wait_task_locked(&am_sched, queue, queue->n_queued, AM_FOREVER);
+    am_unlock(&am_sched.lock);
+    if (rc != ACL_SUCCESS)
+        task->ops->drop(task);
+    return rc;
+}
+
+static aclError sync_locked(struct am_stream *stream, int32_t timeout_ms)
+    AM_REQUIRES(am_sched.lock)
+{
+    struct am_queue *queue = &stream->queue;
+    uint64_t seen = queue->n_told;
+    aclError rc = wait_check_locked(stream);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(am_sched_wait_queue_locked(&am_sched, queue, nanoseconds(timeout_ms)) == 0,
+               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+               "stream %d still has %llu tasks after %d ms, the first queued by %s",
+               stream->id, (unsigned long long)(queue->n_queued - queue->n_done),
+               timeout_ms, am_queue_first_locked(queue));
+    rc = am_queue_tell_locked(queue, seen);
+    return rc == ACL_SUCCESS ? rc : am_fail(rc, "stream %d: %s", stream->id, queue->why);
+}
+
+aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
+{
+    uint64_t target;
+    bool is_synced;
+    aclError rc;
+
+    if (is_never_waited_for(stream))
+        return ACL_SUCCESS;
+    if (am_bypass_is_quiet(&stream->queue)) {
+        tell_synced(stream);
+        return ACL_SUCCESS;
+    }
+    am_lock(&am_sched.lock);
+    am_bypass_close_locked(&am_sched, &stream->queue);
+    target = stream->queue.n_queued;
+    rc = sync_locked(stream, timeout_ms);
+    is_synced = stream->queue.n_done >= target;
+    am_bypass_open_locked(&am_sched, &stream->queue);
+    am_unlock(&am_sched.lock);
+    if (is_synced)
+        tell_synced(stream);
+    return rc;
+}
+
+/*
+ * A walk over the streams of a device, or of one of its contexts: the one after `last`
+ * (NULL: the newest), with one more reference; the one on `last` is let go.  Streams that
+ * come meanwhile are left out.
+ */
+static struct am_stream *walk_next(struct am_stream *last, int32_t device,
+                                   const struct am_context *context)
+{
+    struct am_stream *stream;
+
+    am_lock(&am_sched.lock);
+    stream = last == NULL || last->is_dead ? LIST_FIRST(&streams[device].list)
+                                           : LIST_NEXT(last, all);
+    while (stream != NULL && ((last != NULL && stream->serial >= last->serial) ||
+                              (context != NULL && stream->context != context)))
+        stream = LIST_NEXT(stream, all);
+    if (stream != NULL)
+        am_ref_more(&stream->object.refs);
+    am_unlock(&am_sched.lock);
+    if (last != NULL)
+        am_stream_put(last);
+    return stream;
+}
+
+aclError am_stream_sync_device(int32_t device, int32_t timeout_ms)
+{
+    uint64_t start = am_clock();
+    struct am_stream *stream = NULL;
+    aclError first = am_stream_check_all(device, NULL);
+
+    if (first != ACL_SUCCESS)
+        return first;
+    while ((stream = walk_next(stream, device, NULL)) != NULL) {
+        int64_t left = timeout_ms;
+        aclError rc;
+
+        if (timeout_ms >= 0) {
+            left -= (int64_t)((am_clock() - start) / AM_MILLISECOND);
+            left = left > 0 ? left : 0;
+        }
+        rc = am_stream_sync(stream, (int32_t)left);
+        if (first == ACL_SUCCESS)
+            first = rc;
+    }
+    return first;
+}
+
+void am_stream_abort(struct am_stream *stream)
+{
+    am_lock(&am_sched.lock);
+    am_sched_drop_tasks_locked(&am_sched, &stream->queue);
+    am_unlock(&am_sched.lock);
+}
+
+void am_stream_stop(struct am_stream *stream)
+{
+    am_lock(&am_sched.lock);
+    am_bypass_close_locked(&am_sched, &stream->queue);
+    stream->queue.is_stopped = true;
+    am_sched_drop_tasks_locked(&am_sched, &stream->queue);
+    am_unlock(&am_sched.lock);
+}
+
+bool am_stream_is_idle(struct am_stream *stream)
+{
+    bool is_idle;
+
+    if (am_bypass_is_quiet(&stream->queue))
+        return true;
+    am_lock(&am_sched.lock);
+    am_bypass_close_locked(&am_sched, &stream->queue);
+    am_sched_nudge_locked(&am_sched);
+    is_idle = stream->queue.n_done == stream->queue.n_queued;
+    am_bypass_open_locked(&am_sched, &stream->queue);
+    am_unlock(&am_sched.lock);
+    return is_idle;
+}
+
+/* After the tasks, as far as they can be done. */
+static void stream_finish_locked(struct am_stream *stream, struct am_quiet *quiet)
+    AM_REQUIRES(am_sched.lock)
+{
+    const struct am_queue *queue = &stream->queue;
+
+    if (am_sched_wait_quiet_locked(&am_sched, &stream->queue, quiet) != 0)
+        am_log(AM_LOG_WARN,
+               "stream %d ends while it waits for something that nobody does; the wait "
+               "was queued by %s, and %llu tasks behind it are dropped",
+               stream->id, TAILQ_FIRST(&queue->tasks)->function,
+               (unsigned long long)(queue->n_queued - queue->n_done - 1));
+    if (queue->error != ACL_SUCCESS && !queue->is_told)
+        am_log(AM_LOG_WARN,
+               "stream %d ends with a failure (%d) that nobody synchronised to hear: %s",
+               stream->id, (int)queue->error, queue->why);
+}
+
+/* Without those that have not begun; functions of the program are given some time. */
+static void stream_force_locked(struct am_stream *stream, struct am_quiet *quiet)
+    AM_REQUIRES(am_sched.lock)
+{
+    const struct am_task *first;
+    uint64_t until;
+
+    do {
+        until = am_quiet_look_locked(&am_sched, quiet);
+        if (am_sched_drain_locked(&am_sched, &stream->queue, until) == 0)
+            return;
+    } while (until != 0);
+    first = TAILQ_FIRST(&stream->queue.tasks);
+    if (first != NULL && first->is_outside)
+        am_log(AM_LOG_WARN,
+               "stream %d ends while the function that %s queued still runs; what it "
+               "uses must not be freed before it returns",
+               stream->id, first->function);
+}
+
+/* How streams end: after their tasks, or without those that have not begun. */
+struct ending {
+    bool is_forced;
+    struct am_quiet quiet; /* for what may never come to an end */
+};
+
+static void ending_begin(struct ending *ending, bool is_forced)
+{
+    ending->is_forced = is_forced;
+    am_lock(&am_sched.lock);
+    am_quiet_begin_locked(&am_sched, &ending->quiet);
+    am_unlock(&am_sched.lock);
+}
+
+/*
+ * Close the stream, empty it and let go of it.  False when somebody else ended it
+ * meanwhile.
+ */
+static bool stream_end(struct am_stream *stream, struct ending *ending)
+{
+    bool was_alive;
+
+    am_lock(&am_sched.lock);
+    am_bypass_close_locked(&am_sched, &stream->queue);
+    stream->queue.is_closed = true;
+    if (ending->is_forced)
+        stream_force_locked(stream, &ending->quiet);
+    else
+        stream_finish_locked(stream, &ending->quiet);
+    am_sched_drop_tasks_locked(&am_sched, &stream->queue);
+    was_alive = !stream->is_dead;
+    if (was_alive)
+        stream_unlist_locked(stream);
+    am_unlock(&am_sched.lock);
+    tell_synced(stream);
+    if (was_alive)
+        am_stream_put(stream);
+    return was_alive;
+}
+
+static aclError destroy_check(const struct am_stream *stream,
+                              const struct am_context *context)
+{
+    aclError rc;
+
+    AM_REQUIRE(!stream->is_default, ACL_ERROR_RT_PARAM_INVALID,
+               "stream %p is a default stream; it ends with its context", stream->handle);
+    AM_REQUIRE(stream->context == context, ACL_ERROR_RT_STREAM_CONTEXT,
+               "stream %p belongs to another context; make that one current first",
+               stream->handle);
+    am_lock(&am_sched.lock);
+    rc = self_check_locked(stream);
+    am_unlock(&am_sched.lock);
+    return rc;
+}
+
+aclError am_stream_destroy(void *handle, bool is_forced)
+{
+    struct am_context *context;
+    struct am_stream *stream;
+    struct ending ending;
+    aclError rc = am_context_get_current(&context);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_stream_get(handle, &stream);
+    if (rc != ACL_SUCCESS)
+        goto out;
+    rc = destroy_check(stream, context);
+    if (rc == ACL_SUCCESS) {
+        ending_begin(&ending, is_forced);
+        if (!stream_end(stream, &ending))
+            rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %p is not alive", handle);
+    }
+    am_stream_put(stream);
+out:
+    am_context_put(context);
+    return rc;
+}
+
+/* What has not begun is dropped, on all of them, before the first is waited for. */
+static void drop_all(int32_t device, const struct am_context *context)
+{
+    struct am_stream *stream = NULL;
+
+    while ((stream = walk_next(stream, device, context)) != NULL) {
+        am_lock(&am_sched.lock);
+        (void)am_sched_drain_locked(&am_sched, &stream->queue, 0);
+        am_unlock(&am_sched.lock);
+    }
+}
+
+bool am_stream_abort_device(int32_t device, uint64_t timeout_ns)
+{
+    uint64_t start = am_clock();
+    uint64_t until = timeout_ns > AM_FOREVER - start ? AM_FOREVER : start + timeout_ns;
+    struct am_stream *stream = NULL;
+    bool is_over = true;
+
+    drop_all(device, NULL);
+    while ((stream = walk_next(stream, device, NULL)) != NULL) {
+        am_lock(&am_sched.lock);
+        if (am_sched_drain_locked(&am_sched, &stream->queue, until) != 0)
+            is_over = false;
+        am_unlock(&am_sched.lock);
+    }
+    return is_over;
+}
+
+void am_stream_kill_all(int32_t device, const struct am_context *context, bool wait)
+{
+    struct ending ending;
+    struct am_stream *stream = NULL;
+
+    ending_begin(&ending, !wait);
+    if (!wait)
+        drop_all(device, context);
+    while ((stream = walk_next(stream, device, context)) != NULL)
+        stream_end(stream, &ending);
+}
+
+uint64_t am_stream_count(void)
+{
+    return n_streams;
+}

@@ -1,0 +1,194 @@
+/* Who may use what is mapped.  See vspace.h. */
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "core/device/device.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace_reservation.h"
+
+uint64_t am_owner_bit(const struct am_phys *phys)
+{
+    return phys->place->device < 0 ? AM_HOST_BIT : UINT64_C(1) << phys->place->device;
+}
+
+/* Bits of logical ids as bits of the driver's ids, which are the same nearly always. */
+static uint64_t bits_of_driver(uint64_t bits)
+{
+    uint64_t left = bits & ~AM_HOST_BIT;
+    uint64_t found = bits & AM_HOST_BIT;
+
+    for (; left != 0; left &= left - 1)
+        found |= UINT64_C(1) << am_devices.device[__builtin_ctzll(left)].driver_id;
+    return found;
+}
+
+struct am_rights am_rights_of(uint64_t can_read, uint64_t can_write)
+{
+    return (struct am_rights){bits_of_driver(can_read), bits_of_driver(can_write)};
+}
+
+/*
+ * A location's bit in access masks.  Devices are named by the driver's id here, as on the
+ * real thing.
+ */
+static aclError location_bit(const aclrtMemLocation *location, uint64_t *ret_bit)
+{
+    struct am_device *device;
+
+    if (location->type == ACL_MEM_LOCATION_TYPE_HOST) {
+        *ret_bit = AM_HOST_BIT;
+        return ACL_SUCCESS;
+    }
+
+    device = am_device_find_driver(location->id);
+    AM_REQUIRE(location->id < (uint32_t)am_devices.n_all, ACL_ERROR_RT_INVALID_DEVICEID,
+               "location.id is %u; the machine has devices 0 to %d", location->id,
+               am_devices.n_all - 1);
+    AM_REQUIRE(device != NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+               "location.id is %u, which ASCEND_RT_VISIBLE_DEVICES hides; this call "
+               "takes the ids "
+               "of that list, not the logical ones (device 0 is %d here)",
+               location->id, (int)am_devices.device[0].driver_id);
+    *ret_bit = UINT64_C(1) << device->id;
+    return ACL_SUCCESS;
+}
+
+/* One description applied to the masks. */
+static aclError desc_apply(const aclrtMemAccessDesc *desc, uint64_t *can_read,
+                           uint64_t *can_write)
+{
+    uint64_t bit = 0;
+    aclError rc = location_bit(&desc->location, &bit);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *can_read &= ~bit;
+    *can_write &= ~bit;
+    if (desc->flags != ACL_RT_MEM_ACCESS_FLAGS_NONE)
+        *can_read |= bit;
+    if (desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READWRITE)
+        *can_write |= bit;
+    return ACL_SUCCESS;
+}
+
+/* Where the row of mappings ends that belong together with the first, or with end. */
+static uintptr_t row_end_locked(struct am_vspace *vs, const struct am_mapping *first,
+                                uintptr_t end) AM_REQUIRES(vs->lock)
+{
+    uintptr_t at = first->start + first->size;
+
+    while (at < end) {
+        const struct am_mapping *next = am_chunkmap_find(&vs->chunks, at);
+
+        if (next == NULL || next->reservation != first->reservation ||
+            next->phys->place != first->phys->place ||
+            next->phys->mem.bank != first->phys->mem.bank)
+            break;
+        at += next->size;
+    }
+    return at;
+}
+
+static aclError row_open_locked(struct am_vspace *vs, struct am_mapping *first,
+                                uintptr_t end) AM_REQUIRES(vs->lock)
+{
+    struct am_mem *mem = &first->phys->mem;
+    uint64_t bits = am_owner_bit(first->phys);
+    struct am_rights rights = am_rights_of(bits, bits);
+    aclError rc =
+        mem->bank->ops->protect((void *)first->start, end - first->start, mem, &rights);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    for (struct am_mapping *mapping = first; mapping != NULL && mapping->start < end;
+         mapping = am_chunkmap_find(&vs->chunks, mapping->start + mapping->size)) {
+        mapping->can_read = bits;
+        mapping->can_write = bits;
+    }
+    return ACL_SUCCESS;
+}
+
+aclError am_vspace_open(struct am_vspace *vs, void *addr, size_t size)
+{
+    uintptr_t end = (uintptr_t)addr + size;
+    aclError rc = ACL_SUCCESS;
+
+    am_lock(&vs->lock);
+    for (uintptr_t at = (uintptr_t)addr; at < end && rc == ACL_SUCCESS;) {
+        struct am_mapping *first = am_chunkmap_find(&vs->chunks, at);
+        uintptr_t row_end;
+
+        if (first == NULL) {
+            rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
+                         (void *)at);
+            break;
+        }
+        row_end = row_end_locked(vs, first, end);
+        rc = row_open_locked(vs, first, row_end);
+        at = row_end;
+    }
+    am_unlock(&vs->lock);
+    return rc;
+}
+
+static aclError set_access_locked(struct am_vspace *vs, void *addr, size_t size,
+                                  const aclrtMemAccessDesc *desc, size_t n)
+    AM_REQUIRES(vs->lock)
+{
+    struct am_mapping *mapping;
+    struct am_rights rights;
+    uint64_t can_read;
+    uint64_t can_write;
+    aclError rc = am_mapping_find_locked(vs, addr, true, &mapping);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(
+        size == mapping->size || size == mapping->asked, ACL_ERROR_RT_PARAM_INVALID,
+        "size is %zu but %zu bytes are mapped at %p; pass what aclrtMapMem was given",
+        size, mapping->size, addr);
+    can_read = mapping->can_read;
+    can_write = mapping->can_write;
+    for (size_t i = 0; i < n; i++) {
+        rc = desc_apply(&desc[i], &can_read, &can_write);
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
+    rights = am_rights_of(can_read, can_write);
+    rc = mapping->phys->mem.bank->ops->protect(addr, mapping->size, &mapping->phys->mem,
+                                               &rights);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    mapping->can_read = can_read;
+    mapping->can_write = can_write;
+    return ACL_SUCCESS;
+}
+
+aclError am_vspace_set_access(struct am_vspace *vs, void *addr, size_t size,
+                              const aclrtMemAccessDesc *desc, size_t n)
+{
+    aclError rc;
+
+    am_lock(&vs->lock);
+    rc = set_access_locked(vs, addr, size, desc, n);
+    am_unlock(&vs->lock);
+    return rc;
+}
+
+aclError am_vspace_get_access(struct am_vspace *vs, void *addr,
+                              const aclrtMemLocation *location, uint64_t *ret_flags)
+{
+    struct am_mapping *mapping;
+    uint64_t bit = 0;
+    aclError rc = location_bit(location, &bit);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&vs->lock);
+    rc = am_mapping_find_locked(vs, addr, true, &mapping);
+    if (rc == ACL_SUCCESS)
+        *ret_flags = (mapping->can_write & bit)  ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE
+                     : (mapping->can_read & bit) ? ACL_RT_MEM_ACCESS_FLAGS_READ
+                                                 : ACL_RT_MEM_ACCESS_FLAGS_NONE;
+    am_unlock(&vs->lock);
+    return rc;
+}

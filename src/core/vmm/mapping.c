@@ -1,0 +1,548 @@
+/*
+ * Mappings: binding part of a reservation to physical memory.  Who may use it is in
+ * access.c.  See vspace.h.
+ */
+#include <inttypes.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/slab.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "core/device/attr.h"
+#include "core/device/setup.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
+#include "core/vmm/vspace_arena.h"
+#include "core/vmm/vspace_reservation.h"
+
+static struct am_slab mapping_slab = AM_SLAB_INIT(struct am_mapping, "mapping slab");
+
+AM_HOT struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr)
+{
+    for (;;) {
+        struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, addr);
+
+        if (mapping == NULL)
+            return NULL;
+        am_moment();
+        if (!am_ref_try(&mapping->refs))
+            continue; /* being unmapped; the entry goes in a moment */
+        if (am_chunkmap_find(&vs->chunks, addr) == mapping)
+            return mapping;
+        am_mapping_put(mapping);
+    }
+}
+
+/* A heap's mapping had its last user: only now may memory and addresses serve others. */
+static void mapping_unbind(struct am_mapping *mapping)
+{
+    const struct am_backend_ops *ops = mapping->phys->mem.bank->ops;
+
+    /* Where that fails the memory stays visible until the addresses are bound again. */
+    if (ops->unmap((void *)mapping->start, mapping->size, &mapping->phys->mem) !=
+        ACL_SUCCESS)
+        am_log(AM_LOG_INFO, "%zu bytes at %p stay mapped for now", mapping->size,
+               (void *)mapping->start);
+    am_arena_give(&am_vspace, mapping->extent, ops);
+}
+
+void am_mapping_put(struct am_mapping *mapping)
+{
+    struct am_phys *phys = mapping->phys;
+
+    if (!am_ref_drop(&mapping->refs))
+        return;
+    if (mapping->extent != NULL)
+        mapping_unbind(mapping);
+    am_slab_give(&mapping_slab, mapping);
+    am_phys_put(phys);
+}
+
+aclError am_bounds_refuse(const struct am_bounds *bounds, uintptr_t addr, size_t size,
+                          const char *what)
+{
+    bool is_strict = am_is_within(bounds->whole, addr - bounds->start, size);
+
+    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                   "%s: %zu bytes at %p reach over the end of the block of %zu bytes at "
+                   "%p%s",
+                   what, size, (void *)addr, bounds->asked, (void *)bounds->start,
+                   is_strict ? ", though not over what it was rounded up to "
+                               "(ACLMEM_RULES=strict)"
+                             : "");
+}
+
+bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
+                      struct am_bounds *ret_bounds)
+{
+    if (mapping->owner != NULL)
+        return mapping->owner->find_block(addr, ret_bounds) &&
+               addr - ret_bounds->start < ret_bounds->size;
+    *ret_bounds = am_bounds_of(mapping->start, mapping->size, mapping->size, false);
+    return true;
+}
+
+/*
+ * The size that is really mapped: the asked-for size of a handle stands for its rounded
+ * one.
+ */
+static aclError map_size(const struct am_phys *phys, size_t size, size_t *ret_size)
+{
+    size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+
+    if (size == phys->asked) {
+        *ret_size = phys->mem.size;
+        return ACL_SUCCESS;
+    }
+    AM_REQUIRE(
+        !am_setup.is_strict, ACL_ERROR_RT_PARAM_INVALID,
+        "size is %zu but the handle was allocated with %zu; editions since 8.5 require "
+        "the same size (ACLMEM_RULES=strict)",
+        size, phys->asked);
+    AM_REQUIRE(am_is_aligned(size, granularity), ACL_ERROR_RT_PARAM_INVALID,
+               "size is %zu, not a multiple of the granularity %zu", size, granularity);
+    AM_REQUIRE(size <= phys->mem.size, ACL_ERROR_RT_PARAM_INVALID,
+               "size is %zu, more than the handle's %zu", size, phys->mem.size);
+    AM_REQUIRE(
+        size == phys->mem.size || (phys->mem.bank->ops->caps & AM_CAP_MAP_PART),
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "size is %zu but the handle has %zu: the %s backend maps whole handles only",
+        size, phys->mem.size, phys->mem.bank->ops->name);
+    *ret_size = size;
+    return ACL_SUCCESS;
+}
+
+/*
+ * What only the strict rules ask of a reservation and the memory that is mapped into it.
+ */
+static aclError map_check_strict(const struct am_reservation *r,
+                                 const struct am_phys *phys)
+{
+    bool is_huge = am_attr_find(phys->prop.memAttr)->page != AM_PAGE_NORMAL;
+
+    AM_REQUIRE((r->flags == 1) == is_huge, ACL_ERROR_RT_PARAM_INVALID,
+               "the addresses were reserved with flags %" PRIu64
+               ", but the memory is %s; "
+               "editions up to 8.5 require that they agree (ACLMEM_RULES=strict)",
+               r->flags, am_attr_find(phys->prop.memAttr)->name);
+    AM_REQUIRE(
+        r->n_mappings == 0 || r->device == phys->place->device,
+        ACL_ERROR_RT_PARAM_INVALID,
+        "the reservation at %p has memory of device %d mapped and may not have memory of "
+        "device %d too (ACLMEM_RULES=strict)",
+        (void *)r->start, r->device, phys->place->device);
+    AM_REQUIRE(r->n_mappings == 0 || r->is_imported == (phys->imported != 0),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "the reservation at %p has %s memory mapped and may not have %s memory "
+               "too (ACLMEM_RULES=strict)",
+               (void *)r->start, r->is_imported ? "imported" : "own",
+               r->is_imported ? "own" : "imported");
+    return ACL_SUCCESS;
+}
+
+/* The reservation that the whole range lies in, with nothing mapped there. */
+static aclError range_check_locked(struct am_vspace *vs, uintptr_t addr, size_t size,
+                                   struct am_reservation **ret_reservation)
+    AM_REQUIRES(vs->lock)
+{
+    struct am_reservation *r = am_reservation_find_locked(vs, addr);
+    struct am_mapping *mapping;
+
+    AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p is not reserved; call aclrtReserveMemAddress first", (void *)addr);
+    AM_REQUIRE(size <= r->size - (addr - r->start), ACL_ERROR_RT_PARAM_INVALID,
+               "%zu bytes at %p reach over the end of the reservation of %zu bytes at %p",
+               size, (void *)addr, r->size, (void *)r->start);
+    for (uintptr_t at = addr; at < addr + size; at += AM_CHUNK) {
+        mapping = am_chunkmap_find(&vs->chunks, at);
+        AM_REQUIRE(
+            mapping == NULL, ACL_ERROR_RT_PARAM_INVALID,
+            "%zu bytes at %p are already mapped, by the mapping of %zu bytes at %p; call "
+            "aclrtUnmapMem first",
+            size, (void *)addr, mapping->size, (void *)mapping->start);
+    }
+    *ret_reservation = r;
+    return ACL_SUCCESS;
+}
+
+/* Enter a mapping whose memory is bound already; cannot fail. */
+static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mapping)
+    AM_REQUIRES(vs->lock)
+{
+    struct am_reservation *r = mapping->reservation;
+    struct am_phys *phys = mapping->phys;
+
+    if (r->n_mappings++ == 0) {
+        r->device = phys->place->device;
+        r->is_imported = phys->imported != 0;
+    }
+    phys->n_mappings++;
+    mapping->is_again = phys->was_mapped;
+    phys->was_mapped = true;
+    LIST_INSERT_HEAD(&phys->mappings, mapping, of_phys);
+    vs->n_mappings += r->owner == NULL;
+    atomic_store_explicit(&mapping->refs, 1, memory_order_release);
+    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
+}
+
+/*
+ * Binds memory to a part of r where nothing is mapped; `asked` is the size that the program
+ * gave for it.
+ */
+static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
+                            uintptr_t addr, size_t asked, size_t size,
+                            struct am_phys *phys, uint64_t bits) AM_REQUIRES(vs->lock)
+{
+    struct am_rights rights = am_rights_of(bits, bits);
+    struct am_mapping *mapping;
+    aclError rc;
+
+    mapping = am_slab_take(&mapping_slab);
+    if (mapping == NULL || am_chunkmap_prepare(&vs->chunks, addr, size) != 0) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
+        goto err_give;
+    }
+    rc = phys->mem.bank->ops->map((void *)addr, size, &phys->mem, &rights);
+    if (rc != ACL_SUCCESS)
+        goto err_give;
+
+    mapping->start = addr;
+    mapping->size = size;
+    mapping->asked = asked;
+    mapping->phys = am_phys_ref(phys);
+    mapping->device = phys->place->device;
+    mapping->home = phys->home;
+    mapping->page_size = am_attr_page_size(phys->prop.memAttr);
+    mapping->reservation = r;
+    mapping->owner = r->owner;
+    mapping->can_read = bits;
+    mapping->can_write = bits;
+    mapping->extent = NULL;
+    atomic_store_explicit(&mapping->run, NULL, memory_order_release);
+    mapping_enter_locked(vs, mapping);
+    return ACL_SUCCESS;
+
+err_give:
+    if (mapping != NULL)
+        am_slab_give(&mapping_slab, mapping);
+    return rc;
+}
+
+/* Of memory that lives: its handle does, or it is mapped elsewhere. */
+static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
+                           size_t size, struct am_phys *phys, bool has_access)
+    AM_REQUIRES(vs->lock)
+{
+    struct am_reservation *r;
+    aclError rc = range_check_locked(vs, addr, size, &r);
+
+    if (rc == ACL_SUCCESS && am_setup.is_strict)
+        rc = map_check_strict(r, phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(r->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
+               (void *)addr, r->owner->name);
+    return bind_locked(vs, r, addr, asked, size, phys,
+                       has_access ? am_owner_bit(phys) : 0);
+}
+
+aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phys,
+                           bool has_access)
+{
+    struct am_reservation *r;
+    aclError rc;
+
+    am_lock(&vs->lock);
+    rc = range_check_locked(vs, (uintptr_t)addr, phys->mem.size, &r);
+    if (rc == ACL_SUCCESS)
+        rc = bind_locked(vs, r, (uintptr_t)addr, phys->mem.size, phys->mem.size, phys,
+                         has_access ? am_owner_bit(phys) : 0);
+    am_unlock(&vs->lock);
+    return rc;
+}
+
+aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
+                       struct am_phys *phys, bool has_access)
+{
+    size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+    size_t rounded;
+    aclError rc;
+
+    AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
+               "virPtr %p is not a multiple of the granularity %zu", addr, granularity);
+    rc = map_size(phys, size, &rounded);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_lock(&vs->lock);
+    if (phys->handle_refs == 0) /* freed by another thread since it was looked up */
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is not alive", phys->handle);
+    else
+        rc = map_locked(vs, (uintptr_t)addr, size, rounded, phys, has_access);
+    am_unlock(&vs->lock);
+    return rc;
+}
+
+aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
+                            const struct am_mapping *source, bool has_access)
+{
+    struct am_phys *phys = source->phys;
+    size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+    aclError rc;
+
+    AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
+               "%p is not a multiple of the granularity %zu of the memory at %p", addr,
+               granularity, (void *)source->start);
+    am_lock(&vs->lock);
+    if (am_chunkmap_find(&vs->chunks, source->start) != source)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
+                     (void *)source->start);
+    else
+        rc = map_locked(vs, (uintptr_t)addr, source->asked, source->size, phys,
+                        has_access);
+    am_unlock(&vs->lock);
+    return rc;
+}
+
+/* Enter a heap's mapping, which is in no list but the arena's count. */
+static aclError run_enter(struct am_vspace *vs, struct am_mapping *mapping)
+{
+    int rc;
+
+    am_lock(&vs->lock);
+    rc = am_chunkmap_prepare(&vs->chunks, mapping->start, mapping->size);
+    if (rc == 0) {
+        mapping->is_again = mapping->phys->was_mapped;
+        mapping->phys->was_mapped = true;
+        atomic_store_explicit(&mapping->refs, 1, memory_order_release);
+        am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
+    }
+    am_unlock(&vs->lock);
+    if (rc != 0)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
+    return ACL_SUCCESS;
+}
+
+aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
+                           struct am_phys *phys, struct am_run *run,
+                           struct am_mapping **ret_mapping)
+{
+    const struct am_backend_ops *ops = phys->mem.bank->ops;
+    struct am_rights rights = am_rights_of(am_owner_bit(phys), am_owner_bit(phys));
+    struct am_mapping *mapping = am_slab_take(&mapping_slab);
+    aclError rc;
+
+    if (mapping == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
+        goto err_phys;
+    }
+    rc = am_arena_take(vs, phys->mem.bank->spec.is_pinned, phys->mem.size,
+                       &mapping->extent);
+    if (rc != ACL_SUCCESS)
+        goto err_slab;
+    mapping->start = mapping->extent->start;
+    mapping->size = phys->mem.size;
+    mapping->asked = phys->mem.size;
+    mapping->phys = phys;
+    mapping->device = phys->place->device;
+    mapping->home = phys->home;
+    mapping->page_size = am_attr_page_size(phys->prop.memAttr);
+    mapping->reservation = NULL;
+    mapping->owner = owner;
+    mapping->can_read = am_owner_bit(phys);
+    mapping->can_write = am_owner_bit(phys);
+    atomic_store_explicit(&mapping->run, run, memory_order_release);
+    rc = ops->map((void *)mapping->start, mapping->size, &phys->mem, &rights);
+    if (rc != ACL_SUCCESS)
+        goto err_range;
+    rc = run_enter(vs, mapping);
+    if (rc != ACL_SUCCESS)
+        goto err_unmap;
+    *ret_mapping = mapping;
+    return ACL_SUCCESS;
+
+err_unmap:
+    ops->unmap((void *)mapping->start, mapping->size, &phys->mem);
+err_range:
+    am_arena_give(vs, mapping->extent, ops);
+err_slab:
+    am_slab_give(&mapping_slab, mapping);
+err_phys:
+    am_phys_put(phys);
+    return rc;
+}
+
+void am_vspace_unmap_run(struct am_vspace *vs, struct am_mapping *mapping)
+{
+    am_lock(&vs->lock);
+    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, NULL);
+    am_unlock(&vs->lock);
+    am_mapping_put(mapping);
+}
+
+/*
+ * Take a mapping out of the books; its reference is the caller's to drop, without the
+ * lock.
+ */
+static void mapping_leave_locked(struct am_vspace *vs, struct am_mapping *mapping)
+    AM_REQUIRES(vs->lock)
+{
+    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, NULL);
+    LIST_REMOVE(mapping, of_phys);
+    mapping->phys->n_mappings--;
+    mapping->reservation->n_mappings--;
+    mapping->reservation = NULL;
+    vs->n_mappings -= mapping->owner == NULL;
+}
+
+aclError am_mapping_find_locked(struct am_vspace *vs, void *addr, bool must_start,
+                                struct am_mapping **ret_mapping)
+{
+    struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, (uintptr_t)addr);
+
+    AM_REQUIRE(
+        mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p%s", addr,
+        am_reservation_find_locked(vs, (uintptr_t)addr) ? "" : ", which is not reserved");
+    AM_REQUIRE(mapping->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p was not mapped with aclrtMapMem; it belongs to %s", addr,
+               mapping->owner->name);
+    AM_REQUIRE(!must_start || mapping->start == (uintptr_t)addr,
+               ACL_ERROR_RT_PARAM_INVALID,
+               "%p lies inside the mapping of %zu bytes at %p; pass its start", addr,
+               mapping->size, (void *)mapping->start);
+    *ret_mapping = mapping;
+    return ACL_SUCCESS;
+}
+
+/*
+ * A device may be busy with memory for long, and others need the lock meanwhile: what is
+ * to be unmapped at this address is halted before.  The mapping is for mapping_resume();
+ * NULL: there is nothing to halt.
+ */
+static struct am_mapping *mapping_halt(struct am_vspace *vs, void *addr)
+{
+    struct am_mapping *mapping;
+
+    if (!(am_setup.backend->caps & AM_CAP_LANES))
+        return NULL;
+    mapping = am_mapping_get(vs, (uintptr_t)addr);
+    if (mapping == NULL)
+        return NULL;
+    if (mapping->start != (uintptr_t)addr ||
+        !(mapping->phys->mem.bank->ops->caps & AM_CAP_LANES)) {
+        am_mapping_put(mapping);
+        return NULL;
+    }
+    mapping->phys->mem.bank->ops->halt(&mapping->phys->mem);
+    return mapping;
+}
+
+static void mapping_resume(struct am_mapping *mapping)
+{
+    if (mapping == NULL)
+        return;
+    mapping->phys->mem.bank->ops->resume(&mapping->phys->mem);
+    am_mapping_put(mapping);
+}
+
+aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
+{
+    struct am_mapping *halted = mapping_halt(vs, addr);
+    struct am_mapping *mapping;
+    aclError rc;
+
+    am_lock(&vs->lock);
+    rc = am_mapping_find_locked(vs, addr, true, &mapping);
+    if (rc == ACL_SUCCESS)
+        rc =
+            mapping->phys->mem.bank->ops->unmap(addr, mapping->size, &mapping->phys->mem);
+    if (rc == ACL_SUCCESS)
+        mapping_leave_locked(vs, mapping);
+    am_unlock(&vs->lock);
+    mapping_resume(halted);
+    if (rc == ACL_SUCCESS)
+        am_mapping_put(mapping);
+    return rc;
+}
+
+aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
+{
+    struct am_mapping *halted = mapping_halt(vs, addr);
+    struct am_mapping *mapping;
+    aclError rc;
+
+    am_lock(&vs->lock);
+    mapping = am_chunkmap_find(&vs->chunks, (uintptr_t)addr);
+    if (mapping == NULL) { /* a reset of the device was faster */
+        am_unlock(&vs->lock);
+        mapping_resume(halted);
+        return ACL_SUCCESS;
+    }
+    rc = mapping->phys->mem.bank->ops->unmap(addr, mapping->size, &mapping->phys->mem);
+    if (is_last)
+        rc = ACL_SUCCESS; /* what stays visible goes with the reservation */
+    if (rc == ACL_SUCCESS)
+        mapping_leave_locked(vs, mapping);
+    am_unlock(&vs->lock);
+    mapping_resume(halted);
+    if (rc == ACL_SUCCESS)
+        am_mapping_put(mapping);
+    return rc;
+}
+
+bool am_vspace_kill(struct am_phys *phys)
+{
+    LIST_HEAD(, am_mapping) dead = LIST_HEAD_INITIALIZER(dead);
+    struct am_vspace *vs = &am_vspace;
+    struct am_mapping *mapping;
+    bool had_handle;
+
+    /*
+     * In one step: a dead handle cannot be mapped, and what is not mapped cannot be
+     * retained.
+     */
+    am_lock(&vs->lock);
+    had_handle = phys->handle_refs > 0;
+    phys->handle_refs = 0;
+    while ((mapping = LIST_FIRST(&phys->mappings)) != NULL) {
+        if (phys->mem.bank->ops->unmap((void *)mapping->start, mapping->size,
+                                       &phys->mem) != ACL_SUCCESS) {
+            mapping->reservation->has_rest = true;
+            am_log(AM_LOG_WARN,
+                   "%zu bytes at %p could not be unmapped and stay where they are",
+                   mapping->size, (void *)mapping->start);
+        }
+        mapping_leave_locked(vs, mapping);
+        LIST_INSERT_HEAD(&dead, mapping, of_phys);
+    }
+    am_unlock(&vs->lock);
+    while ((mapping = LIST_FIRST(&dead)) != NULL) {
+        LIST_REMOVE(mapping, of_phys);
+        am_mapping_put(mapping);
+    }
+    return had_handle;
+}
+
+aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
+{
+    struct am_mapping *mapping;
+    aclError rc;
+
+    am_lock(&vs->lock);
+    rc = am_mapping_find_locked(vs, addr, false, &mapping);
+    if (rc == ACL_SUCCESS && am_setup.is_strict && mapping->start != (uintptr_t)addr)
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "%p lies inside the mapping at %p; the editions that have this call want its "
+            "start (ACLMEM_RULES=strict)",
+            addr, (void *)mapping->start);
+    if (rc == ACL_SUCCESS) {
+        if (mapping->phys->handle_refs++ == 0)
+            am_phys_ref(mapping->phys); /* the handle is back, with its reference */
+        *ret_handle = mapping->phys->handle;
+    }
+    am_unlock(&vs->lock);
+    return rc;
+}

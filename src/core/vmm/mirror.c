@@ -1,0 +1,101 @@
+/* A second range of addresses for memory that is mapped already.  See vspace.h. */
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "core/vmm/vspace_reservation.h"
+
+/* The program's mapping that starts here, with a reference; left is what is to follow. */
+static aclError piece_get(struct am_vspace *vs, uintptr_t at, size_t left,
+                          struct am_mapping **ret_piece)
+{
+    struct am_mapping *piece = am_mapping_get(vs, at);
+    aclError rc = ACL_SUCCESS;
+
+    AM_REQUIRE(piece != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "virPtrSrc: nothing is mapped at %p; map the whole range first",
+               (void *)at);
+    if (piece->owner != NULL)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "virPtrSrc: %p was not mapped with aclrtMapMem; it belongs to %s",
+                     (void *)at, piece->owner->name);
+    else if (piece->start != at)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "virPtrSrc: %p lies inside the mapping of %zu bytes at %p; pass its "
+                     "start",
+                     (void *)at, piece->size, (void *)piece->start);
+    else if (left < piece->size && left != piece->asked)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "size ends %zu bytes into the mapping of %zu bytes at %p; it takes "
+                     "whole mappings",
+                     left, piece->size, (void *)piece->start);
+    if (rc != ACL_SUCCESS) {
+        am_mapping_put(piece);
+        return rc;
+    }
+    *ret_piece = piece;
+    return ACL_SUCCESS;
+}
+
+static aclError ranges_check(struct am_vspace *vs, void *dst, size_t size, void *src)
+{
+    struct am_reservation *r;
+    uintptr_t start;
+
+    am_lock(&vs->lock);
+    r = am_reservation_find_locked(vs, (uintptr_t)dst);
+    start = r != NULL ? r->start : 0;
+    am_unlock(&vs->lock);
+    AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "virPtrDst: %p is not reserved; call aclrtReserveMemAddress first", dst);
+    AM_REQUIRE(start == (uintptr_t)dst, ACL_ERROR_RT_PARAM_INVALID,
+               "virPtrDst: %p lies inside the reservation at %p; pass its start", dst,
+               (void *)start);
+    /* Nothing is mapped there yet, and what this call maps is no source of its own. */
+    AM_REQUIRE(
+        dst <= src || (size_t)((char *)dst - (char *)src) >= size,
+        ACL_ERROR_RT_PARAM_INVALID,
+        "virPtrSrc: %zu bytes at %p run into virPtrDst %p, where nothing is mapped", size,
+        src, dst);
+    return ACL_SUCCESS;
+}
+
+/* Takes back the first n bytes of what was bound; the failure before is what is told. */
+static void mirror_undo(struct am_vspace *vs, uintptr_t dst, size_t n)
+{
+    char unheard[8];
+    struct am_capture before;
+
+    before = am_error_capture(unheard, sizeof unheard);
+    for (uintptr_t at = dst; at < dst + n;) {
+        struct am_mapping *piece = am_mapping_get(vs, at);
+
+        if (piece == NULL)
+            break; /* a reset of the device was faster */
+        at += piece->size;
+        am_vspace_unmap(vs, (void *)piece->start);
+        am_mapping_put(piece);
+    }
+    am_error_capture_end(before);
+}
+
+aclError am_vspace_mirror(struct am_vspace *vs, void *dst, size_t size, void *src)
+{
+    size_t done = 0;
+    aclError rc = ranges_check(vs, dst, size, src);
+
+    while (rc == ACL_SUCCESS && done < size) {
+        struct am_mapping *piece;
+
+        rc = piece_get(vs, (uintptr_t)src + done, size - done, &piece);
+        if (rc != ACL_SUCCESS)
+            break;
+        rc = am_vspace_map_like(vs, (char *)dst + done, piece, false);
+        if (rc == ACL_SUCCESS)
+            done += piece->size;
+        am_mapping_put(piece);
+    }
+    if (rc == ACL_SUCCESS)
+        rc = am_vspace_open(vs, dst, done);
+    if (rc != ACL_SUCCESS)
+        mirror_undo(vs, (uintptr_t)dst, done);
+    return rc;
+}

@@ -1,0 +1,489 @@
+/* See phys.h. */
+#include "core/vmm/phys.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/machine.h"
+#include "base/slab.h"
+#include "base/util.h"
+#include "core/device/attr.h"
+#include "core/device/device.h"
+#include "core/device/setup.h"
+#include "core/ledger/ledger.h"
+#include "core/vmm/vspace.h"
+
+static struct am_slab phys_slab = AM_SLAB_INIT(struct am_phys, "phys slab");
+static _Atomic uint64_t n_physes;
+/* Set before the first memory is made; NULL: nothing is shared. */
+static const struct am_phys_hooks *sharing;
+
+void am_phys_set_hooks(const struct am_phys_hooks *hooks)
+{
+    sharing = hooks;
+}
+
+static void export_ended(uint64_t number)
+{
+    if (number != 0 && sharing != NULL)
+        sharing->export_ended(number);
+}
+
+static void import_ended(uint64_t number)
+{
+    if (number != 0 && sharing != NULL)
+        sharing->import_ended(number);
+}
+
+/* The place and the NUMA node (-1: any) that a location names. */
+static aclError location_find(const aclrtMemLocation *location,
+                              struct am_place **ret_place, int *ret_node)
+{
+    int32_t id = (int32_t)location->id;
+    struct am_device *device;
+    aclError rc;
+
+    *ret_node = -1;
+    if (location->type == ACL_MEM_LOCATION_TYPE_DEVICE) {
+        rc = am_device_find(id, &device);
+        if (rc != ACL_SUCCESS)
+            return rc;
+        *ret_place = am_place_get(&device->place);
+    } else {
+        if (location->type == ACL_MEM_LOCATION_TYPE_HOST_NUMA && id != -1) {
+            AM_REQUIRE(am_machine_has_node(id), ACL_ERROR_RT_PARAM_INVALID,
+                       "location.id is %d: the machine has no such NUMA node", id);
+            *ret_node = id;
+        }
+        *ret_place = am_place_get(&am_devices.host);
+    }
+    AM_REQUIRE(*ret_place != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    return ACL_SUCCESS;
+}
+
+aclError am_phys_check(const aclrtPhysicalMemProp *prop)
+{
+    struct am_place *place;
+    int node;
+    aclError rc = am_attr_check(prop);
+
+    if (rc == ACL_SUCCESS)
+        rc = location_find(&prop->location, &place, &node);
+    if (rc == ACL_SUCCESS)
+        am_place_put(place);
+    return rc;
+}
+
+/* Bytes for size bytes of this kind; fails when that cannot be counted. */
+static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
+{
+    AM_REQUIRE(!am_setup.is_strict || am_is_aligned(size, granularity),
+               ACL_ERROR_INVALID_PARAM,
+               "size is %zu, not a multiple of %zu as editions before 8.5 require "
+               "(ACLMEM_RULES=strict)",
+               size, granularity);
+    AM_REQUIRE(size <= SIZE_MAX - granularity, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes: no device has as much", size);
+    *ret_size = am_align_up(size, granularity);
+    return ACL_SUCCESS;
+}
+
+/* Memory of the place, counted in its books; `asked` is for messages. */
+static aclError mem_take(struct am_place *place, enum am_bank_kind kind, size_t size,
+                         size_t asked, int node, struct am_mem *mem)
+{
+    struct am_bank *bank = NULL;
+    aclError rc = am_place_charge(place, size, asked);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_place_bank(place, kind, &bank);
+    if (rc == ACL_SUCCESS)
+        rc = bank->ops->mem_create(bank, size, node, mem);
+    /* A real device may have less than the books say: others have some of it. */
+    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && bank != NULL &&
+        (bank->ops->caps & AM_CAP_DEVICES) && am_place_trim(place))
+        rc = bank->ops->mem_create(bank, size, node, mem);
+    if (rc != ACL_SUCCESS)
+        am_place_uncharge(place, size);
+    return rc;
+}
+
+/* What all physes begin with; the memory is there already. */
+static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
+                      size_t asked, struct am_place *place)
+{
+    phys->handle = NULL;
+    phys->prop = *prop;
+    phys->asked = asked;
+    phys->place = place;
+    phys->home = place->device;
+    phys->imported = 0;
+    phys->exported = 0;
+    phys->share = 0;
+    phys->common = 0;
+    phys->handle_refs = 0;
+    phys->n_mappings = 0;
+    phys->was_mapped = false;
+    phys->is_listed = false;
+    LIST_INIT(&phys->mappings);
+}
+
+/*
+ * A phys with everything but its number; takes over the reference to place, also on
+ * failure.
+ */
+static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
+                          struct am_place *place, int node, struct am_phys **ret_phys)
+{
+    const struct am_attr *attr = am_attr_find(prop->memAttr);
+    struct am_phys *phys = NULL;
+    size_t rounded;
+    aclError rc = size_round(size, am_attr_granularity(attr), &rounded);
+
+    if (rc != ACL_SUCCESS)
+        goto err_place;
+    phys = am_slab_take(&phys_slab);
+    if (phys == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a handle");
+        goto err_place;
+    }
+    rc = mem_take(place, AM_BANK_MAIN, rounded, size, node, &phys->mem);
+    if (rc != ACL_SUCCESS)
+        goto err_slab;
+
+    phys_init(phys, prop, size, place);
+    *ret_phys = phys;
+    return ACL_SUCCESS;
+
+err_slab:
+    am_slab_give(&phys_slab, phys);
+err_place:
+    am_place_put(place);
+    return rc;
+}
+
+static void phys_unmake(struct am_phys *phys)
+{
+    struct am_place *place = phys->place;
+    size_t size = phys->mem.size;
+
+    export_ended(phys->exported); /* a block's */
+    phys->mem.bank->ops->mem_destroy(&phys->mem);
+    import_ended(phys->imported);
+    if (phys->share != 0)
+        am_ledger_share_leave(place->ledger, phys->share);
+    else if (phys->imported == 0)
+        am_place_uncharge(place, size);
+    am_slab_give(&phys_slab, phys);
+    am_place_put(place);
+}
+
+/* Enter it in its place, alive from now on; fails when the library is stopping. */
+static aclError phys_list(struct am_phys *phys)
+{
+    struct am_place *place = phys->place;
+    bool is_closed;
+
+    am_lock(&place->lock);
+    is_closed = place->is_closed;
+    if (!is_closed) {
+        LIST_INSERT_HEAD(&place->all, phys, all);
+        phys->is_listed = true;
+        n_physes += phys->handle != NULL; /* the others are not the program's */
+        atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
+    }
+    am_unlock(&place->lock);
+    AM_REQUIRE(!is_closed, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    return ACL_SUCCESS;
+}
+
+/* Gives it a handle and enters it; it is gone on failure. */
+static aclError phys_publish(struct am_phys *phys, void **ret_handle)
+{
+    void *handle;
+    aclError rc;
+
+    phys->handle_refs = 1;
+    /* The number first: until refs is set, nobody can get at the phys by it. */
+    if (am_idmap_add(&am_ids, AM_KIND_PHYS, &phys->object, &phys->handle) != 0) {
+        phys_unmake(phys);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a handle");
+    }
+    handle = phys->handle;
+    rc = phys_list(phys); /* from here on another thread may free it */
+    if (rc != ACL_SUCCESS) {
+        am_idmap_remove(&am_ids, handle);
+        phys_unmake(phys);
+        return rc;
+    }
+    *ret_handle = handle;
+    return ACL_SUCCESS;
+}
+
+aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **ret_handle)
+{
+    struct am_place *place;
+    struct am_phys *phys;
+    int node;
+    aclError rc = am_attr_check(prop);
+
+    if (rc == ACL_SUCCESS)
+        rc = location_find(&prop->location, &place, &node);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = phys_make(size, prop, place, node, &phys);
+    return rc == ACL_SUCCESS ? phys_publish(phys, ret_handle) : rc;
+}
+
+static aclError import_make(const struct am_import *import, struct am_phys **ret_phys)
+{
+    struct am_phys *phys = am_slab_take(&phys_slab);
+    struct am_bank *bank;
+    aclError rc;
+
+    if (phys == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of imported memory");
+        goto err_place;
+    }
+    rc = am_place_bank(import->place, AM_BANK_MAIN, &bank);
+    if (rc == ACL_SUCCESS)
+        rc = bank->ops->mem_import(bank, import->fd, import->size, &phys->mem);
+    if (rc != ACL_SUCCESS)
+        goto err_slab;
+    phys_init(phys, &import->prop, import->asked, import->place);
+    phys->home = import->home;
+    phys->imported = import->number;
+    phys->share = import->share;
+    phys->common = import->number;
+    phys->was_mapped = import->is_own;
+    *ret_phys = phys;
+    return ACL_SUCCESS;
+
+err_slab:
+    am_slab_give(&phys_slab, phys);
+err_place:
+    if (import->share != 0)
+        am_ledger_share_leave(import->place->ledger, import->share);
+    am_place_put(import->place);
+    import_ended(import->number);
+    return rc;
+}
+
+aclError am_phys_import(const struct am_import *import, void **ret_handle)
+{
+    struct am_phys *phys;
+    aclError rc = import_make(import, &phys);
+
+    return rc == ACL_SUCCESS ? phys_publish(phys, ret_handle) : rc;
+}
+
+aclError am_phys_import_for(const struct am_import *import, struct am_phys **ret_phys)
+{
+    aclError rc = import_make(import, ret_phys);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = phys_list(*ret_phys);
+    if (rc != ACL_SUCCESS)
+        phys_unmake(*ret_phys);
+    return rc;
+}
+
+aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
+                            struct am_place *place, struct am_phys **ret_phys)
+{
+    aclError rc;
+
+    am_ref_more(&place->refs);
+    rc = phys_make(size, prop, place, -1, ret_phys);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = phys_list(*ret_phys);
+    if (rc != ACL_SUCCESS)
+        phys_unmake(*ret_phys);
+    return rc;
+}
+
+aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, size_t size,
+                             size_t asked, struct am_phys **ret_phys)
+{
+    struct am_phys *phys = am_slab_take(&phys_slab);
+    aclError rc;
+
+    if (phys == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of memory");
+        goto err_place;
+    }
+    rc = mem_take(place, kind, size, asked, -1, &phys->mem);
+    if (rc != ACL_SUCCESS)
+        goto err_slab;
+    phys_init(phys, &(aclrtPhysicalMemProp){.memAttr = ACL_MEM_NORMAL}, size, place);
+    atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
+    *ret_phys = phys;
+    return ACL_SUCCESS;
+
+err_slab:
+    am_slab_give(&phys_slab, phys);
+err_place:
+    am_place_put(place);
+    return rc;
+}
+
+static void phys_unlist(struct am_phys *phys)
+{
+    am_lock(&phys->place->lock);
+    if (phys->is_listed)
+        LIST_REMOVE(phys, all);
+    phys->is_listed = false;
+    am_unlock(&phys->place->lock);
+}
+
+struct am_phys *am_phys_ref(struct am_phys *phys)
+{
+    am_ref_more(&phys->object.refs);
+    return phys;
+}
+
+void am_phys_put(struct am_phys *phys)
+{
+    bool had_handle;
+
+    if (!am_ref_drop(&phys->object.refs))
+        return;
+    am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
+    had_handle = phys->handle != NULL;
+    if (had_handle)
+        am_idmap_remove(&am_ids, phys->handle);
+    phys_unlist(phys);
+    phys_unmake(phys);
+    n_physes -= had_handle;
+}
+
+static void object_put(struct am_object *object)
+{
+    am_phys_put((struct am_phys *)object);
+}
+
+/* The phys of a handle that the program may use: 107017 otherwise. */
+static aclError phys_get_locked(void *handle, struct am_phys **ret_phys)
+    AM_REQUIRES(am_vspace.lock)
+{
+    struct am_phys *phys =
+        (struct am_phys *)am_idmap_get(&am_ids, AM_KIND_PHYS, handle, object_put);
+    aclError rc;
+
+    AM_REQUIRE(phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
+               am_idmap_why(AM_KIND_PHYS, handle));
+    if (phys->handle_refs == 0) {
+        rc = am_fail(
+            ACL_ERROR_RT_INVALID_HANDLE,
+            "handle %p was freed; its memory lives until it is unmapped everywhere",
+            handle);
+        am_phys_put(phys);
+        return rc;
+    }
+    *ret_phys = phys;
+    return ACL_SUCCESS;
+}
+
+aclError am_phys_get(void *handle, struct am_phys **ret_phys)
+{
+    aclError rc;
+
+    am_lock(&am_vspace.lock);
+    rc = phys_get_locked(handle, ret_phys);
+    am_unlock(&am_vspace.lock);
+    return rc;
+}
+
+/*
+ * The handle dies, in one step with the number that other processes import its memory by:
+ * a handle that is retained again may be exported anew.
+ */
+static uint64_t export_take_locked(struct am_phys *phys) AM_REQUIRES(am_vspace.lock)
+{
+    uint64_t number = phys->exported;
+
+    if (number == AM_PHYS_EXPORTING) /* the export finds the handle dead when it ends */
+        return 0;
+    phys->exported = 0;
+    return number;
+}
+
+void am_phys_end_export(struct am_phys *phys)
+{
+    uint64_t number;
+
+    am_lock(&am_vspace.lock);
+    number = export_take_locked(phys);
+    am_unlock(&am_vspace.lock);
+    export_ended(number);
+}
+
+aclError am_phys_free(void *handle)
+{
+    struct am_phys *phys = NULL;
+    bool was_last = false;
+    uint64_t number = 0;
+    aclError rc;
+
+    am_lock(&am_vspace.lock);
+    rc = phys_get_locked(handle, &phys);
+    if (rc != ACL_SUCCESS)
+        goto out;
+    if (am_setup.is_strict && phys->handle_refs == 1 && phys->n_mappings > 0)
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "handle %p is still mapped; editions before 9.1 require aclrtUnmapMem first "
+            "(ACLMEM_RULES=strict)",
+            handle);
+    else
+        was_last = --phys->handle_refs == 0;
+    if (was_last)
+        number = export_take_locked(phys);
+out:
+    am_unlock(&am_vspace.lock);
+    if (was_last) {
+        export_ended(number); /* while the memory is there */
+        am_phys_put(phys);    /* the handle's */
+    }
+    if (phys != NULL)
+        am_phys_put(phys); /* ours */
+    return rc;
+}
+
+/* The next one of a place that lives; it leaves the list. */
+static struct am_phys *place_pop(struct am_place *place)
+{
+    struct am_phys *phys;
+
+    am_lock(&place->lock);
+    while ((phys = LIST_FIRST(&place->all)) != NULL) {
+        LIST_REMOVE(phys, all);
+        phys->is_listed = false;
+        if (am_ref_try(&phys->object.refs))
+            break;
+    }
+    am_unlock(&place->lock);
+    return phys;
+}
+
+void am_phys_kill_all(struct am_place *place)
+{
+    struct am_phys *phys;
+
+    if (place == NULL)
+        return;
+    while ((phys = place_pop(place)) != NULL) {
+        if (am_vspace_kill(phys)) {
+            am_phys_end_export(phys);
+            am_phys_put(phys); /* the handle's */
+        }
+        am_phys_put(phys); /* ours */
+    }
+}
+
+uint64_t am_phys_count(void)
+{
+    return n_physes;
+}

@@ -1,0 +1,119 @@
+/*
+ * Physical memory: what an aclrtDrvMemHandle names.
+ *
+ * Two counts.  handle_refs is the program's: one from aclrtMallocPhysical, one for each
+ * retain; at zero the handle is dead for the program.  refs keeps the memory: one while
+ * the handle lives, one for each mapping (a mapping is kept by work in flight and by host
+ * views in turn).  The memory goes with the last one, and with it the handle's number:
+ * until then a retain by address brings the handle back.
+ */
+#ifndef AM_CORE_PHYS_H
+#define AM_CORE_PHYS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "acl/acl_rt.h"
+#include "backend/backend.h"
+#include "base/idmap.h"
+#include "core/device/place.h"
+
+struct am_mapping;
+
+#define AM_PHYS_EXPORTING UINT64_C(1) /* no export has this number: one is under way */
+
+struct am_phys {
+    struct am_object object; /* refs */
+    void *handle; /* NULL: the program has none, the memory is ours to hand out */
+    aclrtPhysicalMemProp prop;
+    size_t asked; /* bytes that the program asked for; mem.size is rounded up */
+    struct am_place *place;
+    int32_t home; /* whose memory it is: the place's, unless it was imported elsewhere */
+    struct am_mem mem;
+    uint64_t imported; /* the number that it came by; 0: it is this process's own */
+    /* vspace.lock; the number of its export, 0: none, or AM_PHYS_EXPORTING: core/ipc/share.h */
+    uint64_t exported;
+    uint64_t share; /* in the ledger, held instead of a charge; 0: none */
+    /*
+     * The number that it was exported or imported by last: the same means the same
+     * bytes.
+     */
+    _Atomic uint64_t common;
+    uint32_t handle_refs; /* vspace.lock */
+    uint32_t n_mappings;  /* vspace.lock */
+    bool was_mapped;      /* vspace.lock; ever, by this handle or by that of its export */
+    LIST_HEAD(am_mappings, am_mapping) mappings; /* vspace.lock */
+    bool is_listed;                              /* place->lock, as the next one */
+    LIST_ENTRY(am_phys) all;
+};
+
+/* Whether product, rules and machine have memory of this description. */
+aclError am_phys_check(const aclrtPhysicalMemProp *prop);
+
+aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **ret_handle);
+
+/*
+ * Memory for an owner of ours: no handle, not counted; the caller has its one reference.
+ */
+aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
+                            struct am_place *place, struct am_phys **ret_phys);
+
+/*
+ * Memory for a heap, of whose bytes the program asked for `asked`.  It is not listed in its place: the heap itself lets it go.  Takes
+ * over the reference to place, also on failure.
+ */
+aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, size_t size,
+                             size_t asked, struct am_phys **ret_phys);
+
+/*
+ * Memory of another process: what a descriptor shows, described by prop, used in this
+ * place.  Nothing is charged: the exporter has been.
+ */
+struct am_import {
+    uint64_t number;
+    int fd;
+    size_t size;
+    size_t asked;
+    aclrtPhysicalMemProp prop;
+    struct am_place *place;
+    int32_t home;
+    uint64_t share; /* of the place's ledger, which has been joined; 0: none */
+    bool is_own;    /* the exporter is this process */
+};
+/*
+ * With a handle, and for an owner of ours.  Both take over the reference to place and the
+ * claim on the number, also on failure.
+ */
+aclError am_phys_import(const struct am_import *import, void **ret_handle);
+aclError am_phys_import_for(const struct am_import *import, struct am_phys **ret_phys);
+
+/* aclrtFreePhysical: one handle reference less. */
+aclError am_phys_free(void *handle);
+
+/* The memory behind a live handle, with one more reference; fails with 107017. */
+aclError am_phys_get(void *handle, struct am_phys **ret_phys);
+/* The same for memory whose handle may be dead. */
+struct am_phys *am_phys_ref(struct am_phys *phys);
+void am_phys_put(struct am_phys *phys);
+
+/*
+ * Sharing with other processes lies above physical memory, and has to know when an export
+ * or an import ends.  Both are called without a lock.
+ */
+struct am_phys_hooks {
+    void (*export_ended)(uint64_t number); /* the memory is still there */
+    void (*import_ended)(uint64_t number); /* the number may be imported again */
+};
+void am_phys_set_hooks(const struct am_phys_hooks *hooks);
+
+/* Ends the export of memory, if there is one.  No lock is held. */
+void am_phys_end_export(struct am_phys *phys);
+
+/* All memory of a place: mappings go, handles die; work in flight keeps what it holds. */
+void am_phys_kill_all(struct am_place *place);
+
+/* How many pieces of physical memory are alive. */
+uint64_t am_phys_count(void);
+
+#endif

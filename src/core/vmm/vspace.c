@@ -1,0 +1,352 @@
+/* Reservations; mappings are in mapping.c.  See vspace.h. */
+#include "core/vmm/vspace.h"
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/slab.h"
+#include "base/util.h"
+#include "core/device/setup.h"
+#include "core/vmm/vspace_arena.h"
+#include "core/vmm/vspace_region.h"
+#include "core/vmm/vspace_reservation.h"
+
+/* No reader needs the slab's promise; it costs a fraction of malloc's. */
+struct am_vspace am_vspace = {
+    .lock = AM_LOCK_INIT(AM_RANK_VSPACE, "vspace"),
+    .reservations = RB_INITIALIZER(NULL),
+};
+
+static struct am_slab reservation_slab =
+    AM_SLAB_INIT(struct am_reservation, "reservation slab");
+
+static int reservation_compare(struct am_reservation *a, struct am_reservation *b)
+{
+    return (a->start > b->start) - (a->start < b->start);
+}
+
+RB_GENERATE_INTERNAL(am_reservations, am_reservation, node, reservation_compare,
+                     __attribute__((unused)) static)
+
+struct am_reservation *am_reservation_find_locked(struct am_vspace *vs, uintptr_t addr)
+{
+    struct am_reservation key = {.start = addr};
+    struct am_reservation *at = RB_NFIND(am_reservations, &vs->reservations, &key);
+
+    if (at == NULL)
+        at = RB_MAX(am_reservations, &vs->reservations);
+    else if (at->start > addr)
+        at = RB_PREV(am_reservations, &vs->reservations, at);
+    return at != NULL && addr - at->start < at->size ? at : NULL;
+}
+
+struct am_reservation *am_reservation_meets_locked(struct am_vspace *vs, uintptr_t addr,
+                                                   size_t size)
+{
+    struct am_reservation key = {.start = addr};
+    struct am_reservation *next = RB_NFIND(am_reservations, &vs->reservations, &key);
+    struct am_reservation *before =
+        next != NULL ? RB_PREV(am_reservations, &vs->reservations, next)
+                     : RB_MAX(am_reservations, &vs->reservations);
+
+    if (before != NULL && addr - before->start < before->size)
+        return before;
+    return next != NULL && next->start - addr < size ? next : NULL;
+}
+
+/* Counts or uncounts a reservation in the coarse table. */
+static void granules_add(struct am_vspace *vs, const struct am_reservation *r, int n)
+{
+    size_t last = (r->start + r->size - 1) >> AM_GRANULE_SHIFT;
+
+    for (size_t i = r->start >> AM_GRANULE_SHIFT; i <= last; i++)
+        atomic_fetch_add_explicit(&vs->granule[i], (uint32_t)n, memory_order_relaxed);
+}
+
+static bool granules_are_empty(struct am_vspace *vs, uintptr_t addr, size_t size)
+{
+    size_t last = (addr + size - 1) >> AM_GRANULE_SHIFT;
+
+    for (size_t i = addr >> AM_GRANULE_SHIFT; i <= last; i++) {
+        if (i >= AM_ARRAY_SIZE(vs->granule))
+            return true; /* no reservation lies there */
+        if (atomic_load_explicit(&vs->granule[i], memory_order_relaxed) != 0)
+            return false;
+    }
+    return true;
+}
+
+bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size,
+                           const struct am_owner **ret_owner)
+{
+    struct am_reservation *found;
+
+    if (ret_owner != NULL)
+        *ret_owner = NULL;
+    if (size - 1 > UINTPTR_MAX - addr)
+        return true; /* wraps around: no memory of any kind does */
+    if (granules_are_empty(vs, addr, size))
+        return false;
+    am_lock(&vs->lock);
+    found = am_reservation_meets_locked(vs, addr, size);
+    if (found != NULL && ret_owner != NULL)
+        *ret_owner = found->owner;
+    am_unlock(&vs->lock);
+    return found != NULL;
+}
+
+static size_t reservation_align(size_t size)
+{
+    return size >= AM_GIB ? AM_GIB : AM_CHUNK;
+}
+
+static aclError want_check(const void *want, size_t size)
+{
+    size_t align = reservation_align(size);
+    uintptr_t at = (uintptr_t)want;
+    size_t end = (size_t)1 << AM_ADDRESS_BITS;
+
+    AM_REQUIRE(am_is_aligned(at, align), ACL_ERROR_RT_ADDR_UNALIGNED,
+               "expectPtr %p is not a multiple of %zu, as %zu bytes need", want, align,
+               size);
+    AM_REQUIRE(size <= end && at <= end - size, ACL_ERROR_RT_PARAM_INVALID,
+               "%zu bytes at expectPtr %p lie outside the address space", size, want);
+    return ACL_SUCCESS;
+}
+
+static void reservation_enter_locked(struct am_vspace *vs, struct am_reservation *r)
+    AM_REQUIRES(vs->lock)
+{
+    RB_INSERT(am_reservations, &vs->reservations, r);
+    granules_add(vs, r, 1);
+    vs->n_reservations += r->owner == NULL;
+}
+
+static void reservation_enter(struct am_vspace *vs, struct am_reservation *r)
+{
+    am_lock(&vs->lock);
+    reservation_enter_locked(vs, r);
+    am_unlock(&vs->lock);
+}
+
+/* From the stock; false: the backend has to be asked. */
+static bool reservation_cut(struct am_vspace *vs, struct am_reservation *r, void *want)
+{
+    bool is_cut;
+
+    am_lock(&vs->lock);
+    is_cut = am_region_cut_locked(vs, r->backend, r->size, reservation_align(r->size),
+                                  want, &r->start);
+    r->is_cut = is_cut;
+    if (is_cut)
+        reservation_enter_locked(vs, r);
+    am_unlock(&vs->lock);
+    return is_cut;
+}
+
+static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size_t size,
+                        void *want, uint64_t flags, void **ret_addr)
+{
+    const struct am_backend_ops *backend = am_setup.backend;
+    struct am_reservation *r;
+    void *addr;
+    aclError rc;
+
+    AM_REQUIRE(size <= (size_t)1 << AM_ADDRESS_BITS, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes of addresses: there are only 2^%d", size,
+               AM_ADDRESS_BITS);
+    size = am_align_up(size, AM_CHUNK);
+    if (want != NULL) {
+        rc = want_check(want, size);
+        if (rc != ACL_SUCCESS)
+            return rc;
+    }
+
+    r = am_slab_take(&reservation_slab);
+    if (r == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a reservation");
+    *r = (struct am_reservation){
+        .size = size, .flags = flags, .owner = owner, .backend = backend};
+    if (owner == NULL && (backend->caps & AM_CAP_STOCK) && reservation_cut(vs, r, want)) {
+        *ret_addr = (void *)r->start;
+        return ACL_SUCCESS;
+    }
+    if (owner != NULL && want == NULL)
+        rc = backend->reserve_own(size, reservation_align(size), &addr);
+    else
+        rc = backend->reserve(size, reservation_align(size), want, &addr);
+    if (rc != ACL_SUCCESS) {
+        am_slab_give(&reservation_slab, r);
+        return rc;
+    }
+    r->start = (uintptr_t)addr;
+    reservation_enter(vs, r);
+    *ret_addr = addr;
+    return ACL_SUCCESS;
+}
+
+aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64_t flags,
+                           void **ret_addr)
+{
+    return reserve(vs, NULL, size, want, flags, ret_addr);
+}
+
+aclError am_vspace_reserve_for(struct am_vspace *vs, const struct am_owner *owner,
+                               size_t size, void *want, void **ret_addr)
+{
+    return reserve(vs, owner, size, want, 1, ret_addr);
+}
+
+aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owner,
+                               bool is_pinned, size_t size,
+                               struct am_reservation **ret_arena)
+{
+    struct am_reservation *r = am_slab_take(&reservation_slab);
+    void *addr;
+    aclError rc;
+
+    if (r == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of addresses");
+    if (is_pinned)
+        rc = am_setup.backend->reserve_pinned(size, reservation_align(size), &addr);
+    else
+        rc = am_setup.backend->reserve_own(size, reservation_align(size), &addr);
+    if (rc != ACL_SUCCESS) {
+        am_slab_give(&reservation_slab, r);
+        return rc;
+    }
+    *r = (struct am_reservation){.start = (uintptr_t)addr,
+                                 .size = size,
+                                 .n_mappings = 1,
+                                 .owner = owner,
+                                 .backend = am_setup.backend,
+                                 .is_arena = true,
+                                 .is_pinned = is_pinned};
+    reservation_enter(vs, r);
+    *ret_arena = r;
+    return ACL_SUCCESS;
+}
+
+static void reservation_leave_locked(struct am_vspace *vs, struct am_reservation *r)
+    AM_REQUIRES(vs->lock)
+{
+    RB_REMOVE(am_reservations, &vs->reservations, r);
+    granules_add(vs, r, -1);
+    vs->n_reservations -= r->owner == NULL;
+    if (r->is_cut)
+        am_region_give_locked(vs, r->start, r->size);
+    am_slab_give(&reservation_slab, r);
+}
+
+static aclError reservation_release(const struct am_reservation *r,
+                                    const struct am_backend_ops *ops)
+{
+    void *addr = (void *)r->start;
+
+    if (r->is_cut)
+        return ACL_SUCCESS;
+    return r->is_pinned ? ops->release_pinned(addr, r->size)
+                        : ops->release(addr, r->size);
+}
+
+void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *arena,
+                                   const struct am_backend_ops *ops)
+{
+    if (reservation_release(arena, ops) != ACL_SUCCESS)
+        am_log(AM_LOG_INFO, "%zu bytes of addresses at %p could not be given back",
+               arena->size, (void *)arena->start);
+    reservation_leave_locked(vs, arena);
+}
+
+static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
+    AM_REQUIRES(vs->lock)
+{
+    aclError rc = reservation_release(r, r->backend);
+
+    if (rc == ACL_SUCCESS)
+        reservation_leave_locked(vs, r);
+    return rc;
+}
+
+/*
+ * The program lets go of what is cut from the stock, and something is mapped there that we
+ * cannot unmap: until the library stops nobody gets the addresses.
+ */
+static void retire_locked(struct am_vspace *vs, struct am_reservation *r)
+    AM_REQUIRES(vs->lock)
+{
+    static const struct am_owner library = {.name = "the library"};
+
+    r->owner = &library;
+    r->is_left = true;
+    vs->n_reservations--;
+}
+
+aclError am_vspace_release(struct am_vspace *vs, void *addr)
+{
+    struct am_reservation *r;
+    aclError rc = ACL_SUCCESS;
+
+    am_lock(&vs->lock);
+    r = am_reservation_find_locked(vs, (uintptr_t)addr);
+    if (r == NULL)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not reserved", addr);
+    else if (r->owner != NULL)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
+                     addr, r->owner->name);
+    else if (r->start != (uintptr_t)addr)
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "%p lies inside the reservation of %zu bytes at %p; release that address",
+            addr, r->size, (void *)r->start);
+    else if (r->n_mappings > 0)
+        rc = am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "memory is still mapped in the reservation at %p (mappings: %zu); call "
+            "aclrtUnmapMem for each first",
+            addr, r->n_mappings);
+    else if (r->is_cut && r->has_rest)
+        retire_locked(vs, r);
+    else
+        rc = release_locked(vs, r);
+    am_unlock(&vs->lock);
+    return rc;
+}
+
+void am_vspace_release_for(struct am_vspace *vs, void *addr)
+{
+    struct am_reservation *r;
+
+    am_lock(&vs->lock);
+    r = am_reservation_find_locked(vs, (uintptr_t)addr);
+    am_assert(r != NULL && r->start == (uintptr_t)addr && r->n_mappings == 0);
+    if (release_locked(vs, r) != ACL_SUCCESS) {
+        r->is_left = true;
+        am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be given back",
+               r->size, addr);
+    }
+    am_unlock(&vs->lock);
+}
+
+void am_vspace_release_all(struct am_vspace *vs)
+{
+    struct am_reservation *r;
+    struct am_reservation *next;
+
+    am_lock(&vs->lock);
+    am_arena_forget_locked(vs);
+    RB_FOREACH_SAFE (r, am_reservations, &vs->reservations, next) {
+        /* Work in flight, or a host view, still uses memory of a heap there. */
+        r->is_orphan = r->is_arena && r->n_mappings > 0;
+        /* A thread is in a call about it, or was about to make it: it ends there. */
+        if (r->is_orphan || (r->owner != NULL && !r->is_arena && !r->is_left))
+            continue;
+        am_assert(r->n_mappings == 0);
+        if (release_locked(vs, r) != ACL_SUCCESS)
+            am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be given back",
+                   r->size, (void *)r->start);
+    }
+    am_region_release_locked(vs);
+    am_unlock(&vs->lock);
+}

@@ -1,0 +1,255 @@
+/*
+ * Address space: reservations, and what is mapped in them.
+ *
+ * reservation  a range of addresses with nothing behind it; few and possibly huge
+ *              (32 TB), in an ordered tree
+ * mapping      part of one reservation bound to one phys; entered for each 2 MB chunk in
+ *              a table that is read without a lock
+ *
+ * A mapping has a reference for being mapped and one for each piece of work or view that
+ * uses it, so unmapping never pulls memory away under a copy.  Lock-free readers take a
+ * reference and look again whether the entry is still the same.
+ *
+ * Invariants: mappings do not overlap; each lies in one reservation, whose n_mappings
+ * counts it; every chunk of a mapping has its entry, and no other chunk has one.
+ */
+#ifndef AM_CORE_VSPACE_H
+#define AM_CORE_VSPACE_H
+
+#include <bsd/sys/tree.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "acl/acl_rt.h"
+#include "backend/backend.h"
+#include "base/chunkmap.h"
+#include "base/lock.h"
+
+struct am_mapping;
+struct am_phys;
+struct am_extent;
+struct am_run;
+
+/* A piece of memory that was handed out. */
+struct am_bounds {
+    uintptr_t start;
+    size_t size;  /* that the program may use */
+    size_t asked; /* that it asked for, and that messages name */
+    size_t whole; /* that it takes */
+};
+
+/* The strict rules let the program use what it asked for, the default ones all of it. */
+static inline struct am_bounds am_bounds_of(uintptr_t start, size_t asked, size_t whole,
+                                            bool is_strict)
+{
+    return (struct am_bounds){start, is_strict ? asked : whole, asked, whole};
+}
+
+/* Whether `size` bytes from `at` on, counted from the start of a block, end within it. */
+static inline bool am_is_within(size_t bound, size_t at, size_t size)
+{
+    return at <= bound && size <= bound - at;
+}
+
+/* 107000, for bytes at addr that are not within the block; `what` names the argument. */
+aclError am_bounds_refuse(const struct am_bounds *bounds, uintptr_t addr, size_t size,
+                          const char *what);
+
+/*
+ * Who hands out the memory behind a reservation when it is not the program: memory that
+ * we give in blocks. The program's calls of virtual memory management leave it alone, and
+ * it is not counted for them.
+ */
+struct am_owner {
+    const char *name; /* "a memory pool": for messages */
+    bool is_managed;  /* its memory is the host's and the devices' alike */
+    /*
+     * The block that addr lies in, or in what it was rounded up by; false: none is handed
+     * out there.  Called without any lock.
+     */
+    bool (*find_block)(uintptr_t addr, struct am_bounds *ret_bounds);
+    /*
+     * Where the mapping's reference does not keep a block from being handed out again
+     * after it is freed: refuses with 107000 a range that is not inside one block, and
+     * keeps that until it is unpinned.  `what` names the argument.  NULL otherwise.
+     */
+    aclError (*pin)(uintptr_t addr, size_t size, const char *what);
+    void (*unpin)(struct am_mapping *mapping, uintptr_t addr);
+    /*
+     * Whether the range lies in a block whose free waits its turn on a stream: work that
+     * was queued before may still use it.  NULL: frees do not wait.
+     */
+    bool (*is_leaving)(uintptr_t addr, size_t size);
+    /*
+     * aclrtFree of an address in its memory; *ret_is_ours is false where nothing of it is
+     * there.  NULL: another call frees this memory, and aclrtFree refuses it.
+     */
+    aclError (*free)(void *addr, bool *ret_is_ours);
+};
+
+struct am_reservation {
+    RB_ENTRY(am_reservation) node;
+    uintptr_t start;
+    size_t size;
+    uint64_t flags;    /* as asked for: 0 normal, 1 huge pages */
+    size_t n_mappings; /* vspace.lock */
+    int32_t device;    /* vspace.lock; of what was mapped first, while n_mappings > 0 */
+    bool is_imported;  /* vspace.lock; as above: it came from another process */
+    const struct am_owner *owner;         /* NULL: the program */
+    const struct am_backend_ops *backend; /* whose addresses these are */
+    bool is_cut;                          /* from the region: core/vmm/vspace_region.h */
+    bool is_arena;  /* addresses of the heaps: core/vmm/vspace_arena.h */
+    bool is_pinned; /* an arena of pinned memory */
+    bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
+    /* vspace.lock; its owner let go of it, and the system did not take it back */
+    bool is_left;
+    /* vspace.lock; memory that is no longer in the books could not be unmapped in it */
+    bool has_rest;
+};
+
+/* What a lookup reads comes first, in one line of the cache. */
+struct am_mapping {
+    atomic_uint refs;
+    int32_t device;     /* of phys, -1: the host */
+    int32_t home;       /* of phys: differs where it was imported for another device */
+    uint32_t page_size; /* of phys, in bytes */
+    /* A heap's: what describes it (core/heap/heap_run.h); otherwise NULL. */
+    _Atomic(struct am_run *) run;
+    const struct am_owner *owner; /* the reservation's */
+    uintptr_t start;
+    size_t size;
+    struct am_phys *phys; /* holds a reference */
+    bool is_again;        /* phys was mapped before: it may be elsewhere, too */
+
+    size_t asked; /* what aclrtMapMem was given; size is rounded up */
+    struct am_reservation *reservation;
+    _Atomic uint64_t can_read; /* a bit for each device, by logical id, and AM_HOST_BIT */
+    _Atomic uint64_t can_write;
+    LIST_ENTRY(am_mapping) of_phys; /* vspace.lock */
+    struct am_extent *extent; /* a heap's: the addresses, given back with the mapping */
+};
+
+RB_HEAD(am_reservations, am_reservation);
+
+LIST_HEAD(am_extents, am_extent);
+
+/* Addresses in stock: core/vmm/vspace_region.c. */
+struct am_region {
+    const struct am_backend_ops *backend; /* NULL: none was asked yet */
+    uintptr_t start;
+    size_t size;    /* 0: there is none */
+    uintptr_t next; /* where room is looked for */
+    uintptr_t end;  /* from here on none was cut */
+    size_t n_cut;   /* reservations that are cut from it */
+};
+
+#define AM_GRANULE_SHIFT 36 /* 64 GB */
+
+struct am_vspace {
+    struct am_lock lock;
+    struct am_reservations reservations; /* lock */
+    struct am_chunkmap chunks;           /* written under lock, read without */
+    /*
+     * How many reservations touch each 64 GB: tells without a lock that an address is not
+     * ours.
+     */
+    _Atomic uint32_t granule[1u << (AM_ADDRESS_BITS - AM_GRANULE_SHIFT)];
+    _Atomic uint64_t n_reservations; /* the program's, as the next one */
+    _Atomic uint64_t n_mappings;
+    struct am_region region; /* lock */
+    /* lock; for device memory and for pinned memory: core/vmm/vspace_arena.c */
+    struct {
+        struct am_reservation *arena;   /* what ranges are cut from, or NULL */
+        size_t used;                    /* bytes of it */
+        struct am_extents extents[104]; /* free ones, by size */
+    } arenas[2];
+};
+
+extern struct am_vspace am_vspace;
+
+/* size is rounded up; want is where it must be, or NULL. */
+aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64_t flags,
+                           void **ret_addr);
+aclError am_vspace_release(struct am_vspace *vs, void *addr);
+/*
+ * What the program reserved goes, and the arenas; nothing is mapped any more.  An owner
+ * that a thread still uses lets go of its own later.
+ */
+void am_vspace_release_all(struct am_vspace *vs);
+
+/* Bind addr to phys's memory; the owner gets access unless has_access is false. */
+aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
+                       struct am_phys *phys, bool has_access);
+aclError am_vspace_unmap(struct am_vspace *vs, void *addr);
+/* Bind addr to the memory that another mapping has, as large as that is. */
+aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
+                            const struct am_mapping *source, bool has_access);
+/*
+ * Give the owners access to a row of mappings that was bound without.  For neighbours it
+ * is one call of the backend: a GPU's driver takes longer for that than for binding.
+ */
+aclError am_vspace_open(struct am_vspace *vs, void *addr, size_t size);
+/*
+ * aclrtMemMapSelectedLink: bind the start of a reservation to the memory of the mappings
+ * in a row that src starts, one for one.  All or none.
+ */
+aclError am_vspace_mirror(struct am_vspace *vs, void *dst, size_t size, void *src);
+/*
+ * The same for an owner of ours.  map binds all of phys, unmap what starts at addr; the
+ * last unmap before a release cannot fail.  release gives up what has nothing mapped.
+ */
+aclError am_vspace_reserve_for(struct am_vspace *vs, const struct am_owner *owner,
+                               size_t size, void *want, void **ret_addr);
+void am_vspace_release_for(struct am_vspace *vs, void *addr);
+aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phys,
+                           bool has_access);
+aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last);
+
+/*
+ * End the handle of phys and undo all its mappings; whether it had a handle, whose
+ * reference remains.
+ */
+bool am_vspace_kill(struct am_phys *phys);
+
+/* Change who may do what with the mapping that is exactly addr and size. */
+aclError am_vspace_set_access(struct am_vspace *vs, void *addr, size_t size,
+                              const aclrtMemAccessDesc *desc, size_t n);
+aclError am_vspace_get_access(struct am_vspace *vs, void *addr,
+                              const aclrtMemLocation *location, uint64_t *ret_flags);
+
+/* aclrtMemRetainAllocationHandle: one more handle reference. */
+aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle);
+
+/* The mapping that addr lies in, with one more reference, or NULL; takes no lock. */
+struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr);
+void am_mapping_put(struct am_mapping *mapping);
+/*
+ * What addr in it is a part of: a block of the owner's, or the mapping; false: nothing.
+ */
+bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
+                      struct am_bounds *ret_bounds);
+
+/*
+ * Bind addresses of an arena to phys's memory, for the run that describes it.  The
+ * mapping takes over the reference to phys, also on failure; its own reference is the
+ * caller's.
+ */
+aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
+                           struct am_phys *phys, struct am_run *run,
+                           struct am_mapping **ret_mapping);
+/*
+ * It cannot be found any more; memory and addresses go with the last reference, the
+ * caller's being one.
+ */
+void am_vspace_unmap_run(struct am_vspace *vs, struct am_mapping *mapping);
+
+/*
+ * Whether any byte of the range is reserved; *ret_owner, if not NULL, is then whose it
+ * is.
+ */
+bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size,
+                           const struct am_owner **ret_owner);
+
+#endif

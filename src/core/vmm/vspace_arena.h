@@ -1,0 +1,35 @@
+/*
+ * Addresses for our own use: what the heaps' memory is mapped at.
+ *
+ * An arena is a reservation that the program does not know of: it is not counted, and no
+ * call of the program's takes it for reserved.  It is cut into extents, once and for all;
+ * an extent that is given back is used again for the same number of chunks, rounded a
+ * little.  Addresses are plenty, so extents are never joined again.  The addresses of a
+ * mapping are given back with its last reference, so they name nothing else while work is
+ * in flight.  Pinned memory has arenas of its own: a device's driver may want the
+ * addresses of the others for itself.
+ */
+#ifndef AM_CORE_VSPACE_ARENA_H
+#define AM_CORE_VSPACE_ARENA_H
+
+#include "core/vmm/vspace.h"
+
+struct am_backend_ops;
+
+struct am_extent {
+    LIST_ENTRY(am_extent) link; /* vspace.lock; while it is free */
+    uintptr_t start;
+    size_t size; /* may be a little more than was asked for */
+    struct am_reservation *arena;
+};
+
+/* size is a multiple of AM_CHUNK; from 1 GB on the start is a multiple of 1 GB. */
+aclError am_arena_take(struct am_vspace *vs, bool is_pinned, size_t size,
+                       struct am_extent **ret_extent);
+void am_arena_give(struct am_vspace *vs, struct am_extent *extent,
+                   const struct am_backend_ops *ops);
+
+/* The library stops: arenas go, now or with the last extent that is in use. */
+void am_arena_forget_locked(struct am_vspace *vs) AM_REQUIRES(vs->lock);
+
+#endif

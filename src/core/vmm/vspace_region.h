@@ -1,0 +1,28 @@
+/*
+ * Addresses in stock, where the backend takes long to reserve them (AM_CAP_STOCK).
+ *
+ * A region is one large reservation of the backend's, from which those of the program are
+ * cut; it goes when the library stops.  What is cut and what is free is not written down
+ * again: the tree of reservations knows.  Large ones, and all when the region is full, are
+ * the backend's own.
+ */
+#ifndef AM_CORE_VSPACE_REGION_H
+#define AM_CORE_VSPACE_REGION_H
+
+#include "core/vmm/vspace.h"
+
+/*
+ * Addresses of the backend's for a reservation, at `want` or, when that is NULL, at a
+ * multiple of align; false: the backend is to be asked.  The caller enters the reservation
+ * before he lets go of the lock, and gives the addresses back when it is gone.
+ */
+bool am_region_cut_locked(struct am_vspace *vs, const struct am_backend_ops *backend,
+                          size_t size, size_t align, void *want, uintptr_t *ret_start)
+    AM_REQUIRES(vs->lock);
+void am_region_give_locked(struct am_vspace *vs, uintptr_t start, size_t size)
+    AM_REQUIRES(vs->lock);
+
+/* The library stops; nothing is cut from it any more. */
+void am_region_release_locked(struct am_vspace *vs) AM_REQUIRES(vs->lock);
+
+#endif
