@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Checks who includes whom: a folder may use only the folders below it.
+"""Checks which file includes which: a folder may use only the folders below it.
 
 RULES is the whole truth.  The first row whose pattern matches a file counts; the patterns at its
 right say which files it may include with quotes, by their path from the root of the project.
+
+The folders of src/core/ stand in an order, ROOMS; each may include those before it.  In all of
+src/core/ no two modules include each other, directly or by way of others.  A module is the files
+that begin with the same word: heap.c, heap.h, heap_run.c.
 """
 import fnmatch
 import os
@@ -15,6 +19,18 @@ FIT = ["src/fit/*"]
 BACKEND = ["src/backend/backend.h"]
 ACL = ["include/acl/*"]
 ANYTHING = ["*"]
+
+# src/core/ from the bottom up.
+ROOMS = ["ledger", "exchange", "device", "vmm", "heap", "stream", "hostmem", "copy", "pool", "managed", "ipc"]
+
+
+def room_rules():
+    """A row for each room: itself and those below it."""
+    below = []
+    for room in ROOMS:
+        below = below + ["src/core/%s/*" % room]
+        yield ("src/core/%s/*" % room, below + BACKEND + BASE + ACL)
+
 
 RULES = [
     ("include/acl/*", ACL),
@@ -29,7 +45,8 @@ RULES = [
     ("src/backend/host/*", ["src/backend/host/*"] + BACKEND + BASE + ACL),
     ("src/backend/cuda/*", ["src/backend/cuda/*"] + BACKEND + BASE + ACL),
     ("src/backend/*", BACKEND + BASE + ACL),
-    ("src/core/*", ["src/core/*"] + BACKEND + BASE + ACL),
+    *room_rules(),
+    ("src/core/*", ["src/core/*"] + BACKEND + BASE + ACL),  # start and end: knows all rooms
     ("src/api/entry.c", ["src/api/*"] + BASE + PUBLIC),  # only the am_acl... names of core
     ("src/api/exports.map.in", ["src/api/*.def", "src/toolkit/*.def"]),
     ("src/api/stack.c", ["src/api/*", "src/layer/layers.h"] + BASE + PUBLIC),  # the list of layers
@@ -100,6 +117,47 @@ def check(source):
                 yield "%s:%d: may not include %s" % (source, number, path)
 
 
+def module(path):
+    """The word that the file's name begins with, for files of src/core/."""
+    return os.path.basename(path).split(".")[0].split("_")[0] if path.startswith("src/core/") else None
+
+
+def module_uses():
+    """Which modules of src/core/ each of them includes."""
+    uses = {}
+    for source in sources():
+        if module(source) is None:
+            continue
+        found = uses.setdefault(module(source), set())
+        with open(source, encoding="utf-8") as lines:
+            for line in lines:
+                match = INCLUDE.match(line)
+                path = resolve(source, match.group(1)) if match else None
+                if path is not None and module(path) not in (None, module(source)):
+                    found.add(module(path))
+    return uses
+
+
+def cycles():
+    """A sentence for the first circle that is found from each module."""
+    uses = module_uses()
+    done = set()
+
+    def walk(name, path):
+        if name in path:
+            circle = path[path.index(name):] + [name]
+            yield "src/core: %s include each other" % " -> ".join(circle)
+            return
+        if name in done:
+            return
+        for other in sorted(uses.get(name, ())):
+            yield from walk(other, path + [name])
+        done.add(name)
+
+    for name in sorted(uses):
+        yield from walk(name, [])
+
+
 def sources():
     for folder in FOLDERS:
         for at, _, names in os.walk(folder):
@@ -111,6 +169,7 @@ def sources():
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     wrong = [sentence for source in sources() for sentence in check(source)]
+    wrong += cycles()
     for sentence in wrong:
         print(sentence)
     return 1 if wrong else 0

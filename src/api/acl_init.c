@@ -16,7 +16,7 @@
 #include "core/managed/managed.h"
 #include "core/runtime.h"
 #include "core/stream/cell.h"
-#include "core/stream/report.h"
+#include "core/stream/call.h"
 #include "core/vmm/vspace.h"
 
 static const char why_finalized[] =
@@ -215,7 +215,7 @@ static aclError up_check_locked(void) AM_REQUIRES(am_rt.lock)
 /* Before the lock: who holds it may be waiting for the function that calls. */
 static aclError inside_check(void)
 {
-    AM_REQUIRE(!am_report_is_inside(), ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(!am_call_is_inside(), ACL_ERROR_RT_PARAM_INVALID,
                "a host function or callback makes this call, which waits for all of them "
                "and so for itself; make it when the function has returned");
     return ACL_SUCCESS;

@@ -1,7 +1,9 @@
 /* Callbacks and host functions on streams. */
 #include "api/api.h"
 #include "base/error.h"
-#include "core/stream/report.h"
+#include "core/stream/call.h"
+#include "core/stream/callback.h"
+#include "core/stream/stream.h"
 
 aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
 {
@@ -12,7 +14,7 @@ aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
     rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_report_subscribe(threadId, stream);
+    rc = am_callback_subscribe(threadId, stream);
     am_stream_put(stream);
     return rc;
 }
@@ -24,7 +26,7 @@ aclError am_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_report_unsubscribe(threadId, stream);
+    rc = am_callback_unsubscribe(threadId, stream);
     am_stream_put(stream);
     return rc;
 }
@@ -33,7 +35,7 @@ aclError am_aclrtProcessReport(int32_t ms)
 {
     AM_REQUIRE(ms == -1 || ms > 0, ACL_ERROR_INVALID_PARAM,
                "the timeout is %d ms; it takes -1 (for ever) or more than 0", ms);
-    return am_report_process(ms);
+    return am_call_process(ms);
 }
 
 aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,
@@ -49,7 +51,7 @@ aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,
     rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_report_launch(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
+    rc = am_callback_launch(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
     am_stream_put(stream);
     return rc;
 }

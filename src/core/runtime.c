@@ -26,7 +26,7 @@
 #include "core/pool/allocator.h"
 #include "core/pool/mempool.h"
 #include "core/stream/event.h"
-#include "core/stream/report.h"
+#include "core/stream/call.h"
 #include "core/stream/sched.h"
 #include "core/stream/stream.h"
 #include "core/vmm/phys.h"
@@ -36,7 +36,7 @@ struct am_runtime am_rt = {.lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "runtime")};
 
 AM_NO_LOCK_ANALYSIS bool am_runtime_lock(void)
 {
-    if (!am_report_is_inside()) {
+    if (!am_call_is_inside()) {
         am_lock(&am_rt.lock);
         return true;
     }
@@ -183,7 +183,7 @@ static void runtime_start_sched(void)
                        .is_chaotic = am_option_text(AM_OPTION_chaos)[0] != '\0',
                        .seed = (uint64_t)seed,
                    });
-    am_report_start();
+    am_calls_start();
     am_event_set_default_wait(0);
 }
 
@@ -236,7 +236,7 @@ void am_runtime_stop_locked(void)
     am_setup.default_device = -1;
     am_devices_close(&am_devices);
     am_exchange_stop();
-    am_report_stop();
+    am_calls_stop();
     am_sched_stop(&am_sched);
     am_allocator_destroy_all();
     am_managed_free_all();

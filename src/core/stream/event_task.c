@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "core/device/setup.h"
 #include "core/stream/event.h"
-#include "core/stream/report.h"
+#include "core/stream/call.h"
 #include "core/stream/sched.h"
 #include "core/stream/sched_bypass.h"
 
@@ -610,8 +610,7 @@ static aclError sync_check_locked(const struct am_event *event, uint64_t target)
 {
     const struct am_event_task *record = record_find(&event->pending, target);
 
-    AM_REQUIRE(record == NULL ||
-                   !am_report_is_awaited_locked(record->queue, &record->task),
+    AM_REQUIRE(record == NULL || !am_call_is_awaited_locked(record->queue, &record->task),
                ACL_ERROR_RT_PARAM_INVALID,
                "event %u is recorded on stream %d, which waits, itself or by way of "
                "others, for the host function or callback that makes this call, so the "

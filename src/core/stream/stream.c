@@ -12,7 +12,7 @@
 #include "core/device/context.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
-#include "core/stream/report.h"
+#include "core/stream/call.h"
 #include "core/stream/sched.h"
 #include "core/stream/sched_bypass.h"
 
@@ -104,8 +104,9 @@ static void stream_list_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lo
 static void stream_unlist_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lock)
 {
     stream->is_dead = true;
-    if (stream->report_thread != 0)
-        am_report_forget_locked(stream);
+    if (stream->callback_thread != 0)
+        am_subscriber_remove_locked(stream->callback_thread);
+    stream->callback_thread = 0;
     LIST_REMOVE(stream, all);
     streams[stream->device].n -= !stream->is_default;
     n_streams -= !stream->is_default;
@@ -246,7 +247,7 @@ aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
 static aclError self_check_locked(const struct am_stream *stream)
     AM_REQUIRES(am_sched.lock)
 {
-    AM_REQUIRE(!am_report_blocks_locked(&stream->queue), ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(!am_call_blocks_locked(&stream->queue), ACL_ERROR_RT_PARAM_INVALID,
                "stream %d waits for the host function or callback that makes this call, "
                "so the call would wait for itself; make it in another thread, or when "
                "the function has returned",
@@ -261,7 +262,7 @@ static aclError wait_check_locked(struct am_stream *stream) AM_REQUIRES(am_sched
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(!am_report_is_awaited_locked(&stream->queue, NULL),
+    AM_REQUIRE(!am_call_is_awaited_locked(&stream->queue, NULL),
                ACL_ERROR_RT_PARAM_INVALID,
                "stream %d waits for an event that comes after the host function or "
                "callback that makes this call, so the call would wait for itself; make "
@@ -275,7 +276,7 @@ aclError am_stream_check_all(int32_t device, const struct am_context *context)
     struct am_stream *stream;
     aclError rc = ACL_SUCCESS;
 
-    if (!am_report_is_inside())
+    if (!am_call_is_inside())
         return ACL_SUCCESS;
     am_lock(&am_sched.lock);
     LIST_FOREACH (stream, &streams[device].list, all) {

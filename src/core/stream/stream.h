@@ -31,7 +31,7 @@ struct am_stream {
     bool is_dead;               /* no longer to be found */
     uint32_t flags;             /* ACL_STREAM_* */
     struct am_queue queue;
-    uint64_t report_thread; /* who runs its callbacks; 0: nobody */
+    uint64_t callback_thread; /* of the program, for its callbacks; 0: none subscribed */
     uint32_t overflow_check;
     uint32_t custom_tag;
     uint32_t cache_op_info;

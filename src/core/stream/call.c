@@ -1,5 +1,5 @@
 /*
- * See report.h.
+ * See call.h.
  *
  * A call is one function to be run.  The task that queued it holds a reference and so
  * does whoever runs it, since either may be given up first: a stream can be aborted while
@@ -11,7 +11,7 @@
  * a call only when for a millisecond no other was done and all others are in functions
  * (one that only waits for a processor will take it), and makes the next lookout first.
  */
-#include "core/stream/report.h"
+#include "core/stream/call.h"
 #include "core/stream/sched.h"
 
 #include <errno.h>
@@ -62,10 +62,10 @@ struct subscriber {
 
 static LIST_HEAD(, subscriber)
     subscribers = LIST_HEAD_INITIALIZER(subscribers); /* sched.lock */
-static struct calls reported =
-    TAILQ_HEAD_INITIALIZER(reported); /* sched.lock; callbacks to run */
-static pthread_cond_t report_changed;
-static pthread_once_t report_once = PTHREAD_ONCE_INIT;
+static struct calls callbacks =
+    TAILQ_HEAD_INITIALIZER(callbacks); /* sched.lock; callbacks to run */
+static pthread_cond_t callbacks_changed;
+static pthread_once_t calls_once = PTHREAD_ONCE_INIT;
 
 /* A thread that runs host functions, until the library stops. */
 struct host {
@@ -90,9 +90,9 @@ static struct {
 /* What this thread runs now. */
 static _Thread_local struct call *inside;
 
-static void report_init(void)
+static void calls_init(void)
 {
-    am_cond_init(&report_changed);
+    am_cond_init(&callbacks_changed);
     am_cond_init(&hosts.work);
     am_cond_init(&hosts.done);
 }
@@ -156,12 +156,12 @@ static void call_run_locked(struct call *call) AM_REQUIRES(am_sched.lock)
     call_end_locked(call);
 }
 
-bool am_report_is_inside(void)
+bool am_call_is_inside(void)
 {
     return inside != NULL;
 }
 
-bool am_report_blocks_locked(const struct am_queue *queue)
+bool am_call_blocks_locked(const struct am_queue *queue)
 {
     for (const struct call *call = inside; call != NULL; call = call->outer) {
         if (call->task != NULL && call->task == TAILQ_FIRST(&queue->tasks))
@@ -179,7 +179,7 @@ static bool queue_awaits_locked(struct am_queue *queue, const struct am_task *un
     if (queue->visit == am_sched.visit)
         return false;
     queue->visit = am_sched.visit;
-    if (am_report_blocks_locked(queue))
+    if (am_call_blocks_locked(queue))
         return true;
     if (queue->drop_until > queue->n_done) /* it waits for nothing any more */
         return false;
@@ -197,7 +197,7 @@ static bool queue_awaits_locked(struct am_queue *queue, const struct am_task *un
     return false;
 }
 
-bool am_report_is_awaited_locked(struct am_queue *queue, const struct am_task *until)
+bool am_call_is_awaited_locked(struct am_queue *queue, const struct am_task *until)
 {
     if (inside == NULL)
         return false;
@@ -266,8 +266,8 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
 
     *ret_list = &call->waiting;
     if (!call->is_started) {
-        call_start_locked(call, &reported);
-        pthread_cond_broadcast(&report_changed);
+        call_start_locked(call, &callbacks);
+        pthread_cond_broadcast(&callbacks_changed);
         if (sched->setup.is_chaotic && call->is_blocking &&
             call->thread != (uint64_t)pthread_self())
             call_linger_locked(call);
@@ -289,17 +289,11 @@ static struct subscriber *subscriber_find_locked(uint64_t thread)
     return NULL;
 }
 
-static aclError subscribe_locked(uint64_t thread, struct am_stream *stream)
-    AM_REQUIRES(am_sched.lock)
+aclError am_subscriber_add_locked(uint64_t thread)
 {
     struct subscriber *s = subscriber_find_locked(thread);
     unsigned n = 0;
 
-    AM_REQUIRE(!stream->is_dead, ACL_ERROR_RT_INVALID_HANDLE,
-               "the stream was destroyed by another thread");
-    AM_REQUIRE(stream->report_thread == 0, ACL_ERROR_RT_STREAM_SUBSCRIBE,
-               "stream %d is subscribed already; call aclrtUnSubscribeReport first",
-               stream->id);
     if (s == NULL) {
         LIST_FOREACH (s, &subscribers, all)
             n++;
@@ -311,53 +305,26 @@ static aclError subscribe_locked(uint64_t thread, struct am_stream *stream)
         LIST_INSERT_HEAD(&subscribers, s, all);
     }
     s->n_streams++;
-    stream->report_thread = thread;
     return ACL_SUCCESS;
 }
 
-aclError am_report_subscribe(uint64_t thread, struct am_stream *stream)
+void am_subscriber_remove_locked(uint64_t thread)
 {
-    aclError rc;
+    struct subscriber *s = subscriber_find_locked(thread);
 
-    am_lock(&am_sched.lock);
-    rc = subscribe_locked(thread, stream);
-    am_unlock(&am_sched.lock);
-    return rc;
-}
-
-void am_report_forget_locked(struct am_stream *stream)
-{
-    struct subscriber *s = subscriber_find_locked(stream->report_thread);
-
-    stream->report_thread = 0;
     if (s == NULL || --s->n_streams > 0)
         return;
     LIST_REMOVE(s, all);
     free(s);
-    pthread_cond_broadcast(
-        &report_changed); /* aclrtProcessReport ends with its last stream */
+    /* aclrtProcessReport ends with its thread's last stream. */
+    pthread_cond_broadcast(&callbacks_changed);
 }
 
-aclError am_report_unsubscribe(uint64_t thread, struct am_stream *stream)
-{
-    aclError rc = ACL_SUCCESS;
-
-    am_lock(&am_sched.lock);
-    if (stream->report_thread == 0 || stream->report_thread != thread)
-        rc = am_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
-                     "stream %d is not subscribed by thread 0x%llx", stream->id,
-                     (unsigned long long)thread);
-    else
-        am_report_forget_locked(stream);
-    am_unlock(&am_sched.lock);
-    return rc;
-}
-
-static struct call *report_next_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
+static struct call *callback_next_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
 {
     struct call *call;
 
-    TAILQ_FOREACH (call, &reported, next) {
+    TAILQ_FOREACH (call, &callbacks, next) {
         if (call->thread == thread)
             return call;
     }
@@ -368,9 +335,9 @@ static struct call *report_next_locked(uint64_t thread) AM_REQUIRES(am_sched.loc
  * What a thread in aclrtProcessReport waits for: a callback, or the end of its last
  * stream.
  */
-static bool report_is_there_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
+static bool callback_is_there_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
 {
-    return report_next_locked(thread) != NULL || subscriber_find_locked(thread) == NULL;
+    return callback_next_locked(thread) != NULL || subscriber_find_locked(thread) == NULL;
 }
 
 static aclError process_locked(uint64_t thread, int32_t timeout_ms)
@@ -380,7 +347,7 @@ static aclError process_locked(uint64_t thread, int32_t timeout_ms)
         timeout_ms < 0 ? AM_FOREVER : am_clock() + (uint64_t)timeout_ms * AM_MILLISECOND;
     struct call *call;
 
-    AM_REQUIRE(report_next_locked(thread) != NULL ||
+    AM_REQUIRE(callback_next_locked(thread) != NULL ||
                    subscriber_find_locked(thread) != NULL,
                ACL_ERROR_RT_THREAD_SUBSCRIBE,
                "no stream is subscribed by this thread; call aclrtSubscribeReport first");
@@ -388,14 +355,14 @@ static aclError process_locked(uint64_t thread, int32_t timeout_ms)
      * Not as other waits do: chaos mode must not hurry because such a thread is always
      * there.
      */
-    while (!report_is_there_locked(thread)) {
-        int rc = am_cond_wait_locked(&am_sched, &report_changed, until);
+    while (!callback_is_there_locked(thread)) {
+        int rc = am_cond_wait_locked(&am_sched, &callbacks_changed, until);
 
         /* It may have come while this thread, whose time is over, did not run. */
-        AM_REQUIRE(rc == 0 || report_is_there_locked(thread), ACL_ERROR_RT_REPORT_TIMEOUT,
-                   "no callback came in %d ms", timeout_ms);
+        AM_REQUIRE(rc == 0 || callback_is_there_locked(thread),
+                   ACL_ERROR_RT_REPORT_TIMEOUT, "no callback came in %d ms", timeout_ms);
     }
-    while ((call = report_next_locked(thread)) != NULL) {
+    while ((call = callback_next_locked(thread)) != NULL) {
         call_unlist_locked(call);
         call_run_locked(call);
         call_put(call);
@@ -403,7 +370,7 @@ static aclError process_locked(uint64_t thread, int32_t timeout_ms)
     return ACL_SUCCESS;
 }
 
-aclError am_report_process(int32_t timeout_ms)
+aclError am_call_process(int32_t timeout_ms)
 {
     aclError rc;
 
@@ -413,8 +380,8 @@ aclError am_report_process(int32_t timeout_ms)
     return rc;
 }
 
-static aclError call_submit(const struct am_task_ops *ops, struct am_stream *stream,
-                            const struct call *like)
+static aclError call_make(const struct am_task_ops *ops, const struct call *like,
+                          struct am_task **ret_task)
 {
     struct call_task *ct = am_sys_malloc(sizeof *ct);
     struct call *call = am_sys_malloc(sizeof *call);
@@ -432,21 +399,17 @@ static aclError call_submit(const struct am_task_ops *ops, struct am_stream *str
         .call = call,
     };
     call->task = &ct->task;
-    return am_stream_submit(stream, &ct->task);
+    *ret_task = &ct->task;
+    return ACL_SUCCESS;
 }
 
-aclError am_report_launch(struct am_stream *stream, aclrtCallback function, void *data,
-                          bool is_blocking)
+aclError am_call_make_callback(uint64_t thread, aclrtCallback function, void *data,
+                               bool is_blocking, struct am_task **ret_task)
 {
-    struct call like = {.function = function, .data = data, .is_blocking = is_blocking};
+    struct call like = {
+        .function = function, .data = data, .thread = thread, .is_blocking = is_blocking};
 
-    am_lock(&am_sched.lock);
-    like.thread = stream->report_thread;
-    am_unlock(&am_sched.lock);
-    AM_REQUIRE(like.thread != 0, ACL_ERROR_RT_STREAM_NO_CB_REG,
-               "no thread is subscribed to stream %d; call aclrtSubscribeReport first",
-               stream->id);
-    return call_submit(&callback_ops, stream, &like);
+    return call_make(&callback_ops, &like, ret_task);
 }
 
 static void *host_main(void *arg);
@@ -558,33 +521,29 @@ static bool hostfunc_can_come(struct am_task *task, struct am_sched *sched)
 static const struct am_task_ops hostfunc_ops = {
     .poll = hostfunc_poll, .can_come = hostfunc_can_come, .drop = call_drop};
 
-aclError am_hostfunc_launch(struct am_stream *stream, aclrtHostFunc function, void *data)
+aclError am_call_make_hostfunc(aclrtHostFunc function, void *data,
+                               struct am_task **ret_task)
 {
     struct call like = {.function = function, .data = data, .is_blocking = true};
-    bool is_subscribed;
     int rc;
 
     am_lock(&am_sched.lock);
-    is_subscribed = stream->report_thread != 0;
-    rc = is_subscribed ? 0 : hosts_grow_locked();
+    rc = hosts_grow_locked();
     am_unlock(&am_sched.lock);
-    AM_REQUIRE(!is_subscribed, ACL_ERROR_RT_PARAM_INVALID,
-               "stream %d is subscribed for callbacks; the two do not mix on one stream",
-               stream->id);
     AM_REQUIRE(rc == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "no thread for a host function: %s (see ulimit -u)", strerror(rc));
-    return call_submit(&hostfunc_ops, stream, &like);
+    return call_make(&hostfunc_ops, &like, ret_task);
 }
 
-void am_report_start(void)
+void am_calls_start(void)
 {
-    pthread_once(&report_once, report_init);
+    pthread_once(&calls_once, calls_init);
     am_lock(&am_sched.lock);
     hosts.is_stopping = false;
     am_unlock(&am_sched.lock);
 }
 
-void am_report_stop(void)
+void am_calls_stop(void)
 {
     struct host *host;
     struct call *call;
@@ -602,7 +561,7 @@ void am_report_stop(void)
     }
     hosts.n_threads = 0;
     /* Callbacks that did not block their stream, and that nobody came for. */
-    while ((call = TAILQ_FIRST(&reported)) != NULL) {
+    while ((call = TAILQ_FIRST(&callbacks)) != NULL) {
         call_unlist_locked(call);
         call_put(call);
     }
