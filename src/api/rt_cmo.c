@@ -4,7 +4,7 @@
  */
 #include "api/api.h"
 #include "base/error.h"
-#include "core/copy/desc.h"
+#include "core/copy/copy_indirect.h"
 #include "core/copy/touch.h"
 #include "core/device/setup.h"
 

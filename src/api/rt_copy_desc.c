@@ -2,7 +2,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/copy/desc.h"
+#include "core/copy/copy_indirect.h"
 
 static aclError kind_check(aclrtMemcpyKind kind)
 {

@@ -1,13 +1,13 @@
 /*
  * Copies and fills that are done when the call returns.  See copy.h; those on streams:
- * transfer.c.
+ * copy_async.c.
  */
 #include "core/copy/copy.h"
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/copy/overlap.h"
+#include "core/copy/copy_overlap.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
 

@@ -5,8 +5,8 @@
  * gets there, as the device would do it.  So what is wrong with the addresses in it is an
  * error of the stream.
  */
-#ifndef AM_CORE_DESC_H
-#define AM_CORE_DESC_H
+#ifndef AM_CORE_COPY_INDIRECT_H
+#define AM_CORE_COPY_INDIRECT_H
 
 #include "acl/acl_rt.h"
 #include "core/stream/stream.h"

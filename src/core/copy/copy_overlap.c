@@ -1,5 +1,5 @@
-/* See overlap.h. */
-#include "core/copy/overlap.h"
+/* See copy_overlap.h. */
+#include "core/copy/copy_overlap.h"
 
 #include <stdlib.h>
 

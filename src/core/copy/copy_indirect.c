@@ -1,5 +1,5 @@
-/* See desc.h. */
-#include "core/copy/desc.h"
+/* See copy_indirect.h. */
+#include "core/copy/copy_indirect.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

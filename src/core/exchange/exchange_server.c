@@ -36,7 +36,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "base/thread.h"
-#include "core/exchange/offer.h"
+#include "core/exchange/exchange_table.h"
 #include "core/exchange/sockname.h"
 #include "core/ledger/rundir.h"
 

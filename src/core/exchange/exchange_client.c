@@ -22,7 +22,7 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "base/util.h"
-#include "core/exchange/offer.h"
+#include "core/exchange/exchange_table.h"
 #include "core/exchange/sockname.h"
 #include "core/ledger/rundir.h"
 

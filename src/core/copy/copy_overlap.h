@@ -8,8 +8,8 @@
  * goes; where the opposite holds, backward, in pieces; and where neither does, by way of
  * a buffer.
  */
-#ifndef AM_CORE_OVERLAP_H
-#define AM_CORE_OVERLAP_H
+#ifndef AM_CORE_COPY_OVERLAP_H
+#define AM_CORE_COPY_OVERLAP_H
 
 #include "core/copy/copy.h"
 

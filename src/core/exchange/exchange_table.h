@@ -4,8 +4,8 @@
  * An offer lists processes, not their ids: one entry for each process, shared by all
  * offers that list it.
  */
-#ifndef AM_CORE_OFFER_H
-#define AM_CORE_OFFER_H
+#ifndef AM_CORE_EXCHANGE_TABLE_H
+#define AM_CORE_EXCHANGE_TABLE_H
 
 #include "base/process.h"
 #include "core/exchange/exchange.h"
@@ -35,10 +35,10 @@ int am_offers_take(enum am_share_kind kind, const struct am_ticket *ticket,
 /* All of them go. */
 void am_offers_clear(void);
 
-/* exchange.c: whether it is this process that answers under the name. */
+/* exchange_server.c: whether it is this process that answers under the name. */
 bool am_exchange_is_own_name(uint32_t name);
 
-/* fetch.c: from the start to the stop, connections to exporters are kept. */
+/* exchange_client.c: from the start to the stop, connections to exporters are kept. */
 void am_fetch_start(void);
 void am_fetch_stop(void);
 

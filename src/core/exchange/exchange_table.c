@@ -1,5 +1,5 @@
-/* See offer.h. */
-#include "core/exchange/offer.h"
+/* See exchange_table.h. */
+#include "core/exchange/exchange_table.h"
 
 #include <bsd/sys/tree.h>
 #include <errno.h>
