@@ -84,7 +84,7 @@ void am_assert_failed(const char *what, const char *file, int line)
 #define am_assert(condition_) \
     ((condition_) ? (void)0 : am_assert_failed(#condition_, __FILE__, __LINE__))
 #else
-#define am_assert(condition_) ((void)sizeof(condition_))
+#define am_assert(condition_) ((void)(0 && (condition_)))
 #endif
 
 #endif
