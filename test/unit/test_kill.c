@@ -15,8 +15,8 @@
 #include "support/process.h"
 #include "support/support.h"
 
-#define N_RESETS 1000000
-#define MOST_MAPPINGS 10000000
+#define N_RESETS 200000
+#define MOST_MAPPINGS 2000000
 
 static atomic_bool is_over;
 
