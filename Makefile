@@ -19,7 +19,7 @@ run: all
 
 check:
 	@$(SETUP) check
-	@scripts/check.sh release dev asan tsan
+	@scripts/check.sh release clang dev asan tsan
 
 bench: build/build.ninja
 	@$(SETUP) bench
