@@ -129,7 +129,7 @@ aclError aclmem_pool_on_oom(aclmem_pool *pool, aclmem_pool_oom_fn fn, void *arg)
 typedef struct aclmem_pool_stats {
     uint64_t live;      /* bytes in blocks, as asked for */
     uint64_t n_live;    /* blocks */
-    uint64_t peak_live; /* at most so far, as all peaks */
+    uint64_t peak_live; /* exact while one stream at a time is at work, else sampled */
     uint64_t held;      /* bytes of device memory */
     uint64_t peak_held;
     uint64_t cached; /* in freed blocks that wait for one of the same size and stream */

@@ -27,7 +27,7 @@
 #define UNIT 512u
 #define N_SLOTS 64u /* streams that are known; the last one stands for all others */
 #define OTHERS (N_SLOTS - 1)
-#define N_SHARDS 16u
+#define N_SHARDS N_SLOTS
 #define N_BUCKETS 64u
 #define N_STRIPES 64u
 #define N_CALLBACKS 16u
@@ -60,13 +60,18 @@ struct pool_block {
 
 LIST_HEAD(pool_block_list, pool_block);
 
-/* Freed blocks of some streams. */
+/* What a stream has: its freed blocks, and how much is live. */
 struct pool_shard {
     _Alignas(64) pthread_mutex_t lock;
     struct pool_block *buckets[N_BUCKETS]; /* by size; what was freed last comes first */
-    uint64_t n_cached;
+    atomic_uint n_cached;                  /* changed under the lock */
+    uint64_t cached;                       /* bytes */
+    uint64_t n_live;
+    uint64_t live; /* bytes asked for */
+    uint64_t high; /* of live, since pool_sample_locked() */
+    bool is_busy;  /* something was counted since then */
     uint64_t mallocs, hits;
-    int64_t by_size[ACLMEM_POOL_SIZES]; /* a sum over the shards counts */
+    uint64_t by_size[ACLMEM_POOL_SIZES];
 };
 
 /* Address -> block. */
@@ -113,7 +118,7 @@ struct aclmem_pool {
     struct pool_marks spare_marks;
     struct pool_shard shards[N_SHARDS];
     struct pool_stripe stripes[N_STRIPES];
-    atomic_size_t live, n_live, peak_live, cached;
+    uint64_t peak_live;
     uint64_t peak_held;
     uint64_t waits;
     uint64_t asleep;             /* bytes */
@@ -163,6 +168,12 @@ struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size
 bool pool_quick_give(aclmem_pool *pool, struct pool_block *block);
 /* All that is kept of large blocks, or of all: a list through in_bucket. */
 struct pool_block *pool_quick_flush(aclmem_pool *pool, size_t at_least);
+/*
+ * What is live, and the peak of it.  No counter is common to all streams, since threads would meet
+ * there.  So the peak is exact while one stream at a time is at work, and otherwise the
+ * highest of what was found when memory was placed or figures were asked for.
+ */
+uint64_t pool_sample_locked(aclmem_pool *pool);
 /* A block counts, or no longer. */
 void pool_count(aclmem_pool *pool, struct pool_block *block, int sign);
 void pool_table_insert(aclmem_pool *pool, struct pool_block *block);

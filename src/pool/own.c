@@ -94,6 +94,7 @@ aclError pool_own_malloc(aclmem_pool *pool, size_t size, aclrtStream stream, uin
             pool->peak_held = pool_held_locked(pool);
         pool_table_insert(pool, block);
         pool_count(pool, block, 1);
+        pool_sample_locked(pool);
         *ret_ptr = (void *)block->addr;
     } else {
         free(block);

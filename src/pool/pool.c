@@ -6,6 +6,9 @@
 #include "base/util.h"
 #include "pool/internal.h"
 
+/* Addresses reserved at a time, if not more are asked for. */
+#define SPAN_MAX AM_TIB
+
 /* How often memory is asked for again after the program's functions freed some. */
 #define N_ROUNDS 8
 
@@ -63,6 +66,7 @@ static aclError pool_open(aclmem_pool *pool, const aclmem_pool_options *options)
 {
     aclError rc = aclrtGetCurrentContext(&pool->context);
     int32_t device = -1;
+    size_t span;
 
     if (rc == ACL_SUCCESS)
         rc = aclrtGetDevice(&device);
@@ -73,8 +77,10 @@ static aclError pool_open(aclmem_pool *pool, const aclmem_pool_options *options)
     rc = pool_measure(pool, options);
     if (rc != ACL_SUCCESS)
         return rc;
-    if (pool_quick_init(pool) != 0 ||
-        fit_open(pool, options->span != 0 ? options->span : 2 * pool->limit) != 0)
+    span = 2 * pool->limit < SPAN_MAX ? 2 * pool->limit : SPAN_MAX;
+    if (options->span != 0)
+        span = options->span;
+    if (pool_quick_init(pool) != 0 || fit_open(pool, span) != 0)
         return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a pool");
     return ACL_SUCCESS;
 }
@@ -120,15 +126,15 @@ aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
 aclError aclmem_pool_destroy(aclmem_pool *pool)
 {
     struct pool_visit visit;
-    size_t n_live;
+    aclmem_pool_stats stats;
     aclError rc;
 
     if (pool == NULL)
         return ACL_SUCCESS;
-    n_live = atomic_load(&pool->n_live);
-    if (n_live > 0)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "%zu blocks of the pool are live",
-                         n_live);
+    aclmem_pool_get_stats(pool, &stats);
+    if (stats.n_live > 0)
+        return pool_fail(ACL_ERROR_INVALID_PARAM,
+                         "%" PRIu64 " blocks of the pool are live", stats.n_live);
     rc = pool_enter(pool, &visit);
     if (rc != ACL_SUCCESS)
         return rc;
@@ -307,6 +313,7 @@ static aclError malloc_slow(aclmem_pool *pool, size_t size, size_t asked,
             pool->peak_held = pool_held_locked(pool);
         pool_table_insert(pool, block);
         pool_count(pool, block, 1);
+        pool_sample_locked(pool);
         *ret_ptr = (void *)block->addr;
     }
     pthread_mutex_unlock(&pool->lock);

@@ -8,9 +8,9 @@
 #include "base/sys.h"
 #include "pool/internal.h"
 
-#define N_CACHED 1024u /* blocks in a shard at most */
-#define N_LOOKS 4u     /* at blocks of another size or stream in the same bucket */
-#define N_HEADS 64u    /* of a stripe, at first */
+#define N_CACHED 64u /* blocks in a shard at most; more hold small pages that could go */
+#define N_LOOKS 4u   /* at blocks of another size or stream in the same bucket */
+#define N_HEADS 64u  /* of a stripe, at first */
 
 static int lock_init(pthread_mutex_t *lock)
 {
@@ -55,7 +55,7 @@ void pool_quick_destroy(aclmem_pool *pool)
 
 static struct pool_shard *shard_of(aclmem_pool *pool, unsigned slot)
 {
-    return &pool->shards[slot % N_SHARDS];
+    return &pool->shards[slot];
 }
 
 static unsigned bucket_of(size_t size)
@@ -70,38 +70,24 @@ static unsigned size_class(size_t size)
     return i < ACLMEM_POOL_SIZES ? i : ACLMEM_POOL_SIZES - 1;
 }
 
-static void live_add(aclmem_pool *pool, size_t size)
+/* The shard's lock is held. */
+static void shard_count(struct pool_shard *shard, size_t asked, int sign)
 {
-    size_t live =
-        atomic_fetch_add_explicit(&pool->live, size, memory_order_relaxed) + size;
-    size_t peak = atomic_load_explicit(&pool->peak_live, memory_order_relaxed);
-
-    atomic_fetch_add_explicit(&pool->n_live, 1, memory_order_relaxed);
-    while (live > peak) {
-        if (atomic_compare_exchange_weak_explicit(&pool->peak_live, &peak, live,
-                                                  memory_order_relaxed,
-                                                  memory_order_relaxed))
-            break;
-    }
-}
-
-static void live_sub(aclmem_pool *pool, size_t size)
-{
-    atomic_fetch_sub_explicit(&pool->live, size, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&pool->n_live, 1, memory_order_relaxed);
+    shard->n_live += (uint64_t)sign;
+    shard->live += (uint64_t)sign * asked;
+    if (shard->live > shard->high)
+        shard->high = shard->live;
+    shard->is_busy = true;
+    shard->by_size[size_class(asked)] += (uint64_t)sign;
+    shard->mallocs += sign > 0;
 }
 
 void pool_count(aclmem_pool *pool, struct pool_block *block, int sign)
 {
     struct pool_shard *shard = shard_of(pool, block->slot);
 
-    if (sign > 0)
-        live_add(pool, block->asked);
-    else
-        live_sub(pool, block->asked);
     pthread_mutex_lock(&shard->lock);
-    shard->by_size[size_class(block->asked)] += sign;
-    shard->mallocs += sign > 0;
+    shard_count(shard, block->asked, sign);
     pthread_mutex_unlock(&shard->lock);
 }
 
@@ -124,17 +110,13 @@ struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size
         block->asked = asked;
         block->tag = tag;
         shard->n_cached--;
-        shard->mallocs++;
+        shard->cached -= size;
         shard->hits++;
-        shard->by_size[size_class(asked)]++;
+        shard_count(shard, asked, 1);
         /* Whoever finds it live in the table finds it out of the shard. */
         atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_release);
     }
     pthread_mutex_unlock(&shard->lock);
-    if (block != NULL) {
-        atomic_fetch_sub_explicit(&pool->cached, size, memory_order_relaxed);
-        live_add(pool, asked);
-    }
     return block;
 }
 
@@ -142,36 +124,55 @@ bool pool_quick_give(aclmem_pool *pool, struct pool_block *block)
 {
     struct pool_shard *shard = shard_of(pool, block->slot);
     struct pool_block **head = &shard->buckets[bucket_of(block->size)];
-    size_t asked = block->asked;
-    size_t size = block->size;
     bool is_kept;
 
-    atomic_fetch_add_explicit(&pool->cached, size, memory_order_relaxed);
     pthread_mutex_lock(&shard->lock);
     is_kept = shard->n_cached < N_CACHED;
     if (is_kept) {
-        shard->by_size[size_class(asked)]--;
+        shard_count(shard, block->asked, -1);
         block->in_bucket = *head;
         *head = block;
         shard->n_cached++;
+        shard->cached += block->size;
     }
     pthread_mutex_unlock(&shard->lock);
-    if (is_kept)
-        live_sub(pool, asked);
-    else
-        atomic_fetch_sub_explicit(&pool->cached, size, memory_order_relaxed);
     return is_kept;
+}
+
+uint64_t pool_sample_locked(aclmem_pool *pool)
+{
+    uint64_t live = 0, above = 0, peak;
+    unsigned n_busy = 0;
+
+    for (unsigned i = 0; i < N_SHARDS; i++) {
+        struct pool_shard *shard = &pool->shards[i];
+
+        pthread_mutex_lock(&shard->lock);
+        live += shard->live;
+        if (shard->is_busy) {
+            n_busy++;
+            above = shard->high - shard->live;
+            shard->high = shard->live;
+            shard->is_busy = false;
+        }
+        pthread_mutex_unlock(&shard->lock);
+    }
+    peak = n_busy == 1 ? live + above : live;
+    if (peak > pool->peak_live)
+        pool->peak_live = peak;
+    return live;
 }
 
 struct pool_block *pool_quick_flush(aclmem_pool *pool, size_t at_least)
 {
     struct pool_block *flushed = NULL;
 
-    if (atomic_load_explicit(&pool->cached, memory_order_relaxed) == 0)
-        return NULL;
     for (unsigned i = 0; i < N_SHARDS; i++) {
         struct pool_shard *shard = &pool->shards[i];
 
+        /* What comes a moment later comes later. */
+        if (atomic_load_explicit(&shard->n_cached, memory_order_relaxed) == 0)
+            continue;
         pthread_mutex_lock(&shard->lock);
         for (unsigned j = 0; shard->n_cached > 0 && j < N_BUCKETS; j++) {
             struct pool_block **at = &shard->buckets[j];
@@ -184,8 +185,7 @@ struct pool_block *pool_quick_flush(aclmem_pool *pool, size_t at_least)
                 }
                 *at = block->in_bucket;
                 shard->n_cached--;
-                atomic_fetch_sub_explicit(&pool->cached, block->size,
-                                          memory_order_relaxed);
+                shard->cached -= block->size;
                 block->in_bucket = flushed;
                 flushed = block;
             }

@@ -36,15 +36,14 @@ uint64_t pool_held_locked(aclmem_pool *pool)
 static void stats_locked(aclmem_pool *pool, aclmem_pool_stats *ret)
 {
     struct am_fit_stats stats;
+    uint64_t live = pool_sample_locked(pool);
 
     am_fit_get_stats(pool->fit, &stats);
     *ret = (aclmem_pool_stats){
-        .live = atomic_load(&pool->live),
-        .n_live = atomic_load(&pool->n_live),
-        .peak_live = atomic_load(&pool->peak_live),
+        .live = live,
+        .peak_live = pool->peak_live,
         .held = pool_held_locked(pool),
         .peak_held = pool->peak_held,
-        .cached = atomic_load(&pool->cached),
         .idle = (stats.idle + stats.loose) * pool->page,
         .exportable = pool->exportable,
         .asleep = pool->asleep,
@@ -59,10 +58,12 @@ static void stats_locked(aclmem_pool *pool, aclmem_pool_stats *ret)
         struct pool_shard *shard = &pool->shards[i];
 
         pthread_mutex_lock(&shard->lock);
+        ret->n_live += shard->n_live;
+        ret->cached += shard->cached;
         ret->mallocs += shard->mallocs;
         ret->hits += shard->hits;
         for (unsigned j = 0; j < ACLMEM_POOL_SIZES; j++)
-            ret->by_size[j] += (uint64_t)shard->by_size[j];
+            ret->by_size[j] += shard->by_size[j];
         pthread_mutex_unlock(&shard->lock);
     }
 }
@@ -105,7 +106,7 @@ aclError aclmem_pool_reset_peaks(aclmem_pool *pool)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
     pthread_mutex_lock(&pool->lock);
     pool->peak_held = pool_held_locked(pool);
-    atomic_store(&pool->peak_live, atomic_load(&pool->live));
+    pool->peak_live = pool_sample_locked(pool);
     pthread_mutex_unlock(&pool->lock);
     return ACL_SUCCESS;
 }
