@@ -20,9 +20,9 @@ static const struct section {
     {"map", bench_map},         {"phys", bench_phys},
     {"many", bench_many},       {"processes", bench_processes},
     {"copy", bench_copy},       {"stream", bench_stream},
-    {"threads", bench_threads}, {"share", bench_share},
-    {"call", bench_call},       {"cuda", bench_cuda},
-    {"growth", bench_growth},
+    {"threads", bench_threads}, {"pool", bench_pool},
+    {"share", bench_share},     {"call", bench_call},
+    {"cuda", bench_cuda},       {"growth", bench_growth},
 };
 #define N_SECTIONS (sizeof sections / sizeof sections[0])
 

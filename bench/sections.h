@@ -9,6 +9,7 @@ void bench_processes(void *unused); /* processes.c */
 void bench_copy(void *unused);      /* copy.c */
 void bench_stream(void *unused);    /* stream.c */
 void bench_threads(void *unused);   /* threads.c */
+void bench_pool(void *unused);      /* pool.c */
 void bench_share(void *unused);     /* share.c */
 void bench_call(void *unused);      /* call.c */
 void bench_cuda(void *unused);      /* cuda.c */
