@@ -29,6 +29,7 @@
 #include "core/stream/call.h"
 #include "core/stream/sched.h"
 #include "core/stream/stream.h"
+#include "core/stream/stuck.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
@@ -177,6 +178,7 @@ static void runtime_start_sched(void)
     am_sched_start(&am_sched,
                    &(struct am_sched_setup){
                        .now = am_clock,
+                       .warn = am_stuck_warn_locked,
                        .n_workers = n_cpus < 2   ? 2
                                     : n_cpus > 8 ? 8
                                                  : (unsigned)n_cpus,

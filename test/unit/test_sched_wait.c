@@ -66,6 +66,111 @@ static void a_nudge_is_one_step(void **state)
     step_all();
 }
 
+/* ---- waiting for what nothing queued brings about ---- */
+
+static struct {
+    unsigned n;
+    struct am_queue *queue;
+    uint64_t at;
+    bool *opens; /* the test's gate, which the program opens at last */
+} warned;
+
+static void warn(struct am_queue *queue)
+{
+    warned.n++;
+    warned.queue = queue;
+    warned.at = clock_ns;
+    if (warned.opens != NULL)
+        *warned.opens = true;
+}
+
+/* From now on warnings count; the clock goes on by so much at each look. */
+static uint64_t expect_no_warning(uint64_t tick)
+{
+    memset(&warned, 0, sizeof warned);
+    t.sched.setup.warn = warn;
+    clock_tick = tick;
+    return clock_ns;
+}
+
+static void a_wait_for_what_nobody_queued_warns_once_after_five_seconds(void **state)
+{
+    struct am_waitlist list;
+    bool is_open = false;
+    uint64_t start = expect_no_warning(SECOND / 1000);
+
+    am_waitlist_init(&list);
+    put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
+    assert_int_equal(wait_queue(0, 4 * SECOND), ETIMEDOUT);
+    assert_int_equal(warned.n, 0);
+    start = clock_ns;
+    assert_int_equal(wait_queue(0, 20 * SECOND), ETIMEDOUT);
+    assert_int_equal(warned.n, 1);
+    assert_ptr_equal(warned.queue, &t.queue[0]);
+    assert_in_range(warned.at - start, 5 * SECOND, 6 * SECOND);
+    assert_in_range(clock_ns - start, 20 * SECOND, 21 * SECOND);
+    assert_int_equal(wait_queue(0, 20 * SECOND), ETIMEDOUT);
+    assert_int_equal(warned.n, 1);
+    clock_tick = 0;
+    drop_tasks(0);
+}
+
+/* A wait without end goes on after the warning, and ends when the program helps. */
+static void a_wait_goes_on_after_its_warning(void **state)
+{
+    bool is_open = false;
+
+    expect_no_warning(SECOND / 1000);
+    warned.opens = &is_open;
+    put(0, (struct note){.letter = 'a', .gate = &is_open}); /* memory decides */
+    assert_int_equal(wait_queue(0, AM_FOREVER), 0);
+    assert_int_equal(warned.n, 1);
+    assert_string_equal(t.ran, "a");
+    clock_tick = 0;
+}
+
+/* What queue 0 waits for comes from queue 1, which a deadline moves. */
+static void a_wait_for_what_is_queued_does_not_warn(void **state)
+{
+    struct am_waitlist first, second;
+    bool is_open = false;
+    bool is_other_open = false;
+
+    am_waitlist_init(&first);
+    am_waitlist_init(&second);
+    expect_no_warning(SECOND / 1000);
+    put(0, (struct note){
+               .letter = 'a', .gate = &is_open, .list = &first, .source = &t.queue[1]});
+    put(1, (struct note){.letter = 'b',
+                         .gate = &is_other_open,
+                         .list = &second,
+                         .task.deadline = 60 * SECOND});
+    assert_int_equal(wait_queue(0, 30 * SECOND), ETIMEDOUT);
+    assert_int_equal(warned.n, 0);
+    clock_tick = 0;
+    drop_tasks(1);
+    drop_tasks(0);
+}
+
+static void queues_in_a_circle_warn(void **state)
+{
+    struct am_waitlist list;
+    bool is_open = false;
+
+    am_waitlist_init(&list);
+    expect_no_warning(SECOND / 1000);
+    for (unsigned i = 0; i < 2; i++)
+        put(i, (struct note){.letter = 'a',
+                             .gate = &is_open,
+                             .list = &list,
+                             .source = &t.queue[1 - i]});
+    assert_int_equal(wait_queue(0, 10 * SECOND), ETIMEDOUT);
+    assert_int_equal(warned.n, 1);
+    clock_tick = 0;
+    drop_tasks(0);
+    drop_tasks(1);
+}
+
 /* ---- giving up ---- */
 
 static int wait_quiet(unsigned queue, struct am_quiet *quiet)
@@ -438,6 +543,10 @@ int main(void)
         stepped(a_wait_with_no_time_left_runs_nothing),
         stepped(who_waits_watches_the_deadlines),
         stepped(a_nudge_is_one_step),
+        stepped(a_wait_for_what_nobody_queued_warns_once_after_five_seconds),
+        stepped(a_wait_goes_on_after_its_warning),
+        stepped(a_wait_for_what_is_queued_does_not_warn),
+        stepped(queues_in_a_circle_warn),
         stepped(what_will_not_come_is_given_up_after_some_seconds),
         stepped(an_empty_queue_is_quiet_at_once),
         stepped(standing_still_is_not_waiting),

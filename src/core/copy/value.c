@@ -1,6 +1,8 @@
 /* See value.h. */
 #include "core/copy/value.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -77,9 +79,23 @@ static void value_drop(struct am_task *task)
     free(task);
 }
 
+static void wait_tell(const struct am_task *task, char *text, size_t size)
+{
+    static const char *const tests[] = {
+        [ACL_STREAM_WAIT_VALUE_GEQ] = "is at least",
+        [ACL_STREAM_WAIT_VALUE_EQ] = "is",
+        [ACL_STREAM_WAIT_VALUE_AND] = "has a bit of",
+        [ACL_STREAM_WAIT_VALUE_NOR] = "lacks a bit that is not in",
+    };
+    const struct value_task *vt = (const struct value_task *)task;
+
+    snprintf(text, size, "the value at %p %s 0x%" PRIx64, vt->spans.list[0].addr,
+             tests[vt->how], vt->value);
+}
+
 static const struct am_task_ops write_ops = {.run = write_run, .drop = value_drop};
 static const struct am_task_ops wait_ops = {
-    .poll = wait_poll, .run = wait_run, .drop = value_drop};
+    .poll = wait_poll, .run = wait_run, .tell = wait_tell, .drop = value_drop};
 
 static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t value,
                              uint32_t how, struct am_stream *stream)

@@ -4,6 +4,7 @@
  * The pool's lock is held while a free is queued, so that nobody gets the block before it
  * stands in the stream; a worker that comes to the free waits for the lock.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -153,8 +154,14 @@ static bool wait_can_come(struct am_task *task, struct am_sched *sched)
     return am_queue_can_move_locked(sched, ((struct wait_task *)task)->freeing->queue);
 }
 
+static void wait_tell(const struct am_task *task, char *text, size_t size)
+{
+    snprintf(text, size, "stream %d frees the memory that it was given",
+             ((const struct wait_task *)task)->freeing->stream);
+}
+
 static const struct am_task_ops wait_ops = {
-    .poll = wait_poll, .can_come = wait_can_come, .drop = wait_drop};
+    .poll = wait_poll, .can_come = wait_can_come, .tell = wait_tell, .drop = wait_drop};
 
 /* What the stream does from now on comes after the free, on whatever stream that is. */
 static aclError wait_submit(struct am_freeing *freeing, struct am_stream *stream)

@@ -15,6 +15,7 @@
 #include "core/stream/sched.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,7 +276,15 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
     return call->is_done || !call->is_blocking;
 }
 
-static const struct am_task_ops callback_ops = {.poll = callback_poll, .drop = call_drop};
+static void callback_tell(const struct am_task *task, char *text, size_t size)
+{
+    snprintf(text, size,
+             "the thread that subscribed runs the callback in "
+             "aclrtProcessReport");
+}
+
+static const struct am_task_ops callback_ops = {
+    .poll = callback_poll, .tell = callback_tell, .drop = call_drop};
 
 static struct subscriber *subscriber_find_locked(uint64_t thread)
     AM_REQUIRES(am_sched.lock)

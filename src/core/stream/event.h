@@ -64,6 +64,7 @@ struct am_event {
     struct am_records lost; /* those dropped that somebody may still ask about */
     uint64_t n_waits;       /* of streams, queued and not yet over */
     uint64_t n_syncs;       /* of the host */
+    uint64_t warned;        /* sched.lock; the record that a warning was about */
     uint64_t time_record;   /* the record that has the time: the latest that ran */
     uint64_t time_ns;       /* 0: none, or it was dropped */
     int32_t time_stream;    /* the stream that it ran in */

@@ -1,8 +1,10 @@
 /* Events: what streams do with them, and who waits for that.  See event.h. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/device/setup.h"
@@ -10,6 +12,7 @@
 #include "core/stream/call.h"
 #include "core/stream/sched.h"
 #include "core/stream/sched_bypass.h"
+#include "core/stream/stuck.h"
 
 /* How often the host looks at another process's record, the first time and later. */
 #define LOOK_FIRST (AM_SECOND / 50000)
@@ -485,6 +488,12 @@ static bool wait_can_come(struct am_task *task, struct am_sched *sched)
     return false;
 }
 
+static void wait_tell(const struct am_task *task, char *text, size_t size)
+{
+    snprintf(text, size, "event %u is recorded",
+             ((const struct am_event_task *)task)->event->id);
+}
+
 static const struct am_task *wait_awaits(const struct am_task *task,
                                          struct am_queue **ret_queue)
 {
@@ -517,6 +526,7 @@ static const struct am_task_ops wait_ops = {
     .finish = wait_finish,
     .can_come = wait_can_come,
     .awaits = wait_awaits,
+    .tell = wait_tell,
     .drop = wait_drop,
     .timeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
 };
@@ -619,6 +629,41 @@ static aclError sync_check_locked(const struct am_event *event, uint64_t target)
     return ACL_SUCCESS;
 }
 
+AM_NO_LOCK_ANALYSIS /* called with the scheduler's lock, which is ours, as the next one */
+    static bool
+    sync_can_come(void *what, struct am_sched *sched, const struct am_quiet *quiet)
+{
+    const struct am_event_task *et;
+
+    am_walk_begin_locked(sched);
+    TAILQ_FOREACH (et, &((const struct event_target *)what)->event->pending, listed) {
+        if (am_queue_can_move_locked(sched, et->queue))
+            return true;
+    }
+    return am_walk_end_locked(sched, quiet);
+}
+
+/* Once for a record, however many calls wait for it. */
+AM_NO_LOCK_ANALYSIS
+static void sync_warn(void *what, struct am_sched *sched)
+{
+    const struct event_target *target = what;
+    struct am_event *event = target->event;
+    const struct am_event_task *record = record_find(&event->pending, target->target);
+    char why[AM_STUCK_SIZE] = "nothing that is queued records it";
+
+    if (event->warned == target->target)
+        return;
+    event->warned = target->target;
+    if (record != NULL)
+        am_stuck_tell_locked(record->queue, why, sizeof why);
+    am_log(AM_LOG_WARN, "%s has waited %d seconds until event %u is recorded%s: %s",
+           am_error_function, (int)(AM_PATIENCE / AM_SECOND), event->id,
+           record != NULL ? ", as is queued" : "", why);
+}
+
+static const struct am_worry sync_worry = {sync_can_come, sync_warn};
+
 /*
  * 0 or ETIMEDOUT.  Nobody calls us when another process's record has run: we look, at
  * first often.
@@ -627,9 +672,12 @@ static int event_wait_locked(struct event_target *target, uint64_t timeout)
     AM_REQUIRES(am_sched.lock)
 {
     pthread_cond_t *changed = &target->event->changed;
-    uint64_t look = target->event->cell != NULL ? LOOK_FIRST : AM_FOREVER;
+    uint64_t look = LOOK_FIRST;
     int rc;
 
+    if (target->event->cell == NULL)
+        return am_sched_wait_worried_locked(&am_sched, changed, event_is_there, target,
+                                            timeout, &sync_worry);
     for (;;) {
         uint64_t slice = timeout < look ? timeout : look;
 

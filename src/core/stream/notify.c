@@ -1,4 +1,5 @@
 /* Notifies: one bit that a stream sets and another waits for and clears.  See event.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -382,12 +383,21 @@ static bool wait_can_come(struct am_task *task, struct am_sched *sched)
     return false;
 }
 
+static void wait_tell(const struct am_task *task, char *text, size_t size)
+{
+    const struct am_notify *notify = ((const struct notify_task *)task)->notify;
+
+    snprintf(text, size, "notify %u is recorded%s", notify->id,
+             notify->cell != NULL ? ", by this process or another one" : "");
+}
+
 static const struct am_task_ops record_ops = {
     .finish = record_finish, .cancel = record_cancel, .drop = notify_drop};
 static const struct am_task_ops wait_ops = {
     .poll = wait_poll,
     .finish = wait_finish,
     .can_come = wait_can_come,
+    .tell = wait_tell,
     .drop = notify_drop,
     .timeout = ACL_ERROR_RT_WAIT_TIMEOUT,
 };

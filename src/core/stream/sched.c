@@ -437,6 +437,7 @@ AM_HOT aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *
                "the stream was destroyed by another thread");
     am_bypass_close_locked(sched, queue);
     task->is_first = false;
+    task->is_warned = false;
     task->is_launched = false;
     rc = am_queue_launch_locked(queue, task);
     if (rc == ACL_SUCCESS && !task->is_launched)

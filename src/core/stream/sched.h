@@ -107,6 +107,11 @@ struct am_task_ops {
      */
     const struct am_task *(*awaits)(const struct am_task *task,
                                     struct am_queue **ret_queue);
+    /*
+     * Of one that is parked, "event 7 is recorded": what it waits until.  NULL: a function
+     * of the program returns.  With the lock.
+     */
+    void (*tell)(const struct am_task *task, char *text, size_t size);
     /* Frees it; called without the lock, exactly once, whether it ran or not. */
     void (*drop)(struct am_task *task);
     aclError timeout; /* the code when its deadline passes */
@@ -121,6 +126,7 @@ struct am_task {
     bool is_first;    /* it has been polled; deadline is a time now */
     bool is_launched; /* the device has it */
     bool is_outside;  /* a function of the program runs for it */
+    bool is_warned;   /* it was said that it waits for what nothing queued brings about */
     uint64_t number;  /* is_launched: the launch's */
     pthread_t runner; /* is_outside: in this thread */
 };
@@ -202,7 +208,9 @@ struct am_share {
 
 struct am_sched_setup {
     uint64_t (*now)(void); /* nanoseconds */
-    unsigned n_workers;    /* 0: whoever waits runs the tasks */
+    /* NULL, or says that a caller has waited for the queue in vain.  With the lock. */
+    void (*warn)(struct am_queue *queue);
+    unsigned n_workers; /* 0: whoever waits runs the tasks */
     bool is_chaotic;
     uint64_t seed;
 };
@@ -327,7 +335,30 @@ int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
                          bool (*is_done)(void *), void *what, uint64_t timeout_ns)
     AM_REQUIRES(sched->lock);
 
-/* The tasks queued so far are done: 0 or ETIMEDOUT. */
+/*
+ * A walk over queues that wait for each other: each is asked once.  Between the two
+ * am_queue_can_move_locked() is asked; the end tells whether memory may still change, where
+ * the walk came to a queue that memory decides about.
+ */
+struct am_quiet;
+void am_walk_begin_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
+bool am_walk_end_locked(struct am_sched *sched, const struct am_quiet *quiet)
+    AM_REQUIRES(sched->lock);
+
+/*
+ * The same as am_sched_wait_locked() for a wait that may never end: warns once when for
+ * AM_PATIENCE nothing that is queued could have ended it, and waits on.
+ */
+struct am_worry {
+    /* Whether something that is queued, or is about to be, can end it.  With the lock. */
+    bool (*can_come)(void *what, struct am_sched *sched, const struct am_quiet *quiet);
+    void (*warn)(void *what, struct am_sched *sched);
+};
+int am_sched_wait_worried_locked(struct am_sched *sched, pthread_cond_t *cond,
+                                 bool (*is_done)(void *), void *what, uint64_t timeout_ns,
+                                 const struct am_worry *worry) AM_REQUIRES(sched->lock);
+
+/* The tasks queued so far are done: 0 or ETIMEDOUT.  Worried, as the next one. */
 int am_sched_wait_queue_locked(struct am_sched *sched, struct am_queue *queue,
                                uint64_t timeout_ns) AM_REQUIRES(sched->lock);
 /* The first `number` tasks ever queued are. */

@@ -5,6 +5,7 @@
 #include "core/stream/sched_lane.h"
 
 #define QUIET_LOOK (AM_SECOND / 10)
+#define WORRY_LOOK AM_SECOND
 #define CHAOS_LOOK (AM_SECOND / 1000) /* how often one who waits looks for a step to do */
 
 void am_cond_init(pthread_cond_t *cond)
@@ -74,6 +75,35 @@ int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
     return rc;
 }
 
+int am_sched_wait_worried_locked(struct am_sched *sched, pthread_cond_t *cond,
+                                 bool (*is_done)(void *), void *what, uint64_t timeout_ns,
+                                 const struct am_worry *worry)
+{
+    uint64_t start = sched->setup.now();
+    uint64_t until = timeout_ns > AM_FOREVER - start ? AM_FOREVER : start + timeout_ns;
+    uint64_t left = timeout_ns;
+    struct am_quiet quiet = {.patience.left = AM_PATIENCE}; /* most waits end before */
+
+    while (quiet.patience.left > 0 && left > WORRY_LOOK) {
+        uint64_t now;
+
+        if (am_sched_wait_locked(sched, cond, is_done, what, WORRY_LOOK) == 0)
+            return 0;
+        now = sched->setup.now();
+        if (until != AM_FOREVER)
+            left = until > now ? until - now : 0;
+        if (quiet.patience.looked == 0) {
+            am_quiet_begin_locked(sched, &quiet);
+            quiet.patience.looked = start;
+        }
+        if (worry->can_come(what, sched, &quiet))
+            am_quiet_begin_locked(sched, &quiet);
+        else if (!am_patience_look(&quiet.patience, now, 2 * WORRY_LOOK))
+            worry->warn(what, sched);
+    }
+    return am_sched_wait_locked(sched, cond, is_done, what, left);
+}
+
 struct queue_target {
     struct am_queue *queue;
     uint64_t n_done;
@@ -86,6 +116,30 @@ static bool queue_is_there(void *what)
     return target->queue->n_done >= target->n_done;
 }
 
+AM_NO_LOCK_ANALYSIS /* called with the lock, as the next one */
+    static bool
+    queue_can_come(void *what, struct am_sched *sched, const struct am_quiet *quiet)
+{
+    struct am_queue *queue = ((const struct queue_target *)what)->queue;
+
+    am_walk_begin_locked(sched);
+    return am_queue_can_move_locked(sched, queue) || am_walk_end_locked(sched, quiet);
+}
+
+/* Once for a task, however often it is waited for. */
+static void queue_warn(void *what, struct am_sched *sched)
+{
+    struct am_queue *queue = ((const struct queue_target *)what)->queue;
+    struct am_task *task = TAILQ_FIRST(&queue->tasks);
+
+    if (task->is_warned || sched->setup.warn == NULL)
+        return;
+    task->is_warned = true;
+    sched->setup.warn(queue);
+}
+
+static const struct am_worry queue_worry = {queue_can_come, queue_warn};
+
 int am_sched_wait_task_locked(struct am_sched *sched, struct am_queue *queue,
                               uint64_t number, uint64_t timeout_ns)
 {
@@ -94,8 +148,10 @@ int am_sched_wait_task_locked(struct am_sched *sched, struct am_queue *queue,
     /* Who waits for what the device does, and for nothing else, asks the device. */
     if (timeout_ns == AM_FOREVER && queue->n_done + queue->n_launched >= number)
         am_queue_land_locked(sched, queue);
-    return am_sched_wait_locked(sched, &queue->changed, queue_is_there, &target,
-                                timeout_ns);
+    if (queue_is_there(&target))
+        return 0;
+    return am_sched_wait_worried_locked(sched, &queue->changed, queue_is_there, &target,
+                                        timeout_ns, &queue_worry);
 }
 
 int am_sched_wait_queue_locked(struct am_sched *sched, struct am_queue *queue,
@@ -144,12 +200,19 @@ bool am_queue_can_move_locked(struct am_sched *sched, struct am_queue *queue)
     return task->ops->can_come != NULL && task->ops->can_come(task, sched);
 }
 
-/* Whether anything moves or will, so that memory may change. */
-static bool anything_moves_locked(struct am_sched *sched, const struct am_quiet *quiet)
-    AM_REQUIRES(sched->lock)
+void am_walk_begin_locked(struct am_sched *sched)
+{
+    sched->visit++;
+    sched->has_met_polled = false;
+}
+
+/* Memory may change while anything moves, or will. */
+bool am_walk_end_locked(struct am_sched *sched, const struct am_quiet *quiet)
 {
     struct am_queue *queue;
 
+    if (!sched->has_met_polled)
+        return false;
     TAILQ_FOREACH (queue, &sched->timed, timed) {
         if (TAILQ_FIRST(&queue->tasks)->deadline != AM_FOREVER)
             return true;
@@ -166,10 +229,8 @@ int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
     am_bypass_close_locked(sched, queue);
     target = queue->n_queued;
     while (queue->n_done < target) {
-        sched->visit++;
-        sched->has_met_polled = false;
-        if (am_queue_can_move_locked(sched, queue) ||
-            (sched->has_met_polled && anything_moves_locked(sched, quiet)))
+        am_walk_begin_locked(sched);
+        if (am_queue_can_move_locked(sched, queue) || am_walk_end_locked(sched, quiet))
             am_quiet_begin_locked(sched, quiet);
         else if (am_quiet_look_locked(sched, quiet) == 0)
             return ETIMEDOUT;
