@@ -29,11 +29,11 @@ static aclError product_check(unsigned feature, const char *what)
 
 static aclError memory_figure(struct am_device *device, int64_t *ret_value)
 {
-    struct am_place *place = am_place_get(&device->place);
+    struct am_domain *domain = am_domain_get(&device->domain);
 
-    AM_REQUIRE(place != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
-    *ret_value = (int64_t)place->capacity;
-    am_place_put(place);
+    AM_REQUIRE(domain != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    *ret_value = (int64_t)domain->capacity;
+    am_domain_put(domain);
     return ACL_SUCCESS;
 }
 

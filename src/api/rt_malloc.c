@@ -256,11 +256,11 @@ static int usage_compare(const void *a, const void *b)
  * An entry for each module that has or had memory, the program's with all that is nobody
  * else's.
  */
-static size_t usage_collect(struct am_place *place, aclrtMemUsageInfo *usage)
+static size_t usage_collect(struct am_domain *domain, aclrtMemUsageInfo *usage)
 {
-    struct am_heap *heap = am_heap_of(place->device, AM_HEAP_DEVICE);
-    size_t in_use = am_place_in_use(place);
-    size_t peak = place->peak;
+    struct am_heap *heap = am_heap_of(domain->device, AM_HEAP_DEVICE);
+    size_t in_use = am_domain_in_use(domain);
+    size_t peak = domain->peak;
     size_t others = 0;
     size_t n = 1;
 
@@ -297,7 +297,7 @@ aclError am_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageIn
 {
     aclrtMemUsageInfo usage[AM_MODULES + 1];
     struct am_device *device;
-    struct am_place *place;
+    struct am_domain *domain;
     size_t n;
     aclError rc;
 
@@ -310,10 +310,10 @@ aclError am_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageIn
     rc = am_device_find(deviceId, &device);
     if (rc != ACL_SUCCESS)
         return rc;
-    place = am_place_get(&device->place);
-    AM_REQUIRE(place != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
-    n = usage_collect(place, usage);
-    am_place_put(place);
+    domain = am_domain_get(&device->domain);
+    AM_REQUIRE(domain != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    n = usage_collect(domain, usage);
+    am_domain_put(domain);
     if (n > inputNum)
         n = inputNum;
     for (size_t i = 0; i < n; i++)

@@ -24,7 +24,7 @@ static bool product_has(aclrtMemAttr attr)
 aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
     const struct am_attr *found = am_attr_find(attr);
-    struct am_place *place = NULL;
+    struct am_domain *domain = NULL;
     size_t left = 0;
     int32_t device;
     aclError rc;
@@ -37,14 +37,14 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     if (rc != ACL_SUCCESS)
         return rc;
     if (product_has(attr))
-        place = am_place_get(&am_devices.device[device].place);
-    if (place != NULL)
-        rc = am_place_free(place, &left);
+        domain = am_domain_get(&am_devices.device[device].domain);
+    if (domain != NULL)
+        rc = am_domain_free(domain, &left);
     if (rc == ACL_SUCCESS) {
-        *total = place != NULL ? place->capacity : 0;
+        *total = domain != NULL ? domain->capacity : 0;
         *free = left & ~(am_attr_granularity(found) - 1);
     }
-    am_place_put(place);
+    am_domain_put(domain);
     return rc;
 }
 

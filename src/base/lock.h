@@ -25,7 +25,7 @@ enum am_rank {
     AM_RANK_EVENT,       /* the records of one event */
     AM_RANK_HEAP,        /* blocks and runs of one heap */
     AM_RANK_VSPACE,      /* reservations and mappings */
-    AM_RANK_PLACE,       /* physical memory of one device or of the host */
+    AM_RANK_DOMAIN,      /* physical memory of one device or of the host */
     AM_RANK_VIEW,        /* host views */
     AM_RANK_IDMAP,       /* handles */
     AM_RANK_BANK,        /* frames of a bank */

@@ -35,7 +35,7 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
                             const struct am_plan *plan)
 {
     size_t capacity = plan->capacity;
-    struct am_place *place;
+    struct am_domain *domain;
     aclError rc = ACL_SUCCESS;
 
     device->id = id;
@@ -44,16 +44,16 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
         rc = device_look(device, plan, &capacity);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_place_create(id, driver_id, capacity, &place);
+    rc = am_domain_create(id, driver_id, capacity, &domain);
     if (rc != ACL_SUCCESS)
         return rc;
-    am_place_enter(place, am_devices.ledger);
+    am_domain_enter(domain, am_devices.ledger);
     am_lock(&am_devices.lock); /* a call may have found it before the library stopped */
     device->n_set = 0;
     device->primary = NULL;
     am_unlock(&am_devices.lock);
-    device->place = place;
-    am_heap_open(place);
+    device->domain = domain;
+    am_heap_open(domain);
     device->peers = 0;
     am_limits_reset(&device->limits);
     device->sat_mode = AM_SAT_MODE_UNSET;
@@ -80,7 +80,7 @@ aclError am_devices_open(struct am_devices *devices)
 {
     const char *visible = secure_getenv("ASCEND_RT_VISIBLE_DEVICES");
     int32_t ids[AM_DEVICES_MAX];
-    struct am_place *place;
+    struct am_domain *domain;
     struct am_plan plan;
     int32_t n;
     aclError rc = am_plan_make(&plan);
@@ -97,13 +97,13 @@ aclError am_devices_open(struct am_devices *devices)
     rc = ledger_open(&plan, &devices->ledger);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_place_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), &place);
+    rc = am_domain_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), &domain);
     if (rc != ACL_SUCCESS) {
         am_devices_close(devices);
         return rc;
     }
-    devices->host = place;
-    am_heap_open(place);
+    devices->host = domain;
+    am_heap_open(domain);
     for (int32_t i = 0; i < n; i++) {
         rc = device_open(&devices->device[i], i, ids[i], &plan);
         if (rc != ACL_SUCCESS) {
@@ -115,17 +115,17 @@ aclError am_devices_open(struct am_devices *devices)
     return ACL_SUCCESS;
 }
 
-static void place_close(_Atomic(struct am_place *) *slot)
+static void domain_close(_Atomic(struct am_domain *) *slot)
 {
-    struct am_place *place = atomic_exchange(slot, NULL);
+    struct am_domain *domain = atomic_exchange(slot, NULL);
 
-    if (place == NULL)
+    if (domain == NULL)
         return;
-    am_place_close(place);
-    am_heap_close(place);
-    am_phys_kill_all(place);
-    am_place_unuse(place);
-    am_place_put(place);
+    am_domain_close(domain);
+    am_heap_close(domain);
+    am_phys_kill_all(domain);
+    am_domain_unuse(domain);
+    am_domain_put(domain);
 }
 
 /* Streams first, with what they have to do, then events and notifies. */
@@ -147,34 +147,34 @@ static void device_close(struct am_device *device)
     am_unlock(&am_devices.lock);
     device_end_work(device, false); /* what other threads made until the contexts died */
     am_key_close_imports(device->id);
-    place_close(&device->place);
+    domain_close(&device->domain);
 }
 
 void am_devices_close(struct am_devices *devices)
 {
     for (int32_t i = 0; i < devices->n; i++)
         device_close(&devices->device[i]);
-    place_close(&devices->host);
+    domain_close(&devices->host);
     devices->n = 0;
     am_ledger_put(devices->ledger);
     devices->ledger = NULL;
 }
 
-static bool place_is_idle(_Atomic(struct am_place *) *slot)
+static bool domain_is_idle(_Atomic(struct am_domain *) *slot)
 {
-    struct am_place *place = am_place_get(slot);
-    bool is_idle = place == NULL || am_place_in_use(place) == 0;
+    struct am_domain *domain = am_domain_get(slot);
+    bool is_idle = domain == NULL || am_domain_in_use(domain) == 0;
 
-    am_place_put(place);
+    am_domain_put(domain);
     return is_idle;
 }
 
 bool am_devices_are_idle(struct am_devices *devices)
 {
-    bool is_idle = place_is_idle(&devices->host);
+    bool is_idle = domain_is_idle(&devices->host);
 
     for (int32_t i = 0; i < devices->n && is_idle; i++)
-        is_idle = place_is_idle(&devices->device[i].place) &&
+        is_idle = domain_is_idle(&devices->device[i].domain) &&
                   !am_device_is_active(&devices->device[i]);
     return is_idle && am_context_count() == 0;
 }
@@ -203,7 +203,7 @@ static aclError device_leave(struct am_device *device, bool is_forced, bool *ret
 
 aclError am_device_reset(struct am_device *device, bool is_forced)
 {
-    struct am_place *place;
+    struct am_domain *domain;
     bool is_last;
     aclError rc = device_leave(device, is_forced, &is_last);
 
@@ -224,15 +224,15 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     device_end_work(device, false); /* what other threads made until the contexts died */
 
     am_key_close_imports(device->id);
-    place = am_place_get(&device->place);
-    if (place != NULL)
-        am_heap_kill(place);
-    am_phys_kill_all(place);
+    domain = am_domain_get(&device->domain);
+    if (domain != NULL)
+        am_heap_kill(domain);
+    am_phys_kill_all(domain);
     am_lock(&am_devices.lock);
-    if (place != NULL && device->n_set == 0 && device->primary == NULL)
-        am_place_unuse(place);
+    if (domain != NULL && device->n_set == 0 && device->primary == NULL)
+        am_domain_unuse(domain);
     am_unlock(&am_devices.lock);
-    am_place_put(place);
+    am_domain_put(domain);
     return ACL_SUCCESS;
 }
 

@@ -160,7 +160,7 @@ static void runtime_init(void)
         .import_ended = am_share_forget,
     };
 
-    am_place_set_reclaim(&am_heap_reclaim);
+    am_domain_set_reclaim(&am_heap_reclaim);
     am_phys_set_hooks(&sharing);
     am_stream_set_synced(am_pool_synced);
     am_sched_init(&am_sched);

@@ -416,10 +416,10 @@ static void pins_are_counted_and_run_out(void **state)
     assert_int_equal(am_aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID);
     assert_int_equal(owner->pin(at, 1, "p"), ACL_ERROR_RT_PARAM_INVALID);
     for (uint64_t i = 0; i < AM_WORD_PINS; i++) {
-        assert_true(am_place_in_use(mapping->phys->place) > 0);
+        assert_true(am_domain_in_use(mapping->phys->domain) > 0);
         owner->unpin(mapping, at + i % 160);
     }
-    assert_int_equal(am_place_in_use(mapping->phys->place), 0);
+    assert_int_equal(am_domain_in_use(mapping->phys->domain), 0);
     am_mapping_put(mapping);
     stop();
 }

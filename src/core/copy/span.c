@@ -39,7 +39,7 @@ static bool mapping_grants(const struct am_mapping *mapping, unsigned access,
            (!(access & AM_ACCESS_WRITE) || (mapping->can_write & bits) != 0);
 }
 
-/* Whether the memory's own place may do everything. */
+/* Whether the memory's own domain may do everything. */
 static inline bool is_the_owners(const struct am_mapping *mapping)
 {
     uint64_t bit = mapping->device < 0 ? AM_HOST_BIT : UINT64_C(1) << mapping->device;

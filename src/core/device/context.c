@@ -25,10 +25,10 @@ void am_context_put(struct am_context *context)
 /* This process is one of those that use the device, or there are too many. */
 static aclError device_use(struct am_device *device)
 {
-    struct am_place *place = am_place_get(&device->place);
-    aclError rc = place != NULL ? am_place_use(place) : ACL_SUCCESS;
+    struct am_domain *domain = am_domain_get(&device->domain);
+    aclError rc = domain != NULL ? am_domain_use(domain) : ACL_SUCCESS;
 
-    am_place_put(place);
+    am_domain_put(domain);
     return rc;
 }
 

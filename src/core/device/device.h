@@ -14,8 +14,8 @@
 
 #include "acl/acl_rt.h"
 #include "base/lock.h"
+#include "core/device/domain.h"
 #include "core/device/limits.h"
-#include "core/device/place.h"
 
 /* A bit each in a mapping's access masks, and the last one for the host. */
 #define AM_DEVICES_MAX 63
@@ -25,12 +25,12 @@
 struct am_context;
 
 struct am_device {
-    int32_t id; /* logical: its place in the list */
+    int32_t id; /* logical: its domain in the list */
     _Atomic int32_t driver_id;
     uint64_t n_set; /* devices.lock; aclrtSetDevice calls not yet reset */
     /* devices.lock; the default context, NULL when not in use */
     struct am_context *primary;
-    _Atomic(struct am_place *) place;
+    _Atomic(struct am_domain *) domain;
     _Atomic uint64_t
         peers; /* a bit for each device whose memory it may reach: core/device/peer.h */
     struct am_limits limits;    /* on the cores that operators of this process use */
@@ -43,7 +43,7 @@ struct am_devices {
     _Atomic int32_t n;     /* visible ones */
     _Atomic int32_t n_all; /* that the machine has */
     struct am_device device[AM_DEVICES_MAX];
-    _Atomic(struct am_place *) host;
+    _Atomic(struct am_domain *) host;
     struct am_ledger *ledger; /* the runtime's lock */
 };
 

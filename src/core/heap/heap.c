@@ -1,5 +1,5 @@
 /*
- * Heaps: blocks to and from the program, runs to and from the place.  See heap.h; what
+ * Heaps: blocks to and from the program, runs to and from the domain.  See heap.h; what
  * happens to whole heaps is in heap_life.c.
  */
 #include "core/heap/heap.h"

@@ -3,15 +3,15 @@
  *
  * Each device has a heap; so has the host, whose memory is pinned.  (On products in RC
  * form pinned memory is the device's, so there each device has two.)  A heap takes memory
- * from its place in runs (core/heap/heap_run.h): chunks of 2 MB cut into blocks of one size class
+ * from its domain in runs (core/heap/heap_run.h): chunks of 2 MB cut into blocks of one size class
  * for up to 1 MB, whole chunks for more.
  *
  * The way of a small block is from the run to a list of the thread's own and to the
  * program, and back the same way: a lock is taken for every few blocks.  Large blocks,
  * and those above 32 KB, take it each time.
  *
- * The place is charged for whole runs.  A run in which no block is live or pinned is
- * idle: it is kept for later, up to a limit, and does not count as used; when the place
+ * The domain is charged for whole runs.  A run in which no block is live or pinned is
+ * idle: it is kept for later, up to a limit, and does not count as used; when the domain
  * runs short, all idle runs go, also those whose free blocks are in lists of threads.
  *
  * Invariants, under heap->lock: every run that has memory is in `all`; it is in its
@@ -47,9 +47,9 @@ struct am_heap {
     _Atomic(const struct am_classes *) classes; /* NULL: was never opened */
     enum am_heap_kind kind;
     int32_t device;
-    uint32_t index;         /* in am_heaps */
-    struct am_place *place; /* lock; NULL: closed.  The devices hold the reference. */
-    struct am_run_list all; /* lock, as all below */
+    uint32_t index;           /* in am_heaps */
+    struct am_domain *domain; /* lock; NULL: closed.  The devices hold the reference. */
+    struct am_run_list all;   /* lock, as all below */
     struct am_run_tree partial[AM_CLASSES_MAX];
     struct am_run_stack spare[AM_CLASSES_MAX + 1]; /* without memory; last: large ones */
     struct am_run_queue empty;                     /* oldest first */
@@ -73,12 +73,12 @@ static inline struct am_heap *am_heap_of(int32_t device, enum am_heap_kind kind)
     return &am_heaps[(device + 1) * AM_HEAP_KINDS + (int32_t)kind];
 }
 
-/* The heaps of a place, at the start and the stop of the library and at a reset. */
-void am_heap_open(struct am_place *place);
-void am_heap_close(struct am_place *place);
-void am_heap_kill(struct am_place *place);
+/* The heaps of a domain, at the start and the stop of the library and at a reset. */
+void am_heap_open(struct am_domain *domain);
+void am_heap_close(struct am_domain *domain);
+void am_heap_kill(struct am_domain *domain);
 
-/* The idle runs of a place, for am_place_set_reclaim(). */
+/* The idle runs of a domain, for am_domain_set_reclaim(). */
 extern const struct am_reclaim am_heap_reclaim;
 
 #define AM_HEAP_PAD 32 /* bytes that aclrtMalloc adds on most products */

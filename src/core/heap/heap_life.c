@@ -102,33 +102,33 @@ void am_heap_close_runs(struct am_heap *heap, struct am_run_stack *doomed)
     }
 }
 
-/* A run without memory, and the place to take it from, with one more reference. */
+/* A run without memory, and the domain to take it from, with one more reference. */
 static aclError run_get(struct am_heap *heap, unsigned class, struct am_run **ret_run,
-                        struct am_place **ret_place)
+                        struct am_domain **ret_domain)
 {
-    struct am_place *place;
+    struct am_domain *domain;
     struct am_run *run = NULL;
 
     am_lock(&heap->lock);
-    place = heap->place;
-    if (place != NULL) {
-        am_ref_more(&place->refs);
+    domain = heap->domain;
+    if (domain != NULL) {
+        am_ref_more(&domain->refs);
         run = SLIST_FIRST(&heap->spare[class]);
         if (run != NULL)
             SLIST_REMOVE_HEAD(&heap->spare[class], next);
     }
     am_unlock(&heap->lock);
-    if (place == NULL)
+    if (domain == NULL)
         return am_fail(ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     if (run == NULL)
         run = am_run_create(heap, class,
                             class < heap->classes->n ? heap->classes->size[class] : 0);
     if (run == NULL) {
-        am_place_put(place);
+        am_domain_put(domain);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a heap");
     }
     *ret_run = run;
-    *ret_place = place;
+    *ret_domain = domain;
     return ACL_SUCCESS;
 }
 
@@ -158,14 +158,14 @@ aclError am_run_lock(struct am_run *run, size_t end)
     return rc;
 }
 
-/* Gives the run memory; takes over the reference to place. */
-static aclError run_open(struct am_run *run, struct am_place *place, size_t size,
+/* Gives the run memory; takes over the reference to the domain. */
+static aclError run_open(struct am_run *run, struct am_domain *domain, size_t size,
                          size_t asked)
 {
     enum am_bank_kind kind =
         run->heap->kind == AM_HEAP_HOST ? AM_BANK_PINNED : AM_BANK_MAIN;
     struct am_phys *phys;
-    aclError rc = am_phys_create_bare(place, kind, size, asked, &phys);
+    aclError rc = am_phys_create_bare(domain, kind, size, asked, &phys);
 
     if (rc == ACL_SUCCESS)
         rc = am_vspace_map_run(&am_vspace, &am_heap_owners[run->kind], phys, run,
@@ -187,20 +187,20 @@ aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size, size_t 
                       struct am_slot *ret_slot)
 {
     struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
-    struct am_place *place;
+    struct am_domain *domain;
     struct am_run *run;
     bool is_open;
-    aclError rc = run_get(heap, class, &run, &place);
+    aclError rc = run_get(heap, class, &run, &domain);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = run_open(run, place, size, asked);
+    rc = run_open(run, domain, size, asked);
     if (rc != ACL_SUCCESS) {
         run_spare(heap, run);
         return rc;
     }
     am_lock(&heap->lock);
-    is_open = heap->place == place; /* nobody has stopped the library meanwhile */
+    is_open = heap->domain == domain; /* nobody has stopped the library meanwhile */
     if (is_open) {
         LIST_INSERT_HEAD(&heap->all, run, all);
         if (ret_slot != NULL)
@@ -216,17 +216,17 @@ aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size, size_t 
     return ACL_SUCCESS;
 }
 
-/* Calls f for each heap that takes its memory from the place. */
-static size_t heaps_visit(struct am_place *place,
-                          size_t (*f)(struct am_heap *, struct am_place *))
+/* Calls f for each heap that takes its memory from the domain. */
+static size_t heaps_visit(struct am_domain *domain,
+                          size_t (*f)(struct am_heap *, struct am_domain *))
 {
     size_t sum = 0;
 
     for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
-        struct am_heap *heap = am_heap_of(place->device, (enum am_heap_kind)kind);
+        struct am_heap *heap = am_heap_of(domain->device, (enum am_heap_kind)kind);
 
         if (heap->classes != NULL)
-            sum += f(heap, place);
+            sum += f(heap, domain);
     }
     return sum;
 }
@@ -244,27 +244,27 @@ static void heap_init(struct am_heap *heap, int32_t device, enum am_heap_kind ki
     atomic_store_explicit(&heap->classes, &classes[kind], memory_order_release);
 }
 
-static void heap_open(struct am_place *place, enum am_heap_kind kind)
+static void heap_open(struct am_domain *domain, enum am_heap_kind kind)
 {
-    struct am_heap *heap = am_heap_of(place->device, kind);
+    struct am_heap *heap = am_heap_of(domain->device, kind);
 
     if (heap->classes == NULL)
-        heap_init(heap, place->device, kind);
+        heap_init(heap, domain->device, kind);
     am_lock(&heap->lock);
-    heap->place = place;
+    heap->domain = domain;
     for (int i = 0; i < AM_MODULES; i++)
         heap->modules[i].peak = heap->modules[i].now;
     am_unlock(&heap->lock);
 }
 
-void am_heap_open(struct am_place *place)
+void am_heap_open(struct am_domain *domain)
 {
     bool is_rc = (am_setup.product->features & AM_PRODUCT_RC) != 0;
 
-    if (place->device >= 0)
-        heap_open(place, AM_HEAP_DEVICE);
-    if (place->device < 0 || is_rc)
-        heap_open(place, AM_HEAP_HOST);
+    if (domain->device >= 0)
+        heap_open(domain, AM_HEAP_DEVICE);
+    if (domain->device < 0 || is_rc)
+        heap_open(domain, AM_HEAP_HOST);
 }
 
 static void heap_kill_locked(struct am_heap *heap, struct am_run_stack *doomed)
@@ -284,49 +284,49 @@ static void heap_kill_locked(struct am_heap *heap, struct am_run_stack *doomed)
     }
 }
 
-static size_t heap_kill(struct am_heap *heap, struct am_place *place)
+static size_t heap_kill(struct am_heap *heap, struct am_domain *domain)
 {
     struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
 
     am_lock(&heap->lock);
-    if (heap->place == place)
+    if (heap->domain == domain)
         heap_kill_locked(heap, &doomed);
     am_unlock(&heap->lock);
     am_heap_close_runs(heap, &doomed);
     return 0;
 }
 
-void am_heap_kill(struct am_place *place)
+void am_heap_kill(struct am_domain *domain)
 {
-    heaps_visit(place, heap_kill);
+    heaps_visit(domain, heap_kill);
 }
 
-static size_t heap_close(struct am_heap *heap, struct am_place *place)
+static size_t heap_close(struct am_heap *heap, struct am_domain *domain)
 {
     struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
 
     am_lock(&heap->lock);
-    if (heap->place == place) {
+    if (heap->domain == domain) {
         heap_kill_locked(heap, &doomed);
-        heap->place = NULL;
+        heap->domain = NULL;
     }
     am_unlock(&heap->lock);
     am_heap_close_runs(heap, &doomed);
     return 0;
 }
 
-void am_heap_close(struct am_place *place)
+void am_heap_close(struct am_domain *domain)
 {
-    heaps_visit(place, heap_close);
+    heaps_visit(domain, heap_close);
 }
 
-static size_t heap_idle(struct am_heap *heap, struct am_place *place)
+static size_t heap_idle(struct am_heap *heap, struct am_domain *domain)
 {
     struct am_run *run;
     size_t size = 0;
 
     am_lock(&heap->lock);
-    if (heap->place == place) {
+    if (heap->domain == domain) {
         LIST_FOREACH (run, &heap->all, all)
             size += !run->is_dead && am_run_is_idle(run) ? (size_t)run->size : 0;
     }
@@ -334,19 +334,19 @@ static size_t heap_idle(struct am_heap *heap, struct am_place *place)
     return size;
 }
 
-static size_t place_idle(struct am_place *place)
+static size_t domain_idle(struct am_domain *domain)
 {
-    return heaps_visit(place, heap_idle);
+    return heaps_visit(domain, heap_idle);
 }
 
-static size_t heap_trim(struct am_heap *heap, struct am_place *place)
+static size_t heap_trim(struct am_heap *heap, struct am_domain *domain)
 {
     struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
     struct am_run *run;
     bool has_any;
 
     am_lock(&heap->lock);
-    if (heap->place == place) {
+    if (heap->domain == domain) {
         LIST_FOREACH (run, &heap->all, all) {
             if (!run->is_dead && am_run_is_idle(run)) {
                 am_run_steal(run);
@@ -361,12 +361,12 @@ static size_t heap_trim(struct am_heap *heap, struct am_place *place)
     return has_any;
 }
 
-static bool place_trim(struct am_place *place)
+static bool domain_trim(struct am_domain *domain)
 {
-    return heaps_visit(place, heap_trim) != 0;
+    return heaps_visit(domain, heap_trim) != 0;
 }
 
-const struct am_reclaim am_heap_reclaim = {.idle = place_idle, .trim = place_trim};
+const struct am_reclaim am_heap_reclaim = {.idle = domain_idle, .trim = domain_trim};
 
 uint64_t am_heap_count(enum am_heap_kind kind)
 {

@@ -180,7 +180,7 @@ static bool is_ours_on_host(const void *addr, size_t size)
         if (mapping == NULL)
             return false;
         left = mapping->size - (at - mapping->start);
-        is_host = mapping->owner == NULL && mapping->phys->place->device < 0;
+        is_host = mapping->owner == NULL && mapping->phys->domain->device < 0;
         am_mapping_put(mapping);
         if (!is_host)
             return false;

@@ -29,12 +29,12 @@ struct am_card am_card_of(const struct am_phys *phys, size_t asked)
         .share = phys->share,
     };
 
-    if (phys->place->device >= 0) {
+    if (phys->domain->device >= 0) {
         card.location_type = ACL_MEM_LOCATION_TYPE_DEVICE; /* blocks have no prop */
-        card.location_id = phys->place->driver;
+        card.location_id = phys->domain->driver;
     }
     if (phys->share != 0)
-        card.ledger = am_ledger_id(phys->place->ledger);
+        card.ledger = am_ledger_id(phys->domain->ledger);
     snprintf(card.backend, sizeof card.backend, "%s", phys->mem.bank->ops->name);
     return card;
 }
@@ -69,7 +69,7 @@ static aclError card_check(const struct am_card *card, const struct am_parcel *p
     return ACL_SUCCESS;
 }
 
-/* The place that the memory is used in, and what the program is told about it. */
+/* The domain that the memory is used in, and what the program is told about it. */
 static aclError import_place(const struct am_card *card, struct am_device *device,
                              struct am_import *import)
 {
@@ -87,8 +87,8 @@ static aclError import_place(const struct am_card *card, struct am_device *devic
             },
     };
     import->home = !is_device ? -1 : home != NULL ? home->id : device->id;
-    import->place = am_place_get(is_device ? &device->place : &am_devices.host);
-    AM_REQUIRE(import->place != NULL, ACL_ERROR_UNINITIALIZE,
+    import->domain = am_domain_get(is_device ? &device->domain : &am_devices.host);
+    AM_REQUIRE(import->domain != NULL, ACL_ERROR_UNINITIALIZE,
                "aclFinalize has been called");
     return ACL_SUCCESS;
 }
@@ -99,7 +99,7 @@ static aclError import_place(const struct am_card *card, struct am_device *devic
  */
 static aclError share_join(const struct am_card *card, struct am_import *import)
 {
-    struct am_ledger *ledger = import->place->ledger;
+    struct am_ledger *ledger = import->domain->ledger;
     aclError rc;
 
     import->share = 0;
@@ -129,6 +129,6 @@ aclError am_card_read(const struct am_parcel *parcel, struct am_device *device,
         return rc;
     rc = share_join(&card, ret_import);
     if (rc != ACL_SUCCESS)
-        am_place_put(ret_import->place);
+        am_domain_put(ret_import->domain);
     return rc;
 }

@@ -34,7 +34,7 @@ struct am_card am_card_of(const struct am_phys *phys, size_t asked);
 
 /*
  * The import that the parcel's card describes, for use by a device of this process; it has
- * a reference to its place, and to its share where both processes have one ledger.
+ * a reference to its domain, and to its share where both processes have one ledger.
  */
 aclError am_card_read(const struct am_parcel *parcel, struct am_device *device,
                       struct am_import *ret_import);

@@ -317,7 +317,7 @@ static struct key *import_pop_of(int32_t device)
 
     am_lock(&keys.lock);
     RB_FOREACH (key, key_tree, &keys.imports) {
-        if (device < 0 || key->phys->place->device == device) {
+        if (device < 0 || key->phys->domain->device == device) {
             RB_REMOVE(key_tree, &keys.imports, key);
             break;
         }

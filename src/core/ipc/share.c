@@ -73,8 +73,8 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
         return rc;
     rc = phys->mem.bank->ops->mem_export(&phys->mem, &fd);
     /* What was done so far stays when the rest fails: it is of use for the next try. */
-    if (rc == ACL_SUCCESS && phys->share == 0 && phys->place->ledger != NULL)
-        rc = am_place_share(phys->place, phys->mem.size, &phys->share);
+    if (rc == ACL_SUCCESS && phys->share == 0 && phys->domain->ledger != NULL)
+        rc = am_domain_share(phys->domain, phys->mem.size, &phys->share);
     if (rc == ACL_SUCCESS) {
         card = am_card_of(phys, asked);
         rc = am_exchange_offer(kind, is_open, fd, &card, sizeof card, &ticket);

@@ -15,7 +15,7 @@
 /* Where the process of each slot is in the view; LEDGER_SLOTS: nowhere. */
 struct look {
     const char *books;
-    uint16_t place[LEDGER_SLOTS];
+    uint16_t domain[LEDGER_SLOTS];
 };
 
 static void text_copy(char *to, const char *from)
@@ -74,9 +74,9 @@ static int slots_read(int fd, struct look *look, struct am_ledger_view *view)
         return -EPROTO;
     view->processes = am_sys_malloc((high + 1) * sizeof *view->processes);
     for (unsigned i = 0; i < LEDGER_SLOTS && view->processes != NULL; i++) {
-        look->place[i] = LEDGER_SLOTS;
+        look->domain[i] = LEDGER_SLOTS;
         if (i < high && slots[i].is_used != 0 && ledger_is_locked(fd, i)) {
-            look->place[i] = (uint16_t)view->n_processes;
+            look->domain[i] = (uint16_t)view->n_processes;
             process_add(&slots[i], view);
         }
     }
@@ -97,9 +97,9 @@ static void share_add(const struct look *look, const struct ledger_share *share,
     for (unsigned i = 0; i < LEDGER_SLOTS; i++) {
         struct am_ledger_process *process;
 
-        if (look->place[i] == LEDGER_SLOTS || !(share->holders[i / 64] >> i % 64 & 1))
+        if (look->domain[i] == LEDGER_SLOTS || !(share->holders[i / 64] >> i % 64 & 1))
             continue;
-        process = &view->processes[look->place[i]];
+        process = &view->processes[look->domain[i]];
         is_held = true;
         if (share->exporter == i)
             process->exported[device] += size;

@@ -42,8 +42,8 @@ RB_HEAD(blocks, block);
 
 static struct {
     struct am_lock lock;
-    struct blocks blocks;   /* lock, as the next one */
-    struct am_place *place; /* where the memory is; NULL until there is some */
+    struct blocks blocks;     /* lock, as the next one */
+    struct am_domain *domain; /* where the memory is; NULL until there is some */
 } managed = {.lock = AM_LOCK_INIT(AM_RANK_POOL, "managed memory"),
              .blocks = RB_INITIALIZER(NULL)};
 
@@ -144,10 +144,10 @@ static aclError memory_map_locked(void *addr, size_t size) AM_REQUIRES(managed.l
     struct am_phys *phys;
     aclError rc = ACL_SUCCESS;
 
-    if (managed.place == NULL)
-        rc = am_place_create(-1, -1, WINDOW_SIZE, &managed.place);
+    if (managed.domain == NULL)
+        rc = am_domain_create(-1, -1, WINDOW_SIZE, &managed.domain);
     if (rc == ACL_SUCCESS)
-        rc = am_phys_create_for(size, &prop, managed.place, &phys);
+        rc = am_phys_create_for(size, &prop, managed.domain, &phys);
     if (rc != ACL_SUCCESS)
         return rc;
     rc = am_vspace_map_for(&am_vspace, addr, phys, true);
@@ -250,16 +250,16 @@ static aclError managed_free(void *addr, bool *ret_is_ours)
 
 void am_managed_free_all(void)
 {
-    struct am_place *place;
+    struct am_domain *domain;
     struct block *block;
 
     am_lock(&managed.lock);
     while ((block = RB_MIN(blocks, &managed.blocks)) != NULL)
         free_locked(block, true);
-    place = managed.place;
-    managed.place = NULL;
+    domain = managed.domain;
+    managed.domain = NULL;
     am_unlock(&managed.lock);
-    am_place_put(place);
+    am_domain_put(domain);
 }
 
 /* The pages that the range touches, all of one block. */

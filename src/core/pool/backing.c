@@ -21,8 +21,8 @@ aclError am_backing_open(struct am_backing *backing, const struct am_owner *owne
     aclError rc;
 
     *backing = (struct am_backing){.n_chunks = size >> AM_CHUNK_SHIFT};
-    backing->place = am_place_get(&device->place);
-    AM_REQUIRE(backing->place != NULL, ACL_ERROR_UNINITIALIZE,
+    backing->domain = am_domain_get(&device->domain);
+    AM_REQUIRE(backing->domain != NULL, ACL_ERROR_UNINITIALIZE,
                "aclFinalize has been called");
     backing->chunks = am_sys_calloc(backing->n_chunks, sizeof *backing->chunks);
     if (backing->chunks == NULL) {
@@ -38,7 +38,7 @@ aclError am_backing_open(struct am_backing *backing, const struct am_owner *owne
 err_chunks:
     free(backing->chunks);
 err_place:
-    am_place_put(backing->place);
+    am_domain_put(backing->domain);
     return rc;
 }
 
@@ -76,10 +76,10 @@ static aclError chunk_fill(struct am_backing *backing, size_t chunk)
     const aclrtPhysicalMemProp prop = {
         .memAttr = ACL_HBM_MEM_HUGE,
         .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE,
-                     .id = (uint32_t)backing->place->device},
+                     .id = (uint32_t)backing->domain->device},
     };
     struct am_phys *phys;
-    aclError rc = am_phys_create_for(AM_CHUNK, &prop, backing->place, &phys);
+    aclError rc = am_phys_create_for(AM_CHUNK, &prop, backing->domain, &phys);
 
     if (rc != ACL_SUCCESS)
         return rc;
@@ -154,5 +154,5 @@ void am_backing_close(struct am_backing *backing)
     }
     am_vspace_release_for(&am_vspace, (void *)backing->base);
     free(backing->chunks);
-    am_place_put(backing->place);
+    am_domain_put(backing->domain);
 }

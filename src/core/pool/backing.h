@@ -16,10 +16,10 @@
 
 struct am_backing {
     uintptr_t base;
-    size_t n_chunks;        /* of addresses */
-    size_t n_backed;        /* of those, with memory */
-    uint8_t *chunks;        /* what is known of each */
-    struct am_place *place; /* holds a reference */
+    size_t n_chunks;          /* of addresses */
+    size_t n_backed;          /* of those, with memory */
+    uint8_t *chunks;          /* what is known of each */
+    struct am_domain *domain; /* holds a reference */
 };
 
 /* `size` is a multiple of a chunk. */

@@ -224,7 +224,7 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t asked,
                                    struct am_stream *stream, void **ret_addr)
     AM_REQUIRES(pool->lock)
 {
-    struct am_place *place = pool->backing.place;
+    struct am_domain *domain = pool->backing.domain;
     size_t size = am_align_up(asked, AM_POOL_ALIGN);
     struct am_range *range;
     char why[256] = "";
@@ -248,7 +248,7 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t asked,
         "Failed to allocate %zu bytes: the pool's blocks take %zu of its %zu, and the "
         "rest is in pieces, or not yet freed by streams; device %d has %zu left",
         asked, pool->ranges.live, pool->max_size, pool->device,
-        place->capacity - place->used);
+        domain->capacity - domain->used);
     AM_REQUIRE(rc == ACL_SUCCESS, rc, "no block of %zu bytes: %s", asked, why);
     range->asked = asked;
     if (pool->ranges.live > pool->used_high)

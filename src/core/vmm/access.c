@@ -7,7 +7,7 @@
 
 uint64_t am_owner_bit(const struct am_phys *phys)
 {
-    return phys->place->device < 0 ? AM_HOST_BIT : UINT64_C(1) << phys->place->device;
+    return phys->domain->device < 0 ? AM_HOST_BIT : UINT64_C(1) << phys->domain->device;
 }
 
 /* Bits of logical ids as bits of the driver's ids, which are the same nearly always. */
@@ -80,7 +80,7 @@ static uintptr_t row_end_locked(struct am_vspace *vs, const struct am_mapping *f
         const struct am_mapping *next = am_chunkmap_find(&vs->chunks, at);
 
         if (next == NULL || next->reservation != first->reservation ||
-            next->phys->place != first->phys->place ||
+            next->phys->domain != first->phys->domain ||
             next->phys->mem.bank != first->phys->mem.bank)
             break;
         at += next->size;

@@ -128,11 +128,11 @@ static aclError map_check_strict(const struct am_reservation *r,
                "editions up to 8.5 require that they agree (ACLMEM_RULES=strict)",
                r->flags, am_attr_find(phys->prop.memAttr)->name);
     AM_REQUIRE(
-        r->n_mappings == 0 || r->device == phys->place->device,
+        r->n_mappings == 0 || r->device == phys->domain->device,
         ACL_ERROR_RT_PARAM_INVALID,
         "the reservation at %p has memory of device %d mapped and may not have memory of "
         "device %d too (ACLMEM_RULES=strict)",
-        (void *)r->start, r->device, phys->place->device);
+        (void *)r->start, r->device, phys->domain->device);
     AM_REQUIRE(r->n_mappings == 0 || r->is_imported == (phys->imported != 0),
                ACL_ERROR_RT_PARAM_INVALID,
                "the reservation at %p has %s memory mapped and may not have %s memory "
@@ -175,7 +175,7 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
     struct am_phys *phys = mapping->phys;
 
     if (r->n_mappings++ == 0) {
-        r->device = phys->place->device;
+        r->device = phys->domain->device;
         r->is_imported = phys->imported != 0;
     }
     phys->n_mappings++;
@@ -212,7 +212,7 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
     mapping->size = size;
     mapping->asked = asked;
     mapping->phys = am_phys_ref(phys);
-    mapping->device = phys->place->device;
+    mapping->device = phys->domain->device;
     mapping->home = phys->home;
     mapping->page_size = am_attr_page_size(phys->prop.memAttr);
     mapping->reservation = r;
@@ -346,7 +346,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
     mapping->size = phys->mem.size;
     mapping->asked = phys->mem.size;
     mapping->phys = phys;
-    mapping->device = phys->place->device;
+    mapping->device = phys->domain->device;
     mapping->home = phys->home;
     mapping->page_size = am_attr_page_size(phys->prop.memAttr);
     mapping->reservation = NULL;

@@ -36,7 +36,7 @@ static void import_ended(uint64_t number)
 
 /* The place and the NUMA node (-1: any) that a location names. */
 static aclError location_find(const aclrtMemLocation *location,
-                              struct am_place **ret_place, int *ret_node)
+                              struct am_domain **ret_domain, int *ret_node)
 {
     int32_t id = (int32_t)location->id;
     struct am_device *device;
@@ -47,29 +47,30 @@ static aclError location_find(const aclrtMemLocation *location,
         rc = am_device_find(id, &device);
         if (rc != ACL_SUCCESS)
             return rc;
-        *ret_place = am_place_get(&device->place);
+        *ret_domain = am_domain_get(&device->domain);
     } else {
         if (location->type == ACL_MEM_LOCATION_TYPE_HOST_NUMA && id != -1) {
             AM_REQUIRE(am_machine_has_node(id), ACL_ERROR_RT_PARAM_INVALID,
                        "location.id is %d: the machine has no such NUMA node", id);
             *ret_node = id;
         }
-        *ret_place = am_place_get(&am_devices.host);
+        *ret_domain = am_domain_get(&am_devices.host);
     }
-    AM_REQUIRE(*ret_place != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    AM_REQUIRE(*ret_domain != NULL, ACL_ERROR_UNINITIALIZE,
+               "aclFinalize has been called");
     return ACL_SUCCESS;
 }
 
 aclError am_phys_check(const aclrtPhysicalMemProp *prop)
 {
-    struct am_place *place;
+    struct am_domain *domain;
     int node;
     aclError rc = am_attr_check(prop);
 
     if (rc == ACL_SUCCESS)
-        rc = location_find(&prop->location, &place, &node);
+        rc = location_find(&prop->location, &domain, &node);
     if (rc == ACL_SUCCESS)
-        am_place_put(place);
+        am_domain_put(domain);
     return rc;
 }
 
@@ -87,36 +88,36 @@ static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
     return ACL_SUCCESS;
 }
 
-/* Memory of the place, counted in its books; `asked` is for messages. */
-static aclError mem_take(struct am_place *place, enum am_bank_kind kind, size_t size,
+/* Memory of the domain, counted in its books; `asked` is for messages. */
+static aclError mem_take(struct am_domain *domain, enum am_bank_kind kind, size_t size,
                          size_t asked, int node, struct am_mem *mem)
 {
     struct am_bank *bank = NULL;
-    aclError rc = am_place_charge(place, size, asked);
+    aclError rc = am_domain_charge(domain, size, asked);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_place_bank(place, kind, &bank);
+    rc = am_domain_bank(domain, kind, &bank);
     if (rc == ACL_SUCCESS)
         rc = bank->ops->mem_create(bank, size, node, mem);
     /* A real device may have less than the books say: others have some of it. */
     if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && bank != NULL &&
-        (bank->ops->caps & AM_CAP_DEVICES) && am_place_trim(place))
+        (bank->ops->caps & AM_CAP_DEVICES) && am_domain_trim(domain))
         rc = bank->ops->mem_create(bank, size, node, mem);
     if (rc != ACL_SUCCESS)
-        am_place_uncharge(place, size);
+        am_domain_uncharge(domain, size);
     return rc;
 }
 
 /* What all physes begin with; the memory is there already. */
 static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
-                      size_t asked, struct am_place *place)
+                      size_t asked, struct am_domain *domain)
 {
     phys->handle = NULL;
     phys->prop = *prop;
     phys->asked = asked;
-    phys->place = place;
-    phys->home = place->device;
+    phys->domain = domain;
+    phys->home = domain->device;
     phys->imported = 0;
     phys->exported = 0;
     phys->share = 0;
@@ -133,7 +134,7 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
  * failure.
  */
 static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
-                          struct am_place *place, int node, struct am_phys **ret_phys)
+                          struct am_domain *domain, int node, struct am_phys **ret_phys)
 {
     const struct am_attr *attr = am_attr_find(prop->memAttr);
     struct am_phys *phys = NULL;
@@ -147,52 +148,52 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a handle");
         goto err_place;
     }
-    rc = mem_take(place, AM_BANK_MAIN, rounded, size, node, &phys->mem);
+    rc = mem_take(domain, AM_BANK_MAIN, rounded, size, node, &phys->mem);
     if (rc != ACL_SUCCESS)
         goto err_slab;
 
-    phys_init(phys, prop, size, place);
+    phys_init(phys, prop, size, domain);
     *ret_phys = phys;
     return ACL_SUCCESS;
 
 err_slab:
     am_slab_give(&phys_slab, phys);
 err_place:
-    am_place_put(place);
+    am_domain_put(domain);
     return rc;
 }
 
 static void phys_unmake(struct am_phys *phys)
 {
-    struct am_place *place = phys->place;
+    struct am_domain *domain = phys->domain;
     size_t size = phys->mem.size;
 
     export_ended(phys->exported); /* a block's */
     phys->mem.bank->ops->mem_destroy(&phys->mem);
     import_ended(phys->imported);
     if (phys->share != 0)
-        am_ledger_share_leave(place->ledger, phys->share);
+        am_ledger_share_leave(domain->ledger, phys->share);
     else if (phys->imported == 0)
-        am_place_uncharge(place, size);
+        am_domain_uncharge(domain, size);
     am_slab_give(&phys_slab, phys);
-    am_place_put(place);
+    am_domain_put(domain);
 }
 
-/* Enter it in its place, alive from now on; fails when the library is stopping. */
+/* Enter it in its domain, alive from now on; fails when the library is stopping. */
 static aclError phys_list(struct am_phys *phys)
 {
-    struct am_place *place = phys->place;
+    struct am_domain *domain = phys->domain;
     bool is_closed;
 
-    am_lock(&place->lock);
-    is_closed = place->is_closed;
+    am_lock(&domain->lock);
+    is_closed = domain->is_closed;
     if (!is_closed) {
-        LIST_INSERT_HEAD(&place->all, phys, all);
+        LIST_INSERT_HEAD(&domain->all, phys, all);
         phys->is_listed = true;
         n_physes += phys->handle != NULL; /* the others are not the program's */
         atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
     }
-    am_unlock(&place->lock);
+    am_unlock(&domain->lock);
     AM_REQUIRE(!is_closed, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     return ACL_SUCCESS;
 }
@@ -222,16 +223,16 @@ static aclError phys_publish(struct am_phys *phys, void **ret_handle)
 
 aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **ret_handle)
 {
-    struct am_place *place;
+    struct am_domain *domain;
     struct am_phys *phys;
     int node;
     aclError rc = am_attr_check(prop);
 
     if (rc == ACL_SUCCESS)
-        rc = location_find(&prop->location, &place, &node);
+        rc = location_find(&prop->location, &domain, &node);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = phys_make(size, prop, place, node, &phys);
+    rc = phys_make(size, prop, domain, node, &phys);
     return rc == ACL_SUCCESS ? phys_publish(phys, ret_handle) : rc;
 }
 
@@ -245,12 +246,12 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of imported memory");
         goto err_place;
     }
-    rc = am_place_bank(import->place, AM_BANK_MAIN, &bank);
+    rc = am_domain_bank(import->domain, AM_BANK_MAIN, &bank);
     if (rc == ACL_SUCCESS)
         rc = bank->ops->mem_import(bank, import->fd, import->size, &phys->mem);
     if (rc != ACL_SUCCESS)
         goto err_slab;
-    phys_init(phys, &import->prop, import->asked, import->place);
+    phys_init(phys, &import->prop, import->asked, import->domain);
     phys->home = import->home;
     phys->imported = import->number;
     phys->share = import->share;
@@ -263,8 +264,8 @@ err_slab:
     am_slab_give(&phys_slab, phys);
 err_place:
     if (import->share != 0)
-        am_ledger_share_leave(import->place->ledger, import->share);
-    am_place_put(import->place);
+        am_ledger_share_leave(import->domain->ledger, import->share);
+    am_domain_put(import->domain);
     import_ended(import->number);
     return rc;
 }
@@ -290,12 +291,12 @@ aclError am_phys_import_for(const struct am_import *import, struct am_phys **ret
 }
 
 aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
-                            struct am_place *place, struct am_phys **ret_phys)
+                            struct am_domain *domain, struct am_phys **ret_phys)
 {
     aclError rc;
 
-    am_ref_more(&place->refs);
-    rc = phys_make(size, prop, place, -1, ret_phys);
+    am_ref_more(&domain->refs);
+    rc = phys_make(size, prop, domain, -1, ret_phys);
     if (rc != ACL_SUCCESS)
         return rc;
     rc = phys_list(*ret_phys);
@@ -304,8 +305,8 @@ aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
     return rc;
 }
 
-aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, size_t size,
-                             size_t asked, struct am_phys **ret_phys)
+aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
+                             size_t size, size_t asked, struct am_phys **ret_phys)
 {
     struct am_phys *phys = am_slab_take(&phys_slab);
     aclError rc;
@@ -314,10 +315,10 @@ aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, siz
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of memory");
         goto err_place;
     }
-    rc = mem_take(place, kind, size, asked, -1, &phys->mem);
+    rc = mem_take(domain, kind, size, asked, -1, &phys->mem);
     if (rc != ACL_SUCCESS)
         goto err_slab;
-    phys_init(phys, &(aclrtPhysicalMemProp){.memAttr = ACL_MEM_NORMAL}, size, place);
+    phys_init(phys, &(aclrtPhysicalMemProp){.memAttr = ACL_MEM_NORMAL}, size, domain);
     atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
     *ret_phys = phys;
     return ACL_SUCCESS;
@@ -325,17 +326,17 @@ aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, siz
 err_slab:
     am_slab_give(&phys_slab, phys);
 err_place:
-    am_place_put(place);
+    am_domain_put(domain);
     return rc;
 }
 
 static void phys_unlist(struct am_phys *phys)
 {
-    am_lock(&phys->place->lock);
+    am_lock(&phys->domain->lock);
     if (phys->is_listed)
         LIST_REMOVE(phys, all);
     phys->is_listed = false;
-    am_unlock(&phys->place->lock);
+    am_unlock(&phys->domain->lock);
 }
 
 struct am_phys *am_phys_ref(struct am_phys *phys)
@@ -452,29 +453,29 @@ out:
     return rc;
 }
 
-/* The next one of a place that lives; it leaves the list. */
-static struct am_phys *place_pop(struct am_place *place)
+/* The next one of a domain that lives; it leaves the list. */
+static struct am_phys *domain_pop(struct am_domain *domain)
 {
     struct am_phys *phys;
 
-    am_lock(&place->lock);
-    while ((phys = LIST_FIRST(&place->all)) != NULL) {
+    am_lock(&domain->lock);
+    while ((phys = LIST_FIRST(&domain->all)) != NULL) {
         LIST_REMOVE(phys, all);
         phys->is_listed = false;
         if (am_ref_try(&phys->object.refs))
             break;
     }
-    am_unlock(&place->lock);
+    am_unlock(&domain->lock);
     return phys;
 }
 
-void am_phys_kill_all(struct am_place *place)
+void am_phys_kill_all(struct am_domain *domain)
 {
     struct am_phys *phys;
 
-    if (place == NULL)
+    if (domain == NULL)
         return;
-    while ((phys = place_pop(place)) != NULL) {
+    while ((phys = domain_pop(domain)) != NULL) {
         if (am_vspace_kill(phys)) {
             am_phys_end_export(phys);
             am_phys_put(phys); /* the handle's */

@@ -17,7 +17,7 @@
 #include "acl/acl_rt.h"
 #include "backend/backend.h"
 #include "base/idmap.h"
-#include "core/device/place.h"
+#include "core/device/domain.h"
 
 struct am_mapping;
 
@@ -28,8 +28,8 @@ struct am_phys {
     void *handle; /* NULL: the program has none, the memory is ours to hand out */
     aclrtPhysicalMemProp prop;
     size_t asked; /* bytes that the program asked for; mem.size is rounded up */
-    struct am_place *place;
-    int32_t home; /* whose memory it is: the place's, unless it was imported elsewhere */
+    struct am_domain *domain;
+    int32_t home; /* whose memory it is: the domain's, unless it was imported elsewhere */
     struct am_mem mem;
     uint64_t imported; /* the number that it came by; 0: it is this process's own */
     /* vspace.lock; the number of its export, 0: none, or AM_PHYS_EXPORTING: core/ipc/share.h */
@@ -44,7 +44,7 @@ struct am_phys {
     uint32_t n_mappings;  /* vspace.lock */
     bool was_mapped;      /* vspace.lock; ever, by this handle or by that of its export */
     LIST_HEAD(am_mappings, am_mapping) mappings; /* vspace.lock */
-    bool is_listed;                              /* place->lock, as the next one */
+    bool is_listed;                              /* domain->lock, as the next one */
     LIST_ENTRY(am_phys) all;
 };
 
@@ -57,14 +57,14 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
  * Memory for an owner of ours: no handle, not counted; the caller has its one reference.
  */
 aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
-                            struct am_place *place, struct am_phys **ret_phys);
+                            struct am_domain *domain, struct am_phys **ret_phys);
 
 /*
- * Memory for a heap, of whose bytes the program asked for `asked`.  It is not listed in its place: the heap itself lets it go.  Takes
+ * Memory for a heap, of whose bytes the program asked for `asked`.  It is not listed in its domain: the heap itself lets it go.  Takes
  * over the reference to place, also on failure.
  */
-aclError am_phys_create_bare(struct am_place *place, enum am_bank_kind kind, size_t size,
-                             size_t asked, struct am_phys **ret_phys);
+aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
+                             size_t size, size_t asked, struct am_phys **ret_phys);
 
 /*
  * Memory of another process: what a descriptor shows, described by prop, used in this
@@ -76,9 +76,9 @@ struct am_import {
     size_t size;
     size_t asked;
     aclrtPhysicalMemProp prop;
-    struct am_place *place;
+    struct am_domain *domain;
     int32_t home;
-    uint64_t share; /* of the place's ledger, which has been joined; 0: none */
+    uint64_t share; /* of the domain's ledger, which has been joined; 0: none */
     bool is_own;    /* the exporter is this process */
 };
 /*
@@ -110,8 +110,8 @@ void am_phys_set_hooks(const struct am_phys_hooks *hooks);
 /* Ends the export of memory, if there is one.  No lock is held. */
 void am_phys_end_export(struct am_phys *phys);
 
-/* All memory of a place: mappings go, handles die; work in flight keeps what it holds. */
-void am_phys_kill_all(struct am_place *place);
+/* All memory of a domain: mappings go, handles die; work in flight keeps what it holds. */
+void am_phys_kill_all(struct am_domain *domain);
 
 /* How many pieces of physical memory are alive. */
 uint64_t am_phys_count(void);

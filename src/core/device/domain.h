@@ -1,0 +1,109 @@
+/*
+ * A memory domain: the memory of one device, or of the host.
+ *
+ * A domain knows how much memory there is and how much of it this process was promised,
+ * and has the backend's bank that holds the bytes, opened when the first memory is asked
+ * for.  The memory of a device is counted over all processes, in the ledger; the host's in
+ * each process.  A domain is made when the library starts.  The library and every piece of
+ * memory hold a reference, so memory that is still in use when the library stops keeps its
+ * domain, and the next start makes a new one.
+ */
+#ifndef AM_CORE_DOMAIN_H
+#define AM_CORE_DOMAIN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "acl/acl_base.h"
+#include "backend/backend.h"
+#include "base/lock.h"
+#include "core/ledger/ledger.h"
+
+struct am_phys;
+
+/* Pinned memory is the program's own to touch, whatever the domain's other memory is. */
+enum am_bank_kind { AM_BANK_MAIN, AM_BANK_PINNED, AM_BANK_COUNT };
+
+struct am_domain {
+    atomic_uint refs;
+    int32_t device; /* logical id; -1: the host */
+    int32_t driver; /* the driver's id of the same */
+    size_t capacity;
+    struct am_ledger *ledger; /* NULL: what is used is counted here alone */
+    atomic_size_t used; /* promised to physical memory and heaps here; <= capacity */
+    atomic_size_t peak; /* the most that used ever was */
+    bool is_isolated;   /* the options of the library's start, for the bank */
+    bool commit_now;
+    struct am_lock lock;
+    bool is_closed; /* lock; the library stops: nothing comes any more */
+    struct am_bank *bank[AM_BANK_COUNT]; /* lock; NULL until it is needed */
+    LIST_HEAD(am_physes, am_phys) all;   /* lock; the physical memory of this domain */
+};
+
+aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
+                          struct am_domain **ret_domain);
+/* From now on, and before anything else, what is used is entered in the ledger. */
+void am_domain_enter(struct am_domain *domain, struct am_ledger *ledger);
+void am_domain_put(struct am_domain *domain);
+
+/*
+ * One more reference to the domain that *slot points to; NULL when the library just
+ * stopped.
+ */
+struct am_domain *am_domain_get(_Atomic(struct am_domain *) *slot);
+
+/*
+ * Bytes that the program has, with those it shares with others: what the heaps keep for
+ * later is not counted.
+ */
+size_t am_domain_in_use(struct am_domain *domain);
+/*
+ * The process uses the device, if it does not already: 207005 when too many do.  It ends
+ * with am_domain_unuse().
+ */
+aclError am_domain_use(struct am_domain *domain);
+void am_domain_unuse(struct am_domain *domain);
+
+/*
+ * Bytes that can still be had: what nobody has, and what the heaps here keep for later, if
+ * the device really has it.
+ */
+aclError am_domain_free(struct am_domain *domain, size_t *ret_size);
+
+/*
+ * Promise `size` bytes, or fail with 207001 and a message about the bytes that were asked
+ * for.  What the heaps keep for later is given up first.
+ */
+aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked);
+void am_domain_uncharge(struct am_domain *domain, size_t size);
+
+/*
+ * `size` bytes that were charged become a share of the ledger, which is left with
+ * am_ledger_share_leave() instead of am_domain_uncharge().
+ */
+aclError am_domain_share(struct am_domain *domain, size_t size, uint64_t *ret_share);
+
+/*
+ * Memory that is charged to a domain but idle: the heaps keep empty runs for later.  The
+ * heaps register how to count it and how to get it back, so that a domain needs to know
+ * nothing of them.
+ */
+struct am_reclaim {
+    size_t (*idle)(struct am_domain *domain); /* bytes */
+    bool (*trim)(struct am_domain *domain);   /* gives them up; false: there were none */
+};
+void am_domain_set_reclaim(const struct am_reclaim *reclaim);
+/* The same two, by whatever is registered. */
+size_t am_domain_idle(struct am_domain *domain);
+bool am_domain_trim(struct am_domain *domain);
+
+/* No memory enters the domain from now on. */
+void am_domain_close(struct am_domain *domain);
+
+/* The bank, opened if need be. */
+aclError am_domain_bank(struct am_domain *domain, enum am_bank_kind kind,
+                        struct am_bank **ret_bank);
+
+#endif
