@@ -5,7 +5,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "core/copy/copy_indirect.h"
-#include "core/copy/touch.h"
+#include "core/copy/keep_alive.h"
 #include "core/device/setup.h"
 
 static aclError product_check(void)
@@ -41,7 +41,7 @@ static aclError cmo_submit(void *src, size_t size, aclrtStream handle)
         rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_touch_device_async(src, size, stream);
+    rc = am_keep_alive_device_async(src, size, stream);
     am_stream_put(stream);
     return rc;
 }
@@ -100,7 +100,7 @@ aclError am_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream hand
     if (rc != ACL_SUCCESS)
         return rc;
     am_spans_init(&none);
-    rc = am_touch_async(&none, stream);
+    rc = am_keep_alive_async(&none, stream);
     am_stream_put(stream);
     return rc;
 }
@@ -124,7 +124,7 @@ aclError am_aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
         return rc;
     AM_REQUIRE(cmoDesc != NULL, ACL_ERROR_INVALID_PARAM, "cmoDesc is NULL");
     rc = range_check(src, size);
-    return rc == ACL_SUCCESS ? am_desc_set_touch(cmoDesc, src, size) : rc;
+    return rc == ACL_SUCCESS ? am_copy_indirect_keep_set(cmoDesc, src, size) : rc;
 }
 
 aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream handle,
@@ -143,7 +143,7 @@ aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStre
         rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_desc_touch_async(cmoDesc, stream);
+    rc = am_copy_indirect_keep_async(cmoDesc, stream);
     am_stream_put(stream);
     return rc;
 }

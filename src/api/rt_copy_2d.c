@@ -8,7 +8,7 @@
 #define WIDTH_MAX 5000000
 #define HEIGHT_MAX 5242880
 
-static aclError rows_check(const struct am_rows *rows)
+static aclError rows_check(const struct am_copy_2d *rows)
 {
     size_t pitch = rows->dpitch > rows->spitch ? rows->dpitch : rows->spitch;
 
@@ -31,7 +31,7 @@ static aclError rows_check(const struct am_rows *rows)
 aclError am_aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
                           size_t width, size_t height, aclrtMemcpyKind kind)
 {
-    struct am_rows rows = {dst, dpitch, src, spitch, width, height, kind};
+    struct am_copy_2d rows = {dst, dpitch, src, spitch, width, height, kind};
     aclError rc = rows_check(&rows);
 
     if (rc != ACL_SUCCESS)
@@ -40,14 +40,14 @@ aclError am_aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spit
                ACL_ERROR_INVALID_PARAM,
                "kind is %d; it takes HOST_TO_DEVICE (1) or DEVICE_TO_HOST (2)",
                (int)kind);
-    return am_rows_copy(&rows);
+    return am_copy_2d_run(&rows);
 }
 
 aclError am_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch,
                                size_t width, size_t height, aclrtMemcpyKind kind,
                                aclrtStream handle)
 {
-    struct am_rows rows = {dst, dpitch, src, spitch, width, height, kind};
+    struct am_copy_2d rows = {dst, dpitch, src, spitch, width, height, kind};
     bool has_inner = am_setup.product->features & AM_PRODUCT_STREAM_OPS;
     struct am_stream *stream;
     aclError rc = rows_check(&rows);
@@ -64,7 +64,7 @@ aclError am_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t
     rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_rows_copy_async(&rows, stream);
+    rc = am_copy_2d_async(&rows, stream);
     am_stream_put(stream);
     return rc;
 }

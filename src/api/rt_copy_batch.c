@@ -39,7 +39,7 @@ static aclError attr_check(const aclrtMemcpyBatchAttr *attr,
     return ACL_SUCCESS;
 }
 
-static aclError attrs_check(const struct am_batch *batch)
+static aclError attrs_check(const struct am_copy_batch *batch)
 {
     AM_REQUIRE(batch->attrs != NULL, ACL_ERROR_INVALID_PARAM, "attrs is NULL");
     AM_REQUIRE(batch->indexes != NULL, ACL_ERROR_INVALID_PARAM, "attrsIndexes is NULL");
@@ -65,7 +65,8 @@ static aclError attrs_check(const struct am_batch *batch)
 }
 
 /* What the arguments of copy i show. */
-static aclError copy_check(const struct am_batch *batch, const size_t *maxs, size_t i)
+static aclError copy_check(const struct am_copy_batch *batch, const size_t *maxs,
+                           size_t i)
 {
     AM_REQUIRE(batch->dsts[i] != NULL, ACL_ERROR_INVALID_PARAM, "dsts[%zu] is NULL", i);
     AM_REQUIRE(batch->srcs[i] != NULL, ACL_ERROR_INVALID_PARAM, "srcs[%zu] is NULL", i);
@@ -76,7 +77,7 @@ static aclError copy_check(const struct am_batch *batch, const size_t *maxs, siz
     return ACL_SUCCESS;
 }
 
-static aclError batch_check(const struct am_batch *batch, const size_t *maxs,
+static aclError batch_check(const struct am_copy_batch *batch, const size_t *maxs,
                             size_t *ret_fail)
 {
     aclError rc;
@@ -104,17 +105,17 @@ static aclError batch_check(const struct am_batch *batch, const size_t *maxs,
  * A failure leaves in *ret_fail which copy it is about; success, and any other failure,
  * SIZE_MAX.
  */
-static aclError batch_copy(const struct am_batch *batch, const size_t *maxs,
+static aclError batch_copy(const struct am_copy_batch *batch, const size_t *maxs,
                            size_t *ret_fail)
 {
     aclError rc;
 
     *ret_fail = SIZE_MAX;
     rc = batch_check(batch, maxs, ret_fail);
-    return rc == ACL_SUCCESS ? am_batch_copy(batch, ret_fail) : rc;
+    return rc == ACL_SUCCESS ? am_copy_batch_run(batch, ret_fail) : rc;
 }
 
-static aclError batch_copy_async(const struct am_batch *batch, const size_t *maxs,
+static aclError batch_copy_async(const struct am_copy_batch *batch, const size_t *maxs,
                                  aclrtStream handle, size_t *ret_fail)
 {
     struct am_stream *stream;
@@ -126,7 +127,7 @@ static aclError batch_copy_async(const struct am_batch *batch, const size_t *max
         rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_batch_copy_async(batch, stream, ret_fail);
+    rc = am_copy_batch_async(batch, stream, ret_fail);
     am_stream_put(stream);
     return rc;
 }
@@ -136,9 +137,9 @@ aclError am_aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t 
                              size_t *attrsIndexes, size_t numAttrs, size_t *failIndex)
 {
     AM_REQUIRE(failIndex != NULL, ACL_ERROR_INVALID_PARAM, "failIndex is NULL");
-    return batch_copy(
-        &(struct am_batch){dsts, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs},
-        destMaxs, failIndex);
+    return batch_copy(&(struct am_copy_batch){dsts, srcs, sizes, numBatches, attrs,
+                                              attrsIndexes, numAttrs},
+                      destMaxs, failIndex);
 }
 
 aclError am_aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs,
@@ -147,9 +148,9 @@ aclError am_aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs,
                                   size_t numAttrs, size_t *failIndex, aclrtStream stream)
 {
     AM_REQUIRE(failIndex != NULL, ACL_ERROR_INVALID_PARAM, "failIndex is NULL");
-    return batch_copy_async(
-        &(struct am_batch){dsts, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs},
-        destMaxs, stream, failIndex);
+    return batch_copy_async(&(struct am_copy_batch){dsts, srcs, sizes, numBatches, attrs,
+                                                    attrsIndexes, numAttrs},
+                            destMaxs, stream, failIndex);
 }
 
 aclError am_aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
@@ -158,9 +159,9 @@ aclError am_aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_
 {
     size_t fail;
 
-    return batch_copy(
-        &(struct am_batch){dsts, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs},
-        destMaxs, &fail);
+    return batch_copy(&(struct am_copy_batch){dsts, srcs, sizes, numBatches, attrs,
+                                              attrsIndexes, numAttrs},
+                      destMaxs, &fail);
 }
 
 aclError am_aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs,
@@ -170,7 +171,7 @@ aclError am_aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs,
 {
     size_t fail;
 
-    return batch_copy_async(
-        &(struct am_batch){dsts, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs},
-        destMaxs, stream, &fail);
+    return batch_copy_async(&(struct am_copy_batch){dsts, srcs, sizes, numBatches, attrs,
+                                                    attrsIndexes, numAttrs},
+                            destMaxs, stream, &fail);
 }

@@ -35,7 +35,7 @@ aclError am_aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr,
     AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
     AM_REQUIRE(config == NULL, ACL_ERROR_INVALID_PARAM,
                "config is %p; it is reserved and takes NULL", config);
-    return am_desc_set_copy(desc, srcAddr, dstAddr, count);
+    return am_copy_indirect_set(desc, srcAddr, dstAddr, count);
 }
 
 aclError am_aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream handle)
@@ -49,7 +49,7 @@ aclError am_aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStre
     rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_desc_copy_async(desc, stream);
+    rc = am_copy_indirect_async(desc, stream);
     am_stream_put(stream);
     return rc;
 }

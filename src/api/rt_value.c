@@ -2,7 +2,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/copy/value.h"
+#include "core/copy/memory_op.h"
 #include "core/device/setup.h"
 
 static aclError address_check(const void *devAddr)
@@ -31,7 +31,7 @@ aclError am_aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag,
     rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_value_write(devAddr, value, stream);
+    rc = am_memory_op_write(devAddr, value, stream);
     am_stream_put(stream);
     return rc;
 }
@@ -49,7 +49,7 @@ aclError am_aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
     rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_value_wait(devAddr, value, flag, stream);
+    rc = am_memory_op_wait(devAddr, value, flag, stream);
     am_stream_put(stream);
     return rc;
 }

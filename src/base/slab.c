@@ -18,7 +18,7 @@ struct am_slab_node {
     uint64_t pad; /* objects are 16-byte aligned */
 };
 
-AM_SELDOM static int slab_grow_locked(struct am_slab *slab) AM_REQUIRES(slab->lock)
+AM_COLD static int slab_grow_locked(struct am_slab *slab) AM_REQUIRES(slab->lock)
 {
     size_t stride = am_align_up(sizeof(struct am_slab_node) + slab->size, 16);
     size_t n = (BLOCK_SIZE - sizeof(struct am_slab_node)) / stride;

@@ -39,7 +39,7 @@ static inline bool am_is_aligned(size_t x, size_t align)
  */
 #define AM_HOT __attribute__((hot))
 /* What they seldom come to lies elsewhere. */
-#define AM_SELDOM __attribute__((noinline, cold))
+#define AM_COLD __attribute__((noinline, cold))
 
 /*
  * Reference counts.  am_ref_try() is for objects that were found without a lock: it fails

@@ -108,17 +108,17 @@ static uint8_t *part_find(unsigned *at, void *part, size_t size, size_t *ret_lef
 /* A change goes anywhere in what is looked at. */
 static void change(unsigned at, const uint8_t *bytes, size_t n)
 {
-    uint8_t card[sizeof(struct ledger_card)];
+    uint8_t label[sizeof(struct ledger_label)];
     uint8_t *to;
     size_t left;
     int fd;
 
-    at %= sizeof card + sizeof(struct ledger_head) + SLOTS_SEEN + SHARES_SEEN;
-    to = part_find(&at, card, sizeof card, &left);
+    at %= sizeof label + sizeof(struct ledger_head) + SLOTS_SEEN + SHARES_SEEN;
+    to = part_find(&at, label, sizeof label, &left);
     if (to != NULL) {
         fd = open(path, O_WRONLY);
         n = n < left ? n : left;
-        require(pwrite(fd, bytes, n, to - card) == (ssize_t)n, "a change");
+        require(pwrite(fd, bytes, n, to - label) == (ssize_t)n, "a change");
         close(fd);
         return;
     }

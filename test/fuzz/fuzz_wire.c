@@ -19,7 +19,7 @@
 #include "acl/acl.h"
 #include "core/device/device.h"
 #include "core/exchange/wire.h"
-#include "core/ipc/card.h"
+#include "core/ipc/export_desc.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
@@ -136,7 +136,7 @@ static void reply_take(const uint8_t *bytes, size_t n_bytes)
     struct am_ticket ticket = {.number = 1};
     struct am_wire_request request = am_wire_request(AM_SHARE_MEMORY, &ticket);
     struct am_wire_reply reply = {0};
-    struct am_parcel parcel = {.fd = memory, .exporter = 1};
+    struct am_import_reply import_reply = {.fd = memory, .exporter = 1};
     struct am_import import = {.number = 1};
     void *handle;
     aclError rc;
@@ -144,10 +144,10 @@ static void reply_take(const uint8_t *bytes, size_t n_bytes)
     memcpy(&reply, bytes, n_bytes < sizeof reply ? n_bytes : sizeof reply);
     rc = am_wire_check_reply(&reply, &request, true, 1);
     if (rc == ACL_SUCCESS) {
-        require(reply.size <= sizeof parcel.bytes, "more bytes than there are", 0);
-        parcel.size = reply.size;
-        memcpy(parcel.bytes, reply.bytes, reply.size);
-        rc = am_card_read(&parcel, &am_devices.device[0], &import);
+        require(reply.size <= sizeof import_reply.bytes, "more bytes than there are", 0);
+        import_reply.size = reply.size;
+        memcpy(import_reply.bytes, reply.bytes, reply.size);
+        rc = am_export_desc_read(&import_reply, &am_devices.device[0], &import);
     }
     if (rc == ACL_SUCCESS)
         rc = am_phys_import(&import, &handle);

@@ -39,7 +39,7 @@ struct reply {
     uint32_t kind, size;
     uint8_t bytes[112];
 };
-struct card {
+struct export_desc {
     uint64_t size, asked;
     uint32_t handle_type, allocation_type, attr, location_type;
     int32_t location_id;
@@ -401,7 +401,7 @@ static const char *impostor_run(struct worker *w)
 static void impostor_start(void)
 {
     struct sockaddr_un addr;
-    struct card card = {
+    struct export_desc desc = {
         .size = CHUNK, .asked = CHUNK, .attr = ACL_HBM_MEM_HUGE, .location_type = 1};
 
     start_exporter();
@@ -412,9 +412,9 @@ static void impostor_start(void)
     listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&addr, sizeof addr), 0);
     assert_int_equal(listen(listener, 16), 0);
-    strcpy(card.backend, "host");
-    impostor.reply = (struct reply){MAGIC, VERSION, 0, 1, sizeof card, {0}};
-    memcpy(impostor.reply.bytes, &card, sizeof card);
+    strcpy(desc.backend, "host");
+    impostor.reply = (struct reply){MAGIC, VERSION, 0, 1, sizeof desc, {0}};
+    memcpy(impostor.reply.bytes, &desc, sizeof desc);
     impostor.size = sizeof impostor.reply;
     impostor_worker = (struct worker){.run = impostor_run};
     assert_int_equal(worker_start(&impostor_worker), 0);
@@ -525,7 +525,7 @@ static void huge_pages_that_may_be_missing_are_refused(void **state)
 static void replies_that_make_no_sense_are_refused(void **state)
 {
     struct reply good;
-    struct card *card = (struct card *)impostor.reply.bytes;
+    struct export_desc *desc = (struct export_desc *)impostor.reply.bytes;
 
     impostor_start();
     give(memory_file(CHUNK, 0, F_SEAL_SHRINK));
@@ -554,27 +554,27 @@ static void replies_that_make_no_sense_are_refused(void **state)
     impostor.reply.size = 4;
     expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "in 4 bytes");
     impostor.reply = good;
-    strcpy(card->backend, "abacus");
+    strcpy(desc->backend, "abacus");
     expect_refused_import(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "abacus backend");
     impostor.reply = good;
-    memcpy(card->backend, "\33[2J\7\n\x9b\xff\xc3\xa9!", 12); /* no zero at its end */
+    memcpy(desc->backend, "\33[2J\7\n\x9b\xff\xc3\xa9!", 12); /* no zero at its end */
     expect_refused_import(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                           "the ?[2J????\xc3\xa9! backend");
     impostor.reply = good;
-    card->size = 0;
+    desc->size = 0;
     expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
-    card->size = UINT64_MAX;
+    desc->size = UINT64_MAX;
     expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
-    card->size = CHUNK + 1;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
-    impostor.reply = good;
-    card->asked = CHUNK + 1;
+    desc->size = CHUNK + 1;
     expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
     impostor.reply = good;
-    card->attr = 12345;
+    desc->asked = CHUNK + 1;
     expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
     impostor.reply = good;
-    card->location_type = 77;
+    desc->attr = 12345;
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
+    impostor.reply = good;
+    desc->location_type = 77;
     expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
     impostor.reply = good;
     impostor.fds[1] = impostor.fds[0]; /* one too many, which is not kept */

@@ -455,7 +455,8 @@ static const struct {
 } parts[] = {
 #define PART(field_) \
     { \
-        offsetof(struct ledger_card, field_), sizeof(((struct ledger_card *)0)->field_) \
+        offsetof(struct ledger_label, field_), \
+            sizeof(((struct ledger_label *)0)->field_) \
     }
     PART(kind.magic),       PART(kind.version),   PART(kind.n_slots),
     PART(kind.n_shares),    PART(kind.slot_size), PART(kind.share_size),
@@ -479,7 +480,7 @@ static void a_damaged_file_is_made_anew_when_nobody_uses_it(void **state)
     }
     assert_int_equal(truncate(file_path(), 100), 0);
     am_ledger_put(open_shared());
-    assert_int_equal(truncate(file_path(), sizeof(struct ledger_card) + 1), 0);
+    assert_int_equal(truncate(file_path(), sizeof(struct ledger_label) + 1), 0);
     am_ledger_put(open_shared());
 }
 
@@ -488,9 +489,9 @@ static void a_damaged_file_that_is_in_use_is_refused(void **state)
     struct am_ledger *a = open_shared();
 
     assert_true(charge(a, 0, AM_MIB));
-    patch(offsetof(struct ledger_card, kind.version), LEDGER_VERSION + 1, 4);
+    patch(offsetof(struct ledger_label, kind.version), LEDGER_VERSION + 1, 4);
     assert_private("another version of aclmem, and in use");
-    patch(offsetof(struct ledger_card, kind.version), LEDGER_VERSION, 4);
+    patch(offsetof(struct ledger_label, kind.version), LEDGER_VERSION, 4);
     a->head->slots_high = LEDGER_SLOTS + 1;
     assert_private("damaged");
     a->head->slots_high = 1;
@@ -539,8 +540,8 @@ static void books_that_are_gone_are_made_anew_beside_the_locks_of_the_dying(void
 
 static void name_segment(int segment)
 {
-    patch(offsetof(struct ledger_card, segment), (uint64_t)segment, 4);
-    patch(offsetof(struct ledger_card, not_segment), ~(uint64_t)segment, 4);
+    patch(offsetof(struct ledger_label, segment), (uint64_t)segment, 4);
+    patch(offsetof(struct ledger_label, not_segment), ~(uint64_t)segment, 4);
 }
 
 /* A file that a process left names books that are gone, or by now another program's. */
@@ -756,7 +757,7 @@ static void the_view_shows_what_each_process_has(void **state)
     for (size_t i = 0; i < AM_ARRAY_SIZE(parts); i++) {
         a = open_shared();
         patch(parts[i].at, UINT64_MAX, parts[i].size);
-        if (parts[i].at != offsetof(struct ledger_card, kind.capacity))
+        if (parts[i].at != offsetof(struct ledger_label, kind.capacity))
             assert_int_equal(am_ledger_look(dir, name, &view), -EPROTO);
         am_ledger_put(a);
     }

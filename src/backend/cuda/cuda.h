@@ -102,7 +102,7 @@ const char *cuda_name(CUresult rc);
 /* Whether all that was under way on the GPU is over with this error. */
 bool cuda_is_loss(CUresult rc);
 /* Fails when the GPU was lost before. */
-AM_SELDOM aclError cuda_lost_error(const struct cuda_gpu *gpu);
+AM_COLD aclError cuda_lost_error(const struct cuda_gpu *gpu);
 
 static inline aclError cuda_check(const struct cuda_gpu *gpu)
 {
@@ -166,7 +166,7 @@ void cuda_resume(struct am_mem *mem);
 #define CUDA_HALTS (CUDA_SEVERAL - CUDA_HALT)
 #define CUDA_HOLDERS (CUDA_HALT - 1)
 
-AM_SELDOM void cuda_mem_wake(void);
+AM_COLD void cuda_mem_wake(void);
 void cuda_mem_await(struct am_mem *mem);
 
 static inline void cuda_mem_let_go(struct am_mem *mem)

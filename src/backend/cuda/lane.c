@@ -417,7 +417,7 @@ bool cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number)
 /* ---- launching ---- */
 
 /* Whether the driver itself has locked the program's memory there. */
-AM_SELDOM static bool is_known(const void *addr)
+AM_COLD static bool is_known(const void *addr)
 {
     CUmemorytype type = 0;
 
@@ -476,8 +476,8 @@ static void spans_let_go(struct cuda_walk w, size_t size, uint64_t number)
 }
 
 /* Not all of it could be launched: what was must not be under way any more. */
-AM_SELDOM static aclError launch_fail(struct am_lane *lane, CUresult rc, const char *what,
-                                      size_t size)
+AM_COLD static aclError launch_fail(struct am_lane *lane, CUresult rc, const char *what,
+                                    size_t size)
 {
     aclError code = cuda_error(rc, lane->gpu, what, size);
 
@@ -486,7 +486,7 @@ AM_SELDOM static aclError launch_fail(struct am_lane *lane, CUresult rc, const c
 }
 
 /* One that cannot be had is no harm: the next one serves. */
-AM_SELDOM static void lane_mark_again(struct am_lane *lane)
+AM_COLD static void lane_mark_again(struct am_lane *lane)
 {
     struct am_mark *mark;
 
@@ -532,9 +532,9 @@ static CUresult spans_launch(struct am_lane *lane, struct cuda_walk to,
 }
 
 /* Any number of spans on each side. */
-AM_SELDOM static aclError spans_copy(struct am_lane *lane, struct cuda_walk to,
-                                     struct cuda_walk from, size_t size,
-                                     uint64_t *ret_number)
+AM_COLD static aclError spans_copy(struct am_lane *lane, struct cuda_walk to,
+                                   struct cuda_walk from, size_t size,
+                                   uint64_t *ret_number)
 {
     CUresult rc = CUDA_SUCCESS;
     aclError code = ACL_SUCCESS;

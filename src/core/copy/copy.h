@@ -75,7 +75,7 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
                        struct am_stream *stream);
 
 /* aclrtMemcpy2d: `height` rows of `width` bytes each; the numbers have been checked. */
-struct am_rows {
+struct am_copy_2d {
     void *dst;
     size_t dpitch;
     const void *src;
@@ -85,14 +85,14 @@ struct am_rows {
     aclrtMemcpyKind kind;
 };
 
-aclError am_rows_copy(const struct am_rows *rows);
-aclError am_rows_copy_async(const struct am_rows *rows, struct am_stream *stream);
+aclError am_copy_2d_run(const struct am_copy_2d *rows);
+aclError am_copy_2d_async(const struct am_copy_2d *rows, struct am_stream *stream);
 
 /*
  * aclrtMemcpyBatch: n copies; attrs[k] is about those from indexes[k] on.  All that has
  * been checked.
  */
-struct am_batch {
+struct am_copy_batch {
     void **dsts;
     void **srcs;
     const size_t *sizes;
@@ -106,8 +106,8 @@ struct am_batch {
  * *ret_fail: on failure, which copy it is about, or SIZE_MAX; all of them are checked
  * before one begins.
  */
-aclError am_batch_copy(const struct am_batch *batch, size_t *ret_fail);
-aclError am_batch_copy_async(const struct am_batch *batch, struct am_stream *stream,
+aclError am_copy_batch_run(const struct am_copy_batch *batch, size_t *ret_fail);
+aclError am_copy_batch_async(const struct am_copy_batch *batch, struct am_stream *stream,
                              size_t *ret_fail);
 
 /* Whether memory that was looked up may be filled at all, by the rules in force. */

@@ -25,12 +25,12 @@ static aclError kind_check(const struct am_transfer *transfer, aclrtMemcpyKind k
 }
 
 /* From the start of the first row to the end of the last; the rows have been checked. */
-static size_t rows_extent(const struct am_rows *rows, size_t pitch)
+static size_t rows_extent(const struct am_copy_2d *rows, size_t pitch)
 {
     return (rows->height - 1) * pitch + rows->width;
 }
 
-static aclError rows_open(struct am_transfer *transfer, const struct am_rows *rows,
+static aclError rows_open(struct am_transfer *transfer, const struct am_copy_2d *rows,
                           int32_t device)
 {
     aclError rc = am_spans_open(&transfer->to, rows->dst, rows_extent(rows, rows->dpitch),
@@ -59,7 +59,7 @@ static aclError rows_open(struct am_transfer *transfer, const struct am_rows *ro
     return rc;
 }
 
-aclError am_rows_copy(const struct am_rows *rows)
+aclError am_copy_2d_run(const struct am_copy_2d *rows)
 {
     struct am_transfer transfer;
     int32_t device;
@@ -75,7 +75,7 @@ aclError am_rows_copy(const struct am_rows *rows)
     return rc;
 }
 
-aclError am_rows_copy_async(const struct am_rows *rows, struct am_stream *stream)
+aclError am_copy_2d_async(const struct am_copy_2d *rows, struct am_stream *stream)
 {
     struct am_transfer *transfer;
     aclError rc = am_transfer_make(&transfer);

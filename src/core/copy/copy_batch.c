@@ -56,7 +56,7 @@ static aclError side_add(struct batch_work *work, bool is_dst, void *addr, size_
 }
 
 /* Looks up all copies; on failure *ret_fail is the one that failed. */
-static aclError batch_open(struct batch_work *work, const struct am_batch *batch,
+static aclError batch_open(struct batch_work *work, const struct am_copy_batch *batch,
                            size_t *ret_fail)
 {
     struct am_transfer *transfer = work->transfer;
@@ -88,7 +88,7 @@ static aclError batch_open(struct batch_work *work, const struct am_batch *batch
     return rc;
 }
 
-aclError am_batch_copy(const struct am_batch *batch, size_t *ret_fail)
+aclError am_copy_batch_run(const struct am_copy_batch *batch, size_t *ret_fail)
 {
     struct am_transfer transfer;
     struct batch_work work = {.transfer = &transfer};
@@ -103,7 +103,7 @@ aclError am_batch_copy(const struct am_batch *batch, size_t *ret_fail)
     return rc;
 }
 
-aclError am_batch_copy_async(const struct am_batch *batch, struct am_stream *stream,
+aclError am_copy_batch_async(const struct am_copy_batch *batch, struct am_stream *stream,
                              size_t *ret_fail)
 {
     struct batch_work work = {.device = stream->device};

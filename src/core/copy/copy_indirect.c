@@ -63,7 +63,7 @@ static aclError desc_write(void *at, const struct desc *desc)
     return rc;
 }
 
-aclError am_desc_set_copy(void *desc, void *src, void *dst, size_t size)
+aclError am_copy_indirect_set(void *desc, void *src, void *dst, size_t size)
 {
     return desc_write(desc, &(struct desc){
                                 .mark = MARK_COPY,
@@ -73,7 +73,7 @@ aclError am_desc_set_copy(void *desc, void *src, void *dst, size_t size)
                             });
 }
 
-aclError am_desc_set_touch(void *desc, void *addr, size_t size)
+aclError am_copy_indirect_keep_set(void *desc, void *addr, size_t size)
 {
     return desc_write(
         desc, &(struct desc){.mark = MARK_TOUCH, .src = (uintptr_t)addr, .size = size});
@@ -168,12 +168,12 @@ static aclError desc_submit(void *desc, const struct am_task_ops *ops,
     return am_stream_submit(stream, &dt->task);
 }
 
-aclError am_desc_copy_async(void *desc, struct am_stream *stream)
+aclError am_copy_indirect_async(void *desc, struct am_stream *stream)
 {
     return desc_submit(desc, &desc_copy_ops, stream);
 }
 
-aclError am_desc_touch_async(void *desc, struct am_stream *stream)
+aclError am_copy_indirect_keep_async(void *desc, struct am_stream *stream)
 {
     return desc_submit(desc, &desc_touch_ops, stream);
 }

@@ -13,10 +13,10 @@
 
 #define AM_DESC_SIZE 64 /* bytes of a descriptor, of either kind */
 
-aclError am_desc_set_copy(void *desc, void *src, void *dst, size_t size);
-aclError am_desc_set_touch(void *desc, void *addr, size_t size);
-aclError am_desc_copy_async(void *desc, struct am_stream *stream);
-aclError am_desc_touch_async(void *desc, struct am_stream *stream);
+aclError am_copy_indirect_set(void *desc, void *src, void *dst, size_t size);
+aclError am_copy_indirect_keep_set(void *desc, void *addr, size_t size);
+aclError am_copy_indirect_async(void *desc, struct am_stream *stream);
+aclError am_copy_indirect_keep_async(void *desc, struct am_stream *stream);
 
 /*
  * aclrtMemcpyAsyncWithOffset: dst and src are where, in device memory, the two addresses

@@ -50,7 +50,7 @@ static const struct {
     int64_t value;
 } figures[] = {
 #define AM_FIGURE(product_, attr_, value_) {product_, ACL_DEV_ATTR_##attr_, value_},
-#include "core/device/figures.def"
+#include "core/device/product_attrs.def"
 #undef AM_FIGURE
 };
 

@@ -1,9 +1,9 @@
 /*
  * How a process gets at what another one shares.
  *
- * Both sides of one mechanism.  An exporter offers something that has a descriptor, and
+ * Both sides of one mechanism.  A process exports something that has a descriptor, and
  * gets a ticket for it, which its program hands to others in any way it likes.  From the
- * first offer on, a thread answers on a socket in the runtime directory.  An importer
+ * first export on, a thread answers on a socket in the runtime directory.  An importer
  * shows the ticket: the exporter asks the kernel who is asking, looks whether it may,
  * and sends the descriptor and the few bytes that describe what it is.
  *
@@ -30,31 +30,31 @@
 #define AM_EXCHANGE_WAIT_MS 3000
 
 /*
- * Offers what fd shows: to processes that are listed by am_exchange_trust(), or to any of
- * this user (is_open).  fd stays the caller's, and open until the offer is withdrawn.  At
+ * Exports what fd shows: to processes that are listed by am_export_trust(), or to any of
+ * this user (is_open).  fd stays the caller's, and open until the export is withdrawn.  At
  * most AM_WIRE_BYTES bytes go with it.
  */
-aclError am_exchange_offer(enum am_share_kind kind, bool is_open, int fd,
-                           const void *bytes, size_t size, struct am_ticket *ret_ticket);
+aclError am_export_add(enum am_share_kind kind, bool is_open, int fd, const void *bytes,
+                       size_t size, struct am_ticket *ret_ticket);
 
 /*
- * Lists processes, by ids of aclrtDeviceGetBareTgid, for an offer of ours: all of them or
+ * Lists processes, by ids of aclrtDeviceGetBareTgid, for an export of ours: all of them or
  * none.  They are those that have the ids now, not those that get them later.
  */
-aclError am_exchange_trust(enum am_share_kind kind, const struct am_ticket *ticket,
-                           const int32_t *ids, size_t n);
+aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+                         const int32_t *ids, size_t n);
 
-/* Nobody gets it any more; does nothing for a number that is no offer of ours. */
-void am_exchange_withdraw(uint64_t number);
+/* Nobody gets it any more; does nothing for a number that is no export of ours. */
+void am_export_withdraw(uint64_t number);
 
-/* Whether this process offers it. */
-bool am_exchange_is_own(enum am_share_kind kind, const struct am_ticket *ticket);
-/* The ticket of an offer of ours; false when there is none of the number. */
-bool am_exchange_find(enum am_share_kind kind, uint64_t number,
-                      struct am_ticket *ret_ticket);
+/* Whether this process exports it. */
+bool am_export_is_own(enum am_share_kind kind, const struct am_ticket *ticket);
+/* The ticket of an export of ours; false when there is none of the number. */
+bool am_export_find(enum am_share_kind kind, uint64_t number,
+                    struct am_ticket *ret_ticket);
 
 /* What a fetch gives.  The descriptor is the caller's. */
-struct am_parcel {
+struct am_import_reply {
     int fd;
     uint32_t size;
     uint8_t bytes[AM_WIRE_BYTES];
@@ -65,10 +65,10 @@ struct am_parcel {
  * 207006: not for this process, or not there (any more).  507022: the exporter does not
  * answer, or not sensibly.
  */
-aclError am_exchange_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
-                           struct am_parcel *ret_parcel);
+aclError am_import_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
+                         struct am_import_reply *ret_reply);
 
-/* At the start of the library, and at its stop: offers and connections go then. */
+/* At the start of the library, and at its stop: exports and connections go then. */
 void am_exchange_start(void);
 void am_exchange_stop(void);
 

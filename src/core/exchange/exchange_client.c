@@ -86,14 +86,14 @@ static void link_keep(struct link link)
         close(old);
 }
 
-void am_fetch_start(void)
+void am_import_client_start(void)
 {
     am_lock(&kept.lock);
     kept.is_up = true;
     am_unlock(&kept.lock);
 }
 
-void am_fetch_stop(void)
+void am_import_client_stop(void)
 {
     am_lock(&kept.lock);
     kept.is_up = false;
@@ -294,19 +294,19 @@ static aclError fetch_reply(const struct am_wire_request *request, struct link *
     }
 }
 
-aclError am_exchange_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
-                           struct am_parcel *ret_parcel)
+aclError am_import_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
+                         struct am_import_reply *ret_reply)
 {
     struct am_wire_request request = am_wire_request(kind, ticket);
     uint64_t number = ticket->number;
     struct am_wire_reply reply;
     struct link link = {.fd = -1};
     int fd = -1;
-    int error = -am_offers_take(kind, ticket, ret_parcel);
+    int error = -am_export_table_take(kind, ticket, ret_reply);
     aclError rc;
 
     if (error == EMFILE && am_descriptor_raise_limit())
-        error = -am_offers_take(kind, ticket, ret_parcel);
+        error = -am_export_table_take(kind, ticket, ret_reply);
     if (error == 0)
         return ACL_SUCCESS;
     if (error != ENOENT)
@@ -326,8 +326,8 @@ aclError am_exchange_fetch(enum am_share_kind kind, const struct am_ticket *tick
             close(fd);
         return rc;
     }
-    *ret_parcel =
-        (struct am_parcel){.fd = fd, .size = reply.size, .exporter = link.exporter};
-    memcpy(ret_parcel->bytes, reply.bytes, reply.size);
+    *ret_reply =
+        (struct am_import_reply){.fd = fd, .size = reply.size, .exporter = link.exporter};
+    memcpy(ret_reply->bytes, reply.bytes, reply.size);
     return ACL_SUCCESS;
 }

@@ -218,8 +218,9 @@ static bool connection_serve(struct connection *c)
         return false;
     c->has_asked = true;
     c->used = server.round;
-    return am_offers_answer(&request, &c->asker,
-                            server.has_other_users ? &server.guesses : NULL, c->fd) == 0;
+    return am_export_table_answer(&request, &c->asker,
+                                  server.has_other_users ? &server.guesses : NULL,
+                                  c->fd) == 0;
 }
 
 /*
@@ -351,18 +352,18 @@ static aclError server_start_locked(void) AM_REQUIRES(server.lock)
     return ACL_SUCCESS;
 }
 
-aclError am_exchange_offer(enum am_share_kind kind, bool is_open, int fd,
-                           const void *bytes, size_t size, struct am_ticket *ret_ticket)
+aclError am_export_add(enum am_share_kind kind, bool is_open, int fd, const void *bytes,
+                       size_t size, struct am_ticket *ret_ticket)
 {
     aclError rc;
 
-    /* One after the other: what is offered while the library stops would stay. */
+    /* One after the other: what is exported while the library stops would stay. */
     am_lock(&server.lock);
     rc = server_start_locked();
     am_unlock(&server.lock);
     if (rc != ACL_SUCCESS)
         return rc;
-    return am_offers_add(server.name, kind, is_open, fd, bytes, size, ret_ticket);
+    return am_export_table_add(server.name, kind, is_open, fd, bytes, size, ret_ticket);
 }
 
 void am_exchange_start(void)
@@ -370,7 +371,7 @@ void am_exchange_start(void)
     am_lock(&server.lock);
     server.is_up = true;
     am_unlock(&server.lock);
-    am_fetch_start();
+    am_import_client_start();
 }
 
 void am_exchange_stop(void)
@@ -393,8 +394,8 @@ void am_exchange_stop(void)
         server.is_running = false;
     }
     am_unlock(&server.lock);
-    am_offers_clear();
-    am_fetch_stop();
+    am_export_table_clear();
+    am_import_client_stop();
 }
 
 bool am_exchange_is_own_name(uint32_t name)

@@ -19,15 +19,16 @@
 
 #define RANDOM_BITS 40
 
-/* A process that some offer lists. */
+/* A process that some export lists. */
 struct trusted {
     LIST_ENTRY(trusted) all;
     struct am_process process;
-    size_t refs; /* offers that list it, and calls under way */
+    size_t refs; /* exports that list it, and calls under way */
 };
 
-struct offer {
-    RB_ENTRY(offer) node;
+struct export
+{
+    RB_ENTRY(export) node;
     struct am_ticket ticket;
     enum am_share_kind kind;
     bool is_open;
@@ -38,48 +39,48 @@ struct offer {
     uint8_t bytes[AM_WIRE_BYTES];
 };
 
-static int offer_compare(const struct offer *a, const struct offer *b)
+static int export_compare(const struct export *a, const struct export *b)
 {
     return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
 }
 
-RB_HEAD(offer_tree, offer);
-RB_GENERATE_INTERNAL(offer_tree, offer, node, offer_compare,
+RB_HEAD(export_tree, export);
+RB_GENERATE_INTERNAL(export_tree, export, node, export_compare,
                      __attribute__((unused)) static)
 
 static struct {
     struct am_lock lock;
-    struct offer_tree tree; /* lock, as the next one */
+    struct export_tree tree; /* lock, as the next one */
     LIST_HEAD(, trusted) trusted;
-} offers = {.lock = AM_LOCK_INIT(AM_RANK_SHARE, "offers")};
+} exports = {.lock = AM_LOCK_INIT(AM_RANK_SHARE, "exports")};
 
-static struct offer *offer_find_locked(enum am_share_kind kind, uint64_t number)
-    AM_REQUIRES(offers.lock)
+static struct export *export_find_locked(enum am_share_kind kind, uint64_t number)
+    AM_REQUIRES(exports.lock)
 {
-    struct offer key = {.ticket.number = number};
-    struct offer *offer = RB_FIND(offer_tree, &offers.tree, &key);
+    struct export key = {.ticket.number = number};
+    struct export *export = RB_FIND(export_tree, &exports.tree, &key);
 
-    return offer != NULL && offer->kind == kind ? offer : NULL;
+    return export != NULL && export->kind == kind ? export : NULL;
 }
 
-/* The offer of a ticket that somebody shows.  How long it takes tells nothing of a secret. */
-static struct offer *offer_show_locked(enum am_share_kind kind,
-                                       const struct am_ticket *ticket)
-    AM_REQUIRES(offers.lock)
+/* The export of a ticket that somebody shows.  How long it takes tells nothing of a secret. */
+static struct export *export_show_locked(enum am_share_kind kind,
+                                         const struct am_ticket *ticket)
+    AM_REQUIRES(exports.lock)
 {
-    struct offer *offer = offer_find_locked(kind, ticket->number);
+    struct export *export = export_find_locked(kind, ticket->number);
     uint64_t differs;
 
-    if (offer == NULL)
+    if (export == NULL)
         return NULL;
-    differs = (offer->ticket.secret[0] ^ ticket->secret[0]) |
-              (offer->ticket.secret[1] ^ ticket->secret[1]);
-    return differs == 0 ? offer : NULL;
+    differs = (export->ticket.secret[0] ^ ticket->secret[0]) |
+              (export->ticket.secret[1] ^ ticket->secret[1]);
+    return differs == 0 ? export : NULL;
 }
 
 /* ---- listed processes ---- */
 
-static void trusted_put_locked(struct trusted *trusted) AM_REQUIRES(offers.lock)
+static void trusted_put_locked(struct trusted *trusted) AM_REQUIRES(exports.lock)
 {
     if (--trusted->refs > 0)
         return;
@@ -90,7 +91,7 @@ static void trusted_put_locked(struct trusted *trusted) AM_REQUIRES(offers.lock)
 
 /* The entry of the process that has the id now: 0 or -errno. */
 static int trusted_get_locked(int32_t id, struct trusted **ret_trusted)
-    AM_REQUIRES(offers.lock)
+    AM_REQUIRES(exports.lock)
 {
     struct am_process process;
     struct trusted *trusted;
@@ -100,7 +101,7 @@ static int trusted_get_locked(int32_t id, struct trusted **ret_trusted)
         rc = am_process_find(id, &process);
     if (rc != 0)
         return rc;
-    LIST_FOREACH (trusted, &offers.trusted, all) {
+    LIST_FOREACH (trusted, &exports.trusted, all) {
         if (trusted->process.pid == process.pid &&
             am_process_is_alive(&trusted->process)) {
             am_process_close(&process);
@@ -118,35 +119,35 @@ static int trusted_get_locked(int32_t id, struct trusted **ret_trusted)
         process.pidfd = am_fd_move_up(process.pidfd);
     trusted->process = process;
     trusted->refs = 1;
-    LIST_INSERT_HEAD(&offers.trusted, trusted, all);
+    LIST_INSERT_HEAD(&exports.trusted, trusted, all);
     *ret_trusted = trusted;
     return 0;
 }
 
-static bool offer_lists(const struct offer *offer, const struct trusted *trusted)
+static bool export_lists(const struct export *export, const struct trusted *trusted)
 {
-    for (size_t i = 0; i < offer->n_list; i++) {
-        if (offer->list[i] == trusted)
+    for (size_t i = 0; i < export->n_list; i++) {
+        if (export->list[i] == trusted)
             return true;
     }
     return false;
 }
 
 /* All or none: 0, or -errno and in *ret_bad which one it is about. */
-static int trust_locked(struct offer *offer, const int32_t *ids, size_t n,
-                        size_t *ret_bad) AM_REQUIRES(offers.lock)
+static int trust_locked(struct export *export, const int32_t *ids, size_t n,
+                        size_t *ret_bad) AM_REQUIRES(exports.lock)
 {
     struct trusted **list;
-    size_t n_list = offer->n_list;
+    size_t n_list = export->n_list;
     int rc = 0;
 
     *ret_bad = 0;
     if (n > SIZE_MAX / sizeof *list - n_list)
         return -ENOMEM;
-    list = am_sys_realloc(offer->list, (n_list + n) * sizeof *list);
+    list = am_sys_realloc(export->list, (n_list + n) * sizeof *list);
     if (list == NULL)
         return -ENOMEM;
-    offer->list = list;
+    export->list = list;
     for (size_t i = 0; i < n; i++) {
         struct trusted *trusted;
 
@@ -155,30 +156,30 @@ static int trust_locked(struct offer *offer, const int32_t *ids, size_t n,
             *ret_bad = i;
             break;
         }
-        if (offer_lists(offer, trusted))
+        if (export_lists(export, trusted))
             trusted_put_locked(trusted);
         else
-            list[offer->n_list++] = trusted;
+            list[export->n_list++] = trusted;
     }
-    while (rc != 0 && offer->n_list > n_list)
-        trusted_put_locked(list[--offer->n_list]);
+    while (rc != 0 && export->n_list > n_list)
+        trusted_put_locked(list[--export->n_list]);
     return rc;
 }
 
-aclError am_exchange_trust(enum am_share_kind kind, const struct am_ticket *ticket,
-                           const int32_t *ids, size_t n)
+aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+                         const int32_t *ids, size_t n)
 {
-    struct offer *offer;
+    struct export *export;
     size_t bad = 0;
     int rc = -ENOENT;
 
-    am_lock(&offers.lock);
-    offer = offer_show_locked(kind, ticket);
-    if (offer != NULL)
-        rc = trust_locked(offer, ids, n, &bad);
-    am_unlock(&offers.lock);
+    am_lock(&exports.lock);
+    export = export_show_locked(kind, ticket);
+    if (export != NULL)
+        rc = trust_locked(export, ids, n, &bad);
+    am_unlock(&exports.lock);
 
-    AM_REQUIRE(offer != NULL, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(export != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "this process does not export 0x%016" PRIx64
                "; only the exporting one says who may import",
                ticket->number);
@@ -195,13 +196,13 @@ aclError am_exchange_trust(enum am_share_kind kind, const struct am_ticket *tick
     return ACL_SUCCESS;
 }
 
-/* ---- offers ---- */
+/* ---- exports ---- */
 
-/* A number that no offer has, and a secret where there is room for one: 0 or -errno. */
+/* A number that no export has, and a secret where there is room for one: 0 or -errno. */
 static int ticket_draw_locked(uint32_t name, bool has_secret,
-                              struct am_ticket *ret_ticket) AM_REQUIRES(offers.lock)
+                              struct am_ticket *ret_ticket) AM_REQUIRES(exports.lock)
 {
-    struct offer key;
+    struct export key;
 
     do {
         struct am_ticket random;
@@ -213,35 +214,35 @@ static int ticket_draw_locked(uint32_t name, bool has_secret,
             (uint64_t)name << RANDOM_BITS | random.number >> (64 - RANDOM_BITS), {0}};
         if (has_secret)
             memcpy(key.ticket.secret, random.secret, sizeof random.secret);
-    } while (key.ticket.number == 0 || RB_FIND(offer_tree, &offers.tree, &key) != NULL);
+    } while (key.ticket.number == 0 || RB_FIND(export_tree, &exports.tree, &key) != NULL);
     *ret_ticket = key.ticket;
     return 0;
 }
 
-aclError am_offers_add(uint32_t name, enum am_share_kind kind, bool is_open, int fd,
-                       const void *bytes, size_t size, struct am_ticket *ret_ticket)
+aclError am_export_table_add(uint32_t name, enum am_share_kind kind, bool is_open, int fd,
+                             const void *bytes, size_t size, struct am_ticket *ret_ticket)
 {
-    struct offer *offer = am_sys_calloc(1, sizeof *offer);
+    struct export *export = am_sys_calloc(1, sizeof *export);
     int rc;
 
-    am_assert(size <= sizeof offer->bytes);
-    if (offer == NULL)
+    am_assert(size <= sizeof export->bytes);
+    if (export == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of an export");
-    offer->kind = kind;
-    offer->is_open = is_open;
-    offer->fd = fd;
-    offer->size = (uint32_t)size;
-    if (size > 0) /* an offer may be its descriptor alone, with NULL for bytes */
-        memcpy(offer->bytes, bytes, size);
-    am_lock(&offers.lock);
-    rc = ticket_draw_locked(name, kind != AM_SHARE_MEMORY, &offer->ticket);
+    export->kind = kind;
+    export->is_open = is_open;
+    export->fd = fd;
+    export->size = (uint32_t)size;
+    if (size > 0) /* an export may be its descriptor alone, with NULL for bytes */
+        memcpy(export->bytes, bytes, size);
+    am_lock(&exports.lock);
+    rc = ticket_draw_locked(name, kind != AM_SHARE_MEMORY, &export->ticket);
     if (rc == 0) {
-        *ret_ticket = offer->ticket;
-        RB_INSERT(offer_tree, &offers.tree, offer);
+        *ret_ticket = export->ticket;
+        RB_INSERT(export_tree, &exports.tree, export);
     }
-    am_unlock(&offers.lock);
+    am_unlock(&exports.lock);
     if (rc != 0) {
-        free(offer);
+        free(export);
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                        "nothing can be shared: the system gives no random numbers: %s",
                        strerror(-rc));
@@ -249,82 +250,82 @@ aclError am_offers_add(uint32_t name, enum am_share_kind kind, bool is_open, int
     return ACL_SUCCESS;
 }
 
-static void offer_destroy_locked(struct offer *offer) AM_REQUIRES(offers.lock)
+static void export_destroy_locked(struct export *export) AM_REQUIRES(exports.lock)
 {
-    RB_REMOVE(offer_tree, &offers.tree, offer);
-    for (size_t i = 0; i < offer->n_list; i++)
-        trusted_put_locked(offer->list[i]);
-    free(offer->list);
-    free(offer);
+    RB_REMOVE(export_tree, &exports.tree, export);
+    for (size_t i = 0; i < export->n_list; i++)
+        trusted_put_locked(export->list[i]);
+    free(export->list);
+    free(export);
 }
 
-void am_exchange_withdraw(uint64_t number)
+void am_export_withdraw(uint64_t number)
 {
-    struct offer key = {.ticket.number = number};
-    struct offer *offer;
+    struct export key = {.ticket.number = number};
+    struct export *export;
 
-    am_lock(&offers.lock);
-    offer = RB_FIND(offer_tree, &offers.tree, &key);
-    if (offer != NULL)
-        offer_destroy_locked(offer);
-    am_unlock(&offers.lock);
+    am_lock(&exports.lock);
+    export = RB_FIND(export_tree, &exports.tree, &key);
+    if (export != NULL)
+        export_destroy_locked(export);
+    am_unlock(&exports.lock);
 }
 
-void am_offers_clear(void)
+void am_export_table_clear(void)
 {
-    struct offer *offer;
+    struct export *export;
 
-    am_lock(&offers.lock);
-    while ((offer = RB_ROOT(&offers.tree)) != NULL)
-        offer_destroy_locked(offer);
-    am_unlock(&offers.lock);
+    am_lock(&exports.lock);
+    while ((export = RB_ROOT(&exports.tree)) != NULL)
+        export_destroy_locked(export);
+    am_unlock(&exports.lock);
 }
 
-bool am_exchange_find(enum am_share_kind kind, uint64_t number,
-                      struct am_ticket *ret_ticket)
+bool am_export_find(enum am_share_kind kind, uint64_t number,
+                    struct am_ticket *ret_ticket)
 {
-    struct offer *offer;
+    struct export *export;
 
-    am_lock(&offers.lock);
-    offer = offer_find_locked(kind, number);
-    if (offer != NULL)
-        *ret_ticket = offer->ticket;
-    am_unlock(&offers.lock);
-    return offer != NULL;
+    am_lock(&exports.lock);
+    export = export_find_locked(kind, number);
+    if (export != NULL)
+        *ret_ticket = export->ticket;
+    am_unlock(&exports.lock);
+    return export != NULL;
 }
 
-bool am_exchange_is_own(enum am_share_kind kind, const struct am_ticket *ticket)
+bool am_export_is_own(enum am_share_kind kind, const struct am_ticket *ticket)
 {
     bool is_own;
 
-    am_lock(&offers.lock);
-    is_own = offer_show_locked(kind, ticket) != NULL;
-    am_unlock(&offers.lock);
+    am_lock(&exports.lock);
+    is_own = export_show_locked(kind, ticket) != NULL;
+    am_unlock(&exports.lock);
     return is_own;
 }
 
-int am_offers_take(enum am_share_kind kind, const struct am_ticket *ticket,
-                   struct am_parcel *ret_parcel)
+int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket,
+                         struct am_import_reply *ret_reply)
 {
-    struct offer *offer;
+    struct export *export;
     int rc = -ENOENT;
 
-    am_lock(&offers.lock);
-    offer = offer_show_locked(kind, ticket);
-    if (offer != NULL) {
-        int fd = am_sys_fcntl(offer->fd, F_DUPFD_CLOEXEC, 0);
+    am_lock(&exports.lock);
+    export = export_show_locked(kind, ticket);
+    if (export != NULL) {
+        int fd = am_sys_fcntl(export->fd, F_DUPFD_CLOEXEC, 0);
 
         rc = fd < 0 ? -errno : 0;
         if (rc == 0) {
-            *ret_parcel = (struct am_parcel){
+            *ret_reply = (struct am_import_reply){
                 .fd = fd,
-                .size = offer->size,
+                .size = export->size,
                 .exporter = (int32_t)getpid(),
             };
-            memcpy(ret_parcel->bytes, offer->bytes, offer->size);
+            memcpy(ret_reply->bytes, export->bytes, export->size);
         }
     }
-    am_unlock(&offers.lock);
+    am_unlock(&exports.lock);
     return rc;
 }
 
@@ -332,13 +333,13 @@ int am_offers_take(enum am_share_kind kind, const struct am_ticket *ticket,
  * Whether the asker is on the list.  Both processes live and have one id, the asker at a
  * moment when the listed one did: so they are the same.
  */
-static bool offer_admits_locked(const struct offer *offer, const struct am_asker *asker)
-    AM_REQUIRES(offers.lock)
+static bool export_admits_locked(const struct export *export,
+                                 const struct am_asker *asker) AM_REQUIRES(exports.lock)
 {
-    if (offer->is_open)
+    if (export->is_open)
         return true;
-    for (size_t i = 0; i < offer->n_list; i++) {
-        const struct am_process *listed = &offer->list[i]->process;
+    for (size_t i = 0; i < export->n_list; i++) {
+        const struct am_process *listed = &export->list[i]->process;
 
         if (listed->pid == asker->process.pid && am_process_is_alive(&asker->process) &&
             am_process_is_alive(listed))
@@ -356,13 +357,14 @@ static int refuse(int socket, enum am_wire_status status, enum am_share_kind kin
     return status == AM_WIRE_TOO_MANY ? -EACCES : rc;
 }
 
-int am_offers_answer(const struct am_wire_request *request, const struct am_asker *asker,
-                     struct am_guesses *guesses, int socket)
+int am_export_table_answer(const struct am_wire_request *request,
+                           const struct am_asker *asker, struct am_guesses *guesses,
+                           int socket)
 {
     bool is_other = asker->uid != geteuid();
     enum am_share_kind kind = request->kind;
     struct am_wire_reply reply;
-    struct offer *offer;
+    struct export *export;
     int rc = 0;
 
     if (is_other && guesses == NULL)
@@ -370,16 +372,16 @@ int am_offers_answer(const struct am_wire_request *request, const struct am_aske
     if (is_other && !am_guess_may(guesses, asker->uid, am_clock()))
         return refuse(socket, AM_WIRE_TOO_MANY, kind);
     /* Under the lock, so that the descriptor is not closed meanwhile; it never waits. */
-    am_lock(&offers.lock);
-    offer = offer_show_locked(kind, &request->ticket);
-    if (offer != NULL && !offer_admits_locked(offer, asker))
-        offer = NULL; /* which looks as if there were none */
-    if (offer != NULL) {
-        reply = am_wire_reply(AM_WIRE_GRANTED, kind, offer->bytes, offer->size);
-        rc = am_fdpass_send(socket, &reply, sizeof reply, offer->fd);
+    am_lock(&exports.lock);
+    export = export_show_locked(kind, &request->ticket);
+    if (export != NULL && !export_admits_locked(export, asker))
+        export = NULL; /* which looks as if there were none */
+    if (export != NULL) {
+        reply = am_wire_reply(AM_WIRE_GRANTED, kind, export->bytes, export->size);
+        rc = am_fdpass_send(socket, &reply, sizeof reply, export->fd);
     }
-    am_unlock(&offers.lock);
-    if (offer != NULL)
+    am_unlock(&exports.lock);
+    if (export != NULL)
         return rc;
     if (is_other)
         am_guess_was_wrong(guesses, asker->uid, am_clock());

@@ -1,8 +1,8 @@
 /*
  * Offers: what this process shares, and with whom.  See exchange.h.
  *
- * An offer lists processes, not their ids: one entry for each process, shared by all
- * offers that list it.
+ * An export lists processes, not their ids: one entry for each process, shared by all
+ * exports that list it.
  */
 #ifndef AM_CORE_EXCHANGE_TABLE_H
 #define AM_CORE_EXCHANGE_TABLE_H
@@ -18,28 +18,30 @@ struct am_asker {
 };
 
 /* `name` is what the numbers begin with: 24 bits. */
-aclError am_offers_add(uint32_t name, enum am_share_kind kind, bool is_open, int fd,
-                       const void *bytes, size_t size, struct am_ticket *ret_ticket);
+aclError am_export_table_add(uint32_t name, enum am_share_kind kind, bool is_open, int fd,
+                             const void *bytes, size_t size,
+                             struct am_ticket *ret_ticket);
 
 /*
  * Decides about a request that makes sense and answers it on the socket: 0, or -errno when
  * the connection is to be closed.  guesses: of other users; NULL: they are refused.
  */
-int am_offers_answer(const struct am_wire_request *request, const struct am_asker *asker,
-                     struct am_guesses *guesses, int socket);
+int am_export_table_answer(const struct am_wire_request *request,
+                           const struct am_asker *asker, struct am_guesses *guesses,
+                           int socket);
 
 /* Our own import of it: a copy of the descriptor; 0, -ENOENT, or another -errno. */
-int am_offers_take(enum am_share_kind kind, const struct am_ticket *ticket,
-                   struct am_parcel *ret_parcel);
+int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket,
+                         struct am_import_reply *ret_reply);
 
 /* All of them go. */
-void am_offers_clear(void);
+void am_export_table_clear(void);
 
 /* exchange_server.c: whether it is this process that answers under the name. */
 bool am_exchange_is_own_name(uint32_t name);
 
 /* exchange_client.c: from the start to the stop, connections to exporters are kept. */
-void am_fetch_start(void);
-void am_fetch_stop(void);
+void am_import_client_start(void);
+void am_import_client_stop(void);
 
 #endif

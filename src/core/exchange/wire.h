@@ -30,7 +30,7 @@ enum am_share_kind {
 };
 
 /*
- * What an importer has to know.  The number finds the exporter and the offer.  It has 64
+ * What an importer has to know.  The number finds the exporter and the export.  It has 64
  * bits, and where the program hands around more than that the rest is a secret, which
  * nobody guesses: all kinds but AM_SHARE_MEMORY, which has zeros there.
  */
@@ -42,7 +42,7 @@ struct am_ticket {
 /* The answer, and why not. */
 enum am_wire_status {
     AM_WIRE_GRANTED,
-    AM_WIRE_REFUSED, /* there is no such offer, or it is not for this process */
+    AM_WIRE_REFUSED, /* there is no such export, or it is not for this process */
     AM_WIRE_OTHER_USER,
     AM_WIRE_BAD_VERSION,
     AM_WIRE_BAD_REQUEST,

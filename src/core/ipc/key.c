@@ -143,7 +143,7 @@ void am_key_forget(uint64_t number)
     struct key wanted = {.ticket.number = number};
     struct key *key;
 
-    am_exchange_withdraw(number);
+    am_export_withdraw(number);
     am_lock(&keys.lock);
     key = RB_FIND(key_tree, &keys.exports, &wanted);
     if (key != NULL)
@@ -157,7 +157,7 @@ aclError am_key_trust(const char *key, const int32_t *ids, size_t n)
     struct am_ticket ticket;
     aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &ticket);
 
-    return rc == ACL_SUCCESS ? am_exchange_trust(AM_SHARE_BLOCK, &ticket, ids, n) : rc;
+    return rc == ACL_SUCCESS ? am_export_trust(AM_SHARE_BLOCK, &ticket, ids, n) : rc;
 }
 
 aclError am_key_check(const char *key)
@@ -167,7 +167,7 @@ aclError am_key_check(const char *key)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(am_exchange_is_own(AM_SHARE_BLOCK, &ticket), ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(am_export_is_own(AM_SHARE_BLOCK, &ticket), ACL_ERROR_RT_PARAM_INVALID,
                "this process does not export the key \"%s\"", key);
     return ACL_SUCCESS;
 }

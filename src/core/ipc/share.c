@@ -10,7 +10,7 @@
 #include "base/sys.h"
 #include "core/device/setup.h"
 #include "core/exchange/exchange.h"
-#include "core/ipc/card.h"
+#include "core/ipc/export_desc.h"
 #include "core/vmm/vspace.h"
 
 /* ---- export ---- */
@@ -54,7 +54,7 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
     am_unlock(&am_vspace.lock);
     if (!is_dead)
         return ACL_SUCCESS;
-    am_exchange_withdraw(number);
+    am_export_withdraw(number);
     return number == 0
                ? ACL_SUCCESS
                : am_fail(ACL_ERROR_RT_INVALID_HANDLE,
@@ -65,7 +65,7 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
                         bool is_open, struct am_ticket *ret_ticket)
 {
     struct am_ticket ticket;
-    struct am_card card;
+    struct am_export_desc desc;
     int fd;
     aclError rc = export_begin(phys);
 
@@ -76,8 +76,8 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
     if (rc == ACL_SUCCESS && phys->share == 0 && phys->domain->ledger != NULL)
         rc = am_domain_share(phys->domain, phys->mem.size, &phys->share);
     if (rc == ACL_SUCCESS) {
-        card = am_card_of(phys, asked);
-        rc = am_exchange_offer(kind, is_open, fd, &card, sizeof card, &ticket);
+        desc = am_export_desc_of(phys, asked);
+        rc = am_export_add(kind, is_open, fd, &desc, sizeof desc, &ticket);
     }
     if (rc != ACL_SUCCESS) {
         export_end(phys, 0);
@@ -107,7 +107,7 @@ aclError am_share_export(void *handle, enum am_share_kind kind, bool is_open,
 aclError am_share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
                         const int32_t *ids, size_t n)
 {
-    return am_exchange_trust(kind, ticket, ids, n);
+    return am_export_trust(kind, ticket, ids, n);
 }
 
 /* ---- import ---- */
@@ -170,10 +170,10 @@ void am_share_forget(uint64_t number)
 aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
                         struct am_device *device, struct am_import *ret_import)
 {
-    bool is_own = am_exchange_is_own(kind, ticket);
+    bool is_own = am_export_is_own(kind, ticket);
     uint64_t number = ticket->number;
     struct am_import import;
-    struct am_parcel parcel;
+    struct am_import_reply reply;
     aclError rc = am_share_check();
 
     if (rc != ACL_SUCCESS)
@@ -186,19 +186,19 @@ aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
     rc = claim(number);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_exchange_fetch(kind, ticket, &parcel);
+    rc = am_import_fetch(kind, ticket, &reply);
     if (rc != ACL_SUCCESS)
         goto err_claim;
-    rc = am_card_read(&parcel, device, &import);
+    rc = am_export_desc_read(&reply, device, &import);
     if (rc != ACL_SUCCESS)
-        goto err_parcel;
+        goto err_reply;
     import.number = number;
     import.is_own = is_own;
     *ret_import = import;
     return ACL_SUCCESS;
 
-err_parcel:
-    close(parcel.fd);
+err_reply:
+    close(reply.fd);
 err_claim:
     am_share_forget(number);
     return rc;

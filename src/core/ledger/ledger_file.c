@@ -72,20 +72,20 @@ static aclError file_fail(int error, const char *what)
                    strerror(error), am_rundir_advice_for(error));
 }
 
-int ledger_map_books(const struct ledger_card *card, int flags, void **ret_books)
+int ledger_map_books(const struct ledger_label *label, int flags, void **ret_books)
 {
     const struct ledger_head *head;
     void *books;
 
-    if (card->not_segment != ~card->segment)
+    if (label->not_segment != ~label->segment)
         return -EPROTO;
-    books = am_sys_segment_map(card->segment, LEDGER_SIZE, flags);
+    books = am_sys_segment_map(label->segment, LEDGER_SIZE, flags);
     if (books == MAP_FAILED)
         return errno == EINVAL || errno == EIDRM ? -ENOENT
                : errno == EACCES                 ? -EPROTO
                                                  : -errno;
     head = books;
-    if (head->id != card->id || head->slots_high > LEDGER_SLOTS ||
+    if (head->id != label->id || head->slots_high > LEDGER_SLOTS ||
         head->shares_high > LEDGER_SHARES) {
         munmap(books, LEDGER_SIZE);
         return -EPROTO;
@@ -114,16 +114,16 @@ static void ledger_unmap(struct am_ledger *ledger)
 static int books_find(struct am_ledger *ledger)
 {
     struct ledger_kind kind = ledger_kind_of(&ledger->config);
-    struct ledger_card card;
+    struct ledger_label label;
     struct stat st;
     void *books;
     int rc;
 
-    if (fstat(ledger->fd, &st) != 0 || st.st_size != sizeof card ||
-        pread(ledger->fd, &card, sizeof card, 0) != sizeof card ||
-        memcmp(&card.kind, &kind, sizeof kind) != 0)
+    if (fstat(ledger->fd, &st) != 0 || st.st_size != sizeof label ||
+        pread(ledger->fd, &label, sizeof label, 0) != sizeof label ||
+        memcmp(&label.kind, &kind, sizeof kind) != 0)
         return -EPROTO;
-    rc = ledger_map_books(&card, 0, &books);
+    rc = ledger_map_books(&label, 0, &books);
     if (rc == 0)
         ledger_map(ledger, books, LEDGER_SIZE);
     return rc;
@@ -132,13 +132,13 @@ static int books_find(struct am_ledger *ledger)
 /* New books, and a file that names them. */
 static aclError books_make(struct am_ledger *ledger)
 {
-    struct ledger_card card = {.kind = ledger_kind_of(&ledger->config)};
+    struct ledger_label label = {.kind = ledger_kind_of(&ledger->config)};
     uint64_t random[2];
     void *books;
 
     if (am_sys_getrandom(random, sizeof random, 0) != sizeof random)
         return file_fail(errno, "given a number");
-    books = am_sys_segment_make(LEDGER_SIZE, &card.segment);
+    books = am_sys_segment_make(LEDGER_SIZE, &label.segment);
     if (books == MAP_FAILED)
         return am_fail(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -146,15 +146,15 @@ static aclError books_make(struct am_ledger *ledger)
             "the limits, and a container may forbid shmget",
             am_rundir_path());
     ledger_map(ledger, books, LEDGER_SIZE);
-    card.id = random[0];
-    card.not_segment = ~card.segment;
+    label.id = random[0];
+    label.not_segment = ~label.segment;
     ledger->head->id = random[0];
     ledger->head->generation =
         random[1] >> 17; /* 48 bits of a share's number, and room */
-    if (am_sys_pwrite(ledger->fd, &card, sizeof card, 0) != sizeof card)
+    if (am_sys_pwrite(ledger->fd, &label, sizeof label, 0) != sizeof label)
         return file_fail(errno, "written");
     am_step();
-    if (am_sys_ftruncate(ledger->fd, sizeof card) != 0) /* a damaged one may be longer */
+    if (am_sys_ftruncate(ledger->fd, sizeof label) != 0) /* a damaged one may be longer */
         return file_fail(errno, "made");
     return ACL_SUCCESS;
 }

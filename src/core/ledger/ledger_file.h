@@ -1,7 +1,7 @@
 /*
  * The ledger's file, its books and their parts; only for core/ledger*.c and their tests.
  *
- * The file is a card: which devices the ledger is for, and the number of the books.  It is
+ * The file is a label: which devices the ledger is for, and the number of the books.  It is
  * read and never mapped, so a process that has the books goes on when the file is cut off
  * or overwritten.  The books are a segment of System V shared memory:
  *
@@ -51,7 +51,7 @@ struct ledger_kind {
 };
 
 /* The file. */
-struct ledger_card {
+struct ledger_label {
     struct ledger_kind kind;
     uint64_t id;         /* that of the books, too */
     int32_t segment;     /* the books' number */
@@ -144,11 +144,11 @@ bool ledger_is_locked(int fd, unsigned slot);
 /* What a file for these devices begins with. */
 struct ledger_kind ledger_kind_of(const struct am_ledger_config *config);
 /*
- * Maps the books that the card names, with the flags of shmat(): 0 or -errno.  -ENOENT: they
+ * Maps the books that the label names, with the flags of shmat(): 0 or -errno.  -ENOENT: they
  * are gone, so no process has them, whatever is locked: one that ends gives up its memory
- * before its files.  -EPROTO: the card or the books are damaged.
+ * before its files.  -EPROTO: the label or the books are damaged.
  */
-int ledger_map_books(const struct ledger_card *card, int flags, void **ret_books);
+int ledger_map_books(const struct ledger_label *label, int flags, void **ret_books);
 /* How many slots there are to look at. */
 unsigned ledger_slots_high(const struct am_ledger *ledger);
 unsigned ledger_shares_high(const struct am_ledger *ledger);

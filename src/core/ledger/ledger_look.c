@@ -23,15 +23,16 @@ static void text_copy(char *to, const char *from)
     am_text_copy(to, AM_LEDGER_NAME, from, AM_LEDGER_NAME);
 }
 
-static int card_read(int fd, struct ledger_card *card, struct am_ledger_config *config)
+static int label_read(int fd, struct ledger_label *label, struct am_ledger_config *config)
 {
-    struct ledger_kind *kind = &card->kind;
+    struct ledger_kind *kind = &label->kind;
     struct ledger_kind good;
     struct stat st;
 
     if (fstat(fd, &st) != 0)
         return -errno;
-    if (st.st_size != sizeof *card || pread(fd, card, sizeof *card, 0) != sizeof *card)
+    if (st.st_size != sizeof *label ||
+        pread(fd, label, sizeof *label, 0) != sizeof *label)
         return -EPROTO;
     text_copy(config->backend, kind->backend);
     text_copy(config->product, kind->product);
@@ -140,11 +141,12 @@ bool am_ledger_has_users(int dir, const char *name)
 }
 
 /* What the books say; they end with the last process that has them. */
-static int books_read(int fd, const struct ledger_card *card, struct am_ledger_view *view)
+static int books_read(int fd, const struct ledger_label *label,
+                      struct am_ledger_view *view)
 {
     struct look look;
     void *books;
-    int rc = ledger_map_books(card, SHM_RDONLY, &books);
+    int rc = ledger_map_books(label, SHM_RDONLY, &books);
 
     if (rc == -ENOENT)
         return 0;
@@ -161,15 +163,15 @@ static int books_read(int fd, const struct ledger_card *card, struct am_ledger_v
 int am_ledger_look(int dir, const char *name, struct am_ledger_view *ret_view)
 {
     struct am_ledger_view view = {.n_processes = 0};
-    struct ledger_card card;
+    struct ledger_label label;
     int fd = ledger_open(dir, name);
     int rc;
 
     if (fd < 0)
         return -errno;
-    rc = card_read(fd, &card, &view.config);
+    rc = label_read(fd, &label, &view.config);
     if (rc == 0)
-        rc = books_read(fd, &card, &view);
+        rc = books_read(fd, &label, &view);
     close(fd);
     if (rc == 0)
         *ret_view = view;

@@ -10,7 +10,7 @@
 #include "base/machine.h"
 #include "base/sys.h"
 #include "base/util.h"
-#include "core/copy/touch.h"
+#include "core/copy/keep_alive.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
 #include "core/vmm/phys.h"
@@ -581,7 +581,7 @@ aclError am_managed_prefetch(const struct am_prefetch *prefetch, struct am_strea
     if (rc == ACL_SUCCESS)
         rc = prefetch_open(prefetch, stream->device, &spans);
     if (rc == ACL_SUCCESS)
-        rc = am_touch_async(&spans, stream);
+        rc = am_keep_alive_async(&spans, stream);
     if (rc == ACL_SUCCESS)
         prefetch_note(prefetch, locations);
     free(locations);

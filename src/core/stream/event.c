@@ -140,31 +140,31 @@ aclError am_event_create(unsigned can, void **ret_handle)
 
 aclError am_event_import(const struct am_ticket *ticket, void **ret_handle)
 {
-    struct am_parcel parcel;
+    struct am_import_reply reply;
     struct am_cell *cell;
-    aclError rc = am_exchange_fetch(AM_SHARE_EVENT, ticket, &parcel);
+    aclError rc = am_import_fetch(AM_SHARE_EVENT, ticket, &reply);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_cell_join(parcel.fd, &cell);
-    close(parcel.fd);
+    rc = am_cell_join(reply.fd, &cell);
+    close(reply.fd);
     return rc == ACL_SUCCESS ? event_create_with(cell, ret_handle) : rc;
 }
 
-/* The offer becomes the event's, unless it has one. */
-static aclError offer_settle(struct am_event *event, uint64_t number)
+/* The export becomes the event's, unless it has one. */
+static aclError export_settle(struct am_event *event, uint64_t number)
 {
     bool is_used;
     bool is_dead;
 
     am_lock(&am_sched.lock);
     is_dead = event->is_dead;
-    is_used = event->offer == 0 && !is_dead;
+    is_used = event->export == 0 && !is_dead;
     if (is_used)
-        event->offer = number;
+        event->export = number;
     am_unlock(&am_sched.lock);
     if (!is_used)
-        am_exchange_withdraw(number);
+        am_export_withdraw(number);
     AM_REQUIRE(!is_dead, ACL_ERROR_RT_INVALID_HANDLE, "event %u is not alive", event->id);
     return ACL_SUCCESS;
 }
@@ -178,15 +178,15 @@ aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket)
     AM_REQUIRE(event->cell != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "event %u was not made by aclrtCreateEventExWithFlag with ACL_EVENT_IPC",
                event->id);
-    if (event->offer == 0) {
-        rc = am_exchange_offer(AM_SHARE_EVENT, true, am_cell_descriptor(event->cell),
-                               NULL, 0, &ticket);
+    if (event->export == 0) {
+        rc = am_export_add(AM_SHARE_EVENT, true, am_cell_descriptor(event->cell), NULL, 0,
+                           &ticket);
         if (rc == ACL_SUCCESS)
-            rc = offer_settle(event, ticket.number);
+            rc = export_settle(event, ticket.number);
     }
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(am_exchange_find(AM_SHARE_EVENT, event->offer, ret_ticket),
+    AM_REQUIRE(am_export_find(AM_SHARE_EVENT, event->export, ret_ticket),
                ACL_ERROR_RT_INVALID_HANDLE, "event %u is not alive", event->id);
     return ACL_SUCCESS;
 }
@@ -249,7 +249,7 @@ static bool event_unlist(struct am_event *event)
     }
     am_unlock(&am_sched.lock);
     if (was_alive) {
-        am_exchange_withdraw(event->offer);
+        am_export_withdraw(event->export);
         am_event_put(event);
     }
     return was_alive;

@@ -53,8 +53,8 @@ struct am_event {
     int32_t device;
     unsigned can; /* AM_EVENT_* */
     bool is_dead;
-    struct am_cell *cell;   /* AM_EVENT_IPC: what all processes see of it */
-    _Atomic uint64_t offer; /* the number that others open it by; 0: none yet */
+    struct am_cell *cell;    /* AM_EVENT_IPC: what all processes see of it */
+    _Atomic uint64_t export; /* the number that others open it by; 0: none yet */
     struct am_latch lock;
     uint64_t n_recorded;  /* lock, as all to time_stream; the number of the latest one */
     uint64_t n_completed; /* the highest number that has run */

@@ -22,8 +22,8 @@ struct am_notify {
     uint32_t id;
     int32_t device;
     int32_t driver_id; /* of the device that it was made on, maybe in another process */
-    _Atomic uint64_t offer; /* the number that others open it by; 0: none */
-    bool is_dead;           /* sched.lock, as all below */
+    _Atomic uint64_t export; /* the number that others open it by; 0: none */
+    bool is_dead;            /* sched.lock, as all below */
     bool is_set;
     struct am_cell *cell; /* has the bit instead, once other processes may have it too */
     TAILQ_HEAD(, notify_task) pending; /* records that have not run */
@@ -40,7 +40,7 @@ struct notify_task {
 };
 
 /* What an importer is told. */
-struct card {
+struct notify_desc {
     int32_t driver_id;
 };
 
@@ -134,20 +134,20 @@ aclError am_notify_create(void **ret_handle)
 
 aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle)
 {
-    struct am_parcel parcel;
+    struct am_import_reply reply;
     struct am_cell *cell;
-    struct card card = {0};
-    aclError rc = am_exchange_fetch(AM_SHARE_NOTIFY, ticket, &parcel);
+    struct notify_desc desc = {0};
+    aclError rc = am_import_fetch(AM_SHARE_NOTIFY, ticket, &reply);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    if (parcel.size == sizeof card)
-        memcpy(&card, parcel.bytes, sizeof card);
-    rc = am_cell_join(parcel.fd, &cell);
-    close(parcel.fd);
+    if (reply.size == sizeof desc)
+        memcpy(&desc, reply.bytes, sizeof desc);
+    rc = am_cell_join(reply.fd, &cell);
+    close(reply.fd);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = notify_create(cell, card.driver_id, ret_handle);
+    rc = notify_create(cell, desc.driver_id, ret_handle);
     if (rc != ACL_SUCCESS)
         am_cell_leave(cell);
     return rc;
@@ -174,18 +174,18 @@ static aclError notify_widen(struct am_notify *notify)
     return ACL_SUCCESS;
 }
 
-/* The offer becomes the notify's, unless it has one. */
-static aclError offer_settle(struct am_notify *notify, uint64_t number)
+/* The export becomes the notify's, unless it has one. */
+static aclError export_settle(struct am_notify *notify, uint64_t number)
 {
     uint64_t none = 0;
     bool is_used;
 
     am_lock(&am_sched.lock);
-    is_used =
-        !notify->is_dead && atomic_compare_exchange_strong(&notify->offer, &none, number);
+    is_used = !notify->is_dead &&
+              atomic_compare_exchange_strong(&notify->export, &none, number);
     am_unlock(&am_sched.lock);
     if (!is_used)
-        am_exchange_withdraw(number);
+        am_export_withdraw(number);
     AM_REQUIRE(is_used, ACL_ERROR_RT_PARAM_INVALID,
                "notify %u was exported or destroyed by another thread", notify->id);
     return ACL_SUCCESS;
@@ -194,18 +194,18 @@ static aclError offer_settle(struct am_notify *notify, uint64_t number)
 aclError am_notify_export(struct am_notify *notify, bool is_open,
                           struct am_ticket *ret_ticket)
 {
-    struct card card = {notify->driver_id};
+    struct notify_desc desc = {notify->driver_id};
     struct am_ticket ticket;
     aclError rc;
 
-    AM_REQUIRE(notify->offer == 0, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(notify->export == 0, ACL_ERROR_RT_PARAM_INVALID,
                "notify %u is exported already; keep its key", notify->id);
     rc = notify->cell == NULL ? notify_widen(notify) : ACL_SUCCESS;
     if (rc == ACL_SUCCESS)
-        rc = am_exchange_offer(AM_SHARE_NOTIFY, is_open, am_cell_descriptor(notify->cell),
-                               &card, sizeof card, &ticket);
+        rc = am_export_add(AM_SHARE_NOTIFY, is_open, am_cell_descriptor(notify->cell),
+                           &desc, sizeof desc, &ticket);
     if (rc == ACL_SUCCESS)
-        rc = offer_settle(notify, ticket.number);
+        rc = export_settle(notify, ticket.number);
     if (rc == ACL_SUCCESS)
         *ret_ticket = ticket;
     return rc;
@@ -215,11 +215,11 @@ aclError am_notify_trust(struct am_notify *notify, const int32_t *ids, size_t n)
 {
     struct am_ticket ticket;
 
-    AM_REQUIRE(am_exchange_find(AM_SHARE_NOTIFY, notify->offer, &ticket),
+    AM_REQUIRE(am_export_find(AM_SHARE_NOTIFY, notify->export, &ticket),
                ACL_ERROR_RT_PARAM_INVALID,
                "notify %u is not exported; aclrtNotifyGetExportKey comes first",
                notify->id);
-    return am_exchange_trust(AM_SHARE_NOTIFY, &ticket, ids, n);
+    return am_export_trust(AM_SHARE_NOTIFY, &ticket, ids, n);
 }
 
 static void object_put(struct am_object *object)
@@ -255,7 +255,7 @@ static bool notify_unlist(struct am_notify *notify)
     }
     am_unlock(&am_sched.lock);
     if (was_alive) {
-        am_exchange_withdraw(notify->offer);
+        am_export_withdraw(notify->export);
         am_notify_put(notify);
     }
     return was_alive;

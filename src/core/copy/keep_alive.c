@@ -1,5 +1,5 @@
-/* See touch.h. */
-#include "core/copy/touch.h"
+/* See keep_alive.h. */
+#include "core/copy/keep_alive.h"
 
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ static void touch_drop(struct am_task *task)
 
 static const struct am_task_ops touch_ops = {.drop = touch_drop};
 
-aclError am_touch_async(struct am_spans *spans, struct am_stream *stream)
+aclError am_keep_alive_async(struct am_spans *spans, struct am_stream *stream)
 {
     struct touch_task *tt = am_sys_malloc(sizeof *tt);
 
@@ -32,11 +32,11 @@ aclError am_touch_async(struct am_spans *spans, struct am_stream *stream)
     return am_stream_submit(stream, &tt->task);
 }
 
-aclError am_touch_device_async(void *addr, size_t size, struct am_stream *stream)
+aclError am_keep_alive_device_async(void *addr, size_t size, struct am_stream *stream)
 {
     struct am_spans spans;
     aclError rc =
         am_spans_open_device(&spans, addr, size, AM_ACCESS_READ, stream->device, "src");
 
-    return rc == ACL_SUCCESS ? am_touch_async(&spans, stream) : rc;
+    return rc == ACL_SUCCESS ? am_keep_alive_async(&spans, stream) : rc;
 }

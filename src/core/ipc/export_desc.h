@@ -1,11 +1,11 @@
 /*
  * What an importer is told about memory, and what it makes of it.
  *
- * A card crosses the boundary between processes: nothing that it says is believed without
+ * A desc crosses the boundary between processes: nothing that it says is believed without
  * a look.
  */
-#ifndef AM_CORE_CARD_H
-#define AM_CORE_CARD_H
+#ifndef AM_CORE_EXPORT_DESC_H
+#define AM_CORE_EXPORT_DESC_H
 
 #include <stdint.h>
 
@@ -14,7 +14,7 @@
 
 struct am_device;
 
-struct am_card {
+struct am_export_desc {
     uint64_t size;
     uint64_t asked;
     uint32_t handle_type;
@@ -27,16 +27,17 @@ struct am_card {
     uint64_t share;
 };
 
-_Static_assert(sizeof(struct am_card) <= AM_WIRE_BYTES, "a card fits into a reply");
+_Static_assert(sizeof(struct am_export_desc) <= AM_WIRE_BYTES,
+               "a desc fits into a reply");
 
 /* `asked` are the bytes that the importer may use. */
-struct am_card am_card_of(const struct am_phys *phys, size_t asked);
+struct am_export_desc am_export_desc_of(const struct am_phys *phys, size_t asked);
 
 /*
- * The import that the parcel's card describes, for use by a device of this process; it has
+ * The import that the reply's desc describes, for use by a device of this process; it has
  * a reference to its domain, and to its share where both processes have one ledger.
  */
-aclError am_card_read(const struct am_parcel *parcel, struct am_device *device,
-                      struct am_import *ret_import);
+aclError am_export_desc_read(const struct am_import_reply *reply,
+                             struct am_device *device, struct am_import *ret_import);
 
 #endif

@@ -4,15 +4,15 @@
  * A wait looks at the memory itself, since anybody may write it: another stream, a copy,
  * or a program that plays the part of a kernel through a host view.
  */
-#ifndef AM_CORE_VALUE_H
-#define AM_CORE_VALUE_H
+#ifndef AM_CORE_MEMORY_OP_H
+#define AM_CORE_MEMORY_OP_H
 
 #include "acl/acl_rt.h"
 #include "core/stream/stream.h"
 
-aclError am_value_write(void *addr, uint64_t value, struct am_stream *stream);
+aclError am_memory_op_write(void *addr, uint64_t value, struct am_stream *stream);
 /* how: ACL_STREAM_WAIT_VALUE_*, checked by the caller. */
-aclError am_value_wait(void *addr, uint64_t value, uint32_t how,
-                       struct am_stream *stream);
+aclError am_memory_op_wait(void *addr, uint64_t value, uint32_t how,
+                           struct am_stream *stream);
 
 #endif

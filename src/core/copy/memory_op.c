@@ -1,5 +1,5 @@
-/* See value.h. */
-#include "core/copy/value.h"
+/* See memory_op.h. */
+#include "core/copy/memory_op.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -119,12 +119,13 @@ static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t
     return am_stream_submit(stream, &vt->task);
 }
 
-aclError am_value_write(void *addr, uint64_t value, struct am_stream *stream)
+aclError am_memory_op_write(void *addr, uint64_t value, struct am_stream *stream)
 {
     return value_submit(&write_ops, addr, value, 0, stream);
 }
 
-aclError am_value_wait(void *addr, uint64_t value, uint32_t how, struct am_stream *stream)
+aclError am_memory_op_wait(void *addr, uint64_t value, uint32_t how,
+                           struct am_stream *stream)
 {
     return value_submit(&wait_ops, addr, value, how, stream);
 }
