@@ -37,8 +37,8 @@ static const char *const advices[] = {
     [AM_OBJECT_HOST] = "aclrtFreeHost",
     [AM_OBJECT_REGISTERED] = "aclrtHostUnregister",
     [AM_OBJECT_KEY] = "aclrtIpcMemClose",
-    [AM_OBJECT_MAPPING] = "aclrtUnmapMem: the handle was freed, and the mapping alone "
-                          "holds the memory",
+    [AM_OBJECT_MAPPING] = ("aclrtUnmapMem: the handle was freed, and the mapping alone "
+                           "holds the memory"),
     [AM_OBJECT_RESERVATION] = "aclrtReleaseMemAddress",
     [AM_OBJECT_PHYS] = "aclrtFreePhysical",
     [AM_OBJECT_IMPORT] = "aclrtFreePhysical",

@@ -176,11 +176,13 @@ struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
 
 void am_object_free(struct am_call *call, struct am_object *object)
 {
+    const struct am_object *other;
+
     RB_REMOVE(am_objects, tree_of(object), object);
     object->is_freed = true;
     object->freed = am_here(call);
-    if (RB_INSERT(am_objects, tree_of(object), object) != NULL)
-        am_assert(!"two freed objects at one place");
+    other = RB_INSERT(am_objects, tree_of(object), object);
+    am_assert(other == NULL); /* two freed ones never lie at one place */
     TAILQ_INSERT_TAIL(&am_books.freed, object, freed_link);
     am_books.n_live--;
     am_books.n_freed++;
