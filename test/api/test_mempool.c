@@ -352,11 +352,31 @@ static void idle_memory_moves_to_where_it_is_needed(void **state)
     assert_acl_ok(aclrtMemPoolDestroy(pool));
 }
 
+/* Blocks that need memory elsewhere get what lies idle before the device is asked. */
+static void idle_memory_moves_before_the_pool_grows(void **state)
+{
+    aclrtMemPool pool = pool_create(256 * MIB);
+    char *gone = take(pool, 20 * MIB, NULL), *stays = take(pool, 3 * MIB, NULL), *more;
+
+    keep_memory(pool);
+    put_pattern(stays, 3 * MIB, 1);
+    assert_acl_ok(aclrtMemPoolFreeAsync(gone, NULL));
+    assert_acl_ok(aclrtSynchronizeStream(NULL));
+    more = take(pool, 30 * MIB, NULL); /* fits nowhere between */
+    assert_int_equal(reserved(pool), 34 * MIB);
+    assert_pattern(stays, 3 * MIB, 1);
+    put_pattern(more, 30 * MIB, 2);
+    assert_pattern(more, 30 * MIB, 2);
+    assert_acl_ok(aclrtMemPoolFreeAsync(stays, NULL));
+    assert_acl_ok(aclrtMemPoolFreeAsync(more, NULL));
+    assert_acl_ok(aclrtMemPoolDestroy(pool));
+}
+
 static void the_best_fitting_block_is_taken(void **state)
 {
     aclrtMemPool pool = pool_create(64 * MIB);
     char *big = take(pool, 8 * MIB, NULL), *gap = take(pool, 512, NULL);
-    char *small = take(pool, 2 * MIB, NULL), *end = take(pool, 512, NULL), *again;
+    char *small = take(pool, 2 * MIB - 512, NULL), *end = take(pool, 512, NULL), *again;
 
     keep_memory(pool);
     assert_acl_ok(aclrtMemPoolFreeAsync(big, NULL));
@@ -474,6 +494,7 @@ int main(void)
         claim_both(memory_up_to_the_threshold_stays),
         claim_both(memory_in_use_is_not_trimmed),
         claim_both(idle_memory_moves_to_where_it_is_needed),
+        claim_both(idle_memory_moves_before_the_pool_grows),
         claim_both(the_best_fitting_block_is_taken),
         claim_both(switches_are_on_and_can_be_set),
         claim_both(high_water_marks_can_be_set_back),

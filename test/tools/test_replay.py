@@ -41,6 +41,8 @@ class Replay(unittest.TestCase):
         self.assertEqual(len(traces), 4)
         for trace in traces:
             self.assertGreaterEqual(self.result(trace)["ratio"], 0.99, trace)
+            result = self.result(trace, "--allocator", "mempool")
+            self.assertGreaterEqual(result["ratio"], 0.98, trace)
 
     def test_other_allocators_are_measured_too(self):
         trace = os.path.join(TRACES, "lora.trace.gz")

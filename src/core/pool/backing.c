@@ -17,14 +17,17 @@ enum {
 aclError am_backing_open(struct am_backing *backing, const struct am_owner *owner,
                          size_t size, struct am_device *device)
 {
+    struct am_chunk_use *head;
     void *base;
     aclError rc;
 
     *backing = (struct am_backing){.n_chunks = size >> AM_CHUNK_SHIFT};
+    AM_REQUIRE(backing->n_chunks < UINT32_MAX, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes of addresses for a pool", size);
     backing->domain = am_domain_get(&device->domain);
     AM_REQUIRE(backing->domain != NULL, ACL_ERROR_UNINITIALIZE,
                "aclFinalize has been called");
-    backing->chunks = am_sys_calloc(backing->n_chunks, sizeof *backing->chunks);
+    backing->chunks = am_sys_calloc(backing->n_chunks + 1, sizeof *backing->chunks);
     if (backing->chunks == NULL) {
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of %zu bytes", size);
         goto err_place;
@@ -33,6 +36,8 @@ aclError am_backing_open(struct am_backing *backing, const struct am_owner *owne
     if (rc != ACL_SUCCESS)
         goto err_chunks;
     backing->base = (uintptr_t)base;
+    head = &backing->chunks[backing->n_chunks];
+    head->before = head->next = (uint32_t)backing->n_chunks;
     return ACL_SUCCESS;
 
 err_chunks:
@@ -49,7 +54,7 @@ static void *chunk_address(const struct am_backing *backing, size_t chunk)
 
 bool am_backing_has(const struct am_backing *backing, size_t chunk)
 {
-    return backing->chunks[chunk] & CHUNK_BACKED;
+    return backing->chunks[chunk].state & CHUNK_BACKED;
 }
 
 size_t am_backing_missing(const struct am_backing *backing, size_t first, size_t end)
@@ -64,10 +69,29 @@ size_t am_backing_missing(const struct am_backing *backing, size_t first, size_t
 bool am_backing_is_usable(const struct am_backing *backing, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++) {
-        if (backing->chunks[i] != CHUNK_BACKED)
+        if (backing->chunks[i].state != CHUNK_BACKED)
             return false;
     }
     return true;
+}
+
+static void idle_enter(struct am_backing *backing, size_t chunk)
+{
+    struct am_chunk_use *head = &backing->chunks[backing->n_chunks];
+    struct am_chunk_use *use = &backing->chunks[chunk];
+
+    use->before = head->before;
+    use->next = (uint32_t)backing->n_chunks;
+    backing->chunks[head->before].next = (uint32_t)chunk;
+    head->before = (uint32_t)chunk;
+}
+
+static void idle_leave(struct am_backing *backing, size_t chunk)
+{
+    struct am_chunk_use *use = &backing->chunks[chunk];
+
+    backing->chunks[use->before].next = use->next;
+    backing->chunks[use->next].before = use->before;
 }
 
 /* Memory for one chunk; nobody may use it yet. */
@@ -87,12 +111,14 @@ static aclError chunk_fill(struct am_backing *backing, size_t chunk)
     am_phys_put(phys); /* the mapping has a reference of its own */
     if (rc != ACL_SUCCESS)
         return rc;
-    backing->chunks[chunk] = CHUNK_BACKED | CHUNK_CLOSED;
+    backing->chunks[chunk].state = CHUNK_BACKED | CHUNK_CLOSED;
     backing->n_backed++;
+    if (backing->chunks[chunk].n_holders == 0)
+        idle_enter(backing, chunk);
     return ACL_SUCCESS;
 }
 
-static void chunk_drop(struct am_backing *backing, size_t chunk, bool is_last)
+static bool chunk_drop(struct am_backing *backing, size_t chunk, bool is_last)
 {
     /*
      * Where the system does not take the mapping back, the memory stays, and is used
@@ -100,14 +126,43 @@ static void chunk_drop(struct am_backing *backing, size_t chunk, bool is_last)
      */
     if (am_vspace_unmap_for(&am_vspace, chunk_address(backing, chunk), is_last) !=
         ACL_SUCCESS)
-        return;
-    backing->chunks[chunk] = 0;
+        return false;
+    if (backing->chunks[chunk].n_holders == 0)
+        idle_leave(backing, chunk);
+    backing->chunks[chunk].state = 0;
     backing->n_backed--;
+    return true;
 }
 
-void am_backing_drop(struct am_backing *backing, size_t chunk)
+bool am_backing_drop(struct am_backing *backing, size_t chunk)
 {
-    chunk_drop(backing, chunk, false);
+    return chunk_drop(backing, chunk, false);
+}
+
+void am_backing_hold(struct am_backing *backing, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++) {
+        if (backing->chunks[i].n_holders++ == 0 && am_backing_has(backing, i))
+            idle_leave(backing, i);
+    }
+}
+
+void am_backing_unhold(struct am_backing *backing, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++) {
+        if (--backing->chunks[i].n_holders == 0 && am_backing_has(backing, i))
+            idle_enter(backing, i);
+    }
+}
+
+size_t am_backing_idle_first(const struct am_backing *backing)
+{
+    return backing->chunks[backing->n_chunks].next;
+}
+
+size_t am_backing_idle_next(const struct am_backing *backing, size_t chunk)
+{
+    return backing->chunks[chunk].next;
 }
 
 /* Each row of them at once. */
@@ -118,7 +173,7 @@ static aclError closed_chunks_open(struct am_backing *backing, size_t first, siz
     for (size_t i = first; i < end && rc == ACL_SUCCESS;) {
         size_t n = 0;
 
-        while (i + n < end && (backing->chunks[i + n] & CHUNK_CLOSED))
+        while (i + n < end && (backing->chunks[i + n].state & CHUNK_CLOSED))
             n++;
         if (n > 0)
             rc = am_vspace_open(&am_vspace, chunk_address(backing, i), n * AM_CHUNK);
@@ -139,8 +194,8 @@ aclError am_backing_fill(struct am_backing *backing, size_t first, size_t end)
         rc = closed_chunks_open(backing, first, end);
     for (size_t i = first; i < end; i++) {
         if (rc == ACL_SUCCESS)
-            backing->chunks[i] = CHUNK_BACKED;
-        else if (backing->chunks[i] & CHUNK_CLOSED)
+            backing->chunks[i].state = CHUNK_BACKED;
+        else if (backing->chunks[i].state & CHUNK_CLOSED)
             am_backing_drop(backing, i); /* what cannot be dropped is opened next time */
     }
     return rc;

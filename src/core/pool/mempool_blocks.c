@@ -14,6 +14,11 @@
 #include "core/pool/mempool_pool.h"
 #include "core/stream/sched.h"
 
+/* Ranges that a block of whole chunks may be placed in. */
+#define N_LOOKS 16
+/* Chunks that a pool must have left for that. */
+#define N_SPARE 8
+
 struct free_task {
     struct am_task task;
     struct am_pool *pool;       /* holds a reference */
@@ -30,27 +35,38 @@ struct wait_task {
  */
 static _Thread_local const struct am_task *submitted;
 
+/* Whether work that was queued before a free may use an idle chunk. */
+static bool chunk_is_busy(struct am_pool *pool, size_t chunk)
+{
+    size_t start = chunk << AM_CHUNK_SHIFT;
+    struct am_range *range = am_ranges_find(&pool->ranges, start);
+
+    for (; range != NULL && range->start < start + AM_CHUNK;
+         range = am_ranges_behind(range)) {
+        if (am_range_is_busy(range))
+            return true;
+    }
+    return false;
+}
+
 void am_pool_shrink_locked(struct am_pool *pool, size_t n)
 {
     struct am_backing *backing = &pool->backing;
-    struct am_range *range = am_ranges_last(&pool->ranges);
+    size_t chunk = am_backing_idle_first(backing);
 
-    for (; range != NULL && backing->n_backed > n; range = am_ranges_before(range)) {
-        size_t low = am_align_up(range->start, AM_CHUNK) >> AM_CHUNK_SHIFT;
+    while (chunk < backing->n_chunks && backing->n_backed > n) {
+        size_t next = am_backing_idle_next(backing, chunk);
 
-        if (am_range_is_busy(range))
-            continue;
-        for (size_t i = (range->start + range->size) >> AM_CHUNK_SHIFT;
-             i-- > low && backing->n_backed > n;) {
-            if (am_backing_has(backing, i))
-                am_backing_drop(backing, i);
-        }
+        if (!chunk_is_busy(pool, chunk))
+            am_backing_drop(backing, chunk);
+        chunk = next;
     }
 }
 
 /*
- * Has memory behind a block that is about to be handed out.  At the pool's limit, and
- * where the device has no more, memory that lies idle elsewhere in the pool goes first.
+ * Has memory behind a block that is about to be handed out.  Memory that lies idle elsewhere
+ * in the pool goes first, so that the pool holds no more than its blocks ever needed at
+ * a time.
  */
 static aclError pool_back_locked(struct am_pool *pool, size_t start, size_t size)
     AM_REQUIRES(pool->lock)
@@ -60,6 +76,7 @@ static aclError pool_back_locked(struct am_pool *pool, size_t start, size_t size
     size_t end;
     size_t first = am_backing_chunks(start, size, &end);
     size_t missing;
+    size_t room;
     aclError rc;
 
     if (am_backing_is_usable(backing, first, end))
@@ -67,19 +84,26 @@ static aclError pool_back_locked(struct am_pool *pool, size_t start, size_t size
     missing = am_backing_missing(backing, first, end);
     AM_REQUIRE(missing <= max, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "the pool has room for %zu chunks", max);
-    am_pool_shrink_locked(pool, max - missing);
+    room = backing->n_backed < max ? backing->n_backed : max;
+    am_pool_shrink_locked(pool, room > missing ? room - missing : 0);
     AM_REQUIRE(backing->n_backed <= max - missing, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "%zu of its %zu chunks of 2 MB are in use", backing->n_backed, max);
     rc = am_backing_fill(backing, first, end);
-    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && backing->n_backed > 0) {
-        am_pool_shrink_locked(
-            pool, backing->n_backed > missing ? backing->n_backed - missing : 0);
-        rc = am_backing_fill(backing, first, end);
-    }
     if (rc == ACL_SUCCESS &&
         (uint64_t)backing->n_backed << AM_CHUNK_SHIFT > pool->reserved_high)
         pool->reserved_high = (uint64_t)backing->n_backed << AM_CHUNK_SHIFT;
     return rc;
+}
+
+/* A block becomes idle, by `freeing` or for all. */
+static void range_give_locked(struct am_pool *pool, struct am_range *live,
+                              struct am_freeing *freeing) AM_REQUIRES(pool->lock)
+{
+    size_t end;
+    size_t first = am_backing_chunks(live->start, live->size, &end);
+
+    am_backing_unhold(&pool->backing, first, end);
+    am_ranges_give(&pool->ranges, live, freeing);
 }
 
 /*
@@ -91,6 +115,8 @@ static aclError range_take_locked(struct am_pool *pool, struct am_range *range,
     AM_REQUIRES(pool->lock)
 {
     struct am_freeing *freeing = range->freeing;
+    size_t end;
+    size_t first = am_backing_chunks(range->start, size, &end);
     aclError rc;
 
     if (freeing != NULL)
@@ -99,14 +125,50 @@ static aclError range_take_locked(struct am_pool *pool, struct am_range *range,
         am_freeing_put(freeing);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a block");
     }
+    am_backing_hold(&pool->backing, first, end);
     rc = pool_back_locked(pool, range->start, size);
     if (rc != ACL_SUCCESS) {
-        am_ranges_give(&pool->ranges, range, freeing); /* and range is what it was */
+        range_give_locked(pool, range, freeing); /* and range is what it was */
         am_freeing_put(freeing);
         return rc;
     }
     *ret_freeing = freeing;
     return ACL_SUCCESS;
+}
+
+/* Bytes between blocks cost memory that a pool near its limit needs for blocks. */
+static bool has_room_to_skip(const struct am_pool *pool, size_t size)
+{
+    size_t max = am_pool_chunks(pool->max_size);
+    size_t n = pool->backing.n_backed + (size >> AM_CHUNK_SHIFT);
+
+    return n + N_SPARE + max / 16 <= max;
+}
+
+/*
+ * A block of whole chunks begins at one: there it shares none, and what is freed beside it
+ * leaves nothing half used.  Only ranges that hardly differ from the best are looked at.
+ */
+static aclError pool_take_whole_locked(struct am_pool *pool, size_t size, int32_t stream,
+                                       struct am_range **ret_range,
+                                       struct am_freeing **ret_freeing)
+    AM_REQUIRES(pool->lock)
+{
+    struct am_range *range = am_ranges_fit(&pool->ranges, size);
+
+    for (unsigned n = 0; range != NULL && n < N_LOOKS;
+         n++, range = am_ranges_next(range)) {
+        size_t skip = am_align_up(range->start, AM_CHUNK) - range->start;
+
+        if (!am_range_is_for(range, stream) || range->size - size < skip)
+            continue;
+        range = am_ranges_skip(&pool->ranges, range, skip);
+        if (range == NULL)
+            return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a block");
+        *ret_range = range;
+        return range_take_locked(pool, range, size, ret_freeing);
+    }
+    return ACL_ERROR_RT_MEMORY_ALLOCATION;
 }
 
 /*
@@ -193,7 +255,7 @@ static aclError pool_borrow_locked(struct am_pool *pool, size_t size,
     if (rc == ACL_SUCCESS)
         am_range_borrow(*ret_range, lender);
     else
-        am_ranges_give(&pool->ranges, *ret_range, freeing);
+        range_give_locked(pool, *ret_range, freeing);
     am_freeing_put(freeing);
     return rc;
 }
@@ -205,8 +267,12 @@ static aclError pool_find_locked(struct am_pool *pool, size_t size,
 {
     struct am_freeing *freeing = NULL;
     struct am_range *range;
-    aclError rc = pool_take_locked(pool, size, stream->id, false, ret_range, &freeing);
+    aclError rc = ACL_ERROR_RT_MEMORY_ALLOCATION;
 
+    if (am_is_aligned(size, AM_CHUNK) && has_room_to_skip(pool, size))
+        rc = pool_take_whole_locked(pool, size, stream->id, ret_range, &freeing);
+    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION)
+        rc = pool_take_locked(pool, size, stream->id, false, ret_range, &freeing);
     if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION) {
         range = am_ranges_gather(&pool->ranges, stream->id, size);
         if (range != NULL)
@@ -318,21 +384,31 @@ static void free_drop(struct am_task *task)
 
 static const struct am_task_ops free_ops = {.drop = free_drop};
 
-static aclError free_task_make(struct am_pool *pool, struct am_stream *stream,
-                               struct free_task **ret_task)
+static struct am_freeing *freeing_make(struct am_pool *pool, struct am_stream *stream)
+    AM_REQUIRES(pool->lock)
 {
-    struct free_task *ft = am_sys_malloc(sizeof *ft);
     struct am_freeing *freeing = am_sys_calloc(1, sizeof *freeing);
 
-    if (ft == NULL || freeing == NULL) {
-        free(ft);
-        free(freeing);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    }
+    if (freeing == NULL)
+        return NULL;
     freeing->refs = 1;
     freeing->stream = stream->id;
     freeing->queue = &stream->queue;
+    freeing->ticket = ++pool->last_ticket;
     am_waitlist_init(&freeing->waiting);
+    return freeing;
+}
+
+/* The task takes over the reference, and gives it back where it cannot be made. */
+static aclError free_task_make(struct am_pool *pool, struct am_freeing *freeing,
+                               struct free_task **ret_task)
+{
+    struct free_task *ft = am_sys_malloc(sizeof *ft);
+
+    if (ft == NULL) {
+        am_freeing_put(freeing);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    }
     am_ref_more(&pool->object.refs);
     *ft = (struct free_task){
         .task = {.ops = &free_ops, .function = am_error_function, .deadline = AM_FOREVER},
@@ -363,26 +439,49 @@ static aclError block_check_locked(struct am_pool *pool, uintptr_t addr,
     return ACL_SUCCESS;
 }
 
+/* The stream has nothing before the free, so it is done at once. */
+static bool free_pass_locked(struct am_pool *pool, struct am_range *range,
+                             struct am_freeing *freeing, struct am_stream *stream)
+    AM_REQUIRES(pool->lock)
+{
+    bool is_done;
+
+    am_lock(&am_sched.lock);
+    is_done = am_sched_pass_locked(&am_sched, &stream->queue);
+    am_unlock(&am_sched.lock);
+    if (!is_done)
+        return false;
+    freeing->is_done = true;
+    range_give_locked(pool, range, freeing);
+    pool_settle_locked(pool, stream->id);
+    return true;
+}
+
 /* Queue the free; the block is the stream's from now on. */
 static aclError pool_free_locked(struct am_pool *pool, struct am_range *range,
                                  struct am_stream *stream) AM_REQUIRES(pool->lock)
 {
-    struct am_freeing *freeing;
+    struct am_freeing *freeing = freeing_make(pool, stream);
     struct free_task *ft;
-    aclError rc = free_task_make(pool, stream, &ft);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    freeing = am_freeing_ref(ft->freeing);
-    freeing->ticket = ++pool->last_ticket;
-    submitted = &ft->task;
-    rc = am_stream_submit(stream, &ft->task);
-    submitted = NULL;
+    if (freeing == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a free");
+    if (free_pass_locked(pool, range, freeing, stream)) {
+        am_freeing_put(freeing);
+        return ACL_SUCCESS;
+    }
+    rc = free_task_make(pool, am_freeing_ref(freeing), &ft);
+    if (rc == ACL_SUCCESS) {
+        submitted = &ft->task;
+        rc = am_stream_submit(stream, &ft->task);
+        submitted = NULL;
+    }
     if (rc == ACL_SUCCESS) {
         freeing->start = range->start;
         freeing->size = range->size;
         LIST_INSERT_HEAD(&pool->leaving, freeing, leaving);
-        am_ranges_give(&pool->ranges, range, freeing);
+        range_give_locked(pool, range, freeing);
     }
     am_freeing_put(freeing);
     return rc;

@@ -39,8 +39,8 @@ void am_pool_put(struct am_pool *pool);
 bool am_pool_unlist_locked(struct am_pool *pool) AM_REQUIRES(pool->lock);
 
 /*
- * Gives up memory of chunks in which nothing lives, the last first, until at most n have
- * some.
+ * Gives up memory of chunks in which nothing lives, those idle longest first, until at
+ * most n have some.
  */
 void am_pool_shrink_locked(struct am_pool *pool, size_t n) AM_REQUIRES(pool->lock);
 

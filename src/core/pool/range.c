@@ -90,14 +90,9 @@ struct am_range *am_ranges_next(struct am_range *idle)
     return RB_NEXT(am_ranges_by_size, NULL, idle);
 }
 
-struct am_range *am_ranges_last(struct am_ranges *ranges)
+struct am_range *am_ranges_behind(struct am_range *range)
 {
-    return RB_MAX(am_ranges_by_start, &ranges->all);
-}
-
-struct am_range *am_ranges_before(struct am_range *range)
-{
-    return RB_PREV(am_ranges_by_start, NULL, range);
+    return RB_NEXT(am_ranges_by_start, NULL, range);
 }
 
 static bool is_pending(const struct am_freeing *freeing)
@@ -185,6 +180,14 @@ static int idle_split(struct am_ranges *ranges, struct am_range *idle, size_t si
     idle_enter(ranges, rest);
     idle_enter(ranges, idle);
     return 0;
+}
+
+struct am_range *am_ranges_skip(struct am_ranges *ranges, struct am_range *idle,
+                                size_t skip)
+{
+    if (skip == 0)
+        return idle;
+    return idle_split(ranges, idle, skip) == 0 ? am_ranges_behind(idle) : NULL;
 }
 
 int am_ranges_take(struct am_ranges *ranges, struct am_range *idle, size_t size)

@@ -82,9 +82,8 @@ struct am_range *am_ranges_find(struct am_ranges *ranges, size_t at);
  */
 struct am_range *am_ranges_fit(struct am_ranges *ranges, size_t size);
 struct am_range *am_ranges_next(struct am_range *idle);
-/* The last range, and the one before another. */
-struct am_range *am_ranges_last(struct am_ranges *ranges);
-struct am_range *am_ranges_before(struct am_range *range);
+/* The range behind another; NULL: none. */
+struct am_range *am_ranges_behind(struct am_range *range);
 
 /* Whether a stream may have it, now. */
 bool am_range_is_for(const struct am_range *range, int32_t stream);
@@ -98,6 +97,9 @@ void am_range_borrow(struct am_range *live, struct am_freeing *lender);
 /* Work that was queued before a free may still use it. */
 bool am_range_is_busy(const struct am_range *range);
 
+/* The rest of an idle range behind its first bytes, for the same users; NULL: no memory. */
+struct am_range *am_ranges_skip(struct am_ranges *ranges, struct am_range *idle,
+                                size_t skip);
 /* The first `size` bytes of an idle range become live: 0 or -ENOMEM. */
 int am_ranges_take(struct am_ranges *ranges, struct am_range *idle, size_t size);
 /* A live range becomes idle, for the stream of `freeing` (which it keeps), or for all. */
