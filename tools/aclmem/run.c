@@ -159,7 +159,7 @@ static const struct option options[] = {
     {"follow-children", OPTION_FLAG, &run_choice.is_following, NULL,
      "processes that it starts are checked too (the default;\n"
      "--no-follow-children)"},
-    {NULL},
+    {0},
 };
 
 const struct command run_command = {
