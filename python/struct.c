@@ -302,7 +302,7 @@ static bool fields_fill(PyObject *dict, const struct am_py_place *place,
 
         if (field == NULL)
             return am_py_refuse(PyExc_TypeError, place,
-                                "has the key %R, which is no field of %s", key,
+                                "has the key %R, which is not a field of %s", key,
                                 type->name);
         if ((field->count != NULL) == is_counted) {
             struct am_py_place in = {place, field->name, 0};
@@ -324,10 +324,9 @@ bool am_py_to_struct(PyObject *object, const struct am_py_place *place,
         return am_py_refuse(PyExc_TypeError, place, "must be a dict, not %.100s",
                             Py_TYPE(object)->tp_name);
     if (type->is_union && PyDict_GET_SIZE(object) > 1)
-        return am_py_refuse(
-            PyExc_TypeError, place,
-            "has %zd keys; the fields of %s share their place, so it takes one",
-            PyDict_GET_SIZE(object), type->name);
+        return am_py_refuse(PyExc_TypeError, place,
+                            "has %zd keys; %s is a union, so it takes one",
+                            PyDict_GET_SIZE(object), type->name);
     return fields_fill(object, place, type, arena, false, ret) &&
            fields_fill(object, place, type, arena, true, ret);
 }

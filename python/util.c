@@ -114,7 +114,7 @@ static PyObject *dtype_of(PyObject *numpy, uint32_t number,
 
     if (code[0] == '.') {
         am_py_refuse(PyExc_ValueError, place,
-                     "is %u, which is no number of a numpy type of plain memory "
+                     "is %u, which is not the number of a numpy type of plain memory "
                      "(numpy.dtype(...).num)",
                      number);
         return NULL;

@@ -35,8 +35,8 @@ size_t am_aclDataTypeSize(aclDataType dataType)
 {
     if (dataType != ACL_DT_UNDEFINED &&
         ((size_t)dataType >= AM_ARRAY_SIZE(types) || !types[dataType].is_known)) {
-        am_error_report(ACL_ERROR_INVALID_PARAM, "dataType is %d, which is no data type",
-                        (int)dataType);
+        am_error_report(ACL_ERROR_INVALID_PARAM,
+                        "dataType is %d, which is not a data type", (int)dataType);
         return 0;
     }
     return dataType == ACL_DT_UNDEFINED ? 0 : types[dataType].size;

@@ -137,8 +137,8 @@ aclError am_refuse_forked(const char *function)
     am_error_function = function;
     return am_fail(
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "this process was made by fork after AscendCL had started in its parent, which "
-        "is not supported; start it with exec (in Python: the spawn method)");
+        "this process was forked after AscendCL had started in its parent, which is not "
+        "supported; start the child with exec (in Python: the spawn method)");
 }
 
 aclError am_state_check(const char *function)
@@ -164,9 +164,8 @@ static aclError restart_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
     AM_REQUIRE(am_devices_are_idle(&am_devices) && am_vspace.n_reservations == 0 &&
                    am_managed_used == 0,
                ACL_ERROR_INVALID_PARAM,
-               "the library is in use already, so \"%.256s\" cannot count any more; call "
-               "aclInit "
-               "first",
+               "the library is already in use, so the file \"%.256s\" cannot take "
+               "effect; call aclInit before any other function",
                config_path);
     table_install(&am_api_down);
     am_runtime_stop_locked();
@@ -182,8 +181,8 @@ aclError am_aclInit(const char *configPath)
     if (am_rt.init_refs > 0)
         rc = am_fail(
             ACL_ERROR_REPEAT_INITIALIZE,
-            "aclInit was called before; that is counted, and the library goes on%s",
-            configPath != NULL ? " with the first call's file: this one is not read"
+            "aclInit was already called; the library counts the call and goes on%s",
+            configPath != NULL ? " with the first call's file and does not read this one"
                                : "");
     else if (am_rt.is_up)
         rc = restart_locked(configPath);
@@ -206,7 +205,7 @@ aclError am_aclInit(const char *configPath)
 static aclError up_check_locked(void) AM_REQUIRES(am_rt.lock)
 {
     AM_REQUIRE(am_rt.is_up || am_rt.why_down != why_finalized, ACL_ERROR_REPEAT_FINALIZE,
-               "aclFinalize was called before");
+               "aclFinalize was already called");
     AM_REQUIRE(am_rt.is_up, ACL_ERROR_UNINITIALIZE, "%s",
                am_rt.why_down != NULL ? am_rt.why_down : "aclInit has not been called");
     return ACL_SUCCESS;
@@ -216,8 +215,9 @@ static aclError up_check_locked(void) AM_REQUIRES(am_rt.lock)
 static aclError inside_check(void)
 {
     AM_REQUIRE(!am_call_is_inside(), ACL_ERROR_RT_PARAM_INVALID,
-               "a host function or callback makes this call, which waits for all of them "
-               "and so for itself; make it when the function has returned");
+               "this call waits for all host functions and callbacks to return, and one "
+               "of them made it, so it would wait for itself; call it from another "
+               "thread, or after the function has returned");
     return ACL_SUCCESS;
 }
 

@@ -10,11 +10,11 @@
 
 static aclError product_check(void)
 {
-    AM_REQUIRE(
-        am_setup.product->features & AM_PRODUCT_STREAM_OPS,
-        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "only Ascend 950, Atlas A3 and A2 have cache operations; this is one of the %s",
-        am_setup.product->title);
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_STREAM_OPS,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "only Ascend 950, Atlas A3 and A2 have cache operations; this device is "
+               "one of the %s",
+               am_setup.product->title);
     return ACL_SUCCESS;
 }
 

@@ -33,7 +33,7 @@ static aclError attr_check(const aclrtMemcpyBatchAttr *attr,
                "or the other way",
                (int)attr->dstLoc.type);
     AM_REQUIRE(attr->dstLoc.type == first->dstLoc.type, ACL_ERROR_INVALID_PARAM,
-               "the attributes have both directions; a batch has one");
+               "the attributes name both directions; a batch copies in one direction");
     for (size_t i = 0; i < sizeof attr->rsv; i++)
         AM_REQUIRE(attr->rsv[i] == 0, ACL_ERROR_INVALID_PARAM, "attrs.rsv is not zero");
     return ACL_SUCCESS;
@@ -82,11 +82,11 @@ static aclError batch_check(const struct am_copy_batch *batch, const size_t *max
 {
     aclError rc;
 
-    AM_REQUIRE(
-        am_setup.product->features & AM_PRODUCT_STREAM_OPS,
-        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "only Ascend 950, Atlas A3 and A2 have batches of copies; this is one of the %s",
-        am_setup.product->title);
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_STREAM_OPS,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "only Ascend 950, Atlas A3 and A2 have batches of copies; this device is "
+               "one of the %s",
+               am_setup.product->title);
     AM_REQUIRE(batch->dsts != NULL, ACL_ERROR_INVALID_PARAM, "dsts is NULL");
     AM_REQUIRE(maxs != NULL, ACL_ERROR_INVALID_PARAM, "destMaxs is NULL");
     AM_REQUIRE(batch->srcs != NULL, ACL_ERROR_INVALID_PARAM, "srcs is NULL");

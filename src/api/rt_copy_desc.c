@@ -70,10 +70,11 @@ aclError am_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDat
     AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
     AM_REQUIRE(count <= destMax, ACL_ERROR_INVALID_PARAM,
                "count %zu is more than destMax %zu", count, destMax);
-    AM_REQUIRE(am_is_aligned((uintptr_t)dst | (uintptr_t)src, sizeof(void *)),
-               ACL_ERROR_RT_ADDR_UNALIGNED,
-               "dst %p and src %p, where the addresses stand, must be multiples of %zu",
-               (void *)dst, (void *)src, sizeof(void *));
+    AM_REQUIRE(
+        am_is_aligned((uintptr_t)dst | (uintptr_t)src, sizeof(void *)),
+        ACL_ERROR_RT_ADDR_UNALIGNED,
+        "dst %p and src %p, which hold the two addresses, must be multiples of %zu",
+        (void *)dst, (void *)src, sizeof(void *));
     rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;

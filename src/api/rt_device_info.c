@@ -98,8 +98,8 @@ static aclError figure(struct am_device *device, aclrtDevAttr attr, int64_t *ret
     case ACL_DEV_ATTR_NPU_ARCH:
         return product_figure(attr, -1, ret_value);
     }
-    return am_fail(ACL_ERROR_INVALID_PARAM,
-                   "attr is %d, which is no attribute of a device", (int)attr);
+    return am_fail(ACL_ERROR_INVALID_PARAM, "attr is %d, which is not a device attribute",
+                   (int)attr);
 }
 
 aclError am_aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
@@ -221,10 +221,9 @@ static void bus_id(const struct am_device *device, char *ret_text)
 
 static aclError bus_check(void)
 {
-    AM_REQUIRE(!(am_setup.product->features & AM_PRODUCT_RC),
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "%s: the device is the root of the PCI buses, not on one",
-               am_setup.product->title);
+    AM_REQUIRE(
+        !(am_setup.product->features & AM_PRODUCT_RC), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "%s: the device is the PCI root and has no bus id", am_setup.product->title);
     return ACL_SUCCESS;
 }
 
@@ -235,7 +234,8 @@ aclError am_aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len
 
     AM_REQUIRE(pciBusId != NULL, ACL_ERROR_INVALID_PARAM, "pciBusId is NULL");
     AM_REQUIRE(len >= BUS_ID_SIZE, ACL_ERROR_INVALID_PARAM,
-               "len is %d; a bus id takes %d bytes with its end", len, BUS_ID_SIZE);
+               "len is %d; a bus id takes %d bytes with its terminating zero", len,
+               BUS_ID_SIZE);
     rc = am_device_find(deviceId, &device);
     if (rc == ACL_SUCCESS)
         rc = bus_check();

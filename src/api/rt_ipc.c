@@ -41,7 +41,7 @@ aclError am_aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t
     AM_REQUIRE((flags & ~ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
                ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64
-               "; it takes 0, and 1 to let any process of this user import",
+               "; it takes 0, or 1 to let any process of this user import",
                flags);
     rc = am_key_export(devPtr, size, flags != 0, text);
     for (size_t i = 0; i < AM_KEY_SIZE && rc == ACL_SUCCESS; i++) {
@@ -72,7 +72,7 @@ static aclError server_check(const aclrtServerPid *server, size_t i)
     AM_REQUIRE(server->num > 0, ACL_ERROR_INVALID_PARAM, "serverPids[%zu].num is 0", i);
     AM_REQUIRE(am_device_find_driver(server->sdid) != NULL,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "serverPids[%zu].sdid is %u, which is no device of this machine, and this "
+               "serverPids[%zu].sdid is %u, which is not a device of this machine; this "
                "version shares within one machine only",
                i, server->sdid);
     return ACL_SUCCESS;
@@ -105,8 +105,7 @@ aclError am_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flag
     AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
     AM_REQUIRE((flags & ~ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
                ACL_ERROR_INVALID_PARAM,
-               "flags is 0x%" PRIx64 "; it takes 0, and 1 for access to a peer's memory",
-               flags);
+               "flags is 0x%" PRIx64 "; it takes 0, or 1 to enable peer access", flags);
     AM_REQUIRE(flags == 0 || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64
                "; the 8.3 edition takes only 0 (ACLMEM_RULES=strict)",

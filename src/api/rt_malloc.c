@@ -67,7 +67,7 @@ static aclError device_malloc(void **ret_addr, size_t size, unsigned policy, siz
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(size <= SIZE_MAX - 64, ACL_ERROR_RT_MEMORY_ALLOCATION,
-               "Failed to allocate %zu bytes: no device has as much", size);
+               "Failed to allocate %zu bytes: no device has that much memory", size);
     heap = am_heap_of(device, AM_HEAP_DEVICE);
     rc = am_heap_malloc(heap, size, page < AM_GIB ? pad : 0, page, module, ret_addr);
     am_cache_note(heap);
@@ -302,7 +302,7 @@ aclError am_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageIn
     aclError rc;
 
     AM_REQUIRE(am_setup.product->features & AM_PRODUCT_USAGE,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s do not tell how memory is used",
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s do not report memory usage",
                am_setup.product->title);
     AM_REQUIRE(memUsageInfo != NULL, ACL_ERROR_INVALID_PARAM, "memUsageInfo is NULL");
     AM_REQUIRE(outputNum != NULL, ACL_ERROR_INVALID_PARAM, "outputNum is NULL");

@@ -11,7 +11,7 @@ static aclError product_check(void)
 {
     AM_REQUIRE(am_setup.product->features & AM_PRODUCT_MANAGED,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "only Atlas A3 and A2 have managed memory; this is one of the %s",
+               "only Atlas A3 and A2 have managed memory; this device is one of the %s",
                am_setup.product->title);
     return ACL_SUCCESS;
 }

@@ -31,8 +31,8 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 
     AM_REQUIRE(free != NULL && total != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL",
                free == NULL ? "free" : "total");
-    AM_REQUIRE(found != NULL, ACL_ERROR_INVALID_PARAM, "attr is %d, no memory attribute",
-               (int)attr);
+    AM_REQUIRE(found != NULL, ACL_ERROR_INVALID_PARAM,
+               "attr is %d, which is not a memory attribute", (int)attr);
     rc = am_context_device(&device);
     if (rc != ACL_SUCCESS)
         return rc;
@@ -117,7 +117,7 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
                ptr);
     is_found = am_mapping_block(mapping, (uintptr_t)ptr, &bounds);
     am_mapping_put(mapping);
-    AM_REQUIRE(is_found, ACL_ERROR_RT_PARAM_INVALID, "no block is handed out at %p", ptr);
+    AM_REQUIRE(is_found, ACL_ERROR_RT_PARAM_INVALID, "no block is allocated at %p", ptr);
     if (pbase != NULL)
         *pbase = (void *)bounds.start;
     if (psize != NULL)

@@ -8,9 +8,10 @@
 
 static aclError product_check(void)
 {
-    AM_REQUIRE(
-        am_setup.product->features & AM_PRODUCT_POOL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "only Atlas A2 has memory pools; this is one of the %s", am_setup.product->title);
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_POOL,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "only Atlas A2 has memory pools; this device is one of the %s",
+               am_setup.product->title);
     return ACL_SUCCESS;
 }
 

@@ -115,7 +115,7 @@ aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
     AM_REQUIRE((flags & ~ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
                ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64
-               "; it takes 0, and 2 to let any process of this user import",
+               "; it takes 0, or 2 to let any process of this user import",
                flags);
     rc = am_notify_get(handle, &notify);
     if (rc != ACL_SUCCESS)

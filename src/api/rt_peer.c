@@ -95,12 +95,13 @@ aclError am_aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t
     if (rc != ACL_SUCCESS)
         return rc;
     if (spans.devices == UINT64_C(1) << dstDevId)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "%p is memory of device %d itself; dstDevId names another device",
-                     devPtr, dstDevId);
+        rc =
+            am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                    "%p is memory of device %d itself; dstDevId must name another device",
+                    devPtr, dstDevId);
     else if (!peers_are_enabled(spans.devices, dstDevId))
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "device %d is no peer of the device that %p is on; call "
+                     "device %d is not a peer of the device that holds %p; call "
                      "aclrtDeviceEnablePeerAccess first",
                      dstDevId, devPtr);
     am_spans_close(&spans);

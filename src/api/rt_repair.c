@@ -38,10 +38,10 @@ aclError am_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *arr, size_t arr
     rc = device_check(deviceId);
     if (rc != ACL_SUCCESS)
         return rc;
-    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                   "device %d has no error in the %zu bytes at %p: aclrtGetMemUceInfo "
-                   "told of none",
-                   deviceId, arr[0].len, arr[0].addr);
+    return am_fail(
+        ACL_ERROR_RT_PARAM_INVALID,
+        "device %d has no error in the %zu bytes at %p: aclrtGetMemUceInfo reported none",
+        deviceId, arr[0].len, arr[0].addr);
 }
 
 /*
@@ -69,7 +69,7 @@ aclError am_aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)
         return rc;
     AM_REQUIRE(errorInfo->errorType == 0 && errorInfo->hasDetail == 0,
                ACL_ERROR_RT_PARAM_INVALID,
-               "device %d has no error of type %d: aclrtGetErrorVerbose told of none",
+               "device %d has no error of type %d: aclrtGetErrorVerbose reported none",
                deviceId, (int)errorInfo->errorType);
     return ACL_SUCCESS;
 }

@@ -59,8 +59,8 @@ aclError am_aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
         return rc;
     AM_REQUIRE(mode == ACL_RT_OVERFLOW_MODE_SATURATION || has_infnan(),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "%s have no infinities and NaNs: ACL_RT_OVERFLOW_MODE_INFNAN is not for "
-               "them",
+               "%s have no infinities and NaNs, so they do not support "
+               "ACL_RT_OVERFLOW_MODE_INFNAN",
                am_setup.product->title);
     device->sat_mode = (int32_t)mode;
     return ACL_SUCCESS;
@@ -137,7 +137,7 @@ static aclError device_limit(struct am_device *device, aclrtDevResLimitType type
     if (am_limits_get(&device->limits, type, ret_value))
         return ACL_SUCCESS;
     AM_REQUIRE(cores_of_product(type, &cores), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "no limit was set, and how many cores %s have is not published",
+               "no limit was set, and the number of cores of %s is not published",
                am_setup.product->title);
     *ret_value = (uint32_t)cores;
     return ACL_SUCCESS;

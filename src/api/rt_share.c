@@ -58,7 +58,7 @@ static aclError share_export(aclrtDrvMemHandle handle, enum am_share_kind kind,
     AM_REQUIRE((flags & ~ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
                ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64
-               "; it takes 0, and 1 to let any process of this user import",
+               "; it takes 0, or 1 to let any process of this user import",
                flags);
     rc = am_share_export(handle, kind, flags != 0, &ticket);
     if (rc == ACL_SUCCESS)

@@ -283,8 +283,8 @@ static aclError attribute_get_locked(const struct am_stream *stream, aclrtStream
         found.streamPriority = stream->queue.priority;
         break;
     default:
-        return am_fail(ACL_ERROR_INVALID_PARAM, "attr is %d, no attribute of a stream",
-                       (int)attr);
+        return am_fail(ACL_ERROR_INVALID_PARAM,
+                       "attr is %d, which is not a stream attribute", (int)attr);
     }
     *value = found;
     return ACL_SUCCESS;

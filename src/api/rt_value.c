@@ -7,11 +7,11 @@
 
 static aclError address_check(const void *devAddr)
 {
-    AM_REQUIRE(
-        am_setup.product->features & AM_PRODUCT_STREAM_OPS,
-        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "only Ascend 950, Atlas A3 and A2 have values on streams; this is one of the %s",
-        am_setup.product->title);
+    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_STREAM_OPS,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "only Ascend 950, Atlas A3 and A2 can write and wait for memory values on "
+               "a stream; this device is one of the %s",
+               am_setup.product->title);
     AM_REQUIRE(devAddr != NULL, ACL_ERROR_INVALID_PARAM, "devAddr is NULL");
     AM_REQUIRE(am_is_aligned((uintptr_t)devAddr, sizeof(uint64_t)),
                ACL_ERROR_RT_ADDR_UNALIGNED, "devAddr %p is not a multiple of 8", devAddr);

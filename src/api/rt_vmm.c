@@ -67,8 +67,9 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
                "size is %zu; it takes multiples of 1 GB", size);
     AM_REQUIRE(alignment == 0, ACL_ERROR_INVALID_PARAM,
                "alignment is %zu; it is reserved and takes 0", alignment);
-    AM_REQUIRE(expectPtr != NULL, ACL_ERROR_INVALID_PARAM,
-               "expectPtr is NULL; this call needs an address, best from 40 TB on");
+    AM_REQUIRE(
+        expectPtr != NULL, ACL_ERROR_INVALID_PARAM,
+        "expectPtr is NULL; this call needs an address, preferably 40 TB or above");
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
     return am_vspace_reserve(&am_vspace, size, expectPtr, 1, virPtr);
@@ -90,7 +91,7 @@ static aclError prop_check(const aclrtPhysicalMemProp *prop)
     AM_REQUIRE(prop != NULL, ACL_ERROR_INVALID_PARAM, "prop is NULL");
     AM_REQUIRE(prop->handleType != ACL_MEM_HANDLE_TYPE_POSIX,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "prop.handleType is POSIX (2), which no edition allocates");
+               "prop.handleType is POSIX (2), which no edition supports");
     AM_REQUIRE(prop->handleType == ACL_MEM_HANDLE_TYPE_NONE, ACL_ERROR_INVALID_PARAM,
                "prop.handleType is %d; it takes NONE (0)", (int)prop->handleType);
     AM_REQUIRE(prop->allocationType == ACL_MEM_ALLOCATION_TYPE_PINNED,

@@ -185,7 +185,7 @@ static int names_check(json_t *root, char *why)
 
     json_object_foreach (root, key, value) {
         if (strcmp(key, ours[0]) != 0 && am_nearest(key, ours, 1) != NULL) {
-            snprintf(why, AM_WHY_SIZE, "\"%.64s\" is no key; did you mean \"aclmem\"?",
+            snprintf(why, AM_WHY_SIZE, "\"%.64s\" is not a key; did you mean \"aclmem\"?",
                      key);
             return -EINVAL;
         }

@@ -202,7 +202,7 @@ const char *am_error_take_messages(void)
 
     if (error_lost) {
         error_lost = false;
-        return "EH0010: there was no memory to keep the message of the last failure";
+        return "EH0010: no host memory to keep the message of the last failure";
     }
     mine = error_mine();
     if (mine == NULL)

@@ -149,18 +149,19 @@ AM_HOT struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind,
 const char *am_idmap_why(enum am_kind kind, void *handle)
 {
     static const char *const is_another[AM_KIND_COUNT] = {
-        [AM_KIND_NONE] = "was never handed out by this process",
-        [AM_KIND_PHYS] = "is a handle of physical memory, another kind",
-        [AM_KIND_CONTEXT] = "is a context, another kind of handle",
-        [AM_KIND_STREAM] = "is a stream, another kind of handle",
-        [AM_KIND_EVENT] = "is an event, another kind of handle",
-        [AM_KIND_NOTIFY] = "is a notify, another kind of handle",
-        [AM_KIND_POOL] = "is a memory pool, another kind of handle",
-        [AM_KIND_ALLOCATOR] = "is an allocator, another kind of handle",
+        [AM_KIND_NONE] = "was never created by this process",
+        [AM_KIND_PHYS] =
+            "is a handle of physical memory, which is another kind of handle",
+        [AM_KIND_CONTEXT] = "is a context, which is another kind of handle",
+        [AM_KIND_STREAM] = "is a stream, which is another kind of handle",
+        [AM_KIND_EVENT] = "is an event, which is another kind of handle",
+        [AM_KIND_NOTIFY] = "is a notify, which is another kind of handle",
+        [AM_KIND_POOL] = "is a memory pool, which is another kind of handle",
+        [AM_KIND_ALLOCATOR] = "is an allocator, which is another kind of handle",
     };
     enum am_kind given = handle_kind(handle);
 
     return given == kind
-               ? "is not alive: it was freed, or went with its device, or was never made"
+               ? "is not alive: it was freed, or ended with its device, or never existed"
                : is_another[given];
 }

@@ -191,8 +191,8 @@ bool am_machine_has_huge_pages_under(const char *root, size_t size, char *ret_wh
 
     if (n_free >= needed) {
         snprintf(ret_why, AM_MACHINE_WHY,
-                 "the system has %zu free ones of 2 MB, and a device takes %zu", n_free,
-                 needed);
+                 "the system has %zu free huge pages of 2 MB, and a device takes %zu",
+                 n_free, needed);
         return true;
     }
     chosen_word(root, setting, word, sizeof word);
@@ -202,7 +202,7 @@ bool am_machine_has_huge_pages_under(const char *root, size_t size, char *ret_wh
         return true;
     }
     snprintf(ret_why, AM_MACHINE_WHY,
-             "the system has %zu free ones of 2 MB and a device takes %zu "
+             "the system has %zu free huge pages of 2 MB and a device takes %zu "
              "(vm.nr_hugepages), and %s is %s, which advise would change",
              n_free, needed, setting, word[0] != '\0' ? word : "not there");
     return false;

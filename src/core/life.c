@@ -196,7 +196,8 @@ static aclError device_leave(struct am_device *device, bool is_forced, bool *ret
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(was_set, ACL_ERROR_RT_PARAM_INVALID,
-               "device %d is not set; each aclrtSetDevice takes one aclrtResetDevice",
+               "device %d is not set; aclrtResetDevice may be called once for each "
+               "aclrtSetDevice",
                device->id);
     return ACL_SUCCESS;
 }

@@ -73,7 +73,7 @@ static void unknown_options_warn(void)
     size_t pos = 0;
 
     while ((name = am_options_next_unknown(&pos, &nearest)) != NULL)
-        am_log(AM_LOG_WARN, "%s is set but is no option; did you mean %s?", name,
+        am_log(AM_LOG_WARN, "%s is set but is not an option; did you mean %s?", name,
                nearest);
 }
 

@@ -39,7 +39,7 @@ aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffe
     TK_NEED(dataset);
     TK_NEED(dataBuffer);
     TK_REQUIRE(tk_list_add(&dataset->buffers, dataBuffer), ACL_ERROR_BAD_ALLOC,
-               "no memory for one more than %zu buffers", dataset->buffers.n);
+               "no host memory to extend the list of %zu buffers", dataset->buffers.n);
     return ACL_SUCCESS;
 }
 
@@ -83,7 +83,7 @@ static atomic_bool has_dump;
 aclError aclmdlInitDump(void)
 {
     TK_REQUIRE(!atomic_exchange(&has_dump, true), ACL_ERROR_DUMP_ALREADY_RUN,
-               "a dump has been started; aclmdlFinalizeDump ends it");
+               "a dump is already active; call aclmdlFinalizeDump first");
     return ACL_SUCCESS;
 }
 
@@ -93,7 +93,7 @@ aclError aclmdlSetDump(const char *dumpCfgPath)
 
     TK_NEED(dumpCfgPath);
     TK_REQUIRE(atomic_load(&has_dump), ACL_ERROR_DUMP_NOT_RUN,
-               "no dump has been started; aclmdlInitDump does");
+               "no dump is active; call aclmdlInitDump first");
     fd = am_sys_open(dumpCfgPath, O_RDONLY | O_CLOEXEC);
     TK_REQUIRE(fd >= 0, ACL_ERROR_INVALID_FILE, "\"%.128s\" cannot be read: %s",
                dumpCfgPath, strerror(errno));
@@ -104,7 +104,7 @@ aclError aclmdlSetDump(const char *dumpCfgPath)
 aclError aclmdlFinalizeDump(void)
 {
     TK_REQUIRE(atomic_exchange(&has_dump, false), ACL_ERROR_DUMP_NOT_RUN,
-               "no dump has been started; aclmdlInitDump does");
+               "no dump is active; call aclmdlInitDump first");
     return ACL_SUCCESS;
 }
 

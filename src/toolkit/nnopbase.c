@@ -220,7 +220,7 @@ aclScalar *aclCreateScalar(void *value, aclDataType dataType)
     TK_REQUIRE_OR(NULL, value != NULL, ACLNN_ERR_PARAM_NULLPTR, "value is NULL");
     size = aclDataTypeSize(dataType);
     TK_REQUIRE_OR(NULL, size > 0, ACLNN_ERR_PARAM_INVALID,
-                  "dataType is %d, of which no scalar can be made", (int)dataType);
+                  "dataType is %d, which a scalar cannot have", (int)dataType);
     return values_create(__func__, value, 1, size);
 }
 

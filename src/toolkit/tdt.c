@@ -109,7 +109,7 @@ aclError acltdtAddDataItem(acltdtDataset *dataset, acltdtDataItem *dataItem)
     TK_NEED(dataset);
     TK_NEED(dataItem);
     TK_REQUIRE(tk_list_add(&dataset->items, dataItem), ACL_ERROR_BAD_ALLOC,
-               "no memory for one more than %zu items", dataset->items.n);
+               "no host memory to extend the list of %zu items", dataset->items.n);
     return ACL_SUCCESS;
 }
 

@@ -158,7 +158,7 @@ static void what_is_no_event_is_refused_everywhere(void **state)
     int local = 0;
 
     all_refuse(stream, ACL_ERROR_RT_INVALID_HANDLE, "is a stream");
-    all_refuse(&local, ACL_ERROR_RT_INVALID_HANDLE, "never handed out");
+    all_refuse(&local, ACL_ERROR_RT_INVALID_HANDLE, "never created");
     all_refuse(NULL, ACL_ERROR_INVALID_PARAM, "NULL");
     end_stream(stream);
 }

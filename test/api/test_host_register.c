@@ -179,14 +179,14 @@ static void nothing_is_registered_twice(void **state)
 
     assert_acl_ok(register_mapped(p + 4 * 4096, 4 * 4096));
     assert_refused(register_mapped(p + 4 * 4096, 4 * 4096),
-                   ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "registered already");
+                   ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "already registered");
     assert_message_has_address(p + 4 * 4096);
     assert_refused(register_mapped(p, 16 * 4096),
-                   ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "registered already");
+                   ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "already registered");
     assert_refused(register_mapped(p + 7 * 4096, 4096),
-                   ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "registered already");
+                   ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "already registered");
     assert_refused(register_mapped(p, 4 * 4096 + 1),
-                   ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "registered already");
+                   ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "already registered");
     assert_acl_ok(register_mapped(p, 4 * 4096)); /* neighbours are */
     assert_acl_ok(register_mapped(p + 8 * 4096, 4096));
     assert_acl_ok(aclrtHostUnregister(p + 4 * 4096));
@@ -262,7 +262,7 @@ static void blocks_of_malloc_host_are_registered(void **state)
     assert_refused(aclrtHostRegisterV2(p, 64 * KIB, ACL_HOST_REG_PINNED),
                    ACL_ERROR_RT_PARAM_INVALID, "pinned already");
     assert_refused(aclrtHostRegisterV2(p, 64 * KIB + 1, ACL_HOST_REG_MAPPED),
-                   ACL_ERROR_RT_PARAM_INVALID, "more than what was allocated");
+                   ACL_ERROR_RT_PARAM_INVALID, "exceed the allocation");
     host_free(p);
     assert_refused(aclrtHostRegisterV2(p, 64 * KIB, ACL_HOST_REG_MAPPED),
                    ACL_ERROR_RT_PARAM_INVALID, "not host memory");

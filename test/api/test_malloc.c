@@ -119,7 +119,7 @@ static void the_bound_of_a_block_is_that_of_the_rules(void **state)
         char *p = device_malloc(asked);
 
         assert_true(most < 65 * MIB);
-        snprintf(words, sizeof words, "over the end of the block of %zu bytes", asked);
+        snprintf(words, sizeof words, "past the end of the block of %zu bytes", asked);
         assert_acl_ok(copy(p, bytes, most, ACL_MEMCPY_HOST_TO_DEVICE));
         assert_acl_ok(copy(p + most - 1, bytes, 1, ACL_MEMCPY_HOST_TO_DEVICE));
         assert_refused(copy(p, bytes, most + 1, ACL_MEMCPY_HOST_TO_DEVICE),
@@ -483,8 +483,8 @@ static void only_the_start_of_a_live_block_can_be_freed(void **state)
                        ACL_ERROR_RT_PARAM_INVALID, "inside the block");
         assert_refused(aclrtFreeHost(p), ACL_ERROR_RT_PARAM_INVALID, "is device memory");
         device_free(p);
-        assert_refused(aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID, "freed already");
-        assert_refused(aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID, "freed already");
+        assert_refused(aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID, "already freed");
+        assert_refused(aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID, "already freed");
     }
     assert_refused(aclrtFree(NULL), ACL_ERROR_RT_PARAM_INVALID, "devPtr is NULL");
     assert_refused(aclrtFree(&here), ACL_ERROR_RT_PARAM_INVALID,
@@ -546,8 +546,8 @@ static void free_with_device_synchronisation_frees(void **state)
 
     assert_acl_ok(aclrtFreeWithDevSync(p));
     assert_acl_ok(aclrtFreeWithDevSync(q));
-    assert_refused(aclrtFreeWithDevSync(p), ACL_ERROR_RT_PARAM_INVALID, "freed already");
-    assert_refused(aclrtFreeWithDevSync(q), ACL_ERROR_RT_PARAM_INVALID, "freed already");
+    assert_refused(aclrtFreeWithDevSync(p), ACL_ERROR_RT_PARAM_INVALID, "already freed");
+    assert_refused(aclrtFreeWithDevSync(q), ACL_ERROR_RT_PARAM_INVALID, "already freed");
     assert_refused(aclrtFreeWithDevSync(NULL), ACL_ERROR_RT_PARAM_INVALID,
                    "devPtr is NULL");
 }
@@ -564,14 +564,14 @@ static void a_copy_stays_inside_its_block(void **state)
 
         assert_acl_ok(copy(p, bytes, size, ACL_MEMCPY_HOST_TO_DEVICE));
         assert_refused(copy(p, bytes, size + 1, ACL_MEMCPY_HOST_TO_DEVICE),
-                       ACL_ERROR_RT_PARAM_INVALID, "over the end of the block");
+                       ACL_ERROR_RT_PARAM_INVALID, "past the end of the block");
         assert_message_has_address(p);
         assert_refused(copy(bytes, p + 1, size, ACL_MEMCPY_DEVICE_TO_HOST),
-                       ACL_ERROR_RT_PARAM_INVALID, "over the end of the block");
+                       ACL_ERROR_RT_PARAM_INVALID, "past the end of the block");
         assert_refused(copy(bytes, p + size - 1, 2, ACL_MEMCPY_DEVICE_TO_HOST),
-                       ACL_ERROR_RT_PARAM_INVALID, "over the end of the block");
+                       ACL_ERROR_RT_PARAM_INVALID, "past the end of the block");
         assert_refused(aclrtMemset(p, size + 1, 0, size + 1), ACL_ERROR_RT_PARAM_INVALID,
-                       "over the end of the block");
+                       "past the end of the block");
         assert_acl_ok(aclrtMemset(p + size - 1, 1, 0, 1));
         device_free(p);
     }
@@ -636,7 +636,7 @@ static void a_copy_does_not_run_from_mapped_memory_into_a_block(void **state)
     assert_acl_ok(copy(p - 16, bytes, 16, ACL_MEMCPY_HOST_TO_DEVICE));
     assert_acl_ok(copy(p, bytes, 16, ACL_MEMCPY_HOST_TO_DEVICE));
     assert_refused(copy(p - 16, bytes, 32, ACL_MEMCPY_HOST_TO_DEVICE),
-                   ACL_ERROR_RT_PARAM_INVALID, "runs into other memory");
+                   ACL_ERROR_RT_PARAM_INVALID, "memory of another kind");
     assert_acl_ok(aclrtUnmapMem(va));
     assert_acl_ok(aclrtFreePhysical(handle));
     assert_acl_ok(aclrtReleaseMemAddress(va));
@@ -658,9 +658,9 @@ static void flush_and_invalidate_look_at_the_range(void **state)
                    "devPtr is NULL");
     assert_refused(aclrtMemInvalidate(p, 0), ACL_ERROR_INVALID_PARAM, "size is 0");
     assert_refused(aclrtMemFlush(p, most + 1), ACL_ERROR_RT_PARAM_INVALID,
-                   "over the end");
+                   "past the end");
     assert_refused(aclrtMemInvalidate(p, most + 1), ACL_ERROR_RT_PARAM_INVALID,
-                   "over the end");
+                   "past the end");
     assert_refused(aclrtMemFlush(here, 1), ACL_ERROR_RT_PARAM_INVALID,
                    "not device memory");
     assert_refused(aclrtMemFlush(host, 1), ACL_ERROR_RT_PARAM_INVALID,

@@ -26,7 +26,7 @@ static void freed_memory_in_use_is_given_to_nobody(void **state)
         put_pattern(p, all[i], i);
         assert_acl_ok(aclmem_host_view(p, all[i], &view));
         device_free(p);
-        assert_refused(aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID, "freed already");
+        assert_refused(aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID, "already freed");
         assert_int_equal(location_type(p), ACL_MEM_LOCATION_TYPE_UNREGISTERED);
         for (size_t k = 0; k < MORE; k++) {
             more[k] = device_malloc(all[i]);
@@ -112,8 +112,8 @@ static void a_reset_leaves_memory_in_use_alone(void **state)
         assert_acl_ok(aclrtResetDevice(0));
         assert_acl_ok(aclrtSetDevice(0));
         assert_int_equal(stats().blocks, 0);
-        assert_refused(aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID, "freed already");
-        assert_refused(aclrtFree(q), ACL_ERROR_RT_PARAM_INVALID, "freed already");
+        assert_refused(aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID, "already freed");
+        assert_refused(aclrtFree(q), ACL_ERROR_RT_PARAM_INVALID, "already freed");
         assert_true(is_filled(view, all[i], 7));
         before = free_memory();
         assert_acl_ok(aclmem_host_view_end(view));
@@ -379,7 +379,7 @@ static void a_reset_frees_all_blocks_of_its_device(void **state)
     assert_acl_ok(aclrtSetDevice(0));
     assert_int_equal(free_memory(), total_memory());
     for (size_t i = 0; i < N; i++)
-        assert_refused(aclrtFree(p[i]), ACL_ERROR_RT_PARAM_INVALID, "freed already");
+        assert_refused(aclrtFree(p[i]), ACL_ERROR_RT_PARAM_INVALID, "already freed");
     device_free(device_malloc(1000));
     assert_acl_ok(aclrtSetDevice(1));
     assert_pattern(other, 1000, 4);

@@ -200,12 +200,12 @@ static void a_copy_stays_inside_its_block(void **state)
         char *p = host_malloc(sizes[i]);
 
         assert_refused(copy(device, p, sizes[i] + 1, ACL_MEMCPY_HOST_TO_DEVICE),
-                       ACL_ERROR_RT_PARAM_INVALID, "over the end of the block");
+                       ACL_ERROR_RT_PARAM_INVALID, "past the end of the block");
         assert_message_has_address(p);
         assert_refused(copy(p + 1, device, sizes[i], ACL_MEMCPY_DEVICE_TO_HOST),
-                       ACL_ERROR_RT_PARAM_INVALID, "over the end of the block");
+                       ACL_ERROR_RT_PARAM_INVALID, "past the end of the block");
         assert_refused(aclrtMemset(p, sizes[i] + 1, 0, sizes[i] + 1),
-                       ACL_ERROR_RT_PARAM_INVALID, "over the end of the block");
+                       ACL_ERROR_RT_PARAM_INVALID, "past the end of the block");
         host_free(p);
         assert_refused(copy(device, p, 1, ACL_MEMCPY_HOST_TO_DEVICE),
                        ACL_ERROR_RT_PARAM_INVALID, "freed");
@@ -241,9 +241,9 @@ static void only_the_start_of_a_live_block_can_be_freed(void **state)
                        "inside the block");
         assert_refused(aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID, "is host memory");
         host_free(p);
-        assert_refused(aclrtFreeHost(p), ACL_ERROR_RT_PARAM_INVALID, "freed already");
+        assert_refused(aclrtFreeHost(p), ACL_ERROR_RT_PARAM_INVALID, "already freed");
         assert_refused(aclrtFreeHostWithDevSync(p), ACL_ERROR_RT_PARAM_INVALID,
-                       "freed already");
+                       "already freed");
     }
     assert_refused(aclrtFreeHost(NULL), ACL_ERROR_RT_PARAM_INVALID, "hostPtr is NULL");
     assert_refused(aclrtFreeHost(&here), ACL_ERROR_RT_PARAM_INVALID, "not memory of");
@@ -363,7 +363,7 @@ static void in_rc_form_it_is_memory_of_the_device(void **state)
     assert_refused(aclrtFree(p), ACL_ERROR_RT_PARAM_INVALID, "is host memory");
     assert_acl_ok(aclrtResetDevice(1)); /* and it goes with the device */
     assert_int_equal(stats().host_blocks, 0);
-    assert_refused(aclrtFreeHost(p), ACL_ERROR_RT_PARAM_INVALID, "freed already");
+    assert_refused(aclrtFreeHost(p), ACL_ERROR_RT_PARAM_INVALID, "already freed");
     assert_acl_ok(aclrtSetDevice(1));
     assert_int_equal(free_memory(), before);
     host_free(host_malloc(5 * MIB));

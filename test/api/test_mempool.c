@@ -160,7 +160,7 @@ static void a_block_ends_where_the_rules_say(void **state)
     assert_refused(aclrtMemsetAsync(b + most - 1, 2, 1, 2, NULL),
                    ACL_ERROR_RT_PARAM_INVALID, "end of the block");
     assert_refused(copy(bytes, b + 1024, 1, ACL_MEMCPY_DEVICE_TO_HOST),
-                   ACL_ERROR_RT_PARAM_INVALID, "no block");
+                   ACL_ERROR_RT_PARAM_INVALID, "not in a live block");
     assert_acl_ok(aclrtMemset(a, most, 1, most));
     assert_acl_ok(aclrtMemPoolFreeAsync(a, NULL));
     assert_refused(aclrtMemset(a, 1, 1, 1), ACL_ERROR_RT_PARAM_INVALID, "freed");

@@ -64,7 +64,7 @@ static void what_is_no_notify_is_refused(void **state)
     assert_refused(aclrtGetNotifyId(notify, NULL), ACL_ERROR_INVALID_PARAM, "notifyId");
     assert_acl_ok(aclrtDestroyNotify(notify));
     all_refuse(notify, ACL_ERROR_RT_INVALID_HANDLE, "not alive");
-    all_refuse(&local, ACL_ERROR_RT_INVALID_HANDLE, "never handed out");
+    all_refuse(&local, ACL_ERROR_RT_INVALID_HANDLE, "never created");
     all_refuse(NULL, ACL_ERROR_INVALID_PARAM, "NULL");
     assert_acl_ok(aclrtCreateEvent(&event));
     all_refuse(event, ACL_ERROR_RT_INVALID_HANDLE, "is an event");

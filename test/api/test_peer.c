@@ -152,8 +152,10 @@ static void bad_arguments_are_refused(void **state)
     int32_t status = 7;
 
     assert_refused(aclrtDeviceEnablePeerAccess(1, 1), ACL_ERROR_INVALID_PARAM, "flags");
-    assert_refused(aclrtDeviceEnablePeerAccess(0, 0), ACL_ERROR_RT_PARAM_INVALID, "own");
-    assert_refused(aclrtDeviceDisablePeerAccess(0), ACL_ERROR_RT_PARAM_INVALID, "own");
+    assert_refused(aclrtDeviceEnablePeerAccess(0, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "current device");
+    assert_refused(aclrtDeviceDisablePeerAccess(0), ACL_ERROR_RT_PARAM_INVALID,
+                   "current device");
     assert_refused(aclrtDeviceEnablePeerAccess(2, 0), ACL_ERROR_RT_INVALID_DEVICEID, "2");
     assert_refused(aclrtDeviceEnablePeerAccess(-1, 0), ACL_ERROR_RT_INVALID_DEVICEID,
                    "-1");

@@ -142,7 +142,7 @@ static void wrong_calls_are_refused(void **state)
     assert_refused(aclrtMemMapSelectedLink(dst + CHUNK, 2 * CHUNK, b.va, SIO),
                    ACL_ERROR_RT_PARAM_INVALID, "pass its start");
     assert_refused(aclrtMemMapSelectedLink(small, 2 * CHUNK, b.va, SIO),
-                   ACL_ERROR_RT_PARAM_INVALID, "over the end");
+                   ACL_ERROR_RT_PARAM_INVALID, "past the end");
     assert_refused(aclrtMemMapSelectedLink(dst, CHUNK, b.va + CHUNK, SIO),
                    ACL_ERROR_RT_PARAM_INVALID, "pass its start");
     assert_refused(aclrtMemMapSelectedLink(dst, CHUNK, b.va, SIO),

@@ -269,7 +269,7 @@ static void a_number_that_is_no_stream_is_refused_everywhere(void **state)
     assert_acl_ok(aclrtDestroyEvent(event));
     assert_acl_ok(aclrtGetCurrentContext(&context));
     all_refuse(context, "is a context");
-    all_refuse(&local, "never handed out");
+    all_refuse(&local, "never created");
 }
 
 static void outputs_may_not_be_null(void **state)

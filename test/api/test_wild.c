@@ -15,8 +15,8 @@
 /* What a wild address is like; each is one page behind good memory, or all of it. */
 enum wild { NOTHING, FAR, HOLE, LOCKED, READ_ONLY, N_WILD };
 
-static const char *const words[N_WILD] = {"no memory", "no memory", "no memory",
-                                          "may not", "may not"};
+static const char *const words[N_WILD] = {"not mapped", "not mapped", "not mapped",
+                                          "no right", "no right"};
 
 /* `size` bytes whose last page but one is wild. */
 static char *wild_make(enum wild wild, size_t size)

@@ -177,7 +177,7 @@ static void memory_that_others_have_is_not_promised(void **state)
     assert_int_equal(cuMemCreate(&theirs, real - 8 * CHUNK, &prop, 0), CUDA_SUCCESS);
     assert_int_equal(free_memory(), 8 * CHUNK);
     assert_refused(aclrtMalloc(&ours, 16 * CHUNK, ACL_MEM_MALLOC_HUGE_FIRST),
-                   ACL_ERROR_RT_MEMORY_ALLOCATION, "all who use it leave 16777216 of");
+                   ACL_ERROR_RT_MEMORY_ALLOCATION, "GPU 0 has 16777216 of");
     assert_message_has("Failed to allocate");
     assert_message_has("CUDA_ERROR_OUT_OF_MEMORY");
     assert_int_equal(cuMemRelease(theirs), CUDA_SUCCESS);

@@ -112,7 +112,7 @@ static void who_waits_for_a_lost_gpu_is_not_lost_itself(void **state)
     assert_works(&other);
     use(&lost);
     assert_acl(launch(&lost), ACL_ERROR_RT_LOST_HEARTBEAT);
-    assert_message_has("GPU 2 was lost");
+    assert_message_has("can no longer use GPU 2");
 }
 
 /* Some memory the driver cannot lock, and has no better word for that. */

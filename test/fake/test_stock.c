@@ -167,7 +167,7 @@ static void addresses_that_a_reset_could_not_empty_rest(void **state)
     assert_int_equal(stats().reservations, 0);
     assert_refused(aclrtReleaseMemAddress(va), ACL_ERROR_RT_PARAM_INVALID, "belongs to");
     assert_refused(aclrtReserveMemAddress(&refused, CHUNK, 0, va, 1),
-                   ACL_ERROR_RT_PARAM_INVALID, "not to be had");
+                   ACL_ERROR_RT_PARAM_INVALID, "not available");
     again = block_create(4 * CHUNK).va;
     assert_true(again < va || again >= va + 4 * CHUNK);
     put_pattern(again, 4 * CHUNK, 1);

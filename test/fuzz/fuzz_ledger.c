@@ -172,7 +172,7 @@ static void use(struct am_ledger *ledger, uint64_t number)
         require(am_ledger_in_use(ledger, device) <= CAPACITY, "more than there is");
         if (am_ledger_try_charge(ledger, device, AM_MIB) ||
             am_ledger_charge(ledger, device, AM_MIB)) {
-            require(am_ledger_in_use(ledger, device) >= AM_MIB, "not counted");
+            require(am_ledger_in_use(ledger, device) >= AM_MIB, "without the ledger");
             if (am_ledger_share_add(ledger, device, AM_MIB, &own) == ACL_SUCCESS)
                 am_ledger_share_leave(ledger, own);
             else

@@ -27,7 +27,7 @@ def test_every_field_reaches_its_place(world):
 
 
 def test_an_unknown_key_is_named(world):
-    with pytest.raises(TypeError, match=r"prop has the key 'memattr', which is no field of aclrtPhysicalMemProp"):
+    with pytest.raises(TypeError, match=r"prop has the key 'memattr', which is not a field of aclrtPhysicalMemProp"):
         acl.rt.malloc_physical(1, {"memattr": 4}, 0)
     with pytest.raises(TypeError, match=r"prop\.location has the key 'device'"):
         acl.rt.malloc_physical(1, {"location": {"device": 4}}, 0)

@@ -517,7 +517,7 @@ static void huge_pages_that_may_be_missing_are_refused(void **state)
     }
     impostor_start();
     give(fd);
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "another kind");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "not lie in shared memory");
     impostor_end();
     give(-1);
 }
@@ -532,12 +532,12 @@ static void replies_that_make_no_sense_are_refused(void **state)
     good = impostor.reply;
 
     impostor.size = 16;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "something else than a reply");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "invalid reply");
     impostor.size = 0; /* closed without a word */
     expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "closes connections");
     impostor.size = sizeof impostor.reply;
     impostor.reply.magic++;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "something else than a reply");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "invalid reply");
     impostor.reply = good;
     impostor.reply.version = 9;
     expect_refused_import(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "version 9");
@@ -546,13 +546,13 @@ static void replies_that_make_no_sense_are_refused(void **state)
     expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "answer 99");
     impostor.reply = good;
     impostor.reply.kind = 2;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "makes no sense");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "invalid answer");
     impostor.reply = good;
     impostor.reply.size = 113;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "makes no sense");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "invalid answer");
     impostor.reply = good;
     impostor.reply.size = 4;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "in 4 bytes");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "of 4 bytes");
     impostor.reply = good;
     strcpy(desc->backend, "abacus");
     expect_refused_import(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "abacus backend");
@@ -562,24 +562,24 @@ static void replies_that_make_no_sense_are_refused(void **state)
                           "the ?[2J????\xc3\xa9! backend");
     impostor.reply = good;
     desc->size = 0;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "impossible memory");
     desc->size = UINT64_MAX;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "impossible memory");
     desc->size = CHUNK + 1;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "impossible memory");
     impostor.reply = good;
     desc->asked = CHUNK + 1;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "impossible memory");
     impostor.reply = good;
     desc->attr = 12345;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "impossible memory");
     impostor.reply = good;
     desc->location_type = 77;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "memory that there is not");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "impossible memory");
     impostor.reply = good;
     impostor.fds[1] = impostor.fds[0]; /* one too many, which is not kept */
     impostor.n_fds = 2;
-    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "something else than a reply");
+    expect_refused_import(ACL_ERROR_RT_IPC_ERROR, "invalid reply");
     impostor_end();
     impostor.n_fds = 1;
     give(-1);

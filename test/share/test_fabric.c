@@ -200,7 +200,7 @@ static void the_number_in_it_is_not_enough(void **state)
            sizeof inside); /* begins as all of this process's */
     assert_int_equal(inside >> 40, number >> 40);
     assert_refused(aclrtMemImportFromShareableHandle(inside, 0, &mine),
-                   ACL_ERROR_RT_NO_PERMISSION, "nobody exports");
+                   ACL_ERROR_RT_NO_PERMISSION, "no process exports");
     begin_other();
     expect(order(&other, DO_IMPORT, inside, 0, 0), ACL_ERROR_RT_NO_PERMISSION,
            "does not let process");
@@ -218,7 +218,7 @@ static void a_handle_of_another_machine_is_told(void **state)
     assert_refused(aclrtMemImportFromShareableHandleV2(&fabric, FABRIC, 0, &mine),
                    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "another machine");
     assert_refused(aclrtMemImportFromShareableHandleV2(&zero, FABRIC, 0, &mine),
-                   ACL_ERROR_RT_PARAM_INVALID, "no fabric handle");
+                   ACL_ERROR_RT_PARAM_INVALID, "not a fabric handle");
     assert_null(mine);
     assert_acl_ok(aclrtFreePhysical(handle));
 }
@@ -230,10 +230,10 @@ static void a_handle_is_exported_once_and_dies_with_its_memory(void **state)
     uint64_t number = 7;
 
     assert_refused(aclrtMemExportToShareableHandleV2(handle, OPEN, FABRIC, &again),
-                   ACL_ERROR_RT_PARAM_INVALID, "exported already");
+                   ACL_ERROR_RT_PARAM_INVALID, "already exported");
     assert_refused(
         aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, OPEN, &number),
-        ACL_ERROR_RT_PARAM_INVALID, "exported already");
+        ACL_ERROR_RT_PARAM_INVALID, "already exported");
     begin_other();
     done(&other, DO_FREE, other_imports(&fabric), 0, 0);
     assert_acl_ok(aclrtFreePhysical(handle));

@@ -178,7 +178,7 @@ static void a_closed_key_is_dead_and_the_block_can_be_exported_again(void **stat
 
     export(p, SIZE, OPEN, first);
     assert_refused(aclrtIpcMemGetExportKey(p, SIZE, second, KEY, OPEN),
-                   ACL_ERROR_RT_PARAM_INVALID, "exported already");
+                   ACL_ERROR_RT_PARAM_INVALID, "already exported");
     assert_acl_ok(aclrtIpcMemClose(first));
     export(p, SIZE, OPEN, second);
     assert_string_not_equal(first, second);
@@ -288,7 +288,7 @@ static void blocks_that_have_no_memory_of_their_own_are_refused(void **state)
     char key[KEY];
 
     assert_refused(aclrtIpcMemGetExportKey(small, 64 * KIB, key, KEY, OPEN),
-                   ACL_ERROR_RT_PARAM_INVALID, "cut from a larger");
+                   ACL_ERROR_RT_PARAM_INVALID, "shares its pages");
     assert_refused(aclrtIpcMemGetExportKey(large + 4096, 4096, key, KEY, OPEN),
                    ACL_ERROR_RT_PARAM_INVALID, "inside the block");
     assert_refused(aclrtIpcMemGetExportKey(large, SIZE + CHUNK, key, KEY, OPEN),
@@ -352,18 +352,18 @@ static void what_the_arguments_show_is_refused(void **state)
     assert_refused(aclrtIpcMemSetImportPid(number, &pid, 1), ACL_ERROR_RT_PARAM_INVALID,
                    "does not export");
     assert_refused(aclrtIpcMemSetImportPid("nonsense", &pid, 1),
-                   ACL_ERROR_RT_PARAM_INVALID, "no key");
+                   ACL_ERROR_RT_PARAM_INVALID, "not a key");
     assert_refused(aclrtIpcMemImportByKey(NULL, number, 0), ACL_ERROR_INVALID_PARAM,
                    "devPtr");
     assert_refused(aclrtIpcMemImportByKey(&q, NULL, 0), ACL_ERROR_INVALID_PARAM, "key");
     assert_refused(aclrtIpcMemImportByKey(&q, number, 2), ACL_ERROR_INVALID_PARAM,
                    "flags");
     assert_refused(aclrtIpcMemImportByKey(&q, number, 0), ACL_ERROR_RT_NO_PERMISSION,
-                   "nobody exports");
+                   "no process exports");
     assert_refused(aclrtIpcMemClose(NULL), ACL_ERROR_INVALID_PARAM, "key");
     assert_refused(
         aclrtIpcMemClose("aclmem-event-000000000000000100000000000000020000000000000003"),
-        ACL_ERROR_RT_PARAM_INVALID, "no key");
+        ACL_ERROR_RT_PARAM_INVALID, "not a key");
     assert_refused(aclrtIpcMemClose(number), ACL_ERROR_RT_PARAM_INVALID, "neither");
     assert_refused(aclrtIpcMemSetAttr(number, 0, 0), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                    "A3");

@@ -118,7 +118,7 @@ static void a_handle_is_exported_once(void **state)
 
     assert_refused(
         aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, OPEN, &again),
-        ACL_ERROR_RT_PARAM_INVALID, "exported already");
+        ACL_ERROR_RT_PARAM_INVALID, "already exported");
     assert_int_equal(again, 77);
     actor_start(&other, ACTOR_PLAIN);
     done(&other, DO_INIT, 0, 0, 0);
@@ -148,10 +148,10 @@ static void a_number_is_imported_once_at_a_time(void **state)
     uint64_t there, va = other_has(number, CHUNK, &there);
 
     expect(order(&other, DO_IMPORT, number, 0, 0), ACL_ERROR_RT_PARAM_INVALID,
-           "imported in this process already");
+           "already imported in this process");
     done(&other, DO_FREE, there, 0, 0);
     expect(order(&other, DO_IMPORT, number, 0, 0), ACL_ERROR_RT_PARAM_INVALID,
-           "imported in this process already");
+           "already imported in this process");
     done(&other, DO_UNMAP, va, 0, 0);
     done(&other, DO_IMPORT, number, 0, 0);
     actor_end(&other);
@@ -418,7 +418,7 @@ static void what_the_arguments_show_is_refused(void **state)
     assert_refused(aclrtMemImportFromShareableHandle(1, 2, &out),
                    ACL_ERROR_RT_INVALID_DEVICEID, "device 2");
     assert_refused(aclrtMemImportFromShareableHandle(1, 0, &out),
-                   ACL_ERROR_RT_NO_PERMISSION, "nobody exports");
+                   ACL_ERROR_RT_NO_PERMISSION, "no process exports");
     assert_refused(aclrtMemImportFromShareableHandleV2(&number, type, 1, &out),
                    ACL_ERROR_INVALID_PARAM, "flags");
     assert_refused(aclrtMemImportFromShareableHandleV2(NULL, type, 0, &out),

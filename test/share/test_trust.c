@@ -143,7 +143,7 @@ static void an_id_that_nobody_has_is_refused_and_nothing_is_listed(void **state)
                    ACL_ERROR_RT_PARAM_INVALID, "pid[1] is -1");
     ids[1] = 0;
     assert_refused(aclrtMemSetPidToShareableHandle(number, ids, 3),
-                   ACL_ERROR_RT_PARAM_INVALID, "no such process");
+                   ACL_ERROR_RT_PARAM_INVALID, "not a running process");
     expect_refusal(&other, number, "does not let process"); /* none of them */
     assert_acl_ok(aclrtFreePhysical(handle));
 }
@@ -458,11 +458,11 @@ static void an_exporter_in_a_namespace_finds_those_in_it_by_their_outer_id(void 
     number = done(&other, DO_EXPORT, done(&other, DO_ALLOC, CHUNK, 0, 0), 0, 0);
     assert_acl_ok(aclrtDeviceGetBareTgid(&id));
     expect(order(&other, DO_TRUST, number, (uint64_t)id, 0), ACL_ERROR_RT_PARAM_INVALID,
-           "no such process"); /* this one, which is not in it */
+           "not a running process"); /* this one, which is not in it */
     id = (int32_t)done(&other, DO_TGID, 0, 0, 0);
     done(&other, DO_TRUST, number, (uint64_t)id, 0);
     expect(order(&other, DO_TRUST, number, 1, 0), ACL_ERROR_RT_PARAM_INVALID,
-           "no such process"); /* an id of its own namespace */
+           "not a running process"); /* an id of its own namespace */
 }
 
 static void plant(const char *name, time_t age, char path[256])

@@ -135,7 +135,7 @@ static void a_scalar_is_made_of_any_type_that_has_a_size(void **state)
     assert_null(aclCreateScalar(NULL, ACL_DOUBLE));
     assert_said(ACLNN_ERR_PARAM_NULLPTR, "value is NULL");
     assert_null(aclCreateScalar(&value, ACL_STRING));
-    assert_said(ACLNN_ERR_PARAM_INVALID, "dataType is 13, of which no scalar");
+    assert_said(ACLNN_ERR_PARAM_INVALID, "dataType is 13, which a scalar");
     assert_null(aclCreateScalar(&value, (aclDataType)99));
     assert_said(ACLNN_ERR_PARAM_INVALID, "dataType is 99");
     assert_acl(aclDestroyScalar(NULL), ACLNN_ERR_PARAM_NULLPTR);

@@ -298,7 +298,7 @@ static const char *fail_without_memory(struct worker *self)
     worker_check(am_error_last(false) == ACL_ERROR_RT_PARAM_INVALID);
     message = am_error_take_messages();
     worker_check(message != NULL && strncmp(message, "EH0010: ", 8) == 0);
-    worker_check(strstr(message, "no memory") != NULL);
+    worker_check(strstr(message, "no host memory") != NULL);
     worker_check(am_error_take_messages() == NULL);
 
     am_error_report(ACL_ERROR_INVALID_PARAM, "kept");

@@ -255,7 +255,7 @@ static void a_copy_that_does_not_end_is_waited_for_two_seconds(void **state)
     assert_int_equal(export_mem(), ACL_ERROR_RT_PARAM_INVALID);
     clock_step = 0;
     is_sleepless = false;
-    assert_contains(am_error_take_messages(), "copies have run on it");
+    assert_contains(am_error_take_messages(), "copies have used it");
     assert_in_range(n_naps, 390, 400);
     assert_int_equal(byte_at(5), 0x11);
     host_gate_leave(&span, 0, NULL, 0, mem.size);

@@ -356,7 +356,7 @@ static void a_full_table_is_refused(void **state)
     (void)am_error_take_messages();
     assert_int_equal(am_ledger_share_add(a, 0, 5, &number),
                      ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
-    assert_contains(am_error_take_messages(), "65536 pieces of memory are shared");
+    assert_contains(am_error_take_messages(), "65536 allocations are shared");
     assert_int_equal(am_ledger_in_use(a, 0), LEDGER_SHARES + 5);
     am_ledger_uncharge(a, 0, 5);
     am_ledger_put(a);
@@ -423,17 +423,17 @@ static void what_is_no_file_of_this_user_is_refused(void **state)
     const char *path = file_path();
 
     assert_int_equal(symlink("/etc/passwd", path), 0);
-    assert_private("is a link, no file");
+    assert_private("is a symbolic link");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_private("is a link, no file");
+    assert_private("is a symbolic link");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_private("cannot be opened");
     assert_int_equal(rmdir(path), 0);
     file_make(folder, path + strlen(folder) + 1, "", 0);
     assert_int_equal(chmod(path, 0666), 0);
-    assert_private("not this user's alone");
+    assert_private("open to other users");
     assert_int_equal(chmod(path, 0600), 0);
     am_ledger_put(open_shared());
 }
@@ -490,7 +490,7 @@ static void a_damaged_file_that_is_in_use_is_refused(void **state)
 
     assert_true(charge(a, 0, AM_MIB));
     patch(offsetof(struct ledger_label, kind.version), LEDGER_VERSION + 1, 4);
-    assert_private("another version of aclmem, and in use");
+    assert_private("another version of aclmem");
     patch(offsetof(struct ledger_label, kind.version), LEDGER_VERSION, 4);
     a->head->slots_high = LEDGER_SLOTS + 1;
     assert_private("damaged");
@@ -514,7 +514,7 @@ static void a_file_that_is_cut_off_harms_nobody_who_is_there(void **state)
     assert_int_equal(am_ledger_share_join(b, number, 0, AM_MIB), ACL_SUCCESS);
     assert_true(charge(b, 0, 2 * AM_MIB));
     assert_int_equal(am_ledger_in_use(a, 0), 3 * AM_MIB);
-    assert_private("and in use");
+    assert_private("is in use, and");
     am_ledger_put(b); /* the locks are still good for telling who is gone */
     assert_int_equal(am_ledger_in_use(a, 0), AM_MIB);
     am_ledger_put(a);

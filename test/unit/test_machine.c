@@ -251,11 +251,11 @@ static void huge_pages_come_from_the_pool_or_are_transparent(void **state)
     assert_contains(why, "is not there");
     pages("511\n", "always within_size advise [never] deny force\n");
     assert_false(am_machine_has_huge_pages_under(root, AM_GIB, why));
-    assert_contains(why, "511 free ones of 2 MB and a device takes 512");
+    assert_contains(why, "511 free huge pages of 2 MB and a device takes 512");
     assert_contains(why, "shmem_enabled is never");
     pages("512\n", "always within_size advise [never] deny force\n");
     assert_true(am_machine_has_huge_pages_under(root, AM_GIB, why));
-    assert_contains(why, "512 free ones");
+    assert_contains(why, "512 free huge pages");
     pages("0\n", "always within_size [advise] never deny force\n");
     assert_true(am_machine_has_huge_pages_under(root, AM_GIB, why));
     assert_contains(why, "transparent ones, since");

@@ -122,19 +122,19 @@ static void a_link_is_refused(void **state)
     snprintf(real, sizeof real, "%s/real", folder);
     assert_int_equal(mkdir(real, 0700), 0);
     assert_int_equal(symlink(real, path), 0);
-    assert_refuses(ACL_ERROR_RT_NO_PERMISSION, "is a link or no directory");
+    assert_refuses(ACL_ERROR_RT_NO_PERMISSION, "is a symbolic link or not a directory");
     name_path("run/"); /* which open() alone would follow */
     path[strlen(path) - 1] = '\0';
-    assert_refuses(ACL_ERROR_RT_NO_PERMISSION, "is a link or no directory");
+    assert_refuses(ACL_ERROR_RT_NO_PERMISSION, "is a symbolic link or not a directory");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink("nowhere", path), 0);
-    assert_refuses(ACL_ERROR_RT_NO_PERMISSION, "is a link or no directory");
+    assert_refuses(ACL_ERROR_RT_NO_PERMISSION, "is a symbolic link or not a directory");
 }
 
 static void a_file_is_refused(void **state)
 {
     file_make_text(folder, "run", "x");
-    assert_refuses(ACL_ERROR_RT_NO_PERMISSION, "is a link or no directory");
+    assert_refuses(ACL_ERROR_RT_NO_PERMISSION, "is a symbolic link or not a directory");
 }
 
 static void one_that_others_may_write_to_is_refused(void **state)

@@ -106,7 +106,7 @@ static void addresses_that_are_taken_are_refused_and_stay_as_they_are(void **sta
     strcpy(aligned, "mine");
     assert_int_equal(host_reserve(AM_CHUNK, AM_CHUNK, aligned, &addr),
                      ACL_ERROR_RT_PARAM_INVALID);
-    assert_contains(am_error_take_messages(), "something is there already");
+    assert_contains(am_error_take_messages(), "these addresses are already in use");
     assert_int_equal(host_reserve(4 * AM_CHUNK, AM_CHUNK, aligned - AM_CHUNK, &addr),
                      ACL_ERROR_RT_PARAM_INVALID);
     assert_string_equal(aligned, "mine");

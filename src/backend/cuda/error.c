@@ -116,8 +116,9 @@ static void gpu_lose(struct cuda_gpu *gpu, CUresult rc, const char *what)
     CUresult none = CUDA_SUCCESS;
 
     if (atomic_compare_exchange_strong(&gpu->lost, &none, rc))
-        am_log(AM_LOG_WARN, "GPU %d is lost to this process: %s in %s (%s)", gpu->index,
-               cuda_name(rc), what, text_of(rc));
+        am_log(AM_LOG_WARN,
+               "this process can no longer use GPU %d: %s failed with %s (%s)",
+               gpu->index, what, cuda_name(rc), text_of(rc));
 }
 
 aclError cuda_lost_error(const struct cuda_gpu *gpu)
@@ -125,7 +126,8 @@ aclError cuda_lost_error(const struct cuda_gpu *gpu)
     CUresult lost = gpu->lost;
 
     return am_fail(code_of(lost),
-                   "GPU %d was lost to this process by %s (%s); start the program anew",
+                   "this process can no longer use GPU %d, because of an earlier %s "
+                   "(%s); restart the program",
                    gpu->index, cuda_name(lost), text_of(lost));
 }
 

@@ -75,8 +75,8 @@ static aclError granularity_check(struct cuda_gpu *gpu)
     if (rc != CUDA_SUCCESS)
         return cuda_error(rc, gpu, "asking for the granularity", 0);
     AM_REQUIRE(unit > 0 && AM_CHUNK % unit == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "ACLMEM_BACKEND=cuda: GPU %d (%s) maps memory in pieces of %zu bytes, and "
-               "2 MB is no multiple of that",
+               "ACLMEM_BACKEND=cuda: GPU %d (%s) maps memory in multiples of %zu bytes, "
+               "and 2 MB is not such a multiple",
                gpu->index, gpu->info.name, unit);
     return ACL_SUCCESS;
 }
@@ -222,7 +222,8 @@ static void gpu_leave_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock)
     /* Once more: nobody can ever try again. */
     if (cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS &&
         cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS)
-        am_log(AM_LOG_DEBUG, "GPU %d: its context was not given back", gpu->index);
+        am_log(AM_LOG_DEBUG, "GPU %d: the driver failed to release its context",
+               gpu->index);
 }
 
 void cuda_gpu_put(struct cuda_gpu *gpu)

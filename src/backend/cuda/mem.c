@@ -90,11 +90,12 @@ static aclError memory_fail(struct am_bank *bank, size_t size)
 
     if (cuda_bank_free(bank, &left) != ACL_SUCCESS)
         return cuda_error(CUDA_ERROR_OUT_OF_MEMORY, gpu, "memory", size);
-    return am_fail(
-        ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "Failed to allocate %zu bytes on GPU %d: all who use it leave %zu of its "
-        "%zu (the NVIDIA driver says %s); free some, or see nvidia-smi",
-        size, gpu->index, left, gpu->info.capacity, cuda_name(CUDA_ERROR_OUT_OF_MEMORY));
+    return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                   "Failed to allocate %zu bytes: GPU %d has %zu of %zu bytes free; this "
+                   "and other processes use the rest (the NVIDIA driver says %s); free "
+                   "some memory, or see nvidia-smi",
+                   size, gpu->index, left, gpu->info.capacity,
+                   cuda_name(CUDA_ERROR_OUT_OF_MEMORY));
 }
 
 aclError cuda_mem_create(struct am_bank *bank, size_t size, int node, struct am_mem *mem)
@@ -127,7 +128,7 @@ static void handle_release(CUmemGenericAllocationHandle handle)
     /* Once more: nobody can ever try again. */
     if (cu.cuMemRelease(handle) != CUDA_SUCCESS &&
         cu.cuMemRelease(handle) != CUDA_SUCCESS)
-        am_log(AM_LOG_DEBUG, "the driver does not take memory back");
+        am_log(AM_LOG_DEBUG, "the driver failed to free memory");
 }
 
 void cuda_mem_destroy(struct am_mem *mem)
@@ -182,8 +183,7 @@ aclError cuda_mem_import(struct am_bank *bank, int fd, size_t size, struct am_me
                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     /* Which is how the driver calls a descriptor that is none of its own. */
     AM_REQUIRE(rc != CUDA_ERROR_UNKNOWN, ACL_ERROR_RT_IPC_ERROR,
-               "what was given for the memory is no memory of a GPU (the NVIDIA driver "
-               "says %s)",
+               "the exported descriptor is not GPU memory (the NVIDIA driver says %s)",
                cuda_name(rc));
     return rc == CUDA_SUCCESS ? ACL_SUCCESS
                               : cuda_error(rc, gpu, "importing memory", size);
@@ -196,7 +196,7 @@ static aclError addresses_refuse(CUdeviceptr got, size_t size, size_t align, voi
 {
     cu.cuMemAddressFree(got, size);
     AM_REQUIRE(want == NULL, ACL_ERROR_RT_PARAM_INVALID,
-               "%zu bytes at expectPtr %p are not to be had in this process: the NVIDIA "
+               "%zu bytes at expectPtr %p are not available in this process: the NVIDIA "
                "driver gave %p; choose another address",
                size, want, (void *)got);
     return am_fail(
@@ -229,7 +229,7 @@ aclError cuda_release(void *addr, size_t size)
     CUresult rc = cu.cuMemAddressFree((CUdeviceptr)addr, size);
 
     return rc == CUDA_SUCCESS ? ACL_SUCCESS
-                              : cuda_error(rc, NULL, "giving back addresses", size);
+                              : cuda_error(rc, NULL, "releasing addresses", size);
 }
 
 /* ---- binding ---- */
@@ -313,11 +313,10 @@ aclError cuda_map(void *addr, size_t size, struct am_mem *mem,
     am_assert(size == mem->size); /* AM_CAP_MAP_PART */
     rc = bind((CUdeviceptr)addr, mem, rights);
     /* Of memory that was imported for this device. */
-    AM_REQUIRE(
-        rc != CUDA_ERROR_INVALID_DEVICE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "the memory is another GPU's, and GPU %d (%s) cannot reach that (the NVIDIA "
-        "driver says %s); import it for the device that it is on",
-        gpu->index, gpu->info.bus_id, cuda_name(rc));
+    AM_REQUIRE(rc != CUDA_ERROR_INVALID_DEVICE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "the memory is on another GPU, which GPU %d (%s) cannot access (the "
+               "NVIDIA driver says %s); import it for the device that holds it",
+               gpu->index, gpu->info.bus_id, cuda_name(rc));
     if (rc != CUDA_SUCCESS)
         return cuda_error(rc, gpu, "mapping memory", size);
     if (!atomic_compare_exchange_strong(&cuda_mem(mem)->bound, &none, (CUdeviceptr)addr))
@@ -438,5 +437,5 @@ void cuda_alias_close(struct am_mem *mem, CUdeviceptr base)
     addresses_unmap(base, mem->size);
     if (cu.cuMemAddressFree(base, mem->size) != CUDA_SUCCESS &&
         cu.cuMemAddressFree(base, mem->size) != CUDA_SUCCESS)
-        am_log(AM_LOG_DEBUG, "the driver does not take addresses back");
+        am_log(AM_LOG_DEBUG, "the driver failed to release addresses");
 }

@@ -143,7 +143,7 @@ void cuda_unpin(void *addr, size_t size)
     /* Once more: nobody can ever try again. */
     if (range_unregister(gpu, addr) != CUDA_SUCCESS &&
         range_unregister(gpu, addr) != CUDA_SUCCESS)
-        am_log(AM_LOG_DEBUG, "%zu bytes at %p stay locked", size, addr);
+        am_log(AM_LOG_DEBUG, "%zu bytes at %p could not be unlocked", size, addr);
     pins_leave(gpu);
 }
 
@@ -163,8 +163,7 @@ static aclError slab_empty(void *addr, size_t size)
     if (am_sys_mmap(addr, size, PROT_NONE, SLAB_FLAGS | MAP_NORESERVE, -1, 0) ==
         MAP_FAILED)
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                       "%zu bytes of host memory at %p are not taken back: %m", size,
-                       addr);
+                       "%zu bytes of host memory at %p cannot be freed: %m", size, addr);
     return ACL_SUCCESS;
 }
 

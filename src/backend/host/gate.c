@@ -144,8 +144,8 @@ aclError host_gate_shut(struct am_mem *mem)
         if (!am_patience_look(&patience, am_clock(), SLICE_NS)) {
             host_gate_open(mem);
             return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                           "the memory cannot be shared now: copies have run on it for "
-                           "%d seconds (%" PRIu64 " now); wait for them first",
+                           "the memory cannot be shared now: copies have used it for %d "
+                           "seconds (%" PRIu64 " now); wait for them first",
                            (int)(WAIT_NS / AM_SECOND), seen & (GATE_PIN - 1));
         }
         nap();

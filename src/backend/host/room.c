@@ -70,13 +70,11 @@ aclError host_room_check(const void *view, size_t size)
     left = available > RESERVE ? available - RESERVE : 0;
     if (size > left && view != NULL)
         size = bytes_missing(view, size);
-    AM_REQUIRE(
-        size <= left, ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "Failed to allocate: %zu bytes are to be written and the machine has %zu left "
-        "for this process; free some, end other processes, or lower ACLMEM_MEMORY to "
-        "what "
-        "the machine has",
-        size, available);
+    AM_REQUIRE(size <= left, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate: writing this device memory takes %zu bytes of the "
+               "machine's memory, and %zu are left for this process; free some memory, "
+               "end other processes, or lower ACLMEM_MEMORY to what the machine has",
+               size, available);
     credit = (left - size) / CREDIT_PART;
     credit_until = am_clock() + CREDIT_TIME;
     return ACL_SUCCESS;

@@ -121,16 +121,17 @@ static aclError descriptor_check(int fd, size_t size)
     struct statfs system;
     struct stat file;
 
-    AM_REQUIRE(seals >= 0 && (seals & F_SEAL_SHRINK), ACL_ERROR_RT_IPC_ERROR,
-               "the exporting process sent a descriptor that is no sealed memory file");
+    AM_REQUIRE(
+        seals >= 0 && (seals & F_SEAL_SHRINK), ACL_ERROR_RT_IPC_ERROR,
+        "the exporting process sent a descriptor that is not a sealed memory file");
     AM_REQUIRE(fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
                    file.st_size == (off_t)size,
                ACL_ERROR_RT_IPC_ERROR,
                "the exporting process sent %lld bytes of memory instead of %zu",
                (long long)file.st_size, size);
-    AM_REQUIRE(fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC,
-               ACL_ERROR_RT_IPC_ERROR,
-               "the exporting process sent a memory file of another kind than ours");
+    AM_REQUIRE(
+        fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC, ACL_ERROR_RT_IPC_ERROR,
+        "the exporting process sent a memory file that does not lie in shared memory");
     return ACL_SUCCESS;
 }
 

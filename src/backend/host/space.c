@@ -110,14 +110,13 @@ aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr)
     }
     rc = reserve_at((uintptr_t)want, size);
     if (rc == -EEXIST)
-        return am_fail(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "%zu bytes at expectPtr %p are not to be had in this process: %s; choose "
-            "another address",
-            size, want,
-            (uintptr_t)want + size > SPACE_END
-                ? "the kernel gives programs addresses up to 128 TB"
-                : "something is there already");
+        return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                       "%zu bytes at expectPtr %p are not available in this process: %s; "
+                       "choose another address",
+                       size, want,
+                       (uintptr_t)want + size > SPACE_END
+                           ? "addresses of programs end at 128 TB"
+                           : "these addresses are already in use");
     if (rc != 0)
         return host_error(-rc, "reserving addresses", size);
     *ret_addr = want;

@@ -195,11 +195,10 @@ static aclError store_populate(struct host_store *store, size_t first, size_t n)
     if (rc != ACL_SUCCESS)
         return rc;
     error = frames_populate(store, first << AM_CHUNK_SHIFT, size);
-    AM_REQUIRE(
-        error == 0, ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "Failed to allocate: the machine has no %zu bytes left behind the device's "
-        "memory (%s); lower ACLMEM_MEMORY to what the machine has",
-        size, strerror(error));
+    AM_REQUIRE(error == 0, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate: the machine has no %zu bytes left to back the "
+               "device's memory (%s); lower ACLMEM_MEMORY to what the machine has",
+               size, strerror(error));
     return ACL_SUCCESS;
 }
 

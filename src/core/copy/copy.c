@@ -222,8 +222,8 @@ aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width)
 aclError am_fill_check(const struct am_spans *to, const void *dst, unsigned width)
 {
     AM_REQUIRE(width != 4 || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
-               "%p is the program's own memory: words are filled only in memory of "
-               "aclrtMalloc, aclrtMallocHost and their relatives",
+               "%p is the program's own memory: words can be filled only in memory that "
+               "AscendCL allocated, such as that of aclrtMalloc or aclrtMallocHost",
                dst);
     AM_REQUIRE(
         !am_setup.is_strict || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,

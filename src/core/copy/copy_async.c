@@ -66,11 +66,10 @@ static aclError peers_check(const struct am_transfer *transfer, uint64_t devices
             am_spans_are_reachable(&transfer->from, AM_ACCESS_READ, d))
             return ACL_SUCCESS;
     }
-    return am_fail(
-        ACL_ERROR_RT_PARAM_INVALID,
-        "the copy is between devices %d and %d, and neither may reach the other; call "
-        "aclrtDeviceEnablePeerAccess or aclrtMemSetAccess first",
-        __builtin_ctzll(devices), __builtin_ctzll(devices & (devices - 1)));
+    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                   "the copy is between devices %d and %d, and neither may access the "
+                   "other; call aclrtDeviceEnablePeerAccess or aclrtMemSetAccess first",
+                   __builtin_ctzll(devices), __builtin_ctzll(devices & (devices - 1)));
 }
 
 aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t device)
@@ -187,12 +186,12 @@ AM_HOT static aclError task_submit(struct am_stream *stream, struct am_task *tas
     rc = am_stream_submit_and_wait(stream, task);
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(
-        outcome->has_run, ACL_ERROR_RT_STREAM_ABORT,
-        "stream %d was stopped or aborted before it came to this: nothing was copied",
-        stream->id);
+    AM_REQUIRE(outcome->has_run, ACL_ERROR_RT_STREAM_ABORT,
+               "stream %d was stopped or aborted before it reached this copy; nothing "
+               "was copied",
+               stream->id);
     AM_REQUIRE(outcome->rc == ACL_SUCCESS, outcome->rc,
-               "it could not be done when its turn on stream %d came", stream->id);
+               "the copy failed when stream %d executed it", stream->id);
     return ACL_SUCCESS;
 }
 

@@ -87,10 +87,10 @@ static aclError desc_read(const struct desc_task *dt, uint64_t mark,
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(
-        ret_desc->mark == mark, ACL_ERROR_RT_PARAM_INVALID,
-        "the %zu bytes at %p are not a descriptor for this; they begin with 0x%" PRIx64,
-        sizeof *ret_desc, dt->desc.list[0].addr, ret_desc->mark);
+    AM_REQUIRE(ret_desc->mark == mark, ACL_ERROR_RT_PARAM_INVALID,
+               "the %zu bytes at %p are not a descriptor for this call; they begin with "
+               "0x%" PRIx64,
+               sizeof *ret_desc, dt->desc.list[0].addr, ret_desc->mark);
     return ACL_SUCCESS;
 }
 

@@ -154,8 +154,8 @@ aclError am_overlap_staged(const struct am_transfer *transfer)
 
     if (buffer.addr == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no memory to set %zu bytes aside: the two sides share memory in "
-                       "more than one direction",
+                       "no host memory to buffer %zu bytes: source and destination "
+                       "overlap in more than one direction",
                        size);
     for (size_t i = 0; i < transfer->n_rows && rc == ACL_SUCCESS; i++)
         rc = am_setup.backend->copy(&buffer, i * width, transfer->from.list,

@@ -67,7 +67,7 @@ static aclError wait_run(struct am_task *task)
 {
     aclError rc = ((struct value_task *)task)->rc;
 
-    AM_REQUIRE(rc == ACL_SUCCESS, rc, "the value cannot be looked at");
+    AM_REQUIRE(rc == ACL_SUCCESS, rc, "the value cannot be read");
     return ACL_SUCCESS;
 }
 

@@ -23,7 +23,7 @@ static aclError spans_grow(struct am_spans *spans)
         am_sys_realloc(is_inline ? NULL : spans->list, n_max * sizeof *list);
 
     if (list == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a copy");
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the parts of a copy");
     if (is_inline)
         memcpy(list, spans->inline_list, sizeof spans->inline_list);
     spans->list = list;
@@ -84,9 +84,10 @@ static aclError block_check(const struct am_owner *owner, uintptr_t addr, size_t
     if ((access & AM_SPANS_TURN) && owner->is_leaving != NULL &&
         owner->is_leaving(addr, size))
         return ACL_SUCCESS;
-    AM_REQUIRE(owner->find_block(addr, &block), ACL_ERROR_RT_PARAM_INVALID,
-               "%s: %p lies in no block of %s; it was freed, or never handed out", what,
-               (void *)addr, owner->name);
+    AM_REQUIRE(
+        owner->find_block(addr, &block), ACL_ERROR_RT_PARAM_INVALID,
+        "%s: %p is not in a live block of %s; the block was freed, or never allocated",
+        what, (void *)addr, owner->name);
     bound = access & AM_SPANS_PAGES ? block.whole : block.size;
     return am_is_within(bound, addr - block.start, size)
                ? ACL_SUCCESS
@@ -112,7 +113,8 @@ static aclError mapping_check(const struct am_spans *spans,
         spans->n > 0 ? spans->list[spans->n - 1].owner : mapping;
 
     AM_REQUIRE(before->owner == mapping->owner, ACL_ERROR_RT_PARAM_INVALID,
-               "%s: the range runs into other memory at %p", what, (void *)addr);
+               "%s: the range continues into memory of another kind at %p", what,
+               (void *)addr);
     AM_REQUIRE(
         mapping_allows(mapping, access, device), ACL_ERROR_RT_PARAM_INVALID,
         "%s: no right to %s the memory mapped at %p; grant it with aclrtMemSetAccess",
@@ -120,7 +122,7 @@ static aclError mapping_check(const struct am_spans *spans,
     AM_REQUIRE(mapping->home == mapping->device || home_is_reachable(mapping),
                ACL_ERROR_RT_PARAM_INVALID,
                "%s: %p is memory of device %d, imported for device %d, which may not "
-               "reach it; call aclrtDeviceEnablePeerAccess(%d, 0) with device %d set",
+               "access it; call aclrtDeviceEnablePeerAccess(%d, 0) with device %d set",
                what, (void *)addr, mapping->home, mapping->device, mapping->home,
                mapping->device);
     if (mapping->owner == NULL)
@@ -194,11 +196,11 @@ static aclError host_check(uintptr_t addr, size_t size, unsigned access, const c
     rc = access != AM_ACCESS_NONE ? am_maps_check(addr, size, access) : 0;
 
     AM_REQUIRE(rc != -EFAULT, ACL_ERROR_RT_PARAM_INVALID,
-               "%s: the program has no memory at some of the %zu bytes at %p; it was "
-               "freed, or the address or the size is wrong",
+               "%s: some of the %zu bytes at %p are not mapped in this process; the "
+               "memory was freed, or the address or the size is wrong",
                what, size, (void *)addr);
     AM_REQUIRE(rc != -EACCES, ACL_ERROR_RT_PARAM_INVALID,
-               "%s: the program itself may not %s some of the %zu bytes at %p", what,
+               "%s: the program has no right to %s some of the %zu bytes at %p", what,
                access & AM_ACCESS_WRITE ? "write" : "read", size, (void *)addr);
     return ACL_SUCCESS;
 }
@@ -215,18 +217,19 @@ static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t si
     aclError rc;
 
     AM_REQUIRE(size - 1 <= UINTPTR_MAX - addr, ACL_ERROR_RT_PARAM_INVALID,
-               "%s: %zu bytes at %p reach over the end of the address space", what, size,
+               "%s: %zu bytes at %p extend past the end of the address space", what, size,
                (void *)addr);
     is_reserved = am_vspace_is_reserved(&am_vspace, addr, size, &owner);
-    AM_REQUIRE(!is_reserved || owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
-               "%s: %p lies in no block of %s; it was freed, or never handed out", what,
-               (void *)addr, owner->name);
-    AM_REQUIRE(!is_reserved, ACL_ERROR_RT_PARAM_INVALID,
-               "%s: at %p nothing is mapped behind reserved addresses; map the whole "
-               "range first",
-               what, (void *)addr);
+    AM_REQUIRE(
+        !is_reserved || owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
+        "%s: %p is not in a live block of %s; the block was freed, or never allocated",
+        what, (void *)addr, owner->name);
+    AM_REQUIRE(
+        !is_reserved, ACL_ERROR_RT_PARAM_INVALID,
+        "%s: %p is reserved, but nothing is mapped there; map the whole range first",
+        what, (void *)addr);
     AM_REQUIRE(spans->n == 0, ACL_ERROR_RT_PARAM_INVALID,
-               "%s: the range leaves mapped memory at %p", what, (void *)addr);
+               "%s: the mapped memory ends at %p, inside the range", what, (void *)addr);
     registered = am_registered_get((void *)addr, size);
     if (registered == NULL) {
         rc = host_check(addr, size, access, what);

@@ -79,7 +79,7 @@ aclError am_attr_check(const aclrtPhysicalMemProp *prop)
     bool is_device = prop->location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
 
     AM_REQUIRE(attr != NULL && attr->where != 0, ACL_ERROR_INVALID_PARAM,
-               "memAttr is %d (%s), which physical memory cannot be allocated with",
+               "memAttr is %d (%s), which is not an attribute for physical memory",
                (int)prop->memAttr, attr ? attr->name : "unknown");
     AM_REQUIRE(is_device || prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ||
                    prop->location.type == ACL_MEM_LOCATION_TYPE_HOST_NUMA,

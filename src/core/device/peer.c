@@ -30,10 +30,12 @@ aclError am_peer_set(int32_t peer, bool is_enabled)
     AM_REQUIRE(am_setup.product->features & AM_PRODUCT_PEER,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s have no peer access",
                am_setup.product->title);
-    AM_REQUIRE(peer != device, ACL_ERROR_RT_PARAM_INVALID,
-               "peerDeviceId is %d, the thread's own device; it takes another one", peer);
+    AM_REQUIRE(
+        peer != device, ACL_ERROR_RT_PARAM_INVALID,
+        "peerDeviceId is %d, the current device of this thread; it takes another device",
+        peer);
     AM_REQUIRE(am_peer_is_possible(device, peer), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "device %d (%s) cannot reach the memory of device %d (%s)", device,
+               "device %d (%s) cannot access the memory of device %d (%s)", device,
                am_devices.device[device].info.bus_id, peer,
                am_devices.device[peer].info.bus_id);
     if (is_enabled)

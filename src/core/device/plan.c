@@ -37,11 +37,11 @@ int32_t am_plan_visible(const char *text, int32_t n_all, int32_t *ret_ids)
         am_log(AM_LOG_WARN,
                "ASCEND_RT_VISIBLE_DEVICES is empty, so no device is visible");
     else
-        am_log(
-            AM_LOG_WARN,
-            "ASCEND_RT_VISIBLE_DEVICES is read up to \"%.32s\", so %d of %d devices are "
-            "visible; it takes ids from 0 to %d, ascending, with commas and no blanks",
-            text, n, n_all, n_all - 1);
+        am_log(AM_LOG_WARN,
+               "ASCEND_RT_VISIBLE_DEVICES is read up to \"%.32s\", so %d of %d devices "
+               "are visible; it takes ids from 0 to %d, ascending, separated by commas "
+               "without blanks",
+               text, n, n_all, n_all - 1);
     return n;
 }
 
@@ -73,7 +73,7 @@ aclError am_plan_make(struct am_plan *plan)
         capacity_asked(AM_CHUNK) <= CAPACITY_MAX &&
             (is_real || plan->capacity <= CAPACITY_MAX / (size_t)plan->n_all),
         ACL_ERROR_INVALID_PARAM,
-        "ACLMEM_MEMORY is %s and there are %d devices; all together have at most 64T",
+        "ACLMEM_MEMORY is %s and there are %d devices; together they have at most 64T",
         am_option_text(AM_OPTION_memory), plan->n_all);
     return ACL_SUCCESS;
 }

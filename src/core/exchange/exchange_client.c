@@ -124,7 +124,7 @@ static aclError fail_unknown(uint64_t number)
 {
     return am_fail(
         ACL_ERROR_RT_NO_PERMISSION,
-        "nobody exports 0x%016" PRIx64
+        "no process exports 0x%016" PRIx64
         ": the exporting process has ended or has freed it, or the number is wrong, or "
         "the process has another runtime directory than %s (ACLMEM_RUNTIME_DIR)",
         number, am_rundir_path());
@@ -134,7 +134,7 @@ static aclError fail_silent(uint64_t number, int32_t exporter)
 {
     return am_fail(ACL_ERROR_RT_IPC_ERROR,
                    "process %d, which exports 0x%016" PRIx64
-                   ", did not answer within %d ms; is it stopped?",
+                   ", did not answer within %d ms; it may be stopped",
                    exporter, number, AM_EXCHANGE_WAIT_MS);
 }
 
@@ -174,10 +174,10 @@ static aclError link_open(uint64_t number, struct am_patience *patience,
         return fail_unknown(number);
     if (fd == -EACCES || fd == -EPERM)
         return am_fail(ACL_ERROR_RT_NO_PERMISSION,
-                       "nobody exports 0x%016" PRIx64
-                       " to this user: the number is wrong, or of another user, who "
-                       "does not share with others; start that process with "
-                       "ACLMEM_SHARE_ACROSS_USERS=1 if it shall",
+                       "no process exports 0x%016" PRIx64
+                       " to this user: the number is wrong, or the exporter belongs to "
+                       "another user and does not share across users; start the exporter "
+                       "with ACLMEM_SHARE_ACROSS_USERS=1 to allow it",
                        number);
     if (fd < 0)
         return fail_system(number, "connecting to the exporting process", -fd);
@@ -247,14 +247,15 @@ static aclError ask_error(const struct link *link, uint64_t number, int error)
     case ETIMEDOUT:
         return fail_silent(number, link->exporter);
     case EPIPE:
-        return am_fail(ACL_ERROR_RT_IPC_ERROR,
-                       "process %d, which exports 0x%016" PRIx64
-                       ", closes connections without an answer; has it descriptors left?",
-                       link->exporter, number);
+        return am_fail(
+            ACL_ERROR_RT_IPC_ERROR,
+            "process %d, which exports 0x%016" PRIx64
+            ", closes connections without an answer; it may have no file descriptor left",
+            link->exporter, number);
     case EPROTO:
         return am_fail(ACL_ERROR_RT_IPC_ERROR,
                        "process %d answered the request for 0x%016" PRIx64
-                       " with something else than a reply",
+                       " with an invalid reply",
                        link->exporter, number);
     default:
         return fail_system(number, "asking the exporting process", error);

@@ -339,16 +339,17 @@ static aclError server_start_locked(void) AM_REQUIRES(server.lock)
         return rc;
     error = am_random(&random, sizeof random);
     AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "nothing can be shared: the system gives no random numbers: %s",
+               "memory cannot be shared: the system provides no random numbers: %s",
                strerror(-error));
     error = server_open_locked(directory, random);
     if (error == -EMFILE && am_descriptor_raise_limit())
         error = server_open_locked(directory, random);
     AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "nothing can be shared: no socket in %s, or no thread for it: %s%s",
+               "memory cannot be shared: no socket in %s, or no thread to serve it: %s%s",
                am_rundir_path(), strerror(-error), am_sockname_advice(-error));
     server.is_running = true;
-    am_log(AM_LOG_INFO, "shares on the socket %06x in %s", server.name, am_rundir_path());
+    am_log(AM_LOG_INFO, "exports are served on the socket %06x in %s", server.name,
+           am_rundir_path());
     return ACL_SUCCESS;
 }
 

@@ -181,16 +181,16 @@ aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket
 
     AM_REQUIRE(export != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "this process does not export 0x%016" PRIx64
-               "; only the exporting one says who may import",
+               "; only the exporter chooses the processes that may import",
                ticket->number);
     AM_REQUIRE(rc != -ESRCH, ACL_ERROR_RT_PARAM_INVALID,
-               "pid[%zu] is %d, and there is no such process; pass what "
-               "aclrtDeviceGetBareTgid gives in the importing process, while it lives",
+               "pid[%zu] is %d, which is not a running process; pass the id that "
+               "aclrtDeviceGetBareTgid returns in the importing process",
                bad, ids[bad]);
     AM_REQUIRE(rc != -ENOMEM, ACL_ERROR_BAD_ALLOC,
                "no memory for a list of %zu processes", n);
     AM_REQUIRE(rc == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "pid[%zu] is %d, which cannot be looked at: %s%s", bad, ids[bad],
+               "pid[%zu] is %d, which cannot be examined: %s%s", bad, ids[bad],
                strerror(-rc),
                rc == -EMFILE ? "; raise the limit with ulimit -n or LimitNOFILE=" : "");
     return ACL_SUCCESS;
@@ -227,7 +227,8 @@ aclError am_export_table_add(uint32_t name, enum am_share_kind kind, bool is_ope
 
     am_assert(size <= sizeof export->bytes);
     if (export == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of an export");
+        return am_fail(ACL_ERROR_BAD_ALLOC,
+                       "no host memory for the records of an export");
     export->kind = kind;
     export->is_open = is_open;
     export->fd = fd;
@@ -243,9 +244,10 @@ aclError am_export_table_add(uint32_t name, enum am_share_kind kind, bool is_ope
     am_unlock(&exports.lock);
     if (rc != 0) {
         free(export);
-        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                       "nothing can be shared: the system gives no random numbers: %s",
-                       strerror(-rc));
+        return am_fail(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "memory cannot be shared: the system provides no random numbers: %s",
+            strerror(-rc));
     }
     return ACL_SUCCESS;
 }

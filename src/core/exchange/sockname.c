@@ -73,7 +73,7 @@ static int proc_check(int rc)
 const char *am_sockname_advice(int error)
 {
     return error == EMFILE   ? "; raise the limit with ulimit -n or LimitNOFILE="
-           : error == ENOSYS ? "; /proc is not there, and sharing needs it: mount it"
+           : error == ENOSYS ? "; sharing needs /proc, which is not mounted"
                              : "";
 }
 

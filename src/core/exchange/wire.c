@@ -69,23 +69,25 @@ static aclError refusal(const struct am_wire_reply *reply,
 
     switch (reply->status) {
     case AM_WIRE_REFUSED:
-        return am_fail(ACL_ERROR_RT_NO_PERMISSION,
-                       "process %d does not let process %d import 0x%016" PRIx64
-                       ": it was freed there, or the number is wrong, or this process is "
-                       "not listed; call %s there with what aclrtDeviceGetBareTgid gives "
-                       "here, or export without validation of process ids",
-                       exporter, (int)getpid(), number, list_call(request->kind));
+        return am_fail(
+            ACL_ERROR_RT_NO_PERMISSION,
+            "process %d does not let process %d import 0x%016" PRIx64
+            ": the memory was freed there, or the number is wrong, or this process is "
+            "not listed; call %s there with the id that aclrtDeviceGetBareTgid returns "
+            "here, or export without validation of process ids",
+            exporter, (int)getpid(), number, list_call(request->kind));
     case AM_WIRE_OTHER_USER:
         return am_fail(ACL_ERROR_RT_NO_PERMISSION,
                        "process %d belongs to another user and does not let user %u "
                        "import 0x%016" PRIx64
-                       "; start it with ACLMEM_SHARE_ACROSS_USERS=1 if it shall",
+                       "; start it with ACLMEM_SHARE_ACROSS_USERS=1 to allow it",
                        exporter, (unsigned)geteuid(), number);
     case AM_WIRE_TOO_MANY:
-        return am_fail(ACL_ERROR_RT_NO_PERMISSION,
-                       "process %d did not look at the request for 0x%016" PRIx64
-                       ": it has refused too many of user %u, and takes one a second now",
-                       exporter, number, (unsigned)geteuid());
+        return am_fail(
+            ACL_ERROR_RT_NO_PERMISSION,
+            "process %d did not examine the request for 0x%016" PRIx64
+            ": it has refused too many requests of user %u and now examines one a second",
+            exporter, number, (unsigned)geteuid());
     default:
         return am_fail(ACL_ERROR_RT_IPC_ERROR,
                        "process %d did not understand the request for 0x%016" PRIx64
@@ -99,19 +101,18 @@ aclError am_wire_check_reply(const struct am_wire_reply *reply,
                              int32_t exporter)
 {
     AM_REQUIRE(reply->magic == AM_WIRE_MAGIC, ACL_ERROR_RT_IPC_ERROR,
-               "process %d answered with something else than a reply", exporter);
+               "process %d answered with an invalid reply", exporter);
     AM_REQUIRE(reply->version == AM_WIRE_VERSION && reply->status != AM_WIRE_BAD_VERSION,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "process %d uses version %u of sharing and this one version %d; both "
-               "must load the same aclmem",
+               "process %d uses version %u of the sharing protocol, and this process "
+               "version %d; both must load the same aclmem",
                exporter, reply->version, AM_WIRE_VERSION);
     if (reply->status != AM_WIRE_GRANTED)
         return refusal(reply, request, exporter);
-    AM_REQUIRE(has_fd && reply->kind == request->kind &&
-                   reply->size <= sizeof reply->bytes,
-               ACL_ERROR_RT_IPC_ERROR,
-               "process %d sent an answer that makes no sense: kind %u for %u, %u bytes, "
-               "%s descriptor",
-               exporter, reply->kind, request->kind, reply->size, has_fd ? "a" : "no");
+    AM_REQUIRE(
+        has_fd && reply->kind == request->kind && reply->size <= sizeof reply->bytes,
+        ACL_ERROR_RT_IPC_ERROR,
+        "process %d sent an invalid answer: kind %u for %u, %u bytes, %s descriptor",
+        exporter, reply->kind, request->kind, reply->size, has_fd ? "a" : "no");
     return ACL_SUCCESS;
 }

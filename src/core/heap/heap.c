@@ -263,7 +263,8 @@ static aclError malloc_large(struct am_heap *heap, const struct want *want, size
     aclError rc;
 
     AM_REQUIRE(room <= SIZE_MAX - granularity, ACL_ERROR_RT_MEMORY_ALLOCATION,
-               "Failed to allocate %zu bytes: no device has as much", want->asked);
+               "Failed to allocate %zu bytes: no device has that much memory",
+               want->asked);
     size = am_align_up(room, granularity);
     do {
         if (!heap_take_large(heap, size, &slot)) {
@@ -375,9 +376,10 @@ static aclError free_foreign(enum am_heap_kind kind, void *addr)
         am_mapping_put(mapping);
     else if (am_vspace_is_reserved(&am_vspace, (uintptr_t)addr, 1, &owner))
         is_heaps = owner != NULL;
-    AM_REQUIRE(!is_heaps, ACL_ERROR_RT_PARAM_INVALID,
-               "no block is alive at %p: it was freed already, or none ever began there",
-               addr);
+    AM_REQUIRE(
+        !is_heaps, ACL_ERROR_RT_PARAM_INVALID,
+        "no live block starts at %p: the block was already freed, or never allocated",
+        addr);
     if (mapping != NULL)
         return free_mapped(kind, addr, owner);
     return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of %s", addr,
@@ -480,7 +482,7 @@ static aclError pin_check(const struct am_block *block, uintptr_t addr, size_t s
     size_t at = addr - block->start;
 
     AM_REQUIRE(block->asked > 0, ACL_ERROR_RT_PARAM_INVALID,
-               "%s: no block is alive at %p; what was there has been freed", what,
+               "%s: there is no live block at %p; the block has been freed", what,
                (void *)addr);
     if (!am_is_within(block->asked, at, size)) {
         struct am_bounds bounds = block_bounds(block);
@@ -488,12 +490,11 @@ static aclError pin_check(const struct am_block *block, uintptr_t addr, size_t s
         if (!am_is_within(bounds.size, at, size))
             return am_bounds_refuse(&bounds, addr, size, what);
     }
-    AM_REQUIRE(
-        (block->slot.seen & AM_WORD_PINS) < AM_WORD_PINS,
-        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-        "%s: %u pieces of work use the block at %p, as many as can be counted; wait "
-        "for some with aclrtSynchronizeStream",
-        what, (unsigned)AM_WORD_PINS, (void *)block->start);
+    AM_REQUIRE((block->slot.seen & AM_WORD_PINS) < AM_WORD_PINS,
+               ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "%s: %u queued operations use the block at %p, which is the limit; wait "
+               "for some with aclrtSynchronizeStream",
+               what, (unsigned)AM_WORD_PINS, (void *)block->start);
     return ACL_SUCCESS;
 }
 
@@ -577,8 +578,8 @@ static aclError share_check(const struct am_block *block, uintptr_t addr, size_t
                "%p lies inside the block of %zu bytes at %p; pass its start",
                (void *)addr, block->asked, (void *)block->start);
     AM_REQUIRE(run->stride == 0, ACL_ERROR_RT_PARAM_INVALID,
-               "the block of %zu bytes at %p is cut from a larger piece, together with "
-               "others; only blocks of more than %zu bytes can be shared",
+               "the block of %zu bytes at %p shares its pages with other blocks; only "
+               "blocks of more than %zu bytes can be shared",
                block->asked, (void *)addr, (size_t)AM_SMALL_MAX);
     AM_REQUIRE(size <= block_bounds(block).size, ACL_ERROR_RT_PARAM_INVALID,
                "size is %zu but the block at %p has %zu bytes", size, (void *)addr,

@@ -125,7 +125,7 @@ static aclError run_get(struct am_heap *heap, unsigned class, struct am_run **re
                             class < heap->classes->n ? heap->classes->size[class] : 0);
     if (run == NULL) {
         am_domain_put(domain);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a heap");
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a heap");
     }
     *ret_run = run;
     *ret_domain = domain;

@@ -63,8 +63,8 @@ aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret
      */
     AM_REQUIRE(is_rc || device >= 0 || !am_setup.is_strict || am_current_is_alive(),
                ACL_ERROR_RT_CONTEXT_NULL,
-               "this thread has no device, and the documents set it first; call "
-               "aclrtSetDevice or aclrtSetCurrentContext (ACLMEM_RULES=strict)");
+               "this thread has no device, which all editions require; call "
+               "aclrtSetDevice or aclrtSetCurrentContext first (ACLMEM_RULES=strict)");
     if (is_rc || device >= 0 || am_setup.is_strict) {
         rc = am_context_device(&current);
         if (rc != ACL_SUCCESS)
@@ -196,10 +196,9 @@ static aclError memory_check(const void *addr, size_t size, unsigned flags)
     int rc;
 
     if (am_vspace_is_reserved(&am_vspace, (uintptr_t)addr, size, NULL)) {
-        AM_REQUIRE(
-            is_ours_on_host(addr, size), ACL_ERROR_RT_PARAM_INVALID,
-            "%zu bytes at %p are not host memory, or more than what was allocated there",
-            size, addr);
+        AM_REQUIRE(is_ours_on_host(addr, size), ACL_ERROR_RT_PARAM_INVALID,
+                   "%zu bytes at %p are not host memory, or exceed the allocation there",
+                   size, addr);
         AM_REQUIRE((flags & AM_HOST_PINNED) == 0, ACL_ERROR_RT_PARAM_INVALID,
                    "the memory at %p is pinned already; PINNED is for pageable memory",
                    addr);
@@ -233,8 +232,8 @@ static aclError registered_enter(struct am_registered *r)
     }
     am_unlock(&registered_lock);
     AM_REQUIRE(other == NULL, ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-               "%zu bytes at %p are registered already, by the %zu bytes at %p", r->size,
-               (void *)r->start, size, (void *)start);
+               "%zu bytes at %p overlap the %zu bytes that are already registered at %p",
+               r->size, (void *)r->start, size, (void *)start);
     return ACL_SUCCESS;
 }
 
@@ -279,7 +278,7 @@ aclError am_host_register(void *addr, size_t size, unsigned flags)
     r = am_sys_calloc(1, sizeof *r);
     if (r == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no memory for the books of registered memory");
+                       "no host memory for the records of registered memory");
     r->start = (uintptr_t)addr;
     r->size = size;
     r->flags = flags;
@@ -361,11 +360,11 @@ static aclError registered_leave(struct am_registered *r)
     r->is_gone = is_over;
     am_unlock(&registered_lock);
     if (!is_over)
-        return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                       "work on streams still uses the memory registered at %p, and "
-                       "none was done for %d seconds; synchronise or abort the streams "
-                       "first",
-                       addr, (int)(AM_PATIENCE / AM_SECOND));
+        return am_fail(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "queued work of streams still uses the memory registered at %p, and none of "
+            "it completed for %d seconds; synchronise or abort the streams first",
+            addr, (int)(AM_PATIENCE / AM_SECOND));
     if (is_free) /* otherwise its last use ends it */
         registered_end(r);
     return ACL_SUCCESS;
@@ -388,7 +387,7 @@ aclError am_host_unregister(void *addr)
     AM_REQUIRE(r != NULL, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%p is not registered",
                addr);
     AM_REQUIRE(start == (uintptr_t)addr, ACL_ERROR_RT_PARAM_INVALID,
-               "%p lies inside what was registered at %p; pass its start", addr,
+               "%p lies inside the memory registered at %p; pass its start", addr,
                (void *)start);
     return registered_leave(r);
 }

@@ -48,15 +48,14 @@ static aclError desc_check(const struct am_export_desc *desc,
     const char *backend = is_device ? am_setup.backend->name : "host";
 
     AM_REQUIRE(reply->size == sizeof *desc, ACL_ERROR_RT_IPC_ERROR,
-               "process %d describes memory in %u bytes, not in %zu", reply->exporter,
-               reply->size, sizeof *desc);
-    AM_REQUIRE(
-        strncmp(desc->backend, backend, sizeof desc->backend) == 0,
-        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "process %d has the %.*s backend and this one the %s backend; both need the same "
-        "(ACLMEM_BACKEND)",
-        reply->exporter, (int)sizeof desc->backend, desc->backend,
-        am_setup.backend->name);
+               "process %d sent a description of %u bytes instead of %zu",
+               reply->exporter, reply->size, sizeof *desc);
+    AM_REQUIRE(strncmp(desc->backend, backend, sizeof desc->backend) == 0,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "process %d has the %.*s backend and this process the %s backend; both "
+               "must use the same (ACLMEM_BACKEND)",
+               reply->exporter, (int)sizeof desc->backend, desc->backend,
+               am_setup.backend->name);
     AM_REQUIRE(attr != NULL && desc->size > 0 && desc->size <= SIZE_LIMIT &&
                    am_is_aligned(desc->size, am_attr_granularity(attr)) &&
                    desc->asked > 0 && desc->asked <= desc->size &&
@@ -64,7 +63,7 @@ static aclError desc_check(const struct am_export_desc *desc,
                     desc->location_type == ACL_MEM_LOCATION_TYPE_HOST ||
                     desc->location_type == ACL_MEM_LOCATION_TYPE_HOST_NUMA),
                ACL_ERROR_RT_IPC_ERROR,
-               "process %d describes memory that there is not: %" PRIu64
+               "process %d describes impossible memory: %" PRIu64
                " bytes of attribute %u at location type %u",
                reply->exporter, desc->size, desc->attr, desc->location_type);
     return ACL_SUCCESS;

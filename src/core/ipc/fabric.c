@@ -45,8 +45,8 @@ aclError am_fabric_parse(const aclrtMemFabricHandle *handle, struct am_ticket *r
     AM_REQUIRE(memcmp(given.magic, ours.magic, sizeof ours.magic) == 0 &&
                    memcmp(given.zero, ours.zero, sizeof ours.zero) == 0,
                ACL_ERROR_RT_PARAM_INVALID,
-               "shareableHandle is no fabric handle of aclmem; pass all %zu bytes as "
-               "aclrtMemExportToShareableHandleV2 gave them",
+               "shareableHandle is not a fabric handle of aclmem; pass all %zu bytes "
+               "that aclrtMemExportToShareableHandleV2 returned",
                sizeof given);
     AM_REQUIRE(
         memcmp(given.machine, ours.machine, sizeof ours.machine) == 0,

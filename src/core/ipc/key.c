@@ -61,7 +61,8 @@ aclError am_key_parse(enum am_share_kind kind, const char *key,
     }
     am_key_print(kind, &ticket, again);
     AM_REQUIRE(has_end && strcmp(key, again) == 0, ACL_ERROR_RT_PARAM_INVALID,
-               "\"%.64s\" is no key of this kind; a key looks like \"%s\"", key, again);
+               "\"%.64s\" is not a key of this kind; a key looks like \"%s\"", key,
+               again);
     *ret_ticket = ticket;
     return ACL_SUCCESS;
 }

@@ -32,11 +32,12 @@ static aclError export_begin(struct am_phys *phys)
     if (exported == 0 && phys->imported == 0)
         phys->exported = AM_PHYS_EXPORTING;
     am_unlock(&am_vspace.lock);
-    AM_REQUIRE(phys->imported == 0, ACL_ERROR_RT_PARAM_INVALID,
-               "the memory was imported; only the process that allocated it exports it");
+    AM_REQUIRE(
+        phys->imported == 0, ACL_ERROR_RT_PARAM_INVALID,
+        "the memory was imported; only the process that allocated it can export it");
     AM_REQUIRE(exported == 0, ACL_ERROR_RT_PARAM_INVALID,
-               "the memory is exported already, as 0x%016" PRIx64
-               "; it is exported once: keep what you got",
+               "the memory is already exported, as 0x%016" PRIx64
+               "; memory is exported only once",
                exported);
     return ACL_SUCCESS;
 }
@@ -139,7 +140,8 @@ static aclError claim(uint64_t number)
     bool is_there;
 
     if (imported == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of an import");
+        return am_fail(ACL_ERROR_BAD_ALLOC,
+                       "no host memory for the records of an import");
     imported->number = number;
     am_lock(&imports.lock);
     is_there = RB_INSERT(imported_tree, &imports.tree, imported) != NULL;
@@ -148,9 +150,8 @@ static aclError claim(uint64_t number)
         return ACL_SUCCESS;
     free(imported);
     return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                   "0x%016" PRIx64
-                   " is imported in this process already, and its memory is in use; let "
-                   "go of that first",
+                   "0x%016" PRIx64 " is already imported in this process, and its memory "
+                   "is in use; release that import first",
                    number);
 }
 
@@ -179,9 +180,8 @@ aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(!am_setup.is_strict || !is_own, ACL_ERROR_RT_PARAM_INVALID,
-               "0x%016" PRIx64
-               " is exported by this process, and no edition lets it import that "
-               "(ACLMEM_RULES=strict)",
+               "0x%016" PRIx64 " is exported by this process, and no edition lets a "
+               "process import its own export (ACLMEM_RULES=strict)",
                number);
     rc = claim(number);
     if (rc != ACL_SUCCESS)

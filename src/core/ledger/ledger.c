@@ -186,8 +186,8 @@ aclError am_ledger_use(struct am_ledger *ledger, int32_t device, unsigned limit)
         atomic_fetch_or(mine, UINT64_C(1) << device);
     ledger_unlock(ledger);
     AM_REQUIRE(n < limit, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "device %d is used by %u processes, and this product allows no more; end "
-               "one, or let it reset the device (aclmem info lists them)",
+               "device %d is used by %u processes, which is the limit of this product; "
+               "end one, or let it reset the device (aclmem info lists them)",
                device, n);
     return ACL_SUCCESS;
 }

@@ -140,11 +140,10 @@ static aclError books_make(struct am_ledger *ledger)
         return file_fail(errno, "given a number");
     books = am_sys_segment_make(LEDGER_SIZE, &label.segment);
     if (books == MAP_FAILED)
-        return am_fail(
-            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-            "the ledger in %s cannot be given shared memory: %m; ipcs -lm shows "
-            "the limits, and a container may forbid shmget",
-            am_rundir_path());
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                       "the ledger in %s cannot get shared memory: %m; ipcs -lm shows "
+                       "the limits, and a container may forbid shmget",
+                       am_rundir_path());
     ledger_map(ledger, books, LEDGER_SIZE);
     label.id = random[0];
     label.not_segment = ~label.segment;
@@ -168,8 +167,8 @@ static aclError books_open(struct am_ledger *ledger)
         return file_fail(-rc, "mapped");
     AM_REQUIRE(rc != -EPROTO || !ledger_has_users(ledger->fd),
                ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "the ledger in %s is damaged or of another version of aclmem, and in use; "
-               "end the processes that use it",
+               "the ledger in %s is in use, and is damaged or belongs to another version "
+               "of aclmem; end the processes that use it",
                am_rundir_path());
     return rc == 0 ? ACL_SUCCESS : books_make(ledger);
 }
@@ -212,10 +211,10 @@ AM_NO_LOCK_ANALYSIS static aclError slot_take(struct am_ledger *ledger)
         slot_fill(&ledger->slots[i]);
         return ACL_SUCCESS;
     }
-    return am_fail(
-        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-        "the ledger in %s has room for %d processes, and as many live; end some",
-        am_rundir_path(), LEDGER_SLOTS);
+    return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                   "the ledger in %s has room for %d processes, and all places are "
+                   "taken; end a process",
+                   am_rundir_path(), LEDGER_SLOTS);
 }
 
 /* ---- opening and closing ---- */
@@ -239,9 +238,10 @@ static aclError file_open(struct am_ledger *ledger)
         ledger->fd = am_fd_move_up(ledger->fd);
         return ACL_SUCCESS;
     }
-    return am_fail(ACL_ERROR_RT_NO_PERMISSION,
-                   "%s/%s is a link, no file, or not this user's alone; remove it",
-                   am_rundir_path(), name);
+    return am_fail(
+        ACL_ERROR_RT_NO_PERMISSION,
+        "%s/%s is a symbolic link, not a regular file, or open to other users; remove it",
+        am_rundir_path(), name);
 }
 
 /* All that can fail, under the file's lock. */
@@ -290,7 +290,7 @@ static aclError private_enter(struct am_ledger *ledger)
                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (base == MAP_FAILED)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of devices");
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of devices");
     ledger_map(ledger, base, 2 * LEDGER_SLOTS_AT);
     ledger->head->slots_high = 1;
     ledger->slot = 0;
@@ -304,8 +304,8 @@ static void warn_once(const struct am_ledger *ledger)
 
     if (!atomic_flag_test_and_set(&was_said))
         am_log(AM_LOG_WARN,
-               "%s. This process goes on with books of its own: memory of other "
-               "processes is not counted, and none can be shared",
+               "%s. This process goes on without the ledger: it does not count the "
+               "memory of other processes and cannot share memory",
                ledger->why);
 }
 
@@ -333,7 +333,8 @@ aclError am_ledger_open(const struct am_ledger_config *config,
     struct am_ledger *ledger = am_sys_calloc(1, sizeof *ledger);
     aclError rc;
 
-    AM_REQUIRE(ledger != NULL, ACL_ERROR_BAD_ALLOC, "no memory for the books of devices");
+    AM_REQUIRE(ledger != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of devices");
     ledger->refs = 1;
     ledger->fd = -1;
     ledger->config = *config;
@@ -408,7 +409,7 @@ AM_NO_LOCK_ANALYSIS void am_ledger_fork_end_in_child(void)
         if (mmap(ledger->head, ledger->mapped, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
                  0) == MAP_FAILED)
-            am_log(AM_LOG_ERROR, "the ledger could not be left by a child: %m");
+            am_log(AM_LOG_ERROR, "a forked child could not detach from the ledger: %m");
     }
     am_unlock(&all_lock);
 }

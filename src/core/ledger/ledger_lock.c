@@ -83,8 +83,8 @@ static void lock_describe(const struct am_ledger *ledger, char *why)
     if (holder > 0 && holder <= ledger_slots_high(ledger))
         ledger_name(&ledger->slots[holder - 1], name);
     snprintf(why, LEDGER_WHY,
-             "the ledger in %s is locked by process %s for more than %d seconds: it was "
-             "stopped; let it go on or end it",
+             "the ledger in %s has been locked by process %s for more than %d seconds; "
+             "that process is stopped: continue it or end it",
              am_rundir_path(), name, (int)(LOCK_WAIT / AM_SECOND));
 }
 

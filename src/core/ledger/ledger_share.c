@@ -121,7 +121,7 @@ static aclError place_find_locked(struct am_ledger *ledger, unsigned *ret_index)
         index++;
     if (index >= high) {
         AM_REQUIRE(high < LEDGER_SHARES, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                   "%d pieces of memory are shared, and the ledger has room for no more",
+                   "%d allocations are shared, which is the limit of the ledger",
                    LEDGER_SHARES);
         memset(&ledger->shares[high], 0, more * sizeof(struct ledger_share));
         am_step();
@@ -142,7 +142,7 @@ static aclError held_make_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->l
         ledger->held = am_sys_calloc(LEDGER_SHARES, sizeof *ledger->held);
     return ledger->held != NULL
                ? ACL_SUCCESS
-               : am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of shares");
+               : am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of shares");
 }
 
 /* Callers compare with a plain 0: clang's analysis of locks reads literals only. */
@@ -154,8 +154,7 @@ AM_NO_LOCK_ANALYSIS static aclError share_lock(struct am_ledger *ledger)
     aclError rc;
 
     AM_REQUIRE(ledger->fd >= 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "this process has no ledger, without which no memory is shared: %s",
-               ledger->why);
+               "this process has no ledger, which sharing memory needs: %s", ledger->why);
     AM_REQUIRE(ledger_lock(ledger, why), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s", why);
     rc = held_make_locked(ledger);
     if (rc != ACL_SUCCESS)
@@ -226,7 +225,7 @@ aclError am_ledger_share_join(struct am_ledger *ledger, uint64_t number, int32_t
         ledger->held[index].n++;
     } else {
         rc = am_fail(ACL_ERROR_RT_NO_PERMISSION,
-                     "the memory is no longer shared, or never was");
+                     "the memory is not shared: its export ended, or never existed");
     }
     ledger_unlock(ledger);
     return rc;

@@ -91,7 +91,7 @@ static const char *find_fault(const struct stat *st)
         return text;
     }
     if (st->st_mode & (S_IWGRP | S_IWOTH)) {
-        snprintf(text, sizeof text, "has mode %04o: others may write to it",
+        snprintf(text, sizeof text, "has mode %04o, so other users may write to it",
                  (unsigned)st->st_mode & 07777);
         return text;
     }
@@ -119,9 +119,10 @@ static aclError open_fail(int error, const char *path)
     switch (error) {
     case ENOTDIR:
     case ELOOP:
-        return am_fail(ACL_ERROR_RT_NO_PERMISSION,
-                       "the runtime directory %s is a link or no directory; %s", path,
-                       am_rundir_advice());
+        return am_fail(
+            ACL_ERROR_RT_NO_PERMISSION,
+            "the runtime directory %s is a symbolic link or not a directory; %s", path,
+            am_rundir_advice());
     case EMFILE:
         getrlimit(RLIMIT_NOFILE, &limit);
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -131,8 +132,8 @@ static aclError open_fail(int error, const char *path)
                        (unsigned long long)limit.rlim_max);
     default:
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                       "the runtime directory %s cannot be made or opened: %s; %s", path,
-                       strerror(error), am_rundir_advice_for(error));
+                       "the runtime directory %s cannot be created or opened: %s; %s",
+                       path, strerror(error), am_rundir_advice_for(error));
     }
 }
 
@@ -164,7 +165,7 @@ static aclError rundir_open_locked(void) AM_REQUIRES(rundir.lock)
     memcpy(rundir.path, path, PATH_SIZE);
     if (fd < 0)
         return open_fail(-fd, path);
-    fault = fstat(fd, &st) == 0 ? find_fault(&st) : "cannot be looked at";
+    fault = fstat(fd, &st) == 0 ? find_fault(&st) : "cannot be examined";
     if (fault != NULL)
         rc = am_fail(ACL_ERROR_RT_NO_PERMISSION, "the runtime directory %s %s; %s", path,
                      fault, am_rundir_advice());

@@ -130,7 +130,7 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
     if (rc == ACL_SUCCESS)
         return rc;
     am_log(AM_LOG_INFO,
-           "managed memory lies outside its documented addresses: they are taken");
+           "managed memory lies outside its documented addresses, which are in use");
     return am_vspace_reserve_for(&am_vspace, &managed_owner, size, NULL, ret_addr);
 }
 
@@ -168,12 +168,14 @@ static aclError alloc_locked(size_t asked, void **ret_addr) AM_REQUIRES(managed.
         asked, (unsigned long long)am_managed_used);
     block = am_sys_calloc(1, sizeof *block);
     if (block == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of managed memory");
+        return am_fail(ACL_ERROR_BAD_ALLOC,
+                       "no host memory for the records of managed memory");
     block->size = size;
     block->asked = asked;
     block->pages = am_sys_calloc(size >> AM_CHUNK_SHIFT, sizeof *block->pages);
     if (block->pages == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of managed memory");
+        rc = am_fail(ACL_ERROR_BAD_ALLOC,
+                     "no host memory for the records of managed memory");
         goto err_block;
     }
     rc = addresses_take_locked(size, ret_addr);
@@ -274,7 +276,7 @@ static aclError pages_find_locked(const void *addr, size_t size, struct page **r
     at = (uintptr_t)addr - block->start;
     AM_REQUIRE(
         size <= block->size - at, ACL_ERROR_RT_PARAM_INVALID,
-        "%zu bytes at %p reach over the end of the managed memory of %zu bytes at %p",
+        "%zu bytes at %p extend past the end of the managed memory of %zu bytes at %p",
         size, addr, block->asked, (void *)block->start);
     *ret_pages = &block->pages[at >> AM_CHUNK_SHIFT];
     *ret_n = ((at + size - 1) >> AM_CHUNK_SHIFT) - (at >> AM_CHUNK_SHIFT) + 1;
@@ -326,7 +328,7 @@ static aclError accessor_bit(const aclrtMemManagedLocation *location, uint64_t *
     AM_REQUIRE(location->type == ACL_MEM_LOCATIONTYPE_DEVICE ||
                    location->type == ACL_MEM_LOCATIONTYPE_HOST,
                ACL_ERROR_INVALID_PARAM,
-               "location.type is %d; who accesses memory is a DEVICE (1) or the HOST (2)",
+               "location.type is %d; memory is accessed by a DEVICE (1) or the HOST (2)",
                (int)location->type);
     *ret_bit = location->type == ACL_MEM_LOCATIONTYPE_HOST ? AM_HOST_BIT
                                                            : UINT64_C(1) << location->id;

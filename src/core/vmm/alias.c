@@ -50,11 +50,10 @@ static aclError ranges_check(struct am_vspace *vs, void *dst, size_t size, void 
                "virPtrDst: %p lies inside the reservation at %p; pass its start", dst,
                (void *)start);
     /* Nothing is mapped there yet, and what this call maps is no source of its own. */
-    AM_REQUIRE(
-        dst <= src || (size_t)((char *)dst - (char *)src) >= size,
-        ACL_ERROR_RT_PARAM_INVALID,
-        "virPtrSrc: %zu bytes at %p run into virPtrDst %p, where nothing is mapped", size,
-        src, dst);
+    AM_REQUIRE(dst <= src || (size_t)((char *)dst - (char *)src) >= size,
+               ACL_ERROR_RT_PARAM_INVALID,
+               "virPtrSrc: %zu bytes at %p overlap virPtrDst %p, where nothing is mapped",
+               size, src, dst);
     return ACL_SUCCESS;
 }
 

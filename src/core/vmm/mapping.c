@@ -43,7 +43,7 @@ static void mapping_unbind(struct am_mapping *mapping)
     /* Where that fails the memory stays visible until the addresses are bound again. */
     if (ops->unmap((void *)mapping->start, mapping->size, &mapping->phys->mem) !=
         ACL_SUCCESS)
-        am_log(AM_LOG_INFO, "%zu bytes at %p stay mapped for now", mapping->size,
+        am_log(AM_LOG_INFO, "%zu bytes at %p could not be unmapped yet", mapping->size,
                (void *)mapping->start);
     am_arena_give(&am_vspace, mapping->extent, ops);
 }
@@ -65,13 +65,11 @@ aclError am_bounds_refuse(const struct am_bounds *bounds, uintptr_t addr, size_t
 {
     bool is_strict = am_is_within(bounds->whole, addr - bounds->start, size);
 
-    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                   "%s: %zu bytes at %p reach over the end of the block of %zu bytes at "
-                   "%p%s",
-                   what, size, (void *)addr, bounds->asked, (void *)bounds->start,
-                   is_strict ? ", though not over what it was rounded up to "
-                               "(ACLMEM_RULES=strict)"
-                             : "");
+    return am_fail(
+        ACL_ERROR_RT_PARAM_INVALID,
+        "%s: %zu bytes at %p extend past the end of the block of %zu bytes at %p%s", what,
+        size, (void *)addr, bounds->asked, (void *)bounds->start,
+        is_strict ? ", though not past its rounded-up size (ACLMEM_RULES=strict)" : "");
 }
 
 bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
@@ -152,9 +150,10 @@ static aclError range_check_locked(struct am_vspace *vs, uintptr_t addr, size_t 
 
     AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p is not reserved; call aclrtReserveMemAddress first", (void *)addr);
-    AM_REQUIRE(size <= r->size - (addr - r->start), ACL_ERROR_RT_PARAM_INVALID,
-               "%zu bytes at %p reach over the end of the reservation of %zu bytes at %p",
-               size, (void *)addr, r->size, (void *)r->start);
+    AM_REQUIRE(
+        size <= r->size - (addr - r->start), ACL_ERROR_RT_PARAM_INVALID,
+        "%zu bytes at %p extend past the end of the reservation of %zu bytes at %p", size,
+        (void *)addr, r->size, (void *)r->start);
     for (uintptr_t at = addr; at < addr + size; at += AM_CHUNK) {
         mapping = am_chunkmap_find(&vs->chunks, at);
         AM_REQUIRE(
@@ -201,7 +200,7 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
 
     mapping = am_slab_take(&mapping_slab);
     if (mapping == NULL || am_chunkmap_prepare(&vs->chunks, addr, size) != 0) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a mapping");
         goto err_give;
     }
     rc = phys->mem.bank->ops->map((void *)addr, size, &phys->mem, &rights);
@@ -321,7 +320,8 @@ static aclError run_enter(struct am_vspace *vs, struct am_mapping *mapping)
     }
     am_unlock(&vs->lock);
     if (rc != 0)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
+        return am_fail(ACL_ERROR_BAD_ALLOC,
+                       "no host memory for the records of a mapping");
     return ACL_SUCCESS;
 }
 
@@ -335,7 +335,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
     aclError rc;
 
     if (mapping == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a mapping");
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a mapping");
         goto err_phys;
     }
     rc = am_arena_take(vs, phys->mem.bank->spec.is_pinned, phys->mem.size,
@@ -510,8 +510,7 @@ bool am_vspace_kill(struct am_phys *phys)
         if (phys->mem.bank->ops->unmap((void *)mapping->start, mapping->size,
                                        &phys->mem) != ACL_SUCCESS) {
             mapping->reservation->has_rest = true;
-            am_log(AM_LOG_WARN,
-                   "%zu bytes at %p could not be unmapped and stay where they are",
+            am_log(AM_LOG_WARN, "%zu bytes at %p could not be unmapped and stay mapped",
                    mapping->size, (void *)mapping->start);
         }
         mapping_leave_locked(vs, mapping);
@@ -533,11 +532,10 @@ aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
     am_lock(&vs->lock);
     rc = am_mapping_find_locked(vs, addr, false, &mapping);
     if (rc == ACL_SUCCESS && am_setup.is_strict && mapping->start != (uintptr_t)addr)
-        rc = am_fail(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "%p lies inside the mapping at %p; the editions that have this call want its "
-            "start (ACLMEM_RULES=strict)",
-            addr, (void *)mapping->start);
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "%p lies inside the mapping at %p; the editions that have this call "
+                     "require its start (ACLMEM_RULES=strict)",
+                     addr, (void *)mapping->start);
     if (rc == ACL_SUCCESS) {
         if (mapping->phys->handle_refs++ == 0)
             am_phys_ref(mapping->phys); /* the handle is back, with its reference */

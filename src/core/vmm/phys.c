@@ -83,7 +83,7 @@ static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
                "(ACLMEM_RULES=strict)",
                size, granularity);
     AM_REQUIRE(size <= SIZE_MAX - granularity, ACL_ERROR_RT_MEMORY_ALLOCATION,
-               "Failed to allocate %zu bytes: no device has as much", size);
+               "Failed to allocate %zu bytes: no device has that much memory", size);
     *ret_size = am_align_up(size, granularity);
     return ACL_SUCCESS;
 }
@@ -145,7 +145,7 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
         goto err_place;
     phys = am_slab_take(&phys_slab);
     if (phys == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a handle");
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a handle");
         goto err_place;
     }
     rc = mem_take(domain, AM_BANK_MAIN, rounded, size, node, &phys->mem);
@@ -243,7 +243,8 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
     aclError rc;
 
     if (phys == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of imported memory");
+        rc = am_fail(ACL_ERROR_BAD_ALLOC,
+                     "no host memory for the records of imported memory");
         goto err_place;
     }
     rc = am_domain_bank(import->domain, AM_BANK_MAIN, &bank);
@@ -312,7 +313,7 @@ aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
     aclError rc;
 
     if (phys == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of memory");
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of memory");
         goto err_place;
     }
     rc = mem_take(domain, kind, size, asked, -1, &phys->mem);

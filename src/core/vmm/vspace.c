@@ -164,7 +164,8 @@ static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size
 
     r = am_slab_take(&reservation_slab);
     if (r == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a reservation");
+        return am_fail(ACL_ERROR_BAD_ALLOC,
+                       "no host memory for the records of a reservation");
     *r = (struct am_reservation){
         .size = size, .flags = flags, .owner = owner, .backend = backend};
     if (owner == NULL && (backend->caps & AM_CAP_STOCK) && reservation_cut(vs, r, want)) {
@@ -206,7 +207,8 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
     aclError rc;
 
     if (r == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of addresses");
+        return am_fail(ACL_ERROR_BAD_ALLOC,
+                       "no host memory for the records of addresses");
     if (is_pinned)
         rc = am_setup.backend->reserve_pinned(size, reservation_align(size), &addr);
     else
@@ -253,7 +255,7 @@ void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *
                                    const struct am_backend_ops *ops)
 {
     if (reservation_release(arena, ops) != ACL_SUCCESS)
-        am_log(AM_LOG_INFO, "%zu bytes of addresses at %p could not be given back",
+        am_log(AM_LOG_INFO, "%zu bytes of addresses at %p could not be released",
                arena->size, (void *)arena->start);
     reservation_leave_locked(vs, arena);
 }
@@ -323,8 +325,8 @@ void am_vspace_release_for(struct am_vspace *vs, void *addr)
     am_assert(r != NULL && r->start == (uintptr_t)addr && r->n_mappings == 0);
     if (release_locked(vs, r) != ACL_SUCCESS) {
         r->is_left = true;
-        am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be given back",
-               r->size, addr);
+        am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be released", r->size,
+               addr);
     }
     am_unlock(&vs->lock);
 }
@@ -344,7 +346,7 @@ void am_vspace_release_all(struct am_vspace *vs)
             continue;
         am_assert(r->n_mappings == 0);
         if (release_locked(vs, r) != ACL_SUCCESS)
-            am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be given back",
+            am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be released",
                    r->size, (void *)r->start);
     }
     am_region_release_locked(vs);

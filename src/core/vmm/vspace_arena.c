@@ -66,7 +66,8 @@ static aclError first_open(struct am_vspace *vs, bool is_pinned, size_t arena_si
     aclError rc;
 
     if (extent == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of addresses");
+        return am_fail(ACL_ERROR_BAD_ALLOC,
+                       "no host memory for the records of addresses");
     rc = am_reservation_create(vs, &arena_owner, is_pinned, arena_size, &extent->arena);
     if (rc != ACL_SUCCESS) {
         free(extent);

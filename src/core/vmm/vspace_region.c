@@ -100,7 +100,7 @@ void am_region_release_locked(struct am_vspace *vs)
     am_assert(region->n_cut == 0);
     if (region->size > 0 &&
         region->backend->release((void *)region->start, region->size) != ACL_SUCCESS)
-        am_log(AM_LOG_INFO, "%zu bytes of addresses at %p could not be given back",
+        am_log(AM_LOG_INFO, "%zu bytes of addresses at %p could not be released",
                region->size, (void *)region->start);
     *region = (struct am_region){.size = 0};
 }
