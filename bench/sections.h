@@ -12,6 +12,7 @@ void bench_threads(void *unused);   /* threads.c */
 void bench_pool(void *unused);      /* pool.c */
 void bench_share(void *unused);     /* share.c */
 void bench_call(void *unused);      /* call.c */
+void bench_trace(void *unused);     /* trace.c */
 void bench_cuda(void *unused);      /* cuda.c */
 void bench_growth(void *unused);    /* growth.c; last: its table comes after all rows */
 

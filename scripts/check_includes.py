@@ -52,12 +52,14 @@ RULES = [
     ("src/api/stack.c", ["src/api/*", "src/layer/layers.h"] + BASE + PUBLIC),  # the list of layers
     ("src/api/aclmem.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
     ("src/api/*", ["src/api/*", "src/core/*"] + BASE + PUBLIC),
+    ("src/layer/trace*", ["src/layer/*", "src/trace/codec.h", "src/trace/format.h", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     ("src/layer/*", ["src/layer/*", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     # What calls an implementation, am_acl..., and not the public name that layers see.
     ("src/toolkit/tensor_desc.c", ["src/toolkit/*", "src/api/api.h"] + BASE + PUBLIC),
     ("src/toolkit/*", ["src/toolkit/*"] + BASE + PUBLIC),
     ("tools/aclmem/kinds.c", ["tools/*", "src/layer/kinds.def"]),  # the list of kinds
-    ("tools/*", ["tools/*"] + PUBLIC),
+    ("src/trace/*", ["src/trace/*"]),  # by itself: the command reads traces of any version
+    ("tools/*", ["tools/*", "src/trace/reader.h"] + PUBLIC),
     ("python/*", ["python/*"] + PUBLIC),
     ("examples/*", ["examples/*"] + PUBLIC),
     ("bench/direct.c", ["bench/*", "src/api/*"] + BASE + PUBLIC),  # calls what lies behind the entries
@@ -77,6 +79,7 @@ RULES = [
     ("test/toolkit/*", ["test/toolkit/*", "test/support/*", "test/unit/unit.h", "src/toolkit/*.def"] + PUBLIC),
     ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),
     ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/api/*.def"] + PUBLIC),
+    ("test/trace/*", ["test/trace/*", "test/support/*", "src/trace/reader.h"] + PUBLIC),
     ("test/model/*", ["test/model/*", "test/support/*"] + PUBLIC),
 ]
 

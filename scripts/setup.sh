@@ -30,6 +30,7 @@ needed_to_build() {
     need "has_library jansson" libjansson-dev "jansson, a JSON library"
     need "has_library zlib" zlib1g-dev "zlib, for traces that are compressed"
     need "has_library numa" libnuma-dev "libnuma, memory placement"
+    need "has_library libzstd" libzstd-dev "zstd, which compresses traces"
     need "has_library libbsd" libbsd-dev "libbsd, for its tree.h"
     need "has_library libdw" libdw-dev "libdw, which names functions and lines"
     want has_libunwind libunwind8 "libunwind, for stacks that cost little"

@@ -73,6 +73,7 @@ struct am_layer {
     const char *name;
     const struct am_api *api;
     void (*attach)(const struct am_api *below);
+    aclError (*prepare)(void); /* before any is attached, and may fail; NULL: nothing */
 };
 
 /* Builds the stack for "outer,inner" over the core: *ret_top is its table. */

@@ -15,7 +15,7 @@
 #define LAYERS_MAX 8
 
 /* The layers of this build, by name. */
-static const struct am_layer *const layers[] = {&am_check_layer, NULL};
+static const struct am_layer *const layers[] = {&am_check_layer, &am_trace_layer, NULL};
 
 static struct {
     struct am_api merged[LAYERS_MAX];
@@ -80,6 +80,24 @@ static aclError names_check(const char *names)
     return ACL_SUCCESS;
 }
 
+/* What a layer needs is there before the first one is attached. */
+static aclError names_prepare(const char *names)
+{
+    const char *start;
+    aclError rc = ACL_SUCCESS;
+
+    for (const char *end = names + strlen(names); end > names && rc == ACL_SUCCESS;
+         end = start - (start > names)) {
+        const struct am_layer *layer;
+
+        start = name_start(names, end);
+        layer = layer_find(start, (size_t)(end - start));
+        if (layer->prepare != NULL)
+            rc = layer->prepare();
+    }
+    return rc;
+}
+
 aclError am_stack_build(const char *names, const struct am_api **ret_top)
 {
     const struct am_api *top = &am_api_core;
@@ -88,11 +106,13 @@ aclError am_stack_build(const char *names, const struct am_api **ret_top)
 
     if (rc == ACL_SUCCESS && names[0] != '\0')
         rc = am_layers_configure();
+    if (rc == ACL_SUCCESS && !am_layers_are_for_us())
+        names = "";
+    if (rc == ACL_SUCCESS)
+        rc = names_prepare(names);
     if (rc != ACL_SUCCESS)
         return rc;
     stack.n = 0;
-    if (!am_layers_are_for_us())
-        names = "";
     for (const char *end = names + strlen(names); end > names;
          end = start - (start > names)) {
         start = name_start(names, end);

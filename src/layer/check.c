@@ -213,4 +213,4 @@ __attribute__((destructor)) static void process_end(void)
     am_unlock(&am_books.lock);
 }
 
-const struct am_layer am_check_layer = {"check", &check_table, attach};
+const struct am_layer am_check_layer = {"check", &check_table, attach, NULL};

@@ -7,6 +7,7 @@
 #include "api/api.h"
 
 extern const struct am_layer am_check_layer;
+extern const struct am_layer am_trace_layer;
 
 /* Fails with 100000 where an option of a layer has a wrong value. */
 aclError am_layers_configure(void);

@@ -118,8 +118,8 @@ static void attach(const struct am_api *table)
     below = table;
 }
 
-const struct am_layer echo_layer = {"echo", &echo_table, attach};
-const struct am_layer pass_layer = {"pass", &pass_table, attach};
+const struct am_layer echo_layer = {"echo", &echo_table, attach, NULL};
+const struct am_layer pass_layer = {"pass", &pass_table, attach, NULL};
 
 /* The callers. */
 #define CALLER(name_, params_, args_) \

@@ -70,8 +70,8 @@ static void second_attach(const struct am_api *below)
 static const struct am_api first_table = {.aclrtMapMem = first_MapMem};
 static const struct am_api second_table = {.aclrtMapMem = second_MapMem,
                                            .aclrtUnmapMem = second_UnmapMem};
-static const struct am_layer first = {"first", &first_table, first_attach};
-static const struct am_layer second = {"second", &second_table, second_attach};
+static const struct am_layer first = {"first", &first_table, first_attach, NULL};
+static const struct am_layer second = {"second", &second_table, second_attach, NULL};
 
 /* How many slots of two tables differ. */
 static size_t differences(const struct am_api *a, const struct am_api *b)

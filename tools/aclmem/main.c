@@ -11,6 +11,7 @@
 
 static const struct command *const commands[] = {
     &run_command,
+    &trace_command,
     &info_command,
     &replay_command,
 };

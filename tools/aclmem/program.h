@@ -14,6 +14,7 @@ struct program_setup {
     const char *patience; /* ACLMEM_PATIENCE */
     const char *chaos;    /* ACLMEM_CHAOS */
     const char *fail;     /* ACLMEM_FAIL */
+    const char *trace;    /* ACLMEM_TRACE */
     double limit;         /* seconds after which it is ended; 0: none */
     const char *output;   /* a file for its standard output; NULL: ours */
     bool follows;         /* processes that it starts are checked too */

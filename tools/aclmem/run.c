@@ -4,15 +4,18 @@
  * The findings are printed when they happen, and summed up at the end.  The exit code is
  * the program's own, unless there are findings and it is 0.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "findings.h"
 #include "program.h"
 #include "run.h"
 #include "text.h"
+#include "trace/reader.h"
 
 struct run_choice run_choice = {.exit_code = 99, .patience = 5, .is_following = true};
 
@@ -24,7 +27,8 @@ static bool check_is_good(const char *list)
         const char *word = strncmp(list, "no-", 3) == 0 ? list + 3 : list;
         size_t word_n = n - (size_t)(word - list);
         bool is_set = (word_n == 3 && memcmp(word, "all", 3) == 0) ||
-                      (word_n == 7 && memcmp(word, "default", 7) == 0);
+                      (word_n == 7 && memcmp(word, "default", 7) == 0) ||
+                      (strcmp(list, "none") == 0 && run_choice.trace != NULL);
 
         if (word_n == 0 || (!is_set && !kind_is_known(word, word_n))) {
             usage_fail("run", "--check: there is no kind \"%.*s\"; these are:", (int)n,
@@ -44,8 +48,11 @@ void run_setup(struct program_setup *setup, char *check, size_t n, char *patienc
     snprintf(check, n, "%s%s", run_choice.check != NULL ? run_choice.check : "default",
              run_choice.is_lint ? ",portability" : "");
     snprintf(patience, patience_n, "%ld", run_choice.patience);
-    setup->layers = "check";
-    setup->check = check;
+    setup->layers = run_choice.trace == NULL     ? "check"
+                    : strcmp(check, "none") == 0 ? "trace"
+                                                 : "trace,check";
+    setup->trace = run_choice.trace;
+    setup->check = strcmp(check, "none") == 0 ? NULL : check;
     setup->patience = patience;
     setup->rules = run_choice.is_strict ? "strict" : NULL;
     setup->follows = run_choice.is_following;
@@ -104,12 +111,34 @@ static int once(char **argv)
                 fprintf(stderr, "aclmem: the program was ended by signal %d (%s)\n",
                         end.signal, strsignal(end.signal));
             findings_summary(&findings);
+            if (run_choice.trace != NULL)
+                fprintf(stderr, "aclmem: recorded; print it with: aclmem trace %s\n",
+                        run_choice.trace);
         }
         rc = reports_write(&findings, argv, &end) != 0 ? EXIT_USAGE
                                                        : run_exit_code(n, end.code);
     }
     findings_close(&findings);
     return rc;
+}
+
+/*
+ * With --trace: the file is one for all processes of the run.  Its name is made absolute,
+ * since the program may work in another folder.
+ */
+static bool trace_prepare(void)
+{
+    static char path[PATH_MAX];
+    char why[TRACE_WHY_SIZE];
+    char folder[PATH_MAX];
+
+    if (run_choice.trace[0] != '/' && getcwd(folder, sizeof folder) != NULL &&
+        snprintf(path, sizeof path, "%s/%s", folder, run_choice.trace) < PATH_MAX)
+        run_choice.trace = path;
+    if (trace_create(run_choice.trace, run_choice.is_replacing, why) >= 0)
+        return true;
+    fprintf(stderr, "aclmem run: %s: %s\n", run_choice.trace, why);
+    return false;
 }
 
 static int run(int argc, char **argv)
@@ -130,6 +159,10 @@ static int run(int argc, char **argv)
     if (rc != 0)
         return rc;
     argv[argc] = NULL;
+    if (run_choice.trace != NULL && run_choice.chaos != NULL)
+        return usage_fail("run", "--trace records one run, and --chaos makes many");
+    if (run_choice.trace != NULL && !trace_prepare())
+        return EXIT_USAGE;
     if (run_choice.chaos != NULL)
         return chaos_run(argv);
     return once(argv);
@@ -145,6 +178,10 @@ static const struct option options[] = {
      "tells, and does not refuse, what some edition or product\nwould refuse"},
     {"chaos", OPTION_TEXT, &run_choice.chaos, "SEEDS",
      "runs it once for each seed of 1..50, or of 3,7, and sums up"},
+    {"trace", OPTION_TEXT, &run_choice.trace, "FILE",
+     "records every call too; --check none only records"},
+    {"force", OPTION_FLAG, &run_choice.is_replacing, NULL,
+     "an existing FILE of --trace is replaced"},
     {"patience", OPTION_NUMBER, &run_choice.patience, "SECONDS",
      "how long a wait may take that nothing can end; 5"},
     {"exit-code", OPTION_NUMBER, &run_choice.exit_code, "N",

@@ -13,6 +13,8 @@ struct run_choice {
     struct option_texts suppress;
     long exit_code;
     long patience;
+    const char *trace;
+    bool is_replacing;
     bool is_strict;
     bool is_lint;
     bool is_generating;

@@ -1,0 +1,389 @@
+/* What a process says of itself: functions, structs, modules, stacks. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/internal.h"
+
+#define PROCESSES_MAX 65536u
+#define FUNCTIONS_MAX 65536u
+#define STRUCTS_MAX 4096u
+#define MODULES_MAX 65536u
+#define STACKS_MAX (1u << 24)
+
+bool trace_grow(void **array, uint32_t *n, uint64_t wanted, size_t size, uint64_t most)
+{
+    uint64_t larger = *n > 0 ? *n : 16;
+    char *made;
+
+    if (wanted < *n)
+        return true;
+    if (wanted >= most)
+        return false;
+    while (larger <= wanted)
+        larger *= 2;
+    made = realloc(*array, larger * size);
+    if (made == NULL)
+        return false;
+    memset(made + *n * size, 0, (larger - *n) * size);
+    *array = made;
+    *n = (uint32_t)larger;
+    return true;
+}
+
+struct trace_process *trace_process_get(struct trace *trace, uint32_t number)
+{
+    struct trace_process *process;
+
+    if (number == 0 || !trace_grow((void **)&trace->process, &trace->n_processes,
+                                   number - 1, sizeof *trace->process, PROCESSES_MAX))
+        return NULL;
+    process = trace->process[number - 1];
+    if (process == NULL) {
+        process = calloc(1, sizeof *process);
+        if (process != NULL)
+            process->number = number;
+        trace->process[number - 1] = process;
+    }
+    return process;
+}
+
+static char *text_copy(const uint8_t *bytes, size_t n)
+{
+    char *text = malloc(n + 1);
+
+    if (text != NULL) {
+        memcpy(text, bytes, n);
+        text[n] = '\0';
+    }
+    return text;
+}
+
+static char *text_get(struct am_input *in)
+{
+    size_t n;
+    const uint8_t *bytes = am_get_bytes(in, &n);
+
+    return in->is_bad ? NULL : text_copy(bytes, n);
+}
+
+/* ---- functions and structs ---- */
+
+/* "name:letter", "#3" for a struct, "<p" or ">p" for an array. */
+static bool param_parse(const char *text, size_t n, struct trace_param *param)
+{
+    const char *end = text + n;
+    const char *colon = memchr(text, ':', n);
+
+    if (colon == NULL || colon + 1 >= end)
+        return false;
+    param->letter = colon[1];
+    for (const char *at = colon + 2; at < end;) {
+        char mark = *at++;
+
+        if (mark == '#') {
+            while (at < end && *at >= '0' && *at <= '9' && param->structure < 10000)
+                param->structure = param->structure * 10 + (uint32_t)(*at++ - '0');
+        } else if ((mark == '<' || mark == '>') && at < end) {
+            param->element = *at++;
+            param->is_output = mark == '>';
+        } else {
+            return false;
+        }
+    }
+    param->name = text_copy((const uint8_t *)text, (size_t)(colon - text));
+    return param->name != NULL;
+}
+
+static void function_free(struct trace_function *function)
+{
+    for (uint32_t i = 0; i < function->n; i++)
+        free(function->param[i].name);
+    free(function->name);
+    memset(function, 0, sizeof *function);
+}
+
+static void function_define(struct trace_process *process, struct am_input *in)
+{
+    uint64_t id = am_get_varint(in);
+    struct trace_function made = {0};
+    struct trace_function *function;
+    const char *at;
+    size_t n;
+
+    made.result = (char)am_get_varint(in);
+    made.name = text_get(in);
+    at = (const char *)am_get_bytes(in, &n);
+    while (!in->is_bad && n > 0 && made.n < TRACE_ARGS_MAX) {
+        const char *blank = memchr(at, ' ', n);
+        size_t part = blank != NULL ? (size_t)(blank - at) : n;
+
+        if (!param_parse(at, part, &made.param[made.n]))
+            break;
+        made.n++;
+        part += blank != NULL;
+        at += part;
+        n -= part;
+    }
+    if (in->is_bad || n > 0 || made.name == NULL ||
+        !trace_grow((void **)&process->function, &process->n_functions, id,
+                    sizeof *process->function, FUNCTIONS_MAX) ||
+        process->function[id] != NULL || (function = malloc(sizeof *function)) == NULL) {
+        function_free(&made);
+        return;
+    }
+    *function = made;
+    process->function[id] = function;
+}
+
+static void field_parse(struct trace_struct *made, const char *text, size_t n)
+{
+    struct trace_field *field =
+        realloc(made->field, (made->n_fields + 1) * sizeof *field);
+    const char *colon = memchr(text, ':', n);
+    char numbers[64];
+
+    if (field != NULL)
+        made->field = field;
+    if (field == NULL || colon == NULL || (size_t)(colon - text) + 3 > n ||
+        n - (size_t)(colon - text) >= sizeof numbers)
+        return;
+    field += made->n_fields;
+    memset(field, 0, sizeof *field);
+    memcpy(numbers, colon + 1, n - (size_t)(colon - text) - 1);
+    numbers[n - (size_t)(colon - text) - 1] = '\0';
+    field->letter = numbers[0];
+    if (sscanf(numbers + 1, "@%9u+%9u", &field->offset, &field->size) != 2 ||
+        field->offset > made->size || field->size > made->size - field->offset)
+        return;
+    field->name = text_copy((const uint8_t *)text, (size_t)(colon - text));
+    if (field->name != NULL)
+        made->n_fields++;
+}
+
+static void struct_free(struct trace_struct *structure)
+{
+    for (uint32_t i = 0; i < structure->n_fields; i++)
+        free(structure->field[i].name);
+    free(structure->field);
+    free(structure->name);
+}
+
+static void struct_define(struct trace_process *process, struct am_input *in)
+{
+    uint64_t number = am_get_varint(in);
+    struct trace_struct made = {0};
+    const char *at;
+    size_t n;
+
+    made.size = (uint32_t)am_get_varint(in);
+    made.name = text_get(in);
+    at = (const char *)am_get_bytes(in, &n);
+    while (!in->is_bad && n > 0) {
+        const char *blank = memchr(at, ' ', n);
+        size_t part = blank != NULL ? (size_t)(blank - at) : n;
+
+        field_parse(&made, at, part);
+        part += blank != NULL;
+        at += part;
+        n -= part;
+    }
+    if (in->is_bad || made.name == NULL || made.size == 0 ||
+        !trace_grow((void **)&process->structure, &process->n_structs, number,
+                    sizeof *process->structure, STRUCTS_MAX) ||
+        process->structure[number].name != NULL) {
+        struct_free(&made);
+        return;
+    }
+    process->structure[number] = made;
+}
+
+static void code_define(struct trace *trace, struct am_input *in)
+{
+    int64_t code = am_get_signed(in);
+    char *name = text_get(in);
+    void *larger;
+
+    if (name == NULL || trace_code(trace, code) != NULL || trace->n_codes >= 4096) {
+        free(name);
+        return;
+    }
+    larger = realloc(trace->code, (trace->n_codes + 1) * sizeof *trace->code);
+    if (larger == NULL) {
+        free(name);
+        return;
+    }
+    trace->code = larger;
+    trace->code[trace->n_codes].code = code;
+    trace->code[trace->n_codes++].name = name;
+}
+
+const char *trace_code(const struct trace *trace, int64_t code)
+{
+    for (size_t i = 0; i < trace->n_codes; i++) {
+        if (trace->code[i].code == code)
+            return trace->code[i].name;
+    }
+    return NULL;
+}
+
+/* ---- modules and stacks ---- */
+
+static void module_define(struct trace_process *process, struct am_input *in)
+{
+    uint64_t number = am_get_varint(in);
+    struct trace_module made = {0};
+
+    made.base = am_get_varint(in);
+    made.start = am_get_varint(in);
+    made.end = am_get_varint(in);
+    made.path = text_get(in);
+    made.build_id = text_get(in);
+    if (in->is_bad || made.path == NULL ||
+        !trace_grow((void **)&process->module, &process->n_modules, number,
+                    sizeof *process->module, MODULES_MAX) ||
+        process->module[number].path != NULL) {
+        free(made.path);
+        free(made.build_id);
+        return;
+    }
+    process->module[number] = made;
+}
+
+static void stack_define(struct trace_process *process, struct am_input *in)
+{
+    uint64_t number = am_get_varint(in);
+    struct trace_stack made = {.era = (uint32_t)am_get_varint(in)};
+    uint64_t n = am_get_varint(in);
+    uint64_t frame = 0;
+
+    if (in->is_bad || n > 4096 ||
+        !trace_grow((void **)&process->stack, &process->n_stacks, number,
+                    sizeof *process->stack, STACKS_MAX) ||
+        process->stack[number].frame != NULL)
+        return;
+    made.n = (uint32_t)n;
+    made.frame = calloc(n + 1, sizeof *made.frame);
+    if (made.frame == NULL)
+        return;
+    for (uint64_t i = 0; i < n; i++)
+        made.frame[i] = frame += (uint64_t)am_get_signed(in);
+    process->stack[number] = made;
+}
+
+static void python_define(struct trace_process *process, struct am_input *in)
+{
+    uint64_t number = am_get_varint(in);
+    char *text = text_get(in);
+
+    if (text == NULL ||
+        !trace_grow((void **)&process->python, &process->n_python, number,
+                    sizeof *process->python, STACKS_MAX) ||
+        process->python[number] != NULL)
+        free(text);
+    else
+        process->python[number] = text;
+}
+
+const struct trace_module *trace_module_find(const struct trace_process *process,
+                                             uint64_t addr, uint32_t era)
+{
+    if (era > process->n_modules)
+        era = process->n_modules;
+    for (uint32_t i = era; i > 0; i--) { /* the latest one: others were unloaded */
+        const struct trace_module *module = &process->module[i - 1];
+
+        if (module->path != NULL && module->start <= addr && addr < module->end)
+            return module;
+    }
+    return NULL;
+}
+
+/* ---- the process ---- */
+
+/* A number of the JSON text; a parser for all of it is the command's business. */
+static int number_find(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+
+    return at != NULL ? atoi(at + strlen(key)) : 0;
+}
+
+static void process_define(struct trace_process *process, const struct am_input *in)
+{
+    if (process->about != NULL)
+        return;
+    process->about = text_copy(in->at, (size_t)(in->end - in->at));
+    if (process->about == NULL)
+        return;
+    process->pid = number_find(process->about, "\"pid\":");
+    process->parent = number_find(process->about, "\"parent\":");
+}
+
+void trace_define(struct trace *trace, struct trace_process *process, unsigned kind,
+                  struct am_input *in)
+{
+    switch (kind) {
+    case AM_TRACE_PROCESS:
+        process_define(process, in);
+        break;
+    case AM_TRACE_FUNCTION:
+        function_define(process, in);
+        break;
+    case AM_TRACE_CODE:
+        code_define(trace, in);
+        break;
+    case AM_TRACE_STRUCT:
+        struct_define(process, in);
+        break;
+    case AM_TRACE_MODULE:
+        module_define(process, in);
+        break;
+    case AM_TRACE_STACK:
+        stack_define(process, in);
+        break;
+    case AM_TRACE_PYTHON:
+        python_define(process, in);
+        break;
+    default: /* a later version's, or an event */
+        break;
+    }
+}
+
+static void process_free(struct trace_process *process)
+{
+    if (process == NULL)
+        return;
+    for (uint32_t i = 0; i < process->n_functions; i++) {
+        if (process->function[i] != NULL)
+            function_free(process->function[i]);
+        free(process->function[i]);
+    }
+    for (uint32_t i = 0; i < process->n_structs; i++)
+        struct_free(&process->structure[i]);
+    for (uint32_t i = 0; i < process->n_modules; i++) {
+        free(process->module[i].path);
+        free(process->module[i].build_id);
+    }
+    for (uint32_t i = 0; i < process->n_stacks; i++)
+        free(process->stack[i].frame);
+    for (uint32_t i = 0; i < process->n_python; i++)
+        free(process->python[i]);
+    free(process->function);
+    free(process->structure);
+    free(process->module);
+    free(process->stack);
+    free(process->python);
+    free(process->about);
+    free(process);
+}
+
+void trace_processes_free(struct trace *trace)
+{
+    for (uint32_t i = 0; i < trace->n_processes; i++)
+        process_free(trace->process[i]);
+    free(trace->process);
+    for (size_t i = 0; i < trace->n_codes; i++)
+        free(trace->code[i].name);
+    free(trace->code);
+}

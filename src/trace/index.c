@@ -1,0 +1,517 @@
+/*
+ * Where the chunks of a file are, and threads' turns.
+ *
+ * All slots are looked at once: a header each, and the frames of packs.  Chunks are sorted
+ * by process, thread and number; of two with the same name the packed one counts.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "trace/internal.h"
+
+#define CHUNKS_MAX ((size_t)1 << 28)
+
+/* ---- reading ---- */
+
+static bool bytes_read(const struct trace *trace, uint64_t at, void *into, size_t n)
+{
+    size_t got = 0;
+
+    while (got < n) {
+        ssize_t more = pread(trace->fd, (char *)into + got, n - got, (off_t)(at + got));
+
+        if (more < 0 && errno == EINTR)
+            continue;
+        if (more <= 0)
+            return false;
+        got += (size_t)more;
+    }
+    return true;
+}
+
+static bool header_read(struct trace *trace, char *why)
+{
+    struct am_trace_header header;
+    struct stat status;
+
+    memset(&header, 0, sizeof header);
+    if (fstat(trace->fd, &status) != 0 || !bytes_read(trace, 0, &header, sizeof header)) {
+        snprintf(why, TRACE_WHY_SIZE, "it is too short for a trace");
+        return false;
+    }
+    if (memcmp(header.magic, AM_TRACE_MAGIC, sizeof header.magic) != 0) {
+        snprintf(why, TRACE_WHY_SIZE, "it is no trace of aclmem");
+        return false;
+    }
+    if (header.version != AM_TRACE_VERSION || header.slot_size != AM_TRACE_SLOT_SIZE ||
+        header.header_size != AM_TRACE_HEADER_SIZE) {
+        snprintf(why, TRACE_WHY_SIZE, "it is a trace of version %u, and this is for %u",
+                 header.version, AM_TRACE_VERSION);
+        return false;
+    }
+    trace->slot_size = header.slot_size;
+    trace->header_size = header.header_size;
+    trace->about.version = header.version;
+    trace->about.began = header.began;
+    trace->about.began_real = header.began_real;
+    trace->about.full_at = header.full_at;
+    trace->about.n_lost = header.n_lost;
+    trace->about.size = (uint64_t)status.st_size;
+    return true;
+}
+
+static void chunk_add(struct trace *trace, const struct trace_chunk *chunk)
+{
+    if (trace->n_chunks == trace->max_chunks) {
+        size_t larger = trace->max_chunks > 0 ? 2 * trace->max_chunks : 64;
+        void *made = larger <= CHUNKS_MAX
+                         ? realloc(trace->chunk, larger * sizeof *trace->chunk)
+                         : NULL;
+
+        if (made == NULL) {
+            trace->about.n_damaged++;
+            return;
+        }
+        trace->chunk = made;
+        trace->max_chunks = larger;
+    }
+    trace->chunk[trace->n_chunks++] = *chunk;
+}
+
+/* The frames of a pack; the slot is in trace->buffer. */
+static void pack_look(struct trace *trace, uint64_t at, uint32_t used)
+{
+    const uint8_t *bytes = trace->buffer + sizeof(struct am_trace_chunk);
+    uint32_t place = 0;
+
+    while (place + sizeof(struct am_trace_frame) <= used) {
+        struct am_trace_frame frame;
+        uint64_t next;
+
+        memcpy(&frame, bytes + place, sizeof frame);
+        next = place + sizeof frame + (((uint64_t)frame.size + 7) & ~(uint64_t)7);
+        if (frame.magic != AM_TRACE_FRAME_MAGIC || next > used ||
+            frame.used > TRACE_PAYLOAD) {
+            trace->about.n_damaged++;
+            return;
+        }
+        chunk_add(trace,
+                  &(struct trace_chunk){
+                      .process = frame.process,
+                      .thread = frame.thread,
+                      .number = frame.number,
+                      .began = frame.began,
+                      .used = frame.used,
+                      .packed = frame.size,
+                      .at = at + sizeof(struct am_trace_chunk) + place + sizeof frame,
+                  });
+        place = (uint32_t)next;
+    }
+}
+
+static void slot_look(struct trace *trace, uint64_t at)
+{
+    struct am_trace_chunk head;
+
+    if (!bytes_read(trace, at, &head, sizeof head) || head.magic == 0)
+        return;
+    if (head.magic != AM_TRACE_CHUNK_MAGIC || am_trace_used(head.fill) > TRACE_PAYLOAD) {
+        trace->about.n_damaged++;
+    } else if (head.kind == AM_TRACE_PACK) {
+        if (bytes_read(trace, at, trace->buffer, sizeof head + am_trace_used(head.fill)))
+            pack_look(trace, at, am_trace_used(head.fill));
+    } else if (head.kind == AM_TRACE_RAW) {
+        chunk_add(trace, &(struct trace_chunk){.process = head.process,
+                                               .thread = head.thread,
+                                               .number = head.number,
+                                               .began = head.began,
+                                               .used = am_trace_used(head.fill),
+                                               .pending = am_trace_pending(head.fill),
+                                               .ended = head.ended,
+                                               .at = at});
+    }
+}
+
+static int chunk_compare(const void *left, const void *right)
+{
+    const struct trace_chunk *a = left;
+    const struct trace_chunk *b = right;
+
+    if (a->process != b->process)
+        return a->process < b->process ? -1 : 1;
+    if (a->thread != b->thread)
+        return a->thread < b->thread ? -1 : 1;
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    return (a->packed == 0) - (b->packed == 0);
+}
+
+static bool is_same(const struct trace_chunk *a, const struct trace_chunk *b)
+{
+    return a->process == b->process && a->thread == b->thread && a->number == b->number;
+}
+
+static void chunks_sort(struct trace *trace)
+{
+    size_t n = 0;
+
+    if (trace->n_chunks > 0)
+        qsort(trace->chunk, trace->n_chunks, sizeof *trace->chunk, chunk_compare);
+    for (size_t i = 0; i < trace->n_chunks; i++) {
+        if (n == 0 || !is_same(&trace->chunk[n - 1], &trace->chunk[i]))
+            trace->chunk[n++] = trace->chunk[i];
+    }
+    trace->n_chunks = n;
+}
+
+/* ---- chunks ---- */
+
+/*
+ * The bytes of a chunk, and as much as it has by now.  A slot that its process has used
+ * again since is not the chunk any more.
+ */
+bool trace_chunk_load(struct trace *trace, const struct trace_chunk *chunk, uint8_t *data,
+                      uint32_t *ret_used, uint32_t *ret_pending)
+{
+    struct am_trace_chunk head;
+    struct am_trace_chunk again;
+    uint32_t used;
+    uint32_t pending;
+
+    *ret_pending = 0;
+    if (chunk->packed > 0) {
+        if (chunk->packed > trace->slot_size ||
+            !bytes_read(trace, chunk->at, trace->buffer, chunk->packed) ||
+            ZSTD_decompress(data, TRACE_PAYLOAD, trace->buffer, chunk->packed) !=
+                chunk->used)
+            return false;
+        *ret_used = chunk->used;
+        return true;
+    }
+    if (!bytes_read(trace, chunk->at, &head, sizeof head))
+        return false;
+    used = am_trace_used(head.fill);
+    pending = am_trace_pending(head.fill);
+    if (used > TRACE_PAYLOAD || pending > TRACE_PAYLOAD - used ||
+        !bytes_read(trace, chunk->at + sizeof head, data, used + pending) ||
+        !bytes_read(trace, chunk->at, &again, sizeof again))
+        return false;
+    if (again.kind != AM_TRACE_RAW || again.process != chunk->process ||
+        again.thread != chunk->thread || again.number != chunk->number)
+        return false;
+    *ret_used = used;
+    *ret_pending = pending;
+    return true;
+}
+
+/* The first chunk of a thread whose number is at least `number`. */
+static const struct trace_chunk *chunk_find(const struct trace *trace, uint32_t process,
+                                            uint32_t thread, uint64_t number)
+{
+    struct trace_chunk wanted = {
+        .process = process, .thread = thread, .number = number, .packed = 1};
+    size_t low = 0;
+    size_t high = trace->n_chunks;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (chunk_compare(&trace->chunk[middle], &wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == trace->n_chunks || trace->chunk[low].process != process ||
+        trace->chunk[low].thread != thread)
+        return NULL;
+    return &trace->chunk[low];
+}
+
+bool trace_chunk_next(struct trace *trace, struct trace_cursor *cursor)
+{
+    uint64_t number = cursor->has_data ? cursor->number + 1 : 0;
+    const struct trace_chunk *chunk;
+
+    while ((chunk = chunk_find(trace, cursor->process, cursor->thread, number)) != NULL) {
+        if (trace_chunk_load(trace, chunk, cursor->data, &cursor->used,
+                             &cursor->pending)) {
+            cursor->number = chunk->number;
+            cursor->has_data = true;
+            cursor->at = 0;
+            cursor->last = chunk->began;
+            cursor->last_pointer = 0;
+            cursor->is_pending_told = false;
+            return true;
+        }
+        trace->about.n_damaged++;
+        number = chunk->number + 1;
+    }
+    return false;
+}
+
+/* ---- whose turn it is ---- */
+
+static bool is_before(const struct trace_cursor *a, const struct trace_cursor *b)
+{
+    if (a->has_event != b->has_event)
+        return a->has_event;
+    return a->event.time < b->event.time;
+}
+
+static void heap_swap(struct trace *trace, size_t a, size_t b)
+{
+    struct trace_cursor *cursor = trace->cursor[a];
+
+    trace->cursor[a] = trace->cursor[b];
+    trace->cursor[b] = cursor;
+    trace->cursor[a]->place = a;
+    trace->cursor[b]->place = b;
+}
+
+void trace_heap_fix(struct trace *trace, struct trace_cursor *cursor)
+{
+    size_t at = cursor->place;
+
+    while (at > 0 && is_before(cursor, trace->cursor[(at - 1) / 2])) {
+        heap_swap(trace, at, (at - 1) / 2);
+        at = (at - 1) / 2;
+    }
+    for (;;) {
+        size_t child = 2 * at + 1;
+
+        if (child + 1 < trace->n_cursors &&
+            is_before(trace->cursor[child + 1], trace->cursor[child]))
+            child++;
+        if (child >= trace->n_cursors ||
+            !is_before(trace->cursor[child], trace->cursor[at]))
+            return;
+        heap_swap(trace, at, child);
+        at = child;
+    }
+}
+
+struct trace_cursor *trace_heap_first(struct trace *trace)
+{
+    return trace->n_cursors > 0 && trace->cursor[0]->has_event ? trace->cursor[0] : NULL;
+}
+
+static struct trace_cursor *cursor_find(const struct trace *trace, uint32_t process,
+                                        uint32_t thread)
+{
+    for (size_t i = 0; i < trace->n_cursors; i++) {
+        if (trace->cursor[i]->process == process && trace->cursor[i]->thread == thread)
+            return trace->cursor[i];
+    }
+    return NULL;
+}
+
+static struct trace_cursor *cursor_add(struct trace *trace, uint32_t process,
+                                       uint32_t thread)
+{
+    struct trace_cursor *cursor = calloc(1, sizeof *cursor);
+    void *larger = realloc(trace->cursor, (trace->n_cursors + 1) * sizeof *trace->cursor);
+
+    if (larger != NULL)
+        trace->cursor = larger;
+    if (cursor != NULL)
+        cursor->data = malloc(TRACE_PAYLOAD);
+    if (larger == NULL || cursor == NULL || cursor->data == NULL) {
+        free(cursor);
+        return NULL;
+    }
+    cursor->process = process;
+    cursor->thread = thread;
+    cursor->place = trace->n_cursors;
+    trace->cursor[trace->n_cursors++] = cursor;
+    return cursor;
+}
+
+/* What a process says of itself, before its calls are read. */
+static void definitions_read(struct trace *trace)
+{
+    uint8_t *data = malloc(TRACE_PAYLOAD);
+
+    for (size_t i = 0; data != NULL && i < trace->n_chunks; i++) {
+        const struct trace_chunk *chunk = &trace->chunk[i];
+        struct trace_process *process;
+        uint32_t used = 0;
+        uint32_t pending;
+
+        if (chunk->thread != 0)
+            continue;
+        process = trace_process_get(trace, chunk->process);
+        if (process == NULL || !trace_chunk_load(trace, chunk, data, &used, &pending)) {
+            trace->about.n_damaged++;
+            continue;
+        }
+        if (chunk->ended != 0)
+            process->ended = chunk->ended;
+        if (process->began == 0 || chunk->began < process->began)
+            process->began = chunk->began;
+        for (uint32_t at = 0; at + 3 <= used;) {
+            uint32_t n = data[at + 1] | (uint32_t)data[at + 2] << 8;
+            struct am_input in = {data + at + 3, data + at + 3 + n, false};
+
+            if (at + 3 + n > used)
+                break;
+            trace_define(trace, process, data[at], &in);
+            at += 3 + n;
+        }
+    }
+    free(data);
+}
+
+static void cursors_fill(struct trace *trace)
+{
+    for (size_t i = 0; i < trace->n_chunks; i++) {
+        const struct trace_chunk *chunk = &trace->chunk[i];
+
+        if (chunk->thread == 0 ||
+            (i > 0 && trace->chunk[i - 1].process == chunk->process &&
+             trace->chunk[i - 1].thread == chunk->thread))
+            continue;
+        if (cursor_find(trace, chunk->process, chunk->thread) == NULL)
+            cursor_add(trace, chunk->process, chunk->thread);
+    }
+    for (size_t i = 0; i < trace->n_cursors; i++)
+        trace_cursor_fill(trace, trace->cursor[i]);
+    for (size_t i = trace->n_cursors; i > 0; i--)
+        trace_heap_fix(trace, trace->cursor[i - 1]);
+}
+
+/* More of a chunk that was read before its thread had filled it. */
+static void cursors_reload(struct trace *trace)
+{
+    for (size_t i = 0; i < trace->n_cursors; i++) {
+        struct trace_cursor *cursor = trace->cursor[i];
+        const struct trace_chunk *chunk;
+        uint32_t used;
+        uint32_t pending;
+
+        if (!cursor->has_data || cursor->has_event)
+            continue;
+        chunk = chunk_find(trace, cursor->process, cursor->thread, cursor->number);
+        if (chunk == NULL || chunk->number != cursor->number)
+            continue;
+        if (trace_chunk_load(trace, chunk, cursor->data, &used, &pending) &&
+            used >= cursor->used) {
+            cursor->is_pending_told = cursor->is_pending_told && used == cursor->used;
+            cursor->used = used;
+            cursor->pending = pending;
+        }
+    }
+}
+
+static bool index_make(struct trace *trace, char *why)
+{
+    if (!header_read(trace, why))
+        return false;
+    trace->n_chunks = 0;
+    for (uint64_t at = trace->header_size; at < trace->about.size; at += trace->slot_size)
+        slot_look(trace, at);
+    chunks_sort(trace);
+    definitions_read(trace);
+    return true;
+}
+
+struct trace *trace_open(const char *path, char *why)
+{
+    struct trace *trace = calloc(1, sizeof *trace);
+
+    if (trace != NULL)
+        trace->buffer = malloc(AM_TRACE_SLOT_SIZE);
+    if (trace == NULL || trace->buffer == NULL) {
+        free(trace);
+        snprintf(why, TRACE_WHY_SIZE, "there is no memory");
+        return NULL;
+    }
+    trace->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (trace->fd < 0) {
+        snprintf(why, TRACE_WHY_SIZE, "%s", strerror(errno));
+        trace_close(trace);
+        return NULL;
+    }
+    if (!index_make(trace, why)) {
+        trace_close(trace);
+        return NULL;
+    }
+    cursors_fill(trace);
+    return trace;
+}
+
+static void cursors_close(struct trace *trace)
+{
+    for (size_t i = 0; i < trace->n_cursors; i++)
+        trace_cursor_close(trace->cursor[i]);
+    trace->n_cursors = 0;
+    trace->given = NULL;
+}
+
+void trace_close(struct trace *trace)
+{
+    if (trace == NULL)
+        return;
+    cursors_close(trace);
+    trace_processes_free(trace);
+    free(trace->cursor);
+    free(trace->chunk);
+    free(trace->buffer);
+    if (trace->fd >= 0)
+        close(trace->fd);
+    free(trace);
+}
+
+bool trace_rewind(struct trace *trace, char *why)
+{
+    cursors_close(trace);
+    if (!index_make(trace, why))
+        return false;
+    cursors_fill(trace);
+    return true;
+}
+
+bool trace_refresh(struct trace *trace, char *why)
+{
+    if (trace->given != NULL) { /* its event is the caller's no more */
+        trace->given->has_event = false;
+        trace->given = NULL;
+    }
+    if (!index_make(trace, why))
+        return false;
+    cursors_reload(trace);
+    cursors_fill(trace);
+    return true;
+}
+
+bool trace_is(const char *path)
+{
+    char magic[sizeof(((struct am_trace_header *)0)->magic)];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    bool is_trace = fd >= 0 && read(fd, magic, sizeof magic) == (ssize_t)sizeof magic &&
+                    memcmp(magic, AM_TRACE_MAGIC, sizeof magic) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return is_trace;
+}
+
+const struct trace_about *trace_about(const struct trace *trace)
+{
+    return &trace->about;
+}
+
+size_t trace_n_processes(const struct trace *trace)
+{
+    return trace->n_processes;
+}
+
+const struct trace_process *trace_process_at(const struct trace *trace, size_t i)
+{
+    return trace->process[i];
+}

@@ -1,0 +1,94 @@
+/* What the files of the reader share. */
+#ifndef AM_TRACE_INTERNAL_H
+#define AM_TRACE_INTERNAL_H
+
+#include "trace/codec.h"
+#include "trace/format.h"
+#include "trace/reader.h"
+
+#define TRACE_ITEMS_MAX (8 * AM_TRACE_ARRAY_MAX)
+#define TRACE_DEPTH_MAX 64
+#define TRACE_PAYLOAD (AM_TRACE_SLOT_SIZE - (uint32_t)sizeof(struct am_trace_chunk))
+
+/* A chunk somewhere in the file. */
+struct trace_chunk {
+    uint32_t process;
+    uint32_t thread;
+    uint64_t number;
+    uint64_t at;    /* of its slot, or of its frame's data */
+    uint64_t began; /* time */
+    uint32_t used;
+    uint32_t pending;
+    uint32_t packed; /* bytes of the frame; 0: it is in a slot */
+    uint64_t ended;
+};
+
+/* A call whose end is not read yet; the bytes of its arguments are copies. */
+struct trace_open {
+    struct trace_event event;
+};
+
+/* How far a thread is read. */
+struct trace_cursor {
+    uint32_t process;
+    uint32_t thread;
+    uint64_t number; /* of the chunk in `data` */
+    uint8_t *data;   /* TRACE_PAYLOAD bytes */
+    bool has_data;
+    uint32_t used;
+    uint32_t pending;
+    uint32_t at;
+    bool is_pending_told;
+    uint64_t last;
+    uint64_t last_pointer;
+    bool has_event;
+    struct trace_event event;
+    struct trace_open *open[TRACE_DEPTH_MAX];
+    uint32_t n_open;
+    struct trace_open *closed; /* the last event's arguments may lie in it */
+    size_t place;              /* in the heap */
+    uint64_t item[TRACE_ITEMS_MAX];
+    size_t n_items;
+};
+
+struct trace {
+    int fd;
+    uint32_t slot_size;
+    uint32_t header_size;
+    struct trace_about about;
+    struct trace_chunk *chunk; /* sorted by process, thread, number */
+    size_t n_chunks, max_chunks;
+    struct trace_process **process; /* by number - 1 */
+    uint32_t n_processes;
+    struct {
+        int64_t code;
+        char *name;
+    } * code;
+    size_t n_codes;
+    struct trace_cursor **cursor; /* a heap by time: the first is the earliest */
+    size_t n_cursors;
+    struct trace_cursor *given; /* whose event the caller has */
+    uint8_t *buffer;            /* a slot */
+};
+
+/* index.c */
+bool trace_chunk_load(struct trace *trace, const struct trace_chunk *chunk, uint8_t *data,
+                      uint32_t *ret_used, uint32_t *ret_pending);
+bool trace_chunk_next(struct trace *trace, struct trace_cursor *cursor);
+void trace_heap_fix(struct trace *trace, struct trace_cursor *cursor);
+struct trace_cursor *trace_heap_first(struct trace *trace);
+
+/* reader.c */
+void trace_cursor_fill(struct trace *trace, struct trace_cursor *cursor);
+void trace_cursor_close(struct trace_cursor *cursor);
+
+/* definitions.c */
+struct trace_process *trace_process_get(struct trace *trace, uint32_t number);
+/* Takes in a record that defines something; other kinds are left alone. */
+void trace_define(struct trace *trace, struct trace_process *process, unsigned kind,
+                  struct am_input *in);
+void trace_processes_free(struct trace *trace);
+/* Enlarges an array of `size` bytes each so that [n] is there, and zero. */
+bool trace_grow(void **array, uint32_t *n, uint64_t wanted, size_t size, uint64_t most);
+
+#endif

@@ -1,0 +1,361 @@
+/* See reader.h.  definitions.c has what processes say of themselves, index.c the chunks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trace/internal.h"
+
+/* ---- values ---- */
+
+/* An array of numbers; its items lie in the cursor. */
+static void items_get(struct trace_cursor *cursor, struct am_input *in, char element,
+                      struct trace_value *value)
+{
+    uint64_t n = am_get_varint(in);
+
+    if (n > AM_TRACE_ARRAY_MAX || cursor->n_items + n > TRACE_ITEMS_MAX) {
+        in->is_bad = true;
+        return;
+    }
+    value->item = &cursor->item[cursor->n_items];
+    value->n_items = n;
+    for (uint64_t i = 0; i < n && !in->is_bad; i++) {
+        uint64_t item;
+
+        if (element == 'p')
+            item = cursor->last_pointer += (uint64_t)am_get_signed(in);
+        else if (element == 'z' || element == 'f')
+            item = am_get_varint(in);
+        else
+            item = (uint64_t)am_get_signed(in);
+        cursor->item[cursor->n_items++] = item;
+    }
+}
+
+/* A number or bytes, by its letter in lower case. */
+static void value_get(struct trace_cursor *cursor, struct am_input *in, char letter,
+                      struct trace_value *value)
+{
+    switch (letter) {
+    case 'p':
+        value->number = cursor->last_pointer += (uint64_t)am_get_signed(in);
+        break;
+    case 'z':
+    case 'x':
+    case 'u':
+    case 'f':
+    case 'h':
+        value->number = am_get_varint(in);
+        break;
+    case 'l':
+    case 'i':
+    case 'e':
+        value->number = (uint64_t)am_get_signed(in);
+        break;
+    default:
+        value->bytes = am_get_bytes(in, &value->size);
+        break;
+    }
+    value->is_there = true;
+}
+
+static bool is_upper(char letter)
+{
+    return letter >= 'A' && letter <= 'Z';
+}
+
+static void begin_get(struct trace *trace, struct trace_cursor *cursor,
+                      struct am_input *in, struct trace_event *event)
+{
+    uint64_t id = am_get_varint(in);
+    const struct trace_function *function;
+    uint64_t empty;
+
+    cursor->last += am_get_varint(in);
+    event->begin = event->end = event->time = cursor->last;
+    event->stack = (uint32_t)am_get_varint(in);
+    empty = am_get_varint(in);
+    if (id >= event->process->n_functions || event->process->function[id] == NULL) {
+        in->is_bad = true;
+        return;
+    }
+    event->function = function = event->process->function[id];
+    for (uint32_t i = 0; i < function->n; i++) {
+        const struct trace_param *param = &function->param[i];
+        struct trace_value *value = &event->value[i];
+
+        value->is_null = (empty >> i) & 1;
+        if (is_upper(param->letter) || value->is_null ||
+            (param->letter == 't' && param->element != 0))
+            continue;
+        value_get(cursor, in, param->letter, value);
+    }
+}
+
+static void results_get(struct trace_cursor *cursor, struct am_input *in,
+                        struct trace_event *event)
+{
+    const struct trace_function *function = event->function;
+
+    for (uint32_t i = 0; i < function->n; i++) {
+        const struct trace_param *param = &function->param[i];
+        struct trace_value *value = &event->value[i];
+
+        if (param->element != 0) {
+            value->is_null = am_get_varint(in) == 0;
+            if (value->is_null)
+                continue;
+            if (strchr("StH", param->element) != NULL)
+                value->bytes = am_get_bytes(in, &value->size);
+            else
+                items_get(cursor, in, param->element, value);
+            value->is_there = true;
+        } else if (is_upper(param->letter) && !value->is_null) {
+            value_get(cursor, in, (char)(param->letter + 'a' - 'A'), value);
+        }
+    }
+}
+
+static void end_get(struct trace_cursor *cursor, struct am_input *in,
+                    struct trace_event *event)
+{
+    cursor->last += am_get_varint(in);
+    event->end = cursor->last;
+    switch (event->function->result) {
+    case 'r':
+        event->result = am_get_signed(in);
+        break;
+    case 's':
+        event->text = am_get_bytes(in, &event->text_size);
+        break;
+    default:
+        event->result = (int64_t)am_get_varint(in);
+        break;
+    }
+    if (event->function->result != 'r' || event->result == 0)
+        results_get(cursor, in, event);
+}
+
+/* ---- calls that make calls ---- */
+
+/* Arguments of a call whose end comes later: their bytes are copied. */
+static void open_push(struct trace_cursor *cursor, const struct trace_event *event)
+{
+    struct trace_open *open;
+
+    if (cursor->n_open == TRACE_DEPTH_MAX)
+        return;
+    open = malloc(sizeof *open);
+    if (open == NULL)
+        return;
+    open->event = *event;
+    for (uint32_t i = 0; i < event->function->n; i++) {
+        struct trace_value *value = &open->event.value[i];
+
+        uint8_t *copy = value->bytes != NULL ? malloc(value->size + 1) : NULL;
+
+        if (copy != NULL)
+            memcpy(copy, value->bytes, value->size);
+        else
+            value->size = 0;
+        value->bytes = copy;
+    }
+    cursor->open[cursor->n_open++] = open;
+}
+
+static void open_free(struct trace_open *open)
+{
+    if (open == NULL)
+        return;
+    for (uint32_t i = 0; i < open->event.function->n; i++)
+        free((void *)open->event.value[i].bytes);
+    free(open);
+}
+
+/* The end of the call that was begun last; its arguments are those of the begin. */
+static bool open_end(struct trace_cursor *cursor, struct am_input *in,
+                     struct trace_event *event)
+{
+    struct trace_open *open;
+
+    if (cursor->n_open == 0)
+        return false;
+    open = cursor->open[--cursor->n_open];
+    open_free(cursor->closed);
+    cursor->closed = open;
+    *event = open->event;
+    event->kind = TRACE_END;
+    end_get(cursor, in, event);
+    event->time = event->end;
+    return true;
+}
+
+/* ---- records ---- */
+
+static void task_get(struct trace_cursor *cursor, struct am_input *in,
+                     struct trace_event *event)
+{
+    event->kind = TRACE_TASK;
+    event->stream = am_get_varint(in);
+    event->task = (uint32_t)am_get_varint(in);
+    cursor->last += am_get_varint(in);
+    event->end = cursor->last;
+    event->begin = event->end - am_get_varint(in);
+    event->queued = event->begin - am_get_varint(in);
+    event->size = am_get_varint(in);
+    event->time = event->end;
+}
+
+static void held_get(struct trace_cursor *cursor, struct am_input *in,
+                     struct trace_event *event)
+{
+    event->kind = TRACE_HELD;
+    cursor->last += am_get_varint(in);
+    event->time = event->begin = event->end = cursor->last;
+    event->stream = am_get_varint(in);
+    event->size = am_get_varint(in);
+}
+
+/* One record into *event: true when it is an event. */
+static bool record_get(struct trace *trace, struct trace_cursor *cursor, unsigned kind,
+                       struct am_input *in, struct trace_event *event)
+{
+    struct trace_process *process = trace_process_get(trace, cursor->process);
+    bool is_event = true;
+
+    cursor->n_items = 0;
+    memset(event, 0, sizeof *event);
+    event->process = process;
+    event->thread = cursor->thread;
+    if (event->process == NULL)
+        return false;
+    switch (kind) {
+    case AM_TRACE_CALL:
+        event->kind = TRACE_CALL;
+        begin_get(trace, cursor, in, event);
+        if (!in->is_bad)
+            end_get(cursor, in, event);
+        break;
+    case AM_TRACE_BEGIN:
+        event->kind = TRACE_BEGIN;
+        begin_get(trace, cursor, in, event);
+        if (!in->is_bad)
+            open_push(cursor, event);
+        break;
+    case AM_TRACE_END:
+        is_event = open_end(cursor, in, event);
+        break;
+    case AM_TRACE_TASK:
+        task_get(cursor, in, event);
+        break;
+    case AM_TRACE_HELD:
+        held_get(cursor, in, event);
+        break;
+    default:
+        trace_define(trace, process, kind, in);
+        is_event = false;
+        break;
+    }
+    if (is_event && in->is_bad)
+        trace->about.n_damaged++;
+    return is_event && !in->is_bad;
+}
+
+/* The call that the thread is in, when there is nothing more. */
+static bool pending_get(struct trace *trace, struct trace_cursor *cursor,
+                        struct trace_event *event)
+{
+    struct am_input in;
+
+    if (cursor->pending < 4 || cursor->is_pending_told)
+        return false;
+    in = (struct am_input){cursor->data + cursor->used + 3,
+                           cursor->data + cursor->used + cursor->pending, false};
+    cursor->is_pending_told = true;
+    memset(event, 0, sizeof *event);
+    event->process = trace_process_get(trace, cursor->process);
+    event->thread = cursor->thread;
+    event->kind = TRACE_BEGIN;
+    event->is_unfinished = true;
+    cursor->n_items = 0;
+    if (event->process == NULL)
+        return false;
+    begin_get(trace, cursor, &in, event);
+    return !in.is_bad;
+}
+
+/* The thread's next event into cursor->event; false: there is none at present. */
+static bool cursor_advance(struct trace *trace, struct trace_cursor *cursor)
+{
+    for (;;) {
+        while (cursor->at + 3 <= cursor->used) {
+            const uint8_t *at = cursor->data + cursor->at;
+            uint32_t n = at[1] | (uint32_t)at[2] << 8;
+            struct am_input in = {at + 3, at + 3 + n, false};
+
+            if (cursor->at + 3 + n > cursor->used) {
+                trace->about.n_damaged++;
+                cursor->at = cursor->used;
+                break;
+            }
+            cursor->at += 3 + n;
+            if (record_get(trace, cursor, at[0], &in, &cursor->event))
+                return true;
+        }
+        if (!trace_chunk_next(trace, cursor))
+            return pending_get(trace, cursor, &cursor->event);
+    }
+}
+
+bool trace_next(struct trace *trace, struct trace_event *ret_event)
+{
+    struct trace_cursor *first = NULL;
+
+    if (trace->given != NULL) {
+        trace->given->has_event = cursor_advance(trace, trace->given);
+        trace_heap_fix(trace, trace->given);
+        trace->given = NULL;
+    }
+    first = trace_heap_first(trace);
+    if (first == NULL)
+        return false;
+    *ret_event = first->event;
+    trace->given = first;
+    return true;
+}
+
+void trace_cursor_fill(struct trace *trace, struct trace_cursor *cursor)
+{
+    if (!cursor->has_event)
+        cursor->has_event = cursor_advance(trace, cursor);
+}
+
+void trace_cursor_close(struct trace_cursor *cursor)
+{
+    for (uint32_t i = 0; i < cursor->n_open; i++)
+        open_free(cursor->open[i]);
+    open_free(cursor->closed);
+    free(cursor->data);
+    free(cursor);
+}
+
+/* ---- asking an event ---- */
+
+const struct trace_value *trace_arg(const struct trace_event *event, const char *name)
+{
+    for (uint32_t i = 0; event->function != NULL && i < event->function->n; i++) {
+        if (strcmp(event->function->param[i].name, name) == 0)
+            return &event->value[i];
+    }
+    return NULL;
+}
+
+uint64_t trace_number(const struct trace_event *event, const char *name)
+{
+    const struct trace_value *value = trace_arg(event, name);
+
+    return value != NULL && value->is_there ? value->number : 0;
+}
