@@ -10,6 +10,7 @@ int am_chunkmap_prepare(struct am_chunkmap *map, uintptr_t addr, size_t size)
     size_t last = (addr + size - 1) >> (AM_CHUNK_SHIFT + AM_LEAF_BITS);
 
     for (size_t i = first; i <= last; i++) {
+        struct am_chunkleaf *none = NULL;
         void *leaf;
 
         if (atomic_load_explicit(&map->top[i], memory_order_relaxed) != NULL)
@@ -18,7 +19,10 @@ int am_chunkmap_prepare(struct am_chunkmap *map, uintptr_t addr, size_t size)
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (leaf == MAP_FAILED)
             return -ENOMEM;
-        atomic_store_explicit(&map->top[i], leaf, memory_order_release);
+        /* Another thread, which binds other chunks of the leaf, may have been faster. */
+        if (!atomic_compare_exchange_strong_explicit(
+                &map->top[i], &none, leaf, memory_order_release, memory_order_relaxed))
+            munmap(leaf, sizeof(struct am_chunkleaf));
     }
     return 0;
 }
@@ -32,7 +36,7 @@ void am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size, void 
         struct am_chunkleaf *leaf =
             atomic_load_explicit(&map->top[chunk >> AM_LEAF_BITS], memory_order_relaxed);
 
-        atomic_store_explicit(&leaf->entry[chunk & ((1u << AM_LEAF_BITS) - 1)], object,
+        atomic_store_explicit(&leaf->entry[am_chunk_entry(chunk)], object,
                               memory_order_release);
     }
 }

@@ -10,7 +10,9 @@
 #define MARK 0x40u
 #define NO_SLOT UINT32_MAX
 #define FIRST_SEGMENT \
-    256u /* slots; the second one has as many, each later one twice as many */
+    256u           /* slots; the second one has as many, each later one twice as many */
+#define BATCH 256u /* slots that go between a shard's list and the one for all */
+#define PART_MAX (2 * BATCH) /* slots that a shard's list keeps */
 
 static void *handle_make(enum am_kind kind, uint32_t generation, uint32_t slot)
 {
@@ -52,14 +54,47 @@ AM_HOT static struct am_idslot *slot_at(struct am_idmap *map, uint32_t slot)
     return slots != NULL ? &slots[at] : NULL;
 }
 
-static void slot_free_locked(struct am_idmap *map, uint32_t slot) AM_REQUIRES(map->lock)
+/* ---- lists of free slots; whoever has a list has its latch, or nobody else has it ---- */
+
+static void list_append(struct am_idmap *map, struct am_idlist *list, uint32_t slot)
 {
     slot_at(map, slot)->next = NO_SLOT;
-    if (map->first_free == NO_SLOT)
-        map->first_free = slot;
+    if (list->n++ == 0)
+        list->first = slot;
     else
-        slot_at(map, map->last_free)->next = slot;
-    map->last_free = slot;
+        slot_at(map, list->last)->next = slot;
+    list->last = slot;
+}
+
+static uint32_t list_pop(struct am_idmap *map, struct am_idlist *list)
+{
+    uint32_t slot = list->first;
+
+    list->first = slot_at(map, slot)->next;
+    list->n--;
+    return slot;
+}
+
+/* The oldest n, or all where there are fewer. */
+static struct am_idlist list_split(struct am_idmap *map, struct am_idlist *list,
+                                   uint32_t n)
+{
+    struct am_idlist oldest = {.n = 0};
+
+    while (oldest.n < n && list->n > 0)
+        list_append(map, &oldest, list_pop(map, list));
+    return oldest;
+}
+
+static void list_join(struct am_idmap *map, struct am_idlist *list,
+                      const struct am_idlist *more)
+{
+    if (list->n == 0)
+        list->first = more->first;
+    else
+        slot_at(map, list->last)->next = more->first;
+    list->last = more->last;
+    list->n += more->n;
 }
 
 static int idmap_grow_locked(struct am_idmap *map) AM_REQUIRES(map->lock)
@@ -80,46 +115,81 @@ static int idmap_grow_locked(struct am_idmap *map) AM_REQUIRES(map->lock)
     atomic_store_explicit(&map->segments[segment], slots, memory_order_release);
     map->n_segments++;
     for (uint32_t i = 0; i < n; i++)
-        slot_free_locked(map, first + i);
+        list_append(map, &map->free, first + i);
+    return 0;
+}
+
+/* Slots from the list for all into the shard's. */
+static __attribute__((noinline)) int part_refill(struct am_idmap *map,
+                                                 union am_idpart *part)
+{
+    struct am_idlist more = {.n = 0};
+    int rc = 0;
+
+    am_latch_take(&map->lock);
+    if (map->free.n == 0)
+        rc = idmap_grow_locked(map);
+    if (rc == 0)
+        more = list_split(map, &map->free, BATCH);
+    am_latch_give(&map->lock);
+    if (rc != 0)
+        return rc;
+    am_latch_take(&part->lock);
+    list_join(map, &part->free, &more);
+    am_latch_give(&part->lock);
     return 0;
 }
 
 int am_idmap_add(struct am_idmap *map, enum am_kind kind, struct am_object *object,
                  void **ret_handle)
 {
-    int rc = 0;
+    union am_idpart *part = &map->part[am_shard()];
+    uint32_t slot = NO_SLOT;
+    struct am_idslot *s;
 
-    am_latch_take(&map->lock);
-    if (map->first_free == NO_SLOT)
-        rc = idmap_grow_locked(map);
-    if (rc == 0) {
-        uint32_t slot = map->first_free;
-        struct am_idslot *s = slot_at(map, slot);
+    for (;;) {
+        int rc;
 
-        map->first_free = s->next;
-        *ret_handle = handle_make(kind, s->generation, slot);
-        /* A reader that loads this object has also loaded that the slot was emptied. */
-        atomic_store_explicit(&s->object, object, memory_order_release);
-        atomic_store_explicit(&s->handle, *ret_handle, memory_order_release);
+        am_latch_take(&part->lock);
+        if (part->free.n > 0)
+            slot = list_pop(map, &part->free);
+        am_latch_give(&part->lock);
+        if (slot != NO_SLOT)
+            break;
+        rc = part_refill(map, part);
+        if (rc != 0)
+            return rc;
     }
-    am_latch_give(&map->lock);
-    return rc;
+    s = slot_at(map, slot);
+    *ret_handle = handle_make(kind, s->generation, slot);
+    /* A reader that loads this object has also loaded that the slot was emptied. */
+    atomic_store_explicit(&s->object, object, memory_order_release);
+    atomic_store_explicit(&s->handle, *ret_handle, memory_order_release);
+    return 0;
 }
 
 void am_idmap_remove(struct am_idmap *map, void *handle)
 {
+    union am_idpart *part = &map->part[am_shard()];
+    struct am_idlist surplus = {.n = 0};
     uint32_t slot = handle_slot(handle);
-    struct am_idslot *s;
+    struct am_idslot *s = slot_at(map, slot);
 
-    am_latch_take(&map->lock);
-    s = slot_at(map, slot);
     am_assert(s != NULL && s->handle == handle);
-    if (s != NULL && s->handle == handle) {
-        atomic_store_explicit(&s->handle, NULL, memory_order_release);
-        s->generation = (s->generation + 1) & SLOT_MASK;
-        slot_free_locked(map, slot);
+    if (s == NULL || s->handle != handle)
+        return;
+    atomic_store_explicit(&s->handle, NULL, memory_order_release);
+    s->generation = (s->generation + 1) & SLOT_MASK;
+    am_latch_take(&part->lock);
+    list_append(map, &part->free, slot);
+    if (part->free.n > PART_MAX)
+        surplus = list_split(map, &part->free, BATCH);
+    am_latch_give(&part->lock);
+    if (surplus.n > 0) {
+        am_latch_take(&map->lock);
+        list_join(map, &map->free, &surplus);
+        am_latch_give(&map->lock);
     }
-    am_latch_give(&map->lock);
 }
 
 AM_HOT struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind,

@@ -8,7 +8,7 @@
  *
  * so that a stale handle, a handle of another kind and a number we never gave are told
  * apart, and none is ever dereferenced (the mark makes it an address no machine
- * accepts).  Freed slots are used again in the order in which they were freed, so a
+ * accepts).  A thread uses freed slots again in the order in which it freed them, so a
  * generation lasts long.
  */
 #ifndef AM_BASE_IDMAP_H
@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/lock.h"
+#include "base/shard.h"
 
 enum am_kind {
     AM_KIND_NONE,
@@ -44,8 +45,25 @@ struct am_object {
 struct am_idslot {
     _Atomic(void *) handle; /* NULL: free */
     _Atomic(struct am_object *) object;
-    uint32_t generation; /* lock, as the next one */
+    uint32_t generation; /* of its next handle; written by the thread that empties it */
     uint32_t next;       /* free: the slot to use after this one */
+    uint64_t pad;        /* a slot lies in one line of the cache */
+};
+
+/* Free slots, the oldest first. */
+struct am_idlist {
+    uint32_t first;
+    uint32_t last;
+    uint32_t n; /* 0: the others mean nothing */
+};
+
+/* Those of a shard: its threads meet no others. */
+union am_idpart {
+    struct {
+        struct am_latch lock;
+        struct am_idlist free; /* lock */
+    };
+    char stride[AM_SHARD_STRIDE];
 };
 
 /* Slots lie in segments of 256, 256, 512, 1024, ...: they never move, and readers need no
@@ -53,17 +71,18 @@ struct am_idslot {
 #define AM_IDMAP_SEGMENTS 21
 
 struct am_idmap {
-    struct am_latch lock; /* taken by writers */
     _Atomic(struct am_idslot *) segments[AM_IDMAP_SEGMENTS];
-    uint32_t n_segments; /* lock, as all below */
-    uint32_t first_free; /* UINT32_MAX: none */
-    uint32_t last_free;
+    struct am_latch lock;
+    uint32_t n_segments;   /* lock */
+    struct am_idlist free; /* lock; slots that are in no shard's list */
+    union am_idpart part[AM_SHARDS];
 };
 
 #define AM_IDMAP_INIT(name_) \
     { \
-        .lock = AM_LATCH_INIT(AM_RANK_IDMAP, name_), .first_free = UINT32_MAX, \
-        .last_free = UINT32_MAX \
+        .lock = AM_LATCH_INIT(AM_RANK_IDMAP, name_), .part = { \
+            [0 ... AM_SHARDS - 1].lock = AM_LATCH_INIT(AM_RANK_IDMAP, name_) \
+        } \
     }
 
 /* Gives object a handle: 0 or -ENOMEM.  Takes no reference. */

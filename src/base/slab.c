@@ -1,5 +1,5 @@
 /*
- * See slab.h.  An object is preceded by its list link, so freeing touches nothing that
+ * See slab.h.  An object is followed by its list link, so freeing touches nothing that
  * readers see.
  */
 #include "base/slab.h"
@@ -12,28 +12,43 @@
 #include "base/util.h"
 
 #define BLOCK_SIZE (64 * AM_KIB)
+#define LINE 64
+#define BATCH 32 /* objects that go between a shard's list and the one for all */
+#define PART_MAX (3 * BATCH) /* objects that a shard's list keeps */
 
 struct am_slab_node {
     struct am_slab_node *next;
-    uint64_t pad; /* objects are 16-byte aligned */
+    uint64_t pad; /* the next object is aligned */
 };
+
+static struct am_slab_node *node_of(const struct am_slab *slab, void *object)
+{
+    return (struct am_slab_node *)((char *)object + am_align_up(slab->size, 16));
+}
+
+static void *object_of(const struct am_slab *slab, struct am_slab_node *node)
+{
+    return (char *)node - am_align_up(slab->size, 16);
+}
 
 AM_COLD static int slab_grow_locked(struct am_slab *slab) AM_REQUIRES(slab->lock)
 {
-    size_t stride = am_align_up(sizeof(struct am_slab_node) + slab->size, 16);
-    size_t n = (BLOCK_SIZE - sizeof(struct am_slab_node)) / stride;
+    size_t stride =
+        am_align_up(am_align_up(slab->size, 16) + sizeof(struct am_slab_node), LINE);
     struct am_slab_node *block = am_sys_calloc(1, BLOCK_SIZE);
     char *first;
+    size_t n;
 
-    am_assert(n > 0);
     if (block == NULL)
         return -ENOMEM;
     block->next = slab->bulk;
     slab->bulk = block;
 
-    first = (char *)(block + 1);
-    for (size_t i = n; i-- > 0;) {
-        struct am_slab_node *node = (struct am_slab_node *)(first + i * stride);
+    first = (char *)am_align_up((uintptr_t)(block + 1), LINE);
+    n = (size_t)((char *)block + BLOCK_SIZE - first) / stride;
+    am_assert(n > 0);
+    while (n-- > 0) {
+        struct am_slab_node *node = node_of(slab, first + n * stride);
 
         node->next = slab->spare;
         slab->spare = node;
@@ -41,17 +56,76 @@ AM_COLD static int slab_grow_locked(struct am_slab *slab) AM_REQUIRES(slab->lock
     return 0;
 }
 
-AM_HOT void *am_slab_take(struct am_slab *slab)
+/* Cuts a list behind its first n nodes, or fewer where it is shorter; what follows them. */
+static struct am_slab_node *list_cut(struct am_slab_node *list, unsigned n,
+                                     unsigned *ret_n)
 {
-    struct am_slab_node *node = NULL;
+    struct am_slab_node *last = list;
+    struct am_slab_node *rest;
+
+    *ret_n = 1;
+    while (*ret_n < n && last->next != NULL) {
+        last = last->next;
+        ++*ret_n;
+    }
+    rest = last->next;
+    last->next = NULL;
+    return rest;
+}
+
+/* Puts the first list before the second. */
+static struct am_slab_node *list_join(struct am_slab_node *first,
+                                      struct am_slab_node *second)
+{
+    struct am_slab_node *last = first;
+
+    while (last->next != NULL)
+        last = last->next;
+    last->next = second;
+    return first;
+}
+
+/* An object from the list for all, and more into the shard's list. */
+static __attribute__((noinline)) struct am_slab_node *
+slab_refill(struct am_slab *slab, union am_slab_part *part)
+{
+    struct am_slab_node *list = NULL;
+    struct am_slab_node *more;
+    unsigned n = 0;
 
     am_latch_take(&slab->lock);
     if (slab->spare != NULL || slab_grow_locked(slab) == 0) {
-        node = slab->spare;
-        slab->spare = node->next;
+        list = slab->spare;
+        slab->spare = list_cut(list, BATCH, &n);
     }
     am_latch_give(&slab->lock);
-    return node != NULL ? node + 1 : NULL;
+    if (list == NULL)
+        return NULL;
+    more = list->next;
+    if (more != NULL) {
+        am_latch_take(&part->lock);
+        part->spare = list_join(more, part->spare);
+        part->n_spare += n - 1;
+        am_latch_give(&part->lock);
+    }
+    return list;
+}
+
+AM_HOT void *am_slab_take(struct am_slab *slab)
+{
+    union am_slab_part *part = &slab->part[am_shard()];
+    struct am_slab_node *node;
+
+    am_latch_take(&part->lock);
+    node = part->spare;
+    if (node != NULL) {
+        part->spare = node->next;
+        part->n_spare--;
+    }
+    am_latch_give(&part->lock);
+    if (__builtin_expect(node == NULL, 0))
+        node = slab_refill(slab, part);
+    return node != NULL ? object_of(slab, node) : NULL;
 }
 
 void *am_slab_take_zeroed(struct am_slab *slab)
@@ -65,10 +139,23 @@ void *am_slab_take_zeroed(struct am_slab *slab)
 
 void am_slab_give(struct am_slab *slab, void *object)
 {
-    struct am_slab_node *node = (struct am_slab_node *)object - 1;
+    union am_slab_part *part = &slab->part[am_shard()];
+    struct am_slab_node *node = node_of(slab, object);
+    struct am_slab_node *surplus = NULL;
+    unsigned n;
 
-    am_latch_take(&slab->lock);
-    node->next = slab->spare;
-    slab->spare = node;
-    am_latch_give(&slab->lock);
+    am_latch_take(&part->lock);
+    node->next = part->spare;
+    part->spare = node;
+    if (__builtin_expect(++part->n_spare > PART_MAX, 0)) {
+        /* The objects that were freed last stay: they are in the caches. */
+        surplus = list_cut(part->spare, PART_MAX - BATCH, &n);
+        part->n_spare = n;
+    }
+    am_latch_give(&part->lock);
+    if (__builtin_expect(surplus != NULL, 0)) {
+        am_latch_take(&slab->lock);
+        slab->spare = list_join(surplus, slab->spare);
+        am_latch_give(&slab->lock);
+    }
 }

@@ -122,6 +122,50 @@ static void the_first_and_the_last_chunk_of_48_bits_can_be_bound(void **state)
     assert_null(am_chunkmap_find(map, UINTPTR_MAX));
 }
 
+/* Threads that bind neighbours at the same time do not wait for each other's line. */
+static void neighbours_have_entries_in_different_lines(void **state)
+{
+    static bool is_taken[1u << AM_LEAF_BITS];
+
+    for (uintptr_t chunk = 0; chunk < 1u << AM_LEAF_BITS; chunk++) {
+        size_t entry = am_chunk_entry(chunk);
+
+        assert_false(is_taken[entry]);
+        is_taken[entry] = true;
+        assert_int_equal(entry / 512, chunk / 512); /* one page for a gigabyte */
+        if (chunk % 32 != 0)
+            assert_true(entry / 8 != am_chunk_entry(chunk - 1) / 8);
+    }
+}
+
+static const char *bind_own_chunks(struct worker *self)
+{
+    struct am_chunkmap *map = self->shared;
+
+    for (size_t i = 0; i < 64; i++) {
+        uintptr_t at = i * LEAF_SPAN + self->index * AM_CHUNK;
+
+        worker_check(am_chunkmap_prepare(map, at, AM_CHUNK) == 0);
+        am_chunkmap_set(map, at, AM_CHUNK, &objects[self->index]);
+    }
+    return NULL;
+}
+
+static void threads_bind_chunks_of_one_leaf(void **state)
+{
+    struct worker workers[4];
+
+    for (unsigned i = 0; i < 4; i++)
+        workers[i] = (struct worker){.run = bind_own_chunks, .shared = *state};
+    assert_null(run_workers(workers, 4));
+    for (size_t i = 0; i < 64; i++) {
+        for (size_t k = 0; k < 4; k++)
+            assert_ptr_equal(am_chunkmap_find(*state, i * LEAF_SPAN + k * AM_CHUNK),
+                             &objects[k]);
+    }
+    assert_int_equal(leaf_count(*state), 64);
+}
+
 static void entering_null_takes_back(void **state)
 {
     struct am_chunkmap *map = *state;
@@ -253,6 +297,8 @@ int main(void)
         on_a_new_map(a_range_over_the_border_of_leaves_is_one_range),
         on_a_new_map(a_range_that_ends_at_a_border_makes_no_leaf_behind_it),
         on_a_new_map(the_first_and_the_last_chunk_of_48_bits_can_be_bound),
+        on_a_new_map(neighbours_have_entries_in_different_lines),
+        on_a_new_map(threads_bind_chunks_of_one_leaf),
         on_a_new_map(entering_null_takes_back),
         on_a_new_map(failed_prepare_changes_nothing_that_a_reader_sees),
         on_a_new_map(what_is_prepared_already_makes_no_system_call),

@@ -103,8 +103,9 @@ static void check_chunks(struct am_vspace *vs)
         struct am_chunkleaf *leaf = vs->chunks.top[i];
 
         for (size_t k = 0; leaf != NULL && k < AM_ARRAY_SIZE(leaf->entry); k++) {
-            uintptr_t at = (i << AM_LEAF_BITS | k) << AM_CHUNK_SHIFT;
-            struct am_mapping *m = leaf->entry[k];
+            uintptr_t chunk = i << AM_LEAF_BITS | k;
+            uintptr_t at = chunk << AM_CHUNK_SHIFT;
+            struct am_mapping *m = leaf->entry[am_chunk_entry(chunk)];
 
             if (m == NULL)
                 continue;

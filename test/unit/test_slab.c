@@ -25,6 +25,8 @@ struct even_thing {
 /* One block of a slab is 64 KB; this is more than three of them. */
 #define N_MANY 2500
 
+static struct am_slab *things_slab;
+
 static bool is_zero(const struct thing *thing)
 {
     static const unsigned char zero[sizeof thing->body];
@@ -138,6 +140,49 @@ static void failed_growth_gives_null_and_loses_nothing(void **state)
     am_fault_disarm();
 }
 
+/* More than one thread's list holds: they go on to other threads. */
+static const char *take_many(struct worker *self)
+{
+    struct thing **things = self->shared;
+
+    for (int i = 0; i < N_MANY; i++) {
+        things[i] = am_slab_take(things_slab);
+        worker_check(things[i] != NULL);
+    }
+    return NULL;
+}
+
+static void what_one_thread_freed_serves_another(void **state)
+{
+    static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
+    static struct thing *things[N_MANY];
+    static struct thing *again[N_MANY];
+    size_t kept = 0;
+
+    things_slab = &slab;
+    assert_null(run_thread(take_many, things));
+    for (int i = 0; i < N_MANY; i++)
+        am_slab_give(&slab, things[i]);
+    assert_null(run_thread(take_many, again));
+    for (int i = 0; i < N_MANY; i++) {
+        again[i]->body[0] = 0;
+        things[i]->body[0] = 0;
+    }
+    for (int i = 0; i < N_MANY; i++)
+        again[i]->body[0] = 1;
+    for (int i = 0; i < N_MANY; i++)
+        kept += things[i]->body[0] == 0;
+    assert_in_range(kept, 0, 96); /* in this thread's list */
+}
+
+static void objects_share_no_line_of_the_cache(void **state)
+{
+    static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
+
+    for (int i = 0; i < N_MANY; i++)
+        assert_int_equal((uintptr_t)am_slab_take(&slab) % 64, 0);
+}
+
 /* refs is who has it: taken while it is not 0, an object would have two owners. */
 static const char *take_and_give(struct worker *self)
 {
@@ -180,6 +225,8 @@ int main(void)
         cmocka_unit_test(what_was_given_back_is_used_again_first),
         cmocka_unit_test(memory_is_asked_for_only_when_none_is_spare),
         cmocka_unit_test(failed_growth_gives_null_and_loses_nothing),
+        cmocka_unit_test(what_one_thread_freed_serves_another),
+        cmocka_unit_test(objects_share_no_line_of_the_cache),
         cmocka_unit_test(no_two_threads_have_one_object),
     };
 
