@@ -252,6 +252,21 @@ void am_bytes_note(struct am_bytes *bytes, uint64_t at, uint64_t size,
     segments_merge(bytes, at, end);
 }
 
+bool am_bytes_were_used_by(struct am_bytes *bytes, uint32_t actor)
+{
+    struct am_segment *s;
+
+    RB_FOREACH (s, am_segments, &bytes->segments) {
+        if (s->has_write && s->write.actor == actor)
+            return true;
+        for (uint32_t i = 0; i < s->n_reads; i++) {
+            if (s->reads[i].actor == actor)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* ---- written ---- */
 
 static bool written_make(struct am_bytes *bytes)

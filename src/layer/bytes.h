@@ -62,6 +62,9 @@ bool am_bytes_conflict(struct am_bytes *bytes, uint64_t at, uint64_t size,
 void am_bytes_note(struct am_bytes *bytes, uint64_t at, uint64_t size,
                    const struct am_access *access, const struct am_clock *clock);
 
+/* Whether an access of the actor is in the history. */
+bool am_bytes_were_used_by(struct am_bytes *bytes, uint32_t actor);
+
 /* Which bytes were written, for uninit-read. */
 void am_bytes_write(struct am_bytes *bytes, uint64_t at, uint64_t size);
 /* True: the byte at *ret_at was never written. */

@@ -149,6 +149,7 @@ static void call_end(struct am_call *call)
         call->finding->refused = call->rc;
         am_finding_tell(call->finding);
     }
+    am_call_let_go(call);
     am_unlock(&am_books.lock);
 }
 

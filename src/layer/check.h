@@ -55,6 +55,7 @@ struct am_work;
 struct am_object {
     RB_ENTRY(am_object) node;          /* in one of the trees, by key */
     TAILQ_ENTRY(am_object) freed_link; /* once it is freed: the oldest are forgotten */
+    uint64_t serial;                   /* counts what was made */
     uint64_t key;                      /* address or handle */
     uint64_t size;                     /* in bytes, as asked for */
     struct am_bytes *bytes;            /* of memory; NULL until it is needed */
@@ -66,6 +67,8 @@ struct am_object {
     int16_t device; /* -1: none, or the host */
     uint8_t kind;   /* enum am_object_kind */
     bool is_freed;
+    bool is_dead;     /* forgotten; a call still has it */
+    uint16_t n_kept;  /* calls that have it */
     bool is_held;     /* freed by the program, and the free was not passed on yet */
     bool is_exported; /* `exported` counts */
     bool is_retained; /* the last retain is noted in `freed` */
@@ -85,6 +88,7 @@ struct am_call {
     uint64_t context; /* of the calling thread, where it makes something */
     aclError rc;      /* in the hook after the call */
     bool is_after;    /* which hook */
+    bool is_waited;   /* it returns when its work on the stream is done */
     bool is_unseen;   /* the books have no use for it */
     bool is_answered; /* the call is not passed on now: it succeeded */
     /* From the hook before to the one after. */
@@ -110,6 +114,7 @@ struct am_books {
     struct am_freed freed;
     size_t n_freed;
     size_t n_live;
+    uint64_t serial; /* of the object that was made last */
     _Atomic uint64_t n_calls;
 };
 
@@ -142,6 +147,14 @@ void am_object_drop(struct am_object *object);
 /* Everything that is live goes to `each`; it may free and drop what it is given. */
 void am_objects_walk(bool (*is_meant)(const struct am_object *, const void *arg),
                      void (*each)(struct am_object *, void *arg), void *arg);
+
+/*
+ * For the hook after the call: what was found stays in memory until then, though another
+ * thread may free and forget it.
+ */
+void am_call_keep(struct am_call *call, struct am_object *object);
+void am_call_keep_actor(struct am_call *call, struct am_actor *actor);
+void am_call_let_go(struct am_call *call);
 
 /* ---- life.c ---- */
 

@@ -111,6 +111,8 @@ static void range_add(struct am_call *call, const void *at, uint64_t size, bool 
             am_tell_freed(call, AM_KIND_use_after_free, object, addr, argument);
         else
             am_ignored_look(call, addr, argument);
+        /* The program's own memory, which is not pinned, is waited for. */
+        call->is_waited |= object == NULL && am_reservation_find(addr) == NULL;
         return;
     }
     device_check(call, object, argument);
@@ -200,7 +202,7 @@ static void written_follow(struct am_call *call, struct am_work *work)
 static void stream_look(struct am_call *call)
 {
     if (call->stream != NULL)
-        call->actor = am_actor_find(call, call->stream);
+        am_call_keep_actor(call, am_actor_find(call, call->stream));
 }
 
 void am_after_work(struct am_call *call)
@@ -220,6 +222,8 @@ void am_after_work(struct am_call *call)
     if (am_kind_is_on(AM_KIND_uninit_read))
         written_follow(call, work);
     am_work_queue(work);
+    if (call->is_waited && call->actor != NULL)
+        am_host_joins_actor(call->actor, 0);
 }
 
 void am_before_memcpy(struct am_call *call)
@@ -229,6 +233,7 @@ void am_before_memcpy(struct am_call *call)
     stream_look(call);
     range_add(call, a->dst, a->count, true, "dst");
     range_add(call, a->src, a->count, false, "src");
+    call->is_waited |= a->kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
 }
 
 void am_before_memcpy_batch(struct am_call *call)
@@ -361,7 +366,7 @@ static struct desc *desc_slot(uint64_t at)
 /* Tells two areas at one address apart. */
 static uint64_t area_number(const struct am_object *area)
 {
-    return area != NULL ? (uint64_t)area->made.stack << 32 ^ (uintptr_t)area : 0;
+    return area != NULL ? area->serial : 0;
 }
 
 void am_before_set_desc(struct am_call *call)
@@ -460,7 +465,7 @@ void am_before_pool_free(struct am_call *call)
 
     stream_look(call);
     if (object != NULL && object->key == addr && object->kind == AM_OBJECT_POOL_BLOCK) {
-        call->object = object;
+        am_call_keep(call, object);
         am_work_piece(work_of(call), object, 0, object->size, true);
         call->work->type = AM_WORK_FREE;
         am_object_free(call, object);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -169,14 +170,7 @@ void am_findings_open(const char *folder)
                path);
         return;
     }
-    if (findings.fd < 1024) { /* out of the program's way, as our other descriptors */
-        int high = fcntl(findings.fd, F_DUPFD_CLOEXEC, 1024);
-
-        if (high >= 0) {
-            close(findings.fd);
-            findings.fd = high;
-        }
-    }
+    findings.fd = am_fd_move_up(findings.fd); /* out of the program's way */
     process_write();
 }
 

@@ -62,7 +62,8 @@ static struct function *function_make(struct am_call *call, void (*run)(void *),
     function->arg = arg;
     TAILQ_INSERT_TAIL(&functions, function, link);
     am_before_use_stream(call);
-    call->actor = call->stream != NULL ? am_actor_find(call, call->stream) : NULL;
+    am_call_keep_actor(call,
+                       call->stream != NULL ? am_actor_find(call, call->stream) : NULL);
     if (call->actor == NULL)
         return function;
     if (is_waited_for) {

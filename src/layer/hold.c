@@ -15,11 +15,9 @@ static struct {
     uint64_t bytes;
 } held;
 
-void am_hold_release(struct am_object *object)
+void am_hold_forget(struct am_object *object)
 {
-    struct am_thread *thread = am_thread_get();
-
-    if (!object->is_held || thread == NULL)
+    if (!object->is_held)
         return;
     object->is_held = false;
     held.bytes -= object->size;
@@ -29,6 +27,25 @@ void am_hold_release(struct am_object *object)
         if (*place == object)
             *place = NULL;
     }
+}
+
+void am_hold_forget_device(int device)
+{
+    for (unsigned i = 0; i < held.n; i++) {
+        struct am_object *object = held.object[(held.first + i) % HELD_MAX];
+
+        if (object != NULL && (device < 0 || object->device == device))
+            am_hold_forget(object);
+    }
+}
+
+void am_hold_release(struct am_object *object)
+{
+    struct am_thread *thread = am_thread_get();
+
+    if (!object->is_held || thread == NULL)
+        return;
+    am_hold_forget(object);
     thread->released[thread->n_released].addr = (void *)(uintptr_t)object->key;
     thread->released[thread->n_released++].is_host = object->kind == AM_OBJECT_HOST;
 }

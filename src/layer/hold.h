@@ -15,6 +15,10 @@
 bool am_hold(struct am_object *object);
 /* This one is to be passed on now.  Locked. */
 void am_hold_release(struct am_object *object);
+/* The library has freed it by other means: nothing is passed on.  Locked. */
+void am_hold_forget(struct am_object *object);
+/* The same for all blocks of a device, -1: of all.  Locked. */
+void am_hold_forget_device(int device);
 /* All of them.  Locked. */
 void am_hold_release_all(void);
 /* Passes on what was released in this thread.  Not locked; whether there was any. */

@@ -48,6 +48,7 @@ void am_after_malloc(struct am_call *call);
 void am_after_managed(struct am_call *call);
 void am_after_malloc_host(struct am_call *call);
 void am_after_register(struct am_call *call);
+void am_after_unregister(struct am_call *call);
 void am_after_pool(struct am_call *call);
 void am_after_freed(struct am_call *call); /* what was freed before, if it was refused */
 void am_after_told(struct am_call *call);  /* only what the hook before has found */
@@ -89,6 +90,7 @@ void am_before_elapsed(struct am_call *call);
 void am_before_reset_device(struct am_call *call);
 void am_before_asks_error(struct am_call *call);
 void am_after_stream(struct am_call *call);
+void am_after_destroy_signal(struct am_call *call);
 void am_after_destroy_stream(struct am_call *call);
 void am_after_sync_stream(struct am_call *call);
 void am_after_sync_device(struct am_call *call);

@@ -127,7 +127,7 @@ void am_before_use_address(struct am_call *call)
     uint64_t addr = (uintptr_t)a->virPtr;
     struct am_object *object = am_area_find(addr);
 
-    call->object = object;
+    am_call_keep(call, object);
     if (object != NULL)
         return;
     object = am_gone_find(addr);
@@ -141,7 +141,7 @@ void am_before_use_phys(struct am_call *call)
 {
     AM_ARGS(aclrtFreePhysical);
 
-    call->object = am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle");
+    am_call_keep(call, am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle"));
 }
 
 void am_before_use_pool(struct am_call *call)
@@ -199,7 +199,7 @@ void am_before_map(struct am_call *call)
     AM_ARGS(aclrtMapMem);
     struct am_object *released;
 
-    call->object = am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle");
+    am_call_keep(call, am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle"));
     if (am_reservation_find((uintptr_t)a->virPtr) != NULL)
         return;
     released = am_released_find((uintptr_t)a->virPtr);
@@ -301,9 +301,16 @@ void am_after_malloc_host(struct am_call *call)
 {
     AM_ARGS(aclrtMallocHost);
     struct am_object *object = made(call, AM_OBJECT_HOST, a->hostPtr, a->size);
+    aclrtPtrAttributes attributes;
 
-    if (object != NULL)
-        object->device = -1;
+    if (object == NULL)
+        return;
+    object->device = -1;
+    /* Where host and device are one it goes with the device. */
+    if (am_books.below->aclrtPointerGetAttributes(*a->hostPtr, &attributes) ==
+            ACL_SUCCESS &&
+        attributes.location.type == ACL_MEM_LOCATION_TYPE_DEVICE)
+        object->device = (int16_t)attributes.location.id;
 }
 
 void am_after_register(struct am_call *call)
@@ -334,7 +341,7 @@ void am_before_export(struct am_call *call)
     struct am_finding *f;
     char text[160];
 
-    call->object = object;
+    am_call_keep(call, object);
     if (object == NULL || !object->is_exported)
         return;
     f = am_call_finding(call);
@@ -477,7 +484,7 @@ static void area_free(struct am_call *call, uint64_t addr, enum am_object_kind k
             return; /* not what it takes: the library says so */
         if (am_kind_is_on(AM_KIND_free_in_use) && am_area_is_in_use(object, &access))
             tell_in_use(call, object, &access);
-        call->object = object;
+        am_call_keep(call, object);
         am_object_free(call, object);
         return;
     }
@@ -488,10 +495,21 @@ static void area_free(struct am_call *call, uint64_t addr, enum am_object_kind k
         am_ignored_look(call, addr, argument);
 }
 
-/* A block's address is not to be handed out again at once. */
+/*
+ * A block's address is not to be handed out again at once.  The library is asked whether
+ * it is one: a reset may have taken it.
+ */
 static void block_hold(struct am_call *call)
 {
-    if (call->object != NULL && call->object->kind != AM_OBJECT_MANAGED)
+    aclrtPtrAttributes attributes;
+
+    if (call->object == NULL ||
+        am_books.below->aclrtPointerGetAttributes((void *)(uintptr_t)call->object->key,
+                                                  &attributes) != ACL_SUCCESS ||
+        attributes.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED)
+        return;
+    if (call->object != NULL && call->object->kind != AM_OBJECT_MANAGED &&
+        (am_kind_is_on(AM_KIND_use_after_free) || am_kind_is_on(AM_KIND_double_free)))
         call->is_answered = am_hold(call->object);
 }
 
@@ -529,16 +547,26 @@ void am_before_free_host_sync(struct am_call *call)
     area_free(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
 }
 
-/* Waits for work that uses the memory: that is not a mistake. */
 void am_before_unregister(struct am_call *call)
 {
     AM_ARGS(aclrtHostUnregister);
     struct am_object *object = am_area_find((uintptr_t)a->ptr);
 
-    if (object != NULL && object->kind == AM_OBJECT_REGISTERED) {
-        call->object = object;
-        am_object_free(call, object);
-    }
+    if (object != NULL && object->kind == AM_OBJECT_REGISTERED)
+        am_call_keep(call, object);
+}
+
+/*
+ * The call waited for the work that uses the memory, which is the program's own again: it
+ * may be used on, so that nothing of it is remembered.
+ */
+void am_after_unregister(struct am_call *call)
+{
+    if (call->rc != ACL_SUCCESS || call->object == NULL || call->object->is_dead)
+        return;
+    if (call->object->bytes != NULL)
+        am_host_joins_users(call->object->bytes);
+    am_object_drop(call->object);
 }
 
 void am_before_unmap(struct am_call *call)
@@ -554,7 +582,7 @@ void am_before_close_key(struct am_call *call)
     struct key_search search = {.hash = a->key != NULL ? key_hash(a->key) : 0};
 
     am_objects_walk(is_of_key, key_found, &search);
-    call->object = search.found;
+    am_call_keep(call, search.found);
     if (search.found != NULL)
         am_object_free(call, search.found);
 }
@@ -566,7 +594,7 @@ void am_before_release(struct am_call *call)
     struct am_object *object = am_reservation_find(addr);
 
     if (object != NULL && object->key == addr) {
-        call->object = object;
+        am_call_keep(call, object);
         am_object_free(call, object);
         return;
     }
@@ -589,14 +617,15 @@ void am_before_destroy_pool(struct am_call *call)
     } else if (object->is_freed) {
         am_tell_freed(call, AM_KIND_double_free, object, 0, "memPool");
     } else {
-        call->object = object;
+        am_call_keep(call, object);
         am_object_free(call, object);
     }
 }
 
 void am_after_freed(struct am_call *call)
 {
-    if (call->rc != ACL_SUCCESS && call->object != NULL && call->object->is_freed)
+    if (call->rc != ACL_SUCCESS && call->object != NULL && call->object->is_freed &&
+        !call->object->is_dead)
         am_object_revive(call->object);
 }
 
@@ -610,7 +639,7 @@ void am_before_free_phys(struct am_call *call)
     } else if (object->is_freed) {
         am_tell_freed(call, AM_KIND_double_free, object, 0, "handle");
     } else {
-        call->object = object;
+        am_call_keep(call, object);
         if (--object->bytes->n_handles == 0)
             am_object_free(call, object);
     }
@@ -621,6 +650,6 @@ void am_after_free_phys(struct am_call *call)
     if (call->rc == ACL_SUCCESS || call->object == NULL)
         return;
     call->object->bytes->n_handles++;
-    if (call->object->is_freed)
+    if (call->object->is_freed && !call->object->is_dead)
         am_object_revive(call->object);
 }

@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "layer/bytes.h"
 #include "layer/check.h"
+#include "layer/hold.h"
 #include "layer/order.h"
 
 struct am_books am_books = {
@@ -115,6 +116,9 @@ struct am_object *am_handle_find(enum am_object_kind kind, const void *handle)
 
 static void object_delete(struct am_object *object)
 {
+    object->is_dead = true;
+    if (object->n_kept > 0)
+        return;
     am_bytes_put(object->bytes);
     if (object->kind == AM_OBJECT_STREAM)
         am_actor_put(object->actor);
@@ -123,9 +127,13 @@ static void object_delete(struct am_object *object)
     free(object);
 }
 
-/* Out of the list and the tree of what was freed. */
+/*
+ * Out of the list and the tree of what was freed.  Where the library has given the address
+ * to another object the free of this one was not its business any more: a reset was.
+ */
 static void gone_forget(struct am_object *object)
 {
+    am_hold_forget(object);
     TAILQ_REMOVE(&am_books.freed, object, freed_link);
     am_books.n_freed--;
     RB_REMOVE(am_objects, tree_of(object), object);
@@ -138,10 +146,9 @@ static void range_renew(struct am_objects *tree, uint64_t addr, uint64_t size)
     struct am_object key = {.key = addr};
     struct am_object *at = find_in(tree, addr);
 
-    if (at != NULL && !at->is_held)
+    if (at != NULL)
         gone_forget(at);
-    while ((at = RB_NFIND(am_objects, tree, &key)) != NULL && at->key - addr < size &&
-           !at->is_held)
+    while ((at = RB_NFIND(am_objects, tree, &key)) != NULL && at->key - addr < size)
         gone_forget(at);
 }
 
@@ -154,6 +161,7 @@ struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
     if (object == NULL)
         return NULL;
     object->kind = (uint8_t)kind;
+    object->serial = ++am_books.serial;
     object->key = key;
     object->size = size;
     object->made = am_here(call);
@@ -176,13 +184,16 @@ struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
 
 void am_object_free(struct am_call *call, struct am_object *object)
 {
-    const struct am_object *other;
+    struct am_object *other;
 
     RB_REMOVE(am_objects, tree_of(object), object);
     object->is_freed = true;
     object->freed = am_here(call);
     other = RB_INSERT(am_objects, tree_of(object), object);
-    am_assert(other == NULL); /* two freed ones never lie at one place */
+    if (other != NULL) { /* books that missed what came between */
+        gone_forget(other);
+        RB_INSERT(am_objects, tree_of(object), object);
+    }
     TAILQ_INSERT_TAIL(&am_books.freed, object, freed_link);
     am_books.n_live--;
     am_books.n_freed++;
@@ -229,4 +240,27 @@ void am_objects_walk(bool (*is_meant)(const struct am_object *, const void *arg)
                 each(o, arg);
         }
     }
+}
+
+void am_call_keep(struct am_call *call, struct am_object *object)
+{
+    if (object != NULL)
+        object->n_kept++;
+    if (call->object != NULL && --call->object->n_kept == 0 && call->object->is_dead)
+        object_delete(call->object);
+    call->object = object;
+}
+
+void am_call_keep_actor(struct am_call *call, struct am_actor *actor)
+{
+    if (actor != NULL)
+        actor->refs++;
+    am_actor_put(call->actor);
+    call->actor = actor;
+}
+
+void am_call_let_go(struct am_call *call)
+{
+    am_call_keep(call, NULL);
+    am_call_keep_actor(call, NULL);
 }

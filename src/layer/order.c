@@ -69,8 +69,13 @@ struct am_actor *am_actor_make(uint64_t handle)
     return actor;
 }
 
+/* A function's work has two owners, the list and the function. */
 static void work_delete(struct am_work *work)
 {
+    if (work->type == AM_WORK_FUNCTION && --work->n_owners > 0) {
+        work->is_dropped = true;
+        return;
+    }
     for (size_t i = 0; i < work->n_pieces; i++)
         am_bytes_put(work->pieces[i].bytes);
     if (work->pieces != work->inline_pieces)
@@ -347,8 +352,10 @@ struct am_work *am_function_queue(struct am_call *call, struct am_actor *actor)
 
     am_work_begin(&work, AM_WORK_FUNCTION, call, actor);
     kept = is_open() ? work_keep(&work) : NULL;
-    if (kept != NULL)
+    if (kept != NULL) {
+        kept->n_owners = 2;
         actor->refs++;
+    }
     return kept;
 }
 
@@ -383,21 +390,26 @@ void am_function_end(struct am_work *work)
 {
     struct am_actor *actor = work->actor;
 
-    if (work->is_dropped) {
-        work_delete(work);
-    } else {
-        work->is_over = true;
+    work->is_over = true;
+    if (!work->is_dropped) {
         actor_progress(actor);
         all_progress();
     }
+    work_delete(work);
     am_actor_put(actor);
 }
 
 /* ---- the host waits ---- */
 
+/* With those that the work in the list will take, or a few more. */
 uint64_t am_actor_step(const struct am_actor *actor)
 {
-    return host.steps[actor->number];
+    uint64_t step = host.steps[actor->number];
+    const struct am_work *work;
+
+    TAILQ_FOREACH (work, &actor->works, link)
+        step++;
+    return step;
 }
 
 void am_host_joins_actor(struct am_actor *actor, uint64_t step)
@@ -444,11 +456,7 @@ void am_actor_abort(struct am_actor *actor)
     for (work = TAILQ_FIRST(&actor->works); work != NULL; work = next) {
         next = TAILQ_NEXT(work, link);
         TAILQ_REMOVE(&actor->works, work, link);
-        if (work->type == AM_WORK_FUNCTION && !work->is_over)
-            work->is_dropped =
-                true; /* the function may be running, and has its address */
-        else
-            work_delete(work);
+        work_delete(work);
     }
 }
 
@@ -488,6 +496,30 @@ bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_acces
         }
     }
     return false;
+}
+
+void am_signal_end(struct am_signal *signal)
+{
+    struct am_actor *actor;
+    struct am_work *work;
+
+    TAILQ_FOREACH (actor, &am_actors, link) {
+        TAILQ_FOREACH (work, &actor->works, link) {
+            if (work->signal == signal)
+                work->is_vague = true;
+        }
+    }
+    all_progress();
+}
+
+void am_host_joins_users(struct am_bytes *bytes)
+{
+    struct am_actor *actor;
+
+    TAILQ_FOREACH (actor, &am_actors, link) {
+        if (am_bytes_were_used_by(bytes, actor->number))
+            am_host_joins_actor(actor, 0);
+    }
 }
 
 bool am_signal_is_in_use(const struct am_signal *signal, struct am_place *ret_place)

@@ -52,6 +52,7 @@ struct am_work {
     struct am_clock host; /* what the host knew when it was queued */
     bool is_over;         /* of a function: it has run, or will not */
     bool is_dropped;      /* of a function: it is in no list any more */
+    uint8_t n_owners;     /* of a function: the list, and who runs it */
     bool is_vague;        /* of a wait: other processes may end it */
     size_t n_pieces;
     size_t n_max;
@@ -121,6 +122,10 @@ void am_function_end(struct am_work *work);
 uint64_t am_actor_step(const struct am_actor *actor);
 void am_host_joins_actor(struct am_actor *actor, uint64_t step);
 void am_host_joins_signal(struct am_signal *signal);
+/* The host knows that all work that used the bytes is done. */
+void am_host_joins_users(struct am_bytes *bytes);
+/* Nothing records it any more: who waits for it goes on. */
+void am_signal_end(struct am_signal *signal);
 /* What stands in the actor's list will not be done. */
 void am_actor_abort(struct am_actor *actor);
 

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -53,11 +54,28 @@ static _Thread_local bool is_taking __attribute__((tls_model("initial-exec")));
 /* The thread's last stack: a loop makes the same call again. */
 static _Thread_local const struct stack *last __attribute__((tls_model("initial-exec")));
 
+/*
+ * What the unwinder loads and opens, it does now: a pipe too, which must not take the place
+ * of standard descriptors that the program has closed.
+ */
+static void first_take(void)
+{
+    void *frames[1];
+    int taken[3];
+
+    for (int i = 0; i < 3; i++)
+        taken[i] = fcntl(i, F_GETFD) < 0 ? am_sys_open("/dev/null", O_RDWR) : -1;
+    stacks.unwind(frames, 1);
+    for (int i = 0; i < 3; i++) {
+        if (taken[i] >= 0)
+            close(taken[i]);
+    }
+}
+
 static void unwinder_open(void)
 {
     void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
     const struct am_module *own;
-    void *frames[1];
 
     am_modules_look();
     own = am_module_own();
@@ -70,7 +88,7 @@ static void unwinder_open(void)
                             "slower");
         stacks.unwind = backtrace;
     }
-    stacks.unwind(frames, 1); /* what it loads and allocates, it does now */
+    first_take();
 }
 
 void am_stacks_open(void)

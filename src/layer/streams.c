@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "layer/bytes.h"
+#include "layer/hold.h"
 #include "layer/hooks.h"
 #include "layer/order.h"
 #include "layer/waits.h"
@@ -47,7 +48,8 @@ void am_before_use_stream(struct am_call *call)
 static struct am_actor *stream_use(struct am_call *call)
 {
     am_before_use_stream(call);
-    call->actor = call->stream != NULL ? am_actor_find(call, call->stream) : NULL;
+    am_call_keep_actor(call,
+                       call->stream != NULL ? am_actor_find(call, call->stream) : NULL);
     return call->actor;
 }
 
@@ -100,8 +102,8 @@ void am_before_destroy_stream(struct am_call *call)
         am_tell_freed(call, AM_KIND_double_free, object, 0, "stream");
         return;
     }
-    call->object = object;
-    call->actor = object->actor;
+    am_call_keep(call, object);
+    am_call_keep_actor(call, object->actor);
     first = object->actor != NULL ? TAILQ_FIRST(&object->actor->works) : NULL;
     if (first != NULL && first->type == AM_WORK_WAIT)
         tell_waiting(call, object, &first->place, "work in it still waits");
@@ -133,6 +135,21 @@ void am_before_sync_stream(struct am_call *call)
     am_waits_begin(call, actor, NULL);
 }
 
+/* Whether the wait came to its end: a failure of the work is told then, too. */
+static bool is_over(aclError rc)
+{
+    switch (rc) {
+    case ACL_ERROR_INVALID_PARAM:
+    case ACL_ERROR_RT_CONTEXT_NULL:
+    case ACL_ERROR_RT_INVALID_HANDLE:
+    case ACL_ERROR_RT_STREAM_SYNC_TIMEOUT:
+    case ACL_ERROR_RT_EVENT_SYNC_TIMEOUT:
+        return false;
+    default:
+        return true;
+    }
+}
+
 /* The actor again: the stream may have been destroyed while the call waited. */
 void am_after_sync_stream(struct am_call *call)
 {
@@ -140,7 +157,7 @@ void am_after_sync_stream(struct am_call *call)
         call->stream != NULL ? am_actor_find(call, call->stream) : NULL;
 
     am_waits_end(call);
-    if (call->rc == ACL_SUCCESS && actor != NULL && actor == call->actor)
+    if (is_over(call->rc) && actor != NULL && actor == call->actor)
         am_host_joins_actor(actor, call->value);
 }
 
@@ -164,7 +181,7 @@ void am_after_sync_device(struct am_call *call)
     struct am_actor *actor;
 
     am_waits_end(call);
-    if (call->is_after && call->rc != ACL_SUCCESS)
+    if (call->is_after && !is_over(call->rc))
         return;
     TAILQ_FOREACH (actor, &am_actors, link) {
         if (actor->device == call->device)
@@ -280,14 +297,14 @@ void am_before_use_event(struct am_call *call)
 {
     AM_ARGS(aclrtDestroyEvent);
 
-    call->object = am_handle_use(call, AM_OBJECT_EVENT, a->event, "event");
+    am_call_keep(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
 }
 
 void am_before_use_notify(struct am_call *call)
 {
     AM_ARGS(aclrtDestroyNotify);
 
-    call->object = am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify");
+    am_call_keep(call, am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify"));
 }
 
 static void signal_free(struct am_call *call, enum am_object_kind kind,
@@ -303,9 +320,16 @@ static void signal_free(struct am_call *call, enum am_object_kind kind,
     } else {
         if (object->signal != NULL && am_signal_is_in_use(object->signal, &work))
             tell_waiting(call, object, &work, "a stream still waits for it");
-        call->object = object;
+        am_call_keep(call, object);
         am_object_free(call, object);
     }
+}
+
+void am_after_destroy_signal(struct am_call *call)
+{
+    if (call->rc == ACL_SUCCESS && call->object != NULL && call->object->signal != NULL)
+        am_signal_end(call->object->signal);
+    am_after_freed(call);
 }
 
 void am_before_destroy_event(struct am_call *call)
@@ -326,7 +350,7 @@ void am_before_record(struct am_call *call)
 {
     AM_ARGS(aclrtRecordEvent);
 
-    call->object = am_handle_use(call, AM_OBJECT_EVENT, a->event, "event");
+    am_call_keep(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
     stream_use(call);
 }
 
@@ -334,7 +358,7 @@ void am_before_record_notify(struct am_call *call)
 {
     AM_ARGS(aclrtRecordNotify);
 
-    call->object = am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify");
+    am_call_keep(call, am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify"));
     stream_use(call);
 }
 
@@ -342,7 +366,7 @@ void am_before_wait_event(struct am_call *call)
 {
     AM_ARGS(aclrtStreamWaitEvent);
 
-    call->object = am_handle_use(call, AM_OBJECT_EVENT, a->event, "event");
+    am_call_keep(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
     stream_use(call);
 }
 
@@ -480,17 +504,16 @@ void am_after_elapsed(struct am_call *call)
 
 struct end {
     struct am_call *call;
-    int device;       /* -1: everything */
-    uint64_t context; /* 0: any */
+    int device;      /* -1: everything */
+    uint64_t serial; /* of the last object that was there when the end began */
 };
 
 static bool is_ended(const struct am_object *object, const void *arg)
 {
     const struct end *end = arg;
 
-    if (end->context != 0)
-        return object->kind == AM_OBJECT_STREAM && object->actor != NULL &&
-               object->actor->context == end->context;
+    if (object->serial > end->serial)
+        return false;
     return end->device < 0 || object->device == end->device;
 }
 
@@ -513,14 +536,26 @@ static void object_end(struct am_object *object, void *arg)
 void am_after_destroy_context(struct am_call *call)
 {
     AM_ARGS(aclrtDestroyContext);
-    struct end end = {call, -1, (uintptr_t)a->context};
+    struct end end = {call, -1, UINT64_MAX};
+    struct am_actor *actor;
+    struct am_actor *next;
 
-    if (call->rc == ACL_SUCCESS)
-        am_objects_walk(is_ended, object_end, &end);
+    for (actor = TAILQ_FIRST(&am_actors); actor != NULL; actor = next) {
+        struct am_object *object;
+
+        next = TAILQ_NEXT(actor, link);
+        if (call->rc != ACL_SUCCESS || actor->context != (uintptr_t)a->context)
+            continue;
+        object = am_handle_find(AM_OBJECT_STREAM, (void *)(uintptr_t)actor->handle);
+        if (object != NULL && !object->is_freed)
+            object_end(object, &end);
+    }
 }
 
+/* What another thread makes while the device ends is not ended. */
 void am_before_reset_device(struct am_call *call)
 {
+    call->value = am_books.serial;
     am_waits_begin(call, NULL, NULL);
 }
 
@@ -528,7 +563,7 @@ void am_before_reset_device(struct am_call *call)
 void am_after_reset_device(struct am_call *call)
 {
     AM_ARGS(aclrtResetDevice);
-    struct end end = {call, a->deviceId, 0};
+    struct end end = {call, a->deviceId, call->value};
     struct am_actor *actor;
     struct am_actor *next;
     int32_t is_active = 1;
@@ -539,6 +574,7 @@ void am_after_reset_device(struct am_call *call)
             ACL_SUCCESS ||
         is_active)
         return;
+    am_hold_forget_device(a->deviceId);
     am_leaks_tell(call, a->deviceId, "the last aclrtResetDevice");
     am_objects_walk(is_ended, object_end, &end);
     for (actor = TAILQ_FIRST(&am_actors); actor != NULL; actor = next) {
@@ -553,9 +589,10 @@ void am_after_reset_device(struct am_call *call)
 
 static void everything_end(struct am_call *call)
 {
-    struct end end = {call, -1, 0};
+    struct end end = {call, -1, UINT64_MAX};
     struct am_actor *actor;
 
+    am_hold_forget_device(-1);
     am_leaks_tell(call, -1, "aclFinalize");
     am_objects_walk(is_ended, object_end, &end);
     TAILQ_FOREACH (actor, &am_actors, link) {

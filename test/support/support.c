@@ -26,10 +26,6 @@ static struct {
 
 static bool is_ours(const char *entry)
 {
-    /* Who runs the tests may choose the backend and the log level. */
-    if (strncmp(entry, "ACLMEM_BACKEND=", 15) == 0 ||
-        strncmp(entry, "ACLMEM_LOG=", 11) == 0)
-        return false;
     return strncmp(entry, "ACLMEM_", 7) == 0 || strncmp(entry, "ASCEND_RT_", 10) == 0;
 }
 
@@ -46,19 +42,27 @@ static bool clear_one(void)
     return false;
 }
 
-/* The runtime directory is what it was when the program began: the test's own. */
+/*
+ * What the environment of the tests chooses: the backend, the log level, layers, and the
+ * runtime directory, which is each test's own.  The values are those of the beginning.
+ */
 void clear_options(void)
 {
-    static const char *run;
+    static const char *const kept[] = {"ACLMEM_RUNTIME_DIR", "ACLMEM_BACKEND",
+                                       "ACLMEM_LOG",         "ACLMEM_LAYERS",
+                                       "ACLMEM_CHECK",       "ACLMEM_FINDINGS"};
+    static char *value[sizeof kept / sizeof kept[0]];
+    static bool is_read;
 
-    if (run == NULL) {
-        run = getenv("ACLMEM_RUNTIME_DIR");
-        run = run != NULL ? strdup(run) : "";
-    }
+    for (size_t i = 0; !is_read && i < sizeof kept / sizeof kept[0]; i++)
+        value[i] = getenv(kept[i]) != NULL ? strdup(getenv(kept[i])) : NULL;
+    is_read = true;
     while (clear_one())
         ;
-    if (run[0] != '\0')
-        setenv("ACLMEM_RUNTIME_DIR", run, 1);
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        if (value[i] != NULL)
+            setenv(kept[i], value[i], 1);
+    }
 }
 
 static void set_option(const char *entry)
@@ -203,10 +207,12 @@ static bool is_alive_left(void)
 static bool is_system_left(void)
 {
     const char *backend = getenv("ACLMEM_BACKEND");
+    const char *layers = getenv("ACLMEM_LAYERS");
     bool bad = false;
 
-    /* A driver opens descriptors of its own, and keeps them. */
-    if (now.has_baseline && (backend == NULL || strcasecmp(backend, "cuda") != 0))
+    /* A driver opens descriptors of its own, and keeps them; so does a layer. */
+    if (now.has_baseline && (backend == NULL || strcasecmp(backend, "cuda") != 0) &&
+        (layers == NULL || layers[0] == '\0'))
         bad |= complain("open descriptors", open_descriptors(), now.descriptors);
     bad |= complain("mapped memfds", library_mappings(), 0);
     return bad;
