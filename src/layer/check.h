@@ -85,12 +85,13 @@ struct am_call {
     int16_t device;     /* of the calling thread; -1: none */
     const void *stream; /* what a stream argument names: a default one by its handle */
     bool is_default_stream;
-    uint64_t context; /* of the calling thread, where it makes something */
-    aclError rc;      /* in the hook after the call */
-    bool is_after;    /* which hook */
-    bool is_waited;   /* it returns when its work on the stream is done */
-    bool is_unseen;   /* the books have no use for it */
-    bool is_answered; /* the call is not passed on now: it succeeded */
+    uint64_t context;  /* of the calling thread, where it makes something */
+    aclError rc;       /* in the hook after the call */
+    bool is_after;     /* which hook */
+    bool stream_reads; /* its addresses are looked at when the stream gets there */
+    bool is_waited;    /* it returns when its work on the stream is done */
+    bool is_unseen;    /* the books have no use for it */
+    bool is_answered;  /* the call is not passed on now: it succeeded */
     /* From the hook before to the one after. */
     struct am_object *object;
     struct am_actor *actor;

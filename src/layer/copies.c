@@ -112,7 +112,7 @@ static void range_add(struct am_call *call, const void *at, uint64_t size, bool 
         else
             am_ignored_look(call, addr, argument);
         /* The program's own memory, which is not pinned, is waited for. */
-        call->is_waited |= object == NULL && am_reservation_find(addr) == NULL;
+        call->is_waited |= am_reservation_find(addr) == NULL;
         return;
     }
     device_check(call, object, argument);
@@ -426,6 +426,7 @@ void am_before_memcpy_desc(struct am_call *call)
     range_add(call, a->desc, 64, false, "desc");
     if (desc->at != (uintptr_t)a->desc)
         return; /* it came there another way */
+    call->stream_reads = true;
     desc_side(call, desc, desc->dst, desc->dst_made, true, "the descriptor's dstAddr");
     desc_side(call, desc, desc->src, desc->src_made, false, "the descriptor's srcAddr");
 }

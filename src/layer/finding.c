@@ -307,6 +307,7 @@ void am_finding_begin(struct am_finding *finding, enum am_kind_of_finding kind,
     finding->kind = kind;
     finding->advice = NULL;
     finding->refused = 0;
+    finding->needs_refusal = false;
     finding->n = 0;
     va_start(args, format);
     vsnprintf(finding->message, sizeof finding->message, format, args);
@@ -360,7 +361,8 @@ void am_finding_tell(const struct am_finding *finding)
 {
     struct told *told;
 
-    if (!findings.is_on[finding->kind])
+    if (!findings.is_on[finding->kind] ||
+        (finding->needs_refusal && finding->refused == 0))
         return;
     am_lock(&findings.lock);
     told = told_get_locked(finding_hash(finding));

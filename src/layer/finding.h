@@ -44,6 +44,7 @@ struct am_finding {
     char message[768];
     const char *advice; /* what to do */
     int refused;        /* the code with which the call was refused; 0: it went through */
+    bool needs_refusal; /* where the call went through it is none */
     size_t n;
     struct {
         const char *what; /* "freed here" */

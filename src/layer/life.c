@@ -70,6 +70,11 @@ void am_tell_freed(struct am_call *call, enum am_kind_of_finding kind,
                      am_object_text(object, addr, text, sizeof text),
                      object->kind == AM_OBJECT_MAPPING ? "was unmapped before"
                                                        : "was freed before");
+    /*
+     * The system may have given the addresses of freed memory to the program since; then
+     * the library takes them for the program's own.
+     */
+    f->needs_refusal = kind == AM_KIND_use_after_free && !call->stream_reads;
     f->advice = kind == AM_KIND_double_free
                     ? "give each thing back once; set the variable to NULL afterwards"
                     : advice_freed;

@@ -152,6 +152,19 @@ static void range_renew(struct am_objects *tree, uint64_t addr, uint64_t size)
         gone_forget(at);
 }
 
+/* The same for live ones: the books missed how they ended. */
+static void live_renew(uint64_t addr, uint64_t size)
+{
+    struct am_object key = {.key = addr};
+    struct am_object *at = am_area_find(addr);
+
+    if (at != NULL)
+        am_object_drop(at);
+    while ((at = RB_NFIND(am_objects, &am_books.areas, &key)) != NULL &&
+           at->key - addr < size)
+        am_object_drop(at);
+}
+
 struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
                                  uint64_t key, uint64_t size)
 {
@@ -166,8 +179,10 @@ struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
     object->size = size;
     object->made = am_here(call);
     object->device = -1;
-    if (is_area(kind))
+    if (is_area(kind)) {
         range_renew(&am_books.gone, key, size);
+        live_renew(key, size);
+    }
     if (kind == AM_OBJECT_RESERVATION)
         range_renew(&am_books.released, key, size);
     other = RB_INSERT(am_objects, tree_of(object), object);
@@ -187,6 +202,8 @@ void am_object_free(struct am_call *call, struct am_object *object)
     struct am_object *other;
 
     RB_REMOVE(am_objects, tree_of(object), object);
+    if (is_area(object->kind))
+        range_renew(&am_books.gone, object->key, object->size);
     object->is_freed = true;
     object->freed = am_here(call);
     other = RB_INSERT(am_objects, tree_of(object), object);
