@@ -45,6 +45,22 @@ typedef struct aclmem_pool aclmem_pool;
 
 #define ACLMEM_POOL_KEEP_ALL ((size_t)-1)
 
+/*
+ * Streams that are not AscendCL's, such as those of a framework on another runtime: how their
+ * order is told.  Each function returns 0 or an error.  `aclrtStream` then stands for such a
+ * stream in all functions of the pool.
+ */
+typedef struct aclmem_pool_stream_ops {
+    int (*event_create)(void **event);
+    int (*event_destroy)(void *event);
+    int (*event_record)(void *event, void *stream);
+    int (*event_query)(void *event, int *is_done);
+    int (*event_synchronize)(void *event);
+    int (*stream_wait)(void *stream, void *event);
+    int (*stream_synchronize)(void *stream);
+    int (*device_synchronize)(void);
+} aclmem_pool_stream_ops;
+
 /* Zero means the default, everywhere. */
 typedef struct aclmem_pool_options {
     size_t limit; /* bytes of device memory held at most; default: what the device has */
@@ -58,8 +74,9 @@ typedef struct aclmem_pool_options {
      * memory than waits for that work; default: 1/256 of what is held.
      */
     size_t slack;
-    size_t span;     /* bytes of addresses reserved at a time; default: twice the limit */
-    uint64_t rsv[8]; /* 0 */
+    size_t span; /* bytes of addresses reserved at a time; default: twice the limit */
+    const aclmem_pool_stream_ops *stream_ops; /* default: aclrt functions */
+    uint64_t rsv[7];                          /* 0 */
 } aclmem_pool_options;
 
 /* options may be NULL. */
@@ -79,6 +96,9 @@ aclError aclmem_pool_malloc(aclmem_pool *pool, size_t size, aclrtStream stream,
 aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream stream,
                                    uint32_t tag, uint32_t flags, void **ptr);
 
+/* How many bytes a live block was asked for with. */
+aclError aclmem_pool_size(aclmem_pool *pool, const void *ptr, size_t *size);
+
 /* Gives a block back, in the order of the stream that it was asked for. */
 aclError aclmem_pool_free(aclmem_pool *pool, void *ptr);
 /* Another stream has work on the block: the free waits for that too. */
@@ -89,6 +109,12 @@ aclError aclmem_pool_use(aclmem_pool *pool, void *ptr, aclrtStream stream);
  * this too, but knows only 63 streams at a time well.
  */
 aclError aclmem_pool_forget_stream(aclmem_pool *pool, aclrtStream stream);
+
+/*
+ * While a graph is captured on its streams, a pool may neither record events nor ask for
+ * any.  A frozen one takes new memory instead.
+ */
+aclError aclmem_pool_freeze(aclmem_pool *pool, int is_frozen);
 
 /*
  * Gives idle memory back to the device until at most `keep` idle bytes are left.  What has

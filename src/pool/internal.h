@@ -88,7 +88,7 @@ struct pool_callback {
 };
 
 struct pool_mark {
-    aclrtEvent event;
+    void *event;
     uint64_t ticket; /* it covers all up to this one */
     STAILQ_ENTRY(pool_mark) link;
 };
@@ -112,6 +112,8 @@ struct aclmem_pool {
     size_t limit; /* bytes */
     size_t keep;
     size_t slack; /* 0: by what is held */
+    const aclmem_pool_stream_ops *streams;
+    bool is_frozen; /* no events: a graph is being captured */
     struct am_fit *fit;
     uint64_t ticket; /* at least 1 */
     struct pool_slot slots[N_SLOTS];
@@ -147,6 +149,7 @@ extern const struct am_fit_ops pool_fit_ops;
 aclrtPhysicalMemProp pool_memory(int32_t device);
 
 /* streams.c */
+extern const aclmem_pool_stream_ops pool_acl_streams;
 /* The slot of a stream, a new one where it has none. */
 unsigned pool_slot_get(aclmem_pool *pool, aclrtStream stream);
 uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use);

@@ -59,6 +59,7 @@ static aclError pool_measure(aclmem_pool *pool, const aclmem_pool_options *optio
     pool->limit = am_align_up(pool->limit, pool->page);
     pool->keep = options->keep != 0 ? options->keep : ACLMEM_POOL_KEEP_ALL;
     pool->slack = options->slack;
+    pool->streams = options->stream_ops != NULL ? options->stream_ops : &pool_acl_streams;
     return ACL_SUCCESS;
 }
 
@@ -138,7 +139,7 @@ aclError aclmem_pool_destroy(aclmem_pool *pool)
     rc = pool_enter(pool, &visit);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = aclrtSynchronizeDevice();
+    rc = pool->streams->device_synchronize();
     if (rc == ACL_SUCCESS) {
         pthread_mutex_lock(&pool->lock);
         pool_flush_locked(pool, 0);
@@ -171,7 +172,7 @@ static void block_free_locked(aclmem_pool *pool, struct pool_block *block)
     }
     /* No event stands for the streams beyond those that are known. */
     if ((use.streams >> OTHERS & 1) != 0) {
-        aclrtSynchronizeDevice();
+        pool->streams->device_synchronize();
         use.streams = 0;
     }
     if (block->place == NULL)
@@ -228,6 +229,8 @@ static void limits_update_locked(aclmem_pool *pool)
     size_t room = pool->limit > pool->exportable ? pool->limit - pool->exportable : 0;
     size_t slack = pool->slack != 0 ? pool->slack : pool_held_locked(pool) / 256;
 
+    if (pool->is_frozen) /* nothing can be waited for */
+        slack = pool->limit;
     /* 0 would mean no limit. */
     am_fit_set_limits(pool->fit, room / pool->page != 0 ? room / pool->page : 1,
                       slack / pool->page);
@@ -262,6 +265,8 @@ static aclError block_place_locked(aclmem_pool *pool, size_t size, unsigned slot
         if (rc == AM_FIT_NO_MEMORY)
             return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
                              "no host memory for a block");
+        if (rc == AM_FIT_BUSY && pool->is_frozen)
+            return pool_fail_memory_locked(pool, size);
         if (rc == AM_FIT_BUSY) {
             rc = pool_wait_locked(pool, ret_wait);
             if (rc == ACL_SUCCESS)
@@ -392,6 +397,21 @@ aclError aclmem_pool_free(aclmem_pool *pool, void *ptr)
         pool_quick_give(pool, block))
         return ACL_SUCCESS;
     return free_slow(pool, block);
+}
+
+aclError aclmem_pool_size(aclmem_pool *pool, const void *ptr, size_t *size)
+{
+    struct pool_block *block;
+
+    if (pool == NULL || size == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
+                         pool == NULL ? "pool" : "size");
+    block = pool_table_find(pool, ptr);
+    if (block == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "%p is not a live block of the pool",
+                         ptr);
+    *size = block->asked;
+    return ACL_SUCCESS;
 }
 
 aclError aclmem_pool_use(aclmem_pool *pool, void *ptr, aclrtStream stream)

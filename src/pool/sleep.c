@@ -95,7 +95,7 @@ aclError aclmem_pool_sleep(aclmem_pool *pool, uint32_t tag, int keep_contents)
     rc = pool_enter(pool, &visit);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = aclrtSynchronizeDevice();
+    rc = pool->streams->device_synchronize();
     if (rc == ACL_SUCCESS) {
         pthread_mutex_lock(&pool->lock);
         pool_flush_locked(pool, 0);

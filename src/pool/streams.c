@@ -11,6 +11,32 @@
 
 #define MARK_BYTES ((uint64_t)64 << 20)
 
+static int acl_create(void **event)
+{
+    return aclrtCreateEventExWithFlag(event,
+                                      ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS);
+}
+
+static int acl_query(void *event, int *is_done)
+{
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    aclError rc = aclrtQueryEventStatus(event, &status);
+
+    *is_done = status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+    return rc;
+}
+
+const aclmem_pool_stream_ops pool_acl_streams = {
+    .event_create = acl_create,
+    .event_destroy = aclrtDestroyEvent,
+    .event_record = aclrtRecordEvent,
+    .event_query = acl_query,
+    .event_synchronize = aclrtSynchronizeEvent,
+    .stream_wait = aclrtStreamWaitEvent,
+    .stream_synchronize = aclrtSynchronizeStream,
+    .device_synchronize = aclrtSynchronizeDevice,
+};
+
 /* A slot whose stream was forgotten: lists of slots go on behind it. */
 #define FORGOTTEN UINTPTR_MAX
 
@@ -70,10 +96,7 @@ static struct pool_mark *mark_get(aclmem_pool *pool)
         return mark;
     }
     mark = am_sys_calloc(1, sizeof *mark);
-    if (mark != NULL &&
-        aclrtCreateEventExWithFlag(&mark->event,
-                                   ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS) !=
-            ACL_SUCCESS) {
+    if (mark != NULL && pool->streams->event_create(&mark->event) != 0) {
         free(mark);
         mark = NULL;
     }
@@ -90,14 +113,15 @@ static struct pool_mark *slot_mark(aclmem_pool *pool, struct pool_slot *slot)
 
     slot->unmarked = 0;
     slot->marked = pool->ticket++;
-    if (mark != NULL && aclrtRecordEvent(mark->event, slot_stream(slot)) == ACL_SUCCESS) {
+    if (mark != NULL &&
+        pool->streams->event_record(mark->event, slot_stream(slot)) == 0) {
         mark->ticket = slot->marked;
         STAILQ_INSERT_TAIL(&slot->marks, mark, link);
         return mark;
     }
     if (mark != NULL)
         STAILQ_INSERT_HEAD(&pool->spare_marks, mark, link);
-    if (aclrtSynchronizeDevice() == ACL_SUCCESS)
+    if (pool->streams->device_synchronize() == 0)
         slot->done = slot->marked;
     else
         slot->marked = slot->done; /* tried again by the next one that asks */
@@ -110,10 +134,9 @@ static void slot_poll(aclmem_pool *pool, struct pool_slot *slot)
     struct pool_mark *mark;
 
     while ((mark = STAILQ_FIRST(&slot->marks)) != NULL) {
-        aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+        int is_done = 0;
 
-        if (aclrtQueryEventStatus(mark->event, &status) != ACL_SUCCESS ||
-            status != ACL_EVENT_RECORDED_STATUS_COMPLETE)
+        if (pool->streams->event_query(mark->event, &is_done) != 0 || !is_done)
             return;
         if (slot->done < mark->ticket)
             slot->done = mark->ticket;
@@ -133,6 +156,10 @@ uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use)
 
         if (slot->done >= use->ticket)
             continue;
+        if (pool->is_frozen) {
+            pending |= 1ull << i;
+            continue;
+        }
         if (slot->marked < use->ticket)
             slot_mark(pool, slot);
         slot_poll(pool, slot);
@@ -148,7 +175,7 @@ void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size)
         struct pool_slot *slot = &pool->slots[__builtin_ctzll(slots)];
 
         slot->unmarked += size;
-        if (slot->unmarked >= MARK_BYTES) {
+        if (slot->unmarked >= MARK_BYTES && !pool->is_frozen) {
             slot_mark(pool, slot);
             slot_poll(pool, slot);
         }
@@ -187,7 +214,7 @@ aclError pool_wait_locked(aclmem_pool *pool, const struct am_fit_use *use)
         /* The mark is not reused meanwhile: it waits in a list of this call alone. */
         STAILQ_REMOVE(&slot->marks, mark, pool_mark, link);
         pthread_mutex_unlock(&pool->lock);
-        rc = aclrtSynchronizeEvent(mark->event);
+        rc = pool->streams->event_synchronize(mark->event);
         pthread_mutex_lock(&pool->lock);
         if (rc == ACL_SUCCESS && slot->done < mark->ticket)
             slot->done = mark->ticket;
@@ -208,7 +235,7 @@ aclError pool_order_locked(aclmem_pool *pool, aclrtStream stream,
         struct pool_mark *mark = slot_mark_of(pool, slot, use->ticket);
 
         if (mark != NULL)
-            rc = aclrtStreamWaitEvent(stream, mark->event);
+            rc = pool->streams->stream_wait(stream, mark->event);
     }
     return rc;
 }
@@ -225,7 +252,7 @@ aclError aclmem_pool_forget_stream(aclmem_pool *pool, aclrtStream stream)
     rc = pool_enter(pool, &visit);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = aclrtSynchronizeStream(stream);
+    rc = pool->streams->stream_synchronize(stream);
     if (rc == ACL_SUCCESS) {
         pthread_mutex_lock(&pool->lock);
         if (slot_find(pool, name, &i)) {
@@ -241,6 +268,16 @@ aclError aclmem_pool_forget_stream(aclmem_pool *pool, aclrtStream stream)
     return rc;
 }
 
+aclError aclmem_pool_freeze(aclmem_pool *pool, int is_frozen)
+{
+    if (pool == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
+    pthread_mutex_lock(&pool->lock);
+    pool->is_frozen = is_frozen != 0;
+    pthread_mutex_unlock(&pool->lock);
+    return ACL_SUCCESS;
+}
+
 void pool_slots_destroy(aclmem_pool *pool)
 {
     struct pool_mark *mark;
@@ -249,7 +286,7 @@ void pool_slots_destroy(aclmem_pool *pool)
         STAILQ_CONCAT(&pool->spare_marks, &pool->slots[i].marks);
     while ((mark = STAILQ_FIRST(&pool->spare_marks)) != NULL) {
         STAILQ_REMOVE_HEAD(&pool->spare_marks, link);
-        aclrtDestroyEvent(mark->event);
+        pool->streams->event_destroy(mark->event);
         free(mark);
     }
 }

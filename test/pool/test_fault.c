@@ -28,8 +28,9 @@ static void assert_sound(aclmem_pool *pool, void *ptr, size_t size)
 
 static void a_failed_create_leaves_nothing(void **state)
 {
+    struct snapshot before = take_snapshot();
+
     for_each_fault (n) {
-        struct snapshot before = take_snapshot();
         aclmem_pool *pool;
         aclError rc = aclmem_pool_create(0, NULL, &pool);
 
