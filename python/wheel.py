@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Packs the module as a wheel, with no tools but Python's own:  wheel.py VERSION PACKAGE LIBRARY ROOT FOLDER
+"""Packs the module as a wheel, with no tools but Python's own:  wheel.py VERSION PACKAGE LIBRARY ROOT FOLDER [NAME=FILE...]
 
-The wheel carries the library beside the module, so that it needs nothing else of aclmem's.
+The wheel carries the library beside the module, so that it needs nothing else of aclmem's; each FILE goes in under its NAME.
 """
 import base64
 import hashlib
@@ -34,7 +34,7 @@ def read(path):
         return file.read()
 
 
-def contents(version, package, library, root):
+def contents(version, package, library, root, more):
     """name in the wheel -> bytes"""
     info = "aclmem-%s.dist-info/" % version
     files = {}
@@ -43,6 +43,9 @@ def contents(version, package, library, root):
         if name.endswith(".pyi") or name in (module, "py.typed"):
             files["acl/" + name] = read(os.path.join(package, name))
     files["acl/libascendcl.so"] = read(library)
+    for pair in more:
+        name, path = pair.split("=", 1)
+        files[name] = read(path)
     files[info + "LICENSE"] = read(os.path.join(root, "LICENSE"))
     readme = read(os.path.join(root, "README.md")).decode()
     files[info + "METADATA"] = metadata(version, readme).encode()
@@ -57,11 +60,11 @@ def contents(version, package, library, root):
     return files
 
 
-def main(version, package, library, root, folder):
+def main(version, package, library, root, folder, *more):
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "aclmem-%s-%s.whl" % (version, tag()))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
-        for name, data in contents(version, package, library, root).items():
+        for name, data in contents(version, package, library, root, more).items():
             entry = zipfile.ZipInfo(name)  # with a fixed date, so that the same input gives the same wheel
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = (0o755 if name.endswith(".so") else 0o644) << 16
@@ -70,6 +73,6 @@ def main(version, package, library, root, folder):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 6:
+    if len(sys.argv) < 6:
         sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -41,6 +41,7 @@ RULES = [
     ("src/base/refusal.c", BASE + ACL),  # the codes that are ordinary answers
     ("src/base/*", BASE),
     ("src/fit/*", FIT + BASE),
+    ("src/torch/*", ["src/torch/*"] + PUBLIC),
     ("src/pool/*", ["src/pool/*"] + FIT + BASE + PUBLIC),
     ("src/backend/host/*", ["src/backend/host/*"] + BACKEND + BASE + ACL),
     ("src/backend/cuda/*", ["src/backend/cuda/*"] + BACKEND + BASE + ACL),

@@ -96,6 +96,9 @@ aclError aclmem_pool_malloc(aclmem_pool *pool, size_t size, aclrtStream stream,
 aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream stream,
                                    uint32_t tag, uint32_t flags, void **ptr);
 
+/* Another limit; what is held already stays. */
+aclError aclmem_pool_set_limit(aclmem_pool *pool, size_t limit);
+
 /* How many bytes a live block was asked for with. */
 aclError aclmem_pool_size(aclmem_pool *pool, const void *ptr, size_t *size);
 

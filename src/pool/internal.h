@@ -109,7 +109,7 @@ struct aclmem_pool {
     int32_t device;
     aclrtContext context;
     size_t page;
-    size_t limit; /* bytes */
+    atomic_size_t limit; /* bytes; changed under the lock */
     size_t keep;
     size_t slack; /* 0: by what is held */
     const aclmem_pool_stream_ops *streams;

@@ -399,6 +399,17 @@ aclError aclmem_pool_free(aclmem_pool *pool, void *ptr)
     return free_slow(pool, block);
 }
 
+aclError aclmem_pool_set_limit(aclmem_pool *pool, size_t limit)
+{
+    if (pool == NULL || limit == 0)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "%s",
+                         pool == NULL ? "pool is NULL" : "limit is 0");
+    pthread_mutex_lock(&pool->lock);
+    atomic_store(&pool->limit, am_align_up(limit, pool->page));
+    pthread_mutex_unlock(&pool->lock);
+    return ACL_SUCCESS;
+}
+
 aclError aclmem_pool_size(aclmem_pool *pool, const void *ptr, size_t *size)
 {
     struct pool_block *block;

@@ -1,0 +1,343 @@
+/*
+ * Pools behind PyTorch's allocator interface; see aclmem/torch.h.
+ *
+ * While a graph is captured its blocks come from a pool of the graph's own, which is frozen:
+ * replays write to those addresses, so no other block may have them before the graph is
+ * released.
+ */
+#include "aclmem/torch.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include "acl/acl.h"
+#include "torch/cuda.h"
+
+#define MAX_DEVICES 64
+
+struct graph {
+    uint64_t id[2];
+    aclmem_pool *pool;
+    bool is_open;     /* being captured */
+    bool is_released; /* goes with its last block */
+    LIST_ENTRY(graph) link;
+};
+
+struct device {
+    _Atomic(aclmem_pool *) pool; /* set once, under the lock */
+    atomic_int n_graphs;         /* there are any: the short way ends */
+    LIST_HEAD(, graph) graphs;   /* lock */
+    double fraction;             /* lock; of the device's memory; 0: all */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct device devices[MAX_DEVICES];
+static bool is_cuda;    /* lock */
+static bool is_started; /* lock */
+
+int aclmem_torch_use_cuda_streams(int is_wanted)
+{
+    bool is_set;
+
+    pthread_mutex_lock(&lock);
+    is_set = !is_started && (!is_wanted || torch_cuda_streams() != NULL);
+    if (is_set)
+        is_cuda = is_wanted != 0;
+    pthread_mutex_unlock(&lock);
+    return is_set;
+}
+
+static bool is_device(int device)
+{
+    return device >= 0 && device < MAX_DEVICES;
+}
+
+static aclmem_pool *pool_make_locked(int device)
+{
+    aclmem_pool_options options = {.stream_ops = is_cuda ? torch_cuda_streams() : NULL};
+    double fraction = devices[device].fraction;
+    aclmem_pool *pool = NULL;
+    size_t free_now, total;
+    aclError rc;
+
+    if (!is_started) {
+        rc = aclInit(NULL);
+        if (rc != ACL_SUCCESS && rc != ACL_ERROR_REPEAT_INITIALIZE)
+            return NULL;
+        is_started = true;
+    }
+    if (aclrtSetDevice(device) != ACL_SUCCESS)
+        return NULL;
+    if (fraction > 0 && aclrtGetMemInfo(ACL_HBM_MEM, &free_now, &total) == ACL_SUCCESS)
+        options.limit = (size_t)(fraction * (double)total);
+    return aclmem_pool_create(device, &options, &pool) == ACL_SUCCESS ? pool : NULL;
+}
+
+static aclmem_pool *pool_of(int device)
+{
+    struct device *d = &devices[device];
+    aclmem_pool *pool = atomic_load_explicit(&d->pool, memory_order_acquire);
+
+    if (pool != NULL)
+        return pool;
+    pthread_mutex_lock(&lock);
+    pool = atomic_load(&d->pool);
+    if (pool == NULL) {
+        pool = pool_make_locked(device);
+        atomic_store_explicit(&d->pool, pool, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return pool;
+}
+
+/* The pool of the graph that is being captured, or NULL. */
+static aclmem_pool *graph_pool_open(int device)
+{
+    struct graph *graph;
+
+    pthread_mutex_lock(&lock);
+    LIST_FOREACH (graph, &devices[device].graphs, link) {
+        if (graph->is_open)
+            break;
+    }
+    pthread_mutex_unlock(&lock);
+    return graph != NULL ? graph->pool : NULL;
+}
+
+static struct graph *graph_find_locked(int device, uint64_t id_0, uint64_t id_1)
+{
+    struct graph *graph;
+
+    LIST_FOREACH (graph, &devices[device].graphs, link) {
+        if (graph->id[0] == id_0 && graph->id[1] == id_1)
+            return graph;
+    }
+    return NULL;
+}
+
+/* A released graph without blocks goes. */
+static void graph_reap_locked(int device, struct graph *graph)
+{
+    aclmem_pool_stats stats;
+
+    if (!graph->is_released ||
+        aclmem_pool_get_stats(graph->pool, &stats) != ACL_SUCCESS || stats.n_live > 0 ||
+        aclmem_pool_destroy(graph->pool) != ACL_SUCCESS)
+        return;
+    LIST_REMOVE(graph, link);
+    atomic_fetch_sub(&devices[device].n_graphs, 1);
+    free(graph);
+}
+
+void *aclmem_torch_try_malloc(ssize_t size, int device, void *stream)
+{
+    aclmem_pool *pool;
+    void *ptr = NULL;
+
+    if (size <= 0 || !is_device(device))
+        return NULL;
+    torch_cuda_enter(device);
+    pool = pool_of(device);
+    if (pool != NULL &&
+        atomic_load_explicit(&devices[device].n_graphs, memory_order_relaxed) > 0) {
+        aclmem_pool *captured = graph_pool_open(device);
+
+        pool = captured != NULL ? captured : pool;
+    }
+    if (pool == NULL ||
+        aclmem_pool_malloc(pool, (size_t)size, stream, &ptr) != ACL_SUCCESS)
+        return NULL;
+    return ptr;
+}
+
+static void graph_free(int device, void *ptr)
+{
+    struct graph *graph, *next;
+
+    pthread_mutex_lock(&lock);
+    for (graph = LIST_FIRST(&devices[device].graphs); graph != NULL; graph = next) {
+        next = LIST_NEXT(graph, link);
+        if (aclmem_pool_free(graph->pool, ptr) == ACL_SUCCESS) {
+            graph_reap_locked(device, graph);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void aclmem_torch_free(void *ptr, ssize_t size, int device, void *stream)
+{
+    aclmem_pool *pool;
+
+    if (ptr == NULL || !is_device(device))
+        return;
+    torch_cuda_enter(device);
+    pool = atomic_load_explicit(&devices[device].pool, memory_order_acquire);
+    if (pool != NULL && aclmem_pool_free(pool, ptr) != ACL_SUCCESS &&
+        atomic_load(&devices[device].n_graphs) > 0)
+        graph_free(device, ptr);
+}
+
+void aclmem_torch_init(int n_devices)
+{
+}
+
+void aclmem_torch_reset(void)
+{
+    for (int i = 0; i < MAX_DEVICES; i++) {
+        aclmem_pool *pool = atomic_load(&devices[i].pool);
+
+        torch_cuda_enter(i);
+        if (pool != NULL)
+            aclmem_pool_trim(pool, 0);
+    }
+}
+
+void aclmem_torch_memory_fraction(double fraction, int device)
+{
+    aclmem_pool *pool;
+    size_t free_now, total;
+
+    if (!is_device(device) || !(fraction > 0) || fraction > 1)
+        return;
+    pthread_mutex_lock(&lock);
+    devices[device].fraction = fraction;
+    pool = atomic_load(&devices[device].pool);
+    if (pool != NULL && aclrtGetMemInfo(ACL_HBM_MEM, &free_now, &total) == ACL_SUCCESS)
+        aclmem_pool_set_limit(pool, (size_t)(fraction * (double)total));
+    pthread_mutex_unlock(&lock);
+}
+
+void *aclmem_torch_base_alloc(void *ptr, size_t *size)
+{
+    size_t asked = 0;
+
+    for (int i = 0; i < MAX_DEVICES; i++) {
+        aclmem_pool *pool = atomic_load(&devices[i].pool);
+
+        if (pool != NULL && aclmem_pool_size(pool, ptr, &asked) == ACL_SUCCESS)
+            break;
+    }
+    if (size != NULL)
+        *size = asked;
+    return ptr;
+}
+
+void aclmem_torch_record_stream(void *ptr, void *stream)
+{
+    for (int i = 0; i < MAX_DEVICES; i++) {
+        aclmem_pool *pool = atomic_load(&devices[i].pool);
+
+        torch_cuda_enter(i);
+        if (pool != NULL && aclmem_pool_use(pool, ptr, stream) == ACL_SUCCESS)
+            return;
+    }
+}
+
+void aclmem_torch_begin_allocate_to_pool(int device, uint64_t id_0, uint64_t id_1,
+                                         void *filter)
+{
+    struct graph *graph;
+
+    if (!is_device(device) || pool_of(device) == NULL)
+        return;
+    torch_cuda_enter(device);
+    pthread_mutex_lock(&lock);
+    graph = graph_find_locked(device, id_0, id_1);
+    if (graph == NULL) {
+        graph = calloc(1, sizeof *graph);
+        if (graph != NULL)
+            graph->pool = pool_make_locked(device);
+        if (graph == NULL || graph->pool == NULL) {
+            free(graph);
+            graph = NULL;
+        } else {
+            graph->id[0] = id_0;
+            graph->id[1] = id_1;
+            LIST_INSERT_HEAD(&devices[device].graphs, graph, link);
+            atomic_fetch_add(&devices[device].n_graphs, 1);
+        }
+    }
+    if (graph != NULL) {
+        aclmem_pool_freeze(graph->pool, 1);
+        graph->is_open = true;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void aclmem_torch_end_allocate_to_pool(int device, uint64_t id_0, uint64_t id_1)
+{
+    struct graph *graph;
+
+    if (!is_device(device))
+        return;
+    pthread_mutex_lock(&lock);
+    graph = graph_find_locked(device, id_0, id_1);
+    if (graph != NULL)
+        graph->is_open = false;
+    pthread_mutex_unlock(&lock);
+}
+
+void aclmem_torch_release_pool(int device, uint64_t id_0, uint64_t id_1)
+{
+    struct graph *graph;
+
+    if (!is_device(device))
+        return;
+    torch_cuda_enter(device);
+    pthread_mutex_lock(&lock);
+    graph = graph_find_locked(device, id_0, id_1);
+    if (graph != NULL) {
+        graph->is_open = false;
+        graph->is_released = true;
+        aclmem_pool_freeze(graph->pool, 0);
+        graph_reap_locked(device, graph);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* The device's own pool and those of its graphs. */
+int aclmem_torch_get_stats(int device, aclmem_pool_stats *stats)
+{
+    aclmem_pool *pool = is_device(device) ? atomic_load(&devices[device].pool) : NULL;
+    aclmem_pool_stats more;
+    struct graph *graph;
+    int rc;
+
+    if (pool == NULL)
+        return ACL_ERROR_INVALID_PARAM;
+    rc = aclmem_pool_get_stats(pool, stats);
+    if (rc != ACL_SUCCESS || atomic_load(&devices[device].n_graphs) == 0)
+        return rc;
+    pthread_mutex_lock(&lock);
+    LIST_FOREACH (graph, &devices[device].graphs, link) {
+        if (aclmem_pool_get_stats(graph->pool, &more) != ACL_SUCCESS)
+            continue;
+        stats->live += more.live;
+        stats->n_live += more.n_live;
+        stats->peak_live += more.peak_live;
+        stats->held += more.held;
+        stats->peak_held += more.peak_held;
+        stats->idle += more.idle;
+        stats->lost += more.lost;
+    }
+    pthread_mutex_unlock(&lock);
+    return ACL_SUCCESS;
+}
+
+int aclmem_torch_reset_peaks(int device)
+{
+    aclmem_pool *pool = is_device(device) ? atomic_load(&devices[device].pool) : NULL;
+
+    return pool != NULL ? aclmem_pool_reset_peaks(pool) : ACL_ERROR_INVALID_PARAM;
+}
+
+int aclmem_torch_snapshot(int device, char **json)
+{
+    aclmem_pool *pool = is_device(device) ? atomic_load(&devices[device].pool) : NULL;
+
+    return pool != NULL ? aclmem_pool_snapshot(pool, json) : ACL_ERROR_INVALID_PARAM;
+}

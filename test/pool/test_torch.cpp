@@ -1,0 +1,205 @@
+/*
+ * The entry points of libaclmem_torch.so, called as PyTorch and torch_npu call them.
+ *
+ *     test_torch npu|cuda
+ */
+#include <dlfcn.h>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "acl/acl.h"
+#include "aclmem/torch.h"
+
+#define REQUIRE(condition_) \
+    do { \
+        if (!(condition_)) { \
+            std::fprintf(stderr, "line %d: %s\n", __LINE__, #condition_); \
+            std::exit(1); \
+        } \
+    } while (0)
+
+static const ssize_t mb = 1 << 20;
+
+static aclmem_pool_stats stats_now()
+{
+    aclmem_pool_stats stats;
+
+    REQUIRE(aclmem_torch_get_stats(0, &stats) == 0);
+    return stats;
+}
+
+template <typename Function> static Function driver_get(const char *name)
+{
+    static void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    Function function = nullptr;
+    void *symbol = driver != nullptr ? dlsym(driver, name) : nullptr;
+
+    REQUIRE(symbol != nullptr);
+    std::memcpy(&function, &symbol, sizeof symbol);
+    return function;
+}
+
+/* In the device's primary context, as PyTorch does. */
+static void *cuda_stream_make()
+{
+    void *context = nullptr, *stream = nullptr;
+
+    REQUIRE(driver_get<int (*)(void **, int)>("cuDevicePrimaryCtxRetain")(&context, 0) == 0);
+    REQUIRE(driver_get<int (*)(void *)>("cuCtxSetCurrent")(context) == 0);
+    REQUIRE(driver_get<int (*)(void **, unsigned, int)>("cuStreamCreateWithPriority")(&stream, 1,
+                                                                                      0) == 0);
+    return stream;
+}
+
+static void *stream_make(bool is_cuda)
+{
+    void *stream = nullptr;
+
+    if (is_cuda)
+        return cuda_stream_make();
+    REQUIRE(aclrtCreateStream(&stream) == ACL_SUCCESS);
+    return stream;
+}
+
+static void blocks_come_and_go(void *stream)
+{
+    void *a, *b;
+
+    REQUIRE(aclmem_torch_malloc(0, 0, stream) == nullptr);
+    a = aclmem_torch_malloc(5 * mb, 0, stream);
+    b = aclmem_torch_malloc(700, 0, nullptr);
+    REQUIRE(a != nullptr && b != nullptr && a != b);
+    REQUIRE(stats_now().live == 5 * mb + 700);
+    aclmem_torch_free(a, 5 * mb, 0, stream);
+    REQUIRE(aclmem_torch_malloc(5 * mb, 0, stream) == a);
+    aclmem_torch_free(a, 5 * mb, 0, stream);
+    aclmem_torch_free(b, 700, 0, nullptr);
+    aclmem_torch_free(nullptr, 0, 0, stream);
+    REQUIRE(stats_now().live == 0 && stats_now().peak_live == 5 * mb + 700);
+    REQUIRE(aclmem_torch_reset_peaks(0) == 0 && stats_now().peak_live == 0);
+}
+
+static void the_size_of_a_block_is_known(void *stream)
+{
+    size_t size = 0;
+    void *a = aclmem_torch_malloc(3 * mb, 0, stream);
+
+    REQUIRE(aclmem_torch_base_alloc(a, &size) == a && size == size_t(3 * mb));
+    aclmem_torch_free(a, 3 * mb, 0, stream);
+}
+
+static void no_memory_is_an_exception(void *stream)
+{
+    bool is_thrown = false;
+
+    try {
+        aclmem_torch_malloc(ssize_t(1) << 50, 0, stream);
+    } catch (const std::exception &error) {
+        is_thrown = std::strstr(error.what(), "out of memory") != nullptr &&
+                    std::strstr(error.what(), "would fit now") != nullptr;
+    }
+    REQUIRE(is_thrown);
+    REQUIRE(aclmem_torch_try_malloc(ssize_t(1) << 50, 0, stream) == nullptr);
+    REQUIRE(aclmem_torch_try_malloc(512, 99, stream) == nullptr);
+}
+
+static void a_block_used_on_a_second_stream_stays_whole(bool is_cuda, void *stream)
+{
+    void *other = stream_make(is_cuda);
+    void *a = aclmem_torch_malloc(8 * mb, 0, stream);
+
+    aclmem_torch_record_stream(a, other);
+    aclmem_torch_free(a, 8 * mb, 0, stream);
+    a = aclmem_torch_malloc(20 * mb, 0, other);
+    aclmem_torch_free(a, 20 * mb, 0, other);
+    aclmem_torch_reset();
+    REQUIRE(stats_now().live == 0);
+}
+
+static void blocks_of_a_graph_are_the_graphs_own(void *stream)
+{
+    void *inside, *again, *outside;
+
+    aclmem_torch_begin_allocate_to_pool(0, 7, 1, nullptr);
+    inside = aclmem_torch_malloc(4 * mb, 0, stream);
+    aclmem_torch_free(inside, 4 * mb, 0, stream);
+    again = aclmem_torch_malloc(4 * mb, 0, stream);
+    REQUIRE(again == inside); /* in the order of the capture */
+    aclmem_torch_free(again, 4 * mb, 0, stream);
+    aclmem_torch_end_allocate_to_pool(0, 7, 1);
+    outside = aclmem_torch_malloc(4 * mb, 0, stream);
+    REQUIRE(outside != inside); /* replays write there */
+    REQUIRE(stats_now().n_live == 1);
+    aclmem_torch_begin_allocate_to_pool(0, 7, 1, nullptr); /* a second graph in the same pool */
+    again = aclmem_torch_malloc(2 * mb, 0, stream);
+    aclmem_torch_end_allocate_to_pool(0, 7, 1);
+    aclmem_torch_release_pool(0, 7, 1);
+    REQUIRE(stats_now().n_live == 2);
+    aclmem_torch_free(again, 2 * mb, 0, stream); /* the last block: the pool goes */
+    aclmem_torch_free(outside, 4 * mb, 0, stream);
+    REQUIRE(stats_now().n_live == 0);
+}
+
+static void a_thread_without_a_device_frees(void *stream)
+{
+    void *a = aclmem_torch_malloc(9 * mb, 0, stream);
+    std::thread thread([&] {
+        void *b = aclmem_torch_malloc(12 * mb, 0, nullptr);
+
+        aclmem_torch_free(a, 9 * mb, 0, stream);
+        aclmem_torch_free(b, 12 * mb, 0, nullptr);
+        aclmem_torch_reset();
+    });
+
+    thread.join();
+    REQUIRE(stats_now().live == 0);
+}
+
+static void a_fraction_limits_the_pool(void *stream)
+{
+    size_t free_now, total;
+    void *a;
+
+    REQUIRE(aclrtGetMemInfo(ACL_HBM_MEM, &free_now, &total) == ACL_SUCCESS);
+    aclmem_torch_memory_fraction(0.25, 0);
+    REQUIRE(aclmem_torch_try_malloc(ssize_t(total / 2), 0, stream) == nullptr);
+    a = aclmem_torch_try_malloc(ssize_t(total / 8), 0, stream);
+    REQUIRE(a != nullptr);
+    aclmem_torch_free(a, ssize_t(total / 8), 0, stream);
+    aclmem_torch_memory_fraction(1, 0);
+}
+
+static void a_snapshot_lists_the_blocks(void *stream)
+{
+    void *a = aclmem_torch_malloc(12345, 0, stream);
+    char *json;
+
+    REQUIRE(aclmem_torch_snapshot(0, &json) == 0);
+    REQUIRE(std::strstr(json, "\"size\": 12345") != nullptr);
+    std::free(json);
+    aclmem_torch_free(a, 12345, 0, stream);
+}
+
+int main(int argc, char **argv)
+{
+    bool is_cuda = argc > 1 && std::strcmp(argv[1], "cuda") == 0;
+    void *stream;
+
+    aclmem_torch_init(1);
+    REQUIRE(aclmem_torch_use_cuda_streams(is_cuda) == 1);
+    aclmem_torch_free(aclmem_torch_malloc(512, 0, nullptr), 512, 0, nullptr);
+    REQUIRE(aclmem_torch_use_cuda_streams(!is_cuda) == 0); /* too late */
+    stream = stream_make(is_cuda);
+    blocks_come_and_go(stream);
+    the_size_of_a_block_is_known(stream);
+    no_memory_is_an_exception(stream);
+    a_block_used_on_a_second_stream_stays_whole(is_cuda, stream);
+    blocks_of_a_graph_are_the_graphs_own(stream);
+    a_thread_without_a_device_frees(stream);
+    a_fraction_limits_the_pool(stream);
+    a_snapshot_lists_the_blocks(stream);
+    return 0;
+}
