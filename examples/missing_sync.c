@@ -72,7 +72,8 @@ int main(int argc, char **argv)
     if (n_wrong == 0)
         printf("all %d numbers came back\n", N);
     else
-        printf("%u of %d numbers did not come back: who waits for the first copy?\n",
+        printf("%u of %d numbers did not come back: the second stream did not wait for "
+               "the first copy\n",
                n_wrong, N);
 
     CHECK(aclrtDestroyEvent(arrived));

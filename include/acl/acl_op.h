@@ -1,7 +1,7 @@
 /*
  * AscendCL: single operators.
  *
- * The attributes of an operator are data, and work.  aclmem runs memory, not operators:
+ * The attributes of an operator are data, and work.  aclmem emulates memory, not operators:
  * aclopSetModelDir gives ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
  */
 #ifndef ACL_ACL_OP_H

@@ -2,7 +2,7 @@
  * AscendCL: building operators while a program runs.  The functions are in
  * libacl_op_compiler.so.
  *
- * Options are taken and checked.  aclmem runs memory, not operators: what would build or
+ * Options are taken and checked.  aclmem emulates memory, not operators: what would build or
  * run one gives ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
  */
 #ifndef ACL_ACL_OP_COMPILER_H

@@ -1,7 +1,7 @@
 /*
  * AscendCL: profiling.
  *
- * aclmem runs memory, not operators, so there is nothing to profile: every function gives
+ * aclmem emulates memory, not operators, so there is nothing to profile: every function gives
  * ACL_ERROR_RT_FEATURE_NOT_SUPPORT, or NULL where it returns a pointer.
  */
 #ifndef ACL_ACL_PROF_H

@@ -2,7 +2,7 @@
  * AscendCL: data channels, by which a model gets its tensors.  The functions are in
  * libacl_tdt_channel.so.
  *
- * Items and lists of items are data, and work.  aclmem runs memory, not models: a channel
+ * Items and lists of items are data, and work.  aclmem emulates memory, not models: a channel
  * cannot be created, and what would use one gives ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
  */
 #ifndef ACL_ACL_TDT_H

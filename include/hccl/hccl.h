@@ -1,7 +1,7 @@
 /*
  * HCCL, collectives over devices.  The functions are in libhccl.so.
  *
- * aclmem runs memory, not collectives: all but HcclGetErrorString give HCCL_E_NOT_SUPPORT,
+ * aclmem emulates memory, not collectives: all but HcclGetErrorString give HCCL_E_NOT_SUPPORT,
  * leave ACL_ERROR_RT_FEATURE_NOT_SUPPORT for aclrtGetLastError, and say so in
  * aclGetRecentErrMsg.
  */

@@ -9,7 +9,7 @@
 static void refuse(const char *function)
 {
     aclmem_toolkit_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, function,
-                        "aclmem runs memory, not operators, models, profilers or "
+                        "aclmem emulates memory, not operators, models, profilers or "
                         "collectives; this function does nothing");
 }
 

@@ -41,7 +41,7 @@ static void what_would_run_something_says_that_aclmem_does_not(void **state)
         message = aclGetRecentErrMsg();
         assert_non_null(message);
         assert_non_null(strstr(message, names[i].name));
-        assert_non_null(strstr(message, "aclmem runs memory, not operators"));
+        assert_non_null(strstr(message, "aclmem emulates memory, not operators"));
     }
     assert_in_range(n_refused, 50, N_NAMES);
 }

@@ -85,7 +85,7 @@ class Command(unittest.TestCase):
             self.assertTrue(option["help"])
         text = self.printed("info", "--options")
         self.assertIn("ACLMEM_MEMORY=1G\n    default: not given\n", text)
-        self.assertIn("ACLMEM_RULES=default\n    default takes", text)
+        self.assertIn("ACLMEM_RULES=default\n    default accepts", text)
 
     def test_an_option_that_is_not_given_shows_what_is_in_force(self):
         del self.env["ACLMEM_MEMORY"]
