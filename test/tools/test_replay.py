@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Replays traces: test_replay.py <aclmem> <folder of the traces>"""
+"""Replays traces: test_replay.py <aclmem> <folder of the traces> <a program with blocks>"""
 import glob
 import gzip
 import json
@@ -58,6 +58,16 @@ class Replay(unittest.TestCase):
         done = self.replay(self.trace(text))
         self.assertIn("3 blocks, 5 operations on 4 streams, 1 frees of blocks", done.stdout)
 
+    def test_a_recorded_program_is_a_trace_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            recorded = os.path.join(folder, "recorded")
+            done = subprocess.run(
+                [COMMAND, "run", "--check", "none", "--trace", recorded, "--", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = self.result(recorded)
+        self.assertGreater(result["peak_live"], 0)
+
     def test_what_is_no_trace_is_refused_with_its_line(self):
         for text, words in (
             ("a 1 512 0\nb 2\n", ':2: neither "a ID SIZE STREAM" nor "f ID"'),
@@ -80,5 +90,5 @@ class Replay(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    COMMAND, TRACES = sys.argv[1:3]
+    COMMAND, TRACES, PROGRAM = sys.argv[1:4]
     unittest.main(argv=sys.argv[:1])

@@ -2,9 +2,10 @@
  * aclmem replay: the blocks of a recorded program, given to an allocator of ours.
  *
  * A trace has a line for each event, `a ID SIZE STREAM` or `f ID`, and may be compressed with
- * gzip.  It is read once and played twice: for the figures, which are asked for after each
- * block, and for the time, with nothing in between.
+ * gzip; or it is one that `aclmem run --trace` recorded.  It is read once and played twice: for
+ * the figures, which are asked for after each block, and for the time, with nothing in between.
  */
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "aclmem/pool.h"
 #include "command.h"
 #include "text.h"
+#include "trace/reader.h"
 
 #define MAX_STREAMS 64
 #define PAGE ((size_t)2 << 20)
@@ -32,7 +34,7 @@ struct event {
     uint32_t stream;
 };
 
-struct trace {
+struct recording {
     struct event *events;
     size_t n_events, room;
     uint32_t *blocks; /* a table from ids: the newest block of each, + 1 */
@@ -80,7 +82,7 @@ static void *grown(void *old, size_t size)
     return memory;
 }
 
-static size_t slot_of(const struct trace *t, uint64_t id)
+static size_t slot_of(const struct recording *t, uint64_t id)
 {
     size_t i = (size_t)(id * 0x9e3779b97f4a7c15 >> 20) & (t->n_slots - 1);
 
@@ -89,9 +91,9 @@ static size_t slot_of(const struct trace *t, uint64_t id)
     return i;
 }
 
-static void ids_grow(struct trace *t)
+static void ids_grow(struct recording *t)
 {
-    struct trace old = *t;
+    struct recording old = *t;
 
     t->n_slots = old.n_slots == 0 ? 4096 : 2 * old.n_slots;
     t->blocks = grown(NULL, t->n_slots * sizeof *t->blocks);
@@ -109,7 +111,7 @@ static void ids_grow(struct trace *t)
     free(old.ids);
 }
 
-static void trace_add(struct trace *t, struct event event)
+static void recording_add(struct recording *t, struct event event)
 {
     if (t->n_events == t->room) {
         t->room = t->room == 0 ? 4096 : 2 * t->room;
@@ -119,7 +121,7 @@ static void trace_add(struct trace *t, struct event event)
 }
 
 /* One line: whether it is one of a trace. */
-static bool line_read(struct trace *t, const char *line)
+static bool line_read(struct recording *t, const char *line)
 {
     unsigned long long id, size, stream = 0;
     size_t slot;
@@ -136,7 +138,7 @@ static bool line_read(struct trace *t, const char *line)
         t->blocks[slot] = ++t->n_blocks;
         if (stream >= t->n_streams)
             t->n_streams = (uint32_t)stream + 1;
-        trace_add(t, (struct event){size, t->n_blocks - 1, (uint32_t)stream});
+        recording_add(t, (struct event){size, t->n_blocks - 1, (uint32_t)stream});
         return true;
     }
     if (is_take || sscanf(line, "f %llu %c", &id, &end) != 1)
@@ -145,12 +147,12 @@ static bool line_read(struct trace *t, const char *line)
     if (t->blocks[slot] == 0)
         t->n_skipped++;
     else
-        trace_add(t, (struct event){0, t->blocks[slot] - 1, 0});
+        recording_add(t, (struct event){0, t->blocks[slot] - 1, 0});
     return true;
 }
 
 /* Frees of blocks that are free are dropped; the peak of what is live is counted. */
-static void trace_finish(struct trace *t)
+static void recording_finish(struct recording *t)
 {
     uint64_t *live = grown(NULL, (t->n_blocks + 1) * sizeof *live);
     uint64_t now = 0;
@@ -174,8 +176,75 @@ static void trace_finish(struct trace *t)
     free(live);
 }
 
+/* ---- traces of `aclmem run --trace` ---- */
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        if (strcmp(name, *names) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A small number for a stream; those beyond the last share it. */
+static unsigned stream_number(uint64_t *streams, unsigned *n, uint64_t stream)
+{
+    for (unsigned i = 0; i < *n; i++) {
+        if (streams[i] == stream)
+            return i;
+    }
+    if (*n == MAX_STREAMS)
+        return MAX_STREAMS - 1;
+    streams[*n] = stream;
+    return (*n)++;
+}
+
+/* The blocks of all processes, as the lines that a plain trace would have. */
+static int recording_read_calls(struct recording *t, const char *path)
+{
+    static const char *const takes[] = {
+        "aclrtMalloc",        "aclrtMallocAlign32",      "aclrtMallocCached",
+        "aclrtMallocWithCfg", "aclrtMemPoolMallocAsync", NULL};
+    static const char *const gives[] = {"aclrtFree", "aclrtFreeWithDevSync",
+                                        "aclrtMemPoolFreeAsync", NULL};
+    uint64_t streams[MAX_STREAMS] = {0};
+    unsigned n_streams = 1; /* the default one */
+    char why[TRACE_WHY_SIZE];
+    char line[128];
+    struct trace *trace = trace_open(path, why);
+    struct trace_event event;
+
+    if (trace == NULL) {
+        fprintf(stderr, "aclmem: %s\n", why);
+        return 1;
+    }
+    while (trace_next(trace, &event)) {
+        bool is_take, is_give;
+        uint64_t id;
+
+        if ((event.kind != TRACE_CALL && event.kind != TRACE_END) ||
+            event.result != ACL_SUCCESS)
+            continue;
+        is_take = is_one_of(event.function->name, takes);
+        is_give = is_one_of(event.function->name, gives);
+        id = trace_number(&event, trace_arg(&event, "devPtr") != NULL ? "devPtr" : "ptr");
+        id ^= (uint64_t)event.process->number << 52;
+        if (is_take)
+            snprintf(line, sizeof line, "a %" PRIu64 " %" PRIu64 " %u", id,
+                     trace_number(&event, "size"),
+                     stream_number(streams, &n_streams, trace_number(&event, "stream")));
+        else if (is_give)
+            snprintf(line, sizeof line, "f %" PRIu64, id);
+        if (is_take || is_give)
+            line_read(t, line);
+    }
+    trace_close(trace);
+    return 0;
+}
+
 /* 0, or what to exit with. */
-static int trace_read(struct trace *t, const char *path)
+static int recording_read_lines(struct recording *t, const char *path)
 {
     gzFile file = gzopen(path, "rb");
     unsigned long n_lines = 0;
@@ -203,16 +272,24 @@ static int trace_read(struct trace *t, const char *path)
         rc = 1;
     }
     gzclose(file);
+    return rc;
+}
+
+static int recording_read(struct recording *t, const char *path)
+{
+    int rc =
+        trace_is(path) ? recording_read_calls(t, path) : recording_read_lines(t, path);
+
     if (rc == 0 && t->n_events == 0) {
         fprintf(stderr, "aclmem: %s has no blocks\n", path);
         rc = 1;
     }
     if (rc == 0)
-        trace_finish(t);
+        recording_finish(t);
     return rc;
 }
 
-static void trace_drop(struct trace *t)
+static void recording_drop(struct recording *t)
 {
     free(t->events);
     free(t->blocks);
@@ -353,8 +430,8 @@ static double seconds(void)
 }
 
 /* All events; with a watch the device is looked at after each block. */
-static int play(const struct trace *t, const struct allocator *a, aclrtStream *streams,
-                struct watch *watch, struct result *result)
+static int play(const struct recording *t, const struct allocator *a,
+                aclrtStream *streams, struct watch *watch, struct result *result)
 {
     void **ptr = grown(NULL, t->n_blocks * sizeof *ptr);
     uint32_t *stream = grown(NULL, t->n_blocks * sizeof *stream);
@@ -387,7 +464,7 @@ static int play(const struct trace *t, const struct allocator *a, aclrtStream *s
     return rc == ACL_SUCCESS ? 0 : failed("a block of the trace was refused", rc);
 }
 
-static int play_twice(const struct trace *t, const struct allocator *a,
+static int play_twice(const struct recording *t, const struct allocator *a,
                       aclrtStream *streams, struct result *result)
 {
     struct result timed = {0};
@@ -411,7 +488,7 @@ static int play_twice(const struct trace *t, const struct allocator *a,
     return exit_code;
 }
 
-static int replay_on_device(const struct trace *t, const struct allocator *a,
+static int replay_on_device(const struct recording *t, const struct allocator *a,
                             struct result *result)
 {
     aclrtStream streams[MAX_STREAMS];
@@ -429,7 +506,7 @@ static int replay_on_device(const struct trace *t, const struct allocator *a,
     return exit_code;
 }
 
-static void result_print(const struct trace *t, const struct result *r)
+static void result_print(const struct recording *t, const struct result *r)
 {
     double ratio = (double)t->peak_live / (double)r->peak_held;
     char live[32], held[32];
@@ -459,7 +536,7 @@ static int replay_run(int argc, char **argv)
 {
     const char *name = choice.allocator != NULL ? choice.allocator : "pool";
     const struct allocator *a = allocator_find(name);
-    struct trace trace = {0};
+    struct recording trace = {0};
     struct result result = {0};
     char memory[32];
     int exit_code;
@@ -469,7 +546,7 @@ static int replay_run(int argc, char **argv)
         return usage_fail("replay", "one trace, please");
     if (a == NULL)
         return usage_fail("replay", "there is no allocator \"%s\"", name);
-    exit_code = trace_read(&trace, argv[0]);
+    exit_code = recording_read(&trace, argv[0]);
     if (exit_code == 0) {
         /* Devices that are played may have what the trace needs, with room to be wasteful. */
         snprintf(memory, sizeof memory, "%lluM",
@@ -482,7 +559,7 @@ static int replay_run(int argc, char **argv)
     }
     if (exit_code == 0)
         result_print(&trace, &result);
-    trace_drop(&trace);
+    recording_drop(&trace);
     return exit_code;
 }
 
