@@ -51,6 +51,7 @@ struct command {
 extern const struct command info_command;
 extern const struct command run_command;
 extern const struct command trace_command;
+extern const struct command convert_command;
 extern const struct command replay_command;
 
 /*

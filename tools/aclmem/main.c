@@ -10,10 +10,7 @@
 #include "command.h"
 
 static const struct command *const commands[] = {
-    &run_command,
-    &trace_command,
-    &info_command,
-    &replay_command,
+    &run_command, &trace_command, &convert_command, &info_command, &replay_command,
 };
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])

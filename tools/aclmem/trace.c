@@ -220,7 +220,7 @@ static const struct option options[] = {
     {"stacks", OPTION_FLAG, &choice.has_stacks, NULL, "where each call was made"},
     {"follow", OPTION_FLAG, &choice.is_following, NULL,
      "goes on while the program records, as tail -f"},
-    {NULL},
+    {0},
 };
 
 const struct command trace_command = {

@@ -1,0 +1,646 @@
+/* See books.h. */
+#include "books.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "show.h"
+
+const char *const kind_names[KIND_COUNT] = {
+#define K(id_, name_, is_memory_) [KIND_##id_] = name_,
+    BOOKS_KINDS(K)
+#undef K
+};
+
+bool kind_is_memory(enum block_kind kind)
+{
+    static const bool is_memory[KIND_COUNT] = {
+#define K(id_, name_, is_memory_) [KIND_##id_] = is_memory_,
+        BOOKS_KINDS(K)
+#undef K
+    };
+
+    return is_memory[kind];
+}
+
+/* Room for one more; there is no going on without memory. */
+static void *grown(void *array, size_t n, size_t *max, size_t size)
+{
+    void *larger = array;
+
+    if (n == *max) {
+        *max = *max > 0 ? 2 * *max : 256;
+        larger = realloc(array, *max * size);
+        if (larger == NULL) {
+            fprintf(stderr, "aclmem: no memory for the trace\n");
+            exit(1);
+        }
+    }
+    return larger;
+}
+
+struct block *books_add(struct books *books)
+{
+    struct block *block;
+
+    books->block =
+        grown(books->block, books->n_blocks, &books->max_blocks, sizeof *books->block);
+    block = &books->block[books->n_blocks++];
+    memset(block, 0, sizeof *block);
+    block->of = NO_BLOCK;
+    return block;
+}
+
+/* ---- places ---- */
+
+static uint32_t where_add(struct books *books, const struct trace_process *process,
+                          uint32_t stack)
+{
+    struct where *where;
+
+    books->where =
+        grown(books->where, books->n_wheres, &books->max_wheres, sizeof *books->where);
+    where = &books->where[books->n_wheres];
+    memset(where, 0, sizeof *where);
+    where->process = process;
+    where->stack = stack;
+    return (uint32_t)books->n_wheres++;
+}
+
+uint32_t books_where_add(struct books *books, json_t *frames)
+{
+    uint32_t where = where_add(books, NULL, 0);
+
+    books->where[where].frames = frames;
+    return where;
+}
+
+const json_t *books_frames(struct books *books, uint32_t number)
+{
+    struct where *where = &books->where[number];
+
+    if (where->frames == NULL && where->process != NULL)
+        where->frames = show_frames(where->process, where->stack);
+    if (where->frames == NULL)
+        where->frames = json_array();
+    if (json_array_size(where->frames) == 0)
+        json_array_append_new(where->frames,
+                              json_pack("{s:s, s:s, s:i}", "function", "(not recorded)",
+                                        "file", "", "line", 0));
+    return where->frames;
+}
+
+/* ---- what a function does ---- */
+
+enum role {
+    ROLE_NONE,
+    ROLE_MAKE,
+    ROLE_FREE,
+    ROLE_RETAIN,
+    ROLE_EXPORT,
+    ROLE_COPY,
+    ROLE_SET
+};
+
+static const struct rule {
+    const char *function;
+    uint8_t role;
+    uint8_t kind;
+    const char *addr;
+    const char *size; /* of a copy: bytes */
+} rules[] = {
+    {"aclrtMalloc", ROLE_MAKE, KIND_BLOCK, "devPtr", "size"},
+    {"aclrtMallocAlign32", ROLE_MAKE, KIND_BLOCK, "devPtr", "size"},
+    {"aclrtMallocCached", ROLE_MAKE, KIND_BLOCK, "devPtr", "size"},
+    {"aclrtMallocWithCfg", ROLE_MAKE, KIND_BLOCK, "devPtr", "size"},
+    {"aclrtMallocForTaskScheduler", ROLE_MAKE, KIND_BLOCK, "devPtr", "size"},
+    {"aclrtFree", ROLE_FREE, KIND_BLOCK, "devPtr", NULL},
+    {"aclrtFreeWithDevSync", ROLE_FREE, KIND_BLOCK, "devPtr", NULL},
+    {"aclrtMallocHost", ROLE_MAKE, KIND_HOST, "hostPtr", "size"},
+    {"aclrtMallocHostWithCfg", ROLE_MAKE, KIND_HOST, "ptr", "size"},
+    {"aclrtFreeHost", ROLE_FREE, KIND_HOST, "hostPtr", NULL},
+    {"aclrtFreeHostWithDevSync", ROLE_FREE, KIND_HOST, "hostPtr", NULL},
+    {"aclrtMemPoolMallocAsync", ROLE_MAKE, KIND_POOL, "ptr", "size"},
+    {"aclrtMemPoolFreeAsync", ROLE_FREE, KIND_POOL, "ptr", NULL},
+    {"aclrtMemAllocManaged", ROLE_MAKE, KIND_MANAGED, "ptr", "size"},
+    {"aclrtMallocPhysical", ROLE_MAKE, KIND_PHYS, "handle", "size"},
+    {"aclrtFreePhysical", ROLE_FREE, KIND_PHYS, "handle", NULL},
+    {"aclrtMemRetainAllocationHandle", ROLE_RETAIN, KIND_PHYS, "handle", NULL},
+    {"aclrtMemImportFromShareableHandle", ROLE_MAKE, KIND_IMPORT, "handle", NULL},
+    {"aclrtMemImportFromShareableHandleV2", ROLE_MAKE, KIND_IMPORT, "handle", NULL},
+    {"aclrtMemExportToShareableHandle", ROLE_EXPORT, KIND_PHYS, "handle", NULL},
+    {"aclrtMemExportToShareableHandleV2", ROLE_EXPORT, KIND_PHYS, "handle", NULL},
+    {"aclrtReserveMemAddress", ROLE_MAKE, KIND_RESERVATION, "virPtr", "size"},
+    {"aclrtReserveMemAddressNoUCMemory", ROLE_MAKE, KIND_RESERVATION, "virPtr", "size"},
+    {"aclrtReleaseMemAddress", ROLE_FREE, KIND_RESERVATION, "virPtr", NULL},
+    {"aclrtMapMem", ROLE_MAKE, KIND_MAPPING, "virPtr", "size"},
+    {"aclrtMemMapNoAccess", ROLE_MAKE, KIND_MAPPING, "virPtr", "size"},
+    {"aclrtUnmapMem", ROLE_FREE, KIND_MAPPING, "virPtr", NULL},
+    {"aclrtHostRegister", ROLE_MAKE, KIND_REGISTERED, "ptr", "size"},
+    {"aclrtHostRegisterV2", ROLE_MAKE, KIND_REGISTERED, "ptr", "size"},
+    {"aclrtHostUnregister", ROLE_FREE, KIND_REGISTERED, "ptr", NULL},
+    {"aclrtCreateStream", ROLE_MAKE, KIND_STREAM, "stream", NULL},
+    {"aclrtCreateStreamWithConfig", ROLE_MAKE, KIND_STREAM, "stream", NULL},
+    {"aclrtDestroyStream", ROLE_FREE, KIND_STREAM, "stream", NULL},
+    {"aclrtDestroyStreamForce", ROLE_FREE, KIND_STREAM, "stream", NULL},
+    {"aclrtCreateEvent", ROLE_MAKE, KIND_EVENT, "event", NULL},
+    {"aclrtCreateEventWithFlag", ROLE_MAKE, KIND_EVENT, "event", NULL},
+    {"aclrtCreateEventExWithFlag", ROLE_MAKE, KIND_EVENT, "event", NULL},
+    {"aclrtDestroyEvent", ROLE_FREE, KIND_EVENT, "event", NULL},
+    {"aclrtMemcpy", ROLE_COPY, 0, "dst", "count"},
+    {"aclrtMemcpyAsync", ROLE_COPY, 1, "dst", "count"},
+    {"aclrtMemcpyAsyncWithCondition", ROLE_COPY, 1, "dst", "count"},
+    {"aclrtMemcpy2d", ROLE_COPY, 0, "dst", "width"},
+    {"aclrtMemcpy2dAsync", ROLE_COPY, 1, "dst", "width"},
+    {"aclrtSetDevice", ROLE_SET, 0, NULL, NULL},
+    {"aclrtSetCurrentContext", ROLE_SET, 1, NULL, NULL},
+    {"aclrtCreateContext", ROLE_SET, 2, NULL, NULL},
+    {"aclrtGetCurrentContext", ROLE_SET, 3, NULL, NULL},
+};
+
+#define N_RULES (sizeof rules / sizeof rules[0])
+
+static const struct rule *rule_find(const char *name)
+{
+    for (size_t i = 0; i < N_RULES; i++) {
+        if (strcmp(rules[i].function, name) == 0)
+            return &rules[i];
+    }
+    return NULL;
+}
+
+/* ---- maps of what is known while the trace is read ---- */
+
+/* Open addressing; the value is a number + 1, and 0 is empty. */
+struct map {
+    struct {
+        uint64_t key[2];
+        uint64_t value;
+    } * slot;
+    size_t n, max;
+};
+
+static size_t map_place(const struct map *map, uint64_t a, uint64_t b)
+{
+    uint64_t hash = (a ^ b * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
+    size_t at = (hash ^ hash >> 32) & (map->max - 1);
+
+    while (map->slot[at].value != 0 &&
+           (map->slot[at].key[0] != a || map->slot[at].key[1] != b))
+        at = (at + 1) & (map->max - 1);
+    return at;
+}
+
+static void map_set(struct map *map, uint64_t a, uint64_t b, uint64_t value)
+{
+    size_t at;
+
+    if (2 * (map->n + 1) > map->max) {
+        struct map larger = {.max = map->max > 0 ? 2 * map->max : 1024};
+
+        larger.slot = calloc(larger.max, sizeof *larger.slot);
+        if (larger.slot == NULL) {
+            fprintf(stderr, "aclmem: no memory for the trace\n");
+            exit(1);
+        }
+        for (size_t i = 0; i < map->max; i++) {
+            if (map->slot[i].value == 0)
+                continue;
+            at = map_place(&larger, map->slot[i].key[0], map->slot[i].key[1]);
+            larger.slot[at] = map->slot[i];
+            larger.n++;
+        }
+        free(map->slot);
+        *map = larger;
+    }
+    at = map_place(map, a, b);
+    map->n += map->slot[at].value == 0;
+    map->slot[at].key[0] = a;
+    map->slot[at].key[1] = b;
+    map->slot[at].value = value + 1;
+}
+
+/* The value, or `none`. */
+static uint64_t map_get(const struct map *map, uint64_t a, uint64_t b, uint64_t none)
+{
+    size_t at;
+
+    if (map->max == 0)
+        return none;
+    at = map_place(map, a, b);
+    return map->slot[at].value != 0 ? map->slot[at].value - 1 : none;
+}
+
+/* What a call did, to be applied in the order of time. */
+struct op {
+    uint64_t time;
+    uint64_t number; /* of the call: calls at the same time stay in order */
+    uint64_t addr, size, handle, offset;
+    uint32_t where, process, attr, stream;
+    int32_t device;
+    uint8_t role, kind;
+};
+
+struct reading {
+    struct books *books;
+    struct trace *trace;
+    struct op *op;
+    size_t n_ops, max_ops;
+    struct map wheres;   /* process, stack */
+    struct map devices;  /* process, thread -> device */
+    struct map contexts; /* process, context -> device */
+    struct map streams;  /* process, handle -> number */
+    struct map live;     /* process and kind, address -> block */
+    uint32_t n_streams;
+};
+
+static uint32_t where_of(struct reading *r, const struct trace_event *event)
+{
+    uint64_t process = event->process->number;
+    uint64_t where = map_get(&r->wheres, process, event->stack, UINT64_MAX);
+
+    if (event->stack == 0)
+        return 0;
+    if (where == UINT64_MAX) {
+        where = where_add(r->books, event->process, event->stack);
+        map_set(&r->wheres, process, event->stack, where);
+    }
+    return (uint32_t)where;
+}
+
+static void figures_add(struct reading *r, const struct trace_event *event)
+{
+    struct books *books = r->books;
+    struct function_figures *figures;
+    uint64_t ns = event->end - event->begin;
+    uint64_t number = UINT64_MAX;
+    struct where *where;
+
+    for (size_t i = 0; i < books->n_functions; i++) {
+        if (strcmp(books->function[i].name, event->function->name) == 0) {
+            number = i;
+            break;
+        }
+    }
+    if (number == UINT64_MAX) {
+        number = books->n_functions++;
+        books->function = grown(books->function, number, &books->max_functions,
+                                sizeof *books->function);
+        books->function[number] =
+            (struct function_figures){.name = event->function->name};
+    }
+    figures = &books->function[number];
+    figures->n_calls++;
+    figures->ns += ns;
+    figures->n_errors += event->function->result == 'r' && event->result != 0;
+    if (ns > figures->longest)
+        figures->longest = ns;
+    books->n_calls++;
+    books->n_errors += event->function->result == 'r' && event->result != 0;
+    where = &books->where[where_of(r, event)];
+    where->n_calls++;
+    where->ns += ns;
+}
+
+/* ---- reading ---- */
+
+static void device_set(struct reading *r, const struct trace_event *event,
+                       const struct rule *rule)
+{
+    uint64_t process = event->process->number;
+    uint64_t context = trace_number(event, "context");
+
+    switch (rule->kind) {
+    case 0:
+        map_set(&r->devices, process, event->thread, trace_number(event, "deviceId"));
+        break;
+    case 1:
+        map_set(&r->devices, process, event->thread,
+                map_get(&r->contexts, process, context, 0));
+        break;
+    case 2: /* a context that is made is current, too */
+        map_set(&r->contexts, process, context, trace_number(event, "deviceId"));
+        map_set(&r->devices, process, event->thread, trace_number(event, "deviceId"));
+        break;
+    default:
+        map_set(&r->contexts, process, context,
+                map_get(&r->devices, process, event->thread, 0));
+        break;
+    }
+}
+
+static uint32_t stream_of(struct reading *r, const struct trace_event *event)
+{
+    uint64_t handle = trace_number(event, "stream");
+    uint64_t number;
+
+    if (handle == 0)
+        return 0;
+    number = map_get(&r->streams, event->process->number, handle, 0);
+    if (number == 0) {
+        number = ++r->n_streams;
+        map_set(&r->streams, event->process->number, handle, number);
+    }
+    return (uint32_t)number;
+}
+
+static void copy_add(struct reading *r, const struct trace_event *event,
+                     const struct rule *rule)
+{
+    struct books *books = r->books;
+    uint64_t height =
+        trace_arg(event, "height") != NULL ? trace_number(event, "height") : 1;
+
+    books->copy =
+        grown(books->copy, books->n_copies, &books->max_copies, sizeof *books->copy);
+    books->copy[books->n_copies++] = (struct copy){
+        .begin = event->begin,
+        .end = event->end,
+        .bytes = trace_number(event, rule->size) * height,
+        .stream = trace_number(event, "stream"),
+        .process = event->process->number - 1,
+        .kind = (uint8_t)trace_number(event, "kind"),
+        .is_async = rule->kind == 1,
+    };
+}
+
+static void device_and_attr(struct reading *r, const struct trace_event *event,
+                            struct op *op)
+{
+    uint64_t number;
+
+    op->device = (int32_t)map_get(&r->devices, event->process->number, event->thread, 0);
+    op->attr = (uint32_t)trace_number(event, "policy");
+    if (op->kind == KIND_HOST || op->kind == KIND_REGISTERED)
+        op->device = DEVICE_HOST;
+    if (op->kind != KIND_PHYS)
+        return;
+    if (field_number(event, "prop", "location.type", &number) &&
+        number != 1) /* ACL_MEM_LOCATION_TYPE_DEVICE */
+        op->device = DEVICE_HOST;
+    else if (field_number(event, "prop", "location.id", &number))
+        op->device = (int32_t)number;
+    if (field_number(event, "prop", "memAttr", &number))
+        op->attr = (uint32_t)number;
+}
+
+static void op_add(struct reading *r, const struct trace_event *event,
+                   const struct rule *rule)
+{
+    struct op *op;
+
+    r->op = grown(r->op, r->n_ops, &r->max_ops, sizeof *r->op);
+    op = &r->op[r->n_ops];
+    *op = (struct op){
+        .time = rule->role == ROLE_FREE ? event->begin : event->end,
+        .number = r->n_ops++,
+        .addr = trace_number(event, rule->addr),
+        .size = rule->size != NULL ? trace_number(event, rule->size) : 0,
+        .handle = trace_number(event, "handle"),
+        .offset = trace_number(event, "offset"),
+        .where = where_of(r, event),
+        .process = event->process->number - 1,
+        .stream = stream_of(r, event),
+        .role = rule->role,
+        .kind = rule->kind,
+    };
+    device_and_attr(r, event, op);
+}
+
+static void event_take(struct reading *r, const struct trace_event *event)
+{
+    struct books *books = r->books;
+    const struct rule *rule;
+
+    if (books->began == 0 || event->begin < books->began)
+        books->began = event->begin;
+    if (event->end > books->ended)
+        books->ended = event->end;
+    if (event->function == NULL || event->kind == TRACE_BEGIN)
+        return;
+    figures_add(r, event);
+    rule = rule_find(event->function->name);
+    if (rule == NULL || event->result != 0)
+        return;
+    if (rule->role == ROLE_SET)
+        device_set(r, event, rule);
+    else if (rule->role == ROLE_COPY)
+        copy_add(r, event, rule);
+    else
+        op_add(r, event, rule);
+}
+
+/* ---- applying ---- */
+
+static int op_compare(const void *left, const void *right)
+{
+    const struct op *a = left;
+    const struct op *b = right;
+
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static uint64_t live_key(uint32_t process, unsigned kind)
+{
+    return (uint64_t)process << 8 | kind;
+}
+
+static struct block *live_find(struct reading *r, uint32_t process, unsigned kind,
+                               uint64_t addr)
+{
+    uint64_t number = map_get(&r->live, live_key(process, kind), addr, UINT64_MAX);
+
+    if (number >= r->books->n_blocks || r->books->block[number].freed != 0)
+        return NULL;
+    return &r->books->block[number];
+}
+
+/* Physical memory goes with its last handle and its last mapping. */
+static void phys_settle(struct block *phys, uint64_t time)
+{
+    if (phys->refs == 0 && phys->released == 0)
+        phys->released = time;
+    if (phys->refs == 0 && phys->maps == 0)
+        phys->freed = time;
+}
+
+static void make_apply(struct reading *r, const struct op *op)
+{
+    struct block *block = books_add(r->books);
+    uint32_t number = (uint32_t)(block - r->books->block);
+    struct block *phys;
+
+    block->addr = op->addr;
+    block->size = op->size;
+    block->made = op->time;
+    block->where = op->where;
+    block->process = op->process;
+    block->device = op->device;
+    block->stream = op->stream;
+    block->attr = op->attr;
+    block->kind = op->kind;
+    block->refs = 1;
+    map_set(&r->live, live_key(op->process, op->kind), op->addr, number);
+    if (op->kind != KIND_MAPPING)
+        return;
+    block->offset = op->offset;
+    phys = live_find(r, op->process, KIND_PHYS, op->handle);
+    if (phys == NULL)
+        phys = live_find(r, op->process, KIND_IMPORT, op->handle);
+    if (phys != NULL) {
+        phys->maps++;
+        block->of = (uint32_t)(phys - r->books->block);
+        block->device = phys->device;
+        if (phys->kind == KIND_IMPORT && phys->size < op->offset + op->size)
+            phys->size = op->offset + op->size;
+    }
+}
+
+static void free_apply(struct reading *r, const struct op *op)
+{
+    struct block *block = live_find(r, op->process, op->kind, op->addr);
+
+    if (block == NULL && op->kind == KIND_BLOCK)
+        block = live_find(r, op->process, KIND_MANAGED, op->addr);
+    if (block == NULL && op->kind == KIND_PHYS)
+        block = live_find(r, op->process, KIND_IMPORT, op->addr);
+    if (block == NULL) {
+        r->books->n_unknown_frees++;
+        return;
+    }
+    if (block->kind == KIND_PHYS || block->kind == KIND_IMPORT) {
+        block->refs -= block->refs > 0;
+        phys_settle(block, op->time);
+        return;
+    }
+    block->freed = op->time > block->made ? op->time : block->made + 1;
+    if (block->kind == KIND_MAPPING && block->of != NO_BLOCK) {
+        struct block *phys = &r->books->block[block->of];
+
+        phys->maps -= phys->maps > 0;
+        phys_settle(phys, op->time);
+    }
+}
+
+static void op_apply(struct reading *r, const struct op *op)
+{
+    struct block *block;
+
+    switch (op->role) {
+    case ROLE_MAKE:
+        make_apply(r, op);
+        break;
+    case ROLE_FREE:
+        free_apply(r, op);
+        break;
+    default:
+        block = live_find(r, op->process, KIND_PHYS, op->addr);
+        if (block != NULL && op->role == ROLE_RETAIN)
+            block->refs++;
+        else if (block != NULL && block->exported == 0)
+            block->exported = op->time;
+        break;
+    }
+}
+
+/* ---- sums ---- */
+
+struct change {
+    uint64_t time;
+    uint32_t block;
+    bool is_free;
+};
+
+static int change_compare(const void *left, const void *right)
+{
+    const struct change *a = left;
+    const struct change *b = right;
+
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    return (int)b->is_free -
+           (int)a->is_free; /* what is free at a time makes room first */
+}
+
+void books_sum(struct books *books)
+{
+    struct change *change = calloc(2 * books->n_blocks + 1, sizeof *change);
+    size_t n = 0;
+    uint64_t live = 0;
+
+    if (change == NULL)
+        return;
+    for (size_t i = 0; i < books->n_blocks; i++) {
+        const struct block *block = &books->block[i];
+
+        if (!kind_is_memory(block->kind))
+            continue;
+        books->allocated += block->size;
+        books->n_allocations++;
+        books->where[block->where].allocated += block->size;
+        change[n++] = (struct change){block->made, (uint32_t)i, false};
+        if (block->freed != 0)
+            change[n++] = (struct change){block->freed, (uint32_t)i, true};
+    }
+    qsort(change, n, sizeof *change, change_compare);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t size = books->block[change[i].block].size;
+
+        live = change[i].is_free ? live - size : live + size;
+        if (live > books->peak) {
+            books->peak = live;
+            books->peak_at = change[i].time;
+        }
+    }
+    books->live = live;
+    free(change);
+    for (size_t i = 0; i < books->n_blocks; i++) {
+        const struct block *block = &books->block[i];
+
+        if (kind_is_memory(block->kind) && block->made <= books->peak_at &&
+            (block->freed == 0 || block->freed > books->peak_at))
+            books->where[block->where].at_peak += block->size;
+    }
+}
+
+bool books_read(struct books *books, struct trace *trace)
+{
+    struct reading r = {.books = books, .trace = trace};
+    struct trace_event event;
+
+    memset(books, 0, sizeof *books);
+    where_add(books, NULL, 0);
+    while (trace_next(trace, &event))
+        event_take(&r, &event);
+    if (r.n_ops > 0)
+        qsort(r.op, r.n_ops, sizeof *r.op, op_compare);
+    for (size_t i = 0; i < r.n_ops; i++)
+        op_apply(&r, &r.op[i]);
+    free(r.op);
+    free(r.wheres.slot);
+    free(r.devices.slot);
+    free(r.contexts.slot);
+    free(r.streams.slot);
+    free(r.live.slot);
+    books->n_processes = trace_n_processes(trace);
+    books->process = calloc(books->n_processes + 1, sizeof *books->process);
+    for (size_t i = 0; books->process != NULL && i < books->n_processes; i++)
+        books->process[i] = trace_process_at(trace, i);
+    books_sum(books);
+    return true;
+}
+
+void books_free(struct books *books)
+{
+    for (size_t i = 0; i < books->n_wheres; i++)
+        json_decref(books->where[i].frames);
+    free(books->where);
+    free(books->block);
+    free(books->copy);
+    free(books->function);
+    free(books->process);
+    memset(books, 0, sizeof *books);
+}

@@ -1,0 +1,123 @@
+/*
+ * What the calls of a trace did to memory: blocks with their lives, copies, figures by
+ * function and by stack.  Also what traces of other programs are read into.
+ *
+ * A free counts from its begin and an allocation from its end, since another thread may get
+ * the same address in between.
+ */
+#ifndef ACLMEM_BOOKS_H
+#define ACLMEM_BOOKS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/reader.h"
+
+/* BOOKS_KIND(id, name, whether it is memory of a device or of the host) */
+#define BOOKS_KINDS(K) \
+    K(BLOCK, "block", true) \
+    K(POOL, "pool", true) \
+    K(PHYS, "physical", true) \
+    K(HOST, "pinned", true) \
+    K(MANAGED, "managed", true) \
+    K(IMPORT, "imported", false) \
+    K(REGISTERED, "registered", false) \
+    K(RESERVATION, "reserved", false) \
+    K(MAPPING, "mapped", false) \
+    K(STREAM, "stream", false) \
+    K(EVENT, "event", false)
+
+enum block_kind {
+#define K(id_, name_, is_memory_) KIND_##id_,
+    BOOKS_KINDS(K)
+#undef K
+        KIND_COUNT,
+};
+
+extern const char *const kind_names[KIND_COUNT];
+bool kind_is_memory(enum block_kind kind);
+
+#define DEVICE_HOST (-1)
+#define NO_BLOCK UINT32_MAX
+
+struct block {
+    uint64_t addr; /* or the handle */
+    uint64_t size;
+    uint64_t made;
+    uint64_t freed;    /* 0: never */
+    uint64_t released; /* physical memory: its handle was freed; 0: never */
+    uint64_t exported; /* 0: never */
+    uint64_t offset;   /* mapping: in its physical memory */
+    uint32_t of;       /* mapping: which physical memory; an import: what was exported */
+    uint32_t where;    /* books->where */
+    uint32_t process;  /* books->process */
+    int32_t device;
+    uint32_t stream; /* in the order in which they come; 0 is the default */
+    uint32_t attr;   /* memory attribute or policy */
+    uint32_t maps;   /* physical memory: mappings that hold it now */
+    uint32_t refs;   /* physical memory: handles */
+    uint8_t kind;
+};
+
+/* A place in the program: the stack of a process. */
+struct where {
+    const struct trace_process *process;
+    uint32_t stack;
+    json_t *frames; /* {"function", "file", "line"}, innermost first; NULL: not looked */
+    uint64_t n_calls;
+    uint64_t ns;        /* in calls */
+    uint64_t allocated; /* bytes */
+    uint64_t at_peak;   /* bytes */
+};
+
+struct copy {
+    uint64_t begin, end;
+    uint64_t bytes;
+    uint64_t stream; /* handle; 0: none */
+    uint32_t process;
+    uint8_t kind; /* aclrtMemcpyKind */
+    bool is_async;
+};
+
+struct function_figures {
+    const char *name;
+    uint64_t n_calls, n_errors, ns, longest;
+};
+
+struct books {
+    struct block *block; /* by when they were made */
+    size_t n_blocks, max_blocks;
+    struct where *where; /* the first is "not known" */
+    size_t n_wheres, max_wheres;
+    struct copy *copy;
+    size_t n_copies, max_copies;
+    struct function_figures *function;
+    size_t n_functions, max_functions;
+    const struct trace_process **process;
+    size_t n_processes;
+    uint64_t began, ended; /* times of the first and last event */
+    uint64_t n_calls, n_errors;
+    uint64_t peak, peak_at; /* bytes of memory, over all devices and the host */
+    uint64_t live;          /* at the end */
+    uint64_t allocated;     /* in all */
+    uint64_t n_allocations;
+    uint64_t n_unknown_frees;
+};
+
+/* Reads a trace to its end.  The trace stays open as long as the books are used. */
+bool books_read(struct books *books, struct trace *trace);
+
+/* Puts the peak and what was live then into wheres; after blocks were added. */
+void books_sum(struct books *books);
+struct block *books_add(struct books *books);
+/* The place with these frames, for traces of other programs; takes the reference. */
+uint32_t books_where_add(struct books *books, json_t *frames);
+const json_t *books_frames(struct books *books, uint32_t where);
+void books_free(struct books *books);
+
+/* import.c: traces of other programs.  NULL, or why not. */
+const char *books_import(struct books *books, const char *path);
+
+#endif

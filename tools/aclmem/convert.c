@@ -1,0 +1,198 @@
+/*
+ * aclmem convert: a trace in the form of another tool, and traces of other tools.
+ */
+#include "convert.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "names.h"
+#include "show.h"
+
+static struct {
+    const char *to;
+    const char *of;
+    const char *output;
+} choice;
+
+const char *const of_names[OF_COUNT] = {"peak", "allocated", "calls", "time"};
+
+uint64_t where_value(const struct where *where, enum of of)
+{
+    switch (of) {
+    case OF_PEAK:
+        return where->at_peak;
+    case OF_ALLOCATED:
+        return where->allocated;
+    case OF_CALLS:
+        return where->n_calls;
+    default:
+        return where->ns;
+    }
+}
+
+/* ---- memory over time ---- */
+
+static int step_compare(const void *left, const void *right)
+{
+    const struct step *a = left;
+    const struct step *b = right;
+
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    return (int64_t)a->bytes < (int64_t)b->bytes ? -1 : 1; /* frees, negative, first */
+}
+
+struct step *steps_make(const struct books *books, size_t *ret_n)
+{
+    struct step *step = calloc(2 * books->n_blocks + 1, sizeof *step);
+    uint64_t live[256] = {0};
+    size_t n = 0;
+
+    *ret_n = 0;
+    if (step == NULL)
+        return NULL;
+    for (size_t i = 0; i < books->n_blocks; i++) {
+        const struct block *block = &books->block[i];
+
+        if (!kind_is_memory(block->kind) || block->device < -1 || block->device > 254)
+            continue;
+        step[n++] = (struct step){block->made, block->device, block->size};
+        if (block->freed != 0)
+            step[n++] = (struct step){block->freed, block->device, -block->size};
+    }
+    qsort(step, n, sizeof *step, step_compare);
+    for (size_t i = 0; i < n; i++)
+        step[i].bytes = live[step[i].device + 1] += step[i].bytes;
+    *ret_n = n;
+    return step;
+}
+
+/* ---- forms ---- */
+
+static const struct form {
+    const char *name;
+    bool is_by_calls;
+    void (*by_blocks)(FILE *out, struct books *books);
+    void (*by_calls)(FILE *out, struct books *books, struct trace *trace);
+} forms[] = {
+    {"folded", false, NULL, NULL},
+    {"speedscope", false, write_speedscope, NULL},
+    {"perfetto", true, NULL, write_perfetto},
+    {"pytorch", false, write_pytorch, NULL},
+    {"csv", true, NULL, write_csv},
+    {"chrome", true, NULL, write_chrome},
+    {"lines", false, write_lines, NULL},
+};
+
+#define N_FORMS (sizeof forms / sizeof forms[0])
+
+static const struct form *form_find(const char *name)
+{
+    for (size_t i = 0; i < N_FORMS; i++) {
+        if (strcmp(forms[i].name, name) == 0)
+            return &forms[i];
+    }
+    return NULL;
+}
+
+static int of_find(const char *name)
+{
+    for (int i = 0; name != NULL && i < OF_COUNT; i++) {
+        if (strcmp(of_names[i], name) == 0)
+            return i;
+    }
+    return name == NULL ? OF_PEAK : -1;
+}
+
+static int failed(const char *path, const char *why)
+{
+    fprintf(stderr, "aclmem convert: %s: %s\n", path, why);
+    return 1;
+}
+
+static int form_write(const struct form *form, const char *path, FILE *out)
+{
+    char why[TRACE_WHY_SIZE];
+    struct trace *trace = NULL;
+    struct books books;
+    int rc = 0;
+
+    if (trace_is(path)) {
+        trace = trace_open_or_say("convert", path);
+        if (trace == NULL)
+            return 1;
+        books_read(&books, trace);
+    } else {
+        const char *reason = books_import(&books, path);
+
+        if (reason != NULL) {
+            books_free(&books);
+            return failed(path, reason);
+        }
+    }
+    if (form->is_by_calls && trace == NULL)
+        rc = failed(path, "it has blocks and no calls; it can be made folded, "
+                          "speedscope, pytorch, lines");
+    else if (form->is_by_calls && trace_rewind(trace, why))
+        form->by_calls(out, &books, trace);
+    else if (form->by_blocks != NULL)
+        form->by_blocks(out, &books);
+    else
+        write_folded(out, &books, (enum of)of_find(choice.of));
+    books_free(&books);
+    trace_close(trace);
+    names_close();
+    return rc;
+}
+
+static int convert_run(int argc, char **argv)
+{
+    const struct form *form = choice.to != NULL ? form_find(choice.to) : NULL;
+    FILE *out = stdout;
+    int rc;
+
+    if (argc != 1)
+        return usage_fail("convert", "which file?");
+    if (form == NULL)
+        return usage_fail("convert",
+                          "--to %s: it takes folded, speedscope, perfetto, "
+                          "pytorch, csv, chrome, lines",
+                          choice.to != NULL ? choice.to : "is missing");
+    if (of_find(choice.of) < 0)
+        return usage_fail("convert", "--of takes peak, allocated, calls, time");
+    if (choice.output != NULL && strcmp(choice.output, "-") != 0)
+        out = fopen(choice.output, "we");
+    if (out == NULL)
+        return failed(choice.output, strerror(errno));
+    rc = form_write(form, argv[0], out);
+    if (fflush(out) != 0 || ferror(out))
+        rc = failed(choice.output != NULL ? choice.output : "standard output",
+                    strerror(errno));
+    if (out != stdout)
+        fclose(out);
+    return rc;
+}
+
+static const struct option options[] = {
+    {"to", OPTION_TEXT, &choice.to, "FORM",
+     "folded: lines for flame graphs; speedscope; perfetto;\n"
+     "pytorch: for its memory_viz page; csv; chrome;\n"
+     "lines: a ID SIZE STREAM, f ID"},
+    {"of", OPTION_TEXT, &choice.of, "WHAT",
+     "folded: bytes at the peak, allocated bytes, calls, time"},
+    {"output", OPTION_TEXT, &choice.output, "FILE", "instead of standard output"},
+    {0},
+};
+
+const struct command convert_command = {
+    "convert",
+    "FILE",
+    "a trace of ours, PyTorch's (JSON, pickle), RMM's or lines, in another form",
+    options,
+    false,
+    convert_run,
+};
