@@ -18,6 +18,7 @@
 #include "core/stream/cell.h"
 #include "core/stream/call.h"
 #include "core/vmm/vspace.h"
+#include "layer/layers.h"
 
 static const char why_finalized[] =
     "aclFinalize has been called; call aclInit to start again";
@@ -90,6 +91,7 @@ static aclError start_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
         am_runtime_stop_locked();
         return rc;
     }
+    am_explain_open();
     table_install(top);
     return ACL_SUCCESS;
 }
@@ -98,6 +100,8 @@ static void stop_locked(void) AM_REQUIRES(am_rt.lock)
 {
     am_rt.why_down = why_finalized; /* before a call can meet the table */
     table_install(&am_api_down);
+    am_explain_left("aclFinalize");
+    am_explain_close();
     am_runtime_stop_locked();
     am_rt.init_refs = 0;
     am_refusal_end();

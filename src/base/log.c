@@ -46,24 +46,38 @@ static void line_write(char *line, int n)
         return; /* Nowhere is left to say so. */
 }
 
-void am_log(enum am_log_level level, const char *fmt, ...)
+static void line_say(enum am_log_level level, const char *fmt, va_list args)
 {
     char line[1024];
-    va_list args;
     int n;
 
-    if (level <= AM_LOG_WARN)
-        log_warnings++;
     if (!am_log_shows(level))
         return;
-
     n = snprintf(line, sizeof line, "aclmem: %s: ", level_names[level]);
-    va_start(args, fmt);
     n += vsnprintf(line + n, sizeof line - (size_t)n, fmt, args);
-    va_end(args);
     n = line_end(line, sizeof line, n);
     am_text_clean(line);
     line_write(line, n);
+}
+
+void am_log(enum am_log_level level, const char *fmt, ...)
+{
+    va_list args;
+
+    if (level <= AM_LOG_WARN)
+        log_warnings++;
+    va_start(args, fmt);
+    line_say(level, fmt, args);
+    va_end(args);
+}
+
+void am_log_note(enum am_log_level level, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    line_say(level, fmt, args);
+    va_end(args);
 }
 
 /* The program's own words, which it may have made as it likes. */

@@ -28,6 +28,10 @@ bool am_log_shows(enum am_log_level level);
 void am_log(enum am_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same for what is no failure of a call: it is not counted. */
+void am_log_note(enum am_log_level level, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* A line of the program: "app: warn: where (file:line): ...". */
 void am_log_app(enum am_log_level level, const char *where, const char *file,
                 unsigned line, const char *fmt, va_list args)

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -191,8 +192,42 @@ static const struct am_api check_table = {
 #undef AM_API_RET
 };
 
+/*
+ * The program dies of this; what is told may allocate, which the handler's rules would
+ * forbid a program that goes on.
+ */
+static bool touch_tell(uintptr_t addr, uintptr_t instruction)
+{
+    static struct am_finding f;
+    struct am_place place = {.api = AM_API_COUNT};
+    struct am_object *object;
+    char text[160];
+
+    if (!am_kind_is_on(AM_KIND_device_touch) || !am_lock_try(&am_books.lock))
+        return false;
+    place.stack = am_stack_take_from(instruction);
+    place.thread = (uint32_t)syscall(SYS_gettid);
+    object = am_area_find(addr);
+    if (object == NULL) {
+        am_unlock(&am_books.lock);
+        return false;
+    }
+    am_finding_begin(&f, AM_KIND_device_touch, "the program touched %s%s on device %d",
+                     addr == object->key ? "byte 0 of " : "",
+                     am_object_text(object, addr, text, sizeof text), object->device);
+    f.advice = "copy it (aclrtMemcpy), ask for a view (aclmem_host_view), or set "
+               "ACLMEM_ISOLATE=0";
+    am_finding_at(&f, "touched here", place);
+    am_finding_at(&f, "made here", object->made);
+    am_finding_tell(&f);
+    am_findings_close(am_books.n_calls);
+    am_unlock(&am_books.lock);
+    return true;
+}
+
 static void attach(const struct am_api *below)
 {
+    am_touch_told = touch_tell;
     am_books.below = below;
     owner = getpid();
     am_stacks_open();

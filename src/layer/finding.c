@@ -40,6 +40,7 @@ static const char *const api_names[] = {
 #include "api/api_ret.def"
 #undef AM_API
 #undef AM_API_RET
+    [AM_API_COUNT] = "the program itself",
 };
 
 /* What was told, for the next that is equal. */

@@ -34,7 +34,7 @@ struct am_place {
     uint32_t stack;  /* stacks.h */
     uint32_t thread; /* gettid() */
     uint32_t python; /* the Python frames: python.h; 0: none */
-    uint16_t api;    /* enum am_api_id */
+    uint16_t api;    /* enum am_api_id; AM_API_COUNT: no call, the program's own */
 };
 
 #define AM_PLACES_MAX 8

@@ -2,7 +2,9 @@
 #ifndef AM_LAYER_LAYERS_H
 #define AM_LAYER_LAYERS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "api/api.h"
 
@@ -11,6 +13,17 @@ extern const struct am_layer am_trace_layer;
 
 /* Fails with 100000 where an option of a layer has a wrong value. */
 aclError am_layers_configure(void);
+/* explain.c: faults are explained, and what is left is told, without any layer. */
+void am_explain_open(void);
+void am_explain_close(void);
+void am_explain_left(const char *when);
+/*
+ * A layer tells more about a touch of device memory; true: it did.  Called in a signal
+ * handler.
+ */
+typedef bool (*am_touch_hook)(uintptr_t addr, uintptr_t instruction);
+extern _Atomic(am_touch_hook) am_touch_told;
+
 /* Whatever the layer check holds back is passed on: the next look shows the truth. */
 void am_check_settle(void);
 /* Whether ACLMEM_LAYERS_PID leaves this process its layers. */

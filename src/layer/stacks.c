@@ -189,12 +189,27 @@ static bool is_own(uintptr_t addr)
     return stacks.own_start <= addr && addr < stacks.own_end;
 }
 
+/* The number of n frames. */
+static const struct stack *stack_enter(const uintptr_t *frame, uint32_t n)
+{
+    const struct stack *s = last;
+    uint64_t hash;
+
+    if (s != NULL && s->n == n && memcmp(s->frame, frame, n * sizeof *frame) == 0)
+        return s;
+    hash = frames_hash(frame, n);
+    s = stack_find(frame, n, hash);
+    if (s == NULL)
+        s = stack_add(frame, n, hash);
+    last = s;
+    return s;
+}
+
 uint32_t am_stack_take(void)
 {
     void *frames[AM_STACK_FRAMES_MAX];
     const uintptr_t *frame = (const uintptr_t *)frames;
-    const struct stack *s = last;
-    uint64_t hash;
+    const struct stack *s;
     uint32_t n;
     int all;
 
@@ -205,13 +220,32 @@ uint32_t am_stack_take(void)
     n = all > 0 ? (uint32_t)all : 0;
     for (; n > 0 && is_own(*frame); n--)
         frame++;
-    if (s == NULL || s->n != n || memcmp(s->frame, frame, n * sizeof *frame) != 0) {
-        hash = frames_hash(frame, n);
-        s = stack_find(frame, n, hash);
-        if (s == NULL)
-            s = stack_add(frame, n, hash);
-        last = s;
+    s = stack_enter(frame, n);
+    is_taking = false;
+    return s != NULL ? s->number : 0;
+}
+
+uint32_t am_stack_take_from(uintptr_t instruction)
+{
+    void *frames[AM_STACK_FRAMES_MAX];
+    uintptr_t *frame = (uintptr_t *)frames;
+    const struct stack *s;
+    uint32_t n;
+    int all;
+
+    if (is_taking)
+        return 0;
+    is_taking = true;
+    all = stacks.unwind(frames, AM_STACK_FRAMES_MAX);
+    n = all > 0 ? (uint32_t)all : 0;
+    for (; n > 0 && *frame != instruction; n--)
+        frame++;
+    if (n == 0) { /* the unwinder did not come so far */
+        frame = (uintptr_t *)frames;
+        n = 1;
     }
+    *frame = instruction + 1; /* as if it were what a call returns to */
+    s = stack_enter(frame, n);
     is_taking = false;
     return s != NULL ? s->number : 0;
 }

@@ -31,6 +31,9 @@ void am_stacks_open(void);
  */
 uint32_t am_stack_take(void);
 
+/* The same in a signal handler: from the instruction on that the signal came at. */
+uint32_t am_stack_take_from(uintptr_t instruction);
+
 /*
  * The return addresses of a stack, innermost first; NULL and 0 frames for number 0.
  * *ret_era is what am_module_find() wants to know, to find libraries that were unloaded

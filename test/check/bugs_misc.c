@@ -165,7 +165,62 @@ static void mapping_of_the_other_device(bool is_mended)
     MUST(aclrtReleaseMemAddress(va));
 }
 
+/* ---- device-touch: the program dies ---- */
+
+MISTAKE int read_byte(const void *at)
+{
+    return *(const volatile char *)at;
+}
+
+static void read_block(bool is_mended)
+{
+    void *block = block_open(1000);
+
+    MUST(aclrtMemset(block, 1000, 1, 1000));
+    if (!is_mended)
+        read_byte((char *)block + 10);
+    MUST(aclrtFree(block));
+}
+
+MISTAKE void copy_by_libc(void *to, const void *from, size_t size)
+{
+    memcpy(to, from, size);
+}
+
+static void libc_on_a_mapping(bool is_mended)
+{
+    struct chunk chunk = chunk_open();
+    static char host[4096];
+
+    if (is_mended)
+        MUST(aclrtMemcpy(chunk.va, 4096, host, 4096, ACL_MEMCPY_HOST_TO_DEVICE));
+    else
+        copy_by_libc(chunk.va, host, 4096);
+    chunk_close(chunk);
+}
+
+MISTAKE void write_byte(void *at)
+{
+    *(volatile char *)at = 1;
+}
+
+static void write_of_a_pointer_that_looks_like_one_of_the_host(bool is_mended)
+{
+    void *block = block_open(64);
+    void *host = host_open(64);
+
+    write_byte(is_mended ? host : block);
+    MUST(aclrtFreeHost(host));
+    MUST(aclrtFree(block));
+}
+
 const struct bug misc_bugs[] = {
+    BUG("device-touch/read", read_block, "device-touch",
+        "touched byte 10 of the block of 1000 bytes", "read_byte", .code = 139),
+    BUG("device-touch/libc", libc_on_a_mapping, "device-touch",
+        "byte 0 of the mapping of 2097152 bytes", "copy_by_libc", .code = 139),
+    BUG("device-touch/write", write_of_a_pointer_that_looks_like_one_of_the_host,
+        "device-touch", "byte 0 of the block of 64 bytes", "write_byte", .code = 139),
     BUG("export-twice/handle", exported_twice, "export-twice", "was exported before",
         "export_again"),
     BUG("export-twice/loop", exported_for_each_importer, "export-twice",

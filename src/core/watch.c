@@ -1,0 +1,45 @@
+/* See watch.h. */
+#include "core/watch.h"
+
+#include "core/heap/heap.h"
+#include "core/runtime.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
+
+bool am_watch_find(uintptr_t addr, struct am_watch_place *ret_place)
+{
+    const struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, addr);
+    struct am_block_info info;
+
+    if (mapping == NULL)
+        return false;
+    *ret_place = (struct am_watch_place){
+        .what = mapping->owner != NULL ? mapping->owner->name : "mapping",
+        .start = mapping->start,
+        .size = mapping->size,
+        .device = mapping->device,
+    };
+    if (mapping->run == NULL)
+        return true;
+    if (!am_heap_find((const void *)addr, &info))
+        return true;
+    ret_place->what = "block";
+    ret_place->start = info.bounds.start;
+    ret_place->size = info.bounds.asked;
+    return true;
+}
+
+bool am_watch_may_be_reserved(uintptr_t addr)
+{
+    return addr >> AM_ADDRESS_BITS == 0 &&
+           am_vspace.granule[addr >> AM_GRANULE_SHIFT] > 0;
+}
+
+struct am_watch_left am_watch_count(void)
+{
+    return (struct am_watch_left){
+        .blocks = am_heap_count(AM_HEAP_DEVICE),
+        .host_blocks = am_heap_count(AM_HEAP_HOST),
+        .handles = am_phys_count(),
+    };
+}

@@ -1,0 +1,36 @@
+/*
+ * What the core tells those who watch the program: layers, and the handler that explains
+ * faults.
+ */
+#ifndef AM_CORE_WATCH_H
+#define AM_CORE_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct am_watch_place {
+    const char *what; /* "block", "mapping", "a memory pool" */
+    uintptr_t start;
+    size_t size;
+    int device; /* -1: the host */
+};
+
+/*
+ * The memory that the program knows by this address; false: none of ours.  Takes no lock
+ * and allocates nothing, so that a signal handler may ask.
+ */
+bool am_watch_find(uintptr_t addr, struct am_watch_place *ret_place);
+/* Whether the address may lie in a reservation, by a coarse count.  The same. */
+bool am_watch_may_be_reserved(uintptr_t addr);
+
+/* What the program has of memory and has not given back. */
+struct am_watch_left {
+    uint64_t blocks;      /* of devices */
+    uint64_t host_blocks; /* pinned ones */
+    uint64_t handles;     /* of physical memory */
+};
+
+struct am_watch_left am_watch_count(void);
+
+#endif

@@ -1,0 +1,166 @@
+/*
+ * What is said without any layer: why a program that touches device memory dies, and that
+ * it leaves memory behind.
+ *
+ * The handler is there only where the program has none of its own.  It writes one line,
+ * takes itself away and returns, so that the same instruction faults again and the process
+ * dies as it would have, with the same signal and the same core.
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/options.h"
+#include "base/sys.h"
+#include "core/watch.h"
+#include "layer/layers.h"
+
+_Atomic(am_touch_hook) am_touch_told;
+
+static atomic_bool is_installed;
+static pid_t owner;
+
+/* snprintf of numbers allocates nothing; the line is one write(). */
+static void touch_say(uintptr_t addr, const struct am_watch_place *place)
+{
+    char line[512];
+    int n = snprintf(line, sizeof line,
+                     "aclmem: error: the program touched device memory: 0x%" PRIxPTR
+                     " is byte %zu of the %s of %zu bytes at 0x%" PRIxPTR
+                     " on device %d. On an NPU, too, the host cannot: copy it "
+                     "(aclrtMemcpy), ask for a "
+                     "view (aclmem_host_view), or set ACLMEM_ISOLATE=0\n",
+                     addr, (size_t)(addr - place->start), place->what, place->size,
+                     place->start, place->device);
+
+    if (write(STDERR_FILENO, line, (size_t)n) < 0)
+        return; /* there is nowhere to say it */
+}
+
+static void reserved_say(uintptr_t addr)
+{
+    char line[256];
+    int n = snprintf(line, sizeof line,
+                     "aclmem: error: the program touched 0x%" PRIxPTR
+                     ", near reserved addresses with no memory behind them that the host "
+                     "could reach\n",
+                     addr);
+
+    if (write(STDERR_FILENO, line, (size_t)n) < 0)
+        return;
+}
+
+static uintptr_t instruction_of(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+    return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    return (uintptr_t)context->uc_mcontext.pc;
+#else
+    return 0;
+#endif
+}
+
+static void fault_explain(int number, siginfo_t *info, void *context)
+{
+    uintptr_t addr = (uintptr_t)info->si_addr;
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    am_touch_hook told = am_touch_told;
+    struct am_watch_place place;
+
+    sigaction(number, &plain, NULL); /* first: a fault in here ends it as well */
+    if (am_watch_find(addr, &place)) {
+        if (told == NULL || !told(addr, instruction_of(context)))
+            touch_say(addr, &place);
+    } else if (info->si_code == SEGV_ACCERR && am_watch_may_be_reserved(addr)) {
+        reserved_say(addr);
+    }
+}
+
+/* A stack for the handler: that of the program may be what has run over. */
+static void stack_give(void)
+{
+    size_t size = 64 * 1024;
+    stack_t now;
+    stack_t more = {.ss_size = size};
+
+    if (sigaltstack(NULL, &now) != 0 || !(now.ss_flags & SS_DISABLE))
+        return;
+    more.ss_sp = am_sys_mmap(NULL, size, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (more.ss_sp != MAP_FAILED && sigaltstack(&more, NULL) != 0)
+        munmap(more.ss_sp, size);
+}
+
+void am_explain_open(void)
+{
+    struct sigaction now;
+    struct sigaction ours = {.sa_sigaction = fault_explain,
+                             .sa_flags = SA_SIGINFO | SA_ONSTACK};
+
+    owner = getpid();
+    if (am_option_number(AM_OPTION_explain) == 0 || is_installed)
+        return;
+    if (sigaction(SIGSEGV, NULL, &now) != 0 || (now.sa_flags & SA_SIGINFO) ||
+        now.sa_handler != SIG_DFL)
+        return; /* the program, or a sanitizer, has one */
+    sigemptyset(&ours.sa_mask);
+    stack_give();
+    is_installed = sigaction(SIGSEGV, &ours, NULL) == 0;
+}
+
+void am_explain_close(void)
+{
+    struct sigaction now;
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+
+    if (!is_installed)
+        return;
+    is_installed = false;
+    if (sigaction(SIGSEGV, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
+        now.sa_sigaction == fault_explain)
+        sigaction(SIGSEGV, &plain, NULL);
+}
+
+/* ---- what is left ---- */
+
+static void count_add(char *text, size_t size, uint64_t n, const char *what,
+                      const char *what_many)
+{
+    size_t at = strlen(text);
+
+    if (n > 0)
+        snprintf(text + at, size - at, "%s%" PRIu64 " %s", at > 0 ? ", " : "", n,
+                 n > 1 ? what_many : what);
+}
+
+void am_explain_left(const char *when)
+{
+    struct am_watch_left left = am_watch_count();
+    char text[160] = "";
+
+    if (owner != getpid() || am_touch_told != NULL ||
+        am_option_number(AM_OPTION_explain) == 0)
+        return; /* a child of fork has nothing; the layer check tells more */
+    count_add(text, sizeof text, left.blocks, "block", "blocks");
+    count_add(text, sizeof text, left.host_blocks, "pinned block", "pinned blocks");
+    count_add(text, sizeof text, left.handles, "physical allocation",
+              "physical allocations");
+    if (text[0] != '\0')
+        am_log_note(AM_LOG_WARN, "%s still there at %s; aclmem run shows where from",
+                    text, when);
+}
+
+__attribute__((destructor)) static void process_end(void)
+{
+    if (am_api_top != &am_api_boot && am_api_top != &am_api_down &&
+        am_api_top != &am_api_forked)
+        am_explain_left("the end of the process");
+}
