@@ -32,6 +32,7 @@ struct am_thread {
     unsigned n_released;
     struct am_failure failure[AM_FAILURES_MAX];
     unsigned next_failure;
+    struct am_wait *wait; /* that its call is in; NULL: none */
 };
 
 /* The calling thread's; NULL without memory. */
