@@ -89,7 +89,7 @@ static int constants_add(PyObject *module)
 
 static int acl_exec(PyObject *module)
 {
-    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) { /* 0 is the main one */
         PyErr_SetString(PyExc_ImportError,
                         "acl: the runtime belongs to the process; import acl in the main "
                         "interpreter, not in a sub-interpreter");

@@ -76,8 +76,8 @@ void am_py_callback_run(void *number)
     state = PyGILState_Ensure();
     entry = callback_take(number);
     if (entry != NULL) {
-        function = PyTuple_GET_ITEM(entry, 0);
-        result = PyObject_CallOneArg(function, PyTuple_GET_ITEM(entry, 1));
+        function = PyTuple_GetItem(entry, 0);
+        result = PyObject_CallFunctionObjArgs(function, PyTuple_GetItem(entry, 1), NULL);
         if (result == NULL)
             callback_failed(function);
         Py_XDECREF(result);
@@ -108,19 +108,19 @@ uint64_t am_py_callback_last(void)
 /* Callbacks that do not block their stream are no longer its work: they still run. */
 static bool is_dropped(PyObject *entry, void *stream)
 {
-    return stream == NULL || (PyTuple_GET_ITEM(entry, 3) == Py_True &&
-                              PyLong_AsVoidPtr(PyTuple_GET_ITEM(entry, 2)) == stream);
+    return stream == NULL || (PyTuple_GetItem(entry, 3) == Py_True &&
+                              PyLong_AsVoidPtr(PyTuple_GetItem(entry, 2)) == stream);
 }
 
 void am_py_callback_forget(void *stream, uint64_t last)
 {
     PyObject *numbers;
 
-    if (PyDict_GET_SIZE(kept) == 0)
+    if (PyDict_Size(kept) == 0)
         return;
     numbers = PyDict_Keys(kept);
-    for (Py_ssize_t i = 0; numbers != NULL && i < PyList_GET_SIZE(numbers); i++) {
-        PyObject *number = PyList_GET_ITEM(numbers, i);
+    for (Py_ssize_t i = 0; numbers != NULL && i < PyList_Size(numbers); i++) {
+        PyObject *number = PyList_GetItem(numbers, i);
         PyObject *entry = PyDict_GetItemWithError(kept, number);
 
         if (entry != NULL && PyLong_AsUnsignedLongLong(number) <= last &&

@@ -89,11 +89,16 @@ bool am_py_refuse_count(const struct am_py_site *site, Py_ssize_t n)
                         site->n_most == 1 ? "" : "s", n, site->usage);
 }
 
-static bool refuse_type(PyObject *object, const struct am_py_place *place,
-                        const char *wanted)
+bool am_py_refuse_type(PyObject *object, const struct am_py_place *place,
+                       const char *wanted, const char *hint)
 {
-    return am_py_refuse(PyExc_TypeError, place, "must be %s, not %.100s", wanted,
-                        Py_TYPE(object)->tp_name);
+    PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
+
+    if (name != NULL) /* else there is an exception already */
+        am_py_refuse(PyExc_TypeError, place, "must be %s, not %.100U%s", wanted, name,
+                     hint);
+    Py_XDECREF(name);
+    return false;
 }
 
 /* ---- numbers ---- */
@@ -108,7 +113,7 @@ static PyObject *as_int(PyObject *object, const struct am_py_place *place,
     PyObject *number = PyIndex_Check(object) ? PyNumber_Index(object) : NULL;
 
     if (number == NULL && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)))
-        refuse_type(object, place, wanted);
+        am_py_refuse_type(object, place, wanted, "");
     return number;
 }
 
@@ -179,9 +184,8 @@ bool am_py_float(PyObject *object, const struct am_py_place *place, float *ret)
     double value;
 
     if (!PyFloat_Check(object) && !PyIndex_Check(object) &&
-        (Py_TYPE(object)->tp_as_number == NULL ||
-         Py_TYPE(object)->tp_as_number->nb_float == NULL))
-        return refuse_type(object, place, "a number");
+        !PyObject_HasAttrString((PyObject *)Py_TYPE(object), "__float__"))
+        return am_py_refuse_type(object, place, "a number", "");
     value = PyFloat_AsDouble(object);
     if (value == -1 && PyErr_Occurred()) {
         if (!PyErr_ExceptionMatches(PyExc_OverflowError))
@@ -226,7 +230,7 @@ bool am_py_pointer_slow(PyObject *object, const struct am_py_place *place, void 
 {
     static const char wanted[] = "an address as an int, or None";
     bool is_number = PyIndex_Check(object);
-    const char *util = NULL;
+    const char *hint = "";
     uint64_t value;
     int is_array;
 
@@ -238,16 +242,11 @@ bool am_py_pointer_slow(PyObject *object, const struct am_py_place *place, void 
     if (is_array < 0)
         return false;
     if (is_array) /* it has an __index__, which works when it holds a single number */
-        util = "numpy_to_ptr(array)";
+        hint = "; acl.util.numpy_to_ptr(array) gives the address of its memory";
     else if (!is_number && PyObject_CheckBuffer(object))
-        util = "bytes_to_ptr(bytes)";
-    if (util != NULL)
-        return am_py_refuse(PyExc_TypeError, place,
-                            "must be %s, not %.100s; acl.util.%s gives the address of "
-                            "its memory",
-                            wanted, Py_TYPE(object)->tp_name, util);
-    if (!is_number)
-        return refuse_type(object, place, wanted);
+        hint = "; acl.util.bytes_to_ptr(bytes) gives the address of its memory";
+    if (!is_number || is_array)
+        return am_py_refuse_type(object, place, wanted, hint);
     if (!am_py_unsigned(object, place, UINTPTR_MAX, &value))
         return false;
     *ret = (void *)(uintptr_t)value;
@@ -259,8 +258,7 @@ bool am_py_pointer_slow(PyObject *object, const struct am_py_place *place, void 
 bool am_py_callable_or_none(PyObject *object, const struct am_py_place *place)
 {
     return object == Py_None || PyCallable_Check(object) ||
-           am_py_refuse(PyExc_TypeError, place, "must be callable or None, not %.100s",
-                        Py_TYPE(object)->tp_name);
+           am_py_refuse_type(object, place, "callable or None", "");
 }
 
 bool am_py_text(PyObject *object, const struct am_py_place *place, const char **ret)
@@ -272,7 +270,7 @@ bool am_py_text(PyObject *object, const struct am_py_place *place, const char **
     if (object == Py_None)
         return true;
     if (!PyUnicode_Check(object))
-        return refuse_type(object, place, "a str or None");
+        return am_py_refuse_type(object, place, "a str or None", "");
     text = PyUnicode_AsUTF8AndSize(object, &size);
     if (text == NULL)
         return false;
@@ -305,7 +303,7 @@ PyObject *am_py_tuple(PyObject **objects, size_t n)
         is_good = is_good && objects[i] != NULL;
     for (size_t i = 0; i < n; i++) {
         if (is_good)
-            PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, objects[i]);
+            PyTuple_SetItem(tuple, (Py_ssize_t)i, objects[i]);
         else
             Py_XDECREF(objects[i]);
     }
@@ -326,7 +324,7 @@ bool am_py_to_share(PyObject *object, const struct am_py_place *place,
     if (PyIndex_Check(object))
         return am_py_u64(object, place, &ret->number);
     if (!PyObject_CheckBuffer(object))
-        return refuse_type(object, place, "an int, or bytes");
+        return am_py_refuse_type(object, place, "an int, or bytes", "");
     if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) != 0)
         return false;
     is_good = view.len == (Py_ssize_t)sizeof ret->fabric ||
@@ -380,7 +378,7 @@ PyObject *am_py_from_ints_each(void **data, const size_t *sizes, size_t n)
         if (list == NULL)
             Py_CLEAR(lists);
         else
-            PyList_SET_ITEM(lists, (Py_ssize_t)i, list);
+            PyList_SetItem(lists, (Py_ssize_t)i, list);
     }
     return lists;
 }

@@ -84,6 +84,9 @@ void am_py_arena_free(struct am_py_arena *arena);
 /* Raises `type` with a message that begins with the place; returns false. */
 bool am_py_refuse(PyObject *type, const struct am_py_place *place, const char *format,
                   ...);
+/* A TypeError: "must be WANTED, not TYPE", and the hint; returns false. */
+bool am_py_refuse_type(PyObject *object, const struct am_py_place *place,
+                       const char *wanted, const char *hint);
 bool am_py_refuse_count(const struct am_py_site *site, Py_ssize_t n);
 
 static inline bool am_py_count(const struct am_py_site *site, Py_ssize_t n)

@@ -158,8 +158,7 @@ def conversion(wrapper, at, v):
         return 'am_py_to_array(%s, %s, %s, &arena, &n_%s, "%s", &%s)' % (
             given, where, entry(v), count, first.name, name)
     if v.role == "callback":
-        return '(PyCallable_Check(%s) || am_py_refuse(PyExc_TypeError, %s, "must be callable, not %%.100s", ' \
-            "Py_TYPE(%s)->tp_name))" % (given, where, given)
+        return '(PyCallable_Check(%s) || am_py_refuse_type(%s, %s, "callable", ""))' % (given, given, where)
     if v.role == "unheard":
         return 'am_py_callable_or_none(%s, %s)' % (given, where)
     return "am_py_%s(%s, %s, &%s)" % (v.role, given, where, name)

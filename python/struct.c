@@ -89,8 +89,7 @@ static PyObject *as_sequence(PyObject *object, const struct am_py_place *place)
     if (PySequence_Check(object) && !PyUnicode_Check(object) && !PyDict_Check(object))
         fast = PySequence_Fast(object, "");
     else
-        am_py_refuse(PyExc_TypeError, place, "must be a sequence, not %.100s",
-                     Py_TYPE(object)->tp_name);
+        am_py_refuse_type(object, place, "a sequence", "");
     return fast;
 }
 
@@ -110,10 +109,11 @@ static bool to_values(PyObject *fast, const struct am_py_place *place,
         struct am_py_place at = {place, NULL, (Py_ssize_t)i};
         PyObject *item;
 
-        if ((size_t)PySequence_Fast_GET_SIZE(fast) != n)
+        if ((size_t)PySequence_Size(fast) != n)
             return am_py_refuse(PyExc_ValueError, place, "changed while it was read");
-        item = PySequence_Fast_GET_ITEM(fast, (Py_ssize_t)i);
-        Py_INCREF(item);
+        item = PySequence_GetItem(fast, (Py_ssize_t)i);
+        if (item == NULL)
+            return false;
         is_good = to_value(item, &at, entry, arena, ret + i * size);
         Py_DECREF(item);
     }
@@ -133,7 +133,7 @@ bool am_py_to_array(PyObject *object, const struct am_py_place *place,
         fast = as_sequence(object, place);
         if (fast == NULL)
             return false;
-        length = (size_t)PySequence_Fast_GET_SIZE(fast);
+        length = (size_t)PySequence_Size(fast);
     }
     if (*n != SIZE_MAX && *n != length)
         is_good = am_py_refuse(PyExc_ValueError, place, "has %zu entries, but %s has %zu",
@@ -158,7 +158,7 @@ PyObject *am_py_from_array(struct am_py_entry entry, const void *values, size_t 
         if (item == NULL)
             Py_CLEAR(list);
         else
-            PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+            PyList_SetItem(list, (Py_ssize_t)i, item);
     }
     return list;
 }
@@ -209,7 +209,7 @@ static bool to_fixed_array(PyObject *object, const struct am_py_place *place,
 
     if (fast == NULL)
         return false;
-    n = (size_t)PySequence_Fast_GET_SIZE(fast);
+    n = (size_t)PySequence_Size(fast);
     is_good =
         n <= field->n || am_py_refuse(PyExc_ValueError, place,
                                       "has %zu entries, and takes %zu", n, field->n);
@@ -321,12 +321,11 @@ bool am_py_to_struct(PyObject *object, const struct am_py_place *place,
 {
     memset(ret, 0, type->size);
     if (!PyDict_Check(object))
-        return am_py_refuse(PyExc_TypeError, place, "must be a dict, not %.100s",
-                            Py_TYPE(object)->tp_name);
-    if (type->is_union && PyDict_GET_SIZE(object) > 1)
+        return am_py_refuse_type(object, place, "a dict", "");
+    if (type->is_union && PyDict_Size(object) > 1)
         return am_py_refuse(PyExc_TypeError, place,
                             "has %zd keys; %s is a union, so it takes one",
-                            PyDict_GET_SIZE(object), type->name);
+                            PyDict_Size(object), type->name);
     return fields_fill(object, place, type, arena, false, ret) &&
            fields_fill(object, place, type, arena, true, ret);
 }

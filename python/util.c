@@ -18,9 +18,7 @@ PyObject *am_py_bytes_to_ptr(PyObject *self, PyObject *object)
     Py_buffer view;
 
     if (!PyObject_CheckBuffer(object)) {
-        am_py_refuse(PyExc_TypeError, &place,
-                     "must be bytes or another buffer, not %.100s",
-                     Py_TYPE(object)->tp_name);
+        am_py_refuse_type(object, &place, "bytes or another buffer", "");
         return NULL;
     }
     if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) != 0)
@@ -95,8 +93,7 @@ PyObject *am_py_numpy_to_ptr(PyObject *self, PyObject *array)
                      "memory in the order of their indices; copy it with "
                      "numpy.ascontiguousarray, and keep the copy alive");
     else if (is_it == 0)
-        am_py_refuse(PyExc_TypeError, &place, "must be a numpy array, not %.100s",
-                     Py_TYPE(array)->tp_name);
+        am_py_refuse_type(array, &place, "a numpy array", "");
     return NULL;
 }
 
@@ -130,11 +127,11 @@ static Py_ssize_t size_of(PyObject *shape, PyObject *dtype,
     Py_ssize_t size = itemsize != NULL ? PyLong_AsSsize_t(itemsize) : -1;
 
     Py_XDECREF(itemsize);
-    for (Py_ssize_t i = 0; size >= 0 && i < PyTuple_GET_SIZE(shape); i++) {
+    for (Py_ssize_t i = 0; size >= 0 && i < PyTuple_Size(shape); i++) {
         struct am_py_place at = {place, NULL, i};
         uint64_t n;
 
-        if (!am_py_unsigned(PyTuple_GET_ITEM(shape, i), &at, PY_SSIZE_T_MAX, &n) ||
+        if (!am_py_unsigned(PyTuple_GetItem(shape, i), &at, PY_SSIZE_T_MAX, &n) ||
             (__builtin_mul_overflow(size, (Py_ssize_t)n, &size) &&
              !am_py_refuse(PyExc_OverflowError, place, "is larger than memory")))
             return -1;
@@ -170,8 +167,7 @@ PyObject *am_py_ptr_to_numpy(PyObject *self, PyObject *const *args, Py_ssize_t n
         !am_py_u32(args[2], &places[2], &number))
         return NULL;
     if (!PyTuple_Check(args[1])) {
-        am_py_refuse(PyExc_TypeError, &places[1], "must be a tuple of ints, not %.100s",
-                     Py_TYPE(args[1])->tp_name);
+        am_py_refuse_type(args[1], &places[1], "a tuple of ints", "");
         return NULL;
     }
     if (ptr == NULL) {
@@ -238,8 +234,7 @@ PyObject *am_py_start_thread(PyObject *self, PyObject *const *args, Py_ssize_t n
     if (!am_py_count(&site, n))
         return NULL;
     if (!PyCallable_Check(args[0])) {
-        am_py_refuse(PyExc_TypeError, &place, "must be callable, not %.100s",
-                     Py_TYPE(args[0])->tp_name);
+        am_py_refuse_type(args[0], &place, "callable", "");
         return NULL;
     }
     thread = thread_start(args[0], args[1]);

@@ -111,7 +111,7 @@ def test_an_array_or_bytes_in_place_of_an_address_are_told_what_gives_it(world, 
     address = world.device_memory(64)
     named = r"acl\.rt\.memcpy\(\): src must be an address as an int, or None, not %s; acl\.util\.%s"
     for array in (numpy.zeros(64, "int8"), numpy.array([4096]), numpy.array(4096), numpy.zeros(0)):
-        with pytest.raises(TypeError, match=named % (r"numpy\.ndarray", "numpy_to_ptr")):
+        with pytest.raises(TypeError, match=named % ("ndarray", "numpy_to_ptr")):
             acl.rt.memcpy(address, 64, array, 64, 1)
     for data in (b"x" * 64, bytearray(64), memoryview(b"x" * 64)):
         with pytest.raises(TypeError, match=named % (type(data).__name__, "bytes_to_ptr")):
@@ -123,7 +123,7 @@ def test_an_array_or_bytes_in_place_of_an_address_are_told_what_gives_it(world, 
 def test_a_number_of_numpy_has_no_address(numpy):
     """It has an __array_interface__, but of a copy that is gone when the call returns."""
     for value in (numpy.float32(3), numpy.int64(5), numpy.bool_(True)):
-        with pytest.raises(TypeError, match=r"array must be a numpy array, not numpy\.%s" % type(value).__name__):
+        with pytest.raises(TypeError, match=r"array must be a numpy array, not %s" % type(value).__name__):
             util.numpy_to_ptr(value)
     assert util.numpy_to_ptr(numpy.array(3.0)) > 0  # an array without dimensions is one
 
