@@ -62,6 +62,28 @@ class Command(unittest.TestCase):
             self.assertIn("aclmem info [OPTIONS]", self.printed(*asked))
         self.assertRegex(self.printed("--version"), r"^aclmem \d+\.\d+\.\d+\n$")
 
+    def test_completions_and_the_manual_page_have_every_command_and_option(self):
+        helped = self.printed("--help")
+        commands = re.findall(r"^  aclmem (\w+)", helped, flags=re.M)
+        options = set(re.findall(r"^    --([a-z-]+)", helped, flags=re.M))
+        self.assertTrue({"run", "info", "describe"} <= set(commands) and "chaos" in options)
+        for form, option in (("bash", "--%s"), ("zsh", "--%s"), ("fish", "-l %s "), ("man", "\\fB\\-\\-%s\\fR")):
+            text = self.printed("describe", form)
+            for name in commands:
+                self.assertIn(name, text, form)
+            for name in options:
+                self.assertIn(option % name, text, form)
+        self.assertIn(".B ACLMEM_RULES", text)
+        self.assertEqual(self.run_it("describe").returncode, 2)
+        self.assertEqual(self.run_it("describe", "tcsh").returncode, 2)
+
+    def test_bash_completes_by_the_description(self):
+        for words, expected in (("aclmem inf", "info"), ("aclmem run --junit", "--junit="), ("aclmem info --j", "--json")):
+            script = "%s\nCOMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _aclmem; echo ${COMPREPLY[@]}"
+            done = subprocess.run(["bash", "-c", script % (self.printed("describe", "bash"), words)],
+                                  stdout=subprocess.PIPE, universal_newlines=True)
+            self.assertEqual(done.stdout.strip(), expected)
+
     def test_unknown_arguments_are_refused_with_2(self):
         for arguments in ([], ["inof"], ["info", "--jsn"], ["--version", "more"], ["info", "--json", "x"],
                           ["info", "-j"], ["info", "--json=1"]):

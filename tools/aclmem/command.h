@@ -53,6 +53,10 @@ extern const struct command run_command;
 extern const struct command trace_command;
 extern const struct command convert_command;
 extern const struct command replay_command;
+extern const struct command describe_command;
+
+/* All of them; NULL ends the list. */
+const struct command *const *commands_all(void);
 
 /*
  * Stores the options of `command` and moves the operands to the front of argv.  Returns

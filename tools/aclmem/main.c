@@ -10,10 +10,16 @@
 #include "command.h"
 
 static const struct command *const commands[] = {
-    &run_command, &trace_command, &convert_command, &info_command, &replay_command,
+    &run_command,      &trace_command, &convert_command, &info_command, &replay_command,
+    &describe_command, NULL,
 };
 
-#define N_COMMANDS (sizeof commands / sizeof commands[0])
+#define N_COMMANDS (sizeof commands / sizeof commands[0] - 1)
+
+const struct command *const *commands_all(void)
+{
+    return commands;
+}
 
 static const struct command *command_find(const char *name)
 {

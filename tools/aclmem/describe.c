@@ -1,0 +1,224 @@
+/*
+ * aclmem describe: the command itself, for shells and for man.
+ *
+ * Completions and the manual page are made from the tables that parse the arguments, so
+ * they cannot disagree with them.  The environment's options come from aclmem_info().
+ */
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aclmem/aclmem.h"
+#include "command.h"
+#include "text.h"
+
+#define FOR_EACH_OPTION(o_, command_) \
+    for (const struct option *o_ = (command_)->options; o_ != NULL && o_->name != NULL; \
+         o_++)
+
+/* Text in one line; characters of `specials` get a backslash. */
+static void line_print(const char *text, const char *specials)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr(specials, *text) != NULL)
+            putchar('\\');
+        putchar(*text == '\n' ? ' ' : *text);
+    }
+}
+
+/* ---- bash ---- */
+
+static void bash_print(const struct command *const *commands)
+{
+    printf("# bash completion for aclmem, made by: aclmem describe bash\n"
+           "_aclmem() {\n"
+           "    local word=${COMP_WORDS[COMP_CWORD]} options\n"
+           "    COMPREPLY=()\n"
+           "    case ${COMP_WORDS[1]} in\n");
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        printf("    %s) options='", commands[i]->name);
+        FOR_EACH_OPTION(o, commands[i])
+        printf("--%s%s ", o->name, o->kind == OPTION_FLAG ? "" : "=");
+        printf("--help' ;;\n");
+    }
+    printf("    esac\n"
+           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+           "        COMPREPLY=($(compgen -W '");
+    for (size_t i = 0; commands[i] != NULL; i++)
+        printf("%s ", commands[i]->name);
+    printf("--help --version' -- \"$word\"))\n"
+           "    elif [[ $word == -* ]]; then\n"
+           "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+           "    fi\n"
+           "    [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null\n"
+           "}\n"
+           "complete -o default -F _aclmem aclmem\n");
+}
+
+/* ---- zsh ---- */
+
+static void zsh_print(const struct command *const *commands)
+{
+    printf("#compdef aclmem\n"
+           "# zsh completion for aclmem, made by: aclmem describe zsh\n"
+           "_aclmem() {\n"
+           "    local -a commands=(\n");
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        printf("        \"%s:", commands[i]->name);
+        line_print(commands[i]->help, "\"$`\\");
+        printf("\"\n");
+    }
+    printf("    )\n"
+           "    if (( CURRENT == 2 )); then\n"
+           "        _describe command commands\n"
+           "        return\n"
+           "    fi\n"
+           "    local command=$words[2]\n"
+           "    shift words\n"
+           "    (( CURRENT-- ))\n"
+           "    case $command in\n");
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        printf("    %s)\n        _arguments -S \\\n", commands[i]->name);
+        FOR_EACH_OPTION(o, commands[i])
+        {
+            printf("            \"%s--%s%s[", o->kind == OPTION_LIST ? "*" : "", o->name,
+                   o->kind == OPTION_FLAG ? "" : "=");
+            line_print(o->help, "\"$`\\[]");
+            printf("]");
+            if (o->kind != OPTION_FLAG)
+                printf(":%s:%s", o->takes, strcmp(o->takes, "FILE") == 0 ? "_files" : "");
+            printf("\" \\\n");
+        }
+        printf("            \"%s\"\n        ;;\n",
+               commands[i]->is_runner ? "*::program:_normal" : "*:file:_files");
+    }
+    printf("    esac\n}\n_aclmem \"$@\"\n");
+}
+
+/* ---- fish ---- */
+
+static void fish_print(const struct command *const *commands)
+{
+    printf("# fish completion for aclmem, made by: aclmem describe fish\n");
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        const char *name = commands[i]->name;
+
+        printf("complete -c aclmem -f -n __fish_use_subcommand -a %s -d '", name);
+        line_print(commands[i]->help, "'\\");
+        printf("'\n");
+        FOR_EACH_OPTION(o, commands[i])
+        {
+            printf("complete -c aclmem -n '__fish_seen_subcommand_from %s' -l %s%s -d '",
+                   name, o->name,
+                   o->kind == OPTION_FLAG          ? ""
+                   : strcmp(o->takes, "FILE") == 0 ? " -r -F"
+                                                   : " -x");
+            line_print(o->help, "'\\");
+            printf("'\n");
+        }
+    }
+}
+
+/* ---- man ---- */
+
+/* Text of a page: a dash stays a dash, and no line begins with a request. */
+static void roff_print(const char *text)
+{
+    for (const char *at = text; *at != '\0'; at++) {
+        if ((at == text || at[-1] == '\n') && (*at == '.' || *at == '\''))
+            printf("\\&");
+        if (*at == '-')
+            printf("\\-");
+        else if (*at == '\\')
+            printf("\\e");
+        else
+            putchar(*at);
+    }
+    putchar('\n');
+}
+
+static void man_environment(void)
+{
+    json_t *info, *option;
+    char *text;
+    size_t i;
+
+    if (aclmem_info(&text) != 0)
+        return;
+    info = json_loads(text, 0, NULL);
+    free(text);
+    printf(".SH ENVIRONMENT\n");
+    json_array_foreach (json_object_get(info, "options"), i, option) {
+        const char *preset = text_of(option, "default");
+
+        printf(".TP\n.B %s\n", text_of(option, "name"));
+        roff_print(text_of(option, "help"));
+        if (preset[0] != '\0')
+            printf("(default: %s)\n", preset);
+    }
+    json_decref(info);
+}
+
+static void man_print(const struct command *const *commands)
+{
+    printf(".TH ACLMEM 1 \"\" \"aclmem %s\" \"User Commands\"\n"
+           ".SH NAME\naclmem \\- AscendCL memory programs on a machine without an NPU\n"
+           ".SH SYNOPSIS\n",
+           aclmem_version());
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        printf(".B aclmem %s\n", commands[i]->name);
+        printf("%s", commands[i]->options != NULL ? "[OPTIONS] " : "");
+        roff_print(commands[i]->operands);
+        printf(".br\n");
+    }
+    printf(".B aclmem \\-\\-help\n[COMMAND]\n.br\n.B aclmem \\-\\-version\n"
+           ".SH DESCRIPTION\n"
+           "aclmem is a software runtime for the memory side of AscendCL: programs that\n"
+           "manage the memory of Ascend NPUs run on any Linux machine.\n"
+           ".SH COMMANDS\n");
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        printf(".SS aclmem %s\n", commands[i]->name);
+        roff_print(commands[i]->help);
+        FOR_EACH_OPTION(o, commands[i])
+        {
+            printf(".TP\n\\fB\\-\\-%s\\fR%s%s\n", o->name, o->takes != NULL ? " " : "",
+                   o->takes != NULL ? o->takes : "");
+            roff_print(o->help);
+        }
+    }
+    man_environment();
+    printf(".SH FILES\n.TP\n.I /opt/aclmem/set_env.sh\n"
+           "sets the variables that builds for Ascend look at\n"
+           ".SH EXIT STATUS\n"
+           "2 for wrong arguments; for a program that is run, that of the program.\n");
+}
+
+/* ---- the command ---- */
+
+static int describe_run(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*print)(const struct command *const *commands);
+    } forms[] = {{"bash", bash_print},
+                 {"zsh", zsh_print},
+                 {"fish", fish_print},
+                 {"man", man_print}};
+
+    for (size_t i = 0; argc == 1 && i < sizeof forms / sizeof forms[0]; i++) {
+        if (strcmp(argv[0], forms[i].name) == 0) {
+            forms[i].print(commands_all());
+            return fflush(stdout) == 0 ? 0 : 1;
+        }
+    }
+    return usage_fail("describe", "for which of bash, zsh, fish, man?");
+}
+
+const struct command describe_command = {
+    .name = "describe",
+    .operands = "bash|zsh|fish|man",
+    .help = "print completions for a shell, or the manual page",
+    .run = describe_run,
+};
