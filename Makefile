@@ -2,7 +2,7 @@
 PREFIX ?= /opt/aclmem
 SETUP ?= scripts/setup.sh
 
-.PHONY: all setup run check bench fuzz wheel install uninstall format coverage clean help
+.PHONY: all setup run check bench fuzz wheel sdist deb check-packages install uninstall format coverage clean help
 
 all: build/build.ninja
 	@scripts/quietly.sh build/make.log cmake --build build
@@ -31,7 +31,19 @@ fuzz:
 	@cmake --build build/asan --target fuzz
 
 wheel: all
-	@cmake --build build --target wheel
+	@$(SETUP) wheel
+	@scripts/quietly.sh build/make.log cmake --build build --target wheel
+	@ls build/wheel/*.whl
+
+sdist:
+	@python3 -B python/backend.py build/sdist
+
+deb:
+	@$(SETUP) deb
+	@scripts/deb.sh build/deb
+
+check-packages: deb wheel sdist
+	@test/install/test_packages.sh build
 
 # The folder that PREFIX names, or a word about why not.
 prefix = $(if $(word 2,x$(PREFIX)),$(error PREFIX is "$(PREFIX)"; it must not have blanks))$(if $(PREFIX),$(abspath $(PREFIX)),$(error PREFIX is empty; it names the folder to install into))
@@ -64,6 +76,9 @@ help:
 	@echo "make bench       measure, beside the limits of this machine"
 	@echo "make fuzz        run the fuzz targets for a long time, with the address sanitizer"
 	@echo "make wheel       pack the Python module, with the library, for pip: build/wheel/"
+	@echo "make sdist       pack the sources, for pip: build/sdist/"
+	@echo "make deb         make Debian packages: build/deb/"
+	@echo "make check-packages   install these packages into a fresh system, and use them there"
 	@echo "make install     install into PREFIX (now $(PREFIX)); DESTDIR= stages it elsewhere"
 	@echo "                 FORCE=1 replaces a libascendcl.so that is not aclmem's"
 	@echo "make uninstall   remove what was installed into PREFIX"

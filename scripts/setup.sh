@@ -5,6 +5,8 @@
 #     scripts/setup.sh check       that, and what the tests need
 #     scripts/setup.sh coverage    that, and what the coverage report needs
 #     scripts/setup.sh bench       what `make`, and comparing with others, needs
+#     scripts/setup.sh wheel       what `make wheel` needs
+#     scripts/setup.sh deb         what `make deb` needs
 #
 # Each row of the tables below is a probe that works on any distribution, the name of Debian's
 # package, and what it is.  Where apt-get is at hand and we may use it, only what is missing is
@@ -14,9 +16,9 @@ set -u
 
 mode=${1:-build}
 case $mode in
-build | check | coverage | bench) ;;
+build | check | coverage | bench | wheel | deb) ;;
 *)
-    echo "usage: $0 build|check|coverage|bench" >&2
+    echo "usage: $0 build|check|coverage|bench|wheel|deb" >&2
     exit 2
     ;;
 esac
@@ -50,11 +52,24 @@ needed_to_check() {
     need "has_module pytest" python3-pytest "pytest"
     need "has_module numpy" python3-numpy "numpy"
     need "has_module ensurepip" python3-venv "venv, to try the wheel in"
+    needed_to_pack
     has_runtimes || lack "$(runtimes_package)" "Clang's address, thread and fuzzer runtimes"
 }
 
 needed_to_bench() {
     need has_jemalloc libjemalloc2 "jemalloc, which blocks are compared with"
+}
+
+needed_to_pack() {
+    need "has patchelf" patchelf "patchelf, to carry libraries in a wheel"
+    need "has strip" binutils "GNU binutils"
+}
+
+needed_for_debian() {
+    need "has dpkg-buildpackage" dpkg-dev "dpkg's tools for building packages"
+    need "has dh" debhelper "debhelper"
+    need "has lintian" lintian "lintian, which looks at packages"
+    need has_python_headers python3-dev "Python's headers"
 }
 
 needed_to_cover() {
@@ -164,6 +179,8 @@ look() {
     needed_to_build
     case $mode in check | coverage) needed_to_check ;; esac
     [ "$mode" != bench ] || needed_to_bench
+    [ "$mode" != wheel ] || needed_to_pack
+    [ "$mode" != deb ] || needed_for_debian
     [ "$mode" != coverage ] || needed_to_cover
     [ -n "$packages" ]
 }

@@ -89,7 +89,7 @@ const char *aclmem_option(const char *name);
  */
 aclError aclmem_info(char **json);
 
-/* "0.1.0" */
+/* "0.2.0" */
 const char *aclmem_version(void);
 
 #ifdef __cplusplus

@@ -52,7 +52,7 @@ def library_path():
     here = os.path.dirname(os.path.abspath(__file__))
     given = os.environ.get("ACLMEM_TORCH_LIBRARY")
     places = [given] if given else [
-        os.path.join(here, LIBRARY),
+        os.path.join(here, "lib64", LIBRARY),
         os.path.join(here, "..", "..", "lib64", LIBRARY),
         os.path.join(here, "..", "..", "..", "lib64", LIBRARY),
     ]
