@@ -1,0 +1,144 @@
+#!/bin/sh
+# Installs the packages of a build into fresh systems and uses them there as others do:
+#
+#     test_packages.sh BUILD [SUITE...]        BUILD has deb/ and wheel/; the suites are bookworm if none is given
+#
+# The systems are made with debootstrap, in BUILD/systems, and kept there for the next run.  Where that cannot be done
+# the reason is printed and the exit status is 77.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "$1" && pwd)
+shift
+[ $# -gt 0 ] || set -- bookworm
+mirror=${MIRROR:-http://deb.debian.org/debian}
+
+skip() {
+    echo "not run: $1"
+    exit 77
+}
+
+fail() {
+    echo "FAILED: $1"
+    [ ! -e "$system/tmp/log" ] || tail -n 30 "$system/tmp/log"
+    exit 1
+}
+
+[ "$(id -u)" -eq 0 ] || skip "only root can make a system with debootstrap"
+command -v debootstrap >/dev/null || skip "debootstrap is missing (Debian's package: debootstrap)"
+# Mounts of ours end with this process.
+[ -n "${ACLMEM_UNSHARED:-}" ] || {
+    unshare -m true 2>/dev/null || skip "this machine does not allow mounts"
+    ACLMEM_UNSHARED=1 exec unshare -m "$0" "$build" "$@"
+}
+ls "$build"/deb/aclmem_*.deb "$build"/wheel/*.whl >/dev/null || fail "make deb wheel comes first"
+
+# In the system, with nothing of this machine's environment.
+inside() {
+    chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexistent DEBIAN_FRONTEND=noninteractive \
+        LC_ALL=C.UTF-8 "$@"
+}
+
+# claim, command...: runs it inside; its output is in /tmp/log there.
+must() {
+    claim=$1
+    shift
+    inside "$@" >"$system/tmp/log" 2>&1 || fail "$suite: $claim"
+}
+
+# name...: where a name ends with .deb, the package of this build instead.
+packages() {
+    for name; do
+        case $name in
+        *.deb) (cd "$system/packages" && echo /packages/"$(echo "${name%.deb}"_*.deb)") ;;
+        *) echo "$name" ;;
+        esac
+    done
+}
+
+apt() {
+    inside apt-get -qq -o Dpkg::Use-Pty=0 --no-install-recommends install -y $(packages "$@") >"$system/tmp/log" 2>&1
+}
+
+system_make() {
+    base=$build/systems/$suite
+    system=$build/systems/$suite.used
+    if [ ! -e "$base/made" ]; then
+        rm -rf "$base"
+        mkdir -p "$base"
+        debootstrap --variant=minbase "$suite" "$base" "$mirror" >"$base.log" 2>&1 ||
+            skip "debootstrap of $suite: $(tail -n 1 "$base.log")"
+        touch "$base/made"
+    fi
+    rm -rf "$system"
+    cp -a --reflink=auto "$base" "$system"
+    mount -t proc proc "$system/proc"
+    mkdir "$system/packages"
+    cp "$build"/deb/*.deb "$build"/wheel/*.whl "$system/packages/"
+    cp "$here/client.py" "$system/tmp/"
+    cp -r "$here/project" "$here/client.c" "$system/tmp/"
+    cc -I"$here/../../include" "$here/client.c" -o "$system/tmp/client" -L"$build/lib64" -lascendcl -ldl
+}
+
+# What the package aclmem alone gives.
+try_command() {
+    apt aclmem.deb || fail "$suite: aclmem installs"
+    must "the command runs a program with nothing sourced" aclmem run /tmp/client
+    must "the command runs where there is no /dev/shm" sh -c 'rm -rf /dev/shm; aclmem run /tmp/client; mkdir /dev/shm'
+    must "there is a manual page" test -e /usr/share/man/man1/aclmem.1.gz
+    must "there are completions" test -s /usr/share/bash-completion/completions/aclmem
+    apt python3 || fail "$suite: python3 installs"
+    must "the command runs a Python program with nothing sourced" aclmem run python3 /tmp/client.py
+    grep -q "^written$" "$system/tmp/log" || fail "$suite: the Python program ran"
+    ! inside python3 -c 'import acl' 2>/dev/null || fail "$suite: the module is not there for all without its package"
+    apt python3-aclmem.deb || fail "$suite: python3-aclmem installs"
+    must "python3-aclmem makes the module everybody's" python3 /tmp/client.py
+}
+
+try_builds() {
+    apt aclmem-dev.deb g++ pkg-config cmake make || fail "$suite: aclmem-dev and a compiler install"
+    must "set_env.sh is enough for a build" sh -euc '. /opt/aclmem/set_env.sh; cd /tmp
+        cc -I$ASCEND_HOME_PATH/include client.c -o built -L$ASCEND_HOME_PATH/lib64 -lascendcl -ldl; ./built'
+    must "pkg-config finds it" sh -euc 'cd /tmp
+        cc $(pkg-config --cflags ascendcl) client.c -o built $(pkg-config --libs ascendcl) -ldl; aclmem run ./built'
+    must "CMake finds it" sh -euc 'cd /tmp; cmake -S project -B made -DCLIENT_LANGUAGE=C; cmake --build made; made/client'
+}
+
+try_wheel() {
+    apt python3-venv || fail "$suite: python3-venv installs"
+    must "pip installs the wheel" sh -euc 'python3 -m venv /tmp/venv
+        /tmp/venv/bin/pip install -q --no-index --disable-pip-version-check /packages/*.whl'
+    must "the module of the wheel works" /tmp/venv/bin/python /tmp/client.py
+    must "the command of the wheel works" sh -euc 'PATH=/tmp/venv/bin:$PATH; aclmem run python3 /tmp/client.py'
+    must "the wheel needs no package of ours" sh -euc 'apt-get purge -qq -y "aclmem*" python3-aclmem libjansson4 libnuma1
+        PATH=/tmp/venv/bin:$PATH; aclmem run python3 /tmp/client.py; aclmem run /tmp/client'
+}
+
+# Removing leaves nothing but what dpkg and apt write of it.
+try_removal() {
+    inside apt-get -qq -y purge aclmem aclmem-dev python3-aclmem >"$system/tmp/log" 2>&1 || :
+    left=$(inside find /opt /usr /etc /var -xdev -name '*aclmem*' ! -path '/var/log/*' ! -path '/var/cache/*')
+    [ -z "$left" ] || fail "$suite: removing leaves $left"
+}
+
+# A tree that dpkg does not know is not mixed with the package's.
+try_foreign() {
+    mkdir -p "$system/opt/aclmem/lib64"
+    echo theirs >"$system/opt/aclmem/lib64/libascendcl.so"
+    ! apt aclmem.deb || fail "$suite: a foreign library is replaced"
+    grep -q "is not aclmem's" "$system/tmp/log" || fail "$suite: the refusal says why"
+    [ "$(cat "$system/opt/aclmem/lib64/libascendcl.so")" = theirs ] || fail "$suite: the foreign library is kept"
+    rm -r "$system/opt/aclmem"
+    inside dpkg --purge aclmem >/dev/null 2>&1 || :
+}
+
+for suite; do
+    system_make
+    try_foreign
+    try_command
+    try_builds
+    try_wheel
+    try_removal
+    umount "$system/proc"
+    rm -rf "$system"
+    echo "$suite: the packages install, work and go"
+done
