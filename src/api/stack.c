@@ -15,7 +15,8 @@
 #define LAYERS_MAX 8
 
 /* The layers of this build, by name. */
-static const struct am_layer *const layers[] = {&am_check_layer, &am_trace_layer, NULL};
+static const struct am_layer *const layers[] = {&am_check_layer, &am_fail_layer,
+                                                &am_trace_layer, NULL};
 
 static struct {
     struct am_api merged[LAYERS_MAX];

@@ -377,6 +377,22 @@ void am_finding_tell(const struct am_finding *finding)
     atomic_fetch_add(&findings.n_all, 1);
 }
 
+void am_findings_call(const char *record, uint64_t n, struct am_place place)
+{
+    struct am_text text = {0};
+
+    am_lock(&findings.lock);
+    if (findings.fd >= 0) {
+        modules_write(place.stack);
+        am_text_add(&text, "{\"record\":\"%s\",\"n\":%llu,\"function\":\"%s\",\"stack\":",
+                    record, (unsigned long long)n, api_names[place.api]);
+        stack_add(&text, place.stack);
+        am_text_add(&text, "}");
+        line_write(&text);
+    }
+    am_unlock(&findings.lock);
+}
+
 uint64_t am_findings_count(void)
 {
     return findings.n_all;

@@ -68,6 +68,12 @@ void am_finding_at(struct am_finding *finding, const char *what, struct am_place
 /* Tells it, unless its kind is off. */
 void am_finding_tell(const struct am_finding *finding);
 
+/*
+ * A record of one call: {"record":RECORD,"n":..,"function":..,"stack":..}.  Only where
+ * there is a file.
+ */
+void am_findings_call(const char *record, uint64_t n, struct am_place place);
+
 /* How many there were so far, each counted as often as it happened. */
 uint64_t am_findings_count(void);
 /* Writes counts and the end; once. */

@@ -16,6 +16,10 @@ aclError am_layers_configure(void)
                ACL_ERROR_INVALID_PARAM,
                "ACLMEM_CHECK is \"%s\", and there is no kind of finding \"%.*s\"",
                am_option_text(AM_OPTION_check), (int)n, wrong);
+    AM_REQUIRE(am_fail_parse(am_option_text(AM_OPTION_fail)), ACL_ERROR_INVALID_PARAM,
+               "ACLMEM_FAIL is \"%s\"; it takes FUNCTION:N, FUNCTION:N+ or "
+               "FUNCTION:N=CODE, with * for any text of names that exist",
+               am_option_text(AM_OPTION_fail));
     return ACL_SUCCESS;
 }
 

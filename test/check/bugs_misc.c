@@ -214,7 +214,42 @@ static void write_of_a_pointer_that_looks_like_one_of_the_host(bool is_mended)
     MUST(aclrtFree(block));
 }
 
+/* ---- for calls that fail on demand ---- */
+
+/* Does without a block where there is none. */
+static void careful(bool is_mended)
+{
+    void *block;
+
+    if (aclrtMalloc(&block, 64, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS)
+        return;
+    aclrtMemset(block, 64, 0, 64);
+    MUST(aclrtFree(block));
+}
+
+/* Looks at no code. */
+static void careless(bool is_mended)
+{
+    void *block = NULL;
+
+    aclrtMalloc(&block, 64, ACL_MEM_MALLOC_HUGE_FIRST);
+    aclrtMemset(block, 64, 0, 64);
+    aclrtFree(block);
+}
+
+static void crashing(bool is_mended)
+{
+    void *block = NULL;
+
+    if (aclrtMalloc(&block, 64, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS)
+        abort();
+    MUST(aclrtFree(block));
+}
+
 const struct bug misc_bugs[] = {
+    BUG("failing/careful", careful, "", "", ""),
+    BUG("failing/careless", careless, "", "", ""),
+    BUG("failing/crashing", crashing, "", "", ""),
     BUG("device-touch/read", read_block, "device-touch",
         "touched byte 10 of the block of 1000 bytes", "read_byte", .code = 139),
     BUG("device-touch/libc", libc_on_a_mapping, "device-touch",

@@ -15,6 +15,7 @@ void findings_open(struct findings *findings, const char *folder)
     findings->list = json_array();
     findings->files = json_object();
     findings->by_key = json_object();
+    findings->calls = json_array();
 }
 
 void findings_close(struct findings *findings)
@@ -22,6 +23,7 @@ void findings_close(struct findings *findings)
     json_decref(findings->list);
     json_decref(findings->files);
     json_decref(findings->by_key);
+    json_decref(findings->calls);
 }
 
 /* ---- printing ---- */
@@ -190,6 +192,12 @@ static void record_take(struct findings *findings, json_t *file, const json_t *r
         json_object_set(json_object_get(file, "modules"), number, (json_t *)record);
     } else if (strcmp(type, "finding") == 0) {
         finding_take(findings, file, record);
+    } else if (strcmp(type, "call") == 0) {
+        json_array_append_new(findings->calls,
+                              json_pack("{s:O, s:O, s:o}", "n",
+                                        json_object_get(record, "n"), "function",
+                                        json_object_get(record, "function"), "stack",
+                                        stack_name(file, record)));
     } else if (strcmp(type, "count") == 0) {
         const json_t *index = json_object_get(json_object_get(file, "numbers"), number);
 

@@ -15,6 +15,7 @@ struct findings {
     const char *folder;
     json_t *list;      /* the findings, as in --json, in the order in which they came */
     json_t *files;     /* of each process: how far it was read, modules, pid ... */
+    json_t *calls;     /* that the layer fail was asked to list */
     json_t *by_key;    /* kind and stacks -> index in list */
     long long n_calls; /* that were checked */
     int n_processes;

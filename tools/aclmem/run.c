@@ -56,6 +56,10 @@ void run_setup(struct program_setup *setup, char *check, size_t n, char *patienc
     setup->patience = patience;
     setup->rules = run_choice.is_strict ? "strict" : NULL;
     setup->follows = run_choice.is_following;
+    if (run_choice.fail != NULL) {
+        setup->layers = "check,fail";
+        setup->fail = run_choice.fail;
+    }
 }
 
 void run_findings(struct findings *findings, const char *folder)
@@ -141,8 +145,20 @@ static bool trace_prepare(void)
     return false;
 }
 
+/* "PATTERN:each" or "PATTERN:each=CODE": the pattern, or NULL for anything else. */
+static char *each_pattern(void)
+{
+    char *at = run_choice.fail != NULL ? strstr(run_choice.fail, ":each") : NULL;
+
+    if (at == NULL || (at[5] != '\0' && at[5] != '='))
+        return NULL;
+    snprintf(run_choice.fail_code, sizeof run_choice.fail_code, "%s", at + 5);
+    return strndup(run_choice.fail, (size_t)(at - run_choice.fail));
+}
+
 static int run(int argc, char **argv)
 {
+    char *pattern;
     int rc;
 
     if (argc == 0)
@@ -163,6 +179,12 @@ static int run(int argc, char **argv)
         return usage_fail("run", "--trace records one run, and --chaos makes many");
     if (run_choice.trace != NULL && !trace_prepare())
         return EXIT_USAGE;
+    pattern = each_pattern();
+    if (pattern != NULL) {
+        rc = each_run(argv, pattern);
+        free(pattern);
+        return rc;
+    }
     if (run_choice.chaos != NULL)
         return chaos_run(argv);
     return once(argv);
@@ -182,6 +204,12 @@ static const struct option options[] = {
      "records every call too; --check none only records"},
     {"force", OPTION_FLAG, &run_choice.is_replacing, NULL,
      "an existing FILE of --trace is replaced"},
+    {"fail", OPTION_TEXT, &run_choice.fail, "FUNCTION:N",
+     "lets the Nth call fail, N+ that and all after it, N=CODE with\n"
+     "this code; FUNCTION:each runs it again and again, with one\n"
+     "call after the other failing; names may have * in them"},
+    {"all", OPTION_FLAG, &run_choice.is_all, NULL,
+     "with each: every call, not some of each place"},
     {"patience", OPTION_NUMBER, &run_choice.patience, "SECONDS",
      "how long a wait may take that nothing can end; 5"},
     {"exit-code", OPTION_NUMBER, &run_choice.exit_code, "N",

@@ -8,6 +8,9 @@
 struct run_choice {
     const char *check;
     const char *chaos;
+    const char *fail;
+    char fail_code[24]; /* "=207001", or nothing */
+    bool is_all;
     const char *json;
     const char *junit;
     struct option_texts suppress;
@@ -30,6 +33,9 @@ void run_setup(struct program_setup *setup, char *check, size_t n, char *patienc
 void run_findings(struct findings *findings, const char *folder);
 /* The exit code for a program that returned `code`. */
 int run_exit_code(size_t n_findings, int code);
+
+/* each.c: again and again, with one call after the other failing. */
+int each_run(char **argv, const char *pattern);
 
 /* chaos.c: once for each seed. */
 int chaos_run(char **argv);

@@ -1,0 +1,157 @@
+/*
+ * The layer fail: calls that fail on demand.
+ *
+ * ACLMEM_FAIL is PATTERN:WHEN or PATTERN:WHEN=CODE.  The pattern is a function's name, with
+ * * for any text; WHEN is N for the Nth call that matches, N+ for that and all after it,
+ * or "list": none fails, and each is written down for the command.  A call that fails is
+ * not passed on and changes nothing; its code and the start of its message are those of
+ * memory that is used up, unless a code is given.  A pattern with a * does not match what
+ * gives something back: a program has no way to go on when that fails.
+ */
+#include <fnmatch.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "layer/args.h"
+#include "layer/facts.h"
+#include "layer/finding.h"
+#include "layer/layers.h"
+#include "layer/stacks.h"
+
+static const struct am_api *below;
+
+static struct {
+    bool is_meant[AM_API_COUNT];
+    uint64_t first;  /* the call that fails */
+    bool is_lasting; /* and all after it */
+    bool is_list;
+    aclError code;      /* 0: the function's own */
+    _Atomic uint64_t n; /* calls so far that match */
+} fail;
+
+static const char *const names[] = {
+#define AM_API(name_, params_, args_, sig_) #name_,
+#define AM_API_RET(ret_, name_, params_, args_, sig_) #name_,
+#include "api/api.def"
+#include "api/api_ret.def"
+#undef AM_API
+#undef AM_API_RET
+};
+
+static const unsigned short facts[] = {
+#define AM_API(name_, params_, args_, sig_) AM_FACTS_##name_,
+#define AM_API_RET(ret_, name_, params_, args_, sig_) AM_FACTS_##name_,
+#include "api/api.def"
+#include "api/api_ret.def"
+#undef AM_API
+#undef AM_API_RET
+};
+
+/* How a function fails when there is no memory, or no more of what it makes. */
+static aclError code_of(enum am_api_id id)
+{
+    if (fail.code != ACL_SUCCESS)
+        return fail.code;
+    if (strncmp(names[id], "aclrtCreateStream", 17) == 0)
+        return ACL_ERROR_RT_NO_STREAM_RESOURCE;
+    if (strncmp(names[id], "aclrtCreateEvent", 16) == 0)
+        return ACL_ERROR_RT_NO_EVENT_RESOURCE;
+    if (facts[id] & (AM_FACT_MAKES | AM_FACT_RETAINS | AM_FACT_READS | AM_FACT_WRITES |
+                     AM_FACT_QUEUES))
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    return ACL_ERROR_RT_INTERNAL_ERROR;
+}
+
+/* Whether this call fails; counts it. */
+static bool is_due(enum am_api_id id)
+{
+    struct am_place place = {.api = (uint16_t)id};
+    uint64_t n;
+    bool is_it;
+
+    if (!fail.is_meant[id])
+        return false;
+    n = atomic_fetch_add(&fail.n, 1) + 1;
+    is_it = !fail.is_list && (fail.is_lasting ? n >= fail.first : n == fail.first);
+    if (fail.is_list || is_it) {
+        place.stack = am_stack_take();
+        place.thread = (uint32_t)syscall(SYS_gettid);
+        am_findings_call(fail.is_list ? "call" : "failed", n, place);
+    }
+    return is_it;
+}
+
+static aclError refuse(enum am_api_id id)
+{
+    aclError code = code_of(id);
+
+    am_error_function = names[id];
+    return am_fail(code, "%sthis call fails on demand (ACLMEM_FAIL=%s)",
+                   code == ACL_ERROR_RT_MEMORY_ALLOCATION ? "Failed to allocate: " : "",
+                   am_option_text(AM_OPTION_fail));
+}
+
+#define AM_API(name_, params_, args_, sig_) \
+    static aclError fail_##name_ params_ \
+    { \
+        return is_due(AM_API_##name_) ? refuse(AM_API_##name_) : below->name_ args_; \
+    }
+#include "api/api.def"
+#undef AM_API
+
+/* What returns no code cannot fail in a way that a program could see. */
+static const struct am_api fail_table = {
+#define AM_API(name_, params_, args_, sig_) .name_ = fail_##name_,
+#include "api/api.def"
+#undef AM_API
+};
+
+/* ---- ACLMEM_FAIL ---- */
+
+bool am_fail_parse(const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    char pattern[128];
+    char *end = NULL;
+    bool is_any = false;
+
+    if (colon == NULL || (size_t)(colon - text) >= sizeof pattern)
+        return text[0] == '\0';
+    memcpy(pattern, text, (size_t)(colon - text));
+    pattern[colon - text] = '\0';
+    fail.is_list = strncmp(colon + 1, "list", 4) == 0;
+    fail.first = strtoull(colon + 1, &end, 10);
+    if (fail.is_list)
+        end = (char *)colon + 5;
+    else if (fail.first == 0)
+        return false;
+    fail.is_lasting = *end == '+';
+    end += fail.is_lasting;
+    fail.code = *end == '=' ? (aclError)strtol(end + 1, &end, 10) : ACL_SUCCESS;
+    if (*end != '\0')
+        return false;
+    for (int id = 0; id < AM_API_COUNT; id++) {
+        bool is_exact = strcmp(pattern, names[id]) == 0;
+
+        fail.is_meant[id] = is_exact || (fnmatch(pattern, names[id], 0) == 0 &&
+                                         !(facts[id] & AM_FACT_FREES));
+        is_any |= fail.is_meant[id];
+    }
+    return is_any;
+}
+
+static void attach(const struct am_api *table)
+{
+    below = table;
+    fail.n = 0;
+    am_stacks_open();
+    am_findings_open(am_option_text(AM_OPTION_findings));
+}
+
+const struct am_layer am_fail_layer = {
+    .name = "fail", .api = &fail_table, .attach = attach};

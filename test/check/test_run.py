@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""The command `aclmem run` itself: test_run.py ACLMEM BUGS"""
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+ACLMEM, BUGS = sys.argv[1:3]
+
+
+class Run(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name, text=None, mode=0o600):
+        path = os.path.join(self.folder.name, name)
+        if text is not None:
+            with open(path, "w") as file:
+                file.write(text)
+            os.chmod(path, mode)
+        return path
+
+    def run_it(self, *arguments, **env):
+        return subprocess.run(
+            [ACLMEM, "run"] + list(arguments),
+            env=dict(os.environ, **env),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
+
+    def found(self, *arguments, **env):
+        path = self.path("found.json")
+        done = self.run_it("--json", path, *arguments, **env)
+        with open(path) as file:
+            return done, json.load(file)
+
+    def test_the_exit_code_is_the_programs_unless_there_is_a_finding(self):
+        for command, code in (
+            (["true"], 0),
+            (["sh", "-c", "exit 7"], 7),
+            (["sh", "-c", "kill -9 $$"], 137),
+            ([BUGS, "leak.block/loop"], 99),
+            (["--exit-code", "5", BUGS, "leak.block/loop"], 5),
+            (["--exit-code=0", BUGS, "leak.block/loop"], 0),
+            ([BUGS, "no such case"], 2),
+        ):
+            self.assertEqual(self.run_it(*command).returncode, code, command)
+
+    def test_wrong_arguments_are_refused_with_2(self):
+        for arguments, words in (
+            ([], "which program?"),
+            (["--check", "leek", "true"], 'no kind "leek"'),
+            (["--check", "", "true"], ""),
+            (["--exit-code", "x", "true"], "takes a number"),
+            (["--chaos", "1..", "true"], "takes seeds"),
+            (["--suppress", "/no/such/file", "true"], "No such file"),
+            (["--suppress", self.path("a", "leek: main\n"), "true"], 'no kind "leek"'),
+            (["--suppress", self.path("b", "nonsense\n"), "true"], 'no "kind: frame"'),
+        ):
+            done = self.run_it(*arguments)
+            self.assertIn(words, done.stderr)
+            if words:
+                self.assertEqual(done.returncode, 2, arguments)
+        self.assertIn("free-in-use", self.run_it("--check", "leek", "true").stderr)
+
+    def test_a_program_that_cannot_run_is_126_or_127(self):
+        for program, code, words in (
+            ("/no/such/program", 127, "no such program"),
+            ("no-such-program", 127, "no such program"),
+            (self.path("plain", "x"), 126, "may not be executed"),
+            (self.path("text", "echo hello\n", 0o700), 126, "neither a program nor a script"),
+            (self.folder.name, 126, "is a folder"),
+            (self.path("bad", "#!/no/such/interpreter\n", 0o700), 127, "No such file"),
+        ):
+            done = self.run_it(program)
+            self.assertEqual((done.returncode, done.stdout), (code, ""), program)
+            self.assertIn(words, done.stderr)
+
+    def test_a_script_is_followed_into_what_it_starts(self):
+        script = self.path("script", "#!/bin/sh\n%s leak.block/loop\n%s leak.host/loop\n" % (BUGS, BUGS), 0o700)
+        done, found = self.found(script)
+        self.assertEqual({f["kind"] for f in found["findings"]}, {"leak.block", "leak.host"})
+        self.assertEqual(len({c["pid"] for f in found["findings"] for c in f["calls"]}), 2)
+        self.assertEqual(found["processes"], 2)
+        done, found = self.found("--no-follow-children", script)
+        self.assertEqual((found["findings"], done.returncode), ([], 0))
+
+    def test_the_json_has_what_is_documented(self):
+        _, found = self.found(BUGS, "double-free/block")
+        self.assertEqual(
+            sorted(found),
+            ["calls", "exit_code", "findings", "processes", "program", "seconds", "signal", "suppressed"],
+        )
+        finding = found["findings"][0]
+        self.assertEqual(sorted(finding), ["advice", "calls", "count", "kind", "message", "refused"])
+        self.assertEqual((finding["kind"], finding["count"], finding["refused"]), ("double-free", 1, 107000))
+        self.assertEqual([c["what"] for c in finding["calls"]], ["again here", "freed here", "made here"])
+        for call in finding["calls"]:
+            self.assertEqual(sorted(call), ["function", "pid", "stack", "thread", "what"])
+            for frame in call["stack"]:
+                self.assertEqual(sorted(frame), ["file", "function", "line", "module"])
+        self.assertEqual(finding["calls"][0]["function"], "aclrtFree")
+        self.assertTrue(finding["calls"][0]["stack"][0]["file"].endswith("bugs_life.c"))
+        self.assertGreater(found["calls"], 3)
+
+    def test_equal_findings_are_one_with_a_count(self):
+        _, found = self.found(BUGS, "export-twice/loop")
+        self.assertEqual([f["count"] for f in found["findings"]], [2])
+
+    def test_junit_is_xml_with_a_failure_for_each(self):
+        path = self.path("junit.xml")
+        self.run_it("--junit", path, BUGS, "leak.block/loop")
+        suite = xml.etree.ElementTree.parse(path).getroot().find("testsuite")
+        self.assertEqual((suite.get("tests"), suite.get("failures")), ("2", "1"))
+        self.assertEqual(suite.find(".//failure").get("type"), "leak.block")
+
+    def test_suppressions_are_used_generated_and_listed(self):
+        told = self.run_it("--gen-suppressions", BUGS, "leak.block/loop").stderr
+        line = next(l for l in told.splitlines() if l.startswith("leak.block: "))
+        for text in (line, "leak.*: take_block  # known", "leak.block: ...; blocks_of_a_loop", "leak.block: */bugs"):
+            done, found = self.found("--suppress", self.path("s", text + "\nrace: nobody\n"), BUGS, "leak.block/loop")
+            self.assertEqual((found["findings"], found["suppressed"], done.returncode), ([], 1, 0), text)
+            self.assertIn("suppressed 1: " + text[:20], done.stderr)
+            self.assertIn("matched nothing: race: nobody", done.stderr)
+        done, found = self.found("--suppress", self.path("s", "leak.host: take_block\n"), BUGS, "leak.block/loop")
+        self.assertEqual((len(found["findings"]), done.returncode), (1, 99))
+
+    def test_quiet_is_quiet(self):
+        done = self.run_it("--quiet", BUGS, "leak.block/loop")
+        self.assertEqual((done.stderr, done.returncode), ("", 99))
+
+    def test_kinds_can_be_chosen(self):
+        for check, n in (("race", 0), ("leak", 1), ("leak.block", 1), ("no-leak", 0), ("all,no-leak.block", 0)):
+            _, found = self.found("--check", check, BUGS, "leak.block/loop")
+            self.assertEqual(len(found["findings"]), n, check)
+
+    def test_without_the_command_findings_are_printed(self):
+        done = subprocess.run(
+            [BUGS, "double-free/block"],
+            env=dict(os.environ, ACLMEM_LAYERS="check"),
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("aclmem: double-free: devPtr is the block of 1000 bytes", done.stderr)
+        self.assertIn("    freed here: aclrtFree", done.stderr)
+        self.assertIn("aclmem: 1 finding, 1 in all", done.stderr)
+
+    def test_a_wrong_variable_is_refused(self):
+        for env, words in (
+            ({"ACLMEM_LAYERS": "check", "ACLMEM_CHECK": "leek"}, 'no kind of finding "leek"'),
+            ({"ACLMEM_LAYERS": "fail", "ACLMEM_FAIL": "aclrtNothing:1"}, "ACLMEM_FAIL is"),
+            ({"ACLMEM_LAYERS": "fail", "ACLMEM_FAIL": "aclrtMalloc:0"}, "ACLMEM_FAIL is"),
+        ):
+            done = subprocess.run(
+                [BUGS, "double-free/block"],
+                env=dict(os.environ, **env),
+                stderr=subprocess.PIPE,
+                universal_newlines=True,
+            )
+            self.assertEqual(done.returncode, 3)
+            self.assertIn(words, done.stderr)
+
+    def test_races_are_the_same_for_every_seed_and_without(self):
+        for case in ("race/no-event", "race/early", "free-in-use/block"):
+            _, plain = self.found(BUGS, case)
+            _, seeded = self.found("--chaos", "1..10", BUGS, case)
+            self.assertEqual(len(seeded["findings"]), len(plain["findings"]))
+            self.assertEqual([s["findings"] for s in seeded["seeds"]], [len(plain["findings"])] * 10)
+        done = self.run_it("--chaos", "1..3,7", BUGS, "race/no-event")
+        self.assertIn("4 of 4 seeds fail: 1..3, 7", done.stderr)
+        done = self.run_it("--chaos", "1..3", BUGS, "race/no-event", "mended")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("0 of 3 seeds fail\n", done.stderr)
+
+    def test_a_call_fails_on_demand(self):
+        done = self.run_it("--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "mended")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("gives 207001: EL0004: aclrtMalloc: Failed to allocate", done.stderr)
+        done = self.run_it("--fail", "aclrtMalloc:1=207000", BUGS, "leak.block/loop", "mended")
+        self.assertIn("gives 207000", done.stderr)
+        done = self.run_it("--fail", "aclrtMalloc:4", BUGS, "leak.block/loop", "mended")
+        self.assertEqual(done.returncode, 0)
+
+    def test_each_call_fails_in_turn(self):
+        done, found = self.found("--fail", "aclrtM*:each", BUGS, "failing/careful")
+        self.assertEqual({f["verdict"] for f in found["failures"]}, {"survived"}, done.stderr)
+        self.assertEqual(done.returncode, 0)
+        for case, verdict in (("failing/careless", "went on wrong"), ("failing/crashing", "crashed")):
+            done, found = self.found("--fail", "aclrtMalloc:each", BUGS, case)
+            self.assertIn(verdict, {f["verdict"] for f in found["failures"]}, done.stderr)
+            self.assertEqual(done.returncode, 99)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
