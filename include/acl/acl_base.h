@@ -42,7 +42,7 @@ typedef int aclError;
 static const int ACL_SUCCESS = 0;
 static const int ACL_ERROR_NONE = 0; /* The old name of ACL_SUCCESS. */
 
-/* What the program can correct. */
+/* Errors that the program can correct. */
 static const int ACL_ERROR_INVALID_PARAM = 100000;
 static const int ACL_ERROR_UNINITIALIZE = 100001;
 static const int ACL_ERROR_REPEAT_INITIALIZE = 100002; /* Callers may ignore it. */
@@ -98,7 +98,7 @@ static const int ACL_ERROR_RELATIVE_RESOURCE_NOT_CLEARED = 148051;
 static const int ACL_ERROR_UNSUPPORTED_JPEG = 148052;
 static const int ACL_ERROR_INVALID_BUNDLE_MODEL_ID = 148053;
 
-/* What is short or missing. */
+/* Errors about a shortage, or about something that is missing. */
 static const int ACL_ERROR_BAD_ALLOC = 200000;
 static const int ACL_ERROR_API_NOT_SUPPORT = 200001;
 static const int ACL_ERROR_INVALID_DEVICE = 200002; /* Today 107001 is given. */
@@ -191,7 +191,7 @@ typedef uint16_t aclFloat16;
 typedef struct aclDataBuffer aclDataBuffer;
 typedef struct aclTensorDesc aclTensorDesc;
 
-/* What aclGetDeviceCapability can be asked. */
+/* Queries of aclGetDeviceCapability. */
 typedef enum aclDeviceInfo {
     ACL_DEVICE_INFO_UNDEFINED = -1,
     ACL_DEVICE_INFO_AI_CORE_NUM = 0,
@@ -199,7 +199,7 @@ typedef enum aclDeviceInfo {
     ACL_DEVICE_INFO_L2_SIZE = 2,
 } aclDeviceInfo;
 
-/* What aclGetCannAttribute can be asked: features of the processor and its software. */
+/* Queries of aclGetCannAttribute: features of the processor and its software. */
 typedef enum aclCannAttr {
     ACL_CANN_ATTR_UNDEFINED = -1,
     ACL_CANN_ATTR_INF_NAN = 0, /* Overflow gives infinities and NaNs. */
@@ -207,7 +207,7 @@ typedef enum aclCannAttr {
     ACL_CANN_ATTR_JIT_COMPILE = 2, /* Operators come as binaries. */
 } aclCannAttr;
 
-/* What aclsysGetCANNVersion can be asked, and its answer. */
+/* Packages that aclsysGetCANNVersion knows, and its answer. */
 typedef enum aclCANNPackageName {
     ACL_PKG_NAME_CANN = 0,
     ACL_PKG_NAME_RUNTIME = 1,
@@ -265,7 +265,7 @@ ACL_FUNC_VISIBILITY aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int
                                                        aclFormat format);
 ACL_FUNC_VISIBILITY void aclDestroyTensorDesc(const aclTensorDesc *desc);
 
-/* What the description was created with. */
+/* The values that the description was created with. */
 ACL_FUNC_VISIBILITY aclDataType aclGetTensorDescType(const aclTensorDesc *desc);
 ACL_FUNC_VISIBILITY aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc);
 ACL_FUNC_VISIBILITY size_t aclGetTensorDescNumDims(const aclTensorDesc *desc);

@@ -1,10 +1,10 @@
 /*
  * AscendCL: models.
  *
- * The lists of buffers that a model would read and write are data, and work.  aclmem runs
- * memory, not models: what would load, ask or run one gives
- * ACL_ERROR_RT_FEATURE_NOT_SUPPORT, or NULL, 0 or ACL_DT_UNDEFINED where it has no code to
- * give.  Captured models (aclmdlRI) are in acl_rt.h.
+ * The lists of buffers that a model would read and write are data, and work.  aclmem
+ * emulates memory, not models: a function that would load, query or run a model returns
+ * ACL_ERROR_RT_FEATURE_NOT_SUPPORT, or NULL, 0 or ACL_DT_UNDEFINED if it does not return
+ * a code.  Captured models (aclmdlRI) are in acl_rt.h.
  */
 #ifndef ACL_ACL_MDL_H
 #define ACL_ACL_MDL_H
@@ -90,9 +90,9 @@ ACL_FUNC_VISIBILITY aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDe
 /* ---- Dumps ---- */
 
 /*
- * What operators and models read and wrote is dumped between the first call and the last,
- * by the JSON file that the second one names.  None run here, so there is nothing to
- * write; the calls succeed in that order.
+ * Between the first call and the last, the inputs and outputs of operators and models
+ * are dumped, as the JSON file of the second call says.  No operator runs here, so
+ * nothing is written; the calls succeed in that order.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlInitDump(void);
 ACL_FUNC_VISIBILITY aclError aclmdlSetDump(const char *dumpCfgPath);

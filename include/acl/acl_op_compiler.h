@@ -2,8 +2,8 @@
  * AscendCL: building operators while a program runs.  The functions are in
  * libacl_op_compiler.so.
  *
- * Options are taken and checked.  aclmem emulates memory, not operators: what would build or
- * run one gives ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
+ * Options are taken and checked.  aclmem emulates memory, not operators: a function that
+ * would build or run one returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
  */
 #ifndef ACL_ACL_OP_COMPILER_H
 #define ACL_ACL_OP_COMPILER_H

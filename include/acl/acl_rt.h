@@ -76,9 +76,9 @@ typedef void *(*aclrtAllocatorGetAddrFromBlockFunc)(aclrtAllocatorBlock block);
 /* ---- Kinds of memory ---- */
 
 /*
- * What physical memory is made of; also what aclrtGetMemInfo reports on.  HUGE is pages
- * of 2 MB, HUGE1G pages of 1 GB, P2P is for copies between devices.  From ACL_MEM_NORMAL
- * on the runtime chooses between DDR and HBM itself.
+ * The kind of physical memory; also the kind that aclrtGetMemInfo reports on.  HUGE is
+ * pages of 2 MB, HUGE1G pages of 1 GB, P2P is for copies between devices.  From
+ * ACL_MEM_NORMAL on the runtime chooses between DDR and HBM itself.
  */
 typedef enum aclrtMemAttr {
     ACL_DDR_MEM = 0,
@@ -189,7 +189,7 @@ typedef enum aclrtCmoType {
     ACL_RT_CMO_TYPE_FLUSH = 3,
 } aclrtCmoType;
 
-/* The values of the three REUSE attributes are uint32_t, those of the others uint64_t. */
+/* The values of the three REUSE attributes are uint32_t, all other values uint64_t. */
 typedef enum aclrtMemPoolAttr {
     ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 0x1,
     ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC = 0x2,
@@ -313,7 +313,7 @@ typedef enum aclrtHostMemMapCapability {
 #define ACL_STREAM_WAIT_VALUE_AND 0x2U
 #define ACL_STREAM_WAIT_VALUE_NOR 0x3U
 
-/* What a stream does after a task failed. */
+/* The behaviour of a stream after a task failed. */
 #define ACL_CONTINUE_ON_FAILURE 0x0U
 #define ACL_STOP_ON_FAILURE 0x1U
 
@@ -471,7 +471,7 @@ typedef enum aclrtEngineType {
     ACL_RT_ENGINE_TYPE_AIV = 1,
 } aclrtEngineType;
 
-/* What a calculation gives that overflows. */
+/* The result of a calculation that overflows. */
 typedef enum aclrtFloatOverflowMode {
     ACL_RT_OVERFLOW_MODE_SATURATION = 0,
     ACL_RT_OVERFLOW_MODE_INFNAN = 1,
@@ -698,12 +698,12 @@ ACL_FUNC_VISIBILITY aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size
 ACL_FUNC_VISIBILITY aclError aclrtMapMem(void *virPtr, size_t size, size_t offset,
                                          aclrtDrvMemHandle handle, uint64_t flags);
 
-/* The same, but nobody may use it before aclrtMemSetAccess. */
+/* The same, but no device may use the mapping before aclrtMemSetAccess. */
 ACL_FUNC_VISIBILITY aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset,
                                                  aclrtDrvMemHandle handle,
                                                  uint64_t flags);
 
-/* Says who may use a mapping; virPtr and size are those it was mapped with. */
+/* Sets the access rights of a mapping; virPtr and size are those it was mapped with. */
 ACL_FUNC_VISIBILITY aclError aclrtMemSetAccess(void *virPtr, size_t size,
                                                aclrtMemAccessDesc *desc, size_t count);
 
@@ -749,7 +749,10 @@ ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandleV2(
     aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType,
     void *shareableHandle);
 
-/* Called by the exporter: who may import, by ids from aclrtDeviceGetBareTgid. */
+/*
+ * Called by the exporter: lists the processes that may import, by ids from
+ * aclrtDeviceGetBareTgid.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle,
                                                              int32_t *pid, size_t pidNum);
 ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandleV2(
@@ -773,7 +776,7 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetBareTgid(int32_t *pid);
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key,
                                                      size_t len, uint64_t flags);
 
-/* Called by the exporter: who may import by the key. */
+/* Called by the exporter: lists the processes that may import by the key. */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid,
                                                      size_t num);
 
@@ -996,7 +999,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemManagedAdvise(const void *const ptr, uint64
                                                    aclrtMemManagedAdviseType advise,
                                                    aclrtMemManagedLocation location);
 
-/* What was said of a part of it; data takes dataSize bytes. */
+/* The advice for a part of it; data takes dataSize bytes. */
 ACL_FUNC_VISIBILITY aclError
 aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void *ptr,
                        size_t size, void *data, size_t dataSize);
@@ -1123,7 +1126,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCapability(int32_t deviceId,
 ACL_FUNC_VISIBILITY aclError aclrtQueryDeviceStatus(int32_t deviceId,
                                                     aclrtDeviceStatus *deviceStatus);
 
-/* How busy a device is; what it does not measure reads as -1. */
+/* How busy a device is; a value that is not measured reads as -1. */
 ACL_FUNC_VISIBILITY aclError
 aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo);
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid);
@@ -1331,7 +1334,7 @@ ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout,
 /* The same in milliseconds; no product supports it. */
 ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout);
 
-/* What overflows give, for streams of the current device that are created later. */
+/* The result of overflows, for streams of the current device that are created later. */
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
 
@@ -1369,7 +1372,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetResInCurrentThread(aclrtDevResLimitType typ
 ACL_FUNC_VISIBILITY aclError
 aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback);
 
-/* What that function may ask; 0xFFFFFFFF when there is nothing to tell. */
+/* Queries for that function; 0xFFFFFFFF without an exception. */
 ACL_FUNC_VISIBILITY uint32_t
 aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info);
 ACL_FUNC_VISIBILITY uint32_t

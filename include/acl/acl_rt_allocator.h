@@ -1,5 +1,5 @@
 /*
- * AscendCL: a program's own allocator for a stream.  What belongs to it is declared in
+ * AscendCL: a program's own allocator for a stream.  Its functions are declared in
  * acl_rt.h.
  */
 #ifndef ACL_ACL_RT_ALLOCATOR_H

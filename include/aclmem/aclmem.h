@@ -1,10 +1,10 @@
 /*
- * What aclmem adds to AscendCL.
+ * The additions of aclmem to AscendCL.
  *
  * Everything under acl/ is the vendor's interface, letter for letter.  This header is
- * ours: a way for code that plays the part of a device kernel to reach device memory,
- * figures about what is alive, and the version.  None of it exists on an NPU, so keep it
- * out of code that must run there.
+ * ours: access to device memory for code that stands in for a kernel, counts of live
+ * objects, and the version.  None of it exists on an NPU, so keep it out of code that
+ * must run there.
  */
 #ifndef ACLMEM_ACLMEM_H
 #define ACLMEM_ACLMEM_H
@@ -30,7 +30,7 @@ aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr);
 /* Ends a view; hostPtr is what aclmem_host_view() gave. */
 aclError aclmem_host_view_end(void *hostPtr);
 
-/* What is alive in this process, and how often it was warned. */
+/* Counts of live objects in this process, and of warnings. */
 typedef struct aclmem_stats {
     uint64_t
         reservations;     /* address ranges from aclrtReserveMemAddress and its sibling */
@@ -82,10 +82,10 @@ static inline size_t aclmem_suballoc_stride(size_t len)
 const char *aclmem_option(const char *name);
 
 /*
- * What this user's processes have of which devices, and the options in force, as JSON: what
- * the command `aclmem info --json` prints, described in README.md.  The text is the caller's
- * to free().  Nothing is started for it and nothing is changed; before aclInit it shows the
- * devices that the environment asks for.
+ * The device memory of each process of this user, and the options in force, as JSON: the
+ * output of the command `aclmem info --json` prints, described in README.md.  The text
+ * is the caller's to free(). Nothing is started for it and nothing is changed; before
+ * aclInit it shows the devices that the environment asks for.
  */
 aclError aclmem_info(char **json);
 

@@ -1,5 +1,5 @@
 /*
- * AscendCL: what operators of the aclnn kind take.  The functions are in libnnopbase.so.
+ * AscendCL: arguments of aclnn operators.  The functions are in libnnopbase.so.
  *
  * All of it is data, and works: tensors, scalars, arrays and lists.  A function that
  * creates copies what it is given, but for the memory of a tensor, and returns NULL on

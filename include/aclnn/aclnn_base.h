@@ -1,7 +1,7 @@
 /*
- * AscendCL: what every header of an aclnn operator needs.  The functions are in
- * libnnopbase.so, and succeed: they start nothing here.  The operators themselves are not
- * declared; aclmem emulates memory, not operators.
+ * AscendCL: functions that every header of an aclnn operator needs.  The functions are
+ * in libnnopbase.so, and succeed: they start nothing here.  The operators themselves are
+ * not declared; aclmem emulates memory, not operators.
  */
 #ifndef ACLNN_ACLNN_BASE_H
 #define ACLNN_ACLNN_BASE_H

@@ -76,7 +76,7 @@ static uint32_t half_of(uint32_t bits)
 
     if (bits > 0x7f800000)
         return 0x7e00 | (bits >> 13 & 0x1ff);
-    if (bits >= 0x47800000) /* 2^16; what rounds up to it comes out right below */
+    if (bits >= 0x47800000) /* 2^16; a value that rounds up to it comes out right below */
         return 0x7c00;
     if (bits < 0x33000000) /* below 2^-25 */
         return 0;

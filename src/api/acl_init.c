@@ -37,9 +37,9 @@ static void table_install(const struct am_api *table)
 
 /*
  * A child made by fork has our state but none of its meaning: every call is refused
- * there.  What a refusal needs must be whole in the child, so fork waits for threads that
- * start, stop or write a message; but not for one that stops and waits for the function
- * that forks.
+ * there.  The data for a refusal must be consistent in the child, so fork waits for
+ * threads that start, stop or write a message.  It does not wait for a thread that stops
+ * the library and itself waits for the function that forks.
  */
 AM_NO_LOCK_ANALYSIS static void fork_begin(void)
 {
@@ -215,7 +215,10 @@ static aclError up_check_locked(void) AM_REQUIRES(am_rt.lock)
     return ACL_SUCCESS;
 }
 
-/* Before the lock: who holds it may be waiting for the function that calls. */
+/*
+ * Checked before taking the lock: the thread that holds it may wait for the function
+ * that makes this call.
+ */
 static aclError inside_check(void)
 {
     AM_REQUIRE(!am_call_is_inside(), ACL_ERROR_RT_PARAM_INVALID,

@@ -1,6 +1,6 @@
 /*
- * What aclmem adds to AscendCL: include/aclmem/aclmem.h.  Not in the table: layers do not
- * see it.
+ * The additions of aclmem to AscendCL: include/aclmem/aclmem.h.  Not in the table:
+ * layers do not see it.
  */
 #include "aclmem/aclmem.h"
 

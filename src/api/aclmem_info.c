@@ -2,8 +2,8 @@
  * aclmem_info: the ledgers in the runtime directory as JSON, from outside.
  *
  * Each ledger is a configuration, since processes with other options have other devices.
- * Those with live processes are shown, and the one of this process whether it has a ledger
- * or not.  A value that jansson could not make is NULL, and so is the whole then.
+ * Ledgers with live processes are shown, and the configuration of this process even
+ * without a ledger.  If jansson cannot make one value, the whole result is NULL.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static json_t *device_json(const struct am_ledger_view *view, int32_t device)
                      "used", used, "free", capacity - used, "processes", n_processes);
 }
 
-/* What a process has of each device that it uses or has memory of. */
+/* The memory of a process on each device that it uses. */
 static json_t *process_json(const struct am_ledger_process *process, int32_t n_devices)
 {
     json_t *devices = json_array();
@@ -77,7 +77,7 @@ static json_t *view_json(const struct am_ledger_view *view, bool is_own)
                      "processes", processes);
 }
 
-/* What keeps processes from being seen. */
+/* The reason why other processes cannot be seen. */
 struct problem {
     int directory;             /* it cannot be looked at: -errno */
     int ledger;                /* one that has processes cannot be, nor can they */
@@ -188,7 +188,7 @@ static void size_write(uint64_t size, char *text, size_t room)
              n_units > 0 ? &units[n_units - 1] : "");
 }
 
-/* What the library goes by where the option does not say it. */
+/* The value that the library uses when the option is not given. */
 static void value_in_force(enum am_option option, const struct am_ledger_config *config,
                            const char *directory, char *text, size_t room)
 {

@@ -57,7 +57,7 @@ extern const struct am_api am_api_forked;
  */
 aclError am_state_check(const char *function);
 
-/* acl_init.c: what the boot, down and forked tables call. */
+/* acl_init.c: functions of the boot, down and forked tables. */
 aclError am_boot(const char *function);
 aclError am_refuse_down(const char *function);
 aclError am_refuse_forked(const char *function);
@@ -66,8 +66,8 @@ aclError am_refuse_forked(const char *function);
 extern const char am_why_stopping[];
 
 /*
- * A layer sees the program's calls: it has functions for the slots it cares about, NULL
- * for the others, and is told at attach() the table that it passes calls on to.
+ * A layer sees the program's calls: it has functions for some slots and NULL in the
+ * rest; attach() gives it the table to which it passes calls on.
  */
 struct am_layer {
     const char *name;

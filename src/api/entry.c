@@ -29,7 +29,7 @@ _Atomic(const struct am_api *) am_api_top = &am_api_boot;
 #include "api/api_ret.def"
 #undef AM_API_RET
 
-/* What works whatever the state. */
+/* Functions that work in every state. */
 static inline bool is_always(enum am_api_id id)
 {
     switch (id) {

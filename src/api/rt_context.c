@@ -65,8 +65,8 @@ aclError am_aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *
 }
 
 /*
- * What a parameter takes.  Editions before 9.2 know 0 and 1 only, and before 8.5 not the
- * last one.
+ * The largest value of a parameter.  Editions before 9.2 know 0 and 1 only, and before
+ * 8.5 not the last one.
  */
 static aclError param_check(aclSysParamOpt opt, int64_t value)
 {

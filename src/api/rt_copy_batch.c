@@ -1,4 +1,4 @@
-/* Many copies in one call.  The V2 forms are the others without failIndex. */
+/* Many copies in one call. The V2 forms have no failIndex. */
 #include "api/api.h"
 #include "base/error.h"
 #include "core/copy/copy.h"
@@ -64,7 +64,7 @@ static aclError attrs_check(const struct am_copy_batch *batch)
     return ACL_SUCCESS;
 }
 
-/* What the arguments of copy i show. */
+/* Checks the arguments of copy i. */
 static aclError copy_check(const struct am_copy_batch *batch, const size_t *maxs,
                            size_t i)
 {

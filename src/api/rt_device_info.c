@@ -1,8 +1,8 @@
 /*
- * What devices are: figures, names, ids, how they are connected.
+ * Information about devices: figures, names, ids, topology.
  *
- * Three ids of a device in the documents' words: the user's (am_device.id, what nearly
- * all calls take), the logical one (am_device.driver_id, what ASCEND_RT_VISIBLE_DEVICES
+ * Three ids of a device in the documents' words: the user's (am_device.id, which nearly
+ * all calls take), the logical one (am_device.driver_id, which ASCEND_RT_VISIBLE_DEVICES
  * lists) and the physical one, which is the logical one here: they differ in containers
  * only.
  */
@@ -37,7 +37,9 @@ static aclError memory_figure(struct am_device *device, int64_t *ret_value)
     return ACL_SUCCESS;
 }
 
-/* What figures.def says, or `otherwise` where that is not -1. */
+/*
+ * The figure of product_attrs.def, or `otherwise` if there is none and that is not -1.
+ */
 static aclError product_figure(aclrtDevAttr attr, int64_t otherwise, int64_t *ret_value)
 {
     int64_t value = otherwise;

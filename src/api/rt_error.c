@@ -1,4 +1,4 @@
-/* What went wrong: the thread's last code and its messages. */
+/* The thread's last error code and its messages. */
 #include "api/api.h"
 #include "base/error.h"
 

@@ -16,7 +16,7 @@
     (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE)
 #define FLAG_UNDOCUMENTED 0x4U
 
-/* What an event of these flags can do. */
+/* The abilities of an event with these flags. */
 static unsigned event_can(uint32_t flag)
 {
     return (flag & ACL_EVENT_TIME_LINE ? AM_EVENT_TIME : 0) |

@@ -53,7 +53,7 @@ aclError am_aclrtFreeHostWithDevSync(void *hostPtr)
         rc = am_stream_check_all(device, NULL);
     if (rc != ACL_SUCCESS)
         return rc;
-    /* What failed on a stream is reported here, but the block is gone all the same. */
+    /* A failure of a stream is returned here, but the block is freed all the same. */
     failure = am_stream_sync_device(device, -1);
     rc = am_host_free(hostPtr);
     return rc != ACL_SUCCESS ? rc : failure;

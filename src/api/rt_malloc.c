@@ -16,8 +16,8 @@
 #define BAND_WIDTHS (ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH)
 
 /*
- * What a base policy asks for: pages for more than 1 MB, and for less, and features of
- * the product.
+ * The meaning of a base policy: page sizes for more than 1 MB and for less, and the
+ * product features that it needs.
  */
 static const struct {
     uint32_t page;
@@ -206,13 +206,13 @@ aclError am_aclrtFreeWithDevSync(void *devPtr)
             return rc;
         failure = am_stream_sync_device(device, -1);
     }
-    /* What failed on a stream is reported here, but the block is gone all the same. */
+    /* A failure of a stream is returned here, but the block is freed all the same. */
     rc = am_heap_free(AM_HEAP_DEVICE, devPtr);
     return rc != ACL_SUCCESS ? rc : failure;
 }
 
 /*
- * Caches are coherent here, as in current editions: what is left is to look at the range.
+ * Caches are coherent here, as in current editions, so the call only checks the range.
  */
 static aclError range_check(void *devPtr, size_t size)
 {
@@ -253,8 +253,8 @@ static int usage_compare(const void *a, const void *b)
 }
 
 /*
- * An entry for each module that has or had memory, the program's with all that is nobody
- * else's.
+ * An entry for each module that has or had memory; the program's entry has all memory
+ * without a module.
  */
 static size_t usage_collect(struct am_domain *domain, aclrtMemUsageInfo *usage)
 {

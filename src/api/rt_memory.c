@@ -49,8 +49,8 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 }
 
 /*
- * What is known of an address in a mapping; of one that no block of its owner has,
- * nothing.
+ * The attributes of an address in a mapping; none for an address outside of all blocks
+ * of the mapping's owner.
  */
 static void attributes_fill(const struct am_mapping *mapping, uintptr_t addr,
                             aclrtPtrAttributes *attributes)

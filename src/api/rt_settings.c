@@ -286,7 +286,7 @@ aclError am_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *valu
     return device_limit(device, type, value);
 }
 
-/* ---- who hears of a failure ---- */
+/* ---- callbacks for failures ---- */
 
 /* The function would hear of operators that fail on a device, so it is never called. */
 aclError am_aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)

@@ -1,4 +1,4 @@
-/* Physical memory shared with other processes: export, import, and who may. */
+/* Physical memory shared with other processes: export, import, permission. */
 #include <inttypes.h>
 
 #include "api/api.h"
@@ -29,7 +29,7 @@ static aclError type_kind(aclrtMemSharedHandleType type, enum am_share_kind *ret
     return ACL_SUCCESS;
 }
 
-/* What the program hands around: a number, or the bytes of a fabric handle. */
+/* The shareable handle: a number, or the bytes of a fabric handle. */
 static aclError ticket_read(enum am_share_kind kind, const void *handle,
                             struct am_ticket *ret_ticket)
 {

@@ -85,7 +85,7 @@ aclError am_aclrtReleaseMemAddress(void *virPtr)
     return am_vspace_release(&am_vspace, virPtr);
 }
 
-/* What the description of physical memory itself shows. */
+/* Checks the description of physical memory by itself. */
 static aclError prop_check(const aclrtPhysicalMemProp *prop)
 {
     AM_REQUIRE(prop != NULL, ACL_ERROR_INVALID_PARAM, "prop is NULL");

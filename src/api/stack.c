@@ -81,7 +81,7 @@ static aclError names_check(const char *names)
     return ACL_SUCCESS;
 }
 
-/* What a layer needs is there before the first one is attached. */
+/* Prepares all layers before the first one is attached. */
 static aclError names_prepare(const char *names)
 {
     const char *start;

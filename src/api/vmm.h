@@ -1,4 +1,4 @@
-/* What the files of virtual memory management have in common. */
+/* Shared by the files of virtual memory management. */
 #ifndef AM_API_VMM_H
 #define AM_API_VMM_H
 

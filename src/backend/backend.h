@@ -1,15 +1,15 @@
 /*
- * What really holds bytes.
+ * The contract of a backend, which provides memory.
  *
- * A bank is the memory of one device, or the host's.  A mem is physical memory taken from
- * a bank.  A span is a piece of what a copy touches: part of a mem, or the program's own
- * memory.
+ * A bank is the memory of one device, or the host's.  A mem is physical memory taken
+ * from a bank.  A span is a piece of one side of a copy: part of a mem, or of the
+ * program's own memory.
  *
  * The core has checked every argument before the call: sizes, offsets and addresses are
  * multiples of AM_CHUNK (spans excepted), a range lies in one reservation, and no two
- * calls map or unmap the same range at once.  The core keeps the books of capacity: a
- * bank is never asked for more than it has. A backend keeps no list of its own, takes no
- * core lock, and writes a ret_ argument only when it succeeds. What it destroys or closes
+ * calls map or unmap the same range at once.  The core accounts for capacity: it never
+ * asks a bank for more than the bank has.  A backend keeps no list of its own, takes no
+ * core lock, and writes a ret_ argument only when it succeeds.  Destroying and closing
  * cannot fail.  Foreign errors are translated where they enter.
  */
 #ifndef AM_BACKEND_BACKEND_H
@@ -39,8 +39,8 @@ enum {
 };
 
 /*
- * Who may use mapped memory: a bit for each device by the driver's id, and one for the
- * program itself.
+ * Access rights of mapped memory: a bit for each device by the driver's id, and one for
+ * the program itself.
  */
 #define AM_HOST_BIT (UINT64_C(1) << 63)
 
@@ -49,7 +49,7 @@ struct am_rights {
     uint64_t write;
 };
 
-/* What a real device is. */
+/* Properties of a real device. */
 struct am_device_info {
     char name[64];
     uint8_t uuid[16];
@@ -87,7 +87,7 @@ struct am_span {
     size_t size;
     struct am_mem *mem; /* NULL: the program's own memory at addr */
     size_t offset;      /* into mem */
-    void *owner;        /* the core's: what keeps it alive */
+    void *owner;        /* the core's: the object that keeps it alive */
 };
 
 struct am_lane;
@@ -101,11 +101,11 @@ struct am_backend_ops {
     aclError (*start)(void);
 
     /*
-     * AM_CAP_DEVICES.  How many there are; what one is; whether one reaches another's
-     * memory.  A driver's id above their number names one of them again, which is then
-     * shared.  device_choose: the program works with this one, so what needs one and no
-     * particular one takes it.  bank_free: bytes that the device of the bank still has,
-     * for whoever asks first.
+     * AM_CAP_DEVICES. The number of devices; their properties; whether one can access
+     * another's memory.  A driver's id above their number names one of them again, which
+     * is then shared.  device_choose: the program uses this device, so work that needs
+     * any device takes it.  bank_free: bytes that the device of the bank has free,
+     * shared with all its users.
      */
     int32_t (*device_count)(void);
     aclError (*device_info)(int32_t driver, struct am_device_info *ret_info);
@@ -131,9 +131,9 @@ struct am_backend_ops {
     aclError (*release_pinned)(void *addr, size_t size);
 
     /*
-     * The core asks for no copy that the rights forbid; they are for who does not ask it:
-     * the program, where it can touch the memory, and work on the device that is not
-     * ours.
+     * The core itself refuses copies that the rights forbid.  The backend's rights are
+     * for accesses that bypass the core: by the program, where it can touch the memory,
+     * and by work on the device that is not ours.
      */
     aclError (*map)(void *addr, size_t size, struct am_mem *mem,
                     const struct am_rights *rights);
@@ -152,8 +152,8 @@ struct am_backend_ops {
     void (*unpin)(void *addr, size_t size);
     /*
      * Of a pinned bank: NULL when its memory is locked whole as it is mapped.  Otherwise
-     * nothing is locked then, and the core pins what it hands out, at least so many bytes
-     * at a time; what is unmapped is no longer locked.
+     * mapping locks nothing, and the core pins memory when it allocates a block, at
+     * least so many bytes at a time; unmapping unlocks.
      */
     size_t (*pin_step)(void);
 
@@ -176,22 +176,23 @@ struct am_backend_ops {
                         const struct am_span *src, size_t src_at, size_t size);
 
     /*
-     * AM_CAP_LANES.  A lane is a queue of the device's own: what is launched on it is done
-     * in order, later, and the caller keeps the memory alive until then.  Each launch has
-     * a number, ascending on a lane; *ret_number is 0 where this work cannot be launched
-     * and must be done another way: then none of it was.  The two sides of a copy share no
-     * bytes.  All but lane_sync() is short.  Nothing of one lane is called by two threads
-     * at once, and no two lanes are launched on or opened at once.
+     * AM_CAP_LANES. A lane is a queue of the device: work launched on it is executed
+     * later, in order, and the caller keeps the memory alive until then.  Each launch
+     * has a number, ascending on a lane; *ret_number is 0 if this work cannot be
+     * launched and must be done another way; then no part of it was launched.  The two
+     * sides of a copy share no bytes.  All but lane_sync() is short.  The functions of
+     * one lane are not called by two threads at once, and no two lanes are launched on
+     * or opened at once.
      *
-     * A mark is a place in the work of a lane that other lanes can wait for; a wait for
-     * NULL is for nothing.  lane_poll: the number up to which all is done; a failure is of
-     * all that was launched.  lane_sync: until all is done.  mark_time: when it was
-     * reached, in nanoseconds of the monotonic clock; only of one that was made with
+     * A mark is a position in the work of a lane that other lanes can wait for; a wait
+     * for NULL ends at once.  lane_poll: the number up to which all is done; a failure
+     * applies to all launched work.  lane_sync: until all is done.  mark_time: when it
+     * was reached, in nanoseconds of the monotonic clock; only of one that was made with
      * is_timed, and was reached.
      *
-     * halt: waits until nothing uses the memory, which may take long, and lets nothing
-     * begin to before resume().  Between the two unmap(), which does the same by itself,
-     * has nothing to wait for.  Several threads may have the same memory halted.
+     * block: waits until no work uses the memory, which may take long, and lets no work
+     * begin to use it before unblock(). In between unmap(), which otherwise blocks the
+     * memory itself, does not have to wait.  Several threads may block the same memory.
      */
     aclError (*lane_open)(int32_t driver, unsigned priority, struct am_lane **ret_lane);
     void (*lane_close)(struct am_lane *lane);
@@ -212,10 +213,10 @@ struct am_backend_ops {
     void (*resume)(struct am_mem *mem);
 
     /*
-     * AM_CAP_HOST_VIEW.  One contiguous address for n spans, where the program may read
-     * and write, until view_close().  *ret_is_private: it is a mapping of its own;
-     * otherwise it is one that exists as long as the memory does, and others may have it
-     * too.
+     * AM_CAP_HOST_VIEW. One contiguous address for n spans, where the program may read
+     * and write, until view_close(). *ret_is_private: it is a mapping of its own;
+     * otherwise it exists as long as the memory does, and other views may have the same
+     * address.
      */
     aclError (*view_open)(const struct am_span *spans, size_t n, bool must_be_private,
                           void **ret_addr, bool *ret_is_private);
@@ -230,8 +231,8 @@ struct am_backend_ops {
      */
     aclError (*mem_export)(struct am_mem *mem, int *ret_fd);
     /*
-     * Memory of another process.  fd stays the caller's, and nothing about it is trusted:
-     * what is not `size` bytes that stay where they are is refused.
+     * Memory of another process.  fd stays the caller's and is not trusted: memory that
+     * is not exactly `size` bytes, or that could shrink, is refused.
      */
     aclError (*mem_import)(struct am_bank *bank, int fd, size_t size, struct am_mem *mem);
 };

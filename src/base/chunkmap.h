@@ -11,9 +11,9 @@
  * all the same, so a walk over many chunks touches no more lines than if they were in
  * order.
  *
- * Writers of the same chunks are serialised by their own lock; those of others may call at
- * the same time.  prepare() can fail and changes nothing that a reader sees; set() cannot
- * fail.
+ * Writers of the same chunks are serialised by their own lock; writers of different
+ * chunks may call at the same time.  prepare() can fail and changes nothing that a
+ * reader sees; set() cannot fail.
  */
 #ifndef AM_BASE_CHUNKMAP_H
 #define AM_BASE_CHUNKMAP_H
@@ -52,7 +52,7 @@ int am_chunkmap_prepare(struct am_chunkmap *map, uintptr_t addr, size_t size);
 void am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size, void *object);
 
 /*
- * What set() entered last for the chunk that addr lies in; its stores are visible here
+ * The object that set() entered last for the chunk of addr; its stores are visible here
  * (acquire).
  */
 static inline void *am_chunkmap_find(struct am_chunkmap *map, uintptr_t addr)

@@ -1,4 +1,4 @@
-/* Time, and for how long somebody waits before giving up. */
+/* Time, and how long a wait lasts before it is given up. */
 #ifndef AM_BASE_CLOCK_H
 #define AM_BASE_CLOCK_H
 
@@ -19,9 +19,10 @@ static inline uint64_t am_clock(void)
 }
 
 /*
- * Who waits looks at the clock again and again.  Who stood still between two looks, in a
- * debugger or because others had the machine, has not waited: mostly those that are waited
- * for stood still, too.  So one look counts for so much time at most.
+ * A waiting thread reads the clock again and again.  A thread that stood still between
+ * two readings, in a debugger or on a busy machine, has not waited: the work that it
+ * waits for most likely stood still, too.  So the time between two readings counts for
+ * at most this much.
  */
 struct am_patience {
     uint64_t left;

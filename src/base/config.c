@@ -28,7 +28,7 @@ static int file_load(const char *path, char **ret_text, size_t *ret_size, char *
     ssize_t n = 0;
     int rc = 0;
     struct stat st;
-    /* Without waiting: to open a FIFO waits for whoever writes. */
+    /* O_NONBLOCK: opening a FIFO would wait for a writer. */
     int fd = am_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0) {

@@ -1,7 +1,4 @@
-/*
- * aclInit's file: a JSON object.  What it says about options goes to options.h, the rest
- * is here.
- */
+/* aclInit's file: a JSON object.  Its options go to options.h, the rest is here. */
 #ifndef AM_BASE_CONFIG_H
 #define AM_BASE_CONFIG_H
 

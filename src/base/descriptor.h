@@ -11,10 +11,10 @@ bool am_descriptor_raise_limit(void);
 
 /*
  * The descriptor under another number, which is out of the program's way: above 1023,
- * since select() takes no others.  Where the soft limit is no higher, as it usually is, a
- * few stay below, and only a program with many gets the limit raised: it is handed down
- * to every process that is started.  Never 0, 1 or 2, where programs print to, even
- * into memory that others share.
+ * which select() cannot use.  If the soft limit is no higher, as it usually is, a few
+ * descriptors stay below, and only a program with many gets the limit raised, since
+ * every process that it starts inherits the limit.  Never 0, 1 or 2: the program would
+ * print into shared memory.
  */
 int am_fd_move_up(int fd);
 

@@ -3,8 +3,8 @@
  *
  * A thread's buffer is made at its first failure and freed with the thread.  When not
  * even that can be had, the code is still right and the message is a fixed one.  In
- * shared mode one buffer, under a lock, collects the messages of all threads; what a
- * thread took out lies in its own buffer.
+ * shared mode one buffer, under a lock, collects the messages of all threads; messages
+ * that a thread took out lie in its own buffer.
  */
 #include "base/error.h"
 
@@ -31,7 +31,7 @@
 
 struct messages {
     char text[MESSAGES_SIZE];  /* not yet taken, newest first, one a line */
-    char taken[MESSAGES_SIZE]; /* what the program was given last */
+    char taken[MESSAGES_SIZE]; /* the text that the program got last */
 };
 
 _Thread_local const char *am_error_function;

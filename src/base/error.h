@@ -1,8 +1,8 @@
 /*
- * How a failure is said.
+ * How a failure is reported.
  *
- * The function that decides the error calls am_fail(code, "what, with the values; what to
- * do"); everybody above returns the code untouched.  am_fail() leaves the code for
+ * The function that decides the error calls am_fail(code, "what, with the values; what
+ * to do"); its callers return the code untouched.  am_fail() leaves the code for
  * aclrtGetLastError and a message for aclGetRecentErrMsg:
  *
  *     EE1001: aclrtUnmapMem: nothing is mapped at 0x100000200000 [107000

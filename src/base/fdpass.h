@@ -1,7 +1,7 @@
 /*
  * Messages over a Unix socket, with or without a descriptor (SCM_RIGHTS).
  *
- * Nothing here waits: who has to wait for the other side does so with poll().
+ * Nothing here waits: a caller that has to wait for the other side uses poll().
  */
 #ifndef AM_BASE_FDPASS_H
 #define AM_BASE_FDPASS_H
@@ -19,7 +19,10 @@ int am_fdpass_send(int socket, const void *data, size_t size, int fd);
  */
 int am_fdpass_receive(int socket, void *data, size_t size, int *ret_fd);
 
-/* The same for who expects no descriptor: any that come are never opened here. */
+/*
+ * The same for a caller that expects no descriptor: received descriptors are not opened
+ * here.
+ */
 int am_fdpass_receive_plain(int socket, void *data, size_t size);
 
 #endif

@@ -54,7 +54,9 @@ AM_HOT static struct am_idslot *slot_at(struct am_idmap *map, uint32_t slot)
     return slots != NULL ? &slots[at] : NULL;
 }
 
-/* ---- lists of free slots; whoever has a list has its latch, or nobody else has it ---- */
+/*
+ * ---- lists of free slots; the caller has the list's latch, or the list is its own ----
+ */
 
 static void list_append(struct am_idmap *map, struct am_idlist *list, uint32_t slot)
 {

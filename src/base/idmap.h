@@ -6,9 +6,9 @@
  *
  *     0x40 + kind (8 bits) | generation (28) | slot (28)
  *
- * so that a stale handle, a handle of another kind and a number we never gave are told
- * apart, and none is ever dereferenced (the mark makes it an address no machine
- * accepts).  A thread uses freed slots again in the order in which it freed them, so a
+ * so that a stale handle, a handle of another kind and an arbitrary number are
+ * distinguished, and none is ever dereferenced (the mark makes it an address no machine
+ * accepts). A thread uses freed slots again in the order in which it freed them, so a
  * generation lasts long.
  */
 #ifndef AM_BASE_IDMAP_H
@@ -33,7 +33,7 @@ enum am_kind {
     AM_KIND_COUNT,
 };
 
-/* What every object that has a handle begins with. */
+/* The first member of every object that has a handle. */
 struct am_object {
     atomic_uint refs;
 };
@@ -54,10 +54,10 @@ struct am_idslot {
 struct am_idlist {
     uint32_t first;
     uint32_t last;
-    uint32_t n; /* 0: the others mean nothing */
+    uint32_t n; /* 0: the other fields mean nothing */
 };
 
-/* Those of a shard: its threads meet no others. */
+/* The free slots of a shard; threads of different shards do not contend. */
 union am_idpart {
     struct {
         struct am_latch lock;

@@ -110,7 +110,10 @@ void am_latch_wait(struct am_latch *latch)
             return;
         spin();
     }
-    /* Who sleeps does not know whether others do, and takes it as if. */
+    /*
+     * A woken thread cannot know whether other threads sleep, so it takes the latch as
+     * 2.
+     */
     while (atomic_exchange_explicit(&latch->state, 2, memory_order_acquire) != 0)
         syscall(SYS_futex, &latch->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
 }

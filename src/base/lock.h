@@ -6,9 +6,9 @@
  * list and abort on a reversal, naming both.  Clang checks _locked functions by the
  * attributes (-Wthread-safety).
  *
- * A latch is the same for a few lines in which nothing waits and nobody sleeps on a
- * condition.  Taking one is an instruction where a mutex is two calls, which are seen in
- * the shortest of our functions.
+ * A latch is a lock for a few lines in which the thread does not wait.  Taking one is
+ * one instruction; the two calls of a mutex are visible in the shortest of our
+ * functions.
  */
 #ifndef AM_BASE_LOCK_H
 #define AM_BASE_LOCK_H
@@ -21,7 +21,7 @@ enum am_rank {
     AM_RANK_RUNTIME = 1, /* start and stop of the library */
     AM_RANK_DEVICE,      /* contexts and counts of devices */
     AM_RANK_POOL,        /* one stream-ordered pool */
-    AM_RANK_SCHED,       /* streams, events, and who runs what */
+    AM_RANK_SCHED,       /* streams, events, running tasks */
     AM_RANK_EVENT,       /* the records of one event */
     AM_RANK_HEAP,        /* blocks and runs of one heap */
     AM_RANK_VSPACE,      /* reservations and mappings */
@@ -29,7 +29,7 @@ enum am_rank {
     AM_RANK_VIEW,        /* host views */
     AM_RANK_IDMAP,       /* handles */
     AM_RANK_BANK,        /* frames of a bank */
-    AM_RANK_SHARE,       /* what is shared with other processes */
+    AM_RANK_SHARE,       /* exports to other processes */
     AM_RANK_LEDGER,      /* the ledger, and with it that of all processes */
     AM_RANK_RUNDIR,      /* the runtime directory */
     AM_RANK_LEAF,        /* held for a few lines, nothing is called under it */
@@ -70,7 +70,7 @@ bool am_lock_try(struct am_lock *lock) AM_TRY_ACQUIRE(true, *lock);
 void am_unlock(struct am_lock *lock) AM_RELEASE(*lock);
 
 struct AM_CAPABILITY("mutex") am_latch {
-    atomic_uint state; /* 0: free; 1: taken; 2: taken, and somebody sleeps */
+    atomic_uint state; /* 0: free; 1: taken; 2: taken, and a thread sleeps */
     enum am_rank rank;
     const char *name;
 };
@@ -80,7 +80,7 @@ struct AM_CAPABILITY("mutex") am_latch {
         .rank = (rank_), .name = (name_) \
     }
 
-/* Until this thread has it; wakes one who sleeps. */
+/* The slow paths: waits until this thread has it; wakes one sleeping thread. */
 void am_latch_wait(struct am_latch *latch) __attribute__((cold));
 void am_latch_wake(struct am_latch *latch) __attribute__((cold));
 

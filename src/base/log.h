@@ -1,10 +1,10 @@
 /*
  * One line per event on standard error: "aclmem: warn: ...".
  *
- * What the program did wrong is at most `warn`; `error` means that we are broken.
+ * A mistake of the program is at most `warn`; `error` means that aclmem is broken.
  * Failures of API calls are logged at debug, each one, and at refusal (refusal.h), once
- * for each place and reason: the program has the code and the message already.  Lines of the program's own, from aclAppLog, begin with "app: " and are not
- * counted.
+ * for each place and reason: the program has the code and the message already.  Lines of
+ * the program's own, from aclAppLog, begin with "app: " and are not counted.
  */
 #ifndef AM_BASE_LOG_H
 #define AM_BASE_LOG_H

@@ -80,12 +80,12 @@ static const struct group_files group_v2 = {
  * only counted where it depends on them.
  */
 static size_t group_room(const char *base, const char *path,
-                         const struct group_files *files, bool is_left, size_t least)
+                         const struct group_files *files, bool without_usage, size_t least)
 {
     size_t limit = group_number(base, path, files->limit, NULL, SIZE_MAX);
     size_t used = 0;
 
-    if (is_left && limit != SIZE_MAX)
+    if (without_usage && limit != SIZE_MAX)
         used = group_number(base, path, files->usage, NULL, 0);
     for (int i = 0; i < 2 && used > 0 && (used > limit || limit - used < least); i++) {
         size_t cache = group_number(base, path, "memory.stat", files->cache[i], 0);
@@ -98,20 +98,21 @@ static size_t group_room(const char *base, const char *path,
 
 /* The smallest of the group at base/path and its parents, up to base. */
 static size_t group_walk(const char *base, char *path, const struct group_files *files,
-                         bool is_left, size_t least)
+                         bool without_usage, size_t least)
 {
     for (;;) {
         char *slash = strrchr(path, '/');
 
-        least = group_room(base, path, files, is_left, least);
+        least = group_room(base, path, files, without_usage, least);
         if (slash == NULL)
             return least;
         *slash = '\0';
     }
 }
 
-/* `most`, or what this process's control groups allow of it: at all, or now. */
-static size_t groups_allow(const char *root, bool is_left, size_t most)
+/* `most`, or the bytes of it that this process's control groups allow: at all, or (without_usage) besides
+ * the bytes in use. */
+static size_t groups_allow(const char *root, bool without_usage, size_t most)
 {
     char text[4096];
     char base[256];
@@ -135,7 +136,7 @@ static size_t groups_allow(const char *root, bool is_left, size_t most)
         if (strcmp(path, "/") == 0)
             *path = '\0';
         snprintf(base, sizeof base, "%s/sys/fs/cgroup%s", root, is_v2 ? "" : "/memory");
-        most = group_walk(base, path, is_v2 ? &group_v2 : &group_v1, is_left, most);
+        most = group_walk(base, path, is_v2 ? &group_v2 : &group_v1, without_usage, most);
     }
     return most;
 }

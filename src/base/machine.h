@@ -1,5 +1,6 @@
 /*
- * What the machine has: memory that this process may use, NUMA nodes, a name of its own.
+ * Properties of the machine: memory that this process may use, NUMA nodes, a unique
+ * name.
  */
 #ifndef AM_BASE_MACHINE_H
 #define AM_BASE_MACHINE_H

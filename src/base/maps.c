@@ -66,7 +66,7 @@ void am_maps_close(void)
         close(fd);
 }
 
-/* 1: the kernel has no such question, or somebody closed the descriptor. */
+/* 1: the kernel has no such query, or the program closed the descriptor. */
 static int query_check(uintptr_t addr, uintptr_t last, unsigned access)
 {
     struct query query = {.size = sizeof query};

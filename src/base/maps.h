@@ -1,9 +1,8 @@
 /*
- * What the system has mapped at an address of this process: whether memory of the
- * program's own is there, before it is touched.
+ * Looks up the kernel's mappings of this process, to check the program's own memory
+ * before it is touched.
  *
- * Nothing is remembered from one question to the next: the program maps and unmaps as it
- * likes.
+ * Results are not cached: the program may map and unmap at any time.
  */
 #ifndef AM_BASE_MAPS_H
 #define AM_BASE_MAPS_H

@@ -32,7 +32,7 @@ static const struct {
 };
 
 /*
- * Written while the library starts, under the runtime's lock; read by everybody after
+ * Written while the library starts, under the runtime's lock; read by all threads after
  * that.
  */
 static struct {
@@ -70,7 +70,7 @@ static int64_t parse_count(const char *text, const char *limits)
     return *end == '\0' && n >= low && n <= high ? n : -1;
 }
 
-/* What may follow the K of a size. */
+/* Whether `text` may follow the K of a size. */
 static bool is_unit_end(const char *text)
 {
     return text[0] == '\0' || strcasecmp(text, "B") == 0 || strcasecmp(text, "iB") == 0;

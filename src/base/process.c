@@ -102,7 +102,7 @@ static uint64_t start_read(pid_t pid)
     return state == 'Z' && n_threads <= 1 ? 0 : start + 1;
 }
 
-/* What tells the process apart, besides its id: 0 or -errno. */
+/* The identity of the process besides its id: 0 or -errno. */
 static int process_open(struct am_process *process)
 {
     process->pidfd = -1;
@@ -125,7 +125,7 @@ static bool process_has_outer_id(const struct am_process *process, pid_t outer_i
     char path[64];
 
     if (process->pidfd < 0)
-        return true; /* what the file said has to do */
+        return true; /* the start time in the file has to do */
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", process->pidfd);
     return proc_numbers(path, "\nPid:", levels) == 1 && levels[0] == outer_id;
 }
@@ -178,7 +178,7 @@ int am_process_of_peer(int socket, struct am_process *ret_process, uid_t *ret_ui
         getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &ret_process->pidfd, &size) == 0)
         return 0;
     rc = process_open(ret_process);
-    return rc == -ESRCH ? 0 : rc; /* gone already: it is nobody */
+    return rc == -ESRCH ? 0 : rc; /* it has already ended */
 }
 
 void am_process_close(struct am_process *process)

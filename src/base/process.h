@@ -28,7 +28,10 @@ pid_t am_process_own_id(void);
 /* The process that lives and has this id there: 0, -ESRCH for none, or -errno. */
 int am_process_find(pid_t outer_id, struct am_process *ret_process);
 
-/* Who is at the other end of a connected socket, by the kernel's word: 0 or -errno. */
+/*
+ * The process at the other end of a connected socket, as the kernel reports it: 0 or
+ * -errno.
+ */
 int am_process_of_peer(int socket, struct am_process *ret_process, uid_t *ret_uid);
 
 void am_process_close(struct am_process *process);

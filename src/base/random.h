@@ -1,4 +1,4 @@
-/* Random bytes that nobody can guess, from the system. */
+/* Unpredictable random bytes, from the system. */
 #ifndef AM_BASE_RANDOM_H
 #define AM_BASE_RANDOM_H
 

@@ -1,9 +1,9 @@
 /*
  * See refusal.h.
  *
- * The table has a fixed size and takes no lock: a thread claims a row by the hash of place
- * and reason, and the thread that claimed it prints the line.  What does not fit in the
- * table is counted only.
+ * The table has a fixed size and takes no lock: a thread claims a row by the hash of
+ * place and reason, and the thread that claimed it prints the line.  Refusals that do
+ * not fit in the table are only counted.
  */
 #include "base/refusal.h"
 
@@ -209,7 +209,7 @@ void am_refusal_end(void)
                (unsigned long long)beyond, ROWS);
 }
 
-/* A program that does not call aclFinalize is told all the same. */
+/* A program that does not call aclFinalize gets the summary, too. */
 __attribute__((destructor)) static void refusal_exit(void)
 {
     am_refusal_end();

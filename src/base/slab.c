@@ -56,7 +56,7 @@ AM_COLD static int slab_grow_locked(struct am_slab *slab) AM_REQUIRES(slab->lock
     return 0;
 }
 
-/* Cuts a list behind its first n nodes, or fewer where it is shorter; what follows them. */
+/* Cuts a list behind its first n nodes, or fewer if it is shorter; returns the rest. */
 static struct am_slab_node *list_cut(struct am_slab_node *list, unsigned n,
                                      unsigned *ret_n)
 {

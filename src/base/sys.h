@@ -108,7 +108,7 @@ AM_TEST_EXPORT bool am_fault_fired(void);
  */
 AM_TEST_EXPORT void am_fault_arm_signal(uint64_t nth, int signal);
 
-/* Between two writes that others can see: a process may die here. */
+/* Between two writes that other processes can see: a process may die here. */
 void am_step(void);
 
 /*
@@ -119,7 +119,9 @@ void am_moment(void);
 
 /* Just calls of a driver, which fail for another reason than that something ran out. */
 AM_TEST_EXPORT void am_fault_arm_refusal(uint64_t nth);
-/* Whether what failed was to move bytes: others may have been moved before. */
+/*
+ * Whether the failed operation moved bytes: some may have been moved before it failed.
+ */
 AM_TEST_EXPORT bool am_fault_was_work(void);
 
 enum am_fault_kind {

@@ -1,4 +1,4 @@
-/* Sizes, rounding and reference counts: what every folder uses. */
+/* Sizes, rounding and reference counts, for every folder. */
 #ifndef AM_BASE_UTIL_H
 #define AM_BASE_UTIL_H
 
@@ -38,7 +38,7 @@ static inline bool am_is_aligned(size_t x, size_t align)
  * is called, so the fewer lines and pages of ours have to be fetched the better.
  */
 #define AM_HOT __attribute__((hot))
-/* What they seldom come to lies elsewhere. */
+/* Cold path: kept out of line so that the hot functions stay contiguous. */
 #define AM_COLD __attribute__((noinline, cold))
 
 /*

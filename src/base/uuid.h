@@ -7,8 +7,8 @@
 #define AM_UUID_SIZE 16
 
 /*
- * The same space and name always give the same identifier, and it does not tell them:
- * what a machine is called inside stays there.  Of the name, the first 128 bytes count.
+ * The same space and name always give the same identifier, which does not reveal them:
+ * internal names of a machine stay private.  Only the first 128 bytes of the name count.
  */
 void am_uuid_make(const uint8_t *space, const char *name, uint8_t *ret_uuid);
 

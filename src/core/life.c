@@ -145,7 +145,8 @@ static void device_close(struct am_device *device)
     device->primary = NULL;
     am_context_kill_all_locked(device->id);
     am_unlock(&am_devices.lock);
-    device_end_work(device, false); /* what other threads made until the contexts died */
+    device_end_work(
+        device, false); /* objects that other threads made before the contexts ended */
     am_key_close_imports(device->id);
     domain_close(&device->domain);
 }
@@ -179,7 +180,9 @@ bool am_devices_are_idle(struct am_devices *devices)
     return is_idle && am_context_count() == 0;
 }
 
-/* One user less, or all: whether nobody is left; fails when there was none. */
+/*
+ * Drops one user, or all; returns whether none is left, and fails when there was none.
+ */
 static aclError device_leave(struct am_device *device, bool is_forced, bool *ret_is_last)
 {
     bool was_set;
@@ -222,7 +225,8 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     am_unlock(&am_devices.lock);
     if (!is_last)
         return ACL_SUCCESS;
-    device_end_work(device, false); /* what other threads made until the contexts died */
+    device_end_work(
+        device, false); /* objects that other threads made before the contexts ended */
 
     am_key_close_imports(device->id);
     domain = am_domain_get(&device->domain);

@@ -1,7 +1,4 @@
-/*
- * The life of devices: what begins with them and what ends with them, over all parts of
- * the core.
- */
+/* The life of devices: setting and resetting them, over all parts of the core. */
 #ifndef AM_CORE_LIFE_H
 #define AM_CORE_LIFE_H
 

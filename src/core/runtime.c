@@ -49,7 +49,7 @@ AM_NO_LOCK_ANALYSIS bool am_runtime_lock(void)
     return true;
 }
 
-/* What am_config_read() returned, as a code. */
+/* Translates the result of am_config_read() into a code. */
 static aclError config_error(int error, const char *why)
 {
     switch (error) {

@@ -23,7 +23,7 @@
 struct am_runtime {
     struct am_lock lock;
     bool is_up;                     /* lock */
-    atomic_bool is_stopping;        /* who has the lock waits for what streams do */
+    atomic_bool is_stopping;        /* the holder of the lock waits for streams */
     uint64_t init_refs;             /* lock; how often aclInit was called */
     _Atomic(const char *) why_down; /* while it is not up: why; NULL: it was never up */
 };
@@ -31,7 +31,7 @@ struct am_runtime {
 extern struct am_runtime am_rt;
 
 /*
- * Takes am_rt.lock for a call that the program may make anywhere.  False: whoever has it
+ * Takes am_rt.lock for a call that the program may make anywhere.  False: the holder
  * stops the library, and waits for the function of the program that this thread is in.
  */
 bool am_runtime_lock(void) AM_TRY_ACQUIRE(true, am_rt.lock);

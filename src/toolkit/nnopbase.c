@@ -1,8 +1,9 @@
 /*
- * What aclnn operators take: tensors, scalars, arrays, and lists of the first two.
+ * The arguments of aclnn operators: tensors, scalars, arrays, and lists of the first
+ * two.
  *
- * The operators' library would read the objects by their addresses; here they hold what
- * the getters give back.
+ * The operators' library would read the objects by their addresses; here they hold the
+ * values that the getters return.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -17,7 +17,7 @@
 
 /* ---- devices ---- */
 
-/* What rtGetDeviceInfo can be asked about a system (module 0). */
+/* Queries of rtGetDeviceInfo about a system (module 0). */
 enum {
     MODULE_SYSTEM = 0,
     INFO_CHIP = 18,
@@ -133,7 +133,7 @@ int32_t rtMemcpyAsyncWithoutCheckKind(void *dst, size_t destMax, const void *src
 
 #define NAME_SIZE 65
 
-/* What was opened: here memory is closed by its address, in AscendCL by its name. */
+/* Opened memory: here it is closed by its address, in AscendCL by its name. */
 struct opened {
     struct opened *next;
     const void *addr;

@@ -1,8 +1,8 @@
 /*
  * The type, layout and shape of a tensor.
  *
- * What a setter takes and no function gives back - the layout in memory, ranges, where the
- * tensor lies, its bytes - only an operator would read.  It is checked and not kept.
+ * Values that no function returns - the layout in memory, ranges, where the tensor lies,
+ * its bytes - would be read by operators only.  They are checked and not kept.
  */
 #include <inttypes.h>
 #include <string.h>

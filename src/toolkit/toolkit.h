@@ -1,9 +1,10 @@
 /*
- * The rest of the toolkit: what programs for Ascend link with beside memory.
+ * The rest of the toolkit: libraries that programs for Ascend link with besides memory.
  *
- * A list (.def) says what a library exports.  What is plain data on the host works, and is
- * written in a file of this folder under its public name.  What would run an operator, a
- * model, a profiler or a collective refuses: refused.c, compiled once for each list.
+ * A list (.def) has the exports of a library.  Functions for plain data on the host
+ * work, and are written in a file of this folder under their public names.  Functions
+ * that would run an operator, a model, a profiler or a collective refuse: refused.c,
+ * compiled once for each list.
  *
  * ascendcl.def and runtime.def are part of libascendcl.so.  The other libraries are small
  * ones of their own, as the vendor's are, so a program that does not name them when it is

@@ -1,18 +1,18 @@
 /*
  * The CUDA backend: device memory is an NVIDIA GPU's.
  *
- * gpu     a GPU of the driver, its primary context while somebody uses it, and whether it
- *         was lost
+ * gpu     a GPU of the driver, its primary context while it is in use, and whether the
+ *         GPU was lost
  * bank    a device's bank is a GPU; pinned memory is the program's, registered with the
  *         driver (pin.c); the host's memory is left to the host backend
  * mem     a handle of the driver, where it is mapped, and how many copies use that now
  *
- * Reservations are the driver's, so that addresses are good on the GPU; the host's memory
- * is mapped over them.  What the driver gives and takes is one to one: a handle is mapped
- * whole, and a mapping needs a second call that gives the device access.
+ * Reservations are the driver's, so that addresses are good on the GPU; the host's
+ * memory is mapped over them.  The driver's handles are used one to one: a handle is
+ * mapped whole, and a mapping needs a second call that gives the device access.
  *
- * A copy reaches memory where it is mapped.  So unmapping waits for copies that run, and
- * a copy that comes later for memory that it holds maps it once more, for itself.
+ * A copy accesses memory at its mapped address.  So unmapping waits for running copies,
+ * and a copy that runs after the unmapping maps the memory once more, for itself.
  */
 #ifndef AM_BACKEND_CUDA_CUDA_H
 #define AM_BACKEND_CUDA_CUDA_H
@@ -38,7 +38,7 @@ struct cuda_gpu {
     struct am_lock lock;
     uint64_t n_pins;  /* pin.c's lock; ranges that are registered in its context */
     unsigned n_users; /* lock, as all below */
-    _Atomic(CUcontext) context; /* NULL while nobody uses it */
+    _Atomic(CUcontext) context; /* NULL while it is not in use */
     CUstream idle[CUDA_STREAMS_MAX];
     unsigned n_idle;
     TAILQ_HEAD(, am_lane) lanes;
@@ -57,14 +57,14 @@ struct cuda_bank {
     struct cuda_gpu *gpu;
 };
 
-/* What struct am_mem's impl is here, for device memory. */
+/* The content of struct am_mem's impl, for device memory. */
 struct cuda_mem {
     CUmemGenericAllocationHandle handle;
     _Atomic CUdeviceptr bound; /* one of the addresses where it is mapped, or 0 */
     _Atomic uint64_t uses;     /* CUDA_HOLDERS, CUDA_HALTS and CUDA_SEVERAL, below */
     /* the number of the last launch that uses it; 0: it is known to be done */
     _Atomic uint64_t launched;
-    int32_t fd; /* what it was exported as, or -1 */
+    int32_t fd; /* the exported descriptor, or -1 */
 };
 
 static inline struct cuda_mem *cuda_mem(struct am_mem *mem)
@@ -132,8 +132,8 @@ void cuda_leave(bool is_pushed);
 CUresult cuda_stream_take(struct cuda_gpu *gpu, CUstream *ret_stream);
 void cuda_stream_give(struct cuda_gpu *gpu, CUstream stream);
 /*
- * Until nothing is under way on it.  A call that fails is made once more: who goes on too
- * early takes memory away under a copy, and a GPU that is lost says so again at once.
+ * Waits until all work on it is done.  A failed call is repeated: continuing too early
+ * would unmap memory under a running copy, and a lost GPU fails again at once.
  */
 CUresult cuda_stream_wait(CUstream stream);
 /* A new one; priorities are those of the program: 0, which the above have, to 7. */
@@ -157,11 +157,12 @@ aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem);
 void cuda_halt(struct am_mem *mem);
 void cuda_resume(struct am_mem *mem);
 /*
- * While a mem is held it stays mapped where it is.  It cannot be held while it is halted,
- * which waits for all who have it held: so nobody waits for that and has anything held.
- * cuda_mem_is_at: whether it is mapped at this address, too; only for a mem that is held.
+ * A mem that is acquired stays mapped where it is.  block() refuses new users and waits
+ * for the current ones; never call it while this thread has memory acquired: it would
+ * deadlock.  cuda_mem_is_at: whether the mem is mapped at this address, too; only for a
+ * mem that is acquired.
  */
-#define CUDA_HALT (UINT64_C(1) << 32)    /* one that has it halted */
+#define CUDA_HALT (UINT64_C(1) << 32)    /* one that blocks it */
 #define CUDA_SEVERAL (UINT64_C(1) << 63) /* it was mapped at two addresses at a time */
 #define CUDA_HALTS (CUDA_SEVERAL - CUDA_HALT)
 #define CUDA_HOLDERS (CUDA_HALT - 1)
@@ -186,7 +187,7 @@ static inline bool cuda_mem_try_hold(struct am_mem *mem)
 }
 
 bool cuda_mem_is_at(struct am_mem *mem, CUdeviceptr base);
-/* Maps all of it once more, for who may not rely on its other addresses. */
+/* Maps all of it once more, for a caller that cannot rely on its other addresses. */
 aclError cuda_alias_open(struct am_mem *mem, CUdeviceptr *ret_base);
 void cuda_alias_close(struct am_mem *mem, CUdeviceptr base);
 
@@ -203,8 +204,7 @@ aclError cuda_pinned_map(void *addr, size_t size, struct am_mem *mem);
 aclError cuda_pinned_unmap(void *addr, size_t size, struct am_mem *mem);
 
 /*
- * walk.c: what a copy touches, in pieces: stretches of addresses of one GPU, or of the
- * host.
+ * walk.c: one side of a copy, in pieces: ranges of addresses of one GPU, or of the host.
  */
 struct cuda_walk {
     const struct am_span *span;
@@ -242,8 +242,8 @@ void cuda_piece_advance(struct cuda_piece *piece, size_t size);
 bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
                          size_t size);
 /*
- * Holds, or lets go of, the device memory of the range; of both sides of a copy.  try:
- * false, and nothing is held, while some of it is halted.
+ * Acquires or releases the device memory of the range; of both sides of a copy.  try:
+ * returns false and acquires nothing while some of it is blocked.
  */
 void cuda_walk_hold(struct cuda_walk walk, size_t size);
 void cuda_walks_hold(struct cuda_walk to, struct cuda_walk from, size_t size);

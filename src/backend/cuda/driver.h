@@ -128,9 +128,9 @@ typedef enum {
 
 /* Whose captures of graphs forbid a thread calls that could wait for work. */
 typedef enum {
-    CU_STREAM_CAPTURE_MODE_GLOBAL = 0, /* anybody's */
+    CU_STREAM_CAPTURE_MODE_GLOBAL = 0, /* those of all threads */
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
-    CU_STREAM_CAPTURE_MODE_RELAXED = 2, /* nobody's */
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2, /* none */
 } CUstreamCaptureMode;
 
 enum {
@@ -138,7 +138,7 @@ enum {
     CU_STREAM_NON_BLOCKING = 1,
 
     CU_EVENT_DEFAULT = 0,
-    CU_EVENT_BLOCKING_SYNC = 1, /* who synchronises sleeps instead of spinning */
+    CU_EVENT_BLOCKING_SYNC = 1, /* a synchronising thread sleeps instead of spinning */
     CU_EVENT_DISABLE_TIMING = 2,
 
     CU_EVENT_WAIT_DEFAULT = 0,
@@ -183,7 +183,7 @@ typedef struct {
 } CUmemAllocationProp;
 
 typedef struct {
-    CUmemLocation location; /* who gets the right */
+    CUmemLocation location; /* the location that gets the right */
     CUmemAccess_flags flags;
 } CUmemAccessDesc;
 

@@ -1,7 +1,7 @@
 /*
  * The one place where a failure of the driver becomes a code.
  *
- * A GPU on which an error of the hardware happened, or a fault of somebody's kernel, does
+ * A GPU with an error of the hardware, or a fault of any kernel in the process, does
  * nothing more in this process: all its calls fail with the same error from then on.
  * That is a lost device, and it stays lost.
  */

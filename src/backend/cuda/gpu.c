@@ -1,10 +1,9 @@
 /*
- * The GPUs: what they are, their primary contexts, streams for copies.
+ * The GPUs: their properties, primary contexts, streams for copies.
  *
- * The primary context is the one that everybody in the process shares who does not insist
- * on another; PyTorch uses it too.  It is retained while a bank, pinned memory or a
- * stream of ours needs it.  No context stays current after a call of ours that was not
- * before.
+ * Libraries in a process normally share the primary context; PyTorch uses it too.  It is
+ * retained while a bank, pinned memory or a stream of ours needs it.  A call of ours
+ * leaves the thread's current context as it was.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +17,7 @@
 static struct cuda_gpu gpus[CUDA_GPUS_MAX];
 static int32_t n_gpus; /* set once */
 
-/* What the driver says of a GPU, in numbers. */
+/* Numbers that the driver reports about a GPU. */
 struct numbers {
     int has_vmm;
     int has_unified;
@@ -110,7 +109,7 @@ static aclError gpu_look(struct cuda_gpu *gpu, int32_t index)
     return granularity_check(gpu);
 }
 
-/* What cuInit() fails with most often, in words that help. */
+/* The most frequent failures of cuInit(), in words that help. */
 static aclError init_error(CUresult rc)
 {
     AM_REQUIRE(
@@ -212,14 +211,14 @@ aclError cuda_gpu_get(struct cuda_gpu *gpu)
     return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, gpu, "a context", 0);
 }
 
-/* The context goes, and with it the streams; nobody uses them any more. */
+/* Releases the context with its streams, which are no longer in use. */
 static void gpu_leave_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock)
 {
     while (gpu->n_idle > 0)
         cu.cuStreamDestroy_v2(gpu->idle[--gpu->n_idle]);
     cuda_marks_forget_locked(gpu);
     gpu->context = NULL;
-    /* Once more: nobody can ever try again. */
+    /* Repeated once, since no later call can try again. */
     if (cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS &&
         cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS)
         am_log(AM_LOG_DEBUG, "GPU %d: the driver failed to release its context",

@@ -5,9 +5,10 @@
  * then it is the same one.  Test builds put a function before each of the driver's, which
  * can fail as those of base/sys.def can.
  *
- * Somebody else in the process may be capturing a graph (PyTorch does).  Calls that ask or
- * wait for work are then refused, in any thread, and the capture is broken by them.  Ours
- * are about streams that no capture knows of, so they are made aside from it.
+ * Another library in the process may be capturing a graph (PyTorch does). Calls that
+ * query or wait for work are then refused, in any thread, and break the capture.  Our
+ * calls concern streams outside of the capture, so they are made with the thread's
+ * capture mode relaxed.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -127,7 +128,9 @@ static void faults_put_before(void)
 
 #endif
 
-/* What dlsym() gives is an object pointer, and C has no cast from that to a function. */
+/*
+ * dlsym() returns an object pointer, and C has no cast from that to a function pointer.
+ */
 static void symbol_store(struct am_cuda_driver *driver, size_t at, void *symbol)
 {
     memcpy((char *)driver + at, &symbol, sizeof symbol);

@@ -1,15 +1,16 @@
 /*
  * Physical memory, addresses, and binding one to the other.
  *
- * uses counts two things: the copies that have a mem held, and the threads that have it
- * halted, to unmap it somewhere.  Who halts it counts himself and waits until nobody
- * holds; who wants to hold and sees that it is halted lets go of all else that he has held
- * for the same copy, which may be this mem again, and waits until that is over.  So no
- * copy runs into addresses that are just taken away, and it costs two atomic additions.
+ * uses counts two things: the copies that have acquired a mem, and the threads that
+ * block it in order to unmap it.  A thread that blocks it counts itself and waits until
+ * no copy has it acquired.  A copy that finds a mem blocked releases all other memory
+ * that it has acquired, which may include this mem, and waits until the mem is
+ * unblocked.  So no copy uses addresses that are being unmapped, at the cost of two
+ * atomic additions.
  *
- * Rights: the owner gets all of them as soon as anybody has one, and keeps them.  The
- * core has refused what the program's rights forbid, and a copy that was queued before
- * rights were taken away must not fault on the GPU, which would lose it.
+ * Rights: the owner gets full access as soon as any device has a right, and keeps it.
+ * The core itself refuses copies that the rights forbid, and a copy that was queued
+ * before rights were revoked must not fault on the GPU, which would lose the GPU.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -82,7 +83,7 @@ aclError cuda_bank_free(struct am_bank *base, size_t *ret_size)
                               : cuda_error(rc, gpu, "asking for free memory", 0);
 }
 
-/* Our books had room: somebody else has memory of the GPU, too. */
+/* The ledger had room: another program uses memory of the GPU, too. */
 static aclError memory_fail(struct am_bank *bank, size_t size)
 {
     struct cuda_gpu *gpu = ((struct cuda_bank *)bank)->gpu;
@@ -125,7 +126,7 @@ aclError cuda_mem_create(struct am_bank *bank, size_t size, int node, struct am_
 
 static void handle_release(CUmemGenericAllocationHandle handle)
 {
-    /* Once more: nobody can ever try again. */
+    /* Repeated once, since no later call can try again. */
     if (cu.cuMemRelease(handle) != CUDA_SUCCESS &&
         cu.cuMemRelease(handle) != CUDA_SUCCESS)
         am_log(AM_LOG_DEBUG, "the driver failed to free memory");
@@ -191,7 +192,7 @@ aclError cuda_mem_import(struct am_bank *bank, int fd, size_t size, struct am_me
 
 /* ---- addresses ---- */
 
-/* What was given in another place than asked for is of no use. */
+/* Addresses at another place than requested are of no use. */
 static aclError addresses_refuse(CUdeviceptr got, size_t size, size_t align, void *want)
 {
     cu.cuMemAddressFree(got, size);
@@ -276,7 +277,7 @@ static CUresult rights_give(CUdeviceptr addr, size_t size, const struct cuda_gpu
     return n > 0 ? cu.cuMemSetAccess(addr, size, desc, n) : CUDA_SUCCESS;
 }
 
-/* A mapping that stays would be in the way of whoever gets the addresses next. */
+/* A mapping that stays would block the next user of the addresses. */
 static CUresult addresses_unmap(CUdeviceptr addr, size_t size)
 {
     CUresult rc = cu.cuMemUnmap(addr, size);

@@ -27,8 +27,8 @@ void cuda_device_choose(int32_t driver)
 }
 
 /*
- * A GPU that works and is in use already, or else that of the program, or any: a context
- * takes memory of its GPU, which may be there for others.
+ * A working GPU that is already in use, or else that of the program, or any: a context
+ * takes memory of its GPU, which other programs may need.
  */
 static struct cuda_gpu *gpu_choose(void)
 {
@@ -140,7 +140,7 @@ void cuda_unpin(void *addr, size_t size)
 {
     struct cuda_gpu *gpu = gpu_find(addr);
 
-    /* Once more: nobody can ever try again. */
+    /* Repeated once, since no later call can try again. */
     if (range_unregister(gpu, addr) != CUDA_SUCCESS &&
         range_unregister(gpu, addr) != CUDA_SUCCESS)
         am_log(AM_LOG_DEBUG, "%zu bytes at %p could not be unlocked", size, addr);

@@ -1,5 +1,5 @@
 /*
- * What a copy touches, in pieces.  See cuda.h.
+ * One side of a copy, in pieces.  See cuda.h.
  *
  * A piece ends with its handle, or is joined of several that lie side by side: one copy
  * of many handles is several times as fast as a copy of each.  Memory that is no longer
@@ -184,7 +184,7 @@ bool cuda_walks_can_join(struct cuda_walk to, struct cuda_walk from, size_t size
            walk_is_plain(from, size);
 }
 
-/* What the walk stands in, to the end of its span. */
+/* The current piece, to the end of its span. */
 static aclError piece_find(const struct cuda_walk *w, struct cuda_piece *ret_piece)
 {
     const struct am_span *span = w->span;

@@ -129,7 +129,7 @@ void host_mem_give_frames(struct am_mem *mem)
     am_unlock(&bank->lock);
 }
 
-/* Nobody has written it since it was handed out. */
+/* It has not been written since it was allocated. */
 static size_t frame_renew(struct host_bank *bank, size_t frame)
 {
     if (bank->store.state[frame] & HOST_FRAME_HOLDS)

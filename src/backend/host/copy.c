@@ -102,7 +102,7 @@ static bool frame_holds(const struct host_store *store, size_t frame)
     return store->state[frame] & HOST_FRAME_HOLDS;
 }
 
-/* What was in them before they were handed out is not alone in them any more. */
+/* They now hold more than their content from before the allocation. */
 static void frames_touch(struct host_store *store, size_t first, size_t n)
 {
     for (size_t i = first; i < first + n; i++) {

@@ -1,12 +1,12 @@
 /*
- * Gates: memory does not move while somebody is at it.
+ * Gates: memory does not move while it is in use.
  *
- * Only isolated memory ever moves, once, when it is exported.  Each such mem counts the
- * copies that are running on it and the views that are open.  A view ends when the program
- * says so, so memory that has one is not moved, and nobody waits.  Otherwise the gate is
- * shut until the copies are over.  Copies that are queued are not counted: they look up
- * where the memory is when they run.  A copy that finds one of its gates shut leaves those
- * it has passed before it tries again, so nobody waits for anybody who waits.
+ * Only isolated memory ever moves, once, when it is exported.  Each such mem counts its
+ * running copies and its open views.  Only the program ends a view, so the export of
+ * memory with a view fails at once.  Otherwise the gate is shut, and the export waits
+ * until the copies are done.  Queued copies are not counted: they look up the memory
+ * when they run.  A copy that finds one of its gates shut leaves the gates it has passed
+ * before it tries again, so threads never wait in a cycle.
  *
  *     shut (1 bit) | pins (31) | copies (32)
  */

@@ -23,11 +23,11 @@
 #include "base/lock.h"
 #include "base/util.h"
 
-/* What is known of a frame. */
+/* The state of a frame. */
 enum {
     HOST_FRAME_HOLDS = 1u << 0, /* may hold bytes; otherwise it reads as zero */
     HOST_FRAME_READY = 1u << 1, /* its pages are there in our view */
-    HOST_FRAME_OLD = 1u << 2,   /* what it holds is from before it was handed out */
+    HOST_FRAME_OLD = 1u << 2,   /* its content is from before the allocation */
 };
 
 struct host_store {
@@ -56,12 +56,12 @@ struct host_bank {
     size_t n_used_max; /* more than this many go back to the system */
 };
 
-/* What struct am_mem's impl is here. */
+/* The content of struct am_mem's impl. */
 struct host_mem {
     struct host_store *store; /* the bank's, or one of its own */
     uint32_t *frames;         /* NULL: frame first and those that follow it */
     uint64_t first;
-    _Atomic uint64_t gate; /* who is at it, which keeps the three above as they are */
+    _Atomic uint64_t gate; /* its users, which keep the three fields above as they are */
 };
 
 static inline struct host_mem *host_mem(struct am_mem *mem)
@@ -104,8 +104,8 @@ void host_mem_destroy(struct am_mem *mem);
 void host_mem_give_frames(struct am_mem *mem);
 
 /*
- * gate.c: memory does not move while somebody is at it.  A copy passes the gates of all
- * its spans at once and leaves them when it is done; a view pins its spans for longer.
+ * gate.c: memory does not move while it is in use.  A copy passes the gates of all its
+ * spans at once and leaves them when it is done; a view pins its spans for longer.
  */
 void host_gate_enter(const struct am_span *dst, size_t dst_at, const struct am_span *src,
                      size_t src_at, size_t size);
@@ -113,7 +113,10 @@ void host_gate_leave(const struct am_span *dst, size_t dst_at, const struct am_s
                      size_t src_at, size_t size);
 void host_gate_pin(const struct am_span *spans, size_t n);
 void host_gate_unpin(const struct am_span *spans, size_t n);
-/* Nobody is at it until it is opened again; fails when somebody does not leave. */
+/*
+ * Waits for the users and keeps new ones out until the gate is opened again; fails when
+ * a user does not leave.
+ */
 aclError host_gate_shut(struct am_mem *mem);
 void host_gate_open(struct am_mem *mem);
 
@@ -125,8 +128,9 @@ aclError host_mem_import(struct am_bank *bank, int fd, size_t size, struct am_me
 aclError host_store_open(struct host_store *store, size_t size, bool try_hugetlb);
 void host_store_close(struct host_store *store);
 /*
- * One mem's own, whose frames are never known to be zero: others write it behind our
- * back.  fd is the memory of another process and stays the caller's, or -1 for a new one.
+ * The store of one mem, whose frames are never known to be zero: other processes may
+ * write it.  fd is the memory of another process and stays the caller's, or -1 for a new
+ * one.
  */
 aclError host_store_create(size_t size, int fd, struct host_store **ret_store);
 void host_store_destroy(struct host_store *store);
@@ -151,8 +155,9 @@ aclError host_protect(void *addr, size_t size, struct am_mem *mem,
                       const struct am_rights *rights);
 aclError host_unmap(void *addr, size_t size, struct am_mem *mem);
 /*
- * Part of a view once more, at reserved addresses.  Those stay reserved where it fails, with
- * MAP_FAILED and errno: some kernels give them up before they know whether they can.
+ * Part of a view once more, at reserved addresses.  On failure (MAP_FAILED and errno)
+ * the addresses stay reserved: some kernels unmap them before they know whether the
+ * mapping succeeds.
  */
 void *host_remap(void *view, size_t size, void *addr);
 

@@ -4,11 +4,11 @@
  * A pinned mem is nothing until it is mapped: then it is anonymous memory at that
  * address, and its view is the mapping itself.  So copies reach it where the program
  * does, it costs no descriptor, and it is gone when it is unmapped; the core unmaps it
- * only when nobody uses it any more.
+ * only when it is no longer in use.
  *
  * Locking is what RLIMIT_MEMLOCK limits.  The soft limit is raised to the hard one when
- * it is reached.  Where that is small, 8 MB on many machines, memory is locked as it is
- * handed out, a little at a time; elsewhere in chunks, which huge pages can serve.
+ * it is reached.  Where that is small, 8 MB on many machines, memory is locked as blocks
+ * are allocated, a little at a time; elsewhere in chunks, which huge pages can serve.
  */
 #include "backend/host/host.h"
 

@@ -1,15 +1,15 @@
 /*
- * Whether the machine has the memory that is about to be taken.
+ * Whether the machine has the memory that is about to be populated.
  *
- * All devices of all processes are promised more than the machine has as soon as there are
- * two configurations, a large ACLMEM_MEMORY, or managed memory.  The kernel kills a process
- * for which it finds no page, and a container's limit is such a case.  So whoever brings in
- * pages asks here first, and is refused instead.
+ * The devices of all processes together have more memory than the machine as soon as
+ * there are two configurations, a large ACLMEM_MEMORY, or managed memory.  The kernel
+ * kills a process for which it finds no page, and a container's limit is such a case.
+ * So every caller that populates pages asks here first, and fails instead.
  *
- * To look at the machine is to read some files of the kernel, which takes as long as
- * bringing in a megabyte.  So a look gives a credit: a small part of what was left, which
- * may be taken without another look for a short time.  The part is so small that as many
- * processes as have credits at the same time hardly use up what is left.
+ * Checking the machine means reading some files of the kernel, which takes as long as
+ * populating a megabyte.  So a check grants a credit: a small part of the free memory,
+ * which may be populated for a short time without another check.  The part is so small
+ * that the processes that have credits at the same time hardly use up the free memory.
  */
 #include "backend/host/host.h"
 

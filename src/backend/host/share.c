@@ -1,11 +1,11 @@
 /*
- * Memory that another process has too.
+ * Memory that is shared with other processes.
  *
- * A descriptor of a device's store would show all of the device, so memory that is
- * exported first moves to a memfd of its own: frames that were written are copied, those
- * that were not are not, and read as zero then whatever was left in them.  Nobody is at the memory meanwhile (gate.c), and afterwards
- * everybody finds it in its new place.  The memfd is sealed against changes of its size,
- * by which another process could make touching it fatal.
+ * A descriptor of a device's store would give access to all of the device, so exported
+ * memory first moves to a memfd of its own.  Only frames that were written are copied;
+ * all other frames read as zero afterwards.  The memory is not in use meanwhile
+ * (gate.c), and later users find it in its new place.  The memfd is sealed against
+ * changes of its size, by which another process could make touching it fatal.
  *
  * An importer maps a view and needs the descriptor no more.
  */
@@ -112,8 +112,9 @@ aclError host_mem_export(struct am_mem *mem, int *ret_fd)
 }
 
 /*
- * What another process sent may be anything.  Only a memory file whose end stays where it
- * is can be touched without a signal; one of reserved huge pages could run out of them.
+ * The descriptor of another process may be anything.  Only a memory file whose end stays
+ * where it is can be touched without a signal; one of reserved huge pages could run out
+ * of them.
  */
 static aclError descriptor_check(int fd, size_t size)
 {

@@ -20,7 +20,10 @@
 
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
-/* Thread sanitizer's, in a program that is built with it; NULL in all others. */
+/*
+ * A function of the thread sanitizer, in a program that is built with it; otherwise
+ * NULL.
+ */
 extern void __tsan_init(void) __attribute__((weak));
 
 /*
@@ -134,7 +137,7 @@ aclError host_release(void *addr, size_t size)
     return ACL_SUCCESS;
 }
 
-/* What the program itself may do: what it may as such, or what the owner may. */
+/* The rights of the program itself: its own, or those of the owner. */
 static int rights_prot(const struct am_mem *mem, const struct am_rights *rights)
 {
     const struct am_bank_spec *spec = &mem->bank->spec;
@@ -145,9 +148,9 @@ static int rights_prot(const struct am_mem *mem, const struct am_rights *rights)
 }
 
 /*
- * One mapping that is there to be given up.  The kernel refuses even to replace a mapping
- * in a process that has as many as it may have, and a program must be able to unmap
- * there; addresses that were free for a moment could be somebody else's in the next.
+ * One mapping that is there to be given up.  The kernel refuses even to replace a
+ * mapping in a process that has as many as it may have, and a program must be able to
+ * unmap there; addresses that are free for a moment could be taken by another mapping.
  */
 static _Atomic(void *) spare;
 
@@ -229,8 +232,8 @@ aclError host_unmap(void *addr, size_t size, struct am_mem *mem)
     if (!host_mem_is_addressable(mem))
         return ACL_SUCCESS;
     /*
-     * Addresses stay reserved: the mapping is replaced, so that nobody can slip in
-     * between.
+     * Addresses stay reserved: the mapping is replaced, so that no other mapping can
+     * take them in between.
      */
     while (am_sys_mmap(addr, size, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0) ==
            MAP_FAILED) {

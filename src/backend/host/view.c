@@ -2,9 +2,9 @@
  * Host views: one contiguous address for any spans.
  *
  * Most often the frames are neighbours, and the address in the store's own view serves.
- * Otherwise, or when that address is somebody's view already, the pieces are mapped once
- * more, side by side.  What a view shows may be written at any time, so its frames count
- * as holding bytes from then on.
+ * Otherwise, or when another view already has that address, the pieces are mapped once
+ * more, side by side.  The program may write through a view at any time, so its frames
+ * count as written from then on.
  */
 #include "backend/host/host.h"
 

@@ -117,8 +117,8 @@ AM_HOT aclError am_transfer_launch(const struct am_transfer *transfer,
 
     *ret_number = 0;
     /*
-     * What could be launched only in part is done once more, which must not change what
-     * it ends as.
+     * A partly launched copy is repeated in full, so it must be idempotent: overlapping
+     * copies are never launched.
      */
     if (!am_transfer_is_across(transfer) && am_overlap_order(transfer) != AM_ORDER_ANY)
         return ACL_SUCCESS;

@@ -61,7 +61,7 @@ aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t dev
 const char *am_copy_kind_name(aclrtMemcpyKind kind);
 
 /*
- * What only the strict rules ask: the kind, which the newest edition ignores, must be
+ * A check of the strict rules only: the kind, which the newest edition ignores, must be
  * true.
  */
 aclError am_transfer_check_kind(const struct am_transfer *transfer, aclrtMemcpyKind kind);

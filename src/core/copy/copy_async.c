@@ -21,7 +21,7 @@
 #define SHORT_SIZE (64 * AM_KIB) /* about as long as waking a worker takes */
 #define PIECE (16 * AM_MIB)      /* of a long copy; streaming stores pay from here on */
 
-/* What became of a task that its caller waits for; written by whoever runs it. */
+/* The result of a task that its caller waits for; written by the thread that runs it. */
 struct outcome {
     bool has_run;
     aclError rc;
@@ -29,7 +29,7 @@ struct outcome {
 
 struct copy_task {
     struct am_task task;
-    struct outcome *outcome; /* NULL: nobody waits, and the stream keeps a failure */
+    struct outcome *outcome; /* NULL: no caller waits, and the stream keeps a failure */
     struct am_transfer transfer;
 };
 
@@ -166,7 +166,10 @@ static aclError transfer_run(const struct am_transfer *transfer)
 
 /* ---- on streams ---- */
 
-/* A failure is told once: to the caller who waits, or to the next who synchronises. */
+/*
+ * A failure is reported once: to the caller that waits, or to the next call that
+ * synchronises.
+ */
 static aclError outcome_tell(struct outcome *outcome, aclError rc)
 {
     if (outcome == NULL)
@@ -202,7 +205,7 @@ static aclError copy_run(struct am_task *task)
     return outcome_tell(ct->outcome, transfer_run(&ct->transfer));
 }
 
-/* What the caller waits for, he does himself. */
+/* The caller executes work itself that it would wait for. */
 AM_HOT static aclError copy_launch(struct am_task *task,
                                    const struct am_backend_ops *lanes,
                                    struct am_lane *lane, uint64_t *ret_number)

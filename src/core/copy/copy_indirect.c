@@ -11,7 +11,7 @@
 #include "core/device/context.h"
 #include "core/device/setup.h"
 
-/* What a descriptor is, by its first bytes: memory that is none is noticed. */
+/* The first bytes of a descriptor, which detect memory that is not a descriptor. */
 #define MARK_COPY UINT64_C(0x61636c6d636f7079)
 #define MARK_TOUCH UINT64_C(0x61636c6d746f7563)
 
@@ -79,7 +79,7 @@ aclError am_copy_indirect_keep_set(void *desc, void *addr, size_t size)
         desc, &(struct desc){.mark = MARK_TOUCH, .src = (uintptr_t)addr, .size = size});
 }
 
-/* What stands in the descriptor now. */
+/* The current content of the descriptor. */
 static aclError desc_read(const struct desc_task *dt, uint64_t mark,
                           struct desc *ret_desc)
 {

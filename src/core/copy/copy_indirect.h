@@ -1,9 +1,8 @@
 /*
  * Copies and cache operations whose arguments lie in device memory.
  *
- * A descriptor is written at once; what it says is read, checked and done when the stream
- * gets there, as the device would do it.  So what is wrong with the addresses in it is an
- * error of the stream.
+ * A descriptor is written at once; it is read, checked and executed when the stream gets
+ * there, as the device would do it.  So a wrong address in it is an error of the stream.
  */
 #ifndef AM_CORE_COPY_INDIRECT_H
 #define AM_CORE_COPY_INDIRECT_H

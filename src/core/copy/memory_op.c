@@ -16,7 +16,7 @@ struct value_task {
     struct am_spans spans; /* keeps the memory alive */
     uint64_t value;
     uint32_t how;
-    aclError rc; /* of a wait: what became of looking */
+    aclError rc; /* of a wait: the result of reading the memory */
 };
 
 /*

@@ -1,8 +1,8 @@
 /*
  * Eight bytes of memory that a stream writes, or waits for.
  *
- * A wait looks at the memory itself, since anybody may write it: another stream, a copy,
- * or a program that plays the part of a kernel through a host view.
+ * A wait polls the memory itself, since another stream, a copy, or a program that stands
+ * in for a kernel through a host view may write it.
  */
 #ifndef AM_CORE_MEMORY_OP_H
 #define AM_CORE_MEMORY_OP_H

@@ -350,7 +350,7 @@ void am_spans_move(struct am_spans *to, struct am_spans *from)
 {
     bool is_inline = from->list == from->inline_list;
 
-    /* What is used of it: most lists have one span. */
+    /* Copies only the used part: most lists have one span. */
     memcpy(to, from, offsetof(struct am_spans, inline_list));
     if (is_inline) {
         memcpy(to->inline_list, from->inline_list, from->n * sizeof *from->list);

@@ -1,9 +1,9 @@
 /*
- * What a copy touches: a range of addresses as a list of spans, each kept alive.
+ * One side of a copy: a range of addresses as a list of spans, each kept alive.
  *
  * A range is either mapped memory, any number of mappings in a row, or the program's own
- * memory.  That is kept alive where it is registered; otherwise it has to be there when
- * the range is looked up, and the program has to leave it there.
+ * memory.  Registered memory is kept alive; any other memory of the program must exist
+ * when the range is looked up, and the program must not unmap it during the copy.
  */
 #ifndef AM_CORE_SPAN_H
 #define AM_CORE_SPAN_H
@@ -30,7 +30,10 @@ struct am_spans {
     bool has_reserved;
     /* managed memory is in it, which counts as the host's and a device's */
     bool has_managed;
-    /* not one stretch of addresses, or memory that has others too is in it */
+    /*
+     * more than one contiguous range, or it contains memory that is mapped more than
+     * once
+     */
     bool may_alias;
     struct am_span inline_list[AM_SPANS_INLINE];
 };
@@ -65,7 +68,7 @@ bool am_spans_are_reachable(const struct am_spans *spans, unsigned access,
 /* Moves the list to another place in memory. */
 void am_spans_move(struct am_spans *to, struct am_spans *from);
 
-/* An empty list, to which others are joined. */
+/* An empty list, to be extended by am_spans_join(). */
 void am_spans_init(struct am_spans *spans);
 /*
  * Appends `more`, which is closed by that; on failure it is closed too, and `spans` is as

@@ -17,7 +17,7 @@ struct am_views am_views = {
 
 struct am_view {
     RB_ENTRY(am_view) node;
-    uintptr_t addr; /* what the program got */
+    uintptr_t addr; /* the address that the program got */
     bool is_private;
     const struct am_backend_ops *backend;
     struct am_spans spans; /* keeps the memory alive */
@@ -76,7 +76,7 @@ static aclError view_enter(struct am_views *views, struct am_view *view)
     if (rc != ACL_SUCCESS)
         return rc;
     is_listed = view_list(views, view);
-    am_assert(is_listed); /* nobody else has an address of its own */
+    am_assert(is_listed); /* the only view with a private address */
     return ACL_SUCCESS;
 }
 

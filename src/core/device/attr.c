@@ -55,7 +55,7 @@ bool am_attr_is_ddr(aclrtMemAttr attr)
     return strncmp(attrs[attr].name, "ACL_DDR", 7) == 0;
 }
 
-/* What only the strict rules refuse: whatever the 8.0 edition does not know. */
+/* Refusals of the strict rules only: everything that the 8.0 edition does not have. */
 static aclError attr_check_strict(const aclrtPhysicalMemProp *prop,
                                   const struct am_attr *attr)
 {

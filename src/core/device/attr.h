@@ -1,4 +1,7 @@
-/* Memory attributes: what each asks for, where it is taken.  attrs.def is the table. */
+/*
+ * Memory attributes: their page size and where they are allowed.  attrs.def is the
+ * table.
+ */
 #ifndef AM_CORE_ATTR_H
 #define AM_CORE_ATTR_H
 

@@ -31,7 +31,7 @@ struct am_context {
 
 struct am_bins;
 
-/* What a thread works in. */
+/* The current context of a thread. */
 struct am_current {
     struct am_context *context; /* NULL: nothing yet */
     void *handle;

@@ -1,5 +1,5 @@
 /*
- * Devices: what the program sets, resets and counts.
+ * Devices, which the program sets and resets.
  *
  * The program counts the devices it may see from 0 (logical ids); the driver counts all
  * devices of the machine.  ASCEND_RT_VISIBLE_DEVICES chooses which driver ids are

@@ -99,7 +99,7 @@ size_t am_domain_in_use(struct am_domain *domain)
     return (used > idle ? used - idle : 0) + shared;
 }
 
-/* What the books leave: of a device, those of all processes. */
+/* The bytes that the ledger has left; for a device, that of all processes. */
 static size_t domain_left(struct am_domain *domain)
 {
     size_t idle = am_domain_idle(domain);
@@ -229,7 +229,7 @@ void am_domain_close(struct am_domain *domain)
     am_unlock(&domain->lock);
 }
 
-/* What kind of bank the options of the start ask for. */
+/* The kind of bank that the options ask for. */
 static struct am_bank_spec bank_spec(const struct am_domain *domain,
                                      enum am_bank_kind kind)
 {

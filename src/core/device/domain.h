@@ -31,7 +31,7 @@ struct am_domain {
     int32_t device; /* logical id; -1: the host */
     int32_t driver; /* the driver's id of the same */
     size_t capacity;
-    struct am_ledger *ledger; /* NULL: what is used is counted here alone */
+    struct am_ledger *ledger; /* NULL: usage is counted in this process alone */
     atomic_size_t used; /* promised to physical memory and heaps here; <= capacity */
     atomic_size_t peak; /* the most that used ever was */
     bool is_isolated;   /* the options of the library's start, for the bank */
@@ -55,8 +55,8 @@ void am_domain_put(struct am_domain *domain);
 struct am_domain *am_domain_get(_Atomic(struct am_domain *) *slot);
 
 /*
- * Bytes that the program has, with those it shares with others: what the heaps keep for
- * later is not counted.
+ * Bytes that the program has allocated, with shared memory; memory that the heaps keep
+ * for reuse is not counted.
  */
 size_t am_domain_in_use(struct am_domain *domain);
 /*
@@ -67,14 +67,14 @@ aclError am_domain_use(struct am_domain *domain);
 void am_domain_unuse(struct am_domain *domain);
 
 /*
- * Bytes that can still be had: what nobody has, and what the heaps here keep for later, if
- * the device really has it.
+ * Bytes that can still be allocated: free bytes, and those that the heaps of this
+ * process keep for reuse, if the device really has them.
  */
 aclError am_domain_free(struct am_domain *domain, size_t *ret_size);
 
 /*
- * Promise `size` bytes, or fail with 207001 and a message about the bytes that were asked
- * for.  What the heaps keep for later is given up first.
+ * Charges `size` bytes, or fails with 207001 and a message about the bytes that the
+ * program asked for.  The heaps first release the memory that they keep for reuse.
  */
 aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked);
 void am_domain_uncharge(struct am_domain *domain, size_t size);

@@ -1,9 +1,9 @@
 /*
- * Peer access: which device may reach the memory of which other one.
+ * Peer access: which device may access the memory of which other one.
  *
- * A bit for each pair, in the device that reaches (struct am_device, peers): one
- * direction, for the whole device and all its contexts, until it is taken back or the
- * device is reset.  What a mapping itself grants (aclrtMemSetAccess) is apart from that.
+ * A bit for each pair, in the accessing device (struct am_device, peers): one direction,
+ * for the whole device and all its contexts, until it is taken back or the device is
+ * reset.  Rights of a mapping (aclrtMemSetAccess) are separate.
  */
 #ifndef AM_CORE_PEER_H
 #define AM_CORE_PEER_H

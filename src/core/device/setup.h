@@ -1,5 +1,5 @@
 /*
- * What the library was started with: rules, product, backend, and the table of handles.
+ * The setup of the library: rules, product, backend, and the table of handles.
  *
  * It is set while the library starts and stays until it stops; calls read it without a
  * lock.

@@ -1,18 +1,19 @@
 /*
- * How a process gets at what another one shares.
+ * How a process imports an object that another process exports.
  *
- * Both sides of one mechanism.  A process exports something that has a descriptor, and
- * gets a ticket for it, which its program hands to others in any way it likes.  From the
- * first export on, a thread answers on a socket in the runtime directory.  An importer
- * shows the ticket: the exporter asks the kernel who is asking, looks whether it may,
- * and sends the descriptor and the few bytes that describe what it is.
+ * Both sides of one mechanism.  A process exports an object that has a descriptor, and
+ * gets a ticket for it, which its program passes to other processes in any way it likes.
+ * From the first export on, a thread answers on a socket in the runtime directory.  An
+ * importer presents the ticket: the exporter gets the importer's identity from the
+ * kernel, checks its permission, and sends the descriptor and a few bytes that describe
+ * the object.
  *
  * The number of a ticket is
  *
  *     uid, hashed (12 bits) | exporter (12) | random (40)
  *
- * The first two name the socket; the third is seldom guessed, and guesses are slowed down
- * (guess.h).  Most kinds have a secret of 128 random bits beside it.
+ * The first two name the socket; the third is hard to guess, and guesses are slowed down
+ * (guess.h). Most kinds have a secret of 128 random bits beside it.
  *
  * No lock is held while a peer is waited for, and no wait is longer than
  * AM_EXCHANGE_WAIT_MS in all.
@@ -44,7 +45,7 @@ aclError am_export_add(enum am_share_kind kind, bool is_open, int fd, const void
 aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket,
                          const int32_t *ids, size_t n);
 
-/* Nobody gets it any more; does nothing for a number that is no export of ours. */
+/* Ends the export; does nothing for a number that is not an export of this process. */
 void am_export_withdraw(uint64_t number);
 
 /* Whether this process exports it. */
@@ -53,7 +54,7 @@ bool am_export_is_own(enum am_share_kind kind, const struct am_ticket *ticket);
 bool am_export_find(enum am_share_kind kind, uint64_t number,
                     struct am_ticket *ret_ticket);
 
-/* What a fetch gives.  The descriptor is the caller's. */
+/* The result of an import. The descriptor is the caller's. */
 struct am_import_reply {
     int fd;
     uint32_t size;

@@ -1,10 +1,10 @@
 /*
  * The importer's side.  See exchange.h.
  *
- * Connections are kept: the next fetch from the same exporter finds one.  Who uses a
- * connection has it alone and gives it back afterwards, so no lock is held while the
- * exporter is waited for; two fetches at a time have two connections.  One that turns out
- * to be dead, because the exporter needed its place or was started anew, is replaced.
+ * Connections are kept: the next import from the same exporter finds one.  A thread has
+ * its connection alone and returns it afterwards, so no lock is held while it waits for
+ * the exporter; two imports at a time use two connections.  A dead connection, closed by
+ * the exporter or left by a restarted one, is replaced.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -240,7 +240,7 @@ static int link_ask(const struct link *link, const struct am_wire_request *reque
     return rc;
 }
 
-/* What became of the request, when there was no reply. */
+/* The failure of a request without a reply. */
 static aclError ask_error(const struct link *link, uint64_t number, int error)
 {
     switch (error) {
@@ -319,7 +319,7 @@ aclError am_import_fetch(enum am_share_kind kind, const struct am_ticket *ticket
         return rc;
     rc = am_wire_check_reply(&reply, &request, fd >= 0, link.exporter);
     if (rc == ACL_ERROR_RT_IPC_ERROR)
-        close(link.fd); /* who knows what it sends next */
+        close(link.fd); /* its next messages cannot be trusted */
     else
         link_keep(link);
     if (rc != ACL_SUCCESS) {

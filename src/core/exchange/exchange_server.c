@@ -1,12 +1,12 @@
 /*
  * The exporter's side: a thread that answers on a socket.  See exchange.h.
  *
- * A request is one message and is answered at once, so a connection has no state but who
- * is at its other end; in each round every connection gets at most one answer.  Nothing
- * is sent or received that would have to wait, so a peer that is slow, silent or
- * malicious costs a place in the table.  When the table is full the connection goes that
- * has been of least use: one that never asked for anything sensible before one that did,
- * the oldest first.  Who loses a connection makes a new one.
+ * A request is one message and is answered at once, so the only state of a connection is
+ * the process at its other end; in each round every connection gets at most one answer.
+ * Sending and receiving never wait, so a peer that is slow, silent or malicious costs
+ * only an entry of the table.  When the table is full, the least useful connection is
+ * closed: one without a valid request before one with, the oldest first.  A peer whose
+ * connection was closed opens a new one.
  *
  * The socket gets its name when it is ready to be connected to, so a name that refuses
  * connections belongs to a process that is gone.
@@ -45,7 +45,7 @@
 #define EVENTS_MAX 64
 #define ATTEND_NS 50000 /* how long the next request is looked for */
 
-/* What an event is about, beside the index of a connection. */
+/* Event data other than the index of a connection. */
 #define EVENT_LISTEN UINT32_C(0xffffffff)
 #define EVENT_WAKE UINT32_C(0xfffffffe)
 
@@ -61,7 +61,7 @@ static struct {
     bool is_up;      /* lock; the library is */
     bool is_running; /* lock; the thread is there, and all below are set */
     pthread_t thread;
-    uint32_t name; /* what numbers begin with */
+    uint32_t name; /* the first bits of its numbers */
     pid_t owner;   /* the process that made it; a child of a fork did not */
     int directory; /* of rundir.h */
     _Atomic int listener;
@@ -136,7 +136,7 @@ static int spare_open(void)
     return fd < 0 ? -1 : am_fd_move_up(fd);
 }
 
-/* No descriptor is left for who wants to connect: it is told by closing. */
+/* No descriptor is left for a new connection: it is accepted and closed. */
 static void connection_turn_away(void)
 {
     int fd;
@@ -153,7 +153,7 @@ static void connection_turn_away(void)
     server.spare = spare_open();
 }
 
-/* One more connection, if somebody wants one. */
+/* Accepts one more connection, if a peer wants one. */
 static bool connection_open(void)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -185,8 +185,9 @@ static bool connection_open(void)
 }
 
 /*
- * Whether the last answer was not taken.  Who asks again all the same collects descriptors
- * that are on their way, and a user has only so many of them: nobody else would get one.
+ * Whether the peer has not read the last answer.  A peer that asks again before it reads
+ * would pile up descriptors in flight, whose number is limited for each user: no other
+ * peer would get one.
  */
 static bool has_unread(int fd)
 {
@@ -224,9 +225,10 @@ static bool connection_serve(struct connection *c)
 }
 
 /*
- * What there is to do, into `events`: how much.  Who imports one handle mostly imports
- * many, and waking this thread takes longer than all the rest, so after a request it looks
- * for the next one, of anybody, for a moment before it sleeps.
+ * Waits for events, stores them in `events` and returns their number.  A peer that
+ * imports one handle mostly imports many, and waking this thread takes longer than the
+ * rest of an import.  So after a request the thread polls all connections for a moment
+ * before it sleeps.
  */
 static int events_await(struct epoll_event *events, bool was_busy)
 {
@@ -270,7 +272,7 @@ static void *server_run(void *arg)
 
 /* ---- start and stop ---- */
 
-/* What a call gave, moved up, or -errno. */
+/* The descriptor that a call returned, moved above 1023, or -errno. */
 static int descriptor_new(int fd)
 {
     return fd < 0 ? -errno : am_fd_move_up(fd);
@@ -358,7 +360,7 @@ aclError am_export_add(enum am_share_kind kind, bool is_open, int fd, const void
 {
     aclError rc;
 
-    /* One after the other: what is exported while the library stops would stay. */
+    /* Serialised: an export made while the library stops would never end. */
     am_lock(&server.lock);
     rc = server_start_locked();
     am_unlock(&server.lock);
@@ -410,8 +412,9 @@ bool am_exchange_is_own_name(uint32_t name)
 }
 
 /*
- * The parent answers; the child only lets go of what would keep its peers waiting if the
- * parent died.  No lock: there is no other thread here, and one may have held it.
+ * The parent goes on answering; the child closes the descriptors that would keep peers
+ * waiting if the parent died.  No lock: there is no other thread here, and one may have
+ * held it.
  */
 AM_NO_LOCK_ANALYSIS void am_exchange_forget(void)
 {

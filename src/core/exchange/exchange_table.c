@@ -63,7 +63,10 @@ static struct export *export_find_locked(enum am_share_kind kind, uint64_t numbe
     return export != NULL && export->kind == kind ? export : NULL;
 }
 
-/* The export of a ticket that somebody shows.  How long it takes tells nothing of a secret. */
+/*
+ * Finds the export of a ticket that a peer presents, in a time that reveals nothing
+ * about the secret.
+ */
 static struct export *export_show_locked(enum am_share_kind kind,
                                          const struct am_ticket *ticket)
     AM_REQUIRES(exports.lock)

@@ -1,5 +1,5 @@
 /*
- * Offers: what this process shares, and with whom.  See exchange.h.
+ * The exports of this process, and the processes that may import them.  See exchange.h.
  *
  * An export lists processes, not their ids: one entry for each process, shared by all
  * exports that list it.
@@ -11,7 +11,7 @@
 #include "core/exchange/exchange.h"
 #include "core/exchange/guess.h"
 
-/* Who asks, by the kernel's word. */
+/* The process that asks, as the kernel reports it. */
 struct am_asker {
     struct am_process process;
     uid_t uid;

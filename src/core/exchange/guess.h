@@ -1,12 +1,12 @@
 /*
- * Who asks for what it may not have, and how often.
+ * Counts refused requests of each user, against guessing of numbers.
  *
- * Numbers have 40 random bits.  A process of another user could try very many of them, so
- * a user whose requests are refused may ask for a few more, and then once a second.  That
- * is by user: processes and connections are easily had.  Users are told apart by
- * AM_GUESS_GROUPS groups, since one with a range of ids has many of those, too; so no more
- * than as many requests a second are looked at that are refused.  Our own user's processes
- * are not counted: they could read our memory.
+ * Numbers have 40 random bits.  A process of another user could try very many of them,
+ * so a user whose requests are refused may send a few more, and then one a second.  The
+ * count is by user, since processes and connections are cheap.  Users are counted in
+ * AM_GUESS_GROUPS groups, since a user may have a range of ids; so at most that many
+ * wrong requests a second are looked up.  Our own user's processes are not counted: they
+ * could read our memory.
  */
 #ifndef AM_CORE_GUESS_H
 #define AM_CORE_GUESS_H

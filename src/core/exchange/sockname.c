@@ -23,7 +23,7 @@
 
 #define PREFIX "share-"
 #define PREFIX_NEW ".share-" /* and the maker: not ready yet */
-#define NEW_SECONDS 60       /* what a maker that cannot be looked at has */
+#define NEW_SECONDS 60       /* the namespace of a process that cannot be examined */
 
 static uint32_t user_hash(uid_t uid)
 {
@@ -64,7 +64,10 @@ static bool new_is_stale(int directory, const char *file)
            status.st_mtime < time(NULL) - NEW_SECONDS;
 }
 
-/* What addresses go through is missing, so that nobody seems to be there: -ENOSYS. */
+/*
+ * /proc, which the addresses go through, is missing, so every name seems unused:
+ * -ENOSYS.
+ */
 static int proc_check(int rc)
 {
     return rc == -ENOENT && access("/proc/self/fd", X_OK) != 0 ? -ENOSYS : rc;
@@ -113,10 +116,10 @@ static int connect_to(int directory, const char *file)
 }
 
 /*
- * Removes a name that refused a connection, and still does.  It may have been given to
- * another process since, however unlikely; but who removes a name has the directory's
- * lock, so none that is looked at under it becomes another one.  Where somebody else has
- * the lock the name stays, for whoever finds it next.
+ * Removes a name that refused a connection, and still does.  Another process may have
+ * taken the name since, however unlikely; but a name is removed only under the
+ * directory's lock, under which it cannot change its owner.  If another process has the
+ * lock, the name stays until it is found the next time.
  */
 static void remove_stale(int directory, const char *file)
 {
@@ -135,7 +138,7 @@ static void remove_stale(int directory, const char *file)
     close(lock);
 }
 
-/* What processes that are gone have left. */
+/* Removes names of processes that have ended. */
 static void remove_all_stale(int directory)
 {
     int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -226,7 +229,7 @@ void am_sockname_remove(int directory, uint32_t name)
     unlinkat(directory, text, 0);
 }
 
-/* Whether the one who listens is this user. */
+/* Whether the listening process belongs to this user. */
 static bool listener_is(int fd, uid_t uid)
 {
     struct ucred credentials;

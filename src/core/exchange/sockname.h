@@ -19,13 +19,13 @@ int am_sockname_listen(int directory, bool for_all, uint32_t random, uint32_t *r
 void am_sockname_remove(int directory, uint32_t name);
 
 /*
- * A socket that is connected to what has the name, in the directory of this user or, where
- * the name says so, of another one: a descriptor, -ENOENT when nobody has it, -EAGAIN when
- * it takes no more connections now, or -errno.  Does not wait.
+ * Connects to the socket of the name, in the directory of this user or, if the name says
+ * so, of another user.  Returns a descriptor, -ENOENT when there is no such name,
+ * -EAGAIN when it accepts no more connections now, or -errno.  Does not wait.
  */
 int am_sockname_connect(int directory, uint32_t name);
 
-/* What to do about an error of these calls, to be put behind its text. */
+/* Advice about an error of these calls, to be appended to its text. */
 const char *am_sockname_advice(int error);
 
 #endif

@@ -47,7 +47,7 @@ enum am_wire_status am_wire_check_request(const struct am_wire_request *request)
     return AM_WIRE_GRANTED;
 }
 
-/* What lets a process import. */
+/* The call that lets a process import. */
 static const char *list_call(enum am_share_kind kind)
 {
     switch (kind) {

@@ -1,10 +1,10 @@
 /*
- * What crosses the boundary between two processes that share.
+ * The messages between two processes that share.
  *
  * An importer sends a request, the exporter answers with one reply, with a descriptor
- * when the request is granted; then the next one.  Each is one message of fixed size on a
- * Unix socket that keeps messages apart.  Both sides look at everything that they get:
- * the other one may be another version, or malicious.
+ * when the request is granted; then the next one.  Each is one message of fixed size on
+ * a Unix socket that keeps messages apart.  Both sides check everything that they
+ * receive: the peer may be of another version, or malicious.
  */
 #ifndef AM_CORE_WIRE_H
 #define AM_CORE_WIRE_H
@@ -19,7 +19,7 @@
 #define AM_WIRE_VERSION 2
 #define AM_WIRE_BYTES 112
 
-/* What is shared. */
+/* The kind of a shared object. */
 enum am_share_kind {
     AM_SHARE_MEMORY = 1, /* a handle of physical memory, by a number */
     AM_SHARE_BLOCK,      /* memory of aclrtMalloc, by a key */
@@ -30,9 +30,9 @@ enum am_share_kind {
 };
 
 /*
- * What an importer has to know.  The number finds the exporter and the export.  It has 64
- * bits, and where the program hands around more than that the rest is a secret, which
- * nobody guesses: all kinds but AM_SHARE_MEMORY, which has zeros there.
+ * The ticket of an export.  The number finds the exporter and the export.  It has 64
+ * bits; kinds whose handle has room for more also have an unguessable secret.
+ * AM_SHARE_MEMORY has none, and zeros there.
  */
 struct am_ticket {
     uint64_t number;

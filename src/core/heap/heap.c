@@ -1,6 +1,6 @@
 /*
- * Heaps: blocks to and from the program, runs to and from the domain.  See heap.h; what
- * happens to whole heaps is in heap_life.c.
+ * Heaps: blocks to and from the program, runs to and from the domain.  See heap.h; the
+ * life of whole heaps is in heap_life.c.
  */
 #include "core/heap/heap.h"
 
@@ -42,9 +42,10 @@ static struct am_bounds block_bounds(const struct am_block *block)
  * a heap, or behind the last block of a chunk.  Takes no lock.
  *
  * Mapping and run may be gone and serve elsewhere between any two steps.  But a run that
- * says it starts here is the one that addr belongs to, however it was found; and what was
- * read of it holds if it still says so afterwards.  Its generations change before it
- * loses its memory, so whoever then swaps the word that was seen swaps the right one.
+ * says it starts here is the one that addr belongs to, however it was found; and what
+ * was read of it holds if it still says so afterwards.  Its generations change before it
+ * loses its memory, so a compare-and-swap of the word that was seen then changes the
+ * right one.
  */
 static inline struct am_run *run_find(uintptr_t addr, size_t *ret_i, uint64_t *ret_seen)
 {
@@ -94,7 +95,7 @@ struct want {
     unsigned module;
 };
 
-/* What a word becomes when its block is handed out; the generation stays. */
+/* The word of a block that is allocated; the generation stays. */
 static inline uint64_t word_mark(const struct want *want, size_t small)
 {
     uint64_t mark =
@@ -234,9 +235,9 @@ static void word_unpin(struct am_run *run, am_word *word)
 }
 
 /*
- * The block becomes the caller's, of this size, unless somebody took it.  Until it is, the
- * run may be taken away and serve another size elsewhere; a pin keeps it while the size is
- * written.
+ * Takes the block for the caller, with this size, unless another thread took it.  Until
+ * it is taken, the run may be removed and serve another size elsewhere; a pin keeps it
+ * while the size is written.
  */
 static bool large_claim(const struct am_slot *slot, const struct want *want)
 {
@@ -475,7 +476,7 @@ aclError am_heap_free(enum am_heap_kind kind, void *addr)
     return slot_put(run, &run->words[i], after, (uintptr_t)addr);
 }
 
-/* What the program asked for is looked at first: most ranges lie in that. */
+/* The requested size is checked first: most ranges lie in it. */
 static aclError pin_check(const struct am_block *block, uintptr_t addr, size_t size,
                           const char *what)
 {

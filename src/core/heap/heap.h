@@ -1,5 +1,5 @@
 /*
- * Heaps: what aclrtMalloc, aclrtMallocHost and their relatives hand out.
+ * Heaps: the blocks of aclrtMalloc, aclrtMallocHost and related functions.
  *
  * Each device has a heap; so has the host, whose memory is pinned.  (On products in RC
  * form pinned memory is the device's, so there each device has two.)  A heap takes memory
@@ -35,7 +35,7 @@
 
 enum am_heap_kind { AM_HEAP_DEVICE, AM_HEAP_HOST, AM_HEAP_KINDS };
 
-/* Who the memory belongs to; work in flight pins blocks through it. */
+/* The owner of the memory; work in flight pins blocks through it. */
 extern const struct am_owner am_heap_owners[AM_HEAP_KINDS];
 
 #define AM_HEAPS ((AM_DEVICES_MAX + 1) * AM_HEAP_KINDS)
@@ -101,7 +101,7 @@ aclError am_heap_malloc(struct am_heap *heap, size_t asked, size_t pad, uint32_t
 /* Refuses with 107000 what is not the start of a live block of a heap of this kind. */
 aclError am_heap_free(enum am_heap_kind kind, void *addr);
 
-/* What the program may know about a live block. */
+/* Information about a live block for the program. */
 struct am_block_info {
     struct am_bounds bounds;
     enum am_heap_kind kind;
@@ -112,9 +112,9 @@ struct am_block_info {
 bool am_heap_find(const void *addr, struct am_block_info *ret_info);
 
 /*
- * The memory of the live block at addr, with one more reference, for others to have too:
- * it is not handed out again once the block is freed.  Refuses with 107000 a block that
- * has no memory of its own, and more bytes than it has.
+ * The memory of the live block at addr, with one more reference, to be shared with other
+ * processes: it is not allocated again after the block is freed.  Refuses with 107000 a
+ * block that has no memory of its own, and more bytes than it has.
  */
 aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys);
 

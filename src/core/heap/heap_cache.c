@@ -18,7 +18,7 @@ static void cache_destroy(void *arg)
     bool is_ours = cache->pid == getpid();
 
     am_current.lists = NULL;
-    am_cache = NULL; /* whoever frees a block after this gets a new one */
+    am_cache = NULL; /* a later free in this thread makes a new one */
     for (unsigned i = 0; i < AM_HEAPS; i++) {
         struct am_bins *bins = cache->of[i];
 

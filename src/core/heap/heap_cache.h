@@ -1,8 +1,9 @@
 /*
  * Lists of free blocks that a thread keeps for itself, for each heap and small class.
  *
- * Nobody else looks into them: the words of the blocks decide (core/heap/heap_run.h), and others
- * take the blocks without touching the list.  A thread's lists are emptied when it ends.
+ * Other threads never read them: the words of the blocks decide (core/heap/heap_run.h),
+ * and another thread takes a block without touching the list.  A thread's lists are
+ * emptied when it ends.
  */
 #ifndef AM_CORE_HEAP_CACHE_H
 #define AM_CORE_HEAP_CACHE_H
@@ -16,8 +17,8 @@
 #define AM_BINS_MAX 56 /* classes up to AM_CACHED_MAX */
 
 /*
- * Written and read field by field: what is stored in parts and read as a whole stalls the
- * processor.
+ * Written and read field by field: a store in parts followed by a read of the whole
+ * stalls the processor.
  */
 struct am_entry {
     struct am_run *run;
@@ -65,7 +66,10 @@ static inline void am_cache_note(const struct am_heap *heap)
     am_current.lists = am_cache_find(heap);
 }
 
-/* Those, while the context lives; NULL when there are none, or it is not known. */
+/*
+ * The thread's lists, while the context lives; NULL when there are none, or the context
+ * is not known.
+ */
 static inline struct am_bins *am_cache_noted(void)
 {
     struct am_bins *bins = am_current.lists;
@@ -101,7 +105,7 @@ static inline bool am_word_swap(am_word *word, uint64_t seen, uint64_t after)
         word, &seen, after, memory_order_acq_rel, memory_order_relaxed);
 }
 
-/* The free block becomes the caller's, unless somebody took it. */
+/* Takes the free block for the caller, unless another thread took it. */
 static inline bool am_word_claim(am_word *word, uint64_t seen, uint64_t mark)
 {
     return am_word_swap(word, seen, seen | mark);

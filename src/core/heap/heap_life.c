@@ -49,7 +49,7 @@ void am_heap_relist_locked(struct am_heap *heap, struct am_run *run)
     run->is_empty = is_empty;
 }
 
-/* The run leaves the heap, if nobody has a block of it after all. */
+/* Removes the run from the heap, if none of its blocks is in use after all. */
 static void run_doom_locked(struct am_heap *heap, struct am_run *run,
                             struct am_run_stack *doomed) AM_REQUIRES(heap->lock)
 {
@@ -200,7 +200,8 @@ aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size, size_t 
         return rc;
     }
     am_lock(&heap->lock);
-    is_open = heap->domain == domain; /* nobody has stopped the library meanwhile */
+    is_open =
+        heap->domain == domain; /* no other thread has stopped the library meanwhile */
     if (is_open) {
         LIST_INSERT_HEAD(&heap->all, run, all);
         if (ret_slot != NULL)

@@ -129,8 +129,9 @@ static void block_seize(struct am_run *run, uint32_t i, bool must_be_free)
     } while (!atomic_compare_exchange_weak_explicit(
         &run->words[i], &seen, after, memory_order_acq_rel, memory_order_relaxed));
     if (seen & AM_WORD_LIVE)
-        am_heap_uncount(run, seen, run->large); /* nobody takes it: the lock */
-    if ((after & AM_WORD_PINS) == 0)            /* otherwise the last pin puts it in */
+        am_heap_uncount(run, seen,
+                        run->large); /* it stays free: the caller has the lock */
+    if ((after & AM_WORD_PINS) == 0) /* otherwise the last pin puts it in */
         am_run_give(&(struct am_slot){run, &run->words[i], after});
 }
 

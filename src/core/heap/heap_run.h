@@ -10,19 +10,19 @@
  * The size is the one that the program asked for; am_heap_room() tells how much the block
  * takes.
  *
- * The word decides who has the block.  live: the program has it.  A pin is work in flight
- * or a view; a block can be pinned only while it is live, and one that is freed while it
- * is pinned is nobody's until the last pin goes.  Neither: the block is free, and whoever
- * turns the word it saw into a live one by a compare-and-swap has it.  So a thread may
- * keep a list of free blocks without a lock, and others may take them out of it behind
- * its back by changing the generation: what it kept then no longer fits.  Freeing twice
- * and pointers to freed blocks are seen by the live bit.
+ * The word decides the owner of the block.  live: the program has it.  A pin is work in
+ * flight or a view; a block can be pinned only while it is live, and a block that is
+ * freed while it is pinned becomes free with its last pin.  Neither: the block is free,
+ * and the thread that turns the word it saw into a live one by compare-and-swap gets it.
+ * So a thread may keep a list of free blocks without a lock.  Another thread takes a
+ * block out of such a list by changing the generation: the entry in the list then no
+ * longer matches.  The live bit detects double frees and pointers to freed blocks.
  *
- * The bits tell which blocks are free and in no thread's list: "in" the run.  All others
- * are "out".
+ * The bits mark the blocks that are free and in no thread's list: "in" the run.  All
+ * other blocks are "out".
  *
- * Objects are never freed and serve the same heap and class again, so what a reader
- * without a lock finds through a stale pointer is still a run with as many words.
+ * Objects are never freed and serve the same heap and class again, so a stale pointer of
+ * a reader without a lock still points to a run with as many words.
  */
 #ifndef AM_CORE_HEAP_RUN_H
 #define AM_CORE_HEAP_RUN_H
@@ -97,7 +97,7 @@ struct am_slot {
     uint64_t seen;
 };
 
-/* What lies at an address. */
+/* The block at an address. */
 struct am_block {
     struct am_slot slot;
     uintptr_t start;
@@ -130,15 +130,17 @@ bool am_run_take(struct am_run *run, struct am_slot *ret_slot);
 /* Puts it in; false when it is not the caller's any more. */
 bool am_run_give(const struct am_slot *slot);
 
-/* Whether no block is live or pinned: nobody but lists of threads has any. */
+/*
+ * Whether no block is live or pinned: its blocks are in the run or in lists of threads.
+ */
 bool am_run_is_idle(struct am_run *run);
 /* Takes the free ones out of the lists of threads; true when all are in then. */
 bool am_run_steal(struct am_run *run);
 /* Frees all; those that are pinned stay out. */
 void am_run_kill(struct am_run *run);
 /*
- * All are in: nothing that anybody saw of it fits any more.  False when one turns out to
- * be live.
+ * Takes all blocks in and changes their generations, so that no word seen before
+ * matches.  False when a block turns out to be live.
  */
 bool am_run_retire(struct am_run *run);
 

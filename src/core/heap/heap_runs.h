@@ -1,10 +1,10 @@
-/* What heap.c and heap_life.c know of a heap's runs together. */
+/* Functions for a heap's runs that heap.c and heap_life.c share. */
 #ifndef AM_CORE_HEAP_RUNS_H
 #define AM_CORE_HEAP_RUNS_H
 
 #include "core/heap/heap.h"
 
-/* The run with the lowest address: blocks gather there, and the others become empty. */
+/* The run with the lowest address: blocks gather there, and higher runs become empty. */
 struct am_run *am_run_tree_first(struct am_run_tree *tree);
 
 /*

@@ -21,11 +21,11 @@ struct am_registered {
     uintptr_t start;
     size_t size;
     unsigned flags;
-    const struct am_backend_ops *backend; /* who locked it */
-    /* registered_lock; others see it neither before it is locked nor while it ends */
+    const struct am_backend_ops *backend; /* the backend that locked it */
+    /* registered_lock; hidden until it is locked, and again while it ends */
     bool is_ready;
     bool is_ending;
-    bool is_over;       /* nobody has it any more, whoever is still at it */
+    bool is_over;       /* it is unregistered, though work may still use it */
     bool is_gone;       /* out of the tree; its last use ends it */
     atomic_uint n_uses; /* pieces of work; registered_lock to change */
 };
@@ -98,13 +98,16 @@ static void registered_end(struct am_registered *r)
     free(r);
 }
 
-/* One that others may see. */
+/* Whether it is visible. */
 static bool is_alive_locked(const struct am_registered *r) AM_REQUIRES(registered_lock)
 {
     return r != NULL && r->is_ready && !r->is_ending;
 }
 
-/* The first in the range that others may see; what a thread is still at, it ends itself. */
+/*
+ * The first visible one in the range; a thread that is still registering memory ends
+ * that itself.
+ */
 static struct am_registered *range_first_locked(uintptr_t start, size_t size)
     AM_REQUIRES(registered_lock)
 {
@@ -245,7 +248,7 @@ static void registered_hide(struct am_registered *r)
     am_unlock(&registered_lock);
 }
 
-/* Others may see it; it is gone where it was over before that. */
+/* Makes it visible; false if its memory was freed before. */
 static aclError registered_show(struct am_registered *r)
 {
     void *addr = (void *)r->start;
@@ -319,8 +322,8 @@ static bool work_goes_on_locked(struct am_sched *sched, struct am_quiet *quiet)
 }
 
 /*
- * Until no work uses it; false when it is used still, and for some seconds no stream has
- * done anything or was at it: what the work waits for will not come, or waits for the
+ * Waits until no work uses it.  False when work still uses it and no stream has made
+ * progress for some seconds: the work waits for something that will not come, or for the
  * caller.
  */
 static bool registered_wait(struct am_registered *r)

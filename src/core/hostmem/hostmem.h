@@ -19,7 +19,7 @@
  * -1, has to be the current one.
  */
 aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret_addr);
-/* aclrtFreeHost.  What was registered of the block is no longer. */
+/* aclrtFreeHost. Registrations in the block end. */
 aclError am_host_free(void *addr);
 
 enum {
@@ -45,8 +45,8 @@ void am_host_unregister_all(void);
 bool am_host_is_registered(const void *addr);
 
 /*
- * For work in flight: what is registered around the whole range, if something is.  It
- * stays so until it is put.
+ * For work in flight: the registration that contains the whole range, if there is one.
+ * It lives until it is put.
  */
 struct am_registered;
 struct am_registered *am_registered_get(const void *addr, size_t size);

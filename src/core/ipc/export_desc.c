@@ -69,7 +69,7 @@ static aclError desc_check(const struct am_export_desc *desc,
     return ACL_SUCCESS;
 }
 
-/* The domain that the memory is used in, and what the program is told about it. */
+/* The domain that the memory is used in, and the properties that the program sees. */
 static aclError import_place(const struct am_export_desc *desc, struct am_device *device,
                              struct am_import *import)
 {
@@ -94,8 +94,8 @@ static aclError import_place(const struct am_export_desc *desc, struct am_device
 }
 
 /*
- * The memory counts as long as anybody has it.  Where the processes are configured
- * differently they have different devices, and this one's have nothing less for it.
+ * The memory counts as long as a process has it.  Processes with other options have
+ * other devices, and an import does not count there.
  */
 static aclError share_join(const struct am_export_desc *desc, struct am_import *import)
 {

@@ -1,8 +1,7 @@
 /*
- * What an importer is told about memory, and what it makes of it.
+ * The description of memory that an exporter sends, and its use by an importer.
  *
- * A desc crosses the boundary between processes: nothing that it says is believed without
- * a look.
+ * A desc comes from another process: every value in it is checked.
  */
 #ifndef AM_CORE_EXPORT_DESC_H
 #define AM_CORE_EXPORT_DESC_H

@@ -36,7 +36,7 @@ aclError am_key_import(const char *key, bool has_peer, void **ret_addr);
 /* The import of the key if there is one, otherwise its export. */
 aclError am_key_close(const char *key);
 
-/* What was imported for the device (-1: for any) goes. */
+/* Ends the imports for the device (-1: for all). */
 void am_key_close_imports(int32_t device);
 /* The memory of an exported block is gone. */
 void am_key_forget(uint64_t number);

@@ -73,7 +73,7 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
     if (rc != ACL_SUCCESS)
         return rc;
     rc = phys->mem.bank->ops->mem_export(&phys->mem, &fd);
-    /* What was done so far stays when the rest fails: it is of use for the next try. */
+    /* If a later step fails, the completed steps stay: the next try uses them. */
     if (rc == ACL_SUCCESS && phys->share == 0 && phys->domain->ledger != NULL)
         rc = am_domain_share(phys->domain, phys->mem.size, &phys->share);
     if (rc == ACL_SUCCESS) {

@@ -1,12 +1,12 @@
 /*
  * Physical memory that several processes have.
  *
- * Exporting gives a phys a ticket; the ticket lives as long as the handle does.  Importing
- * by the ticket in another process gives a phys there that has the same bytes, and lives on
- * its own: the memory goes when every process has let go of it.
+ * Exporting gives a phys a ticket; the ticket lives as long as the handle does.
+ * Importing by the ticket in another process gives a phys there that has the same bytes,
+ * and lives on its own: the memory is freed when every process has released it.
  *
  * A process imports by a ticket once at a time.  The kinds AM_SHARE_MEMORY and
- * AM_SHARE_FABRIC differ only in what the program hands around.
+ * AM_SHARE_FABRIC differ only in the handle that the program passes on.
  */
 #ifndef AM_CORE_SHARE_H
 #define AM_CORE_SHARE_H
@@ -44,7 +44,7 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
 aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
                         struct am_device *device, struct am_import *ret_import);
 
-/* What was imported is gone, and may be imported again. */
+/* The import has ended, and the ticket may be imported again. */
 void am_share_forget(uint64_t number);
 
 #endif

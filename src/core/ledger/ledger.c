@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "core/ledger/ledger_file.h"
 
-/* A figure of the file: nobody has more than there is. */
+/* A figure of the file, limited to the capacity. */
 static uint64_t figure(const struct am_ledger *ledger, int32_t device,
                        const _Atomic uint64_t *at)
 {
@@ -20,9 +20,9 @@ static uint64_t figure(const struct am_ledger *ledger, int32_t device,
 }
 
 /*
- * Bytes in use as they are written.  1024 times 64 TB and the shares do not overflow.  The
- * order is that of everything atomic: who adds to its figure before it looks is seen by
- * who adds later and looks.
+ * Bytes in use as they are written.  1024 times 64 TB and the shares do not overflow.
+ * Sequentially consistent: a process that adds to its figure before it reads the sum is
+ * seen by every process that adds later and reads.
  */
 static uint64_t device_sum(const struct am_ledger *ledger, int32_t device)
 {
@@ -40,7 +40,7 @@ bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
     uint64_t capacity = ledger->config.capacity[device];
     uint64_t sum = device_sum(ledger, device);
 
-    /* Not added where it cannot fit: others would see it for a moment and be refused. */
+    /* Not added if it cannot fit: other processes would see it for a moment and fail. */
     if (sum > capacity || size > capacity - sum)
         return false;
     am_step();
@@ -102,14 +102,17 @@ size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device)
     return sum < ledger->config.capacity[device] ? sum : ledger->config.capacity[device];
 }
 
-/* ---- who ---- */
+/* ---- the other processes ---- */
 
 struct holder {
     unsigned slot;
     uint64_t size;
 };
 
-/* The others that hold most, the most first; how many, at most n. */
+/*
+ * The other processes that hold most, the largest first; returns their number, at most
+ * n.
+ */
 static unsigned holders_find(const struct am_ledger *ledger, int32_t device,
                              struct holder *holders, unsigned n)
 {
@@ -199,7 +202,7 @@ void am_ledger_unuse(struct am_ledger *ledger, int32_t device)
 
 /* ---- the dead ---- */
 
-/* What it held of shares first: the slot is free when nothing remembers it. */
+/* Its shares come first: the slot may be reused only when no share names it. */
 void ledger_reap_slot_locked(struct am_ledger *ledger, unsigned slot)
 {
     unsigned high = ledger_shares_high(ledger);

@@ -1,30 +1,29 @@
 /*
- * The ledger: who holds how much of each device, over all processes of a user.
+ * The ledger: the bytes of each device that each process of a user holds.
  *
  * It is shared memory that a small file in the runtime directory names, one for each
- * configuration (backend, product, number of devices, memory of each, and which they are if
- * they are real): processes that are configured alike have the same devices, others have
- * devices of their own.
+ * configuration (backend, product, number of devices, memory of each, and which they are
+ * if they are real): processes with the same configuration have the same devices.
  *
- * A process has a slot in it, with the bytes it holds of each device.  A device's bytes in
- * use are the sum over the slots and the shares; there is no total that could go wrong.
- * The slot is the process's for as long as the kernel holds a lock on its byte, which ends
- * with the process however it ends; whoever looks next clears it.
+ * A process has a slot in it, with the bytes it holds of each device.  A device's bytes
+ * in use are the sum over the slots and the shares; there is no total that could go
+ * wrong.  The slot belongs to the process for as long as the kernel holds a lock on its
+ * byte, which ends with the process however it ends; the next process that looks clears
+ * it.
  *
- * To charge is to add to one's own figure and look at the sum; that takes no lock, and only
- * a device that seems full makes the process take the ledger's lock, clear the slots of the
- * dead, and look again.  Two that charge at once may both be sent that way, but never get
- * both what is there only once.
+ * A process charges by adding to its own figure and reading the sum, without a lock.
+ * Only if the device seems full, the process takes the ledger's lock, clears the slots
+ * of dead processes, and reads again.  Of two processes that charge at once both may
+ * have to, but never do both get memory that exists once.
  *
- * Memory that is exported belongs to whoever has it, and to nobody alone: it is a share,
- * with the set of the slots that hold it.  The last one to leave ends it; the dead leave
- * when their slot is cleared.
+ * Exported memory is a share, with the set of the slots that hold it.  The last process
+ * to leave ends it; dead processes leave when their slots are cleared.
  *
- * All that is changed under the lock may be cut short by a kill: the lock's holder is
- * noted, and who finds the note of a dead one counts the shares again.
+ * A kill may interrupt any change under the lock: the lock's holder is noted, and a
+ * process that finds the note of a dead holder counts the shares again.
  *
- * Where there is no ledger to be had (core/ledger/rundir.h says why) a process keeps books of its
- * own, in the same form, and warns.
+ * Without a ledger (core/ledger/rundir.h says why) a process keeps a private one of the
+ * same form, and logs a warning.
  */
 #ifndef AM_CORE_LEDGER_H
 #define AM_CORE_LEDGER_H
@@ -50,15 +49,15 @@ struct am_ledger_config {
 };
 
 /*
- * One with a reference for the caller.  Fails only when there is no memory for the books
- * (200000).  Devices are numbered as the driver does.
+ * A ledger with a reference for the caller.  Fails only when there is no host memory for
+ * it (200000). Devices are numbered as the driver does.
  */
 aclError am_ledger_open(const struct am_ledger_config *config,
                         struct am_ledger **ret_ledger);
 struct am_ledger *am_ledger_ref(struct am_ledger *ledger);
 void am_ledger_put(struct am_ledger *ledger);
 
-/* Whether the books are this process's own, for want of a ledger. */
+/* Whether this is a private ledger, for want of a shared one. */
 bool am_ledger_is_private(const struct am_ledger *ledger);
 /* A random number that names the ledger: processes that have the same one share it. */
 uint64_t am_ledger_id(const struct am_ledger *ledger);
@@ -85,15 +84,16 @@ void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size);
 size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device);
 
 /*
- * Who else holds how much of the device, for a message: " (of these 512 MB by process 77
- * (python3), 2 MB shared)"; empty where nobody does.
+ * The memory that other processes hold of the device, for a message: " (of these 512 MB
+ * by process 77 (python3), 2 MB shared)"; empty if there is none.
  */
 #define AM_LEDGER_WHO 256
 void am_ledger_who(struct am_ledger *ledger, int32_t device, char *ret_text);
 
 /*
- * The process uses the device from now on: fails with 207005 when `limit` others do, or
- * when the ledger's lock cannot be had.  It costs nothing where it does already.
+ * The process uses the device from now on: fails with 207005 when `limit` other
+ * processes use it, or when the ledger's lock cannot be taken.  Returns at once if the
+ * process already uses it.
  */
 aclError am_ledger_use(struct am_ledger *ledger, int32_t device, unsigned limit);
 void am_ledger_unuse(struct am_ledger *ledger, int32_t device);

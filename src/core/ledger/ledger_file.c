@@ -1,4 +1,4 @@
-/* The ledger's file and books: opening them, a slot for this process.  See ledger.h. */
+/* The ledger's file and segment: opening them, a slot for this process. See ledger.h. */
 #include "core/ledger/ledger_file.h"
 
 #include <stdio.h>
@@ -110,7 +110,7 @@ static void ledger_unmap(struct am_ledger *ledger)
     ledger->head = NULL;
 }
 
-/* The books that the file names: as ledger_map_books(). */
+/* Maps the segment that the file names: as ledger_map_books(). */
 static int books_find(struct am_ledger *ledger)
 {
     struct ledger_kind kind = ledger_kind_of(&ledger->config);
@@ -129,7 +129,7 @@ static int books_find(struct am_ledger *ledger)
     return rc;
 }
 
-/* New books, and a file that names them. */
+/* Makes a new segment, and a file that names it. */
 static aclError books_make(struct am_ledger *ledger)
 {
     struct ledger_label label = {.kind = ledger_kind_of(&ledger->config)};
@@ -158,7 +158,7 @@ static aclError books_make(struct am_ledger *ledger)
     return ACL_SUCCESS;
 }
 
-/* The books, as they are or made anew.  The file's lock is held. */
+/* Maps the segment, or makes a new one. The file's lock is held. */
 static aclError books_open(struct am_ledger *ledger)
 {
     int rc = books_find(ledger);
@@ -175,7 +175,7 @@ static aclError books_open(struct am_ledger *ledger)
 
 /* ---- a slot ---- */
 
-/* A slot behind all others. */
+/* A slot behind all used ones. */
 static void slot_make(struct am_ledger *ledger, unsigned slot)
 {
     memset(&ledger->slots[slot], 0, sizeof(struct ledger_slot));
@@ -192,7 +192,7 @@ static void slot_fill(struct ledger_slot *slot)
     slot->is_used = 1;
 }
 
-/* The first slot in which nobody lives.  The file's lock is held. */
+/* The first slot without a live process. The file's lock is held. */
 AM_NO_LOCK_ANALYSIS static aclError slot_take(struct am_ledger *ledger)
 {
     for (unsigned i = 0; i < LEDGER_SLOTS; i++) {
@@ -274,7 +274,7 @@ static aclError file_enter(struct am_ledger *ledger)
     return file_enter_locked(ledger);
 }
 
-/* What file_enter() got as far as, with its locks. */
+/* Undoes the steps of file_enter() that succeeded, with its locks. */
 static void file_leave(struct am_ledger *ledger)
 {
     ledger_unmap(ledger);
@@ -283,7 +283,7 @@ static void file_leave(struct am_ledger *ledger)
     ledger->fd = -1;
 }
 
-/* Books of its own: the same pages, of nobody else, with one slot. */
+/* A private ledger: the same layout in private memory, with one slot. */
 static aclError private_enter(struct am_ledger *ledger)
 {
     void *base = am_sys_mmap(NULL, 2 * LEDGER_SLOTS_AT, PROT_READ | PROT_WRITE,
@@ -394,8 +394,8 @@ AM_NO_LOCK_ANALYSIS void am_ledger_fork_end(void)
 }
 
 /*
- * The locks are the open file's, which a child has too: it must let go of it, or its parent
- * would seem to live on.
+ * The locks belong to the open file, which a child inherits: it must close the file, or
+ * its parent would seem to live on.
  */
 AM_NO_LOCK_ANALYSIS void am_ledger_fork_end_in_child(void)
 {

@@ -1,9 +1,9 @@
 /*
- * The ledger's file, its books and their parts; only for core/ledger*.c and their tests.
+ * The layout of the ledger's file and segment; only for core/ledger*.c and their tests.
  *
- * The file is a label: which devices the ledger is for, and the number of the books.  It is
- * read and never mapped, so a process that has the books goes on when the file is cut off
- * or overwritten.  The books are a segment of System V shared memory:
+ * The file is a label: the devices that the ledger is for, and the number of its
+ * segment.  The file is read and never mapped, so a process that has the segment goes on
+ * when the file is truncated or overwritten.  The segment is System V shared memory:
  *
  *     0        head: how far it is filled, bytes in shares
  *     4096     slots, one for each process
@@ -37,7 +37,7 @@
 #define LEDGER_LOCKS_ALL 65536 /* bytes for those of slots, in any version */
 #define LEDGER_OPENING (LEDGER_SLOTS + 1)
 
-/* What the ledger is.  Written once; magic comes first in every version. */
+/* The content of the label. Written once; magic comes first in every version. */
 struct ledger_kind {
     char magic[8];
     uint32_t version;
@@ -53,9 +53,10 @@ struct ledger_kind {
 /* The file. */
 struct ledger_label {
     struct ledger_kind kind;
-    uint64_t id;         /* that of the books, too */
-    int32_t segment;     /* the books' number */
-    int32_t not_segment; /* its complement, which tells damage from books that are gone */
+    uint64_t id;     /* that of the segment, too */
+    int32_t segment; /* the segment's number */
+    int32_t
+        not_segment; /* its complement, which distinguishes damage from a segment that is gone */
 };
 
 struct ledger_head {
@@ -63,7 +64,7 @@ struct ledger_head {
     _Atomic uint32_t slots_high;                /* slots below may be in use */
     _Atomic uint32_t shares_high;               /* the ledger's lock, as all below */
     _Atomic uint32_t share_next;                /* no share below is free */
-    _Atomic uint32_t holder;                    /* of the lock: its slot + 1; 0: nobody */
+    _Atomic uint32_t holder;                    /* of the lock: its slot + 1; 0: none */
     _Atomic uint64_t generation;                /* of the next share */
     _Atomic uint64_t shared[AM_LEDGER_DEVICES]; /* bytes in shares */
 };
@@ -109,10 +110,10 @@ struct ledger_held {
 
 struct am_ledger {
     atomic_uint refs;
-    int fd;        /* -1: books of its own */
+    int fd;        /* -1: a private ledger */
     unsigned slot; /* this process's */
     struct am_ledger_config config;
-    struct ledger_head *head; /* the books */
+    struct ledger_head *head; /* the segment */
     struct ledger_slot *slots;
     struct ledger_share *shares;
     size_t mapped;            /* bytes of the mapping */
@@ -126,8 +127,8 @@ struct am_ledger {
 };
 
 /*
- * The ledger's lock; false when it cannot be had or somebody does not give it back in time,
- * and then `why` (LEDGER_WHY bytes, or NULL) says who.
+ * Takes the ledger's lock; false when it cannot be taken or its holder does not release
+ * it in time, and then `why` (LEDGER_WHY bytes, or NULL) names the holder.
  */
 bool ledger_lock(struct am_ledger *ledger, char *why) AM_TRY_ACQUIRE(true, ledger->lock);
 void ledger_unlock(struct am_ledger *ledger) AM_RELEASE(ledger->lock);
@@ -141,12 +142,12 @@ int ledger_lock_slot(int fd, unsigned slot);
 bool ledger_has_users(int fd);
 /* Whether the file is locked for this slot by another open file: a process lives in it. */
 bool ledger_is_locked(int fd, unsigned slot);
-/* What a file for these devices begins with. */
+/* Fills in the label for these devices. */
 struct ledger_kind ledger_kind_of(const struct am_ledger_config *config);
 /*
- * Maps the books that the label names, with the flags of shmat(): 0 or -errno.  -ENOENT: they
- * are gone, so no process has them, whatever is locked: one that ends gives up its memory
- * before its files.  -EPROTO: the label or the books are damaged.
+ * Maps the segment that the label names, with the flags of shmat(): 0 or -errno.
+ * -ENOENT: it is gone, so no process uses it, whatever is locked: an ending process
+ * gives up its memory before its files.  -EPROTO: the label or the segment is damaged.
  */
 int ledger_map_books(const struct ledger_label *label, int flags, void **ret_books);
 /* How many slots there are to look at. */
@@ -159,13 +160,13 @@ void ledger_reap_slot_locked(struct am_ledger *ledger, unsigned slot)
     AM_REQUIRES(ledger->lock);
 void ledger_count_shares_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock);
 
-/* The slot no longer holds the share, which is free when nobody does. */
+/* Removes the slot from the share, which is free when no slot holds it. */
 void ledger_share_drop_locked(struct am_ledger *ledger, unsigned index, unsigned slot)
     AM_REQUIRES(ledger->lock);
 /* Leaves shares that this process no longer holds. */
 void ledger_sweep_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock);
 
-/* "77 (python3)", from a slot of anybody, in LEDGER_NAME_TEXT bytes. */
+/* "77 (python3)", from any slot, in LEDGER_NAME_TEXT bytes. */
 #define LEDGER_NAME_TEXT 64
 void ledger_name(const struct ledger_slot *slot, char *ret_text);
 

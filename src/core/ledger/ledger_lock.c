@@ -15,9 +15,9 @@
 #include "core/ledger/rundir.h"
 
 /*
- * How long to wait for the lock.  It is held for microseconds; who keeps it for longer was
- * stopped, and is not waited for as long again: freeing a thousand handles would take a
- * thousand waits.
+ * How long to wait for the lock.  It is held for microseconds; a process that holds it
+ * longer was stopped.  Later calls do not wait for the same holder as long again:
+ * freeing a thousand handles would take a thousand waits.
  */
 #define LOCK_WAIT (5 * AM_SECOND)
 #define LATE_WAIT (10 * AM_MILLISECOND)
@@ -39,7 +39,7 @@ static int byte_lock(int fd, unsigned byte)
     return errno == EACCES ? -EAGAIN : -errno;
 }
 
-/* Whether anybody else has a lock on one of n bytes. */
+/* Whether another process has a lock on one of n bytes. */
 static bool bytes_are_locked(int fd, unsigned byte, unsigned n)
 {
     struct flock lock = {.l_type = F_WRLCK,
@@ -47,7 +47,7 @@ static bool bytes_are_locked(int fd, unsigned byte, unsigned n)
                          .l_start = LEDGER_LOCKS + byte,
                          .l_len = (off_t)n};
 
-    /* When in doubt, nobody is taken for dead. */
+    /* When in doubt, the process counts as alive. */
     return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
@@ -74,7 +74,7 @@ void ledger_name(const struct ledger_slot *slot, char *ret_text)
     snprintf(ret_text, LEDGER_NAME_TEXT, "%d (%s)", (int)slot->pid, command);
 }
 
-/* Who did not give the lock back. */
+/* Names the process that did not release the lock. */
 static void lock_describe(const struct am_ledger *ledger, char *why)
 {
     uint32_t holder = ledger->head != NULL ? ledger->head->holder : 0;
@@ -130,7 +130,7 @@ AM_NO_LOCK_ANALYSIS bool ledger_lock(struct am_ledger *ledger, char *why)
         return false;
     }
     am_step();
-    if (ledger->head->holder != 0) { /* who was at it died */
+    if (ledger->head->holder != 0) { /* its holder died */
         ledger_reap_locked(ledger);
         ledger_count_shares_locked(ledger);
     }

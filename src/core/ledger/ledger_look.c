@@ -1,8 +1,8 @@
 /*
- * The ledger from outside: what is written in it, for people to look at.
+ * The ledger from outside: its content, for people to read.
  *
- * The file is read and the books are mapped to be read only.  A number in them that makes
- * no sense is left out.
+ * The file is read and the segment is mapped read-only.  Numbers that make no sense are
+ * left out.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -84,7 +84,7 @@ static int slots_read(int fd, struct look *look, struct am_ledger_view *view)
     return view->processes != NULL ? 0 : -ENOMEM;
 }
 
-/* What the living hold of a share. */
+/* The part of a share that live processes hold. */
 static void share_add(const struct look *look, const struct ledger_share *share,
                       struct am_ledger_view *view)
 {
@@ -140,7 +140,7 @@ bool am_ledger_has_users(int dir, const char *name)
     return has_users;
 }
 
-/* What the books say; they end with the last process that has them. */
+/* Reads the segment, which ends with the last process that uses it. */
 static int books_read(int fd, const struct ledger_label *label,
                       struct am_ledger_view *view)
 {

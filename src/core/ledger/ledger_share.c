@@ -25,7 +25,7 @@ static bool is_held(const struct ledger_share *share)
     return false;
 }
 
-/* What is written of a share, read once; false when it can be none. */
+/* Reads an entry of a share once; false when it is not a valid one. */
 struct facts {
     int32_t device;
     uint64_t size;
@@ -65,7 +65,7 @@ void ledger_share_drop_locked(struct am_ledger *ledger, unsigned index, unsigned
 
     if (share->size == 0 || (share->holders[slot / 64] & bit) == 0)
         return;
-    if (share->exporter == slot) /* whoever has the slot next did not export it */
+    if (share->exporter == slot) /* the next process in the slot did not export it */
         share->exporter = LEDGER_SLOTS;
     am_step();
     atomic_fetch_and(&share->holders[slot / 64], ~bit);
@@ -232,8 +232,8 @@ aclError am_ledger_share_join(struct am_ledger *ledger, uint64_t number, int32_t
 }
 
 /*
- * Where the lock cannot be had the share is left with the next lock, by ledger_sweep_locked:
- * what is no longer held here but still there.
+ * If the lock cannot be taken, the next holder of the lock leaves the share, in
+ * ledger_sweep_locked: shares that are still entered but no longer held here.
  */
 AM_NO_LOCK_ANALYSIS void am_ledger_share_leave(struct am_ledger *ledger, uint64_t number)
 {

@@ -21,7 +21,7 @@ static struct {
     char path[PATH_SIZE];
 } rundir = {.lock = AM_LOCK_INIT(AM_RANK_RUNDIR, "runtime directory"), .fd = -1};
 
-/* What somebody named is somebody's: /tmp is not to be removed. */
+/* A directory that the user named is the user's: /tmp must not be removed. */
 const char *am_rundir_advice(void)
 {
     return am_option_text(AM_OPTION_runtime_dir)[0] == '\0'
@@ -80,7 +80,7 @@ static int path_open(const char *path, bool can_make)
     return errno == ENOENT && error != 0 ? -error : -errno;
 }
 
-/* What is wrong with what was found there, in words; NULL when it is ours. */
+/* The fault of the directory that was found, in words; NULL when it is ours. */
 static const char *find_fault(const struct stat *st)
 {
     static _Thread_local char text[64];
@@ -98,7 +98,7 @@ static const char *find_fault(const struct stat *st)
     return NULL;
 }
 
-/* Lets others pass through where the option says so. */
+/* Lets other users pass through if the option says so. */
 static aclError let_pass(int fd, const char *path, const struct stat *st)
 {
     mode_t mode = (st->st_mode & 07777) | S_IXGRP | S_IXOTH;

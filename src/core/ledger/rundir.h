@@ -2,11 +2,11 @@
  * The runtime directory: where the processes of one user find each other.
  *
  * It is /dev/shm/aclmem-UID; /tmp/aclmem-UID where /dev/shm is missing or cannot be
- * written; or what ACLMEM_RUNTIME_DIR names.  It is made when it is not there, for this
- * user alone; with ACLMEM_SHARE_ACROSS_USERS=1 others may pass through it, but not list
- * it.  What somebody else prepared in its place (a link, a directory of another user, one
- * that others may write to) is refused, so whatever is found in it by openat() was put
- * there by this user.
+ * written; or the directory that ACLMEM_RUNTIME_DIR names.  It is created if it is
+ * missing, for this user alone; with ACLMEM_SHARE_ACROSS_USERS=1 other users may pass
+ * through it, but not list it.  A link, a directory of another user, or one that other
+ * users may write to is refused, so every file that openat() finds in it was put there
+ * by this user.
  */
 #ifndef AM_CORE_RUNDIR_H
 #define AM_CORE_RUNDIR_H
@@ -30,10 +30,10 @@ int am_rundir_look(int *ret_fd);
 /* Its path, for messages; valid until the library starts again. */
 const char *am_rundir_path(void);
 
-/* What to do about one that is not to be trusted. */
+/* Advice about a directory that cannot be trusted. */
 const char *am_rundir_advice(void);
 
-/* What to do when the system refuses something in it, with this errno. */
+/* Advice when a system call in it fails with this errno. */
 const char *am_rundir_advice_for(int error);
 
 /* At the stop of the library. */

@@ -18,9 +18,9 @@
 
 #define WINDOW_START UINT64_C(0x90000000000)
 #define WINDOW_SIZE (3 * AM_TIB)
-#define WINDOW_TRIES 8 /* then somebody else has the window */
+#define WINDOW_TRIES 8 /* then another mapping has the window */
 
-/* What a page of 2 MB was told; 0 in a type is: nothing. */
+/* The advice for a page of 2 MB; a type of 0 is none. */
 struct page {
     uint64_t accessed_by; /* a bit for each device, and AM_HOST_BIT */
     int32_t preferred_id;
@@ -69,7 +69,7 @@ static struct block *block_find_locked(uintptr_t addr) AM_REQUIRES(managed.lock)
     return at != NULL && addr - at->start < at->size ? at : NULL;
 }
 
-/* What copies ask. */
+/* The functions for copies. */
 static bool find_block(uintptr_t addr, struct am_bounds *ret_bounds)
 {
     struct block *block;
@@ -109,7 +109,7 @@ static uintptr_t gap_find_locked(uintptr_t at, size_t size) AM_REQUIRES(managed.
     return at - WINDOW_START <= WINDOW_SIZE - size ? at : 0;
 }
 
-/* Addresses in the window, or anywhere when somebody else has it. */
+/* Addresses in the window, or anywhere else when another mapping has it. */
 static aclError addresses_take_locked(size_t size, void **ret_addr)
     AM_REQUIRES(managed.lock)
 {
@@ -335,10 +335,7 @@ static aclError accessor_bit(const aclrtMemManagedLocation *location, uint64_t *
     return ACL_SUCCESS;
 }
 
-/*
- * What an advice does to a page, as a page: the location of the one, the bit of the
- * other.
- */
+/* The effect of an advice on a page, as a page: its location, or its bit. */
 struct advice {
     aclrtMemManagedAdviseType type;
     aclrtMemManagedLocation location;
@@ -454,7 +451,8 @@ static int32_t pages_are_read_mostly(const struct page *pages, size_t n)
 }
 
 /*
- * Who accesses all pages: devices, then the host, then nobody, as far as there is room.
+ * The accessors of all pages: devices, then the host, then none, as far as there is
+ * room.
  */
 static void accessors_put(const struct page *pages, size_t n, int32_t *list,
                           size_t n_list)
@@ -543,7 +541,7 @@ static aclError prefetch_open(const struct am_prefetch *prefetch, int32_t device
     return rc;
 }
 
-/* Memory that was freed since it was looked up is nobody's business any more. */
+/* Memory that was freed since it was looked up needs nothing more. */
 static void prefetch_note(const struct am_prefetch *prefetch,
                           const aclrtMemManagedLocation *locations)
 {

@@ -35,7 +35,7 @@ aclError am_managed_advise(const void *addr, size_t size,
                            aclrtMemManagedAdviseType advice,
                            const aclrtMemManagedLocation *location);
 
-/* Whether `size` bytes are what the attribute is told in. */
+/* Whether the attribute is stored in `size` bytes. */
 aclError am_managed_check_attr(aclrtMemManagedRangeAttribute attr, size_t size);
 /* Answers for all pages of the range; every attribute and its size have been checked. */
 aclError am_managed_get_attrs(const aclrtMemManagedRangeAttribute *attrs, size_t n,

@@ -1,4 +1,4 @@
-/* Who may use what is mapped.  See vspace.h. */
+/* Access rights of mappings. See vspace.h. */
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "core/device/device.h"

@@ -57,7 +57,7 @@ static aclError ranges_check(struct am_vspace *vs, void *dst, size_t size, void 
     return ACL_SUCCESS;
 }
 
-/* Takes back the first n bytes of what was bound; the failure before is what is told. */
+/* Unbinds the first n bytes again; the earlier failure is the one that is reported. */
 static void mirror_undo(struct am_vspace *vs, uintptr_t dst, size_t n)
 {
     char unheard[8];

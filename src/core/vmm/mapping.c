@@ -1,5 +1,5 @@
 /*
- * Mappings: binding part of a reservation to physical memory.  Who may use it is in
+ * Mappings: binding part of a reservation to physical memory.  Access rights are in
  * access.c.  See vspace.h.
  */
 #include <inttypes.h>
@@ -35,7 +35,10 @@ AM_HOT struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr)
     }
 }
 
-/* A heap's mapping had its last user: only now may memory and addresses serve others. */
+/*
+ * The last user of a heap's mapping is gone: only now may memory and addresses be
+ * reused.
+ */
 static void mapping_unbind(struct am_mapping *mapping)
 {
     const struct am_backend_ops *ops = mapping->phys->mem.bank->ops;
@@ -113,7 +116,8 @@ static aclError map_size(const struct am_phys *phys, size_t size, size_t *ret_si
 }
 
 /*
- * What only the strict rules ask of a reservation and the memory that is mapped into it.
+ * Checks of the strict rules only, on a reservation and the memory that is mapped into
+ * it.
  */
 static aclError map_check_strict(const struct am_reservation *r,
                                  const struct am_phys *phys)
@@ -383,8 +387,7 @@ void am_vspace_unmap_run(struct am_vspace *vs, struct am_mapping *mapping)
 }
 
 /*
- * Take a mapping out of the books; its reference is the caller's to drop, without the
- * lock.
+ * Takes a mapping out of the tables; the caller drops its reference, without the lock.
  */
 static void mapping_leave_locked(struct am_vspace *vs, struct am_mapping *mapping)
     AM_REQUIRES(vs->lock)
@@ -417,9 +420,9 @@ aclError am_mapping_find_locked(struct am_vspace *vs, void *addr, bool must_star
 }
 
 /*
- * A device may be busy with memory for long, and others need the lock meanwhile: what is
- * to be unmapped at this address is halted before.  The mapping is for mapping_resume();
- * NULL: there is nothing to halt.
+ * A device may use the memory for long, and other threads need the lock meanwhile.  So
+ * the memory that is to be unmapped is blocked before the lock is taken.  The returned
+ * mapping is for mapping_resume(); NULL: there is nothing to block.
  */
 static struct am_mapping *mapping_halt(struct am_vspace *vs, void *addr)
 {
@@ -449,7 +452,7 @@ static void mapping_resume(struct am_mapping *mapping)
 
 aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
 {
-    struct am_mapping *halted = mapping_halt(vs, addr);
+    struct am_mapping *blocked = mapping_halt(vs, addr);
     struct am_mapping *mapping;
     aclError rc;
 
@@ -461,7 +464,7 @@ aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
     if (rc == ACL_SUCCESS)
         mapping_leave_locked(vs, mapping);
     am_unlock(&vs->lock);
-    mapping_resume(halted);
+    mapping_resume(blocked);
     if (rc == ACL_SUCCESS)
         am_mapping_put(mapping);
     return rc;
@@ -469,7 +472,7 @@ aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
 
 aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
 {
-    struct am_mapping *halted = mapping_halt(vs, addr);
+    struct am_mapping *blocked = mapping_halt(vs, addr);
     struct am_mapping *mapping;
     aclError rc;
 
@@ -477,16 +480,16 @@ aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
     mapping = am_chunkmap_find(&vs->chunks, (uintptr_t)addr);
     if (mapping == NULL) { /* a reset of the device was faster */
         am_unlock(&vs->lock);
-        mapping_resume(halted);
+        mapping_resume(blocked);
         return ACL_SUCCESS;
     }
     rc = mapping->phys->mem.bank->ops->unmap(addr, mapping->size, &mapping->phys->mem);
     if (is_last)
-        rc = ACL_SUCCESS; /* what stays visible goes with the reservation */
+        rc = ACL_SUCCESS; /* mappings that stay visible end with the reservation */
     if (rc == ACL_SUCCESS)
         mapping_leave_locked(vs, mapping);
     am_unlock(&vs->lock);
-    mapping_resume(halted);
+    mapping_resume(blocked);
     if (rc == ACL_SUCCESS)
         am_mapping_put(mapping);
     return rc;

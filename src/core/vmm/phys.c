@@ -88,7 +88,7 @@ static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
     return ACL_SUCCESS;
 }
 
-/* Memory of the domain, counted in its books; `asked` is for messages. */
+/* Memory of the domain, charged to it; `asked` is for messages. */
 static aclError mem_take(struct am_domain *domain, enum am_bank_kind kind, size_t size,
                          size_t asked, int node, struct am_mem *mem)
 {
@@ -100,7 +100,9 @@ static aclError mem_take(struct am_domain *domain, enum am_bank_kind kind, size_
     rc = am_domain_bank(domain, kind, &bank);
     if (rc == ACL_SUCCESS)
         rc = bank->ops->mem_create(bank, size, node, mem);
-    /* A real device may have less than the books say: others have some of it. */
+    /*
+     * A real device may have less than the ledger says: other programs use some of it.
+     */
     if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && bank != NULL &&
         (bank->ops->caps & AM_CAP_DEVICES) && am_domain_trim(domain))
         rc = bank->ops->mem_create(bank, size, node, mem);
@@ -109,7 +111,7 @@ static aclError mem_take(struct am_domain *domain, enum am_bank_kind kind, size_
     return rc;
 }
 
-/* What all physes begin with; the memory is there already. */
+/* Initialises every phys; its memory exists already. */
 static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
                       size_t asked, struct am_domain *domain)
 {
@@ -190,7 +192,7 @@ static aclError phys_list(struct am_phys *phys)
     if (!is_closed) {
         LIST_INSERT_HEAD(&domain->all, phys, all);
         phys->is_listed = true;
-        n_physes += phys->handle != NULL; /* the others are not the program's */
+        n_physes += phys->handle != NULL; /* the other physes are not the program's */
         atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
     }
     am_unlock(&domain->lock);
@@ -205,7 +207,7 @@ static aclError phys_publish(struct am_phys *phys, void **ret_handle)
     aclError rc;
 
     phys->handle_refs = 1;
-    /* The number first: until refs is set, nobody can get at the phys by it. */
+    /* The number first: until refs is set, no thread can reach the phys by it. */
     if (am_idmap_add(&am_ids, AM_KIND_PHYS, &phys->object, &phys->handle) != 0) {
         phys_unmake(phys);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a handle");

@@ -1,5 +1,5 @@
 /*
- * Physical memory: what an aclrtDrvMemHandle names.
+ * Physical memory, which an aclrtDrvMemHandle names.
  *
  * Two counts.  handle_refs is the program's: one from aclrtMallocPhysical, one for each
  * retain; at zero the handle is dead for the program.  refs keeps the memory: one while
@@ -67,8 +67,8 @@ aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
                              size_t size, size_t asked, struct am_phys **ret_phys);
 
 /*
- * Memory of another process: what a descriptor shows, described by prop, used in this
- * place.  Nothing is charged: the exporter has been.
+ * Memory of another process: that of a descriptor, described by prop, used in this
+ * domain.  Nothing is charged: the exporter has been.
  */
 struct am_import {
     uint64_t number;

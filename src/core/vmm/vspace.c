@@ -271,8 +271,8 @@ static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
 }
 
 /*
- * The program lets go of what is cut from the stock, and something is mapped there that we
- * cannot unmap: until the library stops nobody gets the addresses.
+ * The program releases addresses that were cut from the stock, but a mapping there
+ * cannot be undone: the addresses are not reused until the library stops.
  */
 static void retire_locked(struct am_vspace *vs, struct am_reservation *r)
     AM_REQUIRES(vs->lock)

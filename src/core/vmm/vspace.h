@@ -58,9 +58,9 @@ aclError am_bounds_refuse(const struct am_bounds *bounds, uintptr_t addr, size_t
                           const char *what);
 
 /*
- * Who hands out the memory behind a reservation when it is not the program: memory that
- * we give in blocks. The program's calls of virtual memory management leave it alone, and
- * it is not counted for them.
+ * The part of the library that owns the memory of a reservation, if the program does
+ * not: memory that is allocated in blocks.  The program's calls of virtual memory
+ * management leave it alone, and it is not counted for them.
  */
 struct am_owner {
     const char *name; /* "a memory pool": for messages */
@@ -103,19 +103,19 @@ struct am_reservation {
     bool is_arena;  /* addresses of the heaps: core/vmm/vspace_arena.h */
     bool is_pinned; /* an arena of pinned memory */
     bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
-    /* vspace.lock; its owner let go of it, and the system did not take it back */
+    /* vspace.lock; its owner released it, but the system did not */
     bool is_left;
-    /* vspace.lock; memory that is no longer in the books could not be unmapped in it */
+    /* vspace.lock; memory that is no longer entered could not be unmapped in it */
     bool has_rest;
 };
 
-/* What a lookup reads comes first, in one line of the cache. */
+/* The fields that a lookup reads come first, in one cache line. */
 struct am_mapping {
     atomic_uint refs;
     int32_t device;     /* of phys, -1: the host */
     int32_t home;       /* of phys: differs where it was imported for another device */
     uint32_t page_size; /* of phys, in bytes */
-    /* A heap's: what describes it (core/heap/heap_run.h); otherwise NULL. */
+    /* Of a heap: the run that describes it (core/heap/heap_run.h); otherwise NULL. */
     _Atomic(struct am_run *) run;
     const struct am_owner *owner; /* the reservation's */
     uintptr_t start;
@@ -123,7 +123,7 @@ struct am_mapping {
     struct am_phys *phys; /* holds a reference */
     bool is_again;        /* phys was mapped before: it may be elsewhere, too */
 
-    size_t asked; /* what aclrtMapMem was given; size is rounded up */
+    size_t asked; /* the size that aclrtMapMem was given; size is rounded up */
     struct am_reservation *reservation;
     _Atomic uint64_t can_read; /* a bit for each device, by logical id, and AM_HOST_BIT */
     _Atomic uint64_t can_write;
@@ -161,7 +161,7 @@ struct am_vspace {
     struct am_region region; /* lock */
     /* lock; for device memory and for pinned memory: core/vmm/vspace_arena.c */
     struct {
-        struct am_reservation *arena;   /* what ranges are cut from, or NULL */
+        struct am_reservation *arena;   /* the region that ranges are cut from, or NULL */
         size_t used;                    /* bytes of it */
         struct am_extents extents[104]; /* free ones, by size */
     } arenas[2];
@@ -174,8 +174,8 @@ aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64
                            void **ret_addr);
 aclError am_vspace_release(struct am_vspace *vs, void *addr);
 /*
- * What the program reserved goes, and the arenas; nothing is mapped any more.  An owner
- * that a thread still uses lets go of its own later.
+ * Releases the program's reservations and the arenas; nothing is mapped any more.  An
+ * owner that a thread still uses releases its own reservations later.
  */
 void am_vspace_release_all(struct am_vspace *vs);
 
@@ -213,7 +213,7 @@ aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last);
  */
 bool am_vspace_kill(struct am_phys *phys);
 
-/* Change who may do what with the mapping that is exactly addr and size. */
+/* Changes the access rights of the mapping that is exactly addr and size. */
 aclError am_vspace_set_access(struct am_vspace *vs, void *addr, size_t size,
                               const aclrtMemAccessDesc *desc, size_t n);
 aclError am_vspace_get_access(struct am_vspace *vs, void *addr,
@@ -225,9 +225,7 @@ aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle);
 /* The mapping that addr lies in, with one more reference, or NULL; takes no lock. */
 struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr);
 void am_mapping_put(struct am_mapping *mapping);
-/*
- * What addr in it is a part of: a block of the owner's, or the mapping; false: nothing.
- */
+/* The block of the owner, or the mapping, that contains addr; false: none. */
 bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
                       struct am_bounds *ret_bounds);
 

@@ -79,7 +79,10 @@ static aclError first_open(struct am_vspace *vs, bool is_pinned, size_t arena_si
     return ACL_SUCCESS;
 }
 
-/* The same, and others are cut from it; what was left of the last one stays unused. */
+/*
+ * The same, and later extents are cut from it; the rest of the previous arena stays
+ * unused.
+ */
 static aclError arena_open(struct am_vspace *vs, bool is_pinned, size_t size,
                            struct am_extent **ret_extent)
 {

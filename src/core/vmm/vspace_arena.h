@@ -1,13 +1,13 @@
 /*
- * Addresses for our own use: what the heaps' memory is mapped at.
+ * Addresses for our own use, at which the heaps' memory is mapped.
  *
  * An arena is a reservation that the program does not know of: it is not counted, and no
- * call of the program's takes it for reserved.  It is cut into extents, once and for all;
- * an extent that is given back is used again for the same number of chunks, rounded a
- * little.  Addresses are plenty, so extents are never joined again.  The addresses of a
- * mapping are given back with its last reference, so they name nothing else while work is
- * in flight.  Pinned memory has arenas of its own: a device's driver may want the
- * addresses of the others for itself.
+ * call of the program's takes it for reserved.  It is cut into extents, once and for
+ * all; an extent that is given back is used again for the same number of chunks, rounded
+ * a little.  Addresses are plenty, so extents are never joined again.  The addresses of
+ * a mapping are given back with its last reference, so they name nothing else while work
+ * is in flight.  Pinned memory has arenas of its own: a device's driver may need the
+ * addresses of all other arenas for itself.
  */
 #ifndef AM_CORE_VSPACE_ARENA_H
 #define AM_CORE_VSPACE_ARENA_H

@@ -54,7 +54,8 @@ static bool room_find_locked(struct am_vspace *vs, size_t size, size_t align,
     *ret_start = am_align_up(region->end, align);
     if (is_inside(region, *ret_start, size))
         return true;
-    if (region->next >= region->end) /* what was too small so far may do for the next */
+    if (region->next >=
+        region->end) /* a gap that was too small so far may do for the next */
         region->next = region->start;
     return false;
 }
@@ -65,7 +66,10 @@ bool am_region_cut_locked(struct am_vspace *vs, const struct am_backend_ops *bac
     struct am_region *region = &vs->region;
     uintptr_t start = (uintptr_t)want;
 
-    /* Not for who chooses himself, whose addresses it might take, nor for large ones. */
+    /*
+     * Not for a caller with an address of its own, which the region might cover, nor for
+     * large reservations.
+     */
     if (region->backend == NULL && want == NULL && size <= CUT_MAX)
         region_open_locked(region, backend);
     if (region->backend != backend) /* none, or left by one that stopped meanwhile */

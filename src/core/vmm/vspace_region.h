@@ -1,10 +1,10 @@
 /*
  * Addresses in stock, where the backend takes long to reserve them (AM_CAP_STOCK).
  *
- * A region is one large reservation of the backend's, from which those of the program are
- * cut; it goes when the library stops.  What is cut and what is free is not written down
- * again: the tree of reservations knows.  Large ones, and all when the region is full, are
- * the backend's own.
+ * A region is one large reservation of the backend's, from which those of the program
+ * are cut; it goes when the library stops.  The tree of reservations knows which
+ * addresses are cut and which are free.  Large reservations, and all when the region is
+ * full, are made by the backend.
  */
 #ifndef AM_CORE_VSPACE_REGION_H
 #define AM_CORE_VSPACE_REGION_H
@@ -13,8 +13,9 @@
 
 /*
  * Addresses of the backend's for a reservation, at `want` or, when that is NULL, at a
- * multiple of align; false: the backend is to be asked.  The caller enters the reservation
- * before he lets go of the lock, and gives the addresses back when it is gone.
+ * multiple of align; false: the backend is to be asked.  The caller enters the
+ * reservation before it releases the lock, and returns the addresses when the
+ * reservation ends.
  */
 bool am_region_cut_locked(struct am_vspace *vs, const struct am_backend_ops *backend,
                           size_t size, size_t align, void *want, uintptr_t *ret_start)

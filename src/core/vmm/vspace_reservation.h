@@ -1,4 +1,4 @@
-/* What vspace.c, mapping.c, access.c, arena.c and region.c tell each other. */
+/* Shared by vspace.c, mapping.c, access.c, vspace_arena.c and vspace_region.c. */
 #ifndef AM_CORE_VSPACE_RESERVATION_H
 #define AM_CORE_VSPACE_RESERVATION_H
 
@@ -21,14 +21,14 @@ aclError am_mapping_find_locked(struct am_vspace *vs, void *addr, bool must_star
 
 /* The bit of the place that the memory belongs to. */
 uint64_t am_owner_bit(const struct am_phys *phys);
-/* What a backend is told: bits of logical ids as bits of the driver's ids. */
+/* Rights for a backend: bits of logical ids as bits of the driver's ids. */
 struct am_rights am_rights_of(uint64_t can_read, uint64_t can_write);
 
 struct am_backend_ops;
 
 /*
- * An arena, of which the program sees nothing.  One mapping is counted, the caller's, so
- * that it is there when somebody stops the library meanwhile.
+ * An arena, which the program does not see.  One mapping is counted, the caller's, so
+ * that the arena survives if another thread stops the library meanwhile.
  */
 aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owner,
                                bool is_pinned, size_t size,
