@@ -209,8 +209,8 @@ struct am_backend_ops {
     aclError (*lane_sync)(struct am_lane *lane);
     uint64_t (*mark_time)(struct am_mark *mark);
     void (*mark_put)(struct am_mark *mark);
-    void (*halt)(struct am_mem *mem);
-    void (*resume)(struct am_mem *mem);
+    void (*block)(struct am_mem *mem);
+    void (*unblock)(struct am_mem *mem);
 
     /*
      * AM_CAP_HOST_VIEW. One contiguous address for n spans, where the program may read

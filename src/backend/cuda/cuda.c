@@ -36,8 +36,8 @@ const struct am_backend_ops am_backend_cuda = {
     .lane_sync = cuda_lane_sync,
     .mark_time = cuda_mark_time,
     .mark_put = cuda_mark_put,
-    .halt = cuda_halt,
-    .resume = cuda_resume,
+    .block = cuda_block,
+    .unblock = cuda_unblock,
     .mem_export = cuda_mem_export,
     .mem_import = cuda_mem_import,
 };

@@ -61,7 +61,7 @@ struct cuda_bank {
 struct cuda_mem {
     CUmemGenericAllocationHandle handle;
     _Atomic CUdeviceptr bound; /* one of the addresses where it is mapped, or 0 */
-    _Atomic uint64_t uses;     /* CUDA_HOLDERS, CUDA_HALTS and CUDA_SEVERAL, below */
+    _Atomic uint64_t uses;     /* CUDA_HOLDERS, CUDA_BLOCKERS and CUDA_SEVERAL, below */
     /* the number of the last launch that uses it; 0: it is known to be done */
     _Atomic uint64_t launched;
     int32_t fd; /* the exported descriptor, or -1 */
@@ -154,18 +154,18 @@ aclError cuda_protect(void *addr, size_t size, struct am_mem *mem,
                       const struct am_rights *rights);
 aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem);
 /* See backend.h. */
-void cuda_halt(struct am_mem *mem);
-void cuda_resume(struct am_mem *mem);
+void cuda_block(struct am_mem *mem);
+void cuda_unblock(struct am_mem *mem);
 /*
  * A mem that is acquired stays mapped where it is.  block() refuses new users and waits
  * for the current ones; never call it while this thread has memory acquired: it would
  * deadlock.  cuda_mem_is_at: whether the mem is mapped at this address, too; only for a
  * mem that is acquired.
  */
-#define CUDA_HALT (UINT64_C(1) << 32)    /* one that blocks it */
+#define CUDA_BLOCKER (UINT64_C(1) << 32)    /* one that blocks it */
 #define CUDA_SEVERAL (UINT64_C(1) << 63) /* it was mapped at two addresses at a time */
-#define CUDA_HALTS (CUDA_SEVERAL - CUDA_HALT)
-#define CUDA_HOLDERS (CUDA_HALT - 1)
+#define CUDA_BLOCKERS (CUDA_SEVERAL - CUDA_BLOCKER)
+#define CUDA_HOLDERS (CUDA_BLOCKER - 1)
 
 AM_COLD void cuda_mem_wake(void);
 void cuda_mem_await(struct am_mem *mem);
@@ -174,13 +174,13 @@ static inline void cuda_mem_let_go(struct am_mem *mem)
 {
     uint64_t old = atomic_fetch_sub(&cuda_mem(mem)->uses, 1);
 
-    if ((old & CUDA_HALTS) && (old & CUDA_HOLDERS) == 1)
+    if ((old & CUDA_BLOCKERS) && (old & CUDA_HOLDERS) == 1)
         cuda_mem_wake();
 }
 
 static inline bool cuda_mem_try_hold(struct am_mem *mem)
 {
-    if (!(atomic_fetch_add(&cuda_mem(mem)->uses, 1) & CUDA_HALTS))
+    if (!(atomic_fetch_add(&cuda_mem(mem)->uses, 1) & CUDA_BLOCKERS))
         return true;
     cuda_mem_let_go(mem);
     return false;

@@ -358,28 +358,28 @@ static void uses_wait(struct cuda_mem *cm, uint64_t bits)
 
 void cuda_mem_await(struct am_mem *mem)
 {
-    uses_wait(cuda_mem(mem), CUDA_HALTS);
+    uses_wait(cuda_mem(mem), CUDA_BLOCKERS);
 }
 
-void cuda_halt(struct am_mem *mem)
+void cuda_block(struct am_mem *mem)
 {
     struct cuda_mem *cm = cuda_mem(mem);
     uint64_t number;
 
     if (mem->bank->spec.is_pinned)
         return;
-    atomic_fetch_add(&cm->uses, CUDA_HALT);
+    atomic_fetch_add(&cm->uses, CUDA_BLOCKER);
     uses_wait(cm, CUDA_HOLDERS);
     number = cm->launched;
     if (cuda_lanes_wait(cuda_mem_gpu(mem), number))
         atomic_compare_exchange_strong(&cm->launched, &number, 0);
 }
 
-void cuda_resume(struct am_mem *mem)
+void cuda_unblock(struct am_mem *mem)
 {
     if (mem->bank->spec.is_pinned)
         return;
-    if ((atomic_fetch_sub(&cuda_mem(mem)->uses, CUDA_HALT) & CUDA_HALTS) == CUDA_HALT)
+    if ((atomic_fetch_sub(&cuda_mem(mem)->uses, CUDA_BLOCKER) & CUDA_BLOCKERS) == CUDA_BLOCKER)
         cuda_mem_wake();
 }
 
@@ -391,11 +391,11 @@ aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem)
 
     if (mem->bank->spec.is_pinned)
         return cuda_pinned_unmap(addr, size, mem);
-    cuda_halt(mem);
+    cuda_block(mem);
     rc = addresses_unmap(base, size);
     if (rc == CUDA_SUCCESS)
         atomic_compare_exchange_strong(&cm->bound, &base, 0);
-    cuda_resume(mem);
+    cuda_unblock(mem);
     return rc == CUDA_SUCCESS
                ? ACL_SUCCESS
                : cuda_error(rc, cuda_mem_gpu(mem), "unmapping memory", size);

@@ -422,9 +422,9 @@ aclError am_mapping_find_locked(struct am_vspace *vs, void *addr, bool must_star
 /*
  * A device may use the memory for long, and other threads need the lock meanwhile.  So
  * the memory that is to be unmapped is blocked before the lock is taken.  The returned
- * mapping is for mapping_resume(); NULL: there is nothing to block.
+ * mapping is for mapping_unblock(); NULL: there is nothing to block.
  */
-static struct am_mapping *mapping_halt(struct am_vspace *vs, void *addr)
+static struct am_mapping *mapping_block(struct am_vspace *vs, void *addr)
 {
     struct am_mapping *mapping;
 
@@ -438,21 +438,21 @@ static struct am_mapping *mapping_halt(struct am_vspace *vs, void *addr)
         am_mapping_put(mapping);
         return NULL;
     }
-    mapping->phys->mem.bank->ops->halt(&mapping->phys->mem);
+    mapping->phys->mem.bank->ops->block(&mapping->phys->mem);
     return mapping;
 }
 
-static void mapping_resume(struct am_mapping *mapping)
+static void mapping_unblock(struct am_mapping *mapping)
 {
     if (mapping == NULL)
         return;
-    mapping->phys->mem.bank->ops->resume(&mapping->phys->mem);
+    mapping->phys->mem.bank->ops->unblock(&mapping->phys->mem);
     am_mapping_put(mapping);
 }
 
 aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
 {
-    struct am_mapping *blocked = mapping_halt(vs, addr);
+    struct am_mapping *blocked = mapping_block(vs, addr);
     struct am_mapping *mapping;
     aclError rc;
 
@@ -464,7 +464,7 @@ aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
     if (rc == ACL_SUCCESS)
         mapping_leave_locked(vs, mapping);
     am_unlock(&vs->lock);
-    mapping_resume(blocked);
+    mapping_unblock(blocked);
     if (rc == ACL_SUCCESS)
         am_mapping_put(mapping);
     return rc;
@@ -472,7 +472,7 @@ aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
 
 aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
 {
-    struct am_mapping *blocked = mapping_halt(vs, addr);
+    struct am_mapping *blocked = mapping_block(vs, addr);
     struct am_mapping *mapping;
     aclError rc;
 
@@ -480,7 +480,7 @@ aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
     mapping = am_chunkmap_find(&vs->chunks, (uintptr_t)addr);
     if (mapping == NULL) { /* a reset of the device was faster */
         am_unlock(&vs->lock);
-        mapping_resume(blocked);
+        mapping_unblock(blocked);
         return ACL_SUCCESS;
     }
     rc = mapping->phys->mem.bank->ops->unmap(addr, mapping->size, &mapping->phys->mem);
@@ -489,7 +489,7 @@ aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
     if (rc == ACL_SUCCESS)
         mapping_leave_locked(vs, mapping);
     am_unlock(&vs->lock);
-    mapping_resume(blocked);
+    mapping_unblock(blocked);
     if (rc == ACL_SUCCESS)
         am_mapping_put(mapping);
     return rc;
