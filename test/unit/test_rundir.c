@@ -168,11 +168,11 @@ static void where_it_cannot_be_made_the_reason_is_named(void **state)
 
 static void the_advice_is_for_what_went_wrong(void **state)
 {
-    assert_contains(am_rundir_advice_for(ENOSPC), "make room");
-    assert_contains(am_rundir_advice_for(EDQUOT), "make room");
-    assert_contains(am_rundir_advice_for(EMFILE), "ulimit -n");
-    assert_null(strstr(am_rundir_advice_for(EACCES), "make room"));
-    assert_contains(am_rundir_advice_for(EACCES), "ACLMEM_RUNTIME_DIR");
+    assert_contains(am_rundir_errno_advice(ENOSPC), "make room");
+    assert_contains(am_rundir_errno_advice(EDQUOT), "make room");
+    assert_contains(am_rundir_errno_advice(EMFILE), "ulimit -n");
+    assert_null(strstr(am_rundir_errno_advice(EACCES), "make room"));
+    assert_contains(am_rundir_errno_advice(EACCES), "ACLMEM_RUNTIME_DIR");
 }
 
 static void a_full_disk_and_a_lack_of_descriptors_are_named(void **state)

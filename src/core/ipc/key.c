@@ -206,10 +206,10 @@ static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
     }
     key->ticket = *ticket;
     key->phys = phys;
-    rc = am_vspace_reserve_for(&am_vspace, &key_owner, phys->mem.size, NULL, &key->addr);
+    rc = am_vspace_reserve_owned(&am_vspace, &key_owner, phys->mem.size, NULL, &key->addr);
     if (rc != ACL_SUCCESS)
         goto err_key;
-    rc = am_vspace_map_for(&am_vspace, key->addr, phys, true);
+    rc = am_vspace_map_owned(&am_vspace, key->addr, phys, true);
     if (rc != ACL_SUCCESS)
         goto err_release;
     *ret_addr = key->addr;
@@ -217,7 +217,7 @@ static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
     return ACL_SUCCESS;
 
 err_release:
-    am_vspace_release_for(&am_vspace, key->addr);
+    am_vspace_release_owned(&am_vspace, key->addr);
 err_key:
     free(key);
 err_phys:
@@ -227,8 +227,8 @@ err_phys:
 
 static void import_close(struct key *key)
 {
-    am_vspace_unmap_for(&am_vspace, key->addr, true);
-    am_vspace_release_for(&am_vspace, key->addr);
+    am_vspace_unmap_owned(&am_vspace, key->addr, true);
+    am_vspace_release_owned(&am_vspace, key->addr);
     am_phys_put(key->phys);
     free(key);
 }
@@ -247,7 +247,7 @@ aclError am_key_import(const char *text, bool has_peer, void **ret_addr)
         rc = am_share_fetch(AM_SHARE_BLOCK, &ticket, &am_devices.device[device], &import);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_phys_import_for(&import, &phys);
+    rc = am_phys_import_owned(&import, &phys);
     close(import.fd);
     if (rc == ACL_SUCCESS && has_peer && import.home != device) {
         rc = am_peer_set(import.home, true);

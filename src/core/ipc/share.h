@@ -39,7 +39,7 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
                         bool is_open, struct am_ticket *ret_ticket);
 /*
  * The import has a claim on the number, a reference to its domain and a descriptor; the
- * first two are taken over by am_phys_import() and am_phys_import_for().
+ * first two are taken over by am_phys_import() and am_phys_import_owned().
  */
 aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
                         struct am_device *device, struct am_import *ret_import);

@@ -69,7 +69,7 @@ static aclError file_fail(int error, const char *what)
 {
     return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                    "the ledger in %s cannot be %s: %s; %s", am_rundir_path(), what,
-                   strerror(error), am_rundir_advice_for(error));
+                   strerror(error), am_rundir_errno_advice(error));
 }
 
 int ledger_map_books(const struct ledger_label *label, int flags, void **ret_books)

@@ -29,7 +29,7 @@ const char *am_rundir_advice(void)
                : "name another directory with ACLMEM_RUNTIME_DIR";
 }
 
-const char *am_rundir_advice_for(int error)
+const char *am_rundir_errno_advice(int error)
 {
     switch (error) {
     case ENOSPC:
@@ -133,7 +133,7 @@ static aclError open_fail(int error, const char *path)
     default:
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                        "the runtime directory %s cannot be created or opened: %s; %s",
-                       path, strerror(error), am_rundir_advice_for(error));
+                       path, strerror(error), am_rundir_errno_advice(error));
     }
 }
 

@@ -34,7 +34,7 @@ const char *am_rundir_path(void);
 const char *am_rundir_advice(void);
 
 /* Advice when a system call in it fails with this errno. */
-const char *am_rundir_advice_for(int error);
+const char *am_rundir_errno_advice(int error);
 
 /* At the stop of the library. */
 void am_rundir_close(void);

@@ -122,7 +122,7 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
          i++) {
         before = am_error_capture(unheard, sizeof unheard);
         rc =
-            am_vspace_reserve_for(&am_vspace, &managed_owner, size, (void *)at, ret_addr);
+            am_vspace_reserve_owned(&am_vspace, &managed_owner, size, (void *)at, ret_addr);
         am_error_capture_end(before);
         if (rc != ACL_SUCCESS)
             at = gap_find_locked(at + size, size);
@@ -131,7 +131,7 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
         return rc;
     am_log(AM_LOG_INFO,
            "managed memory lies outside its documented addresses, which are in use");
-    return am_vspace_reserve_for(&am_vspace, &managed_owner, size, NULL, ret_addr);
+    return am_vspace_reserve_owned(&am_vspace, &managed_owner, size, NULL, ret_addr);
 }
 
 /* Memory behind the addresses. */
@@ -147,10 +147,10 @@ static aclError memory_map_locked(void *addr, size_t size) AM_REQUIRES(managed.l
     if (managed.domain == NULL)
         rc = am_domain_create(-1, -1, WINDOW_SIZE, &managed.domain);
     if (rc == ACL_SUCCESS)
-        rc = am_phys_create_for(size, &prop, managed.domain, &phys);
+        rc = am_phys_create_owned(size, &prop, managed.domain, &phys);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_vspace_map_for(&am_vspace, addr, phys, true);
+    rc = am_vspace_map_owned(&am_vspace, addr, phys, true);
     am_phys_put(phys); /* the mapping has a reference of its own */
     return rc;
 }
@@ -190,7 +190,7 @@ static aclError alloc_locked(size_t asked, void **ret_addr) AM_REQUIRES(managed.
     return ACL_SUCCESS;
 
 err_addresses:
-    am_vspace_release_for(&am_vspace, *ret_addr);
+    am_vspace_release_owned(&am_vspace, *ret_addr);
 err_pages:
     free(block->pages);
 err_block:
@@ -219,11 +219,11 @@ aclError am_managed_alloc(uint64_t size, void **ret_addr)
 
 static aclError free_locked(struct block *block, bool is_last) AM_REQUIRES(managed.lock)
 {
-    aclError rc = am_vspace_unmap_for(&am_vspace, (void *)block->start, is_last);
+    aclError rc = am_vspace_unmap_owned(&am_vspace, (void *)block->start, is_last);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    am_vspace_release_for(&am_vspace, (void *)block->start);
+    am_vspace_release_owned(&am_vspace, (void *)block->start);
     RB_REMOVE(blocks, &managed.blocks, block);
     am_managed_used -= block->size;
     free(block->pages);

@@ -32,7 +32,7 @@ aclError am_backing_open(struct am_backing *backing, const struct am_owner *owne
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of %zu bytes", size);
         goto err_place;
     }
-    rc = am_vspace_reserve_for(&am_vspace, owner, size, NULL, &base);
+    rc = am_vspace_reserve_owned(&am_vspace, owner, size, NULL, &base);
     if (rc != ACL_SUCCESS)
         goto err_chunks;
     backing->base = (uintptr_t)base;
@@ -103,11 +103,11 @@ static aclError chunk_fill(struct am_backing *backing, size_t chunk)
                      .id = (uint32_t)backing->domain->device},
     };
     struct am_phys *phys;
-    aclError rc = am_phys_create_for(AM_CHUNK, &prop, backing->domain, &phys);
+    aclError rc = am_phys_create_owned(AM_CHUNK, &prop, backing->domain, &phys);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_vspace_map_for(&am_vspace, chunk_address(backing, chunk), phys, false);
+    rc = am_vspace_map_owned(&am_vspace, chunk_address(backing, chunk), phys, false);
     am_phys_put(phys); /* the mapping has a reference of its own */
     if (rc != ACL_SUCCESS)
         return rc;
@@ -124,7 +124,7 @@ static bool chunk_drop(struct am_backing *backing, size_t chunk, bool is_last)
      * Where the system does not take the mapping back, the memory stays, and is used
      * again.
      */
-    if (am_vspace_unmap_for(&am_vspace, chunk_address(backing, chunk), is_last) !=
+    if (am_vspace_unmap_owned(&am_vspace, chunk_address(backing, chunk), is_last) !=
         ACL_SUCCESS)
         return false;
     if (backing->chunks[chunk].n_holders == 0)
@@ -207,7 +207,7 @@ void am_backing_close(struct am_backing *backing)
         if (am_backing_has(backing, i))
             chunk_drop(backing, i, true);
     }
-    am_vspace_release_for(&am_vspace, (void *)backing->base);
+    am_vspace_release_owned(&am_vspace, (void *)backing->base);
     free(backing->chunks);
     am_domain_put(backing->domain);
 }

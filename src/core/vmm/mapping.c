@@ -252,7 +252,7 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
                        has_access ? am_owner_bit(phys) : 0);
 }
 
-aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phys,
+aclError am_vspace_map_owned(struct am_vspace *vs, void *addr, struct am_phys *phys,
                            bool has_access)
 {
     struct am_reservation *r;
@@ -470,7 +470,7 @@ aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
     return rc;
 }
 
-aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last)
+aclError am_vspace_unmap_owned(struct am_vspace *vs, void *addr, bool is_last)
 {
     struct am_mapping *blocked = mapping_block(vs, addr);
     struct am_mapping *mapping;

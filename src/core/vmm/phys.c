@@ -281,7 +281,7 @@ aclError am_phys_import(const struct am_import *import, void **ret_handle)
     return rc == ACL_SUCCESS ? phys_publish(phys, ret_handle) : rc;
 }
 
-aclError am_phys_import_for(const struct am_import *import, struct am_phys **ret_phys)
+aclError am_phys_import_owned(const struct am_import *import, struct am_phys **ret_phys)
 {
     aclError rc = import_make(import, ret_phys);
 
@@ -293,7 +293,7 @@ aclError am_phys_import_for(const struct am_import *import, struct am_phys **ret
     return rc;
 }
 
-aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
+aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
                             struct am_domain *domain, struct am_phys **ret_phys)
 {
     aclError rc;

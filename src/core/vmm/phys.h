@@ -56,7 +56,7 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
 /*
  * Memory for an owner of ours: no handle, not counted; the caller has its one reference.
  */
-aclError am_phys_create_for(size_t size, const aclrtPhysicalMemProp *prop,
+aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
                             struct am_domain *domain, struct am_phys **ret_phys);
 
 /*
@@ -86,7 +86,7 @@ struct am_import {
  * claim on the number, also on failure.
  */
 aclError am_phys_import(const struct am_import *import, void **ret_handle);
-aclError am_phys_import_for(const struct am_import *import, struct am_phys **ret_phys);
+aclError am_phys_import_owned(const struct am_import *import, struct am_phys **ret_phys);
 
 /* aclrtFreePhysical: one handle reference less. */
 aclError am_phys_free(void *handle);

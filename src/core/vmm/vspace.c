@@ -192,7 +192,7 @@ aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64
     return reserve(vs, NULL, size, want, flags, ret_addr);
 }
 
-aclError am_vspace_reserve_for(struct am_vspace *vs, const struct am_owner *owner,
+aclError am_vspace_reserve_owned(struct am_vspace *vs, const struct am_owner *owner,
                                size_t size, void *want, void **ret_addr)
 {
     return reserve(vs, owner, size, want, 1, ret_addr);
@@ -316,7 +316,7 @@ aclError am_vspace_release(struct am_vspace *vs, void *addr)
     return rc;
 }
 
-void am_vspace_release_for(struct am_vspace *vs, void *addr)
+void am_vspace_release_owned(struct am_vspace *vs, void *addr)
 {
     struct am_reservation *r;
 

@@ -200,12 +200,12 @@ aclError am_vspace_mirror(struct am_vspace *vs, void *dst, size_t size, void *sr
  * The same for an owner of ours.  map binds all of phys, unmap what starts at addr; the
  * last unmap before a release cannot fail.  release gives up what has nothing mapped.
  */
-aclError am_vspace_reserve_for(struct am_vspace *vs, const struct am_owner *owner,
+aclError am_vspace_reserve_owned(struct am_vspace *vs, const struct am_owner *owner,
                                size_t size, void *want, void **ret_addr);
-void am_vspace_release_for(struct am_vspace *vs, void *addr);
-aclError am_vspace_map_for(struct am_vspace *vs, void *addr, struct am_phys *phys,
+void am_vspace_release_owned(struct am_vspace *vs, void *addr);
+aclError am_vspace_map_owned(struct am_vspace *vs, void *addr, struct am_phys *phys,
                            bool has_access);
-aclError am_vspace_unmap_for(struct am_vspace *vs, void *addr, bool is_last);
+aclError am_vspace_unmap_owned(struct am_vspace *vs, void *addr, bool is_last);
 
 /*
  * End the handle of phys and undo all its mappings; whether it had a handle, whose
