@@ -122,7 +122,7 @@ static void line_write(struct am_text *text)
     size_t at = 0;
 
     am_text_add(text, "\n");
-    while (text->n > at && !text->is_cut) {
+    while (text->n > at && !text->is_from_region) {
         ssize_t n = write(findings.fd, text->data + at, text->n - at);
 
         if (n <= 0)
@@ -294,7 +294,7 @@ static void finding_print(const struct am_finding *f)
     if (f->advice != NULL)
         am_text_add(&text, "    what to do: %s\n", f->advice);
     if (text.data != NULL && write(STDERR_FILENO, text.data, text.n) < 0)
-        text.is_cut = true; /* there is nowhere to say it */
+        text.is_from_region = true; /* there is nowhere to say it */
     am_text_free(&text);
 }
 

@@ -55,7 +55,7 @@ struct left {
     int device; /* -1: all */
 };
 
-static bool is_left(const struct am_object *object, const void *arg)
+static bool is_unreleased(const struct am_object *object, const void *arg)
 {
     const struct left *left = arg;
 
@@ -149,7 +149,7 @@ void am_leaks_tell(struct am_call *call, int device, const char *when)
     struct left left = {.device = device};
     size_t n = 0;
 
-    am_objects_walk(is_left, left_add, &left);
+    am_objects_walk(is_unreleased, left_add, &left);
     for (size_t i = 0; i < left.n; i++) {
         if (is_worth(left.list[i]))
             left.list[n++] = left.list[i];

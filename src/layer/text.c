@@ -18,7 +18,7 @@ static bool room_make(struct am_text *text, size_t n)
         return true;
     data = am_sys_realloc(text->data, max);
     if (data == NULL) {
-        text->is_cut = true;
+        text->is_from_region = true;
         return false;
     }
     text->data = data;

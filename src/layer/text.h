@@ -1,6 +1,6 @@
 /*
  * Text that grows, and the little of JSON that records need.  Where memory runs out the
- * text stops growing and is_cut says so.
+ * text stops growing and is_from_region says so.
  */
 #ifndef AM_LAYER_TEXT_H
 #define AM_LAYER_TEXT_H
@@ -12,7 +12,7 @@ struct am_text {
     char *data; /* with a 0 behind it; NULL while it is empty */
     size_t n;
     size_t max;
-    bool is_cut;
+    bool is_from_region;
 };
 
 void am_text_add(struct am_text *text, const char *format, ...)

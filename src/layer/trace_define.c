@@ -261,7 +261,7 @@ static bool process_define(const struct am_api *below)
         am_text_quote(&text, row.value);
     }
     am_text_add(&text, "}}");
-    is_done = !text.is_cut && text.n < 32768 &&
+    is_done = !text.is_from_region && text.n < 32768 &&
               define(AM_TRACE_PROCESS, (const uint8_t *)text.data, text.n);
     am_text_free(&text);
     return is_done;

@@ -18,8 +18,8 @@ static void begin(const char *backend)
     assert_int_equal(free_memory(), total_memory());
 }
 
-/* Some of each kind, all of it used; is_left: nothing is given back. */
-static void use_all(uint64_t seed, bool is_left)
+/* Some of each kind, all of it used; is_unreleased: nothing is given back. */
+static void use_all(uint64_t seed, bool is_unreleased)
 {
     struct block b = block_create(3 * CHUNK), h = block_create_host(CHUNK);
     aclrtStream stream = make_stream();
@@ -50,7 +50,7 @@ static void use_all(uint64_t seed, bool is_left)
     assert_pattern(h.va, CHUNK, seed + 1);
     assert_pattern(large, 5 * CHUNK, seed + 3);
     assert_pattern(managed, CHUNK, seed + 4);
-    if (is_left)
+    if (is_unreleased)
         return;
     assert_acl_ok(aclrtMemPoolFreeAsync(pooled, stream));
     end_stream(stream);

@@ -163,7 +163,7 @@ static inline void spans_enter(struct am_spans *spans, struct am_mapping *mappin
     }
     if (mapping->owner != NULL && mapping->owner->is_managed)
         spans->has_managed = true;
-    spans->may_alias |= mapping->is_again;
+    spans->may_alias |= mapping->may_alias;
 }
 
 /* Adds the mapping's part of the range; takes over the reference. */

@@ -182,7 +182,7 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
         r->is_imported = phys->imported != 0;
     }
     phys->n_mappings++;
-    mapping->is_again = phys->was_mapped;
+    mapping->may_alias = phys->was_mapped;
     phys->was_mapped = true;
     LIST_INSERT_HEAD(&phys->mappings, mapping, of_phys);
     vs->n_mappings += r->owner == NULL;
@@ -317,7 +317,7 @@ static aclError run_enter(struct am_vspace *vs, struct am_mapping *mapping)
     am_lock(&vs->lock);
     rc = am_chunkmap_prepare(&vs->chunks, mapping->start, mapping->size);
     if (rc == 0) {
-        mapping->is_again = mapping->phys->was_mapped;
+        mapping->may_alias = mapping->phys->was_mapped;
         mapping->phys->was_mapped = true;
         atomic_store_explicit(&mapping->refs, 1, memory_order_release);
         am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
@@ -512,7 +512,7 @@ bool am_vspace_kill(struct am_phys *phys)
     while ((mapping = LIST_FIRST(&phys->mappings)) != NULL) {
         if (phys->mem.bank->ops->unmap((void *)mapping->start, mapping->size,
                                        &phys->mem) != ACL_SUCCESS) {
-            mapping->reservation->has_rest = true;
+            mapping->reservation->has_stale_mapping = true;
             am_log(AM_LOG_WARN, "%zu bytes at %p could not be unmapped and stay mapped",
                    mapping->size, (void *)mapping->start);
         }

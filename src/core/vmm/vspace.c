@@ -132,16 +132,16 @@ static void reservation_enter(struct am_vspace *vs, struct am_reservation *r)
 /* From the stock; false: the backend has to be asked. */
 static bool reservation_cut(struct am_vspace *vs, struct am_reservation *r, void *want)
 {
-    bool is_cut;
+    bool is_from_region;
 
     am_lock(&vs->lock);
-    is_cut = am_region_cut_locked(vs, r->backend, r->size, reservation_align(r->size),
+    is_from_region = am_region_cut_locked(vs, r->backend, r->size, reservation_align(r->size),
                                   want, &r->start);
-    r->is_cut = is_cut;
-    if (is_cut)
+    r->is_from_region = is_from_region;
+    if (is_from_region)
         reservation_enter_locked(vs, r);
     am_unlock(&vs->lock);
-    return is_cut;
+    return is_from_region;
 }
 
 static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size_t size,
@@ -235,7 +235,7 @@ static void reservation_leave_locked(struct am_vspace *vs, struct am_reservation
     RB_REMOVE(am_reservations, &vs->reservations, r);
     granules_add(vs, r, -1);
     vs->n_reservations -= r->owner == NULL;
-    if (r->is_cut)
+    if (r->is_from_region)
         am_region_give_locked(vs, r->start, r->size);
     am_slab_give(&reservation_slab, r);
 }
@@ -245,7 +245,7 @@ static aclError reservation_release(const struct am_reservation *r,
 {
     void *addr = (void *)r->start;
 
-    if (r->is_cut)
+    if (r->is_from_region)
         return ACL_SUCCESS;
     return r->is_pinned ? ops->release_pinned(addr, r->size)
                         : ops->release(addr, r->size);
@@ -280,7 +280,7 @@ static void retire_locked(struct am_vspace *vs, struct am_reservation *r)
     static const struct am_owner library = {.name = "the library"};
 
     r->owner = &library;
-    r->is_left = true;
+    r->is_unreleased = true;
     vs->n_reservations--;
 }
 
@@ -308,7 +308,7 @@ aclError am_vspace_release(struct am_vspace *vs, void *addr)
             "memory is still mapped in the reservation at %p (mappings: %zu); call "
             "aclrtUnmapMem for each first",
             addr, r->n_mappings);
-    else if (r->is_cut && r->has_rest)
+    else if (r->is_from_region && r->has_stale_mapping)
         retire_locked(vs, r);
     else
         rc = release_locked(vs, r);
@@ -324,7 +324,7 @@ void am_vspace_release_owned(struct am_vspace *vs, void *addr)
     r = am_reservation_find_locked(vs, (uintptr_t)addr);
     am_assert(r != NULL && r->start == (uintptr_t)addr && r->n_mappings == 0);
     if (release_locked(vs, r) != ACL_SUCCESS) {
-        r->is_left = true;
+        r->is_unreleased = true;
         am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be released", r->size,
                addr);
     }
@@ -342,7 +342,7 @@ void am_vspace_release_all(struct am_vspace *vs)
         /* Work in flight, or a host view, still uses memory of a heap there. */
         r->is_orphan = r->is_arena && r->n_mappings > 0;
         /* A thread is in a call about it, or was about to make it: it ends there. */
-        if (r->is_orphan || (r->owner != NULL && !r->is_arena && !r->is_left))
+        if (r->is_orphan || (r->owner != NULL && !r->is_arena && !r->is_unreleased))
             continue;
         am_assert(r->n_mappings == 0);
         if (release_locked(vs, r) != ACL_SUCCESS)

@@ -99,14 +99,14 @@ struct am_reservation {
     bool is_imported;  /* vspace.lock; as above: it came from another process */
     const struct am_owner *owner;         /* NULL: the program */
     const struct am_backend_ops *backend; /* whose addresses these are */
-    bool is_cut;                          /* from the region: core/vmm/vspace_region.h */
+    bool is_from_region;                          /* from the region: core/vmm/vspace_region.h */
     bool is_arena;  /* addresses of the heaps: core/vmm/vspace_arena.h */
     bool is_pinned; /* an arena of pinned memory */
     bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
     /* vspace.lock; its owner released it, but the system did not */
-    bool is_left;
+    bool is_unreleased;
     /* vspace.lock; memory that is no longer entered could not be unmapped in it */
-    bool has_rest;
+    bool has_stale_mapping;
 };
 
 /* The fields that a lookup reads come first, in one cache line. */
@@ -121,7 +121,7 @@ struct am_mapping {
     uintptr_t start;
     size_t size;
     struct am_phys *phys; /* holds a reference */
-    bool is_again;        /* phys was mapped before: it may be elsewhere, too */
+    bool may_alias;        /* phys was mapped before: it may be elsewhere, too */
 
     size_t asked; /* the size that aclrtMapMem was given; size is rounded up */
     struct am_reservation *reservation;
