@@ -80,7 +80,8 @@ static const struct group_files group_v2 = {
  * only counted where it depends on them.
  */
 static size_t group_room(const char *base, const char *path,
-                         const struct group_files *files, bool without_usage, size_t least)
+                         const struct group_files *files, bool without_usage,
+                         size_t least)
 {
     size_t limit = group_number(base, path, files->limit, NULL, SIZE_MAX);
     size_t used = 0;

@@ -162,7 +162,7 @@ void cuda_unblock(struct am_mem *mem);
  * deadlock.  cuda_mem_is_at: whether the mem is mapped at this address, too; only for a
  * mem that is acquired.
  */
-#define CUDA_BLOCKER (UINT64_C(1) << 32)    /* one that blocks it */
+#define CUDA_BLOCKER (UINT64_C(1) << 32) /* one that blocks it */
 #define CUDA_SEVERAL (UINT64_C(1) << 63) /* it was mapped at two addresses at a time */
 #define CUDA_BLOCKERS (CUDA_SEVERAL - CUDA_BLOCKER)
 #define CUDA_HOLDERS (CUDA_BLOCKER - 1)

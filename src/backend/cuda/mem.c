@@ -379,7 +379,8 @@ void cuda_unblock(struct am_mem *mem)
 {
     if (mem->bank->spec.is_pinned)
         return;
-    if ((atomic_fetch_sub(&cuda_mem(mem)->uses, CUDA_BLOCKER) & CUDA_BLOCKERS) == CUDA_BLOCKER)
+    if ((atomic_fetch_sub(&cuda_mem(mem)->uses, CUDA_BLOCKER) & CUDA_BLOCKERS) ==
+        CUDA_BLOCKER)
         cuda_mem_wake();
 }
 

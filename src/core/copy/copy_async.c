@@ -170,7 +170,7 @@ static aclError transfer_run(const struct am_transfer *transfer)
  * A failure is reported once: to the caller that waits, or to the next call that
  * synchronises.
  */
-static aclError outcome_tell(struct outcome *outcome, aclError rc)
+static aclError outcome_report(struct outcome *outcome, aclError rc)
 {
     if (outcome == NULL)
         return rc;
@@ -202,7 +202,7 @@ static aclError copy_run(struct am_task *task)
 {
     struct copy_task *ct = (struct copy_task *)task;
 
-    return outcome_tell(ct->outcome, transfer_run(&ct->transfer));
+    return outcome_report(ct->outcome, transfer_run(&ct->transfer));
 }
 
 /* The caller executes work itself that it would wait for. */
@@ -336,7 +336,7 @@ static aclError fill_run(struct am_task *task)
 {
     struct fill_task *ft = (struct fill_task *)task;
 
-    return outcome_tell(
+    return outcome_report(
         ft->outcome, am_setup.backend->fill(ft->to.list, ft->size, ft->value, ft->width));
 }
 

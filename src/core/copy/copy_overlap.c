@@ -19,7 +19,7 @@ static size_t span_at(const struct am_span *span)
 
 static uint64_t span_common(const struct am_span *span)
 {
-    return span->mem != NULL ? ((struct am_mapping *)span->owner)->phys->common : 0;
+    return span->mem != NULL ? ((struct am_mapping *)span->owner)->phys->share_number : 0;
 }
 
 /* By one handle, or by two: this process has imported what it exported. */

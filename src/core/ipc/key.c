@@ -206,7 +206,8 @@ static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
     }
     key->ticket = *ticket;
     key->phys = phys;
-    rc = am_vspace_reserve_owned(&am_vspace, &key_owner, phys->mem.size, NULL, &key->addr);
+    rc =
+        am_vspace_reserve_owned(&am_vspace, &key_owner, phys->mem.size, NULL, &key->addr);
     if (rc != ACL_SUCCESS)
         goto err_key;
     rc = am_vspace_map_owned(&am_vspace, key->addr, phys, true);

@@ -51,7 +51,7 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
     is_dead = phys->handle != NULL && phys->handle_refs == 0;
     phys->exported = is_dead ? 0 : number;
     if (number != 0)
-        phys->common = number;
+        phys->share_number = number;
     am_unlock(&am_vspace.lock);
     if (!is_dead)
         return ACL_SUCCESS;

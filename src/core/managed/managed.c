@@ -121,8 +121,8 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
     for (int i = 0; i < WINDOW_TRIES && at != 0 && rc == ACL_ERROR_RT_PARAM_INVALID;
          i++) {
         before = am_error_capture(unheard, sizeof unheard);
-        rc =
-            am_vspace_reserve_owned(&am_vspace, &managed_owner, size, (void *)at, ret_addr);
+        rc = am_vspace_reserve_owned(&am_vspace, &managed_owner, size, (void *)at,
+                                     ret_addr);
         am_error_capture_end(before);
         if (rc != ACL_SUCCESS)
             at = gap_find_locked(at + size, size);

@@ -253,7 +253,7 @@ static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
 }
 
 aclError am_vspace_map_owned(struct am_vspace *vs, void *addr, struct am_phys *phys,
-                           bool has_access)
+                             bool has_access)
 {
     struct am_reservation *r;
     aclError rc;

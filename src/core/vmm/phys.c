@@ -123,7 +123,7 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->imported = 0;
     phys->exported = 0;
     phys->share = 0;
-    phys->common = 0;
+    phys->share_number = 0;
     phys->handle_refs = 0;
     phys->n_mappings = 0;
     phys->was_mapped = false;
@@ -258,7 +258,7 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
     phys->home = import->home;
     phys->imported = import->number;
     phys->share = import->share;
-    phys->common = import->number;
+    phys->share_number = import->number;
     phys->was_mapped = import->is_own;
     *ret_phys = phys;
     return ACL_SUCCESS;
@@ -294,7 +294,7 @@ aclError am_phys_import_owned(const struct am_import *import, struct am_phys **r
 }
 
 aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
-                            struct am_domain *domain, struct am_phys **ret_phys)
+                              struct am_domain *domain, struct am_phys **ret_phys)
 {
     aclError rc;
 

@@ -39,7 +39,7 @@ struct am_phys {
      * The number that it was exported or imported by last: the same means the same
      * bytes.
      */
-    _Atomic uint64_t common;
+    _Atomic uint64_t share_number;
     uint32_t handle_refs; /* vspace.lock */
     uint32_t n_mappings;  /* vspace.lock */
     bool was_mapped;      /* vspace.lock; ever, by this handle or by that of its export */
@@ -57,7 +57,7 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
  * Memory for an owner of ours: no handle, not counted; the caller has its one reference.
  */
 aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
-                            struct am_domain *domain, struct am_phys **ret_phys);
+                              struct am_domain *domain, struct am_phys **ret_phys);
 
 /*
  * Memory for a heap, of whose bytes the program asked for `asked`.  It is not listed in its domain: the heap itself lets it go.  Takes

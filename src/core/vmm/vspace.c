@@ -135,8 +135,8 @@ static bool reservation_cut(struct am_vspace *vs, struct am_reservation *r, void
     bool is_from_region;
 
     am_lock(&vs->lock);
-    is_from_region = am_region_cut_locked(vs, r->backend, r->size, reservation_align(r->size),
-                                  want, &r->start);
+    is_from_region = am_region_cut_locked(vs, r->backend, r->size,
+                                          reservation_align(r->size), want, &r->start);
     r->is_from_region = is_from_region;
     if (is_from_region)
         reservation_enter_locked(vs, r);
@@ -193,7 +193,7 @@ aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64
 }
 
 aclError am_vspace_reserve_owned(struct am_vspace *vs, const struct am_owner *owner,
-                               size_t size, void *want, void **ret_addr)
+                                 size_t size, void *want, void **ret_addr)
 {
     return reserve(vs, owner, size, want, 1, ret_addr);
 }

@@ -99,7 +99,7 @@ struct am_reservation {
     bool is_imported;  /* vspace.lock; as above: it came from another process */
     const struct am_owner *owner;         /* NULL: the program */
     const struct am_backend_ops *backend; /* whose addresses these are */
-    bool is_from_region;                          /* from the region: core/vmm/vspace_region.h */
+    bool is_from_region;                  /* from the region: core/vmm/vspace_region.h */
     bool is_arena;  /* addresses of the heaps: core/vmm/vspace_arena.h */
     bool is_pinned; /* an arena of pinned memory */
     bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
@@ -121,7 +121,7 @@ struct am_mapping {
     uintptr_t start;
     size_t size;
     struct am_phys *phys; /* holds a reference */
-    bool may_alias;        /* phys was mapped before: it may be elsewhere, too */
+    bool may_alias;       /* phys was mapped before: it may be elsewhere, too */
 
     size_t asked; /* the size that aclrtMapMem was given; size is rounded up */
     struct am_reservation *reservation;
@@ -201,10 +201,10 @@ aclError am_vspace_mirror(struct am_vspace *vs, void *dst, size_t size, void *sr
  * last unmap before a release cannot fail.  release gives up what has nothing mapped.
  */
 aclError am_vspace_reserve_owned(struct am_vspace *vs, const struct am_owner *owner,
-                               size_t size, void *want, void **ret_addr);
+                                 size_t size, void *want, void **ret_addr);
 void am_vspace_release_owned(struct am_vspace *vs, void *addr);
 aclError am_vspace_map_owned(struct am_vspace *vs, void *addr, struct am_phys *phys,
-                           bool has_access);
+                             bool has_access);
 aclError am_vspace_unmap_owned(struct am_vspace *vs, void *addr, bool is_last);
 
 /*
