@@ -237,6 +237,12 @@ int am_options_read_environment(char *why)
     return first;
 }
 
+/* Variables of the Python module aclmem.torch, which the library has no use for. */
+static bool is_for_others(const char *name)
+{
+    return strcmp(name, PREFIX "TORCH_LIBRARY") == 0;
+}
+
 const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
 {
     static _Thread_local char name[64]; /* of a longer name, its beginning */
@@ -251,7 +257,7 @@ const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
             n = sizeof name - 1;
         memcpy(name, entry, n);
         name[n] = '\0';
-        if (am_option_text_by_name(name) != NULL)
+        if (am_option_text_by_name(name) != NULL || is_for_others(name))
             continue;
         *ret_nearest = near_name(name + strlen(PREFIX));
         (*pos)++;

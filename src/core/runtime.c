@@ -72,9 +72,15 @@ static void unknown_options_warn(void)
     const char *name;
     size_t pos = 0;
 
-    while ((name = am_options_next_unknown(&pos, &nearest)) != NULL)
-        am_log(AM_LOG_WARN, "%s is set but is not an option; did you mean %s?", name,
-               nearest);
+    while ((name = am_options_next_unknown(&pos, &nearest)) != NULL) {
+        if (nearest != NULL)
+            am_log(AM_LOG_WARN, "%s is set but is not an option; did you mean %s?", name,
+                   nearest);
+        else
+            am_log(AM_LOG_WARN,
+                   "%s is set but is not an option; aclmem info --options lists them",
+                   name);
+    }
 }
 
 static aclError backend_start(const struct am_backend_ops *backend)

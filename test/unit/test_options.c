@@ -316,6 +316,16 @@ static void a_name_longer_than_any_option_is_named_by_its_beginning(void **state
     assert_true(strlen(found) > 32);
 }
 
+static void a_variable_of_the_python_module_is_not_unknown(void **state)
+{
+    const char *near;
+    size_t pos = 0;
+
+    setenv("ACLMEM_TORCH_LIBRARY", "/x/libaclmem_torch.so", 1);
+    assert_null(am_options_next_unknown(&pos, &near));
+    unsetenv("ACLMEM_TORCH_LIBRARY");
+}
+
 static void a_value_is_found_by_the_full_name_only(void **state)
 {
     assert_int_equal(am_options_set("rules", "strict", room.why), 0);
@@ -360,6 +370,7 @@ int main(void)
         from_defaults(a_wrong_variable_is_named_in_full),
         from_defaults(the_walk_gives_each_unknown_variable_once_with_the_nearest),
         from_defaults(a_name_longer_than_any_option_is_named_by_its_beginning),
+        from_defaults(a_variable_of_the_python_module_is_not_unknown),
         from_defaults(a_value_is_found_by_the_full_name_only),
         from_defaults(the_nearest_word_is_the_one_with_the_fewest_edits),
     };
