@@ -109,27 +109,45 @@ uint8_t pattern(uint64_t seed, size_t at)
     return (uint8_t)(pattern_word(seed, at / 8) >> (at % 8 * 8));
 }
 
+/*
+ * The sequence is made piece by piece, since sanitizers take their time for every copy and
+ * comparison.
+ */
+enum { PIECE_WORDS = 64, PIECE = 8 * PIECE_WORDS };
+
+/* The piece that byte `at` begins, and how much of it lies before `size`. */
+static size_t piece_make(uint64_t piece[PIECE_WORDS], uint64_t seed, size_t at,
+                         size_t size)
+{
+    for (size_t i = 0; i < PIECE_WORDS; i++)
+        piece[i] = htole64(pattern_word(seed, at / 8 + i));
+    return size - at < PIECE ? size - at : PIECE;
+}
+
 void fill(uint8_t *dst, size_t size, uint64_t seed)
 {
-    for (size_t i = 0; i < size; i += 8) {
-        uint64_t word = htole64(pattern_word(seed, i / 8));
+    uint64_t piece[PIECE_WORDS];
 
-        memcpy(dst + i, &word, size - i < 8 ? size - i : 8);
+    for (size_t at = 0; at < size; at += PIECE) {
+        size_t n = piece_make(piece, seed, at, size);
+
+        memcpy(dst + at, piece, n);
     }
 }
 
 /* The first byte that does not belong to the sequence; size where all do. */
 static size_t first_wrong(const uint8_t *src, size_t size, uint64_t seed)
 {
-    for (size_t i = 0; i < size; i += 8) {
-        uint64_t word = htole64(pattern_word(seed, i / 8));
-        size_t n = size - i < 8 ? size - i : 8;
+    uint64_t piece[PIECE_WORDS];
 
-        if (memcmp(src + i, &word, n) == 0)
+    for (size_t at = 0; at < size; at += PIECE) {
+        size_t n = piece_make(piece, seed, at, size);
+
+        if (memcmp(src + at, piece, n) == 0)
             continue;
-        while (src[i] == pattern(seed, i))
-            i++;
-        return i;
+        while (src[at] == pattern(seed, at))
+            at++;
+        return at;
     }
     return size;
 }
