@@ -53,6 +53,7 @@ needed_to_check() {
     need "has_module numpy" python3-numpy "numpy"
     need "has_module ensurepip" python3-venv "venv, to try the wheel in"
     needed_to_pack
+    want has_browser chromium "Chromium, which the report page is tested in"
     has_runtimes || lack "$(runtimes_package)" "Clang's address, thread and fuzzer runtimes"
 }
 
@@ -92,6 +93,10 @@ has_jemalloc() {
         [ ! -e "$folder/libjemalloc.so.2" ] || return 0
     done
     return 1
+}
+
+has_browser() {
+    has chromium || has chromium-browser || has google-chrome || has chrome
 }
 
 has_libunwind() {

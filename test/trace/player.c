@@ -55,7 +55,7 @@ static void blocks_play(struct player *p)
             MUST(aclrtFree(block[slot]));
             block[slot] = NULL;
         } else {
-            block[slot] = block_take((size_t)(draw(p, 200) + 1) << draw(p, 8));
+            block[slot] = block_take((size_t)(draw(p, 200) + 1) << (draw(p, 6) + 6));
         }
     }
     for (unsigned i = 0; i < SLOTS; i++) {

@@ -252,7 +252,12 @@ struct reading {
     struct map contexts; /* process, context -> device */
     struct map streams;  /* process, handle -> number */
     struct map live;     /* process and kind, address -> block */
-    uint32_t n_streams;
+    struct map records;  /* process, event -> its last record */
+    struct record {
+        uint64_t time;
+        uint32_t stream;
+    } * record;
+    size_t n_records, max_records;
 };
 
 static uint32_t where_of(struct reading *r, const struct trace_event *event)
@@ -330,6 +335,14 @@ static void device_set(struct reading *r, const struct trace_event *event,
     }
 }
 
+static uint32_t stream_add(struct books *books, uint32_t process, uint64_t handle)
+{
+    books->stream = grown(books->stream, books->n_streams, &books->max_streams,
+                          sizeof *books->stream);
+    books->stream[books->n_streams] = (struct stream){process, handle};
+    return (uint32_t)books->n_streams++;
+}
+
 static uint32_t stream_of(struct reading *r, const struct trace_event *event)
 {
     uint64_t handle = trace_number(event, "stream");
@@ -339,7 +352,7 @@ static uint32_t stream_of(struct reading *r, const struct trace_event *event)
         return 0;
     number = map_get(&r->streams, event->process->number, handle, 0);
     if (number == 0) {
-        number = ++r->n_streams;
+        number = stream_add(r->books, event->process->number - 1, handle);
         map_set(&r->streams, event->process->number, handle, number);
     }
     return (uint32_t)number;
@@ -358,11 +371,35 @@ static void copy_add(struct reading *r, const struct trace_event *event,
         .begin = event->begin,
         .end = event->end,
         .bytes = trace_number(event, rule->size) * height,
-        .stream = trace_number(event, "stream"),
+        .stream = stream_of(r, event),
         .process = event->process->number - 1,
         .kind = (uint8_t)trace_number(event, "kind"),
         .is_async = rule->kind == 1,
     };
+}
+
+/* Records of events, and waits for them. */
+static void mark_take(struct reading *r, const struct trace_event *event)
+{
+    struct books *books = r->books;
+    uint64_t process = event->process->number;
+    uint64_t handle = trace_number(event, "event");
+    uint64_t record;
+
+    if (strncmp(event->function->name, "aclrtRecordEvent", 16) == 0) {
+        r->record = grown(r->record, r->n_records, &r->max_records, sizeof *r->record);
+        r->record[r->n_records] = (struct record){event->end, stream_of(r, event)};
+        map_set(&r->records, process, handle, r->n_records++);
+    } else if (strncmp(event->function->name, "aclrtStreamWaitEvent", 20) == 0) {
+        record = map_get(&r->records, process, handle, UINT64_MAX);
+        if (record == UINT64_MAX)
+            return;
+        books->mark =
+            grown(books->mark, books->n_marks, &books->max_marks, sizeof *books->mark);
+        books->mark[books->n_marks++] =
+            (struct mark){r->record[record].time, event->end, r->record[record].stream,
+                          stream_of(r, event)};
+    }
 }
 
 static void device_and_attr(struct reading *r, const struct trace_event *event,
@@ -421,6 +458,8 @@ static void event_take(struct reading *r, const struct trace_event *event)
         return;
     figures_add(r, event);
     rule = rule_find(event->function->name);
+    if (event->result == 0)
+        mark_take(r, event);
     if (rule == NULL || event->result != 0)
         return;
     if (rule->role == ROLE_SET)
@@ -613,6 +652,7 @@ bool books_read(struct books *books, struct trace *trace)
 
     memset(books, 0, sizeof *books);
     where_add(books, NULL, 0);
+    stream_add(books, 0, 0);
     while (trace_next(trace, &event))
         event_take(&r, &event);
     if (r.n_ops > 0)
@@ -625,6 +665,8 @@ bool books_read(struct books *books, struct trace *trace)
     free(r.contexts.slot);
     free(r.streams.slot);
     free(r.live.slot);
+    free(r.records.slot);
+    free(r.record);
     books->n_processes = trace_n_processes(trace);
     books->process = calloc(books->n_processes + 1, sizeof *books->process);
     for (size_t i = 0; books->process != NULL && i < books->n_processes; i++)
@@ -640,6 +682,8 @@ void books_free(struct books *books)
     free(books->where);
     free(books->block);
     free(books->copy);
+    free(books->stream);
+    free(books->mark);
     free(books->function);
     free(books->process);
     memset(books, 0, sizeof *books);

@@ -72,10 +72,22 @@ struct where {
     uint64_t at_peak;   /* bytes */
 };
 
+/* A stream by its number; 0 is the default one, and copies that are waited for. */
+struct stream {
+    uint32_t process;
+    uint64_t handle;
+};
+
+/* A stream waits for an event that another one, or the same, records. */
+struct mark {
+    uint64_t recorded, waited;
+    uint32_t from, to; /* streams */
+};
+
 struct copy {
     uint64_t begin, end;
     uint64_t bytes;
-    uint64_t stream; /* handle; 0: none */
+    uint32_t stream;
     uint32_t process;
     uint8_t kind; /* aclrtMemcpyKind */
     bool is_async;
@@ -93,6 +105,10 @@ struct books {
     size_t n_wheres, max_wheres;
     struct copy *copy;
     size_t n_copies, max_copies;
+    struct stream *stream;
+    size_t n_streams, max_streams;
+    struct mark *mark;
+    size_t n_marks, max_marks;
     struct function_figures *function;
     size_t n_functions, max_functions;
     const struct trace_process **process;

@@ -52,6 +52,7 @@ extern const struct command info_command;
 extern const struct command run_command;
 extern const struct command trace_command;
 extern const struct command convert_command;
+extern const struct command report_command;
 extern const struct command replay_command;
 extern const struct command describe_command;
 

@@ -12,6 +12,7 @@
 
 #include "command.h"
 #include "findings.h"
+#include "page.h"
 #include "program.h"
 #include "run.h"
 #include "text.h"
@@ -115,10 +116,12 @@ static int once(char **argv)
                 fprintf(stderr, "aclmem: the program was ended by signal %d (%s)\n",
                         end.signal, strsignal(end.signal));
             findings_summary(&findings);
-            if (run_choice.trace != NULL)
-                fprintf(stderr, "aclmem: recorded; print it with: aclmem trace %s\n",
+            if (run_choice.trace != NULL && run_choice.report == NULL)
+                fprintf(stderr, "aclmem: recorded; look at it with: aclmem report %s\n",
                         run_choice.trace);
         }
+        if (run_choice.report != NULL)
+            page_write(run_choice.trace, run_choice.report, findings.list);
         rc = reports_write(&findings, argv, &end) != 0 ? EXIT_USAGE
                                                        : run_exit_code(n, end.code);
     }
@@ -175,6 +178,8 @@ static int run(int argc, char **argv)
     if (rc != 0)
         return rc;
     argv[argc] = NULL;
+    if (run_choice.report != NULL && run_choice.trace == NULL)
+        return usage_fail("run", "--report makes a page of --trace FILE");
     if (run_choice.trace != NULL && run_choice.chaos != NULL)
         return usage_fail("run", "--trace records one run, and --chaos makes many");
     if (run_choice.trace != NULL && !trace_prepare())
@@ -202,6 +207,8 @@ static const struct option options[] = {
      "runs it once for each seed of 1..50, or of 3,7, and sums up"},
     {"trace", OPTION_TEXT, &run_choice.trace, "FILE",
      "records every call too; --check none only records"},
+    {"report", OPTION_TEXT, &run_choice.report, "PAGE",
+     "a page about the trace and the findings, for a browser"},
     {"force", OPTION_FLAG, &run_choice.is_replacing, NULL,
      "an existing FILE of --trace is replaced"},
     {"fail", OPTION_TEXT, &run_choice.fail, "FUNCTION:N",
