@@ -89,7 +89,20 @@ int main(void)
     CHECK(aclrtSynchronizeDevice());
     is_good = is_right(result);
     printf("all results are %s\n", is_good ? "right" : "wrong");
-    CHECK(aclrtResetDevice(0)); /* takes streams, events and memory with it */
+
+    for (int i = 0; i < N_PIECES; i++) {
+        CHECK(aclrtDestroyEvent(arrived[i]));
+        CHECK(aclrtDestroyEvent(done[i]));
+        CHECK(aclrtDestroyEvent(taken[i]));
+    }
+    for (int b = 0; b < N_BUFFERS; b++)
+        CHECK(aclrtFree(job[b].device));
+    CHECK(aclrtFreeHost(host));
+    CHECK(aclrtFreeHost(result));
+    CHECK(aclrtDestroyStream(in));
+    CHECK(aclrtDestroyStream(work));
+    CHECK(aclrtDestroyStream(out));
+    CHECK(aclrtResetDevice(0));
     CHECK(aclFinalize());
     return !is_good;
 }

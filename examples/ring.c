@@ -64,6 +64,9 @@ int main(void)
     }
     printf("chunks that arrived wrong: %d\n", n_wrong);
 
+    for (size_t i = 0; i < N_SLOTS; i++)
+        CHECK(aclrtDestroyEvent(slots[i].read));
+    CHECK(aclrtDestroyStream(stream));
     CHECK(aclrtFreeHost(block));
     CHECK(aclrtFree(device));
     CHECK(aclrtResetDevice(0));

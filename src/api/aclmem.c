@@ -27,7 +27,10 @@ EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr
     AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
     AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
     AM_REQUIRE(hostPtr != NULL, ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
-    return am_view_open(&am_views, devPtr, size, hostPtr);
+    rc = am_view_open(&am_views, devPtr, size, hostPtr);
+    if (rc == ACL_SUCCESS)
+        am_check_view(devPtr, size);
+    return rc;
 }
 
 /* Works after aclFinalize too: a view outlives what it shows. */

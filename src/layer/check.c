@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "layer/bytes.h"
 #include "layer/facts.h"
 #include "layer/hold.h"
 #include "layer/hooks.h"
@@ -92,6 +93,27 @@ void am_check_settle(void)
 {
     if (owner == getpid() && am_api_top != &am_api_down)
         held_settle();
+}
+
+/* What is written through a view is not seen: the bytes count as written. */
+void am_check_view(const void *addr, size_t size)
+{
+    uint64_t at = (uintptr_t)addr;
+    uint64_t end = at + size;
+
+    if (owner != getpid())
+        return;
+    am_lock(&am_books.lock);
+    while (at < end) {
+        struct am_object *object = am_area_find(at);
+
+        if (object == NULL)
+            break;
+        if (am_bytes_of(object) != NULL)
+            object->bytes->is_shared = true;
+        at = object->key + object->size;
+    }
+    am_unlock(&am_books.lock);
 }
 
 static void call_begin(struct am_call *call)

@@ -30,6 +30,8 @@ extern _Atomic(am_touch_hook) am_touch_told;
 
 /* Whatever the layer check holds back is passed on: the next look shows the truth. */
 void am_check_settle(void);
+/* The program may write the range through a host view from now on. */
+void am_check_view(const void *addr, size_t size);
 /* Whether ACLMEM_LAYERS_PID leaves this process its layers. */
 bool am_layers_are_for_us(void);
 
