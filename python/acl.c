@@ -22,6 +22,7 @@
 #include "acl/acl_prof.h"
 #include "acl/acl_tdt.h"
 #include "callback.h"
+#include "callers.h"
 #include "util.h"
 
 struct constant {

@@ -267,11 +267,13 @@ def call(wrapper):
         yield "last = am_py_callback_last();"
     if "reports" in wrapper.flags:
         yield "am_py_callback_report_begin();"
+    yield "am_py_callers_begin(&callers);"
     if not wrapper.is_quick:
         yield "Py_BEGIN_ALLOW_THREADS"
     yield ("" if f.returns == "void" else "ret = ") + text
     if not wrapper.is_quick:
         yield "Py_END_ALLOW_THREADS"
+    yield "am_py_callers_end(&callers);"
     if "reports" in wrapper.flags:
         yield "if (!am_py_callback_report_end())"
         yield "    goto out;"
@@ -334,6 +336,7 @@ def wrapper_function(wrapper, known):
         yield "    uint64_t last;"
     if wrapper.function.returns != "void":
         yield "    %s ret;" % wrapper.function.returns
+    yield "    struct am_py_callers callers;"
     yield "    PyObject *result = NULL;"
     yield ""
     for line in body:

@@ -92,6 +92,15 @@ aclError aclmem_info(char **json);
 /* "0.2.0" */
 const char *aclmem_version(void);
 
+/*
+ * For bindings of other languages.  aclmem_set_callers() tells the library's layers where
+ * in a program of that language the calls of this thread come from, innermost first, as a
+ * JSON array of [function, file, line]; the text is the caller's and has to stay until the
+ * next call with NULL.  aclmem_wants_callers() is 0 where no layer would look at it.
+ */
+int aclmem_wants_callers(void);
+void aclmem_set_callers(const char *frames);
+
 #ifdef __cplusplus
 }
 #endif

@@ -76,3 +76,13 @@ EXPORT const char *aclmem_version(void)
 {
     return AM_VERSION;
 }
+
+EXPORT int aclmem_wants_callers(void)
+{
+    return am_callers_are_wanted;
+}
+
+EXPORT void aclmem_set_callers(const char *frames)
+{
+    am_callers_set(frames);
+}

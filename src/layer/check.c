@@ -250,6 +250,7 @@ static bool touch_tell(uintptr_t addr, uintptr_t instruction)
 static void attach(const struct am_api *below)
 {
     am_touch_told = touch_tell;
+    am_callers_are_wanted = true;
     am_books.below = below;
     owner = getpid();
     am_stacks_open();

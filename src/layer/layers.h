@@ -30,6 +30,9 @@ extern _Atomic(am_touch_hook) am_touch_told;
 
 /* Whatever the layer check holds back is passed on: the next look shows the truth. */
 void am_check_settle(void);
+/* python.c: frames of another language, and whether a layer wants them. */
+extern _Atomic bool am_callers_are_wanted;
+void am_callers_set(const char *json);
 /* The program may write the range through a host view from now on. */
 void am_check_view(const void *addr, size_t size);
 /* Whether ACLMEM_LAYERS_PID leaves this process its layers. */

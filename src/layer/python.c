@@ -1,18 +1,98 @@
 /* See python.h. */
 #include "layer/python.h"
 
+#include <jansson.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "base/sys.h"
+#include "layer/layers.h"
 #include "layer/text.h"
+
+#define STACKS_MAX 65536
+#define BUCKETS 4096
+
+/* Equal texts have equal numbers; none is ever forgotten. */
+struct text {
+    struct text *next;
+    uint32_t number;
+    char json[];
+};
+
+static struct {
+    struct am_latch latch;
+    struct text *bucket[BUCKETS];
+    struct text *text[STACKS_MAX];
+    uint32_t n;
+} python = {.latch = AM_LATCH_INIT(AM_RANK_LEAF, "python")};
+
+/* What the binding said last in this thread; its memory. */
+static _Thread_local const char *callers __attribute__((tls_model("initial-exec")));
+
+_Atomic bool am_callers_are_wanted;
+
+void am_callers_set(const char *json)
+{
+    callers = json;
+}
+
+static uint32_t hash_of(const char *text)
+{
+    uint32_t hash = 2166136261u;
+
+    while (*text != '\0')
+        hash = (hash ^ (unsigned char)*text++) * 16777619u;
+    return hash;
+}
+
+static uint32_t text_enter_locked(const char *json, struct text **bucket)
+{
+    size_t n = strlen(json) + 1;
+    struct text *text;
+
+    for (text = *bucket; text != NULL; text = text->next) {
+        if (strcmp(text->json, json) == 0)
+            return text->number;
+    }
+    text = python.n + 1 < STACKS_MAX ? am_sys_malloc(sizeof *text + n) : NULL;
+    if (text == NULL)
+        return 0;
+    memcpy(text->json, json, n);
+    text->number = ++python.n;
+    text->next = *bucket;
+    *bucket = text;
+    python.text[text->number] = text;
+    return text->number;
+}
 
 uint32_t am_python_take(void)
 {
-    return 0;
+    uint32_t number;
+
+    if (callers == NULL)
+        return 0;
+    am_latch_take(&python.latch);
+    number = text_enter_locked(callers, &python.bucket[hash_of(callers) % BUCKETS]);
+    am_latch_give(&python.latch);
+    return number;
 }
 
 void am_python_add(struct am_text *text, uint32_t stack)
 {
-    am_text_add(text, "[]");
+    am_text_add(text, "%s", stack != 0 ? python.text[stack]->json : "[]");
 }
 
 void am_python_print(struct am_text *text, uint32_t stack)
 {
+    json_t *frames = stack != 0 ? json_loads(python.text[stack]->json, 0, NULL) : NULL;
+    json_t *frame;
+    size_t i;
+
+    json_array_foreach (frames, i, frame)
+        am_text_add(text, "        #%zu %s  %s:%lld\n", i,
+                    json_string_value(json_array_get(frame, 0)),
+                    json_string_value(json_array_get(frame, 1)),
+                    (long long)json_integer_value(json_array_get(frame, 2)));
+    json_decref(frames);
 }

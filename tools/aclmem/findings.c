@@ -79,7 +79,7 @@ void finding_print(const json_t *finding)
 
 /* ---- reading ---- */
 
-/* A record's stack with names: Python's frames first, then those of the machine. */
+/* A record's stack with names: Python's frames where there are some. */
 static json_t *stack_name(const json_t *file, const json_t *call)
 {
     json_t *modules = json_object_get(file, "modules");
@@ -92,6 +92,8 @@ static json_t *stack_name(const json_t *file, const json_t *call)
             stack, json_pack("{s:O, s:O, s:O, s:s}", "function", json_array_get(frame, 0),
                              "file", json_array_get(frame, 1), "line",
                              json_array_get(frame, 2), "module", "python"));
+    if (json_array_size(stack) > 0)
+        return stack; /* what is left is the interpreter's */
     json_array_foreach (json_object_get(call, "stack"), i, frame) {
         char number[16];
         const json_t *module;

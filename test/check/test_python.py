@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""A Python program under `aclmem run`: test_python.py ACLMEM PYTHON"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ACLMEM, PYTHON = sys.argv[1:3]
+BUG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bug.py")
+
+with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+    done = subprocess.run(
+        [ACLMEM, "run", "--json", file.name, PYTHON, BUG], stderr=subprocess.PIPE, universal_newlines=True
+    )
+    findings = json.load(file)["findings"]
+
+told = {f["kind"]: f for f in findings}
+assert sorted(told) == ["double-free", "leak.block"], done.stderr
+assert done.returncode == 99
+made = told["leak.block"]["calls"][0]["stack"]
+assert [(f["function"], f["file"], f["line"]) for f in made] == [("take_block", BUG, 6), ("<module>", BUG, 19)], made
+again = told["double-free"]["calls"]
+assert [c["stack"][0]["line"] for c in again] == [13, 12, 6], again
+assert "#0 free_twice  %s:13" % BUG in done.stderr, done.stderr
