@@ -61,6 +61,7 @@ RULES = [
     # What calls an implementation, am_acl..., and not the public name that layers see.
     ("src/toolkit/tensor_desc.c", ["src/toolkit/*", "src/api/api.h"] + BASE + PUBLIC),
     ("src/toolkit/*", ["src/toolkit/*"] + BASE + PUBLIC),
+    ("tools/aclmem/play_calls.c", ["tools/*", "src/layer/args.h", "src/api/*.def"]),  # all functions
     ("tools/aclmem/kinds.c", ["tools/*", "src/layer/kinds.def"]),  # the list of kinds
     ("src/trace/*", ["src/trace/*"]),  # by itself: the command reads traces of any version
     ("tools/*", ["tools/*", "src/trace/reader.h"] + PUBLIC),

@@ -17,6 +17,7 @@
 #include "aclmem/aclmem.h"
 #include "aclmem/pool.h"
 #include "command.h"
+#include "play.h"
 #include "text.h"
 #include "trace/reader.h"
 
@@ -26,6 +27,8 @@
 static struct {
     bool is_json;
     const char *allocator;
+    const char *backend;
+    const char *speed;
 } choice;
 
 struct event {
@@ -532,6 +535,20 @@ static void result_print(const struct recording *t, const struct result *r)
            (unsigned long long)r->creates, (unsigned long long)r->remaps, r->ns_per_op);
 }
 
+/* A trace that has calls: all of them are made again. */
+static int calls_replay(const char *path)
+{
+    struct play_choice how = {.backend = choice.backend, .is_json = choice.is_json};
+
+    if (!trace_is(path))
+        return usage_fail("replay", "as-is is for traces of aclmem run --trace");
+    if (choice.speed != NULL && strcmp(choice.speed, "max") != 0 &&
+        strcmp(choice.speed, "recorded") != 0)
+        return usage_fail("replay", "--speed takes max or recorded");
+    how.is_recorded_speed = choice.speed != NULL && strcmp(choice.speed, "recorded") == 0;
+    return play_calls(path, &how);
+}
+
 static int replay_run(int argc, char **argv)
 {
     const char *name = choice.allocator != NULL ? choice.allocator : "pool";
@@ -544,6 +561,11 @@ static int replay_run(int argc, char **argv)
 
     if (argc != 1)
         return usage_fail("replay", "one trace, please");
+    if (choice.backend != NULL)
+        setenv("ACLMEM_BACKEND", choice.backend, 1);
+    if (choice.allocator == NULL ? trace_is(argv[0])
+                                 : strcmp(choice.allocator, "as-is") == 0)
+        return calls_replay(argv[0]);
     if (a == NULL)
         return usage_fail("replay", "there is no allocator \"%s\"", name);
     exit_code = recording_read(&trace, argv[0]);
@@ -565,8 +587,12 @@ static int replay_run(int argc, char **argv)
 
 static const struct option options[] = {
     {"allocator", OPTION_TEXT, &choice.allocator, "NAME",
-     "pool (libaclmem_pool.so), mempool (aclrtMemPool*)\nor malloc (aclrtMalloc); pool "
-     "if not given"},
+     "as-is (all calls of a trace of ours, the default for one),\n"
+     "pool (libaclmem_pool.so; the default for blocks),\n"
+     "mempool (aclrtMemPool*) or malloc (aclrtMalloc)"},
+    {"backend", OPTION_TEXT, &choice.backend, "NAME", "host or cuda (ACLMEM_BACKEND)"},
+    {"speed", OPTION_TEXT, &choice.speed, "SPEED",
+     "as-is: max, or recorded: as slowly as it was"},
     {"json", OPTION_FLAG, &choice.is_json, NULL, "print JSON"},
     {0},
 };
@@ -574,7 +600,7 @@ static const struct option options[] = {
 const struct command replay_command = {
     .name = "replay",
     .operands = "TRACE",
-    .help = "give the blocks of a trace to an allocator; print how much memory it held",
+    .help = "the calls of a trace again, or its blocks given to an allocator",
     .options = options,
     .run = replay_run,
 };

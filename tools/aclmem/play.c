@@ -1,0 +1,527 @@
+/*
+ * A recorded trace, played again: the same calls in the same order by as many threads, and
+ * processes, as there were.
+ *
+ * A call begins when all calls that had ended before it began have ended here too; calls
+ * that overlapped may overlap.  Handles, addresses, keys and processes of the recording
+ * stand for those of this run.  The program's own memory and functions are not in a trace:
+ * copies go to memory of the player, callbacks do nothing.
+ */
+#include "play.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "show.h"
+#include "text.h"
+#include "translate.h"
+
+#define PROCESSES_MAX 256
+#define THREADS_MAX 4096
+#define FUNCTIONS_MAX 512
+
+struct call {
+    const struct trace_function *function;
+    struct trace_value *value;
+    uint64_t begin, end;
+    uint64_t turn; /* so many calls, in the order of their ends, have ended before */
+    int64_t result;
+    uint32_t process; /* of the recording */
+    uint32_t thread;
+    bool is_played; /* it returned in the recording, and there is a caller for it */
+};
+
+/* What processes of the replay share. */
+struct shared {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    uint64_t n_ended; /* all of the first so many in the order of ends have ended */
+    uint64_t n_played, n_differences, n_skipped;
+    uint64_t live, peak_live, peak_held;
+    bool is_failed;  /* a process could not begin */
+    bool is_started; /* every process is known by its id */
+    struct translate_shared names;
+    struct {
+        uint64_t n, ns, recorded_ns;
+    } figures[FUNCTIONS_MAX];
+    char difference[8][256]; /* the first ones */
+    uint8_t has_ended[];     /* by place in the order of ends */
+};
+
+static struct {
+    const struct play_choice *choice;
+    struct call *call; /* in the order of their begins */
+    size_t n_calls, max_calls;
+    uint64_t *place; /* of a call, in the order of ends */
+    struct shared *shared;
+    const char *function[FUNCTIONS_MAX];
+    size_t n_functions;
+    uint32_t report_thread; /* that runs callbacks, in the recording */
+    uint64_t began;         /* of the recording */
+    uint64_t started;       /* of the replay */
+} p;
+
+/* ---- reading ---- */
+
+static void *must(void *memory)
+{
+    if (memory == NULL) {
+        fprintf(stderr, "aclmem: no memory for the trace\n");
+        exit(1);
+    }
+    return memory;
+}
+
+static void call_keep(const struct trace_event *event)
+{
+    uint32_t n = event->function->n;
+    struct call *call;
+
+    if (p.n_calls == p.max_calls) {
+        p.max_calls = p.max_calls > 0 ? 2 * p.max_calls : 4096;
+        p.call = must(realloc(p.call, p.max_calls * sizeof *p.call));
+    }
+    call = &p.call[p.n_calls++];
+    *call = (struct call){
+        .function = event->function,
+        .begin = event->begin,
+        .end = event->end,
+        .result = event->result,
+        .process = event->process->number,
+        .thread = event->thread,
+        .is_played = event->function->result == 'r' && event->kind != TRACE_BEGIN,
+    };
+    call->value = must(calloc(n + 1, sizeof *call->value));
+    for (uint32_t i = 0; i < n; i++) {
+        struct trace_value *value = &call->value[i];
+
+        *value = event->value[i];
+        if (value->bytes != NULL)
+            value->bytes =
+                memcpy(must(malloc(value->size + 8)), value->bytes, value->size);
+        if (value->item != NULL)
+            value->item = memcpy(must(malloc((value->n_items + 1) * sizeof *value->item)),
+                                 value->item, value->n_items * sizeof *value->item);
+    }
+    if (strcmp(event->function->name, "aclrtProcessReport") == 0 && p.report_thread == 0)
+        p.report_thread = event->thread;
+}
+
+static int begin_compare(const void *left, const void *right)
+{
+    const struct call *a = left;
+    const struct call *b = right;
+
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+static int end_compare(const void *left, const void *right)
+{
+    const struct call *a = *(const struct call *const *)left;
+    const struct call *b = *(const struct call *const *)right;
+
+    if (a->end != b->end)
+        return a->end < b->end ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+/* Turns: a call waits for those that ended before it began. */
+static void turns_make(void)
+{
+    struct call **by_end = must(calloc(p.n_calls + 1, sizeof *by_end));
+    size_t n = 0;
+
+    p.place = must(calloc(p.n_calls + 1, sizeof *p.place));
+    qsort(p.call, p.n_calls, sizeof *p.call, begin_compare);
+    for (size_t i = 0; i < p.n_calls; i++)
+        by_end[i] = &p.call[i];
+    qsort(by_end, p.n_calls, sizeof *by_end, end_compare);
+    for (size_t i = 0; i < p.n_calls; i++)
+        p.place[by_end[i] - p.call] = i;
+    for (size_t i = 0; i < p.n_calls; i++) {
+        while (n < p.n_calls && by_end[n]->end <= p.call[i].begin)
+            n++;
+        p.call[i].turn = n;
+    }
+    free(by_end);
+}
+
+/* ---- turns ---- */
+
+static uint64_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static void turn_wait(const struct call *call)
+{
+    struct shared *s = p.shared;
+
+    pthread_mutex_lock(&s->lock);
+    while ((!s->is_started || s->n_ended < call->turn) && !s->is_failed)
+        pthread_cond_wait(&s->change, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    if (p.choice->is_recorded_speed) {
+        uint64_t due = p.started + (call->begin - p.began);
+        uint64_t time = now();
+
+        if (time < due)
+            nanosleep(&(struct timespec){(time_t)((due - time) / 1000000000),
+                                         (long)((due - time) % 1000000000)},
+                      NULL);
+    }
+}
+
+static void turn_end(const struct call *call)
+{
+    struct shared *s = p.shared;
+
+    pthread_mutex_lock(&s->lock);
+    s->has_ended[p.place[call - p.call]] = 1;
+    while (s->n_ended < p.n_calls && s->has_ended[s->n_ended])
+        s->n_ended++;
+    pthread_cond_broadcast(&s->change);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- one call ---- */
+
+static size_t function_number(const char *name)
+{
+    for (size_t i = 0; i < p.n_functions; i++) {
+        if (strcmp(p.function[i], name) == 0)
+            return i;
+    }
+    return FUNCTIONS_MAX - 1;
+}
+
+/* Bytes that a call gives or takes; for the peak. */
+static int64_t bytes_of(const struct call *call, struct translation *t)
+{
+    const char *name = call->function->name;
+    bool is_take = strncmp(name, "aclrtMalloc", 11) == 0 ||
+                   strcmp(name, "aclrtMemPoolMallocAsync") == 0 ||
+                   strcmp(name, "aclrtMemAllocManaged") == 0;
+
+    if (!is_take)
+        return -(int64_t)t->freed;
+    for (uint32_t i = 0; i < call->function->n; i++) {
+        if (strcmp(call->function->param[i].name, "size") == 0)
+            return (int64_t)call->value[i].number;
+    }
+    return 0;
+}
+
+static void held_look(void)
+{
+    size_t free_bytes, total;
+
+    if (aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total) == ACL_SUCCESS &&
+        total - free_bytes > p.shared->peak_held)
+        p.shared->peak_held = total - free_bytes;
+}
+
+static void result_note(const struct call *call, int64_t rc, uint64_t ns, int64_t bytes)
+{
+    struct shared *s = p.shared;
+    size_t function = function_number(call->function->name);
+
+    pthread_mutex_lock(&s->lock);
+    s->n_played++;
+    s->figures[function].n++;
+    s->figures[function].ns += ns;
+    s->figures[function].recorded_ns += call->end - call->begin;
+    if (rc == 0) {
+        s->live += (uint64_t)bytes;
+        if (s->live > s->peak_live)
+            s->peak_live = s->live;
+        if (bytes > 0)
+            held_look();
+    }
+    if (rc != call->result) {
+        if (s->n_differences < 8)
+            snprintf(s->difference[s->n_differences], sizeof s->difference[0],
+                     "%s at %.6f s returned %" PRId64 ", and %" PRId64
+                     " in the recording",
+                     call->function->name, (double)(call->begin - p.began) / 1e9, rc,
+                     call->result);
+        s->n_differences++;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void call_play(const struct call *call, struct translation *t)
+{
+    play_call function = call->is_played ? play_call_find(call->function->name) : NULL;
+    uint64_t argument[TRACE_ARGS_MAX];
+    uint64_t begin;
+    uint64_t ns;
+    int64_t rc;
+
+    if (function == NULL) {
+        p.shared->n_skipped += call->function->result == 'r';
+        return;
+    }
+    translate_arguments(t, call->function, call->value, argument);
+    begin = now();
+    rc = function(argument);
+    ns = now() - begin;
+    if (rc == 0)
+        translate_results(t, call->function, call->value, argument);
+    result_note(call, rc, ns, bytes_of(call, t));
+}
+
+/* ---- threads and processes ---- */
+
+struct thread {
+    pthread_t id;
+    uint32_t process, thread;
+    struct translation *translation;
+};
+
+static void *thread_run(void *arg)
+{
+    struct thread *thread = arg;
+    struct translation t = *thread->translation;
+
+    for (size_t i = 0; i < p.n_calls; i++) {
+        const struct call *call = &p.call[i];
+
+        if (call->process != thread->process || call->thread != thread->thread)
+            continue;
+        turn_wait(call);
+        call_play(call, &t);
+        turn_end(call);
+    }
+    translate_end(&t);
+    return NULL;
+}
+
+/* All calls of a process of the recording, in a process of its own. */
+static void process_run(uint32_t process)
+{
+    struct thread *thread = must(calloc(THREADS_MAX, sizeof *thread));
+    struct translation *t = translate_begin(&p.shared->names);
+    size_t n = 0;
+
+    if (aclInit(NULL) != ACL_SUCCESS) {
+        fprintf(stderr, "aclmem replay: aclInit: %s\n", aclGetRecentErrMsg());
+        pthread_mutex_lock(&p.shared->lock);
+        p.shared->is_failed = true;
+        pthread_cond_broadcast(&p.shared->change);
+        pthread_mutex_unlock(&p.shared->lock);
+        _exit(1);
+    }
+    for (size_t i = 0; i < p.n_calls; i++) {
+        size_t k = 0;
+
+        if (p.call[i].process != process)
+            continue;
+        while (k < n && thread[k].thread != p.call[i].thread)
+            k++;
+        if (k == n && n < THREADS_MAX) {
+            thread[n].process = process;
+            thread[n].thread = p.call[i].thread;
+            thread[n++].translation = t;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (pthread_create(&thread[i].id, NULL, thread_run, &thread[i]) != 0)
+            _exit(1);
+        if (thread[i].thread == p.report_thread)
+            t->report_thread = (uint64_t)thread[i].id;
+    }
+    for (size_t i = 0; i < n; i++)
+        pthread_join(thread[i].id, NULL);
+    fflush(NULL);
+    _exit(0);
+}
+
+static void shared_make(void)
+{
+    size_t size = sizeof *p.shared + p.n_calls;
+    pthread_mutexattr_t lock;
+    pthread_condattr_t change;
+
+    p.shared =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p.shared == MAP_FAILED)
+        must(NULL);
+    pthread_mutexattr_init(&lock);
+    pthread_mutexattr_setpshared(&lock, PTHREAD_PROCESS_SHARED);
+    pthread_mutex_init(&p.shared->lock, &lock);
+    pthread_mutex_init(&p.shared->names.lock, &lock);
+    pthread_condattr_init(&change);
+    pthread_condattr_setpshared(&change, PTHREAD_PROCESS_SHARED);
+    pthread_cond_init(&p.shared->change, &change);
+    for (size_t i = 0; i < p.n_calls; i++) {
+        if (function_number(p.call[i].function->name) == FUNCTIONS_MAX - 1 &&
+            p.n_functions < FUNCTIONS_MAX - 1)
+            p.function[p.n_functions++] = p.call[i].function->name;
+    }
+}
+
+/* What the trace says of its devices holds here, where the user says nothing else. */
+static void options_set(const struct trace_process *process)
+{
+    static const char *const names[] = {"ACLMEM_PRODUCT", "ACLMEM_DEVICES",
+                                        "ACLMEM_MEMORY", "ACLMEM_RULES"};
+    json_t *about = json_loads(process->about != NULL ? process->about : "{}", 0, NULL);
+    const json_t *options = json_object_get(about, "options");
+
+    if (p.choice->backend != NULL)
+        setenv("ACLMEM_BACKEND", p.choice->backend, 1);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (text_of(options, names[i])[0] != '\0')
+            setenv(names[i], text_of(options, names[i]), 0);
+    }
+    unsetenv("ACLMEM_LAYERS");
+    json_decref(about);
+}
+
+static void progress(uint64_t ended, bool is_last)
+{
+    if (!isatty(STDERR_FILENO) || p.choice->is_json)
+        return;
+    fprintf(stderr, "\r%3.0f %% of %zu calls%s",
+            p.n_calls > 0 ? 100.0 * (double)ended / (double)p.n_calls : 100.0, p.n_calls,
+            is_last ? "\n" : "");
+}
+
+/* Waits for all; false when one of them did not end well. */
+static bool children_wait(size_t n)
+{
+    bool is_good = true;
+
+    while (n > 0) {
+        int status;
+        pid_t child = waitpid(-1, &status, WNOHANG);
+
+        if (child > 0) {
+            n--;
+            if (status != 0) { /* others may wait for it */
+                pthread_mutex_lock(&p.shared->lock);
+                p.shared->is_failed = true;
+                pthread_cond_broadcast(&p.shared->change);
+                pthread_mutex_unlock(&p.shared->lock);
+                is_good = false;
+            }
+            continue;
+        }
+        progress(p.shared->n_ended, false);
+        nanosleep(&(struct timespec){0, 20000000}, NULL);
+    }
+    progress(p.shared->n_ended, true);
+    return is_good;
+}
+
+/* ---- the result ---- */
+
+static void result_print(double seconds)
+{
+    const struct shared *s = p.shared;
+    char live[32], held[32];
+
+    printf("%" PRIu64 " calls, %" PRIu64 " results differ", s->n_played,
+           s->n_differences);
+    if (s->n_skipped > 0)
+        printf(", %" PRIu64 " calls were left out", s->n_skipped);
+    printf("\npeak live   %s\npeak held   %s\ntime        %.3f s\n",
+           size_text((long long)s->peak_live, live, sizeof live),
+           size_text((long long)s->peak_held, held, sizeof held), seconds);
+    for (uint64_t i = 0; i < s->n_differences && i < 8; i++)
+        printf("differs: %s\n", s->difference[i]);
+    printf("%-40s %10s %12s %12s\n", "function", "calls", "ns a call", "recorded");
+    for (size_t i = 0; i < p.n_functions; i++) {
+        if (s->figures[i].n > 0)
+            printf("%-40s %10" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n", p.function[i],
+                   s->figures[i].n, s->figures[i].ns / s->figures[i].n,
+                   s->figures[i].recorded_ns / s->figures[i].n);
+    }
+}
+
+static void result_json(double seconds)
+{
+    const struct shared *s = p.shared;
+    json_t *functions = json_object();
+    json_t *all;
+
+    for (size_t i = 0; i < p.n_functions; i++) {
+        if (s->figures[i].n > 0)
+            json_object_set_new(functions, p.function[i],
+                                json_pack("{s:I, s:I, s:I}", "calls",
+                                          (json_int_t)s->figures[i].n, "ns",
+                                          (json_int_t)s->figures[i].ns, "recorded_ns",
+                                          (json_int_t)s->figures[i].recorded_ns));
+    }
+    all = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "calls",
+                    (json_int_t)s->n_played, "differences", (json_int_t)s->n_differences,
+                    "skipped", (json_int_t)s->n_skipped, "peak_live",
+                    (json_int_t)s->peak_live, "peak_held", (json_int_t)s->peak_held,
+                    "seconds", seconds, "functions", functions);
+    json_dumpf(all, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(all);
+}
+
+int play_calls(const char *path, const struct play_choice *choice)
+{
+    struct trace *trace = trace_open_or_say("replay", path);
+    struct trace_event event;
+    size_t n_children = 0;
+    bool is_good;
+    double seconds;
+
+    if (trace == NULL)
+        return 1;
+    p.choice = choice;
+    while (trace_next(trace, &event)) {
+        if (event.kind == TRACE_CALL || event.kind == TRACE_END)
+            call_keep(&event);
+    }
+    turns_make();
+    shared_make();
+    p.began = p.n_calls > 0 ? p.call[0].begin : 0;
+    p.started = now();
+    fflush(NULL);
+    for (size_t i = 0; i < trace_n_processes(trace) && n_children < PROCESSES_MAX; i++) {
+        const struct trace_process *process = trace_process_at(trace, i);
+        pid_t child;
+
+        if (process == NULL)
+            continue;
+        child = fork();
+        if (child == 0) {
+            options_set(process);
+            process_run(process->number);
+        }
+        n_children += child > 0;
+        translate_pid(&p.shared->names, process->pid, child);
+    }
+    pthread_mutex_lock(&p.shared->lock);
+    p.shared->is_started = true;
+    pthread_cond_broadcast(&p.shared->change);
+    pthread_mutex_unlock(&p.shared->lock);
+    is_good = children_wait(n_children);
+    seconds = (double)(now() - p.started) / 1e9;
+    if (choice->is_json)
+        result_json(seconds);
+    else
+        result_print(seconds);
+    if (!is_good)
+        fprintf(stderr, "aclmem replay: a process of the replay did not end well\n");
+    trace_close(trace);
+    return is_good && p.shared->n_differences == 0 ? 0 : 1;
+}
