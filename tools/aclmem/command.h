@@ -55,6 +55,7 @@ extern const struct command convert_command;
 extern const struct command report_command;
 extern const struct command replay_command;
 extern const struct command describe_command;
+extern const struct command facts_command;
 
 /* All of them; NULL ends the list. */
 const struct command *const *commands_all(void);

@@ -1,0 +1,85 @@
+/*
+ * aclmem facts: the program aclmem_facts beside this one.
+ *
+ * The questions are put by a program of its own, since this command is linked with
+ * aclmem's libraries, and the questions are for whichever library is asked.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+
+static struct {
+    const char *device;
+    const char *limit;
+    const char *only;
+    const char *compare;
+    const char *with;
+    bool is_list;
+} choice;
+
+/* The path of aclmem_facts, in the folder of this program. */
+static bool program_find(char *path, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", path, size - 16);
+
+    if (n <= 0)
+        return false;
+    path[n] = '\0';
+    if (strrchr(path, '/') == NULL)
+        return false;
+    strcpy(strrchr(path, '/') + 1, "aclmem_facts");
+    return true;
+}
+
+static int facts_run(int argc, char **argv)
+{
+    const struct {
+        const char *name;
+        const char *value;
+    } given[] = {
+        {"--device", choice.device},   {"--limit", choice.limit}, {"--only", choice.only},
+        {"--compare", choice.compare}, {"--with", choice.with},
+    };
+    const char *arguments[16] = {"aclmem_facts"};
+    char path[PATH_MAX];
+    int n = 1;
+
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        if (given[i].value == NULL)
+            continue;
+        arguments[n++] = given[i].name;
+        arguments[n++] = given[i].value;
+    }
+    if (choice.is_list)
+        arguments[n++] = "--list";
+    if (program_find(path, sizeof path))
+        execv(path, (char **)arguments);
+    fprintf(stderr, "aclmem facts: aclmem_facts, beside this program: %s\n",
+            strerror(errno));
+    return EXIT_NOT_FOUND;
+}
+
+static const struct option options[] = {
+    {"device", OPTION_TEXT, &choice.device, "N", "the device that is asked; 0"},
+    {"limit", OPTION_TEXT, &choice.limit, "SECONDS",
+     "after which a question has no answer; 20"},
+    {"only", OPTION_TEXT, &choice.only, "FACT", "this question alone"},
+    {"list", OPTION_FLAG, &choice.is_list, NULL, "the questions, in words"},
+    {"compare", OPTION_TEXT, &choice.compare, "FILE",
+     "answers from another machine; which agree, and which do not,\n"
+     "with those of this library for the same product"},
+    {"with", OPTION_TEXT, &choice.with, "FILE", "compare with these answers instead"},
+    {0},
+};
+
+const struct command facts_command = {
+    .name = "facts",
+    .operands = "",
+    .help = "ask a libascendcl.so some hundred small questions; one line for each answer",
+    .options = options,
+    .run = facts_run,
+};
