@@ -13,7 +13,7 @@ int am_chunkmap_prepare(struct am_chunkmap *map, uintptr_t addr, size_t size)
         struct am_chunkleaf *none = NULL;
         void *leaf;
 
-        if (atomic_load_explicit(&map->top[i], memory_order_relaxed) != NULL)
+        if (atomic_load_explicit(&map->top[i], memory_order_acquire) != NULL)
             continue;
         leaf = am_sys_mmap(NULL, sizeof(struct am_chunkleaf), PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -34,7 +34,7 @@ void am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size, void 
     for (uintptr_t at = addr; at < addr + size; at += AM_CHUNK) {
         uintptr_t chunk = at >> AM_CHUNK_SHIFT;
         struct am_chunkleaf *leaf =
-            atomic_load_explicit(&map->top[chunk >> AM_LEAF_BITS], memory_order_relaxed);
+            atomic_load_explicit(&map->top[chunk >> AM_LEAF_BITS], memory_order_acquire);
 
         atomic_store_explicit(&leaf->entry[am_chunk_entry(chunk)], object,
                               memory_order_release);

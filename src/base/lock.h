@@ -24,7 +24,8 @@ enum am_rank {
     AM_RANK_SCHED,       /* streams, events, running tasks */
     AM_RANK_EVENT,       /* the records of one event */
     AM_RANK_HEAP,        /* blocks and runs of one heap */
-    AM_RANK_VSPACE,      /* reservations and mappings */
+    AM_RANK_VSPACE,      /* which reservations there are */
+    AM_RANK_RESERVATION, /* one reservation, and what is mapped in it */
     AM_RANK_DOMAIN,      /* physical memory of one device or of the host */
     AM_RANK_VIEW,        /* host views */
     AM_RANK_IDMAP,       /* handles */

@@ -27,11 +27,11 @@ static aclError export_begin(struct am_phys *phys)
 {
     uint64_t exported;
 
-    am_lock(&am_vspace.lock);
+    am_latch_take(&phys->lock);
     exported = phys->exported;
     if (exported == 0 && phys->imported == 0)
         phys->exported = AM_PHYS_EXPORTING;
-    am_unlock(&am_vspace.lock);
+    am_latch_give(&phys->lock);
     AM_REQUIRE(
         phys->imported == 0, ACL_ERROR_RT_PARAM_INVALID,
         "the memory was imported; only the process that allocated it can export it");
@@ -47,12 +47,12 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
 {
     bool is_dead;
 
-    am_lock(&am_vspace.lock);
+    am_latch_take(&phys->lock);
     is_dead = phys->handle != NULL && phys->handle_refs == 0;
     phys->exported = is_dead ? 0 : number;
     if (number != 0)
         phys->share_number = number;
-    am_unlock(&am_vspace.lock);
+    am_latch_give(&phys->lock);
     if (!is_dead)
         return ACL_SUCCESS;
     am_export_withdraw(number);

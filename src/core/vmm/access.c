@@ -70,9 +70,12 @@ static aclError desc_apply(const aclrtMemAccessDesc *desc, uint64_t *can_read,
     return ACL_SUCCESS;
 }
 
-/* Where the row of mappings ends that belong together with the first, or with end. */
+/*
+ * Where the row of mappings ends that belong together with the first, or with end; their
+ * reservation is locked.
+ */
 static uintptr_t row_end_locked(struct am_vspace *vs, const struct am_mapping *first,
-                                uintptr_t end) AM_REQUIRES(vs->lock)
+                                uintptr_t end)
 {
     uintptr_t at = first->start + first->size;
 
@@ -89,7 +92,7 @@ static uintptr_t row_end_locked(struct am_vspace *vs, const struct am_mapping *f
 }
 
 static aclError row_open_locked(struct am_vspace *vs, struct am_mapping *first,
-                                uintptr_t end) AM_REQUIRES(vs->lock)
+                                uintptr_t end)
 {
     struct am_mem *mem = &first->phys->mem;
     uint64_t bits = am_owner_bit(first->phys);
@@ -112,42 +115,32 @@ aclError am_vspace_open(struct am_vspace *vs, void *addr, size_t size)
     uintptr_t end = (uintptr_t)addr + size;
     aclError rc = ACL_SUCCESS;
 
-    am_lock(&vs->lock);
     for (uintptr_t at = (uintptr_t)addr; at < end && rc == ACL_SUCCESS;) {
-        struct am_mapping *first = am_chunkmap_find(&vs->chunks, at);
-        uintptr_t row_end;
+        struct am_mapping *first = am_mapping_lock(vs, at);
 
-        if (first == NULL) {
-            rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
-                         (void *)at);
-            break;
-        }
-        row_end = row_end_locked(vs, first, end);
-        rc = row_open_locked(vs, first, row_end);
-        at = row_end;
+        AM_REQUIRE(first != NULL, ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
+                   (void *)at);
+        at = row_end_locked(vs, first, end);
+        rc = row_open_locked(vs, first, at);
+        am_mapping_unlock(vs, first);
     }
-    am_unlock(&vs->lock);
     return rc;
 }
 
-static aclError set_access_locked(struct am_vspace *vs, void *addr, size_t size,
+/* The mapping is locked. */
+static aclError set_access_locked(struct am_mapping *mapping, size_t size,
                                   const aclrtMemAccessDesc *desc, size_t n)
-    AM_REQUIRES(vs->lock)
 {
-    struct am_mapping *mapping;
+    void *addr = (void *)mapping->start;
     struct am_rights rights;
-    uint64_t can_read;
-    uint64_t can_write;
-    aclError rc = am_mapping_find_locked(vs, addr, true, &mapping);
+    uint64_t can_read = mapping->can_read;
+    uint64_t can_write = mapping->can_write;
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
     AM_REQUIRE(
         size == mapping->size || size == mapping->asked, ACL_ERROR_RT_PARAM_INVALID,
         "size is %zu but %zu bytes are mapped at %p; pass what aclrtMapMem was given",
         size, mapping->size, addr);
-    can_read = mapping->can_read;
-    can_write = mapping->can_write;
     for (size_t i = 0; i < n; i++) {
         rc = desc_apply(&desc[i], &can_read, &can_write);
         if (rc != ACL_SUCCESS)
@@ -166,11 +159,13 @@ static aclError set_access_locked(struct am_vspace *vs, void *addr, size_t size,
 aclError am_vspace_set_access(struct am_vspace *vs, void *addr, size_t size,
                               const aclrtMemAccessDesc *desc, size_t n)
 {
-    aclError rc;
+    struct am_mapping *mapping;
+    aclError rc = am_mapping_lock_own(vs, addr, true, &mapping);
 
-    am_lock(&vs->lock);
-    rc = set_access_locked(vs, addr, size, desc, n);
-    am_unlock(&vs->lock);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = set_access_locked(mapping, size, desc, n);
+    am_mapping_unlock(vs, mapping);
     return rc;
 }
 
@@ -181,14 +176,13 @@ aclError am_vspace_get_access(struct am_vspace *vs, void *addr,
     uint64_t bit = 0;
     aclError rc = location_bit(location, &bit);
 
+    if (rc == ACL_SUCCESS)
+        rc = am_mapping_lock_own(vs, addr, true, &mapping);
     if (rc != ACL_SUCCESS)
         return rc;
-    am_lock(&vs->lock);
-    rc = am_mapping_find_locked(vs, addr, true, &mapping);
-    if (rc == ACL_SUCCESS)
-        *ret_flags = (mapping->can_write & bit)  ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE
-                     : (mapping->can_read & bit) ? ACL_RT_MEM_ACCESS_FLAGS_READ
-                                                 : ACL_RT_MEM_ACCESS_FLAGS_NONE;
-    am_unlock(&vs->lock);
-    return rc;
+    *ret_flags = (mapping->can_write & bit)  ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE
+                 : (mapping->can_read & bit) ? ACL_RT_MEM_ACCESS_FLAGS_READ
+                                             : ACL_RT_MEM_ACCESS_FLAGS_NONE;
+    am_mapping_unlock(vs, mapping);
+    return ACL_SUCCESS;
 }

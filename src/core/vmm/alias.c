@@ -37,13 +37,11 @@ static aclError piece_get(struct am_vspace *vs, uintptr_t at, size_t left,
 
 static aclError ranges_check(struct am_vspace *vs, void *dst, size_t size, void *src)
 {
-    struct am_reservation *r;
-    uintptr_t start;
+    struct am_reservation *r = am_reservation_lock(vs, (uintptr_t)dst);
+    uintptr_t start = r != NULL ? r->start : 0;
 
-    am_lock(&vs->lock);
-    r = am_reservation_find_locked(vs, (uintptr_t)dst);
-    start = r != NULL ? r->start : 0;
-    am_unlock(&vs->lock);
+    if (r != NULL)
+        am_reservation_unlock(vs, r);
     AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "virPtrDst: %p is not reserved; call aclrtReserveMemAddress first", dst);
     AM_REQUIRE(start == (uintptr_t)dst, ACL_ERROR_RT_PARAM_INVALID,

@@ -144,35 +144,89 @@ static aclError map_check_strict(const struct am_reservation *r,
     return ACL_SUCCESS;
 }
 
-/* The reservation that the whole range lies in, with nothing mapped there. */
-static aclError range_check_locked(struct am_vspace *vs, uintptr_t addr, size_t size,
-                                   struct am_reservation **ret_reservation)
-    AM_REQUIRES(vs->lock)
+/*
+ * Whether the range lies in r, which is locked, with nothing mapped there; *ret_taken is
+ * what else is.
+ */
+static aclError range_check_locked(struct am_vspace *vs, const struct am_reservation *r,
+                                   uintptr_t addr, size_t size,
+                                   struct am_mapping **ret_taken)
 {
-    struct am_reservation *r = am_reservation_find_locked(vs, addr);
-    struct am_mapping *mapping;
-
-    AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
-               "%p is not reserved; call aclrtReserveMemAddress first", (void *)addr);
+    AM_REQUIRE(!r->is_arena, ACL_ERROR_RT_PARAM_INVALID,
+               "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
+               (void *)addr, r->owner->name);
     AM_REQUIRE(
         size <= r->size - (addr - r->start), ACL_ERROR_RT_PARAM_INVALID,
         "%zu bytes at %p extend past the end of the reservation of %zu bytes at %p", size,
         (void *)addr, r->size, (void *)r->start);
     for (uintptr_t at = addr; at < addr + size; at += AM_CHUNK) {
-        mapping = am_chunkmap_find(&vs->chunks, at);
+        struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, at);
+
+        *ret_taken = mapping;
         AM_REQUIRE(
             mapping == NULL, ACL_ERROR_RT_PARAM_INVALID,
             "%zu bytes at %p are already mapped, by the mapping of %zu bytes at %p; call "
             "aclrtUnmapMem first",
             size, (void *)addr, mapping->size, (void *)mapping->start);
     }
-    *ret_reservation = r;
     return ACL_SUCCESS;
 }
 
-/* Enter a mapping whose memory is bound already; cannot fail. */
+/* Locks the reservation that the whole range lies in, with nothing mapped there. */
+static aclError range_lock(struct am_vspace *vs, uintptr_t addr, size_t size,
+                           struct am_reservation **ret_reservation)
+{
+    struct am_mapping *taken;
+    aclError rc;
+
+    do {
+        struct am_reservation *r = am_reservation_lock(vs, addr);
+
+        AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
+                   "%p is not reserved; call aclrtReserveMemAddress first", (void *)addr);
+        taken = NULL;
+        rc = range_check_locked(vs, r, addr, size, &taken);
+        if (rc == ACL_SUCCESS) {
+            *ret_reservation = r;
+            return ACL_SUCCESS;
+        }
+        taken = am_mapping_get_dead(taken);
+        am_reservation_unlock(vs, r);
+    } while (am_mapping_bury(vs, taken));
+    return rc;
+}
+
+/* Whose memory is mapped. */
+enum source {
+    SOURCE_HANDLE,  /* a handle's, which has to be alive */
+    SOURCE_MAPPING, /* of another mapping, whose handle may be dead */
+    SOURCE_OWNER,   /* an owner's, that of a pool */
+};
+
+/*
+ * The memory knows the mapping from now on; false when the handle was freed since it was
+ * looked up, or the device was reset.
+ */
+static bool phys_add_mapping(struct am_phys *phys, struct am_mapping *mapping,
+                             enum source source)
+{
+    bool is_alive;
+
+    am_latch_take(&phys->lock);
+    is_alive = source == SOURCE_OWNER ||
+               (!phys->is_killed && (source == SOURCE_MAPPING || phys->handle_refs > 0));
+    if (is_alive) {
+        phys->n_mappings++;
+        mapping->may_alias = phys->was_mapped;
+        phys->was_mapped = true;
+        LIST_INSERT_HEAD(&phys->mappings, mapping, of_phys);
+    }
+    am_latch_give(&phys->lock);
+    return is_alive;
+}
+
+/* Enter a mapping whose memory is bound already, and that the memory knows; cannot fail. */
 static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mapping)
-    AM_REQUIRES(vs->lock)
 {
     struct am_reservation *r = mapping->reservation;
     struct am_phys *phys = mapping->phys;
@@ -181,22 +235,18 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
         r->device = phys->domain->device;
         r->is_imported = phys->imported != 0;
     }
-    phys->n_mappings++;
-    mapping->may_alias = phys->was_mapped;
-    phys->was_mapped = true;
-    LIST_INSERT_HEAD(&phys->mappings, mapping, of_phys);
-    vs->n_mappings += r->owner == NULL;
-    atomic_store_explicit(&mapping->refs, 1, memory_order_release);
+    if (r->owner == NULL)
+        am_tally_add(&vs->n_mappings, 1);
     am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
 }
 
 /*
  * Binds memory to a part of r where nothing is mapped; `asked` is the size that the program
- * gave for it.
+ * gave for it.  r is locked.
  */
 static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
                             uintptr_t addr, size_t asked, size_t size,
-                            struct am_phys *phys, uint64_t bits) AM_REQUIRES(vs->lock)
+                            struct am_phys *phys, uint64_t bits, enum source source)
 {
     struct am_rights rights = am_rights_of(bits, bits);
     struct am_mapping *mapping;
@@ -218,52 +268,55 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
     mapping->device = phys->domain->device;
     mapping->home = phys->home;
     mapping->page_size = am_attr_page_size(phys->prop.memAttr);
-    mapping->reservation = r;
     mapping->owner = r->owner;
     mapping->can_read = bits;
     mapping->can_write = bits;
     mapping->extent = NULL;
+    atomic_store_explicit(&mapping->reservation, r, memory_order_relaxed);
     atomic_store_explicit(&mapping->run, NULL, memory_order_release);
-    mapping_enter_locked(vs, mapping);
-    return ACL_SUCCESS;
+    atomic_store_explicit(&mapping->refs, 1, memory_order_release);
+    if (phys_add_mapping(phys, mapping, source)) {
+        mapping_enter_locked(vs, mapping);
+        return ACL_SUCCESS;
+    }
 
+    rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is not alive", phys->handle);
+    am_mapping_tear_off(mapping);
+    atomic_store_explicit(&mapping->refs, 0, memory_order_relaxed);
+    am_phys_put(phys); /* not the last one: the caller has one */
 err_give:
     if (mapping != NULL)
         am_slab_give(&mapping_slab, mapping);
     return rc;
 }
 
-/* Of memory that lives: its handle does, or it is mapped elsewhere. */
-static aclError map_locked(struct am_vspace *vs, uintptr_t addr, size_t asked,
-                           size_t size, struct am_phys *phys, bool has_access)
-    AM_REQUIRES(vs->lock)
+/* The program's wish; r is locked. */
+static aclError map_locked(struct am_vspace *vs, struct am_reservation *r, uintptr_t addr,
+                           size_t asked, size_t size, struct am_phys *phys,
+                           bool has_access, enum source source)
 {
-    struct am_reservation *r;
-    aclError rc = range_check_locked(vs, addr, size, &r);
+    aclError rc = am_setup.is_strict ? map_check_strict(r, phys) : ACL_SUCCESS;
 
-    if (rc == ACL_SUCCESS && am_setup.is_strict)
-        rc = map_check_strict(r, phys);
     if (rc != ACL_SUCCESS)
         return rc;
     AM_REQUIRE(r->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
                (void *)addr, r->owner->name);
     return bind_locked(vs, r, addr, asked, size, phys,
-                       has_access ? am_owner_bit(phys) : 0);
+                       has_access ? am_owner_bit(phys) : 0, source);
 }
 
 aclError am_vspace_map_owned(struct am_vspace *vs, void *addr, struct am_phys *phys,
                              bool has_access)
 {
     struct am_reservation *r;
-    aclError rc;
+    aclError rc = range_lock(vs, (uintptr_t)addr, phys->mem.size, &r);
 
-    am_lock(&vs->lock);
-    rc = range_check_locked(vs, (uintptr_t)addr, phys->mem.size, &r);
-    if (rc == ACL_SUCCESS)
-        rc = bind_locked(vs, r, (uintptr_t)addr, phys->mem.size, phys->mem.size, phys,
-                         has_access ? am_owner_bit(phys) : 0);
-    am_unlock(&vs->lock);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = bind_locked(vs, r, (uintptr_t)addr, phys->mem.size, phys->mem.size, phys,
+                     has_access ? am_owner_bit(phys) : 0, SOURCE_OWNER);
+    am_reservation_unlock(vs, r);
     return rc;
 }
 
@@ -271,20 +324,20 @@ aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
                        struct am_phys *phys, bool has_access)
 {
     size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+    struct am_reservation *r;
     size_t rounded;
     aclError rc;
 
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
                "virPtr %p is not a multiple of the granularity %zu", addr, granularity);
     rc = map_size(phys, size, &rounded);
+    if (rc == ACL_SUCCESS)
+        rc = range_lock(vs, (uintptr_t)addr, rounded, &r);
     if (rc != ACL_SUCCESS)
         return rc;
-    am_lock(&vs->lock);
-    if (phys->handle_refs == 0) /* freed by another thread since it was looked up */
-        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is not alive", phys->handle);
-    else
-        rc = map_locked(vs, (uintptr_t)addr, size, rounded, phys, has_access);
-    am_unlock(&vs->lock);
+    rc = map_locked(vs, r, (uintptr_t)addr, size, rounded, phys, has_access,
+                    SOURCE_HANDLE);
+    am_reservation_unlock(vs, r);
     return rc;
 }
 
@@ -293,39 +346,38 @@ aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
 {
     struct am_phys *phys = source->phys;
     size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+    struct am_reservation *r;
     aclError rc;
 
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
                "%p is not a multiple of the granularity %zu of the memory at %p", addr,
                granularity, (void *)source->start);
-    am_lock(&vs->lock);
-    if (am_chunkmap_find(&vs->chunks, source->start) != source)
+    rc = range_lock(vs, (uintptr_t)addr, source->size, &r);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (am_chunkmap_find(&vs->chunks, source->start) != source || phys->is_killed)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
                      (void *)source->start);
     else
-        rc = map_locked(vs, (uintptr_t)addr, source->asked, source->size, phys,
-                        has_access);
-    am_unlock(&vs->lock);
+        rc = map_locked(vs, r, (uintptr_t)addr, source->asked, source->size, phys,
+                        has_access, SOURCE_MAPPING);
+    am_reservation_unlock(vs, r);
     return rc;
 }
 
-/* Enter a heap's mapping, which is in no list but the arena's count. */
+/*
+ * Enter a heap's mapping, which is in no list but the arena's count.  Its addresses are the
+ * caller's alone, so no lock is needed.
+ */
 static aclError run_enter(struct am_vspace *vs, struct am_mapping *mapping)
 {
-    int rc;
-
-    am_lock(&vs->lock);
-    rc = am_chunkmap_prepare(&vs->chunks, mapping->start, mapping->size);
-    if (rc == 0) {
-        mapping->may_alias = mapping->phys->was_mapped;
-        mapping->phys->was_mapped = true;
-        atomic_store_explicit(&mapping->refs, 1, memory_order_release);
-        am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
-    }
-    am_unlock(&vs->lock);
-    if (rc != 0)
+    if (am_chunkmap_prepare(&vs->chunks, mapping->start, mapping->size) != 0)
         return am_fail(ACL_ERROR_BAD_ALLOC,
                        "no host memory for the records of a mapping");
+    mapping->may_alias = mapping->phys->was_mapped;
+    mapping->phys->was_mapped = true;
+    atomic_store_explicit(&mapping->refs, 1, memory_order_release);
+    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
     return ACL_SUCCESS;
 }
 
@@ -353,7 +405,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
     mapping->device = phys->domain->device;
     mapping->home = phys->home;
     mapping->page_size = am_attr_page_size(phys->prop.memAttr);
-    mapping->reservation = NULL;
+    atomic_store_explicit(&mapping->reservation, NULL, memory_order_relaxed);
     mapping->owner = owner;
     mapping->can_read = am_owner_bit(phys);
     mapping->can_write = am_owner_bit(phys);
@@ -380,43 +432,8 @@ err_phys:
 
 void am_vspace_unmap_run(struct am_vspace *vs, struct am_mapping *mapping)
 {
-    am_lock(&vs->lock);
     am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, NULL);
-    am_unlock(&vs->lock);
     am_mapping_put(mapping);
-}
-
-/*
- * Takes a mapping out of the tables; the caller drops its reference, without the lock.
- */
-static void mapping_leave_locked(struct am_vspace *vs, struct am_mapping *mapping)
-    AM_REQUIRES(vs->lock)
-{
-    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, NULL);
-    LIST_REMOVE(mapping, of_phys);
-    mapping->phys->n_mappings--;
-    mapping->reservation->n_mappings--;
-    mapping->reservation = NULL;
-    vs->n_mappings -= mapping->owner == NULL;
-}
-
-aclError am_mapping_find_locked(struct am_vspace *vs, void *addr, bool must_start,
-                                struct am_mapping **ret_mapping)
-{
-    struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, (uintptr_t)addr);
-
-    AM_REQUIRE(
-        mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p%s", addr,
-        am_reservation_find_locked(vs, (uintptr_t)addr) ? "" : ", which is not reserved");
-    AM_REQUIRE(mapping->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
-               "%p was not mapped with aclrtMapMem; it belongs to %s", addr,
-               mapping->owner->name);
-    AM_REQUIRE(!must_start || mapping->start == (uintptr_t)addr,
-               ACL_ERROR_RT_PARAM_INVALID,
-               "%p lies inside the mapping of %zu bytes at %p; pass its start", addr,
-               mapping->size, (void *)mapping->start);
-    *ret_mapping = mapping;
-    return ACL_SUCCESS;
 }
 
 /*
@@ -450,100 +467,78 @@ static void mapping_unblock(struct am_mapping *mapping)
     am_mapping_put(mapping);
 }
 
+/* Takes a locked mapping away and unlocks it; must_go: also where unmapping fails. */
+static aclError unmap_locked(struct am_vspace *vs, struct am_mapping *mapping,
+                             struct am_mapping *blocked, bool must_go)
+{
+    struct am_mem *mem = &mapping->phys->mem;
+    struct am_reservation *r = mapping->reservation;
+    aclError rc = mem->bank->ops->unmap((void *)mapping->start, mapping->size, mem);
+
+    if (must_go)
+        rc = ACL_SUCCESS; /* what stays visible goes with the reservation */
+    if (rc == ACL_SUCCESS)
+        am_mapping_leave_locked(vs, mapping);
+    am_reservation_unlock(vs, r);
+    mapping_unblock(blocked);
+    if (rc == ACL_SUCCESS)
+        am_mapping_put(mapping);
+    return rc;
+}
+
 aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
 {
     struct am_mapping *blocked = mapping_block(vs, addr);
     struct am_mapping *mapping;
-    aclError rc;
+    aclError rc = am_mapping_lock_own(vs, addr, true, &mapping);
 
-    am_lock(&vs->lock);
-    rc = am_mapping_find_locked(vs, addr, true, &mapping);
     if (rc == ACL_SUCCESS)
-        rc =
-            mapping->phys->mem.bank->ops->unmap(addr, mapping->size, &mapping->phys->mem);
-    if (rc == ACL_SUCCESS)
-        mapping_leave_locked(vs, mapping);
-    am_unlock(&vs->lock);
+        return unmap_locked(vs, mapping, blocked, false);
     mapping_unblock(blocked);
-    if (rc == ACL_SUCCESS)
-        am_mapping_put(mapping);
     return rc;
 }
 
 aclError am_vspace_unmap_owned(struct am_vspace *vs, void *addr, bool is_last)
 {
     struct am_mapping *blocked = mapping_block(vs, addr);
-    struct am_mapping *mapping;
-    aclError rc;
+    struct am_mapping *mapping = am_mapping_lock(vs, (uintptr_t)addr);
 
-    am_lock(&vs->lock);
-    mapping = am_chunkmap_find(&vs->chunks, (uintptr_t)addr);
-    if (mapping == NULL) { /* a reset of the device was faster */
-        am_unlock(&vs->lock);
-        mapping_unblock(blocked);
-        return ACL_SUCCESS;
-    }
-    rc = mapping->phys->mem.bank->ops->unmap(addr, mapping->size, &mapping->phys->mem);
-    if (is_last)
-        rc = ACL_SUCCESS; /* mappings that stay visible end with the reservation */
-    if (rc == ACL_SUCCESS)
-        mapping_leave_locked(vs, mapping);
-    am_unlock(&vs->lock);
-    mapping_unblock(blocked);
-    if (rc == ACL_SUCCESS)
-        am_mapping_put(mapping);
-    return rc;
+    if (mapping != NULL)
+        return unmap_locked(vs, mapping, blocked, is_last);
+    mapping_unblock(blocked); /* a reset of the device was faster */
+    return ACL_SUCCESS;
 }
 
-bool am_vspace_kill(struct am_phys *phys)
+/* One more handle reference of memory that is mapped; false: its device was just reset. */
+static bool phys_retain(struct am_phys *phys)
 {
-    LIST_HEAD(, am_mapping) dead = LIST_HEAD_INITIALIZER(dead);
-    struct am_vspace *vs = &am_vspace;
-    struct am_mapping *mapping;
-    bool had_handle;
+    bool is_alive;
 
-    /*
-     * In one step: a dead handle cannot be mapped, and what is not mapped cannot be
-     * retained.
-     */
-    am_lock(&vs->lock);
-    had_handle = phys->handle_refs > 0;
-    phys->handle_refs = 0;
-    while ((mapping = LIST_FIRST(&phys->mappings)) != NULL) {
-        if (phys->mem.bank->ops->unmap((void *)mapping->start, mapping->size,
-                                       &phys->mem) != ACL_SUCCESS) {
-            mapping->reservation->has_stale_mapping = true;
-            am_log(AM_LOG_WARN, "%zu bytes at %p could not be unmapped and stay mapped",
-                   mapping->size, (void *)mapping->start);
-        }
-        mapping_leave_locked(vs, mapping);
-        LIST_INSERT_HEAD(&dead, mapping, of_phys);
-    }
-    am_unlock(&vs->lock);
-    while ((mapping = LIST_FIRST(&dead)) != NULL) {
-        LIST_REMOVE(mapping, of_phys);
-        am_mapping_put(mapping);
-    }
-    return had_handle;
+    am_latch_take(&phys->lock);
+    is_alive = !phys->is_killed;
+    if (is_alive && phys->handle_refs++ == 0)
+        am_phys_ref(phys); /* the handle is back, with its reference */
+    am_latch_give(&phys->lock);
+    return is_alive;
 }
 
 aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
 {
     struct am_mapping *mapping;
-    aclError rc;
+    aclError rc = am_mapping_lock_own(vs, addr, false, &mapping);
 
-    am_lock(&vs->lock);
-    rc = am_mapping_find_locked(vs, addr, false, &mapping);
-    if (rc == ACL_SUCCESS && am_setup.is_strict && mapping->start != (uintptr_t)addr)
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (am_setup.is_strict && mapping->start != (uintptr_t)addr)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                      "%p lies inside the mapping at %p; the editions that have this call "
-                     "require its start (ACLMEM_RULES=strict)",
+                     "require its "
+                     "start (ACLMEM_RULES=strict)",
                      addr, (void *)mapping->start);
-    if (rc == ACL_SUCCESS) {
-        if (mapping->phys->handle_refs++ == 0)
-            am_phys_ref(mapping->phys); /* the handle is back, with its reference */
+    else if (!phys_retain(mapping->phys))
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", addr);
+    else
         *ret_handle = mapping->phys->handle;
-    }
-    am_unlock(&vs->lock);
+    am_mapping_unlock(vs, mapping);
     return rc;
 }

@@ -4,7 +4,9 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/machine.h"
+#include "base/shard.h"
 #include "base/slab.h"
+#include "base/sys.h"
 #include "base/util.h"
 #include "core/device/attr.h"
 #include "core/device/device.h"
@@ -13,7 +15,7 @@
 #include "core/vmm/vspace.h"
 
 static struct am_slab phys_slab = AM_SLAB_INIT(struct am_phys, "phys slab");
-static _Atomic uint64_t n_physes;
+static struct am_tally n_physes;
 /* Set before the first memory is made; NULL: nothing is shared. */
 static const struct am_phys_hooks *sharing;
 
@@ -121,12 +123,14 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->domain = domain;
     phys->home = domain->device;
     phys->imported = 0;
+    phys->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_LEAF, "phys");
     phys->exported = 0;
     phys->share = 0;
     phys->share_number = 0;
     phys->handle_refs = 0;
     phys->n_mappings = 0;
     phys->was_mapped = false;
+    phys->is_killed = false;
     phys->is_listed = false;
     LIST_INIT(&phys->mappings);
 }
@@ -192,7 +196,8 @@ static aclError phys_list(struct am_phys *phys)
     if (!is_closed) {
         LIST_INSERT_HEAD(&domain->all, phys, all);
         phys->is_listed = true;
-        n_physes += phys->handle != NULL; /* the other physes are not the program's */
+        if (phys->handle != NULL) /* the others are not the program's */
+            am_tally_add(&n_physes, 1);
         atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
     }
     am_unlock(&domain->lock);
@@ -360,7 +365,8 @@ void am_phys_put(struct am_phys *phys)
         am_idmap_remove(&am_ids, phys->handle);
     phys_unlist(phys);
     phys_unmake(phys);
-    n_physes -= had_handle;
+    if (had_handle)
+        am_tally_add(&n_physes, -1);
 }
 
 static void object_put(struct am_object *object)
@@ -368,21 +374,36 @@ static void object_put(struct am_object *object)
     am_phys_put((struct am_phys *)object);
 }
 
-/* The phys of a handle that the program may use: 107017 otherwise. */
-static aclError phys_get_locked(void *handle, struct am_phys **ret_phys)
-    AM_REQUIRES(am_vspace.lock)
+/* The memory of a handle, which may be dead, with one more reference. */
+static aclError phys_find(void *handle, struct am_phys **ret_phys)
 {
-    struct am_phys *phys =
-        (struct am_phys *)am_idmap_get(&am_ids, AM_KIND_PHYS, handle, object_put);
-    aclError rc;
-
-    AM_REQUIRE(phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
+    *ret_phys = (struct am_phys *)am_idmap_get(&am_ids, AM_KIND_PHYS, handle, object_put);
+    AM_REQUIRE(*ret_phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
                am_idmap_why(AM_KIND_PHYS, handle));
-    if (phys->handle_refs == 0) {
-        rc = am_fail(
-            ACL_ERROR_RT_INVALID_HANDLE,
-            "handle %p was freed; its memory lives until it is unmapped everywhere",
-            handle);
+    am_moment();
+    return ACL_SUCCESS;
+}
+
+static aclError refuse_dead(void *handle)
+{
+    return am_fail(
+        ACL_ERROR_RT_INVALID_HANDLE,
+        "handle %p was freed; its memory lives until it is unmapped everywhere", handle);
+}
+
+aclError am_phys_get(void *handle, struct am_phys **ret_phys)
+{
+    struct am_phys *phys;
+    bool is_alive;
+    aclError rc = phys_find(handle, &phys);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_latch_take(&phys->lock);
+    is_alive = phys->handle_refs > 0;
+    am_latch_give(&phys->lock);
+    if (!is_alive) {
+        rc = refuse_dead(handle);
         am_phys_put(phys);
         return rc;
     }
@@ -390,21 +411,11 @@ static aclError phys_get_locked(void *handle, struct am_phys **ret_phys)
     return ACL_SUCCESS;
 }
 
-aclError am_phys_get(void *handle, struct am_phys **ret_phys)
-{
-    aclError rc;
-
-    am_lock(&am_vspace.lock);
-    rc = phys_get_locked(handle, ret_phys);
-    am_unlock(&am_vspace.lock);
-    return rc;
-}
-
 /*
  * The handle dies, in one step with the number that other processes import its memory by:
  * a handle that is retained again may be exported anew.
  */
-static uint64_t export_take_locked(struct am_phys *phys) AM_REQUIRES(am_vspace.lock)
+static uint64_t export_take_locked(struct am_phys *phys) AM_REQUIRES(phys->lock)
 {
     uint64_t number = phys->exported;
 
@@ -418,41 +429,54 @@ void am_phys_end_export(struct am_phys *phys)
 {
     uint64_t number;
 
-    am_lock(&am_vspace.lock);
+    am_latch_take(&phys->lock);
     number = export_take_locked(phys);
-    am_unlock(&am_vspace.lock);
+    am_latch_give(&phys->lock);
     export_ended(number);
+}
+
+/* One handle reference less, and the number of the export that ends with the last one. */
+static aclError handle_drop(struct am_phys *phys, bool *ret_was_last,
+                            uint64_t *ret_number)
+{
+    bool is_alive;
+    bool is_mapped;
+
+    *ret_was_last = false;
+    *ret_number = 0;
+    am_latch_take(&phys->lock);
+    is_alive = phys->handle_refs > 0;
+    is_mapped = am_setup.is_strict && phys->handle_refs == 1 && phys->n_mappings > 0;
+    if (is_alive && !is_mapped && --phys->handle_refs == 0) {
+        *ret_was_last = true;
+        *ret_number = export_take_locked(phys);
+    }
+    am_latch_give(&phys->lock);
+    if (!is_alive)
+        return refuse_dead(phys->handle);
+    AM_REQUIRE(
+        !is_mapped, ACL_ERROR_RT_PARAM_INVALID,
+        "handle %p is still mapped; editions before 9.1 require aclrtUnmapMem first "
+        "(ACLMEM_RULES=strict)",
+        phys->handle);
+    return ACL_SUCCESS;
 }
 
 aclError am_phys_free(void *handle)
 {
-    struct am_phys *phys = NULL;
-    bool was_last = false;
-    uint64_t number = 0;
-    aclError rc;
+    struct am_phys *phys;
+    bool was_last;
+    uint64_t number;
+    aclError rc = phys_find(handle, &phys);
 
-    am_lock(&am_vspace.lock);
-    rc = phys_get_locked(handle, &phys);
     if (rc != ACL_SUCCESS)
-        goto out;
-    if (am_setup.is_strict && phys->handle_refs == 1 && phys->n_mappings > 0)
-        rc = am_fail(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "handle %p is still mapped; editions before 9.1 require aclrtUnmapMem first "
-            "(ACLMEM_RULES=strict)",
-            handle);
-    else
-        was_last = --phys->handle_refs == 0;
-    if (was_last)
-        number = export_take_locked(phys);
-out:
-    am_unlock(&am_vspace.lock);
+        return rc;
+    rc = handle_drop(phys, &was_last, &number);
     if (was_last) {
         export_ended(number); /* while the memory is there */
         am_phys_put(phys);    /* the handle's */
     }
-    if (phys != NULL)
-        am_phys_put(phys); /* ours */
+    am_phys_put(phys); /* ours */
     return rc;
 }
 
@@ -489,5 +513,5 @@ void am_phys_kill_all(struct am_domain *domain)
 
 uint64_t am_phys_count(void)
 {
-    return n_physes;
+    return am_tally_sum(&n_physes);
 }

@@ -32,7 +32,8 @@ struct am_phys {
     int32_t home; /* whose memory it is: the domain's, unless it was imported elsewhere */
     struct am_mem mem;
     uint64_t imported; /* the number that it came by; 0: it is this process's own */
-    /* vspace.lock; the number of its export, 0: none, or AM_PHYS_EXPORTING: core/ipc/share.h */
+    struct am_latch lock;
+    /* lock; the number of its export, 0: none, or AM_PHYS_EXPORTING: core/ipc/share.h */
     uint64_t exported;
     uint64_t share; /* in the ledger, held instead of a charge; 0: none */
     /*
@@ -40,11 +41,13 @@ struct am_phys {
      * bytes.
      */
     _Atomic uint64_t share_number;
-    uint32_t handle_refs; /* vspace.lock */
-    uint32_t n_mappings;  /* vspace.lock */
-    bool was_mapped;      /* vspace.lock; ever, by this handle or by that of its export */
-    LIST_HEAD(am_mappings, am_mapping) mappings; /* vspace.lock */
-    bool is_listed;                              /* domain->lock, as the next one */
+    uint32_t handle_refs; /* lock, as the next four */
+    uint32_t n_mappings;
+    bool was_mapped; /* ever, by this handle or by that of its export */
+    /* With its device: it is neither mapped nor retained any more.  Read without lock. */
+    atomic_bool is_killed;
+    LIST_HEAD(am_mappings, am_mapping) mappings;
+    bool is_listed; /* domain->lock, as the next one */
     LIST_ENTRY(am_phys) all;
 };
 

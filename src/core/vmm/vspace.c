@@ -11,10 +11,11 @@
 #include "core/vmm/vspace_region.h"
 #include "core/vmm/vspace_reservation.h"
 
-/* No reader needs the slab's promise; it costs a fraction of malloc's. */
 struct am_vspace am_vspace = {
     .lock = AM_LOCK_INIT(AM_RANK_VSPACE, "vspace"),
     .reservations = RB_INITIALIZER(NULL),
+    .stripe = {[0 ... AM_STRIPES - 1].lock =
+                   AM_LOCK_INIT(AM_RANK_RESERVATION, "reservation")},
 };
 
 static struct am_slab reservation_slab =
@@ -28,16 +29,32 @@ static int reservation_compare(struct am_reservation *a, struct am_reservation *
 RB_GENERATE_INTERNAL(am_reservations, am_reservation, node, reservation_compare,
                      __attribute__((unused)) static)
 
-struct am_reservation *am_reservation_find_locked(struct am_vspace *vs, uintptr_t addr)
+struct am_lock *am_reservation_stripe(struct am_vspace *vs,
+                                      const struct am_reservation *r)
 {
-    struct am_reservation key = {.start = addr};
-    struct am_reservation *at = RB_NFIND(am_reservations, &vs->reservations, &key);
+    return &vs->stripe[(uintptr_t)r / 64 % AM_STRIPES].lock;
+}
 
-    if (at == NULL)
-        at = RB_MAX(am_reservations, &vs->reservations);
-    else if (at->start > addr)
-        at = RB_PREV(am_reservations, &vs->reservations, at);
-    return at != NULL && addr - at->start < at->size ? at : NULL;
+/* An address is taken out of the table under the lock of its reservation. */
+AM_NO_LOCK_ANALYSIS struct am_reservation *am_reservation_lock(struct am_vspace *vs,
+                                                               uintptr_t addr)
+{
+    for (;;) {
+        struct am_reservation *r = am_reservation_find(vs, addr);
+
+        if (r == NULL)
+            return NULL;
+        am_lock(am_reservation_stripe(vs, r));
+        if (am_reservation_find(vs, addr) == r)
+            return r;
+        am_unlock(am_reservation_stripe(vs, r));
+    }
+}
+
+AM_NO_LOCK_ANALYSIS void am_reservation_unlock(struct am_vspace *vs,
+                                               const struct am_reservation *r)
+{
+    am_unlock(am_reservation_stripe(vs, r));
 }
 
 struct am_reservation *am_reservation_meets_locked(struct am_vspace *vs, uintptr_t addr,
@@ -114,19 +131,52 @@ static aclError want_check(const void *want, size_t size)
     return ACL_SUCCESS;
 }
 
-static void reservation_enter_locked(struct am_vspace *vs, struct am_reservation *r)
+static int reservation_enter_locked(struct am_vspace *vs, struct am_reservation *r)
     AM_REQUIRES(vs->lock)
 {
+    int rc = am_rangemap_prepare(&vs->ranges, r->start, r->size);
+
+    if (rc != 0)
+        return rc;
     RB_INSERT(am_reservations, &vs->reservations, r);
     granules_add(vs, r, 1);
     vs->n_reservations += r->owner == NULL;
+    am_rangemap_set(&vs->ranges, r->start, r->size, r);
+    return 0;
 }
 
-static void reservation_enter(struct am_vspace *vs, struct am_reservation *r)
+static aclError reservation_release(const struct am_reservation *r,
+                                    const struct am_backend_ops *ops)
 {
+    void *addr = (void *)r->start;
+
+    if (r->is_from_region)
+        return ACL_SUCCESS;
+    return r->is_pinned ? ops->release_pinned(addr, r->size)
+                        : ops->release(addr, r->size);
+}
+
+static void release_warn(const struct am_reservation *r, enum am_log_level level)
+{
+    am_log(level, "%zu bytes of addresses at %p could not be released", r->size,
+           (void *)r->start);
+}
+
+/* Addresses of the backend's become a reservation, or are given back. */
+static aclError reservation_enter(struct am_vspace *vs, struct am_reservation *r)
+{
+    int rc;
+
     am_lock(&vs->lock);
-    reservation_enter_locked(vs, r);
+    rc = reservation_enter_locked(vs, r);
     am_unlock(&vs->lock);
+    if (rc == 0)
+        return ACL_SUCCESS;
+    if (reservation_release(r, r->backend) != ACL_SUCCESS)
+        release_warn(r, AM_LOG_INFO);
+    am_slab_give(&reservation_slab, r);
+    return am_fail(ACL_ERROR_BAD_ALLOC,
+                   "no host memory for the records of a reservation");
 }
 
 /* From the stock; false: the backend has to be asked. */
@@ -137,9 +187,11 @@ static bool reservation_cut(struct am_vspace *vs, struct am_reservation *r, void
     am_lock(&vs->lock);
     is_from_region = am_region_cut_locked(vs, r->backend, r->size,
                                           reservation_align(r->size), want, &r->start);
+    if (is_from_region && reservation_enter_locked(vs, r) != 0) {
+        am_region_give_locked(vs, r->start, r->size);
+        is_from_region = false;
+    }
     r->is_from_region = is_from_region;
-    if (is_from_region)
-        reservation_enter_locked(vs, r);
     am_unlock(&vs->lock);
     return is_from_region;
 }
@@ -181,9 +233,10 @@ static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size
         return rc;
     }
     r->start = (uintptr_t)addr;
-    reservation_enter(vs, r);
-    *ret_addr = addr;
-    return ACL_SUCCESS;
+    rc = reservation_enter(vs, r);
+    if (rc == ACL_SUCCESS)
+        *ret_addr = addr;
+    return rc;
 }
 
 aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64_t flags,
@@ -224,14 +277,17 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
                                  .backend = am_setup.backend,
                                  .is_arena = true,
                                  .is_pinned = is_pinned};
-    reservation_enter(vs, r);
-    *ret_arena = r;
-    return ACL_SUCCESS;
+    rc = reservation_enter(vs, r);
+    if (rc == ACL_SUCCESS)
+        *ret_arena = r;
+    return rc;
 }
 
+/* Its lock is held as well. */
 static void reservation_leave_locked(struct am_vspace *vs, struct am_reservation *r)
     AM_REQUIRES(vs->lock)
 {
+    am_rangemap_set(&vs->ranges, r->start, r->size, NULL);
     RB_REMOVE(am_reservations, &vs->reservations, r);
     granules_add(vs, r, -1);
     vs->n_reservations -= r->owner == NULL;
@@ -240,26 +296,19 @@ static void reservation_leave_locked(struct am_vspace *vs, struct am_reservation
     am_slab_give(&reservation_slab, r);
 }
 
-static aclError reservation_release(const struct am_reservation *r,
-                                    const struct am_backend_ops *ops)
-{
-    void *addr = (void *)r->start;
-
-    if (r->is_from_region)
-        return ACL_SUCCESS;
-    return r->is_pinned ? ops->release_pinned(addr, r->size)
-                        : ops->release(addr, r->size);
-}
-
 void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *arena,
                                    const struct am_backend_ops *ops)
 {
+    struct am_lock *lock = am_reservation_stripe(vs, arena);
+
+    am_lock(lock);
     if (reservation_release(arena, ops) != ACL_SUCCESS)
-        am_log(AM_LOG_INFO, "%zu bytes of addresses at %p could not be released",
-               arena->size, (void *)arena->start);
+        release_warn(arena, AM_LOG_INFO);
     reservation_leave_locked(vs, arena);
+    am_unlock(lock);
 }
 
+/* Its lock is held as well. */
 static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
     AM_REQUIRES(vs->lock)
 {
@@ -284,16 +333,13 @@ static void retire_locked(struct am_vspace *vs, struct am_reservation *r)
     vs->n_reservations--;
 }
 
-aclError am_vspace_release(struct am_vspace *vs, void *addr)
+/* Both locks are held; r is the reservation that addr lies in. */
+static aclError release_checked_locked(struct am_vspace *vs, struct am_reservation *r,
+                                       void *addr) AM_REQUIRES(vs->lock)
 {
-    struct am_reservation *r;
     aclError rc = ACL_SUCCESS;
 
-    am_lock(&vs->lock);
-    r = am_reservation_find_locked(vs, (uintptr_t)addr);
-    if (r == NULL)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not reserved", addr);
-    else if (r->owner != NULL)
+    if (r->owner != NULL)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                      "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
                      addr, r->owner->name);
@@ -312,6 +358,25 @@ aclError am_vspace_release(struct am_vspace *vs, void *addr)
         retire_locked(vs, r);
     else
         rc = release_locked(vs, r);
+    return rc;
+}
+
+aclError am_vspace_release(struct am_vspace *vs, void *addr)
+{
+    struct am_reservation *r;
+    struct am_lock *lock;
+    aclError rc;
+
+    am_lock(&vs->lock);
+    r = am_reservation_find(vs, (uintptr_t)addr);
+    if (r == NULL) {
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not reserved", addr);
+    } else {
+        lock = am_reservation_stripe(vs, r);
+        am_lock(lock);
+        rc = release_checked_locked(vs, r, addr);
+        am_unlock(lock);
+    }
     am_unlock(&vs->lock);
     return rc;
 }
@@ -319,16 +384,37 @@ aclError am_vspace_release(struct am_vspace *vs, void *addr)
 void am_vspace_release_owned(struct am_vspace *vs, void *addr)
 {
     struct am_reservation *r;
+    struct am_lock *lock;
 
     am_lock(&vs->lock);
-    r = am_reservation_find_locked(vs, (uintptr_t)addr);
+    r = am_reservation_find(vs, (uintptr_t)addr);
+    lock = am_reservation_stripe(vs, r);
+    am_lock(lock);
     am_assert(r != NULL && r->start == (uintptr_t)addr && r->n_mappings == 0);
     if (release_locked(vs, r) != ACL_SUCCESS) {
         r->is_unreleased = true;
-        am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be released", r->size,
-               addr);
+        release_warn(r, AM_LOG_WARN);
     }
+    am_unlock(lock);
     am_unlock(&vs->lock);
+}
+
+/* The library stops: the reservation goes, unless a thread still needs it. */
+static void release_last_locked(struct am_vspace *vs, struct am_reservation *r)
+    AM_REQUIRES(vs->lock)
+{
+    struct am_lock *lock = am_reservation_stripe(vs, r);
+
+    am_lock(lock);
+    /* Work in flight, or a host view, still uses memory of a heap there. */
+    r->is_orphan = r->is_arena && r->n_mappings > 0;
+    /* A thread is in a call about it, or was about to make it: it ends there. */
+    if (!r->is_orphan && (r->owner == NULL || r->is_arena || r->is_unreleased)) {
+        am_assert(r->n_mappings == 0);
+        if (release_locked(vs, r) != ACL_SUCCESS)
+            release_warn(r, AM_LOG_WARN);
+    }
+    am_unlock(lock);
 }
 
 void am_vspace_release_all(struct am_vspace *vs)
@@ -338,17 +424,8 @@ void am_vspace_release_all(struct am_vspace *vs)
 
     am_lock(&vs->lock);
     am_arena_forget_locked(vs);
-    RB_FOREACH_SAFE (r, am_reservations, &vs->reservations, next) {
-        /* Work in flight, or a host view, still uses memory of a heap there. */
-        r->is_orphan = r->is_arena && r->n_mappings > 0;
-        /* A thread is in a call about it, or was about to make it: it ends there. */
-        if (r->is_orphan || (r->owner != NULL && !r->is_arena && !r->is_unreleased))
-            continue;
-        am_assert(r->n_mappings == 0);
-        if (release_locked(vs, r) != ACL_SUCCESS)
-            am_log(AM_LOG_WARN, "%zu bytes of addresses at %p could not be released",
-                   r->size, (void *)r->start);
-    }
+    RB_FOREACH_SAFE (r, am_reservations, &vs->reservations, next)
+        release_last_locked(vs, r);
     am_region_release_locked(vs);
     am_unlock(&vs->lock);
 }

@@ -6,6 +6,11 @@
  * mapping      part of one reservation bound to one phys; entered for each 2 MB chunk in
  *              a table that is read without a lock
  *
+ * The address space's lock is for changes of which reservations there are.  What is mapped
+ * in a reservation is behind the reservation's lock, and what memory is mapped where, behind
+ * the memory's (core/vmm/phys.h); they are taken in this order.  So threads that map into
+ * reservations of their own do not meet.
+ *
  * A mapping has a reference for being mapped and one for each piece of work or view that
  * uses it, so unmapping never pulls memory away under a copy.  Lock-free readers take a
  * reference and look again whether the entry is still the same.
@@ -26,6 +31,8 @@
 #include "backend/backend.h"
 #include "base/chunkmap.h"
 #include "base/lock.h"
+#include "base/rangemap.h"
+#include "base/shard.h"
 
 struct am_mapping;
 struct am_phys;
@@ -93,19 +100,20 @@ struct am_reservation {
     RB_ENTRY(am_reservation) node;
     uintptr_t start;
     size_t size;
-    uint64_t flags;    /* as asked for: 0 normal, 1 huge pages */
-    size_t n_mappings; /* vspace.lock */
-    int32_t device;    /* vspace.lock; of what was mapped first, while n_mappings > 0 */
-    bool is_imported;  /* vspace.lock; as above: it came from another process */
-    const struct am_owner *owner;         /* NULL: the program */
+    uint64_t flags; /* as asked for: 0 normal, 1 huge pages */
+    /* The reservation's lock, as the next two; of an arena: vspace.lock. */
+    size_t n_mappings;
+    int32_t device;               /* of what was mapped first, while n_mappings > 0 */
+    bool is_imported;             /* as above: it came from another process */
+    const struct am_owner *owner; /* NULL: the program; written under both locks */
     const struct am_backend_ops *backend; /* whose addresses these are */
     bool is_from_region;                  /* from the region: core/vmm/vspace_region.h */
     bool is_arena;  /* addresses of the heaps: core/vmm/vspace_arena.h */
     bool is_pinned; /* an arena of pinned memory */
     bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
-    /* vspace.lock; its owner released it, but the system did not */
+    /* vspace.lock; its owner let go of it, and the system did not take it back */
     bool is_unreleased;
-    /* vspace.lock; memory that is no longer entered could not be unmapped in it */
+    /* the reservation's lock; memory that is not in the books could not be unmapped in it */
     bool has_stale_mapping;
 };
 
@@ -123,11 +131,12 @@ struct am_mapping {
     struct am_phys *phys; /* holds a reference */
     bool may_alias;       /* phys was mapped before: it may be elsewhere, too */
 
-    size_t asked; /* the size that aclrtMapMem was given; size is rounded up */
-    struct am_reservation *reservation;
+    size_t asked; /* what aclrtMapMem was given; size is rounded up */
+    /* NULL: a heap's; to be looked at again under the reservation's lock */
+    _Atomic(struct am_reservation *) reservation;
     _Atomic uint64_t can_read; /* a bit for each device, by logical id, and AM_HOST_BIT */
     _Atomic uint64_t can_write;
-    LIST_ENTRY(am_mapping) of_phys; /* vspace.lock */
+    LIST_ENTRY(am_mapping) of_phys; /* phys->lock */
     struct am_extent *extent; /* a heap's: the addresses, given back with the mapping */
 };
 
@@ -147,17 +156,28 @@ struct am_region {
 
 #define AM_GRANULE_SHIFT 36 /* 64 GB */
 
+/* The locks of reservations: each has one of these, by its address. */
+#define AM_STRIPES 128
+
+union am_stripe {
+    struct am_lock lock;
+    char stride[AM_SHARD_STRIDE];
+};
+
 struct am_vspace {
     struct am_lock lock;
     struct am_reservations reservations; /* lock */
-    struct am_chunkmap chunks;           /* written under lock, read without */
+    /* Which reservation an address lies in.  Written under lock and that of the reservation. */
+    struct am_rangemap ranges;
+    struct am_chunkmap chunks; /* written under the reservation's lock, read without */
+    union am_stripe stripe[AM_STRIPES];
     /*
      * How many reservations touch each 64 GB: tells without a lock that an address is not
      * ours.
      */
     _Atomic uint32_t granule[1u << (AM_ADDRESS_BITS - AM_GRANULE_SHIFT)];
     _Atomic uint64_t n_reservations; /* the program's, as the next one */
-    _Atomic uint64_t n_mappings;
+    struct am_tally n_mappings;
     struct am_region region; /* lock */
     /* lock; for device memory and for pinned memory: core/vmm/vspace_arena.c */
     struct {

@@ -1,23 +1,55 @@
-/* Shared by vspace.c, mapping.c, access.c, vspace_arena.c and vspace_region.c. */
+/* Shared by vspace.c, mapping.c, mapping_lock.c, access.c, vspace_arena.c, vspace_region.c. */
 #ifndef AM_CORE_VSPACE_RESERVATION_H
 #define AM_CORE_VSPACE_RESERVATION_H
 
 #include "core/vmm/vspace.h"
 
-/* The reservation that addr lies in, or NULL. */
-struct am_reservation *am_reservation_find_locked(struct am_vspace *vs, uintptr_t addr)
-    AM_REQUIRES(vs->lock);
+/* The reservation that addr lies in, or NULL; it stays one while its lock or vs's is held. */
+static inline struct am_reservation *am_reservation_find(struct am_vspace *vs,
+                                                         uintptr_t addr)
+{
+    return am_rangemap_find(&vs->ranges, addr);
+}
+/* The same, and locks it. */
+struct am_reservation *am_reservation_lock(struct am_vspace *vs, uintptr_t addr);
+void am_reservation_unlock(struct am_vspace *vs, const struct am_reservation *r);
 
 /* One that some byte of the range lies in, or NULL: the lowest. */
 struct am_reservation *am_reservation_meets_locked(struct am_vspace *vs, uintptr_t addr,
                                                    size_t size) AM_REQUIRES(vs->lock);
 
+/* The lock of a reservation, or of what was one a moment ago. */
+struct am_lock *am_reservation_stripe(struct am_vspace *vs,
+                                      const struct am_reservation *r);
+
 /*
- * The program's mapping that addr lies in, and starts when must_start; says what is
- * wrong.
+ * The mapping that addr lies in, with its reservation locked; NULL when nothing is mapped
+ * there, or a heap's memory is.
  */
-aclError am_mapping_find_locked(struct am_vspace *vs, void *addr, bool must_start,
-                                struct am_mapping **ret_mapping) AM_REQUIRES(vs->lock);
+struct am_mapping *am_mapping_lock(struct am_vspace *vs, uintptr_t addr);
+/*
+ * The program's mapping that addr lies in, and starts when must_start, in the same way; says
+ * what is wrong.
+ */
+aclError am_mapping_lock_own(struct am_vspace *vs, void *addr, bool must_start,
+                             struct am_mapping **ret_mapping);
+void am_mapping_unlock(struct am_vspace *vs, const struct am_mapping *mapping);
+
+/* Memory that is not in the books is to be unmapped; its reservation is locked. */
+void am_mapping_tear_off(const struct am_mapping *mapping);
+/*
+ * Take a mapping out of the books; its reference is the caller's to drop, without the lock
+ * of the reservation, which is held.
+ */
+void am_mapping_leave_locked(struct am_vspace *vs, struct am_mapping *mapping);
+/*
+ * A mapping whose memory went with its device is as good as gone: the thread that meets it
+ * first takes it away.  The first takes a reference, while the reservation is locked, and
+ * returns NULL for a mapping that is alive.  The second takes the mapping away, when there
+ * is one, without a lock.
+ */
+struct am_mapping *am_mapping_get_dead(struct am_mapping *mapping);
+bool am_mapping_bury(struct am_vspace *vs, struct am_mapping *dead);
 
 /* The bit of the place that the memory belongs to. */
 uint64_t am_owner_bit(const struct am_phys *phys);
