@@ -118,6 +118,14 @@ static void a_chip_belongs_to_its_product_and_keeps_its_name(void **state)
         {"Ascend950PR_9579", "950", "Ascend950PR_9579"},
         {"ASCEND950dt_957x", "950", "Ascend950DT_957x"},
         {"950pr_9589", "950", "Ascend950PR_9589"},
+        {"Ascend950", "950", "Ascend950PR_9589"},
+        {"ascend310p", "310P", "Ascend310P3"},
+        {"Ascend310B", "310B", "Ascend310B1"},
+        {"Ascend910", "910", "Ascend910A"},
+        {"950PR", "950", "Ascend950PR"},
+        {"Ascend950DT", "950", "Ascend950DT"},
+        {"Ascend910C1", "A3", "Ascend910C1"},
+        {"910c4", "A3", "Ascend910C4"},
     };
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(rows); i++) {
@@ -134,10 +142,21 @@ static void a_chip_belongs_to_its_product_and_keeps_its_name(void **state)
 static void there_is_no_other_product(void **state)
 {
     static const char *const wrong[] = {
-        "",           "A",         "A22",          " A2",
-        "910B9",      "Ascend",    "H100",         "Ascend910B1x",
-        "scend910B",  "Ascend950", "Ascend950PR_", "Ascend950PR_1234567890123",
-        "950PR_\33[", "Ascen",
+        "",
+        "A",
+        "A22",
+        " A2",
+        "910B9",
+        "Ascend",
+        "H100",
+        "Ascend910B1x",
+        "scend910B",
+        "AscendA22",
+        "Ascend950PR_",
+        "Ascend950PR_1234567890123",
+        "950PR_\33[",
+        "Ascen",
+        "AscendAscend310",
     };
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(wrong); i++) {

@@ -9,7 +9,8 @@
 
 #include "base/util.h"
 
-#define REST_MAX 12 /* letters that a name may have beyond its known beginning */
+#define ASCEND "Ascend" /* the beginning of each soc, which a name may lack */
+#define REST_MAX 12     /* letters that a name may have beyond its known beginning */
 
 enum {
     RC = AM_PRODUCT_RC,
@@ -100,7 +101,7 @@ static bool soc_is(const char *soc, const char *name, char ret_soc[AM_SOC_SIZE])
 {
     const char *end = strchr(soc, '*');
     size_t n = end != NULL ? (size_t)(end - soc) : strlen(soc);
-    size_t skip = strncasecmp(name, soc, strlen("Ascend")) == 0 ? 0 : strlen("Ascend");
+    size_t skip = strncasecmp(name, soc, strlen(ASCEND)) == 0 ? 0 : strlen(ASCEND);
     const char *rest;
 
     if (strncasecmp(soc + skip, name, n - skip) != 0)
@@ -112,7 +113,8 @@ static bool soc_is(const char *soc, const char *name, char ret_soc[AM_SOC_SIZE])
     return true;
 }
 
-const struct am_product *am_product_find(const char *name, char ret_soc[AM_SOC_SIZE])
+/* The product of a name or an alias; its soc is that of a usual chip. */
+static const struct am_product *find_family(const char *name, char ret_soc[AM_SOC_SIZE])
 {
     const struct am_product *product = find_by_name(name);
 
@@ -120,15 +122,24 @@ const struct am_product *am_product_find(const char *name, char ret_soc[AM_SOC_S
         if (strcasecmp(aliases[i].name, name) == 0)
             product = find_by_name(aliases[i].product);
     }
-    if (product != NULL) {
+    if (product != NULL)
         snprintf(ret_soc, AM_SOC_SIZE, "%s", product->soc);
+    return product;
+}
+
+const struct am_product *am_product_find(const char *name, char ret_soc[AM_SOC_SIZE])
+{
+    const struct am_product *product = find_family(name, ret_soc);
+
+    if (product != NULL)
         return product;
-    }
     for (size_t i = 0; i < AM_ARRAY_SIZE(socs); i++) {
         if (soc_is(socs[i].soc, name, ret_soc))
             return find_by_name(socs[i].product);
     }
-    return NULL;
+    if (strncasecmp(name, ASCEND, strlen(ASCEND)) != 0)
+        return NULL;
+    return find_family(name + strlen(ASCEND), ret_soc);
 }
 
 bool am_product_figure(const struct am_product *product, aclrtDevAttr attr,
