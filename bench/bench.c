@@ -22,8 +22,8 @@ static const struct section {
     {"copy", bench_copy},       {"stream", bench_stream},
     {"threads", bench_threads}, {"pool", bench_pool},
     {"share", bench_share},     {"call", bench_call},
-    {"trace", bench_trace},     {"cuda", bench_cuda},
-    {"growth", bench_growth},
+    {"trace", bench_trace},     {"check", bench_check},
+    {"cuda", bench_cuda},       {"growth", bench_growth},
 };
 #define N_SECTIONS (sizeof sections / sizeof sections[0])
 

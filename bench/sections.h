@@ -13,6 +13,7 @@ void bench_pool(void *unused);      /* pool.c */
 void bench_share(void *unused);     /* share.c */
 void bench_call(void *unused);      /* call.c */
 void bench_trace(void *unused);     /* trace.c */
+void bench_check(void *unused);     /* check.c */
 void bench_cuda(void *unused);      /* cuda.c */
 void bench_growth(void *unused);    /* growth.c; last: its table comes after all rows */
 
