@@ -32,6 +32,7 @@ RB_HEAD(am_segments, am_segment);
 struct am_bytes {
     uint32_t refs;      /* objects that show them, and work that waits in the books */
     uint32_t n_handles; /* of physical memory: allocated, and retained */
+    uint32_t n_mapped;  /* live mappings that show them */
     uint64_t size;
     uint64_t key;         /* where or as what the program first had them */
     struct am_place made; /* the allocation */

@@ -19,6 +19,7 @@
 #include "layer/hold.h"
 #include "layer/hooks.h"
 #include "layer/layers.h"
+#include "layer/lint.h"
 #include "layer/order.h"
 #include "layer/python.h"
 #include "layer/stacks.h"
@@ -142,6 +143,11 @@ static void call_begin(struct am_call *call)
         .api = (uint16_t)call->id,
     };
     thread_ask(call, what & AM_FACT_MAKES);
+    if (am_kind_is_on(AM_KIND_portability)) {
+        am_lock(&am_books.lock);
+        am_lint(call);
+        am_unlock(&am_books.lock);
+    }
     if (hook->before != NULL) {
         am_lock(&am_books.lock);
         hook->before(call);

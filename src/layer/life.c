@@ -229,6 +229,7 @@ void am_after_map(struct am_call *call)
         mapping->size = phys->bytes->size;
     mapping->device = phys->device;
     mapping->bytes = am_bytes_get(phys->bytes);
+    mapping->bytes->n_mapped++;
 }
 
 /* Mappings in a row at src appear at dst too. */
@@ -250,6 +251,8 @@ void am_after_mirror(struct am_call *call)
             return;
         mapping->device = from->device;
         mapping->bytes = am_bytes_get(am_bytes_of(from));
+        if (mapping->bytes != NULL)
+            mapping->bytes->n_mapped++;
         done += from->size;
     }
 }

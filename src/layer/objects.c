@@ -206,6 +206,8 @@ void am_object_free(struct am_call *call, struct am_object *object)
         range_renew(&am_books.gone, object->key, object->size);
     object->is_freed = true;
     object->freed = am_here(call);
+    if (object->kind == AM_OBJECT_MAPPING && object->bytes != NULL)
+        object->bytes->n_mapped--;
     other = RB_INSERT(am_objects, tree_of(object), object);
     if (other != NULL) { /* books that missed what came between */
         gone_forget(other);
@@ -224,6 +226,8 @@ void am_object_revive(struct am_object *object)
     am_books.n_freed--;
     RB_REMOVE(am_objects, tree_of(object), object);
     object->is_freed = false;
+    if (object->kind == AM_OBJECT_MAPPING && object->bytes != NULL)
+        object->bytes->n_mapped++;
     am_books.n_live++;
     if (RB_INSERT(am_objects, tree_of(object), object) != NULL) {
         am_books.n_live--; /* another thread was given the place meanwhile */
