@@ -83,9 +83,7 @@ static aclError start_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
     aclError rc;
 
     pthread_once(&fork_once, fork_watch);
-    rc = am_runtime_start_locked(config_path);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_runtime_start_locked(config_path));
     rc = am_stack_build(am_option_text(AM_OPTION_layers), &top);
     if (rc != ACL_SUCCESS) {
         am_runtime_stop_locked();
@@ -230,10 +228,9 @@ static aclError inside_check(void)
 
 aclError am_aclFinalize(void)
 {
-    aclError rc = inside_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(inside_check());
     am_lock(&am_rt.lock);
     rc = up_check_locked();
     if (rc == ACL_SUCCESS)
@@ -245,10 +242,9 @@ aclError am_aclFinalize(void)
 aclError am_aclFinalizeReference(uint64_t *refCount)
 {
     uint64_t left = 0;
-    aclError rc = inside_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(inside_check());
     am_lock(&am_rt.lock);
     rc = up_check_locked();
     if (rc == ACL_SUCCESS) {

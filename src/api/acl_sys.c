@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/device/setup.h"
@@ -26,9 +27,7 @@ static const struct package {
 aclError am_aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion,
                             int32_t *patchVersion)
 {
-    AM_REQUIRE(majorVersion != NULL, ACL_ERROR_INVALID_PARAM, "majorVersion is NULL");
-    AM_REQUIRE(minorVersion != NULL, ACL_ERROR_INVALID_PARAM, "minorVersion is NULL");
-    AM_REQUIRE(patchVersion != NULL, ACL_ERROR_INVALID_PARAM, "patchVersion is NULL");
+    AM_REQUIRE_NONNULL(majorVersion, minorVersion, patchVersion);
     *majorVersion = ACL_MAJOR_VERSION;
     *minorVersion = ACL_MINOR_VERSION;
     *patchVersion = ACL_PATCH_VERSION;
@@ -37,7 +36,7 @@ aclError am_aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion,
 
 aclError am_aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version)
 {
-    AM_REQUIRE(version != NULL, ACL_ERROR_INVALID_PARAM, "version is NULL");
+    AM_REQUIRE_NONNULL(version);
     for (size_t i = 0; i < AM_ARRAY_SIZE(packages); i++) {
         const int32_t *part = packages[i].part;
 
@@ -77,7 +76,7 @@ aclError am_aclsysGetVersionStr(char *pkgName, char *versionStr)
     const struct package *package;
     aclError rc;
 
-    AM_REQUIRE(versionStr != NULL, ACL_ERROR_INVALID_PARAM, "versionStr is NULL");
+    AM_REQUIRE_NONNULL(versionStr);
     rc = package_find(pkgName, &package);
     if (rc == ACL_SUCCESS)
         snprintf(versionStr, ACL_PKG_VERSION_MAX_SIZE, "%d.%d.%d", package->part[0],
@@ -94,7 +93,7 @@ aclError am_aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
     const struct package *package;
     aclError rc;
 
-    AM_REQUIRE(versionNum != NULL, ACL_ERROR_INVALID_PARAM, "versionNum is NULL");
+    AM_REQUIRE_NONNULL(versionNum);
     rc = package_find(pkgName, &package);
     if (rc == ACL_SUCCESS)
         *versionNum = package->part[0] * 10000000 + package->part[1] * 100000 +
@@ -123,7 +122,7 @@ aclError am_aclGetCannAttribute(aclCannAttr attr, int32_t *value)
 {
     int32_t found = 0;
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE_NONNULL(value);
     AM_REQUIRE(attr >= ACL_CANN_ATTR_INF_NAN && attr <= ACL_CANN_ATTR_JIT_COMPILE,
                ACL_ERROR_INVALID_PARAM, "attr is %d; it takes 0 to 2", (int)attr);
     for (size_t i = 0; i < feature_count(); i++)

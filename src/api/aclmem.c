@@ -5,6 +5,7 @@
 #include "aclmem/aclmem.h"
 
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -24,9 +25,9 @@ EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
-    AM_REQUIRE(hostPtr != NULL, ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
+    AM_REQUIRE_NONNULL(devPtr);
+    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_NONNULL(hostPtr);
     rc = am_view_open(&am_views, devPtr, size, hostPtr);
     if (rc == ACL_SUCCESS)
         am_check_view(devPtr, size);
@@ -39,14 +40,14 @@ EXPORT aclError aclmem_host_view_end(void *hostPtr)
     am_error_function = __func__;
     if (am_api_top == &am_api_forked)
         return am_refuse_forked(__func__);
-    AM_REQUIRE(hostPtr != NULL, ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
+    AM_REQUIRE_NONNULL(hostPtr);
     return am_view_close(&am_views, hostPtr);
 }
 
 EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
 {
     am_error_function = __func__;
-    AM_REQUIRE(stats != NULL, ACL_ERROR_INVALID_PARAM, "stats is NULL");
+    AM_REQUIRE_NONNULL(stats);
     am_check_settle();
     *stats = (aclmem_stats){
         .reservations = am_vspace.n_reservations,

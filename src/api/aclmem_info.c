@@ -14,6 +14,7 @@
 
 #include "aclmem/aclmem.h"
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/options.h"
@@ -251,7 +252,7 @@ EXPORT aclError aclmem_info(char **json)
     aclError rc;
 
     am_error_function = __func__;
-    AM_REQUIRE(json != NULL, ACL_ERROR_INVALID_PARAM, "json is NULL");
+    AM_REQUIRE_NONNULL(json);
     if (!am_runtime_lock())
         return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s", am_why_stopping);
     rc = info_make_locked(&info);

@@ -4,6 +4,7 @@
  * and answer as a device does on which nothing is captured.
  */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/stream/stream.h"
 
@@ -13,13 +14,9 @@ aclError am_aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *st
                                    aclmdlRI *modelRI)
 {
     struct am_stream *stream;
-    aclError rc;
 
-    AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
-    AM_REQUIRE(modelRI != NULL, ACL_ERROR_INVALID_PARAM, "modelRI is NULL");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(status, modelRI);
+    AM_TRY(am_stream_get(handle, &stream));
     am_stream_put(stream);
     *status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
     *modelRI = NULL;
@@ -30,7 +27,7 @@ aclError am_aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 {
     aclmdlRICaptureMode before = capture_mode;
 
-    AM_REQUIRE(mode != NULL, ACL_ERROR_INVALID_PARAM, "mode is NULL");
+    AM_REQUIRE_NONNULL(mode);
     AM_REQUIRE((unsigned)*mode <= ACL_MODEL_RI_CAPTURE_MODE_RELAXED,
                ACL_ERROR_INVALID_PARAM, "*mode is %d; it takes 0 to 2", (int)*mode);
     capture_mode = *mode;

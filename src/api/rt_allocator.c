@@ -1,5 +1,6 @@
 /* User allocators. */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/pool/allocator.h"
 
@@ -12,7 +13,7 @@ aclrtAllocatorDesc am_aclrtAllocatorCreateDesc(void)
 
 static aclError desc_check(const void *allocatorDesc)
 {
-    AM_REQUIRE(allocatorDesc != NULL, ACL_ERROR_INVALID_PARAM, "allocatorDesc is NULL");
+    AM_REQUIRE_NONNULL(allocatorDesc);
     return ACL_SUCCESS;
 }
 
@@ -27,10 +28,7 @@ aclError am_aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
 static aclError field_set(aclrtAllocatorDesc allocatorDesc, bool given, const char *name,
                           const struct am_allocator_functions *functions)
 {
-    aclError rc = desc_check(allocatorDesc);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(desc_check(allocatorDesc));
     AM_REQUIRE(given, ACL_ERROR_INVALID_PARAM, "%s is NULL", name);
     return am_allocator_set(allocatorDesc, functions);
 }
@@ -107,9 +105,7 @@ aclError am_aclrtAllocatorGetByStream(
                    freeFunc != NULL && allocAdviseFunc != NULL &&
                    getAddrFromBlockFunc != NULL,
                ACL_ERROR_INVALID_PARAM, "a result pointer is NULL");
-    rc = stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(stream_get(handle, &stream));
     rc = am_allocator_find(stream, allocatorDesc, &found);
     am_stream_put(stream);
     if (rc != ACL_SUCCESS)

@@ -3,6 +3,7 @@
  * checked, the operation takes its place in the stream, and nothing happens there.
  */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/copy/copy_indirect.h"
 #include "core/copy/keep_alive.h"
@@ -27,8 +28,8 @@ static aclError type_check(aclrtCmoType type)
 
 static aclError range_check(const void *src, size_t size)
 {
-    AM_REQUIRE(src != NULL, ACL_ERROR_INVALID_PARAM, "src is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE_NONNULL(src);
+    AM_REQUIRE_NONZERO(size);
     return ACL_SUCCESS;
 }
 
@@ -49,10 +50,7 @@ static aclError cmo_submit(void *src, size_t size, aclrtStream handle)
 aclError am_aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType,
                           aclrtStream stream)
 {
-    aclError rc = product_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(product_check());
     AM_REQUIRE(cmoType == ACL_RT_CMO_TYPE_PREFETCH, ACL_ERROR_INVALID_PARAM,
                "cmoType is %d; it takes PREFETCH (0)", (int)cmoType);
     return cmo_submit(src, size, stream);
@@ -107,22 +105,18 @@ aclError am_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream hand
 
 aclError am_aclrtCmoGetDescSize(size_t *size)
 {
-    aclError rc = product_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(size != NULL, ACL_ERROR_INVALID_PARAM, "size is NULL");
+    AM_TRY(product_check());
+    AM_REQUIRE_NONNULL(size);
     *size = AM_DESC_SIZE;
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
 {
-    aclError rc = product_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(cmoDesc != NULL, ACL_ERROR_INVALID_PARAM, "cmoDesc is NULL");
+    AM_TRY(product_check());
+    AM_REQUIRE_NONNULL(cmoDesc);
     rc = range_check(src, size);
     return rc == ACL_SUCCESS ? am_copy_indirect_keep_set(cmoDesc, src, size) : rc;
 }
@@ -131,11 +125,10 @@ aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStre
                                   const void *reserve)
 {
     struct am_stream *stream;
-    aclError rc = product_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(cmoDesc != NULL, ACL_ERROR_INVALID_PARAM, "cmoDesc is NULL");
+    AM_TRY(product_check());
+    AM_REQUIRE_NONNULL(cmoDesc);
     AM_REQUIRE(reserve == NULL, ACL_ERROR_INVALID_PARAM,
                "reserve is %p; it is reserved and takes NULL", reserve);
     rc = type_check(cmoType);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
@@ -12,20 +13,20 @@ aclError am_aclrtCreateContext(aclrtContext *context, int32_t deviceId)
     struct am_device *device;
     aclError rc;
 
-    AM_REQUIRE(context != NULL, ACL_ERROR_INVALID_PARAM, "context is NULL");
+    AM_REQUIRE_NONNULL(context);
     rc = am_device_find(deviceId, &device);
     return rc == ACL_SUCCESS ? am_context_create(deviceId, context) : rc;
 }
 
 aclError am_aclrtDestroyContext(aclrtContext context)
 {
-    AM_REQUIRE(context != NULL, ACL_ERROR_INVALID_PARAM, "context is NULL");
+    AM_REQUIRE_NONNULL(context);
     return am_context_destroy(context);
 }
 
 aclError am_aclrtSetCurrentContext(aclrtContext context)
 {
-    AM_REQUIRE(context != NULL, ACL_ERROR_INVALID_PARAM, "context is NULL");
+    AM_REQUIRE_NONNULL(context);
     return am_context_set_current(context);
 }
 
@@ -36,13 +37,10 @@ aclError am_aclrtSetCurrentContext(aclrtContext context)
 aclError am_aclrtGetCurrentContext(aclrtContext *context)
 {
     int32_t device;
-    aclError rc;
 
-    AM_REQUIRE(context != NULL, ACL_ERROR_INVALID_PARAM, "context is NULL");
+    AM_REQUIRE_NONNULL(context);
     *context = NULL;
-    rc = am_state_check("aclrtGetCurrentContext");
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_state_check("aclrtGetCurrentContext"));
     *context = am_context_current();
     return *context != NULL ? ACL_SUCCESS : am_context_device(&device);
 }
@@ -50,14 +48,11 @@ aclError am_aclrtGetCurrentContext(aclrtContext *context)
 aclError am_aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
 {
     struct am_device *device;
-    aclError rc;
 
-    AM_REQUIRE(active != NULL, ACL_ERROR_INVALID_PARAM, "active is NULL");
+    AM_REQUIRE_NONNULL(active);
     AM_REQUIRE(flags == NULL || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
                "flags is reserved and takes NULL (ACLMEM_RULES=strict)");
-    rc = am_device_find(deviceId, &device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_device_find(deviceId, &device));
     if (flags != NULL)
         *flags = 0;
     *active = am_device_is_active(device);
@@ -105,7 +100,7 @@ aclError am_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
     bool is_set;
     aclError rc = param_check(opt, 0);
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE_NONNULL(value);
     if (rc == ACL_SUCCESS)
         rc = am_context_get_current(&context);
     if (rc != ACL_SUCCESS)
@@ -134,7 +129,7 @@ aclError am_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
     aclError rc = param_check(opt, 0);
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE_NONNULL(value);
     if (rc == ACL_SUCCESS)
         am_params_get(&am_setup.params, opt, value);
     return rc;

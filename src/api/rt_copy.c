@@ -1,5 +1,6 @@
 /* Copies and fills. */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/copy/copy.h"
@@ -8,9 +9,8 @@
 static aclError copy_check(const void *dst, size_t destMax, const void *src, size_t count,
                            aclrtMemcpyKind kind)
 {
-    AM_REQUIRE(dst != NULL, ACL_ERROR_INVALID_PARAM, "dst is NULL");
-    AM_REQUIRE(src != NULL, ACL_ERROR_INVALID_PARAM, "src is NULL");
-    AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
+    AM_REQUIRE_NONNULL(dst, src);
+    AM_REQUIRE_NONZERO(count);
     AM_REQUIRE(count <= destMax, ACL_ERROR_INVALID_PARAM,
                "count %zu is more than destMax %zu", count, destMax);
     AM_REQUIRE((unsigned)kind <= ACL_MEMCPY_INTER_DEVICE_TO_DEVICE,
@@ -31,18 +31,15 @@ AM_HOT aclError am_aclrtMemcpyAsync(void *dst, size_t destMax, const void *src,
                                     aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = copy_check(dst, destMax, src, count, kind);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(copy_check(dst, destMax, src, count, kind));
     AM_REQUIRE(
         kind != ACL_MEMCPY_HOST_TO_HOST || (am_setup.product->features & AM_PRODUCT_RC),
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "kind is HOST_TO_HOST (0), which only products in RC form copy on a stream; use "
         "aclrtMemcpy or memcpy");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_copy_async(dst, src, count, kind, stream);
     am_stream_put(stream);
     return rc;
@@ -58,7 +55,7 @@ aclError am_aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void 
 static aclError fill_check(const void *ptr, size_t max, size_t count)
 {
     AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
-    AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
+    AM_REQUIRE_NONZERO(count);
     AM_REQUIRE(count <= max, ACL_ERROR_INVALID_PARAM,
                "count %zu is more than maxCount %zu", count, max);
     return ACL_SUCCESS;
@@ -68,10 +65,9 @@ static aclError fill_async(void *ptr, size_t size, uint32_t value, unsigned widt
                            aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = am_stream_get(handle, &stream);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_fill_async(ptr, size, value, width, stream);
     am_stream_put(stream);
     return rc;
@@ -94,7 +90,7 @@ aclError am_aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_
 
 static aclError fill32_check(const void *ptr, size_t memSize, size_t n)
 {
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    AM_REQUIRE_NONNULL(ptr);
     AM_REQUIRE(n > 0, ACL_ERROR_INVALID_PARAM, "N is 0");
     AM_REQUIRE(n <= memSize / 4, ACL_ERROR_INVALID_PARAM,
                "N is %zu, but memSize %zu has room for %zu", n, memSize, memSize / 4);

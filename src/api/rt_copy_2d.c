@@ -32,10 +32,8 @@ aclError am_aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spit
                           size_t width, size_t height, aclrtMemcpyKind kind)
 {
     struct am_copy_2d rows = {dst, dpitch, src, spitch, width, height, kind};
-    aclError rc = rows_check(&rows);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(rows_check(&rows));
     AM_REQUIRE(kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_HOST,
                ACL_ERROR_INVALID_PARAM,
                "kind is %d; it takes HOST_TO_DEVICE (1) or DEVICE_TO_HOST (2)",
@@ -50,10 +48,9 @@ aclError am_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t
     struct am_copy_2d rows = {dst, dpitch, src, spitch, width, height, kind};
     bool has_inner = am_setup.product->features & AM_PRODUCT_STREAM_OPS;
     struct am_stream *stream;
-    aclError rc = rows_check(&rows);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(rows_check(&rows));
     AM_REQUIRE(
         kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_HOST ||
             (kind == ACL_MEMCPY_DEVICE_TO_DEVICE && has_inner),
@@ -61,9 +58,7 @@ aclError am_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t
         "kind is %d; it takes HOST_TO_DEVICE (1), DEVICE_TO_HOST (2) and, on Ascend 950, "
         "Atlas A3 and A2, DEVICE_TO_DEVICE (3)",
         (int)kind);
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_copy_2d_async(&rows, stream);
     am_stream_put(stream);
     return rc;

@@ -1,5 +1,6 @@
 /* Many copies in one call. The V2 forms have no failIndex. */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/copy/copy.h"
 #include "core/device/device.h"
@@ -136,7 +137,7 @@ aclError am_aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t 
                              size_t numBatches, aclrtMemcpyBatchAttr *attrs,
                              size_t *attrsIndexes, size_t numAttrs, size_t *failIndex)
 {
-    AM_REQUIRE(failIndex != NULL, ACL_ERROR_INVALID_PARAM, "failIndex is NULL");
+    AM_REQUIRE_NONNULL(failIndex);
     return batch_copy(&(struct am_copy_batch){dsts, srcs, sizes, numBatches, attrs,
                                               attrsIndexes, numAttrs},
                       destMaxs, failIndex);
@@ -147,7 +148,7 @@ aclError am_aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs,
                                   aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
                                   size_t numAttrs, size_t *failIndex, aclrtStream stream)
 {
-    AM_REQUIRE(failIndex != NULL, ACL_ERROR_INVALID_PARAM, "failIndex is NULL");
+    AM_REQUIRE_NONNULL(failIndex);
     return batch_copy_async(&(struct am_copy_batch){dsts, srcs, sizes, numBatches, attrs,
                                                     attrsIndexes, numAttrs},
                             destMaxs, stream, failIndex);

@@ -1,5 +1,6 @@
 /* Copies whose addresses lie in device memory. */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/copy/copy_indirect.h"
@@ -13,11 +14,8 @@ static aclError kind_check(aclrtMemcpyKind kind)
 
 aclError am_aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize)
 {
-    aclError rc = kind_check(kind);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(descSize != NULL, ACL_ERROR_INVALID_PARAM, "descSize is NULL");
+    AM_TRY(kind_check(kind));
+    AM_REQUIRE_NONNULL(descSize);
     *descSize = AM_DESC_SIZE;
     return ACL_SUCCESS;
 }
@@ -25,14 +23,9 @@ aclError am_aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize)
 aclError am_aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr,
                                void *dstAddr, size_t count, void *config)
 {
-    aclError rc = kind_check(kind);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(desc != NULL, ACL_ERROR_INVALID_PARAM, "desc is NULL");
-    AM_REQUIRE(srcAddr != NULL, ACL_ERROR_INVALID_PARAM, "srcAddr is NULL");
-    AM_REQUIRE(dstAddr != NULL, ACL_ERROR_INVALID_PARAM, "dstAddr is NULL");
-    AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
+    AM_TRY(kind_check(kind));
+    AM_REQUIRE_NONNULL(desc, srcAddr, dstAddr);
+    AM_REQUIRE_NONZERO(count);
     AM_REQUIRE(config == NULL, ACL_ERROR_INVALID_PARAM,
                "config is %p; it is reserved and takes NULL", config);
     return am_copy_indirect_set(desc, srcAddr, dstAddr, count);
@@ -41,14 +34,11 @@ aclError am_aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr,
 aclError am_aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = kind_check(kind);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(desc != NULL, ACL_ERROR_INVALID_PARAM, "desc is NULL");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(kind_check(kind));
+    AM_REQUIRE_NONNULL(desc);
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_copy_indirect_async(desc, stream);
     am_stream_put(stream);
     return rc;
@@ -61,13 +51,11 @@ aclError am_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDat
 {
     struct am_indirect copy = {dst, dstDataOffset, src, srcDataOffset, count};
     struct am_stream *stream;
-    aclError rc = kind_check(kind);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(dst != NULL, ACL_ERROR_INVALID_PARAM, "dst is NULL");
-    AM_REQUIRE(src != NULL, ACL_ERROR_INVALID_PARAM, "src is NULL");
-    AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
+    AM_TRY(kind_check(kind));
+    AM_REQUIRE_NONNULL(dst, src);
+    AM_REQUIRE_NONZERO(count);
     AM_REQUIRE(count <= destMax, ACL_ERROR_INVALID_PARAM,
                "count %zu is more than destMax %zu", count, destMax);
     AM_REQUIRE(
@@ -75,9 +63,7 @@ aclError am_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDat
         ACL_ERROR_RT_ADDR_UNALIGNED,
         "dst %p and src %p, which hold the two addresses, must be multiples of %zu",
         (void *)dst, (void *)src, sizeof(void *));
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_indirect_copy_async(&copy, stream);
     am_stream_put(stream);
     return rc;

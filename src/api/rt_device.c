@@ -1,5 +1,6 @@
 /* Devices: counting, setting, resetting, and what kind they are. */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/device.h"
@@ -32,20 +33,20 @@ aclError am_aclrtResetDeviceForce(int32_t deviceId)
 
 aclError am_aclrtGetDevice(int32_t *deviceId)
 {
-    AM_REQUIRE(deviceId != NULL, ACL_ERROR_INVALID_PARAM, "deviceId is NULL");
+    AM_REQUIRE_NONNULL(deviceId);
     return am_context_device(deviceId);
 }
 
 aclError am_aclrtGetDeviceCount(uint32_t *count)
 {
-    AM_REQUIRE(count != NULL, ACL_ERROR_INVALID_PARAM, "count is NULL");
+    AM_REQUIRE_NONNULL(count);
     *count = (uint32_t)am_devices.n;
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtGetRunMode(aclrtRunMode *runMode)
 {
-    AM_REQUIRE(runMode != NULL, ACL_ERROR_INVALID_PARAM, "runMode is NULL");
+    AM_REQUIRE_NONNULL(runMode);
     *runMode = am_setup.product->features & AM_PRODUCT_RC ? ACL_DEVICE : ACL_HOST;
     return ACL_SUCCESS;
 }

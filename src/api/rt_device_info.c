@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/uuid.h"
@@ -109,7 +110,7 @@ aclError am_aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *va
     struct am_device *device;
     aclError rc;
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE_NONNULL(value);
     rc = am_device_find((int32_t)deviceId, &device);
     return rc == ACL_SUCCESS ? figure(device, attr, value) : rc;
 }
@@ -125,7 +126,7 @@ aclError am_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
     struct am_device *device;
     aclError rc;
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE_NONNULL(value);
     AM_REQUIRE(deviceInfo >= ACL_DEVICE_INFO_AI_CORE_NUM &&
                    deviceInfo <= ACL_DEVICE_INFO_L2_SIZE,
                ACL_ERROR_INVALID_PARAM, "deviceInfo is %d; it takes 0 to 2",
@@ -144,7 +145,7 @@ aclError am_aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFe
     struct am_device *device;
     aclError rc;
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE_NONNULL(value);
     rc = am_device_find(deviceId, &device);
     if (rc == ACL_SUCCESS)
         *value = ACL_DEV_FEATURE_NOT_SUPPORT;
@@ -156,7 +157,7 @@ aclError am_aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceSt
     struct am_device *device;
     aclError rc;
 
-    AM_REQUIRE(deviceStatus != NULL, ACL_ERROR_INVALID_PARAM, "deviceStatus is NULL");
+    AM_REQUIRE_NONNULL(deviceStatus);
     rc = am_device_find(deviceId, &device);
     if (rc == ACL_SUCCESS)
         *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
@@ -169,16 +170,12 @@ aclError am_aclrtGetDeviceUtilizationRate(int32_t deviceId,
 {
     struct am_device *device;
     int64_t n_vector_cores = 1;
-    aclError rc;
 
-    AM_REQUIRE(utilizationInfo != NULL, ACL_ERROR_INVALID_PARAM,
-               "utilizationInfo is NULL");
+    AM_REQUIRE_NONNULL(utilizationInfo);
     AM_REQUIRE(utilizationInfo->utilizationExtend == NULL, ACL_ERROR_INVALID_PARAM,
                "utilizationInfo.utilizationExtend is %p; it is reserved and takes NULL",
                (void *)utilizationInfo->utilizationExtend);
-    rc = am_device_find(deviceId, &device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_device_find(deviceId, &device));
     am_product_figure(am_setup.product, ACL_DEV_ATTR_VECTOR_CORE_NUM, &n_vector_cores);
     *utilizationInfo = (aclrtUtilizationInfo){
         .vectorUtilization = n_vector_cores > 0 ? 0 : -1,
@@ -194,7 +191,7 @@ aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
     char name[32];
     aclError rc;
 
-    AM_REQUIRE(uuid != NULL, ACL_ERROR_INVALID_PARAM, "uuid is NULL");
+    AM_REQUIRE_NONNULL(uuid);
     rc = am_device_find(deviceId, &device);
     if (rc == ACL_SUCCESS)
         rc = product_check(AM_PRODUCT_UUID, "UUID");
@@ -234,7 +231,7 @@ aclError am_aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len
     struct am_device *device;
     aclError rc;
 
-    AM_REQUIRE(pciBusId != NULL, ACL_ERROR_INVALID_PARAM, "pciBusId is NULL");
+    AM_REQUIRE_NONNULL(pciBusId);
     AM_REQUIRE(len >= BUS_ID_SIZE, ACL_ERROR_INVALID_PARAM,
                "len is %d; a bus id takes %d bytes with its terminating zero", len,
                BUS_ID_SIZE);
@@ -251,8 +248,7 @@ aclError am_aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
     char text[BUS_ID_SIZE];
     aclError rc = bus_check();
 
-    AM_REQUIRE(pciBusId != NULL, ACL_ERROR_INVALID_PARAM, "pciBusId is NULL");
-    AM_REQUIRE(deviceId != NULL, ACL_ERROR_INVALID_PARAM, "deviceId is NULL");
+    AM_REQUIRE_NONNULL(pciBusId, deviceId);
     if (rc != ACL_SUCCESS)
         return rc;
     for (int32_t i = 0; i < am_devices.n; i++) {
@@ -286,7 +282,7 @@ aclError am_aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId,
     struct am_device *other;
     aclError rc;
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE_NONNULL(value);
     rc = am_device_find((int32_t)deviceId, &device);
     if (rc == ACL_SUCCESS)
         rc = am_device_find((int32_t)otherDeviceId, &other);
@@ -329,7 +325,7 @@ aclError am_aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevId
 {
     struct am_device *device = am_device_find_driver((uint32_t)logicDevId);
 
-    AM_REQUIRE(userDevId != NULL, ACL_ERROR_INVALID_PARAM, "userDevId is NULL");
+    AM_REQUIRE_NONNULL(userDevId);
     AM_REQUIRE(device != NULL, ACL_ERROR_RT_INVALID_DEVICEID,
                "logical device %d does not exist or is not visible (ACLMEM_DEVICES, "
                "ASCEND_RT_VISIBLE_DEVICES)",
@@ -341,7 +337,7 @@ aclError am_aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevId
 /* Works for devices that are not visible too: neither id is the user's. */
 aclError am_aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
 {
-    AM_REQUIRE(logicDevId != NULL, ACL_ERROR_INVALID_PARAM, "logicDevId is NULL");
+    AM_REQUIRE_NONNULL(logicDevId);
     AM_REQUIRE(phyDevId >= 0 && phyDevId < am_devices.n_all,
                ACL_ERROR_RT_INVALID_DEVICEID,
                "physical device %d does not exist; the machine has %d (ACLMEM_DEVICES)",

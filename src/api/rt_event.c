@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
@@ -48,7 +49,7 @@ static aclError flags_check(uint32_t flag, uint32_t more)
 
 aclError am_aclrtCreateEvent(aclrtEvent *event)
 {
-    AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    AM_REQUIRE_NONNULL(event);
     return am_event_create(AM_EVENT_SYNC | AM_EVENT_TIME, event);
 }
 
@@ -59,12 +60,8 @@ aclError am_aclrtCreateEvent(aclrtEvent *event)
  */
 aclError am_aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
-    aclError rc;
-
-    AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    rc = flags_check(flag, ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(event);
+    AM_TRY(flags_check(flag, ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL));
     AM_REQUIRE(!(flag & ACL_EVENT_EXTERNAL) || flag == ACL_EVENT_EXTERNAL,
                ACL_ERROR_INVALID_PARAM, "flag is 0x%x; ACL_EVENT_EXTERNAL stands alone",
                flag);
@@ -74,12 +71,8 @@ aclError am_aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 
 aclError am_aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 {
-    aclError rc;
-
-    AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    rc = flags_check(flag, ACL_EVENT_IPC);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(event);
+    AM_TRY(flags_check(flag, ACL_EVENT_IPC));
     AM_REQUIRE(!(flag & ACL_EVENT_IPC) || flag == ACL_EVENT_IPC, ACL_ERROR_INVALID_PARAM,
                "flag is 0x%x; ACL_EVENT_IPC stands alone", flag);
     return am_event_create(event_can(flag) | AM_EVENT_EX, event);
@@ -87,7 +80,7 @@ aclError am_aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 
 aclError am_aclrtDestroyEvent(aclrtEvent event)
 {
-    AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    AM_REQUIRE_NONNULL(event);
     return am_event_destroy(event);
 }
 
@@ -98,9 +91,7 @@ static aclError pair_get(aclrtEvent event_handle, aclrtStream stream_handle,
     aclError rc;
 
     AM_REQUIRE(event_handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    rc = am_event_get(event_handle, ret_event);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_get(event_handle, ret_event));
     rc = am_stream_get(stream_handle, ret_stream);
     if (rc != ACL_SUCCESS)
         am_event_put(*ret_event);
@@ -148,10 +139,9 @@ aclError am_aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle)
 {
     struct am_event *event;
     struct am_stream *stream;
-    aclError rc = pair_get(event_handle, stream_handle, &event, &stream);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pair_get(event_handle, stream_handle, &event, &stream));
     rc = am_event_reset(event, stream);
     pair_put(event, stream);
     return rc;
@@ -162,10 +152,9 @@ static aclError stream_wait(aclrtStream stream_handle, aclrtEvent event_handle,
 {
     struct am_event *event;
     struct am_stream *stream;
-    aclError rc = pair_get(event_handle, stream_handle, &event, &stream);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pair_get(event_handle, stream_handle, &event, &stream));
     rc = am_event_wait(event, stream, seconds);
     pair_put(event, stream);
     return rc;
@@ -201,12 +190,8 @@ aclError am_aclrtSetOpWaitTimeout(uint32_t seconds)
 /* The old questions are not for extended events. */
 static aclError plain_get(aclrtEvent handle, struct am_event **ret_event)
 {
-    aclError rc;
-
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    rc = am_event_get(handle, ret_event);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_get(handle, ret_event));
     if ((*ret_event)->can & AM_EVENT_EX) {
         am_event_put(*ret_event);
         return am_fail(ACL_ERROR_RT_PARAM_INVALID,
@@ -223,10 +208,8 @@ aclError am_aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
     bool is_complete;
     aclError rc;
 
-    AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
-    rc = plain_get(handle, &event);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(status);
+    AM_TRY(plain_get(handle, &event));
     rc = am_event_query(event, &is_complete);
     if (rc == ACL_SUCCESS)
         *status = is_complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
@@ -242,9 +225,7 @@ aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *s
 
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
     AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
-    rc = am_event_get(handle, &event);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_get(handle, &event));
     rc = am_event_query(event, &is_complete);
     if (rc == ACL_SUCCESS)
         *status = is_complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE
@@ -263,10 +244,8 @@ aclError am_aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *s
     bool is_over;
     aclError rc;
 
-    AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
-    rc = plain_get(handle, &event);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(status);
+    AM_TRY(plain_get(handle, &event));
     rc = am_event_query_waits(event, &is_over);
     if (rc == ACL_SUCCESS)
         *status =
@@ -281,9 +260,7 @@ static aclError event_sync(aclrtEvent handle, int32_t ms)
     aclError rc;
 
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    rc = am_event_get(handle, &event);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_get(handle, &event));
     rc = am_event_sync(event, ms);
     am_event_put(event);
     return rc;
@@ -308,12 +285,10 @@ aclError am_aclrtEventElapsedTime(float *ms, aclrtEvent start_handle,
     struct am_event *end;
     aclError rc;
 
-    AM_REQUIRE(ms != NULL, ACL_ERROR_INVALID_PARAM, "ms is NULL");
+    AM_REQUIRE_NONNULL(ms);
     AM_REQUIRE(start_handle != NULL && end_handle != NULL, ACL_ERROR_INVALID_PARAM,
                "an event is NULL");
-    rc = am_event_get(start_handle, &start);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_get(start_handle, &start));
     rc = am_event_get(end_handle, &end);
     if (rc == ACL_SUCCESS) {
         rc = am_event_elapsed(start, end, ms);
@@ -330,9 +305,7 @@ aclError am_aclrtEventGetTimestamp(aclrtEvent handle, uint64_t *us)
 
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
     AM_REQUIRE(us != NULL, ACL_ERROR_INVALID_PARAM, "us is NULL");
-    rc = am_event_get(handle, &event);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_get(handle, &event));
     rc = am_event_time(event, us);
     am_event_put(event);
     return rc;
@@ -363,7 +336,7 @@ aclError am_aclrtGetEventAvailNum(uint32_t *eventCount)
     int32_t device;
     aclError rc;
 
-    AM_REQUIRE(eventCount != NULL, ACL_ERROR_INVALID_PARAM, "eventCount is NULL");
+    AM_REQUIRE_NONNULL(eventCount);
     rc = am_context_device(&device);
     if (rc == ACL_SUCCESS)
         *eventCount = am_event_available(device);
@@ -381,9 +354,7 @@ aclError am_aclrtIpcGetEventHandle(aclrtEvent event_handle, aclrtIpcEventHandle 
 
     AM_REQUIRE(event_handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
-    rc = am_event_get(event_handle, &event);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_get(event_handle, &event));
     rc = am_event_export(event, &ticket);
     am_event_put(event);
     if (rc == ACL_SUCCESS) {
@@ -399,7 +370,7 @@ aclError am_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *even
     struct am_ticket ticket;
     aclError rc;
 
-    AM_REQUIRE(event != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
+    AM_REQUIRE_NONNULL(event);
     memcpy(key, handle.reserved, sizeof handle.reserved);
     rc = am_key_parse(AM_SHARE_EVENT, key, &ticket);
     return rc == ACL_SUCCESS ? am_event_import(&ticket, event) : rc;

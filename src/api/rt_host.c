@@ -1,5 +1,6 @@
 /* Host memory: pinned blocks, and registering the program's own. */
 #include "api/api.h"
+#include "api/check.h"
 #include "api/malloc_cfg.h"
 #include "base/error.h"
 #include "core/device/context.h"
@@ -10,21 +11,18 @@
 
 aclError am_aclrtMallocHost(void **hostPtr, size_t size)
 {
-    AM_REQUIRE(hostPtr != NULL, ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE_NONNULL(hostPtr);
+    AM_REQUIRE_NONZERO(size);
     return am_host_malloc(size, AM_MODULE_APP, -1, hostPtr);
 }
 
 aclError am_aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
 {
     struct malloc_cfg parsed;
-    aclError rc;
 
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
-    rc = malloc_cfg_parse(cfg, &parsed);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(ptr);
+    AM_REQUIRE_NONZERO(size);
+    AM_TRY(malloc_cfg_parse(cfg, &parsed));
     /*
      * The device always reaches host memory at the host's address, so there is nothing to
      * do.
@@ -76,9 +74,9 @@ aclError am_aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType ty
 {
     aclError rc;
 
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
-    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
+    AM_REQUIRE_NONNULL(ptr);
+    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE(type != ACL_HOST_REGISTER_IOMEMORY && type != ACL_HOST_REGISTER_READONLY,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "type is 0x%x, which is reserved",
                (int)type);
@@ -96,17 +94,14 @@ aclError am_aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
 {
     const uint32_t known = ACL_HOST_REG_MAPPED | ACL_HOST_REG_PINNED;
     const uint32_t reserved = ACL_HOST_REG_IOMEMORY | ACL_HOST_REG_READONLY;
-    aclError rc;
 
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE_NONNULL(ptr);
+    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE((flag & reserved) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "flag is 0x%x: IOMEMORY (0x4) and READONLY (0x8) are reserved", flag);
     AM_REQUIRE(flag != 0 && (flag & ~known) == 0, ACL_ERROR_INVALID_PARAM,
                "flag is 0x%x; it takes MAPPED (0x2), PINNED (0x10000000), or both", flag);
-    rc = register_check();
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(register_check());
     return am_host_register(ptr, size,
                             (flag & ACL_HOST_REG_MAPPED ? AM_HOST_MAPPED : 0) |
                                 (flag & ACL_HOST_REG_PINNED ? AM_HOST_PINNED : 0));
@@ -116,8 +111,7 @@ aclError am_aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag
 {
     aclError rc;
 
-    AM_REQUIRE(pHost != NULL, ACL_ERROR_INVALID_PARAM, "pHost is NULL");
-    AM_REQUIRE(pDevice != NULL, ACL_ERROR_INVALID_PARAM, "pDevice is NULL");
+    AM_REQUIRE_NONNULL(pHost, pDevice);
     AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM, "flag is 0x%x; it takes 0", flag);
     rc = register_check();
     return rc == ACL_SUCCESS ? am_host_device_pointer(pHost, pDevice) : rc;
@@ -125,7 +119,7 @@ aclError am_aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag
 
 aclError am_aclrtHostUnregister(void *ptr)
 {
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    AM_REQUIRE_NONNULL(ptr);
     AM_REQUIRE(am_setup.product->features & AM_PRODUCT_HOST_REG,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s cannot register host memory",
                am_setup.product->title);
@@ -138,7 +132,7 @@ aclError am_aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
     struct am_device *device;
     aclError rc;
 
-    AM_REQUIRE(capabilities != NULL, ACL_ERROR_INVALID_PARAM, "capabilities is NULL");
+    AM_REQUIRE_NONNULL(capabilities);
     AM_REQUIRE((unsigned)hacType <= ACL_RT_HAC_TYPE_CCU, ACL_ERROR_INVALID_PARAM,
                "hacType is %d; it takes 0 to 9", (int)hacType);
     AM_REQUIRE(am_setup.product->features & AM_PRODUCT_HOST_REG,

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
@@ -29,13 +30,12 @@ aclError am_aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t
                                     uint64_t flags)
 {
     char text[AM_KEY_SIZE];
-    aclError rc = product_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
-    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_TRY(product_check());
+    AM_REQUIRE_NONNULL(devPtr);
+    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_NONNULL(key);
     AM_REQUIRE(len == AM_KEY_SIZE, ACL_ERROR_INVALID_PARAM, "len is %zu; it takes %d",
                len, AM_KEY_SIZE);
     AM_REQUIRE((flags & ~ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
@@ -54,13 +54,9 @@ aclError am_aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t
 
 aclError am_aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
 {
-    aclError rc = product_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
-    AM_REQUIRE(pid != NULL, ACL_ERROR_INVALID_PARAM, "pid is NULL");
-    AM_REQUIRE(num > 0, ACL_ERROR_INVALID_PARAM, "num is 0");
+    AM_TRY(product_check());
+    AM_REQUIRE_NONNULL(key, pid);
+    AM_REQUIRE_NONZERO(num);
     return am_key_trust(key, pid, num);
 }
 
@@ -85,9 +81,8 @@ aclError am_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *ser
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
-    AM_REQUIRE(serverPids != NULL, ACL_ERROR_INVALID_PARAM, "serverPids is NULL");
-    AM_REQUIRE(num > 0, ACL_ERROR_INVALID_PARAM, "num is 0");
+    AM_REQUIRE_NONNULL(key, serverPids);
+    AM_REQUIRE_NONZERO(num);
     for (size_t i = 0; i < num && rc == ACL_SUCCESS; i++)
         rc = server_check(&serverPids[i], i);
     for (size_t i = 0; i < num && rc == ACL_SUCCESS; i++)
@@ -97,12 +92,8 @@ aclError am_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *ser
 
 aclError am_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
 {
-    aclError rc = product_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
-    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_TRY(product_check());
+    AM_REQUIRE_NONNULL(devPtr, key);
     AM_REQUIRE((flags & ~ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
                ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64 "; it takes 0, or 1 to enable peer access", flags);
@@ -116,11 +107,8 @@ aclError am_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flag
 /* Which of two links is used makes no difference here. */
 aclError am_aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr)
 {
-    aclError rc = pod_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_TRY(pod_check());
+    AM_REQUIRE_NONNULL(key);
     AM_REQUIRE(type == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, ACL_ERROR_INVALID_PARAM,
                "type is %d; it takes ACCESS_LINK (0)", (int)type);
     AM_REQUIRE(attr == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_SIO ||
@@ -132,10 +120,7 @@ aclError am_aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64
 
 aclError am_aclrtIpcMemClose(const char *key)
 {
-    aclError rc = product_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_TRY(product_check());
+    AM_REQUIRE_NONNULL(key);
     return am_key_close(key);
 }

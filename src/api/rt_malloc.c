@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "api/malloc_cfg.h"
 #include "base/error.h"
 #include "base/util.h"
@@ -93,8 +94,8 @@ static inline bool malloc_short(void **ret_addr, size_t size, unsigned policy, s
 static __attribute__((noinline)) aclError malloc_long(void **devPtr, size_t size,
                                                       unsigned policy, size_t pad)
 {
-    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE_NONNULL(devPtr);
+    AM_REQUIRE_NONZERO(size);
     return device_malloc(devPtr, size, policy, pad, AM_MODULE_APP);
 }
 
@@ -114,8 +115,8 @@ aclError am_aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy 
 
 aclError am_aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE_NONNULL(devPtr);
+    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(
         policy == ACL_MEM_MALLOC_HUGE_FIRST || policy == ACL_MEM_MALLOC_HUGE_ONLY ||
             policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY,
@@ -147,8 +148,8 @@ static aclError malloc_with_cfg(void **devPtr, size_t size, unsigned policy,
     int32_t device;
     aclError rc;
 
-    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE_NONNULL(devPtr);
+    AM_REQUIRE_NONZERO(size);
     rc = policy_split(policy, &policy);
     if (rc == ACL_SUCCESS)
         rc = malloc_cfg_parse(cfg, &parsed);
@@ -156,9 +157,7 @@ static aclError malloc_with_cfg(void **devPtr, size_t size, unsigned policy,
         return rc;
     AM_REQUIRE(!parsed.has_va_flag, ACL_ERROR_INVALID_PARAM,
                "the attribute VA_FLAG is for aclrtMallocHostWithCfg only");
-    rc = am_context_device(&device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_device(&device));
     AM_REQUIRE(parsed.device < 0 || parsed.device == device, ACL_ERROR_RT_PARAM_INVALID,
                "the attribute DEVICE_ID is %d but the current device is %d",
                parsed.device, device);
@@ -220,11 +219,9 @@ static aclError range_check(void *devPtr, size_t size)
     int32_t device;
     aclError rc;
 
-    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
-    rc = am_context_device(&device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(devPtr);
+    AM_REQUIRE_NONZERO(size);
+    AM_TRY(am_context_device(&device));
     rc = am_spans_open(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr");
     if (rc != ACL_SUCCESS)
         return rc;
@@ -299,17 +296,13 @@ aclError am_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageIn
     struct am_device *device;
     struct am_domain *domain;
     size_t n;
-    aclError rc;
 
     AM_REQUIRE(am_setup.product->features & AM_PRODUCT_USAGE,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s do not report memory usage",
                am_setup.product->title);
-    AM_REQUIRE(memUsageInfo != NULL, ACL_ERROR_INVALID_PARAM, "memUsageInfo is NULL");
-    AM_REQUIRE(outputNum != NULL, ACL_ERROR_INVALID_PARAM, "outputNum is NULL");
-    AM_REQUIRE(inputNum > 0, ACL_ERROR_INVALID_PARAM, "inputNum is 0");
-    rc = am_device_find(deviceId, &device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(memUsageInfo, outputNum);
+    AM_REQUIRE_NONZERO(inputNum);
+    AM_TRY(am_device_find(deviceId, &device));
     domain = am_domain_get(&device->domain);
     AM_REQUIRE(domain != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     n = usage_collect(domain, usage);

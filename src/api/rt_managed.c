@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/device/setup.h"
@@ -18,12 +19,9 @@ static aclError product_check(void)
 
 aclError am_aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
 {
-    aclError rc = product_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_TRY(product_check());
+    AM_REQUIRE_NONNULL(ptr);
+    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(flag == ACL_RT_MEM_ATTACH_GLOBAL, ACL_ERROR_INVALID_PARAM,
                "flag is %u; it takes ACL_RT_MEM_ATTACH_GLOBAL (1)", flag);
     return am_managed_alloc(size, ptr);
@@ -32,7 +30,7 @@ aclError am_aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
 /* A range of whole pages, as advice and prefetches take it. */
 static aclError pages_check(const void *ptr, uint64_t size)
 {
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    AM_REQUIRE_NONNULL(ptr);
     AM_REQUIRE(size > 0 && am_is_aligned(size, AM_CHUNK), ACL_ERROR_INVALID_PARAM,
                "size is %" PRIu64 "; it takes multiples of 2 MB", size);
     AM_REQUIRE(am_is_aligned((uintptr_t)ptr, AM_CHUNK), ACL_ERROR_RT_ADDR_UNALIGNED,
@@ -59,8 +57,8 @@ static aclError attrs_check(const aclrtMemManagedRangeAttribute *attrs, size_t n
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE_NONNULL(ptr);
+    AM_REQUIRE_NONZERO(size);
     for (size_t i = 0; i < n && rc == ACL_SUCCESS; i++) {
         AM_REQUIRE(data[i] != NULL, ACL_ERROR_INVALID_PARAM, "data is NULL");
         rc = am_managed_check_attr(attrs[i], data_sizes[i]);
@@ -72,10 +70,7 @@ aclError am_aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute,
                                    const void *ptr, size_t size, void *data,
                                    size_t dataSize)
 {
-    aclError rc = attrs_check(&attribute, 1, ptr, size, &data, &dataSize);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(attrs_check(&attribute, 1, ptr, size, &data, &dataSize));
     return am_managed_get_attrs(&attribute, 1, ptr, size, &data, &dataSize);
 }
 
@@ -83,15 +78,10 @@ aclError am_aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes,
                                     size_t numAttributes, const void *ptr, size_t size,
                                     void **data, size_t *dataSizes)
 {
-    aclError rc;
-
-    AM_REQUIRE(attributes != NULL, ACL_ERROR_INVALID_PARAM, "attributes is NULL");
-    AM_REQUIRE(numAttributes > 0, ACL_ERROR_INVALID_PARAM, "numAttributes is 0");
-    AM_REQUIRE(data != NULL, ACL_ERROR_INVALID_PARAM, "data is NULL");
-    AM_REQUIRE(dataSizes != NULL, ACL_ERROR_INVALID_PARAM, "dataSizes is NULL");
-    rc = attrs_check(attributes, numAttributes, ptr, size, data, dataSizes);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(attributes);
+    AM_REQUIRE_NONZERO(numAttributes);
+    AM_REQUIRE_NONNULL(data, dataSizes);
+    AM_TRY(attrs_check(attributes, numAttributes, ptr, size, data, dataSizes));
     return am_managed_get_attrs(attributes, numAttributes, ptr, size, data, dataSizes);
 }
 
@@ -116,10 +106,8 @@ aclError am_aclrtMemManagedPrefetchAsync(const void *ptr, size_t size,
                                          aclrtStream stream)
 {
     const size_t index = 0;
-    aclError rc = product_check();
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(product_check());
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is %u; it takes 0", flags);
     return prefetch(&(struct am_prefetch){&ptr, &size, 1, &location, &index, 1}, stream);
 }
@@ -155,10 +143,9 @@ aclError am_aclrtMemManagedPrefetchBatchAsync(
 {
     const struct am_prefetch ranges = {ptrs,         sizes,           count,
                                        prefetchLocs, prefetchLocIdxs, numPrefetchLocs};
-    aclError rc = product_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(product_check());
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
     rc = batch_check(&ranges);

@@ -1,5 +1,6 @@
 /* Questions about memory: how much there is, what an address is. */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/device/attr.h"
@@ -87,7 +88,7 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
     aclrtPtrAttributes found = {.location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED};
     struct am_mapping *mapping;
 
-    AM_REQUIRE(attributes != NULL, ACL_ERROR_INVALID_PARAM, "attributes is NULL");
+    AM_REQUIRE_NONNULL(attributes);
     mapping = am_mapping_get(&am_vspace, (uintptr_t)ptr);
     if (mapping != NULL) {
         if (mapping->run == NULL)
@@ -109,7 +110,7 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
     struct am_bounds bounds;
     bool is_found;
 
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    AM_REQUIRE_NONNULL(ptr);
     AM_REQUIRE(pbase != NULL || psize != NULL, ACL_ERROR_INVALID_PARAM,
                "pbase and psize are both NULL");
     mapping = am_mapping_get(&am_vspace, (uintptr_t)ptr);
@@ -158,11 +159,11 @@ aclError am_aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,
         ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
     uint32_t fits = 1;
 
-    AM_REQUIRE(addrList != NULL, ACL_ERROR_INVALID_PARAM, "addrList is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE_NONNULL(addrList);
+    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(memType != 0 && (memType & ~all) == 0, ACL_ERROR_INVALID_PARAM,
                "memType is 0x%x; it takes a combination of 0x2, 0x8 and 0x10", memType);
-    AM_REQUIRE(checkResult != NULL, ACL_ERROR_INVALID_PARAM, "checkResult is NULL");
+    AM_REQUIRE_NONNULL(checkResult);
     AM_REQUIRE(reserve == 0, ACL_ERROR_INVALID_PARAM, "reserve is %u; it takes 0",
                reserve);
     for (uint32_t i = 0; i < size && fits; i++)

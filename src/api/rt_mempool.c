@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/device/setup.h"
 #include "core/pool/mempool.h"
@@ -18,11 +19,8 @@ static aclError product_check(void)
 /* The product has pools, and memPool may be one. */
 static aclError pool_check(const void *memPool)
 {
-    aclError rc = product_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(memPool != NULL, ACL_ERROR_INVALID_PARAM, "memPool is NULL");
+    AM_TRY(product_check());
+    AM_REQUIRE_NONNULL(memPool);
     return ACL_SUCCESS;
 }
 
@@ -64,11 +62,8 @@ aclError am_aclrtMemPoolDestroy(const aclrtMemPool memPool)
 
 static aclError attr_check(const void *memPool, aclrtMemPoolAttr attr, const void *value)
 {
-    aclError rc = pool_check(memPool);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_TRY(pool_check(memPool));
+    AM_REQUIRE_NONNULL(value);
     AM_REQUIRE(attr >= ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
                    attr <= ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH,
                ACL_ERROR_INVALID_PARAM, "attr is %d; it takes 1 to 8", (int)attr);
@@ -97,10 +92,7 @@ static aclError high_reset(aclrtMemPool memPool, bool is_used, uint64_t value)
 
 aclError am_aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
 {
-    aclError rc = attr_check(memPool, attr, value);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(attr_check(memPool, attr, value));
     switch (attr) {
     case ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD:
         return am_pool_set_threshold(memPool, *(const uint64_t *)value);
@@ -153,15 +145,12 @@ aclError am_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPoo
                                     aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = pool_check(memPool);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pool_check(memPool));
+    AM_REQUIRE_NONNULL(ptr);
+    AM_REQUIRE_NONZERO(size);
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_pool_malloc_async(memPool, size, stream, ptr);
     am_stream_put(stream);
     return rc;
@@ -170,14 +159,11 @@ aclError am_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPoo
 aclError am_aclrtMemPoolFreeAsync(void *ptr, aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = product_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(ptr != NULL, ACL_ERROR_INVALID_PARAM, "ptr is NULL");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(product_check());
+    AM_REQUIRE_NONNULL(ptr);
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_pool_free_async(ptr, stream);
     am_stream_put(stream);
     return rc;

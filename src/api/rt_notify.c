@@ -2,13 +2,14 @@
 #include <inttypes.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/ipc/key.h"
 #include "core/stream/event.h"
 
 aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 {
-    AM_REQUIRE(notify != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    AM_REQUIRE_NONNULL(notify);
     AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM, "flag is 0x%llx; it takes 0",
                (unsigned long long)flag);
     return am_notify_create(notify);
@@ -16,7 +17,7 @@ aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 
 aclError am_aclrtDestroyNotify(aclrtNotify notify)
 {
-    AM_REQUIRE(notify != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    AM_REQUIRE_NONNULL(notify);
     return am_notify_destroy(notify);
 }
 
@@ -27,9 +28,7 @@ static aclError notify_pair_get(aclrtNotify notify_handle, aclrtStream stream_ha
     aclError rc;
 
     AM_REQUIRE(notify_handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    rc = am_notify_get(notify_handle, ret_notify);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_notify_get(notify_handle, ret_notify));
     rc = am_stream_get(stream_handle, ret_stream);
     if (rc != ACL_SUCCESS)
         am_notify_put(*ret_notify);
@@ -40,10 +39,9 @@ aclError am_aclrtRecordNotify(aclrtNotify notify_handle, aclrtStream stream_hand
 {
     struct am_notify *notify;
     struct am_stream *stream;
-    aclError rc = notify_pair_get(notify_handle, stream_handle, &notify, &stream);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(notify_pair_get(notify_handle, stream_handle, &notify, &stream));
     rc = am_notify_record(notify, stream);
     am_stream_put(stream);
     am_notify_put(notify);
@@ -55,10 +53,9 @@ aclError am_aclrtWaitAndResetNotify(aclrtNotify notify_handle, aclrtStream strea
 {
     struct am_notify *notify;
     struct am_stream *stream;
-    aclError rc = notify_pair_get(notify_handle, stream_handle, &notify, &stream);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(notify_pair_get(notify_handle, stream_handle, &notify, &stream));
     rc = am_notify_wait(notify, stream, timeout);
     am_stream_put(stream);
     am_notify_put(notify);
@@ -68,13 +65,10 @@ aclError am_aclrtWaitAndResetNotify(aclrtNotify notify_handle, aclrtStream strea
 aclError am_aclrtGetNotifyId(aclrtNotify handle, uint32_t *notifyId)
 {
     struct am_notify *notify;
-    aclError rc;
 
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
     AM_REQUIRE(notifyId != NULL, ACL_ERROR_INVALID_PARAM, "notifyId is NULL");
-    rc = am_notify_get(handle, &notify);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_notify_get(handle, &notify));
     *notifyId = am_notify_id(notify);
     am_notify_put(notify);
     return ACL_SUCCESS;
@@ -86,8 +80,8 @@ aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
     struct am_notify *notify;
     aclError rc;
 
-    AM_REQUIRE(notifies != NULL, ACL_ERROR_INVALID_PARAM, "notifies is NULL");
-    AM_REQUIRE(num > 0, ACL_ERROR_INVALID_PARAM, "num is 0");
+    AM_REQUIRE_NONNULL(notifies);
+    AM_REQUIRE_NONZERO(num);
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < num; i++) {
             rc = am_notify_get(notifies[i], &notify);
@@ -117,9 +111,7 @@ aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
                "flags is 0x%" PRIx64
                "; it takes 0, or 2 to let any process of this user import",
                flags);
-    rc = am_notify_get(handle, &notify);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_notify_get(handle, &notify));
     rc = am_notify_export(notify, flags != 0, &ticket);
     am_notify_put(notify);
     if (rc == ACL_SUCCESS)
@@ -134,10 +126,8 @@ aclError am_aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num
 
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
     AM_REQUIRE(pid != NULL, ACL_ERROR_INVALID_PARAM, "pid is NULL");
-    AM_REQUIRE(num > 0, ACL_ERROR_INVALID_PARAM, "num is 0");
-    rc = am_notify_get(handle, &notify);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONZERO(num);
+    AM_TRY(am_notify_get(handle, &notify));
     rc = am_notify_trust(notify, pid, num);
     am_notify_put(notify);
     return rc;
@@ -148,8 +138,7 @@ aclError am_aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_
     struct am_ticket ticket;
     aclError rc;
 
-    AM_REQUIRE(notify != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_REQUIRE_NONNULL(notify, key);
     AM_REQUIRE((flags & ~ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
                ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0 or 2", flags);
     rc = am_key_parse(AM_SHARE_NOTIFY, key, &ticket);

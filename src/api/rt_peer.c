@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/copy/span.h"
 #include "core/device/context.h"
@@ -20,12 +21,8 @@ static aclError pair_find(int32_t a, int32_t b)
 aclError am_aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId,
                                      int32_t peerDeviceId)
 {
-    aclError rc;
-
-    AM_REQUIRE(canAccessPeer != NULL, ACL_ERROR_INVALID_PARAM, "canAccessPeer is NULL");
-    rc = pair_find(deviceId, peerDeviceId);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(canAccessPeer);
+    AM_TRY(pair_find(deviceId, peerDeviceId));
     AM_REQUIRE(deviceId != peerDeviceId, ACL_ERROR_INVALID_PARAM,
                "deviceId and peerDeviceId are both %d; they must differ", deviceId);
     *canAccessPeer = am_peer_is_possible(deviceId, peerDeviceId);
@@ -52,7 +49,7 @@ aclError am_aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId,
     bool are_known =
         deviceId >= 0 && deviceId < n && peerDeviceId >= 0 && peerDeviceId < n;
 
-    AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
+    AM_REQUIRE_NONNULL(status);
     AM_REQUIRE(
         are_known || !am_setup.is_strict, ACL_ERROR_RT_PARAM_INVALID,
         "devices %d and %d: this process sees %d, numbered from 0; editions since 9.1 "
@@ -83,8 +80,8 @@ aclError am_aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t
     int32_t device;
     aclError rc;
 
-    AM_REQUIRE(devPtr != NULL, ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE_NONNULL(devPtr);
+    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
     rc = am_device_find(dstDevId, &peer);

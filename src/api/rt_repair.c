@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/device/device.h"
 
@@ -20,9 +21,9 @@ aclError am_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *arr, size_t ar
 {
     aclError rc;
 
-    AM_REQUIRE(arr != NULL, ACL_ERROR_INVALID_PARAM, "arr is NULL");
-    AM_REQUIRE(arraySize > 0, ACL_ERROR_INVALID_PARAM, "arraySize is 0");
-    AM_REQUIRE(retSize != NULL, ACL_ERROR_INVALID_PARAM, "retSize is NULL");
+    AM_REQUIRE_NONNULL(arr);
+    AM_REQUIRE_NONZERO(arraySize);
+    AM_REQUIRE_NONNULL(retSize);
     rc = device_check(deviceId);
     if (rc == ACL_SUCCESS)
         *retSize = 0;
@@ -31,13 +32,9 @@ aclError am_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *arr, size_t ar
 
 aclError am_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize)
 {
-    aclError rc;
-
-    AM_REQUIRE(arr != NULL, ACL_ERROR_INVALID_PARAM, "arr is NULL");
-    AM_REQUIRE(arraySize > 0, ACL_ERROR_INVALID_PARAM, "arraySize is 0");
-    rc = device_check(deviceId);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(arr);
+    AM_REQUIRE_NONZERO(arraySize);
+    AM_TRY(device_check(deviceId));
     return am_fail(
         ACL_ERROR_RT_PARAM_INVALID,
         "device %d has no error in the %zu bytes at %p: aclrtGetMemUceInfo reported none",
@@ -52,7 +49,7 @@ aclError am_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 {
     aclError rc;
 
-    AM_REQUIRE(errorInfo != NULL, ACL_ERROR_INVALID_PARAM, "errorInfo is NULL");
+    AM_REQUIRE_NONNULL(errorInfo);
     rc = device_check(deviceId);
     if (rc == ACL_SUCCESS)
         memset(errorInfo, 0, sizeof *errorInfo);
@@ -61,12 +58,8 @@ aclError am_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 
 aclError am_aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)
 {
-    aclError rc;
-
-    AM_REQUIRE(errorInfo != NULL, ACL_ERROR_INVALID_PARAM, "errorInfo is NULL");
-    rc = device_check(deviceId);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(errorInfo);
+    AM_TRY(device_check(deviceId));
     AM_REQUIRE(errorInfo->errorType == 0 && errorInfo->hasDetail == 0,
                ACL_ERROR_RT_PARAM_INVALID,
                "device %d has no error of type %d: aclrtGetErrorVerbose reported none",

@@ -1,5 +1,6 @@
 /* Callbacks and host functions on streams. */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/stream/call.h"
 #include "core/stream/callback.h"
@@ -11,9 +12,7 @@ aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
     aclError rc;
 
     AM_REQUIRE(threadId != 0, ACL_ERROR_INVALID_PARAM, "threadId is 0");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_callback_subscribe(threadId, stream);
     am_stream_put(stream);
     return rc;
@@ -22,10 +21,9 @@ aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
 aclError am_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = am_stream_get(handle, &stream);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_callback_unsubscribe(threadId, stream);
     am_stream_put(stream);
     return rc;
@@ -44,13 +42,11 @@ aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,
     struct am_stream *stream;
     aclError rc;
 
-    AM_REQUIRE(fn != NULL, ACL_ERROR_INVALID_PARAM, "fn is NULL");
+    AM_REQUIRE_NONNULL(fn);
     AM_REQUIRE(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK,
                ACL_ERROR_INVALID_PARAM, "blockType is %d; it takes 0 or 1",
                (int)blockType);
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_callback_launch(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
     am_stream_put(stream);
     return rc;
@@ -61,10 +57,8 @@ aclError am_aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args
     struct am_stream *stream;
     aclError rc;
 
-    AM_REQUIRE(fn != NULL, ACL_ERROR_INVALID_PARAM, "fn is NULL");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(fn);
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_hostfunc_launch(stream, fn, args);
     am_stream_put(stream);
     return rc;

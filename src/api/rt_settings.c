@@ -7,6 +7,7 @@
  * function that gives it back.
  */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
@@ -26,7 +27,7 @@ aclError am_aclrtSetOpExecuteTimeOut(uint32_t timeout)
 /* 0 asks for the maximum. */
 aclError am_aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout)
 {
-    AM_REQUIRE(actualTimeout != NULL, ACL_ERROR_INVALID_PARAM, "actualTimeout is NULL");
+    AM_REQUIRE_NONNULL(actualTimeout);
     *actualTimeout = timeout == 0 || timeout > OP_TIMEOUT_MAX ? OP_TIMEOUT_MAX : timeout;
     return ACL_SUCCESS;
 }
@@ -49,14 +50,11 @@ static bool has_infnan(void)
 aclError am_aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
 {
     struct am_device *device;
-    aclError rc;
 
     AM_REQUIRE(mode == ACL_RT_OVERFLOW_MODE_SATURATION ||
                    mode == ACL_RT_OVERFLOW_MODE_INFNAN,
                ACL_ERROR_INVALID_PARAM, "mode is %d; it takes 0 or 1", (int)mode);
-    rc = device_current(&device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(device_current(&device));
     AM_REQUIRE(mode == ACL_RT_OVERFLOW_MODE_SATURATION || has_infnan(),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "%s have no infinities and NaNs, so they do not support "
@@ -70,12 +68,9 @@ aclError am_aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 {
     struct am_device *device;
     int32_t found;
-    aclError rc;
 
-    AM_REQUIRE(mode != NULL, ACL_ERROR_INVALID_PARAM, "mode is NULL");
-    rc = device_current(&device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(mode);
+    AM_TRY(device_current(&device));
     found = device->sat_mode;
     if (found == AM_SAT_MODE_UNSET)
         found =
@@ -99,7 +94,7 @@ aclError am_aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
     aclrtStreamAttrValue value;
     aclError rc;
 
-    AM_REQUIRE(flag != NULL, ACL_ERROR_INVALID_PARAM, "flag is NULL");
+    AM_REQUIRE_NONNULL(flag);
     rc = am_aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, &value);
     if (rc == ACL_SUCCESS)
         *flag = value.overflowSwitch;
@@ -162,7 +157,7 @@ aclError am_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
     struct am_device *device;
     aclError rc = limit_check(type);
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE_NONNULL(value);
     if (rc == ACL_SUCCESS)
         rc = am_device_find(deviceId, &device);
     return rc == ACL_SUCCESS ? device_limit(device, type, value) : rc;
@@ -212,7 +207,7 @@ aclError am_aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type
     struct am_stream *stream;
     aclError rc = limit_check(type);
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE_NONNULL(value);
     if (rc == ACL_SUCCESS)
         rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
@@ -225,10 +220,8 @@ aclError am_aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type
 aclError am_aclrtResetStreamResLimit(aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = am_stream_get(handle, &stream);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     am_limits_reset(&stream->limits);
     am_stream_put(stream);
     return ACL_SUCCESS;
@@ -237,10 +230,8 @@ aclError am_aclrtResetStreamResLimit(aclrtStream handle)
 aclError am_aclrtUseStreamResInCurrentThread(aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = am_stream_get(handle, &stream);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     limits_stream = stream->handle;
     am_stream_put(stream);
     return ACL_SUCCESS;
@@ -250,10 +241,8 @@ aclError am_aclrtUseStreamResInCurrentThread(aclrtStream handle)
 aclError am_aclrtUnuseStreamResInCurrentThread(aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = am_stream_get(handle, &stream);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     if (limits_stream == stream->handle)
         limits_stream = NULL;
     am_stream_put(stream);
@@ -278,7 +267,7 @@ aclError am_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *valu
     struct am_device *device;
     aclError rc = limit_check(type);
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
+    AM_REQUIRE_NONNULL(value);
     if (rc == ACL_SUCCESS)
         rc = device_current(&device);
     if (rc != ACL_SUCCESS || thread_limit(type, value))

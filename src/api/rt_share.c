@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "api/vmm.h"
 #include "base/error.h"
 #include "base/process.h"
@@ -69,7 +70,7 @@ static aclError share_export(aclrtDrvMemHandle handle, enum am_share_kind kind,
 static aclError share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
                             const int32_t *pid, size_t n)
 {
-    AM_REQUIRE(pid != NULL, ACL_ERROR_INVALID_PARAM, "pid is NULL");
+    AM_REQUIRE_NONNULL(pid);
     AM_REQUIRE(n > 0, ACL_ERROR_INVALID_PARAM, "pidNum is 0");
     return am_share_trust(kind, ticket, pid, n);
 }
@@ -80,7 +81,7 @@ static aclError share_import(enum am_share_kind kind, const struct am_ticket *ti
     struct am_device *device;
     aclError rc;
 
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
+    AM_REQUIRE_NONNULL(handle);
     rc = am_device_find(device_id, &device);
     return rc == ACL_SUCCESS ? am_share_import(kind, ticket, device, handle) : rc;
 }
@@ -89,13 +90,8 @@ aclError am_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
                                             aclrtMemHandleType handleType, uint64_t flags,
                                             uint64_t *shareableHandle)
 {
-    aclError rc = am_vmm_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
-    AM_REQUIRE(shareableHandle != NULL, ACL_ERROR_INVALID_PARAM,
-               "shareableHandle is NULL");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(handle, shareableHandle);
     AM_REQUIRE(handleType == ACL_MEM_HANDLE_TYPE_NONE, ACL_ERROR_INVALID_PARAM,
                "handleType is %d; it takes NONE (0)", (int)handleType);
     AM_REQUIRE(flags == 0 || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
@@ -110,13 +106,10 @@ aclError am_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t
                                               void *shareableHandle)
 {
     enum am_share_kind kind;
-    aclError rc = am_vmm_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
-    AM_REQUIRE(shareableHandle != NULL, ACL_ERROR_INVALID_PARAM,
-               "shareableHandle is NULL");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(handle, shareableHandle);
     rc = type_kind(shareType, &kind);
     return rc == ACL_SUCCESS ? share_export(handle, kind, flags, shareableHandle) : rc;
 }
@@ -136,12 +129,10 @@ aclError am_aclrtMemSetPidToShareableHandleV2(void *shareableHandle,
 {
     enum am_share_kind kind;
     struct am_ticket ticket;
-    aclError rc = am_vmm_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(shareableHandle != NULL, ACL_ERROR_INVALID_PARAM,
-               "shareableHandle is NULL");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(shareableHandle);
     rc = type_kind(shareType, &kind);
     if (rc == ACL_SUCCESS)
         rc = ticket_read(kind, shareableHandle, &ticket);
@@ -165,12 +156,10 @@ aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
     enum am_share_kind kind;
     struct am_ticket ticket;
     int32_t device;
-    aclError rc = am_vmm_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(shareableHandle != NULL, ACL_ERROR_INVALID_PARAM,
-               "shareableHandle is NULL");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(shareableHandle);
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
     rc = type_kind(shareType, &kind);
@@ -183,7 +172,7 @@ aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
 
 aclError am_aclrtDeviceGetBareTgid(int32_t *pid)
 {
-    AM_REQUIRE(pid != NULL, ACL_ERROR_INVALID_PARAM, "pid is NULL");
+    AM_REQUIRE_NONNULL(pid);
     *pid = (int32_t)am_process_own_id();
     return ACL_SUCCESS;
 }

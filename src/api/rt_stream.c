@@ -1,5 +1,6 @@
 /* Streams: create, destroy, wait, ask. */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/stream/sched.h"
@@ -11,14 +12,14 @@
 
 aclError am_aclrtCreateStream(aclrtStream *stream)
 {
-    AM_REQUIRE(stream != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    AM_REQUIRE_NONNULL(stream);
     return am_stream_create(0, 0, stream);
 }
 
 aclError am_aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority,
                                         uint32_t flag)
 {
-    AM_REQUIRE(stream != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    AM_REQUIRE_NONNULL(stream);
     AM_REQUIRE(priority < AM_PRIORITIES, ACL_ERROR_INVALID_PARAM,
                "priority is %u; it takes 0 (highest) to %d", priority, AM_PRIORITIES - 1);
     AM_REQUIRE((flag & ~FLAGS_ALL) == 0, ACL_ERROR_INVALID_PARAM,
@@ -28,19 +29,19 @@ aclError am_aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority,
 
 aclError am_aclrtDestroyStream(aclrtStream stream)
 {
-    AM_REQUIRE(stream != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    AM_REQUIRE_NONNULL(stream);
     return am_stream_destroy(stream, false);
 }
 
 aclError am_aclrtDestroyStreamForce(aclrtStream stream)
 {
-    AM_REQUIRE(stream != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    AM_REQUIRE_NONNULL(stream);
     return am_stream_destroy(stream, true);
 }
 
 aclError am_aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 {
-    AM_REQUIRE(stream != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    AM_REQUIRE_NONNULL(stream);
     return am_stream_default(stream);
 }
 
@@ -55,10 +56,9 @@ static aclError timeout_check(int32_t ms)
 static aclError stream_sync(aclrtStream handle, int32_t ms)
 {
     struct am_stream *stream;
-    aclError rc = am_stream_get(handle, &stream);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_stream_sync(stream, ms);
     am_stream_put(stream);
     return rc;
@@ -99,12 +99,9 @@ aclError am_aclrtSynchronizeDeviceWithTimeout(int32_t ms)
 aclError am_aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
 {
     struct am_stream *stream;
-    aclError rc;
 
-    AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(status);
+    AM_TRY(am_stream_get(handle, &stream));
     *status = am_stream_is_idle(stream) ? ACL_STREAM_STATUS_COMPLETE
                                         : ACL_STREAM_STATUS_NOT_READY;
     am_stream_put(stream);
@@ -114,10 +111,8 @@ aclError am_aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
 aclError am_aclrtStreamAbort(aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = am_stream_get(handle, &stream);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     am_stream_abort(stream);
     am_stream_put(stream);
     return ACL_SUCCESS;
@@ -126,10 +121,8 @@ aclError am_aclrtStreamAbort(aclrtStream handle)
 aclError am_aclrtStreamStop(aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = am_stream_get(handle, &stream);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     am_stream_stop(stream);
     am_stream_put(stream);
     return ACL_SUCCESS;
@@ -158,12 +151,9 @@ aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)
 aclError am_aclrtStreamGetId(aclrtStream handle, int32_t *streamId)
 {
     struct am_stream *stream;
-    aclError rc;
 
-    AM_REQUIRE(streamId != NULL, ACL_ERROR_INVALID_PARAM, "streamId is NULL");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(streamId);
+    AM_TRY(am_stream_get(handle, &stream));
     *streamId = stream->id;
     am_stream_put(stream);
     return ACL_SUCCESS;
@@ -172,12 +162,9 @@ aclError am_aclrtStreamGetId(aclrtStream handle, int32_t *streamId)
 aclError am_aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority)
 {
     struct am_stream *stream;
-    aclError rc;
 
-    AM_REQUIRE(priority != NULL, ACL_ERROR_INVALID_PARAM, "priority is NULL");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(priority);
+    AM_TRY(am_stream_get(handle, &stream));
     *priority = stream->queue.priority;
     am_stream_put(stream);
     return ACL_SUCCESS;
@@ -186,12 +173,9 @@ aclError am_aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority)
 aclError am_aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags)
 {
     struct am_stream *stream;
-    aclError rc;
 
-    AM_REQUIRE(flags != NULL, ACL_ERROR_INVALID_PARAM, "flags is NULL");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(flags);
+    AM_TRY(am_stream_get(handle, &stream));
     *flags = stream->flags;
     am_stream_put(stream);
     return ACL_SUCCESS;
@@ -202,7 +186,7 @@ aclError am_aclrtGetStreamAvailableNum(uint32_t *streamCount)
     int32_t device;
     aclError rc;
 
-    AM_REQUIRE(streamCount != NULL, ACL_ERROR_INVALID_PARAM, "streamCount is NULL");
+    AM_REQUIRE_NONNULL(streamCount);
     rc = am_context_device(&device);
     if (rc == ACL_SUCCESS)
         *streamCount = am_stream_available(device);
@@ -249,10 +233,8 @@ aclError am_aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
     struct am_stream *stream;
     aclError rc;
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(value);
+    AM_TRY(am_stream_get(handle, &stream));
     am_lock(&am_sched.lock);
     rc = attribute_set_locked(stream, attr, value);
     am_unlock(&am_sched.lock);
@@ -296,10 +278,8 @@ aclError am_aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
     struct am_stream *stream;
     aclError rc;
 
-    AM_REQUIRE(value != NULL, ACL_ERROR_INVALID_PARAM, "value is NULL");
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_REQUIRE_NONNULL(value);
+    AM_TRY(am_stream_get(handle, &stream));
     am_lock(&am_sched.lock);
     rc = attribute_get_locked(stream, attr, value);
     am_unlock(&am_sched.lock);

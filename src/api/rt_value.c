@@ -1,5 +1,6 @@
 /* Values in memory that streams write and wait for. */
 #include "api/api.h"
+#include "api/check.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/copy/memory_op.h"
@@ -12,7 +13,7 @@ static aclError address_check(const void *devAddr)
                "only Ascend 950, Atlas A3 and A2 can write and wait for memory values on "
                "a stream; this device is one of the %s",
                am_setup.product->title);
-    AM_REQUIRE(devAddr != NULL, ACL_ERROR_INVALID_PARAM, "devAddr is NULL");
+    AM_REQUIRE_NONNULL(devAddr);
     AM_REQUIRE(am_is_aligned((uintptr_t)devAddr, sizeof(uint64_t)),
                ACL_ERROR_RT_ADDR_UNALIGNED, "devAddr %p is not a multiple of 8", devAddr);
     return ACL_SUCCESS;
@@ -22,15 +23,12 @@ aclError am_aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag,
                             aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = address_check(devAddr);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(address_check(devAddr));
     AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM,
                "flag is %u; it is reserved and takes 0", flag);
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_memory_op_write(devAddr, value, stream);
     am_stream_put(stream);
     return rc;
@@ -40,15 +38,12 @@ aclError am_aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
                            aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = address_check(devAddr);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(address_check(devAddr));
     AM_REQUIRE(flag <= ACL_STREAM_WAIT_VALUE_NOR, ACL_ERROR_INVALID_PARAM,
                "flag is %u; it takes GEQ (0), EQ (1), AND (2) or NOR (3)", flag);
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_memory_op_wait(devAddr, value, flag, stream);
     am_stream_put(stream);
     return rc;

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "api/api.h"
+#include "api/check.h"
 #include "api/vmm.h"
 #include "base/error.h"
 #include "base/util.h"
@@ -29,12 +30,9 @@ aclError am_vmm_check(void)
 aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
                                    void *expectPtr, uint64_t flags)
 {
-    aclError rc = am_vmm_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(virPtr);
+    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(alignment == 0, ACL_ERROR_INVALID_PARAM,
                "alignment is %zu; it is reserved and takes 0", alignment);
     AM_REQUIRE(flags <= 1, ACL_ERROR_INVALID_PARAM,
@@ -54,15 +52,12 @@ aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
 aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment,
                                              void *expectPtr, uint64_t flags)
 {
-    aclError rc = am_vmm_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_vmm_check());
     AM_REQUIRE(am_setup.product->features & AM_PRODUCT_NO_UC,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
                am_setup.product->title, am_setup.product->name);
-    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
+    AM_REQUIRE_NONNULL(virPtr);
     AM_REQUIRE(size > 0 && am_is_aligned(size, AM_GIB), ACL_ERROR_INVALID_PARAM,
                "size is %zu; it takes multiples of 1 GB", size);
     AM_REQUIRE(alignment == 0, ACL_ERROR_INVALID_PARAM,
@@ -77,18 +72,15 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
 
 aclError am_aclrtReleaseMemAddress(void *virPtr)
 {
-    aclError rc = am_vmm_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(virPtr);
     return am_vspace_release(&am_vspace, virPtr);
 }
 
 /* Checks the description of physical memory by itself. */
 static aclError prop_check(const aclrtPhysicalMemProp *prop)
 {
-    AM_REQUIRE(prop != NULL, ACL_ERROR_INVALID_PARAM, "prop is NULL");
+    AM_REQUIRE_NONNULL(prop);
     AM_REQUIRE(prop->handleType != ACL_MEM_HANDLE_TYPE_POSIX,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "prop.handleType is POSIX (2), which no edition supports");
@@ -105,12 +97,11 @@ static aclError prop_check(const aclrtPhysicalMemProp *prop)
 aclError am_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
                                 const aclrtPhysicalMemProp *prop, uint64_t flags)
 {
-    aclError rc = am_vmm_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(handle);
+    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
     rc = prop_check(prop);
@@ -119,11 +110,8 @@ aclError am_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
 
 aclError am_aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
-    aclError rc = am_vmm_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(handle);
     return am_phys_free(handle);
 }
 
@@ -131,20 +119,16 @@ static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle 
                     uint64_t flags, bool has_access)
 {
     struct am_phys *phys;
-    aclError rc = am_vmm_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(virPtr, handle);
+    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(offset == 0, ACL_ERROR_INVALID_PARAM,
                "offset is %zu; all editions take only 0", offset);
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
-    rc = am_phys_get(handle, &phys);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_phys_get(handle, &phys));
     rc = am_vspace_map(&am_vspace, virPtr, size, phys, has_access);
     am_phys_put(phys); /* the mapping took a reference of its own */
     return rc;
@@ -166,17 +150,13 @@ aclError am_aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset,
 aclError am_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSrc,
                                     uint32_t linkIdx)
 {
-    aclError rc = am_vmm_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_vmm_check());
     AM_REQUIRE(am_setup.product->features & AM_PRODUCT_DIES,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
                am_setup.product->title, am_setup.product->name);
-    AM_REQUIRE(virPtrDst != NULL, ACL_ERROR_INVALID_PARAM, "virPtrDst is NULL");
-    AM_REQUIRE(virPtrSrc != NULL, ACL_ERROR_INVALID_PARAM, "virPtrSrc is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
+    AM_REQUIRE_NONNULL(virPtrDst, virPtrSrc);
+    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(linkIdx <= 1, ACL_ERROR_INVALID_PARAM,
                "linkIdx is %" PRIu32 "; it takes 0 (SIO) or 1 (HCCS)", linkIdx);
     return am_vspace_mirror(&am_vspace, virPtrDst, size, virPtrSrc);
@@ -184,11 +164,8 @@ aclError am_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSr
 
 aclError am_aclrtUnmapMem(void *virPtr)
 {
-    aclError rc = am_vmm_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(virPtr);
     return am_vspace_unmap(&am_vspace, virPtr);
 }
 
@@ -225,10 +202,10 @@ aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *des
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
-    AM_REQUIRE(size > 0, ACL_ERROR_INVALID_PARAM, "size is 0");
-    AM_REQUIRE(desc != NULL, ACL_ERROR_INVALID_PARAM, "desc is NULL");
-    AM_REQUIRE(count > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
+    AM_REQUIRE_NONNULL(virPtr);
+    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_NONNULL(desc);
+    AM_REQUIRE_NONZERO(count);
     for (size_t i = 0; i < count && rc == ACL_SUCCESS; i++)
         rc = desc_check(&desc[i]);
     if (rc != ACL_SUCCESS)
@@ -238,27 +215,16 @@ aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *des
 
 aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
 {
-    aclError rc = am_vmm_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
-    AM_REQUIRE(location != NULL, ACL_ERROR_INVALID_PARAM, "location is NULL");
-    AM_REQUIRE(flag != NULL, ACL_ERROR_INVALID_PARAM, "flag is NULL");
-    rc = location_check(location);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(virPtr, location, flag);
+    AM_TRY(location_check(location));
     return am_vspace_get_access(&am_vspace, virPtr, location, flag);
 }
 
 aclError am_aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
 {
-    aclError rc = am_vmm_check();
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(virPtr != NULL, ACL_ERROR_INVALID_PARAM, "virPtr is NULL");
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(virPtr, handle);
     return am_vspace_retain(&am_vspace, virPtr, handle);
 }
 
@@ -266,15 +232,10 @@ aclError am_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
                                                       aclrtPhysicalMemProp *prop)
 {
     struct am_phys *phys;
-    aclError rc = am_vmm_check();
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
-    AM_REQUIRE(prop != NULL, ACL_ERROR_INVALID_PARAM, "prop is NULL");
-    rc = am_phys_get(handle, &phys);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(handle, prop);
+    AM_TRY(am_phys_get(handle, &phys));
     *prop = phys->prop;
     am_phys_put(phys);
     return ACL_SUCCESS;
@@ -284,11 +245,10 @@ aclError am_aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
                                              aclrtMemGranularityOptions option,
                                              size_t *granularity)
 {
-    aclError rc = am_vmm_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    AM_REQUIRE(granularity != NULL, ACL_ERROR_INVALID_PARAM, "granularity is NULL");
+    AM_TRY(am_vmm_check());
+    AM_REQUIRE_NONNULL(granularity);
     AM_REQUIRE(option == ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM ||
                    option == ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED,
                ACL_ERROR_INVALID_PARAM,

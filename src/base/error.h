@@ -8,8 +8,8 @@
  *     EE1001: aclrtUnmapMem: nothing is mapped at 0x100000200000 [107000
  *     ACL_ERROR_RT_PARAM_INVALID]
  *
- * AM_REQUIRE is the only macro that returns.  It may stand only before the first thing
- * that the function acquires.
+ * AM_REQUIRE and AM_TRY are the only macros that return.  They may stand only before the
+ * first thing that the function has to release.
  */
 #ifndef AM_BASE_ERROR_H
 #define AM_BASE_ERROR_H
@@ -32,6 +32,14 @@ void am_error_report(int code, const char *fmt, ...)
     do { \
         if (__builtin_expect(!(condition_), 0)) \
             return am_fail(code_, __VA_ARGS__); \
+    } while (0)
+
+/* Returns the code of a call that failed. */
+#define AM_TRY(call_) \
+    do { \
+        int rc_ = (call_); \
+        if (__builtin_expect(rc_ != 0, 0)) \
+            return rc_; \
     } while (0)
 
 /* The API function this thread is in, for the message; set by the entry. */
