@@ -65,7 +65,7 @@ class Replay(unittest.TestCase):
                 [COMMAND, "run", "--check", "none", "--trace", recorded, "--", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
             self.assertEqual(done.returncode, 0, done.stderr)
-            result = self.result(recorded)
+            result = self.result(recorded, "--allocator", "pool")
         self.assertGreater(result["peak_live"], 0)
 
     def test_what_is_no_trace_is_refused_with_its_line(self):
