@@ -317,8 +317,8 @@ static void page_change(struct am_bytes *bytes, uint64_t page, uint64_t at, uint
 static void written_change(struct am_bytes *bytes, uint64_t at, uint64_t size,
                            bool is_written)
 {
-    if (!written_make(bytes))
-        return;
+    if (bytes->is_shared || !written_make(bytes))
+        return; /* what others write is not known, and nothing is said of it */
     while (size > 0) {
         uint64_t in_page = at % PAGE;
         uint64_t n = size < PAGE - in_page ? size : PAGE - in_page;

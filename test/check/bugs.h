@@ -43,7 +43,7 @@ extern const struct bug order_bugs[];
 extern const struct bug wait_bugs[];
 extern const struct bug misc_bugs[];
 
-/* A mistake is made in a function of its own, which stays one (-O0). */
+/* A mistake is made in a function of its own, which stays one. */
 #define MISTAKE static __attribute__((noinline))
 
 #define MUST(call_) must((call_), #call_, __LINE__)

@@ -170,5 +170,5 @@ const struct bug bounds_bugs[] = {
         "read_back", .options = "--check all"),
     BUG("uninit-read/mapped", mapped_again, "uninit-read", "byte 0 of the physical",
         "read_back", .options = "--check all"),
-    {0},
+    {.name = NULL},
 };

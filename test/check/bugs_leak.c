@@ -470,5 +470,5 @@ const struct bug leak_bugs[] = {
         "1 physical allocation", "retain_it"),
     BUG("leak.retain/loop", retained_in_a_loop, "leak.retain", "1 physical allocation",
         "retain_it"),
-    {0},
+    {.name = NULL},
 };

@@ -412,5 +412,5 @@ const struct bug life_bugs[] = {
         "a stream still waits for it", "destroy_event_early"),
     BUG("free-in-use/wrong", block_of_another_stream, "free-in-use", "still writes it",
         "free_early"),
-    {0},
+    {.name = NULL},
 };

@@ -331,5 +331,5 @@ const struct bug misc_bugs[] = {
         "copy_on"),
     BUG("wrong-device/mapping", mapping_of_the_other_device, "wrong-device",
         "on device 1", "fill_on"),
-    {0},
+    {.name = NULL},
 };

@@ -256,5 +256,5 @@ const struct bug order_bugs[] = {
     BUG("none/wait-first", wait_before_the_record, "", "", ""),
     BUG("none/notify", notify_between, "", "", ""),
     BUG("none/function", function_as_signal, "", "", ""),
-    {0},
+    {.name = NULL},
 };

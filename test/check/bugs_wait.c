@@ -157,5 +157,5 @@ const struct bug wait_bugs[] = {
         "wait_for", .options = "--patience 0"),
     BUG("deadlock/notify", notifies, "deadlock", "waits for notify", "wait_for_device",
         .options = "--patience 0"),
-    {0},
+    {.name = NULL},
 };

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Every small program under the layer check, for the mistakes of the layer itself: itself.sh BUGS
+#
+# Not those that die or wait on purpose.
+set -u
+out=$(mktemp) || exit 1
+trap 'rm -f "$out"' EXIT
+status=0
+for case in $("$1" --list | cut -f1 | grep -v -e device-touch -e wait-never -e deadlock -e failing); do
+    for twin in bug mended; do
+        ACLMEM_LAYERS=check ACLMEM_CHECK=all "$1" "$case" "$twin" >"$out" 2>&1
+        if grep -q -e Sanitizer -e 'runtime error' "$out"; then
+            echo "== $case $twin"
+            cat "$out"
+            status=1
+        fi
+    done
+done
+exit $status
