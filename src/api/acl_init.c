@@ -25,7 +25,8 @@ static const char why_finalized[] =
 const char am_why_stopping[] =
     "a host function or callback makes this call while another thread is in aclFinalize, "
     "which waits for that function; make it when the function has returned";
-static const char why_failed[] = "aclInit failed; call it again";
+static const char why_failed[] =
+    "aclInit failed, and its message has the reason; call it again";
 
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static _Thread_local bool fork_has_lock; /* of the runtime, while this thread forks */
@@ -76,8 +77,7 @@ static void fork_watch(void)
     pthread_atfork(fork_begin, fork_end, fork_end_in_child);
 }
 
-/* The library up, with its layers, and the table in force. */
-static aclError start_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
+static aclError parts_start_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
 {
     const struct am_api *top;
     aclError rc;
@@ -92,6 +92,17 @@ static aclError start_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
     am_explain_open();
     table_install(top);
     return ACL_SUCCESS;
+}
+
+/* The library up, with its layers, and the table in force. */
+static aclError start_locked(const char *config_path) AM_REQUIRES(am_rt.lock)
+{
+    aclError rc;
+
+    am_error_aloud(true);
+    rc = parts_start_locked(config_path);
+    am_error_aloud(false);
+    return rc;
 }
 
 static void stop_locked(void) AM_REQUIRES(am_rt.lock)

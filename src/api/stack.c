@@ -72,8 +72,9 @@ static aclError names_check(const char *names)
         start = name_start(names, end);
         AM_REQUIRE(layer_find(start, (size_t)(end - start)) != NULL,
                    ACL_ERROR_INVALID_PARAM,
-                   "ACLMEM_LAYERS is \"%s\", but this build has no layer \"%.*s\"", names,
-                   (int)(end - start), start);
+                   "ACLMEM_LAYERS is \"%s\", and there is no layer \"%.*s\"; it takes "
+                   "check, fail and trace, separated by commas",
+                   names, (int)(end - start), start);
         AM_REQUIRE(++n <= LAYERS_MAX, ACL_ERROR_INVALID_PARAM,
                    "ACLMEM_LAYERS is \"%s\"; it takes at most %d layers", names,
                    LAYERS_MAX);

@@ -39,6 +39,7 @@ _Thread_local const char *am_error_function;
 static _Thread_local int error_last;
 static _Thread_local struct am_capture error_capture;
 static _Thread_local bool error_lost; /* a message did not fit anywhere */
+static _Thread_local bool error_is_aloud;
 
 static pthread_once_t error_once = PTHREAD_ONCE_INIT;
 static pthread_key_t error_key;
@@ -157,7 +158,14 @@ void am_error_report(int code, const char *fmt, ...)
         am_log(AM_LOG_DEBUG, "%s", message);
     else if (am_log_shows(AM_LOG_REFUSAL) && error_capture.text == NULL)
         am_refusal_note(code, am_error_function, message);
+    else if (error_is_aloud && error_capture.text == NULL)
+        am_log_note(AM_LOG_WARN, "%s", message);
     errno = saved_errno;
+}
+
+void am_error_aloud(bool is_on)
+{
+    error_is_aloud = is_on;
 }
 
 struct am_capture am_error_capture(char *text, size_t size)

@@ -56,6 +56,12 @@ int am_error_last(bool clear);
 const char *am_error_take_messages(void);
 
 /*
+ * While it is on, a failure of this thread is printed at every level of the log but error:
+ * for a start, after whose failure each call is refused.
+ */
+void am_error_aloud(bool is_on);
+
+/*
  * Collect the messages of all threads in one place ("err_msg_mode": "1"), or of each in
  * its own.
  */

@@ -139,6 +139,33 @@ static void a_wrong_option_is_printed(void **state)
     start("default");
 }
 
+/* A program may ignore the code, and then every call of it is refused. */
+static void a_start_that_fails_says_why_at_every_level(void **state)
+{
+    const char *text;
+
+    set_options("default", "ACLMEM_MEMORY=plenty");
+    capture_stderr();
+    assert_int_equal(aclInit(NULL), ACL_ERROR_INVALID_PARAM);
+    assert_int_equal(aclrtSetDevice(0), ACL_ERROR_UNINITIALIZE);
+    text = captured_stderr();
+    assert_int_equal(count(text, "aclmem: warn: EH0001: aclInit: ACLMEM_MEMORY is "), 1);
+    assert_int_equal(count(text, "\n"), 1);
+
+    set_options("default", "ACLMEM_LOG=refusal"); /* the name of the level is refusals */
+    capture_stderr();
+    assert_int_equal(aclInit(NULL), ACL_ERROR_INVALID_PARAM);
+    text = captured_stderr();
+    assert_int_equal(count(text, "ACLMEM_LOG is \"refusal\"; it takes error|warn"), 1);
+
+    set_options("default", "ACLMEM_LAYERS=chek");
+    capture_stderr();
+    assert_int_equal(aclInit(NULL), ACL_ERROR_INVALID_PARAM);
+    text = captured_stderr();
+    assert_int_equal(count(text, "there is no layer \"chek\"; it takes check, fail"), 1);
+    assert_non_null(strstr(aclGetRecentErrMsg(), "chek")); /* as without the line */
+}
+
 static void a_process_that_just_exits_counts_too(void **state)
 {
     const char *text;
@@ -197,6 +224,7 @@ int main(int argc, char **argv)
         claim_alone(a_report_that_has_nothing_to_do_is_no_refusal),
         claim_alone(a_call_before_the_start_is_printed),
         claim_alone(a_wrong_option_is_printed),
+        claim_alone(a_start_that_fails_says_why_at_every_level),
         claim_alone(a_process_that_just_exits_counts_too),
         claim_alone(a_child_counts_its_own),
     };
