@@ -16,7 +16,7 @@ import os
 import re
 import sys
 
-DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/API.md", "docs/ARCHITECTURE.md", "docs/CHECK.md",
+DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/API.md", "docs/ARCHITECTURE.md", "docs/CHECK.md", "docs/CI.md",
              "docs/CUDA.md", "docs/FACTS.md", "docs/FOUND.md", "docs/INSTALL.md", "docs/PYTHON.md", "docs/TOOLKIT.md"]
 
 # The lists of functions: what a row begins with, up to the name, and the status that it means.

@@ -51,6 +51,7 @@ needed_to_check() {
     need has_python_headers python3-dev "Python's headers"
     need "has_module pytest" python3-pytest "pytest"
     need "has_module numpy" python3-numpy "numpy"
+    need "has_module yaml" python3-yaml "yaml, to read recipes for CI"
     need "has_module ensurepip" python3-venv "venv, to try the wheel in"
     needed_to_pack
     want has_browser chromium "Chromium, which the report page is tested in"
