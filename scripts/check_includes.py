@@ -60,6 +60,7 @@ RULES = [
     ("src/layer/*", ["src/layer/*", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     # What calls an implementation, am_acl..., and not the public name that layers see.
     ("src/toolkit/tensor_desc.c", ["src/toolkit/*", "src/api/api.h"] + BASE + PUBLIC),
+    ("src/over/*", ["src/api/api.h", "src/api/*.def", "src/toolkit/ascendcl.def", "src/layer/layers.h", "src/core/watch.h"] + BASE + PUBLIC),
     ("src/toolkit/*", ["src/toolkit/*"] + BASE + PUBLIC),
     ("tools/aclmem/play_calls.c", ["tools/*", "src/layer/args.h", "src/api/*.def"]),  # all functions
     ("tools/aclmem/kinds.c", ["tools/*", "src/layer/kinds.def"]),  # the list of kinds
@@ -84,6 +85,7 @@ RULES = [
     ("test/toolkit/*", ["test/toolkit/*", "test/support/*", "test/unit/unit.h", "src/toolkit/*.def"] + PUBLIC),
     ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),
     ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/api/*.def"] + PUBLIC),
+    ("test/over/*", PUBLIC),
     ("test/trace/*", ["test/trace/*", "test/support/*", "src/trace/reader.h"] + PUBLIC),
     ("test/model/*", ["test/model/*", "test/support/*"] + PUBLIC),
 ]

@@ -84,7 +84,10 @@ static aclError parts_start_locked(const char *config_path) AM_REQUIRES(am_rt.lo
 
     pthread_once(&fork_once, fork_watch);
     AM_TRY(am_runtime_start_locked(config_path));
-    rc = am_stack_build(am_option_text(AM_OPTION_layers), &top);
+    /* Below libaclmem_layers.so, which has the layers already, there are none here. */
+    rc = am_stack_build(
+        am_option_text(AM_OPTION_over)[0] != '\0' ? "" : am_option_text(AM_OPTION_layers),
+        &am_api_core, &top);
     if (rc != ACL_SUCCESS) {
         am_runtime_stop_locked();
         return rc;

@@ -76,8 +76,9 @@ struct am_layer {
     aclError (*prepare)(void); /* before any is attached, and may fail; NULL: nothing */
 };
 
-/* Builds the stack for "outer,inner" over the core: *ret_top is its table. */
-aclError am_stack_build(const char *names, const struct am_api **ret_top);
+/* Builds the stack for "outer,inner" over `below`, the core: *ret_top is its table. */
+aclError am_stack_build(const char *names, const struct am_api *below,
+                        const struct am_api **ret_top);
 /* One layer over `below`. */
 const struct am_api *am_stack_push(const struct am_layer *layer,
                                    const struct am_api *below);

@@ -100,9 +100,10 @@ static aclError names_prepare(const char *names)
     return rc;
 }
 
-aclError am_stack_build(const char *names, const struct am_api **ret_top)
+aclError am_stack_build(const char *names, const struct am_api *below,
+                        const struct am_api **ret_top)
 {
-    const struct am_api *top = &am_api_core;
+    const struct am_api *top = below;
     const char *start;
     aclError rc = names_check(names);
 

@@ -23,7 +23,7 @@ static int begin(void **state)
     memset(&t, 0, sizeof t);
     echo_n_calls = 0;
     t.before = am_api_top;
-    assert_int_equal(am_stack_build("", &core),
+    assert_int_equal(am_stack_build("", &am_api_core, &core),
                      ACL_SUCCESS); /* takes away the layers before */
     assert_ptr_equal(core, &am_api_core);
     return 0;

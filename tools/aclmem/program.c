@@ -181,11 +181,30 @@ static void layers_set(const char *layers)
     free(value);
 }
 
+/* The layers are preloaded, and the other library behind them. */
+static void over_set(const char *over)
+{
+    char folder[PATH_MAX];
+    char path[2 * PATH_MAX + 64];
+    Dl_info info;
+
+    if (dladdr((void *)aclmem_version, &info) == 0 ||
+        realpath(info.dli_fname, folder) == NULL || strrchr(folder, '/') == NULL)
+        return;
+    *strrchr(folder, '/') = '\0';
+    snprintf(path, sizeof path, "%s/libaclmem_layers.so:%s", folder, over);
+    prepend("LD_PRELOAD", path);
+    setenv("ACLMEM_OVER", over, 1);
+}
+
 static void environment_set(const struct program_setup *setup, const char *folder)
 {
     char pid[24];
 
-    library_set();
+    if (setup->over != NULL)
+        over_set(setup->over);
+    else
+        library_set();
     layers_set(setup->layers);
     variable_set("ACLMEM_FINDINGS", folder);
     variable_set("ACLMEM_CHECK", setup->check);

@@ -4,6 +4,7 @@
  * The findings are printed when they happen, and summed up at the end.  The exit code is
  * the program's own, unless there are findings and it is 0.
  */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,7 @@ void run_setup(struct program_setup *setup, char *check, size_t n, char *patienc
                     : strcmp(check, "none") == 0 ? "trace"
                                                  : "trace,check";
     setup->trace = run_choice.trace;
+    setup->over = run_choice.over;
     setup->check = strcmp(check, "none") == 0 ? NULL : check;
     setup->patience = patience;
     setup->rules = run_choice.is_strict ? "strict" : NULL;
@@ -159,6 +161,19 @@ static char *each_pattern(void)
     return strndup(run_choice.fail, (size_t)(at - run_choice.fail));
 }
 
+/* With --over: the library's absolute path, which must be readable. */
+static bool over_prepare(void)
+{
+    static char path[PATH_MAX];
+
+    if (realpath(run_choice.over, path) == NULL || access(path, R_OK) != 0) {
+        fprintf(stderr, "aclmem run: --over %s: %s\n", run_choice.over, strerror(errno));
+        return false;
+    }
+    run_choice.over = path;
+    return true;
+}
+
 static int run(int argc, char **argv)
 {
     char *pattern;
@@ -174,6 +189,8 @@ static int run(int argc, char **argv)
         if (!suppressions_read(run_choice.suppress.text[i]))
             return EXIT_USAGE;
     }
+    if (run_choice.over != NULL && !over_prepare())
+        return EXIT_USAGE;
     rc = program_check(argv);
     if (rc != 0)
         return rc;
@@ -207,6 +224,8 @@ static const struct option options[] = {
      "runs it once for each seed of 1..50, or of 3,7, and sums up"},
     {"trace", OPTION_TEXT, &run_choice.trace, "FILE",
      "records every call too; --check none only records"},
+    {"over", OPTION_TEXT, &run_choice.over, "LIBRARY",
+     "the vendor's libascendcl.so instead of ours, on an NPU"},
     {"report", OPTION_TEXT, &run_choice.report, "PAGE",
      "a page about the trace and the findings, for a browser"},
     {"force", OPTION_FLAG, &run_choice.is_replacing, NULL,
