@@ -5,7 +5,9 @@
  * covers the whole piece, nothing, or a node that divides the piece into 128 parts of
  * 256 MB; of these each is an object, nothing, or divided into 128 parts of 2 MB.  So an
  * object of any size is entered a few hundred times at most for each of its two ends, and
- * one of 2 MB once.  Nodes stay: readers take no lock.
+ * one of 2 MB once.  A node whose last part is emptied serves another piece later: it is
+ * never freed, since readers take no lock.  So a reader beside a writer may be told an
+ * object of another range, and has to look a second time once it holds the object.
  *
  * Writers are serialised by their own lock.  prepare() can fail and changes nothing that
  * a reader sees; set() cannot fail.  Objects are at even addresses.
@@ -28,10 +30,13 @@ typedef _Atomic uintptr_t am_range_entry;
 
 struct am_rangenode {
     am_range_entry entry[AM_RANGE_PARTS];
+    unsigned n_used;            /* of them; the writers' lock, as the next one */
+    struct am_rangenode *spare; /* in the list of nodes that stand for nothing */
 };
 
 struct am_rangemap {
     am_range_entry top[1u << (AM_ADDRESS_BITS - AM_RANGE_TOP_SHIFT)];
+    struct am_rangenode *spare; /* the writers' lock */
 };
 
 /* Make room for the range, whose ends are multiples of a chunk: 0 or -ENOMEM. */

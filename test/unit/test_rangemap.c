@@ -23,6 +23,7 @@ static int map_make(void **state)
 static int map_drop(void **state)
 {
     struct am_rangemap *map = *state;
+    struct am_rangenode *spare;
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(map->top); i++) {
         struct am_rangenode *node;
@@ -35,6 +36,10 @@ static int map_drop(void **state)
                 free(am_range_node(node->entry[k]));
         }
         free(node);
+    }
+    while ((spare = map->spare) != NULL) {
+        map->spare = spare->spare;
+        free(spare);
     }
     free(map);
     return 0;
@@ -190,11 +195,30 @@ static void random_ranges_agree_with_a_plain_table(void **state)
     }
 }
 
-static atomic_bool is_over;
+/* Lives of a library at ever new addresses take no more memory. */
+static void what_is_emptied_serves_other_addresses(void **state)
+{
+    struct am_rangemap *map = *state;
+    uintptr_t at = 16 * AM_TIB + AM_CHUNK;
+
+    enter(map, at, AM_CHUNK, &objects[0]);
+    am_rangemap_set(map, at, AM_CHUNK, NULL);
+    am_fault_arm(1, true); /* no memory is to be had from now on */
+    for (int i = 0; i < 100; i++) {
+        at += 40 * AM_GIB;
+        assert_int_equal(am_rangemap_prepare(map, at, AM_CHUNK), 0);
+        am_rangemap_set(map, at, AM_CHUNK, &objects[1]);
+        assert_ptr_equal(am_rangemap_find(map, at), &objects[1]);
+        assert_null(am_rangemap_find(map, at + AM_CHUNK));
+        am_rangemap_set(map, at, AM_CHUNK, NULL);
+        assert_null(am_rangemap_find(map, at));
+    }
+    am_fault_disarm();
+}
 
 static const char *read_always(struct worker *self)
 {
-    while (!is_over) {
+    for (int i = 0; i < 100000; i++) {
         void *found = am_rangemap_find(self->shared, 16 * AM_TIB + MID / 2);
 
         worker_check(found == NULL || found == &objects[0]);
@@ -213,7 +237,6 @@ static const char *write_often(struct worker *self)
         am_rangemap_set(self->shared, 16 * AM_TIB, size, &objects[0]);
         am_rangemap_set(self->shared, 16 * AM_TIB, size, NULL);
     }
-    is_over = true;
     return NULL;
 }
 
@@ -223,7 +246,6 @@ static void readers_find_an_object_or_none(void **state)
                                 {.run = read_always, .shared = *state},
                                 {.run = write_often, .shared = *state}};
 
-    is_over = false;
     assert_null(run_workers(workers, 3));
 }
 
@@ -236,6 +258,7 @@ int main(void)
         on_a_new_map(the_end_of_the_address_space_can_be_entered),
         on_a_new_map(failed_prepare_changes_nothing_that_a_reader_sees),
         on_a_new_map(random_ranges_agree_with_a_plain_table),
+        on_a_new_map(what_is_emptied_serves_other_addresses),
         on_a_new_map(readers_find_an_object_or_none),
     };
 
