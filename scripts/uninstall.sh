@@ -27,14 +27,38 @@ echo "$files" | while IFS= read -r file; do
     rm -f "./$file"
 done
 rm -rf python/site-packages/acl/__pycache__ # left by a Python that the module is not for
-rmdir include/acl/error_codes include/acl include/aclnn include/hccl include/aclmem opp/vendors opp compiler \
-    driver/lib64/driver driver/lib64 driver share/aclmem/examples share/aclmem \
-    share/doc/aclmem/docs share/doc/aclmem share/cmake/aclmem lib64/stub "$(uname -m)-linux" runtime acllib \
-    python/site-packages/acl 2>/dev/null
 
-# Then those that became empty, but for folders of the system, which stay, empty or not.
+# Then the folders of those files that became empty, the deepest first, but for folders that a system has
+# anyway: those stay there, empty or not.
+folders() {
+    echo "$files" | while IFS= read -r file; do
+        while file=$(dirname "$file") && [ "$file" != . ]; do
+            echo "$file"
+        done
+    done | sort -ru
+}
+
+is_shared() {
+    case $1 in
+    bin | include | lib64 | lib64/pkgconfig | python | python/site-packages | share | share/doc | share/cmake | \
+        share/man | share/man/* | share/bash-completion | share/bash-completion/* | share/zsh | share/zsh/* | \
+        share/fish | share/fish/*) return 0 ;;
+    esac
+    return 1
+}
+
 case $root in
-/ | /usr | /usr/local | "${HOME:-/}") exit 0 ;;
+/ | /usr | /usr/local | "${HOME:-/}") is_system=true ;;
+*) is_system=false ;;
 esac
-rmdir bin include lib64/pkgconfig lib64 share/doc share/cmake share python/site-packages python "$root" 2>/dev/null
+folders | while IFS= read -r folder; do
+    case /$folder/ in
+    *//* | */../*) continue ;;
+    esac
+    ! $is_system || ! is_shared "$folder" || continue
+    rmdir "./$folder" 2>/dev/null
+done
+# Links to folders have none of their own in the list.
+rmdir opp/vendors opp "$(uname -m)-linux" runtime acllib 2>/dev/null
+$is_system || rmdir "$root" 2>/dev/null
 exit 0
