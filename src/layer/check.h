@@ -70,6 +70,7 @@ struct am_object {
     bool is_dead;     /* forgotten; a call still has it */
     uint16_t n_kept;  /* calls that have it */
     bool is_held;     /* freed by the program, and the free was not passed on yet */
+    bool is_taken;    /* freed by a call that came second in the books and first below */
     bool is_exported; /* `exported` counts */
     bool is_retained; /* the last retain is noted in `freed` */
 };

@@ -13,6 +13,9 @@
 #include "layer/order.h"
 #include "layer/thread.h"
 
+/* am_call.value of a free: in the books the object was freed before. */
+#define FREED_BEFORE 1
+
 /* ---- words ---- */
 
 const char *am_object_text(const struct am_object *object, uint64_t addr, char *text,
@@ -646,6 +649,8 @@ void am_before_free_phys(struct am_call *call)
         am_ignored_look(call, (uintptr_t)a->handle, "handle");
     } else if (object->is_freed) {
         am_tell_freed(call, AM_KIND_double_free, object, 0, "handle");
+        am_call_keep(call, object);
+        call->value = FREED_BEFORE;
     } else {
         am_call_keep(call, object);
         if (--object->bytes->n_handles == 0)
@@ -653,11 +658,27 @@ void am_before_free_phys(struct am_call *call)
     }
 }
 
+/*
+ * Of two threads that free one handle, the first in the books may be the second below, and
+ * be refused.  Then the memory is gone all the same.
+ */
 void am_after_free_phys(struct am_call *call)
 {
-    if (call->rc == ACL_SUCCESS || call->object == NULL)
+    struct am_object *object = call->object;
+
+    if (object == NULL || object->is_dead)
         return;
-    call->object->bytes->n_handles++;
-    if (call->object->is_freed && !call->object->is_dead)
-        am_object_revive(call->object);
+    if (call->value == FREED_BEFORE) {
+        object->is_taken |= call->rc == ACL_SUCCESS && object->is_freed;
+        if (call->rc == ACL_SUCCESS && !object->is_freed) {
+            object->bytes->n_handles--;
+            am_object_free(call, object);
+        }
+        return;
+    }
+    if (call->rc == ACL_SUCCESS || object->is_taken)
+        return;
+    object->bytes->n_handles++;
+    if (object->is_freed)
+        am_object_revive(object);
 }

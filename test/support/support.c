@@ -26,9 +26,8 @@ static struct {
 
 static bool is_ours(const char *entry)
 {
-    /* The environment of the tests chooses these, or the test itself does. */
-    if (strncmp(entry, "ACLMEM_BACKEND=", 15) == 0 ||
-        strncmp(entry, "ACLMEM_LOG=", 11) == 0)
+    /* The environment of the tests chooses the backend, or the test itself does. */
+    if (strncmp(entry, "ACLMEM_BACKEND=", 15) == 0)
         return false;
     return strncmp(entry, "ACLMEM_", 7) == 0 || strncmp(entry, "ASCEND_RT_", 10) == 0;
 }
@@ -47,13 +46,14 @@ static bool clear_one(void)
 }
 
 /*
- * Layers and the runtime directory, which is each test's own, are afterwards what they were
- * when the program began.
+ * The log level, layers and the runtime directory, which is each test's own, are afterwards
+ * what they were when the program began.
  */
 void clear_options(void)
 {
-    static const char *const kept[] = {"ACLMEM_RUNTIME_DIR", "ACLMEM_LAYERS",
-                                       "ACLMEM_CHECK", "ACLMEM_FINDINGS"};
+    static const char *const kept[] = {"ACLMEM_RUNTIME_DIR", "ACLMEM_LOG",
+                                       "ACLMEM_LAYERS", "ACLMEM_CHECK",
+                                       "ACLMEM_FINDINGS"};
     static char *value[sizeof kept / sizeof kept[0]];
     static bool is_read;
 
