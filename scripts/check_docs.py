@@ -8,7 +8,8 @@
 - docs/TOOLKIT.md names every function of the lists in src/toolkit, under what the list says of it.
 - docs/PYTHON.md has one row for every function of python/wrappers.def, beside its C function; every name of
   the module that a document gives exists.
-- README.md's tables of options and products agree with options.def, products.def and socs.def.
+- docs/GUIDE.md's tables of options and products agree with options.def, products.def and socs.def.
+- README.md, the first page, is short, and its test command is the one that CI calls.
 - Every file, make target, preset, option, function, code and link that a document names exists.
 """
 import json
@@ -16,8 +17,10 @@ import os
 import re
 import sys
 
-DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/API.md", "docs/ARCHITECTURE.md", "docs/CHECK.md", "docs/CI.md",
-             "docs/CUDA.md", "docs/FACTS.md", "docs/FOUND.md", "docs/INSTALL.md", "docs/PYTHON.md", "docs/TOOLKIT.md"]
+DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+
+# A stranger has two minutes for the first page.
+README_LINES = 200
 
 # The lists of functions: what a row begins with, up to the name, and the status that it means.
 LISTS = {
@@ -36,7 +39,7 @@ TOOLKIT = {
     "The runtime below": r"\bAM_RUNTIME\(\s*(\w+)",
 }
 
-# The feature columns of README's product table: cells for a set of features.
+# The feature columns of the guide's product table: cells for a set of features.
 PRODUCT_CELLS = [
     lambda has: "yes" if "VMM" in has else "no",
     lambda has: "yes" if "VMM_ALL" in has else "no",
@@ -170,7 +173,7 @@ def check_python():
             complain(where, "%s is %s in C" % (name, functions[name] or "nothing"))
 
 
-# ---- README.md ----
+# ---- README.md, docs/GUIDE.md ----
 
 
 def definitions(path, macro):
@@ -181,9 +184,9 @@ def definitions(path, macro):
 
 
 def check_options():
-    where = "README.md, options"
+    where = "docs/GUIDE.md, options"
     options = {"ACLMEM_" + d[0].upper(): d for d in definitions("src/base/options.def", "AM_OPTION")}
-    rows = list(rows_of(read("README.md"), r"ACLMEM_\w+"))
+    rows = list(rows_of(read("docs/GUIDE.md"), r"ACLMEM_\w+"))
     same(where, [name for name, _ in rows], list(options))
     for name, cells in rows:
         if name not in options:
@@ -198,9 +201,9 @@ def check_options():
 
 
 def check_products():
-    where = "README.md, products"
+    where = "docs/GUIDE.md, products"
     products = {d[0]: d for d in definitions("src/core/device/products.def", "AM_PRODUCT")}
-    rows = list(rows_of(read("README.md"), r"(?:[A-Z]|\d{3})[-\w]{0,6}"))
+    rows = list(rows_of(read("docs/GUIDE.md"), r"(?:[A-Z]|\d{3})[-\w]{0,6}"))
     same(where, [name for name, _ in rows], list(products))
     for name, cells in rows:
         if name not in products:
@@ -222,8 +225,18 @@ def check_socs():
         names[product].append(alias)
     for product in names:
         row = "| %s | %s |" % (product, ", ".join("`%s`" % name for name in names[product]))
-        if row not in read("README.md"):
-            complain("README.md, products", "there should be a row %s" % row)
+        if row not in read("docs/GUIDE.md"):
+            complain("docs/GUIDE.md, products", "there should be a row %s" % row)
+
+
+def check_readme():
+    lines = read("README.md").splitlines()
+    if len(lines) > README_LINES:
+        complain("README.md", "%d lines; the first page has at most %d" % (len(lines), README_LINES))
+    if os.path.exists(".ci/run"):
+        for command in re.findall(r"^make .*$", read(".ci/run"), flags=re.M):
+            if command not in lines:
+                complain("README.md", "CI calls %s, which is not shown" % command)
 
 
 # ---- whatever is named ----
@@ -240,11 +253,11 @@ def known_things():
         "Python function": {name for name in python_functions()} | {"acl.rt", "acl.util", "acl.sys"},
         "constant": set(re.findall(r"\bACL_\w+", headers)),
         "code": set(re.findall(r"\b\d{6}\b", headers)),
-        "make target": set(re.findall(r"^(\w+):", makefile, flags=re.M)),
+        "make target": set(re.findall(r"^([\w-]+):", makefile, flags=re.M)),
         "make variable": set(re.findall(r"\b([A-Z]+)\b", makefile)),
         "preset": {p["name"] for p in json.loads(read("CMakePresets.json"))["configurePresets"]},
         "option": {"ACLMEM_" + d[0].upper() for d in definitions("src/base/options.def", "AM_OPTION")}
-        | set(re.findall(r"\bACLMEM_\w+", read("CMakeLists.txt"))),
+        | set(re.findall(r"\bACLMEM_\w+", headers + read("CMakeLists.txt"))),
     }
 
 
@@ -296,7 +309,7 @@ def check_names(where, text, known):
         "Python function": r"(?<![/\w])(acl\.(?:[a-z]+\.)?[a-z]\w+)\b(?![.]|/)",
         "constant": r"\b(ACL_[A-Z0-9_]+\w)\b(?!\*|\w)",
         "code": r"\b([1257]0[07]\d{3})\b",
-        "make target": r"^(?:\$ )?make (?:[A-Z]+=\S* )*([a-z]+)\b",
+        "make target": r"^(?:\$ )?make (?:[A-Z]+=\S* )*([a-z][a-z0-9-]*)\b",
         "make variable": r"^(?:\$ )?make .*\b([A-Z]+)=",
         "preset": r"--preset (\w+)",
         "option": r"\b(ACLMEM_[A-Z_]+\w)\b",
@@ -315,8 +328,9 @@ def main(argv):
     check_python()
     check_options()
     check_products()
+    check_readme()
     known = known_things()
-    for where in DOCUMENTS:
+    for where in DOCUMENTS + sorted("docs/" + n for n in os.listdir("docs") if n.endswith(".md")):
         text = read(where)
         check_links(where, text)
         check_names(where, text, known)

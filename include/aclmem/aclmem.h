@@ -83,7 +83,7 @@ const char *aclmem_option(const char *name);
 
 /*
  * The device memory of each process of this user, and the options in force, as JSON: the
- * output of the command `aclmem info --json` prints, described in README.md.  The text
+ * output of the command `aclmem info --json` prints, described in docs/GUIDE.md.  The text
  * is the caller's to free(). Nothing is started for it and nothing is changed; before
  * aclInit it shows the devices that the environment asks for.
  */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/FOUND.md: each program has its mistake, and aclmem run prints for it what the page shows:
+"""docs/FOUND.md, and what README.md shows of it: each program has its mistake, and aclmem run prints for it what the page shows:
 found.py <aclmem> <folder of the programs> <root>"""
 import os
 import re
@@ -15,8 +15,10 @@ def plain(line):
 
 
 def main(command, folder, root):
-    with open(os.path.join(root, "docs", "FOUND.md"), encoding="utf-8") as file:
-        page = file.read()
+    page = ""
+    for name in ("README.md", "docs/FOUND.md"):
+        with open(os.path.join(root, name), encoding="utf-8") as file:
+            page += file.read()
     sources = {n[:-2] for n in os.listdir(os.path.join(root, "examples", "found")) if n.endswith(".c")}
     shown = re.findall(r"^\$ aclmem run( --strict)? build/bin/found/(\w+)\n(.*?)^```", page, flags=re.M | re.S)
     assert {name for _, name, _ in shown} == sources, "a program is not on the page, or the other way round"
