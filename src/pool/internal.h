@@ -162,6 +162,14 @@ aclError pool_order_locked(aclmem_pool *pool, aclrtStream stream,
                            const struct am_fit_use *use);
 void pool_slots_destroy(aclmem_pool *pool);
 
+/* What a block is used for now.  Calls that hit change it under the shard's lock alone. */
+struct pool_use {
+    size_t asked;
+    uint32_t tag;
+    int state;
+};
+struct pool_use pool_use_of(aclmem_pool *pool, struct pool_block *block);
+
 /* quick.c */
 int pool_quick_init(aclmem_pool *pool);
 void pool_quick_destroy(aclmem_pool *pool);

@@ -120,6 +120,17 @@ struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size
     return block;
 }
 
+struct pool_use pool_use_of(aclmem_pool *pool, struct pool_block *block)
+{
+    struct pool_shard *shard = shard_of(pool, block->slot);
+    struct pool_use use;
+
+    pthread_mutex_lock(&shard->lock);
+    use = (struct pool_use){block->asked, block->tag, atomic_load(&block->state)};
+    pthread_mutex_unlock(&shard->lock);
+    return use;
+}
+
 bool pool_quick_give(aclmem_pool *pool, struct pool_block *block)
 {
     struct pool_shard *shard = shard_of(pool, block->slot);

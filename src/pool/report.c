@@ -125,17 +125,18 @@ static void write_stats(FILE *out, const aclmem_pool_stats *s)
             s->remaps, s->waits);
 }
 
-static void write_block(FILE *out, const struct pool_block *block, bool is_first)
+static void write_block(FILE *out, aclmem_pool *pool, struct pool_block *block,
+                        bool is_first)
 {
     static const char *const states[] = {"live", "asleep", "cached"};
-    int state = atomic_load(&block->state);
+    struct pool_use use = pool_use_of(pool, block);
 
     fprintf(out,
             "%s\n  {\"address\": %" PRIuPTR ", \"size\": %zu, \"tag\": %" PRIu32
             ", \"stream\": %" PRIuPTR ", \"state\": \"%s\"}",
-            is_first ? "" : ",", block->addr, block->asked, block->tag,
+            is_first ? "" : ",", block->addr, use.asked, use.tag,
             (uintptr_t)block->stream,
-            block->place == NULL ? "exportable" : states[state]);
+            block->place == NULL ? "exportable" : states[use.state]);
 }
 
 aclError aclmem_pool_snapshot(aclmem_pool *pool, char **json)
@@ -160,11 +161,11 @@ aclError aclmem_pool_snapshot(aclmem_pool *pool, char **json)
     write_stats(out, &stats);
     fprintf(out, ", \"blocks\": [");
     while ((place = am_fit_next(pool->fit, place)) != NULL) {
-        write_block(out, am_fit_extra(place), is_first);
+        write_block(out, pool, am_fit_extra(place), is_first);
         is_first = false;
     }
     LIST_FOREACH (block, &pool->own, own) {
-        write_block(out, block, is_first);
+        write_block(out, pool, block, is_first);
         is_first = false;
     }
     pthread_mutex_unlock(&pool->lock);
