@@ -164,7 +164,7 @@ def information(stage, version, root):
         "LICENSE": read(os.path.join(root, "LICENSE")).decode(),
         "METADATA": metadata(version, read(os.path.join(root, "README.md")).decode()),
         "WHEEL": "Wheel-Version: 1.0\nGenerator: aclmem\nRoot-Is-Purelib: false\nTag: %s\n" % stage.tag(),
-        "entry_points.txt": "[console_scripts]\naclmem = aclmem:main\n",
+        "entry_points.txt": "[console_scripts]\naclmem = aclmem:main\n\n[pytest11]\naclmem = aclmem.pytest_plugin\n",
     }
 
 

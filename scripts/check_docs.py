@@ -248,8 +248,9 @@ def known_things():
         read(os.path.join(at, n)) for at, _, names in os.walk("include") for n in names
     )
     makefile = read("Makefile")
+    plugin = re.findall(r"\baclmem_\w+", read("python/aclmem/pytest_plugin.py"))  # its markers and fixtures
     return {
-        "function": set(re.findall(r"\bacl\w+", headers)) | set(toolkit_names(TOOLKIT["What refuses"])),
+        "function": set(re.findall(r"\bacl\w+", headers)) | set(toolkit_names(TOOLKIT["What refuses"])) | set(plugin),
         "Python function": {name for name in python_functions()} | {"acl.rt", "acl.util", "acl.sys"},
         "constant": set(re.findall(r"\bACL_\w+", headers)),
         "code": set(re.findall(r"\b\d{6}\b", headers)),

@@ -101,6 +101,21 @@ const char *aclmem_version(void);
 int aclmem_wants_callers(void);
 void aclmem_set_callers(const char *frames);
 
+/*
+ * For programs that run tests: what the layer check (ACLMEM_LAYERS=check) finds in a
+ * session.  From aclmem_check_begin() on findings are collected and not printed, a
+ * finding that was reported before the call is reported again, and holding more than
+ * `limit` bytes of device memory in addition to what was held at the call is a finding,
+ * too; 0 is no limit.  aclmem_check_findings() returns the findings so far, each once, as a
+ * JSON array, which the caller gives to free(); docs/CHECK.md describes it.
+ * aclmem_check_end() returns the rest and ends the session.  With leaks not 0, objects that
+ * were made since the first call and are still there are findings.  One session is on at a
+ * time, for all threads.  All work before aclInit and after aclFinalize.
+ */
+aclError aclmem_check_begin(uint64_t limit);
+aclError aclmem_check_findings(char **findings);
+aclError aclmem_check_end(int leaks, char **findings);
+
 #ifdef __cplusplus
 }
 #endif

@@ -87,3 +87,54 @@ EXPORT void aclmem_set_callers(const char *frames)
 {
     am_callers_set(frames);
 }
+
+/* Before the library is up the layer may yet be turned on. */
+static aclError check_state(const char *function)
+{
+    const struct am_api *top = am_api_top;
+
+    am_error_function = function;
+    if (top == &am_api_forked)
+        return am_refuse_forked(function);
+    AM_REQUIRE(am_check_is_on() || top == &am_api_boot || top == &am_api_down,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "the layer check is not on; set ACLMEM_LAYERS=check before the library "
+               "starts");
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclmem_check_begin(uint64_t limit)
+{
+    aclError rc = check_state(__func__);
+
+    if (rc == ACL_SUCCESS)
+        am_session_begin(limit);
+    return rc;
+}
+
+static aclError findings_give(char *text, char **findings)
+{
+    AM_REQUIRE(text != NULL, ACL_ERROR_BAD_ALLOC, "no memory for the findings");
+    *findings = text;
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclmem_check_findings(char **findings)
+{
+    aclError rc = check_state(__func__);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE_NONNULL(findings);
+    return findings_give(am_session_take(), findings);
+}
+
+EXPORT aclError aclmem_check_end(int leaks, char **findings)
+{
+    aclError rc = check_state(__func__);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE_NONNULL(findings);
+    return findings_give(am_session_end(leaks != 0), findings);
+}

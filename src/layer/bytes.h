@@ -41,6 +41,8 @@ struct am_bytes {
     uint8_t kind;       /* enum am_object_kind of what made them */
     bool is_shared;     /* another process, or a host view, may write them */
     bool is_exported;
+    bool
+        is_counted; /* in am_books.held: the handle is freed, and mappings hold the bytes */
 };
 
 struct am_object;

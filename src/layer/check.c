@@ -90,6 +90,11 @@ static bool held_settle(void)
     return am_hold_drain();
 }
 
+bool am_check_is_on(void)
+{
+    return owner == getpid();
+}
+
 void am_check_settle(void)
 {
     if (owner == getpid() && am_api_top != &am_api_down)
@@ -267,13 +272,11 @@ static void attach(const struct am_api *below)
 /* What is left when the process ends without aclFinalize. */
 __attribute__((destructor)) static void process_end(void)
 {
-    struct am_call call = {.id = AM_API_aclFinalize};
-
     if (owner != getpid())
         return; /* not in use, or made by fork: the books are the parent's */
     am_lock(&am_books.lock);
     if (am_api_top != &am_api_down)
-        am_leaks_tell(&call, -1, "the end of the process");
+        am_leaks_tell(-1, 0, "the end of the process");
     am_findings_close(am_books.n_calls);
     am_unlock(&am_books.lock);
 }

@@ -73,6 +73,8 @@ struct am_object {
     bool is_taken;    /* freed by a call that came second in the books and first below */
     bool is_exported; /* `exported` counts */
     bool is_retained; /* the last retain is noted in `freed` */
+    bool is_counted;  /* its size is in am_books.held, unless it is freed */
+    bool is_told;     /* that it leaked, at the end of a test */
 };
 
 RB_HEAD(am_objects, am_object);
@@ -117,6 +119,7 @@ struct am_books {
     size_t n_freed;
     size_t n_live;
     uint64_t serial; /* of the object that was made last */
+    uint64_t held;   /* bytes of devices that the program allocated and did not free */
     _Atomic uint64_t n_calls;
 };
 
@@ -131,6 +134,8 @@ const char *am_object_name(enum am_object_kind kind); /* "block" */
 /* Enters a new object.  NULL without memory. */
 struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
                                  uint64_t key, uint64_t size);
+/* Counts the bytes of a new object as device memory that the program holds. */
+void am_object_count(const struct am_call *call, struct am_object *object);
 /* The live area, or freed one, or reservation, that addr lies in; NULL: none. */
 struct am_object *am_area_find(uint64_t addr);
 struct am_object *am_gone_find(uint64_t addr);
@@ -183,8 +188,11 @@ struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
 
 /* ---- leaks.c ---- */
 
-/* At the end of a device (-1: of everything) what is left is told, then freed. */
-void am_leaks_tell(struct am_call *call, int device, const char *when);
+/*
+ * Tells what is left at the end of a device (-1: of everything), of the objects that were
+ * made after the one with this serial number.
+ */
+void am_leaks_tell(int device, uint64_t since, const char *when);
 
 /* ---- ignored.c ---- */
 

@@ -454,8 +454,10 @@ void am_after_pool_malloc(struct am_call *call)
         return;
     }
     object = am_object_make(call, AM_OBJECT_POOL_BLOCK, (uintptr_t)*a->ptr, a->size);
-    if (object != NULL)
-        object->device = call->device;
+    if (object == NULL)
+        return;
+    object->device = call->device;
+    am_object_count(call, object);
 }
 
 void am_before_pool_free(struct am_call *call)

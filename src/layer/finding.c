@@ -18,6 +18,7 @@
 #include "base/sys.h"
 #include "layer/modules.h"
 #include "layer/python.h"
+#include "layer/session.h"
 #include "layer/stacks.h"
 #include "layer/text.h"
 
@@ -48,6 +49,7 @@ struct told {
     struct told *next;
     uint64_t hash;
     uint32_t number;
+    uint32_t session; /* the last one that has it */
     uint64_t count;
 };
 
@@ -288,7 +290,7 @@ static void finding_print(const struct am_finding *f)
         am_text_add(&text, "    %s: %s, process %d, thread %u\n", f->at[i].what,
                     api_names[place->api], getpid(), place->thread);
         am_python_print(&text, place->python);
-        for (size_t k = 0; k < n; k++)
+        for (size_t k = 0; place->python == 0 && k < n; k++)
             frame_print(&text, k, frame[k] - 1, era);
     }
     if (f->advice != NULL)
@@ -299,6 +301,26 @@ static void finding_print(const struct am_finding *f)
 }
 
 /* ---- telling ---- */
+
+const char *am_finding_kind(const struct am_finding *finding)
+{
+    return kind_names[finding->kind];
+}
+
+const char *am_finding_function(const struct am_place *place)
+{
+    return api_names[place->api];
+}
+
+AM_NO_LOCK_ANALYSIS void am_findings_lock(void)
+{
+    am_lock(&findings.lock);
+}
+
+AM_NO_LOCK_ANALYSIS void am_findings_unlock(void)
+{
+    am_unlock(&findings.lock);
+}
 
 void am_finding_begin(struct am_finding *finding, enum am_kind_of_finding kind,
                       const char *format, ...)
@@ -358,19 +380,35 @@ static struct told *told_get_locked(uint64_t hash)
     return made;
 }
 
+/* Whether the session takes it: a touch ends the program, and is printed all the same. */
+static bool session_take_locked(const struct am_finding *finding, struct told *told)
+{
+    uint32_t session = am_session_number();
+
+    if (session == 0 || finding->kind == AM_KIND_device_touch)
+        return false;
+    if (told == NULL || told->session != session)
+        am_session_add(finding);
+    if (told != NULL)
+        told->session = session;
+    return true;
+}
+
 void am_finding_tell(const struct am_finding *finding)
 {
     struct told *told;
+    bool is_taken;
 
     if (!findings.is_on[finding->kind] ||
         (finding->needs_refusal && finding->refused == 0))
         return;
     am_lock(&findings.lock);
     told = told_get_locked(finding_hash(finding));
+    is_taken = session_take_locked(finding, told);
     if (told == NULL || told->count++ == 0) {
         if (findings.fd >= 0)
             record_write(finding, told != NULL ? told->number : findings.n++);
-        else
+        else if (!is_taken)
             finding_print(finding);
     }
     am_unlock(&findings.lock);

@@ -74,6 +74,13 @@ void am_finding_tell(const struct am_finding *finding);
  */
 void am_findings_call(const char *record, uint64_t n, struct am_place place);
 
+/* "double-free"; "aclrtFree". */
+const char *am_finding_kind(const struct am_finding *finding);
+const char *am_finding_function(const struct am_place *place);
+/* Holds back findings of other threads. */
+void am_findings_lock(void);
+void am_findings_unlock(void);
+
 /* How many there were so far, each counted as often as it happened. */
 uint64_t am_findings_count(void);
 /* Writes counts and the end; once. */

@@ -28,8 +28,17 @@ void am_explain_left(const char *when);
 typedef bool (*am_touch_hook)(uintptr_t addr, uintptr_t instruction);
 extern _Atomic(am_touch_hook) am_touch_told;
 
+/* Whether the layer check looks at this process, or did until aclFinalize. */
+bool am_check_is_on(void);
 /* Whatever the layer check holds back is passed on: the next look shows the truth. */
 void am_check_settle(void);
+/* session.c: what is found in a test.  Begins a session; one before is dropped.  limit 0: none. */
+void am_session_begin(uint64_t limit);
+/* The findings since the begin or the last call, an array of JSON for free(); NULL without
+ * memory. */
+char *am_session_take(void);
+/* The same, and ends the session. */
+char *am_session_end(bool wants_leaks);
 /* python.c: frames of another language, and whether a layer wants them. */
 extern _Atomic bool am_callers_are_wanted;
 void am_callers_set(const char *json);

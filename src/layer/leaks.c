@@ -52,14 +52,16 @@ struct left {
     struct am_object **list;
     size_t n;
     size_t max;
-    int device; /* -1: all */
+    int device;     /* -1: all */
+    uint64_t since; /* only objects with a larger serial number */
 };
 
 static bool is_unreleased(const struct am_object *object, const void *arg)
 {
     const struct left *left = arg;
 
-    return left->device < 0 || object->device == left->device;
+    return (left->device < 0 || object->device == left->device) &&
+           object->serial > left->since && !object->is_told;
 }
 
 static void left_add(struct am_object *object, void *arg)
@@ -127,6 +129,8 @@ static void group_tell(struct am_object **list, size_t n, const char *when)
 
     for (size_t i = 0; i < n; i++)
         size += list[i]->bytes != NULL ? list[i]->bytes->size : list[i]->size;
+    for (size_t i = 0; i < n; i++)
+        list[i]->is_told = true;
     if (size > 0 && first->kind != AM_OBJECT_IMPORT)
         snprintf(bytes, sizeof bytes, ", %s", am_size_text(size, text, sizeof text));
     am_finding_begin(&f,
@@ -144,9 +148,9 @@ static void group_tell(struct am_object **list, size_t n, const char *when)
     am_finding_tell(&f);
 }
 
-void am_leaks_tell(struct am_call *call, int device, const char *when)
+void am_leaks_tell(int device, uint64_t since, const char *when)
 {
-    struct left left = {.device = device};
+    struct left left = {.device = device, .since = since};
     size_t n = 0;
 
     am_objects_walk(is_unreleased, left_add, &left);

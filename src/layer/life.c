@@ -200,6 +200,8 @@ void am_after_phys(struct am_call *call)
                          ? (int16_t)a->prop->location.id
                          : -1;
     am_bytes_of(object);
+    if (object->device >= 0)
+        am_object_count(call, object);
 }
 
 void am_before_map(struct am_call *call)
@@ -292,8 +294,10 @@ void am_after_retain(struct am_call *call)
 void am_after_malloc(struct am_call *call)
 {
     AM_ARGS(aclrtMalloc);
+    struct am_object *object = made(call, AM_OBJECT_BLOCK, a->devPtr, a->size);
 
-    made(call, AM_OBJECT_BLOCK, a->devPtr, a->size);
+    if (object != NULL)
+        am_object_count(call, object);
 }
 
 void am_after_managed(struct am_call *call)
@@ -302,6 +306,7 @@ void am_after_managed(struct am_call *call)
     struct am_object *object = made(call, AM_OBJECT_MANAGED, a->ptr, a->size);
 
     if (object != NULL) {
+        am_object_count(call, object);
         object->device = -1; /* a device's reset leaves it */
         if (am_bytes_of(object) != NULL)
             object->bytes->is_shared = true; /* the program writes it, too */

@@ -8,6 +8,7 @@
 #include "layer/check.h"
 #include "layer/hold.h"
 #include "layer/order.h"
+#include "layer/session.h"
 
 struct am_books am_books = {
     .lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "check"),
@@ -197,6 +198,45 @@ struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
     return object;
 }
 
+void am_object_count(const struct am_call *call, struct am_object *object)
+{
+    object->is_counted = true;
+    am_books.held += object->size;
+    am_session_grown(call);
+}
+
+/* The object goes; memory that mappings still hold stays counted. */
+static void count_leave(struct am_object *object)
+{
+    struct am_bytes *bytes = object->bytes;
+
+    if (object->kind == AM_OBJECT_PHYS && bytes != NULL && bytes->n_mapped > 0)
+        bytes->is_counted = object->is_counted;
+    else if (object->is_counted)
+        am_books.held -= object->size;
+}
+
+static void count_return(const struct am_object *object)
+{
+    struct am_bytes *bytes = object->bytes;
+
+    if (!object->is_counted)
+        return;
+    if (object->kind == AM_OBJECT_PHYS && bytes != NULL && bytes->is_counted)
+        bytes->is_counted = false;
+    else
+        am_books.held += object->size;
+}
+
+/* One mapping less; with the last one, memory without a handle goes. */
+static void mapping_leave(struct am_bytes *bytes)
+{
+    if (--bytes->n_mapped > 0 || !bytes->is_counted)
+        return;
+    bytes->is_counted = false;
+    am_books.held -= bytes->size;
+}
+
 void am_object_free(struct am_call *call, struct am_object *object)
 {
     struct am_object *other;
@@ -207,7 +247,9 @@ void am_object_free(struct am_call *call, struct am_object *object)
     object->is_freed = true;
     object->freed = am_here(call);
     if (object->kind == AM_OBJECT_MAPPING && object->bytes != NULL)
-        object->bytes->n_mapped--;
+        mapping_leave(object->bytes);
+    else
+        count_leave(object);
     other = RB_INSERT(am_objects, tree_of(object), object);
     if (other != NULL) { /* books that missed what came between */
         gone_forget(other);
@@ -228,9 +270,11 @@ void am_object_revive(struct am_object *object)
     object->is_freed = false;
     if (object->kind == AM_OBJECT_MAPPING && object->bytes != NULL)
         object->bytes->n_mapped++;
+    count_return(object);
     am_books.n_live++;
     if (RB_INSERT(am_objects, tree_of(object), object) != NULL) {
         am_books.n_live--; /* another thread was given the place meanwhile */
+        count_leave(object);
         object_delete(object);
     }
 }
@@ -242,6 +286,7 @@ void am_object_drop(struct am_object *object)
         return;
     }
     RB_REMOVE(am_objects, tree_of(object), object);
+    count_leave(object);
     am_books.n_live--;
     object_delete(object);
 }

@@ -83,6 +83,21 @@ void am_python_add(struct am_text *text, uint32_t stack)
     am_text_add(text, "%s", stack != 0 ? python.text[stack]->json : "[]");
 }
 
+json_t *am_python_frames(uint32_t stack)
+{
+    json_t *frames = stack != 0 ? json_loads(python.text[stack]->json, 0, NULL) : NULL;
+    json_t *list = json_array();
+    json_t *frame;
+    size_t i;
+
+    json_array_foreach (frames, i, frame)
+        json_array_append_new(
+            list, json_pack("{sO, sO, sO}", "function", json_array_get(frame, 0), "file",
+                            json_array_get(frame, 1), "line", json_array_get(frame, 2)));
+    json_decref(frames);
+    return list;
+}
+
 void am_python_print(struct am_text *text, uint32_t stack)
 {
     json_t *frames = stack != 0 ? json_loads(python.text[stack]->json, 0, NULL) : NULL;

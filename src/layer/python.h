@@ -7,6 +7,7 @@
 #ifndef AM_LAYER_PYTHON_H
 #define AM_LAYER_PYTHON_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 struct am_text;
@@ -16,6 +17,8 @@ uint32_t am_python_take(void);
 
 /* As an array of JSON: [[function,file,line],..]. */
 void am_python_add(struct am_text *text, uint32_t stack);
+/* As objects with "function", "file" and "line"; the caller's. */
+json_t *am_python_frames(uint32_t stack);
 /* As lines. */
 void am_python_print(struct am_text *text, uint32_t stack);
 

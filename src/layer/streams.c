@@ -575,7 +575,7 @@ void am_after_reset_device(struct am_call *call)
         is_active)
         return;
     am_hold_forget_device(a->deviceId);
-    am_leaks_tell(call, a->deviceId, "the last aclrtResetDevice");
+    am_leaks_tell(a->deviceId, 0, "the last aclrtResetDevice");
     am_objects_walk(is_ended, object_end, &end);
     for (actor = TAILQ_FIRST(&am_actors); actor != NULL; actor = next) {
         next = TAILQ_NEXT(actor, link);
@@ -593,7 +593,7 @@ static void everything_end(struct am_call *call)
     struct am_actor *actor;
 
     am_hold_forget_device(-1);
-    am_leaks_tell(call, -1, "aclFinalize");
+    am_leaks_tell(-1, 0, "aclFinalize");
     am_objects_walk(is_ended, object_end, &end);
     TAILQ_FOREACH (actor, &am_actors, link) {
         am_actor_abort(actor);

@@ -114,6 +114,8 @@ def test_pip_installs_it_without_a_network(wheel, tmp_path):
     where = run(python, "-c", "import acl; print(acl.__file__); print([l.split()[-1] for l in open('/proc/self/maps') "
                               "if 'libascendcl' in l][0])").split()
     assert all(path.startswith(str(venv)) for path in where)
+    plugins = "import importlib.metadata as m; print([e.value for e in m.distribution('aclmem').entry_points if e.group == 'pytest11'])"
+    assert run(python, "-c", plugins).strip() == "['aclmem.pytest_plugin']"
     command = str(venv / "bin" / "aclmem")
     said = run(command, "run", python, os.path.join(facts.ROOT, "test", "install", "client.py"))
     assert said.splitlines()[0] == "written"

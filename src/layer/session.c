@@ -1,0 +1,160 @@
+/* See session.h. */
+#include "layer/session.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "layer/check.h"
+#include "layer/finding.h"
+#include "layer/layers.h"
+#include "layer/modules.h"
+#include "layer/python.h"
+#include "layer/stacks.h"
+
+static struct {
+    _Atomic uint32_t number; /* of the session that is on; 0: none */
+    uint32_t n;              /* books' lock; sessions so far */
+    uint64_t limit;          /* books' lock; 0: none */
+    uint64_t base;           /* books' lock; am_books.held at the begin */
+    uint64_t serial;         /* books' lock; objects up to this one are older */
+    bool is_over;            /* books' lock; passing the limit was told */
+    json_t *findings;        /* findings' lock */
+} session;
+
+uint32_t am_session_number(void)
+{
+    return atomic_load(&session.number);
+}
+
+/* ---- a finding as JSON ---- */
+
+static json_t *native_frame(uintptr_t addr, uint32_t era)
+{
+    int number = am_module_find(addr, era);
+    const struct am_module *module = number >= 0 ? am_module_get(number) : NULL;
+    json_t *frame = json_object();
+    Dl_info info;
+
+    if (dladdr((void *)addr, &info) != 0 && info.dli_sname != NULL)
+        json_object_set_new(frame, "function", json_string(info.dli_sname));
+    if (module != NULL)
+        json_object_set_new(frame, "module", json_string(module->path));
+    json_object_set_new(
+        frame, "offset",
+        json_integer((json_int_t)(addr - (module != NULL ? module->base : 0))));
+    return frame;
+}
+
+/* The frames of Python where there are any, as `aclmem run` prints them. */
+static json_t *stack_of(const struct am_place *place)
+{
+    json_t *list = am_python_frames(place->python);
+    const uintptr_t *frame;
+    uint32_t era;
+    size_t n;
+
+    if (json_array_size(list) > 0)
+        return list;
+    frame = am_stack_frames(place->stack, &n, &era);
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, native_frame(frame[i] - 1, era));
+    return list;
+}
+
+void am_session_add(const struct am_finding *finding)
+{
+    json_t *calls = json_array();
+
+    for (size_t i = 0; i < finding->n; i++) {
+        const struct am_place *place = &finding->at[i].place;
+
+        json_array_append_new(
+            calls, json_pack("{ss, ss, si, so}", "function", am_finding_function(place),
+                             "what", finding->at[i].what, "thread", (int)place->thread,
+                             "stack", stack_of(place)));
+    }
+    json_array_append_new(session.findings,
+                          json_pack("{ss, ss, ss, si, so}", "kind",
+                                    am_finding_kind(finding), "message", finding->message,
+                                    "advice",
+                                    finding->advice != NULL ? finding->advice : "",
+                                    "refused", finding->refused, "calls", calls));
+}
+
+/* ---- begin and end ---- */
+
+/* Replaces the list; the one before is the caller's. */
+static json_t *findings_swap(json_t *list)
+{
+    json_t *old;
+
+    am_findings_lock();
+    old = session.findings;
+    session.findings = list;
+    am_findings_unlock();
+    return old;
+}
+
+void am_session_begin(uint64_t limit)
+{
+    am_lock(&am_books.lock);
+    json_decref(findings_swap(json_array()));
+    session.limit = limit;
+    session.base = am_books.held;
+    session.serial = am_books.serial;
+    session.is_over = false;
+    atomic_store(&session.number, ++session.n);
+    am_unlock(&am_books.lock);
+}
+
+/* The list as text; the list is gone. */
+static char *list_dump(json_t *list)
+{
+    char *text = list != NULL ? json_dumps(list, JSON_COMPACT) : strdup("[]");
+
+    json_decref(list);
+    return text;
+}
+
+char *am_session_take(void)
+{
+    return list_dump(findings_swap(am_session_number() != 0 ? json_array() : NULL));
+}
+
+char *am_session_end(bool wants_leaks)
+{
+    json_t *list;
+
+    am_lock(&am_books.lock);
+    if (wants_leaks && am_session_number() != 0)
+        am_leaks_tell(-1, session.serial, "the end of the test");
+    atomic_store(&session.number, 0);
+    list = findings_swap(NULL);
+    session.limit = 0;
+    am_unlock(&am_books.lock);
+    return list_dump(list);
+}
+
+void am_session_grown(const struct am_call *call)
+{
+    static struct am_finding f; /* under the books' lock */
+    char held[32];
+    char limit[32];
+
+    if (session.limit == 0 || session.is_over || am_session_number() == 0 ||
+        am_books.held <= session.base || am_books.held - session.base <= session.limit)
+        return;
+    session.is_over = true;
+    am_finding_begin(
+        &f, AM_KIND_over_limit,
+        "with this call the test holds %s of device memory, and its limit is %s",
+        am_size_text(am_books.held - session.base, held, sizeof held),
+        am_size_text(session.limit, limit, sizeof limit));
+    f.advice = "free memory before this call, or raise the limit";
+    am_finding_at(&f, "allocated here", am_here(call));
+    am_finding_tell(&f);
+}
