@@ -95,7 +95,7 @@ static void the_last_registration_wins(void **state)
     assert_acl_ok(aclrtDestroyStream(stream));
 }
 
-static void unregistering_what_is_not_there_succeeds(void **state)
+static void unregistering_a_missing_callback_succeeds(void **state)
 {
     aclrtStream stream = make_stream();
     aclrtAllocatorDesc desc = desc_create();
@@ -176,7 +176,7 @@ static void half_an_allocator_is_not_registered(void **state)
     assert_acl_ok(aclrtAllocatorDestroyDesc(desc));
 }
 
-static void finalize_ends_what_was_left(void **state)
+static void finalize_ends_leftover_streams(void **state)
 {
     aclrtStream stream = make_stream();
     aclrtAllocatorDesc desc = desc_create();
@@ -194,10 +194,10 @@ int main(void)
     const struct CMUnitTest claims[] = {
         claim_both(a_stream_gives_back_what_was_registered),
         claim_both(the_last_registration_wins),
-        claim_both(unregistering_what_is_not_there_succeeds),
+        claim_both(unregistering_a_missing_callback_succeeds),
         claim_both(wrong_calls_are_refused),
         claim_both(half_an_allocator_is_not_registered),
-        claim(finalize_ends_what_was_left),
+        claim(finalize_ends_leftover_streams),
     };
 
     return run_claims(claims);

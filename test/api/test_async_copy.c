@@ -295,7 +295,7 @@ static void a_long_copy_is_whole(void **state)
 
 /* ---- refusals ---- */
 
-static void what_the_arguments_show_is_refused(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
     struct block b = block_create(CHUNK);
     aclrtStream stream = make_stream();
@@ -459,7 +459,7 @@ static void between_devices_peer_access_decides(void **state)
  * Everything else on the device is taken and filled, then the copy runs: what it writes
  * must still be nobody else's.
  */
-static void nobody_gets_memory_that_is_to_be_written(void **state)
+static void memory_that_is_to_be_written_is_not_allocated_again(void **state)
 {
     struct gate gate = GATE_INIT;
     struct block b, rest;
@@ -574,7 +574,7 @@ static const char *force_reset(struct worker *self)
     return NULL;
 }
 
-static void a_forced_reset_drops_those_that_have_not_begun(void **state)
+static void a_forced_reset_drops_work_that_has_not_begun(void **state)
 {
     struct worker worker = {.run = force_reset};
     struct gate gate = GATE_INIT;
@@ -652,7 +652,7 @@ int main(void)
         claim_both(host_memory_is_filled_by_words_at_once),
         claim(so_is_any_memory_that_is_copied_by_a_buffer),
         claim(pageable_memory_is_written_when_the_call_returns),
-        claim_both(what_the_arguments_show_is_refused),
+        claim_both(wrong_arguments_are_refused),
         claim(a_hole_is_refused_and_nothing_moves),
         claim_both(two_host_sides_are_not_for_streams),
         claim_strict(strict_rules_want_alignment_and_pinned_memory),
@@ -660,11 +660,11 @@ int main(void)
         claim_strict(strict_rules_want_the_right_kind),
         claim(default_rules_want_neither),
         claim_both(between_devices_peer_access_decides),
-        claim_both(nobody_gets_memory_that_is_to_be_written),
+        claim_both(memory_that_is_to_be_written_is_not_allocated_again),
         claim_both(a_copy_reads_what_was_there_when_it_was_queued),
         claim(freed_host_memory_is_nobodys_until_the_copy_is_done),
         claim(a_reset_does_the_copies_first),
-        claim(a_forced_reset_drops_those_that_have_not_begun),
+        claim(a_forced_reset_drops_work_that_has_not_begun),
     };
 
     return run_claims(claims);

@@ -56,7 +56,7 @@ static void types_have_their_sizes(void **state)
     assert_null(aclGetRecentErrMsg());
 }
 
-static void what_is_no_type_has_no_size(void **state)
+static void an_unknown_type_has_no_size(void **state)
 {
     static const int types[] = {-2, 5,  14, 15, 18,      26,
                                 28, 31, 32, 42, 1000000, INT32_MIN};
@@ -181,7 +181,7 @@ static void numbers_out_of_range_become_zero_or_infinity(void **state)
     expect_half(INFINITY, 0x7c00);
 }
 
-static void what_is_no_number_stays_so(void **state)
+static void nan_stays_nan(void **state)
 {
     static const uint32_t nans[] = {0x7f800001, 0x7f801fff, 0x7f802000, 0x7fbfffff,
                                     0x7fc00000, 0x7fffffff, 0x7fc02000};
@@ -330,12 +330,12 @@ int main(void)
         claim_alone(they_work_before_the_library_and_after_it),
         claim_both(they_work_in_a_forked_child),
         claim(types_have_their_sizes),
-        claim(what_is_no_type_has_no_size),
+        claim(an_unknown_type_has_no_size),
         claim(every_half_is_the_number_it_means),
         claim(every_half_survives_the_way_there_and_back),
         claim(numbers_between_two_halves_go_to_the_nearest),
         claim(numbers_out_of_range_become_zero_or_infinity),
-        claim(what_is_no_number_stays_so),
+        claim(nan_stays_nan),
         claim_alone(the_level_decides_what_is_said),
         claim(the_programs_lines_are_no_warnings_of_ours),
         claim(the_macro_says_where_it_stands),

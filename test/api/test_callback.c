@@ -32,7 +32,7 @@ static void a_host_function_gets_its_argument_in_another_thread(void **state)
     end_stream(stream);
 }
 
-static void a_host_function_blocks_what_is_behind_it(void **state)
+static void a_host_function_blocks_the_work_behind_it(void **state)
 {
     struct gate gate = GATE_INIT;
     struct marks marks = MARKS_INIT;
@@ -310,7 +310,7 @@ static void circle_end(struct circle *c)
     assert_ptr_equal(c->failure, NULL);
 }
 
-static void a_host_function_cannot_wait_for_who_waits_for_it(void **state)
+static void a_host_function_cannot_wait_for_a_stream_that_waits_for_it(void **state)
 {
     struct circle c;
 
@@ -345,7 +345,7 @@ static void open_circle_run(void *arg)
     c->failure = open_circle_check(c);
 }
 
-static void a_host_function_may_wait_for_what_comes_before(void **state)
+static void a_host_function_may_wait_for_earlier_work(void **state)
 {
     struct circle c;
 
@@ -650,7 +650,7 @@ static void an_aborted_stream_takes_its_callback_back(void **state)
     assert_acl_ok(aclrtDestroyStreamForce(stream));
 }
 
-static void callbacks_that_nobody_came_for_end_with_the_library(void **state)
+static void callbacks_that_no_thread_processed_end_with_the_library(void **state)
 {
     struct marks marks = MARKS_INIT;
     struct call call = {.marks = &marks, .letter = 'c'};
@@ -758,14 +758,14 @@ int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim_both(a_host_function_gets_its_argument_in_another_thread),
-        claim_both(a_host_function_blocks_what_is_behind_it),
+        claim_both(a_host_function_blocks_the_work_behind_it),
         claim_both(host_functions_may_wait_for_each_other),
         claim_alone(in_chaos_they_may_too),
         claim_both(a_host_function_may_call_in),
         claim(a_host_function_may_abort_its_own_stream),
         claim(a_host_function_cannot_wait_for_itself),
-        claim(a_host_function_cannot_wait_for_who_waits_for_it),
-        claim(a_host_function_may_wait_for_what_comes_before),
+        claim(a_host_function_cannot_wait_for_a_stream_that_waits_for_it),
+        claim(a_host_function_may_wait_for_earlier_work),
         claim(a_callback_cannot_either),
         claim_both(a_callback_that_does_not_block_may_wait_for_its_stream),
         claim_both(a_host_function_cannot_end_its_context),
@@ -782,7 +782,7 @@ int main(void)
         claim_both(an_aborted_stream_takes_its_callback_back),
         claim(a_host_function_may_end_its_thread),
         claim(a_callback_may_end_its_thread),
-        claim_alone(callbacks_that_nobody_came_for_end_with_the_library),
+        claim_alone(callbacks_that_no_thread_processed_end_with_the_library),
         claim_alone(a_host_function_does_not_wait_for_the_end_that_waits_for_it),
     };
 

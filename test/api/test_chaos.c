@@ -181,7 +181,7 @@ static bool runs_early(aclrtStream stream, char *at)
     return is_early;
 }
 
-static void nothing_runs_before_somebody_waits(void **state)
+static void nothing_runs_before_a_call_waits(void **state)
 {
     struct block b;
     aclrtStream stream;
@@ -198,7 +198,7 @@ static void nothing_runs_before_somebody_waits(void **state)
     block_destroy(&b);
 }
 
-static void who_asks_gets_on(void **state)
+static void a_query_makes_progress(void **state)
 {
     aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
     struct marks marks = MARKS_INIT;
@@ -214,7 +214,7 @@ static void who_asks_gets_on(void **state)
     assert_acl_ok(aclrtDestroyStream(stream));
 }
 
-static void who_only_looks_at_memory_gets_on_too(void **state)
+static void a_program_that_polls_memory_makes_progress(void **state)
 {
     struct marks marks = MARKS_INIT;
     aclrtStream stream;
@@ -383,9 +383,9 @@ int main(void)
     const struct CMUnitTest claims[] = {
         claim_alone(a_seed_gives_one_order),
         claim_alone(seeds_give_many_orders),
-        claim_alone(nothing_runs_before_somebody_waits),
-        claim_alone(who_asks_gets_on),
-        claim_alone(who_only_looks_at_memory_gets_on_too),
+        claim_alone(nothing_runs_before_a_call_waits),
+        claim_alone(a_query_makes_progress),
+        claim_alone(a_program_that_polls_memory_makes_progress),
         claim_alone(threads_that_wait_for_each_other_get_on),
         claim_alone(callbacks_have_their_place_in_the_order),
         claim_alone(a_function_that_aborts_its_stream_gets_on),

@@ -99,7 +99,7 @@ static void a_destroyed_context_is_dead(void **state)
     assert_ptr_not_equal(current, context);
 }
 
-static void what_is_no_context_is_refused(void **state)
+static void a_handle_without_a_context_is_refused(void **state)
 {
     aclrtDrvMemHandle handle = alloc(CHUNK);
     int here = 0;
@@ -212,7 +212,7 @@ int main(void)
         claim_both(a_default_context_may_be_made_current_again),
         claim_both(a_default_context_cannot_be_destroyed),
         claim_both(a_destroyed_context_is_dead),
-        claim_both(what_is_no_context_is_refused),
+        claim_both(a_handle_without_a_context_is_refused),
         claim_both(bad_arguments_are_refused),
         claim_both(another_thread_may_use_a_context),
         claim_alone(a_context_of_a_reset_device_cannot_be_set),

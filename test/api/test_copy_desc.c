@@ -82,7 +82,7 @@ static void the_same_descriptor_serves_again(void **state)
     end(&s);
 }
 
-static void what_is_wrong_in_a_descriptor_is_an_error_of_the_stream(void **state)
+static void a_wrong_descriptor_is_an_error_of_the_stream(void **state)
 {
     struct scene s = begin();
     struct block far = {.size = CHUNK};
@@ -120,7 +120,7 @@ static void what_is_wrong_in_a_descriptor_is_an_error_of_the_stream(void **state
     end(&s);
 }
 
-static void what_is_wrong_with_the_call_is_refused_at_once(void **state)
+static void wrong_arguments_are_refused_at_once(void **state)
 {
     struct scene s = begin();
     char host[256];
@@ -311,7 +311,7 @@ static void cache_operations_change_nothing(void **state)
     end(&s);
 }
 
-static void cache_operations_check_what_they_are_told(void **state)
+static void cache_operations_check_their_arguments(void **state)
 {
     struct scene s = begin();
     aclrtBarrierTaskInfo info;
@@ -388,8 +388,8 @@ int main(void)
         claim_both(a_descriptor_is_a_copy),
         claim_both(a_descriptor_is_read_when_the_stream_gets_there),
         claim_both(the_same_descriptor_serves_again),
-        claim_both(what_is_wrong_in_a_descriptor_is_an_error_of_the_stream),
-        claim_both(what_is_wrong_with_the_call_is_refused_at_once),
+        claim_both(a_wrong_descriptor_is_an_error_of_the_stream),
+        claim_both(wrong_arguments_are_refused_at_once),
         claim_both(a_queued_descriptor_outlives_its_mapping),
         claim_both(memory_that_is_gone_when_the_copy_runs_is_an_error),
         claim_both(addresses_and_offsets_are_added),
@@ -397,7 +397,7 @@ int main(void)
         claim_both(wrong_addresses_are_errors_of_the_stream),
         claim_both(wrong_calls_with_offsets_are_refused),
         claim_both(cache_operations_change_nothing),
-        claim_both(cache_operations_check_what_they_are_told),
+        claim_both(cache_operations_check_their_arguments),
         claim_both(a_cache_operation_by_descriptor_checks_when_it_runs),
         claim_alone(older_products_have_no_cache_operations),
     };

@@ -111,7 +111,7 @@ static void only_supernodes_have_a_place_in_one(void **state)
     assert_int_equal(info(1, ACL_DEV_ATTR_SUPER_POD_DEVICE_ID), 3);
 }
 
-static void what_is_not_published_is_not_made_up(void **state)
+static void figures_that_are_not_published_are_refused(void **state)
 {
     static const aclrtDevAttr attrs[] = {
         ACL_DEV_ATTR_AICPU_CORE_NUM,       ACL_DEV_ATTR_WARP_SIZE,
@@ -127,7 +127,7 @@ static void what_is_not_published_is_not_made_up(void **state)
     assert_int_equal(value, 7);
 }
 
-static void what_is_no_attribute_is_refused(void **state)
+static void an_unknown_attribute_is_refused(void **state)
 {
     static const int attrs[] = {-1,  0,   2,   100, 103, 200, 213,
                                 300, 303, 400, 410, 500, 602};
@@ -639,8 +639,8 @@ int main(int argc, char **argv)
         claim_both(the_memory_is_what_free_memory_counts_from),
         claim_alone(a_device_is_whole_and_one_of_the_machine),
         claim(only_supernodes_have_a_place_in_one),
-        claim_both(what_is_not_published_is_not_made_up),
-        claim_both(what_is_no_attribute_is_refused),
+        claim_both(figures_that_are_not_published_are_refused),
+        claim_both(an_unknown_attribute_is_refused),
         claim_both(the_older_question_has_the_same_answer),
         claim_both(no_feature_of_compute_tasks_is_there),
         claim_alone(newer_products_have_bf16),

@@ -152,7 +152,7 @@ static void a_dead_event_is_refused_everywhere(void **state)
     all_refuse(event, ACL_ERROR_RT_INVALID_HANDLE, "not alive");
 }
 
-static void what_is_no_event_is_refused_everywhere(void **state)
+static void every_function_refuses_a_handle_without_an_event(void **state)
 {
     aclrtStream stream = make_stream();
     int local = 0;
@@ -481,7 +481,7 @@ int main(void)
         claim(as_many_as_a_device_has_are_made_quickly),
         claim(ids_differ),
         claim_both(a_dead_event_is_refused_everywhere),
-        claim_both(what_is_no_event_is_refused_everywhere),
+        claim_both(every_function_refuses_a_handle_without_an_event),
         claim_both(outputs_may_not_be_null),
         claim_both(a_dead_stream_records_and_waits_for_nothing),
         claim_both(flags_and_times_out_of_range_are_refused),

@@ -188,7 +188,7 @@ static void a_wait_that_is_not_over_holds_the_wait_status_back(void **state)
     end_event(event);
 }
 
-static void the_wait_status_tells_of_a_record_that_was_dropped(void **state)
+static void the_wait_status_reports_a_dropped_record(void **state)
 {
     aclrtEventWaitStatus waits = ACL_EVENT_WAIT_STATUS_RESERVED;
     struct gate gate = GATE_INIT;
@@ -258,7 +258,7 @@ int main(void)
         claim_both(an_event_between_processes_has_no_id_and_no_time),
         claim(the_wait_status_is_complete_once_the_record_has_run),
         claim_both(a_wait_that_is_not_over_holds_the_wait_status_back),
-        claim(the_wait_status_tells_of_a_record_that_was_dropped),
+        claim(the_wait_status_reports_a_dropped_record),
         claim_strict(strict_rules_ask_for_the_waits_alone),
         claim(the_flags_for_captured_streams_change_nothing),
         claim_strict(strict_rules_keep_them_to_captured_streams),

@@ -35,7 +35,7 @@ static const char *sync_event(struct worker *self)
     return NULL;
 }
 
-static void who_waits_for_a_plain_event_that_is_destroyed_is_told(void **state)
+static void a_wait_for_a_destroyed_plain_event_fails(void **state)
 {
     for (int i = 0; i < 30; i++) { /* before it waits, or while it does */
         aclrtEvent event = make_event();
@@ -73,7 +73,7 @@ static void an_event_may_be_destroyed_before_it_is_complete(void **state)
 }
 
 /* The record never ran: nobody may take what comes before it for done. */
-static void who_waits_for_a_record_that_is_dropped_is_told(void **state)
+static void a_wait_for_a_dropped_record_fails(void **state)
 {
     struct gate gate = GATE_INIT;
     struct marks marks = MARKS_INIT;
@@ -129,7 +129,7 @@ static void a_record_may_be_dropped_when_its_event_is_gone(void **state)
 }
 
 /* A failure goes along the events with its code; a second stream passes it on. */
-static void a_failure_reaches_those_who_wait_for_what_it_stopped(void **state)
+static void a_failure_reaches_every_wait_for_the_stopped_work(void **state)
 {
     aclrtStream first = make_stream(), second = make_stream();
     aclrtEvent never = make_event(), between = make_ex(ACL_EVENT_SYNC),
@@ -156,7 +156,7 @@ static void a_failure_reaches_those_who_wait_for_what_it_stopped(void **state)
 }
 
 /* Each wait is told about its own record, not about the latest. */
-static void losses_are_told_apart(void **state)
+static void losses_are_distinguished(void **state)
 {
     struct gate gate = GATE_INIT;
     aclrtStream dropped = make_stream(), fine = make_stream();
@@ -231,7 +231,7 @@ static bool is_near(float ms, uint64_t us)
     return difference > -most && difference < most;
 }
 
-static void times_grow_and_their_difference_is_told(void **state)
+static void times_grow_and_their_difference_is_measured(void **state)
 {
     aclrtEvent first = make_flagged(ACL_EVENT_TIME_LINE), second = make_event();
     uint64_t from = 0, to = 0;
@@ -305,7 +305,7 @@ static void record_in_two_streams(aclrtEvent *first, aclrtEvent *second)
     end_stream(b);
 }
 
-static void the_time_between_two_streams_is_told(void **state)
+static void the_time_between_two_streams_is_measured(void **state)
 {
     aclrtEvent first, second;
     float ms = -1;
@@ -372,17 +372,17 @@ int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim_both(the_host_waits_no_longer_than_it_wants),
-        claim(who_waits_for_a_plain_event_that_is_destroyed_is_told),
+        claim(a_wait_for_a_destroyed_plain_event_fails),
         claim_both(an_event_may_be_destroyed_before_it_is_complete),
-        claim_both(who_waits_for_a_record_that_is_dropped_is_told),
+        claim_both(a_wait_for_a_dropped_record_fails),
         claim_both(a_record_may_be_dropped_when_its_event_is_gone),
-        claim_both(a_failure_reaches_those_who_wait_for_what_it_stopped),
-        claim_both(losses_are_told_apart),
+        claim_both(a_failure_reaches_every_wait_for_the_stopped_work),
+        claim_both(losses_are_distinguished),
         claim_both(a_stream_that_waits_for_an_event_that_is_destroyed_fails),
         claim(so_does_one_on_another_device_when_the_events_device_is_reset),
-        claim_both(times_grow_and_their_difference_is_told),
+        claim_both(times_grow_and_their_difference_is_measured),
         claim_both(without_a_record_there_is_no_time),
-        claim(the_time_between_two_streams_is_told),
+        claim(the_time_between_two_streams_is_measured),
         claim_strict(strict_rules_want_one_stream_for_it),
         claim(a_wait_of_a_stream_may_have_an_end),
         claim_both(events_die_with_their_device),

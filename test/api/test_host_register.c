@@ -123,7 +123,7 @@ static void pinned_memory_is_locked_until_it_is_unregistered(void **state)
     munmap(p, CHUNK);
 }
 
-static void what_the_arguments_show_is_refused(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
     char *p = pages(8192);
     void *dev = NULL;
@@ -533,7 +533,7 @@ static const char *register_and_free(struct worker *self)
     return NULL;
 }
 
-static void freeing_a_block_unregisters_nobody_elses(void **state)
+static void freeing_a_block_unregisters_no_other_memory(void **state)
 {
     enum { N = 4 };
     struct worker workers[N];
@@ -565,7 +565,7 @@ int main(void)
         claim_blocks_both(the_device_reaches_it_at_the_hosts_address),
         claim_blocks_both(pinned_alone_gives_the_device_no_address),
         claim_blocks(pinned_memory_is_locked_until_it_is_unregistered),
-        claim_blocks_both(what_the_arguments_show_is_refused),
+        claim_blocks_both(wrong_arguments_are_refused),
         claim_blocks_both(an_address_must_be_a_page),
         claim_blocks_both(nothing_is_registered_twice),
         claim_blocks_both(only_the_start_is_unregistered_and_once),
@@ -584,7 +584,7 @@ int main(void)
         claim_blocks(threads_register_their_own),
         claim_blocks_both(unregistering_waits_for_work_in_flight),
         claim_blocks(work_that_does_not_come_keeps_memory_registered),
-        claim_blocks(freeing_a_block_unregisters_nobody_elses),
+        claim_blocks(freeing_a_block_unregisters_no_other_memory),
         claim_blocks_both(a_refused_free_leaves_memory_registered),
     };
 

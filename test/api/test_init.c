@@ -119,7 +119,7 @@ static void init_again_reads_the_options_again(void **state)
 }
 
 /* Descriptors and mappings are counted by the teardown. */
-static void finalize_reclaims_what_was_left(void **state)
+static void finalize_reclaims_leftover_memory(void **state)
 {
     aclrtContext context;
     void *view = NULL;
@@ -250,7 +250,7 @@ int main(void)
         claim_alone(init_again_after_the_end_works),
         claim_alone(init_again_starts_without_a_device),
         claim_alone(init_again_reads_the_options_again),
-        claim_alone(finalize_reclaims_what_was_left),
+        claim_alone(finalize_reclaims_leftover_memory),
         claim_alone(many_lives_take_no_more_than_a_few),
         claim_alone(objects_of_an_earlier_life_are_dead),
         claim_alone(statistics_work_at_any_time),

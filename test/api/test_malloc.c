@@ -207,7 +207,7 @@ static void a_block_can_be_filled_and_copied_on_the_device(void **state)
 
 /* ---- arguments ---- */
 
-static void what_the_arguments_show_is_refused(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
     void *p = (void *)0x77;
 
@@ -234,7 +234,7 @@ static void what_the_arguments_show_is_refused(void **state)
 static void the_same_is_refused_after_the_first_block(void **state)
 {
     device_free(device_malloc(64));
-    what_the_arguments_show_is_refused(state);
+    wrong_arguments_are_refused(state);
 }
 
 static void policies_decide_the_page_size(void **state)
@@ -691,7 +691,7 @@ int main(void)
         claim_blocks_both(blocks_do_not_overlap),
         claim_blocks_alone(blocks_work_where_memory_is_taken_at_once),
         claim_blocks_both(a_block_can_be_filled_and_copied_on_the_device),
-        claim_blocks_both(what_the_arguments_show_is_refused),
+        claim_blocks_both(wrong_arguments_are_refused),
         claim_blocks_both(the_same_is_refused_after_the_first_block),
         claim_blocks_both(policies_decide_the_page_size),
         claim_blocks_alone(pages_of_1_gb_come_in_whole_gigabytes),

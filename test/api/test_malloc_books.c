@@ -13,7 +13,7 @@
 /* ---- memory in use while it is freed ---- */
 
 /* A view keeps its memory as work on a stream does. */
-static void freed_memory_in_use_is_given_to_nobody(void **state)
+static void freed_memory_in_use_is_not_allocated_again(void **state)
 {
     static const size_t all[] = {100, 30 * KIB, 300 * KIB, 5 * MIB};
     enum { MORE = 20 };
@@ -204,7 +204,7 @@ static void a_chunk_is_taken_for_many_small_blocks(void **state)
     assert_int_equal(free_memory(), before);
 }
 
-static void what_blocks_leave_serves_physical_memory(void **state)
+static void memory_freed_by_blocks_serves_physical_memory(void **state)
 {
     enum { N = 30000 };
     static char *p[N];
@@ -419,7 +419,7 @@ static aclError malloc_with(aclrtMallocAttribute *attrs, size_t n, void **p)
     return aclrtMallocWithCfg(p, 100, ACL_MEM_MALLOC_HUGE_FIRST, &cfg);
 }
 
-static void usage_tells_what_the_program_has(void **state)
+static void usage_reports_the_memory_of_the_program(void **state)
 {
     aclrtMemUsageInfo usage[8];
     aclrtMallocAttribute attr = {ACL_RT_MEM_ATTR_MODULE_ID, {.moduleId = 7}};
@@ -457,7 +457,7 @@ static void usage_tells_what_the_program_has(void **state)
 }
 
 /* The library keeps some of what was freed, beside blocks that live. */
-static void usage_leaves_out_what_is_kept_for_later(void **state)
+static void usage_leaves_out_memory_kept_for_reuse(void **state)
 {
     size_t before = free_memory(), n = 0;
     aclrtMemUsageInfo usage;
@@ -513,7 +513,7 @@ static void usage_refuses_bad_arguments(void **state)
     assert_int_equal(n, 77);
 }
 
-static void ascend_950_does_not_tell_usage(void **state)
+static void ascend_950_does_not_report_usage(void **state)
 {
     aclrtMemUsageInfo usage[1];
     size_t n = 0;
@@ -572,7 +572,7 @@ static void pieces_of_a_block_follow_the_documented_rule(void **state)
 int main(void)
 {
     const struct CMUnitTest claims[] = {
-        claim_blocks_both(freed_memory_in_use_is_given_to_nobody),
+        claim_blocks_both(freed_memory_in_use_is_not_allocated_again),
         claim_blocks_both(freed_memory_serves_the_work_on_a_stream),
         claim_blocks_both(memory_in_use_counts_until_it_is_not),
         claim_blocks_both(a_reset_leaves_memory_in_use_alone),
@@ -580,7 +580,7 @@ int main(void)
         claim_blocks_both(a_copy_between_devices_needs_peer_access),
         claim_blocks_both(free_memory_is_as_before_when_all_is_freed),
         claim_blocks_both(a_chunk_is_taken_for_many_small_blocks),
-        claim_blocks_both(what_blocks_leave_serves_physical_memory),
+        claim_blocks_both(memory_freed_by_blocks_serves_physical_memory),
         claim_blocks_alone(memory_runs_out_and_comes_back),
         claim_blocks_both(more_than_there_is_fails_at_once),
         claim_blocks_alone(an_empty_chunk_serves_another_size),
@@ -589,11 +589,11 @@ int main(void)
         claim_blocks(chunks_become_empty_when_few_blocks_live),
         claim_blocks_both(a_reset_frees_all_blocks_of_its_device),
         claim_blocks_both(a_stop_frees_all_blocks),
-        claim_blocks_both(usage_tells_what_the_program_has),
-        claim_blocks_both(usage_leaves_out_what_is_kept_for_later),
+        claim_blocks_both(usage_reports_the_memory_of_the_program),
+        claim_blocks_both(usage_leaves_out_memory_kept_for_reuse),
         claim_blocks_both(usage_is_sorted_by_what_is_in_use),
         claim_blocks_both(usage_refuses_bad_arguments),
-        claim_blocks_alone(ascend_950_does_not_tell_usage),
+        claim_blocks_alone(ascend_950_does_not_report_usage),
         claim_blocks_alone(blocks_work_where_the_program_can_touch_them),
         claim_blocks(pieces_of_a_block_follow_the_documented_rule),
     };

@@ -213,7 +213,7 @@ static void a_copy_stays_inside_its_block(void **state)
     device_free(device);
 }
 
-static void what_the_arguments_show_is_refused(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
     void *p = (void *)0x77;
 
@@ -591,7 +591,7 @@ static void a_view_of_host_memory_is_its_address(void **state)
     host_free(p);
 }
 
-static void freed_memory_in_use_is_given_to_nobody(void **state)
+static void freed_memory_in_use_is_not_allocated_again(void **state)
 {
     static const size_t all[] = {100, 300 * KIB, 5 * MIB};
     enum { MORE = 20 };
@@ -628,7 +628,7 @@ int main(int argc, char **argv)
         claim_blocks_both(blocks_do_not_overlap),
         claim_blocks_both(copies_go_both_ways),
         claim_blocks_both(a_copy_stays_inside_its_block),
-        claim_blocks_both(what_the_arguments_show_is_refused),
+        claim_blocks_both(wrong_arguments_are_refused),
         claim_blocks_both(only_the_start_of_a_live_block_can_be_freed),
         claim_blocks_both(free_with_device_synchronisation_frees),
         claim_blocks(mapped_host_memory_is_not_freed),
@@ -644,7 +644,7 @@ int main(int argc, char **argv)
         claim_blocks(the_usual_lock_limit_serves_many_sizes),
         claim_blocks(a_run_that_is_locked_in_part_serves_that_part),
         claim_blocks_both(a_view_of_host_memory_is_its_address),
-        claim_blocks_both(freed_memory_in_use_is_given_to_nobody),
+        claim_blocks_both(freed_memory_in_use_is_not_allocated_again),
     };
 
     if (argc == 2)

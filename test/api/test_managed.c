@@ -299,7 +299,7 @@ static void only_a2_and_a3_have_it(void **state)
     give(take(CHUNK));
 }
 
-static void finalize_frees_what_was_left(void **state)
+static void finalize_frees_leftover_blocks(void **state)
 {
     char *ptr = take(CHUNK);
 
@@ -337,7 +337,7 @@ static void read_mostly_is_about_all_pages(void **state)
     give(ptr);
 }
 
-static void preferred_locations_are_told_in_three_ways(void **state)
+static void preferred_locations_are_reported_in_three_ways(void **state)
 {
     const aclrtMemManagedRangeAttribute old = ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION;
     const aclrtMemManagedRangeAttribute type =
@@ -626,9 +626,9 @@ int main(void)
         claim_both(wrong_calls_are_refused),
         claim_alone(without_a_device_there_is_none),
         claim_alone(only_a2_and_a3_have_it),
-        claim_both(finalize_frees_what_was_left),
+        claim_both(finalize_frees_leftover_blocks),
         claim_both(read_mostly_is_about_all_pages),
-        claim_both(preferred_locations_are_told_in_three_ways),
+        claim_both(preferred_locations_are_reported_in_three_ways),
         claim_both(accessors_are_those_of_all_pages),
         claim_both(several_attributes_come_together),
         claim_both(wrong_advice_is_refused),

@@ -225,7 +225,7 @@ static void addresses_that_were_not_reserved_are_refused(void **state)
     free(mine);
 }
 
-static void what_is_mapped_already_is_refused(void **state)
+static void mapping_mapped_memory_is_refused(void **state)
 {
     aclrtDrvMemHandle handle = alloc(4 * CHUNK), small = alloc(CHUNK);
     char *va = reserve(16 * CHUNK);
@@ -331,7 +331,7 @@ int main(void)
         claim_both(a_misaligned_address_is_refused),
         claim(more_than_the_handle_is_refused),
         claim_both(addresses_that_were_not_reserved_are_refused),
-        claim_both(what_is_mapped_already_is_refused),
+        claim_both(mapping_mapped_memory_is_refused),
         claim(a_mapping_stays_inside_one_reservation),
         claim_both(unmap_wants_a_start_address),
         claim_both(unmapping_leaves_the_neighbours),

@@ -358,7 +358,7 @@ static void memory_whose_free_is_queued_is_not_trimmed(void **state)
  * One stream waits for another's free and is aborted: its own free is over at once, and
  * the work before the other is not.
  */
-static void aborting_who_waits_for_a_free_gives_nothing_away(void **state)
+static void aborting_a_stream_that_waits_for_a_free_gives_no_memory_away(void **state)
 {
     struct late_copy late = late_copy_queue(MIB);
     aclrtStream two = make_stream(), three = make_stream();
@@ -444,7 +444,7 @@ static void pools_work_as_late_as_can_be(void **state)
     a_descriptor_queued_before_a_free_finds_its_block(state);
     work_before_a_free_outlives_its_pool(state);
     work_before_a_free_may_be_on_another_stream(state);
-    aborting_who_waits_for_a_free_gives_nothing_away(state);
+    aborting_a_stream_that_waits_for_a_free_gives_no_memory_away(state);
 }
 
 int main(void)
@@ -465,7 +465,7 @@ int main(void)
         claim_both(work_before_a_free_may_be_on_another_stream),
         claim_both(a_kernel_before_a_free_finds_its_block),
         claim_both(memory_whose_free_is_queued_is_not_trimmed),
-        claim_both(aborting_who_waits_for_a_free_gives_nothing_away),
+        claim_both(aborting_a_stream_that_waits_for_a_free_gives_no_memory_away),
         claim_both(threads_share_a_pool),
         claim_alone(pools_work_as_late_as_can_be),
     };

@@ -55,7 +55,7 @@ static void all_refuse(aclrtNotify notify, aclError code, const char *words)
     assert_int_equal(id, 99);
 }
 
-static void what_is_no_notify_is_refused(void **state)
+static void a_handle_without_a_notify_is_refused(void **state)
 {
     aclrtNotify notify = make_notify();
     aclrtEvent event = NULL;
@@ -262,7 +262,7 @@ int main(void)
         claim_both(making_needs_an_output_and_no_flag),
         claim_alone(a_notify_needs_a_device),
         claim(ids_differ),
-        claim_both(what_is_no_notify_is_refused),
+        claim_both(a_handle_without_a_notify_is_refused),
         claim_both(a_dead_stream_is_refused),
         claim_both(a_wait_is_for_a_record_before_or_after_it),
         claim_both(a_record_ends_one_wait),

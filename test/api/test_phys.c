@@ -33,7 +33,7 @@ static void a_stale_handle_stays_dead(void **state)
     assert_acl_ok(aclrtReleaseMemAddress(va));
 }
 
-static void what_is_no_handle_is_refused(void **state)
+static void a_number_that_is_not_a_handle_is_refused(void **state)
 {
     aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
     void *va = reserve(CHUNK);
@@ -345,7 +345,7 @@ int main(void)
     const struct CMUnitTest claims[] = {
         claim_both(a_handle_is_freed_once),
         claim_both(a_stale_handle_stays_dead),
-        claim(what_is_no_handle_is_refused),
+        claim(a_number_that_is_not_a_handle_is_refused),
         claim_both(bad_arguments_are_refused),
         claim_both(the_device_must_exist),
         claim_alone(no_device_has_to_be_set),

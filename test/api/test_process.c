@@ -76,7 +76,7 @@ static void fork_beside(const char *(*run)(struct worker *self))
         assert_null(worker_join(&workers[i]));
 }
 
-static void a_child_does_not_hang_when_others_failed_at_its_birth(void **state)
+static void a_child_does_not_hang_when_other_threads_failed_during_fork(void **state)
 {
     char path[] = "/tmp/aclmem_test_XXXXXX";
     int fd;
@@ -90,7 +90,7 @@ static void a_child_does_not_hang_when_others_failed_at_its_birth(void **state)
     fork_beside(fail_all_the_time);
 }
 
-static void a_child_does_not_hang_when_others_started_at_its_birth(void **state)
+static void a_child_does_not_hang_when_other_threads_started_during_fork(void **state)
 {
     start("default");
     fork_beside(start_and_stop);
@@ -304,8 +304,8 @@ static void a_product_that_chooses_addresses_itself_takes_none(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest claims[] = {
-        claim_alone(a_child_does_not_hang_when_others_failed_at_its_birth),
-        claim_alone(a_child_does_not_hang_when_others_started_at_its_birth),
+        claim_alone(a_child_does_not_hang_when_other_threads_failed_during_fork),
+        claim_alone(a_child_does_not_hang_when_other_threads_started_during_fork),
         claim_alone(finalize_beside_calls_leaves_nothing),
         claim_alone(the_current_context_is_null_in_every_state),
         claim_alone(threads_of_the_library_take_no_signals_of_the_program),

@@ -47,7 +47,7 @@ static aclrtDrvMemHandle take(size_t size)
     return handle;
 }
 
-static void free_memory_is_what_nobody_has(void **state)
+static void free_memory_excludes_memory_of_all_processes(void **state)
 {
     struct peer other = peer_start("holder");
     aclrtDrvMemHandle mine = take(128 * MIB);
@@ -66,7 +66,7 @@ static void free_memory_is_what_nobody_has(void **state)
     assert_int_equal(free_memory(), GIB);
 }
 
-static void a_device_is_full_whoever_filled_it(void **state)
+static void a_device_is_full_whichever_process_filled_it(void **state)
 {
     struct peer other = peer_start("holder");
     aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
@@ -88,7 +88,7 @@ static void a_device_is_full_whoever_filled_it(void **state)
     assert_int_equal(peer_end(&other), 0);
 }
 
-static void what_a_killed_process_had_is_free_again(void **state)
+static void memory_of_a_killed_process_is_free_again(void **state)
 {
     static const char *const roles[] = {"holder", "blocks"};
 
@@ -195,7 +195,7 @@ static void no_more_processes_use_a_device_than_the_product_allows(void **state)
 
 /* ---- without a ledger ---- */
 
-static void a_process_that_cannot_meet_others_works_and_warns(void **state)
+static void a_process_without_a_ledger_works_and_warns(void **state)
 {
     char folder[] = "/tmp/aclmem-test-XXXXXX";
     char option[64];
@@ -253,14 +253,14 @@ static void a_ledger_that_is_cut_off_ends_no_process(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        claim_both(free_memory_is_what_nobody_has),
-        claim_both(a_device_is_full_whoever_filled_it),
-        claim(what_a_killed_process_had_is_free_again),
+        claim_both(free_memory_excludes_memory_of_all_processes),
+        claim_both(a_device_is_full_whichever_process_filled_it),
+        claim(memory_of_a_killed_process_is_free_again),
         claim(hidden_devices_are_the_same_ones),
         claim(unlike_processes_have_devices_of_their_own),
         claim(figures_of_one_process_are_its_own),
         claim_alone(no_more_processes_use_a_device_than_the_product_allows),
-        claim_alone(a_process_that_cannot_meet_others_works_and_warns),
+        claim_alone(a_process_without_a_ledger_works_and_warns),
         claim(a_ledger_that_is_cut_off_ends_no_process),
     };
 

@@ -62,7 +62,7 @@ static void a_chip_can_be_asked_for(void **state)
     }
 }
 
-static void a_wrong_name_is_told_the_products_with_a_chip_each(void **state)
+static void a_wrong_name_gets_the_list_of_products_with_a_chip_each(void **state)
 {
     set_options("default", "ACLMEM_PRODUCT=H100");
     assert_refused(aclInit(NULL), ACL_ERROR_INVALID_PARAM, "A2 (Ascend910B1)");
@@ -170,7 +170,7 @@ int main(void)
     const struct CMUnitTest claims[] = {
         claim_alone(the_processor_has_the_products_name),
         claim_alone(a_chip_can_be_asked_for),
-        claim_alone(a_wrong_name_is_told_the_products_with_a_chip_each),
+        claim_alone(a_wrong_name_gets_the_list_of_products_with_a_chip_each),
         claim_alone(virtual_memory_is_where_the_documents_have_it),
         claim_alone(strict_knows_atlas_a2_and_a3),
         claim_alone(only_a3_reserves_without_uncached_memory),

@@ -153,7 +153,7 @@ static uint32_t check_type(void **list, uint32_t n, uint32_t type)
     return result;
 }
 
-static void reserved_addresses_are_told_from_others(void **state)
+static void reserved_addresses_are_distinguished_from_other_addresses(void **state)
 {
     struct block b = block_create(2 * CHUNK);
     char *va = reserve(CHUNK);
@@ -205,7 +205,7 @@ int main(void)
         claim(any_address_of_a_mapping_knows_the_whole),
         claim(neighbours_have_ranges_of_their_own),
         claim(a_range_is_refused_where_nothing_is_mapped),
-        claim(reserved_addresses_are_told_from_others),
+        claim(reserved_addresses_are_distinguished_from_other_addresses),
         claim(checking_wants_good_arguments),
     };
 

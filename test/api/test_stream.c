@@ -38,7 +38,7 @@ static void a_stream_is_made_and_ended(void **state)
     assert_int_equal(streams_available(), before);
 }
 
-static void what_was_asked_for_can_be_read_back(void **state)
+static void requested_properties_can_be_read_back(void **state)
 {
     aclrtStreamAttrValue value;
     uint32_t priority = 99, flags = 99;
@@ -421,7 +421,7 @@ static void some_streams_are_never_waited_for(void **state)
         assert_acl_ok(aclrtDestroyStream(streams[i]));
 }
 
-static void a_device_waits_for_all_its_streams_and_no_others(void **state)
+static void a_device_waits_for_its_own_streams_only(void **state)
 {
     struct gate gate = GATE_INIT, other = GATE_INIT;
     aclrtContext context = NULL, second;
@@ -481,7 +481,7 @@ int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim_both(a_stream_is_made_and_ended),
-        claim_both(what_was_asked_for_can_be_read_back),
+        claim_both(requested_properties_can_be_read_back),
         claim_both(every_flag_is_taken),
         claim_both(making_needs_an_output_and_known_values),
         claim_alone(a_stream_needs_a_device),
@@ -501,7 +501,7 @@ int main(void)
         claim_both(a_wait_that_takes_too_long_says_what_it_waited_for),
         claim_both(a_timeout_is_minus_one_or_more_than_zero),
         claim_both(some_streams_are_never_waited_for),
-        claim_both(a_device_waits_for_all_its_streams_and_no_others),
+        claim_both(a_device_waits_for_its_own_streams_only),
         claim(two_threads_wait_for_the_device_at_once),
     };
 

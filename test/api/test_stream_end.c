@@ -94,7 +94,7 @@ static void force(aclError (*call)(struct forced *forced))
 }
 
 static void
-force_drops_what_has_not_begun_and_waits_for_a_function_that_runs(void **state)
+force_drops_work_that_has_not_begun_and_waits_for_a_running_function(void **state)
 {
     uint32_t before = streams_available();
 
@@ -152,7 +152,7 @@ static const char *reset_in_thread(struct worker *self)
 }
 
 /* A thread that sets the device while another one's reset waits keeps what it set. */
-static void who_sets_a_device_during_its_reset_has_it(void **state)
+static void a_device_set_during_its_reset_stays_set(void **state)
 {
     struct gate gate = GATE_INIT;
     struct worker worker = {.run = reset_in_thread};
@@ -204,7 +204,7 @@ static void the_library_stops_after_all_tasks(void **state)
  * Streams that wait for what nobody does; all of them together cost the seconds of one:
  * with those of each, no test may take so long.
  */
-static void a_reset_gives_up_what_waits_for_ever(void **state)
+static void a_reset_gives_up_work_that_waits_for_ever(void **state)
 {
     enum { MANY = 100 };
     aclrtEvent event = NULL;
@@ -318,7 +318,7 @@ static void a_forked_child_is_refused_and_the_streams_go_on(void **state)
 
 /* ---- abort, stop ---- */
 
-static void an_aborted_stream_drops_what_has_not_begun_and_goes_on(void **state)
+static void an_aborted_stream_drops_work_that_has_not_begun_and_goes_on(void **state)
 {
     struct gate gate = GATE_INIT;
     struct marks marks = MARKS_INIT;
@@ -394,7 +394,7 @@ static void an_abort_needs_a_device_and_a_time_that_is_allowed(void **state)
 /* ---- failures ---- */
 
 /* A second passes here: a wait's shortest time. */
-static void a_failure_is_told_once_and_the_mode_decides_what_follows(void **state)
+static void a_failure_is_reported_once_and_the_mode_decides_what_follows(void **state)
 {
     struct marks marks = MARKS_INIT;
     aclrtStream goes_on = make_stream(), stops = make_stream();
@@ -448,21 +448,21 @@ int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim_both(destroying_waits_for_the_tasks),
-        claim_both(force_drops_what_has_not_begun_and_waits_for_a_function_that_runs),
+        claim_both(force_drops_work_that_has_not_begun_and_waits_for_a_running_function),
         claim(force_does_not_wait_for_ever),
         claim_both(a_context_ends_with_its_streams_after_their_tasks),
         claim_both(a_device_is_reset_after_its_tasks),
-        claim_both(who_sets_a_device_during_its_reset_has_it),
+        claim_both(a_device_set_during_its_reset_stays_set),
         claim_both(a_forced_reset_waits_only_for_a_function_that_runs),
         claim_alone(the_library_stops_after_all_tasks),
-        claim(a_reset_gives_up_what_waits_for_ever),
+        claim(a_reset_gives_up_work_that_waits_for_ever),
         claim(a_reset_gives_up_whatever_else_goes_on),
         claim_both(a_forked_child_is_refused_and_the_streams_go_on),
-        claim_both(an_aborted_stream_drops_what_has_not_begun_and_goes_on),
+        claim_both(an_aborted_stream_drops_work_that_has_not_begun_and_goes_on),
         claim_both(a_stopped_stream_takes_nothing_until_it_is_synchronised),
         claim_both(an_abort_of_a_device_is_for_all_its_streams),
         claim_both(an_abort_needs_a_device_and_a_time_that_is_allowed),
-        claim_both(a_failure_is_told_once_and_the_mode_decides_what_follows),
+        claim_both(a_failure_is_reported_once_and_the_mode_decides_what_follows),
         claim_both(a_stream_that_ends_with_a_failure_says_so),
     };
 

@@ -38,7 +38,7 @@ static void fresh_memory_reads_zero_through_a_view(void **state)
     block_destroy(&b);
 }
 
-static void what_a_view_wrote_is_there_for_the_next_copy(void **state)
+static void writes_through_a_view_are_seen_by_the_next_copy(void **state)
 {
     struct block b = block_create(CHUNK);
     uint8_t *view = view_of(b.va + 4096, 100);
@@ -255,7 +255,7 @@ int main(void)
     const struct CMUnitTest claims[] = {
         claim_both(a_view_and_copies_agree),
         claim(fresh_memory_reads_zero_through_a_view),
-        claim(what_a_view_wrote_is_there_for_the_next_copy),
+        claim(writes_through_a_view_are_seen_by_the_next_copy),
         claim_both(a_view_of_scattered_memory_is_contiguous),
         claim(one_handle_twice_in_a_row_shows_twice),
         claim_both(a_view_keeps_its_memory_alive),

@@ -159,7 +159,7 @@ static void pinned_memory_uses_the_gpu_of_the_program(void **state)
 }
 
 /* The library's own books know nothing of who else has memory there. */
-static void memory_that_others_have_is_not_promised(void **state)
+static void memory_of_other_processes_is_not_promised(void **state)
 {
     CUmemAllocationProp prop = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -187,7 +187,7 @@ static void memory_that_others_have_is_not_promised(void **state)
 }
 
 /* Refusals name the driver's own code. */
-static void a_lost_gpu_is_told_by_name(void **state)
+static void a_lost_gpu_is_reported_by_name(void **state)
 {
     char text[64] = "bytes";
     void *device = NULL;
@@ -281,7 +281,7 @@ static int start_in_child(const char *backend)
 }
 
 /* The driver does not work there, which is said, and no GPU is one to be found. */
-static void a_child_of_a_process_that_used_the_driver_is_told(void **state)
+static void a_child_of_a_process_that_used_the_driver_gets_a_clear_error(void **state)
 {
     work();
     assert_acl_ok(aclFinalize());
@@ -399,16 +399,17 @@ int main(void)
         backend_claim(a_pool_asks_for_access_once_for_each_row_of_chunks),
         cmocka_unit_test_setup_teardown(pinned_memory_uses_the_gpu_of_the_program,
                                         start_without_device, nothing_is_left),
-        backend_claim(memory_that_others_have_is_not_promised),
+        backend_claim(memory_of_other_processes_is_not_promised),
         backend_claim(memory_that_is_locked_in_part_is_copied),
-        backend_claim(a_child_of_a_process_that_used_the_driver_is_told),
+        backend_claim(a_child_of_a_process_that_used_the_driver_gets_a_clear_error),
         cmocka_unit_test_setup_teardown(a_second_range_for_mapped_memory_asks_once,
                                         start_a3, nothing_is_left),
         cmocka_unit_test_setup_teardown(a_second_range_is_opened_whole_or_not_at_all,
                                         start_a3, nothing_is_left),
         cmocka_unit_test_setup_teardown(a_pool_opens_what_it_could_not_take_back,
                                         start_default, only_handles_are_left),
-        backend_claim(a_lost_gpu_is_told_by_name), /* for this process: the last one */
+        backend_claim(
+            a_lost_gpu_is_reported_by_name), /* for this process: the last one */
     };
 
     return cmocka_run_group_tests(claims, NULL, NULL);

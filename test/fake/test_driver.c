@@ -159,7 +159,7 @@ static void a_lasting_fault_lasts(void **state)
 
 /* ---- streams and contexts ---- */
 
-static void held_streams_do_nothing_until_let_go(void **state)
+static void held_streams_do_nothing_until_released(void **state)
 {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr addr = map_one(0, &handle);
@@ -205,7 +205,7 @@ static void a_broken_context_stays_broken(void **state)
     unmap_one(addr, handle);
 }
 
-static void who_waits_learns_that_the_context_broke(void **state)
+static void a_wait_reports_a_broken_context(void **state)
 {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr addr = map_one(0, &handle);
@@ -348,9 +348,9 @@ int main(void)
         fake_claim(the_nth_call_fails_and_no_other),
         fake_claim(a_named_call_fails_and_does_nothing),
         fake_claim(a_lasting_fault_lasts),
-        fake_claim(held_streams_do_nothing_until_let_go),
+        fake_claim(held_streams_do_nothing_until_released),
         fake_claim(a_broken_context_stays_broken),
-        fake_claim(who_waits_learns_that_the_context_broke),
+        fake_claim(a_wait_reports_a_broken_context),
         fake_claim(devices_have_memory_of_their_own),
         fake_claim(a_peer_needs_a_right_or_the_owners_context),
         fake_claim(handles_cost_no_descriptors),

@@ -169,7 +169,7 @@ static void unmap_under_a_launch(unsigned n_failing, CUresult code)
 }
 
 /* The driver loses the device when memory goes under a copy. */
-static void unmapping_waits_for_what_was_launched(void **state)
+static void unmapping_waits_for_launched_work(void **state)
 {
     unmap_under_a_launch(0, CUDA_SUCCESS);
 }
@@ -195,7 +195,7 @@ static void unmap_end(pthread_t thread)
 }
 
 /* Memory, streams and events that are new to the GPU, too. */
-static void who_unmaps_holds_up_nobody_else(void **state)
+static void an_unmap_does_not_delay_other_threads(void **state)
 {
     char *second = reserve(2 * CHUNK); /* the block's memory and other's in a row */
     struct block other;
@@ -246,7 +246,7 @@ static void who_unmaps_holds_up_nobody_else(void **state)
 }
 
 /* It is there until who unmaps has seen that it is done. */
-static void a_stream_may_end_while_somebody_unmaps(void **state)
+static void a_stream_may_end_while_a_thread_unmaps(void **state)
 {
     for (unsigned i = 0; i < 100; i++) {
         pthread_t thread;
@@ -374,7 +374,7 @@ static void a_question_that_fails_is_no_failure_of_the_work(void **state)
 }
 
 /* Who has waited for all of it knows. */
-static void what_was_waited_for_is_not_asked_for(void **state)
+static void work_that_was_waited_for_is_not_queried(void **state)
 {
     fake_cuda_fail("cuStreamQuery", 0, 0, false);
     assert_acl_ok(launch_in());
@@ -382,7 +382,7 @@ static void what_was_waited_for_is_not_asked_for(void **state)
     assert_int_equal(fake_cuda_calls(), 0);
 }
 
-static void a_launch_that_fails_is_told_by_its_call(void **state)
+static void a_launch_that_fails_is_reported_by_its_call(void **state)
 {
     fake_cuda_fail("cuMemcpyAsync", 1, CUDA_ERROR_INVALID_VALUE, false);
     assert_acl(launch_in(), ACL_ERROR_RT_PARAM_INVALID);
@@ -474,7 +474,7 @@ static void the_drivers_errors_are_kept_apart(void **state)
     fake_cuda_fail(NULL, 0, 0, false);
 }
 
-static void a_lost_gpu_stays_lost_and_the_others_work(void **state)
+static void a_lost_gpu_stays_lost_and_other_gpus_work(void **state)
 {
     aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
     aclrtDrvMemHandle handle = NULL;
@@ -558,23 +558,23 @@ int main(void)
     const struct CMUnitTest claims[] = {
         launch_claim(streams_follow_each_other_on_the_device),
         launch_claim(unmapping_and_fills_do_not_wait_for_each_other),
-        launch_claim(unmapping_waits_for_what_was_launched),
-        launch_claim(who_unmaps_holds_up_nobody_else),
-        launch_claim(a_stream_may_end_while_somebody_unmaps),
+        launch_claim(unmapping_waits_for_launched_work),
+        launch_claim(an_unmap_does_not_delay_other_threads),
+        launch_claim(a_stream_may_end_while_a_thread_unmaps),
         launch_claim(a_copy_is_launched_whole_or_not_at_all),
         launch_claim(memory_that_is_mapped_twice_is_copied_over_itself),
         launch_claim(rows_that_cannot_all_be_launched_are_done_in_their_turn),
         launch_claim(priorities_go_the_same_way),
         launch_claim(unmapping_waits_once_more_where_waiting_fails),
         launch_claim(a_question_that_fails_is_no_failure_of_the_work),
-        launch_claim(what_was_waited_for_is_not_asked_for),
-        launch_claim(a_launch_that_fails_is_told_by_its_call),
+        launch_claim(work_that_was_waited_for_is_not_queried),
+        launch_claim(a_launch_that_fails_is_reported_by_its_call),
         launch_claim(a_launch_that_fails_leaves_nothing_under_way),
         launch_claim(the_drivers_errors_are_kept_apart),
         launch_claim(records_have_the_devices_time),
         launch_claim(a_later_record_does_not_wait_for_the_device),
         /* Last: nothing brings a GPU back in a process. */
-        launch_claim(a_lost_gpu_stays_lost_and_the_others_work),
+        launch_claim(a_lost_gpu_stays_lost_and_other_gpus_work),
     };
 
     return cmocka_run_group_tests(claims, NULL, NULL);

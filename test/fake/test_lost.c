@@ -90,7 +90,7 @@ static void host_memory_is_locked_by_another_gpu(void **state)
 }
 
 /* The driver fails the wait with the error of the event's GPU. */
-static void who_waits_for_a_lost_gpu_is_not_lost_itself(void **state)
+static void a_gpu_that_waits_for_a_lost_gpu_is_not_lost(void **state)
 {
     struct side lost = side_create(2);
     struct side other = side_create(3);
@@ -135,7 +135,7 @@ int main(void)
 #define lost_claim(f_) cmocka_unit_test_setup_teardown(f_, begin, end)
     const struct CMUnitTest claims[] = {
         lost_claim(host_memory_is_locked_by_another_gpu),
-        lost_claim(who_waits_for_a_lost_gpu_is_not_lost_itself),
+        lost_claim(a_gpu_that_waits_for_a_lost_gpu_is_not_lost),
         lost_claim(an_unknown_error_alone_loses_no_gpu),
     };
 

@@ -106,7 +106,7 @@ static int use_a_destroyed_stream(void)
     return cuStreamQuery(stream);
 }
 
-static void what_crashes_the_driver_ends_the_program(void **state)
+static void a_call_that_crashes_the_driver_ends_the_program(void **state)
 {
     assert_int_equal(in_child("FAKE_CUDA_DEVICES", "1", use_a_destroyed_stream),
                      -SIGABRT);
@@ -133,7 +133,7 @@ int main(void)
         cmocka_unit_test(devices_are_as_large_as_asked_for),
         cmocka_unit_test(the_version_is_as_asked_for),
         cmocka_unit_test(devices_reach_each_other_or_not),
-        cmocka_unit_test(what_crashes_the_driver_ends_the_program),
+        cmocka_unit_test(a_call_that_crashes_the_driver_ends_the_program),
         cmocka_unit_test(an_old_driver_has_no_virtual_memory),
     };
 

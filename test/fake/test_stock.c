@@ -79,7 +79,7 @@ static void a_stock_with_holes_serves_on(void **state)
 }
 
 /* More than the stock has, and more than is cut from it, comes from the driver. */
-static void what_the_stock_has_not_comes_from_the_driver(void **state)
+static void addresses_beyond_the_stock_come_from_the_driver(void **state)
 {
     enum { N = 20 };
     void *va[N];
@@ -277,7 +277,7 @@ int main(void)
         stock_claim(many_reservations_are_one_of_the_drivers),
         stock_claim(a_program_that_releases_gets_the_same_again),
         stock_claim(a_stock_with_holes_serves_on),
-        stock_claim(what_the_stock_has_not_comes_from_the_driver),
+        stock_claim(addresses_beyond_the_stock_come_from_the_driver),
         stock_claim(without_a_stock_each_comes_from_the_driver),
         stock_claim(a_full_stock_has_its_holes_left),
         stock_claim(wishes_and_large_ones_alone_make_no_stock),

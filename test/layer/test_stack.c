@@ -87,7 +87,7 @@ static size_t differences(const struct am_api *a, const struct am_api *b)
     return n;
 }
 
-static void a_hole_in_a_layer_is_filled_with_what_is_below(void **state)
+static void an_empty_slot_of_a_layer_is_filled_from_below(void **state)
 {
     const struct am_api *merged = am_stack_push(&first, &am_api_core);
 
@@ -95,7 +95,7 @@ static void a_hole_in_a_layer_is_filled_with_what_is_below(void **state)
     assert_int_equal(differences(merged, &am_api_core), 1);
 }
 
-static void a_layer_is_told_the_table_below_it(void **state)
+static void a_layer_gets_the_table_below_it(void **state)
 {
     const struct am_api *lower = am_stack_push(&first, &am_api_core);
 
@@ -320,9 +320,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         /* The first is the first call of the process: nothing was started before. */
         cmocka_unit_test(an_unknown_layer_is_refused_by_name),
-        cmocka_unit_test_setup_teardown(a_hole_in_a_layer_is_filled_with_what_is_below,
+        cmocka_unit_test_setup_teardown(an_empty_slot_of_a_layer_is_filled_from_below,
                                         begin, end),
-        cmocka_unit_test_setup_teardown(a_layer_is_told_the_table_below_it, begin, end),
+        cmocka_unit_test_setup_teardown(a_layer_gets_the_table_below_it, begin, end),
         cmocka_unit_test_setup_teardown(a_call_goes_from_the_outer_layer_to_the_inner_one,
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_layer_that_was_pushed_first_stays_as_it_was,

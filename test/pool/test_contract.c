@@ -213,7 +213,7 @@ static void the_program_may_free_something_when_memory_runs_out(void **state)
     assert_acl_ok(aclmem_pool_destroy(hoard.pool));
 }
 
-static void what_is_no_block_is_refused(void **state)
+static void an_address_without_a_block_is_refused(void **state)
 {
     aclmem_pool *pool = pool_make(0);
     char *ptr = take(pool, 1000, NULL);
@@ -367,7 +367,7 @@ static void more_streams_than_slots_work(void **state)
     assert_acl_ok(aclmem_pool_destroy(pool));
 }
 
-static void statistics_and_snapshot_tell_what_is_there(void **state)
+static void statistics_and_snapshot_report_all_memory(void **state)
 {
     aclmem_pool *pool = pool_make(0);
     char *a = take(pool, 3 * MIB, NULL);
@@ -416,13 +416,13 @@ int main(void)
         claim_both(a_use_on_a_second_stream_is_waited_for),
         claim_both(a_full_pool_waits_for_work_and_goes_on),
         claim_both(the_program_may_free_something_when_memory_runs_out),
-        claim(what_is_no_block_is_refused),
+        claim(an_address_without_a_block_is_refused),
         claim_both(sleeping_blocks_keep_addresses_and_contents),
         claim_both(an_exportable_block_is_one_handle),
         claim(exportable_blocks_count_against_the_limit),
         claim_both(a_thread_without_a_device_may_call),
         claim(more_streams_than_slots_work),
-        claim(statistics_and_snapshot_tell_what_is_there),
+        claim(statistics_and_snapshot_report_all_memory),
         claim(idle_memory_above_the_threshold_goes_back),
     };
 

@@ -329,7 +329,7 @@ static void an_altered_key_is_refused(void **state)
     assert_acl_ok(aclrtFree(p));
 }
 
-static void what_the_arguments_show_is_refused(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
     char *p = block(SIZE);
     char key[KEY] = "";
@@ -444,7 +444,7 @@ int main(int argc, char **argv)
         pair(copies_between_a_block_and_its_import_for_a_peer_may_overlap),
         pair(blocks_that_have_no_memory_of_their_own_are_refused),
         pair(an_altered_key_is_refused),
-        pair(what_the_arguments_show_is_refused),
+        pair(wrong_arguments_are_refused),
         pair_alone(a3_products_have_two_calls_more),
         pair_strict(strict_rules_take_no_flag_at_import),
         pair_alone(small_products_have_no_keys),

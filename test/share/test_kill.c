@@ -216,7 +216,7 @@ static void play_all(const struct step *steps, size_t n)
 
 #define COUNT(list_) (sizeof(list_) / sizeof((list_)[0]))
 
-static void nobody_is_killed_in_the_end(void **state)
+static void no_process_is_killed_in_the_end(void **state)
 {
     play(export_first, COUNT(export_first), SIZE_MAX, -1);
     check_survivor(EXPORTER);
@@ -246,7 +246,7 @@ static int set_up(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(nobody_is_killed_in_the_end, set_up),
+        cmocka_unit_test_setup(no_process_is_killed_in_the_end, set_up),
         cmocka_unit_test_setup(either_is_killed_at_each_step, set_up),
         cmocka_unit_test_setup(
             either_is_killed_at_each_step_when_the_exporter_frees_first, set_up),

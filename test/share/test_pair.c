@@ -385,7 +385,7 @@ static void the_second_form_shares_the_same_way(void **state)
     block_destroy(&b);
 }
 
-static void what_the_arguments_show_is_refused(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
     aclrtDrvMemHandle handle = alloc(CHUNK);
     aclrtDrvMemHandle out = NULL;
@@ -517,7 +517,7 @@ int main(int argc, char **argv)
         pair_alone(memory_that_is_taken_at_once_is_exported),
         pair(an_imported_handle_is_described_as_the_exporters),
         pair(the_second_form_shares_the_same_way),
-        pair(what_the_arguments_show_is_refused),
+        pair(wrong_arguments_are_refused),
         pair(memory_with_an_open_view_is_not_moved),
         pair(a_stream_may_wait_for_a_value_that_the_importer_writes),
         pair(imported_memory_can_be_viewed),

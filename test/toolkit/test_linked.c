@@ -23,7 +23,7 @@ static void every_function_is_in_its_own_library(void **state)
     }
 }
 
-static void what_would_run_something_says_that_aclmem_does_not(void **state)
+static void functions_that_would_run_an_operator_refuse(void **state)
 {
     int n_refused = 0;
 
@@ -50,7 +50,7 @@ int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim_alone(every_function_is_in_its_own_library),
-        claim_alone(what_would_run_something_says_that_aclmem_does_not),
+        claim_alone(functions_that_would_run_an_operator_refuse),
     };
 
     return run_claims(claims);

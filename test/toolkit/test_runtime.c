@@ -61,7 +61,7 @@ static void a_machine_of_a_supernode_says_which(void **state)
     assert_int_equal(device_info(1, POD), value);
 }
 
-static void what_is_not_known_of_a_device_is_refused(void **state)
+static void unknown_properties_of_a_device_are_refused(void **state)
 {
     int64_t value = -77;
 
@@ -179,7 +179,7 @@ int main(void)
     const struct CMUnitTest claims[] = {
         claim_alone(a_machine_in_no_supernode_says_so),
         claim_alone(a_machine_of_a_supernode_says_which),
-        claim_both(what_is_not_known_of_a_device_is_refused),
+        claim_both(unknown_properties_of_a_device_are_refused),
         claim_both(ids_are_those_of_ascendcl),
         claim_both(peers_are_enabled_for_the_threads_device),
         claim_both(copies_are_queued),

@@ -32,7 +32,7 @@ static int last_code(void)
     return aclrtGetLastError(ACL_RT_THREAD_LEVEL);
 }
 
-static void what_is_created_is_null_without_memory(void **state)
+static void create_functions_return_null_without_memory(void **state)
 {
     int64_t one = 1;
 
@@ -111,7 +111,7 @@ static void a_shape_that_cannot_be_copied_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_created_is_null_without_memory),
+        cmocka_unit_test(create_functions_return_null_without_memory),
         cmocka_unit_test(a_list_that_cannot_grow_stays_as_it_was),
         cmocka_unit_test(a_name_that_cannot_be_kept_leaves_the_old_one),
         cmocka_unit_test(a_shape_that_cannot_be_copied_changes_nothing),

@@ -120,7 +120,7 @@ static void assert_not_registered(const char *pages)
         assert_false(am_host_is_registered(pages + i * PAGE));
 }
 
-static void what_is_freed_is_not_registered(void **state)
+static void freed_memory_is_not_registered(void **state)
 {
     for (size_t i = 0; i < N_PAGES; i++) {
         for (unsigned n = 1, was_between = true; was_between; n++) {
@@ -136,7 +136,7 @@ static void what_is_freed_is_not_registered(void **state)
     }
 }
 
-static void what_is_left_by_a_stop_is_not_registered(void **state)
+static void memory_left_by_a_stop_is_not_registered(void **state)
 {
     for (size_t i = 0; i < N_PAGES; i++) {
         for (unsigned n = 1, was_between = true; was_between; n++) {
@@ -170,7 +170,7 @@ static void clock_set(uint64_t (*now)(void))
 }
 
 /* Who unregisters gives up waiting for work, and the memory is freed all the same. */
-static void what_is_used_and_freed_is_not_registered(void **state)
+static void memory_that_is_freed_in_use_is_not_registered(void **state)
 {
     uint64_t (*clock)(void) = am_sched.setup.now;
 
@@ -191,7 +191,7 @@ static void what_is_used_and_freed_is_not_registered(void **state)
 }
 
 /* What was over before it was there is refused; what comes later ends with the next stop. */
-static void what_is_registered_beside_a_stop_ends(void **state)
+static void a_registration_beside_a_stop_ends(void **state)
 {
     static char page[4096] __attribute__((aligned(4096)));
     unsigned n_refused = 0;
@@ -226,7 +226,7 @@ static void export_key(char key[ACL_IPC_HANDLE_SIZE])
 }
 
 /* Refused, or there until the next stop; what is left then is found by the teardown. */
-static void what_is_imported_beside_a_stop_ends(void **state)
+static void an_import_beside_a_stop_ends(void **state)
 {
     for (unsigned n = 1, was_between = true; was_between; n++) {
         char key[ACL_IPC_HANDLE_SIZE];
@@ -356,11 +356,11 @@ int main(void)
     const struct CMUnitTest claims[] = {
         claim(a_handle_that_comes_back_is_exported),
         claim(a_handle_that_comes_back_is_exported_once),
-        claim(what_is_freed_is_not_registered),
-        claim(what_is_left_by_a_stop_is_not_registered),
-        claim(what_is_used_and_freed_is_not_registered),
-        claim(what_is_registered_beside_a_stop_ends),
-        claim(what_is_imported_beside_a_stop_ends),
+        claim(freed_memory_is_not_registered),
+        claim(memory_left_by_a_stop_is_not_registered),
+        claim(memory_that_is_freed_in_use_is_not_registered),
+        claim(a_registration_beside_a_stop_ends),
+        claim(an_import_beside_a_stop_ends),
         claim(a_task_that_runs_in_its_call_is_named_by_a_timeout),
         claim(a_mapping_is_complete_when_it_is_found),
         claim(an_address_never_gives_the_mapping_of_another),

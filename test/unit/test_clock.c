@@ -17,7 +17,7 @@ static void patience_lasts_as_long_as_it_was_given(void **state)
     assert_in_range(now, START + AM_SECOND, START + AM_SECOND + 8 * AM_MILLISECOND);
 }
 
-static void who_stood_still_has_waited_for_one_look(void **state)
+static void a_thread_that_stood_still_has_waited_for_one_look(void **state)
 {
     struct am_patience patience = {.left = AM_SECOND, .looked = START};
     uint64_t now = START;
@@ -41,7 +41,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patience_lasts_as_long_as_it_was_given),
-        cmocka_unit_test(who_stood_still_has_waited_for_one_look),
+        cmocka_unit_test(a_thread_that_stood_still_has_waited_for_one_look),
         cmocka_unit_test(spent_patience_does_not_come_back),
     };
 

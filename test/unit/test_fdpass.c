@@ -62,7 +62,7 @@ static void nothing_is_waited_for(void **state)
     assert_int_equal(rc, -EAGAIN);
 }
 
-static void an_end_is_told(void **state)
+static void an_end_is_reported(void **state)
 {
     char got[4];
     int fd;
@@ -89,7 +89,7 @@ messages_of_another_size_are_refused_and_their_descriptors_closed(void **state)
     assert_int_equal(next_descriptor(), next);
 }
 
-static void who_expects_no_descriptor_gets_none(void **state)
+static void a_receiver_that_expects_no_descriptor_gets_none(void **state)
 {
     int next = next_descriptor();
     char got[4];
@@ -129,7 +129,7 @@ static void too_many_descriptors_are_refused_and_closed(void **state)
     }
 }
 
-static void a_descriptor_that_there_is_no_room_for_is_told(void **state)
+static void a_descriptor_without_room_is_reported(void **state)
 {
     struct rlimit limit;
     struct rlimit tight;
@@ -153,11 +153,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         claim(a_message_comes_with_its_descriptor_or_without),
         claim(nothing_is_waited_for),
-        claim(an_end_is_told),
+        claim(an_end_is_reported),
         claim(messages_of_another_size_are_refused_and_their_descriptors_closed),
-        claim(who_expects_no_descriptor_gets_none),
+        claim(a_receiver_that_expects_no_descriptor_gets_none),
         claim(too_many_descriptors_are_refused_and_closed),
-        claim(a_descriptor_that_there_is_no_room_for_is_told),
+        claim(a_descriptor_without_room_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,7 +150,7 @@ static void blocks_come_lowest_first_and_each_once(void **state)
     free(run);
 }
 
-static void what_was_stolen_cannot_be_given_back(void **state)
+static void a_stolen_block_cannot_be_put_back(void **state)
 {
     struct am_run *run = run_make(4096);
     struct am_slot slot;
@@ -432,7 +432,7 @@ int main(void)
         cmocka_unit_test(every_cached_class_has_a_list),
         cmocka_unit_test(every_byte_belongs_to_its_block),
         cmocka_unit_test(blocks_come_lowest_first_and_each_once),
-        cmocka_unit_test(what_was_stolen_cannot_be_given_back),
+        cmocka_unit_test(a_stolen_block_cannot_be_put_back),
         cmocka_unit_test(live_blocks_are_not_stolen),
         cmocka_unit_test(a_kill_leaves_pinned_blocks_out),
         cmocka_unit_test(a_retired_run_fits_nothing_that_was_seen),

@@ -109,7 +109,7 @@ static void unpin_nothing(void *addr, size_t size)
 }
 
 /* The same, and meanwhile the library was started anew, for devices of another kind. */
-static void what_is_in_use_ends_where_it_came_from(void **state)
+static void memory_in_use_ends_where_it_came_from(void **state)
 {
     static char page[4096] __attribute__((aligned(4096)));
     struct am_backend_ops other = *am_setup.backend;
@@ -216,7 +216,7 @@ int main(void)
             a_mapping_does_not_outlive_the_reset_of_its_device, begin, end),
         cmocka_unit_test_setup_teardown(a_pool_that_is_in_use_outlives_the_stop, begin,
                                         end),
-        cmocka_unit_test_setup_teardown(what_is_in_use_ends_where_it_came_from, begin,
+        cmocka_unit_test_setup_teardown(memory_in_use_ends_where_it_came_from, begin,
                                         end),
         cmocka_unit_test_setup_teardown(managed_memory_that_comes_late_stays, begin, end),
         cmocka_unit_test_setup_teardown(addresses_that_are_taken_stay_reserved, begin,

@@ -94,7 +94,7 @@ static void figures_are_of_all_processes(void **state)
     am_ledger_put(b);
 }
 
-static void a_device_is_full_whoever_filled_it(void **state)
+static void a_device_is_full_whichever_process_filled_it(void **state)
 {
     struct am_ledger *a = open_shared();
     struct am_ledger *b = open_shared();
@@ -140,7 +140,7 @@ static void the_three_that_hold_most_are_named_in_order(void **state)
     am_ledger_put(mine);
 }
 
-static void what_a_process_held_is_free_when_it_is_gone(void **state)
+static void memory_of_an_ended_process_is_free(void **state)
 {
     struct am_ledger *a = open_shared();
     struct am_ledger *b = open_shared();
@@ -418,7 +418,7 @@ static void a_lack_of_descriptors_is_not_taken_for_a_full_disk(void **state)
     am_ledger_put(ledger);
 }
 
-static void what_is_no_file_of_this_user_is_refused(void **state)
+static void a_file_of_another_user_is_refused(void **state)
 {
     const char *path = file_path();
 
@@ -464,7 +464,7 @@ static const struct {
     PART(kind.capacity[0]),
 };
 
-static void a_damaged_file_is_made_anew_when_nobody_uses_it(void **state)
+static void a_damaged_file_is_replaced_when_no_process_uses_it(void **state)
 {
     for (size_t i = 0; i < AM_ARRAY_SIZE(parts); i++) {
         struct am_ledger *a = open_shared();
@@ -504,7 +504,7 @@ static void a_damaged_file_that_is_in_use_is_refused(void **state)
 }
 
 /* Those who have the books keep them; only newcomers do not find them. */
-static void a_file_that_is_cut_off_harms_nobody_who_is_there(void **state)
+static void a_truncated_file_harms_no_running_process(void **state)
 {
     struct am_ledger *a = open_shared();
     struct am_ledger *b = open_shared();
@@ -522,7 +522,7 @@ static void a_file_that_is_cut_off_harms_nobody_who_is_there(void **state)
 }
 
 /* A process that ends gives up its memory before its files, and the locks with these. */
-static void books_that_are_gone_are_made_anew_beside_the_locks_of_the_dying(void **state)
+static void a_lost_segment_is_replaced_beside_the_locks_of_a_dying_process(void **state)
 {
     struct am_ledger *dying = open_shared();
     struct am_ledger *a;
@@ -567,7 +567,7 @@ static void books_of_another_are_not_taken(void **state)
     munmap(theirs, AM_MIB);
 }
 
-static void nonsense_in_the_books_hurts_nobody(void **state)
+static void nonsense_in_the_ledger_hurts_no_process(void **state)
 {
     struct am_ledger *a = open_shared();
     struct am_ledger *b = open_shared();
@@ -770,9 +770,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         claim(figures_are_of_all_processes),
-        claim(a_device_is_full_whoever_filled_it),
+        claim(a_device_is_full_whichever_process_filled_it),
         claim(the_three_that_hold_most_are_named_in_order),
-        claim(what_a_process_held_is_free_when_it_is_gone),
+        claim(memory_of_an_ended_process_is_free),
         claim(a_slot_is_used_again),
         claim(unlike_devices_are_counted_apart),
         claim(no_more_processes_use_a_device_than_it_allows),
@@ -784,13 +784,13 @@ int main(void)
         claim(a_full_table_is_refused),
         claim(without_a_directory_a_process_has_books_of_its_own),
         claim(a_lack_of_descriptors_is_not_taken_for_a_full_disk),
-        claim(what_is_no_file_of_this_user_is_refused),
-        claim(a_damaged_file_is_made_anew_when_nobody_uses_it),
+        claim(a_file_of_another_user_is_refused),
+        claim(a_damaged_file_is_replaced_when_no_process_uses_it),
         claim(a_damaged_file_that_is_in_use_is_refused),
-        claim(a_file_that_is_cut_off_harms_nobody_who_is_there),
-        claim(books_that_are_gone_are_made_anew_beside_the_locks_of_the_dying),
+        claim(a_truncated_file_harms_no_running_process),
+        claim(a_lost_segment_is_replaced_beside_the_locks_of_a_dying_process),
         claim(books_of_another_are_not_taken),
-        claim(nonsense_in_the_books_hurts_nobody),
+        claim(nonsense_in_the_ledger_hurts_no_process),
         claim(where_all_slots_are_taken_a_process_has_books_of_its_own),
         claim(opening_survives_every_fault),
         claim(entering_survives_every_fault),

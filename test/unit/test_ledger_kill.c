@@ -250,7 +250,7 @@ static bool kill_at(unsigned index, uint64_t number, uint64_t nth)
     return !has_survived;
 }
 
-static void whoever_is_killed_leaves_the_figures_right(void **state)
+static void a_killed_process_leaves_the_figures_right(void **state)
 {
     uint64_t number;
     unsigned total = 0;
@@ -282,7 +282,7 @@ static void whoever_is_killed_leaves_the_figures_right(void **state)
 }
 
 /* The same for a file that is not there yet. */
-static void whoever_is_killed_while_making_the_file_hinders_nobody(void **state)
+static void a_process_killed_while_making_the_file_hinders_no_process(void **state)
 {
     char path[200];
     char name[AM_LEDGER_FILE];
@@ -318,7 +318,8 @@ static int play_stop(uint64_t nth)
     return peer_next(&number) ? 1 : 0;
 }
 
-static void a_stopped_process_is_named_and_hinders_only_what_needs_the_lock(void **state)
+static void
+a_stopped_process_is_named_and_hinders_only_calls_that_need_the_lock(void **state)
 {
     struct peer other = peer_start("stop 4");
     struct am_ledger *late;
@@ -370,7 +371,7 @@ static void a_stopped_process_is_waited_for_once(void **state)
     am_ledger_uncharge(mine, 0, CAPACITY);
 }
 
-static void a_stopped_process_that_is_killed_hinders_nobody(void **state)
+static void a_stopped_process_that_is_killed_hinders_no_process(void **state)
 {
     struct peer other = peer_start("stop 4");
     uint64_t number;
@@ -395,7 +396,8 @@ static int play_race(void)
     return peer_next(&number) ? 1 : 0;
 }
 
-static void of_two_that_charge_at_once_not_both_get_what_is_there_once(void **state)
+static void
+two_processes_that_charge_at_once_do_not_both_get_the_last_memory(void **state)
 {
     struct peer other = peer_start("race");
     uint64_t was_given;
@@ -578,12 +580,12 @@ static int play(const char *role)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        claim(whoever_is_killed_leaves_the_figures_right),
-        claim(whoever_is_killed_while_making_the_file_hinders_nobody),
-        claim(a_stopped_process_is_named_and_hinders_only_what_needs_the_lock),
+        claim(a_killed_process_leaves_the_figures_right),
+        claim(a_process_killed_while_making_the_file_hinders_no_process),
+        claim(a_stopped_process_is_named_and_hinders_only_calls_that_need_the_lock),
         claim(a_stopped_process_is_waited_for_once),
-        claim(a_stopped_process_that_is_killed_hinders_nobody),
-        claim(of_two_that_charge_at_once_not_both_get_what_is_there_once),
+        claim(a_stopped_process_that_is_killed_hinders_no_process),
+        claim(two_processes_that_charge_at_once_do_not_both_get_the_last_memory),
         claim(a_forked_child_does_not_keep_its_parents_memory),
         claim(an_executed_child_does_not_keep_it_either),
         claim(no_more_is_given_than_there_is),

@@ -149,7 +149,7 @@ static const char *take_low(struct worker *self)
     return NULL;
 }
 
-static void what_one_thread_holds_does_not_bind_another(void **state)
+static void locks_of_one_thread_do_not_bind_another(void **state)
 {
     am_lock(&high);
     assert_null(run_thread(take_low, NULL));
@@ -180,7 +180,7 @@ static const char *count_by_latch(struct worker *self)
     return NULL;
 }
 
-static void a_lock_keeps_others_out(void **state)
+static void a_lock_keeps_other_threads_out(void **state)
 {
     const char *(*const ways[])(struct worker *) = {count, count_by_latch};
 
@@ -208,7 +208,7 @@ static const char *have_others_sleep(struct worker *self)
     return NULL;
 }
 
-static void who_sleeps_for_a_latch_is_woken(void **state)
+static void a_thread_that_sleeps_for_a_latch_is_woken(void **state)
 {
     for (int round = 0; round < 50; round++) {
         atomic_uint n_passed = 0;
@@ -228,9 +228,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_wrong_order_ends_the_process_and_names_both),
         cmocka_unit_test(locks_are_taken_in_the_order_of_ranks_and_given_back_in_any),
         cmocka_unit_test(one_of_every_rank_can_be_held_at_once),
-        cmocka_unit_test(what_one_thread_holds_does_not_bind_another),
-        cmocka_unit_test(a_lock_keeps_others_out),
-        cmocka_unit_test(who_sleeps_for_a_latch_is_woken),
+        cmocka_unit_test(locks_of_one_thread_do_not_bind_another),
+        cmocka_unit_test(a_lock_keeps_other_threads_out),
+        cmocka_unit_test(a_thread_that_sleeps_for_a_latch_is_woken),
     };
 
     return argc > 1 ? role_run(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,7 +104,7 @@ static void a_peer_has_no_more_than_the_owner(void **state)
     block_destroy(&theirs);
 }
 
-static void everybody_reaches_the_host(void **state)
+static void every_device_reaches_the_host(void **state)
 {
     struct block host = block_create_host(CHUNK);
     struct am_spans none = {.n = 1, .inline_list = {{.addr = &none}}};
@@ -123,7 +123,7 @@ int main(void)
         claim(the_other_direction_does_not_count),
         claim(a_grant_of_the_mapping_does_without_peers),
         claim(a_peer_has_no_more_than_the_owner),
-        claim(everybody_reaches_the_host),
+        claim(every_device_reaches_the_host),
     };
 
     return run_claims(claims);

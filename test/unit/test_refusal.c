@@ -89,7 +89,7 @@ static void ordinary_answers_are_not_printed(void **state)
 }
 
 /* The last test: it fills the table. */
-static void what_does_not_fit_is_counted(void **state)
+static void refusals_beyond_the_table_are_counted(void **state)
 {
     char message[] = "full aa";
     const char *text;
@@ -119,7 +119,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_digit_in_a_name_is_part_of_it, loud, quiet),
         cmocka_unit_test_setup_teardown(codes_tell_refusals_apart, loud, quiet),
         cmocka_unit_test_setup_teardown(ordinary_answers_are_not_printed, loud, quiet),
-        cmocka_unit_test_setup_teardown(what_does_not_fit_is_counted, loud, quiet),
+        cmocka_unit_test_setup_teardown(refusals_beyond_the_table_are_counted, loud,
+                                        quiet),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,7 +165,7 @@ static void exporting_what_was_written_is_refused(void **state)
 }
 
 /* The library does not know which pages the program has brought in itself; the kernel does. */
-static void what_the_program_wrote_itself_is_not_asked_for_again(void **state)
+static void memory_that_the_program_wrote_is_not_charged_again(void **state)
 {
     struct block b;
 
@@ -212,7 +212,7 @@ int main(void)
         claim_alone(commit_now_refuses_the_allocation),
         claim_alone(pinned_memory_refuses_the_allocation),
         claim_alone(exporting_what_was_written_is_refused),
-        claim_alone(what_the_program_wrote_itself_is_not_asked_for_again),
+        claim_alone(memory_that_the_program_wrote_is_not_charged_again),
         claim(a_look_gives_a_credit_of_bytes_and_time),
     };
 

@@ -88,7 +88,7 @@ static void it_is_made_for_its_user_alone(void **state)
     assert_int_equal(mode_of(path), 0700);
 }
 
-static void others_may_pass_through_where_the_option_says_so(void **state)
+static void other_users_may_pass_through_if_the_option_says_so(void **state)
 {
     char why[AM_WHY_SIZE];
     mode_t mask = umask(077);
@@ -137,7 +137,7 @@ static void a_file_is_refused(void **state)
     assert_refuses(ACL_ERROR_RT_NO_PERMISSION, "is a symbolic link or not a directory");
 }
 
-static void one_that_others_may_write_to_is_refused(void **state)
+static void a_directory_that_other_users_may_write_to_is_refused(void **state)
 {
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(chmod(path, 0770), 0);
@@ -280,13 +280,13 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(it_is_made_for_its_user_alone, begin, end),
-        cmocka_unit_test_setup_teardown(others_may_pass_through_where_the_option_says_so,
-                                        begin, end),
+        cmocka_unit_test_setup_teardown(
+            other_users_may_pass_through_if_the_option_says_so, begin, end),
         cmocka_unit_test_setup_teardown(one_that_is_there_is_taken_as_it_is, begin, end),
         cmocka_unit_test_setup_teardown(a_link_is_refused, begin, end),
         cmocka_unit_test_setup_teardown(a_file_is_refused, begin, end),
-        cmocka_unit_test_setup_teardown(one_that_others_may_write_to_is_refused, begin,
-                                        end),
+        cmocka_unit_test_setup_teardown(
+            a_directory_that_other_users_may_write_to_is_refused, begin, end),
         cmocka_unit_test_setup_teardown(one_of_another_user_is_refused, begin, end),
         cmocka_unit_test_setup_teardown(where_it_cannot_be_made_the_reason_is_named,
                                         begin, end),

@@ -93,7 +93,7 @@ static void giving_back_touches_no_byte_of_the_object(void **state)
     assert_memory_equal(thing, &before, sizeof before);
 }
 
-static void what_was_given_back_is_used_again_first(void **state)
+static void freed_frames_are_reused_first(void **state)
 {
     static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
     struct thing *a = am_slab_take(&slab);
@@ -152,7 +152,7 @@ static const char *take_many(struct worker *self)
     return NULL;
 }
 
-static void what_one_thread_freed_serves_another(void **state)
+static void memory_freed_by_one_thread_serves_another(void **state)
 {
     static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
     static struct thing *things[N_MANY];
@@ -222,10 +222,10 @@ int main(void)
         cmocka_unit_test(live_objects_share_no_byte),
         cmocka_unit_test(the_last_object_of_a_block_lies_in_it),
         cmocka_unit_test(giving_back_touches_no_byte_of_the_object),
-        cmocka_unit_test(what_was_given_back_is_used_again_first),
+        cmocka_unit_test(freed_frames_are_reused_first),
         cmocka_unit_test(memory_is_asked_for_only_when_none_is_spare),
         cmocka_unit_test(failed_growth_gives_null_and_loses_nothing),
-        cmocka_unit_test(what_one_thread_freed_serves_another),
+        cmocka_unit_test(memory_freed_by_one_thread_serves_another),
         cmocka_unit_test(objects_share_no_line_of_the_cache),
         cmocka_unit_test(no_two_threads_have_one_object),
     };

@@ -123,7 +123,7 @@ static void line_of(char *line, size_t size, aclrtStream waited, const char *fun
              id_of(waited), function, id_of(stuck), what);
 }
 
-static void an_event_that_nobody_records_is_named(void **state)
+static void an_event_without_a_record_is_named(void **state)
 {
     aclrtStream stream = make_stream();
     aclrtEvent event = make_event();
@@ -186,7 +186,7 @@ static void a_circle_is_named(void **state)
     assert_acl_ok(aclrtDestroyStreamForce(b));
 }
 
-static void a_notify_that_nobody_records_is_named(void **state)
+static void a_notify_without_a_record_is_named(void **state)
 {
     aclrtStream stream = make_stream();
     aclrtNotify notify = NULL;
@@ -206,7 +206,7 @@ static void a_notify_that_nobody_records_is_named(void **state)
     assert_acl_ok(aclrtDestroyStream(stream));
 }
 
-static void a_value_that_nobody_writes_is_named(void **state)
+static void a_value_that_is_never_written_is_named(void **state)
 {
     aclrtStream stream = make_stream();
     void *cell = NULL;
@@ -226,7 +226,7 @@ static void a_value_that_nobody_writes_is_named(void **state)
     assert_acl_ok(aclrtFree(cell));
 }
 
-static void a_thread_that_waits_for_an_event_is_told(void **state)
+static void a_thread_that_waits_for_an_event_gets_the_failure(void **state)
 {
     aclrtEvent event = make_event();
     const char *text;
@@ -314,12 +314,12 @@ static void a_wait_with_a_deadline_says_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest claims[] = {
-        claim_stepped(an_event_that_nobody_records_is_named),
+        claim_stepped(an_event_without_a_record_is_named),
         claim_stepped(the_last_of_streams_that_wait_for_each_other_is_named),
         claim_stepped(a_circle_is_named),
-        claim_stepped(a_notify_that_nobody_records_is_named),
-        claim_stepped(a_value_that_nobody_writes_is_named),
-        claim_stepped(a_thread_that_waits_for_an_event_is_told),
+        claim_stepped(a_notify_without_a_record_is_named),
+        claim_stepped(a_value_that_is_never_written_is_named),
+        claim_stepped(a_thread_that_waits_for_an_event_gets_the_failure),
         claim_stepped(an_event_behind_a_stuck_stream_names_that),
         claim_stepped(a_callback_that_no_thread_runs_is_named),
         claim_stepped(a_wait_with_a_deadline_says_nothing),

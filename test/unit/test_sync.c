@@ -54,7 +54,7 @@ static void *sync_main(void *ret)
     return NULL;
 }
 
-static void all_who_wait_are_told_the_failure(void **state)
+static void every_waiter_gets_the_failure(void **state)
 {
     aclrtEvent event = NULL;
     aclError rc[3] = {0};
@@ -92,7 +92,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest claims[] = {
-        cmocka_unit_test(all_who_wait_are_told_the_failure),
+        cmocka_unit_test(every_waiter_gets_the_failure),
     };
 
     return cmocka_run_group_tests(claims, setup, teardown);
