@@ -10,6 +10,9 @@
 #include "base/slab.h"
 #include "base/util.h"
 
+#define CREDIT_MAX (8 * AM_MIB) /* of a shard, */
+#define CREDIT_PART 2048        /* and at most this part of the domain */
+
 static struct am_slab domain_slab = AM_SLAB_INIT(struct am_domain, "domain slab");
 /* Set before the first domain is made; NULL: nothing is kept for later. */
 static const struct am_reclaim *reclaim;
@@ -24,9 +27,80 @@ size_t am_domain_idle(struct am_domain *domain)
     return reclaim != NULL ? reclaim->idle(domain) : 0;
 }
 
+/* ---- credits ---- */
+
+/* Takes the bytes from the shard's credit; false where there is not enough. */
+static bool credit_take(struct am_domain *domain, size_t size)
+{
+    atomic_size_t *credit = &domain->part[am_shard()].credit;
+    size_t left = atomic_load_explicit(credit, memory_order_relaxed);
+
+    while (left >= size) {
+        if (atomic_compare_exchange_weak(credit, &left, left - size))
+            return true;
+    }
+    return false;
+}
+
+/* Leaves the bytes to the shard; false where it keeps none, or has enough. */
+static bool credit_keep(struct am_domain *domain, size_t size)
+{
+    union am_domain_part *part = &domain->part[am_shard()];
+    size_t left = atomic_load_explicit(&part->credit, memory_order_relaxed);
+
+    if (!atomic_load_explicit(&part->keeps, memory_order_relaxed))
+        return false;
+    while (size <= domain->credit_max && left <= domain->credit_max - size) {
+        if (atomic_compare_exchange_weak(&part->credit, &left, left + size))
+            return true;
+    }
+    return false;
+}
+
+static size_t credits_sum(struct am_domain *domain)
+{
+    size_t sum = 0;
+
+    for (unsigned i = 0; i < AM_SHARDS; i++)
+        sum += atomic_load_explicit(&domain->part[i].credit, memory_order_relaxed);
+    return sum;
+}
+
+static void domain_uncharge(struct am_domain *domain, size_t size)
+{
+    if (domain->ledger != NULL)
+        am_ledger_uncharge(domain->ledger, domain->driver, size);
+    atomic_fetch_sub(&domain->used, size);
+}
+
+/* False: there were none. */
+static bool credits_release(struct am_domain *domain)
+{
+    size_t sum = 0;
+
+    for (unsigned i = 0; i < AM_SHARDS; i++)
+        sum += atomic_exchange(&domain->part[i].credit, 0);
+    if (sum > 0)
+        domain_uncharge(domain, sum);
+    return sum > 0;
+}
+
 bool am_domain_trim(struct am_domain *domain)
 {
-    return reclaim != NULL && reclaim->trim(domain);
+    bool has_any = credits_release(domain);
+
+    return (reclaim != NULL && reclaim->trim(domain)) || has_any;
+}
+
+/* ---- life ---- */
+
+static void part_init(union am_domain_part *part)
+{
+    part->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_DOMAIN, "domain's list");
+    part->is_closed = false;
+    LIST_INIT(&part->all);
+    part->credit = 0;
+    part->keeps = false;
 }
 
 aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
@@ -44,13 +118,16 @@ aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
     domain->used = 0;
     domain->is_isolated = device >= 0 && am_option_number(AM_OPTION_isolate) != 0;
     domain->commit_now = device >= 0 && am_option_number(AM_OPTION_commit) != 0;
-    domain->is_closed = false;
     domain->peak = 0;
     for (int i = 0; i < AM_BANK_COUNT; i++)
         domain->bank[i] = NULL;
     am_lock_init(&domain->lock, AM_RANK_DOMAIN, "domain");
-    LIST_INIT(&domain->all);
-    atomic_store_explicit(&domain->refs, 1, memory_order_release);
+    domain->credit_max = capacity / CREDIT_PART & ~(AM_CHUNK - 1);
+    if (domain->credit_max > CREDIT_MAX)
+        domain->credit_max = CREDIT_MAX;
+    for (unsigned i = 0; i < AM_SHARDS; i++)
+        part_init(&domain->part[i]);
+    am_refs_init(&domain->refs);
     *ret_domain = domain;
     return ACL_SUCCESS;
 }
@@ -62,9 +139,10 @@ void am_domain_enter(struct am_domain *domain, struct am_ledger *ledger)
 
 void am_domain_put(struct am_domain *domain)
 {
-    if (domain == NULL || !am_ref_drop(&domain->refs))
+    if (domain == NULL || !am_refs_drop(&domain->refs))
         return;
-    am_assert(domain->used == 0 && LIST_EMPTY(&domain->all));
+    credits_release(domain);
+    am_assert(domain->used == 0);
     for (int i = 0; i < AM_BANK_COUNT; i++) {
         if (domain->bank[i] != NULL)
             domain->bank[i]->ops->bank_close(domain->bank[i]);
@@ -81,7 +159,7 @@ struct am_domain *am_domain_get(_Atomic(struct am_domain *) *slot)
 
         if (domain == NULL)
             return NULL;
-        if (!am_ref_try(&domain->refs))
+        if (!am_refs_try(&domain->refs))
             continue;
         if (atomic_load_explicit(slot, memory_order_acquire) == domain)
             return domain;
@@ -91,7 +169,7 @@ struct am_domain *am_domain_get(_Atomic(struct am_domain *) *slot)
 
 size_t am_domain_in_use(struct am_domain *domain)
 {
-    size_t idle = am_domain_idle(domain);
+    size_t idle = am_domain_idle(domain) + credits_sum(domain);
     size_t used = domain->used;
     size_t shared =
         domain->ledger != NULL ? am_ledger_shared(domain->ledger, domain->driver) : 0;
@@ -102,7 +180,7 @@ size_t am_domain_in_use(struct am_domain *domain)
 /* The bytes that the ledger has left; for a device, that of all processes. */
 static size_t domain_left(struct am_domain *domain)
 {
-    size_t idle = am_domain_idle(domain);
+    size_t idle = am_domain_idle(domain) + credits_sum(domain);
     size_t used = domain->ledger != NULL
                       ? am_ledger_in_use(domain->ledger, domain->driver)
                       : (size_t)domain->used;
@@ -120,6 +198,7 @@ aclError am_domain_use(struct am_domain *domain)
 
 void am_domain_unuse(struct am_domain *domain)
 {
+    credits_release(domain);
     if (domain->ledger != NULL)
         am_ledger_unuse(domain->ledger, domain->driver);
 }
@@ -156,10 +235,15 @@ static bool domain_try_charge(struct am_domain *domain, size_t size)
 {
     size_t used = domain->used;
 
-    do {
+    if (credit_take(domain, size))
+        return true;
+    for (;;) {
         if (size > domain->capacity - used)
             return false;
-    } while (!atomic_compare_exchange_weak(&domain->used, &used, used + size));
+        if (atomic_compare_exchange_strong(&domain->used, &used, used + size))
+            break;
+        domain->part[am_shard()].keeps = true; /* another thread is at it, too */
+    }
     if (domain->ledger != NULL &&
         !am_ledger_try_charge(domain->ledger, domain->driver, size) &&
         !am_ledger_charge(domain->ledger, domain->driver, size)) {
@@ -208,9 +292,8 @@ aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked)
 
 void am_domain_uncharge(struct am_domain *domain, size_t size)
 {
-    if (domain->ledger != NULL)
-        am_ledger_uncharge(domain->ledger, domain->driver, size);
-    atomic_fetch_sub(&domain->used, size);
+    if (!credit_keep(domain, size))
+        domain_uncharge(domain, size);
 }
 
 aclError am_domain_share(struct am_domain *domain, size_t size, uint64_t *ret_share)
@@ -224,9 +307,12 @@ aclError am_domain_share(struct am_domain *domain, size_t size, uint64_t *ret_sh
 
 void am_domain_close(struct am_domain *domain)
 {
-    am_lock(&domain->lock);
-    domain->is_closed = true;
-    am_unlock(&domain->lock);
+    for (unsigned i = 0; i < AM_SHARDS; i++) {
+        am_latch_take(&domain->part[i].lock);
+        domain->part[i].is_closed = true;
+        am_latch_give(&domain->part[i].lock);
+    }
+    am_refs_gather(&domain->refs);
 }
 
 /* The kind of bank that the options ask for. */
@@ -248,14 +334,22 @@ static struct am_bank_spec bank_spec(const struct am_domain *domain,
 aclError am_domain_bank(struct am_domain *domain, enum am_bank_kind kind,
                         struct am_bank **ret_bank)
 {
-    struct am_bank_spec spec = bank_spec(domain, kind);
+    struct am_bank_spec spec;
+    struct am_bank *bank =
+        atomic_load_explicit(&domain->bank[kind], memory_order_acquire);
     aclError rc = ACL_SUCCESS;
 
-    am_lock(&domain->lock);
-    if (domain->bank[kind] == NULL)
-        rc = am_setup.backend->bank_open(&spec, &domain->bank[kind]);
+    if (bank == NULL) {
+        spec = bank_spec(domain, kind);
+        am_lock(&domain->lock);
+        bank = domain->bank[kind];
+        if (bank == NULL)
+            rc = am_setup.backend->bank_open(&spec, &bank);
+        if (rc == ACL_SUCCESS)
+            atomic_store_explicit(&domain->bank[kind], bank, memory_order_release);
+        am_unlock(&domain->lock);
+    }
     if (rc == ACL_SUCCESS)
-        *ret_bank = domain->bank[kind];
-    am_unlock(&domain->lock);
+        *ret_bank = bank;
     return rc;
 }

@@ -7,6 +7,12 @@
  * each process.  A domain is made when the library starts.  The library and every piece of
  * memory hold a reference, so memory that is still in use when the library stops keeps its
  * domain, and the next start makes a new one.
+ *
+ * Threads that allocate and free at the same time meet in the figures of what is used.  A
+ * thread that notices that keeps bytes it frees for its shard, as a credit: they stay
+ * charged, and the next bytes of the shard's threads are taken from them.  Credits are
+ * small, do not count as used in this process, and go back when the device runs short here
+ * or is no longer used.
  */
 #ifndef AM_CORE_DOMAIN_H
 #define AM_CORE_DOMAIN_H
@@ -19,6 +25,7 @@
 #include "acl/acl_base.h"
 #include "backend/backend.h"
 #include "base/lock.h"
+#include "base/refs.h"
 #include "core/ledger/ledger.h"
 
 struct am_phys;
@@ -26,20 +33,36 @@ struct am_phys;
 /* Pinned memory is the program's own to touch, whatever the domain's other memory is. */
 enum am_bank_kind { AM_BANK_MAIN, AM_BANK_PINNED, AM_BANK_COUNT };
 
+/* A shard's part of a domain. */
+union am_domain_part {
+    struct {
+        struct am_latch lock;
+        bool is_closed; /* lock; the library stops: nothing comes any more */
+        LIST_HEAD(am_physes, am_phys) all; /* lock; physical memory that is listed here */
+        atomic_size_t credit;              /* bytes that are charged and not in use */
+        atomic_bool keeps;                 /* freed bytes become credit */
+    };
+    char stride[AM_SHARD_STRIDE];
+};
+
 struct am_domain {
-    atomic_uint refs;
+    struct am_refs refs;
     int32_t device; /* logical id; -1: the host */
     int32_t driver; /* the driver's id of the same */
     size_t capacity;
     struct am_ledger *ledger; /* NULL: usage is counted in this process alone */
-    atomic_size_t used; /* promised to physical memory and heaps here; <= capacity */
-    atomic_size_t peak; /* the most that used ever was */
-    bool is_isolated;   /* the options of the library's start, for the bank */
+    bool is_isolated;         /* the options of the library's start, for the bank */
     bool commit_now;
-    struct am_lock lock;
-    bool is_closed; /* lock; the library stops: nothing comes any more */
-    struct am_bank *bank[AM_BANK_COUNT]; /* lock; NULL until it is needed */
-    LIST_HEAD(am_physes, am_phys) all;   /* lock; the physical memory of this domain */
+    size_t credit_max;                             /* bytes of credit of a shard */
+    _Atomic(struct am_bank *) bank[AM_BANK_COUNT]; /* NULL until it is needed */
+    struct am_lock lock;                           /* taken to open a bank */
+    union am_domain_part part[AM_SHARDS];
+    /*
+     * Charged to physical memory, heaps and credits of this process; at most capacity.
+     * Behind the parts, whose last one keeps these from the lines of the fields above.
+     */
+    atomic_size_t used;
+    atomic_size_t peak; /* the most that used ever was */
 };
 
 aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,

@@ -112,7 +112,7 @@ static aclError run_get(struct am_heap *heap, unsigned class, struct am_run **re
     am_lock(&heap->lock);
     domain = heap->domain;
     if (domain != NULL) {
-        am_ref_more(&domain->refs);
+        am_refs_more(&domain->refs);
         run = SLIST_FIRST(&heap->spare[class]);
         if (run != NULL)
             SLIST_REMOVE_HEAD(&heap->spare[class], next);

@@ -131,6 +131,7 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->n_mappings = 0;
     phys->was_mapped = false;
     phys->is_killed = false;
+    phys->part = 0;
     phys->is_listed = false;
     LIST_INIT(&phys->mappings);
 }
@@ -188,19 +189,22 @@ static void phys_unmake(struct am_phys *phys)
 /* Enter it in its domain, alive from now on; fails when the library is stopping. */
 static aclError phys_list(struct am_phys *phys)
 {
-    struct am_domain *domain = phys->domain;
+    union am_domain_part *part;
     bool is_closed;
 
-    am_lock(&domain->lock);
-    is_closed = domain->is_closed;
+    phys->part = am_shard();
+    part = &phys->domain->part[phys->part];
+    am_moment();
+    am_latch_take(&part->lock);
+    is_closed = part->is_closed;
     if (!is_closed) {
-        LIST_INSERT_HEAD(&domain->all, phys, all);
+        LIST_INSERT_HEAD(&part->all, phys, all);
         phys->is_listed = true;
-        if (phys->handle != NULL) /* the others are not the program's */
+        if (phys->handle != NULL) /* the other physes are not the program's */
             am_tally_add(&n_physes, 1);
         atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
     }
-    am_unlock(&domain->lock);
+    am_latch_give(&part->lock);
     AM_REQUIRE(!is_closed, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     return ACL_SUCCESS;
 }
@@ -303,7 +307,7 @@ aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
 {
     aclError rc;
 
-    am_ref_more(&domain->refs);
+    am_refs_more(&domain->refs);
     rc = phys_make(size, prop, domain, -1, ret_phys);
     if (rc != ACL_SUCCESS)
         return rc;
@@ -340,11 +344,13 @@ err_place:
 
 static void phys_unlist(struct am_phys *phys)
 {
-    am_lock(&phys->domain->lock);
+    union am_domain_part *part = &phys->domain->part[phys->part];
+
+    am_latch_take(&part->lock);
     if (phys->is_listed)
         LIST_REMOVE(phys, all);
     phys->is_listed = false;
-    am_unlock(&phys->domain->lock);
+    am_latch_give(&part->lock);
 }
 
 struct am_phys *am_phys_ref(struct am_phys *phys)
@@ -480,35 +486,39 @@ aclError am_phys_free(void *handle)
     return rc;
 }
 
-/* The next one of a domain that lives; it leaves the list. */
-static struct am_phys *domain_pop(struct am_domain *domain)
+/* The next phys of a list that lives; it leaves the list. */
+static struct am_phys *part_pop(union am_domain_part *part)
 {
     struct am_phys *phys;
 
-    am_lock(&domain->lock);
-    while ((phys = LIST_FIRST(&domain->all)) != NULL) {
+    am_latch_take(&part->lock);
+    while ((phys = LIST_FIRST(&part->all)) != NULL) {
         LIST_REMOVE(phys, all);
         phys->is_listed = false;
         if (am_ref_try(&phys->object.refs))
             break;
     }
-    am_unlock(&domain->lock);
+    am_latch_give(&part->lock);
     return phys;
 }
 
-void am_phys_kill_all(struct am_domain *domain)
+static void part_kill(union am_domain_part *part)
 {
     struct am_phys *phys;
 
-    if (domain == NULL)
-        return;
-    while ((phys = domain_pop(domain)) != NULL) {
+    while ((phys = part_pop(part)) != NULL) {
         if (am_vspace_kill(phys)) {
             am_phys_end_export(phys);
             am_phys_put(phys); /* the handle's */
         }
         am_phys_put(phys); /* ours */
     }
+}
+
+void am_phys_kill_all(struct am_domain *domain)
+{
+    for (unsigned i = 0; domain != NULL && i < AM_SHARDS; i++)
+        part_kill(&domain->part[i]);
 }
 
 uint64_t am_phys_count(void)

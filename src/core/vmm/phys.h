@@ -47,7 +47,8 @@ struct am_phys {
     /* With its device: it is neither mapped nor retained any more.  Read without lock. */
     atomic_bool is_killed;
     LIST_HEAD(am_mappings, am_mapping) mappings;
-    bool is_listed; /* domain->lock, as the next one */
+    unsigned part;  /* of the domain, in whose list it is */
+    bool is_listed; /* the part's lock, as the next one */
     LIST_ENTRY(am_phys) all;
 };
 
