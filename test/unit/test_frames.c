@@ -11,6 +11,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/host/host.h"
 #include "base/error.h"
+#include "support/process.h"
 
 #define N_FRAMES 512 /* 1 GB of addresses; memory only where it is written */
 #define N_KEPT 32    /* what a bank of this size keeps of frames that hold bytes */
@@ -67,7 +68,8 @@ static size_t bytes_held(struct host_store *store)
 }
 
 /*
- * Each frame is in one place: in one of the mems, spare on one of the stacks, or fresh.
+ * Each frame is in one place: in one of the mems, spare on one of the stacks, in a shard's
+ * part, or fresh.
  */
 static void assert_counted(struct host_bank *bank, struct am_mem *mems, size_t n_mems)
 {
@@ -86,6 +88,10 @@ static void assert_counted(struct host_bank *bank, struct am_mem *mems, size_t n
     for (size_t i = N_FRAMES - bank->n_clean; i < N_FRAMES; i++) {
         assert_int_equal(seen[bank->spare[i]]++, 0);
         assert_int_equal(bank->store.state[bank->spare[i]], 0);
+    }
+    for (size_t i = 0; i < AM_SHARDS; i++) {
+        for (size_t k = 0; k < bank->part[i].n; k++, n_in_use++)
+            assert_int_equal(seen[bank->part[i].frame[k]]++, 0);
     }
     for (size_t i = 0; i < N_FRAMES; i++)
         assert_int_equal(seen[i], i < bank->fresh);
@@ -292,6 +298,91 @@ static void what_the_system_does_not_take_back_is_kept_and_used_again(void **sta
     host_mem_destroy(&mem);
 }
 
+/* As if this thread had met another one at the bank's lock. */
+static void keep_frames(struct host_bank *bank)
+{
+    bank->part[am_shard()].keeps = true;
+}
+
+static void a_thread_that_met_others_keeps_single_frames(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem mems[8];
+
+    keep_frames(bank);
+    for (size_t i = 0; i < AM_ARRAY_SIZE(mems); i++)
+        mems[i] = take(bank, 1);
+    for (size_t i = 0; i < AM_ARRAY_SIZE(mems); i++)
+        host_mem_destroy(&mems[i]);
+    assert_int_equal(bank->part[am_shard()].n, HOST_PART_FRAMES);
+    assert_int_equal(bank->n_clean, AM_ARRAY_SIZE(mems) - HOST_PART_FRAMES);
+    assert_counted(bank, NULL, 0);
+    mems[0] = take(bank, 1);
+    assert_int_equal(bank->part[am_shard()].n, HOST_PART_FRAMES - 1);
+    host_mem_destroy(&mems[0]);
+}
+
+static const char *leave_frames(struct worker *self)
+{
+    struct host_bank *bank = self->shared;
+    struct am_mem mems[HOST_PART_FRAMES];
+
+    keep_frames(bank);
+    for (size_t i = 0; i < HOST_PART_FRAMES; i++)
+        worker_check(host_mem_create(&bank->base, AM_CHUNK, -1, &mems[i]) == ACL_SUCCESS);
+    for (size_t i = 0; i < HOST_PART_FRAMES; i++)
+        host_mem_destroy(&mems[i]);
+    return NULL;
+}
+
+static void frames_of_shards_serve_whoever_needs_them(void **state)
+{
+    struct host_bank *bank = *state;
+    struct worker workers[4];
+    struct am_mem all;
+
+    for (unsigned i = 0; i < 4; i++)
+        workers[i] = (struct worker){.run = leave_frames, .shared = bank};
+    assert_null(run_workers(workers, 4));
+    all = take(bank, N_FRAMES);
+    assert_counted(bank, &all, 1);
+    host_mem_destroy(&all);
+    assert_counted(bank, NULL, 0);
+}
+
+static atomic_uchar is_out[N_FRAMES];
+
+/* No more threads than frames, as the core sees to. */
+static const char *take_and_give(struct worker *self)
+{
+    struct host_bank *bank = self->shared;
+
+    for (int i = 0; i < 3000; i++) {
+        struct am_mem mem;
+
+        worker_check(host_mem_create(&bank->base, AM_CHUNK, -1, &mem) == ACL_SUCCESS);
+        worker_check(atomic_fetch_add(&is_out[host_mem(&mem)->first], 1) == 0);
+        atomic_fetch_sub(&is_out[host_mem(&mem)->first], 1);
+        host_mem_destroy(&mem);
+    }
+    return NULL;
+}
+
+static void no_two_threads_have_one_frame(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem most = take(bank, N_FRAMES - 8);
+    struct worker workers[8];
+
+    for (unsigned i = 0; i < 8; i++) {
+        bank->part[i].keeps = true;
+        workers[i] = (struct worker){.run = take_and_give, .shared = bank};
+    }
+    assert_null(run_workers(workers, 8));
+    assert_counted(bank, &most, 1);
+    host_mem_destroy(&most);
+}
+
 static void no_memory_for_the_list_takes_no_frame(void **state)
 {
     struct host_bank *bank = *state;
@@ -352,6 +443,9 @@ int main(void)
         on_a_bank(what_came_from_the_system_again_reads_as_zero),
         on_a_bank(neighbours_go_back_in_one_call),
         on_a_bank(what_the_system_does_not_take_back_is_kept_and_used_again),
+        on_a_bank(a_thread_that_met_others_keeps_single_frames),
+        on_a_bank(frames_of_shards_serve_whoever_needs_them),
+        on_a_bank(no_two_threads_have_one_frame),
         on_a_bank(no_memory_for_the_list_takes_no_frame),
         cmocka_unit_test(committed_memory_is_there_when_it_is_allocated),
         cmocka_unit_test(failed_commitment_gives_every_frame_back),

@@ -7,6 +7,9 @@
  * may see again.  A mem's frames go back in reverse, so that the next mem of the same
  * size gets neighbours in the same order and copies join them. Above a limit, frames that
  * hold bytes are given back to the system.
+ *
+ * Threads that meet at the lock keep a few single frames in their shard.  Those are free
+ * as well: a thread that finds no other frame collects them.
  */
 #include "backend/host/host.h"
 
@@ -50,6 +53,8 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
                bank->store.is_hugetlb ? ", from the system's huge pages" : "");
     }
     am_lock_init(&bank->lock, AM_RANK_BANK, "bank");
+    for (unsigned i = 0; i < AM_SHARDS; i++)
+        bank->part[i].lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_LEAF, "frames");
     *ret_bank = &bank->base;
     return ACL_SUCCESS;
 
@@ -72,18 +77,86 @@ void host_bank_close(struct am_bank *base)
     free(bank);
 }
 
+/* Puts a frame on the stack that it belongs on. */
+static void frame_push_locked(struct host_bank *bank, size_t frame)
+    AM_REQUIRES(bank->lock)
+{
+    if (bank->store.state[frame] & HOST_FRAME_HOLDS)
+        bank->spare[bank->n_used++] = (uint32_t)frame;
+    else
+        bank->spare[bank->store.n_frames - ++bank->n_clean] = (uint32_t)frame;
+}
+
+/* ---- the frames of a shard ---- */
+
+static bool part_take(struct host_bank *bank, size_t *ret_frame)
+{
+    union host_part *part = &bank->part[am_shard()];
+    bool has_one;
+
+    if (!atomic_load_explicit(&part->keeps, memory_order_relaxed))
+        return false;
+    am_latch_take(&part->lock);
+    has_one = part->n > 0;
+    if (has_one)
+        *ret_frame = part->frame[--part->n];
+    am_latch_give(&part->lock);
+    return has_one;
+}
+
+static bool part_give(struct host_bank *bank, size_t frame)
+{
+    union host_part *part = &bank->part[am_shard()];
+    bool has_room;
+
+    if (!atomic_load_explicit(&part->keeps, memory_order_relaxed))
+        return false;
+    am_latch_take(&part->lock);
+    has_room = part->n < HOST_PART_FRAMES;
+    if (has_room)
+        part->frame[part->n++] = (uint32_t)frame;
+    am_latch_give(&part->lock);
+    return has_room;
+}
+
+static void parts_collect_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
+{
+    for (unsigned i = 0; i < AM_SHARDS; i++) {
+        union host_part *part = &bank->part[i];
+
+        am_latch_take(&part->lock);
+        while (part->n > 0)
+            frame_push_locked(bank, part->frame[--part->n]);
+        am_latch_give(&part->lock);
+    }
+}
+
+AM_NO_LOCK_ANALYSIS static void bank_lock(struct host_bank *bank) AM_ACQUIRE(bank->lock)
+{
+    if (am_lock_try(&bank->lock))
+        return;
+    atomic_store_explicit(&bank->part[am_shard()].keeps, true, memory_order_relaxed);
+    am_lock(&bank->lock);
+}
+
+/* ---- all frames ---- */
+
 static size_t frame_take_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
 {
+    /*
+     * The core has counted a free frame for this thread.  Other threads may move frames
+     * from part to part meanwhile, so one look at each may miss it.
+     */
+    while (bank->n_used + bank->n_clean == 0 && bank->fresh == bank->store.n_frames)
+        parts_collect_locked(bank);
     if (bank->n_used > 0)
         return bank->spare[--bank->n_used];
     if (bank->n_clean > 0)
         return bank->spare[bank->store.n_frames - bank->n_clean--];
-    am_assert(bank->fresh < bank->store.n_frames);
     return bank->fresh++;
 }
 
-static bool frames_hold_locked(struct host_bank *bank, size_t first, size_t n)
-    AM_REQUIRES(bank->lock)
+static bool frames_hold(struct host_bank *bank, size_t first, size_t n)
 {
     for (size_t i = first; i < first + n; i++) {
         if (bank->store.state[i] & HOST_FRAME_HOLDS)
@@ -92,25 +165,40 @@ static bool frames_hold_locked(struct host_bank *bank, size_t first, size_t n)
     return false;
 }
 
+/* How many frames that hold bytes may still be kept. */
+static size_t bank_room(struct host_bank *bank)
+{
+    size_t n_used;
+
+    bank_lock(bank);
+    n_used = bank->n_used;
+    am_unlock(&bank->lock);
+    return n_used < bank->n_used_max ? bank->n_used_max - n_used : 0;
+}
+
 /*
  * Frames first .. first + n - 1, highest first, so that they are taken in ascending order
  * again.
  */
-static void frames_give_locked(struct host_bank *bank, size_t first, size_t n)
-    AM_REQUIRES(bank->lock)
+static void frames_give(struct host_bank *bank, size_t first, size_t n)
 {
-    struct host_store *store = &bank->store;
-    size_t room = bank->n_used < bank->n_used_max ? bank->n_used_max - bank->n_used : 0;
+    size_t room;
 
-    /* Where the system does not take them back they are kept, and used again first. */
-    if (n > room && frames_hold_locked(bank, first + room, n - room))
-        host_store_discard(store, first + room, n - room);
-    for (size_t frame = first + n; frame-- > first;) {
-        if (store->state[frame] & HOST_FRAME_HOLDS)
-            bank->spare[bank->n_used++] = (uint32_t)frame;
-        else
-            bank->spare[store->n_frames - ++bank->n_clean] = (uint32_t)frame;
+    if (n == 1 && part_give(bank, first))
+        return;
+    /*
+     * Where the system does not take them back they are kept, and used again first.  It
+     * takes its time, so other threads are not kept waiting.
+     */
+    if (frames_hold(bank, first, n)) {
+        room = bank_room(bank);
+        if (n > room && frames_hold(bank, first + room, n - room))
+            host_store_discard(&bank->store, first + room, n - room);
     }
+    bank_lock(bank);
+    for (size_t frame = first + n; frame-- > first;)
+        frame_push_locked(bank, frame);
+    am_unlock(&bank->lock);
 }
 
 void host_mem_give_frames(struct am_mem *mem)
@@ -119,20 +207,19 @@ void host_mem_give_frames(struct am_mem *mem)
     struct host_mem *hm = host_mem(mem);
     size_t n = mem->size >> AM_CHUNK_SHIFT;
 
-    am_lock(&bank->lock);
     if (hm->frames == NULL) {
-        frames_give_locked(bank, hm->first, n);
+        frames_give(bank, hm->first, n);
     } else {
         for (size_t i = n; i-- > 0;)
-            frames_give_locked(bank, hm->frames[i], 1);
+            frames_give(bank, hm->frames[i], 1);
     }
-    am_unlock(&bank->lock);
 }
 
 /* It has not been written since it was allocated. */
 static size_t frame_renew(struct host_bank *bank, size_t frame)
 {
-    if (bank->store.state[frame] & HOST_FRAME_HOLDS)
+    if ((bank->store.state[frame] & (HOST_FRAME_HOLDS | HOST_FRAME_OLD)) ==
+        HOST_FRAME_HOLDS)
         atomic_fetch_or(&bank->store.state[frame], HOST_FRAME_OLD);
     return frame;
 }
@@ -141,8 +228,13 @@ static size_t frame_renew(struct host_bank *bank, size_t frame)
 static void mem_take_frames(struct host_bank *bank, struct host_mem *hm, size_t n)
 {
     bool is_one_run = true;
+    size_t frame = 0;
 
-    am_lock(&bank->lock);
+    if (n == 1 && part_take(bank, &frame)) {
+        hm->first = frame_renew(bank, frame);
+        return;
+    }
+    bank_lock(bank);
     hm->first = frame_renew(bank, frame_take_locked(bank));
     if (hm->frames != NULL)
         hm->frames[0] = (uint32_t)hm->first;

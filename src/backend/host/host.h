@@ -21,6 +21,7 @@
 
 #include "backend/backend.h"
 #include "base/lock.h"
+#include "base/shard.h"
 #include "base/util.h"
 
 /* The state of a frame. */
@@ -38,22 +39,36 @@ struct host_store {
     bool is_hugetlb;
 };
 
+/* Free frames that a shard's threads have for themselves. */
+#define HOST_PART_FRAMES 4
+
+union host_part {
+    struct {
+        struct am_latch lock;
+        uint32_t n; /* lock, as the next one */
+        uint32_t frame[HOST_PART_FRAMES];
+        atomic_bool keeps; /* its threads met others at the bank's lock */
+    };
+    char stride[AM_SHARD_STRIDE];
+};
+
 struct host_bank {
     struct am_bank base;
-    struct am_lock lock;
     struct host_store store; /* fd is -1 when each mem has a store of its own */
+    size_t n_used_max;       /* more than this many go back to the system */
+    uint32_t *spare;
+    union host_part part[AM_SHARDS];
 
     /*
      * Free frames, all under lock.  spare[0 .. n_used) is a stack of frames that hold
      * bytes, and spare[n_frames - n_clean .. n_frames) one of frames that do not; frames
      * from `fresh` on were never handed out.  n_used + n_clean + (n_frames - fresh) +
-     * frames in use = n_frames.
+     * frames of the parts + frames in use = n_frames.
      */
-    uint32_t *spare;
+    struct am_lock lock;
     size_t n_used;
     size_t n_clean;
     size_t fresh;
-    size_t n_used_max; /* more than this many go back to the system */
 };
 
 /* The content of struct am_mem's impl. */
