@@ -52,7 +52,7 @@ EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
     *stats = (aclmem_stats){
         .reservations = am_vspace.n_reservations,
         .handles = am_phys_count(),
-        .mappings = am_tally_sum(&am_vspace.n_mappings),
+        .mappings = am_vspace_n_mappings(&am_vspace),
         .contexts = am_context_count(),
         .views = am_views.n,
         .warnings = am_log_warnings(),

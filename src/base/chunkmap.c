@@ -29,14 +29,20 @@ int am_chunkmap_prepare(struct am_chunkmap *map, uintptr_t addr, size_t size)
 
 void am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size, void *object)
 {
-    am_assert(am_is_aligned(addr | size, AM_CHUNK));
+    uintptr_t chunk = addr >> AM_CHUNK_SHIFT;
+    size_t left = size >> AM_CHUNK_SHIFT;
 
-    for (uintptr_t at = addr; at < addr + size; at += AM_CHUNK) {
-        uintptr_t chunk = at >> AM_CHUNK_SHIFT;
+    am_assert(am_is_aligned(addr | size, AM_CHUNK));
+    while (left > 0) {
         struct am_chunkleaf *leaf =
             atomic_load_explicit(&map->top[chunk >> AM_LEAF_BITS], memory_order_acquire);
+        _Atomic(void *) *entry = &leaf->entry[am_chunk_entry(chunk)];
+        size_t n = AM_CHUNK_APART - chunk % AM_CHUNK_APART;
 
-        atomic_store_explicit(&leaf->entry[am_chunk_entry(chunk)], object,
-                              memory_order_release);
+        n = n < left ? n : left;
+        chunk += n;
+        left -= n;
+        for (; n > 0; n--, entry += AM_CHUNK_STEP)
+            atomic_store_explicit(entry, object, memory_order_release);
     }
 }

@@ -33,12 +33,19 @@ struct am_chunkleaf {
 };
 
 /*
- * Where in its leaf the entry of a chunk is: of 512 chunks every 32nd ones are neighbours,
- * 16 of them in a pair of lines.
+ * Where in its leaf the entry of a chunk is: of 32 chunks in a row each has its entry 16
+ * entries behind that of the one before, which is two lines; the next 32 lie between them.
  */
+#define AM_CHUNK_APART 32
+#define AM_CHUNK_STEP 16
+
 static inline size_t am_chunk_entry(uintptr_t chunk)
 {
-    return (chunk & ((1u << AM_LEAF_BITS) - 512)) | (chunk & 31) << 4 | (chunk >> 5 & 15);
+    size_t page = AM_CHUNK_APART * AM_CHUNK_STEP;
+
+    return (chunk & ((1u << AM_LEAF_BITS) - page)) |
+           (chunk % AM_CHUNK_APART) * AM_CHUNK_STEP |
+           (chunk / AM_CHUNK_APART % AM_CHUNK_STEP);
 }
 
 struct am_chunkmap {

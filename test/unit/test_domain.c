@@ -51,6 +51,7 @@ static void one_thread_keeps_no_credit(void **state)
 /* As if another thread had been at the figures at the same time. */
 static void keep_credit(struct am_domain *domain)
 {
+    domain->has_credits = true;
     domain->part[am_shard()].keeps = true;
 }
 

@@ -141,19 +141,37 @@ AM_NO_LOCK_ANALYSIS static void bank_lock(struct host_bank *bank) AM_ACQUIRE(ban
 
 /* ---- all frames ---- */
 
-static size_t frame_take_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
+static size_t frame_pop_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
 {
-    /*
-     * The core has counted a free frame for this thread.  Other threads may move frames
-     * from part to part meanwhile, so one look at each may miss it.
-     */
-    while (bank->n_used + bank->n_clean == 0 && bank->fresh == bank->store.n_frames)
-        parts_collect_locked(bank);
     if (bank->n_used > 0)
         return bank->spare[--bank->n_used];
     if (bank->n_clean > 0)
         return bank->spare[bank->store.n_frames - bank->n_clean--];
     return bank->fresh++;
+}
+
+static bool bank_is_empty_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
+{
+    return bank->n_used + bank->n_clean == 0 && bank->fresh == bank->store.n_frames;
+}
+
+/*
+ * The core has counted a free frame for this thread.  Other threads may move frames from
+ * part to part meanwhile, so one look at each part may miss it.
+ */
+AM_COLD static size_t frame_collect_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
+{
+    while (bank_is_empty_locked(bank))
+        parts_collect_locked(bank);
+    return frame_pop_locked(bank);
+}
+
+static inline size_t frame_take_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
+{
+    if (bank->n_used > 0)
+        return bank->spare[--bank->n_used];
+    return __builtin_expect(bank_is_empty_locked(bank), 0) ? frame_collect_locked(bank)
+                                                           : frame_pop_locked(bank);
 }
 
 static bool frames_hold(struct host_bank *bank, size_t first, size_t n)
@@ -163,17 +181,6 @@ static bool frames_hold(struct host_bank *bank, size_t first, size_t n)
             return true;
     }
     return false;
-}
-
-/* How many frames that hold bytes may still be kept. */
-static size_t bank_room(struct host_bank *bank)
-{
-    size_t n_used;
-
-    bank_lock(bank);
-    n_used = bank->n_used;
-    am_unlock(&bank->lock);
-    return n_used < bank->n_used_max ? bank->n_used_max - n_used : 0;
 }
 
 /*
@@ -186,16 +193,17 @@ static void frames_give(struct host_bank *bank, size_t first, size_t n)
 
     if (n == 1 && part_give(bank, first))
         return;
-    /*
-     * Where the system does not take them back they are kept, and used again first.  It
-     * takes its time, so other threads are not kept waiting.
-     */
-    if (frames_hold(bank, first, n)) {
-        room = bank_room(bank);
-        if (n > room && frames_hold(bank, first + room, n - room))
-            host_store_discard(&bank->store, first + room, n - room);
-    }
     bank_lock(bank);
+    room = bank->n_used < bank->n_used_max ? bank->n_used_max - bank->n_used : 0;
+    if (n > room && frames_hold(bank, first + room, n - room)) {
+        /*
+         * Where the system does not take them back they are kept, and used again first.
+         * It takes its time, so other threads are not kept waiting.
+         */
+        am_unlock(&bank->lock);
+        host_store_discard(&bank->store, first + room, n - room);
+        bank_lock(bank);
+    }
     for (size_t frame = first + n; frame-- > first;)
         frame_push_locked(bank, frame);
     am_unlock(&bank->lock);

@@ -57,11 +57,18 @@ static bool credit_keep(struct am_domain *domain, size_t size)
     return false;
 }
 
+/* From now on the shard keeps a credit. */
+static void credit_open(struct am_domain *domain)
+{
+    domain->has_credits = true;
+    domain->part[am_shard()].keeps = true;
+}
+
 static size_t credits_sum(struct am_domain *domain)
 {
     size_t sum = 0;
 
-    for (unsigned i = 0; i < AM_SHARDS; i++)
+    for (unsigned i = 0; domain->has_credits && i < AM_SHARDS; i++)
         sum += atomic_load_explicit(&domain->part[i].credit, memory_order_relaxed);
     return sum;
 }
@@ -119,6 +126,7 @@ aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
     domain->is_isolated = device >= 0 && am_option_number(AM_OPTION_isolate) != 0;
     domain->commit_now = device >= 0 && am_option_number(AM_OPTION_commit) != 0;
     domain->peak = 0;
+    domain->has_credits = false;
     for (int i = 0; i < AM_BANK_COUNT; i++)
         domain->bank[i] = NULL;
     am_lock_init(&domain->lock, AM_RANK_DOMAIN, "domain");
@@ -242,7 +250,7 @@ static bool domain_try_charge(struct am_domain *domain, size_t size)
             return false;
         if (atomic_compare_exchange_strong(&domain->used, &used, used + size))
             break;
-        domain->part[am_shard()].keeps = true; /* another thread is at it, too */
+        credit_open(domain); /* another thread is at it, too */
     }
     if (domain->ledger != NULL &&
         !am_ledger_try_charge(domain->ledger, domain->driver, size) &&

@@ -54,6 +54,7 @@ struct am_domain {
     bool is_isolated;         /* the options of the library's start, for the bank */
     bool commit_now;
     size_t credit_max;                             /* bytes of credit of a shard */
+    atomic_bool has_credits;                       /* some shard keeps, or kept, some */
     _Atomic(struct am_bank *) bank[AM_BANK_COUNT]; /* NULL until it is needed */
     struct am_lock lock;                           /* taken to open a bank */
     union am_domain_part part[AM_SHARDS];

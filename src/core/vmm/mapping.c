@@ -236,7 +236,7 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
         r->is_imported = phys->imported != 0;
     }
     if (r->owner == NULL)
-        am_tally_add(&vs->n_mappings, 1);
+        am_reservation_count(vs, r, 1);
     am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
 }
 

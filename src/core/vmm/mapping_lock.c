@@ -35,14 +35,14 @@ void am_mapping_leave_locked(struct am_vspace *vs, struct am_mapping *mapping)
     am_latch_give(&phys->lock);
     r->n_mappings--;
     if (mapping->owner == NULL)
-        am_tally_add(&vs->n_mappings, -1);
+        am_reservation_count(vs, r, -1);
 }
 
 /* Takes it away, unless another thread was faster. */
 static void mapping_kill(struct am_vspace *vs, struct am_mapping *mapping)
 {
     struct am_reservation *r = mapping->reservation;
-    struct am_lock *lock = am_reservation_stripe(vs, r);
+    struct am_lock *lock = &am_reservation_stripe(vs, r)->lock;
     bool is_there;
 
     am_lock(lock);
@@ -89,14 +89,14 @@ AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
                 return NULL; /* it was a heap's when its entry was read */
             continue;
         }
-        am_lock(am_reservation_stripe(vs, r));
+        am_lock(&am_reservation_stripe(vs, r)->lock);
         /* The mapping may have gone and come back, also in another reservation. */
         if (am_chunkmap_find(&vs->chunks, addr) == mapping && mapping->reservation == r) {
             dead = am_mapping_get_dead(mapping);
             if (dead == NULL)
                 return mapping;
         }
-        am_unlock(am_reservation_stripe(vs, r));
+        am_unlock(&am_reservation_stripe(vs, r)->lock);
         am_mapping_bury(vs, dead);
     }
 }
@@ -104,7 +104,7 @@ AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
 AM_NO_LOCK_ANALYSIS void am_mapping_unlock(struct am_vspace *vs,
                                            const struct am_mapping *mapping)
 {
-    am_unlock(am_reservation_stripe(vs, mapping->reservation));
+    am_unlock(&am_reservation_stripe(vs, mapping->reservation)->lock);
 }
 
 /* Why am_mapping_lock() found nothing. */

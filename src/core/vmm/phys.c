@@ -400,15 +400,11 @@ static aclError refuse_dead(void *handle)
 aclError am_phys_get(void *handle, struct am_phys **ret_phys)
 {
     struct am_phys *phys;
-    bool is_alive;
     aclError rc = phys_find(handle, &phys);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    am_latch_take(&phys->lock);
-    is_alive = phys->handle_refs > 0;
-    am_latch_give(&phys->lock);
-    if (!is_alive) {
+    if (atomic_load_explicit(&phys->handle_refs, memory_order_acquire) == 0) {
         rc = refuse_dead(handle);
         am_phys_put(phys);
         return rc;
@@ -445,20 +441,22 @@ void am_phys_end_export(struct am_phys *phys)
 static aclError handle_drop(struct am_phys *phys, bool *ret_was_last,
                             uint64_t *ret_number)
 {
-    bool is_alive;
+    uint32_t n;
     bool is_mapped;
 
     *ret_was_last = false;
     *ret_number = 0;
     am_latch_take(&phys->lock);
-    is_alive = phys->handle_refs > 0;
-    is_mapped = am_setup.is_strict && phys->handle_refs == 1 && phys->n_mappings > 0;
-    if (is_alive && !is_mapped && --phys->handle_refs == 0) {
+    n = atomic_load_explicit(&phys->handle_refs, memory_order_relaxed);
+    is_mapped = am_setup.is_strict && n == 1 && phys->n_mappings > 0;
+    if (n > 0 && !is_mapped)
+        atomic_store_explicit(&phys->handle_refs, n - 1, memory_order_release);
+    if (n == 1 && !is_mapped) {
         *ret_was_last = true;
         *ret_number = export_take_locked(phys);
     }
     am_latch_give(&phys->lock);
-    if (!is_alive)
+    if (n == 0)
         return refuse_dead(phys->handle);
     AM_REQUIRE(
         !is_mapped, ACL_ERROR_RT_PARAM_INVALID,

@@ -41,7 +41,7 @@ struct am_phys {
      * bytes.
      */
     _Atomic uint64_t share_number;
-    uint32_t handle_refs; /* lock, as the next four */
+    _Atomic uint32_t handle_refs; /* written under lock, as the next four */
     uint32_t n_mappings;
     bool was_mapped; /* ever, by this handle or by that of its export */
     /* With its device: it is neither mapped nor retained any more.  Read without lock. */

@@ -29,10 +29,27 @@ static int reservation_compare(struct am_reservation *a, struct am_reservation *
 RB_GENERATE_INTERNAL(am_reservations, am_reservation, node, reservation_compare,
                      __attribute__((unused)) static)
 
-struct am_lock *am_reservation_stripe(struct am_vspace *vs,
-                                      const struct am_reservation *r)
+union am_stripe *am_reservation_stripe(struct am_vspace *vs,
+                                       const struct am_reservation *r)
 {
-    return &vs->stripe[(uintptr_t)r / 64 % AM_STRIPES].lock;
+    return &vs->stripe[(uintptr_t)r / 64 % AM_STRIPES];
+}
+
+uint64_t am_vspace_n_mappings(struct am_vspace *vs)
+{
+    uint64_t n = 0;
+
+    for (unsigned i = 0; i < AM_STRIPES; i++)
+        n += atomic_load_explicit(&vs->stripe[i].n_mappings, memory_order_relaxed);
+    return n;
+}
+
+void am_reservation_count(struct am_vspace *vs, const struct am_reservation *r, int n)
+{
+    _Atomic uint64_t *count = &am_reservation_stripe(vs, r)->n_mappings;
+    uint64_t now = atomic_load_explicit(count, memory_order_relaxed);
+
+    atomic_store_explicit(count, now + (uint64_t)n, memory_order_relaxed);
 }
 
 /* An address is taken out of the table under the lock of its reservation. */
@@ -44,17 +61,17 @@ AM_NO_LOCK_ANALYSIS struct am_reservation *am_reservation_lock(struct am_vspace 
 
         if (r == NULL)
             return NULL;
-        am_lock(am_reservation_stripe(vs, r));
+        am_lock(&am_reservation_stripe(vs, r)->lock);
         if (am_reservation_find(vs, addr) == r)
             return r;
-        am_unlock(am_reservation_stripe(vs, r));
+        am_unlock(&am_reservation_stripe(vs, r)->lock);
     }
 }
 
 AM_NO_LOCK_ANALYSIS void am_reservation_unlock(struct am_vspace *vs,
                                                const struct am_reservation *r)
 {
-    am_unlock(am_reservation_stripe(vs, r));
+    am_unlock(&am_reservation_stripe(vs, r)->lock);
 }
 
 struct am_reservation *am_reservation_meets_locked(struct am_vspace *vs, uintptr_t addr,
@@ -299,7 +316,7 @@ static void reservation_leave_locked(struct am_vspace *vs, struct am_reservation
 void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *arena,
                                    const struct am_backend_ops *ops)
 {
-    struct am_lock *lock = am_reservation_stripe(vs, arena);
+    struct am_lock *lock = &am_reservation_stripe(vs, arena)->lock;
 
     am_lock(lock);
     if (reservation_release(arena, ops) != ACL_SUCCESS)
@@ -372,7 +389,7 @@ aclError am_vspace_release(struct am_vspace *vs, void *addr)
     if (r == NULL) {
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not reserved", addr);
     } else {
-        lock = am_reservation_stripe(vs, r);
+        lock = &am_reservation_stripe(vs, r)->lock;
         am_lock(lock);
         rc = release_checked_locked(vs, r, addr);
         am_unlock(lock);
@@ -388,7 +405,7 @@ void am_vspace_release_owned(struct am_vspace *vs, void *addr)
 
     am_lock(&vs->lock);
     r = am_reservation_find(vs, (uintptr_t)addr);
-    lock = am_reservation_stripe(vs, r);
+    lock = &am_reservation_stripe(vs, r)->lock;
     am_lock(lock);
     am_assert(r != NULL && r->start == (uintptr_t)addr && r->n_mappings == 0);
     if (release_locked(vs, r) != ACL_SUCCESS) {
@@ -403,7 +420,7 @@ void am_vspace_release_owned(struct am_vspace *vs, void *addr)
 static void release_last_locked(struct am_vspace *vs, struct am_reservation *r)
     AM_REQUIRES(vs->lock)
 {
-    struct am_lock *lock = am_reservation_stripe(vs, r);
+    struct am_lock *lock = &am_reservation_stripe(vs, r)->lock;
 
     am_lock(lock);
     /* Work in flight, or a host view, still uses memory of a heap there. */

@@ -160,7 +160,10 @@ struct am_region {
 #define AM_STRIPES 128
 
 union am_stripe {
-    struct am_lock lock;
+    struct {
+        struct am_lock lock;
+        _Atomic uint64_t n_mappings; /* lock; the program's, in these reservations */
+    };
     char stride[AM_SHARD_STRIDE];
 };
 
@@ -177,8 +180,7 @@ struct am_vspace {
      */
     _Atomic uint32_t granule[1u << (AM_ADDRESS_BITS - AM_GRANULE_SHIFT)];
     _Atomic uint64_t n_reservations; /* the program's, as the next one */
-    struct am_tally n_mappings;
-    struct am_region region; /* lock */
+    struct am_region region;         /* lock */
     /* lock; for device memory and for pinned memory: core/vmm/vspace_arena.c */
     struct {
         struct am_reservation *arena;   /* the region that ranges are cut from, or NULL */
@@ -188,6 +190,9 @@ struct am_vspace {
 };
 
 extern struct am_vspace am_vspace;
+
+/* How many mappings the program has. */
+uint64_t am_vspace_n_mappings(struct am_vspace *vs);
 
 /* size is rounded up; want is where it must be, or NULL. */
 aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64_t flags,

@@ -19,8 +19,11 @@ struct am_reservation *am_reservation_meets_locked(struct am_vspace *vs, uintptr
                                                    size_t size) AM_REQUIRES(vs->lock);
 
 /* The lock of a reservation, or of what was one a moment ago. */
-struct am_lock *am_reservation_stripe(struct am_vspace *vs,
-                                      const struct am_reservation *r);
+union am_stripe *am_reservation_stripe(struct am_vspace *vs,
+                                       const struct am_reservation *r);
+
+/* So many more mappings of the program's in it, which is locked. */
+void am_reservation_count(struct am_vspace *vs, const struct am_reservation *r, int n);
 
 /*
  * The mapping that addr lies in, with its reservation locked; NULL when nothing is mapped
