@@ -81,7 +81,8 @@ void host_bank_close(struct am_bank *base)
 static void frame_push_locked(struct host_bank *bank, size_t frame)
     AM_REQUIRES(bank->lock)
 {
-    if (bank->store.state[frame] & HOST_FRAME_HOLDS)
+    if (atomic_load_explicit(&bank->store.state[frame], memory_order_relaxed) &
+        HOST_FRAME_HOLDS)
         bank->spare[bank->n_used++] = (uint32_t)frame;
     else
         bank->spare[bank->store.n_frames - ++bank->n_clean] = (uint32_t)frame;
@@ -89,7 +90,7 @@ static void frame_push_locked(struct host_bank *bank, size_t frame)
 
 /* ---- the frames of a shard ---- */
 
-static bool part_take(struct host_bank *bank, size_t *ret_frame)
+static bool part_take(struct host_bank *bank, uint32_t *ret_frame)
 {
     union host_part *part = &bank->part[am_shard()];
     bool has_one;
@@ -141,37 +142,42 @@ AM_NO_LOCK_ANALYSIS static void bank_lock(struct host_bank *bank) AM_ACQUIRE(ban
 
 /* ---- all frames ---- */
 
-static size_t frame_pop_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
+/* At most n frames, those that hold bytes first; returns how many. */
+static size_t frames_pop_locked(struct host_bank *bank, uint32_t *frames, size_t n)
+    AM_REQUIRES(bank->lock)
 {
-    if (bank->n_used > 0)
-        return bank->spare[--bank->n_used];
-    if (bank->n_clean > 0)
-        return bank->spare[bank->store.n_frames - bank->n_clean--];
-    return bank->fresh++;
-}
+    size_t n_used = bank->n_used < n ? bank->n_used : n;
+    size_t n_clean = bank->n_clean < n - n_used ? bank->n_clean : n - n_used;
+    size_t fresh = bank->fresh;
+    uint32_t *used = bank->spare + bank->n_used;
+    uint32_t *clean = bank->spare + bank->store.n_frames - bank->n_clean;
+    size_t i;
 
-static bool bank_is_empty_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
-{
-    return bank->n_used + bank->n_clean == 0 && bank->fresh == bank->store.n_frames;
+    for (i = 0; i < n_used; i++)
+        frames[i] = *--used;
+    for (; i < n_used + n_clean; i++)
+        frames[i] = *clean++;
+    for (; i < n && fresh < bank->store.n_frames; i++)
+        frames[i] = (uint32_t)fresh++;
+    bank->n_used -= n_used;
+    bank->n_clean -= n_clean;
+    bank->fresh = fresh;
+    return i;
 }
 
 /*
- * The core has counted a free frame for this thread.  Other threads may move frames from
- * part to part meanwhile, so one look at each part may miss it.
+ * The core has counted n free frames for this thread.  Other threads may move frames from
+ * part to part meanwhile, so one look at each part may miss some.
  */
-AM_COLD static size_t frame_collect_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
+static void frames_take_locked(struct host_bank *bank, uint32_t *frames, size_t n)
+    AM_REQUIRES(bank->lock)
 {
-    while (bank_is_empty_locked(bank))
-        parts_collect_locked(bank);
-    return frame_pop_locked(bank);
-}
+    size_t got = frames_pop_locked(bank, frames, n);
 
-static inline size_t frame_take_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
-{
-    if (bank->n_used > 0)
-        return bank->spare[--bank->n_used];
-    return __builtin_expect(bank_is_empty_locked(bank), 0) ? frame_collect_locked(bank)
-                                                           : frame_pop_locked(bank);
+    while (__builtin_expect(got < n, 0)) {
+        parts_collect_locked(bank);
+        got += frames_pop_locked(bank, frames + got, n - got);
+    }
 }
 
 static bool frames_hold(struct host_bank *bank, size_t first, size_t n)
@@ -187,14 +193,11 @@ static bool frames_hold(struct host_bank *bank, size_t first, size_t n)
  * Frames first .. first + n - 1, highest first, so that they are taken in ascending order
  * again.
  */
-static void frames_give(struct host_bank *bank, size_t first, size_t n)
+AM_NO_LOCK_ANALYSIS static void frames_give_locked(struct host_bank *bank, size_t first,
+                                                   size_t n) AM_REQUIRES(bank->lock)
 {
-    size_t room;
+    size_t room = bank->n_used < bank->n_used_max ? bank->n_used_max - bank->n_used : 0;
 
-    if (n == 1 && part_give(bank, first))
-        return;
-    bank_lock(bank);
-    room = bank->n_used < bank->n_used_max ? bank->n_used_max - bank->n_used : 0;
     if (n > room && frames_hold(bank, first + room, n - room)) {
         /*
          * Where the system does not take them back they are kept, and used again first.
@@ -206,7 +209,6 @@ static void frames_give(struct host_bank *bank, size_t first, size_t n)
     }
     for (size_t frame = first + n; frame-- > first;)
         frame_push_locked(bank, frame);
-    am_unlock(&bank->lock);
 }
 
 void host_mem_give_frames(struct am_mem *mem)
@@ -215,43 +217,54 @@ void host_mem_give_frames(struct am_mem *mem)
     struct host_mem *hm = host_mem(mem);
     size_t n = mem->size >> AM_CHUNK_SHIFT;
 
+    if (n == 1 && part_give(bank, hm->first))
+        return;
+    bank_lock(bank);
     if (hm->frames == NULL) {
-        frames_give(bank, hm->first, n);
+        frames_give_locked(bank, hm->first, n);
     } else {
         for (size_t i = n; i-- > 0;)
-            frames_give(bank, hm->frames[i], 1);
+            frames_give_locked(bank, hm->frames[i], 1);
     }
+    am_unlock(&bank->lock);
 }
 
 /* It has not been written since it was allocated. */
-static size_t frame_renew(struct host_bank *bank, size_t frame)
+static void frame_renew(struct host_bank *bank, size_t frame)
 {
-    if ((bank->store.state[frame] & (HOST_FRAME_HOLDS | HOST_FRAME_OLD)) ==
-        HOST_FRAME_HOLDS)
-        atomic_fetch_or(&bank->store.state[frame], HOST_FRAME_OLD);
-    return frame;
+    _Atomic uint8_t *state = &bank->store.state[frame];
+    uint8_t seen = atomic_load_explicit(state, memory_order_relaxed);
+
+    if ((seen & (HOST_FRAME_HOLDS | HOST_FRAME_OLD)) == HOST_FRAME_HOLDS)
+        atomic_fetch_or(state, HOST_FRAME_OLD);
+}
+
+static void mem_take_frame(struct host_bank *bank, struct host_mem *hm)
+{
+    uint32_t frame;
+
+    if (!part_take(bank, &frame)) {
+        bank_lock(bank);
+        frames_take_locked(bank, &frame, 1);
+        am_unlock(&bank->lock);
+    }
+    frame_renew(bank, frame);
+    hm->first = frame;
 }
 
 /* n frames as a list; where they are neighbours, the list is not needed and freed. */
 static void mem_take_frames(struct host_bank *bank, struct host_mem *hm, size_t n)
 {
     bool is_one_run = true;
-    size_t frame = 0;
 
-    if (n == 1 && part_take(bank, &frame)) {
-        hm->first = frame_renew(bank, frame);
-        return;
-    }
     bank_lock(bank);
-    hm->first = frame_renew(bank, frame_take_locked(bank));
-    if (hm->frames != NULL)
-        hm->frames[0] = (uint32_t)hm->first;
-    for (size_t i = 1; i < n; i++) {
-        hm->frames[i] = (uint32_t)frame_renew(bank, frame_take_locked(bank));
+    frames_take_locked(bank, hm->frames, n);
+    am_unlock(&bank->lock);
+    hm->first = hm->frames[0];
+    for (size_t i = 0; i < n; i++) {
+        frame_renew(bank, hm->frames[i]);
         is_one_run = is_one_run && hm->frames[i] == hm->first + i;
     }
-    am_unlock(&bank->lock);
-
     if (is_one_run) {
         free(hm->frames);
         hm->frames = NULL;
@@ -281,11 +294,13 @@ static aclError mem_create_frames(struct am_mem *mem)
 
     hm->store = &bank->store;
     hm->frames = NULL;
-    if (n > 1) {
-        hm->frames = am_sys_malloc(n * sizeof *hm->frames);
-        if (hm->frames == NULL)
-            return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a list of %zu frames", n);
+    if (n == 1) {
+        mem_take_frame(bank, hm);
+        return ACL_SUCCESS;
     }
+    hm->frames = am_sys_malloc(n * sizeof *hm->frames);
+    if (hm->frames == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a list of %zu frames", n);
     mem_take_frames(bank, hm, n);
     return ACL_SUCCESS;
 }
