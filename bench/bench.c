@@ -23,7 +23,8 @@ static const struct section {
     {"threads", bench_threads}, {"pool", bench_pool},
     {"share", bench_share},     {"call", bench_call},
     {"trace", bench_trace},     {"check", bench_check},
-    {"cuda", bench_cuda},       {"growth", bench_growth},
+    {"cuda", bench_cuda},       {"cuda_threads", bench_cuda_threads},
+    {"growth", bench_growth},
 };
 #define N_SECTIONS (sizeof sections / sizeof sections[0])
 
