@@ -180,15 +180,17 @@ struct am_backend_ops {
      * later, in order, and the caller keeps the memory alive until then.  Each launch
      * has a number, ascending on a lane; *ret_number is 0 if this work cannot be
      * launched and must be done another way; then no part of it was launched.  The two
-     * sides of a copy share no bytes.  All but lane_sync() is short.  The functions of
-     * one lane are not called by two threads at once, and no two lanes are launched on
-     * or opened at once.
+     * sides of a copy share no bytes.  All but lane_sync() and mark_sync() is short.
+     * Threads may use different lanes at the same time.  One lane is used by one thread
+     * at a time; other threads may call lane_sync() meanwhile.
      *
      * A mark is a position in the work of a lane that other lanes can wait for; a wait
      * for NULL ends at once.  lane_poll: the number up to which all is done; a failure
      * applies to all launched work.  lane_sync: until all is done.  mark_time: when it
      * was reached, in nanoseconds of the monotonic clock; only of one that was made with
-     * is_timed, and was reached.
+     * is_timed, and was reached.  mark_sync: until it is reached.  mark_ref, mark_put:
+     * one reference more and less; lane_mark() returns the first.  A mark may outlive its
+     * lane.
      *
      * block: waits until no work uses the memory, which may take long, and lets no work
      * begin to use it before unblock(). In between unmap(), which otherwise blocks the
@@ -208,6 +210,8 @@ struct am_backend_ops {
     aclError (*lane_poll)(struct am_lane *lane, uint64_t *ret_done);
     aclError (*lane_sync)(struct am_lane *lane);
     uint64_t (*mark_time)(struct am_mark *mark);
+    aclError (*mark_sync)(struct am_mark *mark);
+    void (*mark_ref)(struct am_mark *mark);
     void (*mark_put)(struct am_mark *mark);
     void (*block)(struct am_mem *mem);
     void (*unblock)(struct am_mem *mem);

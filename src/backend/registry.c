@@ -23,7 +23,8 @@ static bool ops_are_whole(const struct am_backend_ops *ops)
     bool has_lanes = ops->lane_open && ops->lane_close && ops->lane_copy &&
                      ops->lane_fill && ops->lane_mark && ops->lane_wait &&
                      ops->lane_poll && ops->lane_sync && ops->mark_time &&
-                     ops->mark_put && ops->block && ops->unblock;
+                     ops->mark_sync && ops->mark_ref && ops->mark_put && ops->block &&
+                     ops->unblock;
     bool has_core = ops->bank_open && ops->bank_close && ops->mem_create &&
                     ops->mem_destroy && ops->reserve && ops->reserve_own &&
                     ops->release && ops->reserve_pinned && ops->release_pinned &&

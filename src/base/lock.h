@@ -21,6 +21,7 @@ enum am_rank {
     AM_RANK_RUNTIME = 1, /* start and stop of the library */
     AM_RANK_DEVICE,      /* contexts and counts of devices */
     AM_RANK_POOL,        /* one stream-ordered pool */
+    AM_RANK_LANE,        /* the work of one stream that its device has */
     AM_RANK_SCHED,       /* streams, events, running tasks */
     AM_RANK_EVENT,       /* the records of one event */
     AM_RANK_HEAP,        /* blocks and runs of one heap */
@@ -29,6 +30,7 @@ enum am_rank {
     AM_RANK_DOMAIN,      /* physical memory of one device or of the host */
     AM_RANK_VIEW,        /* host views */
     AM_RANK_IDMAP,       /* handles */
+    AM_RANK_CLOCK,       /* renewing the clock of a GPU */
     AM_RANK_BANK,        /* frames of a bank */
     AM_RANK_SHARE,       /* exports to other processes */
     AM_RANK_LEDGER,      /* the ledger, and with it that of all processes */

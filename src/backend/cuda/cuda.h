@@ -45,9 +45,10 @@ struct cuda_gpu {
     /* Events that are not in use, without and with a time: lane.c */
     CUevent spare[2][CUDA_STREAMS_MAX];
     unsigned n_spare[2];
-    CUevent clock;        /* an event with a time that is known, or NULL */
-    uint64_t clock_ns;    /* that time */
-    uint64_t clock_tried; /* when another one was tried last */
+    CUevent clock;             /* an event with a time that is known, or NULL */
+    uint64_t clock_ns;         /* that time */
+    struct am_lock clock_lock; /* of the thread that renews the clock */
+    uint64_t clock_tried;      /* clock_lock; when another one was tried last */
     /* Numbers what is launched: a lane's are ascending. */
     _Atomic uint64_t n_launched;
 };
@@ -118,6 +119,7 @@ bool cuda_device_can_reach(int32_t driver, int32_t other);
 struct cuda_gpu *cuda_gpu_of(int32_t driver);
 /* One more user of its primary context, and one less. */
 aclError cuda_gpu_get(struct cuda_gpu *gpu);
+struct cuda_gpu *cuda_gpu_ref(struct cuda_gpu *gpu); /* one that is in use */
 void cuda_gpu_put(struct cuda_gpu *gpu);
 /*
  * Makes its context current for what follows; *ret_is_pushed is for cuda_leave(), after
@@ -274,7 +276,9 @@ aclError cuda_lane_wait(struct am_lane *lane, struct am_mark *mark, uint64_t *re
 aclError cuda_lane_poll(struct am_lane *lane, uint64_t *ret_done);
 aclError cuda_lane_sync(struct am_lane *lane);
 uint64_t cuda_mark_time(struct am_mark *mark);
+void cuda_mark_ref(struct am_mark *mark);
 void cuda_mark_put(struct am_mark *mark);
+aclError cuda_mark_sync(struct am_mark *mark);
 /*
  * Until nothing that was launched up to this number is under way any more; false: the
  * driver would not say.

@@ -151,6 +151,7 @@ aclError cuda_start(void)
     }
     for (int i = 0; i < n; i++) {
         am_lock_init(&gpus[i].lock, AM_RANK_BANK, "GPU");
+        am_lock_init(&gpus[i].clock_lock, AM_RANK_CLOCK, "clock of a GPU");
         TAILQ_INIT(&gpus[i].lanes);
     }
     n_gpus = n;
@@ -209,6 +210,14 @@ aclError cuda_gpu_get(struct cuda_gpu *gpu)
         gpu->n_users++;
     am_unlock(&gpu->lock);
     return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, gpu, "a context", 0);
+}
+
+struct cuda_gpu *cuda_gpu_ref(struct cuda_gpu *gpu)
+{
+    am_lock(&gpu->lock);
+    gpu->n_users++;
+    am_unlock(&gpu->lock);
+    return gpu;
 }
 
 /* Releases the context with its streams, which are no longer in use. */

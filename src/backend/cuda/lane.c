@@ -11,6 +11,9 @@
  * otherwise: events of the driver, one for each of the program's records and one every
  * so many launches.  Their times are told by an event whose time is known, which is
  * renewed each second: the driver gives differences as floats of milliseconds.
+ *
+ * Threads launch on lanes of their own at the same time.  Atomic variables and the GPU's lock,
+ * which is held for a few lines, cover what the lanes share.
  */
 #include <stdlib.h>
 
@@ -26,8 +29,8 @@
 #define CLOCK_PATIENCE (AM_SECOND / 10000)
 
 struct am_mark {
-    unsigned refs; /* who has it, and the lane until it is reached */
-    struct cuda_gpu *gpu;
+    atomic_uint refs;     /* those of the core, and the lane's until it is reached */
+    struct cuda_gpu *gpu; /* is in use as long as there is the mark */
     CUevent event;
     bool is_timed;
     uint64_t number;
@@ -126,14 +129,24 @@ static CUresult event_now(struct cuda_gpu *gpu, CUevent event, bool is_short)
     return rc;
 }
 
-/*
- * Has an event whose time is known, and not long ago.  All who submit wait for that, so
- * an older one serves while the device is busy.
- */
-static CUresult clock_renew(struct cuda_gpu *gpu)
+/* The event becomes the clock; returns the one that was, which the caller gives back. */
+static CUevent clock_set(struct cuda_gpu *gpu, CUevent event, uint64_t ns)
+{
+    CUevent old;
+
+    am_lock(&gpu->lock);
+    old = gpu->clock;
+    gpu->clock = event;
+    gpu->clock_ns = ns;
+    am_unlock(&gpu->lock);
+    return old;
+}
+
+/* An older clock serves while the device is busy. */
+static CUresult clock_renew_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->clock_lock)
 {
     uint64_t now = am_clock();
-    CUevent old = gpu->clock;
+    CUevent old = gpu->clock; /* only this function sets it while there are lanes */
     CUevent event;
     float ms = 0;
     CUresult rc;
@@ -153,12 +166,35 @@ static CUresult clock_renew(struct cuda_gpu *gpu)
         return rc == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : rc;
     }
     /* From one to the next by the GPU's clock: an hour is an hour in steps of a second. */
-    gpu->clock_ns =
-        old != NULL ? gpu->clock_ns + (uint64_t)((double)ms * 1e6) : am_clock();
-    gpu->clock = event;
+    old = clock_set(gpu, event,
+                    old != NULL ? gpu->clock_ns + (uint64_t)((double)ms * 1e6)
+                                : am_clock());
     if (old != NULL)
         event_give(gpu, true, old);
     return CUDA_SUCCESS;
+}
+
+/*
+ * Makes sure that an event's time is known, and not for long.  The first timed record of a
+ * GPU waits for that; a later one goes on with the old clock while another thread is at it.
+ */
+AM_NO_LOCK_ANALYSIS static CUresult clock_renew(struct cuda_gpu *gpu)
+{
+    CUresult rc;
+
+    if (!am_lock_try(&gpu->clock_lock)) {
+        bool has_clock;
+
+        am_lock(&gpu->lock);
+        has_clock = gpu->clock != NULL;
+        am_unlock(&gpu->lock);
+        if (has_clock)
+            return CUDA_SUCCESS;
+        am_lock(&gpu->clock_lock);
+    }
+    rc = clock_renew_locked(gpu);
+    am_unlock(&gpu->clock_lock);
+    return rc;
 }
 
 /* ---- lanes ---- */
@@ -220,10 +256,20 @@ static void lane_put(struct am_lane *lane)
     cuda_gpu_put(gpu);
 }
 
+/* Raises the number to at least this one. */
+static inline void number_raise(_Atomic uint64_t *number, uint64_t to)
+{
+    uint64_t seen = atomic_load_explicit(number, memory_order_relaxed);
+
+    while (seen < to &&
+           !atomic_compare_exchange_weak_explicit(number, &seen, to, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+}
+
 static void mark_reach(struct am_lane *lane, struct am_mark *mark)
 {
-    if (lane->done < mark->number)
-        lane->done = mark->number;
+    number_raise(&lane->done, mark->number);
     TAILQ_REMOVE(&lane->marks, mark, link);
     cuda_mark_put(mark);
 }
@@ -237,14 +283,9 @@ void cuda_lane_close(struct am_lane *lane)
     lane_put(lane);
 }
 
-/* One thread at a time launches; others look. */
-static uint64_t lane_number(struct am_lane *lane)
+static inline uint64_t lane_number(struct am_lane *lane)
 {
-    uint64_t number =
-        atomic_load_explicit(&lane->gpu->n_launched, memory_order_relaxed) + 1;
-
-    atomic_store_explicit(&lane->gpu->n_launched, number, memory_order_release);
-    return number;
+    return atomic_fetch_add_explicit(&lane->gpu->n_launched, 1, memory_order_relaxed) + 1;
 }
 
 /* All launches so far are done when this is reached. */
@@ -267,7 +308,7 @@ static CUresult mark_make(struct am_lane *lane, bool is_timed, struct am_mark **
         return rc;
     }
     mark->refs = 1; /* the lane's */
-    mark->gpu = lane->gpu;
+    mark->gpu = cuda_gpu_ref(lane->gpu);
     mark->is_timed = is_timed;
     mark->number = lane_number(lane);
     TAILQ_INSERT_TAIL(&lane->marks, mark, link);
@@ -279,10 +320,24 @@ static CUresult mark_make(struct am_lane *lane, bool is_timed, struct am_mark **
 
 void cuda_mark_put(struct am_mark *mark)
 {
-    if (--mark->refs > 0)
+    if (atomic_fetch_sub(&mark->refs, 1) > 1)
         return;
     event_give(mark->gpu, mark->is_timed, mark->event);
+    cuda_gpu_put(mark->gpu);
     free(mark);
+}
+
+void cuda_mark_ref(struct am_mark *mark)
+{
+    mark->refs++;
+}
+
+aclError cuda_mark_sync(struct am_mark *mark)
+{
+    CUresult rc = cu.cuEventSynchronize(mark->event);
+
+    return rc == CUDA_SUCCESS ? ACL_SUCCESS
+                              : cuda_error(rc, mark->gpu, "waiting for an event", 0);
 }
 
 aclError cuda_lane_mark(struct am_lane *lane, bool is_timed, struct am_mark **ret_mark,
@@ -309,12 +364,15 @@ aclError cuda_lane_mark(struct am_lane *lane, bool is_timed, struct am_mark **re
 uint64_t cuda_mark_time(struct am_mark *mark)
 {
     struct cuda_gpu *gpu = mark->gpu;
+    uint64_t time = 0;
     float ms = 0;
 
-    if (!mark->is_timed || gpu->clock == NULL ||
-        cu.cuEventElapsedTime(&ms, gpu->clock, mark->event) != CUDA_SUCCESS)
-        return am_clock();
-    return (uint64_t)((int64_t)gpu->clock_ns + (int64_t)((double)ms * 1e6));
+    am_lock(&gpu->lock); /* the clock's event must not serve another purpose meanwhile */
+    if (mark->is_timed && gpu->clock != NULL &&
+        cu.cuEventElapsedTime(&ms, gpu->clock, mark->event) == CUDA_SUCCESS)
+        time = (uint64_t)((int64_t)gpu->clock_ns + (int64_t)((double)ms * 1e6));
+    am_unlock(&gpu->lock);
+    return time != 0 ? time : am_clock();
 }
 
 aclError cuda_lane_wait(struct am_lane *lane, struct am_mark *mark, uint64_t *ret_number)
@@ -346,7 +404,7 @@ aclError cuda_lane_poll(struct am_lane *lane, uint64_t *ret_done)
     if (rc == CUDA_SUCCESS) {
         while ((mark = TAILQ_FIRST(&lane->marks)) != NULL)
             mark_reach(lane, mark);
-        lane->done = (uint64_t)lane->last;
+        number_raise(&lane->done, lane->last);
     }
     while (rc == CUDA_ERROR_NOT_READY && (mark = TAILQ_FIRST(&lane->marks)) != NULL &&
            cu.cuEventQuery(mark->event) == CUDA_SUCCESS)
@@ -365,8 +423,7 @@ aclError cuda_lane_sync(struct am_lane *lane)
 
     if (rc != CUDA_SUCCESS)
         return cuda_error(rc, lane->gpu, "work on a stream", 0);
-    if (lane->done < last)
-        lane->done = last; /* a poll has nothing to ask then */
+    number_raise(&lane->done, last); /* a poll has nothing to ask then */
     return ACL_SUCCESS;
 }
 
@@ -460,7 +517,7 @@ static bool spans_can_launch(const struct am_lane *lane, struct cuda_walk w, siz
 /* Memory that was held remembers the launch from now on. */
 static inline void mem_let_go(struct am_mem *mem, uint64_t number)
 {
-    atomic_store_explicit(&cuda_mem(mem)->launched, number, memory_order_release);
+    number_raise(&cuda_mem(mem)->launched, number);
     cuda_mem_let_go(mem);
 }
 
