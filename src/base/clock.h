@@ -18,6 +18,23 @@ static inline uint64_t am_clock(void)
     return (uint64_t)now.tv_sec * AM_SECOND + (uint64_t)now.tv_nsec;
 }
 
+#define AM_FOREVER UINT64_MAX
+
+/* The time after so many nanoseconds, and how many are left until a time. */
+static inline uint64_t am_clock_after(uint64_t ns)
+{
+    uint64_t now = ns == AM_FOREVER ? 0 : am_clock();
+
+    return ns > AM_FOREVER - now ? AM_FOREVER : now + ns;
+}
+
+static inline uint64_t am_clock_left(uint64_t until)
+{
+    uint64_t now = until == AM_FOREVER ? 0 : am_clock();
+
+    return now < until ? until - now : 0;
+}
+
 /*
  * A waiting thread reads the clock again and again.  A thread that stood still between
  * two readings, in a debugger or on a busy machine, has not waited: the work that it

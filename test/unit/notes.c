@@ -105,6 +105,18 @@ static const struct am_task_ops gated_ops = {.poll = note_poll,
                                              .drop = note_drop,
                                              .timeout = ACL_ERROR_RT_WAIT_TIMEOUT};
 
+aclError submit(unsigned queue, struct am_task *task)
+{
+    aclError rc;
+
+    am_lock(&t.sched.lock);
+    rc = am_sched_submit_locked(&t.sched, &t.queue[queue], task);
+    am_unlock(&t.sched.lock);
+    if (rc != ACL_SUCCESS)
+        task->ops->drop(task);
+    return rc;
+}
+
 /* A task like this one, in the queue. */
 aclError put(unsigned queue, struct note like)
 {
@@ -117,7 +129,7 @@ aclError put(unsigned queue, struct note like)
     if (note->task.deadline == 0)
         note->task.deadline = AM_FOREVER;
     t.n_live++;
-    return am_sched_submit(&t.sched, &t.queue[queue], &note->task);
+    return submit(queue, &note->task);
 }
 
 /* A plain task for each letter. */

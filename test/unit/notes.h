@@ -51,6 +51,8 @@ extern const struct am_task_ops note_ops; /* of a plain task */
 void note_drop(struct am_task *task);
 void say(char *text, char letter);
 
+/* Appends the task, or drops it. */
+aclError submit(unsigned queue, struct am_task *task);
 /* A task like this one, in the queue. */
 aclError put(unsigned queue, struct note like);
 /* A plain task for each letter. */

@@ -69,7 +69,9 @@ static void unregistering_waits_for_a_task_that_runs(void **state)
     assert_acl_ok(aclrtHostRegisterV2(p, 4096, ACL_HOST_REG_MAPPED));
     lt.uses = am_registered_get(p, 4096);
     assert_non_null(lt.uses);
-    assert_acl_ok(am_sched_submit(sched, &queue, &lt.task));
+    am_lock(&sched->lock);
+    assert_acl_ok(am_sched_submit_locked(sched, &queue, &lt.task));
+    am_unlock(&sched->lock);
     while (sem_wait(&lt.began) != 0)
         ;
     am_lock(&sched->lock);

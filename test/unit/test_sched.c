@@ -173,7 +173,7 @@ static void what_comes_in_time_is_no_failure(void **state)
     step_all();
     assert_string_equal(t.ran, "a");
     assert_int_equal(t.queue[0].error, ACL_SUCCESS);
-    assert_true(TAILQ_EMPTY(&t.sched.timed));
+    assert_true(RB_EMPTY(&t.sched.timed));
 }
 
 static void memory_is_looked_at_again_and_again(void **state)
@@ -202,6 +202,96 @@ static void a_look_at_memory_may_have_a_deadline(void **state)
     assert_string_equal(t.ran, "");
     assert_int_equal(t.queue[0].error, ACL_ERROR_RT_WAIT_TIMEOUT);
     assert_int_equal(t.sched.n_polled, 0);
+}
+
+/* ---- checks ---- */
+
+/* A task that is checked, and what happens to it meanwhile. */
+struct watched {
+    struct note note;
+    unsigned n_checks;
+    unsigned n_wanted; /* it may run at that check */
+    bool must_drop;    /* another thread drops it during the check */
+};
+
+static bool watched_check(struct am_task *task)
+{
+    struct watched *watched = (struct watched *)task;
+
+    am_lock(&t.sched.lock); /* which is free, and the queue in no other hands */
+    assert_true(t.queue[0].state == AM_QUEUE_RUNNING ||
+                t.queue[0].state == AM_QUEUE_CHECKED);
+    if (watched->must_drop)
+        assert_int_equal(am_sched_drain_locked(&t.sched, &t.queue[0], 0), ETIMEDOUT);
+    am_unlock(&t.sched.lock);
+    return ++watched->n_checks == watched->n_wanted;
+}
+
+static struct watched *watched_put(unsigned n_wanted, bool must_drop)
+{
+    static struct am_task_ops ops;
+    struct watched *watched = calloc(1, sizeof *watched);
+
+    assert_non_null(watched);
+    ops = note_ops;
+    ops.check = watched_check;
+    watched->note.letter = 'w';
+    watched->note.task.deadline = AM_FOREVER;
+    watched->note.task.ops = &ops;
+    watched->n_wanted = n_wanted;
+    watched->must_drop = must_drop;
+    t.n_live++;
+    assert_int_equal(submit(0, &watched->note.task), ACL_SUCCESS);
+    return watched;
+}
+
+static void a_check_is_made_again_until_it_holds(void **state)
+{
+    struct watched *watched = watched_put(4, false);
+
+    put_letters(0, "b");
+    assert_true(step()); /* the first check, and the queue is parked */
+    assert_int_equal(watched->n_checks, 1);
+    assert_false(step());
+    assert_false(step());
+    assert_int_equal(watched->n_checks, 3);
+    assert_int_equal(t.sched.n_polled, 1);
+    step_all();
+    assert_string_equal(t.ran, "wb");
+    assert_int_equal(t.sched.n_polled, 0);
+}
+
+static void a_task_may_be_dropped_while_it_is_checked(void **state)
+{
+    watched_put(2, true);
+    put_letters(0, "b");
+    step_all();
+    assert_string_equal(t.ran, "");
+    assert_string_equal(t.lost, "wb");
+    assert_int_equal(t.sched.n_polled, 0);
+}
+
+static void deadlines_come_in_their_order(void **state)
+{
+    static const unsigned order[] = {2, 0, 3, 1}; /* of the queues */
+    struct am_waitlist list;
+    bool is_open = false;
+
+    am_waitlist_init(&list);
+    for (unsigned i = 0; i < 4; i++)
+        put(order[i], (struct note){.letter = (char)('a' + i),
+                                    .gate = &is_open,
+                                    .list = i % 2 == 0 ? &list : NULL,
+                                    .task.deadline = (i + 1) * SECOND});
+    step_all();
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(strlen(t.dropped), i);
+        clock_ns += SECOND;
+        step_all();
+        assert_int_equal(t.queue[order[i]].error, ACL_ERROR_RT_WAIT_TIMEOUT);
+    }
+    assert_string_equal(t.dropped, "abcd");
+    assert_true(RB_EMPTY(&t.sched.timed));
 }
 
 /* ---- failures ---- */
@@ -278,7 +368,7 @@ static void dropping_from_a_parked_queue_takes_it_out_of_the_list(void **state)
     step_all();
     drop_tasks(0);
     assert_true(TAILQ_EMPTY(&list.queues));
-    assert_true(TAILQ_EMPTY(&t.sched.timed));
+    assert_true(RB_EMPTY(&t.sched.timed));
     assert_string_equal(t.dropped, "ab");
     assert_string_equal(t.ran, "");
     assert_int_equal(t.queue[0].error, ACL_SUCCESS);
@@ -512,6 +602,9 @@ int main(void)
         stepped(what_comes_in_time_is_no_failure),
         stepped(memory_is_looked_at_again_and_again),
         stepped(a_look_at_memory_may_have_a_deadline),
+        stepped(a_check_is_made_again_until_it_holds),
+        stepped(a_task_may_be_dropped_while_it_is_checked),
+        stepped(deadlines_come_in_their_order),
         stepped(the_first_failure_is_kept),
         stepped(a_queue_that_stops_on_failure_drops_the_rest),
         stepped(dropping_from_an_idle_queue_does_nothing),

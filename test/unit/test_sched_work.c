@@ -402,7 +402,7 @@ static void a_worker_looks_at_memory(void **state)
     *note = (struct note){.letter = 'm', .task = {.ops = &ops, .deadline = AM_FOREVER}};
     t.n_live++;
     is_open_for_workers = false;
-    assert_int_equal(am_sched_submit(&t.sched, &t.queue[0], &note->task), ACL_SUCCESS);
+    assert_int_equal(submit(0, &note->task), ACL_SUCCESS);
     __atomic_store_n(&is_open_for_workers, true, __ATOMIC_RELEASE);
     assert_int_equal(wait_queue(0, AM_FOREVER), 0);
 }

@@ -46,7 +46,9 @@ void am_transfer_close(struct am_transfer *transfer);
  * share bytes end as with memmove.
  */
 aclError am_transfer_run(const struct am_transfer *transfer);
-/* Has the device move them, if it can: as am_task_ops.launch. */
+/*
+ * Has the device move them; *ret_number is the launch's number, or 0 where the device cannot.
+ */
 aclError am_transfer_launch(const struct am_transfer *transfer,
                             const struct am_backend_ops *lanes, struct am_lane *lane,
                             uint64_t *ret_number);

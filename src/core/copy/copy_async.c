@@ -185,7 +185,7 @@ AM_HOT static aclError task_submit(struct am_stream *stream, struct am_task *tas
     aclError rc;
 
     if (outcome == NULL)
-        return am_sched_submit(&am_sched, &stream->queue, task);
+        return am_stream_submit(stream, task);
     rc = am_stream_submit_and_wait(stream, task);
     if (rc != ACL_SUCCESS)
         return rc;
@@ -208,13 +208,13 @@ static aclError copy_run(struct am_task *task)
 /* The caller executes work itself that it would wait for. */
 AM_HOT static aclError copy_launch(struct am_task *task,
                                    const struct am_backend_ops *lanes,
-                                   struct am_lane *lane, uint64_t *ret_number)
+                                   struct am_lane *lane)
 {
     struct copy_task *ct = (struct copy_task *)task;
 
     if (ct->outcome != NULL)
         return ACL_SUCCESS;
-    return am_transfer_launch(&ct->transfer, lanes, lane, ret_number);
+    return am_transfer_launch(&ct->transfer, lanes, lane, &task->number);
 }
 
 static void copy_drop(struct am_task *task)
@@ -244,7 +244,7 @@ static const struct am_task_ops copy_ops = {
 /* Whether the caller should do it, if it would be the stream's only task. */
 static bool is_for_caller(const struct am_stream *stream, size_t size, bool must_wait)
 {
-    return must_wait || (size <= SHORT_SIZE && stream->queue.lanes == NULL);
+    return must_wait || (size <= SHORT_SIZE && stream->lane.ops == NULL);
 }
 
 AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
@@ -256,7 +256,7 @@ AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_strea
     aclError rc;
 
     if (is_for_caller(stream, size, must_wait) &&
-        am_sched_try_begin(&am_sched, &stream->queue, size <= SHORT_SIZE)) {
+        am_lane_try_begin(&stream->lane, size <= SHORT_SIZE)) {
         rc = transfer_run(transfer);
         am_sched_end(&am_sched, &stream->queue);
         copy_drop(&ct->task);
@@ -295,12 +295,12 @@ static bool copy_at_once(void *dst, const void *src, size_t size, aclrtMemcpyKin
     struct am_transfer transfer;
     bool is_ours;
 
-    if (size > SHORT_SIZE || !am_bypass_is_quiet(&stream->queue))
+    if (!is_for_caller(stream, size, false) || !am_bypass_is_quiet(&stream->queue))
         return false;
     *ret_rc = async_open(&transfer, dst, src, size, kind, stream);
     if (*ret_rc != ACL_SUCCESS)
         return true;
-    is_ours = am_sched_try_begin(&am_sched, &stream->queue, true);
+    is_ours = am_lane_try_begin(&stream->lane, true);
     if (is_ours) {
         *ret_rc = transfer_run(&transfer);
         am_sched_end(&am_sched, &stream->queue);
@@ -341,14 +341,14 @@ static aclError fill_run(struct am_task *task)
 }
 
 static aclError fill_launch(struct am_task *task, const struct am_backend_ops *lanes,
-                            struct am_lane *lane, uint64_t *ret_number)
+                            struct am_lane *lane)
 {
     struct fill_task *ft = (struct fill_task *)task;
 
     if (ft->outcome != NULL)
         return ACL_SUCCESS;
     return lanes->lane_fill(lane, ft->to.list, ft->size, ft->value, ft->width,
-                            ret_number);
+                            &task->number);
 }
 
 static void fill_drop(struct am_task *task)
@@ -368,7 +368,7 @@ static aclError fill_submit(struct fill_task *ft, struct am_stream *stream)
     aclError rc;
 
     if (is_for_caller(stream, ft->size, must_wait) &&
-        am_sched_try_begin(&am_sched, &stream->queue, ft->size <= SHORT_SIZE)) {
+        am_lane_try_begin(&stream->lane, ft->size <= SHORT_SIZE)) {
         rc = am_setup.backend->fill(ft->to.list, ft->size, ft->value, ft->width);
         am_sched_end(&am_sched, &stream->queue);
         fill_drop(&ft->task);

@@ -52,13 +52,11 @@ static bool value_is_there(uint64_t now, uint64_t value, uint32_t how)
     }
 }
 
-static bool wait_poll(struct am_task *task, struct am_sched *sched,
-                      struct am_waitlist **ret_list)
+static bool wait_check(struct am_task *task)
 {
     struct value_task *vt = (struct value_task *)task;
     uint64_t now = 0;
 
-    *ret_list = NULL;
     vt->rc = value_read(vt, &now);
     return vt->rc != ACL_SUCCESS || value_is_there(now, vt->value, vt->how);
 }
@@ -95,7 +93,7 @@ static void wait_tell(const struct am_task *task, char *text, size_t size)
 
 static const struct am_task_ops write_ops = {.run = write_run, .drop = value_drop};
 static const struct am_task_ops wait_ops = {
-    .poll = wait_poll, .run = wait_run, .tell = wait_tell, .drop = value_drop};
+    .check = wait_check, .run = wait_run, .tell = wait_tell, .drop = value_drop};
 
 static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t value,
                              uint32_t how, struct am_stream *stream)

@@ -13,6 +13,7 @@
 #include "core/device/setup.h"
 #include "core/heap/heap.h"
 #include "core/stream/sched.h"
+#include "core/stream/stream.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
@@ -310,14 +311,11 @@ static bool is_unused(void *r)
     return ((const struct am_registered *)r)->n_uses == 0;
 }
 
-/*
- * Workers or the device are at tasks, or will be: those end by themselves, however long
- * they are.
- */
+/* Workers are at tasks, or will be: those end by themselves, however long they are. */
 static bool work_goes_on_locked(struct am_sched *sched, struct am_quiet *quiet)
     AM_REQUIRES(sched->lock)
 {
-    return sched->n_running > 0 || sched->n_ready > 0 || !TAILQ_EMPTY(&sched->flying) ||
+    return sched->n_running > 0 || sched->n_ready > 0 ||
            quiet->n_moves != am_sched_count_moves_locked(sched);
 }
 
@@ -330,14 +328,21 @@ static bool registered_wait(struct am_registered *r)
 {
     struct am_sched *sched = &am_sched;
     struct am_quiet quiet;
+    uint64_t nap = am_setup.backend->caps & AM_CAP_LANES ? AM_POLL_INTERVAL : LOOK;
     bool is_over = false;
 
     pthread_once(&unused_once, unused_init);
     am_lock(&sched->lock);
     am_quiet_begin_locked(sched, &quiet);
     while (!is_over && !is_unused(r)) {
-        am_sched_wait_locked(sched, &unused, is_unused, r, LOOK);
-        if (work_goes_on_locked(sched, &quiet))
+        bool is_launched;
+
+        am_unlock(&sched->lock); /* only threads that ask know that a device is done */
+        is_launched = !am_stream_collect_all();
+        am_lock(&sched->lock);
+        am_sched_wait_locked(sched, &unused, is_unused, r, nap);
+        nap = nap < LOOK ? 2 * nap : LOOK;
+        if (is_launched || work_goes_on_locked(sched, &quiet))
             am_quiet_begin_locked(sched, &quiet);
         is_over = am_quiet_look_locked(sched, &quiet) == 0;
     }

@@ -444,12 +444,7 @@ static bool free_pass_locked(struct am_pool *pool, struct am_range *range,
                              struct am_freeing *freeing, struct am_stream *stream)
     AM_REQUIRES(pool->lock)
 {
-    bool is_done;
-
-    am_lock(&am_sched.lock);
-    is_done = am_sched_pass_locked(&am_sched, &stream->queue);
-    am_unlock(&am_sched.lock);
-    if (!is_done)
+    if (!am_lane_pass(&stream->lane))
         return false;
     freeing->is_done = true;
     range_give_locked(pool, range, freeing);

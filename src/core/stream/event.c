@@ -64,6 +64,7 @@ static aclError event_make(int32_t device, unsigned can, struct am_cell *cell,
     event->device = device;
     event->can = can;
     TAILQ_INIT(&event->pending);
+    TAILQ_INIT(&event->launched);
     TAILQ_INIT(&event->lost);
     am_waitlist_init(&event->waiting);
     am_cond_init(&event->changed);
@@ -293,10 +294,10 @@ static aclError time_get(struct am_event *event, uint64_t *ret_ns, int32_t *ret_
     AM_REQUIRE(event->can & AM_EVENT_TIME, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                "event %u has no timestamp: it was made without ACL_EVENT_TIME_LINE",
                event->id);
+    is_to_come = am_event_is_to_come(event);
     am_latch_take(&event->lock);
     *ret_ns = event->time_ns;
     *ret_stream = event->time_stream;
-    is_to_come = am_event_is_pending_locked(event, event->n_recorded);
     am_latch_give(&event->lock);
     AM_REQUIRE(!is_to_come && *ret_ns != 0, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                "event %u has no timestamp: %s", event->id,

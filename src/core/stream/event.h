@@ -19,11 +19,15 @@
  * A notify is one bit: a record sets it, a wait waits for it and clears it; a wait for
  * one that was destroyed, with no record to come, fails.
  *
- * The records of an event, and how many wait for them, are changed under the event's own
- * lock, and where other streams or threads may have to be woken, or tasks are listed, under
- * the scheduler's lock too.  So either of them is enough to read `pending` and `lost`, and
- * a record that no stream and no thread waits for meets no other event's.  All else is
- * under the scheduler's lock.
+ * A record that was launched (lane.h) has a mark of its device.  Waits of streams are launched
+ * with the mark where they can be.  Waits in the scheduler and threads of the program that
+ * wait for such a record ask the device.
+ *
+ * The records of an event, and how many wait for them, are under the event's own lock.  The
+ * scheduler's lock is taken before that one to wake streams and threads that wait, the
+ * listeners, and to list a record that the scheduler has: either lock is enough to read
+ * `pending`.  So a record without listeners meets no other event's.  All else is under the
+ * scheduler's lock.
  */
 #ifndef AM_CORE_EVENT_H
 #define AM_CORE_EVENT_H
@@ -60,10 +64,11 @@ struct am_event {
     uint64_t n_completed; /* the highest number that has run */
     uint64_t n_reset;     /* records up to this number were undone by a reset */
     uint64_t n_waited;    /* plain ones: the highest number that a wait is over for */
-    TAILQ_HEAD(am_records, am_event_task) pending; /* records that have not run */
+    TAILQ_HEAD(am_records, am_event_task) pending; /* records that the scheduler has */
+    struct am_records launched;                    /* records that devices have */
     struct am_records lost; /* those dropped that somebody may still ask about */
     uint64_t n_waits;       /* of streams, queued and not yet over */
-    uint64_t n_syncs;       /* of the host */
+    uint64_t n_listeners;   /* waits in the scheduler, and threads that wait */
     uint64_t warned;        /* sched.lock; the record that a warning was about */
     uint64_t time_record;   /* the record that has the time: the latest that ran */
     uint64_t time_ns;       /* 0: none, or it was dropped */
@@ -107,9 +112,8 @@ aclError am_event_elapsed(struct am_event *start, struct am_event *end, float *r
 /* Microseconds of the last record. */
 aclError am_event_time(struct am_event *event, uint64_t *ret_us);
 
-/* Whether the record with this number was queued and has not run. */
-bool am_event_is_pending_locked(const struct am_event *event, uint64_t number)
-    AM_REQUIRES(event->lock);
+/* Whether the latest record was queued and has not run. */
+bool am_event_is_to_come(struct am_event *event);
 /*
  * Of an event with a cell: whether the record is over, and what is told to one who waited
  * for it.

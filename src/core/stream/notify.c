@@ -416,11 +416,13 @@ static aclError notify_submit(const struct am_task_ops *ops, struct am_notify *n
         .notify = notify,
         .queue = &stream->queue,
     };
+    am_lane_enter(&stream->lane);
     am_lock(&am_sched.lock);
-    rc = am_sched_submit_locked(&am_sched, &stream->queue, &nt->task);
+    rc = am_lane_queue_locked(&am_sched, &stream->lane, &nt->task);
     if (rc == ACL_SUCCESS && ops == &record_ops)
         TAILQ_INSERT_TAIL(&notify->pending, nt, listed);
     am_unlock(&am_sched.lock);
+    am_lane_leave(&stream->lane);
     if (rc != ACL_SUCCESS)
         notify_drop(&nt->task);
     return rc;

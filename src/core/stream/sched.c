@@ -9,7 +9,20 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/stream/sched_bypass.h"
-#include "core/stream/sched_lane.h"
+
+/* Queues whose deadlines are the same are told apart by where they are. */
+static int deadline_compare(struct am_queue *a, struct am_queue *b)
+{
+    uint64_t at_a = TAILQ_FIRST(&a->tasks)->deadline;
+    uint64_t at_b = TAILQ_FIRST(&b->tasks)->deadline;
+
+    if (at_a != at_b)
+        return at_a < at_b ? -1 : 1;
+    return a == b ? 0 : a < b ? -1 : 1;
+}
+
+RB_GENERATE_INTERNAL(am_deadlines, am_queue, timed, deadline_compare,
+                     __attribute__((unused)) static)
 
 struct am_sched am_sched;
 
@@ -33,8 +46,6 @@ void am_queue_init(struct am_queue *queue, unsigned priority)
 void am_queue_destroy(struct am_queue *queue)
 {
     am_assert(TAILQ_EMPTY(&queue->tasks) && queue->state == AM_QUEUE_IDLE);
-    if (queue->lane != NULL)
-        queue->lanes->lane_close(queue->lane);
     pthread_cond_destroy(&queue->changed);
 }
 
@@ -62,7 +73,7 @@ void am_bypass_open_locked(struct am_sched *sched, struct am_queue *queue)
     bool is_clean = queue->error == ACL_SUCCESS || queue->is_told;
 
     if (queue->state != AM_QUEUE_IDLE || !is_clean || queue->is_stopped ||
-        queue->is_closed || queue->lanes != NULL || sched->setup.is_chaotic)
+        queue->is_closed || sched->setup.is_chaotic)
         return;
     atomic_store_explicit(&queue->bypass, 0, memory_order_release);
 }
@@ -93,7 +104,7 @@ static void watcher_call_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
         pthread_cond_signal(&sched->work);
 }
 
-void am_queue_make_ready_locked(struct am_sched *sched, struct am_queue *queue)
+static void queue_make_ready_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock)
 {
     queue->state = AM_QUEUE_READY;
@@ -109,39 +120,67 @@ static void queue_unready_locked(struct am_sched *sched, struct am_queue *queue)
     sched->n_ready--;
 }
 
-/* Park the queue on list (NULL: memory decides), with its first task's deadline. */
-void am_queue_park_locked(struct am_sched *sched, struct am_queue *queue,
-                          struct am_waitlist *list) AM_REQUIRES(sched->lock)
+static uint64_t deadline_of(const struct am_queue *queue)
 {
-    uint64_t deadline = TAILQ_FIRST(&queue->tasks)->deadline;
+    return TAILQ_FIRST(&queue->tasks)->deadline;
+}
+
+/* The parked queue whose deadline comes first, or NULL. */
+static struct am_queue *timed_first_locked(struct am_sched *sched)
+    AM_REQUIRES(sched->lock)
+{
+    return RB_MIN(am_deadlines, &sched->timed);
+}
+
+uint64_t am_sched_next_look_locked(struct am_sched *sched)
+{
+    const struct am_queue *first = timed_first_locked(sched);
+    uint64_t deadline = first != NULL ? deadline_of(first) : AM_FOREVER;
+    uint64_t look = sched->setup.now() + AM_POLL_INTERVAL;
+
+    return sched->n_polled > 0 && look < deadline ? look : deadline;
+}
+
+bool am_sched_is_watched_locked(const struct am_sched *sched)
+{
+    return sched->n_polled > 0 || !RB_EMPTY(&sched->timed);
+}
+
+/*
+ * Park the queue on list (NULL: memory decides), with its first task's deadline.  The
+ * watcher is called where it would look too late otherwise.
+ */
+static void queue_park_locked(struct am_sched *sched, struct am_queue *queue,
+                              struct am_waitlist *list) AM_REQUIRES(sched->lock)
+{
+    /* Of a queue that was checked, this thread is the watcher. */
+    bool must_watch =
+        list == NULL && sched->n_polled == 0 && queue->state != AM_QUEUE_CHECKED;
 
     queue->state = AM_QUEUE_PARKED;
     queue->waiting_on = list;
-    if (list != NULL)
-        TAILQ_INSERT_TAIL(&list->queues, queue, link);
-    else
-        sched->n_polled++;
-    sched->n_parked += list != NULL;
-    queue->is_timed = list == NULL || deadline != AM_FOREVER;
+    TAILQ_INSERT_TAIL(list != NULL ? &list->queues : &sched->polled, queue, link);
+    sched->n_polled += list == NULL;
+    queue->looked = sched->n_looks;
+    queue->is_timed = deadline_of(queue) != AM_FOREVER;
     if (queue->is_timed) {
-        TAILQ_INSERT_TAIL(&sched->timed, queue, timed);
-        if (deadline < sched->soonest)
-            sched->soonest = deadline;
-        watcher_call_locked(sched);
+        RB_INSERT(am_deadlines, &sched->timed, queue);
+        must_watch = must_watch || timed_first_locked(sched) == queue;
     }
+    if (must_watch)
+        watcher_call_locked(sched);
 }
 
-void am_queue_unpark_locked(struct am_sched *sched, struct am_queue *queue)
+static void queue_unpark_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock)
 {
-    if (queue->waiting_on != NULL)
-        TAILQ_REMOVE(&queue->waiting_on->queues, queue, link);
-    else
-        sched->n_polled--;
-    sched->n_parked -= queue->waiting_on != NULL;
+    struct am_waitlist *list = queue->waiting_on;
+
+    TAILQ_REMOVE(list != NULL ? &list->queues : &sched->polled, queue, link);
+    sched->n_polled -= list == NULL;
     queue->waiting_on = NULL;
     if (queue->is_timed)
-        TAILQ_REMOVE(&sched->timed, queue, timed);
+        RB_REMOVE(am_deadlines, &sched->timed, queue);
     queue->is_timed = false;
 }
 
@@ -150,13 +189,12 @@ void am_sched_wake_locked(struct am_sched *sched, struct am_waitlist *list)
     struct am_queue *queue;
 
     while ((queue = TAILQ_FIRST(&list->queues)) != NULL) {
-        am_queue_unpark_locked(sched, queue);
-        am_queue_make_ready_locked(sched, queue);
+        queue_unpark_locked(sched, queue);
+        queue_make_ready_locked(sched, queue);
         pthread_cond_broadcast(&queue->changed); /* who drains it goes on, too */
     }
 }
 
-/* The queue's first failure, for the next one who synchronises. */
 void am_queue_fail_locked(struct am_queue *queue, const struct am_task *task, aclError rc,
                           const char *why)
 {
@@ -203,7 +241,7 @@ static void queue_done_locked(struct am_sched *sched, struct am_queue *queue)
     if (TAILQ_EMPTY(&queue->tasks))
         queue->state = AM_QUEUE_IDLE;
     else
-        am_queue_make_ready_locked(sched, queue);
+        queue_make_ready_locked(sched, queue);
     am_bypass_open_locked(sched, queue);
     pthread_cond_broadcast(&queue->changed);
 }
@@ -246,7 +284,7 @@ static void others_call_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
     if (sched->n_ready > 0)
         am_sched_call_worker_locked(sched);
-    if (!TAILQ_EMPTY(&sched->timed) && !sched->has_watcher)
+    if (am_sched_is_watched_locked(sched) && !sched->has_watcher)
         watcher_call_locked(sched);
 }
 
@@ -295,12 +333,50 @@ static bool first_is_dropped(const struct am_queue *queue)
     return queue->is_stopped || queue->n_done < queue->drop_until;
 }
 
+/* Whether the task can run; *ret_list is where its queue waits otherwise. */
+static bool task_is_ready_locked(struct am_sched *sched, struct am_task *task,
+                                 struct am_waitlist **ret_list) AM_REQUIRES(sched->lock)
+{
+    const struct am_task_ops *ops = task->ops;
+    bool has_come;
+
+    *ret_list = NULL;
+    if (ops->poll != NULL && ops->poll(task, sched, ret_list))
+        return true;
+    if (*ret_list != NULL || ops->check == NULL)
+        return ops->poll == NULL;
+    am_unlock(&sched->lock);
+    has_come = ops->check(task);
+    am_lock(&sched->lock);
+    return has_come && (ops->poll == NULL || ops->poll(task, sched, ret_list));
+}
+
+/* The first task, which is not ready at this time, is given up or waits. */
+static void task_wait_locked(struct am_sched *sched, struct am_queue *queue,
+                             struct am_waitlist *list, uint64_t now)
+    AM_REQUIRES(sched->lock)
+{
+    struct am_task *task = TAILQ_FIRST(&queue->tasks);
+
+    if (first_is_dropped(queue) && !task->is_outside) {
+        task_lose_locked(sched, queue); /* since the poll */
+    } else if (now >= task->deadline) {
+        am_queue_fail_locked(queue, task, task->ops->timeout,
+                             "what it waits for did not come in time");
+        sched->n_moves++;
+        task_leave_locked(sched, queue);
+    } else {
+        queue_park_locked(sched, queue, list);
+        pthread_cond_broadcast(&queue->changed); /* who drops its tasks may go on */
+    }
+}
+
 /* The queue is in nobody's list: look at its first task. */
 static void queue_advance_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock)
 {
     struct am_task *task = TAILQ_FIRST(&queue->tasks);
-    struct am_waitlist *list = NULL;
+    struct am_waitlist *list;
     uint64_t now = sched->setup.now();
 
     queue->state = AM_QUEUE_RUNNING; /* a poll may release the lock */
@@ -313,43 +389,10 @@ static void queue_advance_locked(struct am_sched *sched, struct am_queue *queue)
         if (task->deadline != AM_FOREVER)
             task->deadline += now;
     }
-    if (am_queue_launch_first_locked(sched, queue)) {
-        ; /* the device has it */
-    } else if (task->ops->poll == NULL || task->ops->poll(task, sched, &list)) {
+    if (task_is_ready_locked(sched, task, &list))
         task_run_locked(sched, queue);
-    } else if (first_is_dropped(queue) && !task->is_outside) {
-        task_lose_locked(sched, queue); /* since the poll */
-    } else if (now >= task->deadline) {
-        am_queue_fail_locked(queue, task, task->ops->timeout,
-                             "what it waits for did not come in time");
-        sched->n_moves++;
-        task_leave_locked(sched, queue);
-    } else {
-        am_queue_park_locked(sched, queue, list);
-        am_sched_watch_locked(sched);            /* what it waits for may be there */
-        pthread_cond_broadcast(&queue->changed); /* who drops its tasks may go on */
-    }
-}
-
-/* A parked queue whose time has come. */
-static struct am_queue *timed_find_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
-{
-    uint64_t now = sched->setup.now();
-    uint64_t soonest = AM_FOREVER;
-    struct am_queue *queue;
-
-    if (now < sched->soonest)
-        return NULL;
-    TAILQ_FOREACH (queue, &sched->timed, timed) {
-        uint64_t deadline = TAILQ_FIRST(&queue->tasks)->deadline;
-
-        if (deadline <= now)
-            return queue;
-        if (deadline < soonest)
-            soonest = deadline;
-    }
-    sched->soonest = soonest;
-    return NULL;
+    else
+        task_wait_locked(sched, queue, list, now);
 }
 
 static struct am_queue *ready_find_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
@@ -366,28 +409,35 @@ static struct am_queue *ready_find_locked(struct am_sched *sched) AM_REQUIRES(sc
     return NULL;
 }
 
-/* Poll the queues that memory decides about; true when one of them moved on. */
+/* A parked queue has its turn; true when it is parked no longer. */
+static bool queue_check_locked(struct am_sched *sched, struct am_queue *queue)
+    AM_REQUIRES(sched->lock)
+{
+    struct am_waitlist *list;
+    uint64_t now = sched->setup.now();
+    bool is_ready;
+
+    queue_unpark_locked(sched, queue);
+    queue->state = AM_QUEUE_CHECKED;
+    sched->n_polled++; /* meanwhile, or a watcher would not look again in time */
+    is_ready = task_is_ready_locked(sched, TAILQ_FIRST(&queue->tasks), &list);
+    sched->n_polled--;
+    if (is_ready)
+        task_run_locked(sched, queue);
+    else
+        task_wait_locked(sched, queue, list, now);
+    return is_ready || queue->state != AM_QUEUE_PARKED || list != NULL;
+}
+
+/* Each queue that memory decides about, until one of them moves on. */
 static bool polled_step_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
+    uint64_t look = ++sched->n_looks;
     struct am_queue *queue;
-    struct am_waitlist *list = NULL;
 
-    TAILQ_FOREACH (queue, &sched->timed, timed) {
-        struct am_task *task = TAILQ_FIRST(&queue->tasks);
-
-        if (queue->waiting_on != NULL)
-            continue;
-        if (task->is_launched) {
-            if (!am_queue_has_landed(queue))
-                continue;
-            am_queue_reap_locked(sched, queue);
+    while ((queue = TAILQ_FIRST(&sched->polled)) != NULL && queue->looked < look) {
+        if (queue_check_locked(sched, queue))
             return true;
-        }
-        if (task->ops->poll(task, sched, &list)) {
-            am_queue_unpark_locked(sched, queue);
-            task_run_locked(sched, queue);
-            return true;
-        }
     }
     return false;
 }
@@ -408,12 +458,12 @@ static bool poll_is_due_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 
 bool am_sched_step_locked(struct am_sched *sched)
 {
-    struct am_queue *queue = timed_find_locked(sched);
+    struct am_queue *queue = timed_first_locked(sched);
     bool has_moved = true;
 
     sched->n_stepping++;
-    if (queue != NULL) {
-        am_queue_unpark_locked(sched, queue);
+    if (queue != NULL && deadline_of(queue) <= sched->setup.now()) {
+        queue_unpark_locked(sched, queue);
         queue_advance_locked(sched, queue);
     } else if (poll_is_due_locked(sched) && polled_step_locked(sched)) {
         ; /* that was the step */
@@ -436,42 +486,19 @@ AM_HOT aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *
     AM_REQUIRE(!queue->is_closed, ACL_ERROR_RT_INVALID_HANDLE,
                "the stream was destroyed by another thread");
     am_bypass_close_locked(sched, queue);
-    task->is_first = false;
-    task->is_warned = false;
-    task->is_launched = false;
-    rc = am_queue_launch_locked(queue, task);
-    if (rc == ACL_SUCCESS && !task->is_launched)
-        rc = am_sched_start_workers_locked(sched);
+    rc = am_sched_start_workers_locked(sched);
     if (rc != ACL_SUCCESS) {
         am_bypass_open_locked(sched, queue);
         return rc;
     }
+    task->is_first = false;
+    task->is_warned = false;
     TAILQ_INSERT_TAIL(&queue->tasks, task, next);
     queue->n_queued++;
     sched->activity++;
-    if (queue->state == AM_QUEUE_IDLE && !task->is_launched) {
-        am_queue_make_ready_locked(sched, queue);
-    } else if (queue->state == AM_QUEUE_IDLE) {
-        am_queue_fly_locked(sched, queue);
-    } else if (queue->state == AM_QUEUE_FLYING && !task->is_launched) {
-        TAILQ_REMOVE(&sched->flying, queue, link);
-        am_queue_fly_locked(sched, queue);
-    }
+    if (queue->state == AM_QUEUE_IDLE)
+        queue_make_ready_locked(sched, queue);
     return ACL_SUCCESS;
-}
-
-AM_HOT aclError am_sched_submit(struct am_sched *sched, struct am_queue *queue,
-                                struct am_task *task)
-{
-    aclError rc;
-
-    am_lock(&sched->lock);
-    am_sched_keep_short_locked(sched, queue);
-    rc = am_sched_submit_locked(sched, queue, task);
-    am_unlock(&sched->lock);
-    if (rc != ACL_SUCCESS)
-        task->ops->drop(task);
-    return rc;
 }
 
 /* Whether a task that came now could be done by the caller. */
@@ -491,7 +518,6 @@ bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue, bool is_
     }
     am_lock(&sched->lock);
     am_bypass_close_locked(sched, queue);
-    am_queue_land_locked(sched, queue); /* who begins waits anyway */
     is_free = is_free_locked(sched, queue);
     if (is_free) {
         queue->state = AM_QUEUE_RUNNING;
@@ -539,13 +565,11 @@ static void queue_drop_locked(struct am_sched *sched, struct am_queue *queue, bo
     AM_REQUIRES(sched->lock)
 {
     while (queue->n_done < queue->drop_until) {
-        if (am_queue_land_locked(sched, queue)) /* what was launched has begun */
-            continue;
         if (queue->state == AM_QUEUE_READY)
             queue_unready_locked(sched, queue);
         else if (queue->state == AM_QUEUE_PARKED &&
                  !(spares && TAILQ_FIRST(&queue->tasks)->is_outside))
-            am_queue_unpark_locked(sched, queue);
+            queue_unpark_locked(sched, queue);
         else
             return;
         queue->state = AM_QUEUE_RUNNING;

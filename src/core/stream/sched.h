@@ -3,14 +3,17 @@
  *
  * A queue is a FIFO of tasks and is in one of five states: idle (empty), ready (listed
  * by priority), running (one worker has its first task), parked (its first task waits
- * for something), flying (the device has all its tasks: sched_lane.c).  A few workers
- * serve any number of queues; a parked queue costs no worker, and is woken by what it
- * waits for, or by its deadline.
+ * for something), checked (parked, and a worker looks whether that has come).  A few
+ * workers serve any number of queues; a parked queue costs no worker, and is woken by what
+ * it waits for, or by its deadline.
  *
  * A task is polled, with the lock, when it is first in its queue: a poll may start
  * something and says whether the task can run (or, when there is nothing to run, whether
  * it is done).  Then it is run, without any lock.  Both may fail; the first failure of a
- * queue is kept until somebody synchronises.
+ * queue is kept until somebody synchronises.  What only memory or a device can tell is
+ * asked by a check, without any lock, again and again.
+ *
+ * What a device does by itself is no business of the scheduler: lane.h.
  *
  * Clock, workers and order are given from outside (struct am_sched_setup): tests step
  * through a schedule with a clock of their own, and chaos mode runs nothing until
@@ -30,6 +33,7 @@
 #ifndef AM_CORE_SCHED_H
 #define AM_CORE_SCHED_H
 
+#include <bsd/sys/tree.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -44,7 +48,6 @@
 
 #define AM_MOVE_PLACES 16 /* a power of two */
 #define AM_PRIORITIES 8   /* 0 is the highest */
-#define AM_FOREVER UINT64_MAX
 
 /*
  * Chaos mode does a step by itself when nobody has called for half a second: for so many
@@ -73,20 +76,27 @@ struct am_waitlist {
 
 struct am_task_ops {
     /*
-     * NULL, or for what the device can do in its turn: called with the lock, instead of
-     * poll and run, when all before it in its queue is with the device.  *ret_number is
-     * the number of the launch, or 0 where it has to be done here after all.  finish and
-     * drop come when it is done.
+     * For the lane engine, with the lane's lock and never with the scheduler's; NULL: a
+     * device cannot do it.  launch: hands the task to the device and sets task->number, or
+     * leaves that 0 where the task has to be queued after all.  landed: the device has done
+     * it, instead of poll, run and finish; it may fail.
      */
     aclError (*launch)(struct am_task *task, const struct am_backend_ops *lanes,
-                       struct am_lane *lane, uint64_t *ret_number);
+                       struct am_lane *lane);
+    aclError (*landed)(struct am_task *task, const struct am_backend_ops *lanes);
     /*
      * NULL: always ready.  *ret_list is where the queue waits when the answer is false;
-     * NULL there means that memory decides, and that the task is polled again every so
-     * often.  A poll that names a list may release the lock meanwhile.
+     * NULL there means that memory decides, and that the task is checked and polled again
+     * every so often.  A poll that names a list may release the lock meanwhile.
      */
     bool (*poll)(struct am_task *task, struct am_sched *sched,
                  struct am_waitlist **ret_list);
+    /*
+     * Called without the lock, again and again, where there is no poll or that one named
+     * no list: whether the task can run, or is worth another poll.  NULL: no list, no
+     * check, only poll.
+     */
+    bool (*check)(struct am_task *task);
     /* NULL: nothing to do once it is ready.  Called without the lock. */
     aclError (*run)(struct am_task *task);
     /*
@@ -124,10 +134,9 @@ struct am_task {
     /* AM_FOREVER: none; as a duration until it is first in its queue */
     uint64_t deadline;
     bool is_first;    /* it has been polled; deadline is a time now */
-    bool is_launched; /* the device has it */
     bool is_outside;  /* a function of the program runs for it */
     bool is_warned;   /* it was said that it waits for what nothing queued brings about */
-    uint64_t number;  /* is_launched: the launch's */
+    uint64_t number;  /* of its launch; the lane engine's */
     pthread_t runner; /* is_outside: in this thread */
 };
 
@@ -147,7 +156,7 @@ enum am_queue_state {
     AM_QUEUE_READY,
     AM_QUEUE_RUNNING,
     AM_QUEUE_PARKED,
-    AM_QUEUE_FLYING,
+    AM_QUEUE_CHECKED,
 };
 
 struct am_queue {
@@ -156,10 +165,11 @@ struct am_queue {
     struct am_tasks tasks;
     enum am_queue_state state;
     unsigned priority;
-    TAILQ_ENTRY(am_queue) link;     /* in a ready list, in waiting_on, or flying */
+    TAILQ_ENTRY(am_queue) link;     /* in a ready list, in waiting_on, or in polled */
     struct am_waitlist *waiting_on; /* parked: where; NULL when polled or not parked */
-    TAILQ_ENTRY(am_queue) timed;    /* parked with a deadline, or polled */
+    RB_ENTRY(am_queue) timed;       /* parked with a deadline */
     bool is_timed;
+    uint64_t looked; /* polled: the round of looks that it had its turn in */
     /* RUNNING, with the first task not in `tasks`: the call that it is for */
     const char *running;
     uint64_t n_queued;   /* tasks ever queued */
@@ -169,17 +179,12 @@ struct am_queue {
     bool stop_on_failure;
     /* a task failed, or it was told to: drop what comes until it is cleared */
     bool is_stopped;
-    aclError error;     /* of the first task that failed since the last was told */
-    char why[512];      /* its message */
-    const char *failed; /* the call that queued it */
-    bool is_told;       /* somebody who synchronised was given it */
-    uint64_t n_told;    /* failures that were */
-    uint64_t visit;     /* of the walk that came by last */
-    /* Who launches its tasks and on which device; NULL: nobody does.  sched_lane.c */
-    const struct am_backend_ops *lanes;
-    int32_t driver;
-    struct am_lane *lane;   /* NULL until it is needed */
-    unsigned n_launched;    /* of its tasks: the first ones */
+    aclError error;         /* of the first task that failed since the last was told */
+    char why[512];          /* its message */
+    const char *failed;     /* the call that queued it */
+    bool is_told;           /* somebody who synchronised was given it */
+    uint64_t n_told;        /* failures that were */
+    uint64_t visit;         /* of the walk that came by last */
     pthread_cond_t changed; /* n_done grew, or a function of the program is over */
 };
 
@@ -229,16 +234,16 @@ struct am_sched {
     struct am_moves {
         _Alignas(64) _Atomic uint64_t n;
     } moves[AM_MOVE_PLACES];
-    uint64_t visit;          /* of the last walk over queues that wait for each other */
-    bool has_met_polled;     /* that walk came to one that memory decides about */
-    struct am_queues flying; /* the device has all their tasks, and nobody asks */
-    unsigned n_waiting;      /* threads in am_sched_wait_locked() */
-    unsigned n_parked;       /* queues in lists of those that wait */
+    uint64_t visit;      /* of the last walk over queues that wait for each other */
+    bool has_met_polled; /* that walk came to one that memory decides about */
+    unsigned n_waiting;  /* threads in am_sched_wait_locked() */
     TAILQ_HEAD(, am_share) shares; /* that workers with nothing else to do may join */
-    struct am_queues timed;
-    uint64_t soonest;     /* no deadline in timed is before it */
-    unsigned n_polled;    /* parked queues that memory decides about */
-    uint64_t last_poll;   /* when those were looked at last, while others were ready */
+    RB_HEAD(am_deadlines, am_queue) timed;
+    struct am_queues
+        polled;           /* memory decides; the one whose turn was longest ago first */
+    unsigned n_polled;    /* those, and those that are checked now */
+    uint64_t n_looks;     /* rounds of looks at them */
+    uint64_t last_poll;   /* when the last round began */
     uint64_t random;      /* state of chaos mode's numbers */
     uint64_t activity;    /* counts calls in chaos mode */
     pthread_cond_t work;  /* something became ready, or it is time to stop */
@@ -282,13 +287,8 @@ void am_queue_init(struct am_queue *queue, unsigned priority);
 void am_queue_destroy(struct am_queue *queue);
 
 /*
- * Appends a task, which is the scheduler's from now on: where that fails, it is dropped.
- */
-aclError am_sched_submit(struct am_sched *sched, struct am_queue *queue,
-                         struct am_task *task);
-/*
- * The same for one whose coming changes something else too: where it fails, it is still
- * the caller's.
+ * Appends a task, which is the scheduler's from now on; where that fails, it is still the
+ * caller's.
  */
 aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
                                 struct am_task *task) AM_REQUIRES(sched->lock);
@@ -407,6 +407,9 @@ int am_sched_drain_locked(struct am_sched *sched, struct am_queue *queue, uint64
 /* The API call that the first of the tasks not yet done is for; there is one. */
 const char *am_queue_first_locked(const struct am_queue *queue);
 
+/* The queue's first failure is kept for the next call that synchronises. */
+void am_queue_fail_locked(struct am_queue *queue, const struct am_task *task, aclError rc,
+                          const char *why);
 /* Of a queue whose tasks are being dropped. */
 struct am_cause am_queue_cause(const struct am_queue *queue);
 /*
@@ -420,7 +423,8 @@ aclError am_queue_tell_locked(struct am_queue *queue, uint64_t seen);
  * none.
  */
 aclError am_sched_start_workers_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
-/* When one who has nothing to do must look at the clock and at memory again. */
+/* Whether a thread has to watch the clock or memory; when it must look again. */
+bool am_sched_is_watched_locked(const struct am_sched *sched) AM_REQUIRES(sched->lock);
 uint64_t am_sched_next_look_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
 
 static inline void am_waitlist_init(struct am_waitlist *list)

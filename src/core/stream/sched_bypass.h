@@ -11,7 +11,7 @@
  * queue may be idle again.  A task that is inside when the bypass is closed becomes the queue's running
  * task, and its caller takes the lock to end it.
  *
- * Chaos mode and the devices' lanes order all work, so their queues keep it closed.
+ * Chaos mode orders all work, so its queues keep it closed.
  *
  * The word holds two flags and above them the number of tasks done since the bypass was
  * opened; am_bypass_close_locked() adds those to the queue's own counts.

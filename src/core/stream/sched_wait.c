@@ -2,7 +2,6 @@
 #include <errno.h>
 
 #include "core/stream/sched_bypass.h"
-#include "core/stream/sched_lane.h"
 
 #define QUIET_LOOK (AM_SECOND / 10)
 #define WORRY_LOOK AM_SECOND
@@ -69,7 +68,6 @@ int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
     if (is_done(what))
         return 0;
     sched->n_waiting++;
-    am_sched_watch_locked(sched);
     rc = wait_locked(sched, cond, is_done, what, timeout_ns);
     sched->n_waiting--;
     return rc;
@@ -145,9 +143,6 @@ int am_sched_wait_task_locked(struct am_sched *sched, struct am_queue *queue,
 {
     struct queue_target target = {queue, number};
 
-    /* Who waits for what the device does, and for nothing else, asks the device. */
-    if (timeout_ns == AM_FOREVER && queue->n_done + queue->n_launched >= number)
-        am_queue_land_locked(sched, queue);
     if (queue_is_there(&target))
         return 0;
     return am_sched_wait_worried_locked(sched, &queue->changed, queue_is_there, &target,
@@ -189,7 +184,7 @@ bool am_queue_can_move_locked(struct am_sched *sched, struct am_queue *queue)
     if (queue->visit == sched->visit)
         return false;
     queue->visit = sched->visit;
-    if (queue->state != AM_QUEUE_PARKED || task->is_launched)
+    if (queue->state != AM_QUEUE_PARKED && queue->state != AM_QUEUE_CHECKED)
         return true;
     if (task->is_outside) /* one that waits here itself does not go on */
         return !pthread_equal(task->runner, pthread_self());
@@ -209,16 +204,10 @@ void am_walk_begin_locked(struct am_sched *sched)
 /* Memory may change while anything moves, or will. */
 bool am_walk_end_locked(struct am_sched *sched, const struct am_quiet *quiet)
 {
-    struct am_queue *queue;
-
     if (!sched->has_met_polled)
         return false;
-    TAILQ_FOREACH (queue, &sched->timed, timed) {
-        if (TAILQ_FIRST(&queue->tasks)->deadline != AM_FOREVER)
-            return true;
-    }
-    return sched->n_running > 0 || sched->n_ready > 0 || sched->n_outside > 0 ||
-           am_sched_count_moves_locked(sched) != quiet->n_moves;
+    return !RB_EMPTY(&sched->timed) || sched->n_running > 0 || sched->n_ready > 0 ||
+           sched->n_outside > 0 || am_sched_count_moves_locked(sched) != quiet->n_moves;
 }
 
 int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
@@ -243,7 +232,6 @@ int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
 void am_sched_nudge_locked(struct am_sched *sched)
 {
     sched->activity++;
-    am_sched_reap_locked(sched);
     if (sched->setup.is_chaotic || sched->setup.n_workers == 0)
         am_sched_step_locked(sched);
 }

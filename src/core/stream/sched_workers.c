@@ -10,19 +10,12 @@
 
 #define CHAOS_PACE (AM_SECOND / 50) /* between the steps that chaos mode does by itself */
 
-uint64_t am_sched_next_look_locked(struct am_sched *sched)
-{
-    uint64_t look = sched->setup.now() + AM_POLL_INTERVAL;
-
-    return sched->n_polled > 0 && look < sched->soonest ? look : sched->soonest;
-}
-
 /*
  * Until somebody calls; as the watcher, if there is something to watch and nobody does.
  */
 static void worker_sleep_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
-    if (!TAILQ_EMPTY(&sched->timed) && !sched->has_watcher) {
+    if (am_sched_is_watched_locked(sched) && !sched->has_watcher) {
         sched->has_watcher = true;
         am_cond_wait_locked(sched, &sched->clock, am_sched_next_look_locked(sched));
         sched->has_watcher = false;
@@ -97,13 +90,13 @@ aclError am_sched_start_workers_locked(struct am_sched *sched)
 
 void am_sched_init(struct am_sched *sched)
 {
-    *sched = (struct am_sched){.is_stopping = true, .soonest = AM_FOREVER};
+    *sched = (struct am_sched){.is_stopping = true};
     am_lock_init(&sched->lock, AM_RANK_SCHED, "scheduler");
     for (int i = 0; i < AM_PRIORITIES; i++)
         TAILQ_INIT(&sched->ready[i]);
     TAILQ_INIT(&sched->shares);
-    TAILQ_INIT(&sched->timed);
-    TAILQ_INIT(&sched->flying);
+    RB_INIT(&sched->timed);
+    TAILQ_INIT(&sched->polled);
     am_cond_init(&sched->work);
     am_cond_init(&sched->clock);
 }
@@ -140,7 +133,6 @@ void am_sched_stop(struct am_sched *sched)
         pthread_join(sched->threads[i], NULL);
     am_lock(&sched->lock);
     sched->n_threads = 0;
-    am_assert(sched->n_ready == 0 && TAILQ_EMPTY(&sched->timed));
-    am_assert(TAILQ_EMPTY(&sched->flying));
+    am_assert(sched->n_ready == 0 && !am_sched_is_watched_locked(sched));
     am_unlock(&sched->lock);
 }

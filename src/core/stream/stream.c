@@ -62,6 +62,12 @@ uint32_t am_stream_available(int32_t device)
     return n < am_setup.product->n_streams ? am_setup.product->n_streams - n : 0;
 }
 
+/* Chaos mode orders all work, so it leaves none to devices. */
+static bool has_lanes(void)
+{
+    return (am_setup.backend->caps & AM_CAP_LANES) && !am_sched.setup.is_chaotic;
+}
+
 /* A stream of context, not yet listed, with one reference for being alive. */
 static aclError stream_make(struct am_context *context, uint32_t priority, uint32_t flags,
                             bool is_default, struct am_stream **ret_stream)
@@ -75,12 +81,12 @@ static aclError stream_make(struct am_context *context, uint32_t priority, uint3
     stream->flags = flags;
     stream->is_default = is_default;
     am_queue_init(&stream->queue, priority);
-    if ((am_setup.backend->caps & AM_CAP_LANES) && !am_sched.setup.is_chaotic) {
-        stream->queue.lanes = am_setup.backend;
-        stream->queue.driver = am_devices.device[context->device].driver_id;
-    }
+    am_lane_init(&stream->lane, &am_sched, &stream->queue,
+                 has_lanes() ? am_setup.backend : NULL,
+                 am_devices.device[context->device].driver_id);
     stream->object.refs = 1;
     if (am_idmap_add(&am_ids, AM_KIND_STREAM, &stream->object, &stream->handle) != 0) {
+        am_lane_destroy(&stream->lane);
         am_queue_destroy(&stream->queue);
         am_slab_give(&stream_slab, stream);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a stream");
@@ -119,6 +125,7 @@ void am_stream_put(struct am_stream *stream)
 {
     if (!am_ref_drop(&stream->object.refs))
         return;
+    am_lane_destroy(&stream->lane);
     am_queue_destroy(&stream->queue);
     if (stream->allocator != NULL)
         stream->allocator_put(stream->allocator);
@@ -238,9 +245,9 @@ aclError am_stream_default(void **ret_handle)
     return ACL_SUCCESS;
 }
 
-aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
+AM_HOT aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
 {
-    return am_sched_submit(&am_sched, &stream->queue, task);
+    return am_lane_submit(&stream->lane, task);
 }
 
 /* Who waits for a stream must not be what it waits for. */
@@ -290,21 +297,25 @@ aclError am_stream_check_all(int32_t device, const struct am_context *context)
 aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *task)
 {
     struct am_queue *queue = &stream->queue;
+    uint64_t number;
     aclError rc;
 
+    am_lane_enter(&stream->lane);
     am_lock(&am_sched.lock);
     rc = wait_check_locked(stream);
     if (rc == ACL_SUCCESS)
-        rc = am_sched_submit_locked(&am_sched, queue, task);
+        rc = am_lane_queue_locked(&am_sched, &stream->lane, task);
+    number = queue->n_queued;
+    am_lane_leave(&stream->lane);
     if (rc == ACL_SUCCESS)
-        am_sched_wait_task_locked(&am_sched, queue, queue->n_queued, AM_FOREVER);
+        am_sched_wait_task_locked(&am_sched, queue, number, AM_FOREVER);
     am_unlock(&am_sched.lock);
     if (rc != ACL_SUCCESS)
         task->ops->drop(task);
     return rc;
 }
 
-static aclError sync_locked(struct am_stream *stream, int32_t timeout_ms)
+static aclError sync_locked(struct am_stream *stream, uint64_t until, int32_t timeout_ms)
     AM_REQUIRES(am_sched.lock)
 {
     struct am_queue *queue = &stream->queue;
@@ -313,7 +324,7 @@ static aclError sync_locked(struct am_stream *stream, int32_t timeout_ms)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    AM_REQUIRE(am_sched_wait_queue_locked(&am_sched, queue, nanoseconds(timeout_ms)) == 0,
+    AM_REQUIRE(am_sched_wait_queue_locked(&am_sched, queue, am_clock_left(until)) == 0,
                ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
                "stream %d still has %llu tasks after %d ms, the first queued by %s",
                stream->id, (unsigned long long)(queue->n_queued - queue->n_done),
@@ -322,14 +333,38 @@ static aclError sync_locked(struct am_stream *stream, int32_t timeout_ms)
     return rc == ACL_SUCCESS ? rc : am_fail(rc, "stream %d: %s", stream->id, queue->why);
 }
 
+/* The device did not do what it has in time. */
+static aclError lane_timeout(struct am_stream *stream, int32_t timeout_ms)
+{
+    const struct am_task *first;
+    const char *function;
+    uint64_t n;
+
+    am_lane_enter(&stream->lane);
+    first = TAILQ_FIRST(&stream->lane.tasks);
+    function = first != NULL ? first->function : am_error_function;
+    n = stream->lane.n_tasks;
+    am_lock(&am_sched.lock);
+    n += stream->queue.n_queued - stream->queue.n_done - stream->lane.is_barred;
+    am_unlock(&am_sched.lock);
+    am_lane_leave(&stream->lane);
+    return am_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                   "stream %d still has %llu tasks after %d ms, the first queued by %s",
+                   stream->id, (unsigned long long)n, timeout_ms, function);
+}
+
 aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
 {
+    uint64_t until = am_clock_after(nanoseconds(timeout_ms));
     uint64_t target;
     bool is_synced;
     aclError rc;
 
     if (is_never_waited_for(stream))
         return ACL_SUCCESS;
+    /* First: what the device has comes before what the scheduler has, if that has any. */
+    if (am_lane_wait(&stream->lane, until) != 0)
+        return lane_timeout(stream, timeout_ms);
     if (am_bypass_is_quiet(&stream->queue)) {
         tell_synced(stream);
         return ACL_SUCCESS;
@@ -337,7 +372,7 @@ aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
     am_lock(&am_sched.lock);
     am_bypass_close_locked(&am_sched, &stream->queue);
     target = stream->queue.n_queued;
-    rc = sync_locked(stream, timeout_ms);
+    rc = sync_locked(stream, until, timeout_ms);
     is_synced = stream->queue.n_done >= target;
     am_bypass_open_locked(&am_sched, &stream->queue);
     am_unlock(&am_sched.lock);
@@ -393,8 +428,15 @@ aclError am_stream_sync_device(int32_t device, int32_t timeout_ms)
     return first;
 }
 
+/* What was launched has begun, so it is not dropped. */
+static void launched_wait(struct am_stream *stream)
+{
+    (void)am_lane_wait(&stream->lane, AM_FOREVER);
+}
+
 void am_stream_abort(struct am_stream *stream)
 {
+    launched_wait(stream);
     am_lock(&am_sched.lock);
     am_sched_drop_tasks_locked(&am_sched, &stream->queue);
     am_unlock(&am_sched.lock);
@@ -404,7 +446,10 @@ void am_stream_stop(struct am_stream *stream)
 {
     am_lock(&am_sched.lock);
     am_bypass_close_locked(&am_sched, &stream->queue);
-    stream->queue.is_stopped = true;
+    stream->queue.is_stopped = true; /* from now on nothing is launched */
+    am_unlock(&am_sched.lock);
+    launched_wait(stream);
+    am_lock(&am_sched.lock);
     am_sched_drop_tasks_locked(&am_sched, &stream->queue);
     am_unlock(&am_sched.lock);
 }
@@ -413,6 +458,8 @@ bool am_stream_is_idle(struct am_stream *stream)
 {
     bool is_idle;
 
+    if (!am_lane_collect(&stream->lane))
+        return false;
     if (am_bypass_is_quiet(&stream->queue))
         return true;
     am_lock(&am_sched.lock);
@@ -486,7 +533,10 @@ static bool stream_end(struct am_stream *stream, struct ending *ending)
 
     am_lock(&am_sched.lock);
     am_bypass_close_locked(&am_sched, &stream->queue);
-    stream->queue.is_closed = true;
+    stream->queue.is_closed = true; /* from now on nothing is launched */
+    am_unlock(&am_sched.lock);
+    launched_wait(stream);
+    am_lock(&am_sched.lock);
     if (ending->is_forced)
         stream_force_locked(stream, &ending->quiet);
     else
@@ -556,13 +606,14 @@ static void drop_all(int32_t device, const struct am_context *context)
 
 bool am_stream_abort_device(int32_t device, uint64_t timeout_ns)
 {
-    uint64_t start = am_clock();
-    uint64_t until = timeout_ns > AM_FOREVER - start ? AM_FOREVER : start + timeout_ns;
+    uint64_t until = am_clock_after(timeout_ns);
     struct am_stream *stream = NULL;
     bool is_over = true;
 
     drop_all(device, NULL);
     while ((stream = walk_next(stream, device, NULL)) != NULL) {
+        if (am_lane_wait(&stream->lane, until) != 0)
+            is_over = false;
         am_lock(&am_sched.lock);
         if (am_sched_drain_locked(&am_sched, &stream->queue, until) != 0)
             is_over = false;
@@ -581,6 +632,18 @@ void am_stream_kill_all(int32_t device, const struct am_context *context, bool w
         drop_all(device, context);
     while ((stream = walk_next(stream, device, context)) != NULL)
         stream_end(stream, &ending);
+}
+
+bool am_stream_collect_all(void)
+{
+    struct am_stream *stream = NULL;
+    bool is_empty = true;
+
+    for (int32_t device = 0; has_lanes() && device < AM_DEVICES_MAX; device++) {
+        while ((stream = walk_next(stream, device, NULL)) != NULL)
+            is_empty = am_lane_collect(&stream->lane) && is_empty;
+    }
+    return is_empty;
 }
 
 uint64_t am_stream_count(void)

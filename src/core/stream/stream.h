@@ -1,5 +1,6 @@
 /*
- * Streams: a queue of the scheduler with an owner, attributes and a number.
+ * Streams: a queue of the scheduler and one of the lane engine, with an owner, attributes and
+ * a number.
  *
  * A stream belongs to a context.  The scheduler's lock covers the list of streams and
  * everything in them that changes.  A stream dies by its own destroy call, with its
@@ -15,6 +16,7 @@
 
 #include "acl/acl_rt.h"
 #include "base/idmap.h"
+#include "core/stream/lane.h"
 #include "core/device/limits.h"
 #include "core/stream/sched.h"
 
@@ -31,7 +33,8 @@ struct am_stream {
     bool is_dead;               /* no longer to be found */
     uint32_t flags;             /* ACL_STREAM_* */
     struct am_queue queue;
-    uint64_t callback_thread; /* of the program, for its callbacks; 0: none subscribed */
+    struct am_lane_queue lane; /* all that queues tasks goes through it */
+    uint64_t callback_thread;  /* of the program, for its callbacks; 0: none subscribed */
     uint32_t overflow_check;
     uint32_t custom_tag;
     uint32_t cache_op_info;
@@ -76,6 +79,9 @@ void am_stream_stop(struct am_stream *stream);
 bool am_stream_abort_device(int32_t device, uint64_t timeout_ns);
 
 bool am_stream_is_idle(struct am_stream *stream);
+
+/* What devices have done on any stream is taken out; false when some have not done all. */
+bool am_stream_collect_all(void);
 
 /* How many more can be created on this device. */
 uint32_t am_stream_available(int32_t device);

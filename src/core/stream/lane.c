@@ -1,0 +1,360 @@
+/* See lane.h. */
+#include "core/stream/lane.h"
+
+#include <errno.h>
+
+#include "base/error.h"
+#include "base/util.h"
+#include "core/stream/sched_bypass.h"
+
+#define COLLECT_EVERY 64 /* launches */
+
+/* How long a thread with a timeout sleeps before it asks the device again. */
+#define NAP_FIRST (20 * AM_MILLISECOND / 1000)
+#define NAP_LAST AM_MILLISECOND
+
+/* ---- collecting ---- */
+
+/* The failure of the task is kept by the stream. */
+static void task_fail(struct am_lane_queue *lq, struct am_task *task, aclError rc,
+                      const char *why)
+{
+    am_lock(&lq->sched->lock);
+    am_bypass_close_locked(lq->sched, lq->queue);
+    am_queue_fail_locked(lq->queue, task, rc, why);
+    if (task->ops->cancel != NULL)
+        task->ops->cancel(task, lq->queue);
+    am_unlock(&lq->sched->lock);
+}
+
+/* Takes out what is done and makes it visible. */
+static void done_take_locked(struct am_lane_queue *lq) AM_REQUIRES(lq->lock)
+{
+    const char *function = am_error_function;
+    char why[sizeof lq->queue->why] = "";
+    struct am_capture before;
+    struct am_task *task;
+    uint64_t done = 0;
+    aclError rc;
+
+    lq->n_unasked = 0;
+    if (TAILQ_EMPTY(&lq->tasks))
+        return;
+    before = am_error_capture(why, sizeof why);
+    rc = lq->ops->lane_poll(lq->lane, &done);
+    while ((task = TAILQ_FIRST(&lq->tasks)) != NULL && task->number <= done) {
+        aclError code = rc;
+
+        TAILQ_REMOVE(&lq->tasks, task, next);
+        TAILQ_INSERT_TAIL(&lq->over, task, next);
+        lq->taken = task->number;
+        am_error_function = task->function;
+        if (code == ACL_SUCCESS && task->ops->landed != NULL)
+            code = task->ops->landed(task, lq->ops);
+        if (code != ACL_SUCCESS)
+            task_fail(lq, task, code, why);
+        am_sched_count_move(lq->sched);
+    }
+    am_error_capture_end(before);
+    am_error_function = function;
+}
+
+/* Drops what was taken out, in order; the lock is released meanwhile. */
+static void over_drop_locked(struct am_lane_queue *lq) AM_REQUIRES(lq->lock)
+{
+    struct am_tasks over = TAILQ_HEAD_INITIALIZER(over);
+    struct am_task *task;
+
+    if (lq->is_dropping)
+        return;
+    while (!TAILQ_EMPTY(&lq->over)) {
+        uint64_t taken = lq->taken;
+        unsigned n = 0;
+
+        lq->is_dropping = true;
+        TAILQ_CONCAT(&over, &lq->over, next);
+        am_unlock(&lq->lock);
+        for (; (task = TAILQ_FIRST(&over)) != NULL; n++) {
+            TAILQ_REMOVE(&over, task, next);
+            task->ops->drop(task);
+        }
+        am_lock(&lq->lock);
+        lq->is_dropping = false;
+        lq->n_tasks -= n;
+        lq->dropped = taken;
+    }
+}
+
+static void collect_locked(struct am_lane_queue *lq) AM_REQUIRES(lq->lock)
+{
+    uint64_t dropped = lq->dropped;
+
+    done_take_locked(lq);
+    over_drop_locked(lq);
+    if (lq->dropped != dropped)
+        pthread_cond_broadcast(&lq->changed);
+}
+
+bool am_lane_collect(struct am_lane_queue *lq)
+{
+    bool is_empty;
+
+    if (lq->ops == NULL)
+        return true;
+    am_lock(&lq->lock);
+    collect_locked(lq);
+    is_empty = am_lane_is_empty_locked(lq);
+    am_unlock(&lq->lock);
+    return is_empty;
+}
+
+/* ---- the barrier ---- */
+
+static struct am_lane_queue *lane_queue_of(struct am_task *barrier)
+{
+    return (struct am_lane_queue *)((char *)barrier -
+                                    offsetof(struct am_lane_queue, barrier));
+}
+
+static bool barrier_check(struct am_task *task)
+{
+    struct am_lane_queue *lq = lane_queue_of(task);
+    bool is_over;
+
+    am_lock(&lq->lock);
+    collect_locked(lq);
+    is_over = lq->dropped >= lq->barrier_number;
+    am_unlock(&lq->lock);
+    return is_over;
+}
+
+/* What a device has been given, it does. */
+static bool barrier_can_come(struct am_task *task, struct am_sched *sched)
+{
+    return true;
+}
+
+static void barrier_drop(struct am_task *task)
+{
+    struct am_lane_queue *lq = lane_queue_of(task);
+
+    am_lock(&lq->lock);
+    lq->is_barred = false;
+    am_unlock(&lq->lock);
+}
+
+static const struct am_task_ops barrier_ops = {
+    .check = barrier_check, .can_come = barrier_can_come, .drop = barrier_drop};
+
+static aclError barrier_queue_locked(struct am_sched *sched, struct am_lane_queue *lq)
+    AM_REQUIRES(lq->lock, sched->lock)
+{
+    const struct am_task *first = TAILQ_FIRST(&lq->tasks);
+    aclError rc;
+
+    am_task_init(&lq->barrier, &barrier_ops);
+    if (first != NULL) /* messages name the call whose work is waited for */
+        lq->barrier.function = first->function;
+    lq->barrier_number = lq->last;
+    rc = am_sched_submit_locked(sched, lq->queue, &lq->barrier);
+    lq->is_barred = rc == ACL_SUCCESS;
+    return rc;
+}
+
+/* ---- submitting ---- */
+
+void am_lane_init(struct am_lane_queue *lq, struct am_sched *sched,
+                  struct am_queue *queue, const struct am_backend_ops *ops,
+                  int32_t driver)
+{
+    *lq = (struct am_lane_queue){
+        .ops = ops, .sched = sched, .queue = queue, .driver = driver};
+    if (ops == NULL)
+        return;
+    am_lock_init(&lq->lock, AM_RANK_LANE, "lane");
+    TAILQ_INIT(&lq->tasks);
+    TAILQ_INIT(&lq->over);
+    am_cond_init(&lq->changed);
+}
+
+void am_lane_destroy(struct am_lane_queue *lq)
+{
+    if (lq->ops == NULL)
+        return;
+    am_assert(lq->n_tasks == 0 && !lq->is_barred);
+    if (lq->lane != NULL)
+        lq->ops->lane_close(lq->lane);
+    pthread_cond_destroy(&lq->changed);
+    am_lock_destroy(&lq->lock);
+}
+
+AM_HOT AM_NO_LOCK_ANALYSIS void am_lane_enter(struct am_lane_queue *lq)
+{
+    if (lq->ops != NULL)
+        am_lock(&lq->lock);
+}
+
+AM_HOT AM_NO_LOCK_ANALYSIS void am_lane_leave(struct am_lane_queue *lq)
+{
+    if (lq->ops != NULL)
+        am_unlock(&lq->lock);
+}
+
+/* False: there is no lane; then the scheduler does it all. */
+AM_COLD static bool lane_open_locked(struct am_lane_queue *lq) AM_REQUIRES(lq->lock)
+{
+    char unheard[8];
+    struct am_capture before;
+
+    if (lq->is_refused)
+        return false;
+    before = am_error_capture(unheard, sizeof unheard);
+    lq->is_refused =
+        lq->ops->lane_open(lq->driver, lq->queue->priority, &lq->lane) != ACL_SUCCESS;
+    am_error_capture_end(before);
+    return !lq->is_refused;
+}
+
+AM_HOT aclError am_lane_launch_locked(struct am_lane_queue *lq, struct am_task *task)
+{
+    aclError rc;
+
+    task->number = 0;
+    if (lq->ops == NULL || task->ops->launch == NULL || task->deadline != AM_FOREVER)
+        return ACL_SUCCESS;
+    if (lq->n_unasked >= COLLECT_EVERY)
+        collect_locked(lq); /* before the launch: after it the device is busy */
+    if (!am_bypass_is_quiet(lq->queue) || (lq->lane == NULL && !lane_open_locked(lq)))
+        return ACL_SUCCESS;
+    rc = task->ops->launch(task, lq->ops, lq->lane);
+    if (rc != ACL_SUCCESS || task->number == 0)
+        return rc;
+    TAILQ_INSERT_TAIL(&lq->tasks, task, next);
+    lq->last = task->number;
+    lq->n_tasks++;
+    lq->n_unasked++;
+    return ACL_SUCCESS;
+}
+
+aclError am_lane_queue_locked(struct am_sched *sched, struct am_lane_queue *lq,
+                              struct am_task *task)
+{
+    aclError rc = ACL_SUCCESS;
+
+    if (lq->n_tasks > 0 && !lq->is_barred)
+        rc = barrier_queue_locked(sched, lq);
+    return rc == ACL_SUCCESS ? am_sched_submit_locked(sched, lq->queue, task) : rc;
+}
+
+AM_HOT aclError am_lane_submit(struct am_lane_queue *lq, struct am_task *task)
+{
+    aclError rc;
+
+    am_lane_enter(lq);
+    rc = am_lane_launch_locked(lq, task);
+    if (rc == ACL_SUCCESS && task->number == 0) {
+        am_lock(&lq->sched->lock);
+        rc = am_lane_queue_locked(lq->sched, lq, task);
+        am_unlock(&lq->sched->lock);
+    }
+    am_lane_leave(lq);
+    if (rc != ACL_SUCCESS)
+        task->ops->drop(task);
+    return rc;
+}
+
+bool am_lane_try_begin(struct am_lane_queue *lq, bool is_short)
+{
+    bool is_free;
+
+    am_lane_wait(lq, AM_FOREVER); /* a caller that begins would wait anyway */
+    am_lane_enter(lq);
+    is_free =
+        am_lane_is_empty_locked(lq) && am_sched_try_begin(lq->sched, lq->queue, is_short);
+    am_lane_leave(lq);
+    return is_free;
+}
+
+bool am_lane_pass(struct am_lane_queue *lq)
+{
+    bool is_done;
+
+    am_lane_enter(lq);
+    is_done = am_lane_is_empty_locked(lq);
+    if (is_done) {
+        am_lock(&lq->sched->lock);
+        is_done = am_sched_pass_locked(lq->sched, lq->queue);
+        am_unlock(&lq->sched->lock);
+    }
+    am_lane_leave(lq);
+    return is_done;
+}
+
+/* ---- waiting ---- */
+
+/* Has the driver wait, for the mark or for all, without a lock. */
+static void device_wait_locked(struct am_lane_queue *lq, struct am_mark *mark)
+    AM_REQUIRES(lq->lock)
+{
+    char unheard[8];
+    struct am_capture before;
+
+    am_unlock(&lq->lock);
+    before = am_error_capture(unheard, sizeof unheard); /* collecting tells failures */
+    if (mark != NULL)
+        lq->ops->mark_sync(mark);
+    else
+        lq->ops->lane_sync(lq->lane);
+    am_error_capture_end(before);
+    am_lock(&lq->lock);
+}
+
+static void nap_locked(struct am_lane_queue *lq, uint64_t until) AM_REQUIRES(lq->lock)
+{
+    struct timespec at = {.tv_sec = (time_t)(until / AM_SECOND),
+                          .tv_nsec = (long)(until % AM_SECOND)};
+
+    pthread_cond_timedwait(&lq->changed, &lq->lock.mutex, &at);
+}
+
+static int wait_locked(struct am_lane_queue *lq, uint64_t number, struct am_mark *mark,
+                       uint64_t until) AM_REQUIRES(lq->lock)
+{
+    uint64_t nap = NAP_FIRST;
+
+    if (until == AM_FOREVER && lq->taken < number)
+        device_wait_locked(lq, mark);
+    for (;;) {
+        uint64_t now;
+
+        collect_locked(lq);
+        if (lq->dropped >= number)
+            return 0;
+        now = am_clock();
+        if (now >= until)
+            return ETIMEDOUT;
+        nap_locked(lq, until - now < nap ? until : now + nap);
+        nap = nap < NAP_LAST ? 2 * nap : nap;
+    }
+}
+
+int am_lane_wait_mark(struct am_lane_queue *lq, uint64_t number, struct am_mark *mark,
+                      uint64_t until)
+{
+    int rc = 0;
+
+    if (lq->ops == NULL)
+        return 0;
+    am_lock(&lq->lock);
+    if (mark == NULL)
+        number = lq->last;
+    if (lq->dropped < number)
+        rc = wait_locked(lq, number, mark, until);
+    am_unlock(&lq->lock);
+    return rc;
+}
+
+int am_lane_wait(struct am_lane_queue *lq, uint64_t until)
+{
+    return am_lane_wait_mark(lq, 0, NULL, until);
+}
