@@ -105,6 +105,7 @@ struct job {
     aclError rc;     /* of its landing */
     uint64_t *order; /* NULL, or where drops of its stream are counted */
     uint64_t place;  /* its number there */
+    void (*at_drop)(void);
 };
 
 static aclError job_launch(struct am_task *task, const struct am_backend_ops *lanes,
@@ -145,6 +146,8 @@ static void job_drop(struct am_task *task)
         say(t.dropped, job->letter);
     if (job->order != NULL)
         assert_int_equal((*job->order)++, job->place);
+    if (job->at_drop != NULL)
+        job->at_drop();
     free(job);
     t.n_live--;
 }
@@ -380,6 +383,29 @@ static void dropping_leaves_what_was_launched(void **state)
     assert_string_equal(t.dropped, "bcABd");
 }
 
+/* An abort while the watcher is at the barrier; then another task comes. */
+static void abort_and_go_on(void)
+{
+    am_lock(&t.sched.lock);
+    assert_int_equal(am_sched_drain_locked(&t.sched, &t.queue[0], 0), ETIMEDOUT);
+    am_unlock(&t.sched.lock);
+    jobs_put(0, "d");
+}
+
+static void a_task_after_an_abort_comes_after_what_was_launched(void **state)
+{
+    job_put(0, &launched_ops, (struct job){.letter = 'A', .at_drop = abort_and_go_on});
+    jobs_put(0, "Bc");
+    device_do(0, 1);
+    step_all();
+    assert_string_equal(t.lost, "c");
+    assert_string_equal(t.ran, "");
+    device_do(0, 1);
+    step_all();
+    assert_string_equal(t.ran, "d");
+    assert_string_equal(t.dropped, "AcBd");
+}
+
 static void a_wait_has_the_driver_wait_once(void **state)
 {
     jobs_put(0, "AB");
@@ -504,6 +530,7 @@ int main(void)
         lane_step(without_a_lane_the_scheduler_does_it),
         lane_step(a_task_with_a_deadline_is_not_launched),
         lane_step(dropping_leaves_what_was_launched),
+        lane_step(a_task_after_an_abort_comes_after_what_was_launched),
         lane_step(a_wait_has_the_driver_wait_once),
         lane_step(a_wait_with_a_timeout_ends),
         lane_step(work_of_the_caller_comes_after_what_was_launched),

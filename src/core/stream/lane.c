@@ -2,8 +2,11 @@
 #include "core/stream/lane.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
+#include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "base/sys.h"
 #include "base/util.h"
 #include "core/stream/sched_bypass.h"
 
@@ -110,25 +113,27 @@ bool am_lane_collect(struct am_lane_queue *lq)
 
 /* ---- the barrier ---- */
 
-static struct am_lane_queue *lane_queue_of(struct am_task *barrier)
-{
-    return (struct am_lane_queue *)((char *)barrier -
-                                    offsetof(struct am_lane_queue, barrier));
-}
+struct am_barrier {
+    struct am_task task;
+    struct am_lane_queue *lq;
+    uint64_t number; /* the launch that it waits for, with all before it */
+    uint64_t at;     /* its number among the tasks of the scheduler's queue */
+};
 
 static bool barrier_check(struct am_task *task)
 {
-    struct am_lane_queue *lq = lane_queue_of(task);
+    const struct am_barrier *barrier = (const struct am_barrier *)task;
+    struct am_lane_queue *lq = barrier->lq;
     bool is_over;
 
     am_lock(&lq->lock);
     collect_locked(lq);
-    is_over = lq->dropped >= lq->barrier_number;
+    is_over = lq->dropped >= barrier->number;
     am_unlock(&lq->lock);
     return is_over;
 }
 
-/* What a device has been given, it does. */
+/* A device does what was launched. */
 static bool barrier_can_come(struct am_task *task, struct am_sched *sched)
 {
     return true;
@@ -136,29 +141,47 @@ static bool barrier_can_come(struct am_task *task, struct am_sched *sched)
 
 static void barrier_drop(struct am_task *task)
 {
-    struct am_lane_queue *lq = lane_queue_of(task);
+    struct am_barrier *barrier = (struct am_barrier *)task;
+    struct am_lane_queue *lq = barrier->lq;
 
     am_lock(&lq->lock);
-    lq->is_barred = false;
+    if (lq->barrier == barrier)
+        lq->barrier = NULL;
     am_unlock(&lq->lock);
+    free(barrier);
 }
 
 static const struct am_task_ops barrier_ops = {
     .check = barrier_check, .can_come = barrier_can_come, .drop = barrier_drop};
 
+/* An abort drops barriers too: behind a dropped one the next task needs its own. */
+static bool needs_barrier_locked(const struct am_lane_queue *lq) AM_REQUIRES(lq->lock)
+{
+    return lq->n_tasks > 0 && (lq->barrier == NULL || lq->queue->is_stopped ||
+                               lq->barrier->at < lq->queue->drop_until);
+}
+
 static aclError barrier_queue_locked(struct am_sched *sched, struct am_lane_queue *lq)
     AM_REQUIRES(lq->lock, sched->lock)
 {
     const struct am_task *first = TAILQ_FIRST(&lq->tasks);
+    struct am_barrier *barrier = am_sys_malloc(sizeof *barrier);
     aclError rc;
 
-    am_task_init(&lq->barrier, &barrier_ops);
+    if (barrier == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    *barrier = (struct am_barrier){.lq = lq, .number = lq->last};
+    am_task_init(&barrier->task, &barrier_ops);
     if (first != NULL) /* messages name the call whose work is waited for */
-        lq->barrier.function = first->function;
-    lq->barrier_number = lq->last;
-    rc = am_sched_submit_locked(sched, lq->queue, &lq->barrier);
-    lq->is_barred = rc == ACL_SUCCESS;
-    return rc;
+        barrier->task.function = first->function;
+    rc = am_sched_submit_locked(sched, lq->queue, &barrier->task);
+    if (rc != ACL_SUCCESS) {
+        free(barrier);
+        return rc;
+    }
+    barrier->at = lq->queue->n_queued - 1;
+    lq->barrier = barrier;
+    return ACL_SUCCESS;
 }
 
 /* ---- submitting ---- */
@@ -181,7 +204,7 @@ void am_lane_destroy(struct am_lane_queue *lq)
 {
     if (lq->ops == NULL)
         return;
-    am_assert(lq->n_tasks == 0 && !lq->is_barred);
+    am_assert(lq->n_tasks == 0 && lq->barrier == NULL);
     if (lq->lane != NULL)
         lq->ops->lane_close(lq->lane);
     pthread_cond_destroy(&lq->changed);
@@ -241,7 +264,7 @@ aclError am_lane_queue_locked(struct am_sched *sched, struct am_lane_queue *lq,
 {
     aclError rc = ACL_SUCCESS;
 
-    if (lq->n_tasks > 0 && !lq->is_barred)
+    if (needs_barrier_locked(lq))
         rc = barrier_queue_locked(sched, lq);
     return rc == ACL_SUCCESS ? am_sched_submit_locked(sched, lq->queue, task) : rc;
 }

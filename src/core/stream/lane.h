@@ -31,20 +31,18 @@ struct am_lane_queue {
     struct am_queue *queue; /* the stream's part that the scheduler has */
     int32_t driver;         /* the device, by the driver's id */
     struct am_lock lock;
-    struct am_lane *lane;    /* lock, as all below; NULL until the first launch */
-    bool is_refused;         /* there is no lane to be had */
-    struct am_tasks tasks;   /* launched, and not known to be done */
-    struct am_tasks over;    /* done, and to be dropped by the thread that drops */
-    bool is_dropping;        /* there is such a thread */
-    unsigned n_tasks;        /* launched, and not yet dropped */
-    unsigned n_unasked;      /* launches since the device was asked last */
-    uint64_t last;           /* the number of the last launch */
-    uint64_t taken;          /* launches up to this number were taken out of tasks */
-    uint64_t dropped;        /* and up to this one dropped */
-    struct am_task barrier;  /* goes to the scheduler ahead of another task */
-    uint64_t barrier_number; /* it waits for launches up to this number */
-    bool is_barred;          /* the barrier is in the scheduler */
-    pthread_cond_t changed;  /* taken or dropped grew */
+    struct am_lane *lane;       /* lock, as all below; NULL until the first launch */
+    bool is_refused;            /* there is no lane to be had */
+    struct am_tasks tasks;      /* launched, and not known to be done */
+    struct am_tasks over;       /* done, and to be dropped by the thread that drops */
+    bool is_dropping;           /* there is such a thread */
+    unsigned n_tasks;           /* launched, and not yet dropped */
+    unsigned n_unasked;         /* launches since the device was asked last */
+    uint64_t last;              /* the number of the last launch */
+    uint64_t taken;             /* launches up to this number were taken out of tasks */
+    uint64_t dropped;           /* and up to this one dropped */
+    struct am_barrier *barrier; /* the latest one that the scheduler has, or NULL */
+    pthread_cond_t changed;     /* taken or dropped grew */
 };
 
 /* ops: NULL where the device has no lanes. */

@@ -345,7 +345,7 @@ static aclError lane_timeout(struct am_stream *stream, int32_t timeout_ms)
     function = first != NULL ? first->function : am_error_function;
     n = stream->lane.n_tasks;
     am_lock(&am_sched.lock);
-    n += stream->queue.n_queued - stream->queue.n_done - stream->lane.is_barred;
+    n += stream->queue.n_queued - stream->queue.n_done - (stream->lane.barrier != NULL);
     am_unlock(&am_sched.lock);
     am_lane_leave(&stream->lane);
     return am_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
