@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The pool inside PyTorch, beside PyTorch's own allocators.
 
-    python3 bench/torch_pool.py [--steps N] [--json]
+    python3 bench/torch_pool.py [--steps N] [--json] [--floor build/bench/bench_torch_floor.so]
 
-Each allocator has a process of its own: native, expandable (segments) and aclmem.  Rows are a hit (malloc and free of one
-size, without Python in between where possible), the time of a training step of a small transformer with random weights,
+Each allocator has a process of its own: native, expandable (segments), aclmem, and with --floor the least that an allocator
+behind PyTorch's interface can do.  Rows are a hit (torch.empty and its end), the time of a training step of a small transformer with random weights,
 and the share of held memory that is live at the peak.  A last row runs the same job with a limit of 1.05 times its
 live bytes.  Without PyTorch or a GPU it says so and exits with 0.
 """
@@ -48,11 +48,21 @@ def hit_ns(torch, size, n=20000):
     return (time.perf_counter() - start) * 1e9 / n
 
 
+def floor_measure(torch, library):
+    """The same with an allocator that does nothing: PyTorch's interface alone."""
+    plugged = torch.cuda.memory.CUDAPluggableAllocator(library, "floor_malloc", "floor_free")
+    torch.cuda.memory.change_current_allocator(plugged)
+    return {"hit_512": hit_ns(torch, 512), "hit_4m": hit_ns(torch, 4 << 20)}
+
+
 def child(name, steps, limit):
     if name == "expandable":
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     import torch
 
+    if name.endswith(".so"):
+        print("RESULT " + json.dumps(floor_measure(torch, name)))
+        return
     if name == "aclmem":
         import aclmem.torch
 
@@ -91,6 +101,9 @@ def rows_of(figures, steps):
     for key in ("hit_512", "hit_4m"):
         native = figures["native"][key]
         yield "torch.empty, %s, ns; beside native" % key[4:], ours[key], native, ours[key] <= 1.5 * native
+        if "floor" in figures:
+            floor = figures["floor"][key]
+            yield "torch.empty, %s, ns; beside no allocator" % key[4:], ours[key], floor, ours[key] <= 1.1 * floor
     tight = run("aclmem", steps, limit) is not None
     yield "fits into 1.05 x live (1: yes); beside native", tight, run("native", steps, limit) is not None, tight
 
@@ -99,6 +112,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--floor", metavar="LIBRARY", help="bench_torch_floor.so of the build")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--limit", type=int, default=0, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -113,6 +127,8 @@ def main():
         print("not measured: there is no GPU")
         return None
     figures = {name: run(name, chosen.steps) for name in ALLOCATORS}
+    if chosen.floor:
+        figures["floor"] = run(os.path.abspath(chosen.floor), chosen.steps)
     if None in figures.values():
         sys.exit(1)
     rows = list(rows_of(figures, chosen.steps))
