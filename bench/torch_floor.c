@@ -22,7 +22,8 @@ static void *driver_malloc(size_t size)
     return (void *)ptr;
 }
 
-void *floor_malloc(ssize_t size, int device, void *stream);
+__attribute__((visibility("default"))) void *floor_malloc(ssize_t size, int device,
+                                                          void *stream);
 void *floor_malloc(ssize_t size, int device, void *stream)
 {
     void *ptr = last;
@@ -33,7 +34,8 @@ void *floor_malloc(ssize_t size, int device, void *stream)
     return ptr;
 }
 
-void floor_free(void *ptr, ssize_t size, int device, void *stream);
+__attribute__((visibility("default"))) void floor_free(void *ptr, ssize_t size,
+                                                       int device, void *stream);
 void floor_free(void *ptr, ssize_t size, int device, void *stream)
 {
     last = ptr;
