@@ -15,8 +15,8 @@
 #include "core/life.h"
 #include "core/managed/managed.h"
 #include "core/runtime.h"
-#include "core/stream/cell.h"
 #include "core/stream/call.h"
+#include "core/stream/event_page.h"
 #include "core/vmm/vspace.h"
 #include "layer/layers.h"
 
@@ -62,7 +62,7 @@ AM_NO_LOCK_ANALYSIS static void fork_end_in_child(void)
     if (am_rt.is_up || !fork_has_lock) {
         table_install(&am_api_forked);
         am_exchange_forget();
-        am_cell_forget_all();
+        am_event_page_forget_all();
     }
     am_error_fork_end();
     am_ledger_fork_end_in_child();

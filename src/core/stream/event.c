@@ -43,17 +43,17 @@ void am_event_put(struct am_event *event)
     if (!am_ref_drop(&event->object.refs))
         return;
     am_event_forget_losses(event);
-    if (event->cell != NULL)
-        am_cell_leave(event->cell);
+    if (event->page != NULL)
+        am_event_page_leave(event->page);
     pthread_cond_destroy(&event->changed);
     am_slab_give(&event_slab, event);
 }
 
 /*
  * An event of the device, not yet listed, with one reference for being alive.  Takes over
- * the cell, unless it fails.
+ * the page, unless it fails.
  */
-static aclError event_make(int32_t device, unsigned can, struct am_cell *cell,
+static aclError event_make(int32_t device, unsigned can, struct am_event_page *page,
                            struct am_event **ret_event)
 {
     struct am_event *event = am_slab_take_zeroed(&event_slab);
@@ -73,12 +73,12 @@ static aclError event_make(int32_t device, unsigned can, struct am_cell *cell,
         am_event_put(event);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of an event");
     }
-    event->cell = cell;
+    event->page = page;
     *ret_event = event;
     return ACL_SUCCESS;
 }
 
-static aclError event_create(unsigned can, struct am_cell *cell, void **ret_handle)
+static aclError event_create(unsigned can, struct am_event_page *page, void **ret_handle)
 {
     struct am_context *context;
     struct am_event *event;
@@ -87,7 +87,7 @@ static aclError event_create(unsigned can, struct am_cell *cell, void **ret_hand
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = event_make(context->device, can, cell, &event);
+    rc = event_make(context->device, can, page, &event);
     if (rc != ACL_SUCCESS)
         goto out;
     handle = event->handle; /* once it is listed, a reset by another thread may end it */
@@ -109,7 +109,7 @@ static aclError event_create(unsigned can, struct am_cell *cell, void **ret_hand
         *ret_handle = handle;
     } else {
         am_idmap_remove(&am_ids, handle);
-        event->cell = NULL; /* the caller's again */
+        event->page = NULL; /* the caller's again */
         am_event_put(event);
     }
 out:
@@ -117,39 +117,39 @@ out:
     return rc;
 }
 
-/* Takes over the cell. */
-static aclError event_create_with(struct am_cell *cell, void **ret_handle)
+/* Takes over the page. */
+static aclError event_create_with(struct am_event_page *page, void **ret_handle)
 {
     aclError rc =
-        event_create(AM_EVENT_EX | AM_EVENT_SYNC | AM_EVENT_IPC, cell, ret_handle);
+        event_create(AM_EVENT_EX | AM_EVENT_SYNC | AM_EVENT_IPC, page, ret_handle);
 
     if (rc != ACL_SUCCESS)
-        am_cell_leave(cell);
+        am_event_page_leave(page);
     return rc;
 }
 
 aclError am_event_create(unsigned can, void **ret_handle)
 {
-    struct am_cell *cell;
+    struct am_event_page *page;
     aclError rc;
 
     if (!(can & AM_EVENT_IPC))
         return event_create(can, NULL, ret_handle);
-    rc = am_cell_make(&cell);
-    return rc == ACL_SUCCESS ? event_create_with(cell, ret_handle) : rc;
+    rc = am_event_page_make(&page);
+    return rc == ACL_SUCCESS ? event_create_with(page, ret_handle) : rc;
 }
 
 aclError am_event_import(const struct am_ticket *ticket, void **ret_handle)
 {
     struct am_import_reply reply;
-    struct am_cell *cell;
+    struct am_event_page *page;
     aclError rc = am_import_fetch(AM_SHARE_EVENT, ticket, &reply);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_cell_join(reply.fd, &cell);
+    rc = am_event_page_join(reply.fd, &page);
     close(reply.fd);
-    return rc == ACL_SUCCESS ? event_create_with(cell, ret_handle) : rc;
+    return rc == ACL_SUCCESS ? event_create_with(page, ret_handle) : rc;
 }
 
 /* The export becomes the event's, unless it has one. */
@@ -176,12 +176,12 @@ aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket)
     struct am_ticket ticket;
     aclError rc = ACL_SUCCESS;
 
-    AM_REQUIRE(event->cell != NULL, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(event->page != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "event %u was not made by aclrtCreateEventExWithFlag with ACL_EVENT_IPC",
                event->id);
     if (event->export == 0) {
-        rc = am_export_add(AM_SHARE_EVENT, true, am_cell_descriptor(event->cell), NULL, 0,
-                           &ticket);
+        rc = am_export_add(AM_SHARE_EVENT, true, am_event_page_descriptor(event->page),
+                           NULL, 0, &ticket);
         if (rc == ACL_SUCCESS)
             rc = export_settle(event, ticket.number);
     }
@@ -192,23 +192,23 @@ aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket)
     return ACL_SUCCESS;
 }
 
-bool am_event_cell_is_over(const struct am_event *event, uint64_t number)
+bool am_event_shared_is_over(const struct am_event *event, uint64_t number)
 {
     aclError code;
 
-    return am_cell_look(event->cell, number, &code) != AM_CELL_TO_COME;
+    return am_event_page_look(event->page, number, &code) != AM_EVENT_PAGE_TO_COME;
 }
 
-aclError am_event_cell_check(const struct am_event *event, uint64_t number)
+aclError am_event_shared_check(const struct am_event *event, uint64_t number)
 {
     aclError code;
-    enum am_cell_state state = am_cell_look(event->cell, number, &code);
+    enum am_event_page_state state = am_event_page_look(event->page, number, &code);
 
-    AM_REQUIRE(state != AM_CELL_LOST, ACL_ERROR_RT_IPC_ERROR,
+    AM_REQUIRE(state != AM_EVENT_PAGE_LOST, ACL_ERROR_RT_IPC_ERROR,
                "event %u was not recorded: the process that had queued the record ended "
                "before it ran",
                event->id);
-    AM_REQUIRE(state != AM_CELL_FAILED, code,
+    AM_REQUIRE(state != AM_EVENT_PAGE_FAILED, code,
                "event %u was not recorded, because work before it failed with %d in the "
                "process that had queued the record",
                event->id, (int)code);

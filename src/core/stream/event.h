@@ -14,7 +14,7 @@
  * a record that cannot come any more, because the event was destroyed, fails as well.
  *
  * An event that other processes may open has its numbers in a page that all of them see
- * (cell.h); what is listed here are the records of this process.
+ * (event_page.h); what is listed here are the records of this process.
  *
  * A notify is one bit: a record sets it, a wait waits for it and clears it; a wait for
  * one that was destroyed, with no record to come, fails.
@@ -37,7 +37,7 @@
 #include <sys/queue.h>
 
 #include "acl/acl_rt.h"
-#include "core/stream/cell.h"
+#include "core/stream/event_page.h"
 #include "core/stream/stream.h"
 
 struct am_ticket;
@@ -57,8 +57,8 @@ struct am_event {
     int32_t device;
     unsigned can; /* AM_EVENT_* */
     bool is_dead;
-    struct am_cell *cell;    /* AM_EVENT_IPC: what all processes see of it */
-    _Atomic uint64_t export; /* the number that others open it by; 0: none yet */
+    struct am_event_page *page; /* AM_EVENT_IPC: what all processes see of it */
+    _Atomic uint64_t export;    /* the number that others open it by; 0: none yet */
     struct am_latch lock;
     uint64_t n_recorded;  /* lock, as all to time_stream; the number of the latest one */
     uint64_t n_completed; /* the highest number that has run */
@@ -115,11 +115,11 @@ aclError am_event_time(struct am_event *event, uint64_t *ret_us);
 /* Whether the latest record was queued and has not run. */
 bool am_event_is_to_come(struct am_event *event);
 /*
- * Of an event with a cell: whether the record is over, and what is told to one who waited
+ * Of an event with a page: whether the record is over, and what is told to one who waited
  * for it.
  */
-bool am_event_cell_is_over(const struct am_event *event, uint64_t number);
-aclError am_event_cell_check(const struct am_event *event, uint64_t number);
+bool am_event_shared_is_over(const struct am_event *event, uint64_t number);
+aclError am_event_shared_check(const struct am_event *event, uint64_t number);
 
 /* The event goes. */
 void am_event_forget_losses(struct am_event *event);

@@ -117,7 +117,7 @@ static int event_wait_locked(struct event_target *target, uint64_t timeout)
     uint64_t look = LOOK_FIRST;
     int rc;
 
-    if (target->event->cell == NULL)
+    if (target->event->page == NULL)
         return am_sched_wait_worried_locked(&am_sched, changed, event_is_there, target,
                                             timeout, &sync_worry);
     for (;;) {
@@ -165,7 +165,7 @@ static bool is_complete_at_once(struct am_event *event)
 {
     bool is_complete;
 
-    if (event->cell != NULL || am_sched.setup.is_chaotic)
+    if (event->page != NULL || am_sched.setup.is_chaotic)
         return false;
     am_latch_take(&event->lock);
     is_complete = am_event_is_over_locked(event, am_event_target_locked(event)) &&
@@ -214,7 +214,7 @@ static aclError event_sync(struct am_event *event, int32_t timeout_ms)
     if (record_sync(event, number, until, &rc) != 0)
         return am_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
                        "event %u is not complete after %d ms%s", event->id, timeout_ms,
-                       event->cell != NULL || am_event_latest(event) >= number
+                       event->page != NULL || am_event_latest(event) >= number
                            ? ""
                            : "; nobody has recorded it");
     if (rc == ACL_SUCCESS)

@@ -32,14 +32,14 @@ static bool is_pending_locked(const struct am_event *event, uint64_t number)
 
 bool am_event_is_over_locked(const struct am_event *event, uint64_t number)
 {
-    if (event->cell != NULL)
-        return am_event_cell_is_over(event, number);
+    if (event->page != NULL)
+        return am_event_shared_is_over(event, number);
     return event->n_completed >= number && !is_pending_locked(event, number);
 }
 
 bool am_event_is_abandoned(const struct am_event *event)
 {
-    return event->is_dead && event->cell == NULL && TAILQ_EMPTY(&event->pending) &&
+    return event->is_dead && event->page == NULL && TAILQ_EMPTY(&event->pending) &&
            TAILQ_EMPTY(&event->launched);
 }
 
@@ -48,7 +48,7 @@ aclError am_record_check_locked(const struct am_event *event, uint64_t number)
     const struct am_event_task *lost = am_record_find(&event->lost, number);
 
     if (lost == NULL)
-        return event->cell == NULL ? ACL_SUCCESS : am_event_cell_check(event, number);
+        return event->page == NULL ? ACL_SUCCESS : am_event_shared_check(event, number);
     AM_REQUIRE(lost->cause.function == NULL, lost->cause.rc,
                "event %u was not recorded, because work that %s had queued before on "
                "stream %d failed with %d; synchronising that stream says why",
@@ -114,8 +114,8 @@ aclError am_event_task_make(const struct am_task_ops *ops, struct am_event *even
 
 uint64_t am_event_target_locked(const struct am_event *event)
 {
-    if (event->cell != NULL)
-        return am_cell_latest(event->cell);
+    if (event->page != NULL)
+        return am_event_page_latest(event->page);
     if ((event->can & AM_EVENT_EX) || event->n_recorded > event->n_reset)
         return event->n_recorded;
     return event->n_recorded + 1; /* a plain event's record is still to come */
@@ -227,8 +227,8 @@ static bool record_end(struct am_event_task *et, uint64_t time_ns)
     struct am_event *event = et->event;
     bool is_heard;
 
-    if (event->cell != NULL)
-        am_cell_recorded(event->cell, et->target, ACL_SUCCESS);
+    if (event->page != NULL)
+        am_event_page_recorded(event->page, et->target, ACL_SUCCESS);
     am_latch_take(&event->lock);
     TAILQ_REMOVE(record_list(et), et, listed);
     record_note_locked(event, et->target, et->stream_id, time_ns);
@@ -283,7 +283,7 @@ static aclError record_launch(struct am_task *task, const struct am_backend_ops 
     bool is_heard;
     aclError rc;
 
-    if (event->cell != NULL) /* other processes see what is finished here */
+    if (event->page != NULL) /* other processes see what is finished here */
         return ACL_SUCCESS;
     rc = lanes->lane_mark(lane, event->can & AM_EVENT_TIME, &et->mark, &task->number);
     if (rc != ACL_SUCCESS)
@@ -308,8 +308,8 @@ static void record_cancel(struct am_task *task, const struct am_queue *queue)
     TAILQ_INSERT_TAIL(&et->event->lost, et, listed);
     record_note_locked(et->event, et->target, et->stream_id, 0);
     am_latch_give(&et->event->lock);
-    if (et->event->cell != NULL)
-        am_cell_recorded(et->event->cell, et->target, et->cause.rc);
+    if (et->event->page != NULL)
+        am_event_page_recorded(et->event->page, et->target, et->cause.rc);
     waiters_wake_locked(et->event);
 }
 
@@ -386,17 +386,17 @@ static aclError record_queue_locked(struct am_event *event, struct am_stream *st
     int place = -1;
     aclError rc = ACL_SUCCESS;
 
-    if (event->cell != NULL)
-        rc = am_cell_claim(event->cell, &place);
+    if (event->page != NULL)
+        rc = am_event_page_claim(event->page, &place);
     if (rc != ACL_SUCCESS)
         return rc;
     rc = am_lane_queue_locked(&am_sched, &stream->lane, &et->task);
     if (rc == ACL_SUCCESS)
         record_list_locked(event, et,
-                           event->cell != NULL ? am_cell_record(event->cell, place)
+                           event->page != NULL ? am_event_page_record(event->page, place)
                                                : event->n_recorded + 1);
-    else if (event->cell != NULL)
-        am_cell_unclaim(event->cell, place);
+    else if (event->page != NULL)
+        am_event_page_unclaim(event->page, place);
     return rc;
 }
 
@@ -426,7 +426,7 @@ aclError am_event_record(struct am_event *event, struct am_stream *stream)
     aclError rc = ACL_SUCCESS;
 
     am_lane_enter(&stream->lane);
-    if (event->cell != NULL || !am_lane_is_empty_locked(&stream->lane) ||
+    if (event->page != NULL || !am_lane_is_empty_locked(&stream->lane) ||
         !record_at_once(event, stream))
         rc = record_submit_locked(event, stream);
     am_lane_leave(&stream->lane);

@@ -37,7 +37,7 @@ static bool wait_poll(struct am_task *task, struct am_sched *sched,
 
     am_latch_take(&event->lock);
     is_over = is_satisfied_locked(event, et->target) || am_event_is_abandoned(event);
-    *ret_list = event->cell != NULL || am_launched_find_locked(event, et->target,
+    *ret_list = event->page != NULL || am_launched_find_locked(event, et->target,
                                                                is_plain(event)) != NULL
                     ? NULL
                     : &event->waiting;
@@ -111,7 +111,7 @@ static aclError wait_launch(struct am_task *task, const struct am_backend_ops *l
     bool can_launch;
     aclError rc;
 
-    if (event->cell != NULL)
+    if (event->page != NULL)
         return ACL_SUCCESS;
     am_latch_take(&event->lock);
     can_launch = is_satisfied_locked(event, et->target) && TAILQ_EMPTY(&event->lost);
@@ -258,7 +258,7 @@ aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_
                "event %u was made without ACL_EVENT_SYNC: no stream can wait for it%s",
                event->id, event->can & AM_EVENT_EX ? "" : " (ACLMEM_RULES=strict)");
     am_lane_enter(&stream->lane);
-    if (event->cell != NULL || !am_lane_is_empty_locked(&stream->lane) ||
+    if (event->page != NULL || !am_lane_is_empty_locked(&stream->lane) ||
         !wait_at_once(event, stream))
         rc = wait_submit_locked(event, stream, seconds);
     am_lane_leave(&stream->lane);

@@ -25,7 +25,8 @@ struct am_notify {
     _Atomic uint64_t export; /* the number that others open it by; 0: none */
     bool is_dead;            /* sched.lock, as all below */
     bool is_set;
-    struct am_cell *cell; /* has the bit instead, once other processes may have it too */
+    struct am_event_page
+        *page; /* has the bit instead, once other processes may have it too */
     TAILQ_HEAD(, notify_task) pending; /* records that have not run */
     struct am_waitlist waiting;
     LIST_ENTRY(am_notify) all;
@@ -64,8 +65,8 @@ void am_notify_put(struct am_notify *notify)
 {
     if (!am_ref_drop(&notify->object.refs))
         return;
-    if (notify->cell != NULL)
-        am_cell_leave(notify->cell);
+    if (notify->page != NULL)
+        am_event_page_leave(notify->page);
     am_slab_give(&notify_slab, notify);
 }
 
@@ -89,8 +90,9 @@ static aclError notify_make(int32_t device, struct am_notify **ret_notify)
     return ACL_SUCCESS;
 }
 
-/* Takes over the cell, unless it fails; driver_id is that of the cell's maker then. */
-static aclError notify_create(struct am_cell *cell, int32_t driver_id, void **ret_handle)
+/* Takes over the page, unless it fails; driver_id is that of the page's maker then. */
+static aclError notify_create(struct am_event_page *page, int32_t driver_id,
+                              void **ret_handle)
 {
     struct am_context *context;
     struct am_notify *notify;
@@ -102,8 +104,8 @@ static aclError notify_create(struct am_cell *cell, int32_t driver_id, void **re
     rc = notify_make(context->device, &notify);
     if (rc != ACL_SUCCESS)
         goto out;
-    notify->cell = cell;
-    if (cell != NULL)
+    notify->page = page;
+    if (page != NULL)
         notify->driver_id = driver_id;
     handle = notify->handle; /* once it is listed, a reset by another thread may end it */
     am_lock(&am_sched.lock);
@@ -119,7 +121,7 @@ static aclError notify_create(struct am_cell *cell, int32_t driver_id, void **re
         *ret_handle = handle;
     } else {
         am_idmap_remove(&am_ids, handle);
-        notify->cell = NULL; /* the caller's again */
+        notify->page = NULL; /* the caller's again */
         am_notify_put(notify);
     }
 out:
@@ -135,7 +137,7 @@ aclError am_notify_create(void **ret_handle)
 aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle)
 {
     struct am_import_reply reply;
-    struct am_cell *cell;
+    struct am_event_page *page;
     struct notify_desc desc = {0};
     aclError rc = am_import_fetch(AM_SHARE_NOTIFY, ticket, &reply);
 
@@ -143,34 +145,34 @@ aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle)
         return rc;
     if (reply.size == sizeof desc)
         memcpy(&desc, reply.bytes, sizeof desc);
-    rc = am_cell_join(reply.fd, &cell);
+    rc = am_event_page_join(reply.fd, &page);
     close(reply.fd);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = notify_create(cell, desc.driver_id, ret_handle);
+    rc = notify_create(page, desc.driver_id, ret_handle);
     if (rc != ACL_SUCCESS)
-        am_cell_leave(cell);
+        am_event_page_leave(page);
     return rc;
 }
 
 /* The bit moves where others see it; waits of streams look there from now on. */
 static aclError notify_widen(struct am_notify *notify)
 {
-    struct am_cell *cell;
-    aclError rc = am_cell_make(&cell);
+    struct am_event_page *page;
+    aclError rc = am_event_page_make(&page);
 
     if (rc != ACL_SUCCESS)
         return rc;
     am_lock(&am_sched.lock);
-    if (notify->cell == NULL) {
-        am_cell_set(cell, notify->is_set);
-        notify->cell = cell;
-        cell = NULL;
+    if (notify->page == NULL) {
+        am_event_page_set(page, notify->is_set);
+        notify->page = page;
+        page = NULL;
         am_sched_wake_locked(&am_sched, &notify->waiting);
     }
     am_unlock(&am_sched.lock);
-    if (cell != NULL) /* another thread was faster */
-        am_cell_leave(cell);
+    if (page != NULL) /* another thread was faster */
+        am_event_page_leave(page);
     return ACL_SUCCESS;
 }
 
@@ -200,10 +202,11 @@ aclError am_notify_export(struct am_notify *notify, bool is_open,
 
     AM_REQUIRE(notify->export == 0, ACL_ERROR_RT_PARAM_INVALID,
                "notify %u is exported already; keep its key", notify->id);
-    rc = notify->cell == NULL ? notify_widen(notify) : ACL_SUCCESS;
+    rc = notify->page == NULL ? notify_widen(notify) : ACL_SUCCESS;
     if (rc == ACL_SUCCESS)
-        rc = am_export_add(AM_SHARE_NOTIFY, is_open, am_cell_descriptor(notify->cell),
-                           &desc, sizeof desc, &ticket);
+        rc = am_export_add(AM_SHARE_NOTIFY, is_open,
+                           am_event_page_descriptor(notify->page), &desc, sizeof desc,
+                           &ticket);
     if (rc == ACL_SUCCESS)
         rc = export_settle(notify, ticket.number);
     if (rc == ACL_SUCCESS)
@@ -302,8 +305,8 @@ static void notify_drop(struct am_task *task)
 static void bit_put_locked(struct am_notify *notify, bool is_set)
     AM_REQUIRES(am_sched.lock)
 {
-    if (notify->cell != NULL)
-        am_cell_set(notify->cell, is_set);
+    if (notify->page != NULL)
+        am_event_page_set(notify->page, is_set);
     else
         notify->is_set = is_set;
 }
@@ -313,8 +316,8 @@ static bool bit_take_locked(struct am_notify *notify) AM_REQUIRES(am_sched.lock)
 {
     bool was_set = notify->is_set;
 
-    if (notify->cell != NULL)
-        return am_cell_take(notify->cell);
+    if (notify->page != NULL)
+        return am_event_page_take(notify->page);
     notify->is_set = false;
     return was_set;
 }
@@ -355,7 +358,7 @@ AM_NO_LOCK_ANALYSIS static bool wait_poll(struct am_task *task, struct am_sched 
     struct notify_task *nt = (struct notify_task *)task;
     struct am_notify *notify = nt->notify;
 
-    *ret_list = notify->cell != NULL ? NULL : &notify->waiting;
+    *ret_list = notify->page != NULL ? NULL : &notify->waiting;
     nt->has_taken = bit_take_locked(notify);
     return nt->has_taken || (notify->is_dead && TAILQ_EMPTY(&notify->pending));
 }
@@ -388,7 +391,7 @@ static void wait_tell(const struct am_task *task, char *text, size_t size)
     const struct am_notify *notify = ((const struct notify_task *)task)->notify;
 
     snprintf(text, size, "notify %u is recorded%s", notify->id,
-             notify->cell != NULL ? ", by this process or another one" : "");
+             notify->page != NULL ? ", by this process or another one" : "");
 }
 
 static const struct am_task_ops record_ops = {
