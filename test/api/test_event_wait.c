@@ -15,7 +15,7 @@ static void the_host_waits_no_longer_than_it_wants(void **state)
     aclrtEvent event = make_event();
 
     assert_refused(aclrtSynchronizeEventWithTimeout(event, 10),
-                   ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "nobody has recorded it");
+                   ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "no call has recorded it");
     hold(stream, &gate);
     assert_acl_ok(aclrtRecordEvent(event, stream));
     assert_refused(aclrtSynchronizeEventWithTimeout(event, 10),

@@ -322,7 +322,7 @@ static void a_stopped_stream_launches_nothing(void **state)
     assert_int_equal(n_launches, 1);
     assert_string_equal(t.lost, "ABC");
     am_lock(&t.sched.lock);
-    assert_int_equal(am_queue_tell_locked(&t.queue[0], 0), ACL_ERROR_RT_PARAM_INVALID);
+    assert_int_equal(am_queue_report_locked(&t.queue[0], 0), ACL_ERROR_RT_PARAM_INVALID);
     am_bypass_open_locked(&t.sched, &t.queue[0]);
     am_unlock(&t.sched.lock);
     jobs_put(0, "D");

@@ -572,7 +572,7 @@ static void a_queue_with_something_to_report_keeps_its_bypass_closed(void **stat
     assert_int_equal(t.queue[0].state, AM_QUEUE_IDLE);
     assert_false(am_bypass_is_quiet(&t.queue[0]));
     am_lock(&t.sched.lock);
-    assert_int_equal(am_queue_tell_locked(&t.queue[0], 0), ACL_ERROR_RT_PARAM_INVALID);
+    assert_int_equal(am_queue_report_locked(&t.queue[0], 0), ACL_ERROR_RT_PARAM_INVALID);
     am_bypass_open_locked(&t.sched, &t.queue[0]);
     am_unlock(&t.sched.lock);
     assert_true(am_bypass_is_quiet(&t.queue[0]));

@@ -510,7 +510,7 @@ static aclError tell(uint64_t seen)
     aclError rc;
 
     am_lock(&t.sched.lock);
-    rc = am_queue_tell_locked(&t.queue[0], seen);
+    rc = am_queue_report_locked(&t.queue[0], seen);
     am_unlock(&t.sched.lock);
     return rc;
 }
@@ -518,13 +518,13 @@ static aclError tell(uint64_t seen)
 /* Two began to wait before the first was told; a third came after. */
 static void all_who_waited_are_told_the_failure(void **state)
 {
-    uint64_t seen = t.queue[0].n_told;
+    uint64_t seen = t.queue[0].n_reported;
 
     put(0, (struct note){.letter = 'a', .rc = ACL_ERROR_RT_PARAM_INVALID});
     step_all();
     assert_int_equal(tell(seen), ACL_ERROR_RT_PARAM_INVALID);
     assert_int_equal(tell(seen), ACL_ERROR_RT_PARAM_INVALID);
-    seen = t.queue[0].n_told;
+    seen = t.queue[0].n_reported;
     assert_int_equal(tell(seen), ACL_SUCCESS);
 
     /* The next failure is a new one. */
@@ -532,7 +532,7 @@ static void all_who_waited_are_told_the_failure(void **state)
     step_all();
     assert_int_equal(tell(seen), ACL_ERROR_RT_INVALID_HANDLE);
     assert_int_equal(tell(seen), ACL_ERROR_RT_INVALID_HANDLE);
-    assert_int_equal(tell(t.queue[0].n_told), ACL_SUCCESS);
+    assert_int_equal(tell(t.queue[0].n_reported), ACL_SUCCESS);
 }
 
 int main(void)

@@ -77,7 +77,7 @@ static void value_drop(struct am_task *task)
     free(task);
 }
 
-static void wait_tell(const struct am_task *task, char *text, size_t size)
+static void wait_describe(const struct am_task *task, char *text, size_t size)
 {
     static const char *const tests[] = {
         [ACL_STREAM_WAIT_VALUE_GEQ] = "is at least",
@@ -93,7 +93,7 @@ static void wait_tell(const struct am_task *task, char *text, size_t size)
 
 static const struct am_task_ops write_ops = {.run = write_run, .drop = value_drop};
 static const struct am_task_ops wait_ops = {
-    .check = wait_check, .run = wait_run, .tell = wait_tell, .drop = value_drop};
+    .check = wait_check, .run = wait_run, .describe = wait_describe, .drop = value_drop};
 
 static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t value,
                              uint32_t how, struct am_stream *stream)

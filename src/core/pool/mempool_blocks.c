@@ -216,14 +216,16 @@ static bool wait_can_come(struct am_task *task, struct am_sched *sched)
     return am_queue_can_move_locked(sched, ((struct wait_task *)task)->freeing->queue);
 }
 
-static void wait_tell(const struct am_task *task, char *text, size_t size)
+static void wait_describe(const struct am_task *task, char *text, size_t size)
 {
     snprintf(text, size, "stream %d frees the memory that it was given",
              ((const struct wait_task *)task)->freeing->stream);
 }
 
-static const struct am_task_ops wait_ops = {
-    .poll = wait_poll, .can_come = wait_can_come, .tell = wait_tell, .drop = wait_drop};
+static const struct am_task_ops wait_ops = {.poll = wait_poll,
+                                            .can_come = wait_can_come,
+                                            .describe = wait_describe,
+                                            .drop = wait_drop};
 
 /* What the stream does from now on comes after the free, on whatever stream that is. */
 static aclError wait_submit(struct am_freeing *freeing, struct am_stream *stream)

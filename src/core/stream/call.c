@@ -1,15 +1,16 @@
 /*
  * See call.h.
  *
- * A call is one function to be run.  The task that queued it holds a reference and so
- * does whoever runs it, since either may be given up first: a stream can be aborted while
- * its callback runs.
+ * A call is one function to be run.  The task that queued it and the thread that runs it
+ * each hold a reference, since either may end first: a stream can be aborted while its
+ * callback runs.
  *
  * Host functions may wait for each other, so each that is due must get a thread in the
- * end; but two thousand short ones must not get two thousand threads.  A few threads are
- * made as they are needed.  When all are busy but one, that one is the lookout: it takes
- * a call only when for a millisecond no other was done and all others are in functions
- * (one that only waits for a processor will take it), and makes the next lookout first.
+ * end; but two thousand short ones must not get two thousand threads.  The first few threads
+ * are started as they are needed.  When all threads are busy but one, that one is the lookout.
+ * It takes a call only if no call ended for a millisecond and all other threads are inside
+ * functions (a thread that only waits for a processor will take the call), and starts the
+ * next lookout first.
  */
 #include "core/stream/call.h"
 #include "core/stream/sched.h"
@@ -35,7 +36,7 @@ struct call {
     atomic_uint refs;
     void (*function)(void *);
     void *data;
-    uint64_t thread; /* who is to run it; callbacks only */
+    uint64_t thread; /* that is to run it; callbacks only */
     bool is_blocking;
     bool is_started; /* sched.lock, as all below */
     bool is_done;
@@ -88,7 +89,7 @@ static struct {
     pthread_cond_t done; /* a call is, also one that is no host function */
 } hosts = {.calls = TAILQ_HEAD_INITIALIZER(hosts.calls)};
 
-/* What this thread runs now. */
+/* The call that this thread runs now. */
 static _Thread_local struct call *inside;
 
 static void calls_init(void)
@@ -119,8 +120,8 @@ static void call_end_locked(struct call *call) AM_REQUIRES(am_sched.lock)
 static int hosts_grow_locked(void) AM_REQUIRES(am_sched.lock);
 
 /*
- * The function ended its thread, as those of an interpreter that has ended do: what would
- * have come after it.
+ * The function ended its thread, as functions of an ended interpreter do.  Does what would
+ * have come after the function.
  */
 static void call_break_off(void *arg)
 {
@@ -245,8 +246,8 @@ static void call_drop(struct am_task *task)
 }
 
 /*
- * In chaos mode nothing else happens until the function is done, so that a seed gives one
- * order; but it may wait for another one, which has to be let in.
+ * In chaos mode no other task runs until the function is done, so that a seed gives one
+ * order.  The wait is bounded, since the function may wait for another one.
  */
 static void call_linger_locked(struct call *call) AM_REQUIRES(am_sched.lock)
 {
@@ -276,7 +277,7 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
     return call->is_done || !call->is_blocking;
 }
 
-static void callback_tell(const struct am_task *task, char *text, size_t size)
+static void callback_describe(const struct am_task *task, char *text, size_t size)
 {
     snprintf(text, size,
              "the thread that subscribed runs the callback in "
@@ -284,7 +285,7 @@ static void callback_tell(const struct am_task *task, char *text, size_t size)
 }
 
 static const struct am_task_ops callback_ops = {
-    .poll = callback_poll, .tell = callback_tell, .drop = call_drop};
+    .poll = callback_poll, .describe = callback_describe, .drop = call_drop};
 
 static struct subscriber *subscriber_find_locked(uint64_t thread)
     AM_REQUIRES(am_sched.lock)
@@ -340,10 +341,7 @@ static struct call *callback_next_locked(uint64_t thread) AM_REQUIRES(am_sched.l
     return NULL;
 }
 
-/*
- * What a thread in aclrtProcessReport waits for: a callback, or the end of its last
- * stream.
- */
+/* A thread in aclrtProcessReport waits for a callback, or for the end of its last stream. */
 static bool callback_is_there_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
 {
     return callback_next_locked(thread) != NULL || subscriber_find_locked(thread) == NULL;
@@ -361,8 +359,8 @@ static aclError process_locked(uint64_t thread, int32_t timeout_ms)
                ACL_ERROR_RT_THREAD_SUBSCRIBE,
                "no stream is subscribed by this thread; call aclrtSubscribeReport first");
     /*
-     * Not as other waits do: chaos mode must not hurry because such a thread is always
-     * there.
+     * Not with am_sched_wait_locked(): chaos mode would step for it all the time, since
+     * such a thread always waits.
      */
     while (!callback_is_there_locked(thread)) {
         int rc = am_cond_wait_locked(&am_sched, &callbacks_changed, until);
@@ -447,14 +445,10 @@ static int hosts_grow_locked(void) AM_REQUIRES(am_sched.lock)
         hosts.n_threads > HOSTS_EAGER)
         return 0;
     rc = host_make_locked();
-    return hosts.n_threads > 0 ? 0
-                               : rc; /* those that there are do it, one after the other */
+    return hosts.n_threads > 0 ? 0 : rc; /* the existing threads take turns */
 }
 
-/*
- * The only free thread: whether it has to take the next call, because the others do not
- * come to it.
- */
+/* For the only free thread: whether it has to take the next call, since no other will. */
 static bool host_look_out_locked(void) AM_REQUIRES(am_sched.lock)
 {
     uint64_t until = am_clock() + STALL;
@@ -569,7 +563,7 @@ void am_calls_stop(void)
         am_lock(&am_sched.lock);
     }
     hosts.n_threads = 0;
-    /* Callbacks that did not block their stream, and that nobody came for. */
+    /* Callbacks that did not block their stream, and that no thread fetched. */
     while ((call = TAILQ_FIRST(&callbacks)) != NULL) {
         call_unlist_locked(call);
         call_put(call);

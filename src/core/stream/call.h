@@ -33,14 +33,14 @@ void am_subscriber_remove_locked(uint64_t thread) AM_REQUIRES(am_sched.lock);
 aclError am_call_process(int32_t timeout_ms);
 
 /*
- * Whether this thread is in such a function; and in one that the queue waits for, so that
- * to wait for the queue would be to wait for itself.
+ * Whether this thread is in such a function; and in one that the queue waits for: waiting
+ * for that queue would never end.
  */
 bool am_call_is_inside(void);
 bool am_call_blocks_locked(const struct am_queue *queue) AM_REQUIRES(am_sched.lock);
 /*
- * The same for what comes before the task (NULL: for all) in the queue and waits for such a
- * queue, by way of events and other queues.
+ * The same for the tasks before `until` (NULL: for all) in the queue, which may wait for such
+ * a queue by way of events and other queues.
  */
 bool am_call_is_awaited_locked(struct am_queue *queue, const struct am_task *until)
     AM_REQUIRES(am_sched.lock);

@@ -231,7 +231,7 @@ aclError am_event_get(void *handle, struct am_event **ret_event)
     return ACL_SUCCESS;
 }
 
-/* False when somebody was faster. */
+/* False: another thread has destroyed it. */
 static bool event_unlist(struct am_event *event)
 {
     bool was_alive;
@@ -244,7 +244,7 @@ static bool event_unlist(struct am_event *event)
         events[event->device].n--;
         n_events--;
         am_idmap_remove(&am_ids, event->handle);
-        /* Who waits for a record that nobody can queue any more is told. */
+        /* Waits for a record that can no longer be queued fail now. */
         am_sched_wake_locked(&am_sched, &event->waiting);
         pthread_cond_broadcast(&event->changed);
     }

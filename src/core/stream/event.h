@@ -2,7 +2,7 @@
  * Events and notifies.
  *
  * An event numbers its records as they are queued, and lists those that have not run;
- * they may be in several streams and run in any order.  Who waits, waits for a number:
+ * they may be in several streams and run in any order.  A wait is for a number:
  *   an extended event (CreateEventExWithFlag) may be recorded again and again; a wait is
  *   for the latest record so far, and for nothing when there was none;
  *   a plain event is complete or not; a wait before the record waits for the one to come,
@@ -10,8 +10,8 @@
  *   it undoes the records that have run, those that were queued after it excepted unless
  *   a wait was for them.
  * A record that is dropped, because its stream is aborted, destroyed or stopped by a
- * failure, is lost: who waits for it fails with the code of that failure.  Who waits for
- * a record that cannot come any more, because the event was destroyed, fails as well.
+ * failure, is lost: a wait for it fails with the code of that failure.  A wait for a record
+ * that cannot come any more, because the event was destroyed, fails as well.
  *
  * An event that other processes may open has its numbers in a page that all of them see
  * (event_page.h); what is listed here are the records of this process.
@@ -42,7 +42,7 @@
 
 struct am_ticket;
 
-/* What an event can do; from the flags of its making. */
+/* The abilities of an event, from the flags that it was created with. */
 enum {
     AM_EVENT_EX = 1u << 0,   /* recorded again and again */
     AM_EVENT_SYNC = 1u << 1, /* streams and the host may wait for it */
@@ -58,7 +58,7 @@ struct am_event {
     unsigned can; /* AM_EVENT_* */
     bool is_dead;
     struct am_event_page *page; /* AM_EVENT_IPC: what all processes see of it */
-    _Atomic uint64_t export;    /* the number that others open it by; 0: none yet */
+    _Atomic uint64_t export; /* the number that other processes open it by; 0: none yet */
     struct am_latch lock;
     uint64_t n_recorded;  /* lock, as all to time_stream; the number of the latest one */
     uint64_t n_completed; /* the highest number that has run */
@@ -66,7 +66,7 @@ struct am_event {
     uint64_t n_waited;    /* plain ones: the highest number that a wait is over for */
     TAILQ_HEAD(am_records, am_event_task) pending; /* records that the scheduler has */
     struct am_records launched;                    /* records that devices have */
-    struct am_records lost; /* those dropped that somebody may still ask about */
+    struct am_records lost; /* dropped ones that a call may still ask about */
     uint64_t n_waits;       /* of streams, queued and not yet over */
     uint64_t n_listeners;   /* waits in the scheduler, and threads that wait */
     uint64_t warned;        /* sched.lock; the record that a warning was about */
@@ -114,10 +114,7 @@ aclError am_event_time(struct am_event *event, uint64_t *ret_us);
 
 /* Whether the latest record was queued and has not run. */
 bool am_event_is_to_come(struct am_event *event);
-/*
- * Of an event with a page: whether the record is over, and what is told to one who waited
- * for it.
- */
+/* Of an event with a page: whether the record is over, and what a wait for it returns. */
 bool am_event_shared_is_over(const struct am_event *event, uint64_t number);
 aclError am_event_shared_check(const struct am_event *event, uint64_t number);
 
@@ -145,7 +142,7 @@ aclError am_notify_record(struct am_notify *notify, struct am_stream *stream);
 aclError am_notify_wait(struct am_notify *notify, struct am_stream *stream,
                         uint32_t seconds);
 void am_notify_clear(struct am_notify *notify);
-/* The key of another process's notify, or for others to open this one. */
+/* Makes the key that other processes open it by; is_open: any process may. */
 aclError am_notify_export(struct am_notify *notify, bool is_open,
                           struct am_ticket *ret_ticket);
 aclError am_notify_trust(struct am_notify *notify, const int32_t *ids, size_t n);

@@ -66,17 +66,18 @@ static aclError sync_check_locked(const struct am_event *event, uint64_t target)
 {
     const struct am_event_task *record = am_record_find(&event->pending, target);
 
-    AM_REQUIRE(record == NULL ||
-                   !am_call_is_awaited_locked(&record->stream->queue, &record->task),
-               ACL_ERROR_RT_PARAM_INVALID,
-               "event %u is recorded on stream %d, which waits, itself or by way of "
-               "others, for the host function or callback that makes this call, so the "
-               "call would wait for itself",
-               event->id, record->stream_id);
+    AM_REQUIRE(
+        record == NULL ||
+            !am_call_is_awaited_locked(&record->stream->queue, &record->task),
+        ACL_ERROR_RT_PARAM_INVALID,
+        "event %u is recorded on stream %d, which waits, itself or by way of other "
+        "streams, for the host function or callback that makes this call, so the "
+        "call would wait for itself",
+        event->id, record->stream_id);
     return ACL_SUCCESS;
 }
 
-AM_NO_LOCK_ANALYSIS /* called with the scheduler's lock, which is ours, as the next one */
+AM_NO_LOCK_ANALYSIS /* called with the scheduler's lock, as the next one */
     static bool
     sync_can_come(void *what, struct am_sched *sched, const struct am_quiet *quiet)
 {
@@ -98,7 +99,7 @@ static void sync_warn(void *what, struct am_sched *sched)
         return;
     event->warned = target->target;
     if (record != NULL)
-        am_stuck_tell_locked(&record->stream->queue, why, sizeof why);
+        am_stuck_describe_locked(&record->stream->queue, why, sizeof why);
     am_log(AM_LOG_WARN, "%s has waited %d seconds until event %u is recorded%s: %s",
            am_error_function, (int)(AM_PATIENCE / AM_SECOND), event->id,
            record != NULL ? ", as is queued" : "", why);
@@ -107,8 +108,8 @@ static void sync_warn(void *what, struct am_sched *sched)
 static const struct am_worry sync_worry = {sync_can_come, sync_warn};
 
 /*
- * 0 or ETIMEDOUT.  Nobody calls us when another process's record has run: we look, at
- * first often.
+ * 0 or ETIMEDOUT.  A record of another process wakes no thread here, so the page is polled,
+ * at first often.
  */
 static int event_wait_locked(struct event_target *target, uint64_t timeout)
     AM_REQUIRES(am_sched.lock)
@@ -144,7 +145,7 @@ static uint64_t target_get(struct am_event *event)
     return target;
 }
 
-/* Whether the record is over and, if it is, what the call is told of it. */
+/* Whether the record is over and, if it is, the result for a call that waits. */
 static aclError record_query(struct am_event *event, uint64_t number, bool *ret_is_over)
 {
     aclError rc = ACL_SUCCESS;
@@ -158,8 +159,8 @@ static aclError record_query(struct am_event *event, uint64_t number, bool *ret_
 }
 
 /*
- * Whether the event is complete and there is nothing more to be told; then no lock of all
- * streams is needed.  In chaos mode each call is a chance for a task to run.
+ * Whether the event is complete and has no lost records; then the scheduler's lock is not
+ * needed.  In chaos mode each call is a chance for a task to run.
  */
 static bool is_complete_at_once(struct am_event *event)
 {
@@ -216,11 +217,11 @@ static aclError event_sync(struct am_event *event, int32_t timeout_ms)
                        "event %u is not complete after %d ms%s", event->id, timeout_ms,
                        event->page != NULL || am_event_latest(event) >= number
                            ? ""
-                           : "; nobody has recorded it");
+                           : "; no call has recorded it");
     if (rc == ACL_SUCCESS)
         rc = record_query(event, number, &is_over);
     AM_REQUIRE(is_over, ACL_ERROR_RT_INVALID_HANDLE,
-               "event %u was destroyed and nobody has recorded it", event->id);
+               "event %u was destroyed, and no call has recorded it", event->id);
     return rc;
 }
 

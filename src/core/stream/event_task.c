@@ -215,7 +215,7 @@ static void waiters_wake_locked(struct am_event *event) AM_REQUIRES(am_sched.loc
     pthread_cond_broadcast(&event->changed);
 }
 
-/* The list of one that has not run. */
+/* The list of a record that has not run. */
 static struct am_records *record_list(const struct am_event_task *et)
 {
     return et->mark != NULL ? &et->event->launched : &et->event->pending;
@@ -237,7 +237,7 @@ static bool record_end(struct am_event_task *et, uint64_t time_ns)
     return is_heard;
 }
 
-AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
+AM_NO_LOCK_ANALYSIS /* called with the scheduler's lock */
     static aclError
     record_finish(struct am_task *task, struct am_sched *sched)
 {
@@ -313,7 +313,7 @@ static void record_cancel(struct am_task *task, const struct am_queue *queue)
     waiters_wake_locked(et->event);
 }
 
-/* A lost one stays with its event as long as somebody may ask about it. */
+/* A lost record stays with its event as long as a call may ask about it. */
 static void record_drop(struct am_task *task)
 {
     struct am_event_task *et = (struct am_event_task *)task;
@@ -351,8 +351,8 @@ static void record_pass_locked(struct am_event *event, const struct am_stream *s
 }
 
 /*
- * On an idle stream a record is nothing but the time.  The scheduler's lock is for waking
- * others, and where losses may be freed.
+ * On an idle stream a record is nothing but the time.  The scheduler's lock is taken where
+ * listeners are to be woken, and where lost records may be freed.
  */
 static bool record_at_once(struct am_event *event, struct am_stream *stream)
 {

@@ -6,8 +6,7 @@
 #include "core/stream/sched.h"
 
 /*
- * A task about an event.  A record that was dropped becomes its event's, in the list of
- * those lost, and keeps what came of it.
+ * A task about an event.  A dropped record moves to event->lost and keeps the reason.
  */
 struct am_event_task {
     struct am_task task;
@@ -42,7 +41,7 @@ uint64_t am_event_target_locked(const struct am_event *event) AM_REQUIRES(event-
 uint64_t am_event_latest(struct am_event *event);
 /* Destroyed, so that nothing more can be queued; other processes still can. */
 bool am_event_is_abandoned(const struct am_event *event);
-/* Lost records before the latest one are freed, unless a wait may be told of them. */
+/* Frees lost records before the latest one, unless a wait may still need their reason. */
 void am_event_prune_losses_locked(struct am_event *event) AM_REQUIRES(event->lock);
 
 /*

@@ -54,8 +54,8 @@ static bool wait_check(struct am_task *task)
 }
 
 /*
- * Which record it was for is known now: one that was still to come may have been the next
- * after a reset.
+ * Returns the record that the wait was for.  It is known only now: a wait for a record that
+ * was still to come may have been satisfied by the next one after a reset.
  */
 static uint64_t wait_end(struct am_event *event, uint64_t target)
 {
@@ -67,7 +67,7 @@ static uint64_t wait_end(struct am_event *event, uint64_t target)
     return number;
 }
 
-/* What the wait returns, of a record that is over. */
+/* The result of a wait for a record that is over. */
 static aclError wait_result(struct am_event_task *et, bool must_hold)
 {
     struct am_event *event = et->event;
@@ -98,8 +98,8 @@ static aclError wait_landed(struct am_task *task, const struct am_backend_ops *l
 }
 
 /*
- * For a record that the device has, or that has run.  Waits for others are done here, and
- * so are those for records that were lost.
+ * For a record that the device has, or that has run.  The scheduler does waits for other
+ * records, and for lost ones.
  */
 static aclError wait_launch(struct am_task *task, const struct am_backend_ops *lanes,
                             struct am_lane *lane)
@@ -136,7 +136,7 @@ static bool wait_can_come(struct am_task *task, struct am_sched *sched)
     return am_event_can_come_locked(((struct am_event_task *)task)->event, sched);
 }
 
-static void wait_tell(const struct am_task *task, char *text, size_t size)
+static void wait_describe(const struct am_task *task, char *text, size_t size)
 {
     snprintf(text, size, "event %u is recorded",
              ((const struct am_event_task *)task)->event->id);
@@ -175,12 +175,12 @@ static const struct am_task_ops wait_ops = {
     .finish = wait_finish,
     .can_come = wait_can_come,
     .awaits = wait_awaits,
-    .tell = wait_tell,
+    .describe = wait_describe,
     .drop = wait_drop,
     .timeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
 };
 
-/* A wait for a record that has run, if the stream is idle, which `pass` tells. */
+/* A wait for a record that has run, if the stream is idle: `pass` returns true then. */
 static bool wait_pass(struct am_event *event, struct am_queue *queue,
                       bool (*pass)(struct am_sched *sched, struct am_queue *queue))
 {

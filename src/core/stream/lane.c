@@ -323,7 +323,7 @@ static void device_wait_locked(struct am_lane_queue *lq, struct am_mark *mark)
     struct am_capture before;
 
     am_unlock(&lq->lock);
-    before = am_error_capture(unheard, sizeof unheard); /* collecting tells failures */
+    before = am_error_capture(unheard, sizeof unheard); /* collecting reports failures */
     if (mark != NULL)
         lq->ops->mark_sync(mark);
     else

@@ -22,7 +22,7 @@ struct am_notify {
     uint32_t id;
     int32_t device;
     int32_t driver_id; /* of the device that it was made on, maybe in another process */
-    _Atomic uint64_t export; /* the number that others open it by; 0: none */
+    _Atomic uint64_t export; /* the number that other processes open it by; 0: none */
     bool is_dead;            /* sched.lock, as all below */
     bool is_set;
     struct am_event_page
@@ -40,7 +40,7 @@ struct notify_task {
     TAILQ_ENTRY(notify_task) listed;
 };
 
-/* What an importer is told. */
+/* Sent to an importer. */
 struct notify_desc {
     int32_t driver_id;
 };
@@ -155,7 +155,7 @@ aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle)
     return rc;
 }
 
-/* The bit moves where others see it; waits of streams look there from now on. */
+/* The bit moves into a page that other processes see; waits look there from now on. */
 static aclError notify_widen(struct am_notify *notify)
 {
     struct am_event_page *page;
@@ -241,7 +241,7 @@ aclError am_notify_get(void *handle, struct am_notify **ret_notify)
     return ACL_SUCCESS;
 }
 
-/* False when somebody was faster. */
+/* False: another thread has destroyed it. */
 static bool notify_unlist(struct am_notify *notify)
 {
     bool was_alive;
@@ -253,7 +253,7 @@ static bool notify_unlist(struct am_notify *notify)
         LIST_REMOVE(notify, all);
         n_notifies--;
         am_idmap_remove(&am_ids, notify->handle);
-        /* Who waits for a record that nobody can queue any more is told. */
+        /* Waits for a record that can no longer be queued fail now. */
         am_sched_wake_locked(&am_sched, &notify->waiting);
     }
     am_unlock(&am_sched.lock);
@@ -327,7 +327,7 @@ static void record_unlist(struct notify_task *nt)
     TAILQ_REMOVE(&nt->notify->pending, nt, listed);
 }
 
-/* The scheduler calls it with its lock, which is ours. */
+/* Called with the scheduler's lock. */
 AM_NO_LOCK_ANALYSIS static aclError record_finish(struct am_task *task,
                                                   struct am_sched *sched)
 {
@@ -339,8 +339,8 @@ AM_NO_LOCK_ANALYSIS static aclError record_finish(struct am_task *task,
     return ACL_SUCCESS;
 }
 
-/* A wait for it is not for this record: another may come, unless the notify is gone. */
-AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
+/* A wait is not for this record alone: another may come, unless the notify is gone. */
+AM_NO_LOCK_ANALYSIS /* called with the scheduler's lock */
     static void
     record_cancel(struct am_task *task, const struct am_queue *queue)
 {
@@ -351,7 +351,7 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
         am_sched_wake_locked(&am_sched, &nt->notify->waiting);
 }
 
-/* A bit that other processes have too is taken at once, or one of them does. */
+/* A shared bit is cleared here, in one step: another process may wait for it too. */
 AM_NO_LOCK_ANALYSIS static bool wait_poll(struct am_task *task, struct am_sched *sched,
                                           struct am_waitlist **ret_list)
 {
@@ -386,7 +386,7 @@ static bool wait_can_come(struct am_task *task, struct am_sched *sched)
     return false;
 }
 
-static void wait_tell(const struct am_task *task, char *text, size_t size)
+static void wait_describe(const struct am_task *task, char *text, size_t size)
 {
     const struct am_notify *notify = ((const struct notify_task *)task)->notify;
 
@@ -400,7 +400,7 @@ static const struct am_task_ops wait_ops = {
     .poll = wait_poll,
     .finish = wait_finish,
     .can_come = wait_can_come,
-    .tell = wait_tell,
+    .describe = wait_describe,
     .drop = notify_drop,
     .timeout = ACL_ERROR_RT_WAIT_TIMEOUT,
 };

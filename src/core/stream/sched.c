@@ -10,7 +10,7 @@
 #include "base/util.h"
 #include "core/stream/sched_bypass.h"
 
-/* Queues whose deadlines are the same are told apart by where they are. */
+/* Queues with the same deadline are ordered by address. */
 static int deadline_compare(struct am_queue *a, struct am_queue *b)
 {
     uint64_t at_a = TAILQ_FIRST(&a->tasks)->deadline;
@@ -70,7 +70,7 @@ void am_bypass_close_locked(struct am_sched *sched, struct am_queue *queue)
 
 void am_bypass_open_locked(struct am_sched *sched, struct am_queue *queue)
 {
-    bool is_clean = queue->error == ACL_SUCCESS || queue->is_told;
+    bool is_clean = queue->error == ACL_SUCCESS || queue->is_reported;
 
     if (queue->state != AM_QUEUE_IDLE || !is_clean || queue->is_stopped ||
         queue->is_closed || sched->setup.is_chaotic)
@@ -95,7 +95,7 @@ void am_sched_call_worker_locked(struct am_sched *sched)
         pthread_cond_signal(&sched->clock);
 }
 
-/* Somebody must watch the clock, or look at it anew. */
+/* A worker must become the watcher, or the watcher must look at the clock again. */
 static void watcher_call_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
     if (sched->has_watcher)
@@ -191,17 +191,17 @@ void am_sched_wake_locked(struct am_sched *sched, struct am_waitlist *list)
     while ((queue = TAILQ_FIRST(&list->queues)) != NULL) {
         queue_unpark_locked(sched, queue);
         queue_make_ready_locked(sched, queue);
-        pthread_cond_broadcast(&queue->changed); /* who drains it goes on, too */
+        pthread_cond_broadcast(&queue->changed); /* for a thread that drains the queue */
     }
 }
 
 void am_queue_fail_locked(struct am_queue *queue, const struct am_task *task, aclError rc,
                           const char *why)
 {
-    if (queue->error == ACL_SUCCESS || queue->is_told) {
+    if (queue->error == ACL_SUCCESS || queue->is_reported) {
         queue->error = rc;
         queue->failed = task->function;
-        queue->is_told = false;
+        queue->is_reported = false;
         snprintf(queue->why, sizeof queue->why, "work queued by %s failed: %.*s",
                  task->function, (int)sizeof queue->why - 100, why);
     }
@@ -217,22 +217,22 @@ const char *am_queue_first_locked(const struct am_queue *queue)
 
 struct am_cause am_queue_cause(const struct am_queue *queue)
 {
-    if (queue->is_stopped && queue->error != ACL_SUCCESS && !queue->is_told)
+    if (queue->is_stopped && queue->error != ACL_SUCCESS && !queue->is_reported)
         return (struct am_cause){queue->error, queue->failed};
     return (struct am_cause){.rc = ACL_ERROR_RT_STREAM_ABORT};
 }
 
-aclError am_queue_tell_locked(struct am_queue *queue, uint64_t seen)
+aclError am_queue_report_locked(struct am_queue *queue, uint64_t seen)
 {
     queue->is_stopped = false;
-    if (queue->error == ACL_SUCCESS || (queue->is_told && queue->n_told == seen))
+    if (queue->error == ACL_SUCCESS || (queue->is_reported && queue->n_reported == seen))
         return ACL_SUCCESS;
-    queue->n_told += !queue->is_told;
-    queue->is_told = true;
+    queue->n_reported += !queue->is_reported;
+    queue->is_reported = true;
     return queue->error;
 }
 
-/* A task of a running queue is done.  The queue may go with whoever waited for that. */
+/* A task of a running queue is done.  A thread that waited for it may free the queue. */
 static void queue_done_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock)
 {
@@ -257,7 +257,8 @@ static void task_leave_locked(struct am_sched *sched, struct am_queue *queue)
 
     TAILQ_REMOVE(&queue->tasks, task, next);
     queue->running = task->function;
-    queue->state = AM_QUEUE_RUNNING; /* nobody else takes it while the lock is released */
+    queue->state =
+        AM_QUEUE_RUNNING; /* no other thread takes it while the lock is released */
     am_unlock(&sched->lock);
     task->ops->drop(task);
     am_lock(&sched->lock);
@@ -276,10 +277,7 @@ static void task_lose_locked(struct am_sched *sched, struct am_queue *queue)
     task_leave_locked(sched, queue);
 }
 
-/*
- * This thread is going to work: what it might have done next, and its watch, are another
- * one's.
- */
+/* This thread is going to run a task: another one takes its next task and its watch. */
 static void others_call_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
     if (sched->n_ready > 0)
@@ -367,11 +365,11 @@ static void task_wait_locked(struct am_sched *sched, struct am_queue *queue,
         task_leave_locked(sched, queue);
     } else {
         queue_park_locked(sched, queue, list);
-        pthread_cond_broadcast(&queue->changed); /* who drops its tasks may go on */
+        pthread_cond_broadcast(&queue->changed); /* for a thread that drops its tasks */
     }
 }
 
-/* The queue is in nobody's list: look at its first task. */
+/* The queue is in no list: look at its first task. */
 static void queue_advance_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock)
 {
@@ -558,7 +556,7 @@ void am_sched_end(struct am_sched *sched, struct am_queue *queue)
 }
 
 /*
- * Drop what is marked and in nobody's hands; with `spares`, not what a function of the
+ * Drops marked tasks that no thread is at; with `spares`, not a task that a function of the
  * program runs for.
  */
 static void queue_drop_locked(struct am_sched *sched, struct am_queue *queue, bool spares)

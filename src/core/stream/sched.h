@@ -1,32 +1,31 @@
 /*
- * The scheduler: queues of tasks, and who runs them.
+ * The scheduler: queues of tasks, and the threads that run them.
  *
  * A queue is a FIFO of tasks and is in one of five states: idle (empty), ready (listed
  * by priority), running (one worker has its first task), parked (its first task waits
- * for something), checked (parked, and a worker looks whether that has come).  A few
- * workers serve any number of queues; a parked queue costs no worker, and is woken by what
- * it waits for, or by its deadline.
+ * for a condition), checked (parked, and a worker checks that condition).  A few workers
+ * serve any number of queues.  A parked queue costs no worker; the condition or its deadline
+ * wakes it.
  *
  * A task is polled, with the lock, when it is first in its queue: a poll may start
  * something and says whether the task can run (or, when there is nothing to run, whether
- * it is done).  Then it is run, without any lock.  Both may fail; the first failure of a
- * queue is kept until somebody synchronises.  What only memory or a device can tell is
- * asked by a check, without any lock, again and again.
+ * it is done).  Then it is run, without any lock.  Both may fail; the queue keeps its first
+ * failure until a call synchronises.  A condition on memory or on a device is checked
+ * repeatedly, without any lock.
  *
- * What a device does by itself is no business of the scheduler: lane.h.
+ * The scheduler knows nothing of work that a device does by itself: lane.h.
  *
  * Clock, workers and order are given from outside (struct am_sched_setup): tests step
- * through a schedule with a clock of their own, and chaos mode runs nothing until
- * somebody waits, and then in an order drawn from a seed.  So the scheduler itself is a
- * state machine, and am_sched_step_locked() its one step.
+ * through a schedule with a clock of their own, and chaos mode runs tasks only while a
+ * thread waits, in an order drawn from a seed.  So the scheduler itself is a state machine,
+ * and am_sched_step_locked() its one step.
  *
  * A queue's tasks have numbers, in the order of their coming: n_done is that of the one
  * whose turn it is. Dropping tasks means to raise drop_until above them; each is dropped
  * when its turn comes, at once where the queue does not run.
  *
- * Idle workers sleep until somebody calls them; one of them, the watcher, also watches
- * the clock for deadlines and looks at memory, so that a wait costs one thread's looks
- * and not those of all.
+ * Idle workers sleep until they are called.  One of them, the watcher, also handles deadlines
+ * and checks, so that a wait costs one thread's checks and not those of all.
  *
  * Everything here is under sched.lock unless it says otherwise.
  */
@@ -50,17 +49,17 @@
 #define AM_PRIORITIES 8   /* 0 is the highest */
 
 /*
- * Chaos mode does a step by itself when nobody has called for half a second: for so many
- * looks in a row, each after so many nanoseconds.  Looks count and not the clock, which
- * goes on while a debugger holds the program.
+ * Chaos mode does a step by itself after half a second without a call: that is so many looks
+ * in a row, each after so many nanoseconds.  Looks are counted because the clock goes on
+ * while a debugger holds the program.
  */
 #define AM_CHAOS_LOOKS 10
 #define AM_CHAOS_LOOK (50 * AM_MILLISECOND)
 
-/* How long only the program can have helped before what waits is given up. */
+/* A wait is given up after so long a time in which only the program could end it. */
 #define AM_PATIENCE (5 * AM_SECOND)
 
-/* How often memory is looked at, in nanoseconds. */
+/* Nanoseconds between two checks of a parked queue. */
 #define AM_POLL_INTERVAL UINT64_C(50000)
 
 struct am_queue;
@@ -118,10 +117,10 @@ struct am_task_ops {
     const struct am_task *(*awaits)(const struct am_task *task,
                                     struct am_queue **ret_queue);
     /*
-     * Of one that is parked, "event 7 is recorded": what it waits until.  NULL: a function
-     * of the program returns.  With the lock.
+     * Of a parked task: the condition that it waits for, as in "event 7 is recorded".
+     * NULL: a function of the program returns.  With the lock.
      */
-    void (*tell)(const struct am_task *task, char *text, size_t size);
+    void (*describe)(const struct am_task *task, char *text, size_t size);
     /* Frees it; called without the lock, exactly once, whether it ran or not. */
     void (*drop)(struct am_task *task);
     aclError timeout; /* the code when its deadline passes */
@@ -177,13 +176,13 @@ struct am_queue {
     uint64_t drop_until; /* tasks with a lower number are dropped */
     bool is_closed;      /* takes no more tasks */
     bool stop_on_failure;
-    /* a task failed, or it was told to: drop what comes until it is cleared */
+    /* by a failure or a call: tasks are dropped until it is cleared */
     bool is_stopped;
-    aclError error;         /* of the first task that failed since the last was told */
+    aclError error;         /* of the first task that failed since the last report */
     char why[512];          /* its message */
     const char *failed;     /* the call that queued it */
-    bool is_told;           /* somebody who synchronised was given it */
-    uint64_t n_told;        /* failures that were */
+    bool is_reported;       /* a call that synchronised has returned it */
+    uint64_t n_reported;    /* failures that were */
     uint64_t visit;         /* of the walk that came by last */
     pthread_cond_t changed; /* n_done grew, or a function of the program is over */
 };
@@ -195,8 +194,7 @@ struct am_cause {
 };
 
 /*
- * Work that one thread has and others may help with, in pieces that do not depend on each
- * other.
+ * Work of one thread in independent pieces, some of which idle workers may do.
  */
 struct am_share {
     aclError (*run)(struct am_share *share, size_t piece); /* without the lock */
@@ -204,7 +202,7 @@ struct am_share {
     const char *function; /* the API call that it is for */
     /* The scheduler's, under its lock: */
     size_t n_taken;
-    size_t n_inside; /* pieces that somebody is at */
+    size_t n_inside; /* pieces that threads are at */
     aclError rc;     /* of the first that failed; no more are begun */
     char why[256];   /* its message, when it was not the owner's */
     pthread_cond_t left;
@@ -215,7 +213,7 @@ struct am_sched_setup {
     uint64_t (*now)(void); /* nanoseconds */
     /* NULL, or says that a caller has waited for the queue in vain.  With the lock. */
     void (*warn)(struct am_queue *queue);
-    unsigned n_workers; /* 0: whoever waits runs the tasks */
+    unsigned n_workers; /* 0: threads that wait run the tasks */
     bool is_chaotic;
     uint64_t seed;
 };
@@ -313,7 +311,7 @@ bool am_sched_pass_locked(struct am_sched *sched, struct am_queue *queue)
  * holds no lock, and is at the work of some queue.
  */
 aclError am_sched_share(struct am_sched *sched, struct am_share *share);
-/* For workers: one piece of somebody's; false when there is none. */
+/* For workers: does one piece of a share; false: there is none. */
 bool am_sched_join_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
 /* One more worker may have something to do. */
 void am_sched_call_worker_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
@@ -323,7 +321,7 @@ void am_sched_call_worker_locked(struct am_sched *sched) AM_REQUIRES(sched->lock
  */
 bool am_sched_step_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
 
-/* What `list` waited for has happened. */
+/* The queues in `list` are ready: their condition may hold now. */
 void am_sched_wake_locked(struct am_sched *sched, struct am_waitlist *list)
     AM_REQUIRES(sched->lock);
 
@@ -367,12 +365,11 @@ int am_sched_wait_task_locked(struct am_sched *sched, struct am_queue *queue,
     AM_REQUIRES(sched->lock);
 
 /*
- * Waits for the queue as long as something that is queued can bring it on: it is not
- * parked, has a deadline, a function of the program runs for it, or what it waits for is
- * on its way in another queue of which that is true.  After some seconds in which only
- * the program could have helped it gives up, whatever else goes on.  For a queue that
- * waits for memory, anything that moves counts.  0 or ETIMEDOUT.  Who waits for several
- * queues in a row uses one patience for all of them.
+ * Waits for the queue as long as queued work can move it: the queue is not parked, or it has
+ * a deadline, or a function of the program runs for it, or the awaited record is in another
+ * queue of which that is true.  Gives up after some seconds in which only the program could
+ * have helped.  For a queue that waits for memory any task that moves counts.  0 or
+ * ETIMEDOUT.  A thread that waits for several queues in a row uses one patience for all.
  */
 struct am_quiet {
     struct am_patience patience;
@@ -380,7 +377,10 @@ struct am_quiet {
 };
 void am_quiet_begin_locked(struct am_sched *sched, struct am_quiet *quiet)
     AM_REQUIRES(sched->lock);
-/* A look at which nothing had come: the time of the next, or 0 when there were enough. */
+/*
+ * Call after a look that found nothing.  Returns when to look again, or 0 when the patience
+ * is used up.
+ */
 uint64_t am_quiet_look_locked(struct am_sched *sched, struct am_quiet *quiet)
     AM_REQUIRES(sched->lock);
 int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
@@ -413,10 +413,10 @@ void am_queue_fail_locked(struct am_queue *queue, const struct am_task *task, ac
 /* Of a queue whose tasks are being dropped. */
 struct am_cause am_queue_cause(const struct am_queue *queue);
 /*
- * The failure for one who synchronised, began when n_told was `seen`, and so gets also
- * what another one was told meanwhile: its code.
+ * The code of the failure, for a call that synchronised.  `seen` is n_reported at its begin:
+ * the call also gets a failure that was reported to another call meanwhile.
  */
-aclError am_queue_tell_locked(struct am_queue *queue, uint64_t seen);
+aclError am_queue_report_locked(struct am_queue *queue, uint64_t seen);
 
 /*
  * Workers begin with the first task that is queued, so that a program without streams has

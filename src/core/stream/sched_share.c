@@ -1,8 +1,8 @@
 /*
  * Work in pieces, which workers that have nothing else to do may join.  See sched.h.
  *
- * Whoever has the work does pieces himself until none is left, and waits for those that
- * others are at.  A worker looks for queues that are ready between two pieces.
+ * The thread that has the work does pieces itself until none is left, and waits for the
+ * pieces that workers are at.  A worker looks for ready queues between two pieces.
  */
 #include <stdio.h>
 

@@ -5,7 +5,8 @@
 
 #define QUIET_LOOK (AM_SECOND / 10)
 #define WORRY_LOOK AM_SECOND
-#define CHAOS_LOOK (AM_SECOND / 1000) /* how often one who waits looks for a step to do */
+#define CHAOS_LOOK \
+    (AM_SECOND / 1000) /* how often a waiting thread looks for a step to do */
 
 void am_cond_init(pthread_cond_t *cond)
 {
@@ -45,8 +46,8 @@ static int wait_locked(struct am_sched *sched, pthread_cond_t *cond,
             continue;
         if (can_step) {
             /*
-             * Nobody else watches the clock here, or takes what another thread's step
-             * made ready.
+             * No worker watches the clock here, or takes a queue that another thread's
+             * step made ready.
              */
             uint64_t soon = sched->setup.now() + CHAOS_LOOK;
             uint64_t next = am_sched_next_look_locked(sched);

@@ -11,7 +11,7 @@
 #define CHAOS_PACE (AM_SECOND / 50) /* between the steps that chaos mode does by itself */
 
 /*
- * Until somebody calls; as the watcher, if there is something to watch and nobody does.
+ * Until the worker is called; as the watcher, if one is needed and there is none.
  */
 static void worker_sleep_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
@@ -40,14 +40,14 @@ static void *worker_main(void *arg)
 }
 
 /*
- * Chaos mode's only thread.  Whoever waits runs tasks himself; this one steps in when
- * nobody has called for a while, since a program may also wait by looking at memory.
+ * Chaos mode's only thread.  Threads that wait run tasks themselves; this one steps in after
+ * a while without a call, since a program may also wait by reading memory.
  */
 static void *chaos_main(void *arg)
 {
     struct am_sched *sched = arg;
     uint64_t pause = AM_CHAOS_LOOK;
-    unsigned n_looks = 0; /* in a row at which nobody had called */
+    unsigned n_looks = 0; /* in a row without a call in between */
 
     am_lock(&sched->lock);
     while (!sched->is_stopping) {

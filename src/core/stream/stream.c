@@ -26,7 +26,7 @@ static _Atomic uint64_t n_streams; /* of all devices */
 
 static struct am_slab stream_slab = AM_SLAB_INIT(struct am_stream, "stream slab");
 
-/* Work of such a stream is never waited for, by its documents. */
+/* The documents say that no call waits for the work of such a stream. */
 static bool is_never_waited_for(const struct am_stream *stream)
 {
     return stream->flags &
@@ -46,7 +46,7 @@ void am_stream_set_synced(void (*synced)(int32_t device, int32_t stream))
     when_synced = synced;
 }
 
-static void tell_synced(const struct am_stream *stream)
+static void report_synced(const struct am_stream *stream)
 {
     if (when_synced != NULL)
         when_synced(stream->device, stream->id);
@@ -147,8 +147,7 @@ aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
         goto out;
     handle = stream->handle; /* once it is listed, a reset by another thread may end it */
     am_lock(&am_sched.lock);
-    if (context->handle ==
-        NULL) /* since it was looked up; whoever did that ends its streams */
+    if (context->handle == NULL) /* since it was looked up */
         rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
     else if (streams[stream->device].n >= am_setup.product->n_streams)
         rc =
@@ -250,7 +249,7 @@ AM_HOT aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
     return am_lane_submit(&stream->lane, task);
 }
 
-/* Who waits for a stream must not be what it waits for. */
+/* A call must not wait for a stream that waits for the function that makes the call. */
 static aclError self_check_locked(const struct am_stream *stream)
     AM_REQUIRES(am_sched.lock)
 {
@@ -262,7 +261,7 @@ static aclError self_check_locked(const struct am_stream *stream)
     return ACL_SUCCESS;
 }
 
-/* The same for a wait without end, which others may stand in between. */
+/* The same for a wait without end: the stream may also wait by way of other streams. */
 static aclError wait_check_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lock)
 {
     aclError rc = self_check_locked(stream);
@@ -319,7 +318,7 @@ static aclError sync_locked(struct am_stream *stream, uint64_t until, int32_t ti
     AM_REQUIRES(am_sched.lock)
 {
     struct am_queue *queue = &stream->queue;
-    uint64_t seen = queue->n_told;
+    uint64_t seen = queue->n_reported;
     aclError rc = wait_check_locked(stream);
 
     if (rc != ACL_SUCCESS)
@@ -329,7 +328,7 @@ static aclError sync_locked(struct am_stream *stream, uint64_t until, int32_t ti
                "stream %d still has %llu tasks after %d ms, the first queued by %s",
                stream->id, (unsigned long long)(queue->n_queued - queue->n_done),
                timeout_ms, am_queue_first_locked(queue));
-    rc = am_queue_tell_locked(queue, seen);
+    rc = am_queue_report_locked(queue, seen);
     return rc == ACL_SUCCESS ? rc : am_fail(rc, "stream %d: %s", stream->id, queue->why);
 }
 
@@ -366,7 +365,7 @@ aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
     if (am_lane_wait(&stream->lane, until) != 0)
         return lane_timeout(stream, timeout_ms);
     if (am_bypass_is_quiet(&stream->queue)) {
-        tell_synced(stream);
+        report_synced(stream);
         return ACL_SUCCESS;
     }
     am_lock(&am_sched.lock);
@@ -377,13 +376,13 @@ aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
     am_bypass_open_locked(&am_sched, &stream->queue);
     am_unlock(&am_sched.lock);
     if (is_synced)
-        tell_synced(stream);
+        report_synced(stream);
     return rc;
 }
 
 /*
  * A walk over the streams of a device, or of one of its contexts: the one after `last`
- * (NULL: the newest), with one more reference; the one on `last` is let go.  Streams that
+ * (NULL: the newest), with one more reference; the one on `last` is dropped.  Streams that
  * come meanwhile are left out.
  */
 static struct am_stream *walk_next(struct am_stream *last, int32_t device,
@@ -479,13 +478,14 @@ static void stream_finish_locked(struct am_stream *stream, struct am_quiet *quie
 
     if (am_sched_wait_quiet_locked(&am_sched, &stream->queue, quiet) != 0)
         am_log(AM_LOG_WARN,
-               "stream %d ends while it waits for something that nobody does; the wait "
-               "was queued by %s, and %llu tasks behind it are dropped",
+               "stream %d ends while it waits, and no queued task can end the wait; the "
+               "wait was queued by %s, and %llu tasks behind it are dropped",
                stream->id, TAILQ_FIRST(&queue->tasks)->function,
                (unsigned long long)(queue->n_queued - queue->n_done - 1));
-    if (queue->error != ACL_SUCCESS && !queue->is_told)
+    if (queue->error != ACL_SUCCESS && !queue->is_reported)
         am_log(AM_LOG_WARN,
-               "stream %d ends with a failure (%d) that nobody synchronised to hear: %s",
+               "stream %d ends with a failure (%d) that no call has synchronised to "
+               "report: %s",
                stream->id, (int)queue->error, queue->why);
 }
 
@@ -524,8 +524,8 @@ static void ending_begin(struct ending *ending, bool is_forced)
 }
 
 /*
- * Close the stream, empty it and let go of it.  False when somebody else ended it
- * meanwhile.
+ * Closes the stream, empties it and drops the reference for being alive.  False: another
+ * thread ended it meanwhile.
  */
 static bool stream_end(struct am_stream *stream, struct ending *ending)
 {
@@ -546,7 +546,7 @@ static bool stream_end(struct am_stream *stream, struct ending *ending)
     if (was_alive)
         stream_unlist_locked(stream);
     am_unlock(&am_sched.lock);
-    tell_synced(stream);
+    report_synced(stream);
     if (was_alive)
         am_stream_put(stream);
     return was_alive;

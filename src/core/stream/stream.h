@@ -62,8 +62,8 @@ void am_stream_put(struct am_stream *stream);
 aclError am_stream_default(void **ret_handle);
 
 /*
- * Tasks queued so far are done, or 507046; then the stream's failure, if there was one
- * that nobody had been told before the call.
+ * Until the tasks queued so far are done, or 507046; then the stream's failure, if there was
+ * one that had not been reported before the call.
  */
 aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms);
 /* The same for all streams of a device. */
@@ -88,9 +88,8 @@ uint32_t am_stream_available(int32_t device);
 
 /*
  * The streams of a context (NULL: of the whole device) die.  With `wait` their tasks are
- * done first, as far as they can be: streams that wait for something that nobody will do
- * are given up, and that is said.  Without, a function of the program that runs has some
- * seconds to return.
+ * done first.  A stream whose wait no queued task can end is given up, with a warning.
+ * Without `wait`, a running function of the program has some seconds to return.
  */
 void am_stream_kill_all(int32_t device, const struct am_context *context, bool wait);
 

@@ -41,15 +41,15 @@ static struct am_queue *root_find_locked(struct am_queue *queue, bool *ret_is_ci
     return queue;
 }
 
-void am_stuck_tell_locked(struct am_queue *queue, char *text, size_t size)
+void am_stuck_describe_locked(struct am_queue *queue, char *text, size_t size)
 {
     bool is_circle;
     const struct am_queue *root = root_find_locked(queue, &is_circle);
     const struct am_task *task = TAILQ_FIRST(&root->tasks);
     char what[AM_STUCK_SIZE / 2] = "the function that it calls returns";
 
-    if (task->ops->tell != NULL)
-        task->ops->tell(task, what, sizeof what);
+    if (task->ops->describe != NULL)
+        task->ops->describe(task, what, sizeof what);
     snprintf(text, size, "%s made stream %d wait until %s, and %s", task->function,
              stream_id(root), what,
              is_circle ? "that comes only after this wait"
@@ -60,7 +60,7 @@ void am_stuck_warn_locked(struct am_queue *queue)
 {
     char why[AM_STUCK_SIZE];
 
-    am_stuck_tell_locked(queue, why, sizeof why);
+    am_stuck_describe_locked(queue, why, sizeof why);
     am_log(AM_LOG_WARN, "%s has waited %d seconds for stream %d: %s", am_error_function,
            (int)(AM_PATIENCE / AM_SECOND), stream_id(queue), why);
 }
