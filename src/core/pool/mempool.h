@@ -10,6 +10,23 @@
  *
  * Chunks that nothing lives in are kept up to the release threshold when a stream is
  * synchronised.
+ *
+ * The placement here (range.h, backing.h) is not the engine of libaclmem_pool (src/fit/),
+ * for four reasons:
+ *
+ * - The engine knows queued work by page, and this pool by byte.  Two streams that each
+ *   freed a block in one page would have to wait for each other there.  With the switches
+ *   off that wait is not allowed, so a stream would be refused the memory that it freed
+ *   itself.
+ * - The engine tells 64 streams apart.  libaclmem_pool waits for the device when there are
+ *   more; a call that is ordered by streams must not wait.
+ * - A wait that an abort takes away must not free the memory (am_range's `after`).  The
+ *   engine has no such order of one stream's work behind another's.
+ * - The engine keeps small and large blocks in pages apart.  A pool of 2 MB would then
+ *   refuse 1 MB beside 4 KB, which its limit allows.
+ *
+ * Both placements reach the same share of memory in the recorded traces (bench/traces):
+ * this one 99.5 to 99.8 %, the engine 99.2 to 99.9 %.
  */
 #ifndef AM_CORE_MEMPOOL_H
 #define AM_CORE_MEMPOOL_H
