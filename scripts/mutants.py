@@ -76,7 +76,7 @@ def judge(row):
             source.write(text.replace(row["old"], row["new"]))
         if not build():
             return "does not build"
-        status = run("ctest", "--test-dir", "build/dev", "--no-tests=error", "-R", row["tests"]).returncode
+        status = run("ctest", "--test-dir", "build/dev", "--no-tests=error", "--timeout", "60", "-R", row["tests"]).returncode
         return "survived" if status == 0 else "killed"
     finally:
         with open(path, "w", encoding="utf-8") as source:

@@ -2,8 +2,8 @@
  * Copies and fills that are done when the call returns.
  *
  * Both sides are lists of spans, walked in pieces (walk.c).  Each step hands the shorter
- * of two pieces to the driver; at the end the stream is waited for.  While that lasts,
- * all memory of GPUs is held (mem.c).
+ * of two pieces to the driver; at the end the call waits for the stream.  Meanwhile the copy
+ * has all memory of GPUs acquired (mem.c).
  *
  * The driver copies from one handle into the next only where a context is current.
  *
@@ -72,8 +72,8 @@ static aclError course_use(struct course *course, struct cuda_gpu *gpu)
 /* ---- copies ---- */
 
 /*
- * Host memory that begins as registered memory and ends as other, the driver refuses: by
- * way of memory that it knows nothing of.
+ * The driver refuses host memory that begins as registered memory and ends as other memory.
+ * So the copy goes by way of a buffer that is not registered.
  */
 static CUresult mixed_copy(struct course *course, const struct cuda_piece *to,
                            const struct cuda_piece *from, size_t size)
@@ -102,7 +102,7 @@ static CUresult mixed_copy(struct course *course, const struct cuda_piece *to,
     return rc;
 }
 
-/* Both sides overlap, which the driver leaves undefined: by way of the host. */
+/* The driver leaves copies undefined whose sides overlap, so the host is in between. */
 static CUresult overlapping_copy(struct course *course, CUdeviceptr to, CUdeviceptr from,
                                  size_t size)
 {
@@ -201,7 +201,7 @@ static aclError piece_copy(struct course *course, struct cuda_piece to,
     return rc;
 }
 
-static aclError copy_held(struct cuda_walk to, struct cuda_walk from, size_t size)
+static aclError copy_acquired(struct cuda_walk to, struct cuda_walk from, size_t size)
 {
     bool can_join = cuda_walks_can_join(to, from, size);
     struct course course = {.gpu = NULL};
@@ -240,10 +240,10 @@ aclError cuda_copy(const struct am_span *dst, size_t dst_at, const struct am_spa
         rc = cuda_walk_check(from, size);
     if (rc != ACL_SUCCESS)
         return rc;
-    cuda_walks_hold(to, from, size);
-    rc = copy_held(to, from, size);
-    cuda_walk_let_go(from, size);
-    cuda_walk_let_go(to, size);
+    cuda_walks_acquire(to, from, size);
+    rc = copy_acquired(to, from, size);
+    cuda_walk_release(from, size);
+    cuda_walk_release(to, size);
     return rc;
 }
 
@@ -289,8 +289,8 @@ static aclError piece_fill(struct course *course, struct cuda_piece to, uint32_t
     return rc;
 }
 
-static aclError fill_held(struct cuda_walk to, size_t size, uint32_t value,
-                          unsigned width)
+static aclError fill_acquired(struct cuda_walk to, size_t size, uint32_t value,
+                              unsigned width)
 {
     bool can_join = cuda_walk_is_there(to, size);
     struct course course = {.gpu = NULL};
@@ -316,8 +316,8 @@ aclError cuda_fill(const struct am_span *dst, size_t size, uint32_t value, unsig
 
     if (rc != ACL_SUCCESS)
         return rc;
-    cuda_walk_hold(to, size);
-    rc = fill_held(to, size, value, width);
-    cuda_walk_let_go(to, size);
+    cuda_walk_acquire(to, size);
+    rc = fill_acquired(to, size, value, width);
+    cuda_walk_release(to, size);
     return rc;
 }

@@ -62,7 +62,7 @@ struct cuda_bank {
 struct cuda_mem {
     CUmemGenericAllocationHandle handle;
     _Atomic CUdeviceptr bound; /* one of the addresses where it is mapped, or 0 */
-    _Atomic uint64_t uses;     /* CUDA_HOLDERS, CUDA_BLOCKERS and CUDA_SEVERAL, below */
+    _Atomic uint64_t uses;     /* CUDA_USERS, CUDA_BLOCKERS and CUDA_SEVERAL, below */
     /* the number of the last launch that uses it; 0: it is known to be done */
     _Atomic uint64_t launched;
     int32_t fd; /* the exported descriptor, or -1 */
@@ -167,24 +167,24 @@ void cuda_unblock(struct am_mem *mem);
 #define CUDA_BLOCKER (UINT64_C(1) << 32) /* one that blocks it */
 #define CUDA_SEVERAL (UINT64_C(1) << 63) /* it was mapped at two addresses at a time */
 #define CUDA_BLOCKERS (CUDA_SEVERAL - CUDA_BLOCKER)
-#define CUDA_HOLDERS (CUDA_BLOCKER - 1)
+#define CUDA_USERS (CUDA_BLOCKER - 1)
 
 AM_COLD void cuda_mem_wake(void);
 void cuda_mem_await(struct am_mem *mem);
 
-static inline void cuda_mem_let_go(struct am_mem *mem)
+static inline void cuda_mem_release(struct am_mem *mem)
 {
     uint64_t old = atomic_fetch_sub(&cuda_mem(mem)->uses, 1);
 
-    if ((old & CUDA_BLOCKERS) && (old & CUDA_HOLDERS) == 1)
+    if ((old & CUDA_BLOCKERS) && (old & CUDA_USERS) == 1)
         cuda_mem_wake();
 }
 
-static inline bool cuda_mem_try_hold(struct am_mem *mem)
+static inline bool cuda_mem_try_acquire(struct am_mem *mem)
 {
     if (!(atomic_fetch_add(&cuda_mem(mem)->uses, 1) & CUDA_BLOCKERS))
         return true;
-    cuda_mem_let_go(mem);
+    cuda_mem_release(mem);
     return false;
 }
 
@@ -247,16 +247,16 @@ bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
  * Acquires or releases the device memory of the range; of both sides of a copy.  try:
  * returns false and acquires nothing while some of it is blocked.
  */
-void cuda_walk_hold(struct cuda_walk walk, size_t size);
-void cuda_walks_hold(struct cuda_walk to, struct cuda_walk from, size_t size);
-bool cuda_walk_try_hold(struct cuda_walk walk, size_t size);
-bool cuda_walks_try_hold(struct cuda_walk to, struct cuda_walk from, size_t size);
-void cuda_walk_let_go(struct cuda_walk walk, size_t size);
-/* Whether all memory, which is held, is where it was asked for. */
+void cuda_walk_acquire(struct cuda_walk walk, size_t size);
+void cuda_walks_acquire(struct cuda_walk to, struct cuda_walk from, size_t size);
+bool cuda_walk_try_acquire(struct cuda_walk walk, size_t size);
+bool cuda_walks_try_acquire(struct cuda_walk to, struct cuda_walk from, size_t size);
+void cuda_walk_release(struct cuda_walk walk, size_t size);
+/* Whether all memory, which is acquired, is mapped where the span says. */
 bool cuda_walk_is_there(struct cuda_walk walk, size_t size);
 /*
- * Whether pieces of both sides may be joined: they are there, and share no bytes, which
- * the addresses tell of two stretches of them in which no memory was mapped twice.
+ * Whether pieces of both sides may be joined: the memory is there, and the sides share no
+ * bytes.  Addresses are enough to see that, since no memory of them is mapped twice.
  */
 bool cuda_walks_can_join(struct cuda_walk to, struct cuda_walk from, size_t size);
 /* Fails when some GPU of the range was lost. */

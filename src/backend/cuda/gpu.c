@@ -51,14 +51,14 @@ static CUresult numbers_ask(CUdevice device, struct numbers *ret_numbers)
 /* Drivers before 11.4 have no uuid here; the name of the bus serves. */
 static void uuid_find(const struct cuda_gpu *gpu, struct am_device_info *info)
 {
-    static const uint8_t nobody[AM_UUID_SIZE];
+    static const uint8_t none[AM_UUID_SIZE];
     CUuuid uuid;
 
     if (cu.cuDeviceGetUuid_v2 != NULL &&
         cu.cuDeviceGetUuid_v2(&uuid, gpu->device) == CUDA_SUCCESS)
         memcpy(info->uuid, uuid.bytes, sizeof info->uuid);
     else
-        am_uuid_make(nobody, info->bus_id, info->uuid);
+        am_uuid_make(none, info->bus_id, info->uuid);
 }
 
 static aclError granularity_check(struct cuda_gpu *gpu)
@@ -134,7 +134,7 @@ aclError cuda_start(void)
     code = cuda_load();
     if (code != ACL_SUCCESS)
         return code;
-    rc = cu.cuInit(0); /* each time: it tells whether this is a child of fork */
+    rc = cu.cuInit(0); /* each time: it fails in a child of fork */
     if (rc == CUDA_SUCCESS && n_gpus > 0)
         return ACL_SUCCESS;
     if (rc == CUDA_SUCCESS)

@@ -1,16 +1,17 @@
 /*
  * Lanes: streams of the driver, for streams of the program.
  *
- * What can be launched is work on one GPU whose memory is mapped where it was asked for
- * and not just being unmapped, and whose host memory the driver knows; for anything else
- * the number is 0, and the core does it when its turn comes.  A launch is the driver's
- * own call and little more: memory is held while that lasts, and remembers the launch's
- * number, so that unmapping it later waits for just the lanes that may still use it.
+ * A copy or fill can be launched if it is on one GPU, its device memory is mapped where the
+ * span says and is not just being unmapped, and the driver knows its host memory.  Otherwise
+ * the number is 0, and the core does the work in its turn.  A launch is the driver's own call
+ * and little more.  It has the memory acquired meanwhile, and the memory keeps the number of
+ * the launch, so that unmapping waits for just the lanes that may still use it.
  *
- * What is done is asked of the stream as a whole while it is idle, and of marks
- * otherwise: events of the driver, one for each of the program's records and one every
- * so many launches.  Their times are told by an event whose time is known, which is
- * renewed each second: the driver gives differences as floats of milliseconds.
+ * A poll asks the driver whether the stream is idle, and otherwise which marks are reached.
+ * Marks are events of the driver: one for each record of the program, and one every
+ * MARK_EVERY launches.  The driver gives the time between two events as a float of
+ * milliseconds.  So the time of a mark is counted from an event whose time is known, and that
+ * event, the clock, is renewed each second.
  *
  * Threads launch on lanes of their own at the same time.  Atomic variables and the GPU's lock,
  * which is held for a few lines, cover what the lanes share.
@@ -235,7 +236,7 @@ err_free:
     return code;
 }
 
-/* It is listed until nobody has it: who waits for it goes on from there. */
+/* It is listed until the last reference: cuda_lanes_wait() goes on from its place. */
 static void lane_put(struct am_lane *lane)
 {
     struct cuda_gpu *gpu = lane->gpu;
@@ -427,7 +428,7 @@ aclError cuda_lane_sync(struct am_lane *lane)
     return ACL_SUCCESS;
 }
 
-/* Whether something that was launched on it up to this number may be under way. */
+/* Whether a launch on it, with a number up to this one, may be under way. */
 static bool lane_may_use(const struct am_lane *lane, uint64_t number)
 {
     return lane->done < lane->last && lane->done < number;
@@ -463,7 +464,7 @@ bool cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number)
     if (number == 0)
         return true;
     while ((lane = lane_next(gpu, lane, number)) != NULL) {
-        /* What fails here is told to those who wait for the work. */
+        /* Failures are reported when the work is collected. */
         CUresult rc = cuda_stream_wait(lane->stream);
 
         is_done = is_done && (rc == CUDA_SUCCESS || cuda_is_loss(rc));
@@ -514,25 +515,25 @@ static bool spans_can_launch(const struct am_lane *lane, struct cuda_walk w, siz
     return true;
 }
 
-/* Memory that was held remembers the launch from now on. */
-static inline void mem_let_go(struct am_mem *mem, uint64_t number)
+/* The memory keeps the number of the launch, and is released. */
+static inline void mem_release(struct am_mem *mem, uint64_t number)
 {
     number_raise(&cuda_mem(mem)->launched, number);
-    cuda_mem_let_go(mem);
+    cuda_mem_release(mem);
 }
 
-static void spans_let_go(struct cuda_walk w, size_t size, uint64_t number)
+static void spans_release(struct cuda_walk w, size_t size, uint64_t number)
 {
     for (; size > 0; w.span++, w.at = 0) {
         size_t left = w.span->size - w.at;
 
         if (cuda_mem_is_device(w.span->mem))
-            mem_let_go(w.span->mem, number);
+            mem_release(w.span->mem, number);
         size -= left < size ? left : size;
     }
 }
 
-/* Not all of it could be launched: what was must not be under way any more. */
+/* Some of it may be under way: waits until that is done. */
 AM_COLD static aclError launch_fail(struct am_lane *lane, CUresult rc, const char *what,
                                     size_t size)
 {
@@ -542,7 +543,7 @@ AM_COLD static aclError launch_fail(struct am_lane *lane, CUresult rc, const cha
     return code;
 }
 
-/* One that cannot be had is no harm: the next one serves. */
+/* A failure does no harm: the next mark serves. */
 AM_COLD static void lane_mark_again(struct am_lane *lane)
 {
     struct am_mark *mark;
@@ -599,7 +600,7 @@ AM_COLD static aclError spans_copy(struct am_lane *lane, struct cuda_walk to,
     bool can_launch;
 
     if (!spans_can_launch(lane, to, size) || !spans_can_launch(lane, from, size) ||
-        !cuda_walks_try_hold(to, from, size))
+        !cuda_walks_try_acquire(to, from, size))
         return ACL_SUCCESS;
     number = lane_number(lane);
     can_launch = cuda_walk_is_there(to, size) && cuda_walk_is_there(from, size);
@@ -611,8 +612,8 @@ AM_COLD static aclError spans_copy(struct am_lane *lane, struct cuda_walk to,
         launch_end(lane, number);
         *ret_number = number;
     }
-    spans_let_go(from, size, number);
-    spans_let_go(to, size, number);
+    spans_release(from, size, number);
+    spans_release(to, size, number);
     return code;
 }
 
@@ -636,15 +637,15 @@ static inline bool side_find(const struct am_lane *lane, struct cuda_walk w, siz
     return size <= span->size - w.at && span_can_launch(lane, span, &ret_side->mem);
 }
 
-static inline bool side_try_hold(const struct side *side)
+static inline bool side_try_acquire(const struct side *side)
 {
-    return side->mem == NULL || cuda_mem_try_hold(side->mem);
+    return side->mem == NULL || cuda_mem_try_acquire(side->mem);
 }
 
-static inline void side_let_go(const struct side *side, uint64_t number)
+static inline void side_release(const struct side *side, uint64_t number)
 {
     if (side->mem != NULL)
-        mem_let_go(side->mem, number);
+        mem_release(side->mem, number);
 }
 
 static inline bool side_is_there(const struct side *side)
@@ -653,7 +654,7 @@ static inline bool side_is_there(const struct side *side)
            cuda_mem_is_at(side->mem, side->base);
 }
 
-/* Both are held, and let go here. */
+/* Both sides are acquired, and released here. */
 static inline aclError sides_copy(struct am_lane *lane, const struct side *to,
                                   const struct side *from, size_t size,
                                   uint64_t *ret_number)
@@ -671,8 +672,8 @@ static inline aclError sides_copy(struct am_lane *lane, const struct side *to,
             code = launch_fail(lane, rc, "a copy", size);
         }
     }
-    side_let_go(from, number);
-    side_let_go(to, number);
+    side_release(from, number);
+    side_release(to, number);
     return code;
 }
 
@@ -691,12 +692,12 @@ AM_HOT aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst,
     *ret_number = 0;
     if (!side_find(lane, to, size, &out) || !side_find(lane, from, size, &in))
         return spans_copy(lane, to, from, size, ret_number);
-    if (!side_try_hold(&out))
+    if (!side_try_acquire(&out))
         return ACL_SUCCESS;
-    if (side_try_hold(&in))
+    if (side_try_acquire(&in))
         return sides_copy(lane, &out, &in, size, ret_number);
     if (out.mem != NULL)
-        cuda_mem_let_go(out.mem);
+        cuda_mem_release(out.mem);
     return ACL_SUCCESS;
 }
 
@@ -732,7 +733,7 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
         return code;
     *ret_number = 0;
     if (!cuda_mem_is_device(dst->mem) || !spans_can_launch(lane, to, size) ||
-        !cuda_walk_try_hold(to, size))
+        !cuda_walk_try_acquire(to, size))
         return ACL_SUCCESS;
     number = lane_number(lane);
     can_launch = cuda_walk_is_there(to, size);
@@ -744,6 +745,6 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
         launch_end(lane, number);
         *ret_number = number;
     }
-    spans_let_go(to, size, number);
+    spans_release(to, size, number);
     return code;
 }

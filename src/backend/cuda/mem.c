@@ -165,8 +165,7 @@ aclError cuda_mem_export(struct am_mem *mem, int *ret_fd)
 }
 
 /*
- * That it has as many bytes as the exporter says, the driver sees when it is mapped: it
- * maps handles whole.
+ * The driver checks the size when the memory is mapped: it maps handles whole.
  */
 aclError cuda_mem_import(struct am_bank *bank, int fd, size_t size, struct am_mem *mem)
 {
@@ -182,7 +181,7 @@ aclError cuda_mem_import(struct am_bank *bank, int fd, size_t size, struct am_me
     *cm = (struct cuda_mem){.fd = -1};
     rc = cu.cuMemImportFromShareableHandle(&cm->handle, (void *)(intptr_t)fd,
                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    /* Which is how the driver calls a descriptor that is none of its own. */
+    /* The driver returns this for a descriptor that is not its own. */
     AM_REQUIRE(rc != CUDA_ERROR_UNKNOWN, ACL_ERROR_RT_IPC_ERROR,
                "the exported descriptor is not GPU memory (the NVIDIA driver says %s)",
                cuda_name(rc));
@@ -339,7 +338,7 @@ aclError cuda_protect(void *addr, size_t size, struct am_mem *mem,
                               : cuda_error(rc, gpu, "changing access", size);
 }
 
-/* ---- holding ---- */
+/* ---- acquiring and blocking ---- */
 
 void cuda_mem_wake(void)
 {
@@ -369,7 +368,7 @@ void cuda_block(struct am_mem *mem)
     if (mem->bank->spec.is_pinned)
         return;
     atomic_fetch_add(&cm->uses, CUDA_BLOCKER);
-    uses_wait(cm, CUDA_HOLDERS);
+    uses_wait(cm, CUDA_USERS);
     number = cm->launched;
     if (cuda_lanes_wait(cuda_mem_gpu(mem), number))
         atomic_compare_exchange_strong(&cm->launched, &number, 0);

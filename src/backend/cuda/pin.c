@@ -88,7 +88,7 @@ static struct cuda_gpu *gpu_find(const void *addr)
             found = gpu;
             break;
         }
-        /* Of one that is lost the driver may not tell. */
+        /* The driver may not answer for a GPU that is lost. */
         if (found == NULL || gpu->lost != CUDA_SUCCESS)
             found = gpu;
     }

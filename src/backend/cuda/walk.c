@@ -25,20 +25,20 @@ static size_t walk_left(const struct cuda_walk *w, size_t size)
     return left < size ? left : size;
 }
 
-void cuda_walk_let_go(struct cuda_walk w, size_t size)
+void cuda_walk_release(struct cuda_walk w, size_t size)
 {
     while (size > 0) {
         size_t n = walk_left(&w, size);
 
         if (cuda_mem_is_device(w.span->mem))
-            cuda_mem_let_go(w.span->mem);
+            cuda_mem_release(w.span->mem);
         walk_advance(&w, n);
         size -= n;
     }
 }
 
-/* All of it, or nothing: then it is the mem that cannot be held now. */
-static struct am_mem *walk_try_hold(struct cuda_walk w, size_t size)
+/* Acquires all of it: NULL; or nothing: the mem that is blocked. */
+static struct am_mem *walk_try_acquire(struct cuda_walk w, size_t size)
 {
     struct cuda_walk start = w;
     size_t done = 0;
@@ -47,8 +47,8 @@ static struct am_mem *walk_try_hold(struct cuda_walk w, size_t size)
         struct am_mem *mem = w.span->mem;
         size_t n = walk_left(&w, size - done);
 
-        if (cuda_mem_is_device(mem) && !cuda_mem_try_hold(mem)) {
-            cuda_walk_let_go(start, done);
+        if (cuda_mem_is_device(mem) && !cuda_mem_try_acquire(mem)) {
+            cuda_walk_release(start, done);
             return mem;
         }
         walk_advance(&w, n);
@@ -57,38 +57,38 @@ static struct am_mem *walk_try_hold(struct cuda_walk w, size_t size)
     return NULL;
 }
 
-bool cuda_walk_try_hold(struct cuda_walk w, size_t size)
+bool cuda_walk_try_acquire(struct cuda_walk w, size_t size)
 {
-    return walk_try_hold(w, size) == NULL;
+    return walk_try_acquire(w, size) == NULL;
 }
 
-bool cuda_walks_try_hold(struct cuda_walk to, struct cuda_walk from, size_t size)
+bool cuda_walks_try_acquire(struct cuda_walk to, struct cuda_walk from, size_t size)
 {
-    if (!cuda_walk_try_hold(to, size))
+    if (!cuda_walk_try_acquire(to, size))
         return false;
-    if (cuda_walk_try_hold(from, size))
+    if (cuda_walk_try_acquire(from, size))
         return true;
-    cuda_walk_let_go(to, size);
+    cuda_walk_release(to, size);
     return false;
 }
 
-void cuda_walk_hold(struct cuda_walk w, size_t size)
+void cuda_walk_acquire(struct cuda_walk w, size_t size)
 {
     struct am_mem *mem;
 
-    while ((mem = walk_try_hold(w, size)) != NULL)
+    while ((mem = walk_try_acquire(w, size)) != NULL)
         cuda_mem_await(mem);
 }
 
-void cuda_walks_hold(struct cuda_walk to, struct cuda_walk from, size_t size)
+void cuda_walks_acquire(struct cuda_walk to, struct cuda_walk from, size_t size)
 {
     struct am_mem *mem;
 
-    cuda_walk_hold(to, size);
-    while ((mem = walk_try_hold(from, size)) != NULL) {
-        cuda_walk_let_go(to, size);
+    cuda_walk_acquire(to, size);
+    while ((mem = walk_try_acquire(from, size)) != NULL) {
+        cuda_walk_release(to, size);
         cuda_mem_await(mem);
-        cuda_walk_hold(to, size);
+        cuda_walk_acquire(to, size);
     }
 }
 
@@ -108,9 +108,8 @@ aclError cuda_walk_check(struct cuda_walk w, size_t size)
 }
 
 /*
- * Where the host reaches a span.  Memory of the host backend has an address of its own
- * for that: the one that the program mapped it at is the driver's to look up, and means
- * nothing to it.
+ * The address at which the host accesses a span.  Memory of the host backend has an address
+ * of its own: the program's address is one of the driver's, at which it mapped nothing.
  */
 static aclError host_address(const struct cuda_walk *w, CUdeviceptr *ret_at)
 {
@@ -133,7 +132,7 @@ static aclError host_address(const struct cuda_walk *w, CUdeviceptr *ret_at)
     return ACL_SUCCESS;
 }
 
-/* Its memory is where the span says; of one that is held. */
+/* Whether the memory, which is acquired, is mapped where the span says. */
 static bool span_is_there(const struct am_span *span)
 {
     return cuda_mem_is_at(span->mem, (CUdeviceptr)span->addr - span->offset);
