@@ -543,7 +543,7 @@ static void short_tasks_of_an_idle_queue_are_counted_when_the_bypass_closes(void
     assert_int_equal(t.queue[0].n_queued, 2);
     assert_int_equal(t.queue[0].n_done, 2);
     am_lock(&t.sched.lock);
-    assert_int_equal(am_sched_count_moves_locked(&t.sched), 2);
+    assert_int_equal(am_tally_sum(&t.sched.moves), 2);
     am_unlock(&t.sched.lock);
     assert_false(am_bypass_pass(&t.sched, &t.queue[0]));
 }

@@ -316,7 +316,7 @@ static bool work_goes_on_locked(struct am_sched *sched, struct am_quiet *quiet)
     AM_REQUIRES(sched->lock)
 {
     return sched->n_running > 0 || sched->n_ready > 0 ||
-           quiet->n_moves != am_sched_count_moves_locked(sched);
+           quiet->n_moves != am_tally_sum(&sched->moves);
 }
 
 /*

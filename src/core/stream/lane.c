@@ -56,7 +56,7 @@ static void done_take_locked(struct am_lane_queue *lq) AM_REQUIRES(lq->lock)
             code = task->ops->landed(task, lq->ops);
         if (code != ACL_SUCCESS)
             task_fail(lq, task, code, why);
-        am_sched_count_move(lq->sched);
+        am_tally_add(&lq->sched->moves, 1);
     }
     am_error_capture_end(before);
     am_error_function = function;

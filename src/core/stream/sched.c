@@ -78,15 +78,6 @@ void am_bypass_open_locked(struct am_sched *sched, struct am_queue *queue)
     atomic_store_explicit(&queue->bypass, 0, memory_order_release);
 }
 
-uint64_t am_sched_count_moves_locked(const struct am_sched *sched)
-{
-    uint64_t n = sched->n_moves;
-
-    for (int i = 0; i < AM_MOVE_PLACES; i++)
-        n += atomic_load_explicit(&sched->moves[i].n, memory_order_relaxed);
-    return n;
-}
-
 void am_sched_call_worker_locked(struct am_sched *sched)
 {
     if (sched->n_sleeping > 0)
@@ -322,7 +313,7 @@ static void task_run_locked(struct am_sched *sched, struct am_queue *queue)
     am_error_function = function;
     if (rc != ACL_SUCCESS)
         am_queue_fail_locked(queue, task, rc, why);
-    sched->n_moves++;
+    am_tally_add(&sched->moves, 1);
     task_leave_locked(sched, queue);
 }
 
@@ -361,7 +352,7 @@ static void task_wait_locked(struct am_sched *sched, struct am_queue *queue,
     } else if (now >= task->deadline) {
         am_queue_fail_locked(queue, task, task->ops->timeout,
                              "what it waits for did not come in time");
-        sched->n_moves++;
+        am_tally_add(&sched->moves, 1);
         task_leave_locked(sched, queue);
     } else {
         queue_park_locked(sched, queue, list);
@@ -537,7 +528,7 @@ bool am_sched_pass_locked(struct am_sched *sched, struct am_queue *queue)
     if (is_free) {
         queue->n_queued++;
         queue->n_done++;
-        sched->n_moves++;
+        am_tally_add(&sched->moves, 1);
     }
     am_bypass_open_locked(sched, queue);
     return is_free;
@@ -550,7 +541,7 @@ void am_sched_end(struct am_sched *sched, struct am_queue *queue)
     am_lock(&sched->lock);
     atomic_store_explicit(&queue->bypass, AM_BYPASS_CLOSED, memory_order_relaxed);
     sched->n_running--;
-    sched->n_moves++;
+    am_tally_add(&sched->moves, 1);
     queue_done_locked(sched, queue);
     am_unlock(&sched->lock);
 }

@@ -44,9 +44,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/lock.h"
+#include "base/shard.h"
 
-#define AM_MOVE_PLACES 16 /* a power of two */
-#define AM_PRIORITIES 8   /* 0 is the highest */
+#define AM_PRIORITIES 8 /* 0 is the highest */
 
 /*
  * Chaos mode does a step by itself after half a second without a call: that is so many looks
@@ -226,12 +226,6 @@ struct am_sched {
     unsigned n_running;
     unsigned n_stepping; /* threads in am_sched_step_locked() */
     unsigned n_outside;  /* functions of the program that run for parked queues */
-    /* tasks that were done or failed, over all queues; not those dropped */
-    uint64_t n_moves;
-    /* the same for tasks inside bypasses, without the lock: each thread counts in one place */
-    struct am_moves {
-        _Alignas(64) _Atomic uint64_t n;
-    } moves[AM_MOVE_PLACES];
     uint64_t visit;      /* of the last walk over queues that wait for each other */
     bool has_met_polled; /* that walk came to one that memory decides about */
     unsigned n_waiting;  /* threads in am_sched_wait_locked() */
@@ -251,24 +245,11 @@ struct am_sched {
     bool is_stopping;
     unsigned n_threads;
     pthread_t threads[16];
+    /* tasks done or failed, over all queues; without the lock */
+    _Alignas(AM_SHARD_STRIDE) struct am_tally moves;
 };
 
 extern struct am_sched am_sched;
-
-/* A task that was done without the lock. */
-static inline void am_sched_count_move(struct am_sched *sched)
-{
-    static atomic_uint n_threads;
-    static _Thread_local unsigned place; /* 0: none yet */
-
-    if (place == 0)
-        place = atomic_fetch_add_explicit(&n_threads, 1, memory_order_relaxed) + 1;
-    atomic_fetch_add_explicit(&sched->moves[place & (AM_MOVE_PLACES - 1)].n, 1,
-                              memory_order_relaxed);
-}
-/* All tasks that were done or failed so far. */
-uint64_t am_sched_count_moves_locked(const struct am_sched *sched)
-    AM_REQUIRES(sched->lock);
 
 /*
  * Once; then it may be started and stopped any number of times.  The lock is usable all

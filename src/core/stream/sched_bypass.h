@@ -56,7 +56,7 @@ static inline bool am_bypass_leave(struct am_sched *sched, struct am_queue *queu
             &queue->bypass, &bypass, (bypass & ~AM_BYPASS_INSIDE) + AM_BYPASS_ONE,
             memory_order_acq_rel, memory_order_relaxed))
         return false;
-    am_sched_count_move(sched);
+    am_tally_add(&sched->moves, 1);
     return true;
 }
 
@@ -70,7 +70,7 @@ static inline bool am_bypass_pass(struct am_sched *sched, struct am_queue *queue
             &queue->bypass, &bypass, bypass + AM_BYPASS_ONE, memory_order_acq_rel,
             memory_order_relaxed))
         return false;
-    am_sched_count_move(sched);
+    am_tally_add(&sched->moves, 1);
     return true;
 }
 

@@ -28,20 +28,27 @@ int am_cond_wait_locked(struct am_sched *sched, pthread_cond_t *cond, uint64_t u
     return pthread_cond_timedwait(cond, &sched->lock.mutex, &at);
 }
 
-static int wait_locked(struct am_sched *sched, pthread_cond_t *cond,
-                       bool (*is_done)(void *), void *what, uint64_t timeout_ns)
-    AM_REQUIRES(sched->lock)
+int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
+                         bool (*is_done)(void *), void *what, uint64_t timeout_ns)
 {
-    uint64_t start = sched->setup.now();
-    uint64_t until = timeout_ns > AM_FOREVER - start ? AM_FOREVER : start + timeout_ns;
+    uint64_t start;
+    uint64_t until;
+    int rc = 0;
 
+    if (is_done(what))
+        return 0;
+    start = sched->setup.now();
+    until = timeout_ns > AM_FOREVER - start ? AM_FOREVER : start + timeout_ns;
     sched->activity++;
+    sched->n_waiting++;
     while (!is_done(what)) {
         bool can_step = sched->n_threads == 0 || sched->setup.is_chaotic;
         uint64_t look = until;
 
-        if (sched->setup.now() >= until)
-            return ETIMEDOUT;
+        if (sched->setup.now() >= until) {
+            rc = ETIMEDOUT;
+            break;
+        }
         if (can_step && am_sched_step_locked(sched))
             continue;
         if (can_step) {
@@ -58,18 +65,6 @@ static int wait_locked(struct am_sched *sched, pthread_cond_t *cond,
         am_cond_wait_locked(sched, cond, look);
         sched->activity++;
     }
-    return 0;
-}
-
-int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
-                         bool (*is_done)(void *), void *what, uint64_t timeout_ns)
-{
-    int rc;
-
-    if (is_done(what))
-        return 0;
-    sched->n_waiting++;
-    rc = wait_locked(sched, cond, is_done, what, timeout_ns);
     sched->n_waiting--;
     return rc;
 }
@@ -164,7 +159,7 @@ int am_sched_wait_queue_locked(struct am_sched *sched, struct am_queue *queue,
 void am_quiet_begin_locked(struct am_sched *sched, struct am_quiet *quiet)
 {
     *quiet = (struct am_quiet){.patience = {AM_PATIENCE, sched->setup.now()},
-                               .n_moves = am_sched_count_moves_locked(sched)};
+                               .n_moves = am_tally_sum(&sched->moves)};
 }
 
 uint64_t am_quiet_look_locked(struct am_sched *sched, struct am_quiet *quiet)
@@ -208,7 +203,7 @@ bool am_walk_end_locked(struct am_sched *sched, const struct am_quiet *quiet)
     if (!sched->has_met_polled)
         return false;
     return !RB_EMPTY(&sched->timed) || sched->n_running > 0 || sched->n_ready > 0 ||
-           sched->n_outside > 0 || am_sched_count_moves_locked(sched) != quiet->n_moves;
+           sched->n_outside > 0 || am_tally_sum(&sched->moves) != quiet->n_moves;
 }
 
 int am_sched_wait_quiet_locked(struct am_sched *sched, struct am_queue *queue,
