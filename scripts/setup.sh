@@ -35,6 +35,7 @@ needed_to_build() {
     need "has_library libzstd" libzstd-dev "zstd, which compresses traces"
     need "has_library libbsd" libbsd-dev "libbsd, for its tree.h"
     need "has_library libdw" libdw-dev "libdw, which names functions and lines"
+    want "has_library ncursesw" libncurses-dev "ncurses, for aclmem top"
     want has_libunwind libunwind8 "libunwind, for stacks that cost little"
     want has_python_headers python3-dev "Python's headers, for the module acl"
 }

@@ -40,6 +40,23 @@ static json_t *device_json(const struct am_ledger_view *view, int32_t device)
                      "used", used, "free", capacity - used, "processes", n_processes);
 }
 
+/* The streams of a process that wait. */
+static json_t *waiting_json(const struct am_ledger_process *process)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < process->n_waiting; i++) {
+        const struct am_ledger_stream *stream = &process->waiting[i];
+
+        json_array_append_new(list, json_pack("{s:i, s:i, s:s, s:s, s:I}", "stream",
+                                              (int)stream->id, "device",
+                                              (int)stream->device, "function",
+                                              stream->function, "until", stream->until,
+                                              "queued", (json_int_t)stream->n_queued));
+    }
+    return list;
+}
+
 /* The memory of a process on each device that it uses. */
 static json_t *process_json(const struct am_ledger_process *process, int32_t n_devices)
 {
@@ -50,13 +67,17 @@ static json_t *process_json(const struct am_ledger_process *process, int32_t n_d
             process->exported[i] == 0 && process->imported[i] == 0)
             continue;
         json_array_append_new(devices,
-                              json_pack("{s:i, s:I, s:I, s:I}", "id", i, "allocated",
-                                        (json_int_t)process->allocated[i], "exported",
-                                        (json_int_t)process->exported[i], "imported",
-                                        (json_int_t)process->imported[i]));
+                              json_pack("{s:i, s:I, s:I, s:I, s:I, s:I}", "id", i,
+                                        "allocated", (json_int_t)process->allocated[i],
+                                        "exported", (json_int_t)process->exported[i],
+                                        "imported", (json_int_t)process->imported[i],
+                                        "peak", (json_int_t)process->peak[i], "taken",
+                                        (json_int_t)process->taken[i]));
     }
-    return json_pack("{s:i, s:s, s:o}", "pid", (int)process->pid, "command",
-                     process->command, "devices", devices);
+    return json_pack("{s:i, s:s, s:o, s:I, s:I, s:o}", "pid", (int)process->pid,
+                     "command", process->command, "devices", devices, "allocations",
+                     (json_int_t)process->n_taken, "streams",
+                     (json_int_t)process->n_streams, "waiting", waiting_json(process));
 }
 
 static json_t *view_json(const struct am_ledger_view *view, bool is_own)

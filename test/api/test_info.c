@@ -97,12 +97,12 @@ static void it_shows_what_each_process_has(void **state)
     text = info();
     snprintf(words, sizeof(words),
              "{\"pid\":%d,\"command\":\"test_api_info\",\"devices\":[{\"id\":0,"
-             "\"allocated\":67108864,\"exported\":0,\"imported\":0}]}",
+             "\"allocated\":67108864,\"exported\":0,\"imported\":0,",
              (int)getpid());
     assert_has(text, words);
     snprintf(words, sizeof(words),
              "{\"pid\":%d,\"command\":\"test_api_info\",\"devices\":[{\"id\":1,"
-             "\"allocated\":33554432,\"exported\":0,\"imported\":0}]}",
+             "\"allocated\":33554432,\"exported\":0,\"imported\":0,",
              (int)other.pid);
     assert_has(text, words);
     assert_has(text, "{\"id\":1,\"capacity\":1073741824,\"used\":33554432,"
@@ -112,6 +112,54 @@ static void it_shows_what_each_process_has(void **state)
     assert_null(strstr(text, words));
     assert_has(text, "{\"id\":1,\"capacity\":1073741824,\"used\":0,");
     block_destroy(&b);
+}
+
+static void the_peak_and_what_was_taken_stay(void **state)
+{
+    struct block b = block_create(64 * MIB);
+
+    block_destroy(&b);
+    b = block_create(16 * MIB);
+    assert_has(info(), "\"allocated\":16777216,\"exported\":0,\"imported\":0,"
+                       "\"peak\":67108864,\"taken\":83886080}],\"allocations\":2,");
+    block_destroy(&b);
+    assert_has(info(), "\"allocated\":0,\"exported\":0,\"imported\":0,"
+                       "\"peak\":67108864,\"taken\":83886080}]");
+}
+
+/* With a seed the caller that waits runs the tasks, so the stream has come to its wait. */
+static void streams_that_wait_are_shown_with_what_they_wait_for(void **state)
+{
+    aclrtStream stream, other;
+    aclrtNotify notify;
+    char words[200];
+    uint32_t id;
+    int32_t stream_id;
+
+    start("default", "ACLMEM_CHAOS=1");
+    assert_acl_ok(aclrtSetDevice(0));
+    assert_acl_ok(aclrtCreateStream(&stream));
+    assert_acl_ok(aclrtCreateStream(&other));
+    assert_acl_ok(aclrtCreateNotify(&notify, 0));
+    assert_acl_ok(aclrtGetNotifyId(notify, &id));
+    assert_acl_ok(aclrtStreamGetId(stream, &stream_id));
+    assert_has(info(), "\"streams\":2,\"waiting\":[]");
+    assert_acl_ok(aclrtWaitAndResetNotify(notify, stream, 0));
+    assert_acl(aclrtSynchronizeStreamWithTimeout(stream, 1),
+               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    snprintf(words, sizeof(words),
+             "\"waiting\":[{\"stream\":%d,\"device\":0,\"function\":"
+             "\"aclrtWaitAndResetNotify\",\"until\":\"notify%uisrecorded\","
+             "\"queued\":1}]",
+             stream_id, id);
+    assert_has(info(), words);
+    assert_acl_ok(aclrtRecordNotify(notify, other));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    assert_has(info(), "\"streams\":2,\"waiting\":[]");
+    assert_acl_ok(aclrtDestroyNotify(notify));
+    assert_acl_ok(aclrtDestroyStream(stream));
+    assert_acl_ok(aclrtDestroyStream(other));
+    assert_has(info(), "\"streams\":0,\"waiting\":[]");
 }
 
 static void shared_memory_is_shown_at_both_and_used_once(void **state)
@@ -131,12 +179,12 @@ static void shared_memory_is_shown_at_both_and_used_once(void **state)
     text = info();
     snprintf(words, sizeof(words),
              "{\"pid\":%d,\"command\":\"test_api_info\",\"devices\":[{\"id\":0,"
-             "\"allocated\":0,\"exported\":4194304,\"imported\":0}]}",
+             "\"allocated\":0,\"exported\":4194304,\"imported\":0,",
              (int)getpid());
     assert_has(text, words);
     snprintf(words, sizeof(words),
              "{\"pid\":%d,\"command\":\"test_api_info\",\"devices\":[{\"id\":0,"
-             "\"allocated\":0,\"exported\":0,\"imported\":4194304}]}",
+             "\"allocated\":0,\"exported\":0,\"imported\":4194304,",
              (int)other.pid);
     assert_has(text, words);
     assert_has(text, "{\"id\":0,\"capacity\":1073741824,\"used\":4194304,");
@@ -203,6 +251,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         claim_alone(before_the_start_it_shows_what_the_environment_asks_for),
         claim_both(it_shows_what_each_process_has),
+        claim(the_peak_and_what_was_taken_stay),
+        claim_alone(streams_that_wait_are_shown_with_what_they_wait_for),
         claim(shared_memory_is_shown_at_both_and_used_once),
         claim(processes_with_other_options_are_shown_apart),
         claim_alone(a_directory_that_is_not_to_be_trusted_is_named),

@@ -49,6 +49,7 @@ struct command {
 };
 
 extern const struct command info_command;
+extern const struct command top_command;
 extern const struct command run_command;
 extern const struct command trace_command;
 extern const struct command convert_command;

@@ -34,20 +34,37 @@ static uint64_t device_sum(const struct am_ledger *ledger, int32_t device)
     return sum;
 }
 
+/* Of what was just charged; `now` is the process's sum. */
+static void figures_note(struct am_ledger *ledger, int32_t device, uint64_t size,
+                         uint64_t now)
+{
+    struct ledger_figures *f = ledger->figures;
+    uint64_t taken = atomic_load_explicit(&f->taken[device], memory_order_relaxed);
+    uint64_t n = atomic_load_explicit(&f->n_taken, memory_order_relaxed);
+
+    atomic_store_explicit(&f->taken[device], taken + size, memory_order_relaxed);
+    atomic_store_explicit(&f->n_taken, n + 1, memory_order_relaxed);
+    if (now > atomic_load_explicit(&f->peak[device], memory_order_relaxed))
+        atomic_store_explicit(&f->peak[device], now, memory_order_relaxed);
+}
+
 bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
 {
     _Atomic uint64_t *mine = &ledger->slots[ledger->slot].allocated[device];
     uint64_t capacity = ledger->config.capacity[device];
     uint64_t sum = device_sum(ledger, device);
+    uint64_t before;
 
     /* Not added if it cannot fit: other processes would see it for a moment and fail. */
     if (sum > capacity || size > capacity - sum)
         return false;
     am_step();
-    atomic_fetch_add(mine, size);
+    before = atomic_fetch_add(mine, size);
     am_step();
-    if (device_sum(ledger, device) <= capacity)
+    if (device_sum(ledger, device) <= capacity) {
+        figures_note(ledger, device, size, before + size);
         return true;
+    }
     atomic_fetch_sub(mine, size);
     return false;
 }
@@ -69,6 +86,40 @@ bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size)
 void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size)
 {
     atomic_fetch_sub(&ledger->slots[ledger->slot].allocated[device], size);
+}
+
+/* One writer, under the scheduler's lock, so no atomic additions. */
+static void streams_count(struct ledger_figures *f, uint64_t more)
+{
+    uint64_t n = atomic_load_explicit(&f->n_streams, memory_order_relaxed);
+
+    atomic_store_explicit(&f->n_streams, n + more, memory_order_relaxed);
+}
+
+struct am_ledger_stream *am_ledger_stream_add(struct am_ledger *ledger, int32_t id,
+                                              int32_t device)
+{
+    struct ledger_figures *f = ledger->figures;
+
+    streams_count(f, 1);
+    for (size_t i = 0; i < AM_LEDGER_STREAMS; i++) {
+        struct am_ledger_stream *stream = &f->streams[i];
+
+        if (atomic_load_explicit(&stream->id, memory_order_relaxed) != 0)
+            continue;
+        stream->device = device;
+        atomic_store_explicit(&stream->is_waiting, 0, memory_order_relaxed);
+        atomic_store_explicit(&stream->id, id, memory_order_release);
+        return stream;
+    }
+    return NULL;
+}
+
+void am_ledger_stream_remove(struct am_ledger *ledger, struct am_ledger_stream *stream)
+{
+    streams_count(ledger->figures, UINT64_MAX);
+    if (stream != NULL)
+        atomic_store_explicit(&stream->id, 0, memory_order_relaxed);
 }
 
 /* Whether a process had this slot, and died. */

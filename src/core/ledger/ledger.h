@@ -118,7 +118,29 @@ void am_ledger_share_leave(struct am_ledger *ledger, uint64_t share);
 /* Bytes of the device in shares that this process holds. */
 size_t am_ledger_shared(struct am_ledger *ledger, int32_t device);
 
+/* ---- figures: what the process does, for `aclmem top` ---- */
+
+/*
+ * The entry of a stream.  The owner of the ledger writes it under the scheduler's lock, and
+ * other processes read it without one: is_waiting is written last and cleared first.
+ */
+struct am_ledger_stream {
+    _Atomic int32_t id; /* 0: the entry is free */
+    int32_t device;     /* the driver's number */
+    _Atomic uint32_t is_waiting;
+    uint32_t n_queued; /* tasks from the one that waits on */
+    char function[40]; /* the call that made it wait */
+    char until[72];    /* "event 7 is recorded" */
+};
+
+/* An entry for a stream; NULL when all are taken, and the stream is only counted. */
+struct am_ledger_stream *am_ledger_stream_add(struct am_ledger *ledger, int32_t id,
+                                              int32_t device);
+void am_ledger_stream_remove(struct am_ledger *ledger, struct am_ledger_stream *stream);
+
 /* ---- looking at it from outside ---- */
+
+#define AM_LEDGER_STREAMS 56 /* that have an entry */
 
 struct am_ledger_process {
     int32_t pid;
@@ -127,6 +149,12 @@ struct am_ledger_process {
     uint64_t allocated[AM_LEDGER_DEVICES];
     uint64_t exported[AM_LEDGER_DEVICES];
     uint64_t imported[AM_LEDGER_DEVICES];
+    uint64_t peak[AM_LEDGER_DEVICES];  /* the most that was allocated */
+    uint64_t taken[AM_LEDGER_DEVICES]; /* bytes that were ever allocated */
+    uint64_t n_taken;                  /* allocations */
+    uint64_t n_streams;
+    size_t n_waiting;
+    struct am_ledger_stream waiting[AM_LEDGER_STREAMS];
 };
 
 struct am_ledger_view {

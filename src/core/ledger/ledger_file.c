@@ -183,8 +183,12 @@ static void slot_make(struct am_ledger *ledger, unsigned slot)
     ledger->head->slots_high = slot + 1;
 }
 
-static void slot_fill(struct ledger_slot *slot)
+/* The figures come first: the slot of a new process has none of an old one's. */
+static void slot_fill(struct am_ledger *ledger)
 {
+    struct ledger_slot *slot = &ledger->slots[ledger->slot];
+
+    memset(ledger->figures, 0, sizeof *ledger->figures);
     slot->pid = (int32_t)getpid();
     am_step();
     snprintf(slot->command, sizeof slot->command, "%s", program_invocation_short_name);
@@ -208,7 +212,9 @@ AM_NO_LOCK_ANALYSIS static aclError slot_take(struct am_ledger *ledger)
             slot_make(ledger, i);
         else
             ledger_reap_slot_locked(ledger, i);
-        slot_fill(&ledger->slots[i]);
+        ledger->figures =
+            (struct ledger_figures *)((char *)ledger->head + LEDGER_FIGURES_AT) + i;
+        slot_fill(ledger);
         return ACL_SUCCESS;
     }
     return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -283,18 +289,21 @@ static void file_leave(struct am_ledger *ledger)
     ledger->fd = -1;
 }
 
-/* A private ledger: the same layout in private memory, with one slot. */
+/* A private ledger: the same layout in private memory, with one slot and no shares. */
+#define PRIVATE_SIZE (2 * LEDGER_SLOTS_AT + sizeof(struct ledger_figures))
+
 static aclError private_enter(struct am_ledger *ledger)
 {
-    void *base = am_sys_mmap(NULL, 2 * LEDGER_SLOTS_AT, PROT_READ | PROT_WRITE,
+    void *base = am_sys_mmap(NULL, PRIVATE_SIZE, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (base == MAP_FAILED)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of devices");
-    ledger_map(ledger, base, 2 * LEDGER_SLOTS_AT);
+    ledger_map(ledger, base, PRIVATE_SIZE);
+    ledger->figures = (void *)((char *)base + 2 * LEDGER_SLOTS_AT);
     ledger->head->slots_high = 1;
     ledger->slot = 0;
-    slot_fill(&ledger->slots[0]);
+    slot_fill(ledger);
     return ACL_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
  *     0        head: how far it is filled, bytes in shares
  *     4096     slots, one for each process
  *     593920   shares, one for each piece of exported memory
+ *     11079680 figures, for each slot: what its process does
  *
  * A segment cannot be made shorter, so touching it brings no signal.  It is there for as
  * long as a process has it, and only what lies below slots_high and shares_high takes
@@ -30,7 +31,7 @@
 #include "core/ledger/ledger.h"
 
 #define LEDGER_MAGIC "aclmemLG"
-#define LEDGER_VERSION 2
+#define LEDGER_VERSION 3
 #define LEDGER_SLOTS 1024   /* processes; a product allows 64 on a device */
 #define LEDGER_SHARES 65536 /* pieces of exported memory; 16 bits of a share's number */
 #define LEDGER_LOCKS ((off_t)1 << 40)
@@ -90,13 +91,27 @@ struct ledger_share {
     uint64_t rsv;
 };
 
+/*
+ * The owner of the slot writes it; nothing but `aclmem top` reads it.  Threads count `taken`
+ * and n_taken without atomic additions, so a few may be lost.
+ */
+struct ledger_figures {
+    _Atomic uint64_t peak[AM_LEDGER_DEVICES];
+    _Atomic uint64_t taken[AM_LEDGER_DEVICES];
+    _Atomic uint64_t n_taken;
+    _Atomic uint64_t n_streams;
+    struct am_ledger_stream streams[AM_LEDGER_STREAMS];
+};
+
 #define LEDGER_SLOTS_AT 4096
 #define LEDGER_SHARES_AT (LEDGER_SLOTS_AT + LEDGER_SLOTS * sizeof(struct ledger_slot))
-#define LEDGER_SIZE (LEDGER_SHARES_AT + LEDGER_SHARES * sizeof(struct ledger_share))
+#define LEDGER_FIGURES_AT (LEDGER_SHARES_AT + LEDGER_SHARES * sizeof(struct ledger_share))
+#define LEDGER_SIZE (LEDGER_FIGURES_AT + LEDGER_SLOTS * sizeof(struct ledger_figures))
 
 _Static_assert(sizeof(struct ledger_head) <= LEDGER_SLOTS_AT, "the head is one page");
 _Static_assert(sizeof(struct ledger_slot) == 576, "other processes have it");
 _Static_assert(sizeof(struct ledger_share) == 160, "other processes have it");
+_Static_assert(sizeof(struct ledger_figures) == 8192, "other processes have it");
 _Static_assert(LEDGER_SHARES_AT % 4096 == 0, "whole pages");
 
 #define LEDGER_WHY 256 /* bytes for a reason */
@@ -116,9 +131,10 @@ struct am_ledger {
     struct ledger_head *head; /* the segment */
     struct ledger_slot *slots;
     struct ledger_share *shares;
-    size_t mapped;            /* bytes of the mapping */
-    char why[LEDGER_WHY];     /* fd is -1: why that is so */
-    struct am_lock lock;      /* among threads, around the file's lock */
+    struct ledger_figures *figures; /* this process's */
+    size_t mapped;                  /* bytes of the mapping */
+    char why[LEDGER_WHY];           /* fd is -1: why that is so */
+    struct am_lock lock;            /* among threads, around the file's lock */
     bool must_sweep;          /* lock; this process could not leave a share in time */
     bool is_late;             /* lock; the file's lock was not given back in time */
     struct ledger_held *held; /* lock; for each share; NULL: none was held yet */

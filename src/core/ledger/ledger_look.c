@@ -66,9 +66,53 @@ static void process_add(const struct ledger_slot *slot, struct am_ledger_view *v
     }
 }
 
+/* Bytes of another process as text: what is not printed in ASCII becomes "?". */
+static void plain_copy(char *to, const char *from, size_t size)
+{
+    memcpy(to, from, size);
+    to[size - 1] = '\0';
+    for (; *to != '\0'; to++) {
+        if (*to < ' ' || *to > '~')
+            *to = '?';
+    }
+}
+
+static void stream_add(const struct am_ledger_stream *stream,
+                       struct am_ledger_process *process)
+{
+    struct am_ledger_stream *to = &process->waiting[process->n_waiting];
+
+    to->id = stream->id;
+    to->device = stream->device;
+    if (to->id == 0 || stream->is_waiting == 0)
+        return;
+    to->n_queued = stream->n_queued;
+    plain_copy(to->function, stream->function, sizeof to->function);
+    plain_copy(to->until, stream->until, sizeof to->until);
+    process->n_waiting++;
+}
+
+static void figures_add(const struct ledger_figures *figures, struct am_ledger_view *view)
+{
+    struct am_ledger_process *process = &view->processes[view->n_processes - 1];
+
+    for (int i = 0; i < view->config.n_devices; i++) {
+        process->peak[i] = figure_of(view, i, figures->peak[i]);
+        process->taken[i] = figures->taken[i];
+        if (process->peak[i] < process->allocated[i])
+            process->peak[i] = process->allocated[i];
+    }
+    process->n_taken = figures->n_taken;
+    process->n_streams = figures->n_streams;
+    for (size_t i = 0; i < AM_LEDGER_STREAMS; i++)
+        stream_add(&figures->streams[i], process);
+}
+
 static int slots_read(int fd, struct look *look, struct am_ledger_view *view)
 {
     const struct ledger_slot *slots = (const void *)(look->books + LEDGER_SLOTS_AT);
+    const struct ledger_figures *figures =
+        (const void *)(look->books + LEDGER_FIGURES_AT);
     unsigned high = ((const struct ledger_head *)look->books)->slots_high;
 
     if (high > LEDGER_SLOTS)
@@ -79,6 +123,7 @@ static int slots_read(int fd, struct look *look, struct am_ledger_view *view)
         if (i < high && slots[i].is_used != 0 && ledger_is_locked(fd, i)) {
             look->domain[i] = (uint16_t)view->n_processes;
             process_add(&slots[i], view);
+            figures_add(&figures[i], view);
         }
     }
     return view->processes != NULL ? 0 : -ENOMEM;

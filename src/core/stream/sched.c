@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "core/ledger/ledger.h"
 #include "core/stream/sched_bypass.h"
 
 /* Queues with the same deadline are ordered by address. */
@@ -111,6 +112,22 @@ static void queue_unready_locked(struct am_sched *sched, struct am_queue *queue)
     sched->n_ready--;
 }
 
+/* Shows other processes what the queue waits for. */
+static void figure_write(const struct am_queue *queue)
+{
+    const struct am_task *task = TAILQ_FIRST(&queue->tasks);
+    struct am_ledger_stream *figure = queue->figure;
+
+    figure->n_queued = (uint32_t)(queue->n_queued - queue->n_done);
+    snprintf(figure->function, sizeof figure->function, "%s", task->function);
+    if (task->ops->describe != NULL)
+        task->ops->describe(task, figure->until, sizeof figure->until);
+    else
+        snprintf(figure->until, sizeof figure->until,
+                 "the function that it calls returns");
+    atomic_store_explicit(&figure->is_waiting, 1, memory_order_release);
+}
+
 static uint64_t deadline_of(const struct am_queue *queue)
 {
     return TAILQ_FIRST(&queue->tasks)->deadline;
@@ -160,6 +177,8 @@ static void queue_park_locked(struct am_sched *sched, struct am_queue *queue,
     }
     if (must_watch)
         watcher_call_locked(sched);
+    if (queue->figure != NULL)
+        figure_write(queue);
 }
 
 static void queue_unpark_locked(struct am_sched *sched, struct am_queue *queue)
@@ -167,6 +186,8 @@ static void queue_unpark_locked(struct am_sched *sched, struct am_queue *queue)
 {
     struct am_waitlist *list = queue->waiting_on;
 
+    if (queue->figure != NULL)
+        atomic_store_explicit(&queue->figure->is_waiting, 0, memory_order_relaxed);
     TAILQ_REMOVE(list != NULL ? &list->queues : &sched->polled, queue, link);
     sched->n_polled -= list == NULL;
     queue->waiting_on = NULL;

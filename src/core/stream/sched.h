@@ -62,6 +62,7 @@
 /* Nanoseconds between two checks of a parked queue. */
 #define AM_POLL_INTERVAL UINT64_C(50000)
 
+struct am_ledger_stream;
 struct am_queue;
 struct am_sched;
 struct am_task;
@@ -178,12 +179,13 @@ struct am_queue {
     bool stop_on_failure;
     /* by a failure or a call: tasks are dropped until it is cleared */
     bool is_stopped;
-    aclError error;         /* of the first task that failed since the last report */
-    char why[512];          /* its message */
-    const char *failed;     /* the call that queued it */
-    bool is_reported;       /* a call that synchronised has returned it */
-    uint64_t n_reported;    /* failures that were */
-    uint64_t visit;         /* of the walk that came by last */
+    aclError error;      /* of the first task that failed since the last report */
+    char why[512];       /* its message */
+    const char *failed;  /* the call that queued it */
+    bool is_reported;    /* a call that synchronised has returned it */
+    uint64_t n_reported; /* failures that were */
+    uint64_t visit;      /* of the walk that came by last */
+    struct am_ledger_stream *figure; /* where its waits are shown; NULL: nowhere */
     pthread_cond_t changed; /* n_done grew, or a function of the program is over */
 };
 

@@ -12,6 +12,7 @@
 #include "core/device/context.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
+#include "core/ledger/ledger.h"
 #include "core/stream/call.h"
 #include "core/stream/sched.h"
 #include "core/stream/sched_bypass.h"
@@ -104,6 +105,8 @@ static void stream_list_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lo
     am_bypass_open_locked(&am_sched, &stream->queue);
     streams[stream->device].n += !stream->is_default;
     n_streams += !stream->is_default;
+    stream->queue.figure = am_ledger_stream_add(
+        am_devices.ledger, stream->id, am_devices.device[stream->device].driver_id);
 }
 
 /* Out of sight: not in the list, handle dead.  The caller drops the reference. */
@@ -116,6 +119,8 @@ static void stream_unlist_locked(struct am_stream *stream) AM_REQUIRES(am_sched.
     LIST_REMOVE(stream, all);
     streams[stream->device].n -= !stream->is_default;
     n_streams -= !stream->is_default;
+    am_ledger_stream_remove(am_devices.ledger, stream->queue.figure);
+    stream->queue.figure = NULL;
     am_idmap_remove(&am_ids, stream->handle);
     if (stream->is_default && stream->context->stream == stream)
         stream->context->stream = NULL;
