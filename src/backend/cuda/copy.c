@@ -249,6 +249,14 @@ aclError cuda_copy(const struct am_span *dst, size_t dst_at, const struct am_spa
 
 /* ---- fills ---- */
 
+CUresult cuda_piece_fill(const struct cuda_piece *to, uint32_t value, unsigned width,
+                         CUstream stream)
+{
+    if (width == 4)
+        return cu.cuMemsetD32Async(to->at, value, to->size / 4, stream);
+    return cu.cuMemsetD8Async(to->at, (unsigned char)value, to->size, stream);
+}
+
 static aclError plain_fill(struct course *course, const struct cuda_piece *to,
                            uint32_t value, unsigned width)
 {
@@ -265,10 +273,7 @@ static aclError plain_fill(struct course *course, const struct cuda_piece *to,
     code = course_use(course, to->gpu);
     if (code != ACL_SUCCESS)
         return code;
-    if (width == 4)
-        rc = cu.cuMemsetD32Async(to->at, value, to->size / 4, course->stream);
-    else
-        rc = cu.cuMemsetD8Async(to->at, (unsigned char)value, to->size, course->stream);
+    rc = cuda_piece_fill(to, value, width, course->stream);
     return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, to->gpu, "a fill", to->size);
 }
 

@@ -229,6 +229,19 @@ static inline struct cuda_walk cuda_walk_from(const struct am_span *span, size_t
         at -= span->size;
     return (struct cuda_walk){span, at};
 }
+/* The next span of the range, which begins behind it from then on; NULL: there is none. */
+static inline const struct am_span *cuda_walk_next(struct cuda_walk *walk, size_t *size)
+{
+    const struct am_span *span = walk->span;
+    size_t left;
+
+    if (*size == 0)
+        return NULL;
+    left = span->size - walk->at;
+    *size -= left < *size ? left : *size;
+    *walk = (struct cuda_walk){span + 1, 0};
+    return span;
+}
 /*
  * A piece of at most `size` bytes from here on; the walk moves behind it.  With can_join
  * it goes on over handles that lie side by side.
@@ -288,6 +301,9 @@ bool cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number);
 void cuda_marks_forget_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock);
 
 /* copy.c */
+/* Has the driver fill a piece of device memory. */
+CUresult cuda_piece_fill(const struct cuda_piece *to, uint32_t value, unsigned width,
+                         CUstream stream);
 aclError cuda_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,
                    size_t src_at, size_t size);
 aclError cuda_fill(const struct am_span *dst, size_t size, uint32_t value,

@@ -503,14 +503,12 @@ static inline bool span_can_launch(const struct am_lane *lane, const struct am_s
 
 static bool spans_can_launch(const struct am_lane *lane, struct cuda_walk w, size_t size)
 {
+    const struct am_span *span;
     struct am_mem *mem;
 
-    for (; size > 0; w.span++, w.at = 0) {
-        size_t left = w.span->size - w.at;
-
-        if (!span_can_launch(lane, w.span, &mem))
+    while ((span = cuda_walk_next(&w, &size)) != NULL) {
+        if (!span_can_launch(lane, span, &mem))
             return false;
-        size -= left < size ? left : size;
     }
     return true;
 }
@@ -524,12 +522,11 @@ static inline void mem_release(struct am_mem *mem, uint64_t number)
 
 static void spans_release(struct cuda_walk w, size_t size, uint64_t number)
 {
-    for (; size > 0; w.span++, w.at = 0) {
-        size_t left = w.span->size - w.at;
+    const struct am_span *span;
 
-        if (cuda_mem_is_device(w.span->mem))
-            mem_release(w.span->mem, number);
-        size -= left < size ? left : size;
+    while ((span = cuda_walk_next(&w, &size)) != NULL) {
+        if (cuda_mem_is_device(span->mem))
+            mem_release(span->mem, number);
     }
 }
 
@@ -552,11 +549,17 @@ AM_COLD static void lane_mark_again(struct am_lane *lane)
         lane->n_unmarked = 0;
 }
 
-static inline void launch_end(struct am_lane *lane, uint64_t number)
+/* The driver has returned rc. */
+static inline aclError launch_end(struct am_lane *lane, uint64_t number, CUresult rc,
+                                  const char *what, size_t size, uint64_t *ret_number)
 {
+    if (rc != CUDA_SUCCESS)
+        return launch_fail(lane, rc, what, size);
     atomic_store_explicit(&lane->last, number, memory_order_release);
     if (++lane->n_unmarked >= MARK_EVERY)
         lane_mark_again(lane);
+    *ret_number = number;
+    return ACL_SUCCESS;
 }
 
 /*
@@ -594,24 +597,16 @@ AM_COLD static aclError spans_copy(struct am_lane *lane, struct cuda_walk to,
                                    struct cuda_walk from, size_t size,
                                    uint64_t *ret_number)
 {
-    CUresult rc = CUDA_SUCCESS;
     aclError code = ACL_SUCCESS;
     uint64_t number;
-    bool can_launch;
 
     if (!spans_can_launch(lane, to, size) || !spans_can_launch(lane, from, size) ||
         !cuda_walks_try_acquire(to, from, size))
         return ACL_SUCCESS;
     number = lane_number(lane);
-    can_launch = cuda_walk_is_there(to, size) && cuda_walk_is_there(from, size);
-    if (can_launch)
-        rc = spans_launch(lane, to, from, size);
-    if (rc != CUDA_SUCCESS) {
-        code = launch_fail(lane, rc, "a copy", size);
-    } else if (can_launch) {
-        launch_end(lane, number);
-        *ret_number = number;
-    }
+    if (cuda_walk_is_there(to, size) && cuda_walk_is_there(from, size))
+        code = launch_end(lane, number, spans_launch(lane, to, from, size), "a copy",
+                          size, ret_number);
     spans_release(from, size, number);
     spans_release(to, size, number);
     return code;
@@ -661,17 +656,11 @@ static inline aclError sides_copy(struct am_lane *lane, const struct side *to,
 {
     uint64_t number = lane_number(lane);
     aclError code = ACL_SUCCESS;
-    CUresult rc;
 
-    if (side_is_there(to) && side_is_there(from)) {
-        rc = cu.cuMemcpyAsync(to->at, from->at, size, lane->stream);
-        if (rc == CUDA_SUCCESS) {
-            launch_end(lane, number);
-            *ret_number = number;
-        } else {
-            code = launch_fail(lane, rc, "a copy", size);
-        }
-    }
+    if (side_is_there(to) && side_is_there(from))
+        code = launch_end(lane, number,
+                          cu.cuMemcpyAsync(to->at, from->at, size, lane->stream),
+                          "a copy", size, ret_number);
     side_release(from, number);
     side_release(to, number);
     return code;
@@ -710,11 +699,7 @@ static CUresult fill_launch(struct am_lane *lane, struct cuda_walk to, size_t si
         struct cuda_piece piece = {.size = size};
 
         cuda_piece_take(&to, size, true, &piece); /* which is there */
-        if (width == 4)
-            rc = cu.cuMemsetD32Async(piece.at, value, piece.size / 4, lane->stream);
-        else
-            rc = cu.cuMemsetD8Async(piece.at, (unsigned char)value, piece.size,
-                                    lane->stream);
+        rc = cuda_piece_fill(&piece, value, width, lane->stream);
         size -= piece.size;
     }
     return rc;
@@ -724,9 +709,7 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
                         uint32_t value, unsigned width, uint64_t *ret_number)
 {
     struct cuda_walk to = cuda_walk_from(dst, 0);
-    CUresult rc = CUDA_SUCCESS;
     uint64_t number;
-    bool can_launch;
     aclError code = cuda_check(lane->gpu);
 
     if (code != ACL_SUCCESS)
@@ -736,15 +719,9 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
         !cuda_walk_try_acquire(to, size))
         return ACL_SUCCESS;
     number = lane_number(lane);
-    can_launch = cuda_walk_is_there(to, size);
-    if (can_launch)
-        rc = fill_launch(lane, to, size, value, width);
-    if (rc != CUDA_SUCCESS) {
-        code = launch_fail(lane, rc, "a fill", size);
-    } else if (can_launch) {
-        launch_end(lane, number);
-        *ret_number = number;
-    }
+    if (cuda_walk_is_there(to, size))
+        code = launch_end(lane, number, fill_launch(lane, to, size, value, width),
+                          "a fill", size, ret_number);
     spans_release(to, size, number);
     return code;
 }

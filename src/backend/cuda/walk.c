@@ -27,13 +27,11 @@ static size_t walk_left(const struct cuda_walk *w, size_t size)
 
 void cuda_walk_release(struct cuda_walk w, size_t size)
 {
-    while (size > 0) {
-        size_t n = walk_left(&w, size);
+    const struct am_span *span;
 
-        if (cuda_mem_is_device(w.span->mem))
-            cuda_mem_release(w.span->mem);
-        walk_advance(&w, n);
-        size -= n;
+    while ((span = cuda_walk_next(&w, &size)) != NULL) {
+        if (cuda_mem_is_device(span->mem))
+            cuda_mem_release(span->mem);
     }
 }
 
@@ -41,18 +39,16 @@ void cuda_walk_release(struct cuda_walk w, size_t size)
 static struct am_mem *walk_try_acquire(struct cuda_walk w, size_t size)
 {
     struct cuda_walk start = w;
+    const struct am_span *span;
+    size_t left = size;
     size_t done = 0;
 
-    while (done < size) {
-        struct am_mem *mem = w.span->mem;
-        size_t n = walk_left(&w, size - done);
-
-        if (cuda_mem_is_device(mem) && !cuda_mem_try_acquire(mem)) {
+    while ((span = cuda_walk_next(&w, &left)) != NULL) {
+        if (cuda_mem_is_device(span->mem) && !cuda_mem_try_acquire(span->mem)) {
             cuda_walk_release(start, done);
-            return mem;
+            return span->mem;
         }
-        walk_advance(&w, n);
-        done += n;
+        done = size - left;
     }
     return NULL;
 }
@@ -94,15 +90,12 @@ void cuda_walks_acquire(struct cuda_walk to, struct cuda_walk from, size_t size)
 
 aclError cuda_walk_check(struct cuda_walk w, size_t size)
 {
+    const struct am_span *span;
     aclError rc = ACL_SUCCESS;
 
-    while (size > 0 && rc == ACL_SUCCESS) {
-        size_t n = walk_left(&w, size);
-
-        if (cuda_mem_is_device(w.span->mem))
-            rc = cuda_check(cuda_mem_gpu(w.span->mem));
-        walk_advance(&w, n);
-        size -= n;
+    while (rc == ACL_SUCCESS && (span = cuda_walk_next(&w, &size)) != NULL) {
+        if (cuda_mem_is_device(span->mem))
+            rc = cuda_check(cuda_mem_gpu(span->mem));
     }
     return rc;
 }
@@ -140,13 +133,11 @@ static bool span_is_there(const struct am_span *span)
 
 bool cuda_walk_is_there(struct cuda_walk w, size_t size)
 {
-    while (size > 0) {
-        size_t n = walk_left(&w, size);
+    const struct am_span *span;
 
-        if (cuda_mem_is_device(w.span->mem) && !span_is_there(w.span))
+    while ((span = cuda_walk_next(&w, &size)) != NULL) {
+        if (cuda_mem_is_device(span->mem) && !span_is_there(span))
             return false;
-        walk_advance(&w, n);
-        size -= n;
     }
     return true;
 }
@@ -154,20 +145,16 @@ bool cuda_walk_is_there(struct cuda_walk w, size_t size)
 /* All of it is there, at no second address, and in a row. */
 static bool walk_is_plain(struct cuda_walk w, size_t size)
 {
-    const char *next = (char *)w.span->addr + w.at;
+    const char *next = w.span->addr;
+    const struct am_span *span;
 
     if (!cuda_walk_is_there(w, size))
         return false;
-    while (size > 0) {
-        const struct am_span *span = w.span;
-        size_t n = walk_left(&w, size);
-
-        if ((char *)span->addr + w.at != next ||
+    while ((span = cuda_walk_next(&w, &size)) != NULL) {
+        if ((char *)span->addr != next ||
             (cuda_mem_is_device(span->mem) && (cuda_mem(span->mem)->uses & CUDA_SEVERAL)))
             return false;
-        next += n;
-        walk_advance(&w, n);
-        size -= n;
+        next += span->size;
     }
     return true;
 }
