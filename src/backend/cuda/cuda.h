@@ -42,7 +42,7 @@ struct cuda_gpu {
     CUstream idle[CUDA_STREAMS_MAX];
     unsigned n_idle;
     TAILQ_HEAD(, am_lane) lanes;
-    /* Events that are not in use, without and with a time: lane.c */
+    /* Events that are not in use, without and with a time: mark.c */
     CUevent spare[2][CUDA_STREAMS_MAX];
     unsigned n_spare[2];
     CUevent clock;             /* an event with a time that is known, or NULL */
@@ -288,15 +288,29 @@ aclError cuda_lane_mark(struct am_lane *lane, bool is_timed, struct am_mark **re
 aclError cuda_lane_wait(struct am_lane *lane, struct am_mark *mark, uint64_t *ret_number);
 aclError cuda_lane_poll(struct am_lane *lane, uint64_t *ret_done);
 aclError cuda_lane_sync(struct am_lane *lane);
-uint64_t cuda_mark_time(struct am_mark *mark);
-void cuda_mark_ref(struct am_mark *mark);
-void cuda_mark_put(struct am_mark *mark);
-aclError cuda_mark_sync(struct am_mark *mark);
 /*
  * Until nothing that was launched up to this number is under way any more; false: the
  * driver would not say.
  */
 bool cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number);
+
+/* mark.c: positions in the work of lanes; see backend.h */
+struct am_mark {
+    atomic_uint refs;     /* those of the core, and the lane's until it is reached */
+    struct cuda_gpu *gpu; /* is in use as long as there is the mark */
+    CUevent event;
+    bool is_timed;
+    uint64_t number; /* the lane's, as the next one */
+    TAILQ_ENTRY(am_mark) link;
+};
+
+/* A mark behind all work on the stream so far, with one reference. */
+CUresult cuda_mark_make(struct cuda_gpu *gpu, CUstream stream, bool is_timed,
+                        struct am_mark **ret_mark);
+uint64_t cuda_mark_time(struct am_mark *mark);
+void cuda_mark_ref(struct am_mark *mark);
+void cuda_mark_put(struct am_mark *mark);
+aclError cuda_mark_sync(struct am_mark *mark);
 /* The GPU's context goes. */
 void cuda_marks_forget_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock);
 
