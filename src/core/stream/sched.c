@@ -133,16 +133,9 @@ static uint64_t deadline_of(const struct am_queue *queue)
     return TAILQ_FIRST(&queue->tasks)->deadline;
 }
 
-/* The parked queue whose deadline comes first, or NULL. */
-static struct am_queue *timed_first_locked(struct am_sched *sched)
-    AM_REQUIRES(sched->lock)
-{
-    return RB_MIN(am_deadlines, &sched->timed);
-}
-
 uint64_t am_sched_next_look_locked(struct am_sched *sched)
 {
-    const struct am_queue *first = timed_first_locked(sched);
+    const struct am_queue *first = RB_MIN(am_deadlines, &sched->timed);
     uint64_t deadline = first != NULL ? deadline_of(first) : AM_FOREVER;
     uint64_t look = sched->setup.now() + AM_POLL_INTERVAL;
 
@@ -173,7 +166,7 @@ static void queue_park_locked(struct am_sched *sched, struct am_queue *queue,
     queue->is_timed = deadline_of(queue) != AM_FOREVER;
     if (queue->is_timed) {
         RB_INSERT(am_deadlines, &sched->timed, queue);
-        must_watch = must_watch || timed_first_locked(sched) == queue;
+        must_watch = must_watch || RB_MIN(am_deadlines, &sched->timed) == queue;
     }
     if (must_watch)
         watcher_call_locked(sched);
@@ -468,7 +461,7 @@ static bool poll_is_due_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 
 bool am_sched_step_locked(struct am_sched *sched)
 {
-    struct am_queue *queue = timed_first_locked(sched);
+    struct am_queue *queue = RB_MIN(am_deadlines, &sched->timed);
     bool has_moved = true;
 
     sched->n_stepping++;
@@ -488,8 +481,8 @@ bool am_sched_step_locked(struct am_sched *sched)
     return has_moved;
 }
 
-AM_HOT aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
-                                       struct am_task *task)
+aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
+                                struct am_task *task)
 {
     aclError rc;
 
@@ -587,42 +580,34 @@ static void queue_drop_locked(struct am_sched *sched, struct am_queue *queue, bo
     }
 }
 
-/* All tasks queued so far are to be dropped; returns how many that are. */
-static uint64_t queue_mark_locked(struct am_queue *queue)
-{
-    if (queue->drop_until < queue->n_queued)
-        queue->drop_until = queue->n_queued;
-    return queue->n_queued;
-}
-
-void am_sched_drop_tasks_locked(struct am_sched *sched, struct am_queue *queue)
-{
-    uint64_t until;
-
-    am_bypass_close_locked(sched, queue);
-    until = queue_mark_locked(queue);
-    queue_drop_locked(sched, queue, false);
-    while (queue->n_done < until) {
-        /* The thread that runs its first task signals. */
-        am_cond_wait_locked(sched, &queue->changed, AM_FOREVER);
-        queue_drop_locked(sched, queue, false);
-    }
-    am_bypass_open_locked(sched, queue);
-}
-
-int am_sched_drain_locked(struct am_sched *sched, struct am_queue *queue, uint64_t until)
+/* Drops the tasks queued so far; waits for one that runs until that time. */
+static int queue_empty_locked(struct am_sched *sched, struct am_queue *queue, bool spares,
+                              uint64_t until) AM_REQUIRES(sched->lock)
 {
     uint64_t target;
 
     am_bypass_close_locked(sched, queue);
-    target = queue_mark_locked(queue);
-    queue_drop_locked(sched, queue, true);
+    target = queue->n_queued;
+    if (queue->drop_until < target)
+        queue->drop_until = target;
+    queue_drop_locked(sched, queue, spares);
     while (queue->n_done < target) {
         if (sched->setup.now() >= until)
             return ETIMEDOUT;
+        /* The thread that runs its first task signals. */
         am_cond_wait_locked(sched, &queue->changed, until);
-        queue_drop_locked(sched, queue, true);
+        queue_drop_locked(sched, queue, spares);
     }
     am_bypass_open_locked(sched, queue);
     return 0;
+}
+
+void am_sched_drop_tasks_locked(struct am_sched *sched, struct am_queue *queue)
+{
+    (void)queue_empty_locked(sched, queue, false, AM_FOREVER);
+}
+
+int am_sched_drain_locked(struct am_sched *sched, struct am_queue *queue, uint64_t until)
+{
+    return queue_empty_locked(sched, queue, true, until);
 }
