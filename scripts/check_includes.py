@@ -77,7 +77,7 @@ RULES = [
     ("test/abi/*", ["test/abi/*", "test/support/*", "src/api/*.def"] + PUBLIC),
     ("test/check/*", ["test/check/*"] + PUBLIC),
     ("test/api/*", ["test/api/*", "test/support/*"] + PUBLIC),
-    ("test/pool/*", ["test/support/*"] + PUBLIC),
+    ("test/pool/*", ["test/pool/*", "test/support/*"] + PUBLIC),
     ("test/fault/*", ["test/fault/*", "test/share/actor.h", "test/support/*"] + PUBLIC),
     ("test/fake/*", ["test/fake/*", "test/support/*", "src/backend/cuda/driver.*"]),
     ("test/install/*", PUBLIC),

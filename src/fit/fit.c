@@ -378,6 +378,11 @@ void am_fit_set_limits(struct am_fit *fit, uint64_t max_pages, uint64_t slack)
     fit->config.slack = slack;
 }
 
+void am_fit_set_apart(struct am_fit *fit, bool is_apart)
+{
+    fit->config.is_apart = is_apart;
+}
+
 void am_fit_get_stats(const struct am_fit *fit, struct am_fit_stats *ret_stats)
 {
     *ret_stats = fit->stats;

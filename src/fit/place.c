@@ -96,6 +96,8 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
     else if (gap->size != r->size)
         place.rest = 1 + (before < behind ? before : behind);
     place.wait = use_of_others(fit, r, gap, addr);
+    if (place.wait.streams != 0 && fit->config.is_apart)
+        return;
     if (place.wait.streams != 0 && !r->may_wait)
         place.cost += COST_WAIT;
     if (place.cost < best->cost || (place.cost == best->cost && place.rest < best->rest))

@@ -47,7 +47,7 @@ static aclError own_open_locked(aclmem_pool *pool, struct pool_block *block)
     pool_flush_locked(pool, 0);
     pool_own_reap_locked(pool);
     rc = am_fit_trim(pool->fit, 0, &wait);
-    while (rc == ACL_SUCCESS && wait.streams != 0) {
+    while (rc == ACL_SUCCESS && wait.streams != 0 && !pool->is_frozen) {
         rc = pool_wait_locked(pool, &wait);
         if (rc == ACL_SUCCESS)
             rc = am_fit_trim(pool->fit, 0, &wait);

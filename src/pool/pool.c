@@ -155,25 +155,29 @@ aclError aclmem_pool_destroy(aclmem_pool *pool)
     return rc;
 }
 
+/* All that the streams have now. */
+static struct am_fit_use use_now_locked(aclmem_pool *pool, uint64_t streams)
+{
+    /* No event stands for the streams beyond those that are known. */
+    if ((streams >> OTHERS & 1) != 0) {
+        pool->streams->device_synchronize();
+        streams = 0;
+    }
+    return (struct am_fit_use){.streams = streams, .ticket = pool->ticket};
+}
+
 /* The block goes to the engine; its streams may still have work on it. */
 static void block_free_locked(aclmem_pool *pool, struct pool_block *block)
 {
-    struct am_fit_use use = {
-        .streams = 1ull << block->slot | atomic_load(&block->also),
-        .ticket = pool->ticket,
-    };
+    struct am_fit_use use = {0};
     size_t size = block->size;
 
     pool_table_remove(pool, block);
     if (block->place != NULL && am_fit_is_asleep(block->place)) {
         pool->asleep -= size;
         free(block->saved);
-        use.streams = 0;
-    }
-    /* No event stands for the streams beyond those that are known. */
-    if ((use.streams >> OTHERS & 1) != 0) {
-        pool->streams->device_synchronize();
-        use.streams = 0;
+    } else {
+        use = use_now_locked(pool, 1ull << block->slot | atomic_load(&block->also));
     }
     if (block->place == NULL)
         pool_own_free_locked(pool, block, use);
@@ -299,7 +303,9 @@ static aclError malloc_slow(aclmem_pool *pool, size_t size, size_t asked,
     if (rc == ACL_SUCCESS && wait.streams != 0) {
         rc = pool_order_locked(pool, stream, &wait);
         if (rc != ACL_SUCCESS) {
-            am_fit_free(pool->fit, place, wait);
+            /* The stream's own work is there too: the placement took it as ordered. */
+            am_fit_free(pool->fit, place,
+                        use_now_locked(pool, wait.streams | 1ull << slot));
             pool_fail(rc, "the stream could not be made to wait for another one");
         }
     }
@@ -428,6 +434,7 @@ aclError aclmem_pool_size(aclmem_pool *pool, const void *ptr, size_t *size)
 aclError aclmem_pool_use(aclmem_pool *pool, void *ptr, aclrtStream stream)
 {
     struct pool_block *block;
+    unsigned slot;
 
     if (pool == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
@@ -435,8 +442,10 @@ aclError aclmem_pool_use(aclmem_pool *pool, void *ptr, aclrtStream stream)
     if (block == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "%p is not a live block of the pool",
                          ptr);
-    if (stream != block->stream)
-        atomic_fetch_or(&block->also, 1ull << pool_slot_get(pool, stream));
+    /* Not by handle: one that was forgotten may be another stream's by now. */
+    slot = pool_slot_get(pool, stream);
+    if (slot != block->slot)
+        atomic_fetch_or(&block->also, 1ull << slot);
     return ACL_SUCCESS;
 }
 

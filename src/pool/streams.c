@@ -104,15 +104,21 @@ static struct pool_mark *mark_get(aclmem_pool *pool)
 }
 
 /*
- * An event behind all that the stream has now.  Where none can be had, for want of memory or
- * because the stream is gone, the device is waited for: it then has done all of it (NULL).
+ * An event behind all that the stream has now.  Where none can be had the device is waited for:
+ * it then has done all of it (NULL).  A stream that was forgotten has nothing to do, and its
+ * handle must not be used any more.
  */
 static struct pool_mark *slot_mark(aclmem_pool *pool, struct pool_slot *slot)
 {
-    struct pool_mark *mark = mark_get(pool);
+    struct pool_mark *mark;
 
     slot->unmarked = 0;
     slot->marked = pool->ticket++;
+    if (atomic_load(&slot->name) == FORGOTTEN) {
+        slot->done = slot->marked;
+        return NULL;
+    }
+    mark = mark_get(pool);
     if (mark != NULL &&
         pool->streams->event_record(mark->event, slot_stream(slot)) == 0) {
         mark->ticket = slot->marked;
@@ -274,6 +280,7 @@ aclError aclmem_pool_freeze(aclmem_pool *pool, int is_frozen)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
     pthread_mutex_lock(&pool->lock);
     pool->is_frozen = is_frozen != 0;
+    am_fit_set_apart(pool->fit, pool->is_frozen);
     pthread_mutex_unlock(&pool->lock);
     return ACL_SUCCESS;
 }
