@@ -57,6 +57,7 @@ RULES = [
     ("src/layer/trace*", ["src/layer/*", "src/trace/codec.h", "src/trace/format.h", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     # Without a layer: what the core tells those who watch.
     ("src/layer/explain.c", ["src/layer/*", "src/core/watch.h", "src/api/api.h"] + BASE + PUBLIC),
+    ("src/layer/touch.c", ["src/layer/*", "src/core/watch.h", "src/api/api.h"] + BASE + PUBLIC),
     ("src/layer/*", ["src/layer/*", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     # What calls an implementation, am_acl..., and not the public name that layers see.
     ("src/toolkit/tensor_desc.c", ["src/toolkit/*", "src/api/api.h"] + BASE + PUBLIC),

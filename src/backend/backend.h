@@ -131,6 +131,12 @@ struct am_backend_ops {
     aclError (*release_pinned)(void *addr, size_t size);
 
     /*
+     * true: copies reach pinned memory that is mapped from now on at other addresses than
+     * the program, so that a watcher may protect those of the program.  NULL: they cannot.
+     */
+    void (*watch_pinned)(bool is_watched);
+
+    /*
      * The core itself refuses copies that the rights forbid.  The backend's rights are
      * for accesses that bypass the core: by the program, where it can touch the memory,
      * and by work on the device that is not ours.

@@ -43,3 +43,11 @@ struct am_watch_left am_watch_count(void)
         .handles = am_phys_count(),
     };
 }
+
+bool am_watch_pinned(bool is_watched)
+{
+    if (am_setup.backend->watch_pinned == NULL)
+        return false;
+    am_setup.backend->watch_pinned(is_watched);
+    return is_watched;
+}

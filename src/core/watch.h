@@ -33,4 +33,10 @@ struct am_watch_left {
 
 struct am_watch_left am_watch_count(void);
 
+/*
+ * true: from now on the library reaches pinned memory at addresses of its own, so that
+ * those of the program may be protected.  false: the backend cannot.
+ */
+bool am_watch_pinned(bool is_watched);
+
 #endif

@@ -128,6 +128,26 @@ bool am_bytes_conflict(struct am_bytes *bytes, uint64_t at, uint64_t size,
     return false;
 }
 
+void am_bytes_undone(struct am_bytes *bytes, const struct am_clock *clock,
+                     am_range_fn each, void *arg)
+{
+    const struct am_access host = {.step = 0};
+    struct am_segment *s;
+
+    RB_FOREACH (s, am_segments, &bytes->segments) {
+        bool is_read = false;
+
+        if (s->has_write && is_unordered(&s->write, &host, clock)) {
+            each(s->start, s->end, true, arg);
+            continue;
+        }
+        for (uint32_t i = 0; i < s->n_reads; i++)
+            is_read |= is_unordered(&s->reads[i], &host, clock);
+        if (is_read)
+            each(s->start, s->end, false, arg);
+    }
+}
+
 /* A new segment with the contents of `like`, or with none. */
 static struct am_segment *segment_add(struct am_bytes *bytes, uint64_t start,
                                       uint64_t end, const struct am_segment *like)

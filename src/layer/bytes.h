@@ -41,6 +41,9 @@ struct am_bytes {
     uint8_t kind;       /* enum am_object_kind of what made them */
     bool is_shared;     /* another process, or a host view, may write them */
     bool is_exported;
+    bool has_pages;    /* a pinned block that shares no page with another one */
+    bool is_protected; /* some pages are, against the program */
+    struct am_protected *protected; /* touch.c; NULL: no page is */
     bool
         is_counted; /* in am_books.held: the handle is freed, and mappings hold the bytes */
 };
@@ -64,6 +67,14 @@ bool am_bytes_conflict(struct am_bytes *bytes, uint64_t at, uint64_t size,
 /* Notes an access; what it knows to be over is dropped from the history. */
 void am_bytes_note(struct am_bytes *bytes, uint64_t at, uint64_t size,
                    const struct am_access *access, const struct am_clock *clock);
+
+/*
+ * The ranges of the history that the clock does not know to be done, in order; `each` gets
+ * the start, the end, and whether it was written there.
+ */
+typedef void (*am_range_fn)(uint64_t start, uint64_t end, bool is_write, void *arg);
+void am_bytes_undone(struct am_bytes *bytes, const struct am_clock *clock,
+                     am_range_fn each, void *arg);
 
 /* Whether an access of the actor is in the history. */
 bool am_bytes_were_used_by(struct am_bytes *bytes, uint32_t actor);

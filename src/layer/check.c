@@ -21,6 +21,7 @@
 #include "layer/layers.h"
 #include "layer/lint.h"
 #include "layer/order.h"
+#include "layer/pinned.h"
 #include "layer/python.h"
 #include "layer/stacks.h"
 #include "layer/thread.h"
@@ -141,6 +142,7 @@ static void call_begin(struct am_call *call)
         am_ignored_forget();
     if (call->is_unseen)
         return;
+    thread->is_inside = true;
     call->place = (struct am_place){
         .stack = am_stack_take(),
         .thread = thread->id,
@@ -184,7 +186,9 @@ static void call_end(struct am_call *call)
         am_finding_tell(call->finding);
     }
     am_call_let_go(call);
+    am_touch_update();
     am_unlock(&am_books.lock);
+    am_thread_get()->is_inside = false;
 }
 
 #define AM_API(name_, params_, args_, sig_) \
@@ -266,17 +270,23 @@ static void attach(const struct am_api *below)
     owner = getpid();
     am_stacks_open();
     am_order_open();
+    am_touch_open();
     am_findings_open(am_option_text(AM_OPTION_findings));
 }
 
 /* What is left when the process ends without aclFinalize. */
 __attribute__((destructor)) static void process_end(void)
 {
+    struct am_call call = {
+        .id = AM_API_COUNT, .is_after = true, .place = {.api = AM_API_COUNT}};
+
     if (owner != getpid())
         return; /* not in use, or made by fork: the books are the parent's */
     am_lock(&am_books.lock);
-    if (am_api_top != &am_api_down)
+    if (am_api_top != &am_api_down) {
+        am_guards_check(&call);
         am_leaks_tell(-1, 0, "the end of the process");
+    }
     am_findings_close(am_books.n_calls);
     am_unlock(&am_books.lock);
 }

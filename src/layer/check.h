@@ -62,7 +62,8 @@ struct am_object {
     struct am_actor *actor;            /* of a stream */
     struct am_signal *signal;          /* of an event or notify */
     struct am_place made;
-    struct am_place freed; /* the last retain, for a handle that is alive */
+    struct am_place freed; /* while it lives: of a handle, the last retain; of a pinned
+                              block, where its guard was last whole */
     struct am_place exported;
     int16_t device; /* -1: none, or the host */
     uint8_t kind;   /* enum am_object_kind */
@@ -74,6 +75,7 @@ struct am_object {
     bool is_exported; /* `exported` counts */
     bool is_retained; /* the last retain is noted in `freed` */
     bool is_counted;  /* its size is in am_books.held, unless it is freed */
+    bool is_guarded;  /* pinned: guard bytes lie behind it */
     bool is_told;     /* that it leaked, at the end of a test */
 };
 

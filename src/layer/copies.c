@@ -14,6 +14,7 @@
 #include "layer/bytes.h"
 #include "layer/hooks.h"
 #include "layer/order.h"
+#include "layer/pinned.h"
 #include "layer/thread.h"
 
 /* The thread's call has at most one work. */
@@ -52,6 +53,8 @@ static void tell_bounds(struct am_call *call, const struct am_object *object,
     if (next != NULL)
         am_finding_at(f, "what lies behind was made here", next->made);
     am_call_tell(call, f);
+    if (object->is_guarded)
+        am_guard_refuse(call, object, addr, size, argument);
 }
 
 /* Whether a range may go on from one mapping into the next one. */
@@ -116,6 +119,7 @@ static void range_add(struct am_call *call, const void *at, uint64_t size, bool 
         return;
     }
     device_check(call, object, argument);
+    am_guard_check(call, object);
     while (size > 0) {
         uint64_t room = object->key + object->size - addr;
         uint64_t n = size < room ? size : room;

@@ -6,6 +6,7 @@
  * takes itself away and returns, so that the same instruction faults again and the process
  * dies as it would have, with the same signal and the same core.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,6 +24,7 @@
 #include "layer/layers.h"
 
 _Atomic(am_touch_hook) am_touch_told;
+_Atomic(am_touch_let_hook) am_touch_let;
 
 static atomic_bool is_installed;
 static pid_t owner;
@@ -68,13 +70,30 @@ static uintptr_t instruction_of(const ucontext_t *context)
 #endif
 }
 
+/* Whether the access that faulted was a write; where the machine does not say: it was. */
+static bool is_write_fault(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+    return (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+#else
+    return true;
+#endif
+}
+
 static void fault_explain(int number, siginfo_t *info, void *context)
 {
     uintptr_t addr = (uintptr_t)info->si_addr;
     struct sigaction plain = {.sa_handler = SIG_DFL};
     am_touch_hook told = am_touch_told;
+    am_touch_let_hook let = am_touch_let;
     struct am_watch_place place;
+    int error = errno;
 
+    if (let != NULL && info->si_code == SEGV_ACCERR &&
+        let(addr, instruction_of(context), is_write_fault(context))) {
+        errno = error;
+        return;
+    }
     sigaction(number, &plain, NULL); /* first: a fault in here ends it as well */
     if (am_watch_find(addr, &place)) {
         if (told == NULL || !told(addr, instruction_of(context)))
@@ -114,6 +133,14 @@ void am_explain_open(void)
     sigemptyset(&ours.sa_mask);
     stack_give();
     is_installed = sigaction(SIGSEGV, &ours, NULL) == 0;
+}
+
+bool am_explain_handles(void)
+{
+    struct sigaction now;
+
+    return is_installed && sigaction(SIGSEGV, NULL, &now) == 0 &&
+           (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == fault_explain;
 }
 
 void am_explain_close(void)

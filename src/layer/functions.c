@@ -8,6 +8,8 @@
 #include "base/sys.h"
 #include "layer/hooks.h"
 #include "layer/order.h"
+#include "layer/pinned.h"
+#include "layer/thread.h"
 
 struct function {
     TAILQ_ENTRY(function) link;
@@ -27,6 +29,19 @@ static void function_delete_locked(struct function *function)
     free(function);
 }
 
+/* The function is the program's, also where a call of this thread runs it. */
+static void program_run(void (*run)(void *), void *arg)
+{
+    struct am_thread *thread = am_thread_get();
+    bool was_inside = thread != NULL && thread->is_inside;
+
+    if (thread != NULL)
+        thread->is_inside = false;
+    run(arg);
+    if (thread != NULL)
+        thread->is_inside = was_inside;
+}
+
 static void function_run(void *arg)
 {
     struct function *function = arg;
@@ -40,8 +55,9 @@ static void function_run(void *arg)
     else if (function->signal != NULL)
         am_host_joins_signal(function->signal);
     function_delete_locked(function);
+    am_touch_update();
     am_unlock(&am_books.lock);
-    run(its);
+    program_run(run, its);
     if (work == NULL)
         return;
     am_lock(&am_books.lock);

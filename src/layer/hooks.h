@@ -46,7 +46,10 @@ void am_after_import_v2(struct am_call *call);
 void am_after_import_key(struct am_call *call);
 void am_after_malloc(struct am_call *call);
 void am_after_managed(struct am_call *call);
+void am_before_malloc_host(struct am_call *call);
 void am_after_malloc_host(struct am_call *call);
+void am_after_address_range(struct am_call *call);
+void am_before_register(struct am_call *call);
 void am_after_register(struct am_call *call);
 void am_after_unregister(struct am_call *call);
 void am_after_pool(struct am_call *call);
@@ -115,6 +118,7 @@ void am_after_share_notify(struct am_call *call);
 void am_after_reset_notifies(struct am_call *call);
 void am_after_destroy_context(struct am_call *call);
 void am_after_reset_device(struct am_call *call);
+void am_before_finalize(struct am_call *call);
 void am_after_finalize(struct am_call *call);
 
 /* functions.c */

@@ -28,6 +28,15 @@ void am_explain_left(const char *when);
 typedef bool (*am_touch_hook)(uintptr_t addr, uintptr_t instruction);
 extern _Atomic(am_touch_hook) am_touch_told;
 
+/*
+ * A layer lets a fault of the program pass: what faulted is accessible now, and the
+ * program goes on.  Called first, in the signal handler.
+ */
+typedef bool (*am_touch_let_hook)(uintptr_t addr, uintptr_t instruction, bool is_write);
+extern _Atomic(am_touch_let_hook) am_touch_let;
+/* Whether faults of the program come to our handler. */
+bool am_explain_handles(void);
+
 /* Whether the layer check looks at this process, or did until aclFinalize. */
 bool am_check_is_on(void);
 /* Whatever the layer check holds back is passed on: the next look shows the truth. */

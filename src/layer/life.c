@@ -11,6 +11,7 @@
 #include "layer/hold.h"
 #include "layer/hooks.h"
 #include "layer/order.h"
+#include "layer/pinned.h"
 #include "layer/thread.h"
 
 /* am_call.value of a free: in the books the object was freed before. */
@@ -313,20 +314,52 @@ void am_after_managed(struct am_call *call)
     }
 }
 
+void am_before_malloc_host(struct am_call *call)
+{
+    struct am_args_aclrtMallocHost *a = (struct am_args_aclrtMallocHost *)call->args;
+
+    call->value = a->size;
+    a->size = am_guard_room(a->size);
+}
+
 void am_after_malloc_host(struct am_call *call)
 {
     AM_ARGS(aclrtMallocHost);
-    struct am_object *object = made(call, AM_OBJECT_HOST, a->hostPtr, a->size);
+    struct am_object *object = made(call, AM_OBJECT_HOST, a->hostPtr, call->value);
     aclrtPtrAttributes attributes;
 
     if (object == NULL)
         return;
     object->device = -1;
+    if (a->size > call->value)
+        am_guard_set(object);
+    if (a->size % AM_PAGE == 0 && am_touch_is_on() && am_bytes_of(object) != NULL)
+        object->bytes->has_pages = true;
     /* Where host and device are one it goes with the device. */
     if (am_books.below->aclrtPointerGetAttributes(*a->hostPtr, &attributes) ==
             ACL_SUCCESS &&
         attributes.location.type == ACL_MEM_LOCATION_TYPE_DEVICE)
         object->device = (int16_t)attributes.location.id;
+}
+
+/* The guard is not the program's. */
+void am_after_address_range(struct am_call *call)
+{
+    AM_ARGS(aclrtMemGetAddressRange);
+
+    if (call->rc == ACL_SUCCESS && call->object != NULL && call->object->is_guarded &&
+        a->psize != NULL)
+        *a->psize = call->object->size;
+}
+
+void am_before_register(struct am_call *call)
+{
+    AM_ARGS(aclrtHostRegister);
+    uint64_t addr = (uintptr_t)a->ptr;
+    const struct am_object *block = am_area_find(addr);
+
+    if (block != NULL && block->is_guarded && a->size > block->key + block->size - addr)
+        am_guard_refuse(call, block, addr, a->size, "ptr");
 }
 
 void am_after_register(struct am_call *call)
@@ -500,6 +533,8 @@ static void area_free(struct am_call *call, uint64_t addr, enum am_object_kind k
             return; /* not what it takes: the library says so */
         if (am_kind_is_on(AM_KIND_free_in_use) && am_area_is_in_use(object, &access))
             tell_in_use(call, object, &access);
+        am_touch_end(object->bytes);
+        am_guard_check(call, object);
         am_call_keep(call, object);
         am_object_free(call, object);
         return;

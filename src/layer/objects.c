@@ -8,6 +8,7 @@
 #include "layer/check.h"
 #include "layer/hold.h"
 #include "layer/order.h"
+#include "layer/pinned.h"
 #include "layer/session.h"
 
 struct am_books am_books = {
@@ -120,6 +121,7 @@ static void object_delete(struct am_object *object)
     object->is_dead = true;
     if (object->n_kept > 0)
         return;
+    am_touch_forget(object->bytes);
     am_bytes_put(object->bytes);
     if (object->kind == AM_OBJECT_STREAM)
         am_actor_put(object->actor);

@@ -21,6 +21,7 @@ static struct {
     uint32_t n;        /* numbers that were used */
     uint32_t *spare;   /* numbers that are free */
     uint32_t n_spare;
+    uint64_t n_queued;        /* pieces of work so far */
     struct am_clock released; /* what records of shared events and notifies knew */
 } host;
 
@@ -325,6 +326,9 @@ void am_work_queue(struct am_work *work)
         work_clear(work);
         return;
     }
+    host.n_queued++;
+    for (size_t i = 0; actor != NULL && i < work->n_pieces; i++)
+        am_touch_watch(work->pieces[i].bytes);
     if (actor == NULL) {
         work_touch(work, HOST, &host.clock, false);
         host.version++;
@@ -496,6 +500,67 @@ bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_acces
         }
     }
     return false;
+}
+
+static const struct am_piece *work_at(const struct am_work *work,
+                                      const struct am_bytes *bytes, uint64_t at,
+                                      bool is_write)
+{
+    for (size_t i = 0; i < work->n_pieces; i++) {
+        const struct am_piece *p = &work->pieces[i];
+
+        if (p->bytes == bytes && at - p->at < p->size && (p->is_write || is_write))
+            return p;
+    }
+    return NULL;
+}
+
+bool am_bytes_in_flight_at(struct am_bytes *bytes, uint64_t at, bool is_write,
+                           struct am_access *ret_access)
+{
+    struct am_access touch = {.actor = HOST, .is_write = is_write};
+    struct am_actor *actor;
+    struct am_work *work;
+    uint64_t where;
+
+    if (am_bytes_conflict(bytes, at, 1, &touch, &host.clock, ret_access, &where))
+        return true;
+    TAILQ_FOREACH (actor, &am_actors, link) {
+        TAILQ_FOREACH (work, &actor->works, link) {
+            const struct am_piece *p = work_at(work, bytes, at, is_write);
+
+            if (p != NULL && !actor->is_vague) {
+                *ret_access = (struct am_access){.actor = actor->number,
+                                                 .place = work->place,
+                                                 .is_write = p->is_write};
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void am_bytes_in_flight(struct am_bytes *bytes, am_range_fn each, void *arg)
+{
+    struct am_actor *actor;
+    struct am_work *work;
+
+    am_bytes_undone(bytes, &host.clock, each, arg);
+    TAILQ_FOREACH (actor, &am_actors, link) {
+        TAILQ_FOREACH (work, &actor->works, link) {
+            for (size_t i = 0; i < work->n_pieces && !actor->is_vague; i++) {
+                const struct am_piece *p = &work->pieces[i];
+
+                if (p->bytes == bytes)
+                    each(p->at, p->at + p->size, p->is_write, arg);
+            }
+        }
+    }
+}
+
+uint64_t am_order_version(void)
+{
+    return host.version + host.n_queued + 1;
 }
 
 void am_signal_end(struct am_signal *signal)

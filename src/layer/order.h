@@ -131,8 +131,21 @@ void am_actor_abort(struct am_actor *actor);
 
 /* Whether work that was queued, and that the host does not know to be done, uses it. */
 bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_access);
+/*
+ * The same for any bytes, range by range: first what was done in the books, in order, then
+ * what still stands in lists.
+ */
+void am_bytes_in_flight(struct am_bytes *bytes, am_range_fn each, void *arg);
+/* Whether it conflicts with an access of the host to this byte. */
+bool am_bytes_in_flight_at(struct am_bytes *bytes, uint64_t at, bool is_write,
+                           struct am_access *ret_access);
+/* Changes when work is queued or known to be done. */
+uint64_t am_order_version(void);
 /* An event or notify for which a stream still waits, or that it has yet to record. */
 bool am_signal_is_in_use(const struct am_signal *signal, struct am_place *ret_place);
+
+/* touch.c: queued work uses the bytes of a pinned block from now on. */
+void am_touch_watch(struct am_bytes *bytes);
 
 /* Tells how the work of an access conflicts with another: race.c */
 void am_tell_race(const struct am_piece *piece, uint64_t at, const struct am_work *work,

@@ -11,6 +11,7 @@
 #include "layer/hold.h"
 #include "layer/hooks.h"
 #include "layer/order.h"
+#include "layer/pinned.h"
 #include "layer/waits.h"
 
 /* ---- streams ---- */
@@ -593,12 +594,19 @@ static void everything_end(struct am_call *call)
     struct am_actor *actor;
 
     am_hold_forget_device(-1);
+    am_touch_forget_all();
     am_leaks_tell(-1, 0, "aclFinalize");
     am_objects_walk(is_ended, object_end, &end);
     TAILQ_FOREACH (actor, &am_actors, link) {
         am_actor_abort(actor);
         actor->handle = 0;
     }
+}
+
+/* Afterwards there is no memory to look at. */
+void am_before_finalize(struct am_call *call)
+{
+    am_guards_check(call);
 }
 
 /* The library may have been started more than once; then it goes on. */

@@ -44,3 +44,8 @@ struct am_thread *am_thread_get(void)
 {
     return own != NULL ? own : thread_make();
 }
+
+bool am_thread_is_inside(void)
+{
+    return own != NULL && own->is_inside;
+}

@@ -32,10 +32,13 @@ struct am_thread {
     unsigned n_released;
     struct am_failure failure[AM_FAILURES_MAX];
     unsigned next_failure;
+    bool is_inside;       /* a call of the program is in the layer or below it */
     struct am_wait *wait; /* that its call is in; NULL: none */
 };
 
 /* The calling thread's; NULL without memory. */
 struct am_thread *am_thread_get(void);
+/* Whether the calling thread is in a call; asks nothing of the system. */
+bool am_thread_is_inside(void);
 
 #endif

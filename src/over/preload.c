@@ -73,6 +73,11 @@ struct am_watch_left am_watch_count(void)
     return (struct am_watch_left){0};
 }
 
+bool am_watch_pinned(bool is_watched)
+{
+    return false;
+}
+
 /* ---- what the other library lacks ---- */
 
 static void missing_say(const char *name)

@@ -8,7 +8,7 @@ out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 status=0
 for case in $("$1" --list | cut -f1 | grep -v -e device-touch -e wait-never -e deadlock -e failing); do
-    case $case in race/*) twins=mended ;; *) twins="bug mended" ;; esac
+    case $case in race*) twins=mended ;; *) twins="bug mended" ;; esac
     for twin in $twins; do
         ACLMEM_LAYERS=check ACLMEM_CHECK=all "$1" "$case" "$twin" >"$out" 2>&1
         if grep -q -e Sanitizer -e 'runtime error' "$out"; then

@@ -122,6 +122,7 @@ const struct am_backend_ops am_backend_host = {
     .map = host_map,
     .protect = host_protect,
     .unmap = host_unmap,
+    .watch_pinned = host_pinned_watch,
     .pin = host_pin,
     .unpin = host_unpin,
     .pin_step = host_pin_step,

@@ -37,6 +37,7 @@ struct host_store {
     size_t n_frames;
     _Atomic uint8_t *state; /* of each frame */
     bool is_hugetlb;
+    bool has_own_view; /* pinned: the view is not where the program reaches the memory */
 };
 
 /* Free frames that a shard's threads have for themselves. */
@@ -182,6 +183,8 @@ void host_move(void *dst, const void *src, size_t size);
 aclError host_pinned_create(struct am_mem *mem);
 void host_pinned_destroy(struct am_mem *mem);
 aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem);
+/* Pinned memory that is mapped from now on has a view of its own, or has none. */
+void host_pinned_watch(bool wants_view);
 aclError host_pin(void *addr, size_t size, bool must_lock);
 void host_unpin(void *addr, size_t size);
 size_t host_pin_step(void);

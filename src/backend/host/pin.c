@@ -4,7 +4,8 @@
  * A pinned mem is nothing until it is mapped: then it is anonymous memory at that
  * address, and its view is the mapping itself.  So copies reach it where the program
  * does, it costs no descriptor, and it is gone when it is unmapped; the core unmaps it
- * only when it is no longer in use.
+ * only when it is no longer in use.  For a watcher that protects the program's addresses
+ * the memory is mapped a second time, and the view is that mapping.
  *
  * Locking is what RLIMIT_MEMLOCK limits.  The soft limit is raised to the hard one when
  * it is reached.  Where that is small, 8 MB on many machines, memory is locked as blocks
@@ -22,7 +23,14 @@
 #define LIMIT_PLENTY (512 * AM_MIB) /* a chunk for every class of blocks, twice */
 #define STEP (64 * AM_KIB)
 
-#define SPACE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED)
+#define SPACE_FLAGS (MAP_ANONYMOUS | MAP_FIXED)
+
+static atomic_bool is_watched;
+
+void host_pinned_watch(bool wants_view)
+{
+    is_watched = wants_view;
+}
 
 aclError host_pinned_create(struct am_mem *mem)
 {
@@ -45,8 +53,16 @@ aclError host_pinned_create(struct am_mem *mem)
     return ACL_SUCCESS;
 }
 
+static void own_view_close(struct host_store *store)
+{
+    if (store->has_own_view)
+        munmap(store->view, store->n_frames << AM_CHUNK_SHIFT);
+    store->has_own_view = false;
+}
+
 void host_pinned_destroy(struct am_mem *mem)
 {
+    own_view_close(host_mem(mem)->store);
     free(host_mem(mem)->store);
 }
 
@@ -107,13 +123,27 @@ size_t host_pin_step(void)
 
 aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem)
 {
+    struct host_store *store = host_mem(mem)->store;
+    int sharing = is_watched ? MAP_SHARED : MAP_PRIVATE;
     aclError rc = host_room_check(NULL, size);
 
     if (rc != ACL_SUCCESS)
         return rc;
-    if (am_sys_mmap(addr, size, PROT_READ | PROT_WRITE, SPACE_FLAGS, -1, 0) == MAP_FAILED)
+    own_view_close(store);
+    if (am_sys_mmap(addr, size, PROT_READ | PROT_WRITE, SPACE_FLAGS | sharing, -1, 0) ==
+        MAP_FAILED)
         return host_error(errno, "host memory", size);
     madvise(addr, size, MADV_HUGEPAGE); /* a wish: fewer pages to lock */
-    host_mem(mem)->store->view = addr;
+    store->view = addr;
+    if (sharing == MAP_PRIVATE)
+        return ACL_SUCCESS;
+    store->view = am_sys_mremap(addr, 0, size, MREMAP_MAYMOVE, NULL);
+    if (store->view == MAP_FAILED) {
+        rc = host_error(errno, "a view of host memory", size);
+        store->view = addr;
+        host_unmap(addr, size, mem);
+        return rc;
+    }
+    store->has_own_view = true;
     return ACL_SUCCESS;
 }

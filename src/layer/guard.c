@@ -1,0 +1,101 @@
+/* Guard bytes behind pinned blocks: pinned.h. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "layer/bytes.h"
+#include "layer/hooks.h"
+#include "layer/pinned.h"
+
+static const unsigned char pattern[AM_GUARD] = {
+    0xe7, 0x1b, 0xd4, 0x82, 0x9f, 0x3c, 0xa6, 0x55, 0xc8, 0x71, 0x0e,
+    0xb3, 0x6a, 0xf5, 0x28, 0x94, 0xe7, 0x1b, 0xd4, 0x82, 0x9f, 0x3c,
+    0xa6, 0x55, 0xc8, 0x71, 0x0e, 0xb3, 0x6a, 0xf5, 0x28, 0x94};
+
+size_t am_guard_room(size_t size)
+{
+    if (!am_kind_is_on(AM_KIND_out_of_bounds) || size == 0 || size > SIZE_MAX / 2)
+        return size;
+    if (am_touch_is_on()) /* pages of its own */
+        return (size + AM_GUARD + AM_PAGE - 1) & ~(AM_PAGE - 1);
+    return size <= AM_GUARD_SMALL ? size + AM_GUARD : size;
+}
+
+static unsigned char *guard_of(const struct am_object *block)
+{
+    return (unsigned char *)(uintptr_t)(block->key + block->size);
+}
+
+void am_guard_set(struct am_object *block)
+{
+    memcpy(guard_of(block), pattern, AM_GUARD);
+    block->is_guarded = true;
+    block->freed = block->made; /* where it was last seen whole, while the block lives */
+}
+
+static void tell_written(struct am_call *call, const struct am_object *block,
+                         unsigned first, unsigned last)
+{
+    struct am_finding *f = am_call_finding(call);
+    const unsigned char *guard = guard_of(block);
+    char text[160];
+
+    am_finding_begin(f, AM_KIND_out_of_bounds,
+                     "the program wrote behind %s: byte %" PRIu64
+                     " is 0x%02x, and %u byte%s from there on changed",
+                     am_object_text(block, 0, text, sizeof text), block->size + first,
+                     guard[first], last - first + 1, last > first ? "s" : "");
+    f->advice = "the size that was asked for is the limit, whatever lies behind it";
+    am_finding_at(f, "seen here", am_here(call));
+    am_finding_at(f, "still whole here", block->freed);
+    am_finding_at(f, "made here", block->made);
+    am_call_tell(call, f);
+}
+
+void am_guard_check(struct am_call *call, struct am_object *block)
+{
+    unsigned char *guard = guard_of(block);
+    unsigned first = 0;
+    unsigned last = AM_GUARD - 1;
+
+    /* Pages that the program cannot reach now cannot be read here either. */
+    if (!block->is_guarded || (block->bytes != NULL && block->bytes->is_protected))
+        return;
+    if (memcmp(guard, pattern, AM_GUARD) == 0) {
+        if (!block->is_freed)
+            block->freed = am_here(call);
+        return;
+    }
+    while (guard[first] == pattern[first])
+        first++;
+    while (guard[last] == pattern[last])
+        last--;
+    tell_written(call, block, first, last);
+    memcpy(guard, pattern, AM_GUARD); /* the next write is another one */
+}
+
+static bool is_guarded(const struct am_object *object, const void *arg)
+{
+    return object->is_guarded;
+}
+
+static void each_check(struct am_object *object, void *arg)
+{
+    am_guard_check(arg, object);
+}
+
+void am_guards_check(struct am_call *call)
+{
+    am_objects_walk(is_guarded, each_check, call);
+}
+
+void am_guard_refuse(struct am_call *call, const struct am_object *block, uint64_t addr,
+                     uint64_t size, const char *argument)
+{
+    am_error_function = am_finding_function(&call->place);
+    call->is_answered = true;
+    call->rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                       "%s: %" PRIu64 " bytes at 0x%" PRIx64
+                       " exceed the allocation of %" PRIu64 " bytes at 0x%" PRIx64,
+                       argument, size, addr, block->size, block->key);
+}

@@ -1,0 +1,59 @@
+/*
+ * Pinned blocks: what the host itself does to them, where no call tells.
+ *
+ * Guard bytes (guard.c): a pinned block is allocated a little larger, and the bytes behind
+ * its end have a pattern.  A write of the program behind the end is found when the block
+ * is next copied, freed, or left over.
+ *
+ * Protected pages (touch.c): while queued work reads a block its pages are read-only for
+ * the program, and while queued work writes it they cannot be accessed.  The library
+ * reaches the block at other addresses.  A touch of the program faults; the handler
+ * reports it, makes the block accessible, and the program goes on.  Only pages are
+ * protected of which queued work uses every byte that the program has, so that a page
+ * with other bytes of the program is never in the way.
+ */
+#ifndef AM_LAYER_PINNED_H
+#define AM_LAYER_PINNED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "layer/check.h"
+
+#define AM_GUARD 32                    /* bytes behind a block */
+#define AM_GUARD_SMALL ((size_t)65536) /* larger blocks have them with race.host only */
+#define AM_PAGE ((uint64_t)4096)
+
+/* ---- guard.c; all under the books' lock ---- */
+
+/* The bytes to allocate for a pinned block of this size. */
+size_t am_guard_room(size_t size);
+/* The block was allocated with am_guard_room(). */
+void am_guard_set(struct am_object *block);
+/* Tells when bytes behind the block were written; `call` is where it was seen. */
+void am_guard_check(struct am_call *call, struct am_object *block);
+/* The same for all live blocks at the end. */
+void am_guards_check(struct am_call *call);
+
+/*
+ * A call that uses more than the program asked for.  The library takes the guard for a
+ * part of the block, so the call is refused here.
+ */
+void am_guard_refuse(struct am_call *call, const struct am_object *block, uint64_t addr,
+                     uint64_t size, const char *argument);
+
+/* ---- touch.c ---- */
+
+/* Whether pages are protected in this process; at the start of the layer. */
+void am_touch_open(void);
+bool am_touch_is_on(void);
+/* After a call: pages are protected and made accessible as queued work asks.  Locked. */
+void am_touch_update(void);
+/* The program gives up the block: its pages are accessible.  Locked. */
+void am_touch_end(struct am_bytes *bytes);
+/* The memory is gone.  Locked. */
+void am_touch_forget(struct am_bytes *bytes);
+void am_touch_forget_all(void);
+
+#endif

@@ -1,0 +1,239 @@
+/* Protected pages of pinned blocks: pinned.h. */
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/queue.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "core/watch.h"
+#include "layer/bytes.h"
+#include "layer/hooks.h"
+#include "layer/layers.h"
+#include "layer/order.h"
+#include "layer/pinned.h"
+#include "layer/stacks.h"
+#include "layer/thread.h"
+
+/* A block of which pages are, or were, protected. */
+struct am_protected {
+    TAILQ_ENTRY(am_protected) link;
+    struct am_bytes *bytes; /* with a reference */
+};
+
+static struct {
+    bool is_on;
+    pid_t owner;
+    uint64_t version; /* of what queued work uses, at the last update */
+    TAILQ_HEAD(, am_protected) list;
+} touch = {.list = TAILQ_HEAD_INITIALIZER(touch.list)};
+
+bool am_touch_is_on(void)
+{
+    return touch.is_on;
+}
+
+/* ---- pages ---- */
+
+static uint64_t pages_up(uint64_t size)
+{
+    return (size + AM_PAGE - 1) & ~(AM_PAGE - 1);
+}
+
+static void pages_open(const struct am_bytes *bytes)
+{
+    mprotect((void *)(uintptr_t)bytes->key, pages_up(bytes->size),
+             PROT_READ | PROT_WRITE);
+}
+
+/* Ranges that follow each other are one, so that the page between them is not left out. */
+struct cover {
+    struct am_bytes *bytes;
+    uint64_t start;
+    uint64_t end;
+    bool is_write; /* which ranges are meant */
+    bool is_any;
+};
+
+/*
+ * The pages of which queued work uses every byte that the block has.  The block starts on
+ * a page, and has its last page to itself.
+ */
+static void cover_protect(struct cover *cover)
+{
+    struct am_bytes *bytes = cover->bytes;
+    uint64_t start = pages_up(cover->start);
+    uint64_t end =
+        cover->end == bytes->size ? pages_up(cover->end) : cover->end & ~(AM_PAGE - 1);
+
+    if (start >= end)
+        return;
+    if (mprotect((void *)(uintptr_t)(bytes->key + start), end - start,
+                 cover->is_write ? PROT_NONE : PROT_READ) == 0)
+        bytes->is_protected = true;
+}
+
+static void range_add(uint64_t start, uint64_t end, bool is_write, void *arg)
+{
+    struct cover *cover = arg;
+
+    if (cover->is_write != is_write)
+        return;
+    if (cover->is_any && cover->end == start) {
+        cover->end = end;
+        return;
+    }
+    if (cover->is_any)
+        cover_protect(cover);
+    cover->start = start;
+    cover->end = end;
+    cover->is_any = true;
+}
+
+static void ranges_protect(struct am_bytes *bytes, bool is_write)
+{
+    struct cover cover = {.bytes = bytes, .is_write = is_write};
+
+    am_bytes_in_flight(bytes, range_add, &cover);
+    if (cover.is_any)
+        cover_protect(&cover);
+}
+
+static void block_update(struct am_bytes *bytes)
+{
+    if (bytes->is_protected)
+        pages_open(bytes);
+    bytes->is_protected = false;
+    if (!am_explain_handles())
+        return; /* the program has a handler of its own, which would get the fault */
+    ranges_protect(bytes, false);
+    ranges_protect(bytes, true); /* where work reads and writes, this has the last word */
+}
+
+void am_touch_update(void)
+{
+    struct am_protected *p;
+    struct am_protected *next;
+    uint64_t version = am_order_version();
+
+    if (!touch.is_on || version == touch.version)
+        return;
+    touch.version = version;
+    for (p = TAILQ_FIRST(&touch.list); p != NULL; p = next) {
+        next = TAILQ_NEXT(p, link);
+        block_update(p->bytes);
+        if (!p->bytes->is_protected)
+            am_touch_forget(p->bytes);
+    }
+}
+
+/* ---- which blocks ---- */
+
+void am_touch_watch(struct am_bytes *bytes)
+{
+    struct am_protected *p;
+
+    if (!touch.is_on || bytes->kind != AM_OBJECT_HOST || bytes->protected != NULL ||
+        bytes->key % AM_PAGE != 0 || !bytes->has_pages)
+        return;
+    p = am_sys_calloc(1, sizeof *p);
+    if (p == NULL)
+        return;
+    p->bytes = am_bytes_get(bytes);
+    bytes->protected = p;
+    TAILQ_INSERT_TAIL(&touch.list, p, link);
+}
+
+void am_touch_forget(struct am_bytes *bytes)
+{
+    struct am_protected *p = bytes != NULL ? bytes->protected : NULL;
+
+    if (p == NULL)
+        return;
+    TAILQ_REMOVE(&touch.list, p, link);
+    bytes->protected = NULL;
+    bytes->is_protected = false;
+    free(p);
+    am_bytes_put(bytes);
+}
+
+void am_touch_end(struct am_bytes *bytes)
+{
+    if (bytes != NULL && bytes->is_protected)
+        pages_open(bytes);
+    am_touch_forget(bytes);
+}
+
+void am_touch_forget_all(void)
+{
+    while (!TAILQ_EMPTY(&touch.list))
+        am_touch_forget(TAILQ_FIRST(&touch.list)->bytes);
+}
+
+/* ---- the fault ---- */
+
+static void tell_touch(const struct am_object *block, uint64_t addr, bool is_write,
+                       uintptr_t instruction, const struct am_access *other)
+{
+    static struct am_finding f; /* under the books' lock */
+    struct am_place place = {.api = AM_API_COUNT,
+                             .stack = am_stack_take_from(instruction),
+                             .thread = (uint32_t)syscall(SYS_gettid)};
+    char text[160];
+    char who[48];
+
+    am_finding_begin(
+        &f, AM_KIND_race_host, "the program %s %s%s, which queued work on %s %s",
+        is_write ? "writes" : "reads", addr == block->key ? "byte 0 of " : "",
+        am_object_text(block, addr, text, sizeof text),
+        am_actor_text(other->actor, who, sizeof who),
+        other->is_write ? "writes" : "reads");
+    f.advice = "let the host wait for the stream first: aclrtSynchronizeStream";
+    am_finding_at(&f, "touched here", place);
+    am_finding_at(&f, "the queued work", other->place);
+    am_finding_at(&f, "made here", block->made);
+    am_finding_tell(&f);
+}
+
+static void touch_look(uintptr_t addr, uintptr_t instruction, bool is_write)
+{
+    struct am_object *block = am_area_find(addr);
+    struct am_access other;
+
+    if (block == NULL || block->kind != AM_OBJECT_HOST || block->bytes == NULL)
+        return;
+    if (!am_bytes_in_flight_at(block->bytes, addr - block->key, is_write, &other))
+        return;
+    tell_touch(block, addr, is_write, instruction, &other);
+    /* One finding for a whole memcpy; the next call protects the pages again. */
+    pages_open(block->bytes);
+    block->bytes->is_protected = false;
+    touch.version = 0;
+}
+
+/*
+ * In the handler of the fault.  A thread that is in a call of the library may hold the
+ * books' lock, and a child made by fork has no books: both go on without a word.
+ */
+static bool touch_let(uintptr_t addr, uintptr_t instruction, bool is_write)
+{
+    struct am_watch_place place;
+
+    if (!am_watch_find(addr, &place) || place.device >= 0)
+        return false;
+    if (touch.owner == getpid() && !am_thread_is_inside()) {
+        am_lock(&am_books.lock);
+        touch_look(addr, instruction, is_write);
+        am_unlock(&am_books.lock);
+    }
+    return mprotect((void *)(addr & ~(AM_PAGE - 1)), AM_PAGE, PROT_READ | PROT_WRITE) ==
+           0;
+}
+
+void am_touch_open(void)
+{
+    touch.owner = getpid();
+    touch.is_on = am_watch_pinned(am_kind_is_on(AM_KIND_race_host));
+    am_touch_let = touch.is_on ? touch_let : NULL;
+}
