@@ -78,6 +78,11 @@ uint32_t am_python_take(void)
     return number;
 }
 
+const char *am_python_text(uint32_t stack)
+{
+    return python.text[stack]->json;
+}
+
 void am_python_add(struct am_text *text, uint32_t stack)
 {
     am_text_add(text, "%s", stack != 0 ? python.text[stack]->json : "[]");

@@ -15,6 +15,8 @@ struct am_text;
 /* The number of the Python stack of the call that this thread is in; 0: none. */
 uint32_t am_python_take(void);
 
+/* The text that the binding gave, for a number that is not 0. */
+const char *am_python_text(uint32_t stack);
 /* As an array of JSON: [[function,file,line],..]. */
 void am_python_add(struct am_text *text, uint32_t stack);
 /* As objects with "function", "file" and "line"; the caller's. */

@@ -50,6 +50,7 @@ static struct {
     .latch = AM_LATCH_INIT(AM_RANK_LEAF, "stacks"),
 };
 
+static _Atomic unsigned depth = AM_STACK_FRAMES;
 static _Thread_local bool is_taking __attribute__((tls_model("initial-exec")));
 /* The thread's last stack: a loop makes the same call again. */
 static _Thread_local const struct stack *last __attribute__((tls_model("initial-exec")));
@@ -94,6 +95,16 @@ static void unwinder_open(void)
 void am_stacks_open(void)
 {
     pthread_once(&stacks.once, unwinder_open);
+}
+
+void am_stacks_set_depth(unsigned n)
+{
+    depth = n < AM_STACK_FRAMES_MAX ? n : AM_STACK_FRAMES_MAX;
+}
+
+static int frames_take(void **frames)
+{
+    return stacks.unwind(frames, (int)atomic_load_explicit(&depth, memory_order_relaxed));
 }
 
 static uint64_t frames_hash(const uintptr_t *frame, uint32_t n)
@@ -216,7 +227,7 @@ uint32_t am_stack_take(void)
     if (is_taking)
         return 0;
     is_taking = true;
-    all = stacks.unwind(frames, AM_STACK_FRAMES_MAX);
+    all = frames_take(frames);
     n = all > 0 ? (uint32_t)all : 0;
     for (; n > 0 && is_own(*frame); n--)
         frame++;
@@ -236,7 +247,7 @@ uint32_t am_stack_take_from(uintptr_t instruction)
     if (is_taking)
         return 0;
     is_taking = true;
-    all = stacks.unwind(frames, AM_STACK_FRAMES_MAX);
+    all = frames_take(frames);
     n = all > 0 ? (uint32_t)all : 0;
     for (; n > 0 && *frame != instruction; n--)
         frame++;

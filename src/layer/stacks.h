@@ -16,13 +16,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AM_STACK_FRAMES_MAX 48
+#define AM_STACK_FRAMES 48 /* unless more are asked for */
+#define AM_STACK_FRAMES_MAX 512
 
 /*
  * Opens the unwinder; before the first am_stack_take(), and with no lock held.  May be
  * called again.
  */
 void am_stacks_open(void);
+
+/* How many frames are taken from now on, from the innermost on. */
+void am_stacks_set_depth(unsigned n);
 
 /*
  * The number of the stack of the program that calls into this library: frames of the

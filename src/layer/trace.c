@@ -160,11 +160,15 @@ static aclError prepare(void)
 
 static void attach(const struct am_api *table)
 {
-    bool has_stacks = am_option_number(AM_OPTION_stacks) != 0;
+    int64_t stacks = am_option_number(AM_OPTION_stacks); /* none, fast, full */
+    bool has_stacks = stacks != 0;
 
     below = table;
-    if (has_stacks)
+    if (has_stacks) {
         am_stacks_open();
+        am_stacks_set_depth(stacks == 2 ? AM_STACK_FRAMES_MAX : AM_STACK_FRAMES);
+        am_callers_are_wanted = true;
+    }
     am_trace_stacks_set(has_stacks);
     if (is_new)
         am_trace_define(table);

@@ -16,6 +16,7 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "layer/modules.h"
+#include "layer/python.h"
 #include "layer/stacks.h"
 #include "layer/trace.h"
 #include "layer/trace_file.h"
@@ -24,7 +25,8 @@
 #define PAYLOAD (AM_TRACE_SLOT_SIZE - (uint32_t)sizeof(struct am_trace_chunk))
 #define CALL_MAX 6144u  /* bytes of a call without its arrays, and of a stack */
 #define HALF_MAX 49152u /* bytes of its arrays */
-#define STACKS_MAX (1u << 22)
+#define STACKS_MAX AM_TRACE_PYTHON_STACKS
+#define PYTHON_MAX (1u << 16)
 #define PATH_MAX_RECORDED 4096u
 
 struct writer {
@@ -48,6 +50,7 @@ static bool has_key;
 static bool has_stacks;
 /* Which stacks, and how many modules, are in the file already. */
 static _Atomic uint64_t stacks_written[STACKS_MAX / 64];
+static _Atomic uint64_t python_written[PYTHON_MAX / 64];
 static _Atomic uint32_t modules_written;
 static uint32_t definitions_generation;
 
@@ -61,6 +64,8 @@ void am_trace_stacks_set(bool wanted)
         /* Another file: a child by fork has its parent's stacks and writes them anew. */
         for (uint32_t i = 0; i <= n / 64 && i < STACKS_MAX / 64; i++)
             stacks_written[i] = 0;
+        for (uint32_t i = 0; i < PYTHON_MAX / 64; i++)
+            python_written[i] = 0;
         modules_written = 0;
         definitions_generation = am_trace_generation;
     }
@@ -233,17 +238,48 @@ __attribute__((noinline, cold)) static void stack_define(uint32_t stack)
     record_end(w, AM_TRACE_STACK, at);
 }
 
-/* The number of this call's stack, which the file has then. */
+__attribute__((noinline, cold)) static void python_define(uint32_t stack)
+{
+    const char *text = am_python_text(stack);
+    size_t n = strnlen(text, HALF_MAX);
+    struct writer *w = writer_get((uint32_t)n + 64);
+    uint8_t *at;
+
+    if (w == NULL)
+        return;
+    at = am_put_varint(w->base + w->used + 3, stack);
+    at = am_put_bytes(at, text, n);
+    record_end(w, AM_TRACE_PYTHON, at);
+}
+
+/* Whether this thread is the first to come by the bit. */
+static inline bool bit_claim(_Atomic uint64_t *words, uint32_t number)
+{
+    uint64_t bit = UINT64_C(1) << (number % 64);
+    _Atomic uint64_t *word = &words[number / 64];
+
+    return (atomic_load_explicit(word, memory_order_relaxed) & bit) == 0 &&
+           (atomic_fetch_or(word, bit) & bit) == 0;
+}
+
+/*
+ * The number of this call's stack, which the file has then.  Where the binding of another
+ * language said where the call comes from, that is the stack: the interpreter's own frames
+ * say nothing.
+ */
 static inline uint32_t stack_take(void)
 {
-    uint32_t stack = am_stack_take();
-    uint64_t bit = UINT64_C(1) << (stack % 64);
-    _Atomic uint64_t *word = &stacks_written[stack % STACKS_MAX / 64];
+    uint32_t stack = am_python_take();
 
+    if (stack != 0 && stack < PYTHON_MAX) {
+        if (bit_claim(python_written, stack))
+            python_define(stack);
+        return AM_TRACE_PYTHON_STACKS + stack;
+    }
+    stack = am_stack_take();
     if (stack == 0 || stack >= STACKS_MAX)
         return 0;
-    if ((atomic_load_explicit(word, memory_order_relaxed) & bit) == 0 &&
-        (atomic_fetch_or(word, bit) & bit) == 0)
+    if (bit_claim(stacks_written, stack))
         stack_define(stack);
     return stack;
 }

@@ -24,6 +24,8 @@
 #define AM_TRACE_SLOT_SIZE 65536u
 #define AM_TRACE_CHUNK_MAGIC 0x6b636d61u /* "amck" */
 #define AM_TRACE_FRAME_MAGIC 0x72666d61u /* "amfr" */
+/* Numbers of stacks from here on are those of Python stacks, which count from 0 again. */
+#define AM_TRACE_PYTHON_STACKS (1u << 22)
 /* The longest text that is recorded, and the most elements of an array. */
 #define AM_TRACE_TEXT_MAX 1024u
 #define AM_TRACE_ARRAY_MAX 1024u

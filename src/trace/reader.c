@@ -11,6 +11,8 @@
 /* ---- values ---- */
 
 /* An array of numbers; its items lie in the cursor. */
+_Static_assert(TRACE_PYTHON_STACKS == AM_TRACE_PYTHON_STACKS, "one number, two names");
+
 static void items_get(struct trace_cursor *cursor, struct am_input *in, char element,
                       struct trace_value *value)
 {

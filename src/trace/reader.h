@@ -14,6 +14,8 @@
 
 #define TRACE_ARGS_MAX 16
 #define TRACE_WHY_SIZE 512
+/* From here on an event's stack is one of Python: trace_process.python, counted from 0. */
+#define TRACE_PYTHON_STACKS (1u << 22)
 
 struct trace;
 

@@ -23,3 +23,17 @@ assert [(f["function"], f["file"], f["line"]) for f in made] == [("take_block", 
 again = told["double-free"]["calls"]
 assert [c["stack"][0]["line"] for c in again] == [13, 12, 6], again
 assert "#0 free_twice  %s:13" % BUG in done.stderr, done.stderr
+
+# The same program recorded: where each call was made is Python's, too.
+with tempfile.TemporaryDirectory() as folder:
+    trace = os.path.join(folder, "bug.trace")
+    subprocess.run([ACLMEM, "run", "--quiet", "--check", "none", "--trace", trace, PYTHON, BUG], check=True)
+    lines = subprocess.run([ACLMEM, "trace", "--stacks", trace], stdout=subprocess.PIPE, check=True,
+                           universal_newlines=True).stdout.splitlines()
+    at = next(i for i, line in enumerate(lines) if "aclrtMalloc(" in line)
+    assert lines[at + 1:at + 3] == ["    take_block (%s:6)" % BUG, "    <module> (%s:18)" % BUG], lines
+    folded = subprocess.run([ACLMEM, "convert", trace, "--to", "folded", "--of", "calls"], stdout=subprocess.PIPE,
+                            check=True, universal_newlines=True).stdout
+    assert "<module> (bug.py:19);take_block (bug.py:6) 1\n" in folded, folded
+    assert subprocess.run([ACLMEM, "run", "--stacks", "deep", "--trace", trace, PYTHON, BUG],
+                          stderr=subprocess.DEVNULL).returncode == 2

@@ -461,41 +461,81 @@ static void a_process_may_die_between_any_two_writes(void **state)
     assert_true(n > 10);
 }
 
+/* A call under so many frames; not a loop, whatever the compiler thinks. */
+__attribute__((noinline)) static int deep_call(volatile int depth)
+{
+    int32_t device;
+
+    if (depth == 0)
+        return aclrtGetDevice(&device);
+    return deep_call(depth - 1) + (depth == 1000);
+}
+
+static void child_deep(void *arg)
+{
+    CHILD_CHECK(setenv("ACLMEM_STACKS", arg, 1) == 0);
+    CHILD_CHECK(aclInit(NULL) == ACL_SUCCESS && aclrtSetDevice(0) == ACL_SUCCESS);
+    CHILD_CHECK(deep_call(100) == ACL_SUCCESS);
+}
+
+static void stacks_are_as_deep_as_asked_for(void **state)
+{
+    static const struct {
+        char *stacks;
+        uint32_t low, high;
+    } rows[] = {{"none", 0, 0}, {"fast", 10, 48}, {"full", 100, 512}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct trace_event event;
+        struct trace *trace;
+        uint32_t n;
+
+        child_run(child_deep, rows[i].stacks);
+        trace = opened();
+        find(trace, "aclrtGetDevice", &event);
+        n = event.stack != 0 ? event.process->stack[event.stack].n : 0;
+        trace_close(trace);
+        assert_in_range(n, rows[i].low, rows[i].high);
+    }
+}
+
+/* Runs inside aclrtProcessReport, which is in the file by then, and never returns. */
+static void stays(void *arg)
+{
+    CHILD_CHECK(write(ready[1], "", 1) == 1);
+    for (;;)
+        pause();
+}
+
 static void child_blocks(void *arg)
 {
     aclrtStream stream;
-    aclrtEvent event;
 
     CHILD_CHECK(aclInit(NULL) == ACL_SUCCESS && aclrtSetDevice(0) == ACL_SUCCESS);
     CHILD_CHECK(aclrtCreateStream(&stream) == ACL_SUCCESS);
-    CHILD_CHECK(aclrtCreateEvent(&event) == ACL_SUCCESS);
     CHILD_CHECK(aclrtSubscribeReport((uint64_t)pthread_self(), stream) == ACL_SUCCESS);
-    CHILD_CHECK(aclrtLaunchCallback(calls_again, NULL, ACL_CALLBACK_BLOCK, stream) ==
+    CHILD_CHECK(aclrtLaunchCallback(stays, NULL, ACL_CALLBACK_BLOCK, stream) ==
                 ACL_SUCCESS);
-    CHILD_CHECK(write(ready[1], "", 1) == 1);
-    aclrtSynchronizeStream(stream); /* for ever: the callback is this thread's */
+    aclrtProcessReport(-1);
 }
 
 static void a_call_that_never_returned_is_shown(void **state)
 {
     pid_t child = child_start(child_blocks, NULL);
     struct trace_event event;
-    struct trace *trace = NULL;
-    bool is_seen = false;
+    struct trace *trace;
+    unsigned n = 0;
     char byte;
 
     assert_int_equal(read(ready[0], &byte, 1), 1);
-    for (int i = 0; i < 10000 && !is_seen; i++) { /* until the child is in the call */
-        trace = opened();
-        while (trace_next(trace, &event))
-            is_seen |= is_call_of(&event, "aclrtSynchronizeStream") &&
-                       event.is_unfinished && trace_number(&event, "stream") != 0;
-        trace_close(trace);
-        usleep(1000);
-    }
+    trace = opened();
+    while (trace_next(trace, &event))
+        n += is_call_of(&event, "aclrtProcessReport") && event.is_unfinished &&
+             (int32_t)trace_number(&event, "ms") == -1;
+    trace_close(trace);
     kill(child, SIGKILL);
     child_wait(child);
-    assert_true(is_seen);
+    assert_int_equal(n, 1);
 }
 
 static void child_lacks(void *arg)
@@ -628,6 +668,7 @@ int main(void)
         cmocka_unit_test(a_child_by_fork_records_as_a_process_of_its_own),
         cmocka_unit_test(a_killed_process_leaves_all_that_it_did),
         cmocka_unit_test(a_process_may_die_between_any_two_writes),
+        cmocka_unit_test(stacks_are_as_deep_as_asked_for),
         cmocka_unit_test(a_call_that_never_returned_is_shown),
         cmocka_unit_test(a_full_disk_ends_the_trace_and_not_the_program),
         cmocka_unit_test(a_file_that_cannot_be_written_is_refused),

@@ -213,6 +213,7 @@ static void environment_set(const struct program_setup *setup, const char *folde
     variable_set("ACLMEM_CHAOS", setup->chaos);
     variable_set("ACLMEM_FAIL", setup->fail);
     variable_set("ACLMEM_TRACE", setup->trace);
+    variable_set("ACLMEM_STACKS", setup->stacks);
     if (!setup->follows) {
         snprintf(pid, sizeof pid, "%d", getpid()); /* exec does not change it */
         setenv("ACLMEM_LAYERS_PID", pid, 1);

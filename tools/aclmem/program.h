@@ -15,6 +15,7 @@ struct program_setup {
     const char *chaos;    /* ACLMEM_CHAOS */
     const char *fail;     /* ACLMEM_FAIL */
     const char *trace;    /* ACLMEM_TRACE */
+    const char *stacks;   /* ACLMEM_STACKS */
     const char *over;     /* another libascendcl.so, which the layers are put over */
     double limit;         /* seconds after which it is ended; 0: none */
     const char *output;   /* a file for its standard output; NULL: ours */

@@ -54,6 +54,7 @@ void run_setup(struct program_setup *setup, char *check, size_t n, char *patienc
                     : strcmp(check, "none") == 0 ? "trace"
                                                  : "trace,check";
     setup->trace = run_choice.trace;
+    setup->stacks = run_choice.stacks;
     setup->over = run_choice.over;
     setup->check = strcmp(check, "none") == 0 ? NULL : check;
     setup->patience = patience;
@@ -131,6 +132,24 @@ static int once(char **argv)
     return rc;
 }
 
+static bool stacks_are_good(void)
+{
+    static const char *const words[] = {"none", "fast", "full"};
+
+    if (run_choice.stacks == NULL)
+        return true;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(run_choice.stacks, words[i]) == 0 && run_choice.trace != NULL)
+            return true;
+    }
+    if (run_choice.trace == NULL)
+        usage_fail("run", "--stacks is for --trace FILE");
+    else
+        usage_fail("run", "--stacks takes none, fast or full, not \"%s\"",
+                   run_choice.stacks);
+    return false;
+}
+
 /*
  * With --trace: the file is one for all processes of the run.  Its name is made absolute,
  * since the program may work in another folder.
@@ -197,6 +216,8 @@ static int run(int argc, char **argv)
     argv[argc] = NULL;
     if (run_choice.report != NULL && run_choice.trace == NULL)
         return usage_fail("run", "--report makes a page of --trace FILE");
+    if (!stacks_are_good())
+        return EXIT_USAGE;
     if (run_choice.trace != NULL && run_choice.chaos != NULL)
         return usage_fail("run", "--trace records one run, and --chaos makes many");
     if (run_choice.trace != NULL && !trace_prepare())
@@ -224,6 +245,9 @@ static const struct option options[] = {
      "runs it once for each seed of 1..50, or of 3,7, and sums up"},
     {"trace", OPTION_TEXT, &run_choice.trace, "FILE",
      "records every call too; --check none only records"},
+    {"stacks", OPTION_TEXT, &run_choice.stacks, "none|fast|full",
+     "where each call of the trace was made: not, the innermost 48\nframes (the "
+     "default), or all"},
     {"over", OPTION_TEXT, &run_choice.over, "LIBRARY",
      "the vendor's libascendcl.so instead of ours, on an NPU"},
     {"report", OPTION_TEXT, &run_choice.report, "PAGE",

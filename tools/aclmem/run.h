@@ -17,6 +17,7 @@ struct run_choice {
     long exit_code;
     long patience;
     const char *trace;
+    const char *stacks;
     const char *over;
     const char *report;
     bool is_replacing;

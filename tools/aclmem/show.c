@@ -222,11 +222,38 @@ bool field_number(const struct trace_event *event, const char *argument, const c
 
 /* ---- stacks ---- */
 
-json_t *show_frames(const struct trace_process *process, uint32_t number)
+/* Frames of Python, from the text that the module gave: [[function,file,line],..]. */
+static json_t *python_frames(const struct trace_process *process, uint32_t number)
 {
     json_t *frames = json_array();
+    const char *text = number < process->n_python ? process->python[number] : NULL;
+    json_t *list = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    json_t *frame;
+    size_t i;
+
+    json_array_foreach (list, i, frame) {
+        const char *function = json_string_value(json_array_get(frame, 0));
+        const char *file = json_string_value(json_array_get(frame, 1));
+
+        json_array_append_new(frames,
+                              json_pack("{s:s, s:s, s:I, s:s}", "function",
+                                        function != NULL ? function : "?", "file",
+                                        file != NULL ? file : "", "line",
+                                        json_integer_value(json_array_get(frame, 2)),
+                                        "module", "python"));
+    }
+    json_decref(list);
+    return frames;
+}
+
+json_t *show_frames(const struct trace_process *process, uint32_t number)
+{
+    json_t *frames;
     const struct trace_stack *stack;
 
+    if (number >= TRACE_PYTHON_STACKS)
+        return python_frames(process, number - TRACE_PYTHON_STACKS);
+    frames = json_array();
     if (number == 0 || number >= process->n_stacks)
         return frames;
     stack = &process->stack[number];
