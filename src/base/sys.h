@@ -176,6 +176,7 @@ bool am_fault_is_refusal(void);
 #define am_sys_pthread_create pthread_create
 #define am_sys_malloc malloc
 #define am_sys_calloc calloc
+#define am_sys_aligned_alloc aligned_alloc
 #define am_sys_realloc realloc
 
 #endif

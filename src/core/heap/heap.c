@@ -87,25 +87,6 @@ AM_HOT static bool block_find(uintptr_t addr, struct am_block *ret_block)
     return addr - run->start < run->size;
 }
 
-/* A block that is wanted. */
-struct want {
-    size_t asked; /* bytes */
-    size_t pad;
-    uint32_t page;
-    unsigned module;
-};
-
-/* The word of a block that is allocated; the generation stays. */
-static inline uint64_t word_mark(const struct want *want, size_t small)
-{
-    uint64_t mark =
-        AM_WORD_LIVE | am_word_padded(want->pad) | (uint64_t)small << AM_WORD_SIZE_SHIFT;
-
-    /* 0 most of the time: nothing to count. */
-    mark |= (uint64_t)(want->module ^ AM_MODULE_APP) << AM_WORD_MODULE_SHIFT;
-    return want->page > 4096 ? mark | AM_WORD_HUGE : mark;
-}
-
 /* How many a list holds when it is filled, and keeps when it is full. */
 static size_t bin_half(const struct am_bin *bin)
 {
@@ -132,10 +113,44 @@ static void bin_fill_locked(struct am_bin *bin, struct am_run *run)
     }
 }
 
+/* The other blocks of the line of the one before i. */
+static void line_fill_locked(struct am_bin *bin, struct am_run *run, uint32_t i)
+{
+    struct am_slot more;
+
+    for (; i % AM_RUN_LINE != 0 && bin->top < bin->limit; i++) {
+        if ((i + 1) * run->stride > run->locked)
+            return;
+        if (am_run_take_at(run, i, &more))
+            am_bin_push(bin, run, more.word, more.seen, am_slot_addr(&more), run->start);
+    }
+}
+
 /*
- * Takes a block out of a run, and more into the thread's list; the slot's run is NULL
- * when no run has one.
+ * A block out of a run, and more into the thread's list: of a line that has no block of
+ * another thread, where there are other threads.
  */
+static inline aclError run_take_locked(struct am_heap *heap, struct am_run *run,
+                                       struct am_bin *bin, struct am_slot *ret_slot)
+    AM_REQUIRES(heap->lock)
+{
+    uint32_t line = bin != NULL && heap->n_lists > 1 ? am_run_line(run) : run->n_slots;
+    bool has_line = line < run->n_slots && am_run_take_at(run, line, ret_slot);
+    aclError rc = ACL_SUCCESS;
+
+    if (has_line || am_run_take(run, ret_slot))
+        rc = am_run_lock(run, slot_end(ret_slot));
+    if (rc != ACL_SUCCESS)
+        am_run_give(ret_slot);
+    else if (has_line)
+        line_fill_locked(bin, run, line + 1);
+    else if (bin != NULL)
+        bin_fill_locked(bin, run);
+    am_heap_relist_locked(heap, run);
+    return rc;
+}
+
+/* The same from the run that is to be used first; the slot's run is NULL without one. */
 static aclError heap_take(struct am_heap *heap, unsigned class, struct am_bin *bin,
                           struct am_slot *ret_slot)
 {
@@ -145,27 +160,20 @@ static aclError heap_take(struct am_heap *heap, unsigned class, struct am_bin *b
     ret_slot->run = NULL;
     am_lock(&heap->lock);
     run = am_run_tree_first(&heap->partial[class]);
-    if (run != NULL) {
-        if (am_run_take(run, ret_slot))
-            rc = am_run_lock(run, slot_end(ret_slot));
-        if (rc != ACL_SUCCESS)
-            am_run_give(ret_slot);
-        else if (bin != NULL)
-            bin_fill_locked(bin, run);
-        am_heap_relist_locked(heap, run);
-    }
+    if (run != NULL)
+        rc = run_take_locked(heap, run, bin, ret_slot);
     am_unlock(&heap->lock);
     return rc;
 }
 
-static aclError malloc_small(struct am_heap *heap, const struct want *want, size_t room,
-                             void **ret_addr)
+static aclError malloc_small(struct am_heap *heap, const struct am_want *want,
+                             size_t room, void **ret_addr)
 {
     unsigned class = am_class_of(heap->classes, room);
     bool is_cached = class < heap->classes->n_cached;
-    struct am_bins *bins = is_cached ? am_cache_make(heap) : NULL;
-    struct am_bin *bin = bins != NULL ? &bins->bin[class] : NULL;
-    uint64_t mark = word_mark(want, want->asked - 1);
+    struct am_bins *bins = am_cache_make(heap);
+    struct am_bin *bin = bins != NULL && is_cached ? &bins->bin[class] : NULL;
+    uint64_t mark = am_word_mark(want, want->asked - 1);
     struct am_slot slot;
     aclError rc;
 
@@ -174,6 +182,14 @@ static aclError malloc_small(struct am_heap *heap, const struct want *want, size
         void *addr = am_entry_addr(entry);
 
         if (am_word_claim(entry->word, entry->seen, mark)) {
+            *ret_addr = addr;
+            return ACL_SUCCESS;
+        }
+    }
+    while (!is_cached && am_kept_take(heap, heap->classes->size[class], &slot)) {
+        void *addr = (void *)am_slot_addr(&slot);
+
+        if (am_word_claim(slot.word, slot.seen, mark)) {
             *ret_addr = addr;
             return ACL_SUCCESS;
         }
@@ -195,26 +211,7 @@ static aclError malloc_small(struct am_heap *heap, const struct want *want, size
     }
 }
 
-/* A large run of just this size that was kept, with its one block. */
-static bool heap_take_large(struct am_heap *heap, size_t size, struct am_slot *ret_slot)
-{
-    struct am_run *run;
-    bool is_taken = false;
-
-    am_lock(&heap->lock);
-    TAILQ_FOREACH (run, &heap->empty, empty) {
-        if (run->class == AM_CLASSES_MAX && run->size == size) {
-            is_taken = am_run_take(run, ret_slot);
-            am_heap_relist_locked(heap, run);
-            break;
-        }
-    }
-    am_unlock(&heap->lock);
-    return is_taken;
-}
-
-/* Puts a block that is free and the caller's back into its run. */
-static void heap_give(struct am_heap *heap, const struct am_slot *slot)
+void am_heap_give(struct am_heap *heap, const struct am_slot *slot)
 {
     struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
 
@@ -225,58 +222,12 @@ static void heap_give(struct am_heap *heap, const struct am_slot *slot)
     am_heap_close_runs(heap, &doomed);
 }
 
-/* One pin less; the last one of a block that is free puts it in. */
-static void word_unpin(struct am_run *run, am_word *word)
+void am_word_unpin(struct am_run *run, am_word *word)
 {
     uint64_t after = atomic_fetch_sub_explicit(word, 1, memory_order_acq_rel) - 1;
 
     if ((after & (AM_WORD_LIVE | AM_WORD_PINS)) == 0)
-        heap_give(run->heap, &(struct am_slot){run, word, after});
-}
-
-/*
- * Takes the block for the caller, with this size, unless another thread took it.  Until
- * it is taken, the run may be removed and serve another size elsewhere; a pin keeps it
- * while the size is written.
- */
-static bool large_claim(const struct am_slot *slot, const struct want *want)
-{
-    struct am_run *run = slot->run;
-    uint64_t pinned = slot->seen + 1;
-
-    if (!am_word_swap(slot->word, slot->seen, pinned))
-        return false;
-    atomic_store_explicit(&run->large, want->asked, memory_order_relaxed);
-    atomic_store_explicit(&run->page, want->page, memory_order_relaxed);
-    if (am_word_swap(slot->word, pinned, slot->seen | word_mark(want, 0)))
-        return true;
-    word_unpin(run, slot->word); /* its device was reset meanwhile */
-    return false;
-}
-
-static aclError malloc_large(struct am_heap *heap, const struct want *want, size_t room,
-                             void **ret_addr)
-{
-    size_t granularity = want->page > AM_CHUNK ? want->page : AM_CHUNK;
-    struct am_slot slot;
-    uintptr_t addr;
-    size_t size;
-    aclError rc;
-
-    AM_REQUIRE(room <= SIZE_MAX - granularity, ACL_ERROR_RT_MEMORY_ALLOCATION,
-               "Failed to allocate %zu bytes: no device has that much memory",
-               want->asked);
-    size = am_align_up(room, granularity);
-    do {
-        if (!heap_take_large(heap, size, &slot)) {
-            rc = am_heap_grow(heap, AM_CLASSES_MAX, size, want->asked, &slot);
-            if (rc != ACL_SUCCESS)
-                return rc;
-        }
-        addr = am_slot_addr(&slot);
-    } while (!large_claim(&slot, want));
-    *ret_addr = (void *)addr;
-    return ACL_SUCCESS;
+        am_heap_give(run->heap, &(struct am_slot){run, word, after});
 }
 
 void am_heap_count_module(struct am_heap *heap, unsigned module, size_t size)
@@ -300,11 +251,12 @@ void am_heap_uncount(struct am_run *run, uint64_t word, size_t large)
                          (int64_t)word_room(run, word, asked));
 }
 
-static __attribute__((noinline)) aclError
-malloc_slow(struct am_heap *heap, const struct want *want, size_t room, void **ret_addr)
+static __attribute__((noinline)) aclError malloc_slow(struct am_heap *heap,
+                                                      const struct am_want *want,
+                                                      size_t room, void **ret_addr)
 {
     bool is_small = room <= AM_SMALL_MAX && want->page <= AM_CHUNK;
-    aclError rc = (is_small ? malloc_small : malloc_large)(heap, want, room, ret_addr);
+    aclError rc = (is_small ? malloc_small : am_large_malloc)(heap, want, room, ret_addr);
 
     if (rc == ACL_SUCCESS && want->module != AM_MODULE_APP)
         am_heap_count_module(heap, want->module, room);
@@ -321,7 +273,7 @@ aclError am_heap_malloc(struct am_heap *heap, size_t asked, size_t pad, uint32_t
     if (bins != NULL && room <= AM_CACHED_MAX && page <= AM_CHUNK &&
         module == AM_MODULE_APP && am_bins_take(bins, asked, room, flags, ret_addr))
         return ACL_SUCCESS;
-    return malloc_slow(heap, &(struct want){asked, pad, page, module}, room, ret_addr);
+    return malloc_slow(heap, &(struct am_want){asked, pad, page, module}, room, ret_addr);
 }
 
 void am_heap_flush(struct am_heap *heap, struct am_bin *bin, size_t keep)
@@ -412,7 +364,10 @@ static __attribute__((noinline)) aclError slot_put_slow(struct am_run *run, am_w
     struct am_bin *bin;
 
     if (bins == NULL) {
-        heap_give(heap, &(struct am_slot){run, word, seen});
+        struct am_slot slot = {run, word, seen};
+
+        if (!am_kept_add(heap, &slot))
+            am_heap_give(heap, &slot);
         return ACL_SUCCESS;
     }
     bin = &bins->bin[run->class];
@@ -521,7 +476,7 @@ static void heap_unpin(struct am_mapping *mapping, uintptr_t addr)
 {
     struct am_run *run = mapping->run;
 
-    word_unpin(run, &run->words[am_run_index(run, addr - run->start)]);
+    am_word_unpin(run, &run->words[am_run_index(run, addr - run->start)]);
 }
 
 static bool heap_find_block(uintptr_t addr, struct am_bounds *ret_bounds)
@@ -588,6 +543,21 @@ static aclError share_check(const struct am_block *block, uintptr_t addr, size_t
     return ACL_SUCCESS;
 }
 
+/*
+ * The run goes when its block is freed; false: the block was freed.  A thread that frees it
+ * writes to the word as well: either this one comes later and sees that, or that thread
+ * sees that the run is dead, and does not keep the block.
+ */
+static bool run_share_locked(struct am_run *run)
+{
+    bool was_dead = atomic_exchange(&run->is_dead, true);
+    uint64_t word = atomic_fetch_add_explicit(&run->words[0], 0, memory_order_acq_rel);
+
+    if ((word & AM_WORD_LIVE) == 0)
+        run->is_dead = was_dead;
+    return (word & AM_WORD_LIVE) != 0;
+}
+
 aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys)
 {
     struct am_phys *phys = NULL;
@@ -603,8 +573,7 @@ aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys)
         return rc;
     run = block.slot.run;
     am_lock(&run->heap->lock);
-    if (run->start == (uintptr_t)addr && (*block.slot.word & AM_WORD_LIVE) != 0) {
-        run->is_dead = true; /* it goes when the block is freed */
+    if (run->start == (uintptr_t)addr && run_share_locked(run)) {
         am_heap_relist_locked(run->heap, run);
         phys = am_phys_ref(run->mapping->phys);
     }

@@ -8,7 +8,8 @@
  *
  * The way of a small block is from the run to a list of the thread's own and to the
  * program, and back the same way: a lock is taken for every few blocks.  Large blocks,
- * and those above 32 KB, take it each time.
+ * and those above 32 KB, take it each time; but where several threads use the heap, each
+ * keeps a few of those that it frees.
  *
  * The domain is charged for whole runs.  A run in which no block is live or pinned is
  * idle: it is kept for later, up to a limit, and does not count as used; when the domain
@@ -43,13 +44,20 @@ extern const struct am_owner am_heap_owners[AM_HEAP_KINDS];
 #define AM_MODULE_APP 33 /* the program itself, where it says nothing */
 
 struct am_heap {
-    struct am_lock lock;
     _Atomic(const struct am_classes *) classes; /* NULL: was never opened */
     enum am_heap_kind kind;
     int32_t device;
-    uint32_t index;           /* in am_heaps */
-    struct am_domain *domain; /* lock; NULL: closed.  The devices hold the reference. */
-    struct am_run_list all;   /* lock, as all below */
+    uint32_t index;         /* in am_heaps */
+    atomic_uint n_lists;    /* threads that have lists of it: core/heap/heap_cache.h */
+    atomic_size_t capacity; /* of the domain, also of one that is gone */
+    atomic_size_t kept_max; /* bytes of large blocks that each of these keeps */
+    /* Written under lock; NULL: closed.  The devices hold the reference. */
+    _Atomic(struct am_domain *) domain;
+    _Atomic(struct am_run *) newest; /* every run that was ever made, by `older` */
+
+    /* In lines of its own: what is above is read by threads that need no lock. */
+    _Alignas(64) struct am_lock lock;
+    struct am_run_list all; /* lock, as all below */
     struct am_run_tree partial[AM_CLASSES_MAX];
     struct am_run_stack spare[AM_CLASSES_MAX + 1]; /* without memory; last: large ones */
     struct am_run_queue empty;                     /* oldest first */

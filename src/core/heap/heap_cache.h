@@ -35,11 +35,23 @@ struct am_bin {
     uint64_t pad[2]; /* 512 bytes, so that a shift finds the class */
 };
 
+/* A block above AM_CACHED_MAX. */
+struct am_kept {
+    struct am_slot slot;
+    size_t size; /* of its class, or of its run */
+};
+
+#define AM_KEPT_MAX 4
+
 struct am_bins {
     const struct am_heap *heap;
     const uint8_t *class_of; /* its classes' by_64 */
     /* The last one is always full: for classes that are not kept. */
     struct am_bin bin[AM_BINS_MAX + 1];
+    /* Larger blocks, the oldest first: at most heap->kept_max bytes. */
+    struct am_kept kept[AM_KEPT_MAX];
+    unsigned n_kept;
+    size_t kept_size; /* bytes of all */
 };
 
 struct am_cache {
@@ -156,6 +168,34 @@ static inline bool am_bins_take(struct am_bins *bins, size_t asked, size_t room,
     bin->top = entry;
     *ret_addr = addr;
     return true;
+}
+
+/* How much each thread may keep has changed. */
+void am_kept_limit(struct am_heap *heap);
+
+bool am_kept_find(struct am_bins *bins, size_t size, struct am_slot *ret_slot);
+bool am_kept_push(struct am_heap *heap, const struct am_slot *slot, size_t size);
+
+/*
+ * A free block of this size that the thread kept, not yet claimed; false: it has none.  One
+ * that was taken from it meanwhile cannot be claimed.
+ */
+static inline bool am_kept_take(const struct am_heap *heap, size_t size,
+                                struct am_slot *ret_slot)
+{
+    struct am_bins *bins = am_cache_find(heap);
+
+    return bins != NULL && bins->n_kept > 0 && am_kept_find(bins, size, ret_slot);
+}
+
+/* Keeps a block that is free and the caller's; false: it goes back to its run. */
+static inline bool am_kept_add(struct am_heap *heap, const struct am_slot *slot)
+{
+    const struct am_run *run = slot->run;
+    size_t size = run->stride != 0 ? run->stride : (size_t)run->size;
+
+    return size <= atomic_load_explicit(&heap->kept_max, memory_order_relaxed) &&
+           am_kept_push(heap, slot, size);
 }
 
 /* Puts back into the runs what a list holds, all but the newest `keep`; heap.c. */

@@ -47,6 +47,8 @@ void am_heap_relist_locked(struct am_heap *heap, struct am_run *run)
     }
     run->is_partial = is_partial;
     run->is_empty = is_empty;
+    atomic_store_explicit(&run->counted, run->is_dead ? 0 : (size_t)run->size,
+                          memory_order_relaxed);
 }
 
 /* Removes the run from the heap, if none of its blocks is in use after all. */
@@ -55,11 +57,12 @@ static void run_doom_locked(struct am_heap *heap, struct am_run *run,
 {
     bool is_retired = am_run_retire(run);
 
-    run->is_dead |= is_retired; /* dead runs are in no list but `all` */
+    if (is_retired) /* dead runs are in no list but `all` */
+        atomic_store_explicit(&run->is_dead, true, memory_order_relaxed);
     am_heap_relist_locked(heap, run);
     if (!is_retired)
         return;
-    run->is_dead = false;
+    atomic_store_explicit(&run->is_dead, false, memory_order_relaxed);
     LIST_REMOVE(run, all);
     SLIST_INSERT_HEAD(doomed, run, next);
 }
@@ -102,6 +105,20 @@ void am_heap_close_runs(struct am_heap *heap, struct am_run_stack *doomed)
     }
 }
 
+static struct am_run *run_make(struct am_heap *heap, unsigned class)
+{
+    struct am_run *run = am_run_create(
+        heap, class, class < heap->classes->n ? heap->classes->size[class] : 0);
+
+    if (run == NULL)
+        return NULL;
+    run->older = atomic_load_explicit(&heap->newest, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(
+        &heap->newest, &run->older, run, memory_order_release, memory_order_relaxed))
+        ;
+    return run;
+}
+
 /* A run without memory, and the domain to take it from, with one more reference. */
 static aclError run_get(struct am_heap *heap, unsigned class, struct am_run **ret_run,
                         struct am_domain **ret_domain)
@@ -121,8 +138,7 @@ static aclError run_get(struct am_heap *heap, unsigned class, struct am_run **re
     if (domain == NULL)
         return am_fail(ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     if (run == NULL)
-        run = am_run_create(heap, class,
-                            class < heap->classes->n ? heap->classes->size[class] : 0);
+        run = run_make(heap, class);
     if (run == NULL) {
         am_domain_put(domain);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a heap");
@@ -253,6 +269,8 @@ static void heap_open(struct am_domain *domain, enum am_heap_kind kind)
         heap_init(heap, domain->device, kind);
     am_lock(&heap->lock);
     heap->domain = domain;
+    heap->capacity = domain->capacity;
+    am_kept_limit(heap);
     for (int i = 0; i < AM_MODULES; i++)
         heap->modules[i].peak = heap->modules[i].now;
     am_unlock(&heap->lock);
@@ -321,17 +339,21 @@ void am_heap_close(struct am_domain *domain)
     heaps_visit(domain, heap_close);
 }
 
+/* Takes no lock: threads that only ask do not meet. */
 static size_t heap_idle(struct am_heap *heap, struct am_domain *domain)
 {
     struct am_run *run;
     size_t size = 0;
 
-    am_lock(&heap->lock);
-    if (heap->domain == domain) {
-        LIST_FOREACH (run, &heap->all, all)
-            size += !run->is_dead && am_run_is_idle(run) ? (size_t)run->size : 0;
+    if (atomic_load_explicit(&heap->domain, memory_order_relaxed) != domain)
+        return 0;
+    run = atomic_load_explicit(&heap->newest, memory_order_acquire);
+    for (; run != NULL; run = run->older) {
+        size_t counted = atomic_load_explicit(&run->counted, memory_order_relaxed);
+
+        if (counted != 0 && am_run_is_idle(run))
+            size += counted;
     }
-    am_unlock(&heap->lock);
     return size;
 }
 

@@ -62,21 +62,25 @@ struct am_run {
     uint32_t stride;  /* bytes from a block to the next; 0 for a large one */
     uint64_t inverse; /* 2^44 / stride, rounded up: a multiplication for a division */
     am_word *words;   /* n_slots */
-    uint64_t *bits;   /* n_slots, in words of 64; heap->lock */
+    /* n_slots, in words of 64; written under heap->lock, read without */
+    _Atomic uint64_t *bits;
+    struct am_run *older; /* the run of the heap that was made before this one */
 
     _Atomic uintptr_t start; /* 0: has no memory now */
     atomic_size_t size;      /* of the memory */
     atomic_size_t large;     /* bytes that were asked for of the large block */
     atomic_uint page;        /* bytes of a page of the large block */
+    /* Written under heap->lock, read without. */
+    atomic_size_t counted; /* size while it may count as idle: in `all`, and not dead */
+    atomic_uint
+        n_touched;       /* blocks from here on were never out, their words not written */
+    atomic_bool is_dead; /* its device was reset, or it is shared: goes when all are in */
 
     /* heap->lock */
     struct am_mapping *mapping;
-    size_t locked; /* bytes from the start on that may be handed out; pinned: locked */
-    uint32_t n_in; /* bits that are set */
-    uint32_t
-        n_touched;   /* blocks from here on were never out, their words never written */
+    size_t locked;   /* bytes from the start on that may be handed out; pinned: locked */
+    uint32_t n_in;   /* bits that are set */
     uint32_t hint;   /* no bit is set in words of bits below this one */
-    bool is_dead;    /* its device was reset: goes when the last pin does */
     bool is_partial; /* in the heap's tree for its class: alive, some in */
     bool is_empty;   /* in the heap's list of empty ones: alive, all in */
     RB_ENTRY(am_run) node;
@@ -125,13 +129,23 @@ static inline uintptr_t am_slot_addr(const struct am_slot *slot)
 
 /* The functions below need the heap's lock. */
 
-/* Takes one out; false when none is in. */
+/* Takes one out, the lowest; false when none is in. */
 bool am_run_take(struct am_run *run, struct am_slot *ret_slot);
+/*
+ * The first of AM_RUN_LINE blocks that are all in, and whose words are all that is in their
+ * line of the cache; n_slots: there are none.  One thread takes them all, so that threads
+ * with blocks of their own do not write to the same line.
+ */
+#define AM_RUN_LINE 8u
+uint32_t am_run_line(const struct am_run *run);
+/* Takes out the one with this number, which is in; false when it is in use after all. */
+bool am_run_take_at(struct am_run *run, uint32_t i, struct am_slot *ret_slot);
 /* Puts it in; false when it is not the caller's any more. */
 bool am_run_give(const struct am_slot *slot);
 
 /*
  * Whether no block is live or pinned: its blocks are in the run or in lists of threads.
+ * Without the lock the answer is as old as the call.
  */
 bool am_run_is_idle(struct am_run *run);
 /* Takes the free ones out of the lists of threads; true when all are in then. */
