@@ -68,6 +68,14 @@ static inline void *am_segment_make(size_t size, int *ret_id)
 }
 #define segment_make am_segment_make
 
+/* How many mappings of it there are, in all processes; -1: that is not known. */
+static inline long am_segment_users(int id)
+{
+    struct shmid_ds segment;
+
+    return shmctl(id, IPC_STAT, &segment) == 0 ? (long)segment.shm_nattch : -1;
+}
+
 /* The same memory in another process, if it is there and this user's alone. */
 static inline void *am_segment_map(int id, size_t size, int flags)
 {

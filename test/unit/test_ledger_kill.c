@@ -492,6 +492,27 @@ static void an_executed_child_does_not_keep_it_either(void **state)
     assert_child_keeps_nothing("spawn");
 }
 
+/* As a process does that has forked. */
+static void
+a_second_mapping_of_the_books_hides_a_death_for_some_milliseconds(void **state)
+{
+    struct peer other;
+    uint64_t child;
+    void *books;
+
+    setenv("ACLMEM_RUNTIME_DIR", folder, 1);
+    setenv("ACLMEM_MEMORY", "100M", 1);
+    other = peer_start("spawn");
+    assert_true(peer_hear(&other, &child));
+    books = am_segment_map(mine->segment, LEDGER_SIZE, 0);
+    assert_true(books != MAP_FAILED);
+    assert_int_equal(am_ledger_in_use(mine, 0), PIECE);
+    peer_kill(&other, SIGKILL);
+    mine->looked = 0; /* long ago */
+    assert_int_equal(am_ledger_in_use(mine, 0), 0);
+    munmap(books, LEDGER_SIZE);
+}
+
 /* ---- many ---- */
 
 enum { UNITS = 10, TURNS = 20000, PROCESSES = 8 };
@@ -588,6 +609,7 @@ int main(int argc, char **argv)
         claim(two_processes_that_charge_at_once_do_not_both_get_the_last_memory),
         claim(a_forked_child_does_not_keep_its_parents_memory),
         claim(an_executed_child_does_not_keep_it_either),
+        claim(a_second_mapping_of_the_books_hides_a_death_for_some_milliseconds),
         claim(no_more_is_given_than_there_is),
     };
 

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/ledger/ledger_file.h"
+
+#define LOOK_EVERY (5 * AM_MILLISECOND)
 
 /* A figure of the file, limited to the capacity. */
 static uint64_t figure(const struct am_ledger *ledger, int32_t device,
@@ -129,6 +132,29 @@ static bool is_dead(const struct am_ledger *ledger, unsigned slot)
            !ledger_is_locked(ledger->fd, slot);
 }
 
+/*
+ * Whether it is worth while to look at each slot, which takes a system call for each.  A
+ * process has the segment mapped once, so all live where there are as many mappings as
+ * slots in use.  A process that forked has two, and hides one that died; so the slots are
+ * looked at every few milliseconds all the same.
+ */
+static bool may_have_dead(struct am_ledger *ledger)
+{
+    unsigned high = ledger_slots_high(ledger);
+    uint64_t now;
+    long n = 0;
+
+    for (unsigned i = 0; i < high; i++)
+        n += ledger->slots[i].is_used != 0;
+    if (n <= 1)
+        return false;
+    now = am_clock();
+    if (now - ledger->looked < LOOK_EVERY && am_segment_users(ledger->segment) == n)
+        return false;
+    ledger->looked = now;
+    return true;
+}
+
 /* Whether a process died and its slot was not cleared yet. */
 static bool has_dead(const struct am_ledger *ledger)
 {
@@ -145,7 +171,7 @@ size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device)
 {
     uint64_t sum;
 
-    if (has_dead(ledger) && ledger_lock(ledger, NULL)) {
+    if (may_have_dead(ledger) && has_dead(ledger) && ledger_lock(ledger, NULL)) {
         ledger_reap_locked(ledger);
         ledger_unlock(ledger);
     }

@@ -124,6 +124,7 @@ static int books_find(struct am_ledger *ledger)
         memcmp(&label.kind, &kind, sizeof kind) != 0)
         return -EPROTO;
     rc = ledger_map_books(&label, 0, &books);
+    ledger->segment = label.segment;
     if (rc == 0)
         ledger_map(ledger, books, LEDGER_SIZE);
     return rc;
@@ -145,6 +146,7 @@ static aclError books_make(struct am_ledger *ledger)
                        "the limits, and a container may forbid shmget",
                        am_rundir_path());
     ledger_map(ledger, books, LEDGER_SIZE);
+    ledger->segment = label.segment;
     label.id = random[0];
     label.not_segment = ~label.segment;
     ledger->head->id = random[0];

@@ -128,6 +128,8 @@ struct am_ledger {
     int fd;        /* -1: a private ledger */
     unsigned slot; /* this process's */
     struct am_ledger_config config;
+    int segment;              /* the segment's number */
+    _Atomic uint64_t looked;  /* when all slots were last looked at */
     struct ledger_head *head; /* the segment */
     struct ledger_slot *slots;
     struct ledger_share *shares;
