@@ -22,6 +22,8 @@ import zipfile
 
 # Of the compiler and the C library, which every machine with Python has.
 OF_THE_SYSTEM = re.compile(r"(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+)\.so\.\d+$|ld-linux")
+# What needs UCX, which loads parts of its own and is the system's.
+FABRIC = ("libaclmem_fabric.so", "aclmem-fabric")
 # What is packed of the tree, beside bin/ and lib64/.
 FOLDERS = ("include", "lib64/pkgconfig", "share/cmake", "share/aclmem/examples", "compiler", "driver", "facts")
 FILES = ("set_env.sh", "version.cfg", "share/aclmem/manifest")
@@ -101,6 +103,8 @@ class Stage:
         for folder in ("bin", "lib64"):
             for name in sorted(os.listdir(os.path.join(self.tree, folder))):
                 path = os.path.join(self.tree, folder, name)
+                if name in FABRIC:
+                    continue
                 if os.path.isfile(path) and not os.path.islink(path) and is_elf(path):
                     self.copy(path, "aclmem/%s/%s" % (folder, name))
                     os.chmod(self.path("aclmem/%s/%s" % (folder, name)), 0o755)

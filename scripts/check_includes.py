@@ -19,9 +19,10 @@ FIT = ["src/fit/*"]
 BACKEND = ["src/backend/backend.h"]
 ACL = ["include/acl/*"]
 ANYTHING = ["*"]
+PORT = ["src/fabric/port.h"]  # between a program and its fabric process
 
 # src/core/ from the bottom up.
-ROOMS = ["ledger", "exchange", "device", "vmm", "heap", "stream", "hostmem", "copy", "pool", "managed", "ipc"]
+ROOMS = ["ledger", "exchange", "remote", "device", "vmm", "heap", "stream", "hostmem", "copy", "pool", "managed", "ipc"]
 
 
 def room_rules():
@@ -29,7 +30,7 @@ def room_rules():
     below = []
     for room in ROOMS:
         below = below + ["src/core/%s/*" % room]
-        yield ("src/core/%s/*" % room, below + BACKEND + BASE + ACL)
+        yield ("src/core/%s/*" % room, below + BACKEND + BASE + ACL + PORT)
 
 
 RULES = [
@@ -42,6 +43,7 @@ RULES = [
     ("src/base/*", BASE),
     ("src/fit/*", FIT + BASE),
     ("src/torch/*", ["src/torch/*"] + PUBLIC),
+    ("src/fabric/*", ["src/fabric/*"] + BASE + ACL),
     ("src/pool/*", ["src/pool/*"] + FIT + BASE + PUBLIC),
     ("src/backend/host/*", ["src/backend/host/*"] + BACKEND + BASE + ACL),
     ("src/backend/cuda/*", ["src/backend/cuda/*"] + BACKEND + BASE + ACL),
@@ -85,6 +87,7 @@ RULES = [
     ("test/examples/*", PUBLIC),
     ("test/toolkit/*", ["test/toolkit/*", "test/support/*", "test/unit/unit.h", "src/toolkit/*.def"] + PUBLIC),
     ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),
+    ("test/fabric/*", ["test/fabric/*", "test/support/*"] + PUBLIC),
     ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/api/*.def"] + PUBLIC),
     ("test/over/*", PUBLIC),
     ("test/trace/*", ["test/trace/*", "test/support/*", "src/trace/reader.h"] + PUBLIC),

@@ -38,6 +38,8 @@ needed_to_build() {
     want "has_library ncursesw" libncurses-dev "ncurses, for aclmem top"
     want has_libunwind libunwind8 "libunwind, for stacks that cost little"
     want has_python_headers python3-dev "Python's headers, for the module acl"
+    want "has_library ucx" libucx-dev "UCX, for memory of other machines"
+    want "has_library libsodium" libsodium-dev "libsodium, for memory of other machines"
 }
 
 needed_to_check() {
@@ -73,6 +75,8 @@ needed_for_debian() {
     need "has dh" debhelper "debhelper"
     need "has lintian" lintian "lintian, which looks at packages"
     need has_python_headers python3-dev "Python's headers"
+    need "has_library ucx" libucx-dev "UCX, for memory of other machines"
+    need "has_library libsodium" libsodium-dev "libsodium, for memory of other machines"
 }
 
 needed_to_cover() {

@@ -11,6 +11,7 @@
 #include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/exchange/exchange.h"
+#include "core/remote/remote.h"
 #include "core/ledger/ledger.h"
 #include "core/life.h"
 #include "core/managed/managed.h"
@@ -62,6 +63,7 @@ AM_NO_LOCK_ANALYSIS static void fork_end_in_child(void)
     if (am_rt.is_up || !fork_has_lock) {
         table_install(&am_api_forked);
         am_exchange_forget();
+        am_remote_forget();
         am_event_page_forget_all();
     }
     am_error_fork_end();

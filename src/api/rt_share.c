@@ -34,19 +34,25 @@ static aclError type_kind(aclrtMemSharedHandleType type, enum am_share_kind *ret
 static aclError ticket_read(enum am_share_kind kind, const void *handle,
                             struct am_ticket *ret_ticket)
 {
-    if (kind == AM_SHARE_FABRIC)
-        return am_fabric_parse(handle, ret_ticket);
+    if (kind == AM_SHARE_FABRIC) {
+        struct am_fabric fabric;
+        aclError rc = am_fabric_parse(handle, &fabric);
+
+        if (rc == ACL_SUCCESS)
+            *ret_ticket = fabric.ticket;
+        return rc;
+    }
     *ret_ticket = (struct am_ticket){.number = *(const uint64_t *)handle};
     return ACL_SUCCESS;
 }
 
-static void ticket_write(enum am_share_kind kind, const struct am_ticket *ticket,
-                         void *handle)
+static aclError ticket_write(enum am_share_kind kind, const struct am_ticket *ticket,
+                             void *handle)
 {
     if (kind == AM_SHARE_FABRIC)
-        am_fabric_print(ticket, handle);
-    else
-        *(uint64_t *)handle = ticket->number;
+        return am_fabric_print(ticket, handle);
+    *(uint64_t *)handle = ticket->number;
+    return ACL_SUCCESS;
 }
 
 /* The checks that both forms share, and the call. */
@@ -62,9 +68,7 @@ static aclError share_export(aclrtDrvMemHandle handle, enum am_share_kind kind,
                "; it takes 0, or 1 to let any process of this user import",
                flags);
     rc = am_share_export(handle, kind, flags != 0, &ticket);
-    if (rc == ACL_SUCCESS)
-        ticket_write(kind, &ticket, shareable);
-    return rc;
+    return rc == ACL_SUCCESS ? ticket_write(kind, &ticket, shareable) : rc;
 }
 
 static aclError share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
@@ -105,7 +109,7 @@ aclError am_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t
                                               aclrtMemSharedHandleType shareType,
                                               void *shareableHandle)
 {
-    enum am_share_kind kind;
+    enum am_share_kind kind = AM_SHARE_MEMORY;
     aclError rc;
 
     AM_TRY(am_vmm_check());
@@ -127,7 +131,7 @@ aclError am_aclrtMemSetPidToShareableHandleV2(void *shareableHandle,
                                               aclrtMemSharedHandleType shareType,
                                               int32_t *pid, size_t pidNum)
 {
-    enum am_share_kind kind;
+    enum am_share_kind kind = AM_SHARE_MEMORY;
     struct am_ticket ticket;
     aclError rc;
 
@@ -153,9 +157,10 @@ aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
                                                 aclrtMemSharedHandleType shareType,
                                                 uint64_t flags, aclrtDrvMemHandle *handle)
 {
-    enum am_share_kind kind;
+    enum am_share_kind kind = AM_SHARE_MEMORY;
     struct am_ticket ticket;
-    int32_t device;
+    struct am_device *device;
+    int32_t id;
     aclError rc;
 
     AM_TRY(am_vmm_check());
@@ -164,10 +169,16 @@ aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
                flags);
     rc = type_kind(shareType, &kind);
     if (rc == ACL_SUCCESS)
-        rc = am_context_device(&device);
+        rc = am_context_device(&id);
     if (rc == ACL_SUCCESS)
         rc = ticket_read(kind, shareableHandle, &ticket);
-    return rc == ACL_SUCCESS ? share_import(kind, &ticket, device, handle) : rc;
+    if (rc != ACL_SUCCESS)
+        return rc;
+    if (kind == AM_SHARE_MEMORY)
+        return share_import(kind, &ticket, id, handle);
+    AM_REQUIRE_NONNULL(handle);
+    rc = am_device_find(id, &device);
+    return rc == ACL_SUCCESS ? am_fabric_import(shareableHandle, device, handle) : rc;
 }
 
 aclError am_aclrtDeviceGetBareTgid(int32_t *pid)

@@ -29,6 +29,9 @@ enum {
     AM_CAP_SHARE = 1u << 3,     /* mem_export, mem_import */
     AM_CAP_LANES = 1u << 4,     /* lane_*, mark_* */
     AM_CAP_STOCK = 1u << 5,     /* reserve() takes long: parts of a reservation serve */
+    AM_CAP_FABRIC = 1u << 6,    /* mem_export's descriptor serves other machines, too */
+    /* another machine's memory: no backend's copy() takes it (core/copy/copy_remote.h) */
+    AM_CAP_REMOTE = 1u << 7,
 };
 
 enum {

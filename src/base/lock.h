@@ -32,7 +32,8 @@ enum am_rank {
     AM_RANK_IDMAP,       /* handles */
     AM_RANK_CLOCK,       /* renewing the clock of a GPU */
     AM_RANK_BANK,        /* frames of a bank */
-    AM_RANK_SHARE,       /* exports to other processes */
+    AM_RANK_FABRIC,      /* the start of the fabric process */
+    AM_RANK_SHARE,       /* exports to other processes, and to other machines */
     AM_RANK_LEDGER,      /* the ledger, and with it that of all processes */
     AM_RANK_RUNDIR,      /* the runtime directory */
     AM_RANK_LEAF,        /* held for a few lines, nothing is called under it */

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <numaif.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -169,6 +170,8 @@ bool am_fault_is_refusal(void);
 #define am_sys_fchmodat fchmodat
 #define am_sys_read read
 #define am_sys_socket socket
+#define am_sys_socketpair socketpair
+#define am_sys_posix_spawn posix_spawn
 #define am_sys_bind bind
 #define am_sys_listen listen
 #define am_sys_connect connect

@@ -25,6 +25,7 @@
 #include "core/managed/managed.h"
 #include "core/pool/allocator.h"
 #include "core/pool/mempool.h"
+#include "core/remote/remote.h"
 #include "core/stream/event.h"
 #include "core/stream/call.h"
 #include "core/stream/sched.h"
@@ -155,6 +156,13 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
     return backend_choose(am_option_text(AM_OPTION_backend));
 }
 
+/* Its key, and its number, on this machine and others. */
+static void export_end(uint64_t number)
+{
+    am_key_forget(number);
+    am_remote_withdraw(number);
+}
+
 /*
  * Once, before anything is up: the parts that lie above memory and streams say what they
  * have to be told, so that memory and streams need to know nothing of them.
@@ -162,7 +170,7 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
 static void runtime_init(void)
 {
     static const struct am_phys_hooks sharing = {
-        .export_ended = am_key_forget,
+        .export_ended = export_end,
         .import_ended = am_share_forget,
     };
 
@@ -244,6 +252,7 @@ void am_runtime_stop_locked(void)
     am_setup.default_device = -1;
     am_devices_close(&am_devices);
     am_exchange_stop();
+    am_remote_stop();
     am_calls_stop();
     am_sched_stop(&am_sched);
     am_allocator_destroy_all();

@@ -27,7 +27,8 @@ static void the_hosts_table_has_every_function_that_its_caps_promise(void **stat
 {
     const struct am_backend_ops *host = am_backend_find("host");
 
-    assert_int_equal(host->caps, AM_CAP_HOST_VIEW | AM_CAP_MAP_PART | AM_CAP_SHARE);
+    assert_int_equal(host->caps,
+                     AM_CAP_HOST_VIEW | AM_CAP_MAP_PART | AM_CAP_SHARE | AM_CAP_FABRIC);
     assert_true(host->bank_open != NULL && host->bank_close != NULL);
     assert_true(host->mem_create != NULL && host->mem_destroy != NULL);
     assert_true(host->reserve != NULL && host->release != NULL);

@@ -57,6 +57,7 @@ extern const struct command report_command;
 extern const struct command replay_command;
 extern const struct command describe_command;
 extern const struct command facts_command;
+extern const struct command fabric_command;
 
 /* All of them; NULL ends the list. */
 const struct command *const *commands_all(void);

@@ -10,8 +10,9 @@
 #include "command.h"
 
 static const struct command *const commands[] = {
-    &run_command, &trace_command,  &report_command, &convert_command,  &info_command,
-    &top_command, &replay_command, &facts_command,  &describe_command, NULL,
+    &run_command, &trace_command,  &report_command, &convert_command, &info_command,
+    &top_command, &replay_command, &facts_command,  &fabric_command,  &describe_command,
+    NULL,
 };
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0] - 1)

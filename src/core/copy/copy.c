@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "core/copy/copy_overlap.h"
+#include "core/copy/copy_remote.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
 
@@ -71,9 +72,12 @@ aclError am_transfer_run(const struct am_transfer *transfer)
 {
     enum am_order order = am_overlap_order(transfer);
     bool is_one_call = transfer->n_rows == 1 && order <= AM_ORDER_FORWARD;
+    bool is_remote = am_transfer_is_remote(transfer);
     aclError rc = ACL_SUCCESS;
 
-    if (!is_one_call && am_setup.backend->prepare != NULL)
+    if (is_remote && order <= AM_ORDER_FORWARD)
+        return am_remote_copy(transfer);
+    if (!is_one_call && !is_remote && am_setup.backend->prepare != NULL)
         rc = rows_visit(transfer, am_setup.backend->prepare);
     if (rc != ACL_SUCCESS)
         return rc;
@@ -201,6 +205,13 @@ aclError am_copy(void *dst, const void *src, size_t size, aclrtMemcpyKind kind)
     return rc;
 }
 
+aclError am_spans_fill(const struct am_spans *to, size_t size, uint32_t value,
+                       unsigned width)
+{
+    return to->has_remote ? am_remote_fill(to, size, value, width)
+                          : am_setup.backend->fill(to->list, size, value, width);
+}
+
 aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width)
 {
     struct am_spans to;
@@ -214,7 +225,7 @@ aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width)
         return rc;
     rc = am_fill_check(&to, dst, width);
     if (rc == ACL_SUCCESS)
-        rc = am_setup.backend->fill(to.list, size, value, width);
+        rc = am_spans_fill(&to, size, value, width);
     am_spans_close(&to);
     return rc;
 }

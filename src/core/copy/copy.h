@@ -34,6 +34,12 @@ static inline bool am_transfer_is_across(const struct am_transfer *transfer)
            !transfer->to.has_managed && !transfer->from.has_managed;
 }
 
+/* Whether another machine's memory takes part. */
+static inline bool am_transfer_is_remote(const struct am_transfer *transfer)
+{
+    return transfer->to.has_remote || transfer->from.has_remote;
+}
+
 /*
  * Looks up both sides for work of `device`; turn is AM_SPANS_TURN or 0.  Which sides may
  * be combined is the caller's business.
@@ -111,6 +117,10 @@ struct am_copy_batch {
 aclError am_copy_batch_run(const struct am_copy_batch *batch, size_t *ret_fail);
 aclError am_copy_batch_async(const struct am_copy_batch *batch, struct am_stream *stream,
                              size_t *ret_fail);
+
+/* Fills memory that was looked up, at once. */
+aclError am_spans_fill(const struct am_spans *to, size_t size, uint32_t value,
+                       unsigned width);
 
 /* Whether memory that was looked up may be filled at all, by the rules in force. */
 aclError am_fill_check(const struct am_spans *to, const void *dst, unsigned width);

@@ -6,6 +6,7 @@
  * must be free for the program again when the call returns, so such a copy is waited for.
  */
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -14,6 +15,8 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/copy/copy.h"
+#include "core/copy/copy_overlap.h"
+#include "core/copy/copy_remote.h"
 #include "core/device/setup.h"
 #include "core/stream/sched.h"
 #include "core/stream/sched_bypass.h"
@@ -30,6 +33,7 @@ struct outcome {
 struct copy_task {
     struct am_task task;
     struct outcome *outcome; /* NULL: no caller waits, and the stream keeps a failure */
+    struct am_remote_job *remote; /* NULL: both sides are on this machine */
     struct am_transfer transfer;
 };
 
@@ -43,7 +47,8 @@ static struct copy_task *copy_of(struct am_transfer *transfer)
 
 struct fill_task {
     struct am_task task;
-    struct outcome *outcome; /* as above */
+    struct outcome *outcome;      /* as above */
+    struct am_remote_job *remote; /* as above */
     struct am_spans to;
     size_t size;
     uint32_t value;
@@ -143,7 +148,8 @@ static aclError piece_copy(struct am_share *share, size_t piece)
 static bool is_shared(const struct am_transfer *transfer)
 {
     return transfer->n_rows == 1 && transfer->size >= 2 * PIECE &&
-           am_transfer_is_across(transfer) && !(am_setup.backend->caps & AM_CAP_DEVICES);
+           !am_transfer_is_remote(transfer) && am_transfer_is_across(transfer) &&
+           !(am_setup.backend->caps & AM_CAP_DEVICES);
 }
 
 static aclError transfer_run(const struct am_transfer *transfer)
@@ -241,10 +247,66 @@ void am_transfer_unmake(struct am_transfer *transfer)
 static const struct am_task_ops copy_ops = {
     .launch = copy_launch, .run = copy_run, .drop = copy_drop};
 
-/* Whether the caller should do it, if it would be the stream's only task. */
-static bool is_for_caller(const struct am_stream *stream, size_t size, bool must_wait)
+/* ---- with another machine's memory: the stream is parked while bytes travel ---- */
+
+static bool remote_copy_poll(struct am_task *task, struct am_sched *sched,
+                             struct am_waitlist **ret_list)
 {
-    return must_wait || (size <= SHORT_SIZE && stream->lane.ops == NULL);
+    return am_remote_job_poll(((struct copy_task *)task)->remote, sched, ret_list);
+}
+
+static aclError remote_copy_run(struct am_task *task)
+{
+    struct copy_task *ct = (struct copy_task *)task;
+
+    return outcome_report(ct->outcome, am_remote_job_result(ct->remote));
+}
+
+static void remote_copy_drop(struct am_task *task)
+{
+    am_remote_job_drop(((struct copy_task *)task)->remote);
+    copy_drop(task);
+}
+
+/* The fabric process ends every move in time. */
+static bool remote_can_come(struct am_task *task, struct am_sched *sched)
+{
+    return true;
+}
+
+static void remote_describe(const struct am_task *task, char *text, size_t size)
+{
+    snprintf(text, size, "bytes have come from, or got to, another machine");
+}
+
+static const struct am_task_ops remote_copy_ops = {
+    .poll = remote_copy_poll,
+    .run = remote_copy_run,
+    .can_come = remote_can_come,
+    .describe = remote_describe,
+    .drop = remote_copy_drop,
+};
+
+/* Whether the caller should do it, if it would be the stream's only task. */
+static bool is_for_caller(const struct am_stream *stream, size_t size, bool must_wait,
+                          bool is_remote)
+{
+    return must_wait || (size <= SHORT_SIZE && stream->lane.ops == NULL && !is_remote);
+}
+
+/* Sides that overlap in both directions are rare, and a worker waits for them. */
+static aclError copy_task_init(struct copy_task *ct)
+{
+    am_task_init(&ct->task, &copy_ops);
+    ct->remote = NULL;
+    if (!am_transfer_is_remote(&ct->transfer) ||
+        am_overlap_order(&ct->transfer) > AM_ORDER_FORWARD)
+        return ACL_SUCCESS;
+    ct->remote = am_remote_job_copy(&ct->transfer);
+    if (ct->remote == NULL)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a copy between machines");
+    am_task_init(&ct->task, &remote_copy_ops);
+    return ACL_SUCCESS;
 }
 
 AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
@@ -255,14 +317,18 @@ AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_strea
     size_t size = transfer->size * transfer->n_rows;
     aclError rc;
 
-    if (is_for_caller(stream, size, must_wait) &&
+    if (is_for_caller(stream, size, must_wait, am_transfer_is_remote(transfer)) &&
         am_lane_try_begin(&stream->lane, size <= SHORT_SIZE)) {
         rc = transfer_run(transfer);
         am_sched_end(&am_sched, &stream->queue);
         copy_drop(&ct->task);
         return rc;
     }
-    am_task_init(&ct->task, &copy_ops);
+    rc = copy_task_init(ct);
+    if (rc != ACL_SUCCESS) {
+        copy_drop(&ct->task);
+        return rc;
+    }
     ct->outcome = must_wait ? &outcome : NULL;
     return task_submit(stream, &ct->task, ct->outcome);
 }
@@ -295,12 +361,12 @@ static bool copy_at_once(void *dst, const void *src, size_t size, aclrtMemcpyKin
     struct am_transfer transfer;
     bool is_ours;
 
-    if (!is_for_caller(stream, size, false) || !am_bypass_is_quiet(&stream->queue))
+    if (!is_for_caller(stream, size, false, false) || !am_bypass_is_quiet(&stream->queue))
         return false;
     *ret_rc = async_open(&transfer, dst, src, size, kind, stream);
     if (*ret_rc != ACL_SUCCESS)
         return true;
-    is_ours = am_lane_try_begin(&stream->lane, true);
+    is_ours = !am_transfer_is_remote(&transfer) && am_lane_try_begin(&stream->lane, true);
     if (is_ours) {
         *ret_rc = transfer_run(&transfer);
         am_sched_end(&am_sched, &stream->queue);
@@ -340,6 +406,19 @@ static aclError fill_run(struct am_task *task)
         ft->outcome, am_setup.backend->fill(ft->to.list, ft->size, ft->value, ft->width));
 }
 
+static bool remote_fill_poll(struct am_task *task, struct am_sched *sched,
+                             struct am_waitlist **ret_list)
+{
+    return am_remote_job_poll(((struct fill_task *)task)->remote, sched, ret_list);
+}
+
+static aclError remote_fill_run(struct am_task *task)
+{
+    struct fill_task *ft = (struct fill_task *)task;
+
+    return outcome_report(ft->outcome, am_remote_job_result(ft->remote));
+}
+
 static aclError fill_launch(struct am_task *task, const struct am_backend_ops *lanes,
                             struct am_lane *lane)
 {
@@ -353,12 +432,21 @@ static aclError fill_launch(struct am_task *task, const struct am_backend_ops *l
 
 static void fill_drop(struct am_task *task)
 {
+    if (((struct fill_task *)task)->remote != NULL)
+        am_remote_job_drop(((struct fill_task *)task)->remote);
     am_spans_close(&((struct fill_task *)task)->to);
     free(task);
 }
 
 static const struct am_task_ops fill_ops = {
     .launch = fill_launch, .run = fill_run, .drop = fill_drop};
+static const struct am_task_ops remote_fill_ops = {
+    .poll = remote_fill_poll,
+    .run = remote_fill_run,
+    .can_come = remote_can_come,
+    .describe = remote_describe,
+    .drop = fill_drop,
+};
 
 /* Hands it to the stream, or does it here when it is short and would be alone. */
 static aclError fill_submit(struct fill_task *ft, struct am_stream *stream)
@@ -367,12 +455,21 @@ static aclError fill_submit(struct fill_task *ft, struct am_stream *stream)
     bool must_wait = am_spans_are_pageable(&ft->to);
     aclError rc;
 
-    if (is_for_caller(stream, ft->size, must_wait) &&
+    if (is_for_caller(stream, ft->size, must_wait, ft->to.has_remote) &&
         am_lane_try_begin(&stream->lane, ft->size <= SHORT_SIZE)) {
-        rc = am_setup.backend->fill(ft->to.list, ft->size, ft->value, ft->width);
+        rc = am_spans_fill(&ft->to, ft->size, ft->value, ft->width);
         am_sched_end(&am_sched, &stream->queue);
         fill_drop(&ft->task);
         return rc;
+    }
+    if (ft->to.has_remote) {
+        ft->remote = am_remote_job_fill(&ft->to, ft->size, ft->value, ft->width);
+        if (ft->remote == NULL) {
+            fill_drop(&ft->task);
+            return am_fail(ACL_ERROR_BAD_ALLOC,
+                           "no memory for a fill of another machine");
+        }
+        am_task_init(&ft->task, &remote_fill_ops);
     }
     ft->outcome = must_wait ? &outcome : NULL;
     return task_submit(stream, &ft->task, ft->outcome);
@@ -387,6 +484,7 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
     if (ft == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
     am_task_init(&ft->task, &fill_ops);
+    ft->remote = NULL;
     ft->size = size;
     ft->value = value;
     ft->width = width;
@@ -402,7 +500,7 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
     }
     /* Documented: host memory is filled at once.  Managed memory is every device's, too. */
     if (width == 4 && ft->to.devices == 0 && !ft->to.has_managed) {
-        rc = am_setup.backend->fill(ft->to.list, size, value, width);
+        rc = am_spans_fill(&ft->to, size, value, width);
         fill_drop(&ft->task);
         return rc;
     }

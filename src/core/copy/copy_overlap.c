@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "base/util.h"
-#include "core/device/setup.h"
+#include "core/copy/copy_remote.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
@@ -122,6 +122,7 @@ static aclError row_backward(const struct am_transfer *transfer, size_t to_at,
 {
     const struct am_span *to = transfer->to.list;
     const struct am_span *from = transfer->from.list;
+    size_t most = am_transfer_is_remote(transfer) ? AM_REMOTE_PIECE : SIZE_MAX;
     aclError rc = ACL_SUCCESS;
 
     for (size_t left = transfer->size; left > 0 && rc == ACL_SUCCESS;) {
@@ -130,8 +131,9 @@ static aclError row_backward(const struct am_transfer *transfer, size_t to_at,
         size_t n = out < in ? out : in;
 
         n = n < left ? n : left;
+        n = n < most ? n : most;
         left -= n;
-        rc = am_setup.backend->copy(to, to_at + left, from, from_at + left, n);
+        rc = am_remote_bytes(to, to_at + left, from, from_at + left, n);
     }
     return rc;
 }
@@ -158,11 +160,11 @@ aclError am_overlap_staged(const struct am_transfer *transfer)
                        "overlap in more than one direction",
                        size);
     for (size_t i = 0; i < transfer->n_rows && rc == ACL_SUCCESS; i++)
-        rc = am_setup.backend->copy(&buffer, i * width, transfer->from.list,
-                                    i * transfer->from_pitch, width);
+        rc = am_remote_bytes(&buffer, i * width, transfer->from.list,
+                             i * transfer->from_pitch, width);
     for (size_t i = 0; i < transfer->n_rows && rc == ACL_SUCCESS; i++)
-        rc = am_setup.backend->copy(transfer->to.list, i * transfer->to_pitch, &buffer,
-                                    i * width, width);
+        rc = am_remote_bytes(transfer->to.list, i * transfer->to_pitch, &buffer,
+                             i * width, width);
     free(buffer.addr);
     return rc;
 }

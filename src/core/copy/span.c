@@ -164,6 +164,7 @@ static inline void spans_enter(struct am_spans *spans, struct am_mapping *mappin
     if (mapping->owner != NULL && mapping->owner->is_managed)
         spans->has_managed = true;
     spans->may_alias |= mapping->may_alias;
+    spans->has_remote |= mapping->is_remote;
 }
 
 /* Adds the mapping's part of the range; takes over the reference. */
@@ -253,6 +254,7 @@ void am_spans_init(struct am_spans *spans)
     spans->has_reserved = false;
     spans->has_managed = false;
     spans->may_alias = false;
+    spans->has_remote = false;
 }
 
 /* The range is what begins in this mapping, or NULL, whose reference it takes over. */
@@ -324,11 +326,16 @@ aclError am_spans_open_device(struct am_spans *spans, const void *addr, size_t s
 
     if (rc != ACL_SUCCESS)
         return rc;
-    if (spans->list[0].mem == NULL || !am_spans_fit(spans, true)) {
+    if (spans->list[0].mem == NULL || !am_spans_fit(spans, true))
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not device memory", what,
                      addr);
+    else if (spans->has_remote && (access & AM_ACCESS_ALL) != 0)
+        rc = am_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                     "%s: %p is memory of another machine, which only copies and fills "
+                     "reach",
+                     what, addr);
+    if (rc != ACL_SUCCESS)
         am_spans_close(spans);
-    }
     return rc;
 }
 
@@ -372,6 +379,7 @@ aclError am_spans_join(struct am_spans *spans, struct am_spans *more)
         spans->has_host |= more->has_host;
         spans->has_reserved |= more->has_reserved;
         spans->has_managed |= more->has_managed;
+        spans->has_remote |= more->has_remote;
         spans->may_alias = true;
         more->n = 0; /* the references have a new list */
     }

@@ -28,6 +28,8 @@ struct am_spans {
     bool has_host;
     /* device memory behind addresses that the program reserved is in it */
     bool has_reserved;
+    /* memory of other machines is in it: copy_remote.h */
+    bool has_remote;
     /* managed memory is in it, which counts as the host's and a device's */
     bool has_managed;
     /*

@@ -40,10 +40,12 @@ aclError am_export_add(enum am_share_kind kind, bool is_open, int fd, const void
 
 /*
  * Lists processes, by ids of aclrtDeviceGetBareTgid, for an export of ours: all of them or
- * none.  They are those that have the ids now, not those that get them later.
+ * none.  They are those that have the ids now, not those that get them later.  may_miss:
+ * ids that no process of this machine has may be those of other machines, and are left
+ * out.
  */
 aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket,
-                         const int32_t *ids, size_t n);
+                         const int32_t *ids, size_t n, bool may_miss);
 
 /* Ends the export; does nothing for a number that is not an export of this process. */
 void am_export_withdraw(uint64_t number);

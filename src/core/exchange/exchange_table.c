@@ -138,7 +138,7 @@ static bool export_lists(const struct export *export, const struct trusted *trus
 
 /* All or none: 0, or -errno and in *ret_bad which one it is about. */
 static int trust_locked(struct export *export, const int32_t *ids, size_t n,
-                        size_t *ret_bad) AM_REQUIRES(exports.lock)
+                        bool may_miss, size_t *ret_bad) AM_REQUIRES(exports.lock)
 {
     struct trusted **list;
     size_t n_list = export->n_list;
@@ -155,6 +155,10 @@ static int trust_locked(struct export *export, const int32_t *ids, size_t n,
         struct trusted *trusted;
 
         rc = trusted_get_locked(ids[i], &trusted);
+        if (rc == -ESRCH && may_miss) {
+            rc = 0;
+            continue;
+        }
         if (rc != 0) {
             *ret_bad = i;
             break;
@@ -170,7 +174,7 @@ static int trust_locked(struct export *export, const int32_t *ids, size_t n,
 }
 
 aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket,
-                         const int32_t *ids, size_t n)
+                         const int32_t *ids, size_t n, bool may_miss)
 {
     struct export *export;
     size_t bad = 0;
@@ -179,7 +183,7 @@ aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket
     am_lock(&exports.lock);
     export = export_show_locked(kind, ticket);
     if (export != NULL)
-        rc = trust_locked(export, ids, n, &bad);
+        rc = trust_locked(export, ids, n, may_miss, &bad);
     am_unlock(&exports.lock);
 
     AM_REQUIRE(export != NULL, ACL_ERROR_RT_PARAM_INVALID,

@@ -158,7 +158,8 @@ aclError am_key_trust(const char *key, const int32_t *ids, size_t n)
     struct am_ticket ticket;
     aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &ticket);
 
-    return rc == ACL_SUCCESS ? am_export_trust(AM_SHARE_BLOCK, &ticket, ids, n) : rc;
+    return rc == ACL_SUCCESS ? am_export_trust(AM_SHARE_BLOCK, &ticket, ids, n, false)
+                             : rc;
 }
 
 aclError am_key_check(const char *key)

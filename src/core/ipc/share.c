@@ -4,13 +4,16 @@
 #include <bsd/sys/tree.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/exchange/exchange.h"
 #include "core/ipc/export_desc.h"
+#include "core/remote/remote.h"
 #include "core/vmm/vspace.h"
 
 /* ---- export ---- */
@@ -62,6 +65,29 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
                          "handle %p was freed while it was exported", phys->handle);
 }
 
+static struct am_port_ticket port_ticket(const struct am_ticket *ticket)
+{
+    return (struct am_port_ticket){
+        .number = ticket->number,
+        .secret = {ticket->secret[0], ticket->secret[1]},
+    };
+}
+
+/* Serves the memory to other machines, too. */
+static aclError offer_remote(struct am_phys *phys, bool is_open, int fd,
+                             const struct am_export_desc *desc,
+                             const struct am_ticket *ticket)
+{
+    struct am_port_ticket port = port_ticket(ticket);
+
+    AM_REQUIRE(phys->mem.bank->ops->caps & AM_CAP_FABRIC,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "memory of the %s backend cannot be reached over the network; unset "
+               "ACLMEM_FABRIC to share it within this machine",
+               phys->mem.bank->ops->name);
+    return am_remote_export(&port, is_open, fd, phys->mem.size, desc, sizeof *desc);
+}
+
 aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
                         bool is_open, struct am_ticket *ret_ticket)
 {
@@ -79,6 +105,11 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
     if (rc == ACL_SUCCESS) {
         desc = am_export_desc_of(phys, asked);
         rc = am_export_add(kind, is_open, fd, &desc, sizeof desc, &ticket);
+    }
+    if (rc == ACL_SUCCESS && kind == AM_SHARE_FABRIC && am_remote_is_wanted()) {
+        rc = offer_remote(phys, is_open, fd, &desc, &ticket);
+        if (rc != ACL_SUCCESS)
+            am_export_withdraw(ticket.number);
     }
     if (rc != ACL_SUCCESS) {
         export_end(phys, 0);
@@ -108,7 +139,11 @@ aclError am_share_export(void *handle, enum am_share_kind kind, bool is_open,
 aclError am_share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
                         const int32_t *ids, size_t n)
 {
-    return am_export_trust(kind, ticket, ids, n);
+    bool is_fabric = kind == AM_SHARE_FABRIC && am_remote_is_wanted();
+    struct am_port_ticket port = port_ticket(ticket);
+    aclError rc = am_export_trust(kind, ticket, ids, n, is_fabric);
+
+    return rc == ACL_SUCCESS && is_fabric ? am_remote_trust(&port, ids, n) : rc;
 }
 
 /* ---- import ---- */
@@ -194,6 +229,7 @@ aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
         goto err_reply;
     import.number = number;
     import.is_own = is_own;
+    import.remote = NULL;
     *ret_import = import;
     return ACL_SUCCESS;
 
@@ -201,6 +237,43 @@ err_reply:
     close(reply.fd);
 err_claim:
     am_share_forget(number);
+    return rc;
+}
+
+aclError am_share_import_remote(const struct am_port_place *place,
+                                const struct am_ticket *ticket, struct am_device *device,
+                                void **ret_handle)
+{
+    struct am_port_ticket port = port_ticket(ticket);
+    struct am_remote_import remote;
+    struct am_import_reply reply = {.fd = -1};
+    struct am_import import;
+    aclError rc = am_share_check();
+
+    if (rc == ACL_SUCCESS)
+        rc = claim(ticket->number);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_remote_import(place, &port, &remote);
+    if (rc != ACL_SUCCESS)
+        goto err_claim;
+    reply.exporter = remote.pid;
+    reply.size = remote.n_bytes;
+    memcpy(reply.bytes, remote.bytes, sizeof remote.bytes);
+    rc = am_export_desc_read(&reply, device, &import);
+    if (rc != ACL_SUCCESS)
+        goto err_remote;
+    import.number = ticket->number;
+    import.is_own = false;
+    import.remote = &remote.mem;
+    if (import.home >= 0)
+        import.home = device->id; /* the exporter's devices are not this machine's */
+    return am_phys_import(&import, ret_handle);
+
+err_remote:
+    remote.mem.bank->ops->mem_destroy(&remote.mem);
+err_claim:
+    am_share_forget(ticket->number);
     return rc;
 }
 

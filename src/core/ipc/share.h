@@ -17,6 +17,7 @@
 
 #include "acl/acl_base.h"
 #include "core/exchange/wire.h"
+#include "fabric/port.h"
 
 struct am_device;
 struct am_import;
@@ -32,6 +33,11 @@ aclError am_share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
 /* For use by a device of this process; whether it may reach the memory is seen then. */
 aclError am_share_import(enum am_share_kind kind, const struct am_ticket *ticket,
                          struct am_device *device, void **ret_handle);
+
+/* The same for memory of another machine, which is reached at that place. */
+aclError am_share_import_remote(const struct am_port_place *place,
+                                const struct am_ticket *ticket, struct am_device *device,
+                                void **ret_handle);
 
 /* The two halves of it for memory of another kind, which has no handle. */
 aclError am_share_check(void); /* 207000 where the backend cannot share */

@@ -222,7 +222,7 @@ aclError am_notify_trust(struct am_notify *notify, const int32_t *ids, size_t n)
                ACL_ERROR_RT_PARAM_INVALID,
                "notify %u is not exported; aclrtNotifyGetExportKey comes first",
                notify->id);
-    return am_export_trust(AM_SHARE_NOTIFY, &ticket, ids, n);
+    return am_export_trust(AM_SHARE_NOTIFY, &ticket, ids, n, false);
 }
 
 static void object_put(struct am_object *object)

@@ -267,6 +267,7 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
     mapping->phys = am_phys_ref(phys);
     mapping->device = phys->domain->device;
     mapping->home = phys->home;
+    mapping->is_remote = (phys->mem.bank->ops->caps & AM_CAP_REMOTE) != 0;
     mapping->page_size = am_attr_page_size(phys->prop.memAttr);
     mapping->owner = r->owner;
     mapping->can_read = bits;
@@ -404,6 +405,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
     mapping->phys = phys;
     mapping->device = phys->domain->device;
     mapping->home = phys->home;
+    mapping->is_remote = (phys->mem.bank->ops->caps & AM_CAP_REMOTE) != 0;
     mapping->page_size = am_attr_page_size(phys->prop.memAttr);
     atomic_store_explicit(&mapping->reservation, NULL, memory_order_relaxed);
     mapping->owner = owner;

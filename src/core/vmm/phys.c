@@ -258,11 +258,15 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
                      "no host memory for the records of imported memory");
         goto err_place;
     }
-    rc = am_domain_bank(import->domain, AM_BANK_MAIN, &bank);
-    if (rc == ACL_SUCCESS)
-        rc = bank->ops->mem_import(bank, import->fd, import->size, &phys->mem);
-    if (rc != ACL_SUCCESS)
-        goto err_slab;
+    if (import->remote != NULL) {
+        phys->mem = *import->remote;
+    } else {
+        rc = am_domain_bank(import->domain, AM_BANK_MAIN, &bank);
+        if (rc == ACL_SUCCESS)
+            rc = bank->ops->mem_import(bank, import->fd, import->size, &phys->mem);
+        if (rc != ACL_SUCCESS)
+            goto err_slab;
+    }
     phys_init(phys, &import->prop, import->asked, import->domain);
     phys->home = import->home;
     phys->imported = import->number;
@@ -275,6 +279,11 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
 err_slab:
     am_slab_give(&phys_slab, phys);
 err_place:
+    if (import->remote != NULL) {
+        struct am_mem mem = *import->remote;
+
+        mem.bank->ops->mem_destroy(&mem);
+    }
     if (import->share != 0)
         am_ledger_share_leave(import->domain->ledger, import->share);
     am_domain_put(import->domain);

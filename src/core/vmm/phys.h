@@ -84,6 +84,8 @@ struct am_import {
     int32_t home;
     uint64_t share; /* of the domain's ledger, which has been joined; 0: none */
     bool is_own;    /* the exporter is this process */
+    /* NULL, or memory of another machine, and fd is not used; it is taken over, too */
+    const struct am_mem *remote;
 };
 /*
  * With a handle, and for an owner of ours.  Both take over the reference to place and the

@@ -1,0 +1,599 @@
+/* See remote.h. */
+#include "core/remote/remote.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fdpass.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/sys.h"
+#include "base/thread.h"
+#include "base/util.h"
+#include "core/remote/remote_process.h"
+
+/* As many as the sockets hold, so that neither side ever waits for the other. */
+#define REQUESTS_MAX 96
+#define LOOK_MS 500 /* how often the thread looks at the clock */
+
+struct request {
+    /* NULL: free.  Without the lock; true: it is over, and its entry free. */
+    bool (*reply)(void *arg, const struct am_port_message *reply);
+    void *arg;
+    uint32_t id;
+    uint64_t begun;
+};
+
+static struct {
+    struct am_lock start; /* one start at a time */
+    struct am_lock lock;
+    bool is_up;          /* lock, as all below */
+    bool is_gone;        /* it ended by itself */
+    uint64_t generation; /* how often it was started */
+    struct am_port_process process;
+    struct am_port_place place;
+    pthread_t thread;
+    uint64_t limit; /* nanoseconds without an answer after which it is given up */
+    uint64_t heard;
+    struct request requests[REQUESTS_MAX];
+    uint32_t n_ever;
+    unsigned n_requests;
+    pthread_cond_t room; /* a request is over */
+    uint64_t free_slots; /* a bit for each */
+    TAILQ_HEAD(, am_remote_waiter) waiters;
+} remote = {
+    .start = AM_LOCK_INIT(AM_RANK_FABRIC, "fabric's start"),
+    .lock = AM_LOCK_INIT(AM_RANK_SHARE, "fabric"),
+    .room = PTHREAD_COND_INITIALIZER,
+    .waiters = TAILQ_HEAD_INITIALIZER(remote.waiters),
+};
+
+_Static_assert(AM_PORT_SLOTS < 64, "a bit for each");
+
+static const char gone_text[] =
+    "the fabric process of this program (aclmem-fabric) ended or does not answer; memory "
+    "of other machines is out of reach until aclFinalize";
+
+bool am_remote_is_wanted(void)
+{
+    return am_option_text(AM_OPTION_fabric)[0] != '\0';
+}
+
+/* ---- requests ---- */
+
+static aclError send_locked(const struct am_port_message *message, int fd)
+    AM_REQUIRES(remote.lock)
+{
+    int rc = remote.is_up && !remote.is_gone
+                 ? am_port_send(remote.process.socket, message, fd)
+                 : -EPIPE;
+
+    AM_REQUIRE(rc != -EPIPE && rc != -ECONNRESET, ACL_ERROR_RT_IPC_ERROR, "%s",
+               gone_text);
+    AM_REQUIRE(rc == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "the fabric process cannot be asked: %s", strerror(-rc));
+    return ACL_SUCCESS;
+}
+
+/* Sends a request whose answer goes to `reply`; id is set here. */
+static aclError request_locked(struct am_port_message *message, int fd,
+                               bool (*reply)(void *, const struct am_port_message *),
+                               void *arg) AM_REQUIRES(remote.lock)
+{
+    struct request *request = remote.requests;
+    aclError rc;
+
+    while (remote.n_requests == REQUESTS_MAX && !remote.is_gone)
+        pthread_cond_wait(&remote.room, &remote.lock.mutex);
+    AM_REQUIRE(remote.is_up && !remote.is_gone, ACL_ERROR_RT_IPC_ERROR, "%s", gone_text);
+    while (request->reply != NULL)
+        request++;
+    /* The number has the place of its entry in it. */
+    if (message->kind == AM_PORT_KEY)
+        message->id = AM_PORT_KEY_ID;
+    else
+        message->id =
+            ++remote.n_ever * REQUESTS_MAX + (uint32_t)(request - remote.requests);
+    rc = send_locked(message, fd);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    *request = (struct request){reply, arg, message->id, am_clock()};
+    remote.n_requests++;
+    return ACL_SUCCESS;
+}
+
+static void request_end_locked(struct request *request) AM_REQUIRES(remote.lock)
+{
+    request->reply = NULL;
+    remote.n_requests--;
+    pthread_cond_broadcast(&remote.room);
+}
+
+/* An answer that came, to its request. */
+static void reply_take(const struct am_port_message *reply)
+{
+    struct request *request = NULL;
+    struct request copy;
+
+    am_lock(&remote.lock);
+    remote.heard = am_clock();
+    for (size_t i = 0; i < REQUESTS_MAX && request == NULL; i++) {
+        if (remote.requests[i].reply != NULL && remote.requests[i].id == reply->id)
+            request = &remote.requests[i];
+    }
+    if (request != NULL)
+        copy = *request;
+    am_unlock(&remote.lock);
+    if (request == NULL || !copy.reply(copy.arg, reply))
+        return;
+    am_lock(&remote.lock);
+    request_end_locked(request);
+    am_unlock(&remote.lock);
+}
+
+/* The fabric process is gone: every request ends. */
+static void all_fail(void)
+{
+    struct am_port_message reply = {
+        .kind = AM_PORT_REPLY,
+        .status = ACL_ERROR_RT_IPC_ERROR,
+        .row.is_last = 1,
+    };
+    TAILQ_HEAD(, am_remote_waiter) waiters = TAILQ_HEAD_INITIALIZER(waiters);
+    struct am_remote_waiter *waiter;
+
+    snprintf(reply.text, sizeof reply.text, "%s", gone_text);
+    am_lock(&remote.lock);
+    remote.is_gone = true;
+    TAILQ_CONCAT(&waiters, &remote.waiters, next);
+    pthread_cond_broadcast(&remote.room);
+    am_unlock(&remote.lock);
+    for (size_t i = 0; i < REQUESTS_MAX; i++) {
+        reply.id = remote.requests[i].id; /* no request comes any more */
+        if (remote.requests[i].reply != NULL)
+            reply_take(&reply);
+    }
+    while ((waiter = TAILQ_FIRST(&waiters)) != NULL) {
+        TAILQ_REMOVE(&waiters, waiter, next);
+        waiter->wake(waiter);
+    }
+}
+
+/* Whether an answer is so late that none will come. */
+static bool is_silent(void)
+{
+    uint64_t now = am_clock();
+    bool is_late = false;
+
+    am_lock(&remote.lock);
+    for (size_t i = 0; i < REQUESTS_MAX; i++) {
+        const struct request *request = &remote.requests[i];
+
+        is_late |= request->reply != NULL && now - request->begun > remote.limit &&
+                   now - remote.heard > remote.limit;
+    }
+    am_unlock(&remote.lock);
+    return is_late;
+}
+
+static void *remote_run(void *arg)
+{
+    int socket = (int)(intptr_t)arg;
+    struct am_port_message message;
+    int rc;
+
+    do {
+        rc = am_port_receive(socket, &message, LOOK_MS);
+        if (rc == 0)
+            reply_take(&message);
+        else if (rc == -EAGAIN && is_silent())
+            rc = -ETIMEDOUT;
+    } while (rc == 0 || rc == -EAGAIN);
+    all_fail();
+    return NULL;
+}
+
+/* A request that its caller waits for. */
+struct call {
+    pthread_cond_t cond;
+    bool is_done;
+    struct am_port_message *reply;
+};
+
+static bool call_reply(void *arg, const struct am_port_message *reply)
+{
+    struct call *call = arg;
+
+    am_lock(&remote.lock);
+    *call->reply = *reply;
+    call->is_done = true;
+    pthread_cond_signal(&call->cond);
+    am_unlock(&remote.lock);
+    return true;
+}
+
+/* Sends a request and waits for the answer, which replaces it. */
+static aclError ask(struct am_port_message *message, int fd)
+{
+    struct call call = {.cond = PTHREAD_COND_INITIALIZER, .reply = message};
+    aclError rc;
+
+    am_lock(&remote.lock);
+    rc = request_locked(message, fd, call_reply, &call);
+    while (rc == ACL_SUCCESS && !call.is_done)
+        pthread_cond_wait(&call.cond, &remote.lock.mutex);
+    am_unlock(&remote.lock);
+    pthread_cond_destroy(&call.cond);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    AM_REQUIRE(message->status == 0, message->status, "%.*s",
+               (int)sizeof message->text - 1, message->text);
+    return ACL_SUCCESS;
+}
+
+/* ---- start and stop ---- */
+
+/* Makes the process known; its thread takes answers from now on. */
+static aclError process_enter(const struct am_port_process *process)
+{
+    uint64_t timeout = (uint64_t)am_option_number(AM_OPTION_fabric_timeout) * AM_SECOND;
+    int rc;
+
+    am_lock(&remote.lock);
+    remote.process = *process;
+    remote.is_gone = false;
+    remote.limit = 2 * timeout + 5 * AM_SECOND;
+    remote.heard = am_clock();
+    remote.free_slots = (UINT64_C(1) << AM_PORT_SLOTS) - 1;
+    rc = am_thread_start(&remote.thread, remote_run, (void *)(intptr_t)process->socket);
+    if (rc == 0) {
+        remote.is_up = true;
+        remote.generation++;
+    }
+    am_unlock(&remote.lock);
+    AM_REQUIRE(rc == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "no thread for the fabric can be started: %s", strerror(rc));
+    return ACL_SUCCESS;
+}
+
+/* Ends the process and the thread.  Requests that are under way fail. */
+static void process_leave(void)
+{
+    struct am_port_process process;
+    bool was_up;
+
+    am_lock(&remote.lock);
+    was_up = remote.is_up;
+    process = remote.process;
+    am_unlock(&remote.lock);
+    if (!was_up)
+        return;
+    shutdown(process.socket, SHUT_RDWR);
+    pthread_join(remote.thread, NULL);
+    am_lock(&remote.lock);
+    remote.is_up = false;
+    am_unlock(&remote.lock);
+    am_port_close(&process);
+}
+
+static aclError start_locked(void) AM_REQUIRES(remote.start)
+{
+    struct am_port_message message;
+    struct am_port_process process;
+    int key;
+    aclError rc;
+
+    if (remote.is_up)
+        return ACL_SUCCESS;
+    rc = am_port_key_open(&key);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = am_port_open(&process);
+    if (rc != ACL_SUCCESS) {
+        close(key);
+        return rc;
+    }
+    rc = process_enter(&process);
+    if (rc != ACL_SUCCESS) {
+        close(key);
+        am_port_close(&process);
+        return rc;
+    }
+    message = am_port_begin();
+    am_lock(&remote.lock);
+    rc = send_locked(&message, process.area_fd);
+    am_unlock(&remote.lock);
+    message = (struct am_port_message){.kind = AM_PORT_KEY};
+    if (rc == ACL_SUCCESS)
+        rc = ask(&message, key);
+    close(key);
+    if (rc != ACL_SUCCESS) {
+        process_leave();
+        return rc;
+    }
+    remote.place = message.place;
+    am_log(AM_LOG_INFO, "the fabric is up: %s, port %u", am_option_text(AM_OPTION_fabric),
+           remote.place.port);
+    return ACL_SUCCESS;
+}
+
+static aclError start(void)
+{
+    aclError rc;
+
+    am_lock(&remote.start);
+    rc = start_locked();
+    am_unlock(&remote.start);
+    return rc;
+}
+
+void am_remote_stop(void)
+{
+    am_lock(&remote.start);
+    process_leave();
+    am_unlock(&remote.start);
+}
+
+/* The socket of the parent stays open here, but its fabric process watches the parent. */
+AM_NO_LOCK_ANALYSIS void am_remote_forget(void)
+{
+    remote.is_up = false;
+}
+
+aclError am_remote_place(struct am_port_place *ret_place)
+{
+    aclError rc = start();
+
+    if (rc == ACL_SUCCESS)
+        *ret_place = remote.place;
+    return rc;
+}
+
+/* ---- exports and imports ---- */
+
+aclError am_remote_export(const struct am_port_ticket *ticket, bool is_open, int fd,
+                          size_t size, const void *bytes, size_t n_bytes)
+{
+    struct am_port_message message = {.kind = AM_PORT_EXPORT};
+    aclError rc = start();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_assert(n_bytes <= AM_PORT_DESC);
+    message.export_.ticket = *ticket;
+    message.export_.size = size;
+    message.export_.is_open = is_open;
+    message.export_.n_bytes = (uint32_t)n_bytes;
+    memcpy(message.export_.bytes, bytes, n_bytes);
+    return ask(&message, fd);
+}
+
+aclError am_remote_trust(const struct am_port_ticket *ticket, const int32_t *ids,
+                         size_t n)
+{
+    aclError rc = ACL_SUCCESS;
+
+    for (size_t i = 0; i < n && rc == ACL_SUCCESS; i += AM_PORT_PIDS) {
+        struct am_port_message message = {.kind = AM_PORT_TRUST};
+
+        message.trust.ticket = *ticket;
+        message.trust.n = (uint32_t)(n - i < AM_PORT_PIDS ? n - i : AM_PORT_PIDS);
+        memcpy(message.trust.pids, ids + i, message.trust.n * sizeof *ids);
+        rc = ask(&message, -1);
+    }
+    return rc;
+}
+
+/* Tells the fabric process; where that fails it is gone, and all is released. */
+static void tell(const struct am_port_message *message, uint64_t generation)
+{
+    am_lock(&remote.lock);
+    if (remote.is_up && !remote.is_gone &&
+        (generation == 0 || generation == remote.generation))
+        am_port_send(remote.process.socket, message, -1);
+    am_unlock(&remote.lock);
+}
+
+void am_remote_withdraw(uint64_t number)
+{
+    struct am_port_message message = {.kind = AM_PORT_WITHDRAW};
+
+    message.trust.ticket.number = number;
+    tell(&message, 0);
+}
+
+/* ---- remote memory as a backend's ---- */
+
+/* In mem->impl: */
+enum { MEM_NUMBER, MEM_GENERATION };
+
+static void remote_mem_destroy(struct am_mem *mem)
+{
+    struct am_port_message message = {.kind = AM_PORT_RELEASE};
+
+    message.move.number = mem->impl[MEM_NUMBER];
+    tell(&message, mem->impl[MEM_GENERATION]);
+}
+
+/* Nothing is at the addresses: the program's own accesses fault. */
+static aclError remote_map(void *addr, size_t size, struct am_mem *mem,
+                           const struct am_rights *rights)
+{
+    return ACL_SUCCESS;
+}
+
+static aclError remote_unmap(void *addr, size_t size, struct am_mem *mem)
+{
+    return ACL_SUCCESS;
+}
+
+static const struct am_backend_ops remote_ops = {
+    .name = "fabric",
+    .caps = AM_CAP_REMOTE | AM_CAP_MAP_PART,
+    .mem_destroy = remote_mem_destroy,
+    .map = remote_map,
+    .protect = remote_map,
+    .unmap = remote_unmap,
+};
+
+static struct am_bank remote_bank = {.ops = &remote_ops};
+
+aclError am_remote_import(const struct am_port_place *place,
+                          const struct am_port_ticket *ticket,
+                          struct am_remote_import *ret_import)
+{
+    struct am_port_message message = {.kind = AM_PORT_IMPORT};
+    aclError rc = start();
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    message.import.place = *place;
+    message.import.ticket = *ticket;
+    rc = ask(&message, -1);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    ret_import->mem =
+        (struct am_mem){.bank = &remote_bank, .size = message.imported.size};
+    ret_import->mem.impl[MEM_NUMBER] = message.imported.number;
+    ret_import->mem.impl[MEM_GENERATION] = remote.generation;
+    ret_import->pid = message.imported.pid;
+    ret_import->n_bytes = message.imported.n_bytes;
+    memcpy(ret_import->bytes, message.imported.bytes, sizeof ret_import->bytes);
+    return ACL_SUCCESS;
+}
+
+/* ---- moves ---- */
+
+bool am_remote_slot_take(struct am_remote_waiter *waiter, unsigned *ret_slot)
+{
+    bool has_one;
+
+    am_lock(&remote.lock);
+    has_one = remote.free_slots != 0 || !remote.is_up || remote.is_gone;
+    if (remote.free_slots != 0) {
+        *ret_slot = (unsigned)__builtin_ctzll(remote.free_slots);
+        remote.free_slots &= remote.free_slots - 1;
+    } else if (has_one) {
+        *ret_slot = AM_PORT_SLOTS; /* none, for a move that will fail */
+    } else if (waiter != NULL) {
+        TAILQ_INSERT_TAIL(&remote.waiters, waiter, next);
+    }
+    am_unlock(&remote.lock);
+    return has_one;
+}
+
+void am_remote_slot_give(unsigned slot)
+{
+    struct am_remote_waiter *waiter;
+
+    if (slot == AM_PORT_SLOTS)
+        return;
+    am_lock(&remote.lock);
+    remote.free_slots |= UINT64_C(1) << slot;
+    waiter = TAILQ_FIRST(&remote.waiters);
+    if (waiter != NULL)
+        TAILQ_REMOVE(&remote.waiters, waiter, next);
+    am_unlock(&remote.lock);
+    if (waiter != NULL)
+        waiter->wake(waiter);
+}
+
+bool am_remote_unwait(struct am_remote_waiter *waiter)
+{
+    struct am_remote_waiter *other;
+
+    am_lock(&remote.lock);
+    TAILQ_FOREACH (other, &remote.waiters, next) {
+        if (other == waiter) {
+            TAILQ_REMOVE(&remote.waiters, waiter, next);
+            break;
+        }
+    }
+    am_unlock(&remote.lock);
+    return other != NULL;
+}
+
+void *am_remote_slot(unsigned slot)
+{
+    return remote.process.area + slot * AM_PORT_SLOT_SIZE;
+}
+
+static bool move_reply(void *arg, const struct am_port_message *reply)
+{
+    struct am_remote_move *move = arg;
+
+    move->done(move, reply->status, reply->text);
+    return true;
+}
+
+void am_remote_begin(struct am_remote_move *move)
+{
+    struct am_port_message message = {.kind = move->is_put ? AM_PORT_PUT : AM_PORT_GET};
+    char why[AM_PORT_TEXT] = "";
+    struct am_capture before;
+    aclError rc;
+
+    message.move.number = move->mem->impl[MEM_NUMBER];
+    message.move.offset = move->offset;
+    message.move.at = move->slot * AM_PORT_SLOT_SIZE;
+    message.move.size = move->size;
+    before = am_error_capture(why, sizeof why);
+    am_lock(&remote.lock);
+    if (move->mem->impl[MEM_GENERATION] != remote.generation ||
+        move->slot == AM_PORT_SLOTS)
+        rc = am_fail(ACL_ERROR_RT_IPC_ERROR, "%s", gone_text);
+    else
+        rc = request_locked(&message, -1, move_reply, move);
+    am_unlock(&remote.lock);
+    am_error_capture_end(before);
+    if (rc != ACL_SUCCESS)
+        move->done(move, rc, gone_text);
+}
+
+/* ---- the view of the cluster ---- */
+
+struct list {
+    void (*row)(void *arg, const struct am_port_message *message);
+    void *arg;
+    pthread_cond_t cond;
+    bool is_done;
+};
+
+static bool list_reply(void *arg, const struct am_port_message *reply)
+{
+    struct list *list = arg;
+
+    if (!reply->row.is_last) {
+        list->row(list->arg, reply);
+        return false;
+    }
+    am_lock(&remote.lock);
+    list->is_done = true;
+    pthread_cond_signal(&list->cond);
+    am_unlock(&remote.lock);
+    return true;
+}
+
+aclError am_remote_list(void (*row)(void *arg, const struct am_port_message *message),
+                        void *arg)
+{
+    struct list list = {row, arg, PTHREAD_COND_INITIALIZER, false};
+    struct am_port_message message = {.kind = AM_PORT_LIST};
+    aclError rc = ACL_SUCCESS;
+
+    am_lock(&remote.lock);
+    if (remote.is_up && !remote.is_gone) {
+        rc = request_locked(&message, -1, list_reply, &list);
+        while (rc == ACL_SUCCESS && !list.is_done)
+            pthread_cond_wait(&list.cond, &remote.lock.mutex);
+    }
+    am_unlock(&remote.lock);
+    pthread_cond_destroy(&list.cond);
+    return rc;
+}

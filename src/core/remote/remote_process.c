@@ -1,0 +1,233 @@
+/* See remote_process.h. */
+#include "core/remote/remote_process.h"
+
+#include <dlfcn.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "base/fdpass.h"
+#include "base/machine.h"
+#include "base/options.h"
+#include "base/process.h"
+#include "base/sys.h"
+
+#define SEND_MS 10000 /* for room in the socket; the fabric process takes all at once */
+
+extern char **environ;
+
+/* The folder of this library, which the fabric process is in, too. */
+static aclError folder_find(char *folder, size_t size)
+{
+    static const char here;
+    Dl_info info;
+    char path[4200];
+    const char *slash;
+
+    AM_REQUIRE(dladdr(&here, &info) != 0 && info.dli_fname != NULL,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the library does not find its file");
+    slash = strrchr(info.dli_fname, '/');
+    snprintf(folder, size, "%.*s", slash != NULL ? (int)(slash - info.dli_fname) : 1,
+             slash != NULL ? info.dli_fname : ".");
+    snprintf(path, sizeof path, "%s/aclmem-fabric", folder);
+    AM_REQUIRE(
+        access(path, X_OK) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "this aclmem was built without the fabric between machines: %s is missing; "
+        "install libucx-dev and libsodium-dev and build it again",
+        path);
+    return ACL_SUCCESS;
+}
+
+aclError am_port_key_open(int *ret_fd)
+{
+    const char *path = am_option_text(AM_OPTION_fabric_key);
+
+    AM_REQUIRE(path[0] != '\0', ACL_ERROR_INVALID_PARAM,
+               "ACLMEM_FABRIC is set and ACLMEM_FABRIC_KEY is not; it takes the file of "
+               "the cluster's key, which aclmem fabric keygen FILE makes");
+    *ret_fd = am_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    AM_REQUIRE(*ret_fd >= 0, ACL_ERROR_INVALID_PARAM,
+               "ACLMEM_FABRIC_KEY is \"%s\", which cannot be opened: %s", path,
+               strerror(errno));
+    return ACL_SUCCESS;
+}
+
+struct am_port_message am_port_begin(void)
+{
+    struct am_port_message message = {.kind = AM_PORT_BEGIN};
+
+    message.begin.version = AM_PORT_VERSION;
+    message.begin.pid = (int32_t)getpid();
+    message.begin.public_pid = (int32_t)am_process_own_id();
+    message.begin.timeout_ms =
+        (uint32_t)am_option_number(AM_OPTION_fabric_timeout) * 1000;
+    am_machine_boot_id(message.begin.machine);
+    snprintf(message.begin.where, sizeof message.begin.where, "%s",
+             am_option_text(AM_OPTION_fabric));
+    return message;
+}
+
+/* ---- the process ---- */
+
+static int actions_make(posix_spawn_file_actions_t *actions, int socket)
+{
+    int rc = posix_spawn_file_actions_init(actions);
+
+    if (rc != 0)
+        return rc;
+    rc = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_adddup2(actions, socket, 3);
+    if (rc != 0)
+        posix_spawn_file_actions_destroy(actions);
+    return rc;
+}
+
+/* The program's signal settings are not the process's. */
+static int attributes_make(posix_spawnattr_t *attributes)
+{
+    sigset_t none, all;
+    int rc = posix_spawnattr_init(attributes);
+
+    if (rc != 0)
+        return rc;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(attributes, &none);
+    posix_spawnattr_setsigdefault(attributes, &all);
+    posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    return 0;
+}
+
+/* 0 or an errno. */
+static int process_spawn(char *folder, int socket)
+{
+    char path[4200];
+    char *arguments[] = {path, folder, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    pid_t pid;
+    int rc = actions_make(&actions, socket);
+
+    if (rc != 0)
+        return rc;
+    rc = attributes_make(&attributes);
+    if (rc == 0) {
+        snprintf(path, sizeof path, "%s/aclmem-fabric", folder);
+        rc = am_sys_posix_spawn(&pid, path, &actions, &attributes, arguments, environ);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    /* It has started its child, which is the fabric process, and ends. */
+    if (rc == 0) {
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    return rc;
+}
+
+static int area_open(struct am_port_process *process)
+{
+    int fd = am_sys_memfd_create("aclmem-fabric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void *area = MAP_FAILED;
+    int error;
+
+    if (fd < 0)
+        return errno;
+    fd = am_fd_move_up(fd);
+    if (am_sys_ftruncate(fd, AM_PORT_AREA_SIZE) == 0 &&
+        am_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        area = am_sys_mmap(NULL, AM_PORT_AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+                           fd, 0);
+    if (area == MAP_FAILED) {
+        error = errno;
+        close(fd);
+        return error;
+    }
+    process->area_fd = fd;
+    process->area = area;
+    return 0;
+}
+
+static void area_close(struct am_port_process *process)
+{
+    munmap(process->area, AM_PORT_AREA_SIZE);
+    close(process->area_fd);
+}
+
+aclError am_port_open(struct am_port_process *ret_process)
+{
+    struct am_port_process process;
+    char folder[4096];
+    int sockets[2];
+    int error;
+    aclError rc = folder_find(folder, sizeof folder);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    error = area_open(&process);
+    AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "no memory to share with the fabric process: %s", strerror(error));
+    if (am_sys_socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+        error = errno;
+        area_close(&process);
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                       "no socket for the fabric process: %s", strerror(error));
+    }
+    process.socket = am_fd_move_up(sockets[0]);
+    error = process_spawn(folder, sockets[1]);
+    close(sockets[1]);
+    if (error != 0) {
+        close(process.socket);
+        area_close(&process);
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                       "%s/aclmem-fabric cannot be started: %s", folder, strerror(error));
+    }
+    *ret_process = process;
+    return ACL_SUCCESS;
+}
+
+void am_port_close(struct am_port_process *process)
+{
+    close(process->socket);
+    area_close(process);
+}
+
+/* ---- messages ---- */
+
+int am_port_send(int socket, const struct am_port_message *message, int fd)
+{
+    struct pollfd p = {.fd = socket, .events = POLLOUT};
+    int rc;
+
+    while ((rc = am_fdpass_send(socket, message, sizeof *message, fd)) == -EAGAIN) {
+        int n = poll(&p, 1, SEND_MS);
+
+        if (n == 0)
+            return -EPIPE; /* it takes nothing any more */
+        if (n < 0 && errno != EINTR)
+            return -errno;
+    }
+    return rc;
+}
+
+int am_port_receive(int socket, struct am_port_message *ret_message, int ms)
+{
+    struct pollfd p = {.fd = socket, .events = POLLIN};
+    int n = poll(&p, 1, ms);
+
+    if (n == 0 || (n < 0 && errno == EINTR))
+        return -EAGAIN;
+    if (n < 0)
+        return -errno;
+    return am_fdpass_receive_plain(socket, ret_message, sizeof *ret_message);
+}

@@ -1,0 +1,31 @@
+/* Starting the fabric process, and messages to and from it.  See remote.h. */
+#ifndef AM_CORE_REMOTE_PROCESS_H
+#define AM_CORE_REMOTE_PROCESS_H
+
+#include <stdint.h>
+
+#include "acl/acl_base.h"
+#include "fabric/port.h"
+
+struct am_port_process {
+    int socket;
+    int area_fd;
+    uint8_t *area;
+};
+
+/* A new one; it is told nothing yet. */
+aclError am_port_open(struct am_port_process *ret_process);
+/* The process ends by this. */
+void am_port_close(struct am_port_process *process);
+
+/* The file of ACLMEM_FABRIC_KEY. */
+aclError am_port_key_open(int *ret_fd);
+/* The first message, of the options. */
+struct am_port_message am_port_begin(void);
+
+/* Waits for room: 0 or -errno.  fd is -1 for none, and stays the caller's. */
+int am_port_send(int socket, const struct am_port_message *message, int fd);
+/* Waits that long: 0, -EAGAIN, or -errno. */
+int am_port_receive(int socket, struct am_port_message *ret_message, int ms);
+
+#endif

@@ -1,0 +1,375 @@
+/* See helper.h. */
+#include "fabric/helper.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "acl/acl_base.h"
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/clock.h"
+#include "base/fdpass.h"
+#include "fabric/secret.h"
+
+#define TICKS 20 /* in a timeout */
+#define TICK_MAX (500 * AM_MILLISECOND)
+
+uint64_t am_helper_now(void)
+{
+    return am_clock();
+}
+
+void am_helper_watch(struct am_helper *helper, struct am_watch *watch, uint32_t events,
+                     bool is_new)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+
+    epoll_ctl(helper->epoll, is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, watch->fd, &event);
+}
+
+/* The program is gone, and with it all that this process is for. */
+static __attribute__((noreturn)) void leave(void)
+{
+    _exit(0);
+}
+
+void am_helper_reply(struct am_helper *helper, const struct am_port_message *reply)
+{
+    while (send(helper->port.fd, reply, sizeof *reply, MSG_NOSIGNAL) < 0) {
+        if (errno != EINTR)
+            leave();
+    }
+}
+
+void am_helper_refuse(struct am_helper *helper, uint32_t request, int32_t status,
+                      const char *fmt, ...)
+{
+    struct am_port_message reply = {
+        .kind = AM_PORT_REPLY, .id = request, .status = status};
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(reply.text, sizeof reply.text, fmt, args);
+    va_end(args);
+    am_helper_reply(helper, &reply);
+}
+
+/* ---- exports ---- */
+
+struct memory {
+    void *addr;
+    size_t size;
+    struct am_ucx_memory ucx;
+};
+
+static void memory_gone(void *arg, struct am_desk_export *export)
+{
+    struct am_helper *helper = arg;
+    struct memory *memory = export->memory;
+
+    am_ucx_unregister(&helper->ucx, &memory->ucx);
+    munmap(memory->addr, memory->size);
+    free(memory);
+}
+
+/* Maps and registers the memory of the descriptor: NULL with the reason. */
+static struct memory *memory_open(struct am_helper *helper, int fd, uint64_t size,
+                                  char *why)
+{
+    struct memory *memory = malloc(sizeof *memory);
+    struct stat file;
+
+    snprintf(why, AM_UCX_WHY, "the memory cannot be mapped: %s", strerror(EINVAL));
+    if (memory == NULL || fd < 0 || fstat(fd, &file) != 0 || file.st_size < 0 ||
+        (uint64_t)file.st_size != size) {
+        free(memory);
+        return NULL;
+    }
+    memory->size = size;
+    memory->addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory->addr == MAP_FAILED) {
+        snprintf(why, AM_UCX_WHY, "the memory cannot be mapped: %s", strerror(errno));
+        free(memory);
+        return NULL;
+    }
+    if (am_ucx_register(&helper->ucx, memory->addr, size, &memory->ucx, why) == 0 &&
+        memory->ucx.rkey_size <= AM_FRAME_RKEY_MAX)
+        return memory;
+    munmap(memory->addr, size);
+    free(memory);
+    return NULL;
+}
+
+static void export_take(struct am_helper *helper, const struct am_port_message *message,
+                        int fd)
+{
+    char why[AM_UCX_WHY];
+    struct am_port_message reply = {.kind = AM_PORT_REPLY, .id = message->id};
+    struct memory *memory = memory_open(helper, fd, message->export_.size, why);
+    struct am_desk_export *export = memory != NULL ? calloc(1, sizeof *export) : NULL;
+
+    if (memory == NULL) {
+        am_helper_refuse(helper, message->id, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s",
+                         why);
+        return;
+    }
+    if (export != NULL) {
+        export->ticket = message->export_.ticket;
+        export->is_open = message->export_.is_open != 0;
+        export->size = memory->size;
+        export->address = (uintptr_t)memory->addr;
+        export->n_bytes = message->export_.n_bytes < AM_PORT_DESC
+                              ? message->export_.n_bytes
+                              : AM_PORT_DESC;
+        memcpy(export->bytes, message->export_.bytes, export->n_bytes);
+        export->n_rkey = (uint32_t)memory->ucx.rkey_size;
+        memcpy(export->rkey, memory->ucx.rkey, memory->ucx.rkey_size);
+        export->memory = memory;
+    }
+    if (export == NULL || !am_desk_add(&helper->desk, export)) {
+        memory_gone(helper, &(struct am_desk_export){.memory = memory});
+        free(export);
+        am_helper_refuse(helper, message->id, ACL_ERROR_BAD_ALLOC,
+                         "the fabric process has no memory for an export");
+        return;
+    }
+    am_helper_reply(helper, &reply);
+}
+
+static void trust_take(struct am_helper *helper, const struct am_port_message *message)
+{
+    struct am_port_message reply = {.kind = AM_PORT_REPLY, .id = message->id};
+    size_t n = message->trust.n < AM_PORT_PIDS ? message->trust.n : AM_PORT_PIDS;
+
+    if (am_desk_trust(&helper->desk, &message->trust.ticket, message->trust.pids, n) == 0)
+        am_helper_reply(helper, &reply);
+    else
+        am_helper_refuse(helper, message->id, ACL_ERROR_RT_PARAM_INVALID,
+                         "the fabric process does not export this memory");
+}
+
+/* ---- the start ---- */
+
+static void listener_ready(struct am_watch *watch, uint32_t events)
+{
+    am_peer_accept(
+        (struct am_helper *)((char *)watch - offsetof(struct am_helper, listener)));
+}
+
+static void worker_ready(struct am_watch *watch, uint32_t events)
+{
+    /* The loop progresses the worker in each round. */
+}
+
+static void program_ready(struct am_watch *watch, uint32_t events)
+{
+    leave();
+}
+
+static void descriptors_raise(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static void begin_take(struct am_helper *helper, const struct am_port_message *message,
+                       int fd)
+{
+    if (helper->area != NULL || message->begin.version != AM_PORT_VERSION || fd < 0)
+        leave();
+    helper->area =
+        mmap(NULL, AM_PORT_AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (helper->area == MAP_FAILED)
+        leave();
+    helper->timeout_ns = message->begin.timeout_ms * AM_MILLISECOND;
+    memcpy(helper->where, message->begin.where, sizeof helper->where - 1);
+    memcpy(helper->who.machine, message->begin.machine, sizeof helper->who.machine);
+    helper->who.pid = message->begin.public_pid;
+    gethostname(helper->who.host, sizeof helper->who.host - 1);
+    randombytes_buf(helper->who.instance, sizeof helper->who.instance);
+    helper->program = (struct am_watch){
+        (int)syscall(SYS_pidfd_open, message->begin.pid, 0), program_ready};
+    if (helper->program.fd >= 0)
+        am_helper_watch(helper, &helper->program, EPOLLIN, true);
+}
+
+/* All that the network needs: 0, or -1 with the reason. */
+static int network_open(struct am_helper *helper, int key, char *why)
+{
+    if (am_secret_read(key, &helper->keys, why) != 0 ||
+        am_net_find(helper->where, &helper->place, why) != 0)
+        return -1;
+    descriptors_raise();
+    if (ntohs(helper->place.address.sin_port) != 0 &&
+        getenv("UCX_TCP_PORT_RANGE") == NULL) {
+        char range[32];
+        unsigned first = ntohs(helper->place.address.sin_port) + AM_NET_PORTS;
+
+        snprintf(range, sizeof range, "%u-%u", first, first + AM_NET_PORTS - 1);
+        setenv("UCX_TCP_PORT_RANGE", range, 1);
+    }
+    am_confine_files();
+    if (am_ucx_open(&helper->ucx, helper->place.device, why) != 0)
+        return -1;
+    if (helper->ucx.address_size > AM_FRAME_WORKER_MAX) {
+        snprintf(why, AM_NET_WHY, "UCX uses too many devices; set UCX_NET_DEVICES");
+        return -1;
+    }
+    helper->listener =
+        (struct am_watch){am_net_listen(&helper->place, why), listener_ready};
+    if (helper->listener.fd < 0)
+        return -1;
+    helper->worker = (struct am_watch){helper->ucx.fd, worker_ready};
+    am_helper_watch(helper, &helper->worker, EPOLLIN, true);
+    am_helper_watch(helper, &helper->listener, EPOLLIN, true);
+    helper->is_listening = true;
+    if (am_confine_calls() != 0) {
+        snprintf(why, AM_NET_WHY, "the fabric process cannot give up its rights: %s",
+                 strerror(errno));
+        return -1;
+    }
+    return 0;
+}
+
+static void key_take(struct am_helper *helper, const struct am_port_message *message,
+                     int fd)
+{
+    struct am_port_message reply = {.kind = AM_PORT_REPLY, .id = message->id};
+    char why[AM_NET_WHY];
+
+    if (helper->area == NULL || helper->is_up)
+        leave();
+    if (network_open(helper, fd, why) != 0) {
+        am_helper_refuse(helper, message->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s",
+                         why);
+        return;
+    }
+    helper->is_up = true;
+    reply.place.family = 4;
+    reply.place.port = ntohs(helper->place.address.sin_port);
+    reply.place.pid = helper->who.pid;
+    memcpy(reply.place.address, &helper->place.address.sin_addr,
+           sizeof helper->place.address.sin_addr);
+    memcpy(reply.place.instance, helper->who.instance, sizeof reply.place.instance);
+    am_helper_reply(helper, &reply);
+}
+
+/* ---- the loop ---- */
+
+static void message_take(struct am_helper *helper, const struct am_port_message *message,
+                         int fd)
+{
+    if (!helper->is_up && message->kind != AM_PORT_BEGIN && message->kind != AM_PORT_KEY)
+        leave();
+    switch (message->kind) {
+    case AM_PORT_BEGIN:
+        begin_take(helper, message, fd);
+        break;
+    case AM_PORT_KEY:
+        key_take(helper, message, fd);
+        break;
+    case AM_PORT_EXPORT:
+        export_take(helper, message, fd);
+        break;
+    case AM_PORT_TRUST:
+        trust_take(helper, message);
+        break;
+    case AM_PORT_WITHDRAW:
+        am_desk_withdraw(&helper->desk, message->trust.ticket.number);
+        break;
+    case AM_PORT_IMPORT:
+        am_peer_import(helper, message);
+        break;
+    case AM_PORT_RELEASE:
+        am_peer_release(helper, message->move.number);
+        break;
+    case AM_PORT_PUT:
+    case AM_PORT_GET:
+        am_peer_move(helper, message);
+        break;
+    case AM_PORT_LIST:
+        am_peer_list(helper, message->id);
+        break;
+    default:
+        leave();
+    }
+}
+
+static void port_ready(struct am_watch *watch, uint32_t events)
+{
+    struct am_helper *helper =
+        (struct am_helper *)((char *)watch - offsetof(struct am_helper, port));
+    struct am_port_message message;
+    int fd;
+
+    for (int i = 0; i < AM_PORT_SLOTS; i++) {
+        int rc = am_fdpass_receive(watch->fd, &message, sizeof message, &fd);
+
+        if (rc == -EAGAIN)
+            return;
+        if (rc != 0 && rc != -EMFILE)
+            leave();
+        message_take(helper, &message, rc == 0 ? fd : -1);
+        if (rc == 0 && fd >= 0)
+            close(fd);
+    }
+}
+
+static void tick(struct am_helper *helper, uint64_t now)
+{
+    uint64_t step = helper->timeout_ns / TICKS;
+
+    am_peer_tick(helper, now);
+    if (helper->is_up && !helper->is_listening) {
+        am_helper_watch(helper, &helper->listener, EPOLLIN, false);
+        helper->is_listening = true;
+    }
+    helper->next_tick = now + (step < TICK_MAX && step > 0 ? step : TICK_MAX);
+}
+
+void am_helper_run(int socket)
+{
+    static struct am_helper helper;
+    struct epoll_event events[64];
+
+    if (sodium_init() < 0)
+        leave();
+    helper.epoll = epoll_create1(EPOLL_CLOEXEC);
+    helper.port = (struct am_watch){socket, port_ready};
+    helper.program.fd = -1;
+    helper.desk.gone = memory_gone;
+    helper.desk.arg = &helper;
+    TAILQ_INIT(&helper.peers);
+    am_helper_watch(&helper, &helper.port, EPOLLIN, true);
+    for (;;) {
+        bool may_sleep = !helper.is_up || am_ucx_progress(&helper.ucx);
+        uint64_t now = am_helper_now();
+        uint64_t left;
+        int n;
+
+        if (now >= helper.next_tick)
+            tick(&helper, now);
+        am_peer_sweep(&helper);
+        left = helper.next_tick > now ? helper.next_tick - now : 0;
+        n = epoll_wait(helper.epoll, events, 64,
+                       may_sleep ? (int)(left / AM_MILLISECOND) + 1 : 0);
+        for (int i = 0; i < n; i++) {
+            struct am_watch *watch = events[i].data.ptr;
+
+            watch->ready(watch, events[i].events);
+        }
+    }
+}

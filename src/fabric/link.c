@@ -1,0 +1,383 @@
+/* See link.h. */
+#include "fabric/link.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- codes ---- */
+
+struct part {
+    const void *bytes;
+    size_t size;
+};
+
+static void code_make(const uint8_t *key, size_t key_size, const struct part *parts,
+                      size_t n, uint8_t *ret_code)
+{
+    crypto_auth_hmacsha256_state state;
+
+    crypto_auth_hmacsha256_init(&state, key, key_size);
+    for (size_t i = 0; i < n; i++)
+        crypto_auth_hmacsha256_update(&state, parts[i].bytes, parts[i].size);
+    crypto_auth_hmacsha256_final(&state, ret_code);
+    sodium_memzero(&state, sizeof state);
+}
+
+void am_link_keys_make(struct am_link_keys *keys, const void *secret, size_t size)
+{
+    static const char client[] = "aclmem fabric: proof of the importer";
+    static const char server[] = "aclmem fabric: proof of the exporter";
+    static const char session[] = "aclmem fabric: session";
+
+    code_make(secret, size, &(struct part){client, sizeof client}, 1, keys->client);
+    code_make(secret, size, &(struct part){server, sizeof server}, 1, keys->server);
+    code_make(secret, size, &(struct part){session, sizeof session}, 1, keys->session);
+}
+
+static void proof_code(const struct am_link *link, const struct am_proof *proof,
+                       uint8_t *ret_code)
+{
+    const struct part parts[] = {
+        {&link->hello, sizeof link->hello},
+        {proof, offsetof(struct am_proof, mac)},
+    };
+
+    code_make(link->keys->client, sizeof link->keys->client, parts, 2, ret_code);
+}
+
+static void welcome_code(const struct am_link *link, const struct am_welcome *welcome,
+                         uint8_t *ret_code)
+{
+    const struct part parts[] = {
+        {&link->hello, sizeof link->hello},
+        {&link->proof, sizeof link->proof},
+        {welcome, offsetof(struct am_welcome, mac)},
+    };
+
+    code_make(link->keys->server, sizeof link->keys->server, parts, 3, ret_code);
+}
+
+static void frame_code(const uint8_t *key, const struct am_frame *frame,
+                       uint8_t *ret_code)
+{
+    code_make(key, 32, &(struct part){frame, offsetof(struct am_frame, mac)}, 1,
+              ret_code);
+}
+
+/* The keys of the two directions, of both sides' random numbers. */
+static void session_begin(struct am_link *link, uint64_t now)
+{
+    for (int of_server = 0; of_server < 2; of_server++) {
+        const uint8_t label = (uint8_t)of_server;
+        const struct part parts[] = {
+            {&label, sizeof label},
+            {link->hello.nonce, sizeof link->hello.nonce},
+            {link->proof.nonce, sizeof link->proof.nonce},
+        };
+
+        code_make(link->keys->session, sizeof link->keys->session, parts, 3,
+                  (of_server != 0) == link->is_server ? link->out_key : link->in_key);
+    }
+    link->state = AM_LINK_UP;
+    link->heard = now;
+    link->sent = now;
+}
+
+/* ---- output ---- */
+
+static void link_end(struct am_link *link, enum am_link_end end)
+{
+    if (link->state == AM_LINK_DEAD)
+        return;
+    link->state = AM_LINK_DEAD;
+    link->end = end;
+}
+
+static void queue_add(struct am_link *link, const void *bytes, size_t size)
+{
+    if (link->queue_at > 0) {
+        memmove(link->queue, link->queue + link->queue_at,
+                link->queue_end - link->queue_at);
+        link->queue_end -= link->queue_at;
+        link->queue_at = 0;
+    }
+    if (size > link->queue_size - link->queue_end) {
+        size_t want = link->queue_end + size;
+        size_t grown = 2 * link->queue_size > want ? 2 * link->queue_size : want;
+        uint8_t *queue = want <= AM_LINK_QUEUE_MAX ? realloc(link->queue, grown) : NULL;
+
+        if (queue == NULL) {
+            link_end(link, AM_LINK_FULL);
+            return;
+        }
+        link->queue = queue;
+        link->queue_size = grown;
+    }
+    memcpy(link->queue + link->queue_end, bytes, size);
+    link->queue_end += size;
+}
+
+size_t am_link_output(const struct am_link *link, const uint8_t **ret_bytes)
+{
+    size_t size = link->queue_end - link->queue_at;
+
+    *ret_bytes = size > 0 ? link->queue + link->queue_at : NULL;
+    return size;
+}
+
+void am_link_took(struct am_link *link, size_t size)
+{
+    link->queue_at += size;
+    if (link->queue_at < link->queue_end)
+        return;
+    /* An idle link keeps no memory for what it may send. */
+    free(link->queue);
+    link->queue = NULL;
+    link->queue_at = link->queue_end = link->queue_size = 0;
+}
+
+void am_link_send(struct am_link *link, struct am_frame *frame, uint64_t now)
+{
+    if (link->state != AM_LINK_UP)
+        return;
+    frame->zero = 0;
+    frame->counter = link->n_out++;
+    frame_code(link->out_key, frame, frame->mac);
+    queue_add(link, frame, sizeof *frame);
+    link->sent = now;
+}
+
+/* ---- life ---- */
+
+void am_link_init(struct am_link *link, const struct am_link_spec *spec)
+{
+    memset(link, 0, offsetof(struct am_link, partial));
+    link->keys = spec->keys;
+    link->is_server = spec->is_server;
+    link->who = spec->who;
+    link->timeout_ns = spec->timeout_ns;
+    link->begun = link->heard = link->sent = spec->now;
+    link->frame = spec->frame;
+    link->arg = spec->arg;
+    memcpy(link->nonce, spec->nonce, sizeof link->nonce);
+    if (!link->is_server)
+        return;
+    memcpy(link->hello.magic, AM_FRAME_MAGIC, sizeof link->hello.magic);
+    link->hello.version = AM_FRAME_VERSION;
+    memcpy(link->hello.nonce, spec->nonce, sizeof link->hello.nonce);
+    queue_add(link, &link->hello, sizeof link->hello);
+}
+
+void am_link_destroy(struct am_link *link)
+{
+    free(link->queue);
+    link->queue = NULL;
+    sodium_memzero(link->out_key, sizeof link->out_key);
+    sodium_memzero(link->in_key, sizeof link->in_key);
+}
+
+void am_link_close(struct am_link *link)
+{
+    /* The exporter says nothing to a process without its key. */
+    bool is_refusal =
+        !link->is_server && link->state == AM_LINK_SHAKING && link->hello.version != 0;
+
+    link_end(link, is_refusal ? AM_LINK_REFUSED : AM_LINK_CLOSED);
+}
+
+/* ---- handshake ---- */
+
+/* Text of the peer that goes into messages ends within its field. */
+static bool who_is_sane(const struct am_frame_who *who)
+{
+    return memchr(who->host, '\0', sizeof who->host) != NULL && who->zero == 0;
+}
+
+static bool magic_is_right(struct am_link *link, const char *magic, uint32_t version)
+{
+    if (memcmp(magic, AM_FRAME_MAGIC, sizeof link->hello.magic) != 0) {
+        link_end(link, AM_LINK_GARBAGE);
+        return false;
+    }
+    if (version != AM_FRAME_VERSION) {
+        link->peer_version = version;
+        link_end(link, AM_LINK_VERSION);
+        return false;
+    }
+    return true;
+}
+
+/* At the importer. */
+static void hello_take(struct am_link *link)
+{
+    struct am_proof *proof = &link->proof;
+
+    memcpy(&link->hello, link->partial, sizeof link->hello);
+    if (!magic_is_right(link, link->hello.magic, link->hello.version))
+        return;
+    memcpy(proof->magic, AM_FRAME_MAGIC, sizeof proof->magic);
+    proof->version = AM_FRAME_VERSION;
+    memcpy(proof->nonce, link->nonce, sizeof proof->nonce);
+    proof->who = link->who;
+    proof_code(link, proof, proof->mac);
+    queue_add(link, proof, sizeof *proof);
+}
+
+/* At the exporter.  The code is checked before anything that it covers is looked at. */
+static void proof_take(struct am_link *link, uint64_t now)
+{
+    struct am_welcome welcome = {.who = link->who};
+    uint8_t code[AM_FRAME_MAC];
+
+    memcpy(&link->proof, link->partial, sizeof link->proof);
+    if (!magic_is_right(link, link->proof.magic, link->proof.version))
+        return;
+    proof_code(link, &link->proof, code);
+    if (sodium_memcmp(code, link->proof.mac, sizeof code) != 0) {
+        link_end(link, AM_LINK_KEY);
+        return;
+    }
+    if (!who_is_sane(&link->proof.who)) {
+        link_end(link, AM_LINK_GARBAGE);
+        return;
+    }
+    link->peer = link->proof.who;
+    welcome_code(link, &welcome, welcome.mac);
+    queue_add(link, &welcome, sizeof welcome);
+    session_begin(link, now);
+}
+
+/* At the importer. */
+static void welcome_take(struct am_link *link, uint64_t now)
+{
+    struct am_welcome welcome;
+    uint8_t code[AM_FRAME_MAC];
+
+    memcpy(&welcome, link->partial, sizeof welcome);
+    welcome_code(link, &welcome, code);
+    if (sodium_memcmp(code, welcome.mac, sizeof code) != 0) {
+        link_end(link, AM_LINK_KEY);
+        return;
+    }
+    if (!who_is_sane(&welcome.who)) {
+        link_end(link, AM_LINK_GARBAGE);
+        return;
+    }
+    link->peer = welcome.who;
+    session_begin(link, now);
+}
+
+/* ---- input ---- */
+
+static void frame_take(struct am_link *link, uint64_t now)
+{
+    struct am_frame frame;
+    uint8_t code[AM_FRAME_MAC];
+
+    memcpy(&frame, link->partial, sizeof frame);
+    frame_code(link->in_key, &frame, code);
+    if (sodium_memcmp(code, frame.mac, sizeof code) != 0) {
+        link_end(link, AM_LINK_KEY);
+        return;
+    }
+    if (frame.counter != link->n_in || frame.zero != 0 || frame.kind == 0 ||
+        frame.kind >= AM_FRAME_KINDS) {
+        link_end(link, AM_LINK_GARBAGE);
+        return;
+    }
+    link->n_in++;
+    link->heard = now;
+    if (frame.kind != AM_FRAME_BEAT)
+        link->frame(link->arg, &frame);
+}
+
+/* How long the message is that comes next. */
+static size_t message_size(const struct am_link *link)
+{
+    if (link->state == AM_LINK_UP)
+        return sizeof(struct am_frame);
+    if (link->is_server)
+        return sizeof(struct am_proof);
+    return link->hello.version == 0 ? sizeof(struct am_hello) : sizeof(struct am_welcome);
+}
+
+static void message_take(struct am_link *link, uint64_t now)
+{
+    if (link->state == AM_LINK_UP)
+        frame_take(link, now);
+    else if (link->is_server)
+        proof_take(link, now);
+    else if (link->hello.version == 0)
+        hello_take(link);
+    else
+        welcome_take(link, now);
+}
+
+void am_link_input(struct am_link *link, const void *bytes, size_t size, uint64_t now)
+{
+    const uint8_t *at = bytes;
+
+    while (size > 0 && link->state != AM_LINK_DEAD) {
+        size_t whole = message_size(link);
+        size_t n = whole - link->n_partial < size ? whole - link->n_partial : size;
+
+        memcpy(link->partial + link->n_partial, at, n);
+        link->n_partial += n;
+        at += n;
+        size -= n;
+        if (link->n_partial < whole)
+            return;
+        link->n_partial = 0;
+        message_take(link, now);
+    }
+}
+
+/* ---- time ---- */
+
+uint64_t am_link_tick(struct am_link *link, uint64_t now)
+{
+    uint64_t shake = link->is_server && AM_LINK_SHAKE_NS < link->timeout_ns
+                         ? AM_LINK_SHAKE_NS
+                         : link->timeout_ns;
+    uint64_t beat = link->timeout_ns / AM_LINK_BEATS;
+    struct am_frame frame = {.kind = AM_FRAME_BEAT};
+
+    switch (link->state) {
+    case AM_LINK_SHAKING:
+        if (now - link->begun >= shake)
+            link_end(link, AM_LINK_SLOW);
+        return link->state == AM_LINK_DEAD ? UINT64_MAX : link->begun + shake;
+    case AM_LINK_UP:
+        if (now - link->heard >= link->timeout_ns) {
+            link_end(link, AM_LINK_SILENT);
+            return UINT64_MAX;
+        }
+        if (now - link->sent >= beat)
+            am_link_send(link, &frame, now);
+        if (link->state == AM_LINK_DEAD)
+            return UINT64_MAX;
+        return link->sent + beat < link->heard + link->timeout_ns
+                   ? link->sent + beat
+                   : link->heard + link->timeout_ns;
+    default:
+        return UINT64_MAX;
+    }
+}
+
+const char *am_link_reason(const struct am_link *link)
+{
+    static const char *const reasons[] = {
+        [AM_LINK_ALIVE] = "it is alive",
+        [AM_LINK_CLOSED] = "it ended, or closed the connection",
+        [AM_LINK_REFUSED] = "it has another key (ACLMEM_FABRIC_KEY)",
+        [AM_LINK_SILENT] = "nothing was heard of it for ACLMEM_FABRIC_TIMEOUT",
+        [AM_LINK_SLOW] = "it did not answer in time",
+        [AM_LINK_VERSION] = "it speaks another version of the fabric's protocol",
+        [AM_LINK_KEY] = "it does not have the same key (ACLMEM_FABRIC_KEY)",
+        [AM_LINK_GARBAGE] = "it does not speak the fabric's protocol",
+        [AM_LINK_FULL] = "it does not take what is sent to it",
+    };
+
+    return reasons[link->end];
+}

@@ -1,0 +1,121 @@
+/*
+ * One authenticated connection between two fabric processes, as a state machine.
+ *
+ * Bytes that arrived go in, bytes to send come out, and the time is given: there is no
+ * socket, no clock and no thread in here, so tests, the fuzz target and the simulator run
+ * the same code.
+ *
+ * Both sides prove that they have the cluster's key, by an HMAC-SHA-256 over fresh random
+ * numbers of both sides.  The keys of the two proofs and of the two directions differ, so
+ * no message can be sent back as an answer.  Each later frame has a code over its
+ * direction's counter and its content: frames that are repeated, left out or made by a
+ * stranger end the link.  Nothing is encrypted.
+ *
+ * A side that has nothing to say sends a beat now and then.  A side that hears nothing for
+ * the timeout ends the link.
+ */
+#ifndef AM_FABRIC_LINK_H
+#define AM_FABRIC_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fabric/frame.h"
+
+#define AM_LINK_SHAKE_NS UINT64_C(2000000000) /* for the handshake, at the exporter */
+#define AM_LINK_BEATS 5                       /* in a timeout */
+#define AM_LINK_QUEUE_MAX (UINT64_C(1) << 20) /* bytes that wait to be sent */
+
+/* The keys that are made of the cluster's; equal on all machines. */
+struct am_link_keys {
+    uint8_t client[32];
+    uint8_t server[32];
+    uint8_t session[32];
+};
+
+/* From the bytes of the key's file. */
+void am_link_keys_make(struct am_link_keys *keys, const void *secret, size_t size);
+
+enum am_link_state {
+    AM_LINK_SHAKING,
+    AM_LINK_UP,
+    AM_LINK_DEAD,
+};
+
+/* Why a link is dead. */
+enum am_link_end {
+    AM_LINK_ALIVE,
+    AM_LINK_CLOSED,  /* by the peer, or by the network */
+    AM_LINK_REFUSED, /* the exporter closed it instead of a welcome */
+    AM_LINK_SILENT,  /* nothing was heard for the timeout */
+    AM_LINK_SLOW,    /* the handshake took too long */
+    AM_LINK_VERSION, /* the peer speaks another version */
+    AM_LINK_KEY,     /* the peer does not have the key */
+    AM_LINK_GARBAGE, /* the peer sent what is no message */
+    AM_LINK_FULL,    /* the peer does not take what is sent */
+};
+
+struct am_link_spec {
+    const struct am_link_keys *keys;
+    bool is_server; /* the exporter's side */
+    struct am_frame_who who;
+    uint8_t nonce[AM_FRAME_NONCE]; /* random, new for each link */
+    uint64_t timeout_ns;
+    uint64_t now;
+    /* Called by am_link_input() for each frame but beats. */
+    void (*frame)(void *arg, const struct am_frame *frame);
+    void *arg;
+};
+
+struct am_link {
+    const struct am_link_keys *keys;
+    bool is_server;
+    enum am_link_state state;
+    enum am_link_end end;
+    uint32_t peer_version; /* AM_LINK_VERSION: the peer's */
+    struct am_frame_who who;
+    struct am_frame_who peer; /* AM_LINK_UP: the other process */
+    uint64_t timeout_ns;
+    uint64_t begun;
+    uint64_t heard;
+    uint64_t sent;
+    struct am_hello hello;
+    struct am_proof proof;
+    uint8_t nonce[AM_FRAME_NONCE];
+    uint8_t out_key[32];
+    uint8_t in_key[32];
+    uint64_t n_out; /* frames sent */
+    uint64_t n_in;
+    void (*frame)(void *arg, const struct am_frame *frame);
+    void *arg;
+    uint8_t *queue; /* bytes to send: [queue_at, queue_end) */
+    size_t queue_at;
+    size_t queue_end;
+    size_t queue_size;
+    size_t n_partial; /* bytes of `partial` that have arrived */
+    uint8_t partial[AM_FRAME_SIZE];
+};
+
+void am_link_init(struct am_link *link, const struct am_link_spec *spec);
+void am_link_destroy(struct am_link *link);
+
+/* Bytes that arrived. */
+void am_link_input(struct am_link *link, const void *bytes, size_t size, uint64_t now);
+/* The peer closed the connection, or it broke. */
+void am_link_close(struct am_link *link);
+
+/* Queues a frame; kind and content are set.  The link is up. */
+void am_link_send(struct am_link *link, struct am_frame *frame, uint64_t now);
+
+/* The bytes to send next, and how many of them were. */
+size_t am_link_output(const struct am_link *link, const uint8_t **ret_bytes);
+void am_link_took(struct am_link *link, size_t size);
+
+/* Does what is due, and returns when it is to be called again. */
+uint64_t am_link_tick(struct am_link *link, uint64_t now);
+
+/* Why it is dead, in words. */
+const char *am_link_reason(const struct am_link *link);
+
+#endif

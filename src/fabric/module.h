@@ -1,0 +1,8 @@
+/* What libaclmem_fabric.so exports. */
+#ifndef AM_FABRIC_MODULE_H
+#define AM_FABRIC_MODULE_H
+
+/* The life of a fabric process, over its socket to the program; does not return. */
+void aclmem_fabric_serve(int socket);
+
+#endif

@@ -1,0 +1,152 @@
+/* See net.h. */
+#include "fabric/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* "10.0.0.1:4711" into its parts: false when it is no such text. */
+static bool text_split(const char *text, char *address, size_t size, uint16_t *ret_port)
+{
+    const char *colon = strchr(text, ':');
+    size_t n = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    char *end;
+    long port;
+
+    *ret_port = 0;
+    if (n == 0 || n >= size)
+        return false;
+    memcpy(address, text, n);
+    address[n] = '\0';
+    if (colon == NULL)
+        return true;
+    port = strtol(colon + 1, &end, 10);
+    if (*end != '\0' || end == colon + 1 || port <= 0 || port > 65535 - 2 * AM_NET_PORTS)
+        return false;
+    *ret_port = (uint16_t)port;
+    return true;
+}
+
+/* The names and addresses that the machine has, for the message. */
+static void addresses_list(const struct ifaddrs *all, char *text, size_t size)
+{
+    size_t n = 0;
+
+    text[0] = '\0';
+    for (const struct ifaddrs *i = all; i != NULL && n < size; i = i->ifa_next) {
+        char number[INET_ADDRSTRLEN];
+
+        if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_INET)
+            continue;
+        inet_ntop(AF_INET, &((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr, number,
+                  sizeof number);
+        n += (size_t)snprintf(text + n, size - n, "%s%s %s", n > 0 ? ", " : "",
+                              i->ifa_name, number);
+    }
+}
+
+int am_net_find(const char *text, struct am_net_place *ret_place, char *why)
+{
+    struct ifaddrs *all;
+    struct in_addr wanted;
+    char address[64];
+    char known[256];
+    uint16_t port;
+    bool is_number;
+    bool is_found = false;
+
+    if (!text_split(text, address, sizeof address, &port)) {
+        snprintf(why, AM_NET_WHY,
+                 "ACLMEM_FABRIC is \"%s\"; it takes ADDRESS, ADDRESS:PORT with a port "
+                 "below %d, or the name of an interface",
+                 text, 65536 - 2 * AM_NET_PORTS);
+        return -1;
+    }
+    if (getifaddrs(&all) != 0) {
+        snprintf(why, AM_NET_WHY, "the interfaces cannot be listed: %s", strerror(errno));
+        return -1;
+    }
+    is_number = inet_pton(AF_INET, address, &wanted) == 1;
+    for (const struct ifaddrs *i = all; i != NULL && !is_found; i = i->ifa_next) {
+        const struct sockaddr_in *own = (const struct sockaddr_in *)(void *)i->ifa_addr;
+
+        if (own == NULL || own->sin_family != AF_INET)
+            continue;
+        is_found = is_number ? own->sin_addr.s_addr == wanted.s_addr
+                             : strcmp(i->ifa_name, address) == 0;
+        if (!is_found)
+            continue;
+        ret_place->address = *own;
+        ret_place->address.sin_port = htons(port);
+        snprintf(ret_place->device, sizeof ret_place->device, "%s", i->ifa_name);
+    }
+    addresses_list(all, known, sizeof known);
+    freeifaddrs(all);
+    if (is_found)
+        return 0;
+    snprintf(
+        why, AM_NET_WHY,
+        "ACLMEM_FABRIC is \"%s\", which is neither an interface with an IPv4 address "
+        "nor an address of this machine; it has %s",
+        text, known);
+    return -1;
+}
+
+int am_net_listen(struct am_net_place *place, char *why)
+{
+    socklen_t size = sizeof place->address;
+    uint16_t first = ntohs(place->address.sin_port);
+    int n_tries = first != 0 ? AM_NET_PORTS : 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error = errno;
+
+    for (int i = 0; fd >= 0 && i < n_tries; i++) {
+        place->address.sin_port = htons((uint16_t)(first + i));
+        if (bind(fd, (struct sockaddr *)&place->address, sizeof place->address) == 0 &&
+            listen(fd, 1024) == 0 &&
+            getsockname(fd, (struct sockaddr *)&place->address, &size) == 0)
+            return fd;
+        error = errno;
+        if (error != EADDRINUSE)
+            break;
+    }
+    if (fd >= 0)
+        close(fd);
+    snprintf(why, AM_NET_WHY, "no port of %s could be opened: %s", place->device,
+             strerror(error));
+    return -1;
+}
+
+int am_net_connect(const struct sockaddr_in *from, const struct sockaddr_in *to)
+{
+    struct sockaddr_in any_port = *from;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int rc;
+
+    if (fd < 0)
+        return -errno;
+    any_port.sin_port = 0;
+    if (bind(fd, (struct sockaddr *)&any_port, sizeof any_port) == 0 &&
+        (connect(fd, (const struct sockaddr *)to, sizeof *to) == 0 ||
+         errno == EINPROGRESS))
+        return fd;
+    rc = -errno;
+    close(fd);
+    return rc;
+}
+
+void am_net_tune(int fd, uint64_t timeout_ns)
+{
+    int yes = 1;
+    unsigned ms = (unsigned)(timeout_ns / 1000000);
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}

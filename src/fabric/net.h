@@ -1,0 +1,36 @@
+/* Addresses, interfaces and sockets of the fabric process. */
+#ifndef AM_FABRIC_NET_H
+#define AM_FABRIC_NET_H
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AM_NET_WHY 384
+#define AM_NET_PORTS 256 /* from a given port on, the first one that is free */
+
+struct am_net_place {
+    struct sockaddr_in address; /* the port is 0: any */
+    char device[IF_NAMESIZE];
+};
+
+/*
+ * What ACLMEM_FABRIC names: an address of this machine, with or without a port, or an
+ * interface.  0, or -1 with the reason.
+ */
+int am_net_find(const char *text, struct am_net_place *ret_place, char *why);
+
+/* A listening socket there, and its port: a descriptor, or -1 with the reason. */
+int am_net_listen(struct am_net_place *place, char *why);
+
+/*
+ * A socket that connects from one address to another, without waiting: a descriptor, or
+ * -errno.
+ */
+int am_net_connect(const struct sockaddr_in *from, const struct sockaddr_in *to);
+
+/* A connected or accepted socket: messages are small and go at once. */
+void am_net_tune(int fd, uint64_t timeout_ns);
+
+#endif

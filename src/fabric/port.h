@@ -1,0 +1,116 @@
+/*
+ * The messages between a program and its fabric process.
+ *
+ * The library starts one process beside the program, the fabric process, which alone has
+ * to do with the network.  The two are connected by a Unix socket that keeps messages
+ * apart; every message is one struct am_port_message, some with a descriptor.  Bytes of
+ * remote memory pass through the area, a memory file that both map, cut into slots: the
+ * fabric process never sees the program's own memory.
+ *
+ * The program sends requests with numbers; each request but RELEASE and WITHDRAW is
+ * answered with the same number.
+ */
+#ifndef AM_FABRIC_PORT_H
+#define AM_FABRIC_PORT_H
+
+#include <stdint.h>
+
+#define AM_PORT_VERSION 1
+#define AM_PORT_KEY_ID 1 /* the number of the request KEY */
+#define AM_PORT_SLOT_SIZE (UINT64_C(1) << 20)
+#define AM_PORT_SLOTS 32
+#define AM_PORT_AREA_SIZE (AM_PORT_SLOTS * AM_PORT_SLOT_SIZE)
+#define AM_PORT_TEXT 384
+#define AM_PORT_DESC 112 /* bytes that describe exported memory, for the importer */
+#define AM_PORT_PIDS 16  /* in one message */
+
+enum am_port_kind {
+    /* From the program. */
+    AM_PORT_BEGIN = 1, /* with the area */
+    AM_PORT_KEY,       /* with the key's file; answered when all is up */
+    AM_PORT_EXPORT,    /* with the memory */
+    AM_PORT_TRUST,
+    AM_PORT_WITHDRAW,
+    AM_PORT_IMPORT,
+    AM_PORT_RELEASE,
+    AM_PORT_PUT,
+    AM_PORT_GET,
+    AM_PORT_LIST, /* answered by a message for each connection, and one that ends them */
+    /* From the fabric process. */
+    AM_PORT_REPLY,
+};
+
+/* The place of an exporting fabric process: it is a part of fabric handles. */
+struct am_port_place {
+    uint8_t family; /* 4: IPv4; 0: the exporter is not on a network */
+    uint8_t zero;
+    uint16_t port; /* of the machine's byte order, as all here */
+    int32_t pid;   /* of the program, for messages */
+    uint8_t address[16];
+    uint8_t instance[16]; /* random: which process listens there */
+};
+
+struct am_port_ticket {
+    uint64_t number;
+    uint64_t secret[2];
+};
+
+struct am_port_message {
+    uint32_t kind;
+    uint32_t id;
+    int32_t status; /* of a reply: 0 or an aclError, with a text */
+    uint32_t zero;
+    union {
+        struct {
+            uint32_t version;
+            int32_t pid;        /* of the program, as this machine's kernel has it */
+            int32_t public_pid; /* as programs pass it around */
+            uint32_t timeout_ms;
+            uint8_t machine[16];
+            char where[128]; /* ACLMEM_FABRIC */
+        } begin;
+        struct am_port_place place; /* the answer to KEY */
+        struct {
+            struct am_port_ticket ticket;
+            uint64_t size;
+            uint32_t is_open;
+            uint32_t n_bytes;
+            uint8_t bytes[AM_PORT_DESC];
+        } export_;
+        struct {
+            struct am_port_ticket ticket;
+            uint32_t n;
+            int32_t pids[AM_PORT_PIDS];
+        } trust; /* WITHDRAW: the ticket alone */
+        struct {
+            struct am_port_place place;
+            struct am_port_ticket ticket;
+        } import;
+        struct {             /* the answer to it */
+            uint64_t number; /* of the import, for the following requests */
+            uint64_t size;
+            uint32_t n_bytes;
+            uint8_t bytes[AM_PORT_DESC];
+            char host[64]; /* the exporter's machine */
+            int32_t pid;
+        } imported;
+        struct {
+            uint64_t number; /* as RELEASE */
+            uint64_t offset; /* in the remote memory */
+            uint64_t at;     /* in the area */
+            uint64_t size;
+        } move;
+        struct {
+            uint64_t n_bytes;     /* imported from there, or exported to there */
+            uint32_t n;           /* pieces of memory */
+            uint32_t is_importer; /* the peer imports from this process */
+            int32_t pid;
+            uint32_t is_last; /* nothing else is valid */
+            char host[64];
+            char address[48];
+        } row; /* the answer to LIST */
+    };
+    char text[AM_PORT_TEXT];
+};
+
+#endif

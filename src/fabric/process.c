@@ -1,0 +1,79 @@
+/*
+ * aclmem-fabric: the fabric process of a program.
+ *
+ *     aclmem-fabric FOLDER      started by libascendcl.so, with its socket as descriptor 3
+ *
+ * It leaves the program's children (a child that the program did not start must not
+ * surprise its wait()), closes all descriptors but the socket, and loads
+ * FOLDER/libaclmem_fabric.so, which needs UCX.  Where that fails, the program is told.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "acl/acl_base.h"
+#include "acl/error_codes/rt_error_codes.h"
+#include "fabric/port.h"
+
+#define SOCKET 3
+
+static int refuse(const char *why)
+{
+    struct am_port_message reply = {
+        .kind = AM_PORT_REPLY,
+        .id = AM_PORT_KEY_ID,
+        .status = ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    };
+
+    snprintf(reply.text, sizeof reply.text,
+             "libaclmem_fabric.so cannot be loaded; install libucx0 and libsodium23: %s",
+             why);
+    send(SOCKET, &reply, sizeof reply, MSG_NOSIGNAL);
+    return 1;
+}
+
+/*
+ * UCX reads these when it is loaded: no handlers of signals, no hooks of memory calls,
+ * and no lines on standard error about peers that end.
+ */
+static void ucx_quiet(void)
+{
+    setenv("UCX_HANDLE_ERRORS", "none", 0);
+    setenv("UCX_MEM_EVENTS", "n", 0);
+    setenv("UCX_LOG_LEVEL", "fatal", 0);
+    setenv("UCX_LOG_FILE", "stderr", 0);
+    setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 0);
+}
+
+int main(int argc, char **argv)
+{
+    void (*serve)(int socket);
+    char path[4096];
+    void *module;
+    pid_t child;
+
+    if (argc != 2) {
+        fprintf(stderr, "aclmem-fabric is started by libascendcl.so\n");
+        return 2;
+    }
+    child = fork();
+    if (child != 0)
+        return child < 0 ? 1 : 0;
+    setsid();
+    syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
+    prctl(PR_SET_NAME, "aclmem-fabric");
+    ucx_quiet();
+    snprintf(path, sizeof path, "%s/libaclmem_fabric.so", argv[1]);
+    module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (module == NULL)
+        return refuse(dlerror());
+    serve = (void (*)(int))dlsym(module, "aclmem_fabric_serve");
+    if (serve == NULL)
+        return refuse(dlerror());
+    serve(SOCKET);
+    return 0;
+}

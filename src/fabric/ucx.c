@@ -1,0 +1,225 @@
+/* See ucx.h. */
+#include "fabric/ucx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int fail(char *why, const char *what, ucs_status_t status)
+{
+    snprintf(why, AM_UCX_WHY, "UCX: %s: %s", what, ucs_status_string(status));
+    return -1;
+}
+
+/*
+ * Segments of 64 KB and 128 KB double what TCP carries, against UCX's 8 KB.  A variable
+ * UCX_... of the environment wins.
+ */
+static void settings_choose(ucp_config_t *config, const char *device)
+{
+    const struct {
+        const char *name;
+        const char *value;
+    } settings[] = {
+        {"TLS", "tcp"},
+        {"NET_DEVICES", device},
+        {"TCP_TX_SEG_SIZE", "64k"},
+        {"TCP_RX_SEG_SIZE", "128k"},
+        {"MEMTYPE_CACHE", "n"},
+    };
+
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        char variable[64];
+
+        snprintf(variable, sizeof variable, "UCX_%s", settings[i].name);
+        if (getenv(variable) == NULL)
+            ucp_config_modify(config, settings[i].name, settings[i].value);
+    }
+}
+
+static ucs_status_t context_make(const char *device, ucp_context_h *ret_context)
+{
+    ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES,
+        .features = UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
+    };
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+
+    if (status != UCS_OK)
+        return status;
+    settings_choose(config, device);
+    status = ucp_init(&params, config, ret_context);
+    ucp_config_release(config);
+    return status;
+}
+
+int am_ucx_open(struct am_ucx *ucx, const char *device, char *why)
+{
+    ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = UCS_THREAD_MODE_SINGLE,
+    };
+    ucp_address_t *address;
+    ucs_status_t status = context_make(device, &ucx->context);
+
+    if (status != UCS_OK)
+        return fail(why, device, status);
+    status = ucp_worker_create(ucx->context, &params, &ucx->worker);
+    if (status != UCS_OK) {
+        ucp_cleanup(ucx->context);
+        return fail(why, "making a worker", status);
+    }
+    status = ucp_worker_get_efd(ucx->worker, &ucx->fd);
+    if (status == UCS_OK)
+        status = ucp_worker_get_address(ucx->worker, &address, &ucx->address_size);
+    if (status != UCS_OK) {
+        ucp_worker_destroy(ucx->worker);
+        ucp_cleanup(ucx->context);
+        return fail(why, "asking the worker", status);
+    }
+    ucx->address = address;
+    return 0;
+}
+
+bool am_ucx_progress(struct am_ucx *ucx)
+{
+    while (ucp_worker_progress(ucx->worker) != 0)
+        ;
+    return ucp_worker_arm(ucx->worker) == UCS_OK;
+}
+
+int am_ucx_register(struct am_ucx *ucx, void *addr, size_t size,
+                    struct am_ucx_memory *ret_memory, char *why)
+{
+    ucp_mem_map_params_t params = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+        .address = addr,
+        .length = size,
+    };
+    ucs_status_t status = ucp_mem_map(ucx->context, &params, &ret_memory->handle);
+
+    if (status != UCS_OK)
+        return fail(why, "registering memory", status);
+    status = ucp_rkey_pack(ucx->context, ret_memory->handle, &ret_memory->rkey,
+                           &ret_memory->rkey_size);
+    if (status != UCS_OK) {
+        ucp_mem_unmap(ucx->context, ret_memory->handle);
+        return fail(why, "packing the key of memory", status);
+    }
+    return 0;
+}
+
+void am_ucx_unregister(struct am_ucx *ucx, struct am_ucx_memory *memory)
+{
+    ucp_rkey_buffer_release(memory->rkey);
+    ucp_mem_unmap(ucx->context, memory->handle);
+}
+
+/* ---- endpoints ---- */
+
+struct end {
+    void (*broken)(void *arg);
+    void *arg;
+};
+
+static void end_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    struct end *end = arg;
+
+    end->broken(end->arg);
+}
+
+int am_ucx_connect(struct am_ucx *ucx, const void *address, void (*broken)(void *arg),
+                   void *arg, ucp_ep_h *ret_ep, char *why)
+{
+    struct end *end = malloc(sizeof *end); /* UCX may keep it until the worker is gone */
+    ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = address,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {.cb = end_failed, .arg = end},
+    };
+    ucs_status_t status;
+
+    if (end == NULL)
+        return fail(why, "connecting", UCS_ERR_NO_MEMORY);
+    *end = (struct end){broken, arg};
+    status = ucp_ep_create(ucx->worker, &params, ret_ep);
+    if (status != UCS_OK) {
+        free(end);
+        return fail(why, "connecting", status);
+    }
+    return 0;
+}
+
+void am_ucx_disconnect(struct am_ucx *ucx, ucp_ep_h ep)
+{
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = UCP_EP_CLOSE_FLAG_FORCE,
+    };
+    ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
+
+    if (!UCS_PTR_IS_PTR(request))
+        return;
+    while (ucp_request_check_status(request) == UCS_INPROGRESS)
+        ucp_worker_progress(ucx->worker);
+    ucp_request_free(request);
+}
+
+/* ---- moves ---- */
+
+static void part_done(struct am_ucx_move *move, ucs_status_t status)
+{
+    move->has_failed |= status != UCS_OK;
+    if (--move->n_left == 0)
+        move->done(move);
+}
+
+static void part_callback(void *request, ucs_status_t status, void *arg)
+{
+    ucp_request_free(request);
+    part_done(arg, status);
+}
+
+/* What a call of UCX returned for a part. */
+static void part_take(struct am_ucx_move *move, ucs_status_ptr_t request)
+{
+    if (UCS_PTR_IS_ERR(request))
+        part_done(move, UCS_PTR_STATUS(request));
+    else if (request == NULL)
+        part_done(move, UCS_OK);
+}
+
+static ucp_request_param_t move_param(struct am_ucx_move *move)
+{
+    return (ucp_request_param_t){
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = part_callback,
+        .user_data = move,
+    };
+}
+
+void am_ucx_put(ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote, const void *local,
+                size_t size, struct am_ucx_move *move)
+{
+    ucp_request_param_t param = move_param(move);
+
+    move->n_left = 2;
+    move->has_failed = false;
+    part_take(move, ucp_put_nbx(ep, local, size, remote, rkey, &param));
+    part_take(move, ucp_ep_flush_nbx(ep, &param));
+}
+
+void am_ucx_get(ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote, void *local, size_t size,
+                struct am_ucx_move *move)
+{
+    ucp_request_param_t param = move_param(move);
+
+    move->n_left = 1;
+    move->has_failed = false;
+    part_take(move, ucp_get_nbx(ep, local, size, remote, rkey, &param));
+}

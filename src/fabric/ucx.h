@@ -1,0 +1,61 @@
+/*
+ * UCX: one worker, which moves bytes between the memory of two fabric processes.
+ *
+ * One thread uses it.  A put counts as done when its bytes are in the remote memory (the
+ * put and a flush of its endpoint), a get when they are here.
+ */
+#ifndef AM_FABRIC_UCX_H
+#define AM_FABRIC_UCX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ucp/api/ucp.h>
+
+struct am_ucx {
+    ucp_context_h context;
+    ucp_worker_h worker;
+    int fd; /* becomes readable when the worker has to be progressed */
+    void *address;
+    size_t address_size;
+};
+
+#define AM_UCX_WHY 256
+
+/* `device` is the network interface.  0, or -1 with the reason in AM_UCX_WHY bytes. */
+int am_ucx_open(struct am_ucx *ucx, const char *device, char *why);
+
+/* Does what is to be done now; true when the worker may sleep until its fd is readable. */
+bool am_ucx_progress(struct am_ucx *ucx);
+
+/* Memory that peers may reach. */
+struct am_ucx_memory {
+    ucp_mem_h handle;
+    void *rkey; /* what a peer needs, packed */
+    size_t rkey_size;
+};
+int am_ucx_register(struct am_ucx *ucx, void *addr, size_t size,
+                    struct am_ucx_memory *ret_memory, char *why);
+void am_ucx_unregister(struct am_ucx *ucx, struct am_ucx_memory *memory);
+
+/* A way to a peer's worker.  broken() is called when it is of no use any more. */
+int am_ucx_connect(struct am_ucx *ucx, const void *address, void (*broken)(void *arg),
+                   void *arg, ucp_ep_h *ret_ep, char *why);
+/* Moves under way end, with a failure; the endpoint is gone. */
+void am_ucx_disconnect(struct am_ucx *ucx, ucp_ep_h ep);
+
+/* A put or a get under way. */
+struct am_ucx_move {
+    unsigned n_left; /* callbacks to come */
+    bool has_failed;
+    void (*done)(struct am_ucx_move *move);
+};
+
+/* done() is called later, or from within, exactly once. */
+void am_ucx_put(ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote, const void *local,
+                size_t size, struct am_ucx_move *move);
+void am_ucx_get(ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote, void *local, size_t size,
+                struct am_ucx_move *move);
+
+#endif

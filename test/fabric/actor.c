@@ -1,0 +1,425 @@
+/*
+ * A program that does what the test orders: one order a line, one answer a line.
+ *
+ *     export 0x5f...01 1      ->      ok 61636c6d...
+ *     map 0x1000.. 2097152 7  ->      107000 aclrtMapMem: ...
+ *
+ * Numbers are given and printed so that C reads them.  A pattern is made of a seed and of
+ * the place of each byte, so bytes at a wrong place differ too.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "aclmem/aclmem.h"
+
+#define WORDS_MAX 64
+#define LINE_SIZE 65536
+
+static char *words[WORDS_MAX];
+static int n_words;
+static aclrtStream stream;
+
+static uint64_t number(int i)
+{
+    return i < n_words ? strtoull(words[i], NULL, 0) : 0;
+}
+
+static void *address(int i)
+{
+    return (void *)(uintptr_t)number(i);
+}
+
+/* The answer: a code with its message, or what the format says. */
+static void answer(aclError rc, const char *fmt, ...)
+{
+    const char *why = rc != ACL_SUCCESS ? aclGetRecentErrMsg() : NULL;
+    va_list args;
+
+    if (rc != ACL_SUCCESS) {
+        printf("%d ", rc);
+        for (; why != NULL && *why != '\0'; why++)
+            putchar(*why == '\n' ? ' ' : *why);
+    } else {
+        printf("ok ");
+        va_start(args, fmt);
+        vprintf(fmt, args);
+        va_end(args);
+    }
+    putchar('\n');
+    fflush(stdout);
+}
+
+static uint8_t pattern(uint64_t seed, size_t at)
+{
+    uint64_t x = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15) + at / 8;
+
+    x ^= x >> 31;
+    x *= UINT64_C(0xbf58476d1ce4e5b9);
+    return (uint8_t)(x >> (8 * (at % 8)));
+}
+
+static uint8_t *pattern_make(size_t size, uint64_t seed)
+{
+    uint8_t *bytes = malloc(size);
+
+    for (size_t i = 0; bytes != NULL && i < size; i++)
+        bytes[i] = pattern(seed, i);
+    return bytes;
+}
+
+static aclrtPhysicalMemProp prop_of(bool is_host)
+{
+    aclrtPhysicalMemProp prop = {
+        .memAttr = ACL_HBM_MEM_HUGE,
+        .location = {.type = is_host ? ACL_MEM_LOCATION_TYPE_HOST
+                                     : ACL_MEM_LOCATION_TYPE_DEVICE},
+    };
+
+    return prop;
+}
+
+/* ---- orders ---- */
+
+static void do_init(void)
+{
+    aclError rc = aclInit(NULL);
+
+    if (rc == ACL_SUCCESS)
+        rc = aclrtSetDevice(0);
+    answer(rc, "%d", (int)getpid());
+}
+
+static void do_tgid(void)
+{
+    int32_t pid = 0;
+    aclError rc = aclrtDeviceGetBareTgid(&pid);
+
+    answer(rc, "%d", pid);
+}
+
+static void do_alloc(void)
+{
+    aclrtPhysicalMemProp prop = prop_of(number(2) != 0);
+    aclrtDrvMemHandle handle = NULL;
+    aclError rc = aclrtMallocPhysical(&handle, number(1), &prop, 0);
+
+    answer(rc, "%p", handle);
+}
+
+static void do_malloc(void)
+{
+    void *block = NULL;
+    aclError rc = aclrtMalloc(&block, number(1), ACL_MEM_MALLOC_HUGE_FIRST);
+
+    answer(rc, "%p", block);
+}
+
+static void do_malloc_host(void)
+{
+    void *block = NULL;
+    aclError rc = aclrtMallocHost(&block, number(1));
+
+    answer(rc, "%p", block);
+}
+
+static void fabric_read(int i, aclrtMemFabricHandle *handle)
+{
+    memset(handle, 0, sizeof *handle);
+    for (size_t k = 0; i < n_words && k < sizeof *handle; k++) {
+        unsigned byte = 0;
+
+        sscanf(words[i] + 2 * k, "%2x", &byte);
+        handle->data[k] = (uint8_t)byte;
+    }
+}
+
+static void do_export(void)
+{
+    aclrtMemFabricHandle handle;
+    char text[2 * sizeof handle + 1] = "";
+    aclError rc = aclrtMemExportToShareableHandleV2(
+        address(1), number(2), ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, &handle);
+
+    for (size_t i = 0; rc == ACL_SUCCESS && i < sizeof handle; i++)
+        snprintf(text + 2 * i, 3, "%02x", handle.data[i]);
+    answer(rc, "%s", text);
+}
+
+static void do_trust(void)
+{
+    aclrtMemFabricHandle handle;
+    int32_t pid = (int32_t)number(2);
+
+    fabric_read(1, &handle);
+    answer(aclrtMemSetPidToShareableHandleV2(&handle, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC,
+                                             &pid, 1),
+           "");
+}
+
+static void do_import(void)
+{
+    aclrtMemFabricHandle fabric;
+    aclrtDrvMemHandle handle = NULL;
+    aclError rc;
+
+    fabric_read(1, &fabric);
+    rc = aclrtMemImportFromShareableHandleV2(&fabric, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, 0,
+                                             &handle);
+    answer(rc, "%p", handle);
+}
+
+static void do_reserve(void)
+{
+    void *addr = NULL;
+    aclError rc = aclrtReserveMemAddress(&addr, number(1), 0, NULL, 1);
+
+    answer(rc, "%p", addr);
+}
+
+static void do_release(void)
+{
+    answer(aclrtReleaseMemAddress(address(1)), "");
+}
+
+static void do_map(void)
+{
+    answer(aclrtMapMem(address(1), number(2), 0, address(3), 0), "");
+}
+
+static void do_unmap(void)
+{
+    answer(aclrtUnmapMem(address(1)), "");
+}
+
+static void do_free(void)
+{
+    answer(aclrtFreePhysical(address(1)), "");
+}
+
+static void do_retain(void)
+{
+    aclrtDrvMemHandle handle = NULL;
+    aclError rc = aclrtMemRetainAllocationHandle(address(1), &handle);
+
+    answer(rc, "%p", handle);
+}
+
+static void do_range(void)
+{
+    void *base = NULL;
+    size_t size = 0;
+    aclError rc = aclrtMemGetAddressRange(address(1), &base, &size);
+
+    answer(rc, "%p %zu", base, size);
+}
+
+static void do_access(void)
+{
+    aclrtMemAccessDesc desc = {
+        .flags = (aclrtMemAccessFlags)number(3),
+        .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE},
+    };
+
+    answer(aclrtMemSetAccess(address(1), number(2), &desc, 1), "");
+}
+
+static void do_view(void)
+{
+    void *addr = NULL;
+    aclError rc = aclmem_host_view(address(1), number(2), &addr);
+
+    answer(rc, "%p", addr);
+}
+
+static void do_put(void)
+{
+    size_t size = number(2);
+    uint8_t *bytes = pattern_make(size, number(3));
+
+    answer(aclrtMemcpy(address(1), size, bytes, size, ACL_MEMCPY_HOST_TO_DEVICE), "");
+    free(bytes);
+}
+
+/* How many bytes differ from the pattern. */
+static void do_check(void)
+{
+    size_t size = number(2);
+    uint8_t *bytes = calloc(1, size);
+    aclError rc = aclrtMemcpy(bytes, size, address(1), size, ACL_MEMCPY_DEVICE_TO_HOST);
+    size_t n = 0;
+
+    for (size_t i = 0; rc == ACL_SUCCESS && i < size; i++)
+        n += bytes[i] != pattern(number(3), i);
+    answer(rc, "%zu", n);
+    free(bytes);
+}
+
+/* How many bytes differ from one value. */
+static void do_check_value(void)
+{
+    size_t size = number(2);
+    uint8_t *bytes = calloc(1, size);
+    aclError rc = aclrtMemcpy(bytes, size, address(1), size, ACL_MEMCPY_DEVICE_TO_HOST);
+    size_t n = 0;
+
+    for (size_t i = 0; rc == ACL_SUCCESS && i < size; i++)
+        n += bytes[i] != (uint8_t)number(3);
+    answer(rc, "%zu", n);
+    free(bytes);
+}
+
+static void do_copy(void)
+{
+    answer(aclrtMemcpy(address(1), number(3), address(2), number(3),
+                       (aclrtMemcpyKind)number(4)),
+           "");
+}
+
+static void do_set(void)
+{
+    answer(aclrtMemset(address(1), number(2), (int32_t)number(3), number(2)), "");
+}
+
+static aclrtStream the_stream(void)
+{
+    if (stream == NULL)
+        aclrtCreateStream(&stream);
+    return stream;
+}
+
+static void do_copy_async(void)
+{
+    answer(aclrtMemcpyAsync(address(1), number(3), address(2), number(3),
+                            (aclrtMemcpyKind)number(4), the_stream()),
+           "");
+}
+
+static void do_set_async(void)
+{
+    answer(aclrtMemsetAsync(address(1), number(2), (int32_t)number(3), number(2),
+                            the_stream()),
+           "");
+}
+
+static void do_sync(void)
+{
+    answer(aclrtSynchronizeStream(the_stream()), "");
+}
+
+static void do_copy_2d(void)
+{
+    answer(aclrtMemcpy2d(address(1), number(2), address(3), number(4), number(5),
+                         number(6), (aclrtMemcpyKind)number(7)),
+           "");
+}
+
+/* To device memory, from memory of the host: pairs of addresses, with one size. */
+static void do_batch(void)
+{
+    void *to[WORDS_MAX], *from[WORDS_MAX];
+    size_t sizes[WORDS_MAX], index = 0, failed = 0;
+    aclrtMemcpyBatchAttr attr = {
+        .dstLoc = {.type = ACL_MEM_LOCATION_TYPE_DEVICE},
+        .srcLoc = {.type = ACL_MEM_LOCATION_TYPE_HOST},
+    };
+    size_t n = 0;
+
+    for (int i = 2; i + 1 < n_words; i += 2, n++) {
+        to[n] = address(i);
+        from[n] = address(i + 1);
+        sizes[n] = number(1);
+    }
+    answer(aclrtMemcpyBatch(to, sizes, from, sizes, n, &attr, &index, 1, &failed), "");
+}
+
+static void do_value(void)
+{
+    answer(aclrtValueWrite(address(1), number(2), 0, the_stream()), "");
+}
+
+static void do_abort(void)
+{
+    answer(aclrtStreamAbort(the_stream()), "");
+}
+
+static void do_finalize(void)
+{
+    answer(aclFinalize(), "");
+}
+
+static void do_option(void)
+{
+    const char *value = NULL;
+
+    value = getenv(words[1]);
+    answer(ACL_SUCCESS, "%s", value != NULL ? value : "");
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} orders[] = {
+    {"init", do_init},
+    {"tgid", do_tgid},
+    {"alloc", do_alloc},
+    {"malloc", do_malloc},
+    {"malloc_host", do_malloc_host},
+    {"export", do_export},
+    {"trust", do_trust},
+    {"import", do_import},
+    {"reserve", do_reserve},
+    {"release", do_release},
+    {"map", do_map},
+    {"unmap", do_unmap},
+    {"free", do_free},
+    {"retain", do_retain},
+    {"range", do_range},
+    {"access", do_access},
+    {"view", do_view},
+    {"put", do_put},
+    {"check", do_check},
+    {"check_value", do_check_value},
+    {"copy", do_copy},
+    {"set", do_set},
+    {"copy_async", do_copy_async},
+    {"set_async", do_set_async},
+    {"sync", do_sync},
+    {"copy_2d", do_copy_2d},
+    {"batch", do_batch},
+    {"value", do_value},
+    {"abort", do_abort},
+    {"finalize", do_finalize},
+    {"option", do_option},
+};
+
+int main(void)
+{
+    static char line[LINE_SIZE];
+
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        size_t i = 0;
+
+        n_words = 0;
+        for (char *word = strtok(line, " \n"); word != NULL && n_words < WORDS_MAX;
+             word = strtok(NULL, " \n"))
+            words[n_words++] = word;
+        if (n_words == 0)
+            continue;
+        while (i < sizeof orders / sizeof orders[0] &&
+               strcmp(orders[i].name, words[0]) != 0)
+            i++;
+        if (i == sizeof orders / sizeof orders[0]) {
+            printf("-1 no such order: %s\n", words[0]);
+            fflush(stdout);
+        } else {
+            orders[i].run();
+        }
+    }
+    return 0;
+}

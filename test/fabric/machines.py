@@ -1,0 +1,224 @@
+"""Machines for tests: network namespaces, each with a runtime directory of its own.
+
+A machine is a namespace with one interface; all are connected by a bridge in a namespace of its
+own.  Programs that run on a machine take orders (test/fabric/actor.c).
+"""
+import atexit
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PREFIX = "aclmem-"
+MIB = 1 << 20
+OPEN = 1  # any process may import
+
+
+def ip(*words):
+    subprocess.run(["ip"] + list(words), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def wait_until(is_true, what, seconds=60):
+    """What another process does by itself, in whatever time that takes here."""
+    for _ in range(seconds * 50):
+        if is_true():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it did not come: " + what)
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def sweep():
+    """Removes namespaces of tests that were killed."""
+    listed = subprocess.run(["ip", "netns", "list"], stdout=subprocess.PIPE, universal_newlines=True).stdout
+    for line in listed.splitlines():
+        name = line.split()[0] if line.split() else ""
+        if name.startswith(PREFIX) and not is_alive(int(name.split("-")[1])):
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
+
+
+def require():
+    """Ends the test with a reason where machines cannot be made."""
+    if shutil.which("ip") is None:
+        print("skipped: there is no command ip (package iproute2)")
+        sys.exit(77)
+    if os.geteuid() != 0:
+        print("skipped: only root makes network namespaces")
+        sys.exit(77)
+    sweep()
+    name = "%s%d-probe" % (PREFIX, os.getpid())
+    try:
+        ip("netns", "add", name)
+        ip("-n", name, "link", "add", "probe0", "type", "veth", "peer", "name", "probe1")
+    except subprocess.CalledProcessError as error:
+        print("skipped: no network namespaces here: %s" % error.stderr.decode().strip())
+        sys.exit(77)
+    finally:
+        subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
+
+
+class Refused(Exception):
+    def __init__(self, code, text):
+        super().__init__("%d %s" % (code, text))
+        self.code = code
+        self.text = text
+
+
+class Actor:
+    """A program on a machine."""
+
+    def __init__(self, machine, program, env):
+        self.machine = machine
+        self.process = subprocess.Popen(
+            machine.inside + [program],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            universal_newlines=True,
+        )
+
+    def send(self, *words):
+        self.process.stdin.write(" ".join(str(word) for word in words) + "\n")
+        self.process.stdin.flush()
+
+    def receive(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise EOFError("the program ended, with %s" % self.process.wait())
+        status, _, rest = line.rstrip("\n").partition(" ")
+        if status != "ok":
+            raise Refused(int(status), rest)
+        return rest
+
+    def do(self, *words):
+        self.send(*words)
+        return self.receive()
+
+    def value(self, *words):
+        return int(self.do(*words), 0)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.close()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def end(self):
+        """Ends it as programs do; returns its status."""
+        self.process.stdin.close()
+        status = self.process.wait()
+        self.process.stdout.close()
+        return status
+
+
+def name_of(pid):
+    try:
+        with open("/proc/%d/comm" % pid) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+class Machine:
+    def __init__(self, net, index):
+        self.net = net
+        self.name = "%s%d-m%d" % (PREFIX, os.getpid(), index)
+        self.address = "10.99.%d.%d" % (net.number, index + 1)
+        self.folder = tempfile.mkdtemp(prefix="aclmem-m%d-" % index)
+        self.inside = ["ip", "netns", "exec", self.name]
+        ip("netns", "add", self.name)
+        self.port = "p%d" % index  # at the bridge
+        ip("-n", net.switch, "link", "add", self.port, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        ip("-n", net.switch, "link", "set", self.port, "master", "br0", "up")
+        ip("-n", self.name, "addr", "add", self.address + "/24", "dev", "eth0")
+        ip("-n", self.name, "link", "set", "eth0", "up")
+        ip("-n", self.name, "link", "set", "lo", "up")
+
+    def start(self, **options):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("ACLMEM_", "ASCEND_"))}
+        env.update(
+            ACLMEM_PRODUCT="A3",
+            ACLMEM_MEMORY="1G",
+            ACLMEM_RUNTIME_DIR=self.folder,
+            ACLMEM_FABRIC=self.address,
+            ACLMEM_FABRIC_KEY=self.net.key,
+            ACLMEM_FABRIC_TIMEOUT="3",
+            ACLMEM_EXPLAIN="0",
+        )
+        for name, value in options.items():
+            if value is None:
+                env.pop("ACLMEM_" + name, None)
+            else:
+                env["ACLMEM_" + name] = str(value)
+        actor = Actor(self, self.net.program, env)
+        self.net.actors.append(actor)
+        return actor
+
+    def helpers(self):
+        """The ids of the fabric processes on this machine."""
+        found = subprocess.run(
+            ["ip", "netns", "pids", self.name], stdout=subprocess.PIPE, universal_newlines=True
+        ).stdout.split()
+        return [int(pid) for pid in found if name_of(int(pid)) == "aclmem-fabric"]
+
+    def link(self, state):
+        ip("-n", self.net.switch, "link", "set", self.port, state)
+
+
+class Net:
+    def __init__(self, program, n, number=1):
+        self.program = program
+        self.number = number
+        self.actors = []
+        self.machines = []
+        self.switch = "%s%d-switch" % (PREFIX, os.getpid())
+        self.folder = tempfile.mkdtemp(prefix="aclmem-net-")
+        self.key = self.make_key("key")
+        atexit.register(self.close)
+        ip("netns", "add", self.switch)
+        ip("-n", self.switch, "link", "add", "br0", "type", "bridge")
+        ip("-n", self.switch, "link", "set", "br0", "up")
+        for i in range(n):
+            self.machines.append(Machine(self, i))
+
+    def make_key(self, name, mode=0o600, size=32):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(secrets.token_bytes(size))
+        os.chmod(path, mode)
+        return path
+
+    def end_actors(self):
+        for actor in self.actors:
+            if actor.process.poll() is None:
+                actor.kill()
+            elif not actor.process.stdout.closed:
+                actor.close()
+        self.actors = []
+        for machine in self.machines:
+            wait_until(lambda: not machine.helpers(), "fabric processes end with their programs")
+
+    def close(self):
+        self.end_actors()
+        for machine in self.machines:
+            subprocess.run(["ip", "netns", "del", machine.name], stderr=subprocess.DEVNULL)
+            shutil.rmtree(machine.folder, ignore_errors=True)
+        self.machines = []
+        subprocess.run(["ip", "netns", "del", self.switch], stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.folder, ignore_errors=True)
