@@ -19,6 +19,8 @@
 
 static size_t left = PLENTY; /* of the machine */
 static unsigned n_looks;
+static unsigned
+    look_of_the_end;      /* at this look the other processes have taken all; 0: never */
 static uint64_t time_now; /* 0: the real one */
 
 /* What the linker makes of am_machine_available() and clock_gettime(). */
@@ -29,7 +31,7 @@ int __real_clock_gettime(clockid_t clock, struct timespec *ret_time);
 size_t __wrap_am_machine_available(void)
 {
     n_looks++;
-    return left;
+    return n_looks == look_of_the_end ? 0 : left;
 }
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time)
@@ -179,23 +181,61 @@ static void memory_that_the_program_wrote_is_not_charged_again(void **state)
     block_destroy(&b);
 }
 
+/*
+ * Five processes may see the same free memory at the same moment.  Each populates a small
+ * part of it and looks again, so that a call fails that began when there was enough.
+ */
+static void memory_that_goes_to_others_meanwhile_is_noticed(void **state)
+{
+    void *p = NULL;
+
+    start_with("ACLMEM_ISOLATE=1");
+    assert_acl_ok(aclrtMalloc(&p, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    n_looks = 0;
+    look_of_the_end = 2;
+    assert_refused(aclrtMemset(p, SIZE, 1, SIZE), ACL_ERROR_RT_MEMORY_ALLOCATION,
+                   "the machine has");
+    assert_int_equal(n_looks, 2);
+    assert_all_bytes(p, SIZE, 0);
+    look_of_the_end = 0;
+    assert_acl_ok(aclrtMemset(p, SIZE, 1, SIZE));
+    assert_all_bytes(p, SIZE, 1);
+    assert_acl_ok(aclrtFree(p));
+}
+
+static void and_when_pages_are_locked(void **state)
+{
+    void *p = NULL;
+
+    start_with("ACLMEM_ISOLATE=1");
+    n_looks = 0;
+    look_of_the_end = 3; /* after the one for all and the one for the first part */
+    assert_refused(aclrtMallocHost(&p, SIZE), ACL_ERROR_RT_MEMORY_ALLOCATION,
+                   "the machine has");
+    look_of_the_end = 0;
+    assert_acl_ok(aclrtMallocHost(&p, SIZE));
+    assert_acl_ok(aclrtFreeHost(p));
+}
+
 /* To look takes long, so a look serves for a while: some bytes, some time. */
 static void a_look_gives_a_credit_of_bytes_and_time(void **state)
 {
+    size_t part;
+
     n_looks = 0;
-    time_now = 1000 * AM_SECOND; /* no credit of earlier tests reaches so far */
+    time_now = am_clock() + AM_SECOND; /* no credit of earlier tests reaches so far */
     if (am_clock() != time_now)
         fail_msg("the clock is not the test's");
     left = GIB;
-    assert_int_equal(host_room_check(NULL, CHUNK), ACL_SUCCESS);
+    assert_int_equal(host_room_check(NULL, CHUNK, &part), ACL_SUCCESS);
     assert_int_equal(n_looks, 1);
     for (size_t i = 0; i < 7; i++) /* 14 of 1/64 of a gigabyte, less what is kept */
-        assert_int_equal(host_room_check(NULL, CHUNK), ACL_SUCCESS);
+        assert_int_equal(host_room_check(NULL, CHUNK, &part), ACL_SUCCESS);
     assert_int_equal(n_looks, 1);
-    assert_int_equal(host_room_check(NULL, CHUNK), ACL_SUCCESS);
+    assert_int_equal(host_room_check(NULL, CHUNK, &part), ACL_SUCCESS);
     assert_int_equal(n_looks, 2);
     time_now += AM_SECOND;
-    assert_int_equal(host_room_check(NULL, CHUNK), ACL_SUCCESS);
+    assert_int_equal(host_room_check(NULL, CHUNK, &part), ACL_SUCCESS);
     assert_int_equal(n_looks, 3);
     time_now = 0;
     left = PLENTY;
@@ -213,6 +253,8 @@ int main(void)
         claim_alone(pinned_memory_refuses_the_allocation),
         claim_alone(exporting_what_was_written_is_refused),
         claim_alone(memory_that_the_program_wrote_is_not_charged_again),
+        claim_alone(memory_that_goes_to_others_meanwhile_is_noticed),
+        claim_alone(and_when_pages_are_locked),
         claim(a_look_gives_a_credit_of_bytes_and_time),
     };
 

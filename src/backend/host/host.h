@@ -150,16 +150,17 @@ void host_store_close(struct host_store *store);
  */
 aclError host_store_create(size_t size, int fd, struct host_store **ret_store);
 void host_store_destroy(struct host_store *store);
-/* Have the pages of n frames there; a few calls for any n. */
+/* Have the pages of n frames there; a few calls for any n.  The frames that are there stay where it fails. */
 aclError host_store_ready(struct host_store *store, size_t first, size_t n);
 /* Give the pages of n frames back to the system; false when it would not take them. */
 bool host_store_discard(struct host_store *store, size_t first, size_t n);
 
 /*
- * room.c: whether the machine has `size` bytes to take, 207001 where it has not.  `view` is
- * where they are to be; pages that are there already are not taken.  NULL: none are.
+ * room.c: whether the machine has `size` bytes to populate, 207001 where it has not.
+ * `view` is where they are to be; pages that are there already take nothing.  NULL: none
+ * are there.  *ret_part is how many of the bytes to populate before the next check.
  */
-aclError host_room_check(const void *view, size_t size);
+aclError host_room_check(const void *view, size_t size, size_t *ret_part);
 
 /* space.c */
 aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr);

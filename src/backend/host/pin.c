@@ -81,15 +81,12 @@ static bool lock_limit_raise(void)
     return true;
 }
 
-aclError host_pin(void *addr, size_t size, bool must_lock)
+/* The pages cannot be locked: an error, or a warning. */
+static aclError lock_refused(size_t size, bool must_lock)
 {
     static atomic_bool was_said;
     struct rlimit limit = {0};
 
-    if (am_sys_mlock(addr, size) == 0)
-        return ACL_SUCCESS;
-    if (lock_limit_raise() && am_sys_mlock(addr, size) == 0)
-        return ACL_SUCCESS;
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (must_lock)
         return am_fail(
@@ -105,6 +102,30 @@ aclError host_pin(void *addr, size_t size, bool must_lock)
                "it with ulimit -l or LimitMEMLOCK=, or give the process CAP_IPC_LOCK",
                (unsigned long long)limit.rlim_cur);
     return ACL_SUCCESS;
+}
+
+aclError host_pin(void *addr, size_t size, bool must_lock)
+{
+    uint8_t *at = addr;
+    uint8_t *end = at + size;
+    aclError rc = ACL_SUCCESS;
+
+    while (at < end) {
+        size_t part;
+
+        rc = host_room_check(at, (size_t)(end - at), &part);
+        if (rc != ACL_SUCCESS)
+            break;
+        if (am_sys_mlock(at, part) != 0 &&
+            !(lock_limit_raise() && am_sys_mlock(at, part) == 0)) {
+            rc = lock_refused((size_t)(end - at), must_lock);
+            break;
+        }
+        at += part;
+    }
+    if (rc != ACL_SUCCESS && at > (uint8_t *)addr)
+        munlock(addr, (size_t)(at - (uint8_t *)addr));
+    return rc;
 }
 
 void host_unpin(void *addr, size_t size)
@@ -125,7 +146,8 @@ aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem)
 {
     struct host_store *store = host_mem(mem)->store;
     int sharing = is_watched ? MAP_SHARED : MAP_PRIVATE;
-    aclError rc = host_room_check(NULL, size);
+    size_t part;
+    aclError rc = host_room_check(NULL, size, &part);
 
     if (rc != ACL_SUCCESS)
         return rc;

@@ -6,10 +6,13 @@
  * kills a process for which it finds no page, and a container's limit is such a case.
  * So every caller that populates pages asks here first, and fails instead.
  *
+ * Several processes may find the same free memory at the same moment.  So each of them
+ * populates a small part of it and then asks again; the parts of all of them together
+ * hardly use up the free memory.
+ *
  * Checking the machine means reading some files of the kernel, which takes as long as
- * populating a megabyte.  So a check grants a credit: a small part of the free memory,
- * which may be populated for a short time without another check.  The part is so small
- * that the processes that have credits at the same time hardly use up the free memory.
+ * populating a megabyte.  So a check also grants a credit: such a part, which may be
+ * populated for a short time without another check.
  */
 #include "backend/host/host.h"
 
@@ -20,7 +23,7 @@
 #include "base/sys.h"
 
 #define RESERVE (64 * AM_MIB) /* left to the rest of the machine */
-#define CREDIT_PART 64
+#define PART_OF_LEFT 64
 #define CREDIT_TIME (100 * AM_MILLISECOND)
 
 static atomic_size_t credit;          /* bytes */
@@ -59,23 +62,31 @@ static size_t bytes_missing(const uint8_t *view, size_t size)
     return missing;
 }
 
-aclError host_room_check(const void *view, size_t size)
+aclError host_room_check(const void *view, size_t size, size_t *ret_part)
 {
     size_t available;
     size_t left;
+    size_t needed = size;
+    size_t part;
 
+    *ret_part = size;
     if (credit_use(size))
         return ACL_SUCCESS;
     available = am_machine_available();
     left = available > RESERVE ? available - RESERVE : 0;
     if (size > left && view != NULL)
-        size = bytes_missing(view, size);
-    AM_REQUIRE(size <= left, ACL_ERROR_RT_MEMORY_ALLOCATION,
-               "Failed to allocate: writing this device memory takes %zu bytes of the "
-               "machine's memory, and %zu are left for this process; free some memory, "
-               "end other processes, or lower ACLMEM_MEMORY to what the machine has",
-               size, available);
-    credit = (left - size) / CREDIT_PART;
+        needed = bytes_missing(view, size);
+    AM_REQUIRE(
+        needed <= left, ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "Failed to allocate: this takes %zu more bytes of the machine's memory, "
+        "and %zu are left, besides %zu MB for other programs; free some memory, end "
+        "other processes, or lower ACLMEM_MEMORY to what the machine has",
+        needed, left, RESERVE / AM_MIB);
+    /* By the size where most of it is there: counting what is missing takes time. */
+    part = ((size > left ? size : left) / PART_OF_LEFT) & ~(AM_CHUNK - 1);
+    part = part > AM_CHUNK ? part : AM_CHUNK;
+    *ret_part = size < part ? size : part;
+    credit = *ret_part == size ? (left - needed) / PART_OF_LEFT : 0;
     credit_until = am_clock() + CREDIT_TIME;
     return ACL_SUCCESS;
 }

@@ -184,16 +184,19 @@ static int frames_populate(struct host_store *store, size_t at, size_t size)
     return rc;
 }
 
-static aclError store_populate(struct host_store *store, size_t first, size_t n)
+/* Populates at least one of the n frames; *ret_n is how many. */
+static aclError store_populate(struct host_store *store, size_t first, size_t n,
+                               size_t *ret_n)
 {
     size_t size = n << AM_CHUNK_SHIFT;
     aclError rc = ACL_SUCCESS;
     int error;
 
     if (!store->is_hugetlb) /* those were taken from the machine when it was opened */
-        rc = host_room_check(store->view + (first << AM_CHUNK_SHIFT), size);
+        rc = host_room_check(store->view + (first << AM_CHUNK_SHIFT), size, &size);
     if (rc != ACL_SUCCESS)
         return rc;
+    *ret_n = size >> AM_CHUNK_SHIFT;
     error = frames_populate(store, first << AM_CHUNK_SHIFT, size);
     AM_REQUIRE(error == 0, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate: the machine has no %zu bytes left to back the "
@@ -209,6 +212,7 @@ aclError host_store_ready(struct host_store *store, size_t first, size_t n)
 
     while (first < end) {
         size_t run = first;
+        size_t n_ready;
 
         while (run < end && (store->state[run] & HOST_FRAME_READY) == 0)
             run++;
@@ -216,10 +220,10 @@ aclError host_store_ready(struct host_store *store, size_t first, size_t n)
             first++;
             continue;
         }
-        rc = store_populate(store, first, run - first);
+        rc = store_populate(store, first, run - first, &n_ready);
         if (rc != ACL_SUCCESS)
             return rc;
-        while (first < run)
+        for (; n_ready > 0; n_ready--)
             atomic_fetch_or(&store->state[first++], HOST_FRAME_READY | HOST_FRAME_HOLDS);
     }
     return ACL_SUCCESS;
