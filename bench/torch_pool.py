@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """The pool inside PyTorch, beside PyTorch's own allocators.
 
-    python3 bench/torch_pool.py [--steps N] [--json] [--floor build/bench/bench_torch_floor.so]
+    python3 bench/torch_pool.py [--steps N] [--json] [--library build/bench/bench_torch_floor.so]
 
-Each allocator has a process of its own: native, expandable (segments), aclmem, and with --floor the least that an allocator
-behind PyTorch's interface can do.  Rows are a hit (torch.empty and its end), the time of a training step of a small transformer with random weights,
-and the share of held memory that is live at the peak.  A last row runs the same job with a limit of 1.05 times its
-live bytes.  Without PyTorch or a GPU it says so and exits with 0.
+Each allocator has a process of its own: native, expandable (segments), aclmem, and the least that an allocator behind
+PyTorch's interface can do.  Three jobs run in each, with models of plain modules and random weights: training, training of
+low-rank adapters (LoRA) on a frozen model, and generation with a cache of keys and values that grows token by token.
+Rows are the time of a step, the share of held memory that is live at the peak, and a hit: a block that was freed a moment
+ago, by torch.empty and by a loop without Python.  A last row runs the training with a limit of 1.05 times its live bytes.
+Without PyTorch or a GPU it says so and exits with 0.
 """
 import argparse
+import ctypes
+import gc
 import json
 import os
 import subprocess
@@ -16,30 +20,139 @@ import sys
 import time
 
 ALLOCATORS = ("native", "expandable", "aclmem")
+JOBS = ("training", "LoRA", "generation")
+SIZES = {"512 B": 512, "4 MB": 4 << 20}
+LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "bench", "bench_torch_floor.so")
+
+# ---- jobs: each yields the seconds of its steps, with what makes steps alike ----
 
 
-def model_make(torch):
+def timed(torch, step):
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    step()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def training(torch, n):
+    """A small transformer; batches differ in length from step to step."""
     layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, device="cuda")
-    return torch.nn.TransformerEncoder(layer, 12)
+    model = torch.nn.TransformerEncoder(layer, 12)
+    optimizer = torch.optim.AdamW(model.parameters())
 
-
-def steps_run(torch, model, optimizer, n):
-    """Seconds of the quickest half of the steps, on average; batches differ in length from step to step."""
-    times = []
-    for step in range(n):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        batch = torch.randn(8, 256 + 64 * (step % 5), 1024, device="cuda")
+    def step(length):
+        batch = torch.randn(8, length, 1024, device="cuda")
         model(batch).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    times = sorted(times[n // 4:])
-    return sum(times[: len(times) // 2]) / (len(times) // 2)
+
+    for i in range(n):
+        length = 256 + 64 * (i % 5)
+        yield length, timed(torch, lambda: step(length))
 
 
-def hit_ns(torch, size, n=20000):
+def decoder_make(torch, n_layers=16, width=2048, n_heads=16, rank=0):
+    """A decoder in bfloat16; with a rank its weights are frozen and each linear layer has an adapter of that rank."""
+    nn = torch.nn
+    kind = {"device": "cuda", "dtype": torch.bfloat16}
+
+    class Linear(nn.Module):
+        def __init__(self, n_in, n_out):
+            super().__init__()
+            self.base = nn.Linear(n_in, n_out, bias=False, **kind)
+            self.base.weight.requires_grad_(False)
+            if rank:
+                self.down = nn.Linear(n_in, rank, bias=False, **kind)
+                self.up = nn.Linear(rank, n_out, bias=False, **kind)
+
+        def forward(self, x):
+            return self.base(x) + self.up(self.down(x)) if rank else self.base(x)
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm_1 = nn.LayerNorm(width, **kind)
+            self.norm_2 = nn.LayerNorm(width, **kind)
+            self.qkv, self.out = Linear(width, 3 * width), Linear(width, width)
+            self.wide, self.narrow = Linear(width, 4 * width), Linear(4 * width, width)
+
+        def forward(self, x, cache=None):
+            """cache: None, or a list of the keys and values so far, which grow by those of x."""
+            shape = (x.shape[0], x.shape[1], n_heads, width // n_heads)
+            q, k, v = (t.reshape(shape).transpose(1, 2) for t in self.qkv(self.norm_1(x)).chunk(3, dim=-1))
+            if cache is not None:
+                if cache:
+                    k, v = torch.cat((cache[0], k), dim=2), torch.cat((cache[1], v), dim=2)
+                cache[:] = [k, v]
+            seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=x.shape[1] > 1)
+            x = x + self.out(seen.transpose(1, 2).reshape(x.shape))
+            return x + self.narrow(nn.functional.gelu(self.wide(self.norm_2(x))))
+
+    return nn.ModuleList(Layer() for _ in range(n_layers)), kind
+
+
+def lora(torch, n):
+    layers, kind = decoder_make(torch, rank=16)
+    optimizer = torch.optim.AdamW(p for p in layers.parameters() if p.requires_grad)
+
+    def step(length):
+        x = torch.randn(8, length, 2048, **kind)
+        for layer in layers:
+            x = layer(x)
+        x.float().square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for i in range(n):
+        length = 200 + 72 * (i % 5)
+        yield length, timed(torch, lambda: step(length))
+
+
+def generation(torch, n):
+    """Rounds of a prompt and tokens behind it; a step is 16 tokens, alike in all rounds."""
+    layers, kind = decoder_make(torch)
+
+    def tokens(x, caches, count):
+        for _ in range(count):
+            for layer, cache in zip(layers, caches):
+                x = layer(x, cache)
+            x = x[:, -1:].contiguous()
+        return x
+
+    with torch.no_grad():
+        for _ in range(max(3, n // 8)):
+            caches = [[] for _ in layers]
+            x = tokens(torch.randn(16, 333, 2048, **kind), caches, 1)
+            for i in range(8):
+                yield i, timed(torch, lambda: tokens(x, caches, 16))
+
+
+def step_seconds(times):
+    """Alike steps go together: the quickest half of each kind, without its first; on average over the kinds."""
+    kinds = {}
+    for kind, seconds in times:
+        kinds.setdefault(kind, []).append(seconds)
+    means = []
+    for each in kinds.values():
+        each = sorted(each[1:] or each)
+        each = each[: (len(each) + 1) // 2]
+        means.append(sum(each) / len(each))
+    return sum(means) / len(means)
+
+
+def job_run(torch, name, n):
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    job = {"training": training, "LoRA": lora, "generation": generation}[name]
+    return {"step": step_seconds(list(job(torch, n))), "peak_live": torch.cuda.max_memory_allocated(),
+            "peak_held": torch.cuda.max_memory_reserved()}
+
+# ---- hits ----
+
+
+def empty_ns(torch, size, n=20000):
     """torch.empty and its end: most of it is Python, so only differences between allocators mean something."""
     torch.empty(size, dtype=torch.uint8, device="cuda")
     start = time.perf_counter()
@@ -48,76 +161,127 @@ def hit_ns(torch, size, n=20000):
     return (time.perf_counter() - start) * 1e9 / n
 
 
-def floor_measure(torch, library):
-    """The same with an allocator that does nothing: PyTorch's interface alone."""
-    plugged = torch.cuda.memory.CUDAPluggableAllocator(library, "floor_malloc", "floor_free")
-    torch.cuda.memory.change_current_allocator(plugged)
-    return {"hit_512": hit_ns(torch, 512), "hit_4m": hit_ns(torch, 4 << 20)}
+def loops_load(path):
+    """The loops without Python, or None where they were not built."""
+    if not os.path.exists(path):
+        return None
+    library = ctypes.CDLL(path)
+    for name, kinds in (("hit_allocator_ns", [ctypes.c_size_t] * 2),
+                        ("hit_direct_ns", [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 2)):
+        if not hasattr(library, name):
+            return None
+        getattr(library, name).restype = ctypes.c_double
+        getattr(library, name).argtypes = kinds
+    return library
 
 
-def child(name, steps, limit):
-    if name == "expandable":
+def hits_measure(torch, loops, pool=None):
+    """Best of five for the loops; `pool` is libaclmem_torch.so, whose functions are called without PyTorch too."""
+    hits = {}
+    for name, size in SIZES.items():
+        hits["empty " + name] = empty_ns(torch, size)
+        if loops is not None:
+            hits["loop " + name] = min(loops.hit_allocator_ns(size, 100000) for _ in range(5))
+        if loops is not None and pool is not None:
+            functions = [ctypes.cast(getattr(pool, f), ctypes.c_void_p) for f in ("aclmem_torch_malloc", "aclmem_torch_free")]
+            hits["direct " + name] = min(loops.hit_direct_ns(*functions, size, 100000) for _ in range(5))
+    return hits
+
+
+def oom_type(torch):
+    """Which exception PyTorch makes of memory that is not there."""
+    try:
+        torch.empty(1 << 46, dtype=torch.uint8, device="cuda")
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return type(error).__name__
+    return "none"
+
+# ---- processes ----
+
+
+def child(chosen):
+    if chosen.child == "expandable":
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     import torch
 
-    if name.endswith(".so"):
-        print("RESULT " + json.dumps(floor_measure(torch, name)))
+    pool = None
+    loops = loops_load(chosen.library)
+    if chosen.child == "floor":
+        plugged = torch.cuda.memory.CUDAPluggableAllocator(chosen.library, "floor_malloc", "floor_free")
+        torch.cuda.memory.change_current_allocator(plugged)
+        print("RESULT " + json.dumps(hits_measure(torch, loops)))
         return
-    if name == "aclmem":
+    if chosen.child == "aclmem":
         import aclmem.torch
 
-        aclmem.torch.install()
-    if limit:
+        pool = aclmem.torch.install().library
+    if chosen.limit:
         total = torch.cuda.get_device_properties(0).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total))
-    result = {"hit_512": hit_ns(torch, 512), "hit_4m": hit_ns(torch, 4 << 20)}
-    model = model_make(torch)
-    optimizer = torch.optim.AdamW(model.parameters())
-    torch.cuda.reset_peak_memory_stats()
-    result["step"] = steps_run(torch, model, optimizer, steps)
-    result["peak_live"] = torch.cuda.max_memory_allocated()
-    result["peak_held"] = torch.cuda.max_memory_reserved()
+        torch.cuda.set_per_process_memory_fraction(min(1.0, chosen.limit / total))
+        print("RESULT " + json.dumps(job_run(torch, "training", chosen.steps)))
+        return
+    result = hits_measure(torch, loops, pool)
+    for name in JOBS:
+        result[name] = job_run(torch, name, chosen.steps)
+    if pool is not None:
+        result["oom"] = oom_type(torch)
     print("RESULT " + json.dumps(result))
 
 
-def run(name, steps, limit=0):
+def run(name, chosen, limit=0):
     """The child's figures, or None where it failed."""
-    done = subprocess.run([sys.executable, os.path.abspath(__file__), "--child", name, "--steps", str(steps), "--limit",
-                           str(limit)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    done = subprocess.run([sys.executable, os.path.abspath(__file__), "--child", name, "--steps", str(chosen.steps),
+                           "--limit", str(limit), "--library", chosen.library],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     for line in done.stdout.splitlines():
         if line.startswith("RESULT "):
             return json.loads(line[len("RESULT "):])
     if not limit:
-        print("%s failed: %s" % (name, done.stderr.strip().splitlines()[-1:] or done.returncode), file=sys.stderr)
+        print("%s failed: %s" % (name, done.stderr.strip().splitlines()[-3:] or done.returncode), file=sys.stderr)
     return None
 
 
-def rows_of(figures, steps):
-    ours, theirs = figures["aclmem"], figures["expandable"]
-    share = 100 * ours["peak_live"] / ours["peak_held"]
-    limit = int(1.05 * ours["peak_live"])
-    yield "training step, ms", 1000 * ours["step"], 1000 * theirs["step"], ours["step"] <= 1.02 * theirs["step"]
-    yield "peak live / peak held, %", share, 100 * theirs["peak_live"] / theirs["peak_held"], share >= 99
-    for key in ("hit_512", "hit_4m"):
-        native = figures["native"][key]
-        yield "torch.empty, %s, ns; beside native" % key[4:], ours[key], native, ours[key] <= 1.5 * native
+def rows_of(figures, chosen):
+    """What, ours, the figure beside it, and whether the budget is kept."""
+    ours, native, theirs = figures["aclmem"], figures["native"], figures["expandable"]
+    for name in JOBS:
+        a, b = ours[name], theirs[name]
+        share = 100 * a["peak_live"] / a["peak_held"]
+        yield "%s, ms a step; expandable" % name, 1000 * a["step"], 1000 * b["step"], a["step"] <= 1.02 * b["step"]
+        yield "%s, peak live / held, %%; expandable" % name, share, 100 * b["peak_live"] / b["peak_held"], share >= 99
+    for size in SIZES:
+        if "direct " + size in ours and native.get("loop " + size, 0) > 0:
+            hit = native["loop " + size]
+            yield "hit, %s, ns; native" % size, ours["direct " + size], hit, ours["direct " + size] <= 0.5 * hit
+            yield "hit through PyTorch, %s, ns; native" % size, ours["loop " + size], hit, ours["loop " + size] <= 1.5 * hit
+        empty = ours["empty " + size]
+        yield "torch.empty, %s, ns; native" % size, empty, native["empty " + size], empty <= 1.5 * native["empty " + size]
         if "floor" in figures:
-            floor = figures["floor"][key]
-            yield "torch.empty, %s, ns; beside no allocator" % key[4:], ours[key], floor, ours[key] <= 1.1 * floor
-    tight = run("aclmem", steps, limit) is not None
-    yield "fits into 1.05 x live (1: yes); beside native", tight, run("native", steps, limit) is not None, tight
+            floor = figures["floor"]["empty " + size]
+            yield "torch.empty, %s, ns; no allocator" % size, empty, floor, empty <= 1.1 * floor
+    yield "torch.OutOfMemoryError (1: yes)", ours["oom"] == "OutOfMemoryError", 1, ours["oom"] == "OutOfMemoryError"
+    limit = int(1.05 * ours["training"]["peak_live"])
+    fits = run("aclmem", chosen, limit) is not None
+    yield "training fits into 1.05 x live (1: yes); native", fits, run("native", chosen, limit) is not None, fits
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=40)
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--floor", metavar="LIBRARY", help="bench_torch_floor.so of the build")
+    parser.add_argument("--library", "--floor", default=LIBRARY, help="bench_torch_floor.so of the build")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--limit", type=int, default=0, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    chosen.library = os.path.abspath(chosen.library)
+    return chosen
+
+
+def main():
+    chosen = arguments()
     if chosen.child:
-        return child(chosen.child, chosen.steps, chosen.limit)
+        return child(chosen)
     try:
         import torch
     except ImportError:
@@ -126,17 +290,21 @@ def main():
     if not torch.cuda.is_available():
         print("not measured: there is no GPU")
         return None
-    figures = {name: run(name, chosen.steps) for name in ALLOCATORS}
-    if chosen.floor:
-        figures["floor"] = run(os.path.abspath(chosen.floor), chosen.steps)
+    start = time.perf_counter()
+    names = ALLOCATORS + (("floor",) if os.path.exists(chosen.library) else ())
+    if "floor" not in names:
+        print("not measured: hits without Python, since there is no %s" % chosen.library, file=sys.stderr)
+    figures = {name: run(name, chosen) for name in names}
     if None in figures.values():
         sys.exit(1)
-    rows = list(rows_of(figures, chosen.steps))
+    rows = list(rows_of(figures, chosen))
     if chosen.json:
         print(json.dumps([{"what": what, "ours": ours, "limit": limit, "ok": bool(ok)} for what, ours, limit, ok in rows]))
         return None
+    print("%-52s %12s %12s" % ("what; beside", "aclmem", "beside"))
     for what, ours, limit, ok in rows:
-        print("%-44s %12.2f %12.2f  %s" % (what, ours, limit, "ok" if ok else "MISS"))
+        print("%-52s %12.2f %12.2f  %s" % (what, ours, limit, "ok" if ok else "MISS"))
+    print("took %.0f s" % (time.perf_counter() - start))
     return None
 
 

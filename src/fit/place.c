@@ -236,3 +236,35 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
         try_at(fit, r, &area->head.gap, area->origin, best);
     return rc;
 }
+
+/* Beside one block: its page's free bytes and the new pages, as far as the gap goes. */
+static uint64_t largest_beside(const struct am_fit *fit, bool is_small, uint64_t n_pages)
+{
+    const uint64_t *widest = &fit->index[is_small].widest[N_CLASSES];
+    uint64_t largest = 0;
+
+    for (uint64_t i = 0; i < N_CLASSES; i++) {
+        uint64_t size = (n_pages << fit->page_shift) + (i << fit->class_shift);
+
+        size = size < widest[i] ? size : widest[i];
+        largest = size > largest ? size : largest;
+    }
+    return largest;
+}
+
+uint64_t am_fit_largest(const struct am_fit *fit, uint64_t n_pages)
+{
+    uint64_t page = fit->config.page, unit = fit->config.unit;
+    uint64_t own = n_pages << fit->page_shift;
+    uint64_t beside = largest_beside(fit, false, n_pages);
+    uint64_t small;
+
+    if (is_whole(fit, beside)) /* would begin at a page; a little less does not */
+        beside = ((beside - 1) & -page) + (page / 10 * 9 - 1) / unit * unit;
+    if (beside < page / 4)
+        beside = 0; /* such a block is a small one */
+    if (own > 0 || beside > 0)
+        return own > beside ? own : beside;
+    small = largest_beside(fit, true, 0);
+    return small < page / 4 ? small : page / 4 - unit;
+}

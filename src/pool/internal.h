@@ -134,7 +134,7 @@ struct aclmem_pool {
 /* report.c: the thread's message; returns rc. */
 aclError pool_fail(aclError rc, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Says why `size` bytes are not to be had. */
+/* Says why `size` bytes are not to be had; nothing is cached. */
 aclError pool_fail_memory_locked(aclmem_pool *pool, size_t size);
 uint64_t pool_held_locked(aclmem_pool *pool);
 
@@ -198,6 +198,8 @@ struct pool_block *pool_table_claim(aclmem_pool *pool, const void *ptr,
 /* pool.c */
 /* Cached blocks of at least so many bytes go to the engine: whether there were any. */
 bool pool_flush_locked(aclmem_pool *pool, size_t at_least);
+/* Tells the engine what it may hold, and how much of it may be idle and busy, as of now. */
+void pool_limits_update_locked(aclmem_pool *pool);
 /* Gives back what exceeds the pool's `keep`. */
 void pool_tidy_locked(aclmem_pool *pool);
 /* Asks the program for memory, with the lock dropped: whether it freed some. */

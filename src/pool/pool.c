@@ -227,8 +227,7 @@ bool pool_call_back_locked(aclmem_pool *pool, size_t wanted)
     return is_freed;
 }
 
-/* What the pool may hold and how much of it may be idle and busy, as of now. */
-static void limits_update_locked(aclmem_pool *pool)
+void pool_limits_update_locked(aclmem_pool *pool)
 {
     size_t room = pool->limit > pool->exportable ? pool->limit - pool->exportable : 0;
     size_t slack = pool->slack != 0 ? pool->slack : pool_held_locked(pool) / 256;
@@ -254,7 +253,7 @@ static int place_locked(aclmem_pool *pool, size_t size, unsigned slot,
     if (rc != AM_FIT_GROWS)
         return rc;
     pool_flush_locked(pool, size < pool->page / 4 ? 0 : pool->page / 4);
-    limits_update_locked(pool);
+    pool_limits_update_locked(pool);
     return am_fit_alloc(pool->fit, size, slot, ret_place, ret_wait);
 }
 
@@ -332,6 +331,22 @@ static aclError malloc_slow(aclmem_pool *pool, size_t size, size_t asked,
     return rc;
 }
 
+/* More than the pool may ever hold. */
+static aclError refuse(aclmem_pool *pool, size_t size)
+{
+    struct pool_visit visit;
+    aclError rc = pool_enter(pool, &visit);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    pthread_mutex_lock(&pool->lock);
+    pool_flush_locked(pool, 0);
+    rc = pool_fail_memory_locked(pool, size);
+    pthread_mutex_unlock(&pool->lock);
+    pool_leave(&visit);
+    return rc;
+}
+
 aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream stream,
                                    uint32_t tag, uint32_t flags, void **ptr)
 {
@@ -346,12 +361,8 @@ aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream s
         return pool_fail(ACL_ERROR_INVALID_PARAM,
                          "size %zu, tag 0x%" PRIx32 ", flags 0x%" PRIx32, size, tag,
                          flags);
-    if (size > pool->limit) {
-        pthread_mutex_lock(&pool->lock);
-        pool_fail_memory_locked(pool, size);
-        pthread_mutex_unlock(&pool->lock);
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    }
+    if (size > pool->limit)
+        return refuse(pool, size);
     if ((flags & ACLMEM_POOL_EXPORTABLE) != 0)
         return pool_own_malloc(pool, size, stream, tag, ptr);
     rounded = am_align_up(size, UNIT);

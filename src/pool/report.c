@@ -72,21 +72,22 @@ aclError pool_fail_memory_locked(aclmem_pool *pool, size_t size)
 {
     aclmem_pool_stats stats;
     size_t free = 0, total = 0;
-    size_t room;
+    size_t room, largest;
 
     stats_locked(pool, &stats);
     room = pool->limit > stats.held ? pool->limit - stats.held : 0;
     if (aclrtGetMemInfo(ACL_HBM_MEM, &free, &total) == ACL_SUCCESS && free < room)
-        room = free / pool->page * pool->page;
+        room = free;
+    largest = am_fit_largest(pool->fit, stats.idle / pool->page + room / pool->page);
     return pool_fail(
         ACL_ERROR_RT_MEMORY_ALLOCATION,
         "out of memory: %.1f MB asked for; %.1f MB held of %.1f MB allowed: %.1f MB "
         "live in %" PRIu64 " blocks, %.1f MB idle, %.1f MB lost at borders, %.1f MB "
         "exportable; %.1f MB asleep; the device has %.1f MB free; at most %.1f MB "
-        "would fit now",
+        "would fit now (%zu bytes)",
         MB(size), MB(stats.held), MB(pool->limit), MB(stats.live), stats.n_live,
         MB(stats.idle), MB(stats.lost), MB(stats.exportable), MB(stats.asleep), MB(free),
-        MB(stats.idle + stats.cached + room));
+        MB(largest), largest);
 }
 
 aclError aclmem_pool_get_stats(aclmem_pool *pool, aclmem_pool_stats *stats)

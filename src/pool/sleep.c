@@ -113,10 +113,12 @@ static aclError block_wake_locked(aclmem_pool *pool, struct pool_block *block)
     struct am_fit_use wait;
     int rc;
 
+    pool_limits_update_locked(pool);
     while ((rc = am_fit_wake(pool->fit, block->place, &wait)) == AM_FIT_BUSY) {
         rc = pool_wait_locked(pool, &wait);
         if (rc != ACL_SUCCESS)
             return pool_fail(rc, "waiting for the work on freed blocks failed");
+        pool_limits_update_locked(pool);
     }
     if (rc == AM_FIT_LIMIT || rc == AM_FIT_NO_MEMORY ||
         rc == ACL_ERROR_RT_MEMORY_ALLOCATION)

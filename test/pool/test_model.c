@@ -80,8 +80,25 @@ static bool is_short(struct run *r, size_t size)
     return r->is_frozen || held > r->limit * PLAYED_PAGE || held > r->room * PLAYED_PAGE;
 }
 
+/* After a failure the message names a size that does fit. */
+static void largest_try(struct run *r, unsigned stream)
+{
+    const char *found = strstr(aclmem_pool_message(), "would fit now (");
+    size_t size = found != NULL ? strtoull(strchr(found, '(') + 1, NULL, 10) : 0;
+    void *ptr;
+
+    if (size == 0)
+        return;
+    if (aclmem_pool_malloc(r->pool, size, played_stream(stream), &ptr) != ACL_SUCCESS) {
+        fprintf(stderr, "%zu bytes: %s\n", size, aclmem_pool_message());
+        require(false, "what would fit does not");
+    }
+    require(aclmem_pool_free(r->pool, ptr) == ACL_SUCCESS, "a free was refused");
+}
+
 static void block_make(struct run *r, struct block *b)
 {
+    bool is_sound;
     aclError rc;
 
     *b = (struct block){
@@ -95,9 +112,10 @@ static void block_make(struct run *r, struct block *b)
                                    b->is_own ? ACLMEM_POOL_EXPORTABLE : 0, &b->ptr);
     if (rc != ACL_SUCCESS)
         b->ptr = NULL;
-    failure_explain(
-        rc == ACL_ERROR_RT_MEMORY_ALLOCATION && is_short(r, b->size) ? ACL_SUCCESS : rc,
-        "malloc");
+    is_sound = rc == ACL_ERROR_RT_MEMORY_ALLOCATION && is_short(r, b->size);
+    failure_explain(is_sound ? ACL_SUCCESS : rc, "malloc");
+    if (is_sound && r->fail_every == 0 && !r->is_frozen)
+        largest_try(r, b->stream);
     if (b->ptr == NULL)
         return;
     b->stamp = ++r->last_stamp;
