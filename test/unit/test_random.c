@@ -57,11 +57,30 @@ static void an_export_says_what_is_missing(void **state)
     assert_acl_ok(aclrtFreePhysical(second));
 }
 
+/* From the start: there is no ledger yet, and its directory is not to blame. */
+static void so_does_one_of_a_process_without_a_ledger(void **state)
+{
+    aclrtDrvMemHandle handle;
+    uint64_t number;
+
+    refusal = EPERM;
+    start("default", "ACLMEM_MEMORY=192M"); /* as no other test: a ledger of its own */
+    refusal = 0;
+    expect_warnings(1);
+    handle = alloc(CHUNK);
+    assert_refused(
+        aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &number),
+        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "no random numbers: Operation not permitted");
+    assert_null(strstr(kept_message(), "ACLMEM_RUNTIME_DIR"));
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_reason_is_passed_on),
         claim(an_export_says_what_is_missing),
+        claim_alone(so_does_one_of_a_process_without_a_ledger),
     };
 
     return run_claims(tests);

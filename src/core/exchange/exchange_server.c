@@ -340,8 +340,7 @@ static aclError server_start_locked(void) AM_REQUIRES(server.lock)
     if (rc != ACL_SUCCESS)
         return rc;
     error = am_random(&random, sizeof random);
-    AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "memory cannot be shared: the system provides no random numbers: %s",
+    AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, AM_RANDOM_MISSING,
                strerror(-error));
     error = server_open_locked(directory, random);
     if (error == -EMFILE && am_descriptor_raise_limit())

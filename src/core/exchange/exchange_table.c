@@ -251,10 +251,8 @@ aclError am_export_table_add(uint32_t name, enum am_share_kind kind, bool is_ope
     am_unlock(&exports.lock);
     if (rc != 0) {
         free(export);
-        return am_fail(
-            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-            "memory cannot be shared: the system provides no random numbers: %s",
-            strerror(-rc));
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, AM_RANDOM_MISSING,
+                       strerror(-rc));
     }
     return ACL_SUCCESS;
 }

@@ -3,13 +3,13 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/util.h"
 #include "core/ledger/rundir.h"
 
@@ -136,9 +136,10 @@ static aclError books_make(struct am_ledger *ledger)
     struct ledger_label label = {.kind = ledger_kind_of(&ledger->config)};
     uint64_t random[2];
     void *books;
+    int error = am_random(random, sizeof random);
 
-    if (am_sys_getrandom(random, sizeof random, 0) != sizeof random)
-        return file_fail(errno, "given a number");
+    AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, AM_RANDOM_MISSING,
+               strerror(-error));
     books = am_sys_segment_make(LEDGER_SIZE, &label.segment);
     if (books == MAP_FAILED)
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
