@@ -18,6 +18,7 @@
 #include "core/runtime.h"
 #include "core/stream/call.h"
 #include "core/stream/event_page.h"
+#include "core/stream/stream.h"
 #include "core/vmm/vspace.h"
 #include "layer/layers.h"
 
@@ -114,6 +115,7 @@ static void stop_locked(void) AM_REQUIRES(am_rt.lock)
 {
     am_rt.why_down = why_finalized; /* before a call can meet the table */
     table_install(&am_api_down);
+    (void)am_stream_collect_all(); /* launched work that is done keeps no memory */
     am_explain_left("aclFinalize");
     am_explain_close();
     am_runtime_stop_locked();

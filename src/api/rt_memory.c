@@ -9,6 +9,7 @@
 #include "core/device/setup.h"
 #include "core/heap/heap.h"
 #include "core/hostmem/hostmem.h"
+#include "core/stream/stream.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
@@ -39,6 +40,7 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
         return rc;
     if (product_has(attr))
         domain = am_domain_get(&am_devices.device[device].domain);
+    (void)am_stream_collect_all(); /* launched work that is done keeps no memory */
     if (domain != NULL)
         rc = am_domain_free(domain, &left);
     if (rc == ACL_SUCCESS) {

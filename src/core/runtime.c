@@ -163,6 +163,15 @@ static void export_end(uint64_t number)
     am_remote_withdraw(number);
 }
 
+/* False: no work was done since it was asked last. */
+static bool launched_collect(void)
+{
+    uint64_t n_moves = am_tally_sum(&am_sched.moves);
+
+    (void)am_stream_collect_all();
+    return am_tally_sum(&am_sched.moves) != n_moves;
+}
+
 /*
  * Once, before anything is up: the parts that lie above memory and streams say what they
  * have to be told, so that memory and streams need to know nothing of them.
@@ -175,6 +184,7 @@ static void runtime_init(void)
     };
 
     am_domain_set_reclaim(&am_heap_reclaim);
+    am_domain_set_collect(launched_collect);
     am_phys_set_hooks(&sharing);
     am_stream_set_synced(am_pool_synced);
     am_sched_init(&am_sched);

@@ -123,6 +123,27 @@ static void a_stream_that_is_never_empty_lets_go_too(void **state)
     assert_int_equal(count_handles(), n);
 }
 
+/* Work that is done keeps no memory: the device is asked before a call reports or fails. */
+static void figures_and_shortages_count_no_memory_of_done_work(void **state)
+{
+    uint64_t n = count_handles();
+    size_t before;
+    size_t after;
+    size_t total;
+    struct block rest;
+
+    assert_acl_ok(aclrtGetMemInfo(ACL_HBM_MEM_HUGE, &before, &total));
+    launch_and_free();
+    device_finish();
+    assert_int_equal(count_handles(), n + 1);
+    assert_acl_ok(aclrtGetMemInfo(ACL_HBM_MEM_HUGE, &after, &total));
+    assert_int_equal(after, before);
+    launch_and_free();
+    device_finish();
+    rest = block_create(before);
+    block_destroy(&rest);
+}
+
 /* ---- waiting ---- */
 
 static void a_stream_is_not_done_in_time(void **state)
@@ -395,6 +416,7 @@ int main(void)
     const struct CMUnitTest claims[] = {
         lanes_claim(launching_alone_lets_go_of_what_is_done),
         lanes_claim(a_stream_that_is_never_empty_lets_go_too),
+        lanes_claim(figures_and_shortages_count_no_memory_of_done_work),
         lanes_claim(a_stream_is_not_done_in_time),
         lanes_claim(an_event_is_not_complete_in_time),
         lanes_claim(a_record_is_waited_for_and_nothing_behind_it),

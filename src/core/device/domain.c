@@ -16,10 +16,16 @@
 static struct am_slab domain_slab = AM_SLAB_INIT(struct am_domain, "domain slab");
 /* Set before the first domain is made; NULL: nothing is kept for later. */
 static const struct am_reclaim *reclaim;
+static bool (*collect)(void);
 
 void am_domain_set_reclaim(const struct am_reclaim *hooks)
 {
     reclaim = hooks;
+}
+
+void am_domain_set_collect(bool (*hook)(void))
+{
+    collect = hook;
 }
 
 size_t am_domain_idle(struct am_domain *domain)
@@ -94,8 +100,9 @@ static bool credits_release(struct am_domain *domain)
 
 bool am_domain_trim(struct am_domain *domain)
 {
-    bool has_any = credits_release(domain);
+    bool has_any = collect != NULL && collect();
 
+    has_any |= credits_release(domain);
     return (reclaim != NULL && reclaim->trim(domain)) || has_any;
 }
 

@@ -119,6 +119,11 @@ struct am_reclaim {
     bool (*trim)(struct am_domain *domain);   /* gives them up; false: there were none */
 };
 void am_domain_set_reclaim(const struct am_reclaim *reclaim);
+/*
+ * Work that a device has done may keep memory that the program has freed, until a thread
+ * asks the device.  Streams register how to ask; false: no work was done since.
+ */
+void am_domain_set_collect(bool (*collect)(void));
 /* The same two, by whatever is registered. */
 size_t am_domain_idle(struct am_domain *domain);
 bool am_domain_trim(struct am_domain *domain);

@@ -644,7 +644,7 @@ bool am_stream_collect_all(void)
     struct am_stream *stream = NULL;
     bool is_empty = true;
 
-    for (int32_t device = 0; has_lanes() && device < AM_DEVICES_MAX; device++) {
+    for (int32_t device = 0; has_lanes() && device < am_devices.n; device++) {
         while ((stream = walk_next(stream, device, NULL)) != NULL)
             is_empty = am_lane_collect(&stream->lane) && is_empty;
     }

@@ -80,7 +80,10 @@ bool am_stream_abort_device(int32_t device, uint64_t timeout_ns);
 
 bool am_stream_is_idle(struct am_stream *stream);
 
-/* What devices have done on any stream is taken out; false when some have not done all. */
+/*
+ * Asks all devices, and drops the launched tasks that are done, on any stream; false: some
+ * are not done.  Tasks keep memory alive, also memory that the program has freed meanwhile.
+ */
 bool am_stream_collect_all(void);
 
 /* How many more can be created on this device. */
