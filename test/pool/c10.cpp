@@ -13,6 +13,13 @@ Error::Error(SourceLocation source_location, std::string msg)
     n_alive++;
 }
 
+Error::Error(const Error &other)
+    : std::exception(other), msg_(other.msg_), context_(other.context_),
+      backtrace_(other.backtrace_), what_(other.what_)
+{
+    n_alive++;
+}
+
 Error::~Error()
 {
     n_alive--;

@@ -28,7 +28,7 @@ class __attribute__((visibility("default"))) Error : public std::exception
     static int n_alive;
 
     Error(SourceLocation source_location, std::string msg);
-    Error(const Error &) = delete;
+    Error(const Error &other);
     ~Error() override;
     const char *what() const noexcept override;
 };
