@@ -224,10 +224,11 @@ if [ -z "$missing" ]; then
 fi
 {
     echo "This is missing:$missing"
+    [ -z "$wanted" ] || echo "This is missing too, and can be done without:$wanted"
     if has apt-get; then
         as_root=
         ! has sudo || as_root="sudo "
-        echo "Install it, as root, with this line, and try again:"
+        echo "Install all of it, as root, with this line, and try again:"
         echo "    ${as_root}apt-get install -y --no-install-recommends$packages"
     else
         echo "Install it and try again."
