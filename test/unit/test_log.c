@@ -31,6 +31,14 @@ static void a_line_has_the_level_and_the_text(void **state)
                                            "aclmem: debug: 100%\n");
 }
 
+/* A path, or the name of another process. */
+static void a_text_from_outside_does_not_play_with_the_terminal(void **state)
+{
+    capture_stderr();
+    am_log(AM_LOG_WARN, "%s is wrong", "\33[31m\nx");
+    assert_string_equal(captured_stderr(), "aclmem: warn: ?[31m?x is wrong\n");
+}
+
 static void a_level_shows_itself_and_what_is_graver(void **state)
 {
     for (int level = AM_LOG_ERROR; level <= AM_LOG_DEBUG; level++) {
@@ -143,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define claim_here(f_) cmocka_unit_test_setup_teardown(f_, quiet, quiet)
         claim_here(a_line_has_the_level_and_the_text),
+        claim_here(a_text_from_outside_does_not_play_with_the_terminal),
         claim_here(a_level_shows_itself_and_what_is_graver),
         claim_here(warnings_are_counted_whether_they_are_shown_or_not),
         claim_here(a_long_text_is_one_line_of_at_most_a_kilobyte),
