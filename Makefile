@@ -2,7 +2,7 @@
 PREFIX ?= /opt/aclmem
 SETUP ?= scripts/setup.sh
 
-.PHONY: all setup run check bench fuzz wheel sdist deb check-packages install uninstall format coverage clean help
+.PHONY: all setup run check bench fuzz wheel sdist deb check-packages check-aarch64 install uninstall format coverage clean help
 
 all: build/build.ninja
 	@scripts/quietly.sh build/make.log cmake --build build
@@ -45,6 +45,10 @@ deb:
 check-packages: deb wheel sdist
 	@test/install/test_packages.sh build
 
+check-aarch64:
+	@$(SETUP) aarch64
+	@scripts/check.sh aarch64
+
 # The folder that PREFIX names, or a word about why not.
 prefix = $(if $(word 2,x$(PREFIX)),$(error PREFIX is "$(PREFIX)"; it must not have blanks))$(if $(PREFIX),$(abspath $(PREFIX)),$(error PREFIX is empty; it names the folder to install into))
 
@@ -79,6 +83,7 @@ help:
 	@echo "make sdist       pack the sources, for pip: build/sdist/"
 	@echo "make deb         make Debian packages: build/deb/"
 	@echo "make check-packages   install these packages into a fresh system, and use them there"
+	@echo "make check-aarch64    build for aarch64, and run the tests of the interface in qemu-user"
 	@echo "make install     install into PREFIX (now $(PREFIX)); DESTDIR= stages it elsewhere"
 	@echo "                 FORCE=1 replaces a libascendcl.so that is not aclmem's"
 	@echo "make uninstall   remove what was installed into PREFIX"

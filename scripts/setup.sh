@@ -7,6 +7,7 @@
 #     scripts/setup.sh bench       what `make`, and comparing with others, needs
 #     scripts/setup.sh wheel       what `make wheel` needs
 #     scripts/setup.sh deb         what `make deb` needs
+#     scripts/setup.sh aarch64     what `make check-aarch64` needs; libraries are fetched into build/
 #
 # Each row of the tables below is a probe that works on any distribution, the name of Debian's
 # package, and what it is.  Where apt-get is at hand and we may use it, only what is missing is
@@ -16,9 +17,9 @@ set -u
 
 mode=${1:-build}
 case $mode in
-build | check | coverage | bench | wheel | deb) ;;
+build | check | coverage | bench | wheel | deb | aarch64) ;;
 *)
-    echo "usage: $0 build|check|coverage|bench|wheel|deb" >&2
+    echo "usage: $0 build|check|coverage|bench|wheel|deb|aarch64" >&2
     exit 2
     ;;
 esac
@@ -77,6 +78,12 @@ needed_for_debian() {
     need has_python_headers python3-dev "Python's headers"
     need "has_library ucx" libucx-dev "UCX, for memory of other machines"
     need "has_library libsodium" libsodium-dev "libsodium, for memory of other machines"
+}
+
+needed_for_aarch64() {
+    need "has aarch64-linux-gnu-gcc" gcc-aarch64-linux-gnu "the GNU C compiler for aarch64"
+    need "has aarch64-linux-gnu-g++" g++-aarch64-linux-gnu "the GNU C++ compiler for aarch64"
+    need "has qemu-aarch64" qemu-user "qemu-user, an emulator for programs"
 }
 
 needed_to_cover() {
@@ -192,6 +199,7 @@ look() {
     [ "$mode" != bench ] || needed_to_bench
     [ "$mode" != wheel ] || needed_to_pack
     [ "$mode" != deb ] || needed_for_debian
+    [ "$mode" != aarch64 ] || needed_for_aarch64
     [ "$mode" != coverage ] || needed_to_cover
     [ -n "$packages" ]
 }
@@ -212,15 +220,21 @@ install_packages() {
             apt-get install -y -qq --no-install-recommends $packages >/dev/null
 }
 
-look || exit 0
+# All is here; libraries of another processor are no packages of this machine.
+done_well() {
+    [ "$mode" != aarch64 ] || exec "$(dirname "$0")/sysroot.sh" "$(dirname "$0")/../build/aarch64-sysroot"
+    exit 0
+}
+
+look || done_well
 if may_install; then
     # Which runtimes is known for sure once Clang is there.
-    install_packages && { look || exit 0; } && install_packages
-    look || exit 0
+    install_packages && { look || done_well; } && install_packages
+    look || done_well
 fi
 if [ -z "$missing" ]; then
     echo "This is missing, and is done without:$wanted" >&2
-    exit 0
+    done_well
 fi
 {
     echo "This is missing:$missing"

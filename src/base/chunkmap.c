@@ -19,7 +19,10 @@ int am_chunkmap_prepare(struct am_chunkmap *map, uintptr_t addr, size_t size)
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (leaf == MAP_FAILED)
             return -ENOMEM;
-        /* Another thread, which binds other chunks of the leaf, may have been faster. */
+        /*
+         * Another thread, which binds other chunks of the leaf, may have been faster.  The
+         * release pairs with the acquire of am_chunkmap_find().
+         */
         if (!atomic_compare_exchange_strong_explicit(
                 &map->top[i], &none, leaf, memory_order_release, memory_order_relaxed))
             munmap(leaf, sizeof(struct am_chunkleaf));

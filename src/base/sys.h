@@ -117,6 +117,9 @@ AM_TEST_EXPORT bool am_fault_fired(void);
  */
 AM_TEST_EXPORT void am_fault_arm_signal(uint64_t nth, int signal);
 
+/* Bytes of a page of the kernel, or of the one that is pretended (sys.c). */
+size_t am_page_size(void);
+
 /* Between two writes that other processes can see: a process may die here. */
 void am_step(void);
 
@@ -143,6 +146,11 @@ bool am_fault_hit(enum am_fault_kind kind);
 bool am_fault_is_refusal(void);
 
 #else
+
+static inline size_t am_page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 #define am_step() ((void)0)
 #define am_moment() ((void)0)

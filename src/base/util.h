@@ -45,6 +45,10 @@ static inline bool am_is_aligned(size_t x, size_t align)
  * Reference counts.  am_ref_try() is for objects that were found without a lock: it fails
  * once the count has reached zero.  The memory of such objects is never used for anything
  * else (base/slab.h).
+ *
+ * Its acquire pairs with the release store of the count at the object's birth: a caller
+ * that looks the object up a second time then sees that the memory is another object's by
+ * now.  The count is one word, so no order of other words is needed beside it.
  */
 static inline bool am_ref_try(atomic_uint *refs)
 {

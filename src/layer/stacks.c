@@ -182,11 +182,13 @@ static const struct stack *stack_add(const uintptr_t *frame, uint32_t n, uint64_
     }
     if (s != NULL) {
         s->hash = hash;
-        s->number = ++stacks.n;
+        s->number = stacks.n + 1;
         s->era = era;
         s->n = n;
         memcpy(s->frame, frame, n * sizeof *frame);
         *slot = s;
+        /* Behind the slot: the acquire in am_stack_frames() is its partner. */
+        atomic_store_explicit(&stacks.n, s->number, memory_order_release);
         s->next = stacks.bucket[hash % BUCKETS];
         atomic_store_explicit(&stacks.bucket[hash % BUCKETS], s, memory_order_release);
         found = s;

@@ -227,14 +227,15 @@ static struct am_trace_slot_map *slot_claim(void)
         errno = error;
         return NULL;
     }
-    map = am_sys_mmap(NULL, AM_TRACE_SLOT_SIZE, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_POPULATE, file.fd, at);
+    slot->lead = (size_t)at % am_page_size();
+    map = am_sys_mmap(NULL, slot->lead + AM_TRACE_SLOT_SIZE, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_POPULATE, file.fd, at - (off_t)slot->lead);
     if (map == MAP_FAILED) {
         free(slot);
         return NULL;
     }
-    madvise(map, AM_TRACE_SLOT_SIZE, MADV_DONTFORK);
-    slot->chunk = map;
+    madvise(map, slot->lead + AM_TRACE_SLOT_SIZE, MADV_DONTFORK);
+    slot->chunk = (struct am_trace_chunk *)((char *)map + slot->lead);
     slot->next = NULL;
     return slot;
 }
@@ -309,7 +310,7 @@ void am_trace_lose(uint64_t n)
 /* The slot stays in the file as it is. */
 static void slot_drop(struct am_trace_slot_map *slot)
 {
-    am_sys_munmap(slot->chunk, AM_TRACE_SLOT_SIZE);
+    am_sys_munmap((char *)slot->chunk - slot->lead, slot->lead + AM_TRACE_SLOT_SIZE);
     free(slot);
 }
 

@@ -18,6 +18,8 @@
 struct am_trace_slot_map {
     struct am_trace_slot_map *next;
     struct am_trace_chunk *chunk;
+    size_t
+        lead; /* bytes of the mapping before the chunk: slots need not begin at pages */
 };
 
 /*

@@ -41,8 +41,12 @@ static inline bool am_bypass_enter(struct am_queue *queue)
     if (bypass & (AM_BYPASS_CLOSED | AM_BYPASS_INSIDE))
         return false;
     atomic_store_explicit(&queue->inside, am_error_function, memory_order_relaxed);
+    /*
+     * The release is for `inside`: am_bypass_close_locked() reads it when its acquire has
+     * seen the flag.  The acquire pairs with am_bypass_leave() of the task before.
+     */
     return atomic_compare_exchange_strong_explicit(
-        &queue->bypass, &bypass, bypass | AM_BYPASS_INSIDE, memory_order_acquire,
+        &queue->bypass, &bypass, bypass | AM_BYPASS_INSIDE, memory_order_acq_rel,
         memory_order_relaxed);
 }
 

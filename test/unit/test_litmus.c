@@ -1,0 +1,303 @@
+/*
+ * Litmus tests of what is read without a lock: a few threads, many rounds, and a claim
+ * that a wrong memory order would break on a machine that reorders loads and stores
+ * (aarch64).  On x86-64, and in an emulator on it, the hardware hides most such mistakes.
+ *
+ * Rounds are counted: no test waits for another thread to do something.
+ */
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/acl.h"
+#include "base/chunkmap.h"
+#include "base/idmap.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/rangemap.h"
+#include "base/slab.h"
+#include "base/util.h"
+#include "core/ledger/ledger_file.h"
+#include "core/ledger/rundir.h"
+#include "support/process.h"
+
+#ifndef ROUNDS
+#define ROUNDS 400000
+#endif
+#define PLACES 2
+#define READERS 2
+
+/* An object as a lookup finds it; the words are its owner's, written before the count. */
+struct thing {
+    struct am_object object;
+    uintptr_t place;
+    uintptr_t again; /* the same once more: half of an object is never seen */
+};
+
+static struct am_slab things = AM_SLAB_INIT(struct thing, "things");
+
+static struct thing *thing_make(uintptr_t place)
+{
+    struct thing *thing = am_slab_take(&things);
+
+    if (thing == NULL)
+        return NULL;
+    thing->place = place;
+    thing->again = ~place;
+    atomic_store_explicit(&thing->object.refs, 1, memory_order_release);
+    return thing;
+}
+
+static void thing_put(struct am_object *object)
+{
+    if (am_ref_drop(&object->refs))
+        am_slab_give(&things, object);
+}
+
+/* ---- addresses ---- */
+
+static struct am_chunkmap *chunks;
+static struct am_rangemap *ranges;
+/* Two pieces of 32 GB: the nodes of one serve the other when it is emptied. */
+static const uintptr_t places[PLACES] = {5 * AM_CHUNK, (UINT64_C(64) << 30) + AM_CHUNK};
+
+static void *find(struct worker *self, uintptr_t place)
+{
+    return self->shared == chunks ? am_chunkmap_find(chunks, place)
+                                  : am_rangemap_find(ranges, place);
+}
+
+static void enter(struct worker *self, uintptr_t place, void *object)
+{
+    if (self->shared == chunks)
+        am_chunkmap_set(chunks, place, AM_CHUNK, object);
+    else
+        am_rangemap_set(ranges, place, AM_CHUNK, object);
+}
+
+static const char *addresses_write(struct worker *self)
+{
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        uintptr_t place = places[i % PLACES];
+        struct thing *thing = thing_make(place);
+
+        worker_check(thing != NULL);
+        worker_check(self->shared != ranges ||
+                     am_rangemap_prepare(ranges, place, AM_CHUNK) == 0);
+        enter(self, place, thing);
+        enter(self, place, NULL);
+        thing_put(&thing->object);
+    }
+    return NULL;
+}
+
+/* Find, refer, find again: then the object is the one of this address. */
+static const char *addresses_read(struct worker *self)
+{
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        uintptr_t place = places[i % PLACES];
+        struct thing *thing = find(self, place);
+        bool is_right;
+
+        if (thing == NULL || !am_ref_try(&thing->object.refs))
+            continue;
+        is_right = find(self, place) != thing ||
+                   (thing->place == place && thing->again == ~place);
+        thing_put(&thing->object);
+        worker_check(is_right);
+    }
+    return NULL;
+}
+
+static void addresses_try(void *map)
+{
+    struct worker workers[1 + READERS] = {{.run = addresses_write, .shared = map}};
+    const char *failure;
+
+    for (int i = 1; i <= READERS; i++)
+        workers[i] = (struct worker){.run = addresses_read, .shared = map};
+    failure = run_workers(workers, 1 + READERS);
+    if (failure != NULL)
+        fail_msg("%s", failure);
+}
+
+static void a_chunk_leads_to_the_object_at_its_address(void **state)
+{
+    chunks = calloc(1, sizeof *chunks);
+    assert_non_null(chunks);
+    for (int i = 0; i < PLACES; i++)
+        assert_int_equal(am_chunkmap_prepare(chunks, places[i], AM_CHUNK), 0);
+    addresses_try(chunks);
+}
+
+static void a_range_leads_to_the_object_at_its_address(void **state)
+{
+    ranges = calloc(1, sizeof *ranges);
+    assert_non_null(ranges);
+    addresses_try(ranges);
+}
+
+/* ---- handles ---- */
+
+static struct am_idmap ids = AM_IDMAP_INIT("litmus");
+static _Atomic(void *) shown; /* a handle that may be stale by now */
+
+static const char *handles_write(struct worker *self)
+{
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        struct thing *thing = thing_make(i);
+        void *handle;
+
+        worker_check(thing != NULL);
+        worker_check(am_idmap_add(&ids, AM_KIND_PHYS, &thing->object, &handle) == 0);
+        atomic_store_explicit(&shown, handle, memory_order_relaxed);
+        am_idmap_remove(&ids, handle);
+        thing_put(&thing->object);
+    }
+    return NULL;
+}
+
+static const char *handles_read(struct worker *self)
+{
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        void *handle = atomic_load_explicit(&shown, memory_order_relaxed);
+        struct am_object *object = am_idmap_get(&ids, AM_KIND_PHYS, handle, thing_put);
+        struct thing *thing = (struct thing *)object;
+        bool is_right;
+
+        if (object == NULL)
+            continue;
+        is_right = thing->again == ~thing->place;
+        thing_put(object);
+        worker_check(is_right);
+    }
+    return NULL;
+}
+
+static void a_handle_leads_to_a_whole_object(void **state)
+{
+    struct worker workers[] = {
+        {.run = handles_write}, {.run = handles_read}, {.run = handles_read}};
+    const char *failure = run_workers(workers, 3);
+
+    if (failure != NULL)
+        fail_msg("%s", failure);
+}
+
+/* ---- blocks ---- */
+
+#define PAD 32 /* bytes behind those asked for that belong to a block, by default rules */
+
+static const size_t sizes[] = {3 * AM_MIB, 5 * AM_MIB};
+static _Atomic(void *) block;
+
+static const char *blocks_write(struct worker *self)
+{
+    worker_check(aclrtSetDevice(0) == ACL_SUCCESS);
+    for (unsigned i = 0; i < ROUNDS / 20; i++) {
+        void *p;
+
+        worker_check(aclrtMalloc(&p, sizes[i % 2], ACL_MEM_MALLOC_HUGE_FIRST) ==
+                     ACL_SUCCESS);
+        atomic_store_explicit(&block, p, memory_order_relaxed);
+        worker_check(aclrtFree(p) == ACL_SUCCESS);
+    }
+    return NULL;
+}
+
+/*
+ * A block that is there is told with a size that was asked for.  By now its addresses may
+ * be part of another block, which begins elsewhere.
+ */
+static const char *blocks_read(struct worker *self)
+{
+    worker_check(aclrtSetDevice(0) == ACL_SUCCESS);
+    for (unsigned i = 0; i < ROUNDS / 20; i++) {
+        void *p = atomic_load_explicit(&block, memory_order_relaxed);
+        void *base = NULL;
+        size_t size = 0;
+
+        if (p == NULL || aclrtMemGetAddressRange(p, &base, &size) != ACL_SUCCESS)
+            continue;
+        worker_check(size == sizes[0] + PAD || size == sizes[1] + PAD);
+    }
+    return NULL;
+}
+
+static void a_block_is_told_with_its_own_size(void **state)
+{
+    struct worker workers[] = {
+        {.run = blocks_write}, {.run = blocks_read}, {.run = blocks_read}};
+    const char *failure;
+
+    assert_int_equal(aclInit(NULL), ACL_SUCCESS);
+    failure = run_workers(workers, 3);
+    assert_int_equal(aclFinalize(), ACL_SUCCESS);
+    if (failure != NULL)
+        fail_msg("%s", failure);
+}
+
+/* ---- the ledger ---- */
+
+#define CAPACITY (100 * AM_MIB)
+#define MORE_THAN_HALF (60 * AM_MIB)
+
+static atomic_int n_inside;
+
+/* Each adds its bytes and then looks at the sum: two never both fit. */
+static const char *ledger_use(struct worker *self)
+{
+    struct am_ledger *ledger = self->shared;
+
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        int n;
+
+        if (!am_ledger_try_charge(ledger, 0, MORE_THAN_HALF))
+            continue;
+        n = atomic_fetch_add(&n_inside, 1);
+        atomic_fetch_sub(&n_inside, 1);
+        am_ledger_uncharge(ledger, 0, MORE_THAN_HALF);
+        worker_check(n == 0);
+    }
+    return NULL;
+}
+
+static void two_processes_never_hold_more_than_there_is(void **state)
+{
+    static const struct am_ledger_config config = {
+        .backend = "host", .product = "A2", .n_devices = 1, .capacity = {CAPACITY}};
+    struct am_ledger *ledgers[2];
+    struct worker workers[2];
+    char why[AM_WHY_SIZE];
+    const char *folder = folder_make();
+    const char *failure;
+
+    am_options_reset();
+    assert_int_equal(am_options_set("runtime_dir", folder, why), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(am_ledger_open(&config, &ledgers[i]), ACL_SUCCESS);
+        assert_false(am_ledger_is_private(ledgers[i]));
+        workers[i] = (struct worker){.run = ledger_use, .shared = ledgers[i]};
+    }
+    failure = run_workers(workers, 2);
+    for (int i = 0; i < 2; i++)
+        am_ledger_put(ledgers[i]);
+    am_rundir_close();
+    folder_remove(folder);
+    if (failure != NULL)
+        fail_msg("%s", failure);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_chunk_leads_to_the_object_at_its_address),
+        cmocka_unit_test(a_range_leads_to_the_object_at_its_address),
+        cmocka_unit_test(a_handle_leads_to_a_whole_object),
+        cmocka_unit_test(a_block_is_told_with_its_own_size),
+        cmocka_unit_test(two_processes_never_hold_more_than_there_is),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
