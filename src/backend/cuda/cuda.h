@@ -45,12 +45,11 @@ struct cuda_gpu {
     /* Events that are not in use, without and with a time: mark.c */
     CUevent spare[2][CUDA_STREAMS_MAX];
     unsigned n_spare[2];
-    CUevent clock;             /* an event with a time that is known, or NULL */
-    uint64_t clock_ns;         /* that time */
-    struct am_lock clock_lock; /* of the thread that renews the clock */
-    uint64_t clock_tried;      /* clock_lock; when another one was tried last */
-    /* Numbers what is launched: a lane's are ascending. */
-    _Atomic uint64_t n_launched;
+    CUevent clock;              /* an event with a time that is known, or NULL */
+    uint64_t clock_ns;          /* that time */
+    struct am_lock clock_lock;  /* of the thread that renews the clock */
+    uint64_t clock_tried;       /* clock_lock; when another one was tried last */
+    _Atomic uint64_t n_numbers; /* for launches; lanes take many at a time */
 };
 
 struct cuda_bank {

@@ -22,6 +22,7 @@
 #include "base/util.h"
 
 #define MARK_EVERY 128 /* launches: as many keep their memory a little longer */
+#define NUMBERS 1024   /* that a lane takes at a time: threads seldom meet there */
 
 struct am_lane {
     struct cuda_gpu *gpu;
@@ -29,6 +30,8 @@ struct am_lane {
     CUstream stream;
     bool is_own; /* not one of those that are kept for copies */
     unsigned n_unmarked;
+    uint64_t number;       /* the last one that was given to a launch */
+    uint64_t numbers_end;  /* numbers up to this one are the lane's */
     _Atomic uint64_t last; /* number of the last launch */
     _Atomic uint64_t done; /* all up to this one is known to be */
     TAILQ_HEAD(, am_mark) marks;
@@ -52,7 +55,7 @@ aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_
     lane->gpu = gpu;
     lane->refs = 1;
     lane->is_own = priority != 0;
-    lane->done = gpu->n_launched; /* which was on others */
+    lane->done = gpu->n_numbers; /* those are of other lanes */
     TAILQ_INIT(&lane->marks);
     rc = lane->is_own ? cuda_stream_open(gpu, priority, &lane->stream)
                       : cuda_stream_take(gpu, &lane->stream);
@@ -121,9 +124,14 @@ void cuda_lane_close(struct am_lane *lane)
     lane_put(lane);
 }
 
+/* Numbers grow on a lane.  On two lanes their order says nothing about time. */
 static inline uint64_t lane_number(struct am_lane *lane)
 {
-    return atomic_fetch_add_explicit(&lane->gpu->n_launched, 1, memory_order_relaxed) + 1;
+    if (lane->number == lane->numbers_end) {
+        lane->number = atomic_fetch_add(&lane->gpu->n_numbers, NUMBERS);
+        lane->numbers_end = lane->number + NUMBERS;
+    }
+    return ++lane->number;
 }
 
 /* All launches so far are done when this is reached; the reference is the lane's. */
@@ -209,7 +217,11 @@ aclError cuda_lane_sync(struct am_lane *lane)
     return ACL_SUCCESS;
 }
 
-/* Whether a launch on it, with a number up to this one, may be under way. */
+/*
+ * Whether a launch on it may be under way that uses memory with this number.  The number is
+ * the highest of the launches that use the memory, so a lane that has done all its launches
+ * up to there has done those.
+ */
 static bool lane_may_use(const struct am_lane *lane, uint64_t number)
 {
     return lane->done < lane->last && lane->done < number;
