@@ -115,7 +115,7 @@ static aclError job_launch(struct am_task *task, const struct am_backend_ops *la
     return ACL_SUCCESS;
 }
 
-static aclError job_landed(struct am_task *task, const struct am_backend_ops *lanes)
+static aclError job_collected(struct am_task *task, const struct am_backend_ops *lanes)
 {
     struct job *job = (struct job *)task;
 
@@ -153,7 +153,7 @@ static void job_drop(struct am_task *task)
 }
 
 static const struct am_task_ops launched_ops = {.launch = job_launch,
-                                                .landed = job_landed,
+                                                .collected = job_collected,
                                                 .run = job_run,
                                                 .cancel = job_cancel,
                                                 .drop = job_drop};

@@ -255,7 +255,7 @@ static void waiters_wake(struct am_event *event)
     am_unlock(&am_sched.lock);
 }
 
-static aclError record_landed(struct am_task *task, const struct am_backend_ops *lanes)
+static aclError record_collected(struct am_task *task, const struct am_backend_ops *lanes)
 {
     struct am_event_task *et = (struct am_event_task *)task;
     bool is_timed = et->event->can & AM_EVENT_TIME;
@@ -334,7 +334,7 @@ static void record_drop(struct am_task *task)
 
 static const struct am_task_ops record_ops = {
     .launch = record_launch,
-    .landed = record_landed,
+    .collected = record_collected,
     .finish = record_finish,
     .cancel = record_cancel,
     .drop = record_drop,

@@ -92,7 +92,7 @@ static aclError wait_finish(struct am_task *task, struct am_sched *sched)
 }
 
 /* The device has waited; that the record ran may not be known here yet. */
-static aclError wait_landed(struct am_task *task, const struct am_backend_ops *lanes)
+static aclError wait_collected(struct am_task *task, const struct am_backend_ops *lanes)
 {
     return wait_result((struct am_event_task *)task, false);
 }
@@ -169,7 +169,7 @@ static void wait_drop(struct am_task *task)
 
 static const struct am_task_ops wait_ops = {
     .launch = wait_launch,
-    .landed = wait_landed,
+    .collected = wait_collected,
     .poll = wait_poll,
     .check = wait_check,
     .finish = wait_finish,

@@ -52,8 +52,8 @@ static void done_take_locked(struct am_lane_queue *lq) AM_REQUIRES(lq->lock)
         TAILQ_INSERT_TAIL(&lq->over, task, next);
         lq->taken = task->number;
         am_error_function = task->function;
-        if (code == ACL_SUCCESS && task->ops->landed != NULL)
-            code = task->ops->landed(task, lq->ops);
+        if (code == ACL_SUCCESS && task->ops->collected != NULL)
+            code = task->ops->collected(task, lq->ops);
         if (code != ACL_SUCCESS)
             task_fail(lq, task, code, why);
         am_tally_add(&lq->sched->moves, 1);

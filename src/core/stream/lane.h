@@ -32,7 +32,7 @@ struct am_lane_queue {
     int32_t driver;         /* the device, by the driver's id */
     struct am_lock lock;
     struct am_lane *lane;       /* lock, as all below; NULL until the first launch */
-    bool is_refused;            /* there is no lane to be had */
+    bool is_refused;            /* the device could not open a lane */
     struct am_tasks tasks;      /* launched, and not known to be done */
     struct am_tasks over;       /* done, and to be dropped by the thread that drops */
     bool is_dropping;           /* there is such a thread */
@@ -49,17 +49,17 @@ struct am_lane_queue {
 void am_lane_init(struct am_lane_queue *lq, struct am_sched *sched,
                   struct am_queue *queue, const struct am_backend_ops *ops,
                   int32_t driver);
-/* Nothing is launched any more. */
+/* No launched task is left. */
 void am_lane_destroy(struct am_lane_queue *lq);
 
 /*
- * Appends a task, which is the stream's from now on: where that fails, it is dropped.
+ * Appends a task, which is the stream's from now on; if that fails, it is dropped.
  */
 aclError am_lane_submit(struct am_lane_queue *lq, struct am_task *task);
 
 /*
- * The same in steps, for tasks whose coming changes something else too: enter, launch, and
- * where task->number is 0 then, queue under the scheduler's lock, leave.  A task that fails
+ * The same in steps, for callers that change an event or notify in between: enter; launch; if
+ * task->number is 0 then, queue under the scheduler's lock; leave.  If a step fails, the task
  * is still the caller's.  A launch may release the lane's lock before it begins.
  */
 void am_lane_enter(struct am_lane_queue *lq) AM_ACQUIRE(lq->lock);
@@ -75,12 +75,12 @@ static inline bool am_lane_is_empty_locked(const struct am_lane_queue *lq)
     return lq->n_tasks == 0;
 }
 
-/* As am_sched_try_begin(), after what was launched. */
+/* As am_sched_try_begin(), after the launched tasks are done. */
 bool am_lane_try_begin(struct am_lane_queue *lq, bool is_short);
-/* As am_sched_pass_locked(); false where the device has not done all that was launched. */
+/* As am_sched_pass_locked(); false also while launched tasks are left. */
 bool am_lane_pass(struct am_lane_queue *lq);
 
-/* Takes out and drops what the device has done; true when nothing is left. */
+/* Takes out and drops the tasks that the device has done; true: none is left. */
 bool am_lane_collect(struct am_lane_queue *lq);
 
 /* Until all launches so far are done and dropped: 0 or, at a time of am_clock(), ETIMEDOUT. */

@@ -69,51 +69,51 @@ struct am_task;
 
 TAILQ_HEAD(am_queues, am_queue);
 
-/* Queues that wait for the same thing. */
+/* Queues that wait for the same condition. */
 struct am_waitlist {
     struct am_queues queues;
 };
 
 struct am_task_ops {
     /*
-     * For the lane engine, with the lane's lock and never with the scheduler's; NULL: a
-     * device cannot do it.  launch: hands the task to the device and sets task->number, or
-     * leaves that 0 where the task has to be queued after all.  landed: the device has done
-     * it, instead of poll, run and finish; it may fail.
+     * For the lane engine, called with the lane's lock and never with the scheduler's.
+     * launch: hands the task to the device and sets task->number, or leaves it 0 if the task
+     * has to be queued after all; NULL: a device cannot do such tasks.  collected: the device
+     * has done the task; replaces poll, run and finish; may fail.
      */
     aclError (*launch)(struct am_task *task, const struct am_backend_ops *lanes,
                        struct am_lane *lane);
-    aclError (*landed)(struct am_task *task, const struct am_backend_ops *lanes);
+    aclError (*collected)(struct am_task *task, const struct am_backend_ops *lanes);
     /*
-     * NULL: always ready.  *ret_list is where the queue waits when the answer is false;
-     * NULL there means that memory decides, and that the task is checked and polled again
-     * every so often.  A poll that names a list may release the lock meanwhile.
+     * Whether the task can run; NULL: always.  If it cannot, the queue waits in *ret_list
+     * until it is woken.  *ret_list NULL: the condition depends on memory or a device, and
+     * the task is checked and polled again every AM_POLL_INTERVAL.  A poll that sets a list
+     * may release the lock meanwhile.
      */
     bool (*poll)(struct am_task *task, struct am_sched *sched,
                  struct am_waitlist **ret_list);
     /*
-     * Called without the lock, again and again, where there is no poll or that one named
-     * no list: whether the task can run, or is worth another poll.  NULL: no list, no
-     * check, only poll.
+     * Called without the lock, repeatedly, if there is no poll or the poll set no list:
+     * whether the task can run, or should be polled again.  NULL: poll decides alone.
      */
     bool (*check)(struct am_task *task);
-    /* NULL: nothing to do once it is ready.  Called without the lock. */
+    /* The work, without the lock.  NULL: there is none. */
     aclError (*run)(struct am_task *task);
     /*
-     * What the task did becomes visible: called with the lock after it ran, not when it
-     * failed.  It may fail itself.
+     * Makes the result visible: called with the lock after the task ran, not if it failed.
+     * May fail.
      */
     aclError (*finish)(struct am_task *task, struct am_sched *sched);
-    /* It will never run; am_queue_cause() says why.  With the lock, before the drop. */
+    /* The task will never run; am_queue_cause() says why.  With the lock, before the drop. */
     void (*cancel)(struct am_task *task, const struct am_queue *queue);
     /*
-     * Whether what it waits for is on its way in some queue that can move.  NULL: only
-     * the program knows.  With the lock, while its queue is parked.
+     * Whether queued work can end the wait of the task.  NULL: only the program can.  With
+     * the lock, while the queue is parked.
      */
     bool (*can_come)(struct am_task *task, struct am_sched *sched);
     /*
-     * The one task that it waits for, and nothing else will do, with its queue; NULL:
-     * there is none, or it may come in another way.  With the lock.
+     * The only task that can end the wait of this one, with its queue; NULL: there is none,
+     * or several could.  With the lock.
      */
     const struct am_task *(*awaits)(const struct am_task *task,
                                     struct am_queue **ret_queue);
@@ -122,7 +122,7 @@ struct am_task_ops {
      * NULL: a function of the program returns.  With the lock.
      */
     void (*describe)(const struct am_task *task, char *text, size_t size);
-    /* Frees it; called without the lock, exactly once, whether it ran or not. */
+    /* Frees the task: called without the lock, exactly once, whether the task ran or not. */
     void (*drop)(struct am_task *task);
     aclError timeout; /* the code when its deadline passes */
 };
@@ -135,12 +135,12 @@ struct am_task {
     uint64_t deadline;
     bool is_first;    /* it has been polled; deadline is a time now */
     bool is_outside;  /* a function of the program runs for it */
-    bool is_warned;   /* it was said that it waits for what nothing queued brings about */
+    bool is_warned;   /* a warning said that no queued work can end its wait */
     uint64_t number;  /* of its launch; the lane engine's */
     pthread_t runner; /* is_outside: in this thread */
 };
 
-/* One of the call that this thread is in, without a deadline. */
+/* A task of the call that this thread is in, without a deadline. */
 static inline void am_task_init(struct am_task *task, const struct am_task_ops *ops)
 {
     task->ops = ops;
@@ -229,20 +229,19 @@ struct am_sched {
     unsigned n_stepping; /* threads in am_sched_step_locked() */
     unsigned n_outside;  /* functions of the program that run for parked queues */
     uint64_t visit;      /* of the last walk over queues that wait for each other */
-    bool has_met_polled; /* that walk came to one that memory decides about */
+    bool has_met_polled; /* that walk came to a polled queue */
     unsigned n_waiting;  /* threads in am_sched_wait_locked() */
-    TAILQ_HEAD(, am_share) shares; /* that workers with nothing else to do may join */
+    TAILQ_HEAD(, am_share) shares; /* that idle workers may join */
     RB_HEAD(am_deadlines, am_queue) timed;
-    struct am_queues
-        polled;           /* memory decides; the one whose turn was longest ago first */
-    unsigned n_polled;    /* those, and those that are checked now */
-    uint64_t n_looks;     /* rounds of looks at them */
-    uint64_t last_poll;   /* when the last round began */
-    uint64_t random;      /* state of chaos mode's numbers */
-    uint64_t activity;    /* counts calls in chaos mode */
-    pthread_cond_t work;  /* something became ready, or it is time to stop */
-    unsigned n_sleeping;  /* workers that wait for it */
-    pthread_cond_t clock; /* the same for the watcher; also, something new is timed */
+    struct am_queues polled; /* parked without a list; the longest unchecked first */
+    unsigned n_polled;       /* those, and those that are checked now */
+    uint64_t n_looks;        /* rounds of looks at them */
+    uint64_t last_poll;      /* when the last round began */
+    uint64_t random;         /* state of chaos mode's numbers */
+    uint64_t activity;       /* counts calls in chaos mode */
+    pthread_cond_t work;     /* a queue became ready, or is_stopping */
+    unsigned n_sleeping;     /* workers that wait for it */
+    pthread_cond_t clock;    /* the same for the watcher; also a new deadline */
     bool has_watcher;
     bool is_stopping;
     unsigned n_threads;
@@ -275,28 +274,25 @@ aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
                                 struct am_task *task) AM_REQUIRES(sched->lock);
 
 /*
- * For work so short that handing it over would cost more: true when it would be its
- * queue's only task, and the caller then does it and calls am_sched_end(); false when it
- * has to be queued.  Of a short task the scheduler need not know, so no lock is taken for
- * it where the queue's bypass is open.
+ * For work that the caller does itself if it would be the only task of its queue.  True: the
+ * caller does it now and then calls am_sched_end().  False: it has to be queued.  A short task
+ * takes no lock while the bypass of the queue is open.
  */
 bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue, bool is_short);
 void am_sched_end(struct am_sched *sched, struct am_queue *queue);
 
-/*
- * The same for what is nothing but its becoming visible: it counts as done at once.
- */
+/* The same for a task without work: it is done at once. */
 bool am_sched_pass_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock);
 
 /*
- * Does all pieces, together with workers that are idle: the first failure.  The caller
- * holds no lock, and is at the work of some queue.
+ * Does all pieces, together with idle workers; returns the first failure.  The caller holds
+ * no lock.
  */
 aclError am_sched_share(struct am_sched *sched, struct am_share *share);
 /* For workers: does one piece of a share; false: there is none. */
 bool am_sched_join_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
-/* One more worker may have something to do. */
+/* Wakes one more worker, if one sleeps. */
 void am_sched_call_worker_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
 
 /*
@@ -317,9 +313,9 @@ int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
     AM_REQUIRES(sched->lock);
 
 /*
- * A walk over queues that wait for each other: each is asked once.  Between the two
- * am_queue_can_move_locked() is asked; the end tells whether memory may still change, where
- * the walk came to a queue that memory decides about.
+ * A walk over queues that wait for each other, each of which is visited once: begin, then
+ * am_queue_can_move_locked(), then end.  The end returns true if the walk came to a polled
+ * queue and memory may still change.
  */
 struct am_quiet;
 void am_walk_begin_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
@@ -327,11 +323,11 @@ bool am_walk_end_locked(struct am_sched *sched, const struct am_quiet *quiet)
     AM_REQUIRES(sched->lock);
 
 /*
- * The same as am_sched_wait_locked() for a wait that may never end: warns once when for
- * AM_PATIENCE nothing that is queued could have ended it, and waits on.
+ * The same as am_sched_wait_locked() for a wait that may never end: warns once, after
+ * AM_PATIENCE in which no queued work could have ended it, and waits on.
  */
 struct am_worry {
-    /* Whether something that is queued, or is about to be, can end it.  With the lock. */
+    /* Whether queued work can end it.  With the lock. */
     bool (*can_come)(void *what, struct am_sched *sched, const struct am_quiet *quiet);
     void (*warn)(void *what, struct am_sched *sched);
 };

@@ -366,7 +366,7 @@ aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
 
     if (is_never_waited_for(stream))
         return ACL_SUCCESS;
-    /* First: what the device has comes before what the scheduler has, if that has any. */
+    /* First: launched tasks come before those in the scheduler. */
     if (am_lane_wait(&stream->lane, until) != 0)
         return lane_timeout(stream, timeout_ms);
     if (am_bypass_is_quiet(&stream->queue)) {
@@ -432,7 +432,7 @@ aclError am_stream_sync_device(int32_t device, int32_t timeout_ms)
     return first;
 }
 
-/* What was launched has begun, so it is not dropped. */
+/* Launched tasks have begun, so they are not dropped. */
 static void launched_wait(struct am_stream *stream)
 {
     (void)am_lane_wait(&stream->lane, AM_FOREVER);
@@ -597,7 +597,7 @@ out:
     return rc;
 }
 
-/* What has not begun is dropped, on all of them, before the first is waited for. */
+/* Drops tasks that have not begun on all streams, before the first one is waited for. */
 static void drop_all(int32_t device, const struct am_context *context)
 {
     struct am_stream *stream = NULL;
