@@ -37,11 +37,14 @@ struct am_peer_import {
     uint64_t number; /* for the program */
     uint32_t request;
     bool is_granted;
+    bool is_replied;  /* the program has it */
     bool is_released; /* by the program; it goes with its last move */
     bool has_rkey;
     uint32_t n_moves;
     struct am_port_ticket ticket;
     uint64_t grant; /* the exporter's number of it */
+    uint32_t n_bytes;
+    uint8_t bytes[AM_PORT_DESC];
     uint64_t size;
     uint64_t address;
     ucp_rkey_h rkey;
@@ -63,6 +66,10 @@ struct am_peer {
     struct am_desk_guest guest; /* is_server */
     struct am_port_place place; /* !is_server, as all below */
     bool has_ep;
+    bool is_probing; /* a first byte is under way */
+    bool is_probed;  /* it came: UCX has connected */
+    uint8_t probe;
+    struct am_ucx_move probe_move;
     ucp_ep_h ep;
     LIST_HEAD(, am_peer_import) imports;
     uint32_t n_imports;

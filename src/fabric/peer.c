@@ -98,7 +98,7 @@ static void peer_end(struct am_peer *peer)
         am_ucx_disconnect(&helper->ucx, peer->ep); /* its moves end by this */
     for (import = LIST_FIRST(&peer->imports); import != NULL; import = next) {
         next = LIST_NEXT(import, next);
-        if (import->is_granted)
+        if (import->is_replied)
             continue;
         import_refuse(import, ACL_ERROR_RT_IPC_ERROR, peer->why);
         import_free(import);
@@ -313,17 +313,65 @@ static void import_release(struct am_peer_import *import)
     import_free(import);
 }
 
-static void import_reply(struct am_peer_import *import, const struct am_frame *frame)
+static void import_reply(struct am_peer_import *import)
 {
     struct am_port_message reply = {.kind = AM_PORT_REPLY, .id = import->request};
 
+    import->is_replied = true;
     reply.imported.number = import->number;
     reply.imported.size = import->size;
-    reply.imported.n_bytes = frame->grant.n_bytes;
-    memcpy(reply.imported.bytes, frame->grant.bytes, frame->grant.n_bytes);
+    reply.imported.n_bytes = import->n_bytes;
+    memcpy(reply.imported.bytes, import->bytes, import->n_bytes);
     memcpy(reply.imported.host, import->peer->link.peer.host, sizeof reply.imported.host);
     reply.imported.pid = import->peer->link.peer.pid;
     am_helper_reply(import->peer->helper, &reply);
+}
+
+static struct am_peer *peer_of_probe(struct am_ucx_move *move)
+{
+    return (struct am_peer *)((char *)move - offsetof(struct am_peer, probe_move));
+}
+
+static void probe_done(struct am_ucx_move *move)
+{
+    struct am_peer *peer = peer_of_probe(move);
+    struct am_peer_import *import;
+
+    peer->is_probing = false;
+    peer->n_moves--;
+    peer->moved = am_helper_now();
+    if (move->has_failed) {
+        peer_fail(peer, "its data port cannot be reached, or it ended");
+        return;
+    }
+    peer->is_probed = true;
+    LIST_FOREACH (import, &peer->imports, next) {
+        if (import->is_granted && !import->is_replied)
+            import_reply(import);
+    }
+}
+
+/*
+ * A first byte shows that the peer's data port is open, before the program is told that it
+ * has the memory.  It also completes UCX's own handshake: UCX 1.13 aborts an exporter
+ * whose importer ends in the middle of that.
+ */
+static void import_probe(struct am_peer_import *import)
+{
+    struct am_peer *peer = import->peer;
+
+    if (peer->is_probed) {
+        import_reply(import);
+        return;
+    }
+    if (peer->is_probing)
+        return;
+    peer->is_probing = true;
+    peer->probe_move.done = probe_done;
+    if (peer->n_moves++ == 0)
+        peer->moved = am_helper_now();
+    am_ucx_get(peer->ep, import->rkey, import->address, &peer->probe, sizeof peer->probe,
+               &peer->probe_move);
 }
 
 static struct am_peer_import *import_find(struct am_helper *helper, uint64_t number)
@@ -362,7 +410,9 @@ static void grant_take(struct am_peer *peer, const struct am_frame *frame)
         return;
     }
     import->has_rkey = true;
-    import_reply(import, frame);
+    import->n_bytes = frame->grant.n_bytes;
+    memcpy(import->bytes, frame->grant.bytes, frame->grant.n_bytes);
+    import_probe(import);
 }
 
 /* An exporter's frame. */

@@ -70,7 +70,8 @@ static void begin(const struct step *step, struct scene *s)
         allow_warnings();
         return;
     }
-    start("default", "ACLMEM_MEMORY=64M", "ACLMEM_LOG=error", step->option);
+    start("default", "ACLMEM_MEMORY=64M", "ACLMEM_LOG=error", step->option, step->more[0],
+          step->more[1]);
     allow_warnings();
     assert_acl_ok(aclrtSetDevice(0));
     if (step->prepare != NULL)

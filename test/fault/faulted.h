@@ -37,6 +37,7 @@ struct scene {
 
 struct step {
     const char *option;  /* beside the defaults; or NULL */
+    const char *more[2]; /* and beside that one; or NULL */
     bool is_init;        /* the step is aclInit, so nothing is started before it */
     aclError other_code; /* which the failure may have too; or 0 */
     unsigned arg;        /* for the scene */

@@ -53,6 +53,10 @@ aclError am_port_key_open(int *ret_fd)
                "ACLMEM_FABRIC is set and ACLMEM_FABRIC_KEY is not; it takes the file of "
                "the cluster's key, which aclmem fabric keygen FILE makes");
     *ret_fd = am_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    AM_REQUIRE(*ret_fd >= 0 || (errno != EMFILE && errno != ENFILE && errno != ENOMEM),
+               ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "no file descriptor for \"%s\" (ACLMEM_FABRIC_KEY): %s", path,
+               strerror(errno));
     AM_REQUIRE(*ret_fd >= 0, ACL_ERROR_INVALID_PARAM,
                "ACLMEM_FABRIC_KEY is \"%s\", which cannot be opened: %s", path,
                strerror(errno));
@@ -224,10 +228,14 @@ int am_port_receive(int socket, struct am_port_message *ret_message, int ms)
 {
     struct pollfd p = {.fd = socket, .events = POLLIN};
     int n = poll(&p, 1, ms);
+    ssize_t size;
 
     if (n == 0 || (n < 0 && errno == EINTR))
         return -EAGAIN;
     if (n < 0)
         return -errno;
-    return am_fdpass_receive_plain(socket, ret_message, sizeof *ret_message);
+    size = recv(socket, ret_message, sizeof *ret_message, MSG_DONTWAIT);
+    if (size < 0)
+        return errno == EINTR ? -EAGAIN : -errno;
+    return size == 0 ? -EPIPE : (size_t)size == sizeof *ret_message ? 0 : -EPROTO;
 }

@@ -1,0 +1,135 @@
+/*
+ * Bytes from the network.
+ *
+ * The first byte says to which side they go and when: to a side that waits for its
+ * handshake, to one that is up, or as the content of frames with right codes, which a
+ * process with the key may send.  A stranger never gets a frame through.
+ */
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/desk.h"
+#include "fabric/link.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
+
+static struct am_link_keys keys;
+static struct am_link client, server;
+static int n_frames;
+static struct am_desk desk;
+static struct am_desk_guest guest;
+
+static void require(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void export_gone(void *arg, struct am_desk_export *export)
+{
+}
+
+/* As the exporter's side takes frames; see src/fabric/peer.c. */
+static void frame_take(void *arg, const struct am_frame *frame)
+{
+    struct am_frame grant;
+
+    n_frames++;
+    if (frame->kind == AM_FRAME_IMPORT)
+        am_desk_answer(&desk, &guest, server.peer.pid, frame, &grant);
+    else if (frame->kind == AM_FRAME_RELEASE)
+        am_desk_release(&desk, &guest, frame->release.number);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    struct am_desk_export *export = calloc(1, sizeof *export);
+
+    require(sodium_init() >= 0);
+    am_link_keys_make(&keys, "secret", 6);
+    desk.gone = export_gone;
+    export->ticket.number = 1;
+    export->is_open = true;
+    require(am_desk_add(&desk, export));
+    return 0;
+}
+
+static void link_make(struct am_link *link, bool is_server)
+{
+    struct am_link_spec spec = {
+        .keys = &keys,
+        .is_server = is_server,
+        .timeout_ns = 1000000000,
+        .frame = frame_take,
+    };
+
+    am_link_init(link, &spec);
+}
+
+static void carry(struct am_link *from, struct am_link *to)
+{
+    const uint8_t *bytes;
+    size_t size = am_link_output(from, &bytes);
+
+    if (size == 0)
+        return;
+    am_link_input(to, bytes, size, 0);
+    am_link_took(from, size);
+}
+
+static void shake(void)
+{
+    carry(&server, &client);
+    carry(&client, &server);
+    carry(&server, &client);
+    require(client.state == AM_LINK_UP && server.state == AM_LINK_UP);
+}
+
+/* A process with the key says anything. */
+static void frames_send(const uint8_t *bytes, size_t n_bytes)
+{
+    shake();
+    while (n_bytes > 0) {
+        struct am_frame frame = {0};
+        size_t n = n_bytes < 40 ? n_bytes : 40;
+
+        frame.kind = bytes[0] % 8;
+        memcpy(frame.all, bytes, n);
+        am_link_send(&client, &frame, 0);
+        carry(&client, &server);
+        bytes += n;
+        n_bytes -= n;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
+{
+    struct am_link *to;
+    unsigned way;
+
+    if (n_bytes == 0)
+        return 0;
+    n_frames = 0;
+    link_make(&client, false);
+    link_make(&server, true);
+    way = bytes[0] % 8;
+    to = way & 1 ? &client : &server;
+    if (way >= 6) {
+        frames_send(bytes + 1, n_bytes - 1);
+    } else {
+        if (way >= 4)
+            shake();
+        else if (way >= 2)
+            carry(&server, &client);
+        am_link_input(to, bytes + 1, n_bytes - 1, 0);
+        am_link_tick(to, 500000000);
+        require(n_frames == 0);
+        require(way >= 4 || to->state != AM_LINK_UP);
+    }
+    am_desk_leave(&desk, &guest);
+    am_link_destroy(&client);
+    am_link_destroy(&server);
+    return 0;
+}
