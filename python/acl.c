@@ -108,10 +108,10 @@ static int acl_exec(PyObject *module)
 
 static PyModuleDef_Slot acl_slots[] = {
     {Py_mod_exec, acl_exec},
-#if PY_VERSION_HEX >= 0x030C0000
+#ifdef Py_mod_multiple_interpreters /* not in the limited API of 3.11, whatever the headers */
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #endif
-#if PY_VERSION_HEX >= 0x030D0000
+#ifdef Py_mod_gil
     {Py_mod_gil, Py_MOD_GIL_USED},
 #endif
     {0, NULL},
