@@ -58,6 +58,7 @@ needed_to_check() {
     need "has_module yaml" python3-yaml "yaml, to read recipes for CI"
     need "has_module ensurepip" python3-venv "venv, to try the wheel in"
     needed_to_pack
+    want "has abidiff" abigail-tools "libabigail, which compares the ABI with the last release's"
     want has_browser chromium "Chromium, which the report page is tested in"
     has_runtimes || lack "$(runtimes_package)" "Clang's address, thread and fuzzer runtimes"
 }
