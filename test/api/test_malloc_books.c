@@ -305,7 +305,8 @@ static void little_is_kept_for_later(void **state)
     assert_true(library_mappings() - before >= N);
     for (size_t i = 0; i < N; i++)
         device_free(p[i]);
-    assert_true(library_mappings() - before <= 2 * 32 * MIB / CHUNK);
+    /* 32 MB by the heap and 8 MB by the thread. */
+    assert_true(library_mappings() - before <= 2 * 40 * MIB / CHUNK);
 }
 
 /*

@@ -105,7 +105,7 @@ static struct am_run *run_make(uint32_t stride)
 
 static bool is_out(const struct am_run *run, const struct am_slot *slot)
 {
-    size_t i = (size_t)(slot->word - run->words);
+    size_t i = am_slot_index(slot);
 
     return (run->bits[i / 64] >> (i % 64) & 1) == 0;
 }

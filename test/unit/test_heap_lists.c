@@ -108,7 +108,7 @@ static uintptr_t line_of(const void *p)
 {
     struct am_run *run = run_of(p);
 
-    return (uintptr_t)&run->words[am_run_index(run, (uintptr_t)p - run->start)] / 64;
+    return (uintptr_t)am_run_word(run, am_run_index(run, (uintptr_t)p - run->start)) / 64;
 }
 
 static unsigned n_kept(void)
@@ -178,7 +178,7 @@ static void blocks_of_two_threads_have_words_in_different_lines(void **state)
 
 static void one_thread_keeps_little(void **state)
 {
-    void *p = take(LARGE);
+    void *p = take(3 * LARGE);
 
     assert_int_equal(heap()->n_lists, 1);
     give(p);

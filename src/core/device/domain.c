@@ -248,10 +248,11 @@ static void domain_note_peak(struct am_domain *domain, size_t used)
 
 static bool domain_try_charge(struct am_domain *domain, size_t size)
 {
-    size_t used = domain->used;
+    size_t used;
 
     if (credit_take(domain, size))
         return true;
+    used = domain->used; /* a line that other threads may be writing to */
     for (;;) {
         if (size > domain->capacity - used)
             return false;

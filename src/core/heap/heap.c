@@ -65,7 +65,7 @@ static inline struct am_run *run_find(uintptr_t addr, size_t *ret_i, uint64_t *r
         if (i >= run->n_slots)
             return NULL;
         *ret_i = i;
-        *ret_seen = atomic_load_explicit(&run->words[i], memory_order_acquire);
+        *ret_seen = atomic_load_explicit(am_run_word(run, i), memory_order_acquire);
         if (__builtin_expect(
                 atomic_load_explicit(&run->start, memory_order_relaxed) == start, 1))
             return run;
@@ -81,7 +81,7 @@ AM_HOT static bool block_find(uintptr_t addr, struct am_block *ret_block)
 
     if (run == NULL)
         return false;
-    ret_block->slot = (struct am_slot){run, &run->words[i], seen};
+    ret_block->slot = (struct am_slot){run, am_run_word(run, i), seen};
     ret_block->start = run->start + i * run->stride;
     ret_block->asked = word_asked(run, seen);
     return addr - run->start < run->size;
@@ -96,7 +96,7 @@ static size_t bin_half(const struct am_bin *bin)
 /* How much of its run must be locked for the block. */
 static size_t slot_end(const struct am_slot *slot)
 {
-    return (size_t)(slot->word - slot->run->words + 1) * slot->run->stride;
+    return (size_t)(am_slot_index(slot) + 1) * slot->run->stride;
 }
 
 /* More blocks into the thread's list, as long as that takes no system call. */
@@ -425,10 +425,10 @@ aclError am_heap_free(enum am_heap_kind kind, void *addr)
             large = run->large; /* while it is this block's */
         after = seen & (AM_WORD_GENERATION | AM_WORD_PINS);
     } while (!atomic_compare_exchange_weak_explicit(
-        &run->words[i], &seen, after, memory_order_acq_rel, memory_order_relaxed));
+        am_run_word(run, i), &seen, after, memory_order_acq_rel, memory_order_relaxed));
     if (__builtin_expect((seen & (AM_WORD_MODULE | AM_WORD_PINS)) != 0, 0))
-        return free_rest(run, &run->words[i], seen, large, (uintptr_t)addr);
-    return slot_put(run, &run->words[i], after, (uintptr_t)addr);
+        return free_rest(run, am_run_word(run, i), seen, large, (uintptr_t)addr);
+    return slot_put(run, am_run_word(run, i), after, (uintptr_t)addr);
 }
 
 /* The requested size is checked first: most ranges lie in it. */
@@ -476,7 +476,7 @@ static void heap_unpin(struct am_mapping *mapping, uintptr_t addr)
 {
     struct am_run *run = mapping->run;
 
-    am_word_unpin(run, &run->words[am_run_index(run, addr - run->start)]);
+    am_word_unpin(run, am_run_word(run, am_run_index(run, addr - run->start)));
 }
 
 static bool heap_find_block(uintptr_t addr, struct am_bounds *ret_bounds)

@@ -13,7 +13,7 @@
 /* Bytes of blocks above AM_CACHED_MAX that threads keep: */
 #define KEPT_ALL (128 * AM_MIB) /* all of them, */
 #define KEPT_MAX (16 * AM_MIB)  /* one of them, */
-#define KEPT_ALONE AM_MIB       /* the only one, */
+#define KEPT_ALONE (8 * AM_MIB) /* the only one, */
 #define KEPT_PART 256           /* and at most this part of the domain */
 
 static pthread_once_t cache_once = PTHREAD_ONCE_INIT;

@@ -8,7 +8,8 @@
 #include "core/heap/heap.h"
 #include "core/heap/heap_cache.h"
 
-#define LINE 64 /* bytes of a line of the cache */
+#define LINE 64      /* bytes of a line of the cache, */
+#define LINE_SHIFT 3 /* which has 8 words */
 #define GENERATION_ONE (UINT64_C(1) << AM_WORD_GENERATION_SHIFT)
 
 #define LINES_LOOK 16 /* words of bits that are searched for a line */
@@ -42,7 +43,8 @@ struct am_run *am_run_create(struct am_heap *heap, unsigned class, uint32_t stri
     uint32_t n_slots = stride != 0 ? (uint32_t)(AM_CHUNK / stride) : 1;
     size_t bits_at = am_align_up(sizeof(struct am_run), LINE);
     size_t words_at = bits_at + am_align_up((n_slots + 63) / 64 * sizeof(uint64_t), LINE);
-    size_t size = words_at + am_align_up(n_slots * sizeof(am_word), LINE);
+    uint32_t shift = class < heap->classes->n_cached ? 0 : LINE_SHIFT;
+    size_t size = words_at + am_align_up((n_slots << shift) * sizeof(am_word), LINE);
     struct am_run *run = am_sys_aligned_alloc(LINE, size);
 
     if (run == NULL)
@@ -56,6 +58,7 @@ struct am_run *am_run_create(struct am_heap *heap, unsigned class, uint32_t stri
                    (class < heap->classes->n_cached ? class : AM_BINS_MAX);
     run->n_slots = n_slots;
     run->stride = stride;
+    run->word_shift = shift;
     run->inverse = stride != 0 ? (UINT64_C(1) << 44) / stride + 1 : 0;
     run->bits = (_Atomic uint64_t *)((char *)run + bits_at);
     run->words = (am_word *)((char *)run + words_at);
@@ -73,11 +76,11 @@ static inline bool slot_take(struct am_run *run, uint32_t i, struct am_slot *ret
     run->n_in--;
     if (touched(run) <= i)
         atomic_store_explicit(&run->n_touched, i + 1, memory_order_relaxed);
-    seen = atomic_load_explicit(&run->words[i], memory_order_relaxed);
+    seen = atomic_load_explicit(am_run_word(run, i), memory_order_relaxed);
     /* A list so old that its generation fits again (after 2^14) may have taken it. */
     if (seen & (AM_WORD_LIVE | AM_WORD_PINS))
         return false;
-    *ret_slot = (struct am_slot){run, &run->words[i], seen};
+    *ret_slot = (struct am_slot){run, am_run_word(run, i), seen};
     return true;
 }
 
@@ -120,7 +123,7 @@ uint32_t am_run_line(const struct am_run *run)
 bool am_run_give(const struct am_slot *slot)
 {
     struct am_run *run = slot->run;
-    uint32_t i = (uint32_t)(slot->word - run->words);
+    uint32_t i = am_slot_index(slot);
 
     if (atomic_load_explicit(slot->word, memory_order_relaxed) != slot->seen ||
         (bits_of(run, i / 64) >> (i % 64) & 1) != 0)
@@ -152,7 +155,7 @@ static uint32_t next_out(const struct am_run *run, uint32_t i)
 bool am_run_is_idle(struct am_run *run)
 {
     for (uint32_t i = next_out(run, 0); i < touched(run); i = next_out(run, i + 1)) {
-        uint64_t word = atomic_load_explicit(&run->words[i], memory_order_relaxed);
+        uint64_t word = atomic_load_explicit(am_run_word(run, i), memory_order_relaxed);
 
         if (word & (AM_WORD_LIVE | AM_WORD_PINS))
             return false;
@@ -165,7 +168,7 @@ size_t am_run_count_live(struct am_run *run)
     size_t n = 0;
 
     for (uint32_t i = next_out(run, 0); i < touched(run); i = next_out(run, i + 1)) {
-        uint64_t word = atomic_load_explicit(&run->words[i], memory_order_relaxed);
+        uint64_t word = atomic_load_explicit(am_run_word(run, i), memory_order_relaxed);
 
         n += (word & AM_WORD_LIVE) != 0;
     }
@@ -178,7 +181,7 @@ size_t am_run_count_live(struct am_run *run)
  */
 static void block_seize(struct am_run *run, uint32_t i, bool must_be_free)
 {
-    uint64_t seen = atomic_load_explicit(&run->words[i], memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(am_run_word(run, i), memory_order_relaxed);
     uint64_t after;
 
     do {
@@ -186,12 +189,12 @@ static void block_seize(struct am_run *run, uint32_t i, bool must_be_free)
             return;
         after = (seen & (AM_WORD_GENERATION | AM_WORD_PINS)) + GENERATION_ONE;
     } while (!atomic_compare_exchange_weak_explicit(
-        &run->words[i], &seen, after, memory_order_acq_rel, memory_order_relaxed));
+        am_run_word(run, i), &seen, after, memory_order_acq_rel, memory_order_relaxed));
     if (seen & AM_WORD_LIVE)
         am_heap_uncount(run, seen,
                         run->large); /* it stays free: the caller has the lock */
     if ((after & AM_WORD_PINS) == 0) /* otherwise the last pin puts it in */
-        am_run_give(&(struct am_slot){run, &run->words[i], after});
+        am_run_give(&(struct am_slot){run, am_run_word(run, i), after});
 }
 
 bool am_run_steal(struct am_run *run)
@@ -210,11 +213,11 @@ void am_run_kill(struct am_run *run)
 bool am_run_retire(struct am_run *run)
 {
     for (uint32_t i = 0; i < touched(run); i++) {
-        uint64_t seen = atomic_load_explicit(&run->words[i], memory_order_relaxed);
+        uint64_t seen = atomic_load_explicit(am_run_word(run, i), memory_order_relaxed);
 
         if ((seen & (AM_WORD_LIVE | AM_WORD_PINS)) == 0 &&
             atomic_compare_exchange_strong_explicit(
-                &run->words[i], &seen, seen + GENERATION_ONE, memory_order_acq_rel,
+                am_run_word(run, i), &seen, seen + GENERATION_ONE, memory_order_acq_rel,
                 memory_order_relaxed))
             continue;
         /* The case of am_run_take(): it is out. */

@@ -59,9 +59,11 @@ struct am_run {
     uint32_t class; /* AM_CLASSES_MAX: one large block */
     uint32_t bin; /* where a thread's lists have the one for it: core/heap/heap_cache.h */
     uint32_t n_slots;
-    uint32_t stride;  /* bytes from a block to the next; 0 for a large one */
+    uint32_t stride; /* bytes from a block to the next; 0 for a large one */
+    /* Words are 1 << word_shift apart: threads take large blocks one by one, not by line. */
+    uint32_t word_shift;
     uint64_t inverse; /* 2^44 / stride, rounded up: a multiplication for a division */
-    am_word *words;   /* n_slots */
+    am_word *words;   /* of n_slots blocks: am_run_word() */
     /* n_slots, in words of 64; written under heap->lock, read without */
     _Atomic uint64_t *bits;
     struct am_run *older; /* the run of the heap that was made before this one */
@@ -120,11 +122,22 @@ static inline size_t am_run_index(const struct am_run *run, uintptr_t offset)
     return offset * run->inverse >> 44; /* inverse is 0 for the one large block */
 }
 
+/* The word of the block with this number, and back. */
+static inline am_word *am_run_word(const struct am_run *run, size_t i)
+{
+    return run->words + (i << run->word_shift);
+}
+
+static inline uint32_t am_slot_index(const struct am_slot *slot)
+{
+    return (uint32_t)((slot->word - slot->run->words) >> slot->run->word_shift);
+}
+
 /* Where a block is that is out and the caller's. */
 static inline uintptr_t am_slot_addr(const struct am_slot *slot)
 {
     return atomic_load_explicit(&slot->run->start, memory_order_relaxed) +
-           (uintptr_t)(slot->word - slot->run->words) * slot->run->stride;
+           (uintptr_t)am_slot_index(slot) * slot->run->stride;
 }
 
 /* The functions below need the heap's lock. */

@@ -368,11 +368,12 @@ struct am_phys *am_phys_ref(struct am_phys *phys)
     return phys;
 }
 
-void am_phys_put(struct am_phys *phys)
+/* n references less. */
+static void phys_drop(struct am_phys *phys, unsigned n)
 {
     bool had_handle;
 
-    if (!am_ref_drop(&phys->object.refs))
+    if (atomic_fetch_sub_explicit(&phys->object.refs, n, memory_order_acq_rel) != n)
         return;
     am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
     had_handle = phys->handle != NULL;
@@ -382,6 +383,11 @@ void am_phys_put(struct am_phys *phys)
     phys_unmake(phys);
     if (had_handle)
         am_tally_add(&n_physes, -1);
+}
+
+void am_phys_put(struct am_phys *phys)
+{
+    phys_drop(phys, 1);
 }
 
 static void object_put(struct am_object *object)
@@ -485,11 +491,9 @@ aclError am_phys_free(void *handle)
     if (rc != ACL_SUCCESS)
         return rc;
     rc = handle_drop(phys, &was_last, &number);
-    if (was_last) {
-        export_ended(number); /* while the memory is there */
-        am_phys_put(phys);    /* the handle's */
-    }
-    am_phys_put(phys); /* ours */
+    if (was_last)
+        export_ended(number);          /* while the memory is there */
+    phys_drop(phys, was_last ? 2 : 1); /* ours, and the handle's */
     return rc;
 }
 
