@@ -6,7 +6,11 @@
  * so nothing waits.  The pool lays the blocks side by side, and what is freed in one place
  * is mapped where it is needed.
  *
- *     build/bin/kv_cache [SNAPSHOT]      with a name: writes the blocks of the busiest step, as JSON
+ * A block's tag is the number of its sequence, so the pool's snapshot can be looked at by
+ * sequence:
+ *
+ *     build/bin/kv_cache [SNAPSHOT]      with a name: writes the pool's blocks at the end
+ *     build/bin/aclmem report SNAPSHOT   makes a page of them
  */
 #include <stdbool.h>
 
@@ -33,12 +37,13 @@ static unsigned below(unsigned n)
 }
 
 /* Room for more tokens; those that are there move. */
-static void sequence_grow(aclmem_pool *pool, struct sequence *s, aclrtStream stream)
+static void sequence_grow(aclmem_pool *pool, struct sequence *s, uint32_t tag,
+                          aclrtStream stream)
 {
     size_t room = s->n_tokens + 32;
     void *block;
 
-    CHECK(aclmem_pool_malloc(pool, room * TOKEN, stream, &block));
+    CHECK(aclmem_pool_malloc_tagged(pool, room * TOKEN, stream, tag, 0, &block));
     if (s->block != NULL) {
         CHECK(aclrtMemcpyAsync(block, room * TOKEN, s->block, s->room * TOKEN,
                                ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
@@ -48,7 +53,7 @@ static void sequence_grow(aclmem_pool *pool, struct sequence *s, aclrtStream str
     s->room = room;
 }
 
-static void step(aclmem_pool *pool, struct sequence *s, aclrtStream stream)
+static void step(aclmem_pool *pool, struct sequence *s, uint32_t tag, aclrtStream stream)
 {
     if (s->block != NULL && below(100) == 0) {
         CHECK(aclmem_pool_free(pool, s->block));
@@ -56,7 +61,7 @@ static void step(aclmem_pool *pool, struct sequence *s, aclrtStream stream)
         return;
     }
     if (s->n_tokens == s->room)
-        sequence_grow(pool, s, stream);
+        sequence_grow(pool, s, tag, stream);
     /* The new token, tagged with its number. */
     CHECK(aclrtMemsetAsync(s->block + s->n_tokens * TOKEN, TOKEN,
                            (int)(s->n_tokens & 127), TOKEN, stream));
@@ -100,8 +105,8 @@ int main(int argc, char **argv)
     CHECK(aclmem_pool_create(0, NULL, &pool));
 
     for (int i = 0; i < STEPS; i++) {
-        for (int j = 0; j < N_SEQUENCES; j++)
-            step(pool, &sequences[j], stream);
+        for (uint32_t j = 0; j < N_SEQUENCES; j++)
+            step(pool, &sequences[j], j, stream);
     }
     CHECK(aclrtSynchronizeStream(stream));
 

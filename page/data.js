@@ -135,6 +135,31 @@ function flameTree(wheres, frames, key) {
   return plain(root);
 }
 
+// Blocks of a pool's snapshot by tag, stream or state, largest first.
+function poolGroups(pool, by) {
+  const groups = new Map();
+  for (const block of pool.blocks) {
+    const group = groups.get(block[by]) || { key: block[by], n: 0, bytes: 0, largest: 0 };
+    group.n++;
+    group.bytes += block.size;
+    group.largest = Math.max(group.largest, block.size);
+    groups.set(block[by], group);
+  }
+  return [...groups.values()].sort((a, b) => b.bytes - a.bytes);
+}
+
+// The same blocks in rows of neighbours: a gap of more than `gap` bytes begins another row.
+function poolRows(pool, gap) {
+  const rows = [];
+  for (const block of [...pool.blocks].sort((a, b) => a.address - b.address)) {
+    let row = rows[rows.length - 1];
+    if (!row || block.address > row.end + gap) rows.push((row = { start: block.address, end: block.address, items: [] }));
+    row.end = Math.max(row.end, block.address + block.size);
+    row.items.push(block);
+  }
+  return rows;
+}
+
 function bytesText(n) {
   const units = ["B", "KB", "MB", "GB", "TB"];
   let u = 0;
@@ -149,4 +174,4 @@ function timeText(ns) {
   return (ns / 1e9).toFixed(2) + " s";
 }
 
-if (typeof module !== "undefined") module.exports = { decode, stacked, liveAt, spaceAt, flameTree, bytesText, timeText, isLive };
+if (typeof module !== "undefined") module.exports = { decode, stacked, liveAt, spaceAt, flameTree, poolGroups, poolRows, bytesText, timeText, isLive };

@@ -366,8 +366,54 @@ function totalsView(main) {
   redraw = () => {};
 }
 
+// ---- a pool's snapshot ----
+const poolKey = (by, key) => (by === "stream" ? (key === "0x0" ? "default stream" : "stream " + key) : by === "tag" ? "tag " + key : key);
+
+function poolView(main) {
+  const pool = data.pool, s = pool.stats;
+  state.poolBy ??= "tag";
+  const card = (name, value, id) => make("div", { className: "card" }, make("b", { id: "pool-" + id }, value), make("span", {}, name));
+  main.append(make("p", {}, `A pool of device ${pool.device} at the moment of its snapshot. Pages have ${bytesText(pool.page)}.`),
+    make("div", { className: "cards" }, card("live", bytesText(s.live), "live"), card("held", bytesText(s.held), "held"),
+      card("live of held", s.held ? ((100 * s.live) / s.held).toFixed(1) + " %" : "", "share"),
+      card("live of held, at their peaks", s.peak_held ? ((100 * s.peak_live) / s.peak_held).toFixed(1) + " %" : "", "peak"),
+      card("idle", bytesText(s.idle), "idle"), card("lost at borders", bytesText(s.lost), "lost"), card("cached", bytesText(s.cached), "cached"),
+      card("asleep", bytesText(s.asleep), "asleep"), card("exportable", bytesText(s.exportable), "exportable"),
+      card("runs of blocks", String(s.runs), "runs"), card("pages created", String(s.creates), "creates"), card("pages moved", String(s.remaps), "remaps")));
+  const table = make("table", { id: "pool-groups" });
+  let places = new Map();
+  const rows = poolRows(pool, 4 * pool.page);
+  const fill = () => {
+    const list = poolGroups(pool, state.poolBy), total = list.reduce((sum, g) => sum + g.bytes, 0);
+    places = new Map(list.map((g, k) => [g.key, k]));
+    table.replaceChildren(make("tr", {}, make("th", {}, state.poolBy), ...["blocks", "bytes", "share", "largest"].map((x) => make("th", { className: "number" }, x))),
+      ...list.slice(0, 1000).map((g, k) => make("tr", {}, make("td", {}, make("span", { className: "swatch", style: "background:" + colour(k) }), poolKey(state.poolBy, g.key)),
+        make("td", { className: "number" }, g.n.toLocaleString("en")), make("td", { className: "number" }, bytesText(g.bytes)),
+        make("td", { className: "number" }, ((100 * g.bytes) / total).toFixed(1) + " %"), make("td", { className: "number" }, bytesText(g.largest)))));
+    table.dataset.total = total;
+  };
+  fill();
+  const bar = make("div", { className: "bar" }, choose("by", [["tag", "tag"], ["stream", "stream"], ["state", "state"]], state.poolBy, (v) => { state.poolBy = v; fill(); paint(); }));
+  const strips = make("div", { id: "pool-rows" });
+  main.append(make("h2", {}, "Blocks"), bar, strips, table);
+  const draw = (context, r, y, width, hits) => {
+    const row = rows[r], left = 130, scale = (width - left - 10) / (row.end - row.start || 1);
+    context.fillStyle = cssColour("--soft");
+    context.fillText("0x" + row.start.toString(16), 4, y + 17);
+    for (const block of row.items) {
+      const x = left + (block.address - row.start) * scale, w = Math.max(1, block.size * scale);
+      context.fillStyle = block.state === "live" || block.state === "exportable" ? colour(places.get(block[state.poolBy])) : cssColour("--line");
+      context.fillRect(x, y + 4, w, 18);
+      hits.push({ x, y: y + 4, w, h: 18, block });
+    }
+  };
+  const paint = rowsCanvas(strips, 26, () => rows.length, draw, (h) =>
+    `0x${h.block.address.toString(16)}, ${bytesText(h.block.size)}\n${h.block.state}, ${poolKey("tag", h.block.tag)}, ${poolKey("stream", h.block.stream)}`);
+  redraw = paint;
+}
+
 // ---- the frame around them ----
-const views = { memory: memoryView, addresses: spaceView, lives: livesView, streams: streamsView, flame: flameView, findings: findingsView, totals: totalsView };
+const views = { memory: memoryView, addresses: spaceView, lives: livesView, streams: streamsView, flame: flameView, findings: findingsView, totals: totalsView, pool: poolView };
 function show(name) {
   state.view = name;
   const main = document.getElementById("main");
@@ -384,12 +430,12 @@ async function start() {
   data = decode(new Uint8Array(await new Response(stream).arrayBuffer()));
   document.getElementById("program").textContent = data.program;
   if (data.notice) { const notice = document.getElementById("notice"); notice.hidden = false; notice.textContent = data.notice; }
-  for (const name of Object.keys(views))
+  for (const name of Object.keys(views).filter((view) => view !== "pool" || data.pool))
     document.getElementById("views").append(make("button", { "data-view": name, onclick: () => show(name) },
       name === "findings" && data.findings.length ? `findings (${data.findings.length})` : name));
   document.body.append(tip);
   state.time = data.peakAt;
-  show("memory");
+  show(data.pool && data.totals.calls === 0 ? "pool" : "memory");
   document.documentElement.dataset.ready = "yes";
 }
 

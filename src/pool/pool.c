@@ -173,9 +173,9 @@ static void block_free_locked(aclmem_pool *pool, struct pool_block *block)
     size_t size = block->size;
 
     pool_table_remove(pool, block);
+    free(block->saved);
     if (block->place != NULL && am_fit_is_asleep(block->place)) {
         pool->asleep -= size;
-        free(block->saved);
     } else {
         use = use_now_locked(pool, 1ull << block->slot | atomic_load(&block->also));
     }

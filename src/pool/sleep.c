@@ -129,7 +129,9 @@ static aclError block_wake_locked(aclmem_pool *pool, struct pool_block *block)
         rc = aclrtMemcpy((void *)block->addr, block->asked, block->saved, block->asked,
                          ACL_MEMCPY_HOST_TO_DEVICE);
         if (rc != ACL_SUCCESS) {
-            am_fit_sleep(pool->fit, block->place);
+            /* In pages at its ends freed neighbours may have queued work. */
+            if (pool->streams->device_synchronize() == 0)
+                am_fit_sleep(pool->fit, block->place);
             return pool_fail(rc, "a block of %zu bytes could not be filled again",
                              block->asked);
         }

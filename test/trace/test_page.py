@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page of aclmem report in a real browser: test_page.py ACLMEM PLAYER EXAMPLE [FOLDER FOR PICTURES]
+"""The page of aclmem report in a real browser: test_page.py ACLMEM PLAYER RACE CACHE [FOLDER FOR PICTURES]
 
 Numbers that the page shows are compared with those that are computed from the trace.
 """
@@ -16,8 +16,8 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser  # noqa: E402
 
-ACLMEM, PLAYER, RACE = sys.argv[1:4]
-PICTURES = sys.argv[4] if len(sys.argv) > 4 else None
+ACLMEM, PLAYER, RACE, CACHE = sys.argv[1:5]
+PICTURES = sys.argv[5] if len(sys.argv) > 5 else None
 
 
 def call(*arguments, code=0):
@@ -196,6 +196,44 @@ class Findings(unittest.TestCase):
                 self.assertEqual(chrome.complaints(), [])
             finally:
                 chrome.close()
+
+
+class Pool(unittest.TestCase):
+    """The snapshot of a pool, by itself and beside the trace of its run."""
+
+    def check(self, page, snapshot):
+        chrome = browser.Browser()
+        try:
+            chrome.size(1200, 900)
+            chrome.open(page)
+            chrome.evaluate("document.querySelector('#views button[data-view=pool]').click()")
+            with open(snapshot, encoding="utf-8") as file:
+                blocks = json.load(file)["blocks"]
+            for by in ("stream", "state", "tag"):
+                chrome.evaluate("(() => { const s = document.querySelector('#main select'); s.value = '%s'; s.dispatchEvent(new Event('change')); })()" % by)
+                rows = chrome.evaluate("[...document.querySelectorAll('#pool-groups tr')].slice(1).map((r) => Number(r.children[1].textContent))")
+                self.assertEqual(len(rows), len({block[by] for block in blocks}))
+                self.assertEqual(sum(rows), len(blocks))
+                total = chrome.evaluate("Number(document.getElementById('pool-groups').dataset.total)")
+                self.assertEqual(total, sum(block["size"] for block in blocks))
+            self.assertIn("MB", chrome.evaluate("document.getElementById('pool-held').textContent"))
+            if PICTURES:
+                chrome.picture(os.path.join(PICTURES, "pool.png"))
+            chrome.size(390, 800)
+            self.assertLessEqual(chrome.evaluate("document.documentElement.scrollWidth"), 400)
+            self.assertEqual(chrome.complaints(), [])
+        finally:
+            chrome.close()
+
+    def test_blocks_by_tag_stream_and_state(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace, snapshot, page = (os.path.join(folder, name) for name in ("t", "pool.json", "page.html"))
+            call("run", "--check", "none", "--quiet", "--trace", trace, CACHE, snapshot)
+            call("report", trace, "--pool", snapshot, "--output", page)
+            self.check(page, snapshot)
+            call("report", snapshot)
+            self.check(snapshot + ".html", snapshot)
+            call("report", trace, "--pool", trace, "--output", page, code=1)
 
 
 if __name__ == "__main__":

@@ -135,5 +135,7 @@ void books_free(struct books *books);
 
 /* import.c: traces of other programs.  NULL, or why not. */
 const char *books_import(struct books *books, const char *path);
+/* Whether it is what aclmem_pool_snapshot() gives. */
+bool is_pool_snapshot(const json_t *json);
 
 #endif

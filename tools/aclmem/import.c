@@ -1,6 +1,7 @@
 /*
  * Traces of other programs, as blocks: PyTorch's memory snapshots (JSON or pickle), RMM's
- * CSV, and lines `a ID SIZE STREAM` and `f ID`; each plain or compressed with gzip.
+ * CSV, and lines `a ID SIZE STREAM` and `f ID`; each plain or compressed with gzip.  And the
+ * snapshot of a pool, which is one moment.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -312,6 +313,40 @@ static const char *torch_read(struct books *books, const json_t *snapshot)
     return NULL;
 }
 
+/* ---- the pool ---- */
+
+bool is_pool_snapshot(const json_t *json)
+{
+    return json_is_integer(json_object_get(json, "page")) &&
+           json_is_object(json_object_get(json, "stats")) &&
+           json_is_array(json_object_get(json, "blocks"));
+}
+
+/* Blocks with memory, all made at the moment of the snapshot; tags as attributes. */
+static const char *pool_read(struct books *books, const json_t *snapshot)
+{
+    json_t *entry;
+    size_t i;
+
+    json_array_foreach (json_object_get(snapshot, "blocks"), i, entry) {
+        const char *state = text_of(entry, "state");
+        struct block *block;
+
+        if (strcmp(state, "live") != 0 && strcmp(state, "exportable") != 0)
+            continue;
+        block = books_add(books);
+        block->addr = (uint64_t)number_of(entry, "address");
+        block->size = (uint64_t)number_of(entry, "size");
+        block->attr = (uint32_t)number_of(entry, "tag");
+        block->device = (int32_t)number_of(snapshot, "device");
+        block->made = 1;
+        block->kind = KIND_BLOCK;
+    }
+    books->began = 1;
+    books->ended = 2;
+    return NULL;
+}
+
 const char *books_import(struct books *books, const char *path)
 {
     const char *why = NULL;
@@ -335,7 +370,8 @@ const char *books_import(struct books *books, const char *path)
         why = lines_read(books, (char *)bytes);
     }
     if (snapshot != NULL)
-        why = torch_read(books, snapshot);
+        why = is_pool_snapshot(snapshot) ? pool_read(books, snapshot)
+                                         : torch_read(books, snapshot);
     free(bytes);
     if (why == NULL)
         books_sum(books);

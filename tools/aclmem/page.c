@@ -27,6 +27,7 @@
 static struct {
     const char *output;
     const char *findings;
+    const char *pool;
 } choice;
 
 /* ---- bytes ---- */
@@ -493,7 +494,7 @@ static json_t *meta_make(struct making *m, const char *path, const json_t *findi
 
 /* Length, JSON, columns; in gzip. */
 static void data_make(struct making *m, const char *path, const json_t *findings,
-                      struct bytes *ret_packed)
+                      json_t *pool, struct bytes *ret_packed)
 {
     char notice[512] = "";
     struct bytes all = {0};
@@ -507,6 +508,8 @@ static void data_make(struct making *m, const char *path, const json_t *findings
     json_object_set_new(meta, "blocks", blocks_add(m)); /* in the order of the columns */
     json_object_set_new(meta, "copies", copies_add(m));
     json_object_set_new(meta, "marks", marks_add(m));
+    if (pool != NULL)
+        json_object_set(meta, "pool", pool);
     text = json_dumps(meta, JSON_COMPACT);
     length = text != NULL ? (uint32_t)strlen(text) : 0;
     bytes_add(&all, &length, sizeof length);
@@ -600,6 +603,42 @@ static int books_load(struct books *books, const char *path, struct trace **ret_
     return failed(path, why);
 }
 
+/* Handles of streams as text: numbers of a page have 53 bits. */
+static void pool_streams_name(json_t *pool)
+{
+    json_t *block;
+    size_t i;
+
+    json_array_foreach (json_object_get(pool, "blocks"), i, block) {
+        char name[32];
+
+        snprintf(name, sizeof name, "0x%llx",
+                 (unsigned long long)number_of(block, "stream"));
+        json_object_set_new(block, "stream", json_string(name));
+    }
+}
+
+/* The snapshot that was named, or the file itself if it is one; NULL: none. */
+static int pool_load(const char *path, bool is_trace, json_t **ret_pool)
+{
+    *ret_pool = NULL;
+    if (choice.pool != NULL) {
+        *ret_pool = json_load_file(choice.pool, 0, NULL);
+        if (!is_pool_snapshot(*ret_pool)) {
+            json_decref(*ret_pool);
+            return failed(choice.pool, "it is no output of aclmem_pool_snapshot()");
+        }
+    } else if (!is_trace) {
+        *ret_pool = json_load_file(path, 0, NULL);
+        if (!is_pool_snapshot(*ret_pool)) {
+            json_decref(*ret_pool);
+            *ret_pool = NULL;
+        }
+    }
+    pool_streams_name(*ret_pool);
+    return 0;
+}
+
 int page_write(const char *path, const char *output, const json_t *given)
 {
     json_t *findings = given != NULL ? json_deep_copy(given) : NULL;
@@ -607,16 +646,24 @@ int page_write(const char *path, const char *output, const json_t *given)
     struct making m = {.books = &books};
     struct bytes packed = {0};
     struct trace *trace;
+    json_t *pool;
     FILE *out;
     int rc;
 
-    if (books_load(&books, path, &trace) != 0)
+    if (pool_load(path, trace_is(path), &pool) != 0) {
+        json_decref(findings);
         return 1;
+    }
+    if (books_load(&books, path, &trace) != 0) {
+        json_decref(findings);
+        json_decref(pool);
+        return 1;
+    }
     if (trace != NULL)
         moments_find(&books, trace, findings);
     m.frames = json_array();
     m.known = json_object();
-    data_make(&m, path, findings, &packed);
+    data_make(&m, path, findings, pool, &packed);
     out = fopen(output, "we");
     if (out != NULL)
         template_write(out, &packed);
@@ -627,6 +674,7 @@ int page_write(const char *path, const char *output, const json_t *given)
     json_decref(m.frames);
     json_decref(m.known);
     json_decref(findings);
+    json_decref(pool);
     free(m.block);
     free(m.place);
     free(m.columns.data);
@@ -667,6 +715,8 @@ static const struct option options[] = {
     {"output", OPTION_TEXT, &choice.output, "PAGE", "the page; FILE.html when not given"},
     {"findings", OPTION_TEXT, &choice.findings, "JSON",
      "what aclmem run --json wrote: shown with their moments"},
+    {"pool", OPTION_TEXT, &choice.pool, "JSON",
+     "what aclmem_pool_snapshot() gave: blocks by tag, stream and state"},
     {0},
 };
 
