@@ -2,7 +2,7 @@
 PREFIX ?= /opt/aclmem
 SETUP ?= scripts/setup.sh
 
-.PHONY: all setup run check bench fuzz wheel sdist deb check-packages check-aarch64 install uninstall format coverage clean help
+.PHONY: all setup run check bench fuzz wheel sdist deb check-packages check-aarch64 docs install uninstall format coverage clean help
 
 all: build/build.ninja
 	@scripts/quietly.sh build/make.log cmake --build build
@@ -49,6 +49,11 @@ check-aarch64:
 	@$(SETUP) aarch64
 	@scripts/check.sh aarch64
 
+docs: all
+	@$(SETUP) docs
+	@scripts/docs.py build/docs build/share/man/man1/aclmem.1
+	@echo "The documents are in build/docs/site/index.html"
+
 # The folder that PREFIX names, or a word about why not.
 prefix = $(if $(word 2,x$(PREFIX)),$(error PREFIX is "$(PREFIX)"; it must not have blanks))$(if $(PREFIX),$(abspath $(PREFIX)),$(error PREFIX is empty; it names the folder to install into))
 
@@ -84,6 +89,7 @@ help:
 	@echo "make deb         make Debian packages: build/deb/"
 	@echo "make check-packages   install these packages into a fresh system, and use them there"
 	@echo "make check-aarch64    build for aarch64, and run the tests of the interface in qemu-user"
+	@echo "make docs        make a site of the documents, with a search: build/docs/site/"
 	@echo "make install     install into PREFIX (now $(PREFIX)); DESTDIR= stages it elsewhere"
 	@echo "                 FORCE=1 replaces a libascendcl.so that is not aclmem's"
 	@echo "make uninstall   remove what was installed into PREFIX"

@@ -7,6 +7,7 @@
 #     scripts/setup.sh bench       what `make`, and comparing with others, needs
 #     scripts/setup.sh wheel       what `make wheel` needs
 #     scripts/setup.sh deb         what `make deb` needs
+#     scripts/setup.sh docs        what `make docs` needs
 #     scripts/setup.sh aarch64     what `make check-aarch64` needs; libraries are fetched into build/
 #
 # Each row of the tables below is a probe that works on any distribution, the name of Debian's
@@ -17,9 +18,9 @@ set -u
 
 mode=${1:-build}
 case $mode in
-build | check | coverage | bench | wheel | deb | aarch64) ;;
+build | check | coverage | bench | wheel | deb | docs | aarch64) ;;
 *)
-    echo "usage: $0 build|check|coverage|bench|wheel|deb|aarch64" >&2
+    echo "usage: $0 build|check|coverage|bench|wheel|deb|docs|aarch64" >&2
     exit 2
     ;;
 esac
@@ -58,6 +59,7 @@ needed_to_check() {
     need "has_module yaml" python3-yaml "yaml, to read recipes for CI"
     need "has_module ensurepip" python3-venv "venv, to try the wheel in"
     needed_to_pack
+    want "has mkdocs" mkdocs "mkdocs, which makes the site of the documents"
     want "has abidiff" abigail-tools "libabigail, which compares the ABI with the last release's"
     want has_browser chromium "Chromium, which the report page is tested in"
     has_runtimes || lack "$(runtimes_package)" "Clang's address, thread and fuzzer runtimes"
@@ -200,6 +202,7 @@ look() {
     [ "$mode" != bench ] || needed_to_bench
     [ "$mode" != wheel ] || needed_to_pack
     [ "$mode" != deb ] || needed_for_debian
+    [ "$mode" != docs ] || need "has mkdocs" mkdocs "mkdocs, which makes the site of the documents"
     [ "$mode" != aarch64 ] || needed_for_aarch64
     [ "$mode" != coverage ] || needed_to_cover
     [ -n "$packages" ]
