@@ -132,8 +132,9 @@ static void call_begin(struct am_call *call)
 
     atomic_fetch_add_explicit(&am_books.n_calls, 1, memory_order_relaxed);
     call->device = -1;
-    call->is_unseen =
-        thread == NULL || what == AM_FACT_LOOKS || what == AM_FACT_ASKS_ERROR;
+    call->is_unseen = thread == NULL || what == AM_FACT_LOOKS ||
+                      what == AM_FACT_ASKS_ERROR ||
+                      (what == AM_FACT_LINTS && !am_kind_is_on(AM_KIND_portability));
     if (thread == NULL)
         return;
     if (what & (AM_FACT_ENDS | AM_FACT_LOOKS))

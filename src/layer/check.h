@@ -66,6 +66,7 @@ struct am_object {
                               block, where its guard was last whole */
     struct am_place exported;
     int16_t device; /* -1: none, or the host */
+    uint8_t flag;   /* a reservation's flags; of physical memory: it has huge pages */
     uint8_t kind;   /* enum am_object_kind */
     bool is_freed;
     bool is_dead;     /* forgotten; a call still has it */

@@ -16,6 +16,7 @@ enum am_fact {
     AM_FACT_ASKS_ERROR = 1u << 9,
     AM_FACT_ENDS = 1u << 10,
     AM_FACT_LOOKS = 1u << 11,
+    AM_FACT_LINTS = 1u << 12,
 };
 
 /*
@@ -36,6 +37,7 @@ enum am_fact {
 #define ASKS_ERROR AM_FACT_ASKS_ERROR
 #define ENDS AM_FACT_ENDS
 #define LOOKS AM_FACT_LOOKS
+#define LINTS AM_FACT_LINTS
 enum am_facts {
 #define AM_FACT(name_, what_) AM_FACTS_##name_ = what_,
 #include "layer/facts.def"
@@ -54,5 +56,6 @@ enum am_facts {
 #undef ASKS_ERROR
 #undef ENDS
 #undef LOOKS
+#undef LINTS
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "layer/lint.h"
 #include "layer/modules.h"
 #include "layer/python.h"
 #include "layer/session.h"
@@ -229,6 +230,47 @@ static void stack_add(struct am_text *text, uint32_t stack)
     am_text_add(text, "]");
 }
 
+static void edition_add(struct am_text *text, const char *name, unsigned edition)
+{
+    if (edition != 0)
+        am_text_add(text, ",\"%s\":\"%u.%u\"", name, edition / 100, edition % 100);
+    else
+        am_text_add(text, ",\"%s\":\"\"", name);
+}
+
+static void reach_add(struct am_text *text, const struct am_reach *reach)
+{
+    const char *name;
+    bool is_any = false;
+
+    edition_add(text, "since", reach->since);
+    edition_add(text, "before", reach->before);
+    am_text_add(text, ",\"refusing\":[");
+    for (unsigned i = 0; (name = am_lint_product(i)) != NULL; i++) {
+        if (reach->refusing & 1u << i) {
+            am_text_add(text, "%s\"%s\"", is_any ? "," : "", name);
+            is_any = true;
+        }
+    }
+    am_text_add(text, "]");
+}
+
+static void functions_write(void)
+{
+    for (unsigned api = 0; api < AM_API_COUNT; api++) {
+        struct am_text text = {0};
+        struct am_reach reach;
+
+        if (!am_lint_function(api, &reach))
+            continue;
+        am_text_add(&text, "{\"record\":\"function\",\"function\":\"%s\"",
+                    api_names[api]);
+        reach_add(&text, &reach);
+        am_text_add(&text, "}");
+        line_write(&text);
+    }
+}
+
 static void record_write(const struct am_finding *f, uint32_t number)
 {
     struct am_text text = {0};
@@ -254,7 +296,10 @@ static void record_write(const struct am_finding *f, uint32_t number)
         am_python_add(&text, place->python);
         am_text_add(&text, "}");
     }
-    am_text_add(&text, "]}");
+    am_text_add(&text, "]");
+    if (f->kind == AM_KIND_portability)
+        reach_add(&text, &f->reach);
+    am_text_add(&text, "}");
     line_write(&text);
 }
 
@@ -331,6 +376,7 @@ void am_finding_begin(struct am_finding *finding, enum am_kind_of_finding kind,
     finding->advice = NULL;
     finding->refused = 0;
     finding->needs_refusal = false;
+    finding->reach = (struct am_reach){0};
     finding->n = 0;
     va_start(args, format);
     vsnprintf(finding->message, sizeof finding->message, format, args);
@@ -458,6 +504,7 @@ void am_findings_close(uint64_t n_calls)
     am_lock(&findings.lock);
     if (findings.fd >= 0 && !findings.is_closed) {
         counts_write();
+        functions_write();
         am_text_add(&text, "{\"record\":\"end\",\"calls\":%llu}",
                     (unsigned long long)n_calls);
         line_write(&text);

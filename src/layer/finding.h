@@ -12,6 +12,8 @@
  *     {"record":"finding","number":..,"kind":..,"message":..,"advice":..,"refused":..,
  *      "calls":[{"function":..,"what":..,"thread":..,"stack":[[module,offset],..],
  *                "python":[[function,file,line],..]}]}
+ *                                      portability: "since":"8.5","before":"","refusing":["950"]
+ *     {"record":"function","function":..,"since":..,"before":..,"refusing":..}     at the end
  *     {"record":"count","number":..,"count":..}         at the end, where it is not 1
  *     {"record":"end","calls":..}
  */
@@ -37,6 +39,17 @@ struct am_place {
     uint16_t api;    /* enum am_api_id; AM_API_COUNT: no call, the program's own */
 };
 
+/*
+ * Of portability: the first edition that takes the call, the first one that does not, as
+ * 100 * major + minor, 0: not known; and a bit for each product that refuses it
+ * (am_lint_product()).
+ */
+struct am_reach {
+    uint16_t since;
+    uint16_t before;
+    uint16_t refusing;
+};
+
 #define AM_PLACES_MAX 8
 
 struct am_finding {
@@ -44,6 +57,7 @@ struct am_finding {
     char message[768];
     const char *advice; /* what to do */
     int refused;        /* the code with which the call was refused; 0: it went through */
+    struct am_reach reach;
     bool needs_refusal; /* where the call went through it is none */
     size_t n;
     struct {

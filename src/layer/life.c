@@ -10,6 +10,7 @@
 #include "layer/bytes.h"
 #include "layer/hold.h"
 #include "layer/hooks.h"
+#include "layer/lint.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/thread.h"
@@ -186,7 +187,15 @@ void am_after_reserve(struct am_call *call)
     if (object != NULL) {
         object->size = (a->size + 0x1fffff) & ~UINT64_C(0x1fffff);
         object->device = -1;
+        object->flag = (uint8_t)a->flags;
     }
+}
+
+static bool is_huge(aclrtMemAttr attr)
+{
+    return attr != ACL_DDR_MEM_NORMAL && attr != ACL_HBM_MEM_NORMAL &&
+           attr != ACL_DDR_MEM_P2P_NORMAL && attr != ACL_MEM_NORMAL &&
+           attr != ACL_MEM_P2P_NORMAL;
 }
 
 void am_after_phys(struct am_call *call)
@@ -200,6 +209,7 @@ void am_after_phys(struct am_call *call)
     object->device = a->prop->location.type == ACL_MEM_LOCATION_TYPE_DEVICE
                          ? (int16_t)a->prop->location.id
                          : -1;
+    object->flag = is_huge(a->prop->memAttr);
     am_bytes_of(object);
     if (object->device >= 0)
         am_object_count(call, object);
@@ -410,6 +420,8 @@ void am_after_export(struct am_call *call)
 
     if (call->rc != ACL_SUCCESS || object == NULL || object->is_freed)
         return;
+    if (call->id == AM_API_aclrtMemExportToShareableHandle)
+        am_lint_exported(*a->shareableHandle);
     object->is_exported = true;
     object->exported = am_here(call);
     object->bytes->is_shared = true;

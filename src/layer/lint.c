@@ -1,71 +1,184 @@
 /*
- * portability: what the default rules take and some edition or product refuses.
+ * portability: calls that the default rules take and some edition or product refuses.
  *
  * The rules are those that ACLMEM_RULES=strict enforces (docs/ARCHITECTURE.md), as far as
- * arguments and the books show them.  They are collected here and refuse nothing.
+ * arguments and the books show them, and those of products.  They are collected here and
+ * refuse nothing.  A finding tells the first edition that takes the call, or the first one
+ * that does not, and the products that refuse it, so that the command can say what the
+ * program as a whole needs.
  */
 #include "layer/lint.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
+#include "base/util.h"
 #include "layer/bytes.h"
 #include "layer/hooks.h"
+#include "layer/order.h"
 
 #define GRANULE ((uint64_t)2 << 20)
 
-#define TELL(call_, advice_, ...) \
+enum {
+#define AM_LINT_PRODUCT(id_, name_) INDEX_##id_,
+#include "layer/lint.def"
+#undef AM_LINT_PRODUCT
+    PRODUCTS,
+};
+
+enum {
+#define AM_LINT_PRODUCT(id_, name_) id_ = 1u << INDEX_##id_,
+#include "layer/lint.def"
+#undef AM_LINT_PRODUCT
+    EVERY = (1u << PRODUCTS) - 1,
+    NO_1G = P910 + P310P + P310B + P310B_EP + P310, /* without pages of 1 GB */
+};
+
+static const char *const product_names[] = {
+#define AM_LINT_PRODUCT(id_, name_) name_,
+#include "layer/lint.def"
+#undef AM_LINT_PRODUCT
+};
+
+static const struct {
+    uint16_t since;
+    uint16_t products;
+} functions[AM_API_COUNT] = {
+#define AM_LINT_FUNCTION(name_, since_, products_) [AM_API_##name_] = {since_, products_},
+#include "layer/lint.def"
+#undef AM_LINT_FUNCTION
+};
+
+static bool was_used[AM_API_COUNT]; /* functions with a row; the books' lock */
+
+const char *am_lint_product(unsigned index)
+{
+    return index < PRODUCTS ? product_names[index] : NULL;
+}
+
+bool am_lint_function(unsigned api, struct am_reach *ret_reach)
+{
+    if (api >= AM_API_COUNT || !was_used[api])
+        return false;
+    *ret_reach = (struct am_reach){.since = functions[api].since,
+                                   .refusing = EVERY & ~functions[api].products};
+    return true;
+}
+
+/* What a call needs.  All 0: not every edition since 8.0 takes it. */
+#define SINCE(edition_) ((struct am_reach){.since = (edition_)})
+#define BEFORE(edition_) ((struct am_reach){.before = (edition_)})
+#define SOME ((struct am_reach){0})
+
+#define TELL(call_, reach_, advice_, ...) \
     do { \
         struct am_finding *f_ = am_call_finding(call_); \
         am_finding_begin(f_, AM_KIND_portability, __VA_ARGS__); \
         f_->advice = (advice_); \
+        f_->reach = (reach_); \
         am_finding_at(f_, "here", am_here(call_)); \
         am_call_tell(call_, f_); \
     } while (0)
+
+/* ---- virtual memory ---- */
 
 static void lint_reserve(struct am_call *call)
 {
     AM_ARGS(aclrtReserveMemAddress);
 
     if (a->expectPtr != NULL)
-        TELL(call, "pass NULL and take the address that is given",
-             "expectPtr is %p; not every edition since CANN 8.0 takes a wish for an "
-             "address",
-             a->expectPtr);
+        TELL(call, ((struct am_reach){.since = 805, .refusing = P950}),
+             "pass NULL and take the address that is given",
+             "expectPtr is %p; editions before CANN 8.5 take NULL only", a->expectPtr);
+}
+
+/* The first edition with the attribute, and the products without it. */
+static struct am_reach attr_reach(aclrtMemAttr attr)
+{
+    switch (attr) {
+    case ACL_HBM_MEM_HUGE:
+    case ACL_HBM_MEM_NORMAL:
+        return SINCE(800);
+    case ACL_HBM_MEM_HUGE1G:
+        return (struct am_reach){.since = 801, .refusing = NO_1G};
+    case ACL_MEM_HUGE1G:
+        return (struct am_reach){.since = 805, .refusing = NO_1G + P950};
+    case ACL_MEM_P2P_HUGE1G:
+        return (struct am_reach){.since = 805, .refusing = EVERY - A3};
+    default:
+        return SINCE(805);
+    }
 }
 
 static void lint_phys(struct am_call *call)
 {
     AM_ARGS(aclrtMallocPhysical);
+    struct am_reach reach;
 
     if (a->prop == NULL)
         return;
+    reach = attr_reach(a->prop->memAttr);
     if (a->size % GRANULE != 0)
-        TELL(call, "ask aclrtMemGetAllocationGranularity and round the size up",
-             "size is %zu; not every edition since CANN 8.0 rounds it up to the "
-             "granularity",
+        TELL(call, SINCE(805),
+             "ask aclrtMemGetAllocationGranularity and round the size up",
+             "size is %zu; editions before CANN 8.5 take multiples of the granularity "
+             "only",
              a->size);
-    else if (a->prop->location.type != ACL_MEM_LOCATION_TYPE_DEVICE)
-        TELL(call, "use aclrtMallocHost where old editions must run it",
-             "the location is of type %d; not every edition since CANN 8.0 has physical "
-             "memory of the host",
-             (int)a->prop->location.type);
-    else if (a->prop->memAttr != ACL_HBM_MEM_HUGE &&
-             a->prop->memAttr != ACL_HBM_MEM_NORMAL)
-        TELL(call, "use ACL_HBM_MEM_HUGE or ACL_HBM_MEM_NORMAL",
-             "memAttr is %d; not every edition and product has this attribute",
-             (int)a->prop->memAttr);
+    if (a->prop->location.type != ACL_MEM_LOCATION_TYPE_DEVICE)
+        TELL(call,
+             SINCE(a->prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ? 805 : 900),
+             "use aclrtMallocHost where old editions must run it",
+             "the location is of type %d; editions before CANN %s allocate physical "
+             "memory of devices only",
+             (int)a->prop->location.type,
+             a->prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ? "8.5" : "9.0");
+    if (reach.since > 800)
+        TELL(call, reach, "use ACL_HBM_MEM_HUGE or ACL_HBM_MEM_NORMAL",
+             "memAttr is %d, which came with CANN %d.%d", (int)a->prop->memAttr,
+             reach.since / 100, reach.since % 100);
+}
+
+/* Memory of another kind that is mapped in the reservation. */
+static const struct am_object *mapped_otherwise(const struct am_object *reservation,
+                                                const struct am_object *phys)
+{
+    const struct am_object *at = am_area_next(reservation->key);
+
+    if (at == NULL || at->key - reservation->key >= reservation->size ||
+        at->kind != AM_OBJECT_MAPPING || at->bytes == NULL)
+        return NULL;
+    return at->device != phys->device || (at->bytes->kind == AM_OBJECT_IMPORT) !=
+                                             (phys->kind == AM_OBJECT_IMPORT)
+               ? at
+               : NULL;
 }
 
 static void lint_map(struct am_call *call)
 {
     AM_ARGS(aclrtMapMem);
     const struct am_object *phys = am_handle_find(AM_OBJECT_PHYS, a->handle);
+    const struct am_object *reservation = am_reservation_find((uintptr_t)a->virPtr);
+    const struct am_object *other;
 
-    if (phys != NULL && phys->kind == AM_OBJECT_PHYS && phys->size != a->size)
-        TELL(call, "map the size that the handle was allocated with",
+    if (phys == NULL || reservation == NULL)
+        return;
+    other = mapped_otherwise(reservation, phys);
+    if (phys->kind == AM_OBJECT_PHYS && phys->size != a->size)
+        TELL(call, BEFORE(805), "map the size that the handle was allocated with",
              "size is %zu and the handle's is %" PRIu64
              "; editions since CANN 8.5 require that they agree",
              a->size, phys->size);
+    if (phys->kind == AM_OBJECT_PHYS && reservation->flag != phys->flag)
+        TELL(call, SINCE(900), "reserve with 1 for huge pages and 0 for normal ones",
+             "the addresses were reserved with flags %d, and the memory has %s pages; "
+             "editions up to CANN 8.5 require that they agree",
+             reservation->flag, phys->flag ? "huge" : "normal");
+    if (other != NULL)
+        TELL(call, SOME, "use a reservation for each device, and one for imported memory",
+             "the reservation has %s memory of device %d mapped, and the handle is %s "
+             "memory of device %d; editions since CANN 8.0 refuse to mix them",
+             other->bytes->kind == AM_OBJECT_IMPORT ? "imported" : "own", other->device,
+             phys->kind == AM_OBJECT_IMPORT ? "imported" : "own", phys->device);
 }
 
 static void lint_free_phys(struct am_call *call)
@@ -76,7 +189,7 @@ static void lint_free_phys(struct am_call *call)
     if (phys == NULL || phys->is_freed || phys->bytes == NULL)
         return;
     if (phys->bytes->n_handles == 1 && phys->bytes->n_mapped > 0)
-        TELL(call, "unmap first, then free the handle",
+        TELL(call, SINCE(901), "unmap first, then free the handle",
              "the handle is freed while its memory is mapped; editions before CANN 9.1 "
              "refuse that");
 }
@@ -87,9 +200,8 @@ static void lint_access(struct am_call *call)
 
     if (a->desc != NULL && a->count > 0 &&
         a->desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READWRITE)
-        TELL(call, "give both rights, or none by not mapping",
-             "flags are %d; not every edition since CANN 8.0 takes other rights than "
-             "READWRITE",
+        TELL(call, SOME, "give both rights, or none by not mapping",
+             "flags are %d; not every edition takes other rights than READWRITE",
              (int)a->desc->flags);
 }
 
@@ -99,11 +211,118 @@ static void lint_retain(struct am_call *call)
     const struct am_object *area = am_area_find((uintptr_t)a->virPtr);
 
     if (area != NULL && area->key != (uintptr_t)a->virPtr)
-        TELL(call, "pass the start of the mapping",
+        TELL(call, SOME, "pass the start of the mapping",
              "virPtr is byte %" PRIu64
-             " of its mapping; not every edition takes an address "
-             "inside one",
+             " of its mapping; the editions that have this call require its start",
              (uintptr_t)a->virPtr - area->key);
+}
+
+/* ---- sharing ---- */
+
+#define OWN_MAX 256
+
+static uint64_t own_exports[OWN_MAX]; /* the last ones of this process */
+static unsigned n_own_exports;
+
+void am_lint_exported(uint64_t number)
+{
+    own_exports[n_own_exports++ % OWN_MAX] = number;
+}
+
+static void lint_export(struct am_call *call)
+{
+    AM_ARGS(aclrtMemExportToShareableHandle);
+
+    if (a->flags != 0)
+        TELL(call, SINCE(803),
+             "pass 0, and name each importer with "
+             "aclrtMemSetPidToShareableHandle",
+             "flags is 0x%" PRIx64 "; editions before CANN 8.3 take only 0", a->flags);
+}
+
+static void lint_import(struct am_call *call)
+{
+    AM_ARGS(aclrtMemImportFromShareableHandle);
+
+    for (unsigned i = 0; i < OWN_MAX && i < n_own_exports; i++) {
+        if (own_exports[i] == a->shareableHandle) {
+            TELL(call, SOME, "map the handle a second time instead",
+                 "0x%" PRIx64 " is exported by this process; no edition lets a process "
+                 "import its own export",
+                 a->shareableHandle);
+            return;
+        }
+    }
+}
+
+static void lint_import_key(struct am_call *call)
+{
+    AM_ARGS(aclrtIpcMemImportByKey);
+
+    if (a->flags != 0)
+        TELL(call, SINCE(805), "pass 0, and call aclrtDeviceEnablePeerAccess",
+             "flags is 0x%" PRIx64 "; editions before CANN 8.5 take only 0", a->flags);
+}
+
+/* ---- memory and copies ---- */
+
+static void lint_malloc(struct am_call *call)
+{
+    AM_ARGS(aclrtMalloc);
+    bool is_p2p = a->policy >= ACL_MEM_MALLOC_HUGE_FIRST_P2P &&
+                  a->policy <= ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
+
+    if (a->policy == ACL_MEM_MALLOC_HUGE1G_ONLY ||
+        a->policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P)
+        TELL(call, ((struct am_reach){.since = 801, .refusing = NO_1G}),
+             "use a policy of 2 MB pages",
+             "policy is %d; CANN 8.0 and some products have no pages of 1 GB",
+             (int)a->policy);
+    else if (is_p2p)
+        TELL(call, ((struct am_reach){.since = 800, .refusing = P310B + P310B_EP}),
+             "use a policy without P2P", "policy is %d; not every product has P2P memory",
+             (int)a->policy);
+}
+
+static void lint_malloc_host(struct am_call *call)
+{
+    if (call->device < 0)
+        TELL(call, SOME, "call aclrtSetDevice first",
+             "this thread has no device; not every edition allocates host memory without "
+             "one");
+}
+
+static bool is_device_area(const struct am_object *area)
+{
+    return area != NULL && area->kind != AM_OBJECT_HOST &&
+           area->kind != AM_OBJECT_REGISTERED && area->device >= 0;
+}
+
+static void lint_kind(struct am_call *call, const void *dst, const void *src,
+                      aclrtMemcpyKind kind)
+{
+    const struct am_object *to = am_area_find((uintptr_t)dst);
+    const struct am_object *from = am_area_find((uintptr_t)src);
+    int real = is_device_area(to) ? (is_device_area(from) ? ACL_MEMCPY_DEVICE_TO_DEVICE
+                                                          : ACL_MEMCPY_HOST_TO_DEVICE)
+               : is_device_area(from) ? ACL_MEMCPY_DEVICE_TO_HOST
+                                      : ACL_MEMCPY_HOST_TO_HOST;
+
+    if ((to != NULL && to->kind == AM_OBJECT_MANAGED) ||
+        (from != NULL && from->kind == AM_OBJECT_MANAGED))
+        return; /* which is on either side */
+    if ((int)kind != real && kind <= ACL_MEMCPY_DEVICE_TO_DEVICE)
+        TELL(call, SOME, "pass the kind that the addresses have",
+             "kind is %d, and the addresses make it %d; editions before the newest go by "
+             "kind",
+             (int)kind, real);
+}
+
+static void lint_memcpy(struct am_call *call)
+{
+    AM_ARGS(aclrtMemcpy);
+
+    lint_kind(call, a->dst, a->src, a->kind);
 }
 
 static void lint_async(struct am_call *call)
@@ -111,36 +330,53 @@ static void lint_async(struct am_call *call)
     AM_ARGS(aclrtMemcpyAsync);
     const void *side[] = {a->dst, a->src};
 
+    lint_kind(call, a->dst, a->src, a->kind);
     for (int i = 0; i < 2; i++) {
         const char *name = i == 0 ? "dst" : "src";
 
         if ((uintptr_t)side[i] % 64 != 0) {
-            TELL(call, "align both addresses to 64 bytes",
-                 "%s is %p; not every edition since CANN 8.0 takes other than multiples "
-                 "of 64",
-                 name, side[i]);
+            TELL(call, SOME, "align both addresses to 64 bytes",
+                 "%s is %p; CANN 8.0 takes multiples of 64 only", name, side[i]);
             return;
         }
         if (am_area_find((uintptr_t)side[i]) == NULL) {
-            TELL(call, "take the host's side from aclrtMallocHost, or register it",
-                 "%s is memory that is not pinned; not every edition takes it in a copy "
-                 "on "
-                 "a stream",
+            TELL(call, SINCE(805),
+                 "take the host's side from aclrtMallocHost, or register it",
+                 "%s is memory that is not pinned; editions before CANN 8.5 do not take "
+                 "it in a copy on a stream",
                  name);
             return;
         }
     }
 }
 
-static void lint_malloc(struct am_call *call)
+static void batch_side(struct am_call *call, void *const *list, size_t i,
+                       const aclrtMemLocation *location, const char *name)
 {
-    AM_ARGS(aclrtMalloc);
+    const struct am_object *area = am_area_find((uintptr_t)list[i]);
 
-    if (a->policy == ACL_MEM_MALLOC_HUGE1G_ONLY ||
-        a->policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P)
-        TELL(call, "use a policy of 2 MB pages",
-             "policy is %d; not every edition and product has pages of 1 GB",
-             (int)a->policy);
+    if (location->type == ACL_MEM_LOCATION_TYPE_DEVICE && is_device_area(area) &&
+        area->device != (int)location->id)
+        TELL(call, SOME, "name the memory's own device in the attribute",
+             "%s[%zu] is memory of device %d, and its attribute names device %u; not "
+             "every edition takes that",
+             name, i, area->device, location->id);
+}
+
+static void lint_batch(struct am_call *call)
+{
+    AM_ARGS(aclrtMemcpyBatch);
+    size_t attr = 0;
+
+    if (a->dsts == NULL || a->srcs == NULL || a->attrs == NULL ||
+        a->attrsIndexes == NULL || a->numAttrs == 0 || a->numBatches > 1u << 20)
+        return;
+    for (size_t i = 0; i < a->numBatches && call->finding == NULL; i++) {
+        while (attr + 1 < a->numAttrs && a->attrsIndexes[attr + 1] <= i)
+            attr++;
+        batch_side(call, a->dsts, i, &a->attrs[attr].dstLoc, "dsts");
+        batch_side(call, a->srcs, i, &a->attrs[attr].srcLoc, "srcs");
+    }
 }
 
 static void lint_memset(struct am_call *call)
@@ -148,42 +384,138 @@ static void lint_memset(struct am_call *call)
     AM_ARGS(aclrtMemset);
 
     if (a->devPtr != NULL && am_area_find((uintptr_t)a->devPtr) == NULL)
-        TELL(call, "use memset",
-             "devPtr is the program's own memory; not every edition "
-             "fills that");
+        TELL(call, SOME, "use memset",
+             "devPtr is the program's own memory; all editions leave that undefined");
 }
+
+/* ---- events, devices, settings ---- */
+
+static void lint_event_flag(struct am_call *call)
+{
+    AM_ARGS(aclrtCreateEventWithFlag);
+
+    if (a->flag & 0x4)
+        TELL(call, SOME, "leave the bit out", "flag is 0x%x; no edition documents 0x4",
+             a->flag);
+}
+
+/* An event, for streams to wait for. */
+static void event_sync_check(struct am_call *call, const void *event)
+{
+    const struct am_object *object = am_handle_find(AM_OBJECT_EVENT, event);
+
+    if (object != NULL && object->signal != NULL && object->signal->lacks_sync)
+        TELL(call, SOME, "make the event with ACL_EVENT_SYNC too",
+             "event %p was made without ACL_EVENT_SYNC; not every edition lets streams "
+             "wait for it, or resets it",
+             event);
+}
+
+static void lint_wait(struct am_call *call)
+{
+    AM_ARGS(aclrtStreamWaitEvent);
+
+    event_sync_check(call, a->event);
+}
+
+static void lint_event(struct am_call *call)
+{
+    AM_ARGS(aclrtResetEvent);
+
+    event_sync_check(call, a->event);
+}
+
+static void lint_record_flag(struct am_call *call)
+{
+    AM_ARGS(aclrtRecordEventWithFlag);
+
+    if (a->flag != 0)
+        TELL(call, SOME, "pass 0",
+             "flag is 0x%x; not every edition takes it on a stream that is not captured",
+             a->flag);
+}
+
+static void lint_elapsed(struct am_call *call)
+{
+    AM_ARGS(aclrtEventElapsedTime);
+    const struct am_object *start = am_handle_find(AM_OBJECT_EVENT, a->start);
+    const struct am_object *end = am_handle_find(AM_OBJECT_EVENT, a->end);
+
+    if (start != NULL && end != NULL && start->signal != NULL && end->signal != NULL &&
+        start->signal->stream != end->signal->stream)
+        TELL(call, SOME, "record both events in one stream",
+             "the events were recorded in two streams; all editions ask for one");
+}
+
+static void lint_peer_status(struct am_call *call)
+{
+    AM_ARGS(aclrtDevicePeerAccessStatus);
+    uint32_t n = 0;
+
+    if (am_books.below->aclrtGetDeviceCount(&n) == ACL_SUCCESS &&
+        (a->deviceId < 0 || a->peerDeviceId < 0 || (uint32_t)a->deviceId >= n ||
+         (uint32_t)a->peerDeviceId >= n))
+        TELL(call, SOME, "ask aclrtGetDeviceCount first",
+             "devices %d and %d, and there are %u; not every edition answers for devices "
+             "that do not exist",
+             a->deviceId, a->peerDeviceId, n);
+}
+
+static void lint_context_state(struct am_call *call)
+{
+    AM_ARGS(aclrtGetPrimaryCtxState);
+
+    if (a->flags != NULL)
+        TELL(call, SOME, "pass NULL",
+             "flags is given; not every edition takes other than NULL");
+}
+
+static void lint_param(struct am_call *call)
+{
+    AM_ARGS(aclrtSetSysParamOpt);
+
+    if (a->opt == ACL_OPT_STRONG_CONSISTENCY || a->value > 1)
+        TELL(call, SOME, "use 0 and 1 of ACL_OPT_DETERMINISTIC",
+             "option %d is set to %" PRId64 "; not every edition has that", (int)a->opt,
+             a->value);
+}
+
+static const am_hook lints[AM_API_COUNT] = {
+    [AM_API_aclrtReserveMemAddress] = lint_reserve,
+    [AM_API_aclrtMallocPhysical] = lint_phys,
+    [AM_API_aclrtMapMem] = lint_map,
+    [AM_API_aclrtFreePhysical] = lint_free_phys,
+    [AM_API_aclrtMemSetAccess] = lint_access,
+    [AM_API_aclrtMemRetainAllocationHandle] = lint_retain,
+    [AM_API_aclrtMemExportToShareableHandle] = lint_export,
+    [AM_API_aclrtMemImportFromShareableHandle] = lint_import,
+    [AM_API_aclrtIpcMemImportByKey] = lint_import_key,
+    [AM_API_aclrtMalloc] = lint_malloc,
+    [AM_API_aclrtMallocAlign32] = lint_malloc,
+    [AM_API_aclrtMallocCached] = lint_malloc,
+    [AM_API_aclrtMallocWithCfg] = lint_malloc,
+    [AM_API_aclrtMallocHost] = lint_malloc_host,
+    [AM_API_aclrtMemcpy] = lint_memcpy,
+    [AM_API_aclrtMemcpyAsync] = lint_async,
+    [AM_API_aclrtMemcpyBatch] = lint_batch,
+    [AM_API_aclrtMemset] = lint_memset,
+    [AM_API_aclrtMemsetAsync] = lint_memset,
+    [AM_API_aclrtCreateEventWithFlag] = lint_event_flag,
+    [AM_API_aclrtCreateEventExWithFlag] = lint_event_flag,
+    [AM_API_aclrtStreamWaitEvent] = lint_wait,
+    [AM_API_aclrtResetEvent] = lint_event,
+    [AM_API_aclrtQueryEventWaitStatus] = lint_event,
+    [AM_API_aclrtRecordEventWithFlag] = lint_record_flag,
+    [AM_API_aclrtEventElapsedTime] = lint_elapsed,
+    [AM_API_aclrtDevicePeerAccessStatus] = lint_peer_status,
+    [AM_API_aclrtGetPrimaryCtxState] = lint_context_state,
+    [AM_API_aclrtSetSysParamOpt] = lint_param,
+    [AM_API_aclrtCtxSetSysParamOpt] = lint_param,
+};
 
 void am_lint(struct am_call *call)
 {
-    switch (call->id) {
-    case AM_API_aclrtReserveMemAddress:
-        lint_reserve(call);
-        break;
-    case AM_API_aclrtMallocPhysical:
-        lint_phys(call);
-        break;
-    case AM_API_aclrtMapMem:
-        lint_map(call);
-        break;
-    case AM_API_aclrtFreePhysical:
-        lint_free_phys(call);
-        break;
-    case AM_API_aclrtMemSetAccess:
-        lint_access(call);
-        break;
-    case AM_API_aclrtMemRetainAllocationHandle:
-        lint_retain(call);
-        break;
-    case AM_API_aclrtMemcpyAsync:
-        lint_async(call);
-        break;
-    case AM_API_aclrtMalloc:
-        lint_malloc(call);
-        break;
-    case AM_API_aclrtMemset:
-        lint_memset(call);
-        break;
-    default:
-        break;
-    }
+    was_used[call->id] |= functions[call->id].products != 0;
+    if (lints[call->id] != NULL)
+        lints[call->id](call);
 }

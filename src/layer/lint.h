@@ -6,5 +6,12 @@
 
 /* Before the call, under the books' lock. */
 void am_lint(struct am_call *call);
+/* This process has exported memory by this number. */
+void am_lint_exported(uint64_t number);
+
+/* The name of the product with this number; NULL behind the last one. */
+const char *am_lint_product(unsigned index);
+/* What a function needs that the program called; false: nothing, or it was not called. */
+bool am_lint_function(unsigned api, struct am_reach *ret_reach);
 
 #endif

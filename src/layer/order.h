@@ -85,6 +85,8 @@ struct am_signal {
     bool is_shared;    /* with other processes */
     bool is_set;       /* a notify */
     bool is_reset;     /* an event, since its last record was queued */
+    bool lacks_sync;   /* an event made without ACL_EVENT_SYNC */
+    uint64_t stream;   /* of the record that was queued last */
     uint64_t n_queued; /* records */
     uint64_t n_run;
     struct am_clock clock; /* of the last record that ran */

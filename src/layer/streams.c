@@ -239,9 +239,12 @@ static struct am_signal *signal_made(struct am_call *call, enum am_object_kind k
 
 void am_after_event(struct am_call *call)
 {
-    AM_ARGS(aclrtCreateEvent);
+    AM_ARGS(aclrtCreateEventWithFlag);
+    struct am_signal *signal = signal_made(call, AM_OBJECT_EVENT, a->event);
 
-    signal_made(call, AM_OBJECT_EVENT, a->event);
+    if (signal != NULL && call->id == AM_API_aclrtCreateEventWithFlag)
+        signal->lacks_sync = !(
+            a->flag & (ACL_EVENT_SYNC | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL));
 }
 
 void am_after_event_ex(struct am_call *call)
@@ -398,6 +401,7 @@ void am_after_record(struct am_call *call)
     if (signal == NULL)
         return;
     signal->n_queued++;
+    signal->stream = call->actor->handle;
     signal->is_reset = false;
     am_work_queue(&work);
 }

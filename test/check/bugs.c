@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 static const struct bug *const lists[] = {leak_bugs, life_bugs, bounds_bugs, order_bugs,
-                                          wait_bugs, misc_bugs, touch_bugs};
+                                          wait_bugs, misc_bugs, touch_bugs,  lint_bugs};
 
 #define N_LISTS (sizeof lists / sizeof lists[0])
 

@@ -43,6 +43,7 @@ extern const struct bug order_bugs[];
 extern const struct bug wait_bugs[];
 extern const struct bug misc_bugs[];
 extern const struct bug touch_bugs[];
+extern const struct bug lint_bugs[];
 
 /* A mistake is made in a function of its own, which stays one. */
 #define MISTAKE static __attribute__((noinline))

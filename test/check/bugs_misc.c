@@ -214,58 +214,6 @@ static void write_of_a_pointer_that_looks_like_one_of_the_host(bool is_mended)
     MUST(aclrtFree(block));
 }
 
-/* ---- portability: nothing is refused ---- */
-
-MISTAKE aclrtDrvMemHandle take_odd(size_t size)
-{
-    aclrtPhysicalMemProp prop = device_prop(0);
-    aclrtDrvMemHandle handle;
-
-    MUST(aclrtMallocPhysical(&handle, size, &prop, 0));
-    return handle;
-}
-
-static void odd_size(bool is_mended)
-{
-    MUST(aclrtFreePhysical(take_odd(is_mended ? CHUNK : CHUNK - 5)));
-}
-
-MISTAKE void free_mapped(aclrtDrvMemHandle handle)
-{
-    MUST(aclrtFreePhysical(handle));
-}
-
-static void freed_while_mapped(bool is_mended)
-{
-    struct chunk chunk = chunk_open();
-
-    if (is_mended)
-        MUST(aclrtUnmapMem(chunk.va));
-    free_mapped(chunk.handle);
-    if (!is_mended)
-        MUST(aclrtUnmapMem(chunk.va));
-    MUST(aclrtReleaseMemAddress(chunk.va));
-}
-
-MISTAKE void copy_from(void *device, const void *host, aclrtStream stream)
-{
-    MUST(aclrtMemcpyAsync(device, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    MUST(aclrtSynchronizeStream(stream));
-}
-
-static void pageable_copy(bool is_mended)
-{
-    static _Alignas(64) char own[64];
-    aclrtStream stream = stream_open();
-    void *block = block_open(64);
-    void *host = host_open(64);
-
-    copy_from(block, is_mended ? host : own, stream);
-    MUST(aclrtFreeHost(host));
-    MUST(aclrtFree(block));
-    MUST(aclrtDestroyStream(stream));
-}
-
 /* ---- for calls that fail on demand ---- */
 
 /* Does without a block where there is none. */
@@ -299,12 +247,6 @@ static void crashing(bool is_mended)
 }
 
 const struct bug misc_bugs[] = {
-    BUG("portability/size", odd_size, "portability", "size is 2097147", "take_odd",
-        .options = "--lint"),
-    BUG("portability/mapped", freed_while_mapped, "portability",
-        "freed while its memory is mapped", "free_mapped", .options = "--lint"),
-    BUG("portability/pageable", pageable_copy, "portability",
-        "src is memory that is not pinned", "copy_from", .options = "--lint"),
     BUG("failing/careful", careful, "", "", ""),
     BUG("failing/careless", careless, "", "", ""),
     BUG("failing/crashing", crashing, "", "", ""),

@@ -191,6 +191,30 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertIn("0 of 3 seeds fail\n", done.stderr)
 
+    def test_lint_says_what_the_program_needs(self):
+        for case, line in (
+            ("portability/mapped", "needs CANN 9.1 or later, because of aclrtFreePhysical: the handle is freed while"),
+            ("portability/wish", "needs CANN 8.5 or later, because of aclrtReserveMemAddress: expectPtr"),
+            ("portability/part", "needs CANN before 8.5, because of aclrtMapMem: size is 2097152"),
+            ("portability/kind", "not every edition takes its calls of aclrtMemcpy\n"),
+            ("none/halves", "nothing here needs a later CANN than 8.0\n"),
+        ):
+            self.assertIn("aclmem: portability: ", self.run_it("--lint", BUGS, case).stderr)
+            self.assertIn(line, self.run_it("--lint", BUGS, case).stderr)
+        done, found = self.found("--lint", BUGS, "portability/mapped")
+        self.assertIn("not on 310B, 310, because of aclrtReserveMemAddress", done.stderr)
+        self.assertEqual(found["portability"]["since"]["edition"], "9.1")
+        self.assertEqual(found["portability"]["since"]["function"], "aclrtFreePhysical")
+        self.assertNotIn("portability", self.found(BUGS, "portability/mapped")[1])
+
+    def test_products_that_lint_names_refuse_the_program(self):
+        for case in ("none/products", "portability/wish"):
+            _, found = self.found("--lint", BUGS, case)
+            refusing = found["portability"]["refusing"]
+            for product in ("950", "A3", "A2", "910", "310P", "310B", "310B-EP", "310"):
+                done, _ = self.found(BUGS, case, ACLMEM_PRODUCT=product)
+                self.assertEqual("207000" in done.stderr, product in refusing, (case, product, done.stderr))
+
     def test_a_call_fails_on_demand(self):
         done = self.run_it("--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "mended")
         self.assertEqual(done.returncode, 3)

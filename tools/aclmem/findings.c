@@ -16,6 +16,7 @@ void findings_open(struct findings *findings, const char *folder)
     findings->files = json_object();
     findings->by_key = json_object();
     findings->calls = json_array();
+    findings->functions = json_object();
 }
 
 void findings_close(struct findings *findings)
@@ -24,6 +25,7 @@ void findings_close(struct findings *findings)
     json_decref(findings->files);
     json_decref(findings->by_key);
     json_decref(findings->calls);
+    json_decref(findings->functions);
 }
 
 /* ---- printing ---- */
@@ -126,7 +128,9 @@ static char *finding_key(const json_t *finding)
 
 static json_t *finding_make(const json_t *file, const json_t *record)
 {
+    static const char *const reach[] = {"since", "before", "refusing"};
     json_t *calls = json_array();
+    json_t *finding;
     json_t *call;
     size_t i;
 
@@ -137,11 +141,14 @@ static json_t *finding_make(const json_t *file, const json_t *record)
                                                json_object_get(file, "pid"), "thread",
                                                json_object_get(call, "thread"), "stack",
                                                stack_name(file, call)));
-    return json_pack("{s:O, s:O, s:O, s:O, s:o, s:i}", "kind",
-                     json_object_get(record, "kind"), "message",
-                     json_object_get(record, "message"), "advice",
-                     json_object_get(record, "advice"), "refused",
-                     json_object_get(record, "refused"), "calls", calls, "count", 1);
+    finding = json_pack("{s:O, s:O, s:O, s:O, s:o, s:i}", "kind",
+                        json_object_get(record, "kind"), "message",
+                        json_object_get(record, "message"), "advice",
+                        json_object_get(record, "advice"), "refused",
+                        json_object_get(record, "refused"), "calls", calls, "count", 1);
+    for (i = 0; i < 3 && json_object_get(record, reach[i]) != NULL; i++)
+        json_object_set(finding, reach[i], json_object_get(record, reach[i]));
+    return finding;
 }
 
 static void count_add(json_t *finding, long long n)
@@ -194,6 +201,9 @@ static void record_take(struct findings *findings, json_t *file, const json_t *r
         json_object_set(json_object_get(file, "modules"), number, (json_t *)record);
     } else if (strcmp(type, "finding") == 0) {
         finding_take(findings, file, record);
+    } else if (strcmp(type, "function") == 0) {
+        json_object_set(findings->functions, text_of(record, "function"),
+                        (json_t *)record);
     } else if (strcmp(type, "call") == 0) {
         json_array_append_new(findings->calls,
                               json_pack("{s:O, s:O, s:o}", "n",
@@ -292,5 +302,6 @@ void findings_summary(const struct findings *findings)
         fprintf(stderr, "aclmem: %zu finding%s, %lld in all", n, n > 1 ? "s" : "", all);
     fprintf(stderr, "; %lld calls of %d process%s were checked\n", findings->n_calls,
             findings->n_processes, findings->n_processes == 1 ? "" : "es");
+    needs_print(findings);
     suppressions_summary();
 }

@@ -16,10 +16,12 @@ struct findings {
     json_t *list;      /* the findings, as in --json, in the order in which they came */
     json_t *files;     /* of each process: how far it was read, modules, pid ... */
     json_t *calls;     /* that the layer fail was asked to list */
+    json_t *functions; /* of --lint: what the functions need that were called */
     json_t *by_key;    /* kind and stacks -> index in list */
     long long n_calls; /* that were checked */
     int n_processes;
     int n_suppressed;
+    bool is_lint;   /* tell what the program needs */
     bool is_quiet;  /* print nothing */
     bool is_raw;    /* do not print what is suppressed, nor generate */
     bool generates; /* print a suppression with each */
@@ -47,6 +49,15 @@ bool suppressions_match(const json_t *finding);
 void suppression_print(const json_t *finding);
 /* Which were used how often, and which never. */
 void suppressions_summary(void);
+
+/* ---- needs.c ---- */
+
+/*
+ * What the program needs, by the findings of portability and the functions that it called:
+ * as text on standard error, and as JSON.
+ */
+void needs_print(const struct findings *findings);
+json_t *needs_json(const struct findings *findings);
 
 /* ---- kinds.c ---- */
 

@@ -34,6 +34,8 @@ int report_json(const char *path, const struct findings *findings, const json_t 
     report = json_pack("{s:O, s:I, s:i, s:i}", "findings", findings->list, "calls",
                        (json_int_t)findings->n_calls, "processes", findings->n_processes,
                        "suppressed", findings->n_suppressed);
+    if (findings->is_lint)
+        json_object_set_new(report, "portability", needs_json(findings));
     json_object_update(report, (json_t *)more);
     json_dumpf(report, file, JSON_INDENT(2));
     fputc('\n', file);

@@ -70,6 +70,7 @@ void run_findings(struct findings *findings, const char *folder)
 {
     memset(findings, 0, sizeof *findings);
     findings_open(findings, folder);
+    findings->is_lint = run_choice.is_lint;
     findings->is_quiet = run_choice.is_quiet;
     findings->generates = run_choice.is_generating;
 }

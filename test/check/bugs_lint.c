@@ -1,0 +1,325 @@
+/* What the default rules take and some edition or product refuses: nothing is refused here. */
+#include "bugs.h"
+
+MISTAKE aclrtDrvMemHandle take_odd(size_t size)
+{
+    aclrtPhysicalMemProp prop = device_prop(0);
+    aclrtDrvMemHandle handle;
+
+    MUST(aclrtMallocPhysical(&handle, size, &prop, 0));
+    return handle;
+}
+
+static void odd_size(bool is_mended)
+{
+    MUST(aclrtFreePhysical(take_odd(is_mended ? CHUNK : CHUNK - 5)));
+}
+
+MISTAKE void free_mapped(aclrtDrvMemHandle handle)
+{
+    MUST(aclrtFreePhysical(handle));
+}
+
+static void freed_while_mapped(bool is_mended)
+{
+    struct chunk chunk = chunk_open();
+
+    if (is_mended)
+        MUST(aclrtUnmapMem(chunk.va));
+    free_mapped(chunk.handle);
+    if (!is_mended)
+        MUST(aclrtUnmapMem(chunk.va));
+    MUST(aclrtReleaseMemAddress(chunk.va));
+}
+
+MISTAKE void copy_from(void *device, const void *host, aclrtStream stream)
+{
+    MUST(aclrtMemcpyAsync(device, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    MUST(aclrtSynchronizeStream(stream));
+}
+
+static void pageable_copy(bool is_mended)
+{
+    static _Alignas(64) char own[64];
+    aclrtStream stream = stream_open();
+    void *block = block_open(64);
+    void *host = host_open(64);
+
+    copy_from(block, is_mended ? host : own, stream);
+    MUST(aclrtFreeHost(host));
+    MUST(aclrtFree(block));
+    MUST(aclrtDestroyStream(stream));
+}
+
+/* ---- virtual memory ---- */
+
+MISTAKE void *reserve_at(void *wish, uint64_t flags)
+{
+    void *va;
+
+    MUST(aclrtReserveMemAddress(&va, CHUNK, 0, wish, flags));
+    return va;
+}
+
+static void wish_for_an_address(bool is_mended)
+{
+    void *va = reserve_at(is_mended ? NULL : (void *)((uintptr_t)17 << 40), 1);
+
+    MUST(aclrtReleaseMemAddress(va));
+}
+
+MISTAKE aclrtDrvMemHandle take_with(aclrtPhysicalMemProp prop)
+{
+    aclrtDrvMemHandle handle;
+
+    MUST(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));
+    return handle;
+}
+
+static void memory_of_the_host(bool is_mended)
+{
+    aclrtPhysicalMemProp prop = device_prop(0);
+
+    if (!is_mended)
+        prop.location.type = ACL_MEM_LOCATION_TYPE_HOST;
+    MUST(aclrtFreePhysical(take_with(prop)));
+}
+
+static void newer_attribute(bool is_mended)
+{
+    aclrtPhysicalMemProp prop = device_prop(0);
+
+    prop.memAttr = is_mended ? ACL_HBM_MEM_NORMAL : ACL_MEM_NORMAL;
+    MUST(aclrtFreePhysical(take_with(prop)));
+}
+
+MISTAKE void map_at(void *va, size_t size, aclrtDrvMemHandle handle)
+{
+    MUST(aclrtMapMem(va, size, 0, handle, 0));
+}
+
+static void flags_and_pages(bool is_mended)
+{
+    void *va = reserve_at(NULL, is_mended);
+    aclrtDrvMemHandle handle = take_with(device_prop(0));
+
+    map_at(va, CHUNK, handle);
+    MUST(aclrtUnmapMem(va));
+    MUST(aclrtFreePhysical(handle));
+    MUST(aclrtReleaseMemAddress(va));
+}
+
+static void part_of_a_handle(bool is_mended)
+{
+    aclrtPhysicalMemProp prop = device_prop(0);
+    aclrtDrvMemHandle handle;
+    void *va = reserve_at(NULL, 1);
+
+    MUST(aclrtMallocPhysical(&handle, is_mended ? CHUNK : 2 * CHUNK, &prop, 0));
+    map_at(va, CHUNK, handle);
+    MUST(aclrtUnmapMem(va));
+    MUST(aclrtFreePhysical(handle));
+    MUST(aclrtReleaseMemAddress(va));
+}
+
+static void two_devices_in_a_reservation(bool is_mended)
+{
+    aclrtDrvMemHandle handle[2];
+    void *va;
+
+    MUST(aclrtReserveMemAddress(&va, 2 * CHUNK, 0, NULL, 1));
+    for (int i = 0; i < 2; i++) {
+        handle[i] = take_with(device_prop(is_mended ? 0 : i));
+        map_at((char *)va + (size_t)i * CHUNK, CHUNK, handle[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        MUST(aclrtUnmapMem((char *)va + (size_t)i * CHUNK));
+        MUST(aclrtFreePhysical(handle[i]));
+    }
+    MUST(aclrtReleaseMemAddress(va));
+}
+
+/* ---- sharing ---- */
+
+MISTAKE uint64_t export_it(aclrtDrvMemHandle handle, uint64_t flags)
+{
+    uint64_t number;
+
+    MUST(aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, flags,
+                                         &number));
+    return number;
+}
+
+static void export_for_everybody(bool is_mended)
+{
+    aclrtDrvMemHandle handle = take_with(device_prop(0));
+
+    export_it(handle, !is_mended);
+    MUST(aclrtFreePhysical(handle));
+}
+
+MISTAKE void import_it(uint64_t number)
+{
+    aclrtDrvMemHandle handle;
+
+    MUST(aclrtMemImportFromShareableHandle(number, 0, &handle));
+    MUST(aclrtFreePhysical(handle));
+}
+
+static void own_export(bool is_mended)
+{
+    aclrtDrvMemHandle handle = take_with(device_prop(0));
+    int32_t pid;
+    uint64_t number = export_it(handle, 0);
+
+    MUST(aclrtDeviceGetBareTgid(&pid));
+    MUST(aclrtMemSetPidToShareableHandle(number, &pid, 1));
+    if (!is_mended)
+        import_it(number);
+    MUST(aclrtFreePhysical(handle));
+}
+
+/* ---- copies, events ---- */
+
+MISTAKE void copy_as(void *to, const void *from, aclrtMemcpyKind kind)
+{
+    MUST(aclrtMemcpy(to, 64, from, 64, kind));
+}
+
+static void wrong_kind(bool is_mended)
+{
+    static char own[64];
+    void *block = block_open(64);
+
+    copy_as(block, own,
+            is_mended ? ACL_MEMCPY_HOST_TO_DEVICE : ACL_MEMCPY_DEVICE_TO_DEVICE);
+    MUST(aclrtFree(block));
+}
+
+MISTAKE void fill_it(void *at)
+{
+    MUST(aclrtMemset(at, 64, 0, 64));
+}
+
+static void fill_of_own_memory(bool is_mended)
+{
+    static char own[64];
+    void *block = block_open(64);
+
+    fill_it(is_mended ? block : own);
+    MUST(aclrtFree(block));
+}
+
+MISTAKE float time_between(aclrtEvent start, aclrtEvent end)
+{
+    float ms;
+
+    MUST(aclrtEventElapsedTime(&ms, start, end));
+    return ms;
+}
+
+static void times_of_two_streams(bool is_mended)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    aclrtEvent start;
+    aclrtEvent end;
+
+    MUST(aclrtCreateEvent(&start));
+    MUST(aclrtCreateEvent(&end));
+    MUST(aclrtRecordEvent(start, first));
+    MUST(aclrtSynchronizeStream(first));
+    MUST(aclrtRecordEvent(end, is_mended ? first : second));
+    MUST(aclrtSynchronizeDevice());
+    time_between(start, end);
+    MUST(aclrtDestroyEvent(start));
+    MUST(aclrtDestroyEvent(end));
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+}
+
+MISTAKE void wait_on(aclrtStream stream, aclrtEvent event)
+{
+    MUST(aclrtStreamWaitEvent(stream, event));
+}
+
+static void event_without_sync(bool is_mended)
+{
+    aclrtStream stream = stream_open();
+    aclrtEvent event;
+
+    MUST(aclrtCreateEventWithFlag(&event, ACL_EVENT_TIME_LINE |
+                                              (is_mended ? ACL_EVENT_SYNC : 0u)));
+    MUST(aclrtRecordEvent(event, stream));
+    wait_on(stream, event);
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtDestroyEvent(event));
+    MUST(aclrtDestroyStream(stream));
+}
+
+MISTAKE void ask_state(uint32_t *flags)
+{
+    int32_t is_active;
+
+    MUST(aclrtGetPrimaryCtxState(0, flags, &is_active));
+}
+
+static void flags_of_a_context(bool is_mended)
+{
+    uint32_t flags;
+
+    ask_state(is_mended ? NULL : &flags);
+}
+
+/* Products: there is no finding, and the last lines name those that lack it. */
+static void pool_of_a2(bool is_mended)
+{
+    aclrtMemPoolProps props = {
+        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE},
+        .maxSize = 64 * MIB};
+    aclrtMemPool pool;
+
+    MUST(aclrtMemPoolCreate(&pool, &props));
+    MUST(aclrtMemPoolDestroy(pool));
+}
+
+#define LINT .options = "--lint"
+
+const struct bug lint_bugs[] = {
+    BUG("portability/size", odd_size, "portability", "size is 2097147", "take_odd",
+        .options = "--lint"),
+    BUG("portability/mapped", freed_while_mapped, "portability",
+        "freed while its memory is mapped", "free_mapped", .options = "--lint"),
+    BUG("portability/pageable", pageable_copy, "portability",
+        "src is memory that is not pinned", "copy_from", .options = "--lint"),
+    BUG("portability/wish", wish_for_an_address, "portability", "take NULL only",
+        "reserve_at", LINT),
+    BUG("portability/host", memory_of_the_host, "portability",
+        "before CANN 8.5 allocate physical memory of devices only", "take_with", LINT),
+    BUG("portability/attribute", newer_attribute, "portability",
+        "which came with CANN 8.5", "take_with", LINT),
+    BUG("portability/flags", flags_and_pages, "portability",
+        "reserved with flags 0, and the memory has huge pages", "map_at", LINT),
+    BUG("portability/part", part_of_a_handle, "portability",
+        "size is 2097152 and the handle's is 4194304", "map_at", LINT),
+    BUG("portability/mixed", two_devices_in_a_reservation, "portability",
+        "own memory of device 0 mapped, and the handle is own memory of device 1",
+        "map_at", LINT),
+    BUG("portability/export", export_for_everybody, "portability",
+        "editions before CANN 8.3 take only 0", "export_it", LINT),
+    BUG("portability/own", own_export, "portability", "import its own export",
+        "import_it", LINT),
+    BUG("portability/kind", wrong_kind, "portability", "kind is 3, and the addresses",
+        "copy_as", LINT),
+    BUG("portability/fill", fill_of_own_memory, "portability",
+        "devPtr is the program's own memory", "fill_it", LINT),
+    BUG("portability/times", times_of_two_streams, "portability",
+        "recorded in two streams", "time_between", LINT),
+    BUG("portability/sync", event_without_sync, "portability",
+        "was made without ACL_EVENT_SYNC", "wait_on", LINT),
+    BUG("portability/state", flags_of_a_context, "portability", "flags is given",
+        "ask_state", LINT),
+    BUG("none/products", pool_of_a2, "", "", "", LINT),
+    {.name = NULL},
+};
