@@ -1,0 +1,177 @@
+/*
+ * Two processes that share memory: pair CASE [mended].  The exporter starts itself again as
+ * the importer, and the two talk over a socketpair.
+ *
+ *     leak     the importer forgets what it imported
+ *     twice    the exporter exports for each importer anew
+ *     killed   the importer frees twice, and is killed while it has the memory
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+
+#define CHUNK ((size_t)2 << 20)
+#define MISTAKE static __attribute__((noinline))
+#define MUST(call_) must((call_), #call_)
+
+static void must(aclError rc, const char *call)
+{
+    if (rc == ACL_SUCCESS)
+        return;
+    fprintf(stderr, "pair: %s gives %d: %s\n", call, rc, aclGetRecentErrMsg());
+    _exit(3);
+}
+
+static void say(int fd, uint64_t value)
+{
+    if (write(fd, &value, sizeof value) != sizeof value)
+        _exit(4);
+}
+
+static uint64_t hear(int fd)
+{
+    uint64_t value;
+
+    if (read(fd, &value, sizeof value) != sizeof value)
+        _exit(5);
+    return value;
+}
+
+/* ---- the importer ---- */
+
+MISTAKE aclrtDrvMemHandle take_import(uint64_t number)
+{
+    aclrtDrvMemHandle handle;
+
+    MUST(aclrtMemImportFromShareableHandle(number, 0, &handle));
+    return handle;
+}
+
+MISTAKE void give_back(aclrtDrvMemHandle handle)
+{
+    aclrtFreePhysical(handle);
+}
+
+static void import(const char *name, bool is_mended, int fd)
+{
+    aclrtDrvMemHandle handle = take_import(hear(fd));
+
+    if (strcmp(name, "killed") == 0) {
+        aclrtPhysicalMemProp prop = {
+            .memAttr = ACL_HBM_MEM_HUGE,
+            .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+        aclrtDrvMemHandle own;
+
+        MUST(aclrtMallocPhysical(&own, CHUNK, &prop, 0));
+        MUST(aclrtFreePhysical(own));
+        if (!is_mended)
+            give_back(own);
+        say(fd, 1);
+        for (;;)
+            pause();
+    }
+    if (strcmp(name, "leak") != 0 || is_mended)
+        give_back(handle);
+    say(fd, 1);
+}
+
+static int importer(const char *name, bool is_mended, int fd)
+{
+    int32_t pid;
+
+    MUST(aclInit(NULL));
+    MUST(aclrtSetDevice(0));
+    MUST(aclrtDeviceGetBareTgid(&pid));
+    say(fd, (uint64_t)pid);
+    import(name, is_mended, fd);
+    MUST(aclrtResetDevice(0));
+    MUST(aclFinalize());
+    return 0;
+}
+
+/* ---- the exporter ---- */
+
+static pid_t importer_start(const char *name, bool is_mended, int *ret_fd)
+{
+    int fds[2];
+    char text[16];
+    pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0)
+        _exit(6);
+    snprintf(text, sizeof text, "%d", fds[1]);
+    pid = fork();
+    if (pid == 0) {
+        close(fds[0]);
+        execl("/proc/self/exe", "pair", name, is_mended ? "mended" : "bug", text, NULL);
+        _exit(7);
+    }
+    close(fds[1]);
+    *ret_fd = fds[0];
+    return pid;
+}
+
+MISTAKE uint64_t export_it(aclrtDrvMemHandle handle)
+{
+    uint64_t number = 0;
+
+    aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &number);
+    return number;
+}
+
+/* One importer, from its start to its end. */
+static void serve(const char *name, bool is_mended, uint64_t number)
+{
+    int status;
+    int fd;
+    pid_t pid = importer_start(name, is_mended, &fd);
+    int32_t bare = (int32_t)hear(fd);
+
+    MUST(aclrtMemSetPidToShareableHandle(number, &bare, 1));
+    say(fd, number);
+    hear(fd);
+    if (strcmp(name, "killed") == 0)
+        kill(pid, SIGKILL);
+    if (waitpid(pid, &status, 0) != pid)
+        _exit(8);
+    close(fd);
+}
+
+static int exporter(const char *name, bool is_mended)
+{
+    aclrtPhysicalMemProp prop = {
+        .memAttr = ACL_HBM_MEM_HUGE,
+        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+    aclrtDrvMemHandle handle;
+    uint64_t number;
+
+    MUST(aclInit(NULL));
+    MUST(aclrtSetDevice(0));
+    MUST(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));
+    number = export_it(handle);
+    serve(name, is_mended, number);
+    if (strcmp(name, "twice") == 0 && !is_mended)
+        export_it(handle);
+    MUST(aclrtFreePhysical(handle));
+    MUST(aclrtResetDevice(0));
+    MUST(aclFinalize());
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    bool is_mended = argc > 2 && strcmp(argv[2], "mended") == 0;
+
+    if (argc < 2)
+        return 2;
+    return argc > 3 ? importer(argv[1], is_mended, atoi(argv[3]))
+                    : exporter(argv[1], is_mended);
+}
