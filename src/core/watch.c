@@ -1,6 +1,7 @@
 /* See watch.h. */
 #include "core/watch.h"
 
+#include "core/device/device.h"
 #include "core/heap/heap.h"
 #include "core/runtime.h"
 #include "core/vmm/phys.h"
@@ -35,12 +36,32 @@ bool am_watch_may_be_reserved(uintptr_t addr)
            am_vspace.granule[addr >> AM_GRANULE_SHIFT] > 0;
 }
 
+static uint64_t domain_size(_Atomic(struct am_domain *) *slot)
+{
+    struct am_domain *domain = am_domain_get(slot);
+    uint64_t size = am_phys_size(domain);
+
+    am_domain_put(domain);
+    return size;
+}
+
+static uint64_t physes_size(void)
+{
+    uint64_t size = domain_size(&am_devices.host);
+
+    for (int32_t i = 0; i < am_devices.n; i++)
+        size += domain_size(&am_devices.device[i].domain);
+    return size;
+}
+
 struct am_watch_left am_watch_count(void)
 {
     return (struct am_watch_left){
         .blocks = am_heap_count(AM_HEAP_DEVICE),
         .host_blocks = am_heap_count(AM_HEAP_HOST),
         .handles = am_phys_count(),
+        .size = am_heap_live_size(AM_HEAP_DEVICE) + am_heap_live_size(AM_HEAP_HOST) +
+                physes_size(),
     };
 }
 

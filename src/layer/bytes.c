@@ -297,6 +297,14 @@ static bool written_make(struct am_bytes *bytes)
     return bytes->written != NULL;
 }
 
+/* The bytes of the bits of a page: the last page of a block may be short. */
+static size_t page_bits(const struct am_bytes *bytes, uint64_t page)
+{
+    uint64_t left = bytes->size - page * PAGE;
+
+    return (size_t)((left < PAGE ? left : PAGE) + 63) / 64 * 8;
+}
+
 /* Sets or clears bits of one page. */
 static void page_change(struct am_bytes *bytes, uint64_t page, uint64_t at, uint64_t n,
                         bool is_written)
@@ -312,13 +320,14 @@ static void page_change(struct am_bytes *bytes, uint64_t page, uint64_t at, uint
     if ((bits == ALL && is_written) || (bits == NULL && !is_written))
         return;
     if (bits == ALL || bits == NULL) {
-        uint64_t *made = am_sys_malloc(PAGE / 8);
+        size_t size = page_bits(bytes, page);
+        uint64_t *made = am_sys_malloc(size);
 
         if (made == NULL) {
             bytes->written[page] = ALL; /* unknown: nothing is said of it */
             return;
         }
-        memset(made, bits == ALL ? 0xff : 0, PAGE / 8);
+        memset(made, bits == ALL ? 0xff : 0, size);
         bytes->written[page] = bits = made;
     }
     for (; n > 0; at++, n--) {

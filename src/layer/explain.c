@@ -21,6 +21,7 @@
 #include "base/options.h"
 #include "base/sys.h"
 #include "core/watch.h"
+#include "layer/finding.h"
 #include "layer/layers.h"
 
 _Atomic(am_touch_hook) am_touch_told;
@@ -172,6 +173,7 @@ void am_explain_left(const char *when)
 {
     struct am_watch_left left = am_watch_count();
     char text[160] = "";
+    char size[32];
 
     if (owner != getpid() || am_touch_told != NULL ||
         am_option_number(AM_OPTION_explain) == 0)
@@ -181,8 +183,8 @@ void am_explain_left(const char *when)
     count_add(text, sizeof text, left.handles, "physical allocation",
               "physical allocations");
     if (text[0] != '\0')
-        am_log_note(AM_LOG_WARN, "%s still there at %s; aclmem run shows where from",
-                    text, when);
+        am_log_note(AM_LOG_WARN, "%s, %s, still there at %s; aclmem run shows where from",
+                    text, am_size_text(left.size, size, sizeof size), when);
 }
 
 __attribute__((destructor)) static void process_end(void)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "layer/bytes.h"
 #include "layer/hold.h"
 #include "layer/hooks.h"
@@ -80,6 +81,12 @@ void am_tell_freed(struct am_call *call, enum am_kind_of_finding kind,
      * the library takes them for the program's own.
      */
     f->needs_refusal = kind == AM_KIND_use_after_free && !call->stream_reads;
+    /*
+     * Our handles are never used twice, so one that is taken is alive: another thread has
+     * reset the device meanwhile.  Another library takes stale ones, too.
+     */
+    f->needs_refusal |=
+        kind == AM_KIND_stale_handle && am_option_text(AM_OPTION_over)[0] == '\0';
     f->advice = kind == AM_KIND_double_free
                     ? "give each thing back once; set the variable to NULL afterwards"
                     : advice_freed;

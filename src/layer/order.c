@@ -22,6 +22,7 @@ static struct {
     uint32_t *spare;   /* numbers that are free */
     uint32_t n_spare;
     uint64_t n_queued;        /* pieces of work so far */
+    size_t n_kept;            /* works that stand in lists */
     struct am_clock released; /* what records of shared events and notifies knew */
 } host;
 
@@ -189,6 +190,12 @@ static void work_touch(struct am_work *work, uint32_t number, struct am_clock *c
             !(other.actor == number && other.step == access.step))
             am_tell_race(p, at, work, &other);
     }
+    /*
+     * What the host did is over before anything that is queued later, so it can be in
+     * conflict only with work that was queued earlier and still waits.
+     */
+    if (number == HOST && host.n_kept == 0)
+        return;
     for (size_t i = 0; i < work->n_pieces; i++) {
         const struct am_piece *p = &work->pieces[i];
 
@@ -273,6 +280,7 @@ static bool actor_progress(struct am_actor *actor)
 
     while ((work = TAILQ_FIRST(&actor->works)) != NULL && work_can_run(work)) {
         TAILQ_REMOVE(&actor->works, work, link);
+        host.n_kept--;
         am_clock_join(&actor->clock, &work->host);
         work_run(work);
         work_delete(work);
@@ -307,6 +315,7 @@ static struct am_work *work_keep(struct am_work *work)
         kept->signal->refs++;
     am_clock_join(&kept->host, &host.clock);
     TAILQ_INSERT_TAIL(&kept->actor->works, kept, link);
+    host.n_kept++;
     return kept;
 }
 
@@ -460,6 +469,7 @@ void am_actor_abort(struct am_actor *actor)
     for (work = TAILQ_FIRST(&actor->works); work != NULL; work = next) {
         next = TAILQ_NEXT(work, link);
         TAILQ_REMOVE(&actor->works, work, link);
+        host.n_kept--;
         work_delete(work);
     }
 }

@@ -1,6 +1,7 @@
 /* Work that nothing orders.  The same is found whether it came out right or not. */
 #include "bugs.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 MISTAKE void read_on(aclrtStream stream, void *host, const void *device, size_t size)
@@ -241,6 +242,77 @@ static void function_as_signal(bool is_mended)
     MUST(aclrtDestroyStream(stream));
 }
 
+/* Threads that use the library and the layer at the same time, each its own objects. */
+static void *work_by_itself(void *arg)
+{
+    MUST(aclrtSetDevice(0));
+    for (int i = 0; i < 20; i++) {
+        aclrtStream stream = stream_open();
+        struct chunk chunk = chunk_open();
+        void *block = block_open(4096);
+        char *host = host_open(4096);
+        aclrtEvent event;
+
+        MUST(aclrtCreateEvent(&event));
+        memset(host, i, 4096);
+        MUST(
+            aclrtMemcpyAsync(block, 4096, host, 4096, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+        MUST(aclrtMemcpyAsync(chunk.va, 4096, block, 4096, ACL_MEMCPY_DEVICE_TO_DEVICE,
+                              stream));
+        read_on(stream, host, chunk.va, 4096);
+        MUST(aclrtRecordEvent(event, stream));
+        MUST(aclrtSynchronizeEvent(event));
+        if (host[i] != i)
+            abort();
+        MUST(aclrtDestroyEvent(event));
+        MUST(aclrtFreeHost(host));
+        MUST(aclrtFree(block));
+        chunk_close(chunk);
+        MUST(aclrtDestroyStream(stream));
+    }
+    MUST(aclrtResetDevice(0));
+    return NULL;
+}
+
+static void threads_by_themselves(bool is_mended)
+{
+    pthread_t thread[4];
+
+    for (int i = 0; i < 4; i++) {
+        if (pthread_create(&thread[i], NULL, work_by_itself, NULL) != 0)
+            abort();
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+}
+
+/* Each thread may be the last that resets device 1, and ends what the others have there. */
+static void *reset_under_others(void *arg)
+{
+    for (int i = 0; i < 50; i++) {
+        aclrtStream stream;
+
+        MUST(aclrtSetDevice(1));
+        if (aclrtCreateStream(&stream) == ACL_SUCCESS &&
+            aclrtSynchronizeStream(stream) == ACL_SUCCESS)
+            aclrtDestroyStream(stream);
+        MUST(aclrtResetDevice(1));
+    }
+    return NULL;
+}
+
+static void threads_that_reset(bool is_mended)
+{
+    pthread_t thread[4];
+
+    for (int i = 0; i < 4; i++) {
+        if (pthread_create(&thread[i], NULL, reset_under_others, NULL) != 0)
+            abort();
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+}
+
 const struct bug order_bugs[] = {
     BUG("race/no-event", no_event, "race", "which stream", "read_on"),
     BUG("race/early", recorded_too_early, "race", "reads byte 0 of the block", "read_on"),
@@ -256,5 +328,8 @@ const struct bug order_bugs[] = {
     BUG("none/wait-first", wait_before_the_record, "", "", ""),
     BUG("none/notify", notify_between, "", "", ""),
     BUG("none/function", function_as_signal, "", "", ""),
+    BUG("none/threads", threads_by_themselves, "", "", "",
+        .options = "--check all,no-uninit-read"),
+    BUG("none/resets", threads_that_reset, "", "", ""),
     {.name = NULL},
 };

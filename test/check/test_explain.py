@@ -34,9 +34,9 @@ class Explain(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_what_is_left_is_told_at_the_end(self):
-        self.assertIn("warn: 2 pinned blocks still there at aclFinalize", self.run_it("leak.host/loop").stderr)
+        self.assertIn("warn: 2 pinned blocks, 200 bytes, still there at aclFinalize", self.run_it("leak.host/loop").stderr)
         done = self.run_it("leak.block/exit")
-        self.assertIn("warn: 1 block still there at the end of the process; aclmem run shows", done.stderr)
+        self.assertIn("warn: 1 block, 4.0 KB, still there at the end of the process; aclmem run shows", done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1)
 
     def test_a_reset_and_a_tidy_program_are_told_nothing(self):

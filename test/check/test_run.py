@@ -228,6 +228,13 @@ class Run(unittest.TestCase):
         done, found = self.found("--fail", "aclrtM*:each", BUGS, "failing/careful")
         self.assertEqual({f["verdict"] for f in found["failures"]}, {"survived"}, done.stderr)
         self.assertEqual(done.returncode, 0)
+        done, found = self.found("--fail", "aclrtM*:each@careful", BUGS, "failing/careful")
+        self.assertEqual(len(found["failures"]), 4, done.stderr)
+        done, found = self.found("--fail", "aclrtM*:each@care*=207000", BUGS, "failing/careful")
+        self.assertEqual(len(found["failures"]), 4, done.stderr)
+        done, found = self.found("--fail", "aclrtM*:each@nobody", BUGS, "failing/careful")
+        self.assertEqual((found["failures"], done.returncode), ([], 2), done.stderr)
+        self.assertIn('"nobody" makes none of them', done.stderr)
         for case, verdict in (("failing/careless", "went on wrong"), ("failing/crashing", "crashed")):
             done, found = self.found("--fail", "aclrtMalloc:each", BUGS, case)
             self.assertIn(verdict, {f["verdict"] for f in found["failures"]}, done.stderr)

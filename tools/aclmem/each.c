@@ -9,6 +9,7 @@
  * the same output as ever; it does badly when it crashes, hangs, gets a new finding, or
  * ends well with another output.
  */
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,21 @@ static enum verdict judge(const struct trial *trial, const struct trial *clean)
     return outputs_differ(trial->output, clean->output) ? WRONG : SURVIVED;
 }
 
+/* Whether the call was made by the function of @CALLER, or below it. */
+static bool is_of_caller(const json_t *call)
+{
+    const json_t *frame;
+    size_t i;
+
+    if (run_choice.fail_caller[0] == '\0')
+        return true;
+    json_array_foreach (json_object_get(call, "stack"), i, frame) {
+        if (fnmatch(run_choice.fail_caller, text_of(frame, "function"), 0) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* The numbers of the calls to try: first, second and last of each place, or all. */
 static json_t *choose(const json_t *calls)
 {
@@ -125,7 +141,11 @@ static json_t *choose(const json_t *calls)
     size_t i;
 
     json_array_foreach (calls, i, call) {
-        char *place = json_dumps(json_object_get(call, "stack"), JSON_COMPACT);
+        char *place;
+
+        if (!is_of_caller(call))
+            continue;
+        place = json_dumps(json_object_get(call, "stack"), JSON_COMPACT);
 
         numbers = json_object_get(places, place);
         if (numbers == NULL) {
@@ -226,6 +246,7 @@ int each_run(char **argv, const char *pattern)
     json_t *chosen;
     json_t *number;
     char fail[256];
+    bool is_wrong = false;
     size_t i;
     int rc;
 
@@ -237,6 +258,11 @@ int each_run(char **argv, const char *pattern)
                 "aclmem: %zu calls match %s; %zu of them fail in turn, once and from "
                 "there on\n",
                 json_array_size(clean.findings.calls), pattern, json_array_size(chosen));
+    if (rc == 0 && json_array_size(chosen) == 0 && run_choice.fail_caller[0] != '\0') {
+        fprintf(stderr, "aclmem run: --fail: \"%s\" makes none of them\n",
+                run_choice.fail_caller);
+        is_wrong = true;
+    }
     json_array_foreach (chosen, i, number) {
         for (int is_lasting = 0; is_lasting < 2 && rc == 0; is_lasting++)
             rc = one(argv, pattern, json_integer_value(number), is_lasting, &clean,
@@ -251,8 +277,10 @@ int each_run(char **argv, const char *pattern)
         if (run_choice.json != NULL)
             report_json(run_choice.json, &clean.findings, more);
         json_decref(more);
-        rc = run_exit_code(counts[WRONG] + counts[FOUND] + counts[HUNG] + counts[CRASHED],
-                           0);
+        rc = is_wrong
+                 ? EXIT_USAGE
+                 : run_exit_code(
+                       counts[WRONG] + counts[FOUND] + counts[HUNG] + counts[CRASHED], 0);
     }
     json_decref(chosen);
     json_decref(results);

@@ -170,14 +170,20 @@ static bool trace_prepare(void)
     return false;
 }
 
-/* "PATTERN:each" or "PATTERN:each=CODE": the pattern, or NULL for anything else. */
+/* "PATTERN:each", with "@CALLER" and "=CODE" behind: the pattern, or NULL for anything else. */
 static char *each_pattern(void)
 {
     char *at = run_choice.fail != NULL ? strstr(run_choice.fail, ":each") : NULL;
+    const char *code;
 
-    if (at == NULL || (at[5] != '\0' && at[5] != '='))
+    if (at == NULL || (at[5] != '\0' && at[5] != '=' && at[5] != '@'))
         return NULL;
-    snprintf(run_choice.fail_code, sizeof run_choice.fail_code, "%s", at + 5);
+    code = strchr(at, '=');
+    snprintf(run_choice.fail_code, sizeof run_choice.fail_code, "%s",
+             code != NULL ? code : "");
+    if (at[5] == '@')
+        snprintf(run_choice.fail_caller, sizeof run_choice.fail_caller, "%.*s",
+                 (int)strcspn(at + 6, "="), at + 6);
     return strndup(run_choice.fail, (size_t)(at - run_choice.fail));
 }
 
@@ -258,7 +264,8 @@ static const struct option options[] = {
     {"fail", OPTION_TEXT, &run_choice.fail, "FUNCTION:N",
      "lets the Nth call fail, N+ that and all after it, N=CODE with\n"
      "this code; FUNCTION:each runs it again and again, with one\n"
-     "call after the other failing; names may have * in them"},
+     "call after the other failing, each@CALLER those that this\n"
+     "function of the program makes; names may have * in them"},
     {"all", OPTION_FLAG, &run_choice.is_all, NULL,
      "with each: every call, not some of each place"},
     {"patience", OPTION_NUMBER, &run_choice.patience, "SECONDS",

@@ -9,7 +9,8 @@ struct run_choice {
     const char *check;
     const char *chaos;
     const char *fail;
-    char fail_code[24]; /* "=207001", or nothing */
+    char fail_code[24];    /* "=207001", or nothing */
+    char fail_caller[128]; /* of :each@CALLER; "": any */
     bool is_all;
     const char *json;
     const char *junit;

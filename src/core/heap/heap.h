@@ -128,6 +128,8 @@ aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys);
 
 /* How many blocks of this kind are live. */
 uint64_t am_heap_count(enum am_heap_kind kind);
+/* The bytes that were asked for in live blocks. */
+uint64_t am_heap_live_size(enum am_heap_kind kind);
 
 /*
  * A block of another module than the program, which has the rest: only these are counted

@@ -391,7 +391,7 @@ static bool domain_trim(struct am_domain *domain)
 
 const struct am_reclaim am_heap_reclaim = {.idle = domain_idle, .trim = domain_trim};
 
-uint64_t am_heap_count(enum am_heap_kind kind)
+static uint64_t runs_sum(enum am_heap_kind kind, size_t (*of)(struct am_run *run))
 {
     uint64_t n = 0;
 
@@ -403,8 +403,18 @@ uint64_t am_heap_count(enum am_heap_kind kind)
             continue;
         am_lock(&heap->lock);
         LIST_FOREACH (run, &heap->all, all)
-            n += am_run_count_live(run);
+            n += of(run);
         am_unlock(&heap->lock);
     }
     return n;
+}
+
+uint64_t am_heap_count(enum am_heap_kind kind)
+{
+    return runs_sum(kind, am_run_count_live);
+}
+
+uint64_t am_heap_live_size(enum am_heap_kind kind)
+{
+    return runs_sum(kind, am_run_live_size);
 }

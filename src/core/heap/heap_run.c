@@ -175,6 +175,22 @@ size_t am_run_count_live(struct am_run *run)
     return n;
 }
 
+size_t am_run_live_size(struct am_run *run)
+{
+    size_t size = 0;
+
+    for (uint32_t i = next_out(run, 0); i < run->n_touched; i = next_out(run, i + 1)) {
+        uint64_t word = atomic_load_explicit(&run->words[i], memory_order_relaxed);
+
+        if ((word & AM_WORD_LIVE) == 0)
+            continue;
+        size += run->stride == 0
+                    ? atomic_load_explicit(&run->large, memory_order_relaxed)
+                    : (size_t)((word & AM_WORD_SIZE) >> AM_WORD_SIZE_SHIFT) + 1;
+    }
+    return size;
+}
+
 /*
  * Takes from the program, or from the lists of threads, the block that is out, and puts
  * it in unless it is pinned.  With must_be_free a live one is left alone.

@@ -172,5 +172,7 @@ void am_run_kill(struct am_run *run);
 bool am_run_retire(struct am_run *run);
 
 size_t am_run_count_live(struct am_run *run);
+/* The bytes that were asked for in them. */
+size_t am_run_live_size(struct am_run *run);
 
 #endif

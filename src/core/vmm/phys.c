@@ -532,6 +532,22 @@ void am_phys_kill_all(struct am_domain *domain)
         part_kill(&domain->part[i]);
 }
 
+uint64_t am_phys_size(struct am_domain *domain)
+{
+    uint64_t size = 0;
+
+    for (unsigned i = 0; domain != NULL && i < AM_SHARDS; i++) {
+        union am_domain_part *part = &domain->part[i];
+        const struct am_phys *phys;
+
+        am_latch_take(&part->lock);
+        LIST_FOREACH (phys, &part->all, all)
+            size += phys->handle != NULL ? phys->mem.size : 0;
+        am_latch_give(&part->lock);
+    }
+    return size;
+}
+
 uint64_t am_phys_count(void)
 {
     return am_tally_sum(&n_physes);

@@ -121,5 +121,7 @@ void am_phys_kill_all(struct am_domain *domain);
 
 /* How many pieces of physical memory are alive. */
 uint64_t am_phys_count(void);
+/* The bytes of those in the domain, which may be NULL. */
+uint64_t am_phys_size(struct am_domain *domain);
 
 #endif
