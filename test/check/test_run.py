@@ -2,6 +2,7 @@
 """The command `aclmem run` itself: test_run.py ACLMEM BUGS"""
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -60,6 +61,7 @@ class Run(unittest.TestCase):
             (["--exit-code", "x", "true"], "takes a number"),
             (["--chaos", "1..", "true"], "takes seeds"),
             (["--suppress", "/no/such/file", "true"], "No such file"),
+            (["--suppress", self.folder.name, "true"], "Is a directory"),
             (["--suppress", self.path("a", "leek: main\n"), "true"], 'no kind "leek"'),
             (["--suppress", self.path("b", "nonsense\n"), "true"], 'no "kind: frame"'),
         ):
@@ -81,6 +83,24 @@ class Run(unittest.TestCase):
             done = self.run_it(program)
             self.assertEqual((done.returncode, done.stdout), (code, ""), program)
             self.assertIn(words, done.stderr)
+
+    def test_a_program_that_the_system_starts_as_another_user_is_126(self):
+        if os.geteuid() == 0:
+            programs = []
+            for name, mode, user, group in (("suid", 0o4755, 65534, 0), ("sgid", 0o2755, 0, 65534)):
+                path = self.path(name, "", 0o700)
+                shutil.copyfile("/bin/true", path)
+                os.chown(path, user, group)
+                os.chmod(path, mode)
+                programs.append(path)
+        else:
+            programs = [p for p in map(shutil.which, ("su", "mount", "passwd")) if p and os.stat(p).st_mode & stat.S_ISUID]
+        if not programs:
+            self.skipTest("there is no set-uid program here, and only root can make one")
+        for program in programs:
+            done = self.run_it(program)
+            self.assertEqual((done.returncode, done.stdout), (126, ""), program)
+            self.assertIn("is set-uid or set-gid: the system drops the variables", done.stderr)
 
     def test_a_script_is_followed_into_what_it_starts(self):
         script = self.path("script", "#!/bin/sh\n%s leak.block/loop\n%s leak.host/loop\n" % (BUGS, BUGS), 0o700)

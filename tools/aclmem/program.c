@@ -105,6 +105,15 @@ static int head_check(const char *path)
                   "interpreter: aclmem run sh FILE");
 }
 
+/* Whether the system starts it as another user or group, without our variables. */
+static bool is_set_id(const struct stat *status)
+{
+    mode_t gid_bits = S_ISGID | S_IXGRP;
+
+    return ((status->st_mode & S_ISUID) && status->st_uid != geteuid()) ||
+           ((status->st_mode & gid_bits) == gid_bits && status->st_gid != getegid());
+}
+
 int program_check(char **argv)
 {
     char path[PATH_MAX];
@@ -119,10 +128,11 @@ int program_check(char **argv)
     if (access(path, X_OK) != 0)
         return refuse(EXIT_NOT_EXECUTABLE, path,
                       "may not be executed (chmod +x, or name its interpreter)");
-    if ((status.st_mode & (S_ISUID | S_ISGID)) && status.st_uid != geteuid())
-        return refuse(EXIT_NOT_EXECUTABLE, path,
-                      "is set-uid: the system drops the variables that turn the checks "
-                      "on; check a copy without that bit");
+    if (is_set_id(&status))
+        return refuse(
+            EXIT_NOT_EXECUTABLE, path,
+            "is set-uid or set-gid: the system drops the variables that turn the checks "
+            "on; check a copy without that bit");
     return head_check(path);
 }
 

@@ -111,6 +111,10 @@ bool suppressions_read(const char *path)
         if (*text != '\0' && *text != '#')
             is_good = line_take(text, path, number);
     }
+    if (is_good && ferror(file)) {
+        fprintf(stderr, "aclmem: --suppress %s: %s\n", path, strerror(errno));
+        is_good = false;
+    }
     free(line);
     fclose(file);
     return is_good;
