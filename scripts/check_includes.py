@@ -84,6 +84,7 @@ RULES = [
     ("test/fault/*", ["test/fault/*", "test/share/actor.h", "test/support/*"] + PUBLIC),
     ("test/fake/*", ["test/fake/*", "test/support/*", "src/backend/cuda/driver.*"]),
     ("test/install/*", PUBLIC),
+    ("test/tools/client/csrc/*", PUBLIC),
     ("test/examples/*", PUBLIC),
     ("test/toolkit/*", ["test/toolkit/*", "test/support/*", "test/unit/unit.h", "src/toolkit/*.def"] + PUBLIC),
     ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),
