@@ -7,7 +7,7 @@ function decode(bytes) {
   const length = view.getUint32(0, true);
   const data = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
   let at = 4 + length;
-  for (const table of ["blocks", "copies", "marks"]) {
+  for (const table of ["blocks", "copies", "marks", "held"]) {
     const made = { n: data[table].n };
     for (const name of data[table].columns) {
       const column = new Float64Array(made.n);
@@ -81,6 +81,17 @@ function stacked(blocks, test, groupOf, from, to, buckets, most) {
   }
   while (at < list.length) apply(list[at++]);
   return { times, names, values, peak, peakAt };
+}
+
+// Bytes that are held of a device at each of the times, which grow.
+function heldAt(held, device, times) {
+  const values = [];
+  let now = 0, at = 0;
+  for (const t of times) {
+    for (; at < held.n && held.time[at] <= t; at++) if (held.device[at] === device) now = held.bytes[at];
+    values.push(now);
+  }
+  return values;
 }
 
 // What was live at a time, by place, largest first.
@@ -174,4 +185,4 @@ function timeText(ns) {
   return (ns / 1e9).toFixed(2) + " s";
 }
 
-if (typeof module !== "undefined") module.exports = { decode, stacked, liveAt, spaceAt, flameTree, poolGroups, poolRows, bytesText, timeText, isLive };
+if (typeof module !== "undefined") module.exports = { decode, stacked, heldAt, liveAt, spaceAt, flameTree, poolGroups, poolRows, bytesText, timeText, isLive };

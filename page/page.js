@@ -149,6 +149,11 @@ function memoryView(main) {
       if (k > 0) bands.push({ series: [k + 1, k], fill: colour(k) });
     }
     if (!n) { chart.append(make("p", {}, "No memory was allocated here.")); return; }
+    if (data.held.n && state.device >= 0) {
+      sums.push(heldAt(data.held, Number(state.device), s.times));
+      series.push({ label: "held of the device", stroke: cssColour("--fore"), width: 1.5, dash: [6, 3], points: { show: false },
+        paths: vendor.uPlot.paths.stepped({ align: 1 }), value: (u, v) => (v === null ? "" : bytesText(v)) });
+    }
     const axis = { stroke: cssColour("--soft"), grid: { stroke: cssColour("--line") }, ticks: { stroke: cssColour("--line") } };
     const plot = new vendor.uPlot({
       width, height: 340, series, bands, legend: { live: true },
@@ -269,7 +274,7 @@ function streamsView(main) {
   const byStream = streams.map(() => []);
   for (let i = 0; i < c.n; i++) if (byStream[c.stream[i]]) byStream[c.stream[i]].push(i);
   const kinds = ["host to host", "host to device", "device to host", "device to device"];
-  main.append(make("p", {}, data.hasTasks ? "Work as it ran on its stream." : "Calls that queued work; waits for events are arrows. Drag to move, scroll to zoom."));
+  main.append(make("p", { id: "streams-note" }, data.hasTasks ? "Copies as they ran: those that a call did itself, at the time of the call. Waits for events are arrows. Drag to move, scroll to zoom." : "Calls that queued work; waits for events are arrows. Drag to move, scroll to zoom."));
   const draw = (context, r, y, width, hits) => {
     const scale = (width - left - 10) / (to - from || 1), X = (t) => left + (t - from) * scale;
     context.fillStyle = cssColour("--soft");

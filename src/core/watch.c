@@ -1,9 +1,12 @@
 /* See watch.h. */
 #include "core/watch.h"
 
+#include <stddef.h>
+
 #include "core/device/device.h"
 #include "core/heap/heap.h"
 #include "core/runtime.h"
+#include "core/stream/stream.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
@@ -71,4 +74,43 @@ bool am_watch_pinned(bool is_watched)
         return false;
     am_setup.backend->watch_pinned(is_watched);
     return is_watched;
+}
+
+static _Atomic(void (*)(const struct am_watch_task *task)) task_told;
+static _Atomic(void (*)(int device, uint64_t held)) held_told;
+
+static void task_tell(const struct am_queue *queue, const struct am_task *task,
+                      uint64_t began, uint64_t ended)
+{
+    const struct am_stream *stream =
+        (const void *)((const char *)queue - offsetof(struct am_stream, queue));
+
+    task_told(&(struct am_watch_task){
+        .stream = stream->is_default ? 0 : (uintptr_t)stream->handle,
+        .function = task->function,
+        .queued = task->queued,
+        .began = began,
+        .ended = ended,
+    });
+}
+
+/* The program knows devices by their logical numbers. */
+static void held_tell(int32_t driver, uint64_t held)
+{
+    const struct am_device *device = am_device_find_driver((uint32_t)driver);
+
+    if (device != NULL)
+        held_told((int)(device - am_devices.device), held);
+}
+
+void am_watch_tasks(void (*ran)(const struct am_watch_task *task))
+{
+    task_told = ran;
+    am_task_ran = task_tell;
+}
+
+void am_watch_held(void (*changed)(int device, uint64_t held))
+{
+    held_told = changed;
+    am_ledger_changed = held_tell;
 }

@@ -34,6 +34,20 @@ struct am_watch_left {
 
 struct am_watch_left am_watch_count(void);
 
+/* A task of a stream that a thread of the library ran; times as am_clock(). */
+struct am_watch_task {
+    uint64_t stream;      /* its handle; 0: a default one */
+    const char *function; /* the call that queued it */
+    uint64_t queued, began, ended;
+};
+
+/*
+ * The functions are told of each such task, and of the bytes of a device that the process
+ * holds whenever they change, from any thread; the second with locks held.
+ */
+void am_watch_tasks(void (*ran)(const struct am_watch_task *task));
+void am_watch_held(void (*changed)(int device, uint64_t held));
+
 /*
  * true: from now on the library reaches pinned memory at addresses of its own, so that
  * those of the program may be protected.  false: the backend cannot.

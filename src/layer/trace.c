@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/options.h"
+#include "core/watch.h"
 #include "layer/args.h"
 #include "layer/layers.h"
 #include "layer/stacks.h"
@@ -173,6 +174,8 @@ static void attach(const struct am_api *table)
     if (is_new)
         am_trace_define(table);
     is_new = false;
+    am_watch_tasks(am_trace_task);
+    am_watch_held(am_trace_held);
 }
 
 const struct am_layer am_trace_layer = {"trace", &trace_table, attach, prepare};

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "core/watch.h"
 #include "layer/modules.h"
 #include "layer/python.h"
 #include "layer/stacks.h"
@@ -505,6 +506,82 @@ static uint8_t *results_put(struct writer *w, uint8_t *at,
     return at;
 }
 
+/* ---- what the core says ---- */
+
+#define DEVICES_MAX 64u
+static _Atomic uint64_t held_now[DEVICES_MAX];
+static _Atomic uint64_t held_changed; /* a bit for each device */
+
+void am_trace_held(int device, uint64_t held)
+{
+    if (device < 0 || (unsigned)device >= DEVICES_MAX)
+        return;
+    held_now[device] = held;
+    atomic_fetch_or(&held_changed, UINT64_C(1) << device);
+}
+
+/* The next call that ends in any thread writes what has changed, as of its end. */
+__attribute__((noinline, cold)) static void held_write(void)
+{
+    uint64_t changed = atomic_exchange(&held_changed, 0);
+
+    for (; changed != 0; changed &= changed - 1) {
+        unsigned device = (unsigned)__builtin_ctzll(changed);
+        struct writer *w = writer_get(CALL_MAX);
+        uint8_t *at;
+
+        if (w == NULL)
+            return;
+        at = time_put(w, w->base + w->used + 3, w->last);
+        at = am_put_varint(at, device);
+        at = am_put_varint(at, held_now[device]);
+        record_end(w, AM_TRACE_HELD, at);
+    }
+}
+
+/* The number of a function by its name; AM_API_COUNT: none. */
+static unsigned function_find(const char *name)
+{
+    static _Thread_local unsigned last; /* mostly the same again */
+
+    if (strcmp(am_trace_functions[last].name, name) == 0)
+        return last;
+    for (unsigned i = 0; i < AM_API_COUNT; i++) {
+        if (strcmp(am_trace_functions[i].name, name) == 0)
+            return last = i;
+    }
+    return AM_API_COUNT;
+}
+
+void am_trace_task(const struct am_watch_task *task)
+{
+    struct writer *w = own;
+    uint8_t *at;
+
+    if (w != NULL && w->generation == am_trace_generation) {
+        if (w->is_busy) {
+            am_trace_lose(1);
+            return;
+        }
+        owner_split(w); /* a thread that waits runs tasks meanwhile */
+    }
+    w = writer_get(CALL_MAX);
+    if (w == NULL) {
+        am_trace_lose(1);
+        return;
+    }
+    w->is_busy = true;
+    at = am_put_varint(w->base + w->used + 3, task->stream);
+    at = am_put_varint(at, function_find(task->function));
+    at = time_put(w, at, task->ended);
+    at = am_put_varint(at, task->ended - task->began);
+    at = am_put_varint(at, task->began - task->queued);
+    /* A chunk that was begun for this record begins later than the task ended. */
+    at = am_put_varint(at, w->last > task->ended ? w->last - task->ended : 0);
+    record_end(w, AM_TRACE_TASK, at);
+    w->is_busy = false;
+}
+
 /* ---- calls ---- */
 
 void am_trace_begin(struct am_trace_call *call, enum am_api_id id, const void *const *at)
@@ -585,5 +662,7 @@ void am_trace_end(struct am_trace_call *call, uint64_t result)
         p = results_put(w, p, function, call->at);
     record_end(w, kind, p);
     w->owner = NULL;
+    if (atomic_load_explicit(&held_changed, memory_order_relaxed) != 0)
+        held_write();
     w->is_busy = false;
 }

@@ -78,6 +78,15 @@ bool am_watch_pinned(bool is_watched)
     return false;
 }
 
+/* When its tasks run, and what it holds, neither. */
+void am_watch_tasks(void (*ran)(const struct am_watch_task *task))
+{
+}
+
+void am_watch_held(void (*changed)(int device, uint64_t held))
+{
+}
+
 /* ---- what the other library lacks ---- */
 
 static void missing_say(const char *name)

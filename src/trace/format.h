@@ -118,8 +118,9 @@ enum am_trace_kind {
     AM_TRACE_CALL = 7,     /* a call: the parts of BEGIN and END in one */
     AM_TRACE_BEGIN = 8,    /* function, gap, stack, empty pointers, arguments */
     AM_TRACE_END = 9,      /* the latest BEGIN returned: gap, result, outputs, arrays */
-    AM_TRACE_TASK = 10, /* work of a stream: stream, kind, queued, began, ended, bytes */
-    AM_TRACE_HELD = 11, /* gap, device, bytes of the device that the process holds */
+    AM_TRACE_TASK =
+        10, /* work of a stream: stream, function, gap, time it ran, waited; late */
+    AM_TRACE_HELD = 11,   /* gap, device, bytes of the device that the process holds */
     AM_TRACE_PYTHON = 12, /* number of a Python stack, JSON */
 };
 

@@ -200,15 +200,18 @@ static bool open_end(struct trace_cursor *cursor, struct am_input *in,
 static void task_get(struct trace_cursor *cursor, struct am_input *in,
                      struct trace_event *event)
 {
+    uint64_t ran, waited;
+
     event->kind = TRACE_TASK;
     event->stream = am_get_varint(in);
     event->task = (uint32_t)am_get_varint(in);
     cursor->last += am_get_varint(in);
-    event->end = cursor->last;
-    event->begin = event->end - am_get_varint(in);
-    event->queued = event->begin - am_get_varint(in);
-    event->size = am_get_varint(in);
-    event->time = event->end;
+    ran = am_get_varint(in);
+    waited = am_get_varint(in);
+    event->end = cursor->last - am_get_varint(in);
+    event->begin = event->end - ran;
+    event->queued = event->begin - waited;
+    event->time = cursor->last;
 }
 
 static void held_get(struct trace_cursor *cursor, struct am_input *in,

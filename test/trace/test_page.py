@@ -93,6 +93,17 @@ class Page(unittest.TestCase):
             self.ask("(() => { const s = document.querySelectorAll('#main select')[1]; s.value = '%s'; s.dispatchEvent(new Event('change')); })()" % by)
             self.assertEqual(self.ask("Number(document.getElementById('chart').dataset.peak)"), self.peak)
 
+    def test_bytes_held_of_the_device(self):
+        self.show("memory")
+        lines = re.findall(r"device 0: (\d+) bytes held", call("trace", "--tasks", self.trace))
+        self.assertEqual(self.ask("Math.max(...data.held.bytes.filter((_, i) => data.held.device[i] === 0))"), max(map(int, lines)))
+        self.assertIn("held of the device", self.ask("document.querySelector('.u-legend').textContent"))
+        held, live = self.ask("[data.totals.held, data.totals.heldLive]")
+        self.assertEqual(live, self.peak)
+        self.assertIn(held, map(int, lines))
+        self.show("totals")
+        self.assertEqual(self.ask("document.getElementById('total-fragmentation').textContent"), "%.1f %%" % (100 * live / held))
+
     def test_addresses(self):
         self.show("addresses")
         piece = 2 << 20
@@ -118,6 +129,12 @@ class Page(unittest.TestCase):
         rows = self.ask("[...document.querySelectorAll('#streams tr')].map((r) => [...r.children].map((c) => c.textContent))")
         self.assertEqual(sum(int(row[1]) for row in rows[1:]), sum(r["function"].startswith("aclrtMemcpy") for r in self.rows))
         self.assertEqual(self.ask("data.marks.n"), 4)
+        # A copy that the stream did by itself is where it ran, the others where their calls are.
+        ran = re.findall(r": aclrtMemcpyAsync ran", call("trace", "--tasks", self.trace))
+        began = min(int(r["begin_ns"]) for r in self.rows)
+        calls = {int(r["begin_ns"]) - began for r in self.rows if r["function"].startswith("aclrtMemcpy")}
+        self.assertEqual(sum(begin not in calls for begin in self.ask("Array.from(data.copies.begin)")), len(ran))
+        self.assertEqual(self.ask("data.hasTasks"), len(ran) > 0)
         self.picture("streams")
 
     def test_flame_graph(self):

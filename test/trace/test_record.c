@@ -461,6 +461,68 @@ static void a_process_may_die_between_any_two_writes(void **state)
     assert_true(n > 10);
 }
 
+/* With a seed, the thread that waits runs the tasks. */
+static void child_works(void *arg)
+{
+    aclrtPhysicalMemProp prop = {
+        .memAttr = ACL_HBM_MEM_HUGE,
+        .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE},
+    };
+    aclrtDrvMemHandle handle;
+    aclrtStream stream;
+    void *host, *device;
+
+    CHILD_CHECK(setenv("ACLMEM_CHAOS", "1", 1) == 0);
+    CHILD_CHECK(aclInit(NULL) == ACL_SUCCESS && aclrtSetDevice(0) == ACL_SUCCESS);
+    CHILD_CHECK(aclrtMallocPhysical(&handle, 6 << 20, &prop, 0) == ACL_SUCCESS);
+    CHILD_CHECK(aclrtFreePhysical(handle) == ACL_SUCCESS);
+    CHILD_CHECK(aclrtCreateStream(&stream) == ACL_SUCCESS);
+    CHILD_CHECK(aclrtMallocHost(&host, 4096) == ACL_SUCCESS);
+    CHILD_CHECK(aclrtMalloc(&device, 4096, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS);
+    CHILD_CHECK(aclrtMemcpyAsync(device, 4096, host, 4096, ACL_MEMCPY_HOST_TO_DEVICE,
+                                 stream) == ACL_SUCCESS);
+    CHILD_CHECK(aclrtSynchronizeStream(stream) == ACL_SUCCESS);
+    CHILD_CHECK(aclrtFree(device) == ACL_SUCCESS);
+    CHILD_CHECK(aclrtDestroyStream(stream) == ACL_SUCCESS);
+}
+
+static void the_trace_says_when_tasks_ran_and_what_is_held(void **state)
+{
+    uint64_t stream = 0, queued = 0, called = 0;
+    uint64_t held[4];
+    struct trace_event event;
+    struct trace *trace;
+    unsigned n_tasks = 0;
+    unsigned n_held = 0;
+
+    child_run(child_works, NULL);
+    trace = opened();
+    while (trace_next(trace, &event)) {
+        if (is_call_of(&event, "aclrtMemcpyAsync")) {
+            stream = trace_number(&event, "stream");
+            queued = event.begin;
+            called = event.end;
+        } else if (event.kind == TRACE_HELD) {
+            assert_int_equal(event.stream, 0);
+            if (n_held < 4)
+                held[n_held++] = event.size;
+        } else if (event.kind == TRACE_TASK) {
+            n_tasks++;
+            assert_int_equal(event.stream, stream);
+            assert_string_equal(event.process->function[event.task]->name,
+                                "aclrtMemcpyAsync");
+            assert_in_range(event.queued, queued, called);
+            assert_true(called <= event.begin && event.begin <= event.end);
+        }
+    }
+    trace_close(trace);
+    assert_int_equal(n_tasks, 1);
+    assert_true(n_held >= 3);
+    assert_int_equal(held[0], 6 << 20);
+    assert_int_equal(held[1], 0);
+    assert_int_equal(held[2], 2 << 20); /* the heap takes 2 MB for a small block */
+}
+
 /* A call under so many frames; not a loop, whatever the compiler thinks. */
 __attribute__((noinline)) static int deep_call(volatile int depth)
 {
@@ -668,6 +730,7 @@ int main(void)
         cmocka_unit_test(a_child_by_fork_records_as_a_process_of_its_own),
         cmocka_unit_test(a_killed_process_leaves_all_that_it_did),
         cmocka_unit_test(a_process_may_die_between_any_two_writes),
+        cmocka_unit_test(the_trace_says_when_tasks_ran_and_what_is_held),
         cmocka_unit_test(stacks_are_as_deep_as_asked_for),
         cmocka_unit_test(a_call_that_never_returned_is_shown),
         cmocka_unit_test(a_full_disk_ends_the_trace_and_not_the_program),

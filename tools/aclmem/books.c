@@ -251,6 +251,8 @@ struct reading {
     struct map devices;  /* process, thread -> device */
     struct map contexts; /* process, context -> device */
     struct map streams;  /* process, handle -> number */
+    struct map places;   /* process, stream -> the next of its copies */
+    struct map held;     /* process, or 0 for all, and device -> bytes */
     struct map live;     /* process and kind, address -> block */
     struct map records;  /* process, event -> its last record */
     struct record {
@@ -370,12 +372,61 @@ static void copy_add(struct reading *r, const struct trace_event *event,
     books->copy[books->n_copies++] = (struct copy){
         .begin = event->begin,
         .end = event->end,
+        .called = event->end,
         .bytes = trace_number(event, rule->size) * height,
         .stream = stream_of(r, event),
         .process = event->process->number - 1,
         .kind = (uint8_t)trace_number(event, "kind"),
         .is_async = rule->kind == 1,
     };
+}
+
+/*
+ * Work of a stream: the copy whose call queued it gets its times.  The work of a stream is
+ * done in the order of the calls, so each stream has a place up to which its copies are
+ * past.
+ */
+static void task_take(struct reading *r, const struct trace_event *event)
+{
+    struct books *books = r->books;
+    uint64_t stream = event->stream == 0 ? 0
+                                         : map_get(&r->streams, event->process->number,
+                                                   event->stream, UINT64_MAX);
+    uint64_t key = event->process->number;
+    size_t i;
+
+    if (stream == UINT64_MAX)
+        return;
+    for (i = map_get(&r->places, key, stream, 0); i < books->n_copies; i++) {
+        struct copy *copy = &books->copy[i];
+
+        if (copy->stream != stream || copy->process != event->process->number - 1 ||
+            copy->called < event->queued)
+            continue;
+        if (copy->begin <= event->queued) {
+            copy->begin = event->begin;
+            copy->end = event->end;
+            books->n_tasks++;
+            i++;
+        }
+        break;
+    }
+    map_set(&r->places, key, stream, i);
+}
+
+/* The sum over processes for each device; *at keeps what each process has. */
+static void held_take(struct reading *r, const struct trace_event *event)
+{
+    struct books *books = r->books;
+    uint64_t device = event->stream & 0xff;
+    uint64_t before = map_get(&r->held, event->process->number, device, 0);
+    uint64_t sum = map_get(&r->held, 0, device, 0) + event->size - before;
+
+    map_set(&r->held, event->process->number, device, event->size);
+    map_set(&r->held, 0, device, sum);
+    books->held =
+        grown(books->held, books->n_held, &books->max_held, sizeof *books->held);
+    books->held[books->n_held++] = (struct held){event->time, sum, (int32_t)device};
 }
 
 /* Records of events, and waits for them. */
@@ -454,6 +505,10 @@ static void event_take(struct reading *r, const struct trace_event *event)
         books->began = event->begin;
     if (event->end > books->ended)
         books->ended = event->end;
+    if (event->kind == TRACE_TASK)
+        task_take(r, event);
+    if (event->kind == TRACE_HELD)
+        held_take(r, event);
     if (event->function == NULL || event->kind == TRACE_BEGIN)
         return;
     figures_add(r, event);
@@ -666,6 +721,8 @@ bool books_read(struct books *books, struct trace *trace)
     free(r.streams.slot);
     free(r.live.slot);
     free(r.records.slot);
+    free(r.places.slot);
+    free(r.held.slot);
     free(r.record);
     books->n_processes = trace_n_processes(trace);
     books->process = calloc(books->n_processes + 1, sizeof *books->process);
@@ -684,6 +741,7 @@ void books_free(struct books *books)
     free(books->copy);
     free(books->stream);
     free(books->mark);
+    free(books->held);
     free(books->function);
     free(books->process);
     memset(books, 0, sizeof *books);

@@ -85,12 +85,20 @@ struct mark {
 };
 
 struct copy {
-    uint64_t begin, end;
+    uint64_t begin, end; /* of the work where the trace has it, of the call otherwise */
+    uint64_t called;     /* when the call ended */
     uint64_t bytes;
     uint32_t stream;
     uint32_t process;
     uint8_t kind; /* aclrtMemcpyKind */
     bool is_async;
+};
+
+/* Bytes of a device that all processes together hold, from a time on. */
+struct held {
+    uint64_t time;
+    uint64_t bytes;
+    int32_t device;
 };
 
 struct function_figures {
@@ -107,6 +115,9 @@ struct books {
     size_t n_copies, max_copies;
     struct stream *stream;
     size_t n_streams, max_streams;
+    struct held *held; /* in the order of time */
+    size_t n_held, max_held;
+    size_t n_tasks; /* copies whose times are those of the work itself */
     struct mark *mark;
     size_t n_marks, max_marks;
     struct function_figures *function;

@@ -199,6 +199,26 @@ static json_t *marks_add(struct making *m)
                      "recorded", "waited", "from", "to");
 }
 
+static json_t *held_add(struct making *m)
+{
+    const struct books *books = m->books;
+
+    for (int c = 0; c < 3; c++) {
+        int64_t last = 0;
+
+        for (size_t i = 0; i < books->n_held; i++) {
+            const struct held *held = &books->held[i];
+
+            number_add(&m->columns, &last,
+                       c == 0   ? since(m, held->time)
+                       : c == 1 ? (int64_t)held->bytes
+                                : held->device);
+        }
+    }
+    return json_pack("{s:I, s:[s,s,s]}", "n", (json_int_t)books->n_held, "columns",
+                     "time", "bytes", "device");
+}
+
 /* ---- which blocks ---- */
 
 static int size_compare(const void *left, const void *right)
@@ -463,6 +483,39 @@ static void moments_find(struct books *books, struct trace *trace, json_t *findi
 
 /* ---- the page ---- */
 
+/*
+ * At the moment when the devices' live bytes are the most: those, and the bytes held.  A
+ * call writes what is held when it ends, so a block counts from then on.
+ */
+static void held_sum(const struct books *books, json_t *totals)
+{
+    uint64_t now[256] = {0};
+    uint64_t held = 0;
+    uint64_t live = 0;
+
+    for (size_t i = 0; i < books->n_held; i++) {
+        const struct held *change = &books->held[i];
+
+        now[change->device & 0xff] = change->bytes;
+        if (i + 1 == books->n_held || books->held[i + 1].time > books->peak_at)
+            break;
+    }
+    for (size_t i = 0; i < 256; i++)
+        held += now[i];
+    for (size_t i = 0; i < books->n_blocks; i++) {
+        const struct block *block = &books->block[i];
+
+        if (kind_is_memory(block->kind) && block->device >= 0 &&
+            block->made <= books->peak_at &&
+            (block->freed == 0 || block->freed > books->peak_at))
+            live += block->size;
+    }
+    if (held >= live && held > 0) {
+        json_object_set_new(totals, "held", json_integer((json_int_t)held));
+        json_object_set_new(totals, "heldLive", json_integer((json_int_t)live));
+    }
+}
+
 static json_t *meta_make(struct making *m, const char *path, const json_t *findings,
                          const char *notice)
 {
@@ -489,6 +542,8 @@ static json_t *meta_make(struct making *m, const char *path, const json_t *findi
                   (json_int_t)books->allocated, "allocations",
                   (json_int_t)books->n_allocations, "calls", (json_int_t)books->n_calls,
                   "errors", (json_int_t)books->n_errors));
+    held_sum(books, json_object_get(meta, "totals"));
+    json_object_set_new(meta, "hasTasks", json_boolean(books->n_tasks > 0));
     return meta;
 }
 
@@ -508,6 +563,7 @@ static void data_make(struct making *m, const char *path, const json_t *findings
     json_object_set_new(meta, "blocks", blocks_add(m)); /* in the order of the columns */
     json_object_set_new(meta, "copies", copies_add(m));
     json_object_set_new(meta, "marks", marks_add(m));
+    json_object_set_new(meta, "held", held_add(m));
     if (pool != NULL)
         json_object_set(meta, "pool", pool);
     text = json_dumps(meta, JSON_COMPACT);

@@ -22,6 +22,7 @@ static struct {
     long process;
     bool is_following;
     bool has_stacks;
+    bool has_tasks;
 } choice;
 
 struct filter {
@@ -96,15 +97,33 @@ static void duration_print(FILE *out, uint64_t ns)
         fprintf(out, " <%.1f ms>", (double)ns / 1e6);
 }
 
+/* Work of a stream, or the bytes that are held of a device. */
+static void figure_print(FILE *out, const struct trace_event *event)
+{
+    const struct trace_process *process = event->process;
+    const struct trace_function *function =
+        event->task < process->n_functions ? process->function[event->task] : NULL;
+
+    if (event->kind == TRACE_HELD) {
+        fprintf(out, "device %" PRIu64 ": %" PRIu64 " bytes held", event->stream,
+                event->size);
+        return;
+    }
+    fprintf(out, "stream 0x%" PRIx64 ": %s ran, %.1f us after it was queued",
+            event->stream, function != NULL ? function->name : "work",
+            (double)(event->begin - event->queued) / 1e3);
+}
+
 static void event_print(struct trace *trace, const struct filter *filter,
                         const struct trace_event *event, bool has_many)
 {
     char *line = NULL;
     size_t n = 0;
     FILE *out;
+    bool is_figure = event->kind == TRACE_TASK || event->kind == TRACE_HELD;
 
     if (event->time < filter->from || event->time > filter->to ||
-        event->function == NULL ||
+        (event->function == NULL && !(is_figure && choice.has_tasks)) ||
         (choice.process != 0 && event->process->pid != choice.process))
         return;
     out = open_memstream(&line, &n);
@@ -115,8 +134,11 @@ static void event_print(struct trace *trace, const struct filter *filter,
     if (has_many)
         fprintf(out, "[%d] ", event->process->pid);
     fprintf(out, "%" PRIu32 " ", event->thread);
-    show_call(out, trace, event);
-    if (event->kind != TRACE_BEGIN)
+    if (is_figure)
+        figure_print(out, event);
+    else
+        show_call(out, trace, event);
+    if (event->kind != TRACE_BEGIN && event->kind != TRACE_HELD)
         duration_print(out, event->end - event->begin);
     fclose(out);
     if (!filter->has_grep || regexec(&filter->grep, line, 0, NULL, 0) == 0) {
@@ -217,6 +239,8 @@ static const struct option options[] = {
     {"process", OPTION_NUMBER, &choice.process, "PID", "only this process"},
     {"from", OPTION_TEXT, &choice.from, "SECONDS", "from this time of the trace"},
     {"to", OPTION_TEXT, &choice.to, "SECONDS", "up to this time"},
+    {"tasks", OPTION_FLAG, &choice.has_tasks, NULL,
+     "also when work on streams ran, and bytes held of devices"},
     {"stacks", OPTION_FLAG, &choice.has_stacks, NULL, "where each call was made"},
     {"follow", OPTION_FLAG, &choice.is_following, NULL,
      "goes on while the program records, as tail -f"},

@@ -37,6 +37,21 @@ static uint64_t device_sum(const struct am_ledger *ledger, int32_t device)
     return sum;
 }
 
+_Atomic(am_ledger_hook) am_ledger_changed;
+
+void ledger_tell_hook(const struct am_ledger *ledger, int32_t device, am_ledger_hook hook)
+{
+    const _Atomic uint64_t *mine = &ledger->slots[ledger->slot].allocated[device];
+    uint64_t held = *mine + ledger->exported[device];
+    uint64_t said;
+
+    do { /* until the last one that is told is the latest, whichever thread tells it */
+        said = held;
+        hook(device, said);
+        held = *mine + ledger->exported[device];
+    } while (held != said);
+}
+
 /* Of what was just charged; `now` is the process's sum. */
 static void figures_note(struct am_ledger *ledger, int32_t device, uint64_t size,
                          uint64_t now)
@@ -66,6 +81,7 @@ bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
     am_step();
     if (device_sum(ledger, device) <= capacity) {
         figures_note(ledger, device, size, before + size);
+        ledger_tell(ledger, device);
         return true;
     }
     atomic_fetch_sub(mine, size);
@@ -89,6 +105,7 @@ bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size)
 void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size)
 {
     atomic_fetch_sub(&ledger->slots[ledger->slot].allocated[device], size);
+    ledger_tell(ledger, device);
 }
 
 /* One writer, under the scheduler's lock, so no atomic additions. */

@@ -80,6 +80,13 @@ bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
 bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size);
 void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size);
 
+/*
+ * NULL, or is told the bytes of a device that this process holds, with those that it has
+ * exported, whenever they have changed.  May be called with locks held, by several threads at once.
+ */
+typedef void (*am_ledger_hook)(int32_t device, uint64_t held);
+extern _Atomic(am_ledger_hook) am_ledger_changed;
+
 /* Bytes of the device in use, by the living. */
 size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device);
 

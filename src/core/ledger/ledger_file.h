@@ -121,6 +121,7 @@ struct ledger_held {
     uint32_t n;
     int32_t device;
     uint64_t size;
+    bool is_export; /* this process exported it */
 };
 
 struct am_ledger {
@@ -140,7 +141,8 @@ struct am_ledger {
     bool must_sweep;          /* lock; this process could not leave a share in time */
     bool is_late;             /* lock; the file's lock was not given back in time */
     struct ledger_held *held; /* lock; for each share; NULL: none was held yet */
-    _Atomic uint64_t mine[AM_LEDGER_DEVICES]; /* bytes of these */
+    _Atomic uint64_t mine[AM_LEDGER_DEVICES];     /* bytes of these */
+    _Atomic uint64_t exported[AM_LEDGER_DEVICES]; /* of these, its own exports */
     LIST_ENTRY(am_ledger) all;
 };
 
@@ -183,6 +185,18 @@ void ledger_share_drop_locked(struct am_ledger *ledger, unsigned index, unsigned
     AM_REQUIRES(ledger->lock);
 /* Leaves shares that this process no longer holds. */
 void ledger_sweep_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock);
+
+/* The bytes that this process holds of the device have changed. */
+void ledger_tell_hook(const struct am_ledger *ledger, int32_t device,
+                      am_ledger_hook hook);
+
+static inline void ledger_tell(const struct am_ledger *ledger, int32_t device)
+{
+    am_ledger_hook hook = atomic_load_explicit(&am_ledger_changed, memory_order_relaxed);
+
+    if (__builtin_expect(hook != NULL, 0))
+        ledger_tell_hook(ledger, device, hook);
+}
 
 /* "77 (python3)", from any slot, in LEDGER_NAME_TEXT bytes. */
 #define LEDGER_NAME_TEXT 64

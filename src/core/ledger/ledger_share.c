@@ -196,8 +196,10 @@ aclError am_ledger_share_add(struct am_ledger *ledger, int32_t device, size_t si
     rc = place_find_locked(ledger, &index);
     if (rc == ACL_SUCCESS) {
         *ret_share = share_write_locked(ledger, index, device, size);
-        ledger->held[index] = (struct ledger_held){1, device, size};
+        ledger->held[index] = (struct ledger_held){1, device, size, true};
         ledger->mine[device] += size;
+        ledger->exported[device] += size;
+        ledger_tell(ledger, device);
     }
     ledger_unlock(ledger);
     return rc;
@@ -219,7 +221,7 @@ aclError am_ledger_share_join(struct am_ledger *ledger, uint64_t number, int32_t
         if (ledger->held[index].n == 0) {
             atomic_fetch_or(&share->holders[ledger->slot / 64], UINT64_C(1)
                                                                     << ledger->slot % 64);
-            ledger->held[index] = (struct ledger_held){0, device, size};
+            ledger->held[index] = (struct ledger_held){0, device, size, false};
             ledger->mine[device] += size;
         }
         ledger->held[index].n++;
@@ -246,6 +248,9 @@ AM_NO_LOCK_ANALYSIS void am_ledger_share_leave(struct am_ledger *ledger, uint64_
     held = ledger->held != NULL ? &ledger->held[index] : NULL;
     if (held != NULL && held->n > 0 && --held->n == 0) {
         ledger->mine[held->device] -= held->size;
+        if (held->is_export)
+            ledger->exported[held->device] -= held->size;
+        ledger_tell(ledger, held->device);
         ledger->must_sweep = true;
     }
     if (!is_locked) {

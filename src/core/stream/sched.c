@@ -26,6 +26,7 @@ RB_GENERATE_INTERNAL(am_deadlines, am_queue, timed, deadline_compare,
                      __attribute__((unused)) static)
 
 struct am_sched am_sched;
+_Atomic(am_task_hook) am_task_ran;
 
 /* A number below n; xorshift, so that a seed gives the same order everywhere. */
 static unsigned random_below(struct am_sched *sched, unsigned n)
@@ -292,15 +293,19 @@ static void others_call_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 }
 
 /* Without the lock, on behalf of the call that queued it. */
-static aclError task_work_locked(struct am_sched *sched, struct am_task *task)
-    AM_REQUIRES(sched->lock)
+static aclError task_work_locked(struct am_sched *sched, const struct am_queue *queue,
+                                 struct am_task *task) AM_REQUIRES(sched->lock)
 {
+    am_task_hook hook = atomic_load_explicit(&am_task_ran, memory_order_relaxed);
+    uint64_t began = hook != NULL ? am_clock() : 0;
     aclError rc;
 
     sched->n_running++;
     others_call_locked(sched);
     am_unlock(&sched->lock);
     rc = task->ops->run(task);
+    if (hook != NULL && task->queued != 0)
+        hook(queue, task, began, am_clock());
     am_lock(&sched->lock);
     sched->n_running--;
     return rc;
@@ -320,7 +325,7 @@ static void task_run_locked(struct am_sched *sched, struct am_queue *queue)
     am_error_function = task->function;
     before = am_error_capture(why, sizeof why);
     if (task->ops->run != NULL)
-        rc = task_work_locked(sched, task);
+        rc = task_work_locked(sched, queue, task);
     if (rc == ACL_SUCCESS && task->ops->finish != NULL)
         rc = task->ops->finish(task, sched);
     am_error_capture_end(before);
@@ -496,6 +501,8 @@ aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
     }
     task->is_first = false;
     task->is_warned = false;
+    task->queued =
+        atomic_load_explicit(&am_task_ran, memory_order_relaxed) != NULL ? am_clock() : 0;
     TAILQ_INSERT_TAIL(&queue->tasks, task, next);
     queue->n_queued++;
     sched->activity++;

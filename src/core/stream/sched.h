@@ -127,12 +127,21 @@ struct am_task_ops {
     aclError timeout; /* the code when its deadline passes */
 };
 
+/*
+ * NULL, or is told of each task that a thread of the scheduler, or one that waits, has run.
+ * Called without the lock.
+ */
+typedef void (*am_task_hook)(const struct am_queue *queue, const struct am_task *task,
+                             uint64_t began, uint64_t ended);
+extern _Atomic(am_task_hook) am_task_ran;
+
 struct am_task {
     TAILQ_ENTRY(am_task) next;
     const struct am_task_ops *ops;
     const char *function; /* the API call that queued it */
     /* AM_FOREVER: none; as a duration until it is first in its queue */
     uint64_t deadline;
+    uint64_t queued;  /* when, where am_task_ran wants to know; 0 otherwise */
     bool is_first;    /* it has been polled; deadline is a time now */
     bool is_outside;  /* a function of the program runs for it */
     bool is_warned;   /* a warning said that no queued work can end its wait */
