@@ -55,7 +55,7 @@ static struct result calls_measure(const char *layers)
     result = (struct result){
         .block = s[0].ns / 2,
         .fill = s[1].ns,
-        .bytes = (double)(mallinfo2().uordblks - before) / N_LIVE,
+        .bytes = (double)(mallinfo2().uordblks - before) / (double)N_LIVE,
     };
     for (size_t i = 0; i < N_LIVE; i++)
         MUST(aclrtFree(live[i]));
