@@ -287,6 +287,11 @@ static void a_long_copy_is_whole(void **state)
     assert_acl_ok(copy_async(to, b.va + at, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     assert_acl_ok(aclrtSynchronizeStream(stream));
     assert_true(is_filled(to, size, 1));
+    memset(to, 0, size);
+    fill(from, size, 2);
+    assert_acl_ok(aclrtMemcpy(b.va + at, size, from, size, ACL_MEMCPY_HOST_TO_DEVICE));
+    assert_acl_ok(aclrtMemcpy(to, size, b.va + at, size, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_true(is_filled(to, size, 2));
     end_stream(stream);
     unpin(from);
     unpin(to);

@@ -123,6 +123,50 @@ static void rows_survive_every_fault(void **state)
                                   .clean = drop_pieces});
 }
 
+/* ---- long copies, which threads help with ---- */
+
+enum { LONG_CHUNKS = 17 };
+
+static void have_long(struct scene *s)
+{
+    s->size = LONG_CHUNKS * CHUNK;
+    s->va = reserve(s->size);
+    s->handle = alloc(s->size);
+    map(s->va, s->size, s->handle);
+    s->bytes = malloc(s->size);
+    assert_non_null(s->bytes);
+    fill(s->bytes, s->size, 1);
+    assert_acl_ok(aclrtMemset(s->va, s->size, 0, s->size));
+}
+
+static aclError do_long(struct scene *s)
+{
+    return copy(s->va, s->bytes, s->size, ACL_MEMCPY_HOST_TO_DEVICE);
+}
+
+static void long_is_there(struct scene *s)
+{
+    memset(s->bytes, 0, s->size);
+    assert_acl_ok(copy(s->bytes, s->va, s->size, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_true(is_filled(s->bytes, s->size, 1));
+}
+
+static void drop_long(struct scene *s)
+{
+    assert_acl_ok(aclrtUnmapMem(s->va));
+    assert_acl_ok(aclrtFreePhysical(s->handle));
+    assert_acl_ok(aclrtReleaseMemAddress(s->va));
+    free(s->bytes);
+}
+
+static void long_copies_survive_every_fault(void **state)
+{
+    survive_faults(&(struct step){.prepare = have_long,
+                                  .run = do_long,
+                                  .check = long_is_there,
+                                  .clean = drop_long});
+}
+
 /* ---- two sides that share memory ---- */
 
 static void put_crossed(struct scene *s)
@@ -376,6 +420,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest claims[] = {
         cmocka_unit_test(rows_survive_every_fault),
+        cmocka_unit_test(long_copies_survive_every_fault),
         cmocka_unit_test(crossed_copies_survive_every_fault),
         cmocka_unit_test(batches_survive_every_fault),
         cmocka_unit_test(descriptors_survive_every_fault),

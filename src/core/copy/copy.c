@@ -200,7 +200,8 @@ aclError am_copy(void *dst, const void *src, size_t size, aclrtMemcpyKind kind)
         return rc;
     rc = sides_check(&transfer, kind, device);
     if (rc == ACL_SUCCESS)
-        rc = am_transfer_run(&transfer);
+        rc = size < AM_COPY_LONG ? am_transfer_run(&transfer)
+                                 : am_transfer_run_long(&transfer);
     am_transfer_close(&transfer);
     return rc;
 }

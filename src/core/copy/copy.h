@@ -8,6 +8,7 @@
 #define AM_CORE_COPY_H
 
 #include "acl/acl_rt.h"
+#include "base/util.h"
 #include "core/copy/span.h"
 #include "core/stream/stream.h"
 
@@ -52,6 +53,12 @@ void am_transfer_close(struct am_transfer *transfer);
  * share bytes end as with memmove.
  */
 aclError am_transfer_run(const struct am_transfer *transfer);
+/*
+ * The same; workers that are idle help with AM_COPY_LONG bytes and more between the host and
+ * a device.  The caller holds no lock.
+ */
+#define AM_COPY_LONG (32 * AM_MIB)
+aclError am_transfer_run_long(const struct am_transfer *transfer);
 /*
  * Has the device move them; *ret_number is the launch's number, or 0 where the device cannot.
  */

@@ -22,7 +22,6 @@
 #include "core/stream/sched_bypass.h"
 
 #define SHORT_SIZE (64 * AM_KIB) /* about as long as waking a worker takes */
-#define PIECE (16 * AM_MIB)      /* of a long copy; streaming stores pay from here on */
 
 /* The result of a task that its caller waits for; written by the thread that runs it. */
 struct outcome {
@@ -114,62 +113,6 @@ static aclError strict_check(const struct am_transfer *transfer, aclrtMemcpyKind
     return am_transfer_check_kind(transfer, kind);
 }
 
-/* ---- long copies ---- */
-
-struct copy_share {
-    struct am_share share;
-    const struct am_transfer *transfer;
-};
-
-/* The span that byte `at` of the list is in, and where in it. */
-static const struct am_span *span_find(const struct am_span *span, size_t *at)
-{
-    while (*at >= span->size)
-        *at -= span++->size;
-    return span;
-}
-
-static aclError piece_copy(struct am_share *share, size_t piece)
-{
-    const struct am_transfer *transfer = ((struct copy_share *)share)->transfer;
-    size_t to_at = piece * PIECE;
-    size_t from_at = to_at;
-    size_t left = transfer->size - to_at;
-    const struct am_span *to = span_find(transfer->to.list, &to_at);
-    const struct am_span *from = span_find(transfer->from.list, &from_at);
-
-    return am_setup.backend->copy(to, to_at, from, from_at, left < PIECE ? left : PIECE);
-}
-
-/*
- * Whether the processors do it, several are faster, and the sides cannot overlap: from
- * the host to a device or back.
- */
-static bool is_shared(const struct am_transfer *transfer)
-{
-    return transfer->n_rows == 1 && transfer->size >= 2 * PIECE &&
-           !am_transfer_is_remote(transfer) && am_transfer_is_across(transfer) &&
-           !(am_setup.backend->caps & AM_CAP_DEVICES);
-}
-
-static aclError transfer_run(const struct am_transfer *transfer)
-{
-    struct copy_share cs = {.transfer = transfer};
-    aclError rc = ACL_SUCCESS;
-
-    if (!is_shared(transfer))
-        return am_transfer_run(transfer);
-    if (am_setup.backend->prepare != NULL) /* all or nothing */
-        rc = am_setup.backend->prepare(transfer->to.list, 0, transfer->from.list, 0,
-                                       transfer->size);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    cs.share.run = piece_copy;
-    cs.share.n_pieces = (transfer->size + PIECE - 1) / PIECE;
-    cs.share.function = am_error_function;
-    return am_sched_share(&am_sched, &cs.share);
-}
-
 /* ---- on streams ---- */
 
 /*
@@ -208,7 +151,7 @@ static aclError copy_run(struct am_task *task)
 {
     struct copy_task *ct = (struct copy_task *)task;
 
-    return outcome_report(ct->outcome, transfer_run(&ct->transfer));
+    return outcome_report(ct->outcome, am_transfer_run_long(&ct->transfer));
 }
 
 /* The caller executes work itself that it would wait for. */
@@ -319,7 +262,7 @@ AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_strea
 
     if (is_for_caller(stream, size, must_wait, am_transfer_is_remote(transfer)) &&
         am_lane_try_begin(&stream->lane, size <= SHORT_SIZE)) {
-        rc = transfer_run(transfer);
+        rc = am_transfer_run_long(transfer);
         am_sched_end(&am_sched, &stream->queue);
         copy_drop(&ct->task);
         return rc;
@@ -368,7 +311,7 @@ static bool copy_at_once(void *dst, const void *src, size_t size, aclrtMemcpyKin
         return true;
     is_ours = !am_transfer_is_remote(&transfer) && am_lane_try_begin(&stream->lane, true);
     if (is_ours) {
-        *ret_rc = transfer_run(&transfer);
+        *ret_rc = am_transfer_run_long(&transfer);
         am_sched_end(&am_sched, &stream->queue);
     }
     am_transfer_close(&transfer);

@@ -1,0 +1,76 @@
+/* Long copies, in pieces that idle workers of the scheduler help with.  See copy.h. */
+#include "base/error.h"
+#include "base/util.h"
+#include "core/copy/copy.h"
+#include "core/device/setup.h"
+#include "core/stream/sched.h"
+
+#define PIECE (AM_COPY_LONG / 2) /* streaming stores pay from here on */
+
+struct copy_share {
+    struct am_share share;
+    const struct am_transfer *transfer;
+};
+
+/* The span that byte `at` of the list is in, and where in it. */
+static const struct am_span *span_find(const struct am_span *span, size_t *at)
+{
+    while (*at >= span->size)
+        *at -= span++->size;
+    return span;
+}
+
+static aclError piece_copy(struct am_share *share, size_t piece)
+{
+    const struct am_transfer *transfer = ((struct copy_share *)share)->transfer;
+    size_t to_at = piece * PIECE;
+    size_t from_at = to_at;
+    size_t left = transfer->size - to_at;
+    const struct am_span *to = span_find(transfer->to.list, &to_at);
+    const struct am_span *from = span_find(transfer->from.list, &from_at);
+
+    return am_setup.backend->copy(to, to_at, from, from_at, left < PIECE ? left : PIECE);
+}
+
+/*
+ * Whether the processors do it, several are faster, and the sides cannot overlap: from
+ * the host to a device or back.
+ */
+static bool is_shared(const struct am_transfer *transfer)
+{
+    return transfer->n_rows == 1 && transfer->size >= AM_COPY_LONG &&
+           !am_transfer_is_remote(transfer) && am_transfer_is_across(transfer) &&
+           !(am_setup.backend->caps & AM_CAP_DEVICES);
+}
+
+/* A program without streams has no workers yet; without any the caller does it alone. */
+static void workers_start(struct am_sched *sched)
+{
+    char unheard[8];
+    struct am_capture before = am_error_capture(unheard, sizeof unheard);
+
+    am_lock(&sched->lock);
+    if (!sched->is_stopping && !sched->setup.is_chaotic)
+        (void)am_sched_start_workers_locked(sched);
+    am_unlock(&sched->lock);
+    am_error_capture_end(before);
+}
+
+aclError am_transfer_run_long(const struct am_transfer *transfer)
+{
+    struct copy_share cs = {.transfer = transfer};
+    aclError rc = ACL_SUCCESS;
+
+    if (!is_shared(transfer))
+        return am_transfer_run(transfer);
+    if (am_setup.backend->prepare != NULL) /* all or nothing */
+        rc = am_setup.backend->prepare(transfer->to.list, 0, transfer->from.list, 0,
+                                       transfer->size);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    workers_start(&am_sched);
+    cs.share.run = piece_copy;
+    cs.share.n_pieces = (transfer->size + PIECE - 1) / PIECE;
+    cs.share.function = am_error_function;
+    return am_sched_share(&am_sched, &cs.share);
+}
