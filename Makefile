@@ -34,6 +34,7 @@ wheel: all
 	@$(SETUP) wheel
 	@scripts/quietly.sh build/make.log cmake --build build --target wheel
 	@ls build/wheel/*.whl
+	@scripts/pip_word.sh
 
 sdist:
 	@python3 -B python/backend.py build/sdist

@@ -26,7 +26,27 @@ _aclmem_prepend() {
     esac
 }
 
+# A word where the programs of the tree cannot start here: made for another processor, or with a newer C library.
+# The variables are set all the same; a cross build wants them.
+_aclmem_try() {
+    [ -x "$_aclmem_root/bin/aclmem" ] || return 0
+    _aclmem_list=$("$_aclmem_root/bin/aclmem" --version 2>&1) && return 0
+    for _aclmem_file in "$_aclmem_root"/*-linux/ascend_toolkit_install.info; do
+        _aclmem_file=$(sed -n 's/^arch=//p' "$_aclmem_file" 2>/dev/null) || :
+    done
+    if [ "$_aclmem_file" != "$(uname -m)" ]; then
+        echo "aclmem: $_aclmem_root is for ${_aclmem_file:-another machine}, and this machine is $(uname -m); build aclmem here" >&2
+        return 0
+    fi
+    case $_aclmem_list in
+    *GLIBC*) echo "aclmem: $_aclmem_root was built with a newer C library than this machine has; build aclmem here, or on the oldest system that you use" >&2 ;;
+    *) echo "aclmem: the programs of $_aclmem_root do not start on this machine" >&2 ;;
+    esac
+    echo "aclmem: $_aclmem_list" >&2
+}
+
 if [ -n "$_aclmem_root" ]; then
+    _aclmem_try
     export ASCEND_HOME_PATH="$_aclmem_root"
     export ASCEND_TOOLKIT_HOME="$_aclmem_root"
     export ASCEND_HOME="$_aclmem_root"
@@ -39,6 +59,6 @@ if [ -n "$_aclmem_root" ]; then
 else
     echo "aclmem: set_env.sh does not lie in an installed tree, or this shell does not say where" >&2
 fi
-unset -f _aclmem_prepend
+unset -f _aclmem_prepend _aclmem_try
 unset _aclmem_file _aclmem_list
 [ -n "$_aclmem_root" ] && unset _aclmem_root

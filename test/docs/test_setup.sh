@@ -38,4 +38,14 @@ chmod +x "$folder/sudo"
 expect "where sudo refuses" "Ninja, the build tool (Debian's package: ninja-build)" \
     "
     sudo apt-get install -y --no-install-recommends cmake ninja-build pkg-config gcc"
+# A Python without pip.
+printf '#!/bin/sh\nexit 1\n' >"$folder/python3"
+chmod +x "$folder/python3"
+case $(PATH=$folder "$root/scripts/pip_word.sh") in
+*"has no pip"*python3-aclmem*) ;;
+*)
+    echo "where python3 has no pip: it does not say so"
+    failed=1
+    ;;
+esac
 exit "$failed"

@@ -116,6 +116,37 @@ said=$(LD_LIBRARY_PATH=/other sh -euc ". '$root/set_env.sh'; echo \$LD_LIBRARY_P
     try "pkg-config after set_env.sh" $(pkg-config --cflags ascendcl)
 )
 
+# Where the tree's programs cannot start, set_env.sh says why, and sets the variables all the same.
+cp "$root/bin/aclmem" "$temporary/aclmem.kept"
+cp "$info" "$temporary/info.kept"
+cannot_start() { # WORDS MESSAGE-OF-THE-LOADER
+    printf '#!/bin/sh\necho "%s" >&2\nexit 1\n' "$2" >"$root/bin/aclmem"
+    said=$(sh -euc ". '$root/set_env.sh'; echo \$ASCEND_HOME_PATH" 2>&1)
+    case $said in
+    *"$1"*"$root") ;;
+    *) fail "set_env.sh says \"$1\": $said" ;;
+    esac
+}
+cannot_start "newer C library than this machine has" "aclmem: version GLIBC_2.99 not found"
+cannot_start "do not start on this machine" "error while loading shared libraries"
+sed -i 's/^arch=.*/arch=riscv64/' "$info"
+cannot_start "is for riscv64, and this machine is $arch" "Exec format error"
+cp "$temporary/aclmem.kept" "$root/bin/aclmem"
+cp "$temporary/info.kept" "$info"
+
+# A home that cannot be written to, or none: nothing is written there.
+$CC -Werror -I"$root/include" "$here/client.c" -o "$temporary/client" -L"$root/lib64" -lascendcl -ldl
+for home in /proc/self /nonexistent; do
+    HOME=$home "$root/bin/aclmem" run "$temporary/client" >"$temporary/log" 2>&1 ||
+        { cat "$temporary/log"; fail "aclmem run works with the home $home"; }
+done
+(unset HOME && "$root/bin/aclmem" run "$temporary/client" >/dev/null) || fail "aclmem run works without a home"
+said=$(TMPDIR=/proc/self "$root/bin/aclmem" run "$temporary/client" 2>&1) && fail "findings need a folder"
+case $said in
+*"TMPDIR names a folder that can be written to"*) ;;
+*) fail "aclmem run says that TMPDIR cannot be written to: $said" ;;
+esac
+
 # The module, which finds the library with set_env.sh and without it.
 if [ -n "${PYTHON:-}" ]; then
     steps=$root/share/aclmem/examples/seven_steps.py

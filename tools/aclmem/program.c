@@ -34,8 +34,11 @@ char *folder_make(void)
     if (asprintf(&path, "%s/aclmem-run-XXXXXX", where) < 0)
         return NULL;
     if (mkdtemp(path) == NULL) {
-        fprintf(stderr, "aclmem: no folder for findings: %s: %s\n", path,
-                strerror(errno));
+        fprintf(
+            stderr,
+            "aclmem: no folder for findings: %s: %s; TMPDIR names a folder that can be "
+            "written to\n",
+            path, strerror(errno));
         free(path);
         return NULL;
     }
