@@ -144,6 +144,8 @@ struct am_object *am_area_find(uint64_t addr);
 struct am_object *am_gone_find(uint64_t addr);
 struct am_object *am_reservation_find(uint64_t addr);
 struct am_object *am_released_find(uint64_t addr);
+/* The last area whose start is at addr or below. */
+struct am_object *am_area_before(uint64_t addr);
 /* The first area whose start is at addr or above. */
 struct am_object *am_area_next(uint64_t addr);
 /* A handle's object, live or freed; NULL where it is unknown or of another kind. */

@@ -108,6 +108,10 @@ static void range_add(struct am_call *call, const void *at, uint64_t size, bool 
     struct am_object *object = am_area_find(addr);
     struct am_work *work = work_of(call);
 
+    if (object == NULL && (object = am_guard_find(addr)) != NULL) {
+        tell_bounds(call, object, addr, size, argument);
+        return;
+    }
     if (object == NULL) {
         object = am_gone_find(addr);
         if (object != NULL)

@@ -18,6 +18,7 @@
 #include "base/sys.h"
 #include "layer/lint.h"
 #include "layer/modules.h"
+#include "layer/names.h"
 #include "layer/python.h"
 #include "layer/session.h"
 #include "layer/stacks.h"
@@ -162,6 +163,8 @@ void am_findings_open(const char *folder)
     char path[4096];
     struct timespec now;
 
+    if (folder[0] == '\0')
+        am_names_open(); /* they are printed here */
     if (folder[0] == '\0' || findings.fd >= 0)
         return;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -305,20 +308,29 @@ static void record_write(const struct am_finding *f, uint32_t number)
 
 /* ---- as text ---- */
 
-static void frame_print(struct am_text *text, size_t i, uintptr_t addr, uint32_t era)
+/* Whether it is main's: what is below that is the system's. */
+static bool frame_print(struct am_text *text, size_t i, uintptr_t addr, uint32_t era)
 {
     int number = am_module_find(addr, era);
     const struct am_module *module = number >= 0 ? am_module_get(number) : NULL;
+    struct am_name name = {NULL, NULL, 0};
     Dl_info info;
 
-    am_text_add(text, "        #%zu ", i);
-    if (dladdr((void *)addr, &info) != 0 && info.dli_sname != NULL)
-        am_text_add(text, "%s  ", info.dli_sname);
     if (module != NULL)
+        name = am_name_find(module->path, addr - module->base);
+    if (name.function == NULL && dladdr((void *)addr, &info) != 0)
+        name.function = info.dli_sname;
+    am_text_add(text, "        #%zu ", i);
+    if (name.function != NULL)
+        am_text_add(text, "%s  ", name.function);
+    if (name.file != NULL)
+        am_text_add(text, "%s:%d\n", name.file, name.line);
+    else if (module != NULL)
         am_text_add(text, "(%s+0x%llx)\n", module->path,
                     (unsigned long long)(addr - module->base));
     else
         am_text_add(text, "0x%llx\n", (unsigned long long)addr);
+    return name.function != NULL && strcmp(name.function, "main") == 0;
 }
 
 static void finding_print(const struct am_finding *f)
@@ -335,8 +347,10 @@ static void finding_print(const struct am_finding *f)
         am_text_add(&text, "    %s: %s, process %d, thread %u\n", f->at[i].what,
                     api_names[place->api], getpid(), place->thread);
         am_python_print(&text, place->python);
-        for (size_t k = 0; place->python == 0 && k < n; k++)
-            frame_print(&text, k, frame[k] - 1, era);
+        for (size_t k = 0; place->python == 0 && k < n; k++) {
+            if (frame_print(&text, k, frame[k] - 1, era))
+                break;
+        }
     }
     if (f->advice != NULL)
         am_text_add(&text, "    what to do: %s\n", f->advice);

@@ -33,6 +33,15 @@ void am_guard_set(struct am_object *block)
     block->freed = block->made; /* where it was last seen whole, while the block lives */
 }
 
+struct am_object *am_guard_find(uint64_t addr)
+{
+    struct am_object *block = am_area_before(addr);
+
+    if (block == NULL || !block->is_guarded || addr - block->key < block->size)
+        return NULL;
+    return addr - block->key < am_guard_room(block->size) ? block : NULL;
+}
+
 static void tell_written(struct am_call *call, const struct am_object *block,
                          unsigned first, unsigned last)
 {
@@ -96,6 +105,7 @@ void am_guard_refuse(struct am_call *call, const struct am_object *block, uint64
     call->is_answered = true;
     call->rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                        "%s: %" PRIu64 " bytes at 0x%" PRIx64
-                       " exceed the allocation of %" PRIu64 " bytes at 0x%" PRIx64,
+                       " exceed the allocation there: they go past the end of the block "
+                       "of %" PRIu64 " bytes at 0x%" PRIx64,
                        argument, size, addr, block->size, block->key);
 }

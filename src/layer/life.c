@@ -373,9 +373,12 @@ void am_before_register(struct am_call *call)
 {
     AM_ARGS(aclrtHostRegister);
     uint64_t addr = (uintptr_t)a->ptr;
-    const struct am_object *block = am_area_find(addr);
+    const struct am_object *block = am_area_before(addr);
 
-    if (block != NULL && block->is_guarded && a->size > block->key + block->size - addr)
+    if (block == NULL || !block->is_guarded ||
+        addr - block->key >= am_guard_room(block->size))
+        return;
+    if (addr - block->key >= block->size || a->size > block->key + block->size - addr)
         am_guard_refuse(call, block, addr, a->size, "ptr");
 }
 

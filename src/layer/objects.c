@@ -60,8 +60,8 @@ static struct am_objects *tree_of(const struct am_object *object)
     return &am_books.handles;
 }
 
-/* The object in the tree that addr lies in. */
-static struct am_object *find_in(struct am_objects *tree, uint64_t addr)
+/* The object in the tree with the last start at addr or below. */
+static struct am_object *find_below(struct am_objects *tree, uint64_t addr)
 {
     struct am_object *at = RB_ROOT(tree);
     struct am_object *below = NULL;
@@ -74,6 +74,14 @@ static struct am_object *find_in(struct am_objects *tree, uint64_t addr)
             at = RB_LEFT(at, node);
         }
     }
+    return below;
+}
+
+/* The object in the tree that addr lies in. */
+static struct am_object *find_in(struct am_objects *tree, uint64_t addr)
+{
+    struct am_object *below = find_below(tree, addr);
+
     return below != NULL && addr - below->key < below->size ? below : NULL;
 }
 
@@ -95,6 +103,11 @@ struct am_object *am_reservation_find(uint64_t addr)
 struct am_object *am_released_find(uint64_t addr)
 {
     return find_in(&am_books.released, addr);
+}
+
+struct am_object *am_area_before(uint64_t addr)
+{
+    return find_below(&am_books.areas, addr);
 }
 
 struct am_object *am_area_next(uint64_t addr)

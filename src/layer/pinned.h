@@ -31,6 +31,8 @@
 size_t am_guard_room(size_t size);
 /* The block was allocated with am_guard_room(). */
 void am_guard_set(struct am_object *block);
+/* The block whose guard addr lies in; NULL: none. */
+struct am_object *am_guard_find(uint64_t addr);
 /* Tells when bytes behind the block were written; `call` is where it was seen. */
 void am_guard_check(struct am_call *call, struct am_object *block);
 /* The same for all live blocks at the end. */

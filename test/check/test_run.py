@@ -170,6 +170,7 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertIn("aclmem: double-free: devPtr is the block of 1000 bytes", done.stderr)
         self.assertIn("    freed here: aclrtFree", done.stderr)
+        self.assertRegex(done.stderr, r"#0 free_block  \S*bugs_life\.c:\d+\n +#1 block_twice  \S*bugs_life\.c:\d+\n")
         self.assertIn("aclmem: 1 finding, 1 in all", done.stderr)
 
     def test_a_wrong_variable_is_refused(self):
