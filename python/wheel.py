@@ -114,7 +114,7 @@ class Stage:
         lib64 = os.path.join(self.tree, "lib64")
         for name in sorted(n for n in os.listdir(lib64) if os.path.islink(os.path.join(lib64, n))):
             target = os.path.basename(os.path.realpath(os.path.join(lib64, name)))
-            said_by("cc", "-shared", "-nostdlib", "-Wl,--no-as-needed,--build-id=none,-soname," + name, "-o",
+            said_by("cc", "-shared", "-nostdlib", "-Wl,--no-as-needed,--build-id=none,-z,noexecstack,-soname," + name, "-o",
                     self.path("aclmem/lib64/" + name), os.path.join(lib64, target))
 
     def carry(self, path):

@@ -76,6 +76,12 @@ def test_the_wheel_carries_all_libraries_but_the_compilers_and_the_c_library(unp
     assert any(name.startswith("libnuma-") for name in carried)
 
 
+def test_no_file_asks_for_a_stack_that_can_be_executed(unpacked):
+    """Since version 2.41 the C library does not load one that does; a file that does not say asks for it."""
+    for path in elves(unpacked):
+        assert re.search(r"GNU_STACK .* RW  ", run("readelf", "-lW", str(path), LC_ALL="C")), path
+
+
 def test_the_tag_names_the_newest_glibc_that_a_file_asks_for(wheel, unpacked):
     versions = re.findall(r"GLIBC_2\.(\d+)", "".join(run("readelf", "-VW", str(p)) for p in elves(unpacked)))
     assert "-manylinux_2_%d_%s.whl" % (max(map(int, versions)), os.uname().machine) in wheel
