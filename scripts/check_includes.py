@@ -71,6 +71,7 @@ RULES = [
     ("tools/*", ["tools/*", "src/trace/reader.h"] + PUBLIC),
     ("python/*", ["python/*"] + PUBLIC),
     ("examples/*", ["examples/*"] + PUBLIC),
+    ("bench/fabric.c", PUBLIC),
     ("bench/direct.c", ["bench/*", "src/api/*"] + BASE + PUBLIC),  # calls what lies behind the entries
     ("bench/cuda*", ["bench/*", "src/backend/cuda/driver.*"] + PUBLIC),  # calls the driver beside us
     ("bench/*", ["bench/*"] + PUBLIC),

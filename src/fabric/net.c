@@ -61,6 +61,7 @@ int am_net_find(const char *text, struct am_net_place *ret_place, char *why)
     uint16_t port;
     bool is_number;
     bool is_found = false;
+    bool is_running = false;
 
     if (!text_split(text, address, sizeof address, &port)) {
         snprintf(why, AM_NET_WHY,
@@ -83,14 +84,20 @@ int am_net_find(const char *text, struct am_net_place *ret_place, char *why)
                              : strcmp(i->ifa_name, address) == 0;
         if (!is_found)
             continue;
+        is_running = (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_RUNNING) != 0;
         ret_place->address = *own;
         ret_place->address.sin_port = htons(port);
         snprintf(ret_place->device, sizeof ret_place->device, "%s", i->ifa_name);
     }
     addresses_list(all, known, sizeof known);
     freeifaddrs(all);
-    if (is_found)
+    if (is_found && is_running)
         return 0;
+    if (is_found) {
+        snprintf(why, AM_NET_WHY, "ACLMEM_FABRIC is \"%s\", and the link of %s is down",
+                 text, ret_place->device);
+        return -1;
+    }
     snprintf(
         why, AM_NET_WHY,
         "ACLMEM_FABRIC is \"%s\", which is neither an interface with an IPv4 address "

@@ -1,14 +1,16 @@
 /* See helper.h. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <inttypes.h>
+#include <linux/futex.h>
 #include <sodium.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "acl/acl_base.h"
@@ -22,6 +24,8 @@ struct move {
     struct am_ucx_move ucx;
     struct am_peer_import *import;
     uint32_t request;
+    uint32_t bell; /* a number + 1; 0: none */
+    uint32_t slot;
 };
 
 /* ---- the end of a peer ---- */
@@ -631,6 +635,16 @@ void am_peer_release(struct am_helper *helper, uint64_t number)
         import_release(import);
 }
 
+static void bell_ring(struct am_helper *helper, const struct move *move)
+{
+    struct am_port_bells *bells = (void *)(helper->area + AM_PORT_BELLS_AT);
+    _Atomic uint32_t *bell = &bells->bell[move->bell - 1];
+
+    atomic_store(&bells->landed[move->slot], 1);
+    atomic_fetch_add(bell, 1);
+    syscall(SYS_futex, bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
 static void move_done(struct am_ucx_move *ucx)
 {
     struct move *move = (struct move *)ucx;
@@ -643,6 +657,8 @@ static void move_done(struct am_ucx_move *ucx)
         peer_fail(peer, "its data connection broke; it may have ended");
         am_helper_refuse(peer->helper, move->request, ACL_ERROR_RT_IPC_ERROR, "%s: %s",
                          peer_name(peer, name, sizeof name), peer->why);
+    } else if (move->bell != 0) {
+        bell_ring(peer->helper, move);
     } else {
         am_helper_reply(peer->helper, &reply);
     }
@@ -664,8 +680,8 @@ void am_peer_move(struct am_helper *helper, const struct am_port_message *messag
     char name[192];
 
     if (import == NULL || !import->is_granted || import->is_released ||
-        size > import->size || offset > import->size - size || size > AM_PORT_AREA_SIZE ||
-        at > AM_PORT_AREA_SIZE - size) {
+        size > import->size || offset > import->size - size || size > AM_PORT_SLOT_SIZE ||
+        at > AM_PORT_BELLS_AT - size || message->move.bell > AM_PORT_BELLS) {
         am_helper_refuse(helper, message->id, ACL_ERROR_RT_PARAM_INVALID,
                          "the fabric process has no such memory");
         return;
@@ -681,8 +697,13 @@ void am_peer_move(struct am_helper *helper, const struct am_port_message *messag
                          "the fabric process has no memory for a copy");
         return;
     }
-    *move =
-        (struct move){.ucx.done = move_done, .import = import, .request = message->id};
+    *move = (struct move){
+        .ucx.done = move_done,
+        .import = import,
+        .request = message->id,
+        .bell = message->move.bell,
+        .slot = (uint32_t)(at / AM_PORT_SLOT_SIZE),
+    };
     if (peer->n_moves++ == 0)
         peer->moved = am_helper_now();
     import->n_moves++;

@@ -19,7 +19,10 @@
 #define AM_PORT_KEY_ID 1 /* the number of the request KEY */
 #define AM_PORT_SLOT_SIZE (UINT64_C(1) << 20)
 #define AM_PORT_SLOTS 32
-#define AM_PORT_AREA_SIZE (AM_PORT_SLOTS * AM_PORT_SLOT_SIZE)
+/* The slots, and behind them struct am_port_bells. */
+#define AM_PORT_BELLS_AT (AM_PORT_SLOTS * AM_PORT_SLOT_SIZE)
+#define AM_PORT_AREA_SIZE (AM_PORT_BELLS_AT + 4096)
+#define AM_PORT_BELLS 32
 #define AM_PORT_TEXT 384
 #define AM_PORT_DESC 112 /* bytes that describe exported memory, for the importer */
 #define AM_PORT_PIDS 16  /* in one message */
@@ -99,6 +102,8 @@ struct am_port_message {
             uint64_t offset; /* in the remote memory */
             uint64_t at;     /* in the area */
             uint64_t size;
+            uint32_t
+                bell; /* a bell's number + 1: success is told by it, not by a reply */
         } move;
         struct {
             uint64_t n_bytes;     /* imported from there, or exported to there */
@@ -111,6 +116,16 @@ struct am_port_message {
         } row; /* the answer to LIST */
     };
     char text[AM_PORT_TEXT];
+};
+
+/*
+ * How a thread of the program that waits for its own moves is told: the slot's word
+ * becomes 1, the bell is counted up, and the threads that wait for it (FUTEX_WAIT) are
+ * woken.  That saves a message and another thread's turn.
+ */
+struct am_port_bells {
+    _Atomic uint32_t landed[AM_PORT_SLOTS];
+    _Atomic uint32_t bell[AM_PORT_BELLS];
 };
 
 #endif

@@ -149,6 +149,7 @@ class Machine:
         ip("-n", self.name, "addr", "add", self.address + "/24", "dev", "eth0")
         ip("-n", self.name, "link", "set", "eth0", "up")
         ip("-n", self.name, "link", "set", "lo", "up")
+        self.wait_for_link()
 
     def start(self, **options):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("ACLMEM_", "ASCEND_"))}
@@ -158,7 +159,7 @@ class Machine:
             ACLMEM_RUNTIME_DIR=self.folder,
             ACLMEM_FABRIC=self.address,
             ACLMEM_FABRIC_KEY=self.net.key,
-            ACLMEM_FABRIC_TIMEOUT="3",
+            ACLMEM_FABRIC_TIMEOUT="30",
             ACLMEM_EXPLAIN="0",
         )
         for name, value in options.items():
@@ -179,6 +180,13 @@ class Machine:
 
     def link(self, state):
         ip("-n", self.net.switch, "link", "set", self.port, state)
+        if state == "up":
+            self.wait_for_link()
+
+    def wait_for_link(self):
+        """The kernel tells programs of a link that is up a second later at most."""
+        show = ["ip", "-n", self.name, "link", "show", "eth0"]
+        wait_until(lambda: b"state UP" in subprocess.run(show, stdout=subprocess.PIPE).stdout, "the link")
 
 
 class Net:

@@ -62,6 +62,7 @@ struct am_remote_job {
     _Atomic uint64_t n_events;  /* things happened that a step may go on after */
     struct am_waitlist waiting; /* the stream's queue; the scheduler's lock */
     bool is_async;
+    unsigned bell; /* of a caller that waits; 0: `changed` */
     struct am_remote_waiter waiter;
     struct piece pieces[PIECES];
 };
@@ -137,6 +138,8 @@ AM_NO_LOCK_ANALYSIS /* the queue's lock is the scheduler's */
     job_wake(struct am_remote_job *job)
 {
     atomic_fetch_add(&job->n_events, 1);
+    if (job->bell != 0)
+        am_remote_bell_ring(job->bell);
     am_lock(&job->lock);
     pthread_cond_broadcast(&job->changed);
     am_unlock(&job->lock);
@@ -227,6 +230,7 @@ static void piece_begin(struct piece *piece, bool is_put, const struct am_span *
     piece->move.offset = remote->offset;
     piece->move.size = piece->size;
     piece->move.done = piece_moved;
+    piece->move.bell = job->bell;
     am_lock(&job->lock);
     piece->state = is_put ? PIECE_SENDING : PIECE_FETCHING;
     am_unlock(&job->lock);
@@ -356,6 +360,22 @@ static void job_fail(struct am_remote_job *job, aclError rc, const char *why)
     am_unlock(&job->lock);
 }
 
+/* A move that its bell told of. */
+static void piece_look(struct am_remote_job *job, struct piece *piece)
+{
+    bool is_moving;
+
+    am_lock(&job->lock);
+    is_moving = piece->state == PIECE_FETCHING || piece->state == PIECE_SENDING;
+    am_unlock(&job->lock);
+    if (!is_moving || !am_remote_landed(&piece->move))
+        return;
+    am_lock(&job->lock);
+    piece->state = piece->state == PIECE_FETCHING ? PIECE_FETCHED : PIECE_SENT;
+    am_unlock(&job->lock);
+    job_put(job); /* the move's; not the last */
+}
+
 /* What landed goes on, or ends. */
 static void step_landed(struct am_remote_job *job, char *why)
 {
@@ -365,6 +385,8 @@ static void step_landed(struct am_remote_job *job, char *why)
         bool has_failed;
         aclError rc;
 
+        if (job->bell != 0)
+            piece_look(job, piece);
         am_lock(&job->lock);
         state = piece->state;
         has_failed = job->rc != ACL_SUCCESS;
@@ -473,17 +495,24 @@ static aclError job_run(struct am_remote_job *job)
 
     if (job == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a copy between machines");
+    job->bell = am_remote_bell_take();
     for (;;) {
         uint64_t seen = atomic_load(&job->n_events);
+        uint32_t count = job->bell != 0 ? am_remote_bell_count(job->bell) : 0;
 
         if (job_step(job))
             break;
+        if (job->bell != 0) {
+            am_remote_bell_wait(job->bell, count);
+            continue;
+        }
         am_lock(&job->lock);
         while (atomic_load(&job->n_events) == seen)
             pthread_cond_wait(&job->changed, &job->lock.mutex);
         am_unlock(&job->lock);
     }
     rc = am_remote_job_result(job);
+    am_remote_bell_give(job->bell);
     job_put(job);
     return rc;
 }

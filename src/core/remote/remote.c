@@ -1,7 +1,8 @@
 /* See remote.h. */
 #include "core/remote/remote.h"
 
-#include <inttypes.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,7 +21,10 @@
 
 /* As many as the sockets hold, so that neither side ever waits for the other. */
 #define REQUESTS_MAX 96
-#define LOOK_MS 500 /* how often the thread looks at the clock */
+#define LOOK_MS 500   /* how often the thread looks at the clock */
+#define LEAVE_MS 5000 /* for copies that end by a failure, when the library stops */
+#define ALL_SLOTS ((UINT64_C(1) << AM_PORT_SLOTS) - 1)
+#define ALL_BELLS ((UINT64_C(1) << AM_PORT_BELLS) - 1)
 
 struct request {
     /* NULL: free.  Without the lock; true: it is over, and its entry free. */
@@ -45,7 +49,8 @@ static struct {
     uint32_t n_ever;
     unsigned n_requests;
     pthread_cond_t room; /* a request is over */
-    uint64_t free_slots; /* a bit for each */
+    uint64_t free_slots; /* a bit for each, as the next one */
+    uint64_t free_bells;
     TAILQ_HEAD(, am_remote_waiter) waiters;
 } remote = {
     .start = AM_LOCK_INIT(AM_RANK_FABRIC, "fabric's start"),
@@ -250,7 +255,8 @@ static aclError process_enter(const struct am_port_process *process)
     remote.is_gone = false;
     remote.limit = 2 * timeout + 5 * AM_SECOND;
     remote.heard = am_clock();
-    remote.free_slots = (UINT64_C(1) << AM_PORT_SLOTS) - 1;
+    remote.free_slots = ALL_SLOTS;
+    remote.free_bells = ALL_BELLS;
     rc = am_thread_start(&remote.thread, remote_run, (void *)(intptr_t)process->socket);
     if (rc == 0) {
         remote.is_up = true;
@@ -262,11 +268,25 @@ static aclError process_enter(const struct am_port_process *process)
     return ACL_SUCCESS;
 }
 
+/* Waits until no copy has a slot or a bell, for a while. */
+static bool quiet_wait_locked(void) AM_REQUIRES(remote.lock)
+{
+    struct timespec until;
+    int rc = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LEAVE_MS / 1000;
+    while ((remote.free_slots != ALL_SLOTS || remote.free_bells != ALL_BELLS) && rc == 0)
+        rc = pthread_cond_timedwait(&remote.room, &remote.lock.mutex, &until);
+    return rc == 0;
+}
+
 /* Ends the process and the thread.  Requests that are under way fail. */
 static void process_leave(void)
 {
     struct am_port_process process;
     bool was_up;
+    bool is_quiet;
 
     am_lock(&remote.lock);
     was_up = remote.is_up;
@@ -277,9 +297,13 @@ static void process_leave(void)
     shutdown(process.socket, SHUT_RDWR);
     pthread_join(remote.thread, NULL);
     am_lock(&remote.lock);
+    is_quiet = quiet_wait_locked();
     remote.is_up = false;
     am_unlock(&remote.lock);
-    am_port_close(&process);
+    if (is_quiet)
+        am_port_close(&process);
+    else
+        close(process.socket); /* a copy that hangs still has a slot */
 }
 
 static aclError start_locked(void) AM_REQUIRES(remote.start)
@@ -496,6 +520,7 @@ void am_remote_slot_give(unsigned slot)
         return;
     am_lock(&remote.lock);
     remote.free_slots |= UINT64_C(1) << slot;
+    pthread_cond_broadcast(&remote.room);
     waiter = TAILQ_FIRST(&remote.waiters);
     if (waiter != NULL)
         TAILQ_REMOVE(&remote.waiters, waiter, next);
@@ -524,6 +549,71 @@ void *am_remote_slot(unsigned slot)
     return remote.process.area + slot * AM_PORT_SLOT_SIZE;
 }
 
+static struct am_port_bells *bells(void)
+{
+    return (struct am_port_bells *)(void *)(remote.process.area + AM_PORT_BELLS_AT);
+}
+
+unsigned am_remote_bell_take(void)
+{
+    unsigned bell = 0;
+
+    am_lock(&remote.lock);
+    if (remote.is_up && !remote.is_gone && remote.free_bells != 0) {
+        bell = (unsigned)__builtin_ctzll(remote.free_bells) + 1;
+        remote.free_bells &= remote.free_bells - 1;
+    }
+    am_unlock(&remote.lock);
+    return bell;
+}
+
+void am_remote_bell_give(unsigned bell)
+{
+    if (bell == 0)
+        return;
+    am_lock(&remote.lock);
+    remote.free_bells |= UINT64_C(1) << (bell - 1);
+    pthread_cond_broadcast(&remote.room);
+    am_unlock(&remote.lock);
+}
+
+uint32_t am_remote_bell_count(unsigned bell)
+{
+    return atomic_load(&bells()->bell[bell - 1]);
+}
+
+void am_remote_bell_ring(unsigned bell)
+{
+    _Atomic uint32_t *word = &bells()->bell[bell - 1];
+
+    atomic_fetch_add(word, 1);
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void am_remote_bell_wait(unsigned bell, uint32_t count)
+{
+    _Atomic uint32_t *word = &bells()->bell[bell - 1];
+
+    while (atomic_load(word) == count)
+        syscall(SYS_futex, word, FUTEX_WAIT, count, NULL, NULL, 0);
+}
+
+bool am_remote_landed(struct am_remote_move *move)
+{
+    struct request *request;
+
+    if (move->bell == 0 || move->slot == AM_PORT_SLOTS ||
+        atomic_load(&bells()->landed[move->slot]) == 0)
+        return false;
+    atomic_store(&bells()->landed[move->slot], 0);
+    am_lock(&remote.lock);
+    request = &remote.requests[move->id % REQUESTS_MAX];
+    if (request->reply != NULL && request->id == move->id)
+        request_end_locked(request);
+    am_unlock(&remote.lock);
+    return true;
+}
+
 static bool move_reply(void *arg, const struct am_port_message *reply)
 {
     struct am_remote_move *move = arg;
@@ -543,6 +633,9 @@ void am_remote_begin(struct am_remote_move *move)
     message.move.offset = move->offset;
     message.move.at = move->slot * AM_PORT_SLOT_SIZE;
     message.move.size = move->size;
+    message.move.bell = move->bell;
+    if (move->slot < AM_PORT_SLOTS)
+        atomic_store(&bells()->landed[move->slot], 0);
     before = am_error_capture(why, sizeof why);
     am_lock(&remote.lock);
     if (move->mem->impl[MEM_GENERATION] != remote.generation ||
@@ -550,6 +643,7 @@ void am_remote_begin(struct am_remote_move *move)
         rc = am_fail(ACL_ERROR_RT_IPC_ERROR, "%s", gone_text);
     else
         rc = request_locked(&message, -1, move_reply, move);
+    move->id = message.id;
     am_unlock(&remote.lock);
     am_error_capture_end(before);
     if (rc != ACL_SUCCESS)

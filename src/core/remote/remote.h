@@ -53,9 +53,12 @@ struct am_remote_move {
     struct am_mem *mem;
     size_t offset; /* in mem */
     size_t size;   /* at most AM_PORT_SLOT_SIZE */
+    unsigned bell; /* of am_remote_bell_take(), or 0 */
+    uint32_t id;   /* am_remote_begin()'s */
     /*
      * The end, by another thread or from within am_remote_begin(), without a lock; rc is 0
-     * or a code, with its reason.  The move may be begun anew there.
+     * or a code, with its reason.  With a bell, success is told by am_remote_landed()
+     * alone.
      */
     void (*done)(struct am_remote_move *move, aclError rc, const char *why);
 };
@@ -74,6 +77,19 @@ bool am_remote_unwait(struct am_remote_waiter *waiter);
 void *am_remote_slot(unsigned slot);
 
 void am_remote_begin(struct am_remote_move *move);
+
+/*
+ * A bell rings when something happened to the moves of the thread that waits for it: a
+ * shorter way than another thread's call of done().  0: none is free.
+ */
+unsigned am_remote_bell_take(void);
+void am_remote_bell_give(unsigned bell);
+uint32_t am_remote_bell_count(unsigned bell);
+void am_remote_bell_ring(unsigned bell);
+/* Waits until it has rung since it was counted. */
+void am_remote_bell_wait(unsigned bell, uint32_t count);
+/* Whether a move with a bell has succeeded; true once. */
+bool am_remote_landed(struct am_remote_move *move);
 
 /* What the fabric process is connected to; `row` is called for each peer. */
 aclError am_remote_list(void (*row)(void *arg, const struct am_port_message *message),

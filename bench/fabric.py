@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Memory of another machine beside a bare pair of UCX programs: fabric.py <aclmem_bench_fabric>
+
+Two network namespaces, joined by a bridge; both pairs use the same UCX settings, and both targets sleep while nothing
+comes.  Needs root.
+"""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "fabric"))
+import machines  # noqa: E402
+
+SETTINGS = {
+    "UCX_TLS": "tcp",
+    "UCX_NET_DEVICES": "eth0",
+    "UCX_TCP_TX_SEG_SIZE": "64k",
+    "UCX_TCP_RX_SEG_SIZE": "128k",
+    "UCX_WARN_UNUSED_ENV_VARS": "n",
+}
+BUDGETS = {4096: ("at most", 1.3), 1 << 20: ("at least", 0.9), 64 << 20: ("at least", 0.9)}
+
+
+def environment(net, machine):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("ACLMEM_", "UCX_"))}
+    env.update(SETTINGS, ACLMEM_PRODUCT="A3", ACLMEM_MEMORY="1G", ACLMEM_RUNTIME_DIR=machine.folder, ACLMEM_EXPLAIN="0")
+    env.update(ACLMEM_FABRIC="eth0", ACLMEM_FABRIC_KEY=net.key)
+    return env
+
+
+def run(net, serve, measure):
+    """The rows of one pair: size, microseconds of a put, of a get."""
+    a, b = net.machines
+    server = subprocess.Popen(
+        a.inside + [PROGRAM, serve], env=environment(net, a), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        universal_newlines=True)
+    try:
+        where = server.stdout.readline().split()
+        done = subprocess.run(
+            b.inside + [PROGRAM, measure] + where, env=environment(net, b), stdout=subprocess.PIPE, check=True,
+            universal_newlines=True)
+    finally:
+        server.kill()
+        server.wait()
+    return [[float(word) for word in line.split()] for line in done.stdout.splitlines()]
+
+
+def main():
+    net = machines.Net(PROGRAM, 2, number=3)
+    bare = run(net, "bare-serve", "bare-measure")
+    ours = run(net, "serve", "measure")
+    print("memory of another machine, beside UCX alone (microseconds, GB/s from 1 MB on)")
+    print("%10s  %20s  %20s  %7s  %7s  %s" % ("bytes", "put + flush: UCX us", "get", "put x", "get x", "budget"))
+    for (size, put, get), (_, our_put, our_get) in zip(bare, ours):
+        is_rate = size >= 1 << 20
+        ratio = [put / our_put, get / our_get] if is_rate else [our_put / put, our_get / get]
+        words = ["%.1f %.1f" % pair for pair in ((put, our_put), (get, our_get))]
+        if is_rate:
+            words = ["%.2f %.2f GB/s" % (size / a / 1e3, size / b / 1e3) for a, b in ((put, our_put), (get, our_get))]
+        budget = "%s %.1f" % BUDGETS[size] if size in BUDGETS else ""
+        print("%10d  %20s  %20s  %7.2f  %7.2f  %s" % (size, words[0], words[1], ratio[0], ratio[1], budget))
+    net.close()
+
+
+if __name__ == "__main__":
+    PROGRAM = os.path.abspath(sys.argv[1])
+    machines.require()
+    main()
