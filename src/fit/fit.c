@@ -186,6 +186,14 @@ static int alloc(struct am_fit *fit, struct am_fit_request request,
         request.may_wait = true;
         rc = block_place(fit, &request, block, ret_wait);
     }
+    if (rc == AM_FIT_LIMIT || rc > 0) {
+        int guest;
+
+        /* No page is to be had: better beside strangers than nowhere. */
+        request.may_wait = request.is_guest = true;
+        guest = block_place(fit, &request, block, ret_wait);
+        rc = guest == 0 || guest == AM_FIT_BUSY ? guest : rc;
+    }
     if (rc != 0) {
         block_give(fit, block);
         return rc;

@@ -176,6 +176,8 @@ struct am_fit_request {
     uint64_t stream; /* its bit */
     bool may_wait;   /* a wait for another stream costs nothing */
     bool may_grow;   /* the block may need pages in which none lives */
+    bool
+        is_guest; /* beside blocks of the other kind, small or large: there is no room else */
 };
 
 struct am_fit_place {

@@ -67,6 +67,13 @@ static struct am_fit_use use_of_others(struct am_fit *fit, const struct am_fit_r
     return use;
 }
 
+/* Not where all that live there are asleep. */
+static bool page_has_memory(const struct am_fit *fit, const struct am_fit_area *area,
+                            uint64_t page)
+{
+    return am_fit_page_find(fit, area, page)->frame != NULL;
+}
+
 /* Keeps the better one of the best place so far and this one. */
 static void try_at(struct am_fit *fit, const struct am_fit_request *r,
                    struct am_fit_gap *gap, uint64_t addr, struct am_fit_place *best)
@@ -77,9 +84,11 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
     uint64_t n = last - first + 1;
     uint64_t before = fit_in_page(fit, addr);
     uint64_t behind = fit_in_page(fit, -(addr + r->size));
-    bool has_left = gap_has_left(gap) && first == fit_page_of(fit, gap->addr - 1);
-    bool has_right =
-        gap_has_right(gap) && last == fit_page_of(fit, gap->addr + gap->size);
+    bool has_left = gap_has_left(gap) && first == fit_page_of(fit, gap->addr - 1) &&
+                    page_has_memory(fit, area, first);
+    bool has_right = gap_has_right(gap) &&
+                     last == fit_page_of(fit, gap->addr + gap->size) &&
+                     page_has_memory(fit, area, last);
     uint64_t n_new = n - has_left - (has_right && !(has_left && n == 1));
     struct am_fit_place place = {.gap = gap, .addr = addr, .n_new = n_new};
 
@@ -198,7 +207,7 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
      * Small blocks have areas of their own.  In the holes beside large ones they would
      * stay behind when the large ones go, each in a page of its own.
      */
-    bool is_small = r->size < fit->config.page / 4;
+    bool is_small = (r->size < fit->config.page / 4) != r->is_guest;
     struct am_fit_index *index = &fit->index[is_small];
     uint64_t n_pages = (r->size + fit->config.page - 1) >> fit->page_shift;
     uint64_t fresh = n_pages * (COST_NEW + COST_UNMAPPED);
@@ -227,6 +236,8 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
         return best->n_new == 0 || r->may_grow ? 0 : AM_FIT_GROWS;
     if (!r->may_grow)
         return AM_FIT_GROWS;
+    if (r->is_guest)
+        return AM_FIT_LIMIT;
 
     /* Half of an area lies before its first block. */
     if (r->size > span / 2)
@@ -241,6 +252,7 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
 static uint64_t largest_beside(const struct am_fit *fit, bool is_small, uint64_t n_pages)
 {
     const uint64_t *widest = &fit->index[is_small].widest[N_CLASSES];
+    uint64_t page = fit->config.page, unit = fit->config.unit;
     uint64_t largest = 0;
 
     for (uint64_t i = 0; i < N_CLASSES; i++) {
@@ -249,22 +261,20 @@ static uint64_t largest_beside(const struct am_fit *fit, bool is_small, uint64_t
         size = size < widest[i] ? size : widest[i];
         largest = size > largest ? size : largest;
     }
+    if (largest > 0 &&
+        is_whole(fit, largest)) /* a little less need not begin at a page */
+        largest = ((largest - 1) & -page) + (page / 10 * 9 - 1) / unit * unit;
     return largest;
 }
 
 uint64_t am_fit_largest(const struct am_fit *fit, uint64_t n_pages)
 {
-    uint64_t page = fit->config.page, unit = fit->config.unit;
-    uint64_t own = n_pages << fit->page_shift;
-    uint64_t beside = largest_beside(fit, false, n_pages);
-    uint64_t small;
+    uint64_t largest = n_pages << fit->page_shift;
 
-    if (is_whole(fit, beside)) /* would begin at a page; a little less does not */
-        beside = ((beside - 1) & -page) + (page / 10 * 9 - 1) / unit * unit;
-    if (beside < page / 4)
-        beside = 0; /* such a block is a small one */
-    if (own > 0 || beside > 0)
-        return own > beside ? own : beside;
-    small = largest_beside(fit, true, 0);
-    return small < page / 4 ? small : page / 4 - unit;
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t beside = largest_beside(fit, i != 0, n_pages);
+
+        largest = beside > largest ? beside : largest;
+    }
+    return largest;
 }

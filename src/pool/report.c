@@ -78,7 +78,10 @@ aclError pool_fail_memory_locked(aclmem_pool *pool, size_t size)
     room = pool->limit > stats.held ? pool->limit - stats.held : 0;
     if (aclrtGetMemInfo(ACL_HBM_MEM, &free, &total) == ACL_SUCCESS && free < room)
         room = free;
-    largest = am_fit_largest(pool->fit, stats.idle / pool->page + room / pool->page);
+    largest = stats.idle / pool->page + room / pool->page;
+    /* Beside a sleeping block there may be no memory. */
+    largest =
+        stats.asleep > 0 ? largest * pool->page : am_fit_largest(pool->fit, largest);
     return pool_fail(
         ACL_ERROR_RT_MEMORY_ALLOCATION,
         "out of memory: %.1f MB asked for; %.1f MB held of %.1f MB allowed: %.1f MB "

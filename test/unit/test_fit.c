@@ -230,6 +230,28 @@ static void the_limit_counts_pages(void **state)
     fixture_end(f);
 }
 
+/* Small and large blocks have pages of their own as long as there are pages. */
+static void the_last_page_serves_blocks_of_both_kinds(void **state)
+{
+    struct fixture *f = fixture_new(1);
+    struct am_fit_block *small = take(f, 4096);
+    struct am_fit_block *large;
+    struct am_fit_use wait;
+    uint64_t largest = am_fit_largest(f->fit, 0);
+
+    assert_int_equal(largest, PAGE - 4096);
+    assert_int_equal(am_fit_alloc(f->fit, largest + 512, 0, &large, &wait), AM_FIT_LIMIT);
+    large = take(f, largest);
+    assert_int_equal(am_fit_largest(f->fit, 0), 0);
+    give(f, small);
+    assert_int_equal(am_fit_largest(f->fit, 0), 4096);
+    small = take(f, 4096);
+    assert_int_equal(stats_of(f).used, 1);
+    give(f, large);
+    give(f, small);
+    fixture_end(f);
+}
+
 static void a_page_with_queued_work_is_not_unmapped(void **state)
 {
     struct fixture *f = fixture_new(8);
@@ -521,6 +543,7 @@ int main(void)
         cmocka_unit_test(a_freed_place_is_used_again_without_a_call),
         cmocka_unit_test(idle_pages_move_before_new_ones_are_created),
         cmocka_unit_test(the_limit_counts_pages),
+        cmocka_unit_test(the_last_page_serves_blocks_of_both_kinds),
         cmocka_unit_test(a_page_with_queued_work_is_not_unmapped),
         cmocka_unit_test(a_full_pool_names_the_work_to_wait_for),
         cmocka_unit_test(memory_of_another_stream_comes_with_a_wait),

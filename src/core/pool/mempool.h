@@ -12,7 +12,7 @@
  * synchronised.
  *
  * The placement here (range.h, backing.h) is not the engine of libaclmem_pool (src/fit/),
- * for four reasons:
+ * for three reasons:
  *
  * - The engine knows queued work by page, and this pool by byte.  Two streams that each
  *   freed a block in one page would have to wait for each other there.  With the switches
@@ -22,8 +22,6 @@
  *   more; a call that is ordered by streams must not wait.
  * - A wait that an abort takes away must not free the memory (am_range's `after`).  The
  *   engine has no such order of one stream's work behind another's.
- * - The engine keeps small and large blocks in pages apart.  A pool of 2 MB would then
- *   refuse 1 MB beside 4 KB, which its limit allows.
  *
  * Both placements reach the same share of memory in the recorded traces (bench/traces):
  * this one 99.5 to 99.8 %, the engine 99.2 to 99.9 %.
