@@ -27,6 +27,7 @@ struct machine {
     size_t n_marks, max_marks;
     json_t **memo;
     size_t n_memo;
+    size_t size; /* of the pickle: a memo is written in order, so no key is larger */
     const char *why;
 };
 
@@ -216,7 +217,7 @@ static void tuple_make(struct machine *m, size_t from)
 
 static void memo_put(struct machine *m, uint64_t key)
 {
-    if (m->n == 0 || key >= MEMO_MAX) {
+    if (m->n == 0 || key >= MEMO_MAX || key >= m->size) {
         stop(m, "its memo is wrong");
         return;
     }
@@ -398,7 +399,7 @@ static void step(struct machine *m, uint8_t opcode, uint64_t *n_memoized)
 
 json_t *pickle_read(const uint8_t *bytes, size_t n, const char **ret_why)
 {
-    struct machine m = {.at = bytes, .end = bytes + n};
+    struct machine m = {.at = bytes, .end = bytes + n, .size = n};
     uint64_t n_memoized = 0;
     json_t *result = NULL;
 

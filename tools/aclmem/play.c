@@ -33,7 +33,8 @@ struct call {
     const struct trace_function *function;
     struct trace_value *value;
     uint64_t begin, end;
-    uint64_t turn; /* so many calls, in the order of their ends, have ended before */
+    uint64_t turn;    /* so many calls, in the order of their ends, have ended before */
+    uint64_t n_begun; /* so many, in the order of their begins, began before it ended */
     int64_t result;
     uint32_t process; /* of the recording */
     uint32_t thread;
@@ -45,6 +46,7 @@ struct shared {
     pthread_mutex_t lock;
     pthread_cond_t change;
     uint64_t n_ended; /* all of the first so many in the order of ends have ended */
+    uint64_t n_begun; /* the same for begins: their arguments are those of this run */
     uint64_t n_played, n_differences, n_skipped;
     uint64_t live, peak_live, peak_held;
     bool is_failed;  /* a process could not begin */
@@ -54,8 +56,11 @@ struct shared {
         uint64_t n, ns, recorded_ns;
     } figures[FUNCTIONS_MAX];
     char difference[8][256]; /* the first ones */
-    uint8_t has_ended[];     /* by place in the order of ends */
+    uint8_t flags[];         /* for each call */
 };
+
+#define HAS_ENDED 1u /* by place in the order of ends */
+#define HAS_BEGUN 2u /* by place in the order of begins */
 
 static struct {
     const struct play_choice *choice;
@@ -134,6 +139,33 @@ static int end_compare(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
+static bool gives_address(const struct trace_function *function)
+{
+    for (uint32_t i = 0; i < function->n; i++) {
+        if (function->param[i].letter == 'P')
+            return true;
+    }
+    return false;
+}
+
+/*
+ * How many calls began before this one ended, for one that gives an address; 0 otherwise,
+ * and where its own thread made calls meanwhile, which are played after it.
+ */
+static size_t begun_count(size_t i)
+{
+    const struct call *call = &p.call[i];
+    size_t n = i + 1;
+
+    if (!gives_address(call->function))
+        return 0;
+    for (; n < p.n_calls && p.call[n].begin < call->end; n++) {
+        if (p.call[n].thread == call->thread && p.call[n].process == call->process)
+            return 0;
+    }
+    return n;
+}
+
 /* Turns: a call waits for those that ended before it began. */
 static void turns_make(void)
 {
@@ -151,6 +183,7 @@ static void turns_make(void)
         while (n < p.n_calls && by_end[n]->end <= p.call[i].begin)
             n++;
         p.call[i].turn = n;
+        p.call[i].n_begun = begun_count(i);
     }
     free(by_end);
 }
@@ -189,10 +222,43 @@ static void turn_end(const struct call *call)
     struct shared *s = p.shared;
 
     pthread_mutex_lock(&s->lock);
-    s->has_ended[p.place[call - p.call]] = 1;
-    while (s->n_ended < p.n_calls && s->has_ended[s->n_ended])
+    s->flags[p.place[call - p.call]] |= HAS_ENDED;
+    while (s->n_ended < p.n_calls && (s->flags[s->n_ended] & HAS_ENDED) != 0)
         s->n_ended++;
     pthread_cond_broadcast(&s->change);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The call's arguments are translated. */
+static void turn_begun(const struct call *call)
+{
+    struct shared *s = p.shared;
+    uint64_t before;
+
+    pthread_mutex_lock(&s->lock);
+    before = s->n_begun;
+    s->flags[call - p.call] |= HAS_BEGUN;
+    while (s->n_begun < p.n_calls && (s->flags[s->n_begun] & HAS_BEGUN) != 0)
+        s->n_begun++;
+    if (s->n_begun != before)
+        pthread_cond_broadcast(&s->change);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/*
+ * Before an address or a handle that the call gave is entered: another thread may be about
+ * to free the object that had the same one before, and means that object.  Calls that began
+ * before this one ended have their arguments then.
+ */
+static void results_wait(const struct call *call)
+{
+    struct shared *s = p.shared;
+
+    if (call->n_begun == 0)
+        return;
+    pthread_mutex_lock(&s->lock);
+    while (s->n_begun < call->n_begun && !s->is_failed)
+        pthread_cond_wait(&s->change, &s->lock);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -271,15 +337,19 @@ static void call_play(const struct call *call, struct translation *t)
     int64_t rc;
 
     if (function == NULL) {
+        turn_begun(call);
         p.shared->n_skipped += call->function->result == 'r';
         return;
     }
     translate_arguments(t, call->function, call->value, argument);
+    turn_begun(call);
     begin = now();
     rc = function(argument);
     ns = now() - begin;
-    if (rc == 0)
+    if (rc == 0) {
+        results_wait(call);
         translate_results(t, call->function, call->value, argument);
+    }
     result_note(call, rc, ns, bytes_of(call, t));
 }
 
