@@ -170,6 +170,14 @@ static bool call_again(const struct am_call *call)
     return call->rc == ACL_ERROR_RT_MEMORY_ALLOCATION && held_settle();
 }
 
+static void call_leave(void)
+{
+    struct am_thread *thread = am_thread_get();
+
+    if (thread != NULL)
+        thread->is_inside = false;
+}
+
 static void call_end(struct am_call *call)
 {
     const struct hook *hook = &hooks[call->id];
@@ -189,7 +197,7 @@ static void call_end(struct am_call *call)
     am_call_let_go(call);
     am_touch_update();
     am_unlock(&am_books.lock);
-    am_thread_get()->is_inside = false;
+    call_leave();
 }
 
 #define AM_API(name_, params_, args_, sig_) \
@@ -211,6 +219,7 @@ static void call_end(struct am_call *call)
         struct am_args_##name_ packed = AM_PACK(args_); \
         struct am_call call = {.id = AM_API_##name_, .args = &packed}; \
         call_begin(&call); \
+        call_leave(); \
         return am_books.below->name_ AM_UNPACK(args_); \
     }
 #include "api/api.def"

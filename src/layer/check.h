@@ -77,6 +77,7 @@ struct am_object {
     bool is_retained; /* the last retain is noted in `freed` */
     bool is_counted;  /* its size is in am_books.held, unless it is freed */
     bool is_guarded;  /* pinned: guard bytes lie behind it */
+    bool is_fenced;   /* and a page without access behind those */
     bool is_told;     /* that it leaked, at the end of a test */
 };
 

@@ -16,8 +16,8 @@ size_t am_guard_room(size_t size)
 {
     if (!am_kind_is_on(AM_KIND_out_of_bounds) || size == 0 || size > SIZE_MAX / 2)
         return size;
-    if (am_touch_is_on()) /* pages of its own */
-        return (size + AM_GUARD + AM_PAGE - 1) & ~(AM_PAGE - 1);
+    if (am_touch_is_on()) /* pages of its own, and the fence */
+        return am_pages_up(size + AM_GUARD) + AM_PAGE;
     return size <= AM_GUARD_SMALL ? size + AM_GUARD : size;
 }
 

@@ -357,6 +357,7 @@ void am_after_malloc_host(struct am_call *call)
             ACL_SUCCESS &&
         attributes.location.type == ACL_MEM_LOCATION_TYPE_DEVICE)
         object->device = (int16_t)attributes.location.id;
+    am_touch_fence(object);
 }
 
 /* The guard is not the program's. */
@@ -556,6 +557,7 @@ static void area_free(struct am_call *call, uint64_t addr, enum am_object_kind k
         if (am_kind_is_on(AM_KIND_free_in_use) && am_area_is_in_use(object, &access))
             tell_in_use(call, object, &access);
         am_touch_end(object->bytes);
+        am_touch_unfence(object);
         am_guard_check(call, object);
         am_call_keep(call, object);
         am_object_free(call, object);

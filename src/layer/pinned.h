@@ -5,6 +5,9 @@
  * its end have a pattern.  A write of the program behind the end is found when the block
  * is next copied, freed, or left over.
  *
+ * A fence (touch.c): with race.host a page without access lies behind the guard, and a
+ * touch of it is found at the instruction.
+ *
  * Protected pages (touch.c): while queued work reads a block its pages are read-only for
  * the program, and while queued work writes it they cannot be accessed.  The library
  * reaches the block at other addresses.  A touch of the program faults; the handler
@@ -24,6 +27,11 @@
 #define AM_GUARD 32                    /* bytes behind a block */
 #define AM_GUARD_SMALL ((size_t)65536) /* larger blocks have them with race.host only */
 #define AM_PAGE ((uint64_t)4096)
+
+static inline uint64_t am_pages_up(uint64_t size)
+{
+    return (size + AM_PAGE - 1) & ~(AM_PAGE - 1);
+}
 
 /* ---- guard.c; all under the books' lock ---- */
 
@@ -52,6 +60,12 @@ void am_touch_open(void);
 bool am_touch_is_on(void);
 /* After a call: pages are protected and made accessible as queued work asks.  Locked. */
 void am_touch_update(void);
+/*
+ * The fence: a page behind the guard that the program cannot access.  A touch of it faults
+ * and is reported; then it is accessible.  Locked.
+ */
+void am_touch_fence(struct am_object *block);
+void am_touch_unfence(struct am_object *block);
 /* The program gives up the block: its pages are accessible.  Locked. */
 void am_touch_end(struct am_bytes *bytes);
 /* The memory is gone.  Locked. */

@@ -36,14 +36,9 @@ bool am_touch_is_on(void)
 
 /* ---- pages ---- */
 
-static uint64_t pages_up(uint64_t size)
-{
-    return (size + AM_PAGE - 1) & ~(AM_PAGE - 1);
-}
-
 static void pages_open(const struct am_bytes *bytes)
 {
-    mprotect((void *)(uintptr_t)bytes->key, pages_up(bytes->size),
+    mprotect((void *)(uintptr_t)bytes->key, am_pages_up(bytes->size),
              PROT_READ | PROT_WRITE);
 }
 
@@ -63,9 +58,9 @@ struct cover {
 static void cover_protect(struct cover *cover)
 {
     struct am_bytes *bytes = cover->bytes;
-    uint64_t start = pages_up(cover->start);
+    uint64_t start = am_pages_up(cover->start);
     uint64_t end =
-        cover->end == bytes->size ? pages_up(cover->end) : cover->end & ~(AM_PAGE - 1);
+        cover->end == bytes->size ? am_pages_up(cover->end) : cover->end & ~(AM_PAGE - 1);
 
     if (start >= end)
         return;
@@ -171,6 +166,46 @@ void am_touch_forget_all(void)
         am_touch_forget(TAILQ_FIRST(&touch.list)->bytes);
 }
 
+/* ---- the fence ---- */
+
+static void *fence_of(const struct am_object *block)
+{
+    return (void *)(uintptr_t)(block->key + am_pages_up(block->size + AM_GUARD));
+}
+
+void am_touch_fence(struct am_object *block)
+{
+    if (touch.is_on && block->is_guarded && block->key % AM_PAGE == 0 &&
+        block->device < 0 && am_explain_handles())
+        block->is_fenced = mprotect(fence_of(block), AM_PAGE, PROT_NONE) == 0;
+}
+
+void am_touch_unfence(struct am_object *block)
+{
+    if (block->is_fenced)
+        mprotect(fence_of(block), AM_PAGE, PROT_READ | PROT_WRITE);
+    block->is_fenced = false;
+}
+
+static void tell_fence(const struct am_object *block, uint64_t addr, bool is_write,
+                       uintptr_t instruction)
+{
+    static struct am_finding f; /* under the books' lock */
+    struct am_place place = {.api = AM_API_COUNT,
+                             .stack = am_stack_take_from(instruction),
+                             .thread = (uint32_t)syscall(SYS_gettid)};
+    char text[160];
+
+    am_finding_begin(&f, AM_KIND_out_of_bounds,
+                     "the program %s %" PRIu64 " bytes behind the end of %s",
+                     is_write ? "writes" : "reads", addr - block->key - block->size,
+                     am_object_text(block, 0, text, sizeof text));
+    f.advice = "the size that was asked for is the limit, whatever lies behind it";
+    am_finding_at(&f, "touched here", place);
+    am_finding_at(&f, "made here", block->made);
+    am_finding_tell(&f);
+}
+
 /* ---- the fault ---- */
 
 static void tell_touch(const struct am_object *block, uint64_t addr, bool is_write,
@@ -201,6 +236,11 @@ static void touch_look(uintptr_t addr, uintptr_t instruction, bool is_write)
     struct am_object *block = am_area_find(addr);
     struct am_access other;
 
+    if (block == NULL && (block = am_guard_find(addr)) != NULL && block->is_fenced) {
+        tell_fence(block, addr, is_write, instruction);
+        block->is_fenced = false;
+        return;
+    }
     if (block == NULL || block->kind != AM_OBJECT_HOST || block->bytes == NULL)
         return;
     if (!am_bytes_in_flight_at(block->bytes, addr - block->key, is_write, &other))

@@ -169,6 +169,18 @@ static void freed_with_a_guard_written(bool is_mended)
     MUST(aclrtFreeHost(host));
 }
 
+/* Far behind the end, where no guard byte is: the page there cannot be accessed. */
+static void far_behind(bool is_mended)
+{
+    char *host = host_open(SIZE);
+
+    write_behind(host, is_mended ? SIZE - 1 : SIZE + 5000, 1);
+    MUST(aclrtFreeHost(host));
+    host = host_open(SIZE); /* the addresses are good again */
+    memset(host, 0, SIZE);
+    MUST(aclrtFreeHost(host));
+}
+
 MISTAKE void send(void *device, const char *host)
 {
     MUST(aclrtMemcpy(device, 4096, host, 4096, ACL_MEMCPY_HOST_TO_DEVICE));
@@ -230,6 +242,9 @@ const struct bug touch_bugs[] = {
     BUG("none/sizes", sizes_are_as_asked, "", "", ""),
     BUG("out-of-bounds/guard-free", freed_with_a_guard_written, "out-of-bounds",
         "wrote behind the pinned block of 1000 bytes", "freed_with_a_guard_written"),
+    BUG("race.host/fence", far_behind, "out-of-bounds",
+        "writes 5000 bytes behind the end of the pinned block of 16384 bytes",
+        "write_behind", ALL),
     BUG("out-of-bounds/guard-copy", copied_with_a_guard_written, "out-of-bounds",
         "byte 4096 is 0x78, and 3 bytes", "send"),
     BUG("out-of-bounds/guard-end", left_with_a_guard_written, "out-of-bounds",
