@@ -293,6 +293,28 @@ static void a_thread_that_ends_keeps_nothing(void **state)
     assert_int_equal(in_use(), 0);
 }
 
+/* ---- what is idle ---- */
+
+static void idle_runs_are_found_among_few_and_among_many(void **state)
+{
+    enum { N = 400 };
+    static void *p[N];
+    struct am_domain *domain = am_devices.device[0].domain;
+
+    for (int i = 0; i < N; i++) {
+        p[i] = take(LARGE);
+        assert_true(in_use() >= (size_t)(i + 1) * LARGE);
+    }
+    for (int i = 0; i < N; i++)
+        give(p[i]);
+    assert_true(heap()->n_made > 256 + 2 * heap()->n_listed);
+    assert_int_equal(in_use(), 0);
+    assert_true(am_domain_idle(domain) >= 32 * AM_MIB);
+    assert_true(am_domain_trim(domain));
+    assert_int_equal(am_domain_idle(domain), 0);
+    assert_int_equal(heap()->n_listed, 0);
+}
+
 int main(void)
 {
 #define CLAIM(f_) cmocka_unit_test_setup_teardown(f_, start, stop)
@@ -306,6 +328,7 @@ int main(void)
         CLAIM(a_reset_takes_what_is_kept),
         CLAIM(a_block_that_is_shared_is_not_kept),
         CLAIM(a_thread_that_ends_keeps_nothing),
+        CLAIM(idle_runs_are_found_among_few_and_among_many),
     };
 
     return cmocka_run_group_tests(claims, NULL, NULL);

@@ -54,6 +54,8 @@ struct am_heap {
     /* Written under lock; NULL: closed.  The devices hold the reference. */
     _Atomic(struct am_domain *) domain;
     _Atomic(struct am_run *) newest; /* every run that was ever made, by `older` */
+    atomic_size_t n_made;            /* of these */
+    atomic_size_t n_listed;          /* of these, in `all`; written under lock */
 
     /* In lines of its own: what is above is read by threads that need no lock. */
     _Alignas(64) struct am_lock lock;

@@ -10,6 +10,8 @@ struct am_heap am_heaps[AM_HEAPS];
 
 static struct am_classes classes[AM_HEAP_KINDS];
 
+#define IDLE_SPARE 256 /* runs without memory that heap_idle() does not mind */
+
 /* Bytes of empty runs that are kept: pinned memory is the most expensive to get. */
 static const size_t keep[AM_HEAP_KINDS] = {
     [AM_HEAP_DEVICE] = 32 * AM_MIB,
@@ -51,6 +53,13 @@ void am_heap_relist_locked(struct am_heap *heap, struct am_run *run)
                           memory_order_relaxed);
 }
 
+static void n_listed_add_locked(struct am_heap *heap, int n) AM_REQUIRES(heap->lock)
+{
+    size_t now = atomic_load_explicit(&heap->n_listed, memory_order_relaxed);
+
+    atomic_store_explicit(&heap->n_listed, now + (size_t)n, memory_order_relaxed);
+}
+
 /* Removes the run from the heap, if none of its blocks is in use after all. */
 static void run_doom_locked(struct am_heap *heap, struct am_run *run,
                             struct am_run_stack *doomed) AM_REQUIRES(heap->lock)
@@ -64,6 +73,7 @@ static void run_doom_locked(struct am_heap *heap, struct am_run *run,
         return;
     atomic_store_explicit(&run->is_dead, false, memory_order_relaxed);
     LIST_REMOVE(run, all);
+    n_listed_add_locked(heap, -1);
     SLIST_INSERT_HEAD(doomed, run, next);
 }
 
@@ -116,6 +126,7 @@ static struct am_run *run_make(struct am_heap *heap, unsigned class)
     while (!atomic_compare_exchange_weak_explicit(
         &heap->newest, &run->older, run, memory_order_release, memory_order_relaxed))
         ;
+    heap->n_made++;
     return run;
 }
 
@@ -220,6 +231,7 @@ aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size, size_t 
         heap->domain == domain; /* no other thread has stopped the library meanwhile */
     if (is_open) {
         LIST_INSERT_HEAD(&heap->all, run, all);
+        n_listed_add_locked(heap, 1);
         if (ret_slot != NULL)
             am_run_take(run, ret_slot);
         am_heap_relist_locked(heap, run);
@@ -339,7 +351,17 @@ void am_heap_close(struct am_domain *domain)
     heaps_visit(domain, heap_close);
 }
 
-/* Takes no lock: threads that only ask do not meet. */
+static size_t run_idle(struct am_run *run)
+{
+    size_t counted = atomic_load_explicit(&run->counted, memory_order_relaxed);
+
+    return counted != 0 && am_run_is_idle(run) ? counted : 0;
+}
+
+/*
+ * Takes no lock, so that threads that only ask do not meet; but where most of the runs that
+ * were ever made have no memory now, the list of those that have is much shorter.
+ */
 static size_t heap_idle(struct am_heap *heap, struct am_domain *domain)
 {
     struct am_run *run;
@@ -347,13 +369,16 @@ static size_t heap_idle(struct am_heap *heap, struct am_domain *domain)
 
     if (atomic_load_explicit(&heap->domain, memory_order_relaxed) != domain)
         return 0;
-    run = atomic_load_explicit(&heap->newest, memory_order_acquire);
-    for (; run != NULL; run = run->older) {
-        size_t counted = atomic_load_explicit(&run->counted, memory_order_relaxed);
-
-        if (counted != 0 && am_run_is_idle(run))
-            size += counted;
+    if (heap->n_made > IDLE_SPARE + 2 * heap->n_listed) {
+        am_lock(&heap->lock);
+        LIST_FOREACH (run, &heap->all, all)
+            size += run_idle(run);
+        am_unlock(&heap->lock);
+        return size;
     }
+    run = atomic_load_explicit(&heap->newest, memory_order_acquire);
+    for (; run != NULL; run = run->older)
+        size += run_idle(run);
     return size;
 }
 
