@@ -24,6 +24,7 @@
 #include "core/ledger/ledger.h"
 #include "core/ledger/rundir.h"
 #include "core/life.h"
+#include "core/remote/remote_book.h"
 #include "core/runtime.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -168,6 +169,29 @@ static json_t *configurations_json(const struct am_ledger_config *config,
     return all;
 }
 
+static void fabric_row_add(void *arg, int32_t pid, const struct am_port_row *row)
+{
+    json_array_append_new(
+        arg,
+        json_pack("{s:i, s:s, s:s, s:s, s:i, s:I, s:I}", "process", (int)pid, "direction",
+                  row->is_importer ? "exports to" : "imports from", "machine", row->host,
+                  "address", row->address, "peer", (int)row->pid, "pieces",
+                  (json_int_t)row->n, "bytes", (json_int_t)row->n_bytes));
+}
+
+/* Memory that processes of this directory share with other machines. */
+static json_t *fabric_json(void)
+{
+    json_t *all = json_array();
+    int dir;
+
+    if (am_rundir_look(&dir) != 0)
+        return all;
+    am_remote_book_visit(dir, fabric_row_add, all);
+    close(dir);
+    return all;
+}
+
 static json_t *problem_json(const struct problem *problem)
 {
     if (problem->directory == -EPERM)
@@ -259,10 +283,11 @@ static aclError info_make_locked(json_t **ret_info) AM_REQUIRES(am_rt.lock)
         return rc;
     configurations = configurations_json(&config, &problem); /* finds the path too */
     am_text_copy(path, sizeof path, am_rundir_path(), PATH_MAX);
-    *ret_info = json_pack(
-        "{s:s, s:s, s:o, s:o, s:o, s:o}", "version", AM_VERSION, "runtime_directory",
-        path, "problem", problem_json(&problem), "configurations", configurations,
-        "huge_pages", huge_pages_json(&config), "options", options_json(&config, path));
+    *ret_info = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "version", AM_VERSION,
+                          "runtime_directory", path, "problem", problem_json(&problem),
+                          "configurations", configurations, "huge_pages",
+                          huge_pages_json(&config), "fabric", fabric_json(), "options",
+                          options_json(&config, path));
     return ACL_SUCCESS;
 }
 

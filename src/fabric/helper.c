@@ -272,11 +272,15 @@ static void key_take(struct am_helper *helper, const struct am_port_message *mes
 static void message_take(struct am_helper *helper, const struct am_port_message *message,
                          int fd)
 {
-    if (!helper->is_up && message->kind != AM_PORT_BEGIN && message->kind != AM_PORT_KEY)
+    if (!helper->is_up && message->kind != AM_PORT_BEGIN &&
+        message->kind != AM_PORT_BOOK && message->kind != AM_PORT_KEY)
         leave();
     switch (message->kind) {
     case AM_PORT_BEGIN:
         begin_take(helper, message, fd);
+        break;
+    case AM_PORT_BOOK:
+        helper->book = dup(fd);
         break;
     case AM_PORT_KEY:
         key_take(helper, message, fd);
@@ -299,9 +303,6 @@ static void message_take(struct am_helper *helper, const struct am_port_message 
     case AM_PORT_PUT:
     case AM_PORT_GET:
         am_peer_move(helper, message);
-        break;
-    case AM_PORT_LIST:
-        am_peer_list(helper, message->id);
         break;
     default:
         leave();
@@ -333,6 +334,7 @@ static void tick(struct am_helper *helper, uint64_t now)
     uint64_t step = helper->timeout_ns / TICKS;
 
     am_peer_tick(helper, now);
+    am_peer_book(helper);
     if (helper->is_up && !helper->is_listening) {
         am_helper_watch(helper, &helper->listener, EPOLLIN, false);
         helper->is_listening = true;
@@ -350,6 +352,7 @@ void am_helper_run(int socket)
     helper.epoll = epoll_create1(EPOLL_CLOEXEC);
     helper.port = (struct am_watch){socket, port_ready};
     helper.program.fd = -1;
+    helper.book = -1;
     helper.desk.gone = memory_gone;
     helper.desk.arg = &helper;
     TAILQ_INIT(&helper.peers);

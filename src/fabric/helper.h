@@ -84,6 +84,7 @@ struct am_helper {
     struct am_watch listener;
     struct am_watch worker;
     int epoll;
+    int book; /* -1: none */
     bool is_up;
     bool is_listening; /* the listener is waited for */
     uint8_t *area;
@@ -117,7 +118,8 @@ void am_peer_accept(struct am_helper *helper);
 void am_peer_import(struct am_helper *helper, const struct am_port_message *message);
 void am_peer_release(struct am_helper *helper, uint64_t number);
 void am_peer_move(struct am_helper *helper, const struct am_port_message *message);
-void am_peer_list(struct am_helper *helper, uint32_t request);
+/* Writes the book, if it changed. */
+void am_peer_book(struct am_helper *helper);
 /* What is due by the clock, and peers that failed. */
 void am_peer_tick(struct am_helper *helper, uint64_t now);
 void am_peer_sweep(struct am_helper *helper);

@@ -4,5 +4,7 @@
 
 /* The life of a fabric process, over its socket to the program; does not return. */
 void aclmem_fabric_serve(int socket);
+/* As am_ping(). */
+int aclmem_fabric_ping(const char *where, const char *key_path, unsigned timeout_s);
 
 #endif

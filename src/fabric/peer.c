@@ -18,6 +18,7 @@
 #include "fabric/helper.h"
 
 #define SHAKING_MAX 64 /* connections that have not proved the key */
+#define BOOK_ROWS 256  /* peers that aclmem info shows */
 #define IDLE_NS UINT64_C(5000000000)
 
 struct move {
@@ -715,30 +716,44 @@ void am_peer_move(struct am_helper *helper, const struct am_port_message *messag
                    size, &move->ucx);
 }
 
-void am_peer_list(struct am_helper *helper, uint32_t request)
+static bool peer_row(const struct am_peer *peer, struct am_port_row *row)
 {
-    struct am_port_message reply = {.kind = AM_PORT_REPLY, .id = request};
+    const struct am_peer_import *import;
+
+    memset(row, 0, sizeof *row);
+    if (peer->link.state != AM_LINK_UP)
+        return false;
+    row->is_importer = peer->is_server;
+    row->n = peer->is_server ? peer->guest.n_grants : peer->n_imports;
+    row->n_bytes = peer->guest.n_bytes;
+    LIST_FOREACH (import, &peer->imports, next)
+        row->n_bytes += import->size;
+    row->pid = peer->link.peer.pid;
+    memcpy(row->host, peer->link.peer.host, sizeof row->host);
+    memcpy(row->address, peer->address, sizeof row->address);
+    return row->n > 0;
+}
+
+void am_peer_book(struct am_helper *helper)
+{
+    static struct am_port_row rows[BOOK_ROWS], before[BOOK_ROWS];
+    static size_t n_before;
     struct am_peer *peer;
+    size_t n = 0;
 
+    if (helper->book < 0)
+        return;
     TAILQ_FOREACH (peer, &helper->peers, next) {
-        struct am_peer_import *import;
-
-        if (peer->link.state != AM_LINK_UP)
-            continue;
-        memset(&reply.row, 0, sizeof reply.row);
-        reply.row.is_importer = peer->is_server;
-        reply.row.n = peer->is_server ? peer->guest.n_grants : peer->n_imports;
-        reply.row.n_bytes = peer->guest.n_bytes;
-        LIST_FOREACH (import, &peer->imports, next)
-            reply.row.n_bytes += import->size;
-        reply.row.pid = peer->link.peer.pid;
-        memcpy(reply.row.host, peer->link.peer.host, sizeof reply.row.host);
-        memcpy(reply.row.address, peer->address, sizeof reply.row.address);
-        am_helper_reply(helper, &reply);
+        if (n < BOOK_ROWS && peer_row(peer, &rows[n]))
+            n++;
     }
-    memset(&reply.row, 0, sizeof reply.row);
-    reply.row.is_last = 1;
-    am_helper_reply(helper, &reply);
+    if (n == n_before && memcmp(rows, before, n * sizeof rows[0]) == 0)
+        return;
+    if (pwrite(helper->book, rows, n * sizeof rows[0], 0) < 0 ||
+        ftruncate(helper->book, (off_t)(n * sizeof rows[0])) != 0)
+        return; /* aclmem info shows less */
+    memcpy(before, rows, n * sizeof rows[0]);
+    n_before = n;
 }
 
 /* ---- time ---- */

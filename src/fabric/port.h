@@ -30,6 +30,7 @@
 enum am_port_kind {
     /* From the program. */
     AM_PORT_BEGIN = 1, /* with the area */
+    AM_PORT_BOOK,      /* with the file that aclmem info reads; may be left out */
     AM_PORT_KEY,       /* with the key's file; answered when all is up */
     AM_PORT_EXPORT,    /* with the memory */
     AM_PORT_TRUST,
@@ -38,7 +39,6 @@ enum am_port_kind {
     AM_PORT_RELEASE,
     AM_PORT_PUT,
     AM_PORT_GET,
-    AM_PORT_LIST, /* answered by a message for each connection, and one that ends them */
     /* From the fabric process. */
     AM_PORT_REPLY,
 };
@@ -56,6 +56,17 @@ struct am_port_place {
 struct am_port_ticket {
     uint64_t number;
     uint64_t secret[2];
+};
+
+/* A row of the book: a process of another machine that memory is shared with. */
+struct am_port_row {
+    uint64_t n_bytes;     /* imported from there, or exported to there */
+    uint32_t n;           /* pieces of memory */
+    uint32_t is_importer; /* the peer imports from this process */
+    int32_t pid;
+    uint32_t zero;
+    char host[64];
+    char address[48];
 };
 
 struct am_port_message {
@@ -105,15 +116,6 @@ struct am_port_message {
             uint32_t
                 bell; /* a bell's number + 1: success is told by it, not by a reply */
         } move;
-        struct {
-            uint64_t n_bytes;     /* imported from there, or exported to there */
-            uint32_t n;           /* pieces of memory */
-            uint32_t is_importer; /* the peer imports from this process */
-            int32_t pid;
-            uint32_t is_last; /* nothing else is valid */
-            char host[64];
-            char address[48];
-        } row; /* the answer to LIST */
     };
     char text[AM_PORT_TEXT];
 };

@@ -2,6 +2,7 @@
  * aclmem-fabric: the fabric process of a program.
  *
  *     aclmem-fabric FOLDER      started by libascendcl.so, with its socket as descriptor 3
+ *     aclmem-fabric FOLDER ping HOST:PORT KEY SECONDS      started by aclmem fabric ping
  *
  * It leaves the program's children (a child that the program did not start must not
  * surprise its wait()), closes all descriptors but the socket, and loads
@@ -10,6 +11,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -49,13 +51,38 @@ static void ucx_quiet(void)
     setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 0);
 }
 
+static void *module_load(const char *folder)
+{
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/libaclmem_fabric.so", folder);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static int ping(char **argv)
+{
+    void *module = module_load(argv[1]);
+    int (*run)(const char *, const char *, unsigned) = NULL;
+
+    if (module != NULL)
+        run = (int (*)(const char *, const char *, unsigned))dlsym(module,
+                                                                   "aclmem_fabric_ping");
+    if (run == NULL) {
+        fprintf(stderr, "aclmem fabric ping: install libucx0 and libsodium23: %s\n",
+                dlerror());
+        return 1;
+    }
+    return run(argv[3], argv[4], (unsigned)strtoul(argv[5], NULL, 10));
+}
+
 int main(int argc, char **argv)
 {
     void (*serve)(int socket);
-    char path[4096];
     void *module;
     pid_t child;
 
+    if (argc == 6 && strcmp(argv[2], "ping") == 0)
+        return ping(argv);
     if (argc != 2) {
         fprintf(stderr, "aclmem-fabric is started by libascendcl.so\n");
         return 2;
@@ -67,8 +94,7 @@ int main(int argc, char **argv)
     syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
     prctl(PR_SET_NAME, "aclmem-fabric");
     ucx_quiet();
-    snprintf(path, sizeof path, "%s/libaclmem_fabric.so", argv[1]);
-    module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    module = module_load(argv[1]);
     if (module == NULL)
         return refuse(dlerror());
     serve = (void (*)(int))dlsym(module, "aclmem_fabric_serve");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Machines, links and processes that fail, and strangers: test_failure.py <actor>"""
+"""Machines, links and processes that fail, and strangers: test_failure.py <actor> <aclmem>"""
 import os
 import signal
 import subprocess
@@ -337,5 +337,6 @@ class Failure(unittest.TestCase):
 
 if __name__ == "__main__":
     ACTOR = sys.argv.pop(1)
+    del sys.argv[1]  # the command
     machines.require()
     unittest.main()

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""The contract of memory of another machine: test_remote.py <actor>"""
+"""The contract of memory of another machine: test_remote.py <actor> <aclmem>"""
+import json
+import os
+import subprocess
 import sys
 import unittest
 
@@ -276,6 +279,52 @@ class Remote(unittest.TestCase):
         self.assertEqual(b.value("check", at_b, 2 * MIB, 1), 0)
         self.assertEqual(a.value("check", at_a, 2 * MIB, 2), 0)
 
+    def test_aclmem_info_shows_both_sides(self):
+        self.pair(4 * MIB)
+        seen = []
+        for index, direction in (0, "exports to"), (1, "imports from"):
+            machine = self.net.machines[index]
+
+            def rows():
+                env = dict(os.environ, ACLMEM_RUNTIME_DIR=machine.folder)
+                told = subprocess.run([COMMAND, "info", "--json"], env=env, stdout=subprocess.PIPE, check=True).stdout
+                seen[:] = json.loads(told)["fabric"]
+                return seen
+
+            machines.wait_until(rows, "a row of the book")
+            self.assertEqual([row["direction"] for row in seen], [direction])
+            self.assertEqual((seen[0]["pieces"], seen[0]["bytes"]), (1, 4 * MIB))
+            self.assertEqual(seen[0]["peer"], (self.b if index == 0 else self.a).process.pid)
+        printed = subprocess.run([COMMAND, "info"], env=dict(os.environ, ACLMEM_RUNTIME_DIR=machine.folder),
+                                 stdout=subprocess.PIPE, universal_newlines=True).stdout
+        self.assertIn("memory of other machines", printed)
+        self.assertIn(self.net.machines[0].address, printed)
+        self.b.do("finalize")
+        self.assertEqual([name for name in os.listdir(machine.folder) if name.startswith("fabric-")], [])
+
+    def ping(self, key, where):
+        env = dict(os.environ, ACLMEM_FABRIC_KEY=key)
+        return subprocess.run(self.net.machines[1].inside + [COMMAND, "fabric", "ping", where], env=env,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+
+    def test_ping_says_what_is_wrong(self):
+        a = self.begin(0)
+        fabric = bytes.fromhex(a.do("export", a.do("alloc", 2 * MIB), OPEN))
+        where = "%s:%d" % (self.net.machines[0].address, int.from_bytes(fabric[50:52], "little"))
+        done = self.ping(self.net.key, where)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("process %d, has the same key" % a.process.pid, done.stdout)
+        self.assertIn("round trip", done.stdout)
+        for key, to, words in (
+            (self.net.make_key("stranger"), where, "another key"),
+            (self.net.key, self.net.machines[0].address, "HOST:PORT"),
+            (self.net.key, self.net.machines[0].address + ":1", "refused"),
+            (self.net.make_key("loose", 0o644), where, "chmod 600"),
+        ):
+            done = self.ping(key, to)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(words, done.stdout)
+
     # ---- without ----
 
     def test_it_is_off_unless_asked_for(self):
@@ -321,5 +370,6 @@ class Remote(unittest.TestCase):
 
 if __name__ == "__main__":
     ACTOR = sys.argv.pop(1)
+    COMMAND = sys.argv.pop(1)
     machines.require()
     unittest.main()

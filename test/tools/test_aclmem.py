@@ -138,7 +138,7 @@ class Command(unittest.TestCase):
         mine = told["configurations"][0]
         self.assertEqual(
             sorted(told),
-            ["configurations", "huge_pages", "options", "problem", "runtime_directory", "version"],
+            ["configurations", "fabric", "huge_pages", "options", "problem", "runtime_directory", "version"],
         )
         self.assertEqual(
             sorted(mine), ["backend", "devices", "own", "processes", "processes_allowed", "product", "soc"]

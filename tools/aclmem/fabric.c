@@ -1,11 +1,16 @@
 /* aclmem fabric: what users of several machines need beside their programs. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "acl/acl.h"
 #include "command.h"
 
 #define KEY_SIZE 32
@@ -38,21 +43,65 @@ static int keygen(const char *path)
     return 0;
 }
 
+static const char *timeout;
+
+/* The folder of libascendcl.so, which aclmem-fabric is in, too. */
+static bool folder_find(char *folder, size_t size)
+{
+    const char *slash;
+    Dl_info info;
+
+    if (dladdr((void *)(uintptr_t)aclInit, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    slash = strrchr(info.dli_fname, '/');
+    if (slash == NULL || (size_t)(slash - info.dli_fname) >= size)
+        return false;
+    memcpy(folder, info.dli_fname, (size_t)(slash - info.dli_fname));
+    folder[slash - info.dli_fname] = '\0';
+    return true;
+}
+
+/* By aclmem-fabric, which has what it needs. */
+static int ping(const char *where)
+{
+    const char *key = getenv("ACLMEM_FABRIC_KEY");
+    const char *seconds = timeout != NULL ? timeout : "10";
+    char folder[PATH_MAX];
+    char path[PATH_MAX + 16];
+
+    if (key == NULL)
+        return usage_fail("fabric", "ping needs ACLMEM_FABRIC_KEY, the file of the key");
+    if (!folder_find(folder, sizeof folder)) {
+        fprintf(stderr, "aclmem fabric: libascendcl.so is not found\n");
+        return EXIT_NOT_FOUND;
+    }
+    snprintf(path, sizeof path, "%s/aclmem-fabric", folder);
+    execl(path, path, folder, "ping", where, key, seconds, (char *)NULL);
+    fprintf(stderr,
+            "aclmem fabric: %s: %s; this aclmem was built without the fabric between "
+            "machines\n",
+            path, strerror(errno));
+    return EXIT_NOT_FOUND;
+}
+
 static int fabric_run(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[0], "ping") == 0)
+        return ping(argv[1]);
     if (argc == 2 && strcmp(argv[0], "keygen") == 0)
         return keygen(argv[1]);
-    return usage_fail("fabric", "it takes keygen and the name of a new file");
+    return usage_fail("fabric", "it takes keygen FILE, or ping HOST:PORT");
 }
 
 static const struct option options[] = {
+    {"timeout", OPTION_TEXT, &timeout, "SECONDS", "how long ping waits; 10"},
     {0},
 };
 
 const struct command fabric_command = {
     .name = "fabric",
-    .operands = "keygen FILE",
-    .help = "make the key that machines share memory with (docs/FABRIC.md)",
+    .operands = "keygen FILE | ping HOST:PORT",
+    .help = "make the key that machines share memory with; try a connection",
     .options = options,
     .run = fabric_run,
 };

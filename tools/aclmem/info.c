@@ -84,6 +84,25 @@ static void configuration_print(const json_t *configuration, bool is_known)
         process_print(process);
 }
 
+static void fabric_print(const json_t *fabric)
+{
+    json_t *row;
+    size_t i;
+
+    if (json_array_size(fabric) == 0)
+        return;
+    printf("\nmemory of other machines\n");
+    printf("  process  direction     machine           address                process  "
+           "pieces       bytes\n");
+    json_array_foreach (fabric, i, row) {
+        printf("  %7lld  %-12s  %-16s  %-21s  %7lld  %6lld", number_of(row, "process"),
+               text_of(row, "direction"), text_of(row, "machine"),
+               text_of(row, "address"), number_of(row, "peer"), number_of(row, "pieces"));
+        size_print(row, "bytes");
+        printf("\n");
+    }
+}
+
 static void info_print(const json_t *info)
 {
     const json_t *pages = json_object_get(info, "huge_pages");
@@ -100,6 +119,7 @@ static void info_print(const json_t *info)
            text_of(pages, "why"));
     json_array_foreach (json_object_get(info, "configurations"), i, configuration)
         configuration_print(configuration, is_known);
+    fabric_print(json_object_get(info, "fabric"));
 }
 
 static void options_print(const json_t *options)

@@ -17,6 +17,7 @@
 #include "base/sys.h"
 #include "base/thread.h"
 #include "base/util.h"
+#include "core/remote/remote_book.h"
 #include "core/remote/remote_process.h"
 
 /* As many as the sockets hold, so that neither side ever waits for the other. */
@@ -148,7 +149,6 @@ static void all_fail(void)
     struct am_port_message reply = {
         .kind = AM_PORT_REPLY,
         .status = ACL_ERROR_RT_IPC_ERROR,
-        .row.is_last = 1,
     };
     TAILQ_HEAD(, am_remote_waiter) waiters = TAILQ_HEAD_INITIALIZER(waiters);
     struct am_remote_waiter *waiter;
@@ -296,6 +296,7 @@ static void process_leave(void)
         return;
     shutdown(process.socket, SHUT_RDWR);
     pthread_join(remote.thread, NULL);
+    am_remote_book_remove();
     am_lock(&remote.lock);
     is_quiet = quiet_wait_locked();
     remote.is_up = false;
@@ -304,6 +305,20 @@ static void process_leave(void)
         am_port_close(&process);
     else
         close(process.socket); /* a copy that hangs still has a slot */
+}
+
+/* Gives it the file that aclmem info reads. */
+static void book_pass(void)
+{
+    struct am_port_message message = {.kind = AM_PORT_BOOK};
+    int fd = am_remote_book_make();
+
+    if (fd < 0)
+        return;
+    am_lock(&remote.lock);
+    am_port_send(remote.process.socket, &message, fd);
+    am_unlock(&remote.lock);
+    close(fd);
 }
 
 static aclError start_locked(void) AM_REQUIRES(remote.start)
@@ -333,6 +348,8 @@ static aclError start_locked(void) AM_REQUIRES(remote.start)
     am_lock(&remote.lock);
     rc = send_locked(&message, process.area_fd);
     am_unlock(&remote.lock);
+    if (rc == ACL_SUCCESS)
+        book_pass();
     message = (struct am_port_message){.kind = AM_PORT_KEY};
     if (rc == ACL_SUCCESS)
         rc = ask(&message, key);
@@ -648,46 +665,4 @@ void am_remote_begin(struct am_remote_move *move)
     am_error_capture_end(before);
     if (rc != ACL_SUCCESS)
         move->done(move, rc, gone_text);
-}
-
-/* ---- the view of the cluster ---- */
-
-struct list {
-    void (*row)(void *arg, const struct am_port_message *message);
-    void *arg;
-    pthread_cond_t cond;
-    bool is_done;
-};
-
-static bool list_reply(void *arg, const struct am_port_message *reply)
-{
-    struct list *list = arg;
-
-    if (!reply->row.is_last) {
-        list->row(list->arg, reply);
-        return false;
-    }
-    am_lock(&remote.lock);
-    list->is_done = true;
-    pthread_cond_signal(&list->cond);
-    am_unlock(&remote.lock);
-    return true;
-}
-
-aclError am_remote_list(void (*row)(void *arg, const struct am_port_message *message),
-                        void *arg)
-{
-    struct list list = {row, arg, PTHREAD_COND_INITIALIZER, false};
-    struct am_port_message message = {.kind = AM_PORT_LIST};
-    aclError rc = ACL_SUCCESS;
-
-    am_lock(&remote.lock);
-    if (remote.is_up && !remote.is_gone) {
-        rc = request_locked(&message, -1, list_reply, &list);
-        while (rc == ACL_SUCCESS && !list.is_done)
-            pthread_cond_wait(&list.cond, &remote.lock.mutex);
-    }
-    am_unlock(&remote.lock);
-    pthread_cond_destroy(&list.cond);
-    return rc;
 }

@@ -91,10 +91,6 @@ void am_remote_bell_wait(unsigned bell, uint32_t count);
 /* Whether a move with a bell has succeeded; true once. */
 bool am_remote_landed(struct am_remote_move *move);
 
-/* What the fabric process is connected to; `row` is called for each peer. */
-aclError am_remote_list(void (*row)(void *arg, const struct am_port_message *message),
-                        void *arg);
-
 void am_remote_stop(void);
 /* In the child of a fork. */
 void am_remote_forget(void);
