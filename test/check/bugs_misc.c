@@ -187,6 +187,7 @@ MISTAKE void copy_by_libc(void *to, const void *from, size_t size)
     memcpy(to, from, size);
 }
 
+/* Which byte it touches first depends on the C library. */
 static void libc_on_a_mapping(bool is_mended)
 {
     struct chunk chunk = chunk_open();
@@ -253,7 +254,7 @@ const struct bug misc_bugs[] = {
     BUG("device-touch/read", read_block, "device-touch",
         "touched byte 10 of the block of 1000 bytes", "read_byte", .code = 139),
     BUG("device-touch/libc", libc_on_a_mapping, "device-touch",
-        "byte 0 of the mapping of 2097152 bytes", "copy_by_libc", .code = 139),
+        " of the mapping of 2097152 bytes", "copy_by_libc", .code = 139),
     BUG("device-touch/write", write_of_a_pointer_that_looks_like_one_of_the_host,
         "device-touch", "byte 0 of the block of 64 bytes", "write_byte", .code = 139),
     BUG("export-twice/handle", exported_twice, "export-twice", "was exported before",
