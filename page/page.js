@@ -150,8 +150,9 @@ function memoryView(main) {
     }
     if (!n) { chart.append(make("p", {}, "No memory was allocated here.")); return; }
     if (data.held.n && state.device >= 0) {
-      sums.push(heldAt(data.held, Number(state.device), s.times));
-      series.push({ label: "held of the device", stroke: cssColour("--fore"), width: 1.5, dash: [6, 3], points: { show: false },
+      const held = heldAt(data.held, Number(state.device), s.times);
+      sums.push(held); // far above the rest it would flatten it: then the legend shows it on a click
+      series.push({ label: "held of the device", show: Math.max(...held) <= 3 * s.peak, stroke: cssColour("--fore"), width: 1.5, dash: [6, 3], points: { show: false },
         paths: vendor.uPlot.paths.stepped({ align: 1 }), value: (u, v) => (v === null ? "" : bytesText(v)) });
     }
     const axis = { stroke: cssColour("--soft"), grid: { stroke: cssColour("--line") }, ticks: { stroke: cssColour("--line") } };

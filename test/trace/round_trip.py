@@ -15,6 +15,7 @@ import time
 
 ACLMEM, PLAYER, CALLS = sys.argv[1], sys.argv[2], int(sys.argv[3])
 BLOCKS = 1 << 20
+SNAPSHOT_MAX = 100000  # PyTorch's form repeats the stack with each block: 1.2 GB for a million calls
 
 
 def step(name, *command, output=None):
@@ -55,6 +56,16 @@ def lines_played(path):
     return blocks, peak, now
 
 
+def pytorch_trip(trace, path, blocks):
+    """To PyTorch's form and back: the same number of blocks, None for as many as `lines` has; nothing is left."""
+    if blocks is None:
+        step("its lines", "convert", trace, "--to", "lines", "--output", path("short"))
+        blocks = lines_played(path("short"))[0]
+    step("pytorch", "convert", trace, "--to", "pytorch", "--output", path("pytorch"), output=path("pytorch"))
+    step("pytorch, back", "convert", path("pytorch"), "--to", "lines", "--output", path("back"), output=path("back"))
+    assert lines_played(path("back"))[::2] == (blocks, 0)
+
+
 def main(folder):
     path = lambda name: os.path.join(folder, name)  # noqa: E731
     trace = path("run.trace")
@@ -75,12 +86,16 @@ def main(folder):
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == calls
 
     # Out and back: PyTorch's form has the same blocks, and lines of lines are the same.
-    step("pytorch", "convert", trace, "--to", "pytorch", "--output", path("pytorch"), output=path("pytorch"))
-    step("pytorch, back", "convert", path("pytorch"), "--to", "lines", "--output", path("back"), output=path("back"))
-    assert lines_played(path("back"))[::2] == (blocks, 0)
     step("lines, back", "convert", path("lines"), "--to", "lines", "--output", path("again"), output=path("again"))
     assert lines_played(path("again")) == (blocks, peak, 0)
     step("page", "report", trace, "--output", path("page"), output=path("page"))
+
+    if CALLS <= SNAPSHOT_MAX:
+        pytorch_trip(trace, path, blocks)
+    else:
+        short = path("short.trace")
+        step("record a shorter one", "run", "--check", "none", "--quiet", "--trace", short, PLAYER, str(SNAPSHOT_MAX), "2")
+        pytorch_trip(short, path, None)
 
     played = json.loads(step("replay", "replay", trace, "--json"))
     assert (played["differences"], played["skipped"]) == (0, 0), played

@@ -104,6 +104,29 @@ class Page(unittest.TestCase):
         self.show("totals")
         self.assertEqual(self.ask("document.getElementById('total-fragmentation').textContent"), "%.1f %%" % (100 * live / held))
 
+    def test_questions_about_blocks(self):
+        """The functions of data.js on a few blocks that are made here."""
+        self.ask(
+            "window.few = {n: 4, made: [10, 20, 30, 40], freed: [50, 0, 35, 60], size: [100, 200, 300, 50], where: [1, 2, 1, 1],"
+            " high: [0, 0, 0, 0], low: [4096, 4196, 9000, 4396]}"
+        )
+        self.assertEqual(self.ask("[9, 10, 49, 50, 99].map((t) => isLive(few, 0, t))"), [False, True, True, False, False])
+        live = self.ask("liveAt(few, (i) => i !== 3, 32)")
+        self.assertEqual(live["total"], 600)
+        self.assertEqual([(row["where"], row["bytes"], row["n"]) for row in live["rows"]], [(1, 400, 2), (2, 200, 1)])
+        s = self.ask("(({times, names, values, peak, peakAt}) => ({times, names, values, peak, peakAt}))"
+                     "(stacked(few, () => true, (i) => few.where[i], 0, 100, 10, 1))")
+        self.assertEqual((s["peak"], s["peakAt"], s["names"]), (600, 30, [1]))
+        self.assertEqual([a + b for a, b in zip(*s["values"])], [100, 300, 600, 600, 350, 250, 200, 200, 200, 200])
+        rows = self.ask("spaceAt(few, () => true, 45, 64)")
+        self.assertEqual([(row["start"], row["end"], row["items"]) for row in rows], [(4096, 4446, [0, 1, 3])])
+        self.assertEqual(self.ask("heldAt({n: 3, time: [5, 15, 25], bytes: [7, 8, 9], device: [0, 1, 0]}, 0, [0, 5, 20, 30])"), [0, 7, 7, 9])
+        tree = self.ask("flameTree([{frames: [1, 0], calls: 2}, {frames: [0], calls: 3}, {frames: [1], calls: 0}], ['main', 'leaf'], 'calls')")
+        self.assertEqual((tree["value"], tree["children"][0]["value"], tree["children"][0]["children"][0]["name"]), (5, 5, "leaf"))
+        self.assertEqual(self.ask("[0, 1023, 1024, 1536, 1 << 20, 2 ** 50].map(bytesText)"),
+                         ["0 B", "1023 B", "1.0 KB", "1.5 KB", "1.0 MB", "1024 TB"])
+        self.assertEqual(self.ask("[5, 12345, 12345678, 123456789012].map(timeText)"), ["5 ns", "12.3 µs", "12.3 ms", "123.46 s"])
+
     def test_addresses(self):
         self.show("addresses")
         piece = 2 << 20
