@@ -23,6 +23,7 @@
 #include "core/watch.h"
 #include "layer/finding.h"
 #include "layer/layers.h"
+#include "layer/names.h"
 
 _Atomic(am_touch_hook) am_touch_told;
 _Atomic(am_touch_let_hook) am_touch_let;
@@ -104,10 +105,13 @@ static void fault_explain(int number, siginfo_t *info, void *context)
     }
 }
 
-/* A stack for the handler: that of the program may be what has run over. */
+/*
+ * A stack for the handler: that of the program may be what has run over.  Where a layer
+ * tells more, naming frames takes much of it; pages that are not used cost nothing.
+ */
 static void stack_give(void)
 {
-    size_t size = 64 * 1024;
+    size_t size = am_touch_told != NULL ? AM_NAMES_STACK : 64 * 1024;
     stack_t now;
     stack_t more = {.ss_size = size};
 

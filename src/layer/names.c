@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +24,7 @@
 
 static struct {
     bool is_open;
+    char *(*demangle)(const char *, char *, size_t *, int *); /* of a C++ program */
 #define FIELD(name_) __typeof__(&name_) name_;
     EACH_SYMBOL(FIELD)
 #undef FIELD
@@ -57,7 +60,11 @@ static Dwfl_Callbacks callbacks = {.find_debuginfo = debuginfo_find,
 void am_names_open(void)
 {
     void *library = dw.is_open ? NULL : dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *cxx = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_NOLOAD);
 
+    if (cxx != NULL)
+        dw.demangle = (char *(*)(const char *, char *, size_t *, int *))dlsym(
+            cxx, "__cxa_demangle");
     if (library == NULL)
         return;
 #define LOAD(name_) \
@@ -100,15 +107,41 @@ static struct file *file_find(const char *path)
     return file_open(path);
 }
 
+/* A C++ name as people write it; the text lasts until the next call. */
+static const char *plain_name(const char *name)
+{
+    static char text[1024];
+    char *plain = NULL;
+    int status;
+
+    if (dw.demangle != NULL && name != NULL && strncmp(name, "_Z", 2) == 0)
+        plain = dw.demangle(name, NULL, NULL, &status);
+    if (plain == NULL)
+        return name;
+    snprintf(text, sizeof text, "%s", plain);
+    free(plain);
+    return text;
+}
+
+/* libdw needs more than the stack that most programs give to a signal's handler. */
+static bool has_room(void)
+{
+    stack_t now;
+
+    return sigaltstack(NULL, &now) != 0 || !(now.ss_flags & SS_ONSTACK) ||
+           now.ss_size >= AM_NAMES_STACK;
+}
+
 struct am_name am_name_find(const char *path, uint64_t offset)
 {
     struct am_name name = {NULL, NULL, 0};
-    struct file *file = dw.is_open ? file_find(path) : NULL;
+    struct file *file = dw.is_open && has_room() ? file_find(path) : NULL;
     Dwfl_Line *line;
 
     if (file == NULL || file->module == NULL)
         return name;
-    name.function = dw.dwfl_module_addrname(file->module, offset + file->bias);
+    name.function =
+        plain_name(dw.dwfl_module_addrname(file->module, offset + file->bias));
     line = dw.dwfl_module_getsrc(file->module, offset + file->bias);
     if (line != NULL)
         name.file = dw.dwfl_lineinfo(line, NULL, &name.line, NULL, NULL, NULL);

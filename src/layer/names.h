@@ -9,7 +9,10 @@
 #define AM_LAYER_NAMES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#define AM_NAMES_STACK ((size_t)4 << 20) /* bytes; a handler with less has no names */
 
 struct am_name {
     const char *function; /* NULL: not known */
@@ -19,7 +22,10 @@ struct am_name {
 
 /* Loads libdw; with no lock held.  May be called again. */
 void am_names_open(void);
-/* Of the byte at `offset` of the module with this file; under the lock of findings. */
+/*
+ * Of the byte at `offset` of the module with this file; under the lock of findings.  The
+ * function's name lasts until the next call.
+ */
 struct am_name am_name_find(const char *path, uint64_t offset);
 
 #endif

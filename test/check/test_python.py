@@ -24,6 +24,26 @@ again = told["double-free"]["calls"]
 assert [c["stack"][0]["line"] for c in again] == [13, 12, 6], again
 assert "#0 free_twice  %s:13" % BUG in done.stderr, done.stderr
 
+# A touch of pinned memory, by the command and without it: then the interpreter's frames are named in its handler.
+TOUCH = os.path.join(os.path.dirname(BUG), "touch.py")
+TREE = os.path.dirname(os.path.dirname(os.path.abspath(ACLMEM)))
+done = subprocess.run([ACLMEM, "run", "--check", "all", PYTHON, TOUCH], stderr=subprocess.PIPE, universal_newlines=True)
+assert done.returncode == 99 and "aclmem: race.host: the program reads byte 0" in done.stderr, done.stderr
+assert "<module>  %s:11" % TOUCH in done.stderr, done.stderr
+done = subprocess.run(
+    [PYTHON, TOUCH],
+    env=dict(
+        os.environ,
+        ACLMEM_LAYERS="check",
+        ACLMEM_CHECK="race",
+        PYTHONPATH=os.path.join(TREE, "python"),
+        LD_LIBRARY_PATH=os.path.join(TREE, "lib64"),
+    ),
+    stderr=subprocess.PIPE,
+    universal_newlines=True,
+)
+assert done.returncode == 0 and "aclmem: race.host: the program reads byte 0" in done.stderr, done
+
 # The same program recorded: where each call was made is Python's, too.
 with tempfile.TemporaryDirectory() as folder:
     trace = os.path.join(folder, "bug.trace")
