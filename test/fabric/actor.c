@@ -274,6 +274,19 @@ static void do_check_value(void)
     free(bytes);
 }
 
+/* The bytes, in hexadecimal digits. */
+static void do_peek(void)
+{
+    uint8_t bytes[256];
+    char text[2 * sizeof bytes + 1] = "";
+    size_t size = number(2) < sizeof bytes ? number(2) : sizeof bytes;
+    aclError rc = aclrtMemcpy(bytes, size, address(1), size, ACL_MEMCPY_DEVICE_TO_HOST);
+
+    for (size_t i = 0; rc == ACL_SUCCESS && i < size; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    answer(rc, "%s", text);
+}
+
 static void do_copy(void)
 {
     answer(aclrtMemcpy(address(1), number(3), address(2), number(3),
@@ -385,6 +398,7 @@ static const struct {
     {"put", do_put},
     {"check", do_check},
     {"check_value", do_check_value},
+    {"peek", do_peek},
     {"copy", do_copy},
     {"set", do_set},
     {"copy_async", do_copy_async},
