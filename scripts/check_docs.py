@@ -10,6 +10,7 @@
   the module that a document gives exists.
 - docs/GUIDE.md's tables of options and products agree with options.def, products.def and socs.def.
 - README.md, the first page, is short, and its test command is the one that CI calls.
+- scripts/docs.py has every document.
 - Every file, make target, preset, option, function, code and link that a document names exists.
 """
 import json
@@ -322,6 +323,13 @@ def check_names(where, text, known):
                 complain(where, "there is no %s %s" % (kind, name))
 
 
+def check_site():
+    site = read("scripts/docs.py")
+    for name in sorted(n for n in os.listdir("docs") if n.endswith(".md")):
+        if '"docs/%s"' % name not in site:
+            complain("docs/" + name, "it is not in NAV of scripts/docs.py, which makes the site")
+
+
 def main(argv):
     os.chdir(argv[1] if len(argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     check_api()
@@ -330,6 +338,7 @@ def main(argv):
     check_options()
     check_products()
     check_readme()
+    check_site()
     known = known_things()
     for where in DOCUMENTS + sorted("docs/" + n for n in os.listdir("docs") if n.endswith(".md")):
         text = read(where)

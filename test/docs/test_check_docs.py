@@ -37,6 +37,7 @@ SPOILS = [
     ("README.md", r"^make check$", "make chekc", "no make target chekc"),
     ("docs/GUIDE.md", r"#decisions", "#decided", "no heading #decided"),
     ("README.md", r"\Z", "\n" * 200, "lines; the first page has at most 200"),
+    ("scripts/docs.py", r"docs/ABI.md", "docs/ABY.md", "docs/ABI.md: it is not in NAV"),
     ("README.md", r"\]\(LICENSE\)", "](LICENCE)", "the link to LICENCE leads nowhere"),
     ("docs/GUIDE.md", r"`examples/sleep_wake.c`", "`examples/asleep.c`", "no examples/asleep.c"),
     ("CONTRIBUTING.md", r"--preset asan", "--preset asam", "no preset asam"),
