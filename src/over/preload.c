@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "aclmem/aclmem.h"
 #include "api/api.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -262,3 +263,33 @@ static inline const struct am_api *enter(bool *ret_was_inside)
     }
 #include "api/api.def"
 #include "api/api_ret.def"
+
+/* ---- ours: sessions of a program that runs tests ---- */
+
+EXPORT aclError aclmem_check_begin(uint64_t limit)
+{
+    am_session_begin(limit);
+    return ACL_SUCCESS;
+}
+
+static aclError findings_give(char *text, char **findings)
+{
+    if (text == NULL)
+        return ACL_ERROR_BAD_ALLOC;
+    *findings = text;
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclmem_check_findings(char **findings)
+{
+    if (findings == NULL)
+        return ACL_ERROR_INVALID_PARAM;
+    return findings_give(am_session_take(), findings);
+}
+
+EXPORT aclError aclmem_check_end(int leaks, char **findings)
+{
+    if (findings == NULL)
+        return ACL_ERROR_INVALID_PARAM;
+    return findings_give(am_session_end(leaks != 0), findings);
+}

@@ -57,6 +57,45 @@ class Over(unittest.TestCase):
         out, err = self.run_it("--over", HALF, USER, "dlopen", code=99)
         self.assertIn("leak.block", err)
 
+    def test_sessions_of_test_runners_work(self):
+        """As the plugin of pytest does it; the findings of the session are also those of the run."""
+        script = (
+            "import ctypes\n"
+            "a = ctypes.CDLL('libascendcl.so')\n"
+            "block, text = ctypes.c_void_p(), ctypes.c_char_p()\n"
+            "assert a.aclInit(None) == 0 and a.aclrtSetDevice(0) == 0\n"
+            "assert a.aclmem_check_begin(ctypes.c_uint64(0)) == 0\n"
+            "assert a.aclrtMalloc(ctypes.byref(block), ctypes.c_size_t(3000), 0) == 0\n"
+            "assert a.aclmem_check_findings(ctypes.byref(text)) == 0 and text.value == b'[]'\n"
+            "assert a.aclmem_check_end(1, ctypes.byref(text)) == 0\n"
+            "print(text.value.decode())\n"
+        )
+        out, err = self.run_it("--over", HALF, "/usr/bin/python3", "-c", script, code=99)
+        self.assertIn("1 block, 2.9 KB is still there at the end of the test", out)
+        self.assertEqual(err.count("aclmem: leak.block: 1 block"), 1)
+
+    def test_the_plugin_of_pytest_works(self):
+        modules = os.path.join(os.path.dirname(os.path.dirname(OURS)), "python")
+        if not os.path.exists(os.path.join(modules, "aclmem", "pytest_plugin.py")):
+            self.skipTest("the Python module is not built")
+        path = os.path.join(self.folder.name, "test_it.py")
+        with open(path, "w") as file:
+            file.write("import ctypes, pytest\n"
+                       "a = ctypes.CDLL('libascendcl.so')\n"
+                       "def take():\n"
+                       "    block = ctypes.c_void_p()\n"
+                       "    assert a.aclrtMalloc(ctypes.byref(block), ctypes.c_size_t(3000), 0) == 0\n"
+                       "    return block\n"
+                       "def test_begin(): a.aclInit(None)\n"
+                       "@pytest.mark.aclmem_no_leaks\n"
+                       "def test_leak(): take()\n"
+                       "@pytest.mark.aclmem_no_leaks\n"
+                       "def test_good(): a.aclrtFree(take())\n")
+        out, err = self.run_it("--quiet", "--over", HALF, "env", "PYTHONPATH=" + modules, "/usr/bin/python3", "-B", "-m", "pytest",
+                               "-q", "-p", "no:cacheprovider", "-p", "aclmem.pytest_plugin", "--aclmem-check", path, code=1)
+        self.assertIn("3 passed, 1 error", out)
+        self.assertIn("still there at the end of the test", out)
+
     def test_our_own_library_under_another_name(self):
         other = os.path.join(self.folder.name, "libother.so")
         shutil.copy(OURS, other)
