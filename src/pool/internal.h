@@ -169,6 +169,8 @@ struct pool_use {
     int state;
 };
 struct pool_use pool_use_of(aclmem_pool *pool, struct pool_block *block);
+/* Marks a live block as asleep, unless another thread frees it or reused it for another tag. */
+void pool_sleep_take(aclmem_pool *pool, struct pool_block *block, uint32_t tag);
 
 /* quick.c */
 int pool_quick_init(aclmem_pool *pool);

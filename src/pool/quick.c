@@ -131,6 +131,17 @@ struct pool_use pool_use_of(aclmem_pool *pool, struct pool_block *block)
     return use;
 }
 
+void pool_sleep_take(aclmem_pool *pool, struct pool_block *block, uint32_t tag)
+{
+    struct pool_shard *shard = shard_of(pool, block->slot);
+    int live = BLOCK_LIVE;
+
+    pthread_mutex_lock(&shard->lock);
+    if (tag == ACLMEM_POOL_ALL_TAGS || block->tag == tag)
+        atomic_compare_exchange_strong(&block->state, &live, BLOCK_ASLEEP);
+    pthread_mutex_unlock(&shard->lock);
+}
+
 bool pool_quick_give(aclmem_pool *pool, struct pool_block *block)
 {
     struct pool_shard *shard = shard_of(pool, block->slot);

@@ -8,7 +8,7 @@
 #include "base/sys.h"
 #include "pool/internal.h"
 
-/* The next block after `place` with the tag, in the state. */
+/* The next block after this one with the tag, in the state. */
 static struct pool_block *next_tagged(aclmem_pool *pool, struct pool_block *block,
                                       uint32_t tag, enum block_state state)
 {
@@ -16,29 +16,30 @@ static struct pool_block *next_tagged(aclmem_pool *pool, struct pool_block *bloc
         am_fit_next(pool->fit, block != NULL ? block->place : NULL);
 
     for (; place != NULL; place = am_fit_next(pool->fit, place)) {
+        struct pool_use use;
+
         block = am_fit_extra(place);
-        if ((tag == ACLMEM_POOL_ALL_TAGS || block->tag == tag) &&
-            atomic_load(&block->state) == (int)state)
+        use = pool_use_of(pool, block);
+        if ((tag == ACLMEM_POOL_ALL_TAGS || use.tag == tag) && use.state == (int)state)
             return block;
     }
     return NULL;
 }
 
-static void saved_drop_locked(aclmem_pool *pool, uint32_t tag)
+/* The next block that was taken for sleep, and still has its memory. */
+static struct pool_block *next_taken(aclmem_pool *pool, struct pool_block *block)
 {
-    struct pool_block *block = NULL;
-
-    while ((block = next_tagged(pool, block, tag, BLOCK_LIVE)) != NULL) {
-        free(block->saved);
-        block->saved = NULL;
-    }
+    do
+        block = next_tagged(pool, block, ACLMEM_POOL_ALL_TAGS, BLOCK_ASLEEP);
+    while (block != NULL && am_fit_is_asleep(block->place));
+    return block;
 }
 
-static aclError save_locked(aclmem_pool *pool, uint32_t tag)
+static aclError save_locked(aclmem_pool *pool)
 {
     struct pool_block *block = NULL;
 
-    while ((block = next_tagged(pool, block, tag, BLOCK_LIVE)) != NULL) {
+    while ((block = next_taken(pool, block)) != NULL) {
         aclError rc;
 
         block->saved = am_sys_malloc(block->asked);
@@ -55,26 +56,38 @@ static aclError save_locked(aclmem_pool *pool, uint32_t tag)
     return ACL_SUCCESS;
 }
 
+/* No block that was taken goes to sleep. */
+static void untake_locked(aclmem_pool *pool)
+{
+    struct pool_block *block = NULL;
+
+    while ((block = next_taken(pool, block)) != NULL) {
+        int asleep = BLOCK_ASLEEP;
+
+        free(block->saved);
+        block->saved = NULL;
+        atomic_compare_exchange_strong(&block->state, &asleep, BLOCK_LIVE);
+    }
+}
+
 static aclError sleep_locked(aclmem_pool *pool, uint32_t tag, bool has_contents)
 {
     struct pool_block *block = NULL;
     struct am_fit_use wait;
-    aclError rc = has_contents ? save_locked(pool, tag) : ACL_SUCCESS;
+    aclError rc = ACL_SUCCESS;
 
+    /* A thread that frees a block that was taken waits for the pool's lock. */
+    while ((block = next_tagged(pool, block, tag, BLOCK_LIVE)) != NULL)
+        pool_sleep_take(pool, block, tag);
+    if (has_contents)
+        rc = save_locked(pool);
     if (rc != ACL_SUCCESS) {
-        saved_drop_locked(pool, tag);
+        untake_locked(pool);
         return rc;
     }
-    while ((block = next_tagged(pool, block, tag, BLOCK_LIVE)) != NULL) {
-        int live = BLOCK_LIVE;
+    while ((block = next_taken(pool, block)) != NULL) {
         int failed;
 
-        /* Another thread may just be freeing it. */
-        if (!atomic_compare_exchange_strong(&block->state, &live, BLOCK_ASLEEP)) {
-            free(block->saved);
-            block->saved = NULL;
-            continue;
-        }
         pool->asleep += block->size;
         failed = am_fit_sleep(pool->fit, block->place);
         if (failed != 0 && rc == ACL_SUCCESS)

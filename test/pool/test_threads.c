@@ -90,10 +90,56 @@ static void threads_share_a_pool(void **state)
     assert_acl_ok(aclmem_pool_destroy(pool));
 }
 
+enum { TAG_SLEEPER = 1, TAG_AWAKE, SLEEPS = 100, REUSES = 4000 };
+
+/* The same block is one of either tag in turn. */
+static void *reuser(void *arg)
+{
+    aclrtStream stream;
+
+    must(aclrtSetDevice(0));
+    must(aclrtCreateStream(&stream));
+    for (unsigned i = 0; i < REUSES; i++) {
+        void *ptr;
+
+        must(aclmem_pool_malloc_tagged(pool, 4096, stream, TAG_SLEEPER, 0, &ptr));
+        must(aclmem_pool_free(pool, ptr));
+        must(aclmem_pool_malloc_tagged(pool, 4000 + i % 96, stream, TAG_AWAKE, 0, &ptr));
+        must(aclrtMemset(ptr, 4000, 1, 4000)); /* fails where there is no memory */
+        must(aclmem_pool_free(pool, ptr));
+    }
+    must(aclmem_pool_forget_stream(pool, stream));
+    must(aclrtDestroyStream(stream));
+    must(aclrtResetDevice(0));
+    return NULL;
+}
+
+static void a_sleep_leaves_blocks_of_another_tag_alone(void **state)
+{
+    aclmem_pool_stats stats;
+    pthread_t threads[2];
+
+    assert_acl_ok(aclmem_pool_create(0, NULL, &pool));
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, reuser, NULL), 0);
+    for (unsigned i = 0; i < SLEEPS; i++) {
+        must(aclmem_pool_sleep(pool, TAG_SLEEPER, i % 2 == 0));
+        must(aclmem_pool_wake(pool, TAG_SLEEPER));
+    }
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(n_failed, 0);
+    assert_acl_ok(aclmem_pool_get_stats(pool, &stats));
+    assert_int_equal(stats.n_live, 0);
+    assert_int_equal(stats.asleep, 0);
+    assert_acl_ok(aclmem_pool_destroy(pool));
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim_both(threads_share_a_pool),
+        claim_both(a_sleep_leaves_blocks_of_another_tag_alone),
     };
 
     return run_claims(claims);
