@@ -90,7 +90,8 @@ static void threads_share_a_pool(void **state)
     assert_acl_ok(aclmem_pool_destroy(pool));
 }
 
-enum { TAG_SLEEPER = 1, TAG_AWAKE, SLEEPS = 100, REUSES = 4000 };
+enum { TAG_SLEEPER = 1, TAG_AWAKE, SLEEPS = 400, REUSES = 4000 };
+static pthread_barrier_t start;
 
 /* The same block is one of either tag in turn. */
 static void *reuser(void *arg)
@@ -99,6 +100,7 @@ static void *reuser(void *arg)
 
     must(aclrtSetDevice(0));
     must(aclrtCreateStream(&stream));
+    pthread_barrier_wait(&start);
     for (unsigned i = 0; i < REUSES; i++) {
         void *ptr;
 
@@ -120,14 +122,17 @@ static void a_sleep_leaves_blocks_of_another_tag_alone(void **state)
     pthread_t threads[2];
 
     assert_acl_ok(aclmem_pool_create(0, NULL, &pool));
+    assert_int_equal(pthread_barrier_init(&start, NULL, 3), 0);
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, reuser, NULL), 0);
+    pthread_barrier_wait(&start);
     for (unsigned i = 0; i < SLEEPS; i++) {
         must(aclmem_pool_sleep(pool, TAG_SLEEPER, i % 2 == 0));
         must(aclmem_pool_wake(pool, TAG_SLEEPER));
     }
     for (unsigned i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&start);
     assert_int_equal(n_failed, 0);
     assert_acl_ok(aclmem_pool_get_stats(pool, &stats));
     assert_int_equal(stats.n_live, 0);
