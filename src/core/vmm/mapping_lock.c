@@ -177,8 +177,8 @@ bool am_vspace_kill(struct am_phys *phys)
     am_moment();
     am_latch_take(&phys->lock);
     had_handle = phys->handle_refs > 0;
+    phys->is_killed = true; /* first: a dead handle is seen without the latch */
     phys->handle_refs = 0;
-    phys->is_killed = true;
     am_latch_give(&phys->lock);
     while ((mapping = phys_first_mapping(phys)) != NULL) {
         mapping_kill(vs, mapping);
