@@ -111,21 +111,24 @@ int am_net_listen(struct am_net_place *place, char *why)
     socklen_t size = sizeof place->address;
     uint16_t first = ntohs(place->address.sin_port);
     int n_tries = first != 0 ? AM_NET_PORTS : 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int error = errno;
+    int yes = 1;
+    int error = EADDRINUSE;
 
-    for (int i = 0; fd >= 0 && i < n_tries; i++) {
+    /* A socket for each try: listen() may refuse a port that bind() gave to two processes. */
+    for (int i = 0; error == EADDRINUSE && i < n_tries; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
         place->address.sin_port = htons((uint16_t)(first + i));
-        if (bind(fd, (struct sockaddr *)&place->address, sizeof place->address) == 0 &&
+        /* So that connections of a process that has ended do not keep its port for a minute. */
+        if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+            bind(fd, (struct sockaddr *)&place->address, sizeof place->address) == 0 &&
             listen(fd, 1024) == 0 &&
             getsockname(fd, (struct sockaddr *)&place->address, &size) == 0)
             return fd;
         error = errno;
-        if (error != EADDRINUSE)
-            break;
+        if (fd >= 0)
+            close(fd);
     }
-    if (fd >= 0)
-        close(fd);
     snprintf(why, AM_NET_WHY, "no port of %s could be opened: %s", place->device,
              strerror(error));
     return -1;
