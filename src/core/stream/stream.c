@@ -539,6 +539,8 @@ static bool stream_end(struct am_stream *stream, struct ending *ending)
     am_lock(&am_sched.lock);
     am_bypass_close_locked(&am_sched, &stream->queue);
     stream->queue.is_closed = true; /* from now on nothing is launched */
+    if (ending->is_forced)
+        stream->queue.drop_until = stream->queue.n_queued; /* nor begun */
     am_unlock(&am_sched.lock);
     launched_wait(stream);
     am_lock(&am_sched.lock);
