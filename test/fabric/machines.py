@@ -184,9 +184,13 @@ class Machine:
             self.wait_for_link()
 
     def wait_for_link(self):
-        """The kernel tells programs of a link that is up a second later at most."""
-        show = ["ip", "-n", self.name, "link", "show", "eth0"]
-        wait_until(lambda: b"state UP" in subprocess.run(show, stdout=subprocess.PIPE).stdout, "the link")
+        """The kernel tells programs, and the bridge, of a link that is up a second later at most."""
+        for show in (["ip", "-n", self.name, "link", "show", "eth0"],
+                     ["ip", "-n", self.net.switch, "link", "show", self.port]):
+            wait_until(lambda: b"state UP" in subprocess.run(show, stdout=subprocess.PIPE).stdout, "the link")
+        # A search for a neighbour that began while the link was down would still end as "no route to host".
+        for machine in self.net.machines:
+            ip("-n", machine.name, "neigh", "flush", "all")
 
 
 class Net:
