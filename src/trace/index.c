@@ -16,6 +16,7 @@
 #include "trace/internal.h"
 
 #define CHUNKS_MAX ((size_t)1 << 28)
+#define N_SCANS 4 /* of a file that is being written; a gap of one that is not stays */
 
 /* ---- reading ---- */
 
@@ -84,33 +85,46 @@ static void chunk_add(struct trace *trace, const struct trace_chunk *chunk)
     trace->chunk[trace->n_chunks++] = *chunk;
 }
 
-/* The frames of a pack; the slot is in trace->buffer. */
-static void pack_look(struct trace *trace, uint64_t at, uint32_t used)
+static bool is_same(const struct trace_chunk *a, const struct trace_chunk *b)
+{
+    return a->process == b->process && a->thread == b->thread && a->number == b->number;
+}
+
+/*
+ * The frames of a pack; the slot is in trace->buffer.  All are added, or, with `wanted`, the
+ * one of that name takes its place.
+ */
+static void pack_look(struct trace *trace, uint64_t at, uint32_t used,
+                      struct trace_chunk *wanted)
 {
     const uint8_t *bytes = trace->buffer + sizeof(struct am_trace_chunk);
     uint32_t place = 0;
 
     while (place + sizeof(struct am_trace_frame) <= used) {
         struct am_trace_frame frame;
+        struct trace_chunk chunk;
         uint64_t next;
 
         memcpy(&frame, bytes + place, sizeof frame);
         next = place + sizeof frame + (((uint64_t)frame.size + 7) & ~(uint64_t)7);
         if (frame.magic != AM_TRACE_FRAME_MAGIC || next > used ||
             frame.used > TRACE_PAYLOAD) {
-            trace->about.n_damaged++;
+            trace->about.n_damaged += wanted == NULL;
             return;
         }
-        chunk_add(trace,
-                  &(struct trace_chunk){
-                      .process = frame.process,
-                      .thread = frame.thread,
-                      .number = frame.number,
-                      .began = frame.began,
-                      .used = frame.used,
-                      .packed = frame.size,
-                      .at = at + sizeof(struct am_trace_chunk) + place + sizeof frame,
-                  });
+        chunk = (struct trace_chunk){
+            .process = frame.process,
+            .thread = frame.thread,
+            .number = frame.number,
+            .began = frame.began,
+            .used = frame.used,
+            .packed = frame.size,
+            .at = at + sizeof(struct am_trace_chunk) + place + sizeof frame,
+        };
+        if (wanted == NULL)
+            chunk_add(trace, &chunk);
+        else if (is_same(&chunk, wanted))
+            *wanted = chunk;
         place = (uint32_t)next;
     }
 }
@@ -125,7 +139,7 @@ static void slot_look(struct trace *trace, uint64_t at)
         trace->about.n_damaged++;
     } else if (head.kind == AM_TRACE_PACK) {
         if (bytes_read(trace, at, trace->buffer, sizeof head + am_trace_used(head.fill)))
-            pack_look(trace, at, am_trace_used(head.fill));
+            pack_look(trace, at, am_trace_used(head.fill), NULL);
     } else if (head.kind == AM_TRACE_RAW) {
         chunk_add(trace, &(struct trace_chunk){.process = head.process,
                                                .thread = head.thread,
@@ -152,9 +166,18 @@ static int chunk_compare(const void *left, const void *right)
     return (a->packed == 0) - (b->packed == 0);
 }
 
-static bool is_same(const struct trace_chunk *a, const struct trace_chunk *b)
+/* A chunk that was packed after the scan passed the pack is missing, as is one made behind it. */
+static bool has_gap(const struct trace *trace)
 {
-    return a->process == b->process && a->thread == b->thread && a->number == b->number;
+    for (size_t i = 0; i < trace->n_chunks; i++) {
+        const struct trace_chunk *chunk = &trace->chunk[i];
+        bool is_first = i == 0 || chunk[-1].process != chunk->process ||
+                        chunk[-1].thread != chunk->thread;
+
+        if (chunk->number != (is_first ? 0 : chunk[-1].number + 1))
+            return true;
+    }
+    return false;
 }
 
 static void chunks_sort(struct trace *trace)
@@ -172,28 +195,26 @@ static void chunks_sort(struct trace *trace)
 
 /* ---- chunks ---- */
 
-/*
- * The bytes of a chunk, and as much as it has by now.  A slot that its process has used
- * again since is not the chunk any more.
- */
-bool trace_chunk_load(struct trace *trace, const struct trace_chunk *chunk, uint8_t *data,
-                      uint32_t *ret_used, uint32_t *ret_pending)
+static bool packed_load(struct trace *trace, const struct trace_chunk *chunk,
+                        uint8_t *data, uint32_t *ret_used)
+{
+    if (chunk->packed > trace->slot_size ||
+        !bytes_read(trace, chunk->at, trace->buffer, chunk->packed) ||
+        ZSTD_decompress(data, TRACE_PAYLOAD, trace->buffer, chunk->packed) != chunk->used)
+        return false;
+    *ret_used = chunk->used;
+    return true;
+}
+
+/* False for a slot that its process has used again: the chunk is in a pack by now. */
+static bool raw_load(struct trace *trace, const struct trace_chunk *chunk, uint8_t *data,
+                     uint32_t *ret_used, uint32_t *ret_pending)
 {
     struct am_trace_chunk head;
     struct am_trace_chunk again;
     uint32_t used;
     uint32_t pending;
 
-    *ret_pending = 0;
-    if (chunk->packed > 0) {
-        if (chunk->packed > trace->slot_size ||
-            !bytes_read(trace, chunk->at, trace->buffer, chunk->packed) ||
-            ZSTD_decompress(data, TRACE_PAYLOAD, trace->buffer, chunk->packed) !=
-                chunk->used)
-            return false;
-        *ret_used = chunk->used;
-        return true;
-    }
     if (!bytes_read(trace, chunk->at, &head, sizeof head))
         return false;
     used = am_trace_used(head.fill);
@@ -208,6 +229,39 @@ bool trace_chunk_load(struct trace *trace, const struct trace_chunk *chunk, uint
     *ret_used = used;
     *ret_pending = pending;
     return true;
+}
+
+/* The chunk in a pack, in the place of the raw one. */
+static bool packed_find(struct trace *trace, struct trace_chunk *chunk)
+{
+    struct stat status;
+
+    if (fstat(trace->fd, &status) != 0)
+        return false;
+    for (uint64_t at = trace->header_size;
+         chunk->packed == 0 && at < (uint64_t)status.st_size; at += trace->slot_size) {
+        struct am_trace_chunk head;
+
+        if (bytes_read(trace, at, &head, sizeof head) &&
+            head.magic == AM_TRACE_CHUNK_MAGIC && head.kind == AM_TRACE_PACK &&
+            am_trace_used(head.fill) <= TRACE_PAYLOAD &&
+            bytes_read(trace, at, trace->buffer, sizeof head + am_trace_used(head.fill)))
+            pack_look(trace, at, am_trace_used(head.fill), chunk);
+    }
+    return chunk->packed > 0;
+}
+
+/* The bytes of a chunk, and as much as it has by now. */
+bool trace_chunk_load(struct trace *trace, const struct trace_chunk *chunk, uint8_t *data,
+                      uint32_t *ret_used, uint32_t *ret_pending)
+{
+    struct trace_chunk found = *chunk;
+
+    *ret_pending = 0;
+    if (chunk->packed == 0 && raw_load(trace, chunk, data, ret_used, ret_pending))
+        return true;
+    return (chunk->packed > 0 || packed_find(trace, &found)) &&
+           packed_load(trace, &found, data, ret_used);
 }
 
 /* The first chunk of a thread whose number is at least `number`. */
@@ -410,12 +464,20 @@ static void cursors_reload(struct trace *trace)
 
 static bool index_make(struct trace *trace, char *why)
 {
-    if (!header_read(trace, why))
-        return false;
-    trace->n_chunks = 0;
-    for (uint64_t at = trace->header_size; at < trace->about.size; at += trace->slot_size)
-        slot_look(trace, at);
-    chunks_sort(trace);
+    uint64_t n_damaged = trace->about.n_damaged;
+
+    for (int i = 0; i < N_SCANS; i++) {
+        if (!header_read(trace, why))
+            return false;
+        trace->n_chunks = 0;
+        trace->about.n_damaged = n_damaged;
+        for (uint64_t at = trace->header_size; at < trace->about.size;
+             at += trace->slot_size)
+            slot_look(trace, at);
+        chunks_sort(trace);
+        if (!has_gap(trace))
+            break;
+    }
     definitions_read(trace);
     return true;
 }
