@@ -1,4 +1,4 @@
-/* What the layer check adds to a call, its stack included, and what its books take. */
+/* The cost of the layer check: time added to a call, with its stack, and memory of its books. */
 #include <malloc.h>
 #include <stdlib.h>
 

@@ -18,7 +18,7 @@
 #define THREADS_MAX 16
 #define ROUNDS 7
 
-/* What one thread works with, on one side. */
+/* The objects of one thread, on one side. */
 struct own {
     void *stream[2];
     void *event;

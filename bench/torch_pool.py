@@ -243,7 +243,7 @@ def run(name, chosen, limit=0):
 
 
 def rows_of(figures, chosen):
-    """What, ours, the figure beside it, and whether the budget is kept."""
+    """Rows: the name, our figure, the figure beside it, and whether the budget is kept."""
     ours, native, theirs = figures["aclmem"], figures["native"], figures["expandable"]
     for name in JOBS:
         a, b = ours[name], theirs[name]

@@ -94,7 +94,7 @@ function heldAt(held, device, times) {
   return values;
 }
 
-// What was live at a time, by place, largest first.
+// The blocks that were live at a time, by place, largest first.
 function liveAt(blocks, test, t) {
   const by = new Map();
   let total = 0;

@@ -1,4 +1,4 @@
-// What the page takes from its libraries, as one global.
+// The functions that the page uses of its libraries, as one global.
 import uPlot from "uplot";
 import flamegraph from "d3-flame-graph";
 import { select } from "d3-selection";

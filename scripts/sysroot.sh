@@ -14,7 +14,7 @@ folder=$(realpath "$1")
 packages="libjansson-dev libjansson4 zlib1g-dev zlib1g libzstd-dev libzstd1 libnuma-dev libnuma1 libdw-dev libdw1
     libelf-dev libelf1 liblzma-dev liblzma5 libbz2-1.0 libbsd-dev libmd-dev libunwind8 libcmocka-dev libcmocka0"
 
-# What was unpacked by this list of packages is kept.
+# Packages that were unpacked by this list are kept.
 if cmp -s "$root/sysroot.sh" "$folder/made_by"; then
     exit 0
 fi

@@ -50,7 +50,7 @@ static inline struct am_rangenode *am_range_node(uintptr_t entry)
     return (struct am_rangenode *)(entry - 1);
 }
 
-/* What set() entered last for this address; its stores are visible here (acquire). */
+/* The value that set() entered last for this address; its stores are visible here (acquire). */
 static inline void *am_rangemap_find(struct am_rangemap *map, uintptr_t addr)
 {
     uintptr_t entry;

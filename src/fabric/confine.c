@@ -58,7 +58,7 @@ static struct sock_filter filter[] = {
     LOAD(nr),
     /* Signals to this process alone: abort() sends one. */
     ALLOW_FOR(tgkill, 0 /* OWN_ID */),
-    /* What a thread asks about itself when it begins. */
+    /* Calls that a thread makes about itself when it begins. */
     ALLOW_FOR(prlimit64, 0),
     ALLOW(sched_getaffinity),
     /* Messages and waiting. */

@@ -24,7 +24,7 @@
 struct am_helper;
 struct am_peer;
 
-/* What the loop waits for. */
+/* The descriptors that the loop waits for. */
 struct am_watch {
     int fd;
     void (*ready)(struct am_watch *watch, uint32_t events);
@@ -120,7 +120,7 @@ void am_peer_release(struct am_helper *helper, uint64_t number);
 void am_peer_move(struct am_helper *helper, const struct am_port_message *message);
 /* Writes the book, if it changed. */
 void am_peer_book(struct am_helper *helper);
-/* What is due by the clock, and peers that failed. */
+/* Work that is due by the clock, and peers that failed. */
 void am_peer_tick(struct am_helper *helper, uint64_t now);
 void am_peer_sweep(struct am_helper *helper);
 

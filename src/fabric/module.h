@@ -1,4 +1,4 @@
-/* What libaclmem_fabric.so exports. */
+/* The functions that libaclmem_fabric.so exports. */
 #ifndef AM_FABRIC_MODULE_H
 #define AM_FABRIC_MODULE_H
 

@@ -16,7 +16,7 @@ struct am_net_place {
 };
 
 /*
- * What ACLMEM_FABRIC names: an address of this machine, with or without a port, or an
+ * The value of ACLMEM_FABRIC: an address of this machine, with or without a port, or an
  * interface.  0, or -1 with the reason.
  */
 int am_net_find(const char *text, struct am_net_place *ret_place, char *why);

@@ -185,7 +185,7 @@ static void part_callback(void *request, ucs_status_t status, void *arg)
     part_done(arg, status);
 }
 
-/* What a call of UCX returned for a part. */
+/* The result of a call of UCX for a part. */
 static void part_take(struct am_ucx_move *move, ucs_status_ptr_t request)
 {
     if (UCS_PTR_IS_ERR(request))

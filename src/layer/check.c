@@ -102,7 +102,7 @@ void am_check_settle(void)
         held_settle();
 }
 
-/* What is written through a view is not seen: the bytes count as written. */
+/* Writes through a view are not seen: its bytes count as written. */
 void am_check_view(const void *addr, size_t size)
 {
     uint64_t at = (uintptr_t)addr;

@@ -65,7 +65,7 @@ bool am_lint_function(unsigned api, struct am_reach *ret_reach)
     return true;
 }
 
-/* What a call needs.  All 0: not every edition since 8.0 takes it. */
+/* The editions and products that a call needs.  All 0: not every edition since 8.0 takes it. */
 #define SINCE(edition_) ((struct am_reach){.since = (edition_)})
 #define BEFORE(edition_) ((struct am_reach){.before = (edition_)})
 #define SOME ((struct am_reach){0})

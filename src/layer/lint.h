@@ -1,4 +1,4 @@
-/* What is not portable about a call: lint.c. */
+/* The rules of portability that a call breaks: lint.c. */
 #ifndef AM_LAYER_LINT_H
 #define AM_LAYER_LINT_H
 
@@ -11,7 +11,7 @@ void am_lint_exported(uint64_t number);
 
 /* The name of the product with this number; NULL behind the last one. */
 const char *am_lint_product(unsigned index);
-/* What a function needs that the program called; false: nothing, or it was not called. */
+/* The needs of a function that the program called; false: none, or it was not called. */
 bool am_lint_function(unsigned api, struct am_reach *ret_reach);
 
 #endif

@@ -27,7 +27,7 @@ static struct {
     uint32_t n;
 } python = {.latch = AM_LATCH_INIT(AM_RANK_LEAF, "python")};
 
-/* What the binding said last in this thread; its memory. */
+/* The frames that the binding gave last in this thread; its memory. */
 static _Thread_local const char *callers __attribute__((tls_model("initial-exec")));
 
 _Atomic bool am_callers_are_wanted;

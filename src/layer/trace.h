@@ -74,7 +74,7 @@ void am_trace_define_end(void);
 void am_trace_begin(struct am_trace_call *call, enum am_api_id function,
                     const void *const *at);
 void am_trace_end(struct am_trace_call *call, uint64_t result);
-/* What the core says besides: a task that a stream ran, the bytes of a device. */
+/* Records of the core: a task that a stream ran, the bytes of a device. */
 struct am_watch_task;
 void am_trace_task(const struct am_watch_task *task);
 void am_trace_held(int device, uint64_t held);

@@ -162,7 +162,7 @@ aclError pool_order_locked(aclmem_pool *pool, aclrtStream stream,
                            const struct am_fit_use *use);
 void pool_slots_destroy(aclmem_pool *pool);
 
-/* What a block is used for now.  Calls that hit change it under the shard's lock alone. */
+/* The present use of a block.  Calls that hit change it under the shard's lock alone. */
 struct pool_use {
     size_t asked;
     uint32_t tag;

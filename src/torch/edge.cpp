@@ -50,7 +50,7 @@ void *find(const char *library, const char *symbol)
     return found;
 }
 
-/* Whoever throws or catches the type has its description. */
+/* Code that throws or catches the type has its description. */
 void *type_find()
 {
     for (const char *library :

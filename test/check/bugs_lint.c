@@ -1,4 +1,4 @@
-/* What the default rules take and some edition or product refuses: nothing is refused here. */
+/* Calls that the default rules take and some edition or product refuses: none is refused here. */
 #include "bugs.h"
 
 MISTAKE aclrtDrvMemHandle take_odd(size_t size)

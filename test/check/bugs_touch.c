@@ -1,4 +1,4 @@
-/* What the host itself does to pinned memory, where no call tells. */
+/* The host's own touches of pinned memory, which no call tells. */
 #include "bugs.h"
 
 #include <sys/wait.h>

@@ -23,7 +23,7 @@ def ip(*words):
 
 
 def wait_until(is_true, what, seconds=60):
-    """What another process does by itself, in whatever time that takes here."""
+    """Waits for a change that another process or the kernel makes, and that sends no signal to the test."""
     for _ in range(seconds * 50):
         if is_true():
             return

@@ -40,7 +40,7 @@ aclrtStream played_stream(unsigned i);
 void played_stream_renew(unsigned i);
 /* The stream does so much of its work. */
 void played_stream_run(unsigned i, uint32_t n);
-/* What stream i does from now on comes after all that `other` has. */
+/* Later work of stream i comes after all work of `other` so far. */
 void played_stream_follow(unsigned i, unsigned other);
 
 /* Queues work that writes the stamp to each unit of the bytes. */

@@ -141,7 +141,7 @@ static void block_use(struct run *r, struct block *b)
             "a use was refused");
     played_write(other, b->ptr, b->size, b->stamp);
     b->is_lost = false;
-    /* What the first does next comes after it. */
+    /* The next work of the first stream comes after it. */
     played_stream_follow(b->stream, other);
 }
 
@@ -231,7 +231,7 @@ static void freeze(struct run *r, bool is_on)
     r->is_frozen = is_on;
 }
 
-/* What comes seldom. */
+/* Rare events. */
 static void step_seldom(struct run *r)
 {
     aclError rc;

@@ -59,7 +59,7 @@ class Terminal:
         self.resize_fd(self.fd, rows, columns)
 
     def more(self):
-        """What comes next; empty at the end, or when nothing comes for long."""
+        """The next bytes; empty at the end, or when none come for long."""
         if not select.select([self.fd], [], [], 30)[0]:
             return ""
         try:

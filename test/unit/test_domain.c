@@ -1,4 +1,4 @@
-/* What is charged to a memory domain, and the credits of threads that meet there. */
+/* Charges of a memory domain, and the credits of threads that meet there. */
 #include "unit.h"
 
 #include "acl/error_codes/rt_error_codes.h"

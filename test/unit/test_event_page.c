@@ -126,7 +126,7 @@ static void begin_a_record(void)
     munmap(page, 4096);
 }
 
-/* Who was told that it is over asks how it ended, and is not told to wait again. */
+/* A caller that was told of the end asks for the result, and is not told to wait again. */
 static void what_is_over_stays_so_while_another_record_begins(void **state)
 {
     uint64_t done = record(a);
@@ -192,7 +192,7 @@ static void what_a_killed_process_had_queued_is_lost(void **state)
     assert_int_equal(look_until_told(b, 1), AM_EVENT_PAGE_LOST);
 }
 
-/* Who gets a dead one's place in the page does not own what that one left. */
+/* A process that gets the place of a dead one in the page does not own its leftovers. */
 static void an_heir_does_not_own_what_is_left(void **state)
 {
     struct am_event_page *heir;

@@ -353,7 +353,7 @@ static void an_adversary_reaches_two_pages_a_run(void **state)
     stats = stats_of(f);
     assert_int_equal(stats.runs, N);
     assert_int_equal(stats.used * PAGE, stats.live + N * (2 * PAGE - 2 * UNIT));
-    /* What comes next takes the holes, or begins runs that keep to the bound too. */
+    /* Later blocks take the holes, or begin runs that keep to the bound too. */
     for (unsigned i = 0; i < N; i++)
         take(f, i % 2 == 0 ? PAGE - UNIT : 2 * PAGE);
     stats = stats_of(f);

@@ -1,4 +1,4 @@
-/* What threads of one heap have for themselves: lines of blocks, and large blocks. */
+/* The lists of a heap's threads: lines of blocks, and large blocks. */
 #include "unit.h"
 
 #include <pthread.h>

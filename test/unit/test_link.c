@@ -206,7 +206,7 @@ static void an_altered_repeated_or_reflected_frame_ends_it(void **state)
     }
 }
 
-/* What was said in one connection is of no use in the next. */
+/* Frames of one connection are refused in the next. */
 static void a_recorded_handshake_opens_nothing(void **state)
 {
     struct am_proof recorded;

@@ -23,7 +23,7 @@ static unsigned
     look_of_the_end;      /* at this look the other processes have taken all; 0: never */
 static uint64_t time_now; /* 0: the real one */
 
-/* What the linker makes of am_machine_available(), am_sys_mlock() and clock_gettime(). */
+/* The linker calls these for am_machine_available(), am_sys_mlock() and clock_gettime(). */
 size_t __wrap_am_machine_available(void);
 int __wrap_am_sys_mlock(const void *addr, size_t size);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time);
@@ -35,7 +35,7 @@ size_t __wrap_am_machine_available(void)
     return n_looks == look_of_the_end ? 0 : left;
 }
 
-/* Whatever `ulimit -l` is, the pages count as locked. */
+/* The pages count as locked with any `ulimit -l`. */
 int __wrap_am_sys_mlock(const void *addr, size_t size)
 {
     return 0;

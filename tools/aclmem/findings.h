@@ -53,7 +53,7 @@ void suppressions_summary(void);
 /* ---- needs.c ---- */
 
 /*
- * What the program needs, by the findings of portability and the functions that it called:
+ * The needs of the program, by the findings of portability and the functions that it called:
  * as text on standard error, and as JSON.
  */
 void needs_print(const struct findings *findings);

@@ -1,5 +1,5 @@
 /*
- * What a program needs: editions of CANN and products, from the findings of portability and
+ * The needs of a program: editions of CANN and products, from the findings of portability and
  * from the functions that were called.
  */
 #include <stdio.h>

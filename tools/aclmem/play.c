@@ -41,7 +41,7 @@ struct call {
     bool is_played; /* it returned in the recording, and there is a caller for it */
 };
 
-/* What processes of the replay share. */
+/* The memory that processes of the replay share. */
 struct shared {
     pthread_mutex_t lock;
     pthread_cond_t change;
@@ -443,7 +443,7 @@ static void shared_make(void)
     }
 }
 
-/* What the trace says of its devices holds here, where the user says nothing else. */
+/* Devices are as in the trace, unless the user's options say otherwise. */
 static void options_set(const struct trace_process *process)
 {
     static const char *const names[] = {"ACLMEM_PRODUCT", "ACLMEM_DEVICES",

@@ -1,5 +1,5 @@
 /*
- * What the facts are written with.
+ * The functions that facts are written with.
  *
  * A fact is a row of facts.def: an expression whose value is the answer, a code or a
  * number.  It runs in a process of its own.  Every function of AscendCL is called through

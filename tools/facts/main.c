@@ -139,7 +139,7 @@ static int answer_get(const char *name, long limit, char *answer, size_t size)
     return 0;
 }
 
-/* What a comparison has to know of the machine; in a process of its own too. */
+/* Facts of the machine that a comparison needs; in a process of its own too. */
 static int about_print(void)
 {
     int32_t major = 0, minor = 0, patch = 0;

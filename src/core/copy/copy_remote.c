@@ -376,7 +376,7 @@ static void piece_look(struct am_remote_job *job, struct piece *piece)
     job_put(job); /* the move's; not the last */
 }
 
-/* What landed goes on, or ends. */
+/* A task that was collected goes on, or ends. */
 static void step_landed(struct am_remote_job *job, char *why)
 {
     for (size_t i = 0; i < PIECES; i++) {

@@ -15,7 +15,7 @@
 
 struct am_device;
 
-/* What a handle says. */
+/* The fields of a handle. */
 struct am_fabric {
     struct am_ticket ticket;
     bool is_here;               /* this machine's, and of this start of it */

@@ -32,7 +32,7 @@ struct am_event_task *am_record_find(const struct am_records *records, uint64_t 
  */
 bool am_event_is_over_locked(const struct am_event *event, uint64_t number)
     AM_REQUIRES(event->lock);
-/* What a wait for this record returns. */
+/* The result of a wait for this record. */
 aclError am_record_check_locked(const struct am_event *event, uint64_t number)
     AM_REQUIRES(event->lock);
 /* The record that a call waits for from now on; 0: none. */

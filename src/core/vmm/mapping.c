@@ -196,7 +196,7 @@ static aclError range_lock(struct am_vspace *vs, uintptr_t addr, size_t size,
     return rc;
 }
 
-/* Whose memory is mapped. */
+/* The owner of the mapped memory. */
 enum source {
     SOURCE_HANDLE,  /* a handle's, which has to be alive */
     SOURCE_MAPPING, /* of another mapping, whose handle may be dead */
