@@ -564,6 +564,18 @@ static void a_task_inside_the_bypass_is_waited_for_by_the_next_one(void **state)
     assert_true(am_bypass_is_quiet(&t.queue[0])); /* idle again */
 }
 
+/* Two threads may have waited for a queue; both open it, and a task may come between. */
+static void a_task_inside_the_bypass_stays_there_when_it_is_opened_again(void **state)
+{
+    bypass_open(0);
+    assert_true(am_sched_try_begin(&t.sched, &t.queue[0], true));
+    bypass_open(0);
+    assert_false(am_bypass_is_quiet(&t.queue[0]));
+    assert_false(am_bypass_pass(&t.sched, &t.queue[0]));
+    am_sched_end(&t.sched, &t.queue[0]);
+    assert_true(am_bypass_is_quiet(&t.queue[0]));
+}
+
 /* The caller who synchronises must come by. */
 static void a_queue_with_something_to_report_keeps_its_bypass_closed(void **state)
 {
@@ -619,6 +631,7 @@ int main(void)
         stepped(a_stopped_queue_does_not),
         stepped(short_tasks_of_an_idle_queue_are_counted_when_the_bypass_closes),
         stepped(a_task_inside_the_bypass_is_waited_for_by_the_next_one),
+        stepped(a_task_inside_the_bypass_stays_there_when_it_is_opened_again),
         stepped(a_queue_with_something_to_report_keeps_its_bypass_closed),
         stepped(a_long_task_goes_by_the_scheduler),
     };

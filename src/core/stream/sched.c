@@ -74,6 +74,9 @@ void am_bypass_open_locked(struct am_sched *sched, struct am_queue *queue)
 {
     bool is_clean = queue->error == ACL_SUCCESS || queue->is_reported;
 
+    /* A thread that waited finds it opened by another one, perhaps with a task inside. */
+    if (!(atomic_load_explicit(&queue->bypass, memory_order_relaxed) & AM_BYPASS_CLOSED))
+        return;
     if (queue->state != AM_QUEUE_IDLE || !is_clean || queue->is_stopped ||
         queue->is_closed || sched->setup.is_chaotic)
         return;

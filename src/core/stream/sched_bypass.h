@@ -81,7 +81,7 @@ static inline bool am_bypass_pass(struct am_sched *sched, struct am_queue *queue
 /* From now on the queue is as its fields say. */
 void am_bypass_close_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock);
-/* Opens the bypass of a queue that is idle; does nothing to another one. */
+/* Opens the closed bypass of an idle queue; does nothing to another one. */
 void am_bypass_open_locked(struct am_sched *sched, struct am_queue *queue)
     AM_REQUIRES(sched->lock);
 
