@@ -246,6 +246,24 @@ static void do_put(void)
     free(bytes);
 }
 
+/* Bytes of a file, from an offset on. */
+static void do_load(void)
+{
+    size_t size = number(2);
+    uint8_t *bytes = malloc(size);
+    FILE *file = fopen(words[3], "rb");
+    bool is_read = file != NULL && fseek(file, (long)number(4), SEEK_SET) == 0 &&
+                   fread(bytes, 1, size, file) == size;
+
+    if (file != NULL)
+        fclose(file);
+    if (is_read)
+        answer(aclrtMemcpy(address(1), size, bytes, size, ACL_MEMCPY_HOST_TO_DEVICE), "");
+    else
+        answer(ACL_ERROR_INVALID_FILE, "");
+    free(bytes);
+}
+
 /* How many bytes differ from the pattern. */
 static void do_check(void)
 {
@@ -285,6 +303,24 @@ static void do_peek(void)
     for (size_t i = 0; rc == ACL_SUCCESS && i < size; i++)
         snprintf(text + 2 * i, 3, "%02x", bytes[i]);
     answer(rc, "%s", text);
+}
+
+/* The Adler-32 sum of the bytes, as zlib's. */
+static void do_sum(void)
+{
+    size_t size = number(2);
+    uint8_t *bytes = calloc(1, size);
+    uint32_t a = 1, b = 0;
+    aclError rc =
+        aclrtMemcpy(bytes, size, address(1), size,
+                    number(3) != 0 ? ACL_MEMCPY_HOST_TO_HOST : ACL_MEMCPY_DEVICE_TO_HOST);
+
+    for (size_t i = 0; rc == ACL_SUCCESS && i < size; i++) {
+        a = (a + bytes[i]) % 65521;
+        b = (b + a) % 65521;
+    }
+    answer(rc, "%u", b << 16 | a);
+    free(bytes);
 }
 
 static void do_copy(void)
@@ -332,23 +368,47 @@ static void do_copy_2d(void)
            "");
 }
 
-/* To device memory, from memory of the host: pairs of addresses, with one size. */
-static void do_batch(void)
+static void do_copy_2d_async(void)
+{
+    answer(aclrtMemcpy2dAsync(address(1), number(2), address(3), number(4), number(5),
+                              number(6), (aclrtMemcpyKind)number(7), the_stream()),
+           "");
+}
+
+/* The direction, one size, and pairs of addresses. */
+static void batch(bool is_async)
 {
     void *to[WORDS_MAX], *from[WORDS_MAX];
     size_t sizes[WORDS_MAX], index = 0, failed = 0;
+    bool is_back = number(1) == ACL_MEMCPY_DEVICE_TO_HOST;
+    aclrtMemLocation device = {.type = ACL_MEM_LOCATION_TYPE_DEVICE};
+    aclrtMemLocation host = {.type = ACL_MEM_LOCATION_TYPE_HOST};
     aclrtMemcpyBatchAttr attr = {
-        .dstLoc = {.type = ACL_MEM_LOCATION_TYPE_DEVICE},
-        .srcLoc = {.type = ACL_MEM_LOCATION_TYPE_HOST},
+        .dstLoc = is_back ? host : device,
+        .srcLoc = is_back ? device : host,
     };
     size_t n = 0;
 
-    for (int i = 2; i + 1 < n_words; i += 2, n++) {
+    for (int i = 3; i + 1 < n_words; i += 2, n++) {
         to[n] = address(i);
         from[n] = address(i + 1);
-        sizes[n] = number(1);
+        sizes[n] = number(2);
     }
-    answer(aclrtMemcpyBatch(to, sizes, from, sizes, n, &attr, &index, 1, &failed), "");
+    answer(is_async
+               ? aclrtMemcpyBatchAsync(to, sizes, from, sizes, n, &attr, &index, 1,
+                                       &failed, the_stream())
+               : aclrtMemcpyBatch(to, sizes, from, sizes, n, &attr, &index, 1, &failed),
+           "");
+}
+
+static void do_batch(void)
+{
+    batch(false);
+}
+
+static void do_batch_async(void)
+{
+    batch(true);
 }
 
 static void do_value(void)
@@ -396,16 +456,20 @@ static const struct {
     {"access", do_access},
     {"view", do_view},
     {"put", do_put},
+    {"load", do_load},
     {"check", do_check},
     {"check_value", do_check_value},
     {"peek", do_peek},
+    {"sum", do_sum},
     {"copy", do_copy},
     {"set", do_set},
     {"copy_async", do_copy_async},
     {"set_async", do_set_async},
     {"sync", do_sync},
     {"copy_2d", do_copy_2d},
+    {"copy_2d_async", do_copy_2d_async},
     {"batch", do_batch},
+    {"batch_async", do_batch_async},
     {"value", do_value},
     {"abort", do_abort},
     {"finalize", do_finalize},

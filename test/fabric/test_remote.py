@@ -182,7 +182,7 @@ class Remote(unittest.TestCase):
         self.b.do("copy", block + 2 * MIB, pinned + MIB, MIB, HOST_TO_DEVICE)
         self.assertEqual(self.b.value("check", block + 2 * MIB, MIB, 6), 0)
         pairs = [there, pinned, there + 2 * MIB, pinned, block + 3 * MIB, pinned]
-        self.b.do("batch", MIB, *pairs)
+        self.b.do("batch", HOST_TO_DEVICE, MIB, *pairs)
         self.assertEqual(self.a.value("check", here, MIB, 6), 0)
         self.assertEqual(self.a.value("check", here + 2 * MIB, MIB, 6), 0)
         self.assertEqual(self.b.value("check", block + 3 * MIB, MIB, 6), 0)
