@@ -74,14 +74,12 @@ static aclError package_find(const char *name, const struct package **ret_packag
 aclError am_aclsysGetVersionStr(char *pkgName, char *versionStr)
 {
     const struct package *package;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(versionStr);
-    rc = package_find(pkgName, &package);
-    if (rc == ACL_SUCCESS)
-        snprintf(versionStr, ACL_PKG_VERSION_MAX_SIZE, "%d.%d.%d", package->part[0],
-                 package->part[1], package->part[2]);
-    return rc;
+    AM_TRY(package_find(pkgName, &package));
+    snprintf(versionStr, ACL_PKG_VERSION_MAX_SIZE, "%d.%d.%d", package->part[0],
+             package->part[1], package->part[2]);
+    return ACL_SUCCESS;
 }
 
 /*
@@ -91,14 +89,12 @@ aclError am_aclsysGetVersionStr(char *pkgName, char *versionStr)
 aclError am_aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
 {
     const struct package *package;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(versionNum);
-    rc = package_find(pkgName, &package);
-    if (rc == ACL_SUCCESS)
-        *versionNum = package->part[0] * 10000000 + package->part[1] * 100000 +
-                      package->part[2] * 1000;
-    return rc;
+    AM_TRY(package_find(pkgName, &package));
+    *versionNum =
+        package->part[0] * 10000000 + package->part[1] * 100000 + package->part[2] * 1000;
+    return ACL_SUCCESS;
 }
 
 /* Of the documented features, operators as binaries are none of this library. */

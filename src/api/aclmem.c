@@ -28,10 +28,9 @@ EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr
     AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE_NONNULL(hostPtr);
-    rc = am_view_open(&am_views, devPtr, size, hostPtr);
-    if (rc == ACL_SUCCESS)
-        am_check_view(devPtr, size);
-    return rc;
+    AM_TRY(am_view_open(&am_views, devPtr, size, hostPtr));
+    am_check_view(devPtr, size);
+    return ACL_SUCCESS;
 }
 
 /* Works after aclFinalize too: a view outlives what it shows. */
@@ -105,11 +104,9 @@ static aclError check_state(const char *function)
 
 EXPORT aclError aclmem_check_begin(uint64_t limit)
 {
-    aclError rc = check_state(__func__);
-
-    if (rc == ACL_SUCCESS)
-        am_session_begin(limit);
-    return rc;
+    AM_TRY(check_state(__func__));
+    am_session_begin(limit);
+    return ACL_SUCCESS;
 }
 
 static aclError findings_give(char *text, char **findings)
@@ -121,20 +118,14 @@ static aclError findings_give(char *text, char **findings)
 
 EXPORT aclError aclmem_check_findings(char **findings)
 {
-    aclError rc = check_state(__func__);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(check_state(__func__));
     AM_REQUIRE_NONNULL(findings);
     return findings_give(am_session_take(), findings);
 }
 
 EXPORT aclError aclmem_check_end(int leaks, char **findings)
 {
-    aclError rc = check_state(__func__);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(check_state(__func__));
     AM_REQUIRE_NONNULL(findings);
     return findings_give(am_session_end(leaks != 0), findings);
 }

@@ -275,12 +275,9 @@ static aclError info_make_locked(json_t **ret_info) AM_REQUIRES(am_rt.lock)
     struct problem problem;
     char path[PATH_MAX];
     json_t *configurations;
-    aclError rc = am_rt.is_up ? ACL_SUCCESS : am_runtime_configure_locked();
 
-    if (rc == ACL_SUCCESS)
-        rc = am_devices_config(&config);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_rt.is_up ? ACL_SUCCESS : am_runtime_configure_locked());
+    AM_TRY(am_devices_config(&config));
     configurations = configurations_json(&config, &problem); /* finds the path too */
     am_text_copy(path, sizeof path, am_rundir_path(), PATH_MAX);
     *ret_info = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "version", AM_VERSION,

@@ -19,9 +19,8 @@ static aclError desc_check(const void *allocatorDesc)
 
 aclError am_aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
 {
-    aclError rc = desc_check(allocatorDesc);
-
-    return rc == ACL_SUCCESS ? am_allocator_destroy(allocatorDesc) : rc;
+    AM_TRY(desc_check(allocatorDesc));
+    return am_allocator_destroy(allocatorDesc);
 }
 
 /* One field of a description; given is whether the argument was. */
@@ -80,12 +79,10 @@ static aclError stream_get(aclrtStream handle, struct am_stream **ret_stream)
 aclError am_aclrtAllocatorRegister(aclrtStream handle, aclrtAllocatorDesc allocatorDesc)
 {
     struct am_stream *stream;
-    aclError rc = desc_check(allocatorDesc);
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(desc_check(allocatorDesc));
+    AM_TRY(stream_get(handle, &stream));
     rc = am_allocator_register(stream, allocatorDesc);
     am_stream_put(stream);
     return rc;

@@ -36,12 +36,10 @@ static aclError range_check(const void *src, size_t size)
 static aclError cmo_submit(void *src, size_t size, aclrtStream handle)
 {
     struct am_stream *stream;
-    aclError rc = range_check(src, size);
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(range_check(src, size));
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_keep_alive_device_async(src, size, stream);
     am_stream_put(stream);
     return rc;
@@ -59,11 +57,9 @@ aclError am_aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType,
 aclError am_aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType,
                                      uint32_t barrierId, aclrtStream stream)
 {
-    aclError rc = product_check();
-
-    if (rc == ACL_SUCCESS)
-        rc = type_check(cmoType);
-    return rc == ACL_SUCCESS ? cmo_submit(src, size, stream) : rc;
+    AM_TRY(product_check());
+    AM_TRY(type_check(cmoType));
+    return cmo_submit(src, size, stream);
 }
 
 static aclError barrier_check(const aclrtBarrierTaskInfo *info, uint32_t flag)
@@ -89,14 +85,11 @@ aclError am_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream hand
 {
     struct am_stream *stream;
     struct am_spans none;
-    aclError rc = product_check();
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = barrier_check(taskInfo, flag);
-    if (rc == ACL_SUCCESS)
-        rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(product_check());
+    AM_TRY(barrier_check(taskInfo, flag));
+    AM_TRY(am_stream_get(handle, &stream));
     am_spans_init(&none);
     rc = am_keep_alive_async(&none, stream);
     am_stream_put(stream);
@@ -113,12 +106,10 @@ aclError am_aclrtCmoGetDescSize(size_t *size)
 
 aclError am_aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
 {
-    aclError rc;
-
     AM_TRY(product_check());
     AM_REQUIRE_NONNULL(cmoDesc);
-    rc = range_check(src, size);
-    return rc == ACL_SUCCESS ? am_copy_indirect_keep_set(cmoDesc, src, size) : rc;
+    AM_TRY(range_check(src, size));
+    return am_copy_indirect_keep_set(cmoDesc, src, size);
 }
 
 aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream handle,
@@ -131,11 +122,8 @@ aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStre
     AM_REQUIRE_NONNULL(cmoDesc);
     AM_REQUIRE(reserve == NULL, ACL_ERROR_INVALID_PARAM,
                "reserve is %p; it is reserved and takes NULL", reserve);
-    rc = type_check(cmoType);
-    if (rc == ACL_SUCCESS)
-        rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(type_check(cmoType));
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_copy_indirect_keep_async(cmoDesc, stream);
     am_stream_put(stream);
     return rc;

@@ -11,11 +11,10 @@
 aclError am_aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {
     struct am_device *device;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(context);
-    rc = am_device_find(deviceId, &device);
-    return rc == ACL_SUCCESS ? am_context_create(deviceId, context) : rc;
+    AM_TRY(am_device_find(deviceId, &device));
+    return am_context_create(deviceId, context);
 }
 
 aclError am_aclrtDestroyContext(aclrtContext context)
@@ -82,12 +81,9 @@ static aclError param_check(aclSysParamOpt opt, int64_t value)
 aclError am_aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
     struct am_context *context;
-    aclError rc = param_check(opt, value);
 
-    if (rc == ACL_SUCCESS)
-        rc = am_context_get_current(&context);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(param_check(opt, value));
+    AM_TRY(am_context_get_current(&context));
     am_params_set(&context->params, opt, value);
     am_context_put(context);
     return ACL_SUCCESS;
@@ -118,11 +114,9 @@ aclError am_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 
 aclError am_aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
-    aclError rc = param_check(opt, value);
-
-    if (rc == ACL_SUCCESS)
-        am_params_set(&am_setup.params, opt, value);
-    return rc;
+    AM_TRY(param_check(opt, value));
+    am_params_set(&am_setup.params, opt, value);
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)

@@ -21,9 +21,8 @@ static aclError copy_check(const void *dst, size_t destMax, const void *src, siz
 aclError am_aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
                         aclrtMemcpyKind kind)
 {
-    aclError rc = copy_check(dst, destMax, src, count, kind);
-
-    return rc == ACL_SUCCESS ? am_copy(dst, src, count, kind) : rc;
+    AM_TRY(copy_check(dst, destMax, src, count, kind));
+    return am_copy(dst, src, count, kind);
 }
 
 AM_HOT aclError am_aclrtMemcpyAsync(void *dst, size_t destMax, const void *src,
@@ -75,17 +74,15 @@ static aclError fill_async(void *ptr, size_t size, uint32_t value, unsigned widt
 
 aclError am_aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 {
-    aclError rc = fill_check(devPtr, maxCount, count);
-
-    return rc == ACL_SUCCESS ? am_fill(devPtr, count, (uint8_t)value, 1) : rc;
+    AM_TRY(fill_check(devPtr, maxCount, count));
+    return am_fill(devPtr, count, (uint8_t)value, 1);
 }
 
 aclError am_aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
                              aclrtStream stream)
 {
-    aclError rc = fill_check(devPtr, maxCount, count);
-
-    return rc == ACL_SUCCESS ? fill_async(devPtr, count, (uint8_t)value, 1, stream) : rc;
+    AM_TRY(fill_check(devPtr, maxCount, count));
+    return fill_async(devPtr, count, (uint8_t)value, 1, stream);
 }
 
 static aclError fill32_check(const void *ptr, size_t memSize, size_t n)
@@ -101,15 +98,13 @@ static aclError fill32_check(const void *ptr, size_t memSize, size_t n)
 
 aclError am_aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
 {
-    aclError rc = fill32_check(ptr, memSize, N);
-
-    return rc == ACL_SUCCESS ? am_fill(ptr, 4 * N, value, 4) : rc;
+    AM_TRY(fill32_check(ptr, memSize, N));
+    return am_fill(ptr, 4 * N, value, 4);
 }
 
 aclError am_aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N,
                                 aclrtStream stream)
 {
-    aclError rc = fill32_check(ptr, memSize, N);
-
-    return rc == ACL_SUCCESS ? fill_async(ptr, 4 * N, value, 4, stream) : rc;
+    AM_TRY(fill32_check(ptr, memSize, N));
+    return fill_async(ptr, 4 * N, value, 4, stream);
 }

@@ -22,12 +22,8 @@ static aclError location_check(const aclrtMemLocation *location, const char *nam
 static aclError attr_check(const aclrtMemcpyBatchAttr *attr,
                            const aclrtMemcpyBatchAttr *first)
 {
-    aclError rc = location_check(&attr->dstLoc, "dstLoc");
-
-    if (rc == ACL_SUCCESS)
-        rc = location_check(&attr->srcLoc, "srcLoc");
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(location_check(&attr->dstLoc, "dstLoc"));
+    AM_TRY(location_check(&attr->srcLoc, "srcLoc"));
     AM_REQUIRE(attr->dstLoc.type != attr->srcLoc.type, ACL_ERROR_INVALID_PARAM,
                "dstLoc.type and srcLoc.type are both %d; a batch copies from the host to "
                "a device "
@@ -109,11 +105,9 @@ static aclError batch_check(const struct am_copy_batch *batch, const size_t *max
 static aclError batch_copy(const struct am_copy_batch *batch, const size_t *maxs,
                            size_t *ret_fail)
 {
-    aclError rc;
-
     *ret_fail = SIZE_MAX;
-    rc = batch_check(batch, maxs, ret_fail);
-    return rc == ACL_SUCCESS ? am_copy_batch_run(batch, ret_fail) : rc;
+    AM_TRY(batch_check(batch, maxs, ret_fail));
+    return am_copy_batch_run(batch, ret_fail);
 }
 
 static aclError batch_copy_async(const struct am_copy_batch *batch, const size_t *maxs,
@@ -123,11 +117,8 @@ static aclError batch_copy_async(const struct am_copy_batch *batch, const size_t
     aclError rc;
 
     *ret_fail = SIZE_MAX;
-    rc = batch_check(batch, maxs, ret_fail);
-    if (rc == ACL_SUCCESS)
-        rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(batch_check(batch, maxs, ret_fail));
+    AM_TRY(am_stream_get(handle, &stream));
     rc = am_copy_batch_async(batch, stream, ret_fail);
     am_stream_put(stream);
     return rc;

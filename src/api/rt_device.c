@@ -10,25 +10,25 @@
 aclError am_aclrtSetDevice(int32_t deviceId)
 {
     struct am_device *device;
-    aclError rc = am_device_find(deviceId, &device);
 
-    return rc == ACL_SUCCESS ? am_device_set(device) : rc;
+    AM_TRY(am_device_find(deviceId, &device));
+    return am_device_set(device);
 }
 
 aclError am_aclrtResetDevice(int32_t deviceId)
 {
     struct am_device *device;
-    aclError rc = am_device_find(deviceId, &device);
 
-    return rc == ACL_SUCCESS ? am_device_reset(device, false) : rc;
+    AM_TRY(am_device_find(deviceId, &device));
+    return am_device_reset(device, false);
 }
 
 aclError am_aclrtResetDeviceForce(int32_t deviceId)
 {
     struct am_device *device;
-    aclError rc = am_device_find(deviceId, &device);
 
-    return rc == ACL_SUCCESS ? am_device_reset(device, true) : rc;
+    AM_TRY(am_device_find(deviceId, &device));
+    return am_device_reset(device, true);
 }
 
 aclError am_aclrtGetDevice(int32_t *deviceId)

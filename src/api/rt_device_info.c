@@ -56,11 +56,9 @@ static aclError product_figure(aclrtDevAttr attr, int64_t otherwise, int64_t *re
 /* Where the machine stands among supernodes. */
 static aclError pod_figure(int64_t value, int64_t *ret_value)
 {
-    aclError rc = product_check(AM_PRODUCT_POD, "supernode");
-
-    if (rc == ACL_SUCCESS)
-        *ret_value = value;
-    return rc;
+    AM_TRY(product_check(AM_PRODUCT_POD, "supernode"));
+    *ret_value = value;
+    return ACL_SUCCESS;
 }
 
 static aclError figure(struct am_device *device, aclrtDevAttr attr, int64_t *ret_value)
@@ -108,11 +106,10 @@ static aclError figure(struct am_device *device, aclrtDevAttr attr, int64_t *ret
 aclError am_aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
 {
     struct am_device *device;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(value);
-    rc = am_device_find((int32_t)deviceId, &device);
-    return rc == ACL_SUCCESS ? figure(device, attr, value) : rc;
+    AM_TRY(am_device_find((int32_t)deviceId, &device));
+    return figure(device, attr, value);
 }
 
 aclError am_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
@@ -124,15 +121,14 @@ aclError am_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
         [ACL_DEVICE_INFO_L2_SIZE] = ACL_DEV_ATTR_L2_CACHE_SIZE,
     };
     struct am_device *device;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(value);
     AM_REQUIRE(deviceInfo >= ACL_DEVICE_INFO_AI_CORE_NUM &&
                    deviceInfo <= ACL_DEVICE_INFO_L2_SIZE,
                ACL_ERROR_INVALID_PARAM, "deviceInfo is %d; it takes 0 to 2",
                (int)deviceInfo);
-    rc = am_device_find((int32_t)deviceId, &device);
-    return rc == ACL_SUCCESS ? figure(device, attrs[deviceInfo], value) : rc;
+    AM_TRY(am_device_find((int32_t)deviceId, &device));
+    return figure(device, attrs[deviceInfo], value);
 }
 
 /*
@@ -143,25 +139,21 @@ aclError am_aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFe
                                      int32_t *value)
 {
     struct am_device *device;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(value);
-    rc = am_device_find(deviceId, &device);
-    if (rc == ACL_SUCCESS)
-        *value = ACL_DEV_FEATURE_NOT_SUPPORT;
-    return rc;
+    AM_TRY(am_device_find(deviceId, &device));
+    *value = ACL_DEV_FEATURE_NOT_SUPPORT;
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
     struct am_device *device;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(deviceStatus);
-    rc = am_device_find(deviceId, &device);
-    if (rc == ACL_SUCCESS)
-        *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
-    return rc;
+    AM_TRY(am_device_find(deviceId, &device));
+    *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
+    return ACL_SUCCESS;
 }
 
 /* Nothing computes here: 0.  -1 is what a device does not measure, or does not have. */
@@ -189,14 +181,10 @@ aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
     uint8_t machine[AM_UUID_SIZE];
     struct am_device *device;
     char name[32];
-    aclError rc;
 
     AM_REQUIRE_NONNULL(uuid);
-    rc = am_device_find(deviceId, &device);
-    if (rc == ACL_SUCCESS)
-        rc = product_check(AM_PRODUCT_UUID, "UUID");
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_device_find(deviceId, &device));
+    AM_TRY(product_check(AM_PRODUCT_UUID, "UUID"));
     if (am_setup.backend->caps & AM_CAP_DEVICES) {
         memcpy(uuid->bytes, device->info.uuid, sizeof device->info.uuid);
         return ACL_SUCCESS;
@@ -229,18 +217,15 @@ static aclError bus_check(void)
 aclError am_aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
 {
     struct am_device *device;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(pciBusId);
     AM_REQUIRE(len >= BUS_ID_SIZE, ACL_ERROR_INVALID_PARAM,
                "len is %d; a bus id takes %d bytes with its terminating zero", len,
                BUS_ID_SIZE);
-    rc = am_device_find(deviceId, &device);
-    if (rc == ACL_SUCCESS)
-        rc = bus_check();
-    if (rc == ACL_SUCCESS)
-        bus_id(device, pciBusId);
-    return rc;
+    AM_TRY(am_device_find(deviceId, &device));
+    AM_TRY(bus_check());
+    bus_id(device, pciBusId);
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
@@ -280,29 +265,23 @@ aclError am_aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId,
 {
     struct am_device *device;
     struct am_device *other;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(value);
-    rc = am_device_find((int32_t)deviceId, &device);
-    if (rc == ACL_SUCCESS)
-        rc = am_device_find((int32_t)otherDeviceId, &other);
-    if (rc == ACL_SUCCESS)
-        rc = bus_check();
-    if (rc == ACL_SUCCESS)
-        *value = device != other ? link_between(device->driver_id, other->driver_id) : 0;
-    return rc;
+    AM_TRY(am_device_find((int32_t)deviceId, &device));
+    AM_TRY(am_device_find((int32_t)otherDeviceId, &other));
+    AM_TRY(bus_check());
+    *value = device != other ? link_between(device->driver_id, other->driver_id) : 0;
+    return ACL_SUCCESS;
 }
 
 static aclError logical_of_user(int32_t id, int32_t *ret_id)
 {
     struct am_device *device;
-    aclError rc;
 
     AM_REQUIRE(ret_id != NULL, ACL_ERROR_INVALID_PARAM, "the output is NULL");
-    rc = am_device_find(id, &device);
-    if (rc == ACL_SUCCESS)
-        *ret_id = device->driver_id;
-    return rc;
+    AM_TRY(am_device_find(id, &device));
+    *ret_id = device->driver_id;
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId)

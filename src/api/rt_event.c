@@ -119,12 +119,10 @@ aclError am_aclrtRecordEventWithFlag(aclrtEvent event_handle, aclrtStream stream
 {
     struct am_event *event;
     struct am_stream *stream;
-    aclError rc = external_check(flag);
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = pair_get(event_handle, stream_handle, &event, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(external_check(flag));
+    AM_TRY(pair_get(event_handle, stream_handle, &event, &stream));
     rc = am_event_record(event, stream);
     pair_put(event, stream);
     return rc;
@@ -176,9 +174,8 @@ aclError am_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event
 aclError am_aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,
                                          uint32_t timeout, uint32_t flag)
 {
-    aclError rc = external_check(flag);
-
-    return rc == ACL_SUCCESS ? stream_wait(stream, event, timeout) : rc;
+    AM_TRY(external_check(flag));
+    return stream_wait(stream, event, timeout);
 }
 
 aclError am_aclrtSetOpWaitTimeout(uint32_t seconds)
@@ -314,13 +311,11 @@ aclError am_aclrtEventGetTimestamp(aclrtEvent handle, uint64_t *us)
 aclError am_aclrtGetEventId(aclrtEvent handle, uint32_t *eventId)
 {
     struct am_event *event;
-    aclError rc;
+    aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
     AM_REQUIRE(eventId != NULL, ACL_ERROR_INVALID_PARAM, "eventId is NULL");
-    rc = am_event_get(handle, &event);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_get(handle, &event));
     if (event->can & AM_EVENT_IPC)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                      "event %p was made with ACL_EVENT_IPC; such events have no id",
@@ -334,13 +329,11 @@ aclError am_aclrtGetEventId(aclrtEvent handle, uint32_t *eventId)
 aclError am_aclrtGetEventAvailNum(uint32_t *eventCount)
 {
     int32_t device;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(eventCount);
-    rc = am_context_device(&device);
-    if (rc == ACL_SUCCESS)
-        *eventCount = am_event_available(device);
-    return rc;
+    AM_TRY(am_context_device(&device));
+    *eventCount = am_event_available(device);
+    return ACL_SUCCESS;
 }
 
 _Static_assert(sizeof(aclrtIpcEventHandle) < AM_KEY_SIZE, "a key ends with a zero");
@@ -368,10 +361,9 @@ aclError am_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *even
 {
     char key[AM_KEY_SIZE] = "";
     struct am_ticket ticket;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(event);
     memcpy(key, handle.reserved, sizeof handle.reserved);
-    rc = am_key_parse(AM_SHARE_EVENT, key, &ticket);
-    return rc == ACL_SUCCESS ? am_event_import(&ticket, event) : rc;
+    AM_TRY(am_key_parse(AM_SHARE_EVENT, key, &ticket));
+    return am_event_import(&ticket, event);
 }

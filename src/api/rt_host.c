@@ -46,11 +46,8 @@ aclError am_aclrtFreeHostWithDevSync(void *hostPtr)
     aclError rc;
 
     AM_REQUIRE(hostPtr != NULL, ACL_ERROR_RT_PARAM_INVALID, "hostPtr is NULL");
-    rc = am_context_device(&device);
-    if (rc == ACL_SUCCESS)
-        rc = am_stream_check_all(device, NULL);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_device(&device));
+    AM_TRY(am_stream_check_all(device, NULL));
     /* A failure of a stream is returned here, but the block is freed all the same. */
     failure = am_stream_sync_device(device, -1);
     rc = am_host_free(hostPtr);
@@ -72,8 +69,6 @@ static aclError register_check(void)
 aclError am_aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type,
                               void **devPtr)
 {
-    aclError rc;
-
     AM_REQUIRE_NONNULL(ptr);
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE_NONNULL(devPtr);
@@ -82,12 +77,10 @@ aclError am_aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType ty
                (int)type);
     AM_REQUIRE(type == ACL_HOST_REGISTER_MAPPED, ACL_ERROR_INVALID_PARAM,
                "type is 0x%x; it takes ACL_HOST_REGISTER_MAPPED (0)", (int)type);
-    rc = register_check();
-    if (rc == ACL_SUCCESS)
-        rc = am_host_register(ptr, size, AM_HOST_MAPPED);
-    if (rc == ACL_SUCCESS)
-        *devPtr = ptr;
-    return rc;
+    AM_TRY(register_check());
+    AM_TRY(am_host_register(ptr, size, AM_HOST_MAPPED));
+    *devPtr = ptr;
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
@@ -109,12 +102,10 @@ aclError am_aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
 
 aclError am_aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
 {
-    aclError rc;
-
     AM_REQUIRE_NONNULL(pHost, pDevice);
     AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM, "flag is 0x%x; it takes 0", flag);
-    rc = register_check();
-    return rc == ACL_SUCCESS ? am_host_device_pointer(pHost, pDevice) : rc;
+    AM_TRY(register_check());
+    return am_host_device_pointer(pHost, pDevice);
 }
 
 aclError am_aclrtHostUnregister(void *ptr)

@@ -77,10 +77,9 @@ static aclError server_check(const aclrtServerPid *server, size_t i)
 aclError am_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids,
                                             size_t num)
 {
-    aclError rc = pod_check();
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pod_check());
     AM_REQUIRE_NONNULL(key, serverPids);
     AM_REQUIRE_NONZERO(num);
     for (size_t i = 0; i < num && rc == ACL_SUCCESS; i++)

@@ -61,12 +61,10 @@ static aclError device_malloc(void **ret_addr, size_t size, unsigned policy, siz
     struct am_heap *heap;
     int32_t device;
     uint32_t page;
-    aclError rc = policy_page(policy, size, &page);
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = am_context_device(&device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(policy_page(policy, size, &page));
+    AM_TRY(am_context_device(&device));
     AM_REQUIRE(size <= SIZE_MAX - 64, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate %zu bytes: no device has that much memory", size);
     heap = am_heap_of(device, AM_HEAP_DEVICE);
@@ -146,15 +144,11 @@ static aclError malloc_with_cfg(void **devPtr, size_t size, unsigned policy,
 {
     struct malloc_cfg parsed;
     int32_t device;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE_NONZERO(size);
-    rc = policy_split(policy, &policy);
-    if (rc == ACL_SUCCESS)
-        rc = malloc_cfg_parse(cfg, &parsed);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(policy_split(policy, &policy));
+    AM_TRY(malloc_cfg_parse(cfg, &parsed));
     AM_REQUIRE(!parsed.has_va_flag, ACL_ERROR_INVALID_PARAM,
                "the attribute VA_FLAG is for aclrtMallocHostWithCfg only");
     AM_TRY(am_context_device(&device));
@@ -217,14 +211,12 @@ static aclError range_check(void *devPtr, size_t size)
 {
     struct am_spans spans;
     int32_t device;
-    aclError rc;
+    aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE_NONZERO(size);
     AM_TRY(am_context_device(&device));
-    rc = am_spans_open(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr");
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_spans_open(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr"));
     if (spans.devices == 0)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not device memory", devPtr);
     am_spans_close(&spans);

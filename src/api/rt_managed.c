@@ -42,21 +42,18 @@ aclError am_aclrtMemManagedAdvise(const void *const ptr, uint64_t size,
                                   aclrtMemManagedAdviseType advise,
                                   aclrtMemManagedLocation location)
 {
-    aclError rc = product_check();
-
-    if (rc == ACL_SUCCESS)
-        rc = pages_check(ptr, size);
-    return rc == ACL_SUCCESS ? am_managed_advise(ptr, size, advise, &location) : rc;
+    AM_TRY(product_check());
+    AM_TRY(pages_check(ptr, size));
+    return am_managed_advise(ptr, size, advise, &location);
 }
 
 static aclError attrs_check(const aclrtMemManagedRangeAttribute *attrs, size_t n,
                             const void *ptr, size_t size, void *const *data,
                             const size_t *data_sizes)
 {
-    aclError rc = product_check();
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(product_check());
     AM_REQUIRE_NONNULL(ptr);
     AM_REQUIRE_NONZERO(size);
     for (size_t i = 0; i < n && rc == ACL_SUCCESS; i++) {
@@ -143,11 +140,10 @@ aclError am_aclrtMemManagedPrefetchBatchAsync(
 {
     const struct am_prefetch ranges = {ptrs,         sizes,           count,
                                        prefetchLocs, prefetchLocIdxs, numPrefetchLocs};
-    aclError rc;
 
     AM_TRY(product_check());
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
-    rc = batch_check(&ranges);
-    return rc == ACL_SUCCESS ? prefetch(&ranges, stream) : rc;
+    AM_TRY(batch_check(&ranges));
+    return prefetch(&ranges, stream);
 }

@@ -29,15 +29,13 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     struct am_domain *domain = NULL;
     size_t left = 0;
     int32_t device;
-    aclError rc;
+    aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(free != NULL && total != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL",
                free == NULL ? "free" : "total");
     AM_REQUIRE(found != NULL, ACL_ERROR_INVALID_PARAM,
                "attr is %d, which is not a memory attribute", (int)attr);
-    rc = am_context_device(&device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_device(&device));
     if (product_has(attr))
         domain = am_domain_get(&am_devices.device[device].domain);
     (void)am_stream_collect_all(); /* launched work that is done keeps no memory */

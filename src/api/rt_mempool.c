@@ -44,20 +44,15 @@ static aclError props_check(const aclrtMemPoolProps *props)
 
 aclError am_aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps)
 {
-    aclError rc = pool_check(memPool);
-
-    if (rc == ACL_SUCCESS)
-        rc = props_check(poolProps);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pool_check(memPool));
+    AM_TRY(props_check(poolProps));
     return am_pool_create((int32_t)poolProps->location.id, poolProps->maxSize, memPool);
 }
 
 aclError am_aclrtMemPoolDestroy(const aclrtMemPool memPool)
 {
-    aclError rc = pool_check(memPool);
-
-    return rc == ACL_SUCCESS ? am_pool_destroy(memPool) : rc;
+    AM_TRY(pool_check(memPool));
+    return am_pool_destroy(memPool);
 }
 
 static aclError attr_check(const void *memPool, aclrtMemPoolAttr attr, const void *value)
@@ -113,12 +108,9 @@ aclError am_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, voi
 {
     struct am_pool_figures figures;
     uint64_t *wide = value;
-    aclError rc = attr_check(memPool, attr, value);
 
-    if (rc == ACL_SUCCESS)
-        rc = am_pool_get_figures(memPool, &figures);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(attr_check(memPool, attr, value));
+    AM_TRY(am_pool_get_figures(memPool, &figures));
     switch (attr) {
     case ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD:
         *wide = figures.threshold;
@@ -171,7 +163,6 @@ aclError am_aclrtMemPoolFreeAsync(void *ptr, aclrtStream handle)
 
 aclError am_aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
 {
-    aclError rc = pool_check(memPool);
-
-    return rc == ACL_SUCCESS ? am_pool_trim(memPool, minBytesToKeep) : rc;
+    AM_TRY(pool_check(memPool));
+    return am_pool_trim(memPool, minBytesToKeep);
 }

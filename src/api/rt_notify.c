@@ -136,11 +136,10 @@ aclError am_aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num
 aclError am_aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
 {
     struct am_ticket ticket;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(notify, key);
     AM_REQUIRE((flags & ~ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
                ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0 or 2", flags);
-    rc = am_key_parse(AM_SHARE_NOTIFY, key, &ticket);
-    return rc == ACL_SUCCESS ? am_notify_import(&ticket, notify) : rc;
+    AM_TRY(am_key_parse(AM_SHARE_NOTIFY, key, &ticket));
+    return am_notify_import(&ticket, notify);
 }

@@ -13,9 +13,9 @@
 static aclError pair_find(int32_t a, int32_t b)
 {
     struct am_device *device;
-    aclError rc = am_device_find(a, &device);
 
-    return rc == ACL_SUCCESS ? am_device_find(b, &device) : rc;
+    AM_TRY(am_device_find(a, &device));
+    return am_device_find(b, &device);
 }
 
 aclError am_aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId,
@@ -78,19 +78,15 @@ aclError am_aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t
     struct am_spans spans;
     struct am_device *peer;
     int32_t device;
-    aclError rc;
+    aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
-    rc = am_device_find(dstDevId, &peer);
-    if (rc == ACL_SUCCESS)
-        rc = am_context_device(&device);
-    if (rc == ACL_SUCCESS)
-        rc = am_spans_open_device(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr");
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_device_find(dstDevId, &peer));
+    AM_TRY(am_context_device(&device));
+    AM_TRY(am_spans_open_device(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr"));
     if (spans.devices == UINT64_C(1) << dstDevId)
         rc =
             am_fail(ACL_ERROR_RT_PARAM_INVALID,

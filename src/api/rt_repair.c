@@ -19,15 +19,12 @@ static aclError device_check(int32_t deviceId)
 aclError am_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize,
                                size_t *retSize)
 {
-    aclError rc;
-
     AM_REQUIRE_NONNULL(arr);
     AM_REQUIRE_NONZERO(arraySize);
     AM_REQUIRE_NONNULL(retSize);
-    rc = device_check(deviceId);
-    if (rc == ACL_SUCCESS)
-        *retSize = 0;
-    return rc;
+    AM_TRY(device_check(deviceId));
+    *retSize = 0;
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize)
@@ -47,13 +44,10 @@ aclError am_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *arr, size_t arr
  */
 aclError am_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 {
-    aclError rc;
-
     AM_REQUIRE_NONNULL(errorInfo);
-    rc = device_check(deviceId);
-    if (rc == ACL_SUCCESS)
-        memset(errorInfo, 0, sizeof *errorInfo);
-    return rc;
+    AM_TRY(device_check(deviceId));
+    memset(errorInfo, 0, sizeof *errorInfo);
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)

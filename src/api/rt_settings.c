@@ -37,9 +37,9 @@ aclError am_aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout
 static aclError device_current(struct am_device **ret_device)
 {
     int32_t id;
-    aclError rc = am_context_device(&id);
 
-    return rc == ACL_SUCCESS ? am_device_find(id, ret_device) : rc;
+    AM_TRY(am_context_device(&id));
+    return am_device_find(id, ret_device);
 }
 
 static bool has_infnan(void)
@@ -92,13 +92,12 @@ aclError am_aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
 aclError am_aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
 {
     aclrtStreamAttrValue value;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(flag);
-    rc = am_aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, &value);
-    if (rc == ACL_SUCCESS)
-        *flag = value.overflowSwitch;
-    return rc;
+    AM_TRY(
+        am_aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, &value));
+    *flag = value.overflowSwitch;
+    return ACL_SUCCESS;
 }
 
 /* ---- how many cores operators use ---- */
@@ -142,13 +141,11 @@ aclError am_aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
                                    uint32_t value)
 {
     struct am_device *device;
-    aclError rc = limit_check(type);
 
-    if (rc == ACL_SUCCESS)
-        rc = am_device_find(deviceId, &device);
-    if (rc == ACL_SUCCESS)
-        am_limits_set(&device->limits, type, value);
-    return rc;
+    AM_TRY(limit_check(type));
+    AM_TRY(am_device_find(deviceId, &device));
+    am_limits_set(&device->limits, type, value);
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
@@ -166,23 +163,19 @@ aclError am_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
 aclError am_aclrtResetDeviceResLimit(int32_t deviceId)
 {
     struct am_device *device;
-    aclError rc = am_device_find(deviceId, &device);
 
-    if (rc == ACL_SUCCESS)
-        am_limits_reset(&device->limits);
-    return rc;
+    AM_TRY(am_device_find(deviceId, &device));
+    am_limits_reset(&device->limits);
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtSetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
                                    uint32_t value)
 {
     struct am_stream *stream;
-    aclError rc = limit_check(type);
 
-    if (rc == ACL_SUCCESS)
-        rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(limit_check(type));
+    AM_TRY(am_stream_get(handle, &stream));
     am_limits_set(&stream->limits, type, value);
     am_stream_put(stream);
     return ACL_SUCCESS;
@@ -193,12 +186,11 @@ static aclError stream_limit(struct am_stream *stream, aclrtDevResLimitType type
                              uint32_t *ret_value)
 {
     struct am_device *device;
-    aclError rc;
 
     if (am_limits_get(&stream->limits, type, ret_value))
         return ACL_SUCCESS;
-    rc = am_device_find(stream->device, &device);
-    return rc == ACL_SUCCESS ? device_limit(device, type, ret_value) : rc;
+    AM_TRY(am_device_find(stream->device, &device));
+    return device_limit(device, type, ret_value);
 }
 
 aclError am_aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,

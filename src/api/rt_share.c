@@ -60,15 +60,14 @@ static aclError share_export(aclrtDrvMemHandle handle, enum am_share_kind kind,
                              uint64_t flags, void *shareable)
 {
     struct am_ticket ticket;
-    aclError rc;
 
     AM_REQUIRE((flags & ~ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
                ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64
                "; it takes 0, or 1 to let any process of this user import",
                flags);
-    rc = am_share_export(handle, kind, flags != 0, &ticket);
-    return rc == ACL_SUCCESS ? ticket_write(kind, &ticket, shareable) : rc;
+    AM_TRY(am_share_export(handle, kind, flags != 0, &ticket));
+    return ticket_write(kind, &ticket, shareable);
 }
 
 static aclError share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
@@ -83,11 +82,10 @@ static aclError share_import(enum am_share_kind kind, const struct am_ticket *ti
                              int32_t device_id, aclrtDrvMemHandle *handle)
 {
     struct am_device *device;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(handle);
-    rc = am_device_find(device_id, &device);
-    return rc == ACL_SUCCESS ? am_share_import(kind, ticket, device, handle) : rc;
+    AM_TRY(am_device_find(device_id, &device));
+    return am_share_import(kind, ticket, device, handle);
 }
 
 aclError am_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
@@ -110,21 +108,20 @@ aclError am_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t
                                               void *shareableHandle)
 {
     enum am_share_kind kind = AM_SHARE_MEMORY;
-    aclError rc;
 
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(handle, shareableHandle);
-    rc = type_kind(shareType, &kind);
-    return rc == ACL_SUCCESS ? share_export(handle, kind, flags, shareableHandle) : rc;
+    AM_TRY(type_kind(shareType, &kind));
+    return share_export(handle, kind, flags, shareableHandle);
 }
 
 aclError am_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid,
                                             size_t pidNum)
 {
     struct am_ticket ticket = {.number = shareableHandle};
-    aclError rc = am_vmm_check();
 
-    return rc == ACL_SUCCESS ? share_trust(AM_SHARE_MEMORY, &ticket, pid, pidNum) : rc;
+    AM_TRY(am_vmm_check());
+    return share_trust(AM_SHARE_MEMORY, &ticket, pid, pidNum);
 }
 
 aclError am_aclrtMemSetPidToShareableHandleV2(void *shareableHandle,
@@ -133,24 +130,21 @@ aclError am_aclrtMemSetPidToShareableHandleV2(void *shareableHandle,
 {
     enum am_share_kind kind = AM_SHARE_MEMORY;
     struct am_ticket ticket;
-    aclError rc;
 
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(shareableHandle);
-    rc = type_kind(shareType, &kind);
-    if (rc == ACL_SUCCESS)
-        rc = ticket_read(kind, shareableHandle, &ticket);
-    return rc == ACL_SUCCESS ? share_trust(kind, &ticket, pid, pidNum) : rc;
+    AM_TRY(type_kind(shareType, &kind));
+    AM_TRY(ticket_read(kind, shareableHandle, &ticket));
+    return share_trust(kind, &ticket, pid, pidNum);
 }
 
 aclError am_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
                                               aclrtDrvMemHandle *handle)
 {
     struct am_ticket ticket = {.number = shareableHandle};
-    aclError rc = am_vmm_check();
 
-    return rc == ACL_SUCCESS ? share_import(AM_SHARE_MEMORY, &ticket, deviceId, handle)
-                             : rc;
+    AM_TRY(am_vmm_check());
+    return share_import(AM_SHARE_MEMORY, &ticket, deviceId, handle);
 }
 
 aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
@@ -161,24 +155,19 @@ aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
     struct am_ticket ticket;
     struct am_device *device;
     int32_t id;
-    aclError rc;
 
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(shareableHandle);
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
-    rc = type_kind(shareType, &kind);
-    if (rc == ACL_SUCCESS)
-        rc = am_context_device(&id);
-    if (rc == ACL_SUCCESS)
-        rc = ticket_read(kind, shareableHandle, &ticket);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(type_kind(shareType, &kind));
+    AM_TRY(am_context_device(&id));
+    AM_TRY(ticket_read(kind, shareableHandle, &ticket));
     if (kind == AM_SHARE_MEMORY)
         return share_import(kind, &ticket, id, handle);
     AM_REQUIRE_NONNULL(handle);
-    rc = am_device_find(id, &device);
-    return rc == ACL_SUCCESS ? am_fabric_import(shareableHandle, device, handle) : rc;
+    AM_TRY(am_device_find(id, &device));
+    return am_fabric_import(shareableHandle, device, handle);
 }
 
 aclError am_aclrtDeviceGetBareTgid(int32_t *pid)

@@ -71,17 +71,16 @@ aclError am_aclrtSynchronizeStream(aclrtStream stream)
 
 aclError am_aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t ms)
 {
-    aclError rc = timeout_check(ms);
-
-    return rc == ACL_SUCCESS ? stream_sync(stream, ms) : rc;
+    AM_TRY(timeout_check(ms));
+    return stream_sync(stream, ms);
 }
 
 static aclError device_sync(int32_t ms)
 {
     int32_t device;
-    aclError rc = am_context_device(&device);
 
-    return rc == ACL_SUCCESS ? am_stream_sync_device(device, ms) : rc;
+    AM_TRY(am_context_device(&device));
+    return am_stream_sync_device(device, ms);
 }
 
 aclError am_aclrtSynchronizeDevice(void)
@@ -91,9 +90,8 @@ aclError am_aclrtSynchronizeDevice(void)
 
 aclError am_aclrtSynchronizeDeviceWithTimeout(int32_t ms)
 {
-    aclError rc = timeout_check(ms);
-
-    return rc == ACL_SUCCESS ? device_sync(ms) : rc;
+    AM_TRY(timeout_check(ms));
+    return device_sync(ms);
 }
 
 aclError am_aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
@@ -132,15 +130,11 @@ aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)
 {
     const uint32_t most = 36 * 60 * 1000;
     struct am_device *device;
-    aclError rc;
 
     AM_REQUIRE(ms <= most, ACL_ERROR_INVALID_PARAM,
                "the timeout is %u ms; it takes 0 (for ever) to %u", ms, most);
-    rc = am_device_find(deviceId, &device);
-    if (rc == ACL_SUCCESS)
-        rc = am_stream_check_all(deviceId, NULL);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_device_find(deviceId, &device));
+    AM_TRY(am_stream_check_all(deviceId, NULL));
     AM_REQUIRE(
         am_stream_abort_device(deviceId, ms == 0 ? AM_FOREVER : ms * AM_MILLISECOND),
         ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "tasks of device %d still ran after %u ms",
@@ -184,13 +178,11 @@ aclError am_aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags)
 aclError am_aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
     int32_t device;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(streamCount);
-    rc = am_context_device(&device);
-    if (rc == ACL_SUCCESS)
-        *streamCount = am_stream_available(device);
-    return rc;
+    AM_TRY(am_context_device(&device));
+    *streamCount = am_stream_available(device);
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)

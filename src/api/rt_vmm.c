@@ -97,15 +97,13 @@ static aclError prop_check(const aclrtPhysicalMemProp *prop)
 aclError am_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
                                 const aclrtPhysicalMemProp *prop, uint64_t flags)
 {
-    aclError rc;
-
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(handle);
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
-    rc = prop_check(prop);
-    return rc == ACL_SUCCESS ? am_phys_create(size, prop, handle) : rc;
+    AM_TRY(prop_check(prop));
+    return am_phys_create(size, prop, handle);
 }
 
 aclError am_aclrtFreePhysical(aclrtDrvMemHandle handle)
@@ -198,10 +196,9 @@ static aclError desc_check(const aclrtMemAccessDesc *desc)
 aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc,
                               size_t count)
 {
-    aclError rc = am_vmm_check();
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(virPtr);
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE_NONNULL(desc);
@@ -245,18 +242,14 @@ aclError am_aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
                                              aclrtMemGranularityOptions option,
                                              size_t *granularity)
 {
-    aclError rc;
-
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(granularity);
     AM_REQUIRE(option == ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM ||
                    option == ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED,
                ACL_ERROR_INVALID_PARAM,
                "option is %d; it takes MINIMUM (0) or RECOMMENDED (1)", (int)option);
-    rc = prop_check(prop);
-    if (rc == ACL_SUCCESS)
-        rc = am_phys_check(prop);
-    if (rc == ACL_SUCCESS)
-        *granularity = am_attr_granularity(am_attr_find(prop->memAttr));
-    return rc;
+    AM_TRY(prop_check(prop));
+    AM_TRY(am_phys_check(prop));
+    *granularity = am_attr_granularity(am_attr_find(prop->memAttr));
+    return ACL_SUCCESS;
 }

@@ -20,10 +20,7 @@
 static aclError device_look(struct am_device *device, const struct am_plan *plan,
                             size_t *ret_capacity)
 {
-    aclError rc = am_setup.backend->device_info(device->driver_id, &device->info);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_setup.backend->device_info(device->driver_id, &device->info));
     *ret_capacity = am_plan_capacity(plan, &device->info);
     am_log(AM_LOG_INFO, "device %d: %s at %s, %zu MB of %zu", device->id,
            device->info.name, device->info.bus_id, *ret_capacity / AM_MIB,
@@ -44,9 +41,7 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
         rc = device_look(device, plan, &capacity);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_domain_create(id, driver_id, capacity, &domain);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_domain_create(id, driver_id, capacity, &domain));
     am_domain_enter(domain, am_devices.ledger);
     am_lock(&am_devices.lock); /* a call may have found it before the library stopped */
     device->n_set = 0;
@@ -63,17 +58,17 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
 aclError am_devices_config(struct am_ledger_config *ret_config)
 {
     struct am_plan plan;
-    aclError rc = am_plan_make(&plan);
 
-    return rc == ACL_SUCCESS ? am_plan_config(&plan, ret_config) : rc;
+    AM_TRY(am_plan_make(&plan));
+    return am_plan_config(&plan, ret_config);
 }
 
 static aclError ledger_open(const struct am_plan *plan, struct am_ledger **ret_ledger)
 {
     struct am_ledger_config config;
-    aclError rc = am_plan_config(plan, &config);
 
-    return rc == ACL_SUCCESS ? am_ledger_open(&config, ret_ledger) : rc;
+    AM_TRY(am_plan_config(plan, &config));
+    return am_ledger_open(&config, ret_ledger);
 }
 
 aclError am_devices_open(struct am_devices *devices)
@@ -83,10 +78,9 @@ aclError am_devices_open(struct am_devices *devices)
     struct am_domain *domain;
     struct am_plan plan;
     int32_t n;
-    aclError rc = am_plan_make(&plan);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_plan_make(&plan));
     n = plan.n_all;
     for (int32_t i = 0; i < n; i++)
         ids[i] = i;
@@ -94,9 +88,7 @@ aclError am_devices_open(struct am_devices *devices)
         n = am_plan_visible(visible, n, ids);
 
     devices->n_all = plan.n_all;
-    rc = ledger_open(&plan, &devices->ledger);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(ledger_open(&plan, &devices->ledger));
     rc = am_domain_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), &domain);
     if (rc != ACL_SUCCESS) {
         am_devices_close(devices);
@@ -244,10 +236,9 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
 aclError am_context_destroy(void *handle)
 {
     struct am_context *context;
-    aclError rc = am_context_get(handle, &context);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_get(handle, &context));
     if (!context->is_primary) {
         rc = am_stream_check_all(context->device, context);
         if (rc != ACL_SUCCESS)

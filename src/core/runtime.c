@@ -227,9 +227,7 @@ aclError am_runtime_start_locked(const char *config_path)
     aclError rc;
 
     pthread_once(&once, runtime_init);
-    rc = runtime_configure(config_path, &config);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(runtime_configure(config_path, &config));
     rc = am_devices_open(&am_devices);
     if (rc != ACL_SUCCESS) {
         am_rundir_close();

@@ -234,12 +234,10 @@ aclError cuda_copy(const struct am_span *dst, size_t dst_at, const struct am_spa
 {
     struct cuda_walk to = cuda_walk_from(dst, dst_at);
     struct cuda_walk from = cuda_walk_from(src, src_at);
-    aclError rc = cuda_walk_check(to, size);
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = cuda_walk_check(from, size);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(cuda_walk_check(to, size));
+    AM_TRY(cuda_walk_check(from, size));
     cuda_walks_acquire(to, from, size);
     rc = copy_acquired(to, from, size);
     cuda_walk_release(from, size);
@@ -317,10 +315,9 @@ static aclError fill_acquired(struct cuda_walk to, size_t size, uint32_t value,
 aclError cuda_fill(const struct am_span *dst, size_t size, uint32_t value, unsigned width)
 {
     struct cuda_walk to = {dst, 0};
-    aclError rc = cuda_walk_check(to, size);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(cuda_walk_check(to, size));
     cuda_walk_acquire(to, size);
     rc = fill_acquired(to, size, value, width);
     cuda_walk_release(to, size);

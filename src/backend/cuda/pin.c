@@ -112,10 +112,9 @@ static aclError range_register(struct cuda_gpu *gpu, void *addr, size_t size)
 aclError cuda_pin(void *addr, size_t size, bool must_lock)
 {
     struct cuda_gpu *gpu;
-    aclError rc = pins_enter(&gpu);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pins_enter(&gpu));
     rc = range_register(gpu, addr, size);
     if (rc == ACL_SUCCESS)
         return ACL_SUCCESS;

@@ -109,16 +109,13 @@ static aclError host_address(const struct cuda_walk *w, CUdeviceptr *ret_at)
     struct am_span rest = *w->span;
     bool is_private;
     void *addr;
-    aclError rc;
 
     *ret_at = (CUdeviceptr)w->span->addr + w->at;
     if (rest.mem == NULL || rest.mem->bank->ops == &am_backend_cuda)
         return ACL_SUCCESS;
     rest.offset += w->at;
     rest.size -= w->at;
-    rc = rest.mem->bank->ops->view_open(&rest, 1, false, &addr, &is_private);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(rest.mem->bank->ops->view_open(&rest, 1, false, &addr, &is_private));
     *ret_at = (CUdeviceptr)addr;
     /* It stays: such memory never moves, and the span keeps it. */
     rest.mem->bank->ops->view_close(&rest, 1, addr, is_private);
@@ -202,10 +199,8 @@ aclError cuda_piece_take(struct cuda_walk *w, size_t size, bool can_join,
                          struct cuda_piece *ret_piece)
 {
     struct cuda_piece piece;
-    aclError rc = piece_find(w, &piece);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(piece_find(w, &piece));
     if (piece.size > size)
         piece.size = size;
     walk_advance(w, piece.size);

@@ -191,13 +191,10 @@ aclError am_copy(void *dst, const void *src, size_t size, aclrtMemcpyKind kind)
 {
     struct am_transfer transfer;
     int32_t device;
-    aclError rc = am_context_device(&device);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = am_transfer_open(&transfer, dst, src, size, 0, device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_device(&device));
+    AM_TRY(am_transfer_open(&transfer, dst, src, size, 0, device));
     rc = sides_check(&transfer, kind, device);
     if (rc == ACL_SUCCESS)
         rc = size < AM_COPY_LONG ? am_transfer_run(&transfer)
@@ -217,13 +214,10 @@ aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width)
 {
     struct am_spans to;
     int32_t device;
-    aclError rc = am_context_device(&device);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = am_spans_open(&to, dst, size, AM_ACCESS_WRITE, device, "devPtr");
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_device(&device));
+    AM_TRY(am_spans_open(&to, dst, size, AM_ACCESS_WRITE, device, "devPtr"));
     rc = am_fill_check(&to, dst, width);
     if (rc == ACL_SUCCESS)
         rc = am_spans_fill(&to, size, value, width);

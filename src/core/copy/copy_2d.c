@@ -33,11 +33,10 @@ static size_t rows_extent(const struct am_copy_2d *rows, size_t pitch)
 static aclError rows_open(struct am_transfer *transfer, const struct am_copy_2d *rows,
                           int32_t device)
 {
-    aclError rc = am_spans_open(&transfer->to, rows->dst, rows_extent(rows, rows->dpitch),
-                                AM_ACCESS_WRITE, device, "dst");
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_spans_open(&transfer->to, rows->dst, rows_extent(rows, rows->dpitch),
+                         AM_ACCESS_WRITE, device, "dst"));
     rc = am_spans_open(&transfer->from, rows->src, rows_extent(rows, rows->spitch),
                        AM_ACCESS_READ, device, "src");
     if (rc != ACL_SUCCESS) {
@@ -63,13 +62,10 @@ aclError am_copy_2d_run(const struct am_copy_2d *rows)
 {
     struct am_transfer transfer;
     int32_t device;
-    aclError rc = am_context_device(&device);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = rows_open(&transfer, rows, device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_device(&device));
+    AM_TRY(rows_open(&transfer, rows, device));
     rc = am_transfer_run(&transfer);
     am_transfer_close(&transfer);
     return rc;
@@ -78,10 +74,9 @@ aclError am_copy_2d_run(const struct am_copy_2d *rows)
 aclError am_copy_2d_async(const struct am_copy_2d *rows, struct am_stream *stream)
 {
     struct am_transfer *transfer;
-    aclError rc = am_transfer_make(&transfer);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_transfer_make(&transfer));
     rc = rows_open(transfer, rows, stream->device);
     if (rc != ACL_SUCCESS)
         goto err_unmake;

@@ -131,13 +131,9 @@ static aclError outcome_report(struct outcome *outcome, aclError rc)
 AM_HOT static aclError task_submit(struct am_stream *stream, struct am_task *task,
                                    const struct outcome *outcome)
 {
-    aclError rc;
-
     if (outcome == NULL)
         return am_stream_submit(stream, task);
-    rc = am_stream_submit_and_wait(stream, task);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_stream_submit_and_wait(stream, task));
     AM_REQUIRE(outcome->has_run, ACL_ERROR_RT_STREAM_ABORT,
                "stream %d was stopped or aborted before it reached this copy; nothing "
                "was copied",
@@ -281,10 +277,9 @@ static aclError async_open(struct am_transfer *transfer, void *dst, const void *
                            size_t size, aclrtMemcpyKind kind,
                            const struct am_stream *stream)
 {
-    aclError rc = am_transfer_open(transfer, dst, src, size, 0, stream->device);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_transfer_open(transfer, dst, src, size, 0, stream->device));
     if (!am_transfer_is_across(transfer))
         rc = am_transfer_check_async(transfer, stream->device);
     if (rc == ACL_SUCCESS && am_setup.is_strict)
@@ -327,9 +322,7 @@ AM_HOT aclError am_copy_async(void *dst, const void *src, size_t size,
 
     if (copy_at_once(dst, src, size, kind, stream, &rc))
         return rc;
-    rc = am_transfer_make(&transfer);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_transfer_make(&transfer));
     rc = async_open(transfer, dst, src, size, kind, stream);
     if (rc != ACL_SUCCESS) {
         am_transfer_unmake(transfer);

@@ -92,12 +92,10 @@ aclError am_copy_batch_run(const struct am_copy_batch *batch, size_t *ret_fail)
 {
     struct am_transfer transfer;
     struct batch_work work = {.transfer = &transfer};
-    aclError rc = am_context_device(&work.device);
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = batch_open(&work, batch, ret_fail);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_device(&work.device));
+    AM_TRY(batch_open(&work, batch, ret_fail));
     rc = am_transfer_run(&transfer);
     am_transfer_close(&transfer);
     return rc;
@@ -107,10 +105,9 @@ aclError am_copy_batch_async(const struct am_copy_batch *batch, struct am_stream
                              size_t *ret_fail)
 {
     struct batch_work work = {.device = stream->device};
-    aclError rc = am_transfer_make(&work.transfer);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_transfer_make(&work.transfer));
     rc = batch_open(&work, batch, ret_fail);
     if (rc != ACL_SUCCESS) {
         am_transfer_unmake(work.transfer);

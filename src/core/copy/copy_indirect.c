@@ -52,12 +52,10 @@ static aclError desc_write(void *at, const struct desc *desc)
     struct am_span ours = {.addr = (void *)(uintptr_t)desc, .size = sizeof *desc};
     struct am_spans to;
     int32_t device;
-    aclError rc = am_context_device(&device);
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = am_spans_open_device(&to, at, sizeof *desc, AM_ACCESS_WRITE, device, "desc");
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_device(&device));
+    AM_TRY(am_spans_open_device(&to, at, sizeof *desc, AM_ACCESS_WRITE, device, "desc"));
     rc = am_setup.backend->copy(to.list, 0, &ours, 0, sizeof *desc);
     am_spans_close(&to);
     return rc;
@@ -83,10 +81,7 @@ aclError am_copy_indirect_keep_set(void *desc, void *addr, size_t size)
 static aclError desc_read(const struct desc_task *dt, uint64_t mark,
                           struct desc *ret_desc)
 {
-    aclError rc = spans_read(&dt->desc, ret_desc, sizeof *ret_desc);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(spans_read(&dt->desc, ret_desc, sizeof *ret_desc));
     AM_REQUIRE(ret_desc->mark == mark, ACL_ERROR_RT_PARAM_INVALID,
                "the %zu bytes at %p are not a descriptor for this call; they begin with "
                "0x%" PRIx64,
@@ -98,11 +93,10 @@ static aclError desc_read(const struct desc_task *dt, uint64_t mark,
 static aclError inner_copy(uint64_t dst, uint64_t src, size_t size, int32_t device)
 {
     struct am_transfer transfer;
-    aclError rc = am_transfer_open(&transfer, (void *)dst, (const void *)src, size,
-                                   AM_SPANS_TURN, device);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_transfer_open(&transfer, (void *)dst, (const void *)src, size,
+                            AM_SPANS_TURN, device));
     if (!am_spans_fit(&transfer.to, true) || !am_spans_fit(&transfer.from, true) ||
         ((transfer.to.devices | transfer.from.devices) & ~(UINT64_C(1) << device)) != 0)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
@@ -119,9 +113,9 @@ static aclError desc_copy_run(struct am_task *task)
 {
     struct desc_task *dt = (struct desc_task *)task;
     struct desc desc;
-    aclError rc = desc_read(dt, MARK_COPY, &desc);
 
-    return rc == ACL_SUCCESS ? inner_copy(desc.dst, desc.src, desc.size, dt->device) : rc;
+    AM_TRY(desc_read(dt, MARK_COPY, &desc));
+    return inner_copy(desc.dst, desc.src, desc.size, dt->device);
 }
 
 static aclError desc_touch_run(struct am_task *task)
@@ -129,14 +123,12 @@ static aclError desc_touch_run(struct am_task *task)
     struct desc_task *dt = (struct desc_task *)task;
     struct am_spans spans;
     struct desc desc;
-    aclError rc = desc_read(dt, MARK_TOUCH, &desc);
 
-    if (rc == ACL_SUCCESS)
-        rc = am_spans_open_device(&spans, (void *)desc.src, desc.size,
-                                  AM_ACCESS_READ | AM_SPANS_TURN, dt->device, "src");
-    if (rc == ACL_SUCCESS)
-        am_spans_close(&spans);
-    return rc;
+    AM_TRY(desc_read(dt, MARK_TOUCH, &desc));
+    AM_TRY(am_spans_open_device(&spans, (void *)desc.src, desc.size,
+                                AM_ACCESS_READ | AM_SPANS_TURN, dt->device, "src"));
+    am_spans_close(&spans);
+    return ACL_SUCCESS;
 }
 
 static void desc_drop(struct am_task *task)
@@ -183,12 +175,9 @@ static aclError indirect_run(struct am_task *task)
     struct indirect_task *it = (struct indirect_task *)task;
     uint64_t dst;
     uint64_t src;
-    aclError rc = spans_read(&it->dst, &dst, sizeof dst);
 
-    if (rc == ACL_SUCCESS)
-        rc = spans_read(&it->src, &src, sizeof src);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(spans_read(&it->dst, &dst, sizeof dst));
+    AM_TRY(spans_read(&it->src, &src, sizeof src));
     AM_REQUIRE(
         it->copy.dst_offset <= UINT64_MAX - dst &&
             it->copy.src_offset <= UINT64_MAX - src,
@@ -213,11 +202,10 @@ static const struct am_task_ops indirect_ops = {.run = indirect_run,
 
 static aclError indirect_open(struct indirect_task *it)
 {
-    aclError rc = am_spans_open_device(&it->dst, it->copy.dst, sizeof(uint64_t),
-                                       AM_ACCESS_READ, it->device, "dst");
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_spans_open_device(&it->dst, it->copy.dst, sizeof(uint64_t), AM_ACCESS_READ,
+                                it->device, "dst"));
     rc = am_spans_open_device(&it->src, it->copy.src, sizeof(uint64_t), AM_ACCESS_READ,
                               it->device, "src");
     if (rc != ACL_SUCCESS)

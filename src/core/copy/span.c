@@ -322,10 +322,9 @@ AM_HOT aclError am_spans_open(struct am_spans *spans, const void *addr, size_t s
 aclError am_spans_open_device(struct am_spans *spans, const void *addr, size_t size,
                               unsigned access, int32_t device, const char *what)
 {
-    aclError rc = am_spans_open(spans, addr, size, access, device, what);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_spans_open(spans, addr, size, access, device, what));
     if (spans->list[0].mem == NULL || !am_spans_fit(spans, true))
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not device memory", what,
                      addr);

@@ -35,12 +35,11 @@ RB_GENERATE_INTERNAL(am_view_tree, am_view, node, view_compare,
 static aclError view_open(struct am_view *view, bool must_be_private)
 {
     void *addr;
-    aclError rc = view->backend->view_open(view->spans.list, view->spans.n,
-                                           must_be_private, &addr, &view->is_private);
 
-    if (rc == ACL_SUCCESS)
-        view->addr = (uintptr_t)addr;
-    return rc;
+    AM_TRY(view->backend->view_open(view->spans.list, view->spans.n, must_be_private,
+                                    &addr, &view->is_private));
+    view->addr = (uintptr_t)addr;
+    return ACL_SUCCESS;
 }
 
 static void view_shut(struct am_view *view)
@@ -72,9 +71,7 @@ static aclError view_enter(struct am_views *views, struct am_view *view)
     if (rc != ACL_SUCCESS || view_list(views, view))
         return rc;
     view_shut(view);
-    rc = view_open(view, true);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(view_open(view, true));
     is_listed = view_list(views, view);
     am_assert(is_listed); /* the only view with a private address */
     return ACL_SUCCESS;

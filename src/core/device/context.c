@@ -37,10 +37,8 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
 {
     struct am_context *context;
     void *handle;
-    aclError rc = device_use(&am_devices.device[device]);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(device_use(&am_devices.device[device]));
     context = am_slab_take(&context_slab);
     if (context == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a context");
@@ -169,10 +167,8 @@ aclError am_context_kill(struct am_context *context, void *handle)
 aclError am_context_set_current(void *handle)
 {
     struct am_context *context;
-    aclError rc = am_context_get(handle, &context);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_get(handle, &context));
     am_context_make_current(context);
     am_context_put(context);
     return ACL_SUCCESS;

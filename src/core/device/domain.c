@@ -294,10 +294,7 @@ static aclError domain_fail(struct am_domain *domain, size_t size, size_t asked)
 
 aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked)
 {
-    aclError rc = am_domain_use(domain);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_domain_use(domain));
     if (domain_try_charge(domain, size))
         return ACL_SUCCESS;
     if (size <= domain->capacity && am_domain_trim(domain) &&
@@ -314,11 +311,9 @@ void am_domain_uncharge(struct am_domain *domain, size_t size)
 
 aclError am_domain_share(struct am_domain *domain, size_t size, uint64_t *ret_share)
 {
-    aclError rc = am_ledger_share_add(domain->ledger, domain->driver, size, ret_share);
-
-    if (rc == ACL_SUCCESS)
-        atomic_fetch_sub(&domain->used, size);
-    return rc;
+    AM_TRY(am_ledger_share_add(domain->ledger, domain->driver, size, ret_share));
+    atomic_fetch_sub(&domain->used, size);
+    return ACL_SUCCESS;
 }
 
 void am_domain_close(struct am_domain *domain)

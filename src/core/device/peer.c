@@ -21,12 +21,9 @@ aclError am_peer_set(int32_t peer, bool is_enabled)
 {
     struct am_device *found;
     int32_t device;
-    aclError rc = am_device_find(peer, &found);
 
-    if (rc == ACL_SUCCESS)
-        rc = am_context_device(&device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_device_find(peer, &found));
+    AM_TRY(am_context_device(&device));
     AM_REQUIRE(am_setup.product->features & AM_PRODUCT_PEER,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s have no peer access",
                am_setup.product->title);

@@ -162,10 +162,8 @@ static aclError link_open(uint64_t number, struct am_patience *patience,
     socklen_t size = sizeof peer;
     int directory;
     int fd;
-    aclError rc = am_rundir_open(&directory);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_rundir_open(&directory));
     while ((fd = am_sockname_connect(directory, name)) == -EAGAIN && is_patient(patience))
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     if (fd == -EAGAIN)
@@ -314,9 +312,7 @@ aclError am_import_fetch(enum am_share_kind kind, const struct am_ticket *ticket
         return fail_system(number, "copying its descriptor", error);
     if (am_exchange_is_own_name((uint32_t)(number >> NAME_SHIFT)))
         return fail_unknown(number);
-    rc = fetch_reply(&request, &link, &reply, &fd);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(fetch_reply(&request, &link, &reply, &fd));
     rc = am_wire_check_reply(&reply, &request, fd >= 0, link.exporter);
     if (rc == ACL_ERROR_RT_IPC_ERROR)
         close(link.fd); /* its next messages cannot be trusted */

@@ -331,14 +331,11 @@ static aclError server_start_locked(void) AM_REQUIRES(server.lock)
     uint32_t random;
     int directory;
     int error;
-    aclError rc;
 
     if (server.is_running)
         return ACL_SUCCESS;
     AM_REQUIRE(server.is_up, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
-    rc = am_rundir_open(&directory);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_rundir_open(&directory));
     error = am_random(&random, sizeof random);
     AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, AM_RANDOM_MISSING,
                strerror(-error));

@@ -563,14 +563,11 @@ aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys)
     struct am_phys *phys = NULL;
     struct am_block block;
     struct am_run *run;
-    aclError rc;
 
     if (!block_find((uintptr_t)addr, &block))
         return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of aclrtMalloc",
                        addr);
-    rc = share_check(&block, (uintptr_t)addr, size);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(share_check(&block, (uintptr_t)addr, size));
     run = block.slot.run;
     am_lock(&run->heap->lock);
     if (run->start == (uintptr_t)addr && run_share_locked(run)) {

@@ -168,7 +168,6 @@ aclError am_run_lock(struct am_run *run, size_t end)
     const struct am_backend_ops *ops = run->mapping->phys->mem.bank->ops;
     size_t left = run->size - run->locked;
     size_t size;
-    aclError rc;
 
     if (end <= run->locked)
         return ACL_SUCCESS;
@@ -179,10 +178,10 @@ aclError am_run_lock(struct am_run *run, size_t end)
     size = am_align_up(end - run->locked, ops->pin_step());
     if (size > left)
         size = left;
-    rc = ops->pin((void *)(run->mapping->start + run->locked), size, am_setup.is_strict);
-    if (rc == ACL_SUCCESS)
-        run->locked += size;
-    return rc;
+    AM_TRY(
+        ops->pin((void *)(run->mapping->start + run->locked), size, am_setup.is_strict));
+    run->locked += size;
+    return ACL_SUCCESS;
 }
 
 /* Gives the run memory; takes over the reference to the domain. */
@@ -192,13 +191,11 @@ static aclError run_open(struct am_run *run, struct am_domain *domain, size_t si
     enum am_bank_kind kind =
         run->heap->kind == AM_HEAP_HOST ? AM_BANK_PINNED : AM_BANK_MAIN;
     struct am_phys *phys;
-    aclError rc = am_phys_create_bare(domain, kind, size, asked, &phys);
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = am_vspace_map_run(&am_vspace, &am_heap_owners[run->kind], phys, run,
-                               &run->mapping);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_phys_create_bare(domain, kind, size, asked, &phys));
+    AM_TRY(am_vspace_map_run(&am_vspace, &am_heap_owners[run->kind], phys, run,
+                             &run->mapping));
     atomic_store_explicit(&run->size, size, memory_order_relaxed);
     run->locked = 0;
     rc = am_run_lock(run, run->stride != 0 ? run->stride : size);
@@ -217,10 +214,9 @@ aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size, size_t 
     struct am_domain *domain;
     struct am_run *run;
     bool is_open;
-    aclError rc = run_get(heap, class, &run, &domain);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(run_get(heap, class, &run, &domain));
     rc = run_open(run, domain, size, asked);
     if (rc != ACL_SUCCESS) {
         run_spare(heap, run);

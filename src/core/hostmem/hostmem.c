@@ -276,9 +276,7 @@ aclError am_host_register(void *addr, size_t size, unsigned flags)
 
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, 4096), ACL_ERROR_RT_ADDR_UNALIGNED,
                "ptr %p is not a multiple of 4096", addr);
-    rc = memory_check(addr, size, flags);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(memory_check(addr, size, flags));
     r = am_sys_calloc(1, sizeof *r);
     if (r == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC,

@@ -233,10 +233,8 @@ static aclError file_open(struct am_ledger *ledger)
     char name[AM_LEDGER_FILE];
     struct stat st;
     int dir;
-    aclError rc = am_rundir_open(&dir);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_rundir_open(&dir));
     am_ledger_file_name(&ledger->config, name);
     ledger->fd =
         am_sys_openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -256,10 +254,9 @@ static aclError file_open(struct am_ledger *ledger)
 /* All that can fail, under the file's lock. */
 AM_NO_LOCK_ANALYSIS static aclError file_enter_locked(struct am_ledger *ledger)
 {
-    aclError rc = books_open(ledger);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(books_open(ledger));
     if (ledger->head->holder != 0) {
         ledger_reap_locked(ledger);
         ledger_count_shares_locked(ledger);
@@ -274,10 +271,8 @@ AM_NO_LOCK_ANALYSIS static aclError file_enter_locked(struct am_ledger *ledger)
 static aclError file_enter(struct am_ledger *ledger)
 {
     char why[LEDGER_WHY];
-    aclError rc = file_open(ledger);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(file_open(ledger));
     AM_REQUIRE(ledger_lock_file(ledger, why), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s",
                why);
     return file_enter_locked(ledger);
@@ -333,10 +328,9 @@ static aclError ledger_enter(struct am_ledger *ledger)
     if (rc == ACL_SUCCESS)
         return rc;
     file_leave(ledger);
-    rc = private_enter(ledger);
-    if (rc == ACL_SUCCESS)
-        warn_once(ledger);
-    return rc;
+    AM_TRY(private_enter(ledger));
+    warn_once(ledger);
+    return ACL_SUCCESS;
 }
 
 aclError am_ledger_open(const struct am_ledger_config *config,

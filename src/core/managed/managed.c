@@ -202,10 +202,9 @@ aclError am_managed_alloc(uint64_t size, void **ret_addr)
 {
     void *addr;
     int32_t device;
-    aclError rc = am_context_device(&device);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_device(&device));
     AM_REQUIRE(size <= WINDOW_SIZE, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate %llu bytes: a process can have 3 TB of managed memory",
                (unsigned long long)size);
@@ -219,10 +218,7 @@ aclError am_managed_alloc(uint64_t size, void **ret_addr)
 
 static aclError free_locked(struct block *block, bool is_last) AM_REQUIRES(managed.lock)
 {
-    aclError rc = am_vspace_unmap_owned(&am_vspace, (void *)block->start, is_last);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_vspace_unmap_owned(&am_vspace, (void *)block->start, is_last));
     am_vspace_release_owned(&am_vspace, (void *)block->start);
     RB_REMOVE(blocks, &managed.blocks, block);
     am_managed_used -= block->size;
@@ -391,10 +387,9 @@ aclError am_managed_advise(const void *addr, size_t size, aclrtMemManagedAdviseT
     struct advice advice = {.type = type};
     struct page *pages;
     size_t n;
-    aclError rc = advice_check(&advice, location);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(advice_check(&advice, location));
     am_lock(&managed.lock);
     rc = pages_find_locked(addr, size, &pages, &n);
     for (size_t i = 0; rc == ACL_SUCCESS && i < n; i++)

@@ -87,10 +87,9 @@ static bool allocator_end(struct am_allocator *allocator)
 aclError am_allocator_destroy(void *handle)
 {
     struct am_allocator *allocator;
-    aclError rc = allocator_get(handle, &allocator);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(allocator_get(handle, &allocator));
     if (!allocator_end(allocator))
         rc =
             am_fail(ACL_ERROR_RT_INVALID_HANDLE, "allocatorDesc %p is not alive", handle);
@@ -117,10 +116,8 @@ void am_allocator_destroy_all(void)
 aclError am_allocator_set(void *handle, const struct am_allocator_functions *functions)
 {
     struct am_allocator *allocator;
-    aclError rc = allocator_get(handle, &allocator);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(allocator_get(handle, &allocator));
     am_lock(&allocators_lock);
     if (functions->object != NULL)
         allocator->functions.object = functions->object;
@@ -176,10 +173,9 @@ static aclError functions_check(struct am_allocator *allocator)
 aclError am_allocator_register(struct am_stream *stream, void *handle)
 {
     struct am_allocator *allocator;
-    aclError rc = allocator_get(handle, &allocator);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(allocator_get(handle, &allocator));
     rc = functions_check(allocator);
     if (rc == ACL_SUCCESS)
         allocator = stream_exchange(stream, allocator);

@@ -103,10 +103,9 @@ static aclError chunk_fill(struct am_backing *backing, size_t chunk)
                      .id = (uint32_t)backing->domain->device},
     };
     struct am_phys *phys;
-    aclError rc = am_phys_create_owned(AM_CHUNK, &prop, backing->domain, &phys);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_phys_create_owned(AM_CHUNK, &prop, backing->domain, &phys));
     rc = am_vspace_map_owned(&am_vspace, chunk_address(backing, chunk), phys, false);
     am_phys_put(phys); /* the mapping has a reference of its own */
     if (rc != ACL_SUCCESS)

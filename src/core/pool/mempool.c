@@ -130,16 +130,12 @@ static aclError pool_open(struct am_pool *pool)
 {
     struct am_device *device;
     size_t size;
-    aclError rc = am_device_find(pool->device, &device);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_device_find(pool->device, &device));
     AM_REQUIRE(pool->max_size <= SIZE_MAX / 4, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate %zu bytes of addresses for a pool", pool->max_size);
     size = 2 * am_align_up(pool->max_size, AM_CHUNK);
-    rc = am_backing_open(&pool->backing, &pool_owner, size, device);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_backing_open(&pool->backing, &pool_owner, size, device));
     if (am_ranges_init(&pool->ranges, size) != 0) {
         am_backing_close(&pool->backing);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a pool");
@@ -231,10 +227,9 @@ static aclError pool_die(struct am_pool *pool, bool is_forced)
 aclError am_pool_destroy(void *handle)
 {
     struct am_pool *pool;
-    aclError rc = am_pool_get(handle, &pool);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_pool_get(handle, &pool));
     rc = pool_die(pool, false);
     am_pool_put(pool);
     return rc;
@@ -255,10 +250,8 @@ void am_pool_kill_all(int32_t device)
 aclError am_pool_trim(void *handle, size_t keep)
 {
     struct am_pool *pool;
-    aclError rc = am_pool_get(handle, &pool);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_pool_get(handle, &pool));
     am_lock(&pool->lock);
     am_pool_shrink_locked(pool, am_pool_chunks(keep));
     am_unlock(&pool->lock);
@@ -287,10 +280,8 @@ void am_pool_synced(int32_t device, int32_t stream)
 aclError am_pool_get_figures(void *handle, struct am_pool_figures *ret_figures)
 {
     struct am_pool *pool;
-    aclError rc = am_pool_get(handle, &pool);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_pool_get(handle, &pool));
     am_lock(&pool->lock);
     *ret_figures = (struct am_pool_figures){
         .threshold = pool->threshold,
@@ -308,10 +299,8 @@ aclError am_pool_get_figures(void *handle, struct am_pool_figures *ret_figures)
 aclError am_pool_set_reuse(void *handle, unsigned bit, bool is_on)
 {
     struct am_pool *pool;
-    aclError rc = am_pool_get(handle, &pool);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_pool_get(handle, &pool));
     am_lock(&pool->lock);
     pool->reuse = is_on ? pool->reuse | bit : pool->reuse & ~bit;
     am_unlock(&pool->lock);
@@ -322,10 +311,8 @@ aclError am_pool_set_reuse(void *handle, unsigned bit, bool is_on)
 aclError am_pool_set_threshold(void *handle, uint64_t size)
 {
     struct am_pool *pool;
-    aclError rc = am_pool_get(handle, &pool);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_pool_get(handle, &pool));
     am_lock(&pool->lock);
     pool->threshold = size;
     am_unlock(&pool->lock);
@@ -336,10 +323,8 @@ aclError am_pool_set_threshold(void *handle, uint64_t size)
 aclError am_pool_reset_high(void *handle, bool is_used)
 {
     struct am_pool *pool;
-    aclError rc = am_pool_get(handle, &pool);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_pool_get(handle, &pool));
     am_lock(&pool->lock);
     if (is_used)
         pool->used_high = pool->ranges.live;

@@ -248,10 +248,9 @@ static aclError pool_borrow_locked(struct am_pool *pool, size_t size,
 {
     struct am_freeing *freeing;
     struct am_freeing *lender;
-    aclError rc = pool_take_locked(pool, size, stream->id, true, ret_range, &freeing);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pool_take_locked(pool, size, stream->id, true, ret_range, &freeing));
     lender = am_range_lender(*ret_range, freeing);
     rc = wait_submit(lender, stream);
     if (rc == ACL_SUCCESS)
@@ -329,10 +328,9 @@ aclError am_pool_malloc_async(void *handle, size_t size, struct am_stream *strea
                               void **ret_addr)
 {
     struct am_pool *pool;
-    aclError rc = am_pool_get(handle, &pool);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_pool_get(handle, &pool));
     if (size > pool->max_size)
         rc = am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
                      "Failed to allocate %zu bytes: the pool has %zu", size,

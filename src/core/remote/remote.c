@@ -93,7 +93,6 @@ static aclError request_locked(struct am_port_message *message, int fd,
                                void *arg) AM_REQUIRES(remote.lock)
 {
     struct request *request = remote.requests;
-    aclError rc;
 
     while (remote.n_requests == REQUESTS_MAX && !remote.is_gone)
         pthread_cond_wait(&remote.room, &remote.lock.mutex);
@@ -106,9 +105,7 @@ static aclError request_locked(struct am_port_message *message, int fd,
     else
         message->id =
             ++remote.n_ever * REQUESTS_MAX + (uint32_t)(request - remote.requests);
-    rc = send_locked(message, fd);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(send_locked(message, fd));
     *request = (struct request){reply, arg, message->id, am_clock()};
     remote.n_requests++;
     return ACL_SUCCESS;
@@ -330,9 +327,7 @@ static aclError start_locked(void) AM_REQUIRES(remote.start)
 
     if (remote.is_up)
         return ACL_SUCCESS;
-    rc = am_port_key_open(&key);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_port_key_open(&key));
     rc = am_port_open(&process);
     if (rc != ACL_SUCCESS) {
         close(key);
@@ -389,11 +384,9 @@ AM_NO_LOCK_ANALYSIS void am_remote_forget(void)
 
 aclError am_remote_place(struct am_port_place *ret_place)
 {
-    aclError rc = start();
-
-    if (rc == ACL_SUCCESS)
-        *ret_place = remote.place;
-    return rc;
+    AM_TRY(start());
+    *ret_place = remote.place;
+    return ACL_SUCCESS;
 }
 
 /* ---- exports and imports ---- */
@@ -402,10 +395,8 @@ aclError am_remote_export(const struct am_port_ticket *ticket, bool is_open, int
                           size_t size, const void *bytes, size_t n_bytes)
 {
     struct am_port_message message = {.kind = AM_PORT_EXPORT};
-    aclError rc = start();
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(start());
     am_assert(n_bytes <= AM_PORT_DESC);
     message.export_.ticket = *ticket;
     message.export_.size = size;
@@ -490,15 +481,11 @@ aclError am_remote_import(const struct am_port_place *place,
                           struct am_remote_import *ret_import)
 {
     struct am_port_message message = {.kind = AM_PORT_IMPORT};
-    aclError rc = start();
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(start());
     message.import.place = *place;
     message.import.ticket = *ticket;
-    rc = ask(&message, -1);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(ask(&message, -1));
     ret_import->mem =
         (struct am_mem){.bank = &remote_bank, .size = message.imported.size};
     ret_import->mem.impl[MEM_NUMBER] = message.imported.number;

@@ -174,10 +174,8 @@ aclError am_port_open(struct am_port_process *ret_process)
     char folder[4096];
     int sockets[2];
     int error;
-    aclError rc = folder_find(folder, sizeof folder);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(folder_find(folder, sizeof folder));
     error = area_open(&process);
     AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "no memory to share with the fabric process: %s", strerror(error));

@@ -9,17 +9,14 @@
 static aclError subscribe_locked(uint64_t thread, struct am_stream *stream)
     AM_REQUIRES(am_sched.lock)
 {
-    aclError rc;
-
     AM_REQUIRE(!stream->is_dead, ACL_ERROR_RT_INVALID_HANDLE,
                "the stream was destroyed by another thread");
     AM_REQUIRE(stream->callback_thread == 0, ACL_ERROR_RT_STREAM_SUBSCRIBE,
                "stream %d is subscribed already; call aclrtUnSubscribeReport first",
                stream->id);
-    rc = am_subscriber_add_locked(thread);
-    if (rc == ACL_SUCCESS)
-        stream->callback_thread = thread;
-    return rc;
+    AM_TRY(am_subscriber_add_locked(thread));
+    stream->callback_thread = thread;
+    return ACL_SUCCESS;
 }
 
 aclError am_callback_subscribe(uint64_t thread, struct am_stream *stream)
@@ -64,23 +61,21 @@ aclError am_callback_launch(struct am_stream *stream, aclrtCallback function, vo
 {
     uint64_t thread = thread_of(stream);
     struct am_task *task;
-    aclError rc;
 
     AM_REQUIRE(thread != 0, ACL_ERROR_RT_STREAM_NO_CB_REG,
                "no thread is subscribed to stream %d; call aclrtSubscribeReport first",
                stream->id);
-    rc = am_call_make_callback(thread, function, data, is_blocking, &task);
-    return rc == ACL_SUCCESS ? am_stream_submit(stream, task) : rc;
+    AM_TRY(am_call_make_callback(thread, function, data, is_blocking, &task));
+    return am_stream_submit(stream, task);
 }
 
 aclError am_hostfunc_launch(struct am_stream *stream, aclrtHostFunc function, void *data)
 {
     struct am_task *task;
-    aclError rc;
 
     AM_REQUIRE(thread_of(stream) == 0, ACL_ERROR_RT_PARAM_INVALID,
                "stream %d is subscribed for callbacks; the two do not mix on one stream",
                stream->id);
-    rc = am_call_make_hostfunc(function, data, &task);
-    return rc == ACL_SUCCESS ? am_stream_submit(stream, task) : rc;
+    AM_TRY(am_call_make_hostfunc(function, data, &task));
+    return am_stream_submit(stream, task);
 }

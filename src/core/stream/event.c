@@ -83,10 +83,9 @@ static aclError event_create(unsigned can, struct am_event_page *page, void **re
     struct am_context *context;
     struct am_event *event;
     void *handle;
-    aclError rc = am_context_get_current(&context);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_get_current(&context));
     rc = event_make(context->device, can, page, &event);
     if (rc != ACL_SUCCESS)
         goto out;
@@ -131,22 +130,20 @@ static aclError event_create_with(struct am_event_page *page, void **ret_handle)
 aclError am_event_create(unsigned can, void **ret_handle)
 {
     struct am_event_page *page;
-    aclError rc;
 
     if (!(can & AM_EVENT_IPC))
         return event_create(can, NULL, ret_handle);
-    rc = am_event_page_make(&page);
-    return rc == ACL_SUCCESS ? event_create_with(page, ret_handle) : rc;
+    AM_TRY(am_event_page_make(&page));
+    return event_create_with(page, ret_handle);
 }
 
 aclError am_event_import(const struct am_ticket *ticket, void **ret_handle)
 {
     struct am_import_reply reply;
     struct am_event_page *page;
-    aclError rc = am_import_fetch(AM_SHARE_EVENT, ticket, &reply);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_import_fetch(AM_SHARE_EVENT, ticket, &reply));
     rc = am_event_page_join(reply.fd, &page);
     close(reply.fd);
     return rc == ACL_SUCCESS ? event_create_with(page, ret_handle) : rc;
@@ -259,10 +256,9 @@ static bool event_unlist(struct am_event *event)
 aclError am_event_destroy(void *handle)
 {
     struct am_event *event;
-    aclError rc = am_event_get(handle, &event);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_get(handle, &event));
     if (!event_unlist(event))
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "event %p is not alive", handle);
     am_event_put(event);
@@ -310,11 +306,10 @@ aclError am_event_time(struct am_event *event, uint64_t *ret_us)
 {
     uint64_t time_ns;
     int32_t stream;
-    aclError rc = time_get(event, &time_ns, &stream);
 
-    if (rc == ACL_SUCCESS)
-        *ret_us = time_ns / 1000;
-    return rc;
+    AM_TRY(time_get(event, &time_ns, &stream));
+    *ret_us = time_ns / 1000;
+    return ACL_SUCCESS;
 }
 
 aclError am_event_elapsed(struct am_event *start, struct am_event *end, float *ret_ms)
@@ -323,12 +318,9 @@ aclError am_event_elapsed(struct am_event *start, struct am_event *end, float *r
     uint64_t to;
     int32_t from_stream;
     int32_t to_stream;
-    aclError rc = time_get(start, &from, &from_stream);
 
-    if (rc == ACL_SUCCESS)
-        rc = time_get(end, &to, &to_stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(time_get(start, &from, &from_stream));
+    AM_TRY(time_get(end, &to, &to_stream));
     AM_REQUIRE(to >= from, ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL,
                "event %u was recorded before event %u", end->id, start->id);
     AM_REQUIRE(

@@ -182,10 +182,9 @@ aclError am_event_page_make(struct am_event_page **ret_page)
         close(fd);
         return rc;
     }
-    rc = page_open(fd, ret_page);
-    if (rc == ACL_SUCCESS)
-        (*ret_page)->shared->magic = MAGIC;
-    return rc;
+    AM_TRY(page_open(fd, ret_page));
+    (*ret_page)->shared->magic = MAGIC;
+    return ACL_SUCCESS;
 }
 
 /* Only a file whose end stays where it is can be touched without a signal. */
@@ -212,9 +211,7 @@ aclError am_event_page_join(int fd, struct am_event_page **ret_page)
     copy = am_sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (copy < 0)
         return shortage("descriptor");
-    rc = page_open(copy, &page);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(page_open(copy, &page));
     if (page->shared->magic != MAGIC) {
         am_event_page_leave(page);
         return am_fail(ACL_ERROR_RT_IPC_ERROR,

@@ -260,7 +260,6 @@ static void nudge(void)
 aclError am_event_query(struct am_event *event, bool *ret_is_complete)
 {
     bool is_complete;
-    aclError rc;
 
     if (is_complete_at_once(event)) {
         *ret_is_complete = true;
@@ -268,10 +267,9 @@ aclError am_event_query(struct am_event *event, bool *ret_is_complete)
     }
     if (!am_launched_collect(event, target_get(event), false))
         nudge();
-    rc = record_query(event, target_get(event), &is_complete);
-    if (rc == ACL_SUCCESS)
-        *ret_is_complete = is_complete;
-    return rc;
+    AM_TRY(record_query(event, target_get(event), &is_complete));
+    *ret_is_complete = is_complete;
+    return ACL_SUCCESS;
 }
 
 /* The latest record has run; a reset does not change that. */

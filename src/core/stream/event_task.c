@@ -281,13 +281,10 @@ static aclError record_launch(struct am_task *task, const struct am_backend_ops 
     struct am_event_task *et = (struct am_event_task *)task;
     struct am_event *event = et->event;
     bool is_heard;
-    aclError rc;
 
     if (event->page != NULL) /* other processes see what is finished here */
         return ACL_SUCCESS;
-    rc = lanes->lane_mark(lane, event->can & AM_EVENT_TIME, &et->mark, &task->number);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(lanes->lane_mark(lane, event->can & AM_EVENT_TIME, &et->mark, &task->number));
     am_latch_take(&event->lock);
     record_list_locked(event, et, event->n_recorded + 1);
     is_heard = event->n_listeners > 0;
@@ -404,10 +401,9 @@ static aclError record_submit_locked(struct am_event *event, struct am_stream *s
     AM_REQUIRES(stream->lane.lock)
 {
     struct am_event_task *et;
-    aclError rc = am_event_task_make(&record_ops, event, stream, &et);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_task_make(&record_ops, event, stream, &et));
     rc = am_lane_launch_locked(&stream->lane, &et->task);
     if (rc == ACL_SUCCESS && et->task.number == 0) {
         am_lock(&am_sched.lock);
@@ -467,9 +463,7 @@ aclError am_event_reset(struct am_event *event, struct am_stream *stream)
                "event %u was made without ACL_EVENT_SYNC, so it cannot be reset "
                "(ACLMEM_RULES=strict)",
                event->id);
-    rc = am_event_task_make(&reset_ops, event, stream, &et);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_task_make(&reset_ops, event, stream, &et));
     am_lane_enter(&stream->lane);
     am_lock(&am_sched.lock);
     am_latch_take(&event->lock);

@@ -230,10 +230,9 @@ static aclError wait_submit_locked(struct am_event *event, struct am_stream *str
                                    uint32_t seconds) AM_REQUIRES(stream->lane.lock)
 {
     struct am_event_task *et;
-    aclError rc = am_event_task_make(&wait_ops, event, stream, &et);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_task_make(&wait_ops, event, stream, &et));
     if (seconds == 0)
         seconds = default_wait;
     if (seconds != 0)

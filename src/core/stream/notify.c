@@ -97,10 +97,9 @@ static aclError notify_create(struct am_event_page *page, int32_t driver_id,
     struct am_context *context;
     struct am_notify *notify;
     void *handle;
-    aclError rc = am_context_get_current(&context);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_get_current(&context));
     rc = notify_make(context->device, &notify);
     if (rc != ACL_SUCCESS)
         goto out;
@@ -139,10 +138,9 @@ aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle)
     struct am_import_reply reply;
     struct am_event_page *page;
     struct notify_desc desc = {0};
-    aclError rc = am_import_fetch(AM_SHARE_NOTIFY, ticket, &reply);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_import_fetch(AM_SHARE_NOTIFY, ticket, &reply));
     if (reply.size == sizeof desc)
         memcpy(&desc, reply.bytes, sizeof desc);
     rc = am_event_page_join(reply.fd, &page);
@@ -159,10 +157,8 @@ aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle)
 static aclError notify_widen(struct am_notify *notify)
 {
     struct am_event_page *page;
-    aclError rc = am_event_page_make(&page);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_event_page_make(&page));
     am_lock(&am_sched.lock);
     if (notify->page == NULL) {
         am_event_page_set(page, notify->is_set);
@@ -198,20 +194,15 @@ aclError am_notify_export(struct am_notify *notify, bool is_open,
 {
     struct notify_desc desc = {notify->driver_id};
     struct am_ticket ticket;
-    aclError rc;
 
     AM_REQUIRE(notify->export == 0, ACL_ERROR_RT_PARAM_INVALID,
                "notify %u is exported already; keep its key", notify->id);
-    rc = notify->page == NULL ? notify_widen(notify) : ACL_SUCCESS;
-    if (rc == ACL_SUCCESS)
-        rc = am_export_add(AM_SHARE_NOTIFY, is_open,
-                           am_event_page_descriptor(notify->page), &desc, sizeof desc,
-                           &ticket);
-    if (rc == ACL_SUCCESS)
-        rc = export_settle(notify, ticket.number);
-    if (rc == ACL_SUCCESS)
-        *ret_ticket = ticket;
-    return rc;
+    AM_TRY(notify->page == NULL ? notify_widen(notify) : ACL_SUCCESS);
+    AM_TRY(am_export_add(AM_SHARE_NOTIFY, is_open, am_event_page_descriptor(notify->page),
+                         &desc, sizeof desc, &ticket));
+    AM_TRY(export_settle(notify, ticket.number));
+    *ret_ticket = ticket;
+    return ACL_SUCCESS;
 }
 
 aclError am_notify_trust(struct am_notify *notify, const int32_t *ids, size_t n)
@@ -267,10 +258,9 @@ static bool notify_unlist(struct am_notify *notify)
 aclError am_notify_destroy(void *handle)
 {
     struct am_notify *notify;
-    aclError rc = am_notify_get(handle, &notify);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_notify_get(handle, &notify));
     if (!notify_unlist(notify))
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "notify %p is not alive", handle);
     am_notify_put(notify);

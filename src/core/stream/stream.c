@@ -143,10 +143,9 @@ aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
     struct am_context *context;
     struct am_stream *stream;
     void *handle;
-    aclError rc = am_context_get_current(&context);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_get_current(&context));
     rc = stream_make(context, priority, flags, false, &stream);
     if (rc != ACL_SUCCESS)
         goto out;
@@ -179,10 +178,9 @@ static aclError stream_get_default(struct am_stream **ret_stream)
     struct am_context *context;
     struct am_stream *made = NULL;
     struct am_stream *stream;
-    aclError rc = am_context_get_current(&context);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_get_current(&context));
     am_lock(&am_sched.lock);
     stream = context->stream;
     if (stream == NULL) {
@@ -240,10 +238,8 @@ AM_HOT aclError am_stream_get(void *handle, struct am_stream **ret_stream)
 aclError am_stream_default(void **ret_handle)
 {
     struct am_stream *stream;
-    aclError rc = stream_get_default(&stream);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(stream_get_default(&stream));
     *ret_handle = stream->handle;
     am_stream_put(stream);
     return ACL_SUCCESS;
@@ -269,10 +265,7 @@ static aclError self_check_locked(const struct am_stream *stream)
 /* The same for a wait without end: the stream may also wait by way of other streams. */
 static aclError wait_check_locked(struct am_stream *stream) AM_REQUIRES(am_sched.lock)
 {
-    aclError rc = self_check_locked(stream);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(self_check_locked(stream));
     AM_REQUIRE(!am_call_is_awaited_locked(&stream->queue, NULL),
                ACL_ERROR_RT_PARAM_INVALID,
                "stream %d waits for an event that comes after the host function or "
@@ -324,10 +317,9 @@ static aclError sync_locked(struct am_stream *stream, uint64_t until, int32_t ti
 {
     struct am_queue *queue = &stream->queue;
     uint64_t seen = queue->n_reported;
-    aclError rc = wait_check_locked(stream);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(wait_check_locked(stream));
     AM_REQUIRE(am_sched_wait_queue_locked(&am_sched, queue, am_clock_left(until)) == 0,
                ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
                "stream %d still has %llu tasks after %d ms, the first queued by %s",
@@ -580,10 +572,9 @@ aclError am_stream_destroy(void *handle, bool is_forced)
     struct am_context *context;
     struct am_stream *stream;
     struct ending ending;
-    aclError rc = am_context_get_current(&context);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_context_get_current(&context));
     rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         goto out;
