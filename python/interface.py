@@ -3,8 +3,8 @@ import os
 import re
 
 # Lists of functions: what a row begins with.
-API = ("src/api/api.def", "AM_API")
-API_RET = ("src/api/api_ret.def", "AM_API_RET")
+API = ("src/api/api.def", "AM_FUNCTION")
+API_RET = ("src/api/api.def", "AM_FUNCTION_RET")
 VARIADIC = ("src/api/api_variadic.def", "AM_API_VARIADIC")
 UNSUPPORTED = ("src/api/api_unsupported.def", "AM_UNSUPPORTED")
 
@@ -60,6 +60,13 @@ def rows(text, macro):
             depth += 0 if quoted else (text[at] == "(") - (text[at] == ")")
             at += 1
         yield split(text[found.end() : at - 1])
+
+
+def columns(arguments):
+    """The parameters and the signature of a row of api.def: (type, name, letter) for each argument."""
+    triples = [split(argument[1:-1]) for argument in arguments]
+    parameters = ", ".join("%s %s" % (of, name) for of, name, _ in triples)
+    return "(%s)" % (parameters or "void"), " ".join("%s:%s" % (name, letter) for _, name, letter in triples)
 
 
 def string(text):
@@ -187,10 +194,10 @@ class Interface:
             yield Field(name, kind.kind, kind.base, kind.stars, length)
 
     def all_functions(self):
-        for name, parameters, _, signature in rows(read(self.root, API[0]), API[1]):
-            yield Function(name, "aclError", parameters, string(signature), self)
-        for returns, name, parameters, _, signature in rows(read(self.root, API_RET[0]), API_RET[1]):
-            yield Function(name, returns, parameters, string(signature), self)
+        for name, *arguments in rows(read(self.root, API[0]), API[1]):
+            yield Function(name, "aclError", *columns(arguments), self)
+        for returns, name, *arguments in rows(read(self.root, API_RET[0]), API_RET[1]):
+            yield Function(name, returns, *columns(arguments), self)
         for returns, name, parameters in rows(read(self.root, VARIADIC[0]), VARIADIC[1]):
             yield Function(name, returns, parameters, "", self)
         for returns, name, parameters, _ in rows(read(self.root, UNSUPPORTED[0]), UNSUPPORTED[1]):

@@ -4,8 +4,7 @@
     check_api_def.py SOURCE_DIR INCLUDE_DIR      (src and include)
 
 - Every row has the form that its list is for.
-- In api.def and api_ret.def, parameters, arguments and signature name the same things in
-  the same order, and each type letter fits its parameter's type.
+- In api.def each letter fits its argument's type.
 - No name has two rows.
 - Every declared function has a row with the same result and parameters, and every row is
   declared, except those of opapi.def and runtime.def, which are not.
@@ -20,8 +19,7 @@ import sys
 # The columns of each list's rows, in order.
 TOOLKIT = {"AM_DATA": ["ret", "name", "params"], "AM_REFUSED": ["ret", "name", "params", "value"]}
 LISTS = {
-    "api/api.def": {"AM_API": ["name", "params", "args", "sig"]},
-    "api/api_ret.def": {"AM_API_RET": ["ret", "name", "params", "args", "sig"]},
+    "api/api.def": {"AM_FUNCTION": ["name", "triples"], "AM_FUNCTION_RET": ["ret", "name", "triples"]},
     "api/api_unsupported.def": {"AM_UNSUPPORTED": ["ret", "name", "params", "value"]},
     "api/api_variadic.def": {"AM_API_VARIADIC": ["ret", "name", "params"]},
     "api/api_absent.def": {"AM_API_ABSENT": ["ret", "name", "params"]},
@@ -80,16 +78,6 @@ def unwrap(text, left, right):
     return None
 
 
-def split_list(text):
-    """A parameter or argument list, as a Python list; (void) and () are empty."""
-    return [] if text in ("", "void") else split_commas(text)
-
-
-def param_name(param):
-    found = re.search(r"(\w+)$", param)
-    return found.group(1) if found else None
-
-
 def param_type(param):
     """The type without a const of the parameter's own, which says nothing to the caller."""
     bare = re.sub(r"\w+$", "", param).strip()
@@ -131,7 +119,7 @@ class Checker:
         return declared
 
     def read_list(self, path, macros):
-        text = strip_comments(path.read_text())
+        text = re.sub(r"^#.*$", "", strip_comments(path.read_text()), flags=re.M)
         position = 0
         for row in re.finditer(r"(\w+)\s*\(", text):
             if row.start() < position:
@@ -141,6 +129,8 @@ class Checker:
             position = self.row_end(text, row.end())
             fields = split_commas(text[row.end() : position - 1])
             columns = macros.get(row.group(1), [])
+            if "triples" in columns:
+                fields = fields[: len(columns) - 1] + [fields[len(columns) - 1 :]]
             if not columns or len(fields) != len(columns):
                 self.wrong(path.name, f"not a row: {squeeze(text[row.start():position])}")
                 continue
@@ -167,30 +157,26 @@ class Checker:
             self.wrong(where, f"also in {self.rows[name][0]}")
         ret = row.get("ret", "aclError")
         params = unwrap(row["params"], "(", ")") if "params" in row else None
+        if "triples" in row:
+            params = self.params_of(where, row["triples"])
         self.rows[name] = (list_name, ret, params)
         if "params" in row and not params:
             self.wrong(where, "parameters are (void) or (type name, ...)")
-        elif "sig" in row:
-            self.check_signature(where, params, row["args"], row["sig"])
 
-    def check_signature(self, where, params, args, sig):
-        sig = re.sub(r'"\s+"', "", sig)  # a long one is several strings
-        args, sig = unwrap(args, "(", ")"), unwrap(sig, '"', '"')
-        if args is None or sig is None:
-            self.wrong(where, "arguments are (name, ...) and the signature a string")
-            return
-        params = split_list(params)
-        names = [param_name(p) for p in params]
-        if split_list(args) != names:
-            self.wrong(where, f"arguments ({args}) are not the parameters {names}")
-        items = [item.partition(":") for item in sig.split()]
-        if [item[0] for item in items] != names:
-            self.wrong(where, f'signature "{sig}" does not name the parameters {names}')
-            return
-        for param, (_, _, letter) in zip(params, items):
-            allowed = self.letters(param_type(param))
+    def params_of(self, where, triples):
+        """The parameters as a declaration has them, from (type, name, letter) for each."""
+        params = []
+        for triple in triples:
+            parts = split_commas(unwrap(triple, "(", ")") or "")
+            if len(parts) != 3:
+                self.wrong(where, f"not (type, name, letter): {triple}")
+                continue
+            type_, name, letter = parts
+            params.append(type_ + ("" if type_.endswith("*") else " ") + name)
+            allowed = self.letters(param_type(params[-1]))
             if len(letter) != 1 or letter not in allowed:
-                self.wrong(where, f"{param} has type {letter}, not one of {allowed}")
+                self.wrong(where, f"{params[-1]} has type {letter}, not one of {allowed}")
+        return ", ".join(params) or "void"
 
     def letters(self, type_):
         """The letters that fit a parameter type; a handle counts as a pointer."""

@@ -25,8 +25,7 @@ README_LINES = 200
 
 # The lists of functions: what a row begins with, up to the name, and the status that it means.
 LISTS = {
-    "src/api/api.def": (r"\bAM_API\(\s*(\w+)", "works"),
-    "src/api/api_ret.def": (r"\bAM_API_RET\([^,]*,\s*(\w+)", "works"),
+    "src/api/api.def": (r"\bAM_FUNCTION(?:\(|_RET\([^,]*,)\s*(\w+)", "works"),
     "src/api/api_variadic.def": (r"\bAM_API_VARIADIC\([^,]*,\s*(\w+)", "works"),
     "src/api/api_unsupported.def": (r"\bAM_UNSUPPORTED\([^,]*,\s*(\w+)", "207000"),
     "src/api/api_absent.def": (r"\bAM_API_ABSENT\([^,]*,\s*(\w+)", "absent"),

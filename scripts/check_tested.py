@@ -14,9 +14,9 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     source, *folders = map(pathlib.Path, sys.argv[1:])
-    lists = [source / "api" / name for name in ("api.def", "api_ret.def", "api_variadic.def")]
+    lists = [source / "api" / name for name in ("api.def", "api_variadic.def")]
     rows = "".join(path.read_text() for path in lists + sorted(source.glob("toolkit/*.def")))
-    names = re.findall(r"^AM_(?:API\w*|DATA|RUNTIME)\((?:[\w *]+,\s*)?((?:acl|Hccl|rt)\w+),", rows, re.M)
+    names = re.findall(r"^AM_(?:FUNCTION\w*|API\w*|DATA|RUNTIME)\((?:[\w *]+,\s*)?((?:acl|Hccl|rt)\w+)[,)]", rows, re.M)
     tests = "".join(path.read_text() for folder in folders for path in sorted(folder.glob("*.c")))
     called = set(re.findall(r"\b((?:acl|Hccl|rt)\w+)\(", tests))
     missing = [name for name in names if name not in called]

@@ -18,31 +18,19 @@
 #include "acl/acl.h"
 
 struct am_api {
-#define AM_API(name_, params_, args_, sig_) aclError(*name_) params_;
+#define AM_API(ret_, name_, params_, args_, sig_) ret_(*name_) params_;
 #include "api/api.def"
-#undef AM_API
-#define AM_API_RET(ret_, name_, params_, args_, sig_) ret_(*name_) params_;
-#include "api/api_ret.def"
-#undef AM_API_RET
 };
 
 enum am_api_id {
-#define AM_API(name_, params_, args_, sig_) AM_API_##name_,
+#define AM_API(ret_, name_, ...) AM_API_##name_,
 #include "api/api.def"
-#undef AM_API
-#define AM_API_RET(ret_, name_, params_, args_, sig_) AM_API_##name_,
-#include "api/api_ret.def"
-#undef AM_API_RET
     AM_API_COUNT,
 };
 
 /* The implementations; a row without one does not link. */
-#define AM_API(name_, params_, args_, sig_) aclError am_##name_ params_;
+#define AM_API(ret_, name_, params_, args_, sig_) ret_ am_##name_ params_;
 #include "api/api.def"
-#undef AM_API
-#define AM_API_RET(ret_, name_, params_, args_, sig_) ret_ am_##name_ params_;
-#include "api/api_ret.def"
-#undef AM_API_RET
 
 extern _Atomic(const struct am_api *) am_api_top;
 extern const struct am_api am_api_boot;

@@ -14,20 +14,12 @@ _Atomic(const struct am_api *) am_api_top = &am_api_boot;
 #define TOP atomic_load_explicit(&am_api_top, memory_order_acquire)
 
 /* The exported symbols. */
-#define AM_API(name_, params_, args_, sig_) \
-    aclError name_ params_ \
-    { \
-        return TOP->name_ args_; \
-    }
-#include "api/api.def"
-#undef AM_API
-#define AM_API_RET(ret_, name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     ret_ name_ params_ \
     { \
         return TOP->name_ args_; \
     }
-#include "api/api_ret.def"
-#undef AM_API_RET
+#include "api/api.def"
 
 /* Functions that work in every state. */
 static inline bool is_always(enum am_api_id id)
@@ -58,112 +50,76 @@ static inline bool is_always(enum am_api_id id)
     }
 }
 
+/* The result of a call that is refused: the code, or 0 from functions without one. */
+#define REFUSED(ret_, code_) \
+    _Generic(*(ret_ *)NULL, aclError : (code_), default : ((void)(code_), (ret_)0))
+
 /* Core: note the name for messages, then the implementation. */
-#define AM_API(name_, params_, args_, sig_) \
-    static aclError core_##name_ params_ \
-    { \
-        am_error_function = #name_; \
-        return am_##name_ args_; \
-    }
-#include "api/api.def"
-#undef AM_API
-#define AM_API_RET(ret_, name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     static ret_ core_##name_ params_ \
     { \
         am_error_function = #name_; \
         return am_##name_ args_; \
     }
-#include "api/api_ret.def"
-#undef AM_API_RET
+#include "api/api.def"
 
 /* Boot: start the library first. */
-#define AM_API(name_, params_, args_, sig_) \
-    static aclError boot_##name_ params_ \
+#define AM_API(ret_, name_, params_, args_, sig_) \
+    static ret_ boot_##name_ params_ \
     { \
         aclError rc = is_always(AM_API_##name_) ? ACL_SUCCESS : am_boot(#name_); \
         if (rc != ACL_SUCCESS) \
-            return rc; \
-        return is_always(AM_API_##name_) ? core_##name_ args_ : TOP->name_ args_; \
+            return REFUSED(ret_, rc); \
+        if (is_always(AM_API_##name_)) \
+            return core_##name_ args_; \
+        return TOP->name_ args_; \
     }
 #include "api/api.def"
-#undef AM_API
-#define AM_API_RET(ret_, name_, params_, args_, sig_) \
-    static ret_ boot_##name_ params_ \
+
+/* Down and forked: refuse. */
+#define AM_API(ret_, name_, params_, args_, sig_) \
+    static ret_ down_##name_ params_ \
     { \
         if (is_always(AM_API_##name_)) \
             return core_##name_ args_; \
-        return am_boot(#name_) == ACL_SUCCESS ? TOP->name_ args_ : 0; \
+        return REFUSED(ret_, am_refuse_down(#name_)); \
     }
-#include "api/api_ret.def"
-#undef AM_API_RET
-
-/* Down and forked: refuse. */
-#define AM_API(name_, params_, args_, sig_) \
-    static aclError down_##name_ params_ \
-    { \
-        return is_always(AM_API_##name_) ? core_##name_ args_ : am_refuse_down(#name_); \
-    } \
-    static aclError forked_##name_ params_ \
+#include "api/api.def"
+#define AM_API(ret_, name_, params_, args_, sig_) \
+    static ret_ forked_##name_ params_ \
     { \
         return AM_API_##name_ == AM_API_aclrtGetCurrentContext \
                    ? core_##name_ args_ \
                    : am_refuse_forked(#name_); \
     }
-#include "api/api.def"
-#undef AM_API
 #define AM_API_RET(ret_, name_, params_, args_, sig_) \
-    static ret_ down_##name_ params_ \
-    { \
-        if (is_always(AM_API_##name_)) \
-            return core_##name_ args_; \
-        am_refuse_down(#name_); \
-        return 0; \
-    } \
     static ret_ forked_##name_ params_ \
     { \
         if (is_always(AM_API_##name_)) \
             return core_##name_ args_; \
-        am_refuse_forked(#name_); \
-        return 0; \
+        return REFUSED(ret_, am_refuse_forked(#name_)); \
     }
-#include "api/api_ret.def"
-#undef AM_API_RET
+#include "api/api.def"
 
 /* The tables. */
 const struct am_api am_api_boot = {
-#define AM_API(name_, params_, args_, sig_) .name_ = boot_##name_,
+#define AM_API(ret_, name_, ...) .name_ = boot_##name_,
 #include "api/api.def"
-#undef AM_API
-#define AM_API_RET(ret_, name_, params_, args_, sig_) .name_ = boot_##name_,
-#include "api/api_ret.def"
-#undef AM_API_RET
 };
 
 const struct am_api am_api_core = {
-#define AM_API(name_, params_, args_, sig_) .name_ = core_##name_,
+#define AM_API(ret_, name_, ...) .name_ = core_##name_,
 #include "api/api.def"
-#undef AM_API
-#define AM_API_RET(ret_, name_, params_, args_, sig_) .name_ = core_##name_,
-#include "api/api_ret.def"
-#undef AM_API_RET
 };
 
 const struct am_api am_api_down = {
-#define AM_API(name_, params_, args_, sig_) .name_ = down_##name_,
+#define AM_API(ret_, name_, ...) .name_ = down_##name_,
 #include "api/api.def"
-#undef AM_API
-#define AM_API_RET(ret_, name_, params_, args_, sig_) .name_ = down_##name_,
-#include "api/api_ret.def"
-#undef AM_API_RET
 };
 
 const struct am_api am_api_forked = {
-#define AM_API(name_, params_, args_, sig_) .name_ = forked_##name_,
+#define AM_API(ret_, name_, ...) .name_ = forked_##name_,
 #include "api/api.def"
-#undef AM_API
-#define AM_API_RET(ret_, name_, params_, args_, sig_) .name_ = forked_##name_,
-#include "api/api_ret.def"
-#undef AM_API_RET
 };
 
 /* Functions that are known but not implemented have one body. */

@@ -38,14 +38,9 @@ const struct am_api *am_stack_push(const struct am_layer *layer,
     struct am_api *merged = &stack.merged[stack.n++];
 
     am_assert(stack.n <= LAYERS_MAX);
-#define AM_API(name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, ...) \
     merged->name_ = layer->api->name_ ? layer->api->name_ : below->name_;
 #include "api/api.def"
-#undef AM_API
-#define AM_API_RET(ret_, name_, params_, args_, sig_) \
-    merged->name_ = layer->api->name_ ? layer->api->name_ : below->name_;
-#include "api/api_ret.def"
-#undef AM_API_RET
     layer->attach(below);
     return merged;
 }

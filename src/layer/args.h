@@ -36,15 +36,11 @@
 #define AM_UNWRAP(...) __VA_ARGS__
 
 #define AM_MEMBER(param_) param_;
-#define AM_API(name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     struct am_args_##name_ { \
         AM_FOR_EACH(AM_MEMBER, args_, params_) \
     };
-#define AM_API_RET(ret_, name_, params_, args_, sig_) AM_API(name_, params_, args_, sig_)
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 
 /* An initializer: { .virPtr = virPtr, } */
 #define AM_PACK_ONE(arg_) .arg_ = arg_,

@@ -44,12 +44,8 @@ static const struct hook {
 };
 
 static const unsigned short facts[AM_API_COUNT] = {
-#define AM_API(name_, params_, args_, sig_) [AM_API_##name_] = AM_FACTS_##name_,
-#define AM_API_RET(ret_, name_, params_, args_, sig_) [AM_API_##name_] = AM_FACTS_##name_,
+#define AM_API(ret_, name_, ...) [AM_API_##name_] = AM_FACTS_##name_,
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 };
 
 static pid_t owner; /* the process that the books are of */
@@ -200,7 +196,7 @@ static void call_end(struct am_call *call)
     call_leave();
 }
 
-#define AM_API(name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     static aclError check_##name_ params_ \
     { \
         struct am_args_##name_ packed = AM_PACK(args_); \
@@ -223,20 +219,12 @@ static void call_end(struct am_call *call)
         return am_books.below->name_ AM_UNPACK(args_); \
     }
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 
 /* A function that the books have no use for is not in the table, and costs nothing. */
-#define SLOT(name_) \
-    .name_ = (AM_FACTS_##name_ & ~(AM_FACT_SETS | AM_FACT_NONE)) ? check_##name_ : NULL,
 static const struct am_api check_table = {
-#define AM_API(name_, params_, args_, sig_) SLOT(name_)
-#define AM_API_RET(ret_, name_, params_, args_, sig_) SLOT(name_)
+#define AM_API(ret_, name_, ...) \
+    .name_ = (AM_FACTS_##name_ & ~(AM_FACT_SETS | AM_FACT_NONE)) ? check_##name_ : NULL,
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 };
 
 /*

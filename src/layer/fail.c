@@ -35,21 +35,13 @@ static struct {
 } fail;
 
 static const char *const names[] = {
-#define AM_API(name_, params_, args_, sig_) #name_,
-#define AM_API_RET(ret_, name_, params_, args_, sig_) #name_,
+#define AM_API(ret_, name_, ...) #name_,
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 };
 
 static const unsigned short facts[] = {
-#define AM_API(name_, params_, args_, sig_) AM_FACTS_##name_,
-#define AM_API_RET(ret_, name_, params_, args_, sig_) AM_FACTS_##name_,
+#define AM_API(ret_, name_, ...) AM_FACTS_##name_,
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 };
 
 /* How a function fails when there is no memory, or no more of what it makes. */
@@ -96,19 +88,19 @@ static aclError refuse(enum am_api_id id)
                    am_option_text(AM_OPTION_fail));
 }
 
-#define AM_API(name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     static aclError fail_##name_ params_ \
     { \
         return is_due(AM_API_##name_) ? refuse(AM_API_##name_) : below->name_ args_; \
     }
+#define AM_API_RET(...)
 #include "api/api.def"
-#undef AM_API
 
 /* What returns no code cannot fail in a way that a program could see. */
 static const struct am_api fail_table = {
-#define AM_API(name_, params_, args_, sig_) .name_ = fail_##name_,
+#define AM_API(ret_, name_, ...) .name_ = fail_##name_,
+#define AM_API_RET(...)
 #include "api/api.def"
-#undef AM_API
 };
 
 /* ---- ACLMEM_FAIL ---- */

@@ -37,12 +37,8 @@ static const bool kind_defaults[] = {
 };
 
 static const char *const api_names[] = {
-#define AM_API(name_, params_, args_, sig_) #name_,
-#define AM_API_RET(ret_, name_, params_, args_, sig_) #name_,
+#define AM_API(ret_, name_, ...) #name_,
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
     [AM_API_COUNT] = "the program itself",
 };
 

@@ -25,17 +25,13 @@ static const struct am_api *below;
 #define STRUCT_OF(arg_) \
     _Generic((args->arg_), AM_TRACE_STRUCTS(TYPES, FIELD) default : 0),
 
-#define AM_API(name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     static const uint8_t *structs_##name_(struct am_args_##name_ *args) \
     { \
         static const uint8_t list[] = {AM_FOR_EACH(STRUCT_OF, args_, args_) 0}; \
         return list; \
     }
-#define AM_API_RET(ret_, name_, params_, args_, sig_) AM_API(name_, params_, args_, sig_)
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 
 /* The letter of a result, and its value as 64 bits. */
 #define RESULT_LETTER(type_) \
@@ -67,7 +63,7 @@ static inline uint64_t result_of_pointer(const void *value)
 /* Where each argument lies. */
 #define ADDRESS_OF(arg_) &arg_,
 
-#define AM_API(name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     static aclError trace_##name_ params_ \
     { \
         const void *const at[] = {AM_FOR_EACH(ADDRESS_OF, args_, args_) NULL}; \
@@ -90,39 +86,25 @@ static inline uint64_t result_of_pointer(const void *value)
         return result; \
     }
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 
 struct am_trace_function am_trace_functions[AM_API_COUNT] = {
-#define AM_API(name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     [AM_API_##name_] = {.name = #name_, .signature = sig_, .result = 'r'},
 #define AM_API_RET(ret_, name_, params_, args_, sig_) \
     [AM_API_##name_] = {.name = #name_, .signature = sig_, .result = RESULT_LETTER(ret_)},
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 };
 
 static const struct am_api trace_table = {
-#define AM_API(name_, params_, args_, sig_) .name_ = trace_##name_,
-#define AM_API_RET(ret_, name_, params_, args_, sig_) .name_ = trace_##name_,
+#define AM_API(ret_, name_, params_, args_, sig_) .name_ = trace_##name_,
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 };
 
 static void structs_fill(void)
 {
-#define AM_API(name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     am_trace_functions[AM_API_##name_].structure = structs_##name_(NULL);
-#define AM_API_RET(ret_, name_, params_, args_, sig_) AM_API(name_, params_, args_, sig_)
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 }
 
 /* ---- the layer ---- */

@@ -96,7 +96,7 @@ static void missing_say(const char *name)
            am_option_text(AM_OPTION_over));
 }
 
-#define AM_API(name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     static aclError missing_##name_ params_ \
     { \
         missing_say(#name_); \
@@ -109,9 +109,6 @@ static void missing_say(const char *name)
         return 0; \
     }
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 
 /* ---- functions that are passed on as they are ---- */
 
@@ -161,21 +158,17 @@ static void *find(const char *name, void *missing)
 
 static void functions_find(void)
 {
-#define AM_API(name_, ...) \
+#define AM_API(ret_, name_, ...) \
     real.name_ = (__typeof__(real.name_))find(#name_, (void *)missing_##name_);
-#define AM_API_RET(ret_, name_, ...) AM_API(name_)
 #define AM_UNSUPPORTED(ret_, name_, ...) \
     am_pass_##name_ = find(#name_, (void *)missing_##name_);
 #define AM_API_VARIADIC(ret_, name_, ...) AM_UNSUPPORTED(ret_, name_)
 #define AM_DATA(ret_, name_, ...) AM_UNSUPPORTED(ret_, name_)
 #define AM_REFUSED(ret_, name_, ...) AM_UNSUPPORTED(ret_, name_)
 #include "api/api.def"
-#include "api/api_ret.def"
 #include "api/api_unsupported.def"
 #include "api/api_variadic.def"
 #include "toolkit/ascendcl.def"
-#undef AM_API
-#undef AM_API_RET
 #undef AM_UNSUPPORTED
 #undef AM_API_VARIADIC
 #undef AM_DATA
@@ -239,30 +232,18 @@ static inline const struct am_api *enter(bool *ret_was_inside)
 
 /* ---- the functions ---- */
 
-#define AM_API(name_, params_, args_, sig_) \
-    EXPORT aclError name_ params_ \
-    { \
-        bool was_inside; \
-        const struct am_api *table = enter(&was_inside); \
-        aclError rc; \
-        is_inside = AM_API_##name_ != AM_API_aclrtProcessReport; \
-        rc = table->name_ args_; \
-        is_inside = was_inside; \
-        return rc; \
-    }
-#define AM_API_RET(ret_, name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     EXPORT ret_ name_ params_ \
     { \
         bool was_inside; \
         const struct am_api *table = enter(&was_inside); \
         ret_ result; \
-        is_inside = true; \
+        is_inside = AM_API_##name_ != AM_API_aclrtProcessReport; \
         result = table->name_ args_; \
         is_inside = was_inside; \
         return result; \
     }
 #include "api/api.def"
-#include "api/api_ret.def"
 
 /* ---- ours: sessions of a program that runs tests ---- */
 

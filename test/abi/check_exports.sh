@@ -15,9 +15,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # The preprocessor reads the rows, so their layout does not matter.
-cat "$@" |
+grep -hv '^#' "$@" |
     ${CC:-cc} -E -P -x c \
-        -D'AM_API(n,p,a,s)=@n@' -D'AM_API_RET(r,n,p,a,s)=@n@' \
+        -D'AM_FUNCTION(n,...)=@n@' -D'AM_FUNCTION_RET(r,n,...)=@n@' \
         -D'AM_UNSUPPORTED(r,n,p,v)=@n@' -D'AM_API_VARIADIC(r,n,p)=@n@' \
         -D'AM_API_ABSENT(r,n,p)=' -D'AM_RUNTIME(n,p)=@n@' \
         -D'AM_DATA(r,n,p)=@n@' -D'AM_REFUSED(r,n,p,v)=@n@' -D'AM_REFUSED_NAME(n)=@n@' - |

@@ -29,13 +29,11 @@ struct symbol {
 #include "../../src/api/api_unsupported.def"
 #undef AM_UNSUPPORTED
 
-#define AM_API(name_, params_, args_, sig_) {#name_, NULL},
-#define AM_API_RET(ret_, name_, params_, args_, sig_) {#name_, NULL},
+#define AM_API(ret_, name_, ...) {#name_, NULL},
 #define AM_UNSUPPORTED(ret_, name_, params_, value_) {#name_, calls_##name_},
 #define AM_API_VARIADIC(ret_, name_, params_) {#name_, NULL},
 static const struct symbol symbols[] = {
 #include "../../src/api/api.def"
-#include "../../src/api/api_ret.def"
 #include "../../src/api/api_unsupported.def"
 #include "../../src/api/api_variadic.def"
 };

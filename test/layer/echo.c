@@ -76,7 +76,7 @@ uint64_t echo_result(enum am_api_id id)
     note(call);
 
 /* The layers' functions. */
-#define FUNCTIONS(ret_, name_, params_, args_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     static ret_ echo_##name_ params_ \
     { \
         NOTE(name_, args_) \
@@ -87,30 +87,16 @@ uint64_t echo_result(enum am_api_id id)
         NOTE(name_, args_) \
         return below->name_ args_; \
     }
-#define AM_API(name_, params_, args_, sig_) FUNCTIONS(aclError, name_, params_, args_)
-#define AM_API_RET(ret_, name_, params_, args_, sig_) \
-    FUNCTIONS(ret_, name_, params_, args_)
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 
 static const struct am_api echo_table = {
-#define AM_API(name_, params_, args_, sig_) .name_ = echo_##name_,
-#define AM_API_RET(ret_, name_, params_, args_, sig_) .name_ = echo_##name_,
+#define AM_API(ret_, name_, ...) .name_ = echo_##name_,
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 };
 
 static const struct am_api pass_table = {
-#define AM_API(name_, params_, args_, sig_) .name_ = pass_##name_,
-#define AM_API_RET(ret_, name_, params_, args_, sig_) .name_ = pass_##name_,
+#define AM_API(ret_, name_, ...) .name_ = pass_##name_,
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 };
 
 static void attach(const struct am_api *table)
@@ -122,26 +108,18 @@ const struct am_layer echo_layer = {"echo", &echo_table, attach, NULL};
 const struct am_layer pass_layer = {"pass", &pass_table, attach, NULL};
 
 /* The callers. */
-#define CALLER(name_, params_, args_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     static uint64_t call_##name_(const uint64_t *values) \
     { \
         FOR_EACH(DECLARE, COUNT args_, params_) \
         return (uint64_t)(uintptr_t)name_(FOR_EACH(PASS, COUNT args_, args_)); \
     }
-#define AM_API(name_, params_, args_, sig_) CALLER(name_, params_, args_)
-#define AM_API_RET(ret_, name_, params_, args_, sig_) CALLER(name_, params_, args_)
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 
 const struct echo_row echo_rows[AM_API_COUNT] = {
-#define AM_API(name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     [AM_API_##name_] = {#name_, sig_, true, call_##name_},
 #define AM_API_RET(ret_, name_, params_, args_, sig_) \
     [AM_API_##name_] = {#name_, sig_, false, call_##name_},
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
 };

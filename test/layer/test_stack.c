@@ -78,12 +78,8 @@ static size_t differences(const struct am_api *a, const struct am_api *b)
 {
     size_t n = 0;
 
-#define AM_API(name_, params_, args_, sig_) n += a->name_ != b->name_;
-#define AM_API_RET(ret_, name_, params_, args_, sig_) n += a->name_ != b->name_;
+#define AM_API(ret_, name_, ...) n += a->name_ != b->name_;
 #include "api/api.def"
-#include "api/api_ret.def"
-#undef AM_API
-#undef AM_API_RET
     return n;
 }
 

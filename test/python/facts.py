@@ -24,8 +24,7 @@ def of_module(functions):
 
 
 IMPLEMENTED = of_module(
-    rows("src/api/api.def", r"\bAM_API\(\s*(\w+)")
-    + rows("src/api/api_ret.def", r"\bAM_API_RET\([^,]*,\s*(\w+)")
+    rows("src/api/api.def", r"\nAM_FUNCTION(?:\(|_RET\([^,]*,)\s*(\w+)")
     + rows("src/api/api_variadic.def", r"\bAM_API_VARIADIC\([^,]*,\s*(\w+)")
 )
 UNSUPPORTED = of_module(rows("src/api/api_unsupported.def", r"\bAM_UNSUPPORTED\([^,]*,\s*(\w+)"))

@@ -13,7 +13,7 @@ static const uint64_t *argument_load(void *into, size_t size, const uint64_t *fr
 #define LOAD(arg_) \
     argument = argument_load((void *)&packed.arg_, sizeof packed.arg_, argument);
 
-#define AM_API(name_, params_, args_, sig_) \
+#define AM_API(ret_, name_, params_, args_, sig_) \
     static int64_t call_##name_(const uint64_t *argument) \
     { \
         struct am_args_##name_ packed; \
@@ -21,16 +21,16 @@ static const uint64_t *argument_load(void *into, size_t size, const uint64_t *fr
         AM_FOR_EACH(LOAD, args_, args_) \
         return name_ AM_UNPACK(args_); \
     }
+#define AM_API_RET(...)
 #include "api/api.def"
-#undef AM_API
 
 static const struct {
     const char *name;
     play_call call;
 } calls[] = {
-#define AM_API(name_, params_, args_, sig_) {#name_, call_##name_},
+#define AM_API(ret_, name_, ...) {#name_, call_##name_},
+#define AM_API_RET(...)
 #include "api/api.def"
-#undef AM_API
 };
 
 play_call play_call_find(const char *name)

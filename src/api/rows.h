@@ -1,0 +1,43 @@
+/*
+ * From a row of api.def, which names each argument once, to the three lists that macros
+ * take: parameters, arguments, and the text of names and letters.
+ */
+#ifndef AM_API_ROWS_H
+#define AM_API_ROWS_H
+
+#define AM_FUNCTION(name_, ...) \
+    AM_API(aclError, name_, AM_ROW_PARAMS(__VA_ARGS__), AM_ROW_ARGS(__VA_ARGS__), \
+           AM_ROW_SIG(__VA_ARGS__))
+#define AM_FUNCTION_RET(ret_, name_, ...) \
+    AM_API_RET(ret_, name_, AM_ROW_PARAMS(__VA_ARGS__), AM_ROW_ARGS(__VA_ARGS__), \
+               AM_ROW_SIG(__VA_ARGS__))
+
+#define AM_ROW_PARAMS(...) (AM_ROW(AM_ROW_PARAM, AM_ROW_COMMA, void, ##__VA_ARGS__))
+#define AM_ROW_ARGS(...) (AM_ROW(AM_ROW_ARG, AM_ROW_COMMA, , ##__VA_ARGS__))
+#define AM_ROW_SIG(...) AM_ROW(AM_ROW_TEXT, AM_ROW_SPACE, "", ##__VA_ARGS__)
+
+#define AM_ROW_PARAM(type_, name_, letter_) type_ name_
+#define AM_ROW_ARG(type_, name_, letter_) name_
+#define AM_ROW_TEXT(type_, name_, letter_) #name_ ":" #letter_
+#define AM_ROW_COMMA() ,
+#define AM_ROW_SPACE() " "
+
+/* `each_` of every argument, with `between_` between two; `none_` where there is none. */
+#define AM_ROW(each_, between_, none_, ...) \
+    AM_ROW_PICK(_, ##__VA_ARGS__, AM_ROW_10, AM_ROW_9, AM_ROW_8, AM_ROW_7, AM_ROW_6, \
+                AM_ROW_5, AM_ROW_4, AM_ROW_3, AM_ROW_2, AM_ROW_1, AM_ROW_0) \
+    (each_, between_, none_, ##__VA_ARGS__)
+#define AM_ROW_PICK(_, a, b, c, d, e, f, g, h, i, j, row_, ...) row_
+#define AM_ROW_0(each_, between_, none_) none_
+#define AM_ROW_1(each_, between_, none_, a) each_ a
+#define AM_ROW_2(e, b, n, a, ...) e a b() AM_ROW_1(e, b, n, __VA_ARGS__)
+#define AM_ROW_3(e, b, n, a, ...) e a b() AM_ROW_2(e, b, n, __VA_ARGS__)
+#define AM_ROW_4(e, b, n, a, ...) e a b() AM_ROW_3(e, b, n, __VA_ARGS__)
+#define AM_ROW_5(e, b, n, a, ...) e a b() AM_ROW_4(e, b, n, __VA_ARGS__)
+#define AM_ROW_6(e, b, n, a, ...) e a b() AM_ROW_5(e, b, n, __VA_ARGS__)
+#define AM_ROW_7(e, b, n, a, ...) e a b() AM_ROW_6(e, b, n, __VA_ARGS__)
+#define AM_ROW_8(e, b, n, a, ...) e a b() AM_ROW_7(e, b, n, __VA_ARGS__)
+#define AM_ROW_9(e, b, n, a, ...) e a b() AM_ROW_8(e, b, n, __VA_ARGS__)
+#define AM_ROW_10(e, b, n, a, ...) e a b() AM_ROW_9(e, b, n, __VA_ARGS__)
+
+#endif
