@@ -95,7 +95,7 @@ struct pool_mark {
 
 STAILQ_HEAD(pool_marks, pool_mark);
 
-/* A stream, and how far it is known to be.  pool->lock, but for the name. */
+/* A stream, and how far it is known to be.  pool->lock; the name is read without it. */
 struct pool_slot {
     _Atomic(uintptr_t) name; /* the stream + 1; 0: free */
     uint64_t done;           /* the stream has got to this ticket */
@@ -150,7 +150,7 @@ aclrtPhysicalMemProp pool_memory(int32_t device);
 
 /* streams.c */
 extern const aclmem_pool_stream_ops pool_acl_streams;
-/* The slot of a stream, a new one where it has none. */
+/* The slot of a stream, a new one where it has none; the caller does not hold the lock. */
 unsigned pool_slot_get(aclmem_pool *pool, aclrtStream stream);
 uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use);
 /* So many bytes were freed on the streams: from time to time an event is recorded. */

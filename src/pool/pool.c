@@ -410,6 +410,7 @@ aclError aclmem_pool_free(aclmem_pool *pool, void *ptr)
                          ptr);
     if (was == BLOCK_LIVE && pool->keep == ACLMEM_POOL_KEEP_ALL &&
         block->slot != OTHERS && block->place != NULL &&
+        /* No order is needed: the program frees a block after all calls that use it. */
         atomic_load_explicit(&block->also, memory_order_relaxed) == 0 &&
         pool_quick_give(pool, block))
         return ACL_SUCCESS;

@@ -113,7 +113,10 @@ struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size
         shard->cached -= size;
         shard->hits++;
         shard_count(shard, asked, 1);
-        /* Whoever finds it live in the table finds it out of the shard. */
+        /*
+         * The partner is the load in stripe_find(): a thread that finds the block live in
+         * the table finds it out of the shard, with the size of this request.
+         */
         atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_release);
     }
     pthread_mutex_unlock(&shard->lock);
@@ -192,7 +195,10 @@ struct pool_block *pool_quick_flush(aclmem_pool *pool, size_t at_least)
     for (unsigned i = 0; i < N_SHARDS; i++) {
         struct pool_shard *shard = &pool->shards[i];
 
-        /* What comes a moment later comes later. */
+        /*
+         * No order is needed: blocks that this thread freed are counted, and so are those
+         * that another thread freed before it told this one.  A later one stays.
+         */
         if (atomic_load_explicit(&shard->n_cached, memory_order_relaxed) == 0)
             continue;
         pthread_mutex_lock(&shard->lock);

@@ -52,6 +52,7 @@ static bool slot_find(aclmem_pool *pool, uintptr_t name, unsigned *ret_slot)
 
         if (slot == OTHERS)
             continue;
+        /* The partner is the release in pool_slot_get(). */
         found = atomic_load_explicit(&pool->slots[slot].name, memory_order_acquire);
         if (found == name) {
             *ret_slot = slot;
@@ -71,14 +72,17 @@ unsigned pool_slot_get(aclmem_pool *pool, aclrtStream stream)
     uintptr_t name = (uintptr_t)stream + 1;
     unsigned slot;
 
-    while (!slot_find(pool, name, &slot) && slot != OTHERS) {
-        uintptr_t found = atomic_load(&pool->slots[slot].name);
-
-        /* Another thread may be first, with this stream or another: look again. */
-        if ((found == 0 || found == FORGOTTEN) &&
-            atomic_compare_exchange_strong(&pool->slots[slot].name, &found, name))
-            break;
-    }
+    if (slot_find(pool, name, &slot) || slot == OTHERS)
+        return slot;
+    /*
+     * Names change under the lock alone.  Two threads that come with the same new stream
+     * while a third forgets another one would otherwise find two places for it, and only
+     * one of them would be forgotten with the stream.
+     */
+    pthread_mutex_lock(&pool->lock);
+    if (!slot_find(pool, name, &slot) && slot != OTHERS)
+        atomic_store_explicit(&pool->slots[slot].name, name, memory_order_release);
+    pthread_mutex_unlock(&pool->lock);
     return slot;
 }
 

@@ -20,6 +20,7 @@
 #include "base/util.h"
 #include "core/ledger/ledger_file.h"
 #include "core/ledger/rundir.h"
+#include "pool/internal.h"
 #include "support/process.h"
 
 #ifndef ROUNDS
@@ -289,6 +290,146 @@ static void two_processes_never_hold_more_than_there_is(void **state)
         fail_msg("%s", failure);
 }
 
+/* ---- streams of a pool ---- */
+
+#define STREAMS 3 /* that come and go */
+
+static aclrtStream streams[STREAMS];
+
+/* Once, before the pool's lock is taken: the work of another thread at that moment. */
+static void (*before_lock)(aclmem_pool *pool);
+static aclmem_pool *watched;
+
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    void (*act)(aclmem_pool *) = before_lock;
+
+    if (act != NULL && mutex == &watched->lock) {
+        before_lock = NULL;
+        act(watched);
+    }
+    return __real_pthread_mutex_lock(mutex);
+}
+
+static int no_stream(void *stream)
+{
+    return 0;
+}
+
+static int no_device(void)
+{
+    return 0;
+}
+
+static const char *slots_get(struct worker *self)
+{
+    for (unsigned i = 0; i < 10 * ROUNDS; i++)
+        pool_slot_get(self->shared, streams[i % STREAMS]);
+    return NULL;
+}
+
+/* The pool's lock is held. */
+static bool has_two_slots(const aclmem_pool *pool, aclrtStream stream)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        n += atomic_load(&pool->slots[i].name) == (uintptr_t)stream + 1;
+    return n > 1;
+}
+
+static const char *slots_forget(struct worker *self)
+{
+    aclmem_pool *pool = self->shared;
+
+    worker_check(aclrtSetDevice(0) == ACL_SUCCESS);
+    for (unsigned i = 0; i < ROUNDS / 20; i++) {
+        aclrtStream stream = streams[i % STREAMS];
+        bool is_twice;
+
+        pthread_mutex_lock(&pool->lock);
+        is_twice = has_two_slots(pool, stream);
+        pthread_mutex_unlock(&pool->lock);
+        worker_check(aclmem_pool_forget_stream(pool, stream) == ACL_SUCCESS);
+        worker_check(!is_twice);
+    }
+    return NULL;
+}
+
+/* Streams that would all have the same slot, so that one's place depends on another's. */
+static void streams_choose(aclmem_pool *pool)
+{
+    unsigned n = 0, first = 0;
+
+    for (uintptr_t stream = 64; n < STREAMS; stream += 64) {
+        unsigned slot = pool_slot_get(pool, (aclrtStream)stream);
+
+        assert_int_equal(aclmem_pool_forget_stream(pool, (aclrtStream)stream), 0);
+        if (n == 0)
+            first = slot;
+        if (slot == first)
+            streams[n++] = (aclrtStream)stream;
+    }
+}
+
+static aclmem_pool *slots_begin(void)
+{
+    static const aclmem_pool_stream_ops ops = {.stream_synchronize = no_stream,
+                                               .device_synchronize = no_device};
+    const aclmem_pool_options options = {.stream_ops = &ops};
+    aclmem_pool *pool;
+
+    assert_int_equal(aclInit(NULL), ACL_SUCCESS);
+    assert_int_equal(aclrtSetDevice(0), ACL_SUCCESS);
+    assert_int_equal(aclmem_pool_create(0, &options, &pool), ACL_SUCCESS);
+    streams_choose(pool);
+    return pool;
+}
+
+static void slots_end(aclmem_pool *pool)
+{
+    assert_int_equal(aclmem_pool_destroy(pool), ACL_SUCCESS);
+    assert_int_equal(aclFinalize(), ACL_SUCCESS);
+}
+
+static void a_stream_has_one_slot_of_a_pool(void **state)
+{
+    struct worker workers[] = {
+        {.run = slots_forget}, {.run = slots_get}, {.run = slots_get}};
+    aclmem_pool *pool = slots_begin();
+    const char *failure;
+
+    for (int i = 0; i < 3; i++)
+        workers[i].shared = pool;
+    failure = run_workers(workers, 3);
+    slots_end(pool);
+    if (failure != NULL)
+        fail_msg("%s", failure);
+}
+
+static void second_comes_first(aclmem_pool *pool)
+{
+    assert_int_equal(aclmem_pool_forget_stream(pool, streams[0]), ACL_SUCCESS);
+    pool_slot_get(pool, streams[1]);
+}
+
+/* A place becomes free before the one that this thread has found, and another takes it. */
+static void a_slot_is_looked_for_again_under_the_lock(void **state)
+{
+    aclmem_pool *pool = slots_begin();
+
+    pool_slot_get(pool, streams[0]);
+    watched = pool;
+    before_lock = second_comes_first;
+    pool_slot_get(pool, streams[1]);
+    assert_null(before_lock);
+    assert_false(has_two_slots(pool, streams[1]));
+    slots_end(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +438,8 @@ int main(void)
         cmocka_unit_test(a_handle_leads_to_a_whole_object),
         cmocka_unit_test(a_block_is_told_with_its_own_size),
         cmocka_unit_test(two_processes_never_hold_more_than_there_is),
+        cmocka_unit_test(a_stream_has_one_slot_of_a_pool),
+        cmocka_unit_test(a_slot_is_looked_for_again_under_the_lock),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
