@@ -27,7 +27,7 @@ struct graph {
 };
 
 struct device {
-    _Atomic(aclmem_pool *) pool; /* set once, under the lock */
+    _Atomic(aclmem_pool *) pool; /* set once, under the lock, by pool_of() */
     atomic_int n_graphs;         /* there are any: the short way ends */
     LIST_HEAD(, graph) graphs;   /* lock */
     double fraction;             /* lock; of the device's memory; 0: all */
@@ -79,6 +79,7 @@ static aclmem_pool *pool_make_locked(int device)
 static aclmem_pool *pool_of(int device)
 {
     struct device *d = &devices[device];
+    /* The partner is the release below: the pool is whole. */
     aclmem_pool *pool = atomic_load_explicit(&d->pool, memory_order_acquire);
 
     if (pool != NULL)
@@ -93,8 +94,11 @@ static aclmem_pool *pool_of(int device)
     return pool;
 }
 
-/* The pool of the graph that is being captured, or NULL. */
-static aclmem_pool *graph_pool_open(int device)
+/*
+ * A block of the graph that is being captured; false: there is no such graph.  The lock is held
+ * throughout: another thread may release the graph, and its pool ends with it.
+ */
+static bool graph_malloc(int device, size_t size, void *stream, void **ret_ptr)
 {
     struct graph *graph;
 
@@ -103,8 +107,10 @@ static aclmem_pool *graph_pool_open(int device)
         if (graph->is_open)
             break;
     }
+    if (graph != NULL && aclmem_pool_malloc(graph->pool, size, stream, ret_ptr) != 0)
+        *ret_ptr = NULL;
     pthread_mutex_unlock(&lock);
-    return graph != NULL ? graph->pool : NULL;
+    return graph != NULL;
 }
 
 static struct graph *graph_find_locked(int device, uint64_t id_0, uint64_t id_1)
@@ -141,14 +147,13 @@ void *aclmem_torch_try_malloc(ssize_t size, int device, void *stream)
         return NULL;
     torch_cuda_enter(device);
     pool = pool_of(device);
-    if (pool != NULL &&
-        atomic_load_explicit(&devices[device].n_graphs, memory_order_relaxed) > 0) {
-        aclmem_pool *captured = graph_pool_open(device);
-
-        pool = captured != NULL ? captured : pool;
-    }
-    if (pool == NULL ||
-        aclmem_pool_malloc(pool, (size_t)size, stream, &ptr) != ACL_SUCCESS)
+    if (pool == NULL)
+        return NULL;
+    /* No order is needed: the list is read under the lock, and the capturing thread counted. */
+    if (atomic_load_explicit(&devices[device].n_graphs, memory_order_relaxed) > 0 &&
+        graph_malloc(device, (size_t)size, stream, &ptr))
+        return ptr;
+    if (aclmem_pool_malloc(pool, (size_t)size, stream, &ptr) != ACL_SUCCESS)
         return NULL;
     return ptr;
 }
