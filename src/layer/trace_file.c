@@ -88,6 +88,7 @@ static int file_begin(int fd)
     am_trace_header_fill(header, am_clock(),
                          (uint64_t)real.tv_sec * AM_SECOND + (uint64_t)real.tv_nsec);
     am_step();
+    /* The partner is the fence in the reader's bytes_read(). */
     atomic_thread_fence(memory_order_release);
     memcpy(header->magic, AM_TRACE_MAGIC, sizeof header->magic);
     file.header = header;
@@ -268,7 +269,13 @@ static void chunk_begin(struct am_trace_chunk *chunk, enum am_trace_slot kind,
     chunk->began = now;
     atomic_store_explicit(&chunk->fill, 0, memory_order_relaxed);
     atomic_store_explicit(&chunk->ended, 0, memory_order_relaxed);
+    /* The partner is the fence in bytes_read() of the reader: the fields are the new chunk's. */
     atomic_store_explicit(&chunk->kind, kind, memory_order_release);
+    /*
+     * A reader that was at the slot's last chunk looks at the fields once more behind the
+     * bytes.  So the fields change before the bytes do.
+     */
+    atomic_thread_fence(memory_order_release);
 }
 
 static struct am_trace_slot_map *slot_take(enum am_trace_slot kind, uint32_t thread,
@@ -357,6 +364,10 @@ static bool slot_pack(ZSTD_CCtx *context, struct am_trace_slot_map *slot, char *
     memcpy(frame + 1, buffer, n);
     n = sizeof *frame + am_align_up(n, 8);
     am_step();
+    /*
+     * Both partners are the fence in the reader's bytes_read(): a frame below `fill` is whole,
+     * and a chunk that is missing in its slot is in the pack.
+     */
     atomic_fetch_add_explicit(&file.pack->chunk->fill, n, memory_order_release);
     am_step();
     atomic_store_explicit(&chunk->kind, AM_TRACE_FREE, memory_order_release);

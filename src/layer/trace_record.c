@@ -157,6 +157,7 @@ static inline void record_end(struct writer *w, enum am_trace_kind kind, uint8_t
     at[2] = (uint8_t)(n >> 8);
     w->used += n + 3;
     w->pending = 0;
+    /* The partner is the fence in the reader's bytes_read(). */
     atomic_store_explicit(&w->slot->chunk->fill, w->used, memory_order_release);
 }
 

@@ -20,6 +20,12 @@
 
 /* ---- reading ---- */
 
+/*
+ * Bytes as of now.  A writer may be at work, so reads have an order: the fence keeps the next read
+ * behind this one, the bytes of a chunk behind its head, and a second look at the head
+ * behind the bytes.  Its partners are the releases of the writer (src/layer/trace_file.c,
+ * record_end() in src/layer/trace_record.c).
+ */
 static bool bytes_read(const struct trace *trace, uint64_t at, void *into, size_t n)
 {
     size_t got = 0;
@@ -33,6 +39,7 @@ static bool bytes_read(const struct trace *trace, uint64_t at, void *into, size_
             return false;
         got += (size_t)more;
     }
+    atomic_thread_fence(memory_order_acquire);
     return true;
 }
 
