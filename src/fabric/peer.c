@@ -641,6 +641,10 @@ static void bell_ring(struct am_helper *helper, const struct move *move)
     struct am_port_bells *bells = (void *)(helper->area + AM_PORT_BELLS_AT);
     _Atomic uint32_t *bell = &bells->bell[move->bell - 1];
 
+    /*
+     * The partners are am_remote_landed(), which reads the slot's bytes behind its load, and
+     * am_remote_bell_wait(), which counted the bell before it looked.
+     */
     atomic_store(&bells->landed[move->slot], 1);
     atomic_fetch_add(bell, 1);
     syscall(SYS_futex, bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);

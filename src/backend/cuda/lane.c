@@ -97,7 +97,10 @@ static void lane_put(struct am_lane *lane)
     cuda_gpu_put(gpu);
 }
 
-/* Raises the number to at least this one. */
+/*
+ * Raises the number to at least this one.  The release is for `done`: a thread that reads it
+ * (lane_may_use()) knows what the lane's poll knew.  For `launched` the order comes from `uses`.
+ */
 static inline void number_raise(_Atomic uint64_t *number, uint64_t to)
 {
     uint64_t seen = atomic_load_explicit(number, memory_order_relaxed);
@@ -348,6 +351,10 @@ static inline aclError launch_end(struct am_lane *lane, uint64_t number, CUresul
 {
     if (rc != CUDA_SUCCESS)
         return launch_fail(lane, rc, what, size);
+    /*
+     * Before mem_release(): cuda_block() waits until the memory has no user, so it then reads
+     * this number or a later one (lane_may_use()).
+     */
     atomic_store_explicit(&lane->last, number, memory_order_release);
     if (++lane->n_unmarked >= MARK_EVERY)
         lane_mark_again(lane);

@@ -80,6 +80,7 @@ void am_bypass_open_locked(struct am_sched *sched, struct am_queue *queue)
     if (queue->state != AM_QUEUE_IDLE || !is_clean || queue->is_stopped ||
         queue->is_closed || sched->setup.is_chaotic)
         return;
+    /* The partners are the acquires in am_bypass_is_quiet() and am_bypass_enter(). */
     atomic_store_explicit(&queue->bypass, 0, memory_order_release);
 }
 
@@ -563,6 +564,7 @@ void am_sched_end(struct am_sched *sched, struct am_queue *queue)
     if (am_bypass_leave(sched, queue))
         return;
     am_lock(&sched->lock);
+    /* No order is needed: nothing is read without the lock until the bypass is opened. */
     atomic_store_explicit(&queue->bypass, AM_BYPASS_CLOSED, memory_order_relaxed);
     sched->n_running--;
     am_tally_add(&sched->moves, 1);

@@ -40,6 +40,10 @@ static inline bool am_bypass_enter(struct am_queue *queue)
 
     if (bypass & (AM_BYPASS_CLOSED | AM_BYPASS_INSIDE))
         return false;
+    /*
+     * A thread that loses the race below has written its name over the winner's.  The name
+     * is for messages alone.
+     */
     atomic_store_explicit(&queue->inside, am_error_function, memory_order_relaxed);
     /*
      * The release is for `inside`: am_bypass_close_locked() reads it when its acquire has
@@ -55,6 +59,11 @@ static inline bool am_bypass_leave(struct am_sched *sched, struct am_queue *queu
 {
     uint64_t bypass = atomic_load_explicit(&queue->bypass, memory_order_relaxed);
 
+    /*
+     * The flag in the first load is not stale: this thread set INSIDE since, and loads of
+     * one variable do not go back.  The release is for the task's bytes: its partners are
+     * am_bypass_is_quiet(), am_bypass_enter() and am_bypass_close_locked().
+     */
     if ((bypass & AM_BYPASS_CLOSED) ||
         !atomic_compare_exchange_strong_explicit(
             &queue->bypass, &bypass, (bypass & ~AM_BYPASS_INSIDE) + AM_BYPASS_ONE,
@@ -69,6 +78,7 @@ static inline bool am_bypass_pass(struct am_sched *sched, struct am_queue *queue
 {
     uint64_t bypass = atomic_load_explicit(&queue->bypass, memory_order_relaxed);
 
+    /* As am_bypass_enter() and am_bypass_leave() in one. */
     if ((bypass & (AM_BYPASS_CLOSED | AM_BYPASS_INSIDE)) ||
         !atomic_compare_exchange_strong_explicit(
             &queue->bypass, &bypass, bypass + AM_BYPASS_ONE, memory_order_acq_rel,
