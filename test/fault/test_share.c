@@ -111,6 +111,47 @@ static void an_export_that_fails_leaves_the_memory_as_it_was(void **state)
         &(struct step){prepare_mapped, export_mapped, check_mapped, clean_mapped, false});
 }
 
+/* An export makes no view of the memory: the first use of the memory does. */
+static void prepare_untouched(void)
+{
+    mapped = block_create(CHUNK);
+    assert_acl_ok(export_mapped());
+}
+
+static aclError copy_first(void)
+{
+    return aclrtMemset(mapped.va, CHUNK, 3, CHUNK);
+}
+
+static void check_copied(void)
+{
+    assert_all_bytes(mapped.va, CHUNK, 3);
+}
+
+static void a_first_copy_after_an_export_fails_or_is_whole(void **state)
+{
+    play_all(
+        &(struct step){prepare_untouched, copy_first, check_copied, clean_mapped, false});
+}
+
+static aclError view_first(void)
+{
+    return aclmem_host_view(mapped.va, CHUNK, &addr);
+}
+
+static void check_viewed(void)
+{
+    memset(addr, 4, CHUNK);
+    assert_all_bytes(mapped.va, CHUNK, 4);
+    assert_acl_ok(aclmem_host_view_end(addr));
+}
+
+static void a_first_host_view_after_an_export_fails_or_shows_the_memory(void **state)
+{
+    play_all(
+        &(struct step){prepare_untouched, view_first, check_viewed, clean_mapped, false});
+}
+
 static void prepare_exported(void)
 {
     handle = alloc(CHUNK);
@@ -266,6 +307,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         faulted(an_export_that_fails_leaves_the_memory_as_it_was),
+        faulted(a_first_copy_after_an_export_fails_or_is_whole),
+        faulted(a_first_host_view_after_an_export_fails_or_shows_the_memory),
         faulted(a_list_that_fails_to_grow_stays_as_it_was),
         faulted(an_exporter_that_fails_to_answer_is_asked_again),
         faulted(a_key_that_fails_to_be_made_leaves_the_block_as_it_was),

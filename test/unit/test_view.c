@@ -101,9 +101,47 @@ static void a_view_that_waits_holds_up_no_other(void **state)
     block_destroy(&b);
 }
 
+#define N_COPIERS 4
+#define N_EXPORTS 16
+
+/* Writes a quarter of the block. */
+static const char *copy_quarter(struct worker *self)
+{
+    struct deed *deed = self->shared;
+    size_t quarter = CHUNK / N_COPIERS;
+    unsigned i = self->index;
+
+    worker_check(aclrtMemset(deed->block->va + i * quarter, quarter, (int)i + 1,
+                             quarter) == ACL_SUCCESS);
+    return NULL;
+}
+
+/* The first use of exported memory makes its view; several threads may be the first. */
+static void threads_that_use_exported_memory_first_find_one_memory(void **state)
+{
+    for (int round = 0; round < N_EXPORTS; round++) {
+        struct block b = block_create(CHUNK);
+        struct deed deed = {.block = &b};
+        struct worker copiers[N_COPIERS] = {0};
+        uint64_t number;
+
+        assert_acl_ok(aclrtMemExportToShareableHandle(
+            b.handle, ACL_MEM_HANDLE_TYPE_NONE,
+            ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, &number));
+        for (int i = 0; i < N_COPIERS; i++)
+            copiers[i] = (struct worker){.run = copy_quarter, .shared = &deed};
+        assert_null(run_workers(copiers, N_COPIERS));
+        for (int i = 0; i < N_COPIERS; i++)
+            assert_all_bytes(b.va + i * (CHUNK / N_COPIERS), CHUNK / N_COPIERS,
+                             (uint8_t)(i + 1));
+        block_destroy(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
+        claim(threads_that_use_exported_memory_first_find_one_memory),
         claim(a_view_that_waits_holds_up_no_other),
     };
 

@@ -328,8 +328,13 @@ static aclError mem_create_store(struct am_mem *mem, int node)
     hm->frames = NULL;
     hm->first = 0;
     rc = host_store_create(mem->size, -1, &hm->store);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    rc = host_store_see(hm->store);
     if (rc == ACL_SUCCESS)
         store_place(hm->store, node);
+    else
+        host_store_destroy(hm->store);
     return rc;
 }
 

@@ -33,10 +33,12 @@ enum {
 
 struct host_store {
     int fd; /* -1: pinned or imported memory */
-    uint8_t *view;
+    /* NULL: host_store_see() was not called yet; it stays the same from then on */
+    _Atomic(uint8_t *) view;
     size_t n_frames;
     _Atomic uint8_t *state; /* of each frame */
     bool is_hugetlb;
+    bool is_sealed;    /* against changes of its size */
     bool has_own_view; /* pinned: the view is not where the program reaches the memory */
 };
 
@@ -146,9 +148,11 @@ void host_store_close(struct host_store *store);
 /*
  * The store of one mem, whose frames are never known to be zero: other processes may
  * write it.  fd is the memory of another process and stays the caller's, or -1 for a new
- * one.
+ * one, which has no view yet: an exporter that never touches the memory needs none.
  */
 aclError host_store_create(size_t size, int fd, struct host_store **ret_store);
+/* The view is there from now on; host_store_ready() sees to that, too. */
+aclError host_store_see(struct host_store *store);
 void host_store_destroy(struct host_store *store);
 /* Have the pages of n frames there; a few calls for any n.  The frames that are there stay where it fails. */
 aclError host_store_ready(struct host_store *store, size_t first, size_t n);

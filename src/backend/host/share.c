@@ -7,7 +7,10 @@
  * (gate.c), and later users find it in its new place.  The memfd is sealed against
  * changes of its size, by which another process could make touching it fatal.
  *
- * An importer maps a view and needs the descriptor no more.
+ * The exporter's view of the memfd is mapped when a copy or a host view first uses the
+ * memory: mapping it takes as long as the rest of an export, and a process that serves
+ * memory to others may never touch it.  An importer maps its view at once, and needs the
+ * descriptor no more.
  */
 #include "backend/host/host.h"
 
@@ -86,13 +89,12 @@ err_store:
 
 static aclError store_seal(struct host_store *store)
 {
-    int seals = fcntl(store->fd, F_GET_SEALS);
-
-    if (seals >= 0 && (seals & SEALS) == SEALS)
+    if (store->is_sealed)
         return ACL_SUCCESS;
     if (am_sys_fcntl(store->fd, F_ADD_SEALS, SEALS) != 0)
         return host_error(errno, "sealing a memory file",
                           store->n_frames << AM_CHUNK_SHIFT);
+    store->is_sealed = true;
     return ACL_SUCCESS;
 }
 

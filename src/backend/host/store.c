@@ -44,57 +44,67 @@ static int memfd_resize(int fd, size_t size)
     return am_sys_ftruncate(fd, (off_t)size) != 0 ? -errno : 0;
 }
 
-/* The view of `size` bytes of fd: 0 or -errno. */
-static int store_view(struct host_store *store, int fd, size_t size, int flags)
+/* The view of all of fd: 0 or -errno. */
+static int store_view(struct host_store *store, int fd, int flags)
 {
+    size_t size = store->n_frames << AM_CHUNK_SHIFT;
+    uint8_t *none = NULL;
     void *view =
         am_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
 
     if (view == MAP_FAILED)
         return -errno;
-    store->view = view;
+    if (!store->is_hugetlb)
+        madvise(view, size, MADV_HUGEPAGE); /* a wish */
+    /* Of two threads that use the memory for the first time, the other may be done. */
+    if (!atomic_compare_exchange_strong(&store->view, &none, view))
+        munmap(view, size);
     return 0;
 }
 
-/* The view of a memfd of `size` bytes: 0 or -errno; the descriptor stays the caller's. */
-static int store_map(struct host_store *store, int fd, size_t size, int flags)
+/* A memfd of the store's size: 0 or -errno. */
+static int store_open(struct host_store *store, unsigned flags)
 {
-    int rc = memfd_resize(fd, size);
-
-    if (rc == 0)
-        rc = store_view(store, fd, size, flags);
-    if (rc == 0)
-        store->fd = fd;
-    return rc;
-}
-
-static int store_open_hugetlb(struct host_store *store, size_t size)
-{
-    int fd = memfd_open(MFD_HUGETLB | MFD_HUGE_2MB);
+    int fd = memfd_open(flags);
     int rc;
 
     if (fd < 0)
         return fd;
-    rc = store_map(store, fd, size, 0); /* no MAP_NORESERVE: all pages or none */
-    if (rc != 0)
+    rc = memfd_resize(fd, store->n_frames << AM_CHUNK_SHIFT);
+    if (rc != 0) {
         close(fd);
-    store->is_hugetlb = rc == 0;
+        return rc;
+    }
+    store->fd = fd;
+    return 0;
+}
+
+/* The same with its view. */
+static int store_open_viewed(struct host_store *store, bool is_hugetlb)
+{
+    int rc =
+        store_open(store, is_hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : MFD_ALLOW_SEALING);
+
+    if (rc != 0)
+        return rc;
+    store->is_hugetlb = is_hugetlb;
+    /* Without MAP_NORESERVE the pool has all pages, or none is taken. */
+    rc = store_view(store, store->fd, is_hugetlb ? 0 : MAP_NORESERVE);
+    if (rc != 0) {
+        close(store->fd);
+        store->fd = -1;
+        store->is_hugetlb = false;
+    }
     return rc;
 }
 
-static int store_open_plain(struct host_store *store, size_t size)
+aclError host_store_see(struct host_store *store)
 {
-    int fd = memfd_open(MFD_ALLOW_SEALING);
-    int rc;
+    int rc = store->view == NULL ? store_view(store, store->fd, MAP_NORESERVE) : 0;
 
-    if (fd < 0)
-        return fd;
-    rc = store_map(store, fd, size, MAP_NORESERVE);
-    if (rc != 0)
-        close(fd);
-    else
-        madvise(store->view, size, MADV_HUGEPAGE); /* a wish */
-    return rc;
+    return rc == 0 ? ACL_SUCCESS
+                   : host_error(-rc, "a view of a memory file",
+                                store->n_frames << AM_CHUNK_SHIFT);
 }
 
 aclError host_store_open(struct host_store *store, size_t size, bool try_hugetlb)
@@ -112,12 +122,11 @@ aclError host_store_open(struct host_store *store, size_t size, bool try_hugetlb
 
     *store = (struct host_store){.fd = -1, .n_frames = n_frames, .state = state};
     if (try_hugetlb)
-        rc = store_open_hugetlb(store, size);
+        rc = store_open_viewed(store, true);
     if (rc != 0)
-        rc = store_open_plain(store, size);
+        rc = store_open_viewed(store, false);
     if (rc != 0) {
         munmap(state, n_frames);
-        store->fd = -1;
         return host_error(-rc, "a memory file", size);
     }
     return ACL_SUCCESS;
@@ -143,10 +152,8 @@ aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
     store->state = (_Atomic uint8_t *)(store + 1);
     for (size_t i = 0; i < n_frames; i++)
         store->state[i] = HOST_FRAME_HOLDS;
-    rc = fd < 0 ? store_open_plain(store, size)
-                : store_view(store, fd, size, MAP_NORESERVE);
-    if (rc == 0 && fd >= 0)
-        madvise(store->view, size, MADV_HUGEPAGE); /* a wish */
+    rc = fd < 0 ? store_open(store, MFD_ALLOW_SEALING)
+                : store_view(store, fd, MAP_NORESERVE);
     if (rc != 0) {
         free(store);
         return host_error(-rc, fd < 0 ? "a memory file" : "imported memory", size);
@@ -157,7 +164,8 @@ aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
 
 void host_store_destroy(struct host_store *store)
 {
-    munmap(store->view, store->n_frames << AM_CHUNK_SHIFT);
+    if (store->view != NULL)
+        munmap(store->view, store->n_frames << AM_CHUNK_SHIFT);
     if (store->fd >= 0)
         close(store->fd);
     free(store);
@@ -189,13 +197,11 @@ static aclError store_populate(struct host_store *store, size_t first, size_t n,
                                size_t *ret_n)
 {
     size_t size = n << AM_CHUNK_SHIFT;
-    aclError rc = ACL_SUCCESS;
     int error;
 
+    AM_TRY(host_store_see(store));
     if (!store->is_hugetlb) /* those were taken from the machine when it was opened */
-        rc = host_room_check(store->view + (first << AM_CHUNK_SHIFT), size, &size);
-    if (rc != ACL_SUCCESS)
-        return rc;
+        AM_TRY(host_room_check(store->view + (first << AM_CHUNK_SHIFT), size, &size));
     *ret_n = size >> AM_CHUNK_SHIFT;
     error = frames_populate(store, first << AM_CHUNK_SHIFT, size);
     AM_REQUIRE(error == 0, ACL_ERROR_RT_MEMORY_ALLOCATION,

@@ -141,10 +141,13 @@ static aclError view_open(const struct am_span *spans, size_t n, bool must_be_pr
 aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_private,
                         void **ret_addr, bool *ret_is_private)
 {
-    aclError rc;
+    aclError rc = ACL_SUCCESS;
 
     host_gate_pin(spans, n);
-    rc = view_open(spans, n, must_be_private, ret_addr, ret_is_private);
+    for (size_t i = 0; i < n && rc == ACL_SUCCESS; i++)
+        rc = host_store_see(host_mem(spans[i].mem)->store);
+    if (rc == ACL_SUCCESS)
+        rc = view_open(spans, n, must_be_private, ret_addr, ret_is_private);
     if (rc != ACL_SUCCESS)
         host_gate_unpin(spans, n);
     return rc;
