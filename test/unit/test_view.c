@@ -111,6 +111,7 @@ static const char *copy_quarter(struct worker *self)
     size_t quarter = CHUNK / N_COPIERS;
     unsigned i = self->index;
 
+    worker_check(aclrtSetDevice(0) == ACL_SUCCESS);
     worker_check(aclrtMemset(deed->block->va + i * quarter, quarter, (int)i + 1,
                              quarter) == ACL_SUCCESS);
     return NULL;
