@@ -424,6 +424,7 @@ static void do_abort(void)
 static void do_finalize(void)
 {
     answer(aclFinalize(), "");
+    stream = NULL;
 }
 
 static void do_option(void)

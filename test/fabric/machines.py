@@ -135,6 +135,19 @@ def name_of(pid):
         return ""
 
 
+def state_of(pid):
+    """The letter of the kernel for a process: "T" stands still, "Z" has ended; "" is not there."""
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def is_running(pid):
+    return state_of(pid) not in ("", "Z", "X")
+
+
 class Machine:
     def __init__(self, net, index):
         self.net = net
