@@ -116,35 +116,27 @@ static void wrong_calls_are_refused(void **state)
     aclrtAllocatorDesc desc = desc_create();
     struct found f;
 
-    assert_refused(aclrtAllocatorRegister(NULL, desc), ACL_ERROR_INVALID_PARAM, "stream");
-    assert_refused(aclrtAllocatorRegister(stream, NULL), ACL_ERROR_INVALID_PARAM,
-                   "allocatorDesc");
+    assert_bad_arg(aclrtAllocatorRegister(NULL, desc), "stream");
+    assert_bad_arg(aclrtAllocatorRegister(stream, NULL), "allocatorDesc");
     assert_refused(aclrtAllocatorRegister(desc, desc), ACL_ERROR_RT_INVALID_HANDLE,
                    "an allocator");
     assert_refused(aclrtAllocatorRegister(stream, stream), ACL_ERROR_RT_INVALID_HANDLE,
                    "a stream");
-    assert_refused(find(NULL, &f), ACL_ERROR_INVALID_PARAM, "stream");
-    assert_refused(aclrtAllocatorUnregister(NULL), ACL_ERROR_INVALID_PARAM, "stream");
-    assert_refused(aclrtAllocatorGetByStream(stream, NULL, &f.object, &f.alloc, &f.free,
+    assert_bad_arg(find(NULL, &f), "stream");
+    assert_bad_arg(aclrtAllocatorUnregister(NULL), "stream");
+    assert_bad_arg(aclrtAllocatorGetByStream(stream, NULL, &f.object, &f.alloc, &f.free,
                                              &f.advise, &f.addr),
-                   ACL_ERROR_INVALID_PARAM, "NULL");
-    assert_refused(aclrtAllocatorGetByStream(stream, &f.desc, &f.object, &f.alloc,
+                   "NULL");
+    assert_bad_arg(aclrtAllocatorGetByStream(stream, &f.desc, &f.object, &f.alloc,
                                              &f.free, &f.advise, NULL),
-                   ACL_ERROR_INVALID_PARAM, "NULL");
-    assert_refused(aclrtAllocatorSetObjToDesc(NULL, &my_object), ACL_ERROR_INVALID_PARAM,
-                   "allocatorDesc");
-    assert_refused(aclrtAllocatorSetObjToDesc(desc, NULL), ACL_ERROR_INVALID_PARAM,
-                   "allocator");
-    assert_refused(aclrtAllocatorSetAllocFuncToDesc(desc, NULL), ACL_ERROR_INVALID_PARAM,
-                   "func");
-    assert_refused(aclrtAllocatorSetFreeFuncToDesc(desc, NULL), ACL_ERROR_INVALID_PARAM,
-                   "func");
-    assert_refused(aclrtAllocatorSetAllocAdviseFuncToDesc(desc, NULL),
-                   ACL_ERROR_INVALID_PARAM, "func");
-    assert_refused(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, NULL),
-                   ACL_ERROR_INVALID_PARAM, "func");
-    assert_refused(aclrtAllocatorDestroyDesc(NULL), ACL_ERROR_INVALID_PARAM,
-                   "allocatorDesc");
+                   "NULL");
+    assert_bad_arg(aclrtAllocatorSetObjToDesc(NULL, &my_object), "allocatorDesc");
+    assert_bad_arg(aclrtAllocatorSetObjToDesc(desc, NULL), "allocator");
+    assert_bad_arg(aclrtAllocatorSetAllocFuncToDesc(desc, NULL), "func");
+    assert_bad_arg(aclrtAllocatorSetFreeFuncToDesc(desc, NULL), "func");
+    assert_bad_arg(aclrtAllocatorSetAllocAdviseFuncToDesc(desc, NULL), "func");
+    assert_bad_arg(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, NULL), "func");
+    assert_bad_arg(aclrtAllocatorDestroyDesc(NULL), "allocatorDesc");
     assert_acl_ok(aclrtAllocatorDestroyDesc(desc));
     assert_refused(aclrtAllocatorDestroyDesc(desc), ACL_ERROR_RT_INVALID_HANDLE,
                    "allocatorDesc");

@@ -109,26 +109,16 @@ static void numbers_that_make_no_rows_are_refused(void **state)
     const aclrtMemcpyKind h2d = ACL_MEMCPY_HOST_TO_DEVICE;
 
     memset(host, 1, sizeof(host));
-    assert_refused(rows_copy(NULL, 1024, host, 1024, h2d), ACL_ERROR_INVALID_PARAM,
-                   "dst is NULL");
-    assert_refused(rows_copy(b.va, 1024, NULL, 1024, h2d), ACL_ERROR_INVALID_PARAM,
-                   "src is NULL");
-    assert_refused(aclrtMemcpy2d(b.va, 8, host, 8, 0, 8, h2d), ACL_ERROR_INVALID_PARAM,
-                   "width");
-    assert_refused(aclrtMemcpy2d(b.va, 8, host, 8, 8, 0, h2d), ACL_ERROR_INVALID_PARAM,
-                   "height");
-    assert_refused(rows_copy(b.va, WIDTH - 1, host, 1024, h2d), ACL_ERROR_INVALID_PARAM,
-                   "dpitch");
-    assert_refused(rows_copy(b.va, 1024, host, WIDTH - 1, h2d), ACL_ERROR_INVALID_PARAM,
-                   "spitch");
-    assert_refused(aclrtMemcpy2d(b.va, 5000001, host, 5000001, 5000001, 1, h2d),
-                   ACL_ERROR_INVALID_PARAM, "width");
-    assert_refused(aclrtMemcpy2d(b.va, 1, host, 1, 1, 5242881, h2d),
-                   ACL_ERROR_INVALID_PARAM, "height");
-    assert_refused(aclrtMemcpy2d(b.va, SIZE_MAX, host, 8, 8, 2, h2d),
-                   ACL_ERROR_INVALID_PARAM, "pitch");
-    assert_refused(aclrtMemcpy2d(b.va, 8, host, SIZE_MAX / 2, 8, 4, h2d),
-                   ACL_ERROR_INVALID_PARAM, "pitch");
+    assert_bad_arg(rows_copy(NULL, 1024, host, 1024, h2d), "dst is NULL");
+    assert_bad_arg(rows_copy(b.va, 1024, NULL, 1024, h2d), "src is NULL");
+    assert_bad_arg(aclrtMemcpy2d(b.va, 8, host, 8, 0, 8, h2d), "width");
+    assert_bad_arg(aclrtMemcpy2d(b.va, 8, host, 8, 8, 0, h2d), "height");
+    assert_bad_arg(rows_copy(b.va, WIDTH - 1, host, 1024, h2d), "dpitch");
+    assert_bad_arg(rows_copy(b.va, 1024, host, WIDTH - 1, h2d), "spitch");
+    assert_bad_arg(aclrtMemcpy2d(b.va, 5000001, host, 5000001, 5000001, 1, h2d), "width");
+    assert_bad_arg(aclrtMemcpy2d(b.va, 1, host, 1, 1, 5242881, h2d), "height");
+    assert_bad_arg(aclrtMemcpy2d(b.va, SIZE_MAX, host, 8, 8, 2, h2d), "pitch");
+    assert_bad_arg(aclrtMemcpy2d(b.va, 8, host, SIZE_MAX / 2, 8, 4, h2d), "pitch");
     assert_all_bytes(b.va, CHUNK, 0);
     block_destroy(&b);
 }
@@ -159,13 +149,13 @@ static void only_the_documented_kinds_are_taken(void **state)
     for (int kind = 0; kind <= 8; kind++) {
         if (kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_HOST)
             continue;
-        assert_refused(rows_copy(b.va, SPITCH, host, SPITCH, (aclrtMemcpyKind)kind),
-                       ACL_ERROR_INVALID_PARAM, "kind");
+        assert_bad_arg(rows_copy(b.va, SPITCH, host, SPITCH, (aclrtMemcpyKind)kind),
+                       "kind");
         if (kind == ACL_MEMCPY_DEVICE_TO_DEVICE)
             continue;
-        assert_refused(aclrtMemcpy2dAsync(b.va, SPITCH, host, SPITCH, WIDTH, HEIGHT,
+        assert_bad_arg(aclrtMemcpy2dAsync(b.va, SPITCH, host, SPITCH, WIDTH, HEIGHT,
                                           (aclrtMemcpyKind)kind, stream),
-                       ACL_ERROR_INVALID_PARAM, "kind");
+                       "kind");
     }
     assert_acl_ok(aclrtDestroyStream(stream));
     block_destroy(&b);
@@ -306,9 +296,9 @@ static void a_refused_call_queues_nothing(void **state)
     assert_refused(aclrtMemcpy2dAsync(b.va, CHUNK, b.va, CHUNK, 100, 2,
                                       ACL_MEMCPY_DEVICE_TO_DEVICE, stream),
                    ACL_ERROR_RT_PARAM_INVALID, "dst");
-    assert_refused(
+    assert_bad_arg(
         aclrtMemcpy2dAsync(b.va, 8, b.va, 8, 9, 2, ACL_MEMCPY_DEVICE_TO_DEVICE, stream),
-        ACL_ERROR_INVALID_PARAM, "width");
+        "width");
     assert_refused(
         aclrtMemcpy2dAsync(b.va, 8, b.va, 8, 8, 2, ACL_MEMCPY_DEVICE_TO_DEVICE, b.va),
         ACL_ERROR_RT_INVALID_HANDLE, "stream");
@@ -325,9 +315,9 @@ static void older_products_copy_no_rows_inside_a_device(void **state)
     start("default", "ACLMEM_PRODUCT=310P");
     assert_acl_ok(aclrtSetDevice(0));
     b = block_create(CHUNK);
-    assert_refused(aclrtMemcpy2dAsync(b.va, 8, b.va + 100, 8, 8, 2,
+    assert_bad_arg(aclrtMemcpy2dAsync(b.va, 8, b.va + 100, 8, 8, 2,
                                       ACL_MEMCPY_DEVICE_TO_DEVICE, NULL),
-                   ACL_ERROR_INVALID_PARAM, "DEVICE_TO_DEVICE");
+                   "DEVICE_TO_DEVICE");
     assert_acl_ok(
         aclrtMemcpy2dAsync(b.va, 8, host, 8, 8, 2, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
     assert_acl_ok(aclrtSynchronizeStream(NULL));

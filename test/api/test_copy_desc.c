@@ -126,32 +126,25 @@ static void wrong_arguments_are_refused_at_once(void **state)
     char host[256];
     size_t size = 1;
 
-    assert_refused(aclrtGetMemcpyDescSize(ACL_MEMCPY_DEVICE_TO_DEVICE, &size),
-                   ACL_ERROR_INVALID_PARAM, "kind");
+    assert_bad_arg(aclrtGetMemcpyDescSize(ACL_MEMCPY_DEVICE_TO_DEVICE, &size), "kind");
     assert_int_equal(size, 1);
-    assert_refused(aclrtGetMemcpyDescSize(inner, NULL), ACL_ERROR_INVALID_PARAM,
-                   "descSize");
-    assert_refused(aclrtSetMemcpyDesc(s.b.va, ACL_MEMCPY_DEFAULT, s.src, s.dst, 1, NULL),
-                   ACL_ERROR_INVALID_PARAM, "kind");
-    assert_refused(aclrtSetMemcpyDesc(NULL, inner, s.src, s.dst, 1, NULL),
-                   ACL_ERROR_INVALID_PARAM, "desc is NULL");
-    assert_refused(aclrtSetMemcpyDesc(s.b.va, inner, NULL, s.dst, 1, NULL),
-                   ACL_ERROR_INVALID_PARAM, "srcAddr");
-    assert_refused(aclrtSetMemcpyDesc(s.b.va, inner, s.src, NULL, 1, NULL),
-                   ACL_ERROR_INVALID_PARAM, "dstAddr");
-    assert_refused(aclrtSetMemcpyDesc(s.b.va, inner, s.src, s.dst, 0, NULL),
-                   ACL_ERROR_INVALID_PARAM, "count");
-    assert_refused(aclrtSetMemcpyDesc(s.b.va, inner, s.src, s.dst, 1, host),
-                   ACL_ERROR_INVALID_PARAM, "config");
+    assert_bad_arg(aclrtGetMemcpyDescSize(inner, NULL), "descSize");
+    assert_bad_arg(aclrtSetMemcpyDesc(s.b.va, ACL_MEMCPY_DEFAULT, s.src, s.dst, 1, NULL),
+                   "kind");
+    assert_bad_arg(aclrtSetMemcpyDesc(NULL, inner, s.src, s.dst, 1, NULL),
+                   "desc is NULL");
+    assert_bad_arg(aclrtSetMemcpyDesc(s.b.va, inner, NULL, s.dst, 1, NULL), "srcAddr");
+    assert_bad_arg(aclrtSetMemcpyDesc(s.b.va, inner, s.src, NULL, 1, NULL), "dstAddr");
+    assert_bad_arg(aclrtSetMemcpyDesc(s.b.va, inner, s.src, s.dst, 0, NULL), "count");
+    assert_bad_arg(aclrtSetMemcpyDesc(s.b.va, inner, s.src, s.dst, 1, host), "config");
     assert_refused(aclrtSetMemcpyDesc(host, inner, s.src, s.dst, 1, NULL),
                    ACL_ERROR_RT_PARAM_INVALID, "not device memory");
     assert_refused(
         aclrtSetMemcpyDesc(s.dst + CHUNK - s.desc_size + 1, inner, s.src, s.dst, 1, NULL),
         ACL_ERROR_RT_PARAM_INVALID, "desc");
-    assert_refused(aclrtMemcpyAsyncWithDesc(NULL, inner, s.stream),
-                   ACL_ERROR_INVALID_PARAM, "desc");
-    assert_refused(aclrtMemcpyAsyncWithDesc(s.b.va, ACL_MEMCPY_DEFAULT, s.stream),
-                   ACL_ERROR_INVALID_PARAM, "kind");
+    assert_bad_arg(aclrtMemcpyAsyncWithDesc(NULL, inner, s.stream), "desc");
+    assert_bad_arg(aclrtMemcpyAsyncWithDesc(s.b.va, ACL_MEMCPY_DEFAULT, s.stream),
+                   "kind");
     assert_refused(aclrtMemcpyAsyncWithDesc(host, inner, s.stream),
                    ACL_ERROR_RT_PARAM_INVALID, "not device memory");
     assert_refused(aclrtMemcpyAsyncWithDesc(s.b.va, inner, s.b.va),
@@ -262,17 +255,17 @@ static void wrong_calls_with_offsets_are_refused(void **state)
     const void **src = (const void **)cell(&s, 1, s.src);
     void *host[1] = {s.dst};
 
-    assert_refused(aclrtMemcpyAsyncWithOffset(NULL, 1, 0, src, 1, 0, inner, s.stream),
-                   ACL_ERROR_INVALID_PARAM, "dst");
-    assert_refused(aclrtMemcpyAsyncWithOffset(dst, 1, 0, NULL, 1, 0, inner, s.stream),
-                   ACL_ERROR_INVALID_PARAM, "src");
-    assert_refused(aclrtMemcpyAsyncWithOffset(dst, 1, 0, src, 0, 0, inner, s.stream),
-                   ACL_ERROR_INVALID_PARAM, "count");
-    assert_refused(aclrtMemcpyAsyncWithOffset(dst, 1, 0, src, 2, 0, inner, s.stream),
-                   ACL_ERROR_INVALID_PARAM, "destMax");
-    assert_refused(
+    assert_bad_arg(aclrtMemcpyAsyncWithOffset(NULL, 1, 0, src, 1, 0, inner, s.stream),
+                   "dst");
+    assert_bad_arg(aclrtMemcpyAsyncWithOffset(dst, 1, 0, NULL, 1, 0, inner, s.stream),
+                   "src");
+    assert_bad_arg(aclrtMemcpyAsyncWithOffset(dst, 1, 0, src, 0, 0, inner, s.stream),
+                   "count");
+    assert_bad_arg(aclrtMemcpyAsyncWithOffset(dst, 1, 0, src, 2, 0, inner, s.stream),
+                   "destMax");
+    assert_bad_arg(
         aclrtMemcpyAsyncWithOffset(dst, 1, 0, src, 1, 0, ACL_MEMCPY_DEFAULT, s.stream),
-        ACL_ERROR_INVALID_PARAM, "kind");
+        "kind");
     assert_refused(aclrtMemcpyAsyncWithOffset(host, 1, 0, src, 1, 0, inner, s.stream),
                    ACL_ERROR_RT_PARAM_INVALID, "not device memory");
     assert_refused(aclrtMemcpyAsyncWithOffset((void **)(void *)(s.b.va + 4), 1, 0, src, 1,
@@ -319,41 +312,34 @@ static void cache_operations_check_their_arguments(void **state)
 
     memset(&info, 0, sizeof(info));
     for (int type = 1; type <= 3; type++)
-        assert_refused(aclrtCmoAsync(s.src, 64, (aclrtCmoType)type, s.stream),
-                       ACL_ERROR_INVALID_PARAM, "PREFETCH");
-    assert_refused(aclrtCmoAsync(NULL, 64, 0, s.stream), ACL_ERROR_INVALID_PARAM, "src");
-    assert_refused(aclrtCmoAsync(s.src, 0, 0, s.stream), ACL_ERROR_INVALID_PARAM, "size");
+        assert_bad_arg(aclrtCmoAsync(s.src, 64, (aclrtCmoType)type, s.stream),
+                       "PREFETCH");
+    assert_bad_arg(aclrtCmoAsync(NULL, 64, 0, s.stream), "src");
+    assert_bad_arg(aclrtCmoAsync(s.src, 0, 0, s.stream), "size");
     assert_refused(aclrtCmoAsync(s.src, 2 * CHUNK + 1, 0, s.stream),
                    ACL_ERROR_RT_PARAM_INVALID, "src");
     assert_refused(aclrtCmoAsync(host, 64, 0, s.stream), ACL_ERROR_RT_PARAM_INVALID,
                    "not device memory");
     assert_refused(aclrtCmoAsync(s.src, 64, 0, host), ACL_ERROR_RT_INVALID_HANDLE,
                    "stream");
-    assert_refused(aclrtCmoAsyncWithBarrier(s.src, 64, (aclrtCmoType)4, 0, s.stream),
-                   ACL_ERROR_INVALID_PARAM, "cmoType");
-    assert_refused(aclrtCmoWaitBarrier(NULL, s.stream, 0), ACL_ERROR_INVALID_PARAM,
-                   "taskInfo");
-    assert_refused(aclrtCmoWaitBarrier(&info, s.stream, 0), ACL_ERROR_INVALID_PARAM,
-                   "barrierNum");
-    info.barrierNum = 7;
-    assert_refused(aclrtCmoWaitBarrier(&info, s.stream, 0), ACL_ERROR_INVALID_PARAM,
-                   "barrierNum");
-    info.barrierNum = 6;
-    assert_refused(aclrtCmoWaitBarrier(&info, s.stream, 1), ACL_ERROR_INVALID_PARAM,
-                   "flag");
-    info.cmoInfo[5].cmoType = (aclrtCmoType)9;
-    assert_refused(aclrtCmoWaitBarrier(&info, s.stream, 0), ACL_ERROR_INVALID_PARAM,
+    assert_bad_arg(aclrtCmoAsyncWithBarrier(s.src, 64, (aclrtCmoType)4, 0, s.stream),
                    "cmoType");
-    assert_refused(aclrtCmoGetDescSize(NULL), ACL_ERROR_INVALID_PARAM, "size");
-    assert_refused(aclrtCmoSetDesc(NULL, s.src, 1), ACL_ERROR_INVALID_PARAM, "cmoDesc");
-    assert_refused(aclrtCmoSetDesc(s.b.va, NULL, 1), ACL_ERROR_INVALID_PARAM, "src");
-    assert_refused(aclrtCmoSetDesc(s.b.va, s.src, 0), ACL_ERROR_INVALID_PARAM, "size");
-    assert_refused(aclrtCmoAsyncWithDesc(NULL, 0, s.stream, NULL),
-                   ACL_ERROR_INVALID_PARAM, "cmoDesc");
-    assert_refused(aclrtCmoAsyncWithDesc(s.b.va, 0, s.stream, host),
-                   ACL_ERROR_INVALID_PARAM, "reserve");
-    assert_refused(aclrtCmoAsyncWithDesc(s.b.va, (aclrtCmoType)4, s.stream, NULL),
-                   ACL_ERROR_INVALID_PARAM, "cmoType");
+    assert_bad_arg(aclrtCmoWaitBarrier(NULL, s.stream, 0), "taskInfo");
+    assert_bad_arg(aclrtCmoWaitBarrier(&info, s.stream, 0), "barrierNum");
+    info.barrierNum = 7;
+    assert_bad_arg(aclrtCmoWaitBarrier(&info, s.stream, 0), "barrierNum");
+    info.barrierNum = 6;
+    assert_bad_arg(aclrtCmoWaitBarrier(&info, s.stream, 1), "flag");
+    info.cmoInfo[5].cmoType = (aclrtCmoType)9;
+    assert_bad_arg(aclrtCmoWaitBarrier(&info, s.stream, 0), "cmoType");
+    assert_bad_arg(aclrtCmoGetDescSize(NULL), "size");
+    assert_bad_arg(aclrtCmoSetDesc(NULL, s.src, 1), "cmoDesc");
+    assert_bad_arg(aclrtCmoSetDesc(s.b.va, NULL, 1), "src");
+    assert_bad_arg(aclrtCmoSetDesc(s.b.va, s.src, 0), "size");
+    assert_bad_arg(aclrtCmoAsyncWithDesc(NULL, 0, s.stream, NULL), "cmoDesc");
+    assert_bad_arg(aclrtCmoAsyncWithDesc(s.b.va, 0, s.stream, host), "reserve");
+    assert_bad_arg(aclrtCmoAsyncWithDesc(s.b.va, (aclrtCmoType)4, s.stream, NULL),
+                   "cmoType");
     end(&s);
 }
 

@@ -183,12 +183,9 @@ static void interface_version_agrees_with_the_header(void **state)
     assert_int_equal(major, ACL_MAJOR_VERSION);
     assert_int_equal(minor, ACL_MINOR_VERSION);
     assert_int_equal(patch, ACL_PATCH_VERSION);
-    assert_refused(aclrtGetVersion(NULL, &minor, &patch), ACL_ERROR_INVALID_PARAM,
-                   "null");
-    assert_refused(aclrtGetVersion(&major, NULL, &patch), ACL_ERROR_INVALID_PARAM,
-                   "null");
-    assert_refused(aclrtGetVersion(&major, &minor, NULL), ACL_ERROR_INVALID_PARAM,
-                   "null");
+    assert_bad_arg(aclrtGetVersion(NULL, &minor, &patch), "null");
+    assert_bad_arg(aclrtGetVersion(&major, NULL, &patch), "null");
+    assert_bad_arg(aclrtGetVersion(&major, &minor, NULL), "null");
 }
 
 /* "8.5.0" and the like as a number that compares. */
@@ -223,8 +220,7 @@ static void unknown_packages_are_refused(void **state)
 
     assert_refused_either(aclsysGetCANNVersion((aclCANNPackageName)99, &v),
                           ACL_ERROR_INVALID_PARAM, ACL_ERROR_INVALID_FILE, "99");
-    assert_refused(aclsysGetCANNVersion((aclCANNPackageName)0, NULL),
-                   ACL_ERROR_INVALID_PARAM, "version");
+    assert_bad_arg(aclsysGetCANNVersion((aclCANNPackageName)0, NULL), "version");
 }
 
 static void versions_by_package_name(void **state)
@@ -245,9 +241,9 @@ static void versions_by_package_name(void **state)
     assert_refused_either(aclsysGetVersionStr(unknown, text), ACL_ERROR_INVALID_PARAM,
                           ACL_ERROR_INVALID_FILE, "no_such_package");
     assert_string_equal(text, "untouched");
-    assert_refused(aclsysGetVersionStr(NULL, text), ACL_ERROR_INVALID_PARAM, "null");
-    assert_refused(aclsysGetVersionStr(name, NULL), ACL_ERROR_INVALID_PARAM, "null");
-    assert_refused(aclsysGetVersionNum(name, NULL), ACL_ERROR_INVALID_PARAM, "null");
+    assert_bad_arg(aclsysGetVersionStr(NULL, text), "null");
+    assert_bad_arg(aclsysGetVersionStr(name, NULL), "null");
+    assert_bad_arg(aclsysGetVersionNum(name, NULL), "null");
 }
 
 static void our_own_version_has_three_parts(void **state)

@@ -128,35 +128,28 @@ static void wrong_arguments_are_refused(void **state)
     char *p = pages(8192);
     void *dev = NULL;
 
-    assert_refused(aclrtHostRegister(NULL, 1, ACL_HOST_REGISTER_MAPPED, &dev),
-                   ACL_ERROR_INVALID_PARAM, "ptr is NULL");
-    assert_refused(aclrtHostRegister(p, 0, ACL_HOST_REGISTER_MAPPED, &dev),
-                   ACL_ERROR_INVALID_PARAM, "size is 0");
-    assert_refused(aclrtHostRegister(p, 1, ACL_HOST_REGISTER_MAPPED, NULL),
-                   ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
+    assert_bad_arg(aclrtHostRegister(NULL, 1, ACL_HOST_REGISTER_MAPPED, &dev),
+                   "ptr is NULL");
+    assert_bad_arg(aclrtHostRegister(p, 0, ACL_HOST_REGISTER_MAPPED, &dev), "size is 0");
+    assert_bad_arg(aclrtHostRegister(p, 1, ACL_HOST_REGISTER_MAPPED, NULL),
+                   "devPtr is NULL");
     assert_refused(aclrtHostRegister(p, 1, ACL_HOST_REGISTER_IOMEMORY, &dev),
                    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "reserved");
     assert_refused(aclrtHostRegister(p, 1, ACL_HOST_REGISTER_READONLY, &dev),
                    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "reserved");
-    assert_refused(aclrtHostRegister(p, 1, (aclrtHostRegisterType)1, &dev),
-                   ACL_ERROR_INVALID_PARAM, "type");
-    assert_refused(aclrtHostRegisterV2(NULL, 1, ACL_HOST_REG_MAPPED),
-                   ACL_ERROR_INVALID_PARAM, "ptr is NULL");
-    assert_refused(aclrtHostRegisterV2(p, 0, ACL_HOST_REG_MAPPED),
-                   ACL_ERROR_INVALID_PARAM, "size is 0");
-    assert_refused(aclrtHostRegisterV2(p, 1, 0), ACL_ERROR_INVALID_PARAM, "flag");
-    assert_refused(aclrtHostRegisterV2(p, 1, 1), ACL_ERROR_INVALID_PARAM, "flag");
+    assert_bad_arg(aclrtHostRegister(p, 1, (aclrtHostRegisterType)1, &dev), "type");
+    assert_bad_arg(aclrtHostRegisterV2(NULL, 1, ACL_HOST_REG_MAPPED), "ptr is NULL");
+    assert_bad_arg(aclrtHostRegisterV2(p, 0, ACL_HOST_REG_MAPPED), "size is 0");
+    assert_bad_arg(aclrtHostRegisterV2(p, 1, 0), "flag");
+    assert_bad_arg(aclrtHostRegisterV2(p, 1, 1), "flag");
     assert_refused(aclrtHostRegisterV2(p, 1, ACL_HOST_REG_MAPPED | ACL_HOST_REG_IOMEMORY),
                    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "reserved");
     assert_refused(aclrtHostRegisterV2(p, 1, ACL_HOST_REG_READONLY),
                    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "reserved");
-    assert_refused(aclrtHostGetDevicePointer(NULL, &dev, 0), ACL_ERROR_INVALID_PARAM,
-                   "pHost");
-    assert_refused(aclrtHostGetDevicePointer(p, NULL, 0), ACL_ERROR_INVALID_PARAM,
-                   "pDevice");
-    assert_refused(aclrtHostGetDevicePointer(p, &dev, 1), ACL_ERROR_INVALID_PARAM,
-                   "flag");
-    assert_refused(aclrtHostUnregister(NULL), ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+    assert_bad_arg(aclrtHostGetDevicePointer(NULL, &dev, 0), "pHost");
+    assert_bad_arg(aclrtHostGetDevicePointer(p, NULL, 0), "pDevice");
+    assert_bad_arg(aclrtHostGetDevicePointer(p, &dev, 1), "flag");
+    assert_bad_arg(aclrtHostUnregister(NULL), "ptr is NULL");
     munmap(p, 8192);
 }
 
@@ -357,12 +350,12 @@ static void every_unit_reaches_registered_memory(void **state)
         assert_acl_ok(aclrtHostMemMapCapabilities(1, (aclrtHacType)unit, &capability));
         assert_int_equal(capability, ACL_RT_HOST_MEM_MAP_SUPPORTED);
     }
-    assert_refused(aclrtHostMemMapCapabilities(0, (aclrtHacType)10, &capability),
-                   ACL_ERROR_INVALID_PARAM, "hacType");
-    assert_refused(aclrtHostMemMapCapabilities(0, (aclrtHacType)-1, &capability),
-                   ACL_ERROR_INVALID_PARAM, "hacType");
-    assert_refused(aclrtHostMemMapCapabilities(0, ACL_RT_HAC_TYPE_STARS, NULL),
-                   ACL_ERROR_INVALID_PARAM, "capabilities is NULL");
+    assert_bad_arg(aclrtHostMemMapCapabilities(0, (aclrtHacType)10, &capability),
+                   "hacType");
+    assert_bad_arg(aclrtHostMemMapCapabilities(0, (aclrtHacType)-1, &capability),
+                   "hacType");
+    assert_bad_arg(aclrtHostMemMapCapabilities(0, ACL_RT_HAC_TYPE_STARS, NULL),
+                   "capabilities is NULL");
     assert_refused(aclrtHostMemMapCapabilities(2, ACL_RT_HAC_TYPE_STARS, &capability),
                    ACL_ERROR_RT_INVALID_DEVICEID, "device");
     assert_refused(

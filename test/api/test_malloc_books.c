@@ -501,12 +501,9 @@ static void usage_refuses_bad_arguments(void **state)
     aclrtMemUsageInfo usage[1];
     size_t n = 77;
 
-    assert_refused(aclrtGetMemUsageInfo(0, NULL, 1, &n), ACL_ERROR_INVALID_PARAM,
-                   "is NULL");
-    assert_refused(aclrtGetMemUsageInfo(0, usage, 0, &n), ACL_ERROR_INVALID_PARAM,
-                   "inputNum");
-    assert_refused(aclrtGetMemUsageInfo(0, usage, 1, NULL), ACL_ERROR_INVALID_PARAM,
-                   "outputNum");
+    assert_bad_arg(aclrtGetMemUsageInfo(0, NULL, 1, &n), "is NULL");
+    assert_bad_arg(aclrtGetMemUsageInfo(0, usage, 0, &n), "inputNum");
+    assert_bad_arg(aclrtGetMemUsageInfo(0, usage, 1, NULL), "outputNum");
     assert_refused(aclrtGetMemUsageInfo(2, usage, 1, &n), ACL_ERROR_RT_INVALID_DEVICEID,
                    "device");
     assert_refused(aclrtGetMemUsageInfo(-1, usage, 1, &n), ACL_ERROR_RT_INVALID_DEVICEID,

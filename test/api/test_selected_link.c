@@ -129,14 +129,10 @@ static void wrong_calls_are_refused(void **state)
     void *p = NULL;
     char here;
 
-    assert_refused(aclrtMemMapSelectedLink(NULL, CHUNK, b.va, SIO),
-                   ACL_ERROR_INVALID_PARAM, "virPtrDst");
-    assert_refused(aclrtMemMapSelectedLink(dst, CHUNK, NULL, SIO),
-                   ACL_ERROR_INVALID_PARAM, "virPtrSrc");
-    assert_refused(aclrtMemMapSelectedLink(dst, 0, b.va, SIO), ACL_ERROR_INVALID_PARAM,
-                   "size is 0");
-    assert_refused(aclrtMemMapSelectedLink(dst, 2 * CHUNK, b.va, 2),
-                   ACL_ERROR_INVALID_PARAM, "linkIdx is 2");
+    assert_bad_arg(aclrtMemMapSelectedLink(NULL, CHUNK, b.va, SIO), "virPtrDst");
+    assert_bad_arg(aclrtMemMapSelectedLink(dst, CHUNK, NULL, SIO), "virPtrSrc");
+    assert_bad_arg(aclrtMemMapSelectedLink(dst, 0, b.va, SIO), "size is 0");
+    assert_bad_arg(aclrtMemMapSelectedLink(dst, 2 * CHUNK, b.va, 2), "linkIdx is 2");
     assert_refused(aclrtMemMapSelectedLink(&here, 2 * CHUNK, b.va, SIO),
                    ACL_ERROR_RT_PARAM_INVALID, "not reserved");
     assert_refused(aclrtMemMapSelectedLink(dst + CHUNK, 2 * CHUNK, b.va, SIO),

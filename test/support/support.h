@@ -116,6 +116,9 @@ int support_run(const struct CMUnitTest *claims, size_t n, CMFixtureFunction tea
  */
 #define assert_refused(call_, code_, words_) \
     assert_refused_either(call_, code_, code_, words_)
+/* The same for an argument that is wrong by itself, the commonest refusal: 100000. */
+#define assert_bad_arg(call_, words_) \
+    assert_refused(call_, ACL_ERROR_INVALID_PARAM, words_)
 #define assert_refused_either(call_, code_, other_, words_) \
     do { \
         struct snapshot before_ = take_snapshot(); \
