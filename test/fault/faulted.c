@@ -17,12 +17,6 @@ enum { TOO_MANY = 2000 };
 /* How a turn's process ends when all was well; anything else is a failure. */
 enum { DID_FIRE = 10, DID_NOT_FIRE = 11 };
 
-/*
- * Steps are counted as the program comes to them, which it does in the same order every
- * time.
- */
-static unsigned n_steps;
-
 /* Faults that fired, over all steps: a loop that never fires proves nothing. */
 static unsigned n_fired;
 
@@ -37,11 +31,7 @@ static struct turn {
     unsigned mode;
 } mine;
 
-void read_turn(int argc, char **argv)
-{
-    if (argc == 2 && sscanf(argv[1], "%u %u %u", &mine.step, &mine.n, &mine.mode) != 3)
-        _exit(2);
-}
+static const struct step *all_steps;
 
 /* ---- one turn ---- */
 
@@ -142,35 +132,55 @@ static void loop(unsigned step, unsigned mode)
     print_message("step %u: %u %s survived\n", step, n - 1, modes[mode]);
 }
 
-void survive_faults(const struct step *step)
+static void step_survives(void **state)
 {
+    const struct step *step = *state;
     const char *backend = getenv("ACLMEM_BACKEND");
     bool has_driver = backend != NULL && strcasecmp(backend, "host") != 0;
-    unsigned index = n_steps++;
 
-    if (has_driver && step->option != NULL &&
-        strcmp(step->option, "ACLMEM_ISOLATE=0") == 0) {
-        print_message("step %u: skipped, %s is for the host backend\n", index,
-                      step->option);
+    if (has_driver && step->option != NULL && strcmp(step->option, TOUCHABLE) == 0) {
+        print_message("skipped, %s is for the host backend\n", step->option);
         return;
     }
-    if (mine.n == 0) {
-        loop(index, ONCE);
-        loop(index, LASTING);
-        if (has_driver)
-            loop(index, REFUSAL);
-    } else if (mine.step == index) {
-        bool fired = take_turn(step);
-
-        /* Not _exit(): a leak checker, where there is one, has a last look. */
-        exit(fired ? DID_FIRE : DID_NOT_FIRE);
-    }
+    if (mine.n !=
+        0) /* not _exit(): a leak checker, where there is one, has a last look */
+        exit(take_turn(step) ? DID_FIRE : DID_NOT_FIRE);
+    loop((unsigned)(step - all_steps), ONCE);
+    loop((unsigned)(step - all_steps), LASTING);
+    if (has_driver)
+        loop((unsigned)(step - all_steps), REFUSAL);
 }
 
-int must_have_fired(void **state)
+static int must_have_fired(void **state)
 {
     if (mine.n != 0 || n_fired > 0)
         return 0;
     print_error("no fault fired in any step; is this the library with am_fault_arm()?\n");
     return -1;
+}
+
+int run_steps(const struct step *steps, size_t n, int argc, char **argv)
+{
+    struct CMUnitTest *claims = calloc(n, sizeof(*claims));
+    char(*names)[100] = calloc(n, sizeof(*names));
+    size_t first = 0;
+    int rc;
+
+    all_steps = steps;
+    if (argc == 2) {
+        if (sscanf(argv[1], "%u %u %u", &mine.step, &mine.n, &mine.mode) != 3 ||
+            mine.step >= n)
+            return 2;
+        first = mine.step;
+        n = first + 1;
+    }
+    for (size_t i = first; i < n; i++) {
+        snprintf(names[i], sizeof(names[i]), "%s survives every fault", steps[i].claim);
+        claims[i] = (struct CMUnitTest){names[i], step_survives, NULL, NULL,
+                                        (void *)(uintptr_t)&steps[i]};
+    }
+    rc = support_run(claims + first, n - first, must_have_fired);
+    free(names);
+    free(claims);
+    return rc;
 }

@@ -16,11 +16,6 @@ static aclError do_init(struct scene *s)
     return aclInit(NULL);
 }
 
-static void starting_under_the_layer_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.is_init = true, .run = do_init});
-}
-
 /* ---- objects ---- */
 
 static aclError do_stream(struct scene *s)
@@ -83,16 +78,6 @@ static void end_map(struct scene *s)
     assert_acl_ok(aclrtReleaseMemAddress(s->va));
 }
 
-static void making_objects_under_the_layer_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.run = do_stream, .clean = end_stream});
-    survive_faults(&(struct step){.run = do_event, .clean = end_event});
-    survive_faults(&(struct step){.run = do_block, .clean = end_block});
-    survive_faults(&(struct step){.run = do_host, .clean = end_host});
-    survive_faults(
-        &(struct step){.prepare = have_addresses, .run = do_map, .clean = end_map});
-}
-
 /* ---- work ---- */
 
 static void have_work(struct scene *s)
@@ -139,27 +124,22 @@ static void end_work(struct scene *s)
     end_host(s);
 }
 
-static void work_under_the_layer_survives_every_fault(void **state)
-{
-    survive_faults(
-        &(struct step){.prepare = have_work, .run = do_copy, .clean = end_work});
-    survive_faults(&(struct step){.prepare = have_waiting_work,
-                                  .run = do_copy,
-                                  .check = let_it_go,
-                                  .clean = end_work});
-    survive_faults(
-        &(struct step){.prepare = have_work, .run = do_record, .clean = end_work});
-}
+/* What survives, an option; before, the call, after a failure, after success, in the end. */
+static const struct step steps[] = {
+    {"starting", NULL, NULL, do_init, .is_init = true},
+    {"a stream", NULL, NULL, do_stream, NULL, NULL, end_stream},
+    {"an event", NULL, NULL, do_event, NULL, NULL, end_event},
+    {"a block", NULL, NULL, do_block, NULL, NULL, end_block},
+    {"a block of the host", NULL, NULL, do_host, NULL, NULL, end_host},
+    {"a mapping", NULL, have_addresses, do_map, NULL, NULL, end_map},
+    {"a copy", NULL, have_work, do_copy, NULL, NULL, end_work},
+    {"a copy that waits", NULL, have_waiting_work, do_copy, NULL, let_it_go, end_work},
+    {"a record", NULL, have_work, do_record, NULL, NULL, end_work},
+};
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest claims[] = {
-        cmocka_unit_test(starting_under_the_layer_survives_every_fault),
-        cmocka_unit_test(making_objects_under_the_layer_survives_every_fault),
-        cmocka_unit_test(work_under_the_layer_survives_every_fault),
-    };
-
     setenv("ACLMEM_LAYERS", "check", 1);
     setenv("ACLMEM_CHECK", "all", 1);
-    return run_faulted(claims, argc, argv);
+    return run_faulted(steps, argc, argv);
 }

@@ -103,26 +103,6 @@ static void work_is_done(struct scene *s)
     assert_acl_ok(aclrtSynchronizeStream(stream));
 }
 
-static void rows_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_pieces,
-                                  .run = do_rows,
-                                  .check_failed = no_row_was_copied,
-                                  .put_back = work_is_done,
-                                  .check = rows_are_there,
-                                  .clean = drop_pieces});
-    survive_faults(&(struct step){.prepare = have_pieces,
-                                  .run = do_rows_async,
-                                  .check_failed = no_row_was_copied,
-                                  .put_back = work_is_done,
-                                  .check = rows_are_there,
-                                  .clean = drop_pieces});
-    survive_faults(&(struct step){.prepare = have_pieces,
-                                  .run = do_inner_rows,
-                                  .check = work_is_done,
-                                  .clean = drop_pieces});
-}
-
 /* ---- long copies, which threads help with ---- */
 
 enum { LONG_CHUNKS = 17 };
@@ -157,14 +137,6 @@ static void drop_long(struct scene *s)
     assert_acl_ok(aclrtFreePhysical(s->handle));
     assert_acl_ok(aclrtReleaseMemAddress(s->va));
     free(s->bytes);
-}
-
-static void long_copies_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_long,
-                                  .run = do_long,
-                                  .check = long_is_there,
-                                  .clean = drop_long});
 }
 
 /* ---- two sides that share memory ---- */
@@ -215,16 +187,6 @@ static void drop_crossed(struct scene *s)
     assert_acl_ok(aclrtReleaseMemAddress(s->va));
 }
 
-static void crossed_copies_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_crossed,
-                                  .run = do_crossed,
-                                  .check_failed = nothing_was_crossed,
-                                  .put_back = put_crossed,
-                                  .check = both_were_crossed,
-                                  .clean = drop_crossed});
-}
-
 /* ---- batches ---- */
 
 static aclrtMemcpyBatchAttr to_device(void)
@@ -268,22 +230,6 @@ static void batch_is_there(struct scene *s)
         assert_acl_ok(copy(piece, dsts[i], PIECE, ACL_MEMCPY_DEVICE_TO_HOST));
         assert_memory_equal(piece, srcs[i], PIECE);
     }
-}
-
-static void batches_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_pieces,
-                                  .run = do_batch,
-                                  .check_failed = nothing_was_copied,
-                                  .put_back = work_is_done,
-                                  .check = batch_is_there,
-                                  .clean = drop_pieces});
-    survive_faults(&(struct step){.prepare = have_pieces,
-                                  .run = do_batch_async,
-                                  .check_failed = nothing_was_copied,
-                                  .put_back = work_is_done,
-                                  .check = batch_is_there,
-                                  .clean = drop_pieces});
 }
 
 /* ---- descriptors ---- */
@@ -338,22 +284,6 @@ static aclError do_offset_copy(struct scene *s)
                                                PIECE, 0, inner, stream));
 }
 
-static void descriptors_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_pieces,
-                                  .run = do_set_desc,
-                                  .check = set_desc_works,
-                                  .clean = drop_pieces});
-    survive_faults(&(struct step){.prepare = have_desc,
-                                  .run = do_desc_copy,
-                                  .check = copy_is_there,
-                                  .clean = drop_pieces});
-    survive_faults(&(struct step){.prepare = have_addresses,
-                                  .run = do_offset_copy,
-                                  .check = copy_is_there,
-                                  .clean = drop_pieces});
-}
-
 /* ---- values and cache operations ---- */
 
 static aclError do_write(struct scene *s)
@@ -380,22 +310,6 @@ static void value_is_there(struct scene *s)
     assert_int_equal(value, 5);
 }
 
-static void values_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_pieces,
-                                  .run = do_write,
-                                  .check = value_is_there,
-                                  .clean = drop_pieces});
-    survive_faults(&(struct step){.prepare = have_pieces,
-                                  .run = do_wait,
-                                  .check = work_is_done,
-                                  .clean = drop_pieces});
-    survive_faults(&(struct step){.prepare = have_pieces,
-                                  .run = do_prefetch,
-                                  .check = work_is_done,
-                                  .clean = drop_pieces});
-}
-
 /* ---- allocators ---- */
 
 static aclrtAllocatorDesc desc;
@@ -411,22 +325,34 @@ static void destroy(struct scene *s)
     assert_acl_ok(aclrtAllocatorDestroyDesc(desc));
 }
 
-static void allocators_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.run = do_create, .clean = destroy});
-}
+/* What survives, an option; before, the call, after a failure, after success, in the end. */
+static const struct step steps[] = {
+    {"a copy of rows", NULL, have_pieces, do_rows, no_row_was_copied, rows_are_there,
+     drop_pieces, .put_back = work_is_done},
+    {"a copy of rows on a stream", NULL, have_pieces, do_rows_async, no_row_was_copied,
+     rows_are_there, drop_pieces, .put_back = work_is_done},
+    {"a copy of rows inside a device", NULL, have_pieces, do_inner_rows, NULL,
+     work_is_done, drop_pieces},
+    {"a long copy", NULL, have_long, do_long, NULL, long_is_there, drop_long},
+    {"a crossed copy", NULL, have_crossed, do_crossed, nothing_was_crossed,
+     both_were_crossed, drop_crossed, .put_back = put_crossed},
+    {"a batch", NULL, have_pieces, do_batch, nothing_was_copied, batch_is_there,
+     drop_pieces, .put_back = work_is_done},
+    {"a batch on a stream", NULL, have_pieces, do_batch_async, nothing_was_copied,
+     batch_is_there, drop_pieces, .put_back = work_is_done},
+    {"making a descriptor", NULL, have_pieces, do_set_desc, NULL, set_desc_works,
+     drop_pieces},
+    {"a copy by a descriptor", NULL, have_desc, do_desc_copy, NULL, copy_is_there,
+     drop_pieces},
+    {"a copy by addresses in memory", NULL, have_addresses, do_offset_copy, NULL,
+     copy_is_there, drop_pieces},
+    {"writing a value", NULL, have_pieces, do_write, NULL, value_is_there, drop_pieces},
+    {"waiting for a value", NULL, have_pieces, do_wait, NULL, work_is_done, drop_pieces},
+    {"a prefetch", NULL, have_pieces, do_prefetch, NULL, work_is_done, drop_pieces},
+    {"making an allocator", NULL, NULL, do_create, NULL, NULL, destroy},
+};
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest claims[] = {
-        cmocka_unit_test(rows_survive_every_fault),
-        cmocka_unit_test(long_copies_survive_every_fault),
-        cmocka_unit_test(crossed_copies_survive_every_fault),
-        cmocka_unit_test(batches_survive_every_fault),
-        cmocka_unit_test(descriptors_survive_every_fault),
-        cmocka_unit_test(values_survive_every_fault),
-        cmocka_unit_test(allocators_survive_every_fault),
-    };
-
-    return run_faulted(claims, argc, argv);
+    return run_faulted(steps, argc, argv);
 }

@@ -109,40 +109,22 @@ static void clean_all(struct scene *s)
     assert_acl_ok(aclrtFreePhysical(s->handle));
 }
 
-#define step(...) \
-    survive_faults(&(const struct step){.option = "ACLMEM_PRODUCT=A3", \
-                                        .more = {"ACLMEM_FABRIC=127.0.0.1", key}, \
-                                        .clean = clean_all, \
-                                        __VA_ARGS__})
+#define OVER_FABRIC \
+    .option = "ACLMEM_PRODUCT=A3", .more = {"ACLMEM_FABRIC=127.0.0.1", key}
 
-static void export_survives(void **state)
-{
-    /* The code of memory that cannot be sealed. */
-    step(.prepare = prepare_handle, .run = run_export,
-         .other_code = ACL_ERROR_RT_INTERNAL_ERROR);
-}
-
-static void import_survives(void **state)
-{
-    step(.prepare = prepare_export, .run = run_import, .other_code = GONE);
-}
-
-static void copies_survive(void **state)
-{
-    step(.prepare = prepare_mapped, .run = run_copy, .other_code = GONE);
-}
-
-static void fills_survive(void **state)
-{
-    step(.prepare = prepare_mapped, .run = run_fill, .other_code = GONE,
-         .check = check_filled);
-}
-
-static void work_on_streams_survives(void **state)
-{
-    step(.prepare = prepare_stream, .run = run_async, .other_code = GONE,
-         .check = check_filled);
-}
+static const struct step steps[] = {
+    /* The other code is that of memory that cannot be sealed. */
+    {"an export", OVER_FABRIC, .prepare = prepare_handle, .run = run_export,
+     .clean = clean_all, .other_code = ACL_ERROR_RT_INTERNAL_ERROR},
+    {"an import", OVER_FABRIC, .prepare = prepare_export, .run = run_import,
+     .clean = clean_all, .other_code = GONE},
+    {"a copy", OVER_FABRIC, .prepare = prepare_mapped, .run = run_copy,
+     .clean = clean_all, .other_code = GONE},
+    {"a fill", OVER_FABRIC, .prepare = prepare_mapped, .run = run_fill,
+     .check = check_filled, .clean = clean_all, .other_code = GONE},
+    {"work on a stream", OVER_FABRIC, .prepare = prepare_stream, .run = run_async,
+     .check = check_filled, .clean = clean_all, .other_code = GONE},
+};
 
 /* The cluster's key, beside the runtime directory; all turns use the same. */
 static void key_make(void)
@@ -163,12 +145,6 @@ static void key_make(void)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest claims[] = {
-        cmocka_unit_test(export_survives),          cmocka_unit_test(import_survives),
-        cmocka_unit_test(copies_survive),           cmocka_unit_test(fills_survive),
-        cmocka_unit_test(work_on_streams_survives),
-    };
-
     key_make();
-    return run_faulted(claims, argc, argv);
+    return run_faulted(steps, argc, argv);
 }

@@ -91,52 +91,6 @@ static aclError do_with_cfg(struct scene *s)
     return rc;
 }
 
-static void survive_malloc(aclError (*run)(struct scene *), const char *option)
-{
-    survive_faults(&(struct step){
-        .option = option,
-        .run = run,
-        .check_failed = no_block_is_left,
-        .check = device_block_works,
-        .clean = give,
-    });
-}
-
-static void a_small_block_survives_every_fault(void **state)
-{
-    survive_malloc(do_small, NULL);
-}
-
-static void a_block_of_200_kb_survives_every_fault(void **state)
-{
-    survive_malloc(do_middle, NULL);
-}
-
-static void a_large_block_survives_every_fault(void **state)
-{
-    survive_malloc(do_large, NULL);
-}
-
-static void a_block_of_a_module_survives_every_fault(void **state)
-{
-    survive_malloc(do_with_cfg, NULL);
-}
-
-static void a_small_block_that_can_be_touched_survives_every_fault(void **state)
-{
-    survive_malloc(do_small, "ACLMEM_ISOLATE=0");
-}
-
-static void a_large_block_that_can_be_touched_survives_every_fault(void **state)
-{
-    survive_malloc(do_large, "ACLMEM_ISOLATE=0");
-}
-
-static void a_large_block_taken_at_once_survives_every_fault(void **state)
-{
-    survive_malloc(do_large, "ACLMEM_COMMIT=now");
-}
-
 static aclError do_host_small(struct scene *s)
 {
     return take_host(s, 500);
@@ -147,37 +101,6 @@ static aclError do_host_large(struct scene *s)
     return take_host(s, 5 * MIB);
 }
 
-static void survive_malloc_host(aclError (*run)(struct scene *), const char *option)
-{
-    survive_faults(&(struct step){
-        .option = option,
-        .run = run,
-        .check_failed = no_block_is_left,
-        .check = host_block_works,
-        .clean = give_host,
-    });
-}
-
-static void a_small_host_block_survives_every_fault(void **state)
-{
-    survive_malloc_host(do_host_small, NULL);
-}
-
-static void a_large_host_block_survives_every_fault(void **state)
-{
-    survive_malloc_host(do_host_large, NULL);
-}
-
-static void a_host_block_in_strict_survives_every_fault(void **state)
-{
-    survive_malloc_host(do_host_small, "ACLMEM_RULES=strict");
-}
-
-static void a_host_block_in_rc_form_survives_every_fault(void **state)
-{
-    survive_malloc_host(do_host_small, "ACLMEM_PRODUCT=310B");
-}
-
 /* ---- the second block, when there are runs and lists already ---- */
 
 static void have_one(struct scene *s)
@@ -186,17 +109,6 @@ static void have_one(struct scene *s)
 
     assert_acl_ok(aclrtMalloc(&p, 500, ACL_MEM_MALLOC_HUGE_FIRST));
     assert_acl_ok(aclrtFree(p));
-}
-
-static void a_second_block_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){
-        .prepare = have_one,
-        .run = do_middle,
-        .check_failed = no_block_is_left,
-        .check = device_block_works,
-        .clean = give,
-    });
 }
 
 /* ---- freeing never fails ---- */
@@ -235,28 +147,6 @@ static void all_is_free(struct scene *s)
     assert_int_equal(free_memory(), total_memory());
 }
 
-static void free_never_fails(void **state)
-{
-    static const char *const options[] = {NULL, "ACLMEM_ISOLATE=0"};
-
-    for (size_t i = 0; i < 2; i++) {
-        survive_faults(&(struct step){
-            .option = options[i],
-            .prepare = prepare_small,
-            .run = do_free,
-            .check = all_is_free,
-        });
-        survive_faults(&(struct step){
-            .option = options[i],
-            .prepare = prepare_large,
-            .run = do_free,
-            .check = all_is_free,
-        });
-    }
-    survive_faults(&(struct step){
-        .prepare = prepare_host_large, .run = do_free_host, .check = all_is_free});
-}
-
 /* ---- giving up what is kept, for physical memory ---- */
 
 static void keep_something(struct scene *s)
@@ -281,12 +171,6 @@ static aclError do_alloc_all(struct scene *s)
 static void free_all(struct scene *s)
 {
     assert_acl_ok(aclrtFreePhysical(s->handle));
-}
-
-static void giving_up_what_is_kept_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){
-        .prepare = keep_something, .run = do_alloc_all, .clean = free_all});
 }
 
 /* ---- registering ---- */
@@ -315,39 +199,44 @@ static void unregister(struct scene *s)
     munmap(s->va, s->size);
 }
 
-static void registering_survives_every_fault(void **state)
-{
-    static const char *const options[] = {NULL, "ACLMEM_RULES=strict"};
-
-    for (size_t i = 0; i < 2; i++)
-        survive_faults(&(struct step){
-            .option = options[i],
-            .prepare = have_pages,
-            .run = do_register,
-            .check_failed = is_not_registered,
-            .clean = unregister,
-        });
-}
+/* What survives, an option; before, the call, after a failure, after success, in the end. */
+static const struct step steps[] = {
+    {"a small block", NULL, NULL, do_small, no_block_is_left, device_block_works, give},
+    {"a block of 200 KB", NULL, NULL, do_middle, no_block_is_left, device_block_works,
+     give},
+    {"a large block", NULL, NULL, do_large, no_block_is_left, device_block_works, give},
+    {"a block of a module", NULL, NULL, do_with_cfg, no_block_is_left, device_block_works,
+     give},
+    {"a small block that can be touched", TOUCHABLE, NULL, do_small, no_block_is_left,
+     device_block_works, give},
+    {"a large block that can be touched", TOUCHABLE, NULL, do_large, no_block_is_left,
+     device_block_works, give},
+    {"a large block taken at once", "ACLMEM_COMMIT=now", NULL, do_large, no_block_is_left,
+     device_block_works, give},
+    {"a second block", NULL, have_one, do_middle, no_block_is_left, device_block_works,
+     give},
+    {"a small host block", NULL, NULL, do_host_small, no_block_is_left, host_block_works,
+     give_host},
+    {"a large host block", NULL, NULL, do_host_large, no_block_is_left, host_block_works,
+     give_host},
+    {"a host block in strict", "ACLMEM_RULES=strict", NULL, do_host_small,
+     no_block_is_left, host_block_works, give_host},
+    {"a host block in RC form", "ACLMEM_PRODUCT=310B", NULL, do_host_small,
+     no_block_is_left, host_block_works, give_host},
+    {"freeing a small block", NULL, prepare_small, do_free, NULL, all_is_free},
+    {"freeing a large block", NULL, prepare_large, do_free, NULL, all_is_free},
+    {"freeing a small block that can be touched", TOUCHABLE, prepare_small, do_free, NULL,
+     all_is_free},
+    {"freeing a large block that can be touched", TOUCHABLE, prepare_large, do_free, NULL,
+     all_is_free},
+    {"freeing a host block", NULL, prepare_host_large, do_free_host, NULL, all_is_free},
+    {"giving up what is kept", NULL, keep_something, do_alloc_all, NULL, NULL, free_all},
+    {"registering", NULL, have_pages, do_register, is_not_registered, NULL, unregister},
+    {"registering in strict", "ACLMEM_RULES=strict", have_pages, do_register,
+     is_not_registered, NULL, unregister},
+};
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest claims[] = {
-        cmocka_unit_test(a_small_block_survives_every_fault),
-        cmocka_unit_test(a_block_of_200_kb_survives_every_fault),
-        cmocka_unit_test(a_large_block_survives_every_fault),
-        cmocka_unit_test(a_block_of_a_module_survives_every_fault),
-        cmocka_unit_test(a_small_block_that_can_be_touched_survives_every_fault),
-        cmocka_unit_test(a_large_block_that_can_be_touched_survives_every_fault),
-        cmocka_unit_test(a_large_block_taken_at_once_survives_every_fault),
-        cmocka_unit_test(a_small_host_block_survives_every_fault),
-        cmocka_unit_test(a_large_host_block_survives_every_fault),
-        cmocka_unit_test(a_host_block_in_strict_survives_every_fault),
-        cmocka_unit_test(a_host_block_in_rc_form_survives_every_fault),
-        cmocka_unit_test(a_second_block_survives_every_fault),
-        cmocka_unit_test(free_never_fails),
-        cmocka_unit_test(giving_up_what_is_kept_survives_every_fault),
-        cmocka_unit_test(registering_survives_every_fault),
-    };
-
-    return run_faulted(claims, argc, argv);
+    return run_faulted(steps, argc, argv);
 }

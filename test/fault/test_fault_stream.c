@@ -94,15 +94,6 @@ static void end_stream(struct scene *s)
     assert_int_equal(streams_left(), 1984);
 }
 
-static void making_a_stream_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){
-        .run = do_create, .check_failed = no_stream_is_made, .clean = end_stream});
-    survive_faults(&(struct step){.run = do_create_with_config,
-                                  .check_failed = no_stream_is_made,
-                                  .clean = end_stream});
-}
-
 static aclError do_get_default(struct scene *s)
 {
     return aclrtCtxGetCurrentDefaultStream(&stream);
@@ -111,12 +102,6 @@ static aclError do_get_default(struct scene *s)
 static aclError do_sync_default(struct scene *s)
 {
     return aclrtSynchronizeStream(NULL);
-}
-
-static void making_the_default_stream_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.run = do_get_default});
-    survive_faults(&(struct step){.run = do_sync_default});
 }
 
 static aclError do_create_event(struct scene *s)
@@ -146,16 +131,6 @@ static void end_event(struct scene *s)
     assert_int_equal(events_left(), 65536);
 }
 
-static void making_an_event_survives_every_fault(void **state)
-{
-    static aclError (*const calls[])(struct scene *) = {
-        do_create_event, do_create_flagged_event, do_create_ex_event};
-
-    for (int i = 0; i < 3; i++)
-        survive_faults(&(struct step){
-            .run = calls[i], .check_failed = no_event_is_made, .clean = end_event});
-}
-
 static aclError do_create_notify(struct scene *s)
 {
     return aclrtCreateNotify(&notify, 0);
@@ -164,11 +139,6 @@ static aclError do_create_notify(struct scene *s)
 static void end_notify(struct scene *s)
 {
     assert_acl_ok(aclrtDestroyNotify(notify));
-}
-
-static void making_a_notify_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.run = do_create_notify, .clean = end_notify});
 }
 
 /* ---- records and waits; the first task of a process also makes the workers ---- */
@@ -216,20 +186,6 @@ static void have_busy(struct scene *s)
     hold_stream();
 }
 
-static void recording_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_busy,
-                                  .run = do_record,
-                                  .check_failed = it_is_not_recorded,
-                                  .check = it_is_recorded,
-                                  .clean = end_all});
-    survive_faults(&(struct step){.prepare = have_all,
-                                  .run = do_record,
-                                  .check_failed = it_is_not_recorded,
-                                  .check = it_is_recorded,
-                                  .clean = end_all});
-}
-
 static void have_shared(struct scene *s)
 {
     assert_acl_ok(do_create(s));
@@ -247,15 +203,6 @@ static void waits_are_as_before(struct scene *s)
 {
     it_is_recorded(s); /* an event of this kind that was never recorded is complete */
     assert_acl_ok(aclrtSynchronizeEvent(event));
-}
-
-static void recording_a_shared_event_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_shared,
-                                  .run = do_record,
-                                  .check_failed = waits_are_as_before,
-                                  .check = it_is_recorded,
-                                  .clean = end_shared});
 }
 
 static void have_recorded(struct scene *s)
@@ -289,25 +236,6 @@ static void nobody_waits(struct scene *s)
     it_is_recorded(s);
 }
 
-static void waiting_and_resetting_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_recorded_and_busy,
-                                  .run = do_wait,
-                                  .check_failed = nobody_waits,
-                                  .check = nobody_waits,
-                                  .clean = end_all});
-    survive_faults(&(struct step){.prepare = have_recorded,
-                                  .run = do_wait,
-                                  .check_failed = nobody_waits,
-                                  .check = nobody_waits,
-                                  .clean = end_all});
-    survive_faults(&(struct step){.prepare = have_recorded,
-                                  .run = do_reset,
-                                  .check_failed = it_is_recorded,
-                                  .check = it_is_not_recorded,
-                                  .clean = end_all});
-}
-
 static aclError do_record_notify(struct scene *s)
 {
     return then_wait(aclrtRecordNotify(notify, stream));
@@ -328,18 +256,6 @@ static void notify_is_set(struct scene *s)
 {
     assert_acl_ok(do_wait_notify(s));
     assert_acl_ok(do_record_notify(s));
-}
-
-static void notifies_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_all,
-                                  .run = do_record_notify,
-                                  .check = notify_is_set,
-                                  .clean = end_all});
-    survive_faults(&(struct step){.prepare = have_set_notify,
-                                  .run = do_wait_notify,
-                                  .check_failed = notify_is_set,
-                                  .clean = end_all});
 }
 
 /* ---- functions of the program ---- */
@@ -364,15 +280,6 @@ static void it_was_called_once(struct scene *s)
     assert_int_equal(n_called, 1);
 }
 
-static void host_functions_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_all,
-                                  .run = do_launch,
-                                  .check_failed = it_was_not_called,
-                                  .check = it_was_called_once,
-                                  .clean = end_all});
-}
-
 static aclError do_subscribe(struct scene *s)
 {
     return aclrtSubscribeReport((uint64_t)pthread_self(), stream);
@@ -394,19 +301,6 @@ static aclError do_launch_callback(struct scene *s)
     aclError rc = aclrtLaunchCallback(be_called, NULL, ACL_CALLBACK_BLOCK, stream);
 
     return rc != ACL_SUCCESS ? rc : then_wait(aclrtProcessReport(-1));
-}
-
-static void callbacks_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_all,
-                                  .run = do_subscribe,
-                                  .check_failed = nobody_is_subscribed,
-                                  .clean = end_all});
-    survive_faults(&(struct step){.prepare = have_subscribed,
-                                  .run = do_launch_callback,
-                                  .check_failed = it_was_not_called,
-                                  .check = it_was_called_once,
-                                  .clean = end_all});
 }
 
 /* ---- copies ---- */
@@ -487,50 +381,63 @@ static void it_is_filled(struct scene *s)
     assert_all_bytes(s->va, s->size, 7);
 }
 
-static void survive(void (*prepare)(struct scene *))
-{
-    static const struct {
-        aclError (*run)(struct scene *);
-        void (*check)(struct scene *);
-    } rows[] = {
-        {do_copy_in, all_is_there},          {do_copy_in_short, the_start_is_there},
-        {do_copy_in_pageable, all_is_there}, {do_fill, it_is_filled},
-        {do_fill32, it_is_filled},
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        survive_faults(&(struct step){.prepare = prepare,
-                                      .run = rows[i].run,
-                                      .check = rows[i].check,
-                                      .clean = end_memory});
-}
-
-static void copies_on_an_idle_stream_survive_every_fault(void **state)
-{
-    survive(have_memory);
-}
-
-static void copies_on_a_busy_stream_survive_every_fault(void **state)
-{
-    survive(have_busy_memory);
-}
+/* What survives, an option; before, the call, after a failure, after success, in the end. */
+static const struct step steps[] = {
+    {"making a stream", NULL, NULL, do_create, no_stream_is_made, NULL, end_stream},
+    {"making a stream with a configuration", NULL, NULL, do_create_with_config,
+     no_stream_is_made, NULL, end_stream},
+    {"making the default stream", NULL, NULL, do_get_default},
+    {"making the default stream by waiting for it", NULL, NULL, do_sync_default},
+    {"making an event", NULL, NULL, do_create_event, no_event_is_made, NULL, end_event},
+    {"making an event with a flag", NULL, NULL, do_create_flagged_event, no_event_is_made,
+     NULL, end_event},
+    {"making an extended event", NULL, NULL, do_create_ex_event, no_event_is_made, NULL,
+     end_event},
+    {"making a notify", NULL, NULL, do_create_notify, NULL, NULL, end_notify},
+    {"recording on a busy stream", NULL, have_busy, do_record, it_is_not_recorded,
+     it_is_recorded, end_all},
+    {"recording on an idle stream", NULL, have_all, do_record, it_is_not_recorded,
+     it_is_recorded, end_all},
+    {"recording a shared event", NULL, have_shared, do_record, waits_are_as_before,
+     it_is_recorded, end_shared},
+    {"a wait on a busy stream", NULL, have_recorded_and_busy, do_wait, nobody_waits,
+     nobody_waits, end_all},
+    {"a wait on an idle stream", NULL, have_recorded, do_wait, nobody_waits, nobody_waits,
+     end_all},
+    {"a reset", NULL, have_recorded, do_reset, it_is_recorded, it_is_not_recorded,
+     end_all},
+    {"recording a notify", NULL, have_all, do_record_notify, NULL, notify_is_set,
+     end_all},
+    {"waiting for a notify", NULL, have_set_notify, do_wait_notify, notify_is_set, NULL,
+     end_all},
+    {"a host function", NULL, have_all, do_launch, it_was_not_called, it_was_called_once,
+     end_all},
+    {"subscribing", NULL, have_all, do_subscribe, nobody_is_subscribed, NULL, end_all},
+    {"a callback", NULL, have_subscribed, do_launch_callback, it_was_not_called,
+     it_was_called_once, end_all},
+    {"a copy on an idle stream", NULL, have_memory, do_copy_in, NULL, all_is_there,
+     end_memory},
+    {"a short copy on an idle stream", NULL, have_memory, do_copy_in_short, NULL,
+     the_start_is_there, end_memory},
+    {"a copy of pageable memory on an idle stream", NULL, have_memory,
+     do_copy_in_pageable, NULL, all_is_there, end_memory},
+    {"a fill on an idle stream", NULL, have_memory, do_fill, NULL, it_is_filled,
+     end_memory},
+    {"a fill of words on an idle stream", NULL, have_memory, do_fill32, NULL,
+     it_is_filled, end_memory},
+    {"a copy on a busy stream", NULL, have_busy_memory, do_copy_in, NULL, all_is_there,
+     end_memory},
+    {"a short copy on a busy stream", NULL, have_busy_memory, do_copy_in_short, NULL,
+     the_start_is_there, end_memory},
+    {"a copy of pageable memory on a busy stream", NULL, have_busy_memory,
+     do_copy_in_pageable, NULL, all_is_there, end_memory},
+    {"a fill on a busy stream", NULL, have_busy_memory, do_fill, NULL, it_is_filled,
+     end_memory},
+    {"a fill of words on a busy stream", NULL, have_busy_memory, do_fill32, NULL,
+     it_is_filled, end_memory},
+};
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest claims[] = {
-        cmocka_unit_test(making_a_stream_survives_every_fault),
-        cmocka_unit_test(making_the_default_stream_survives_every_fault),
-        cmocka_unit_test(making_an_event_survives_every_fault),
-        cmocka_unit_test(making_a_notify_survives_every_fault),
-        cmocka_unit_test(recording_survives_every_fault),
-        cmocka_unit_test(recording_a_shared_event_survives_every_fault),
-        cmocka_unit_test(waiting_and_resetting_survive_every_fault),
-        cmocka_unit_test(notifies_survive_every_fault),
-        cmocka_unit_test(host_functions_survive_every_fault),
-        cmocka_unit_test(callbacks_survive_every_fault),
-        cmocka_unit_test(copies_on_an_idle_stream_survive_every_fault),
-        cmocka_unit_test(copies_on_a_busy_stream_survive_every_fault),
-    };
-
-    return run_faulted(claims, argc, argv);
+    return run_faulted(steps, argc, argv);
 }

@@ -22,11 +22,6 @@ static void release(struct scene *s)
     assert_acl_ok(aclrtReleaseMemAddress(s->va));
 }
 
-static void reserve_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.run = do_reserve, .clean = release});
-}
-
 static aclError do_reserve_gibibytes(struct scene *s)
 {
     void *va = NULL;
@@ -34,11 +29,6 @@ static aclError do_reserve_gibibytes(struct scene *s)
 
     s->va = va;
     return rc;
-}
-
-static void reserve_of_gibibytes_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.run = do_reserve_gibibytes, .clean = release});
 }
 
 /* An address that is free for sure: it was just given back. */
@@ -62,16 +52,6 @@ static void got_wish(struct scene *s)
     assert_ptr_equal(s->va, s->bytes);
 }
 
-static void reserve_with_a_wish_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){
-        .prepare = find_wish,
-        .run = do_reserve_wish,
-        .check = got_wish,
-        .clean = release,
-    });
-}
-
 static void reserve_first(struct scene *s)
 {
     s->va = reserve(8 * CHUNK);
@@ -80,11 +60,6 @@ static void reserve_first(struct scene *s)
 static aclError do_release(struct scene *s)
 {
     return aclrtReleaseMemAddress(s->va);
-}
-
-static void release_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = reserve_first, .run = do_release});
 }
 
 /* ---- allocate, free ---- */
@@ -133,47 +108,6 @@ static void free_handle(struct scene *s)
     assert_acl_ok(aclrtFreePhysical(s->handle));
 }
 
-static void survive_allocation(aclError (*run)(struct scene *), const char *option)
-{
-    survive_faults(&(struct step){
-        .option = option,
-        .run = run,
-        .check_failed = nothing_is_lost,
-        .check = handle_works,
-        .clean = free_handle,
-    });
-}
-
-static void device_memory_survives_every_fault(void **state)
-{
-    survive_allocation(do_alloc, NULL);
-}
-
-static void host_memory_survives_every_fault(void **state)
-{
-    survive_allocation(do_alloc_host, NULL);
-}
-
-static void numa_memory_survives_every_fault(void **state)
-{
-    survive_allocation(do_alloc_numa, NULL);
-}
-
-static void addressable_device_memory_survives_every_fault(void **state)
-{
-    survive_allocation(do_alloc, "ACLMEM_ISOLATE=0");
-}
-
-static void committed_device_memory_survives_every_fault(void **state)
-{
-    survive_allocation(do_alloc, "ACLMEM_COMMIT=now");
-}
-
-static void committed_host_memory_survives_every_fault(void **state)
-{
-    survive_allocation(do_alloc_host, "ACLMEM_COMMIT=now");
-}
-
 /* Memory in pieces: every second chunk is taken, so four chunks are four pieces. */
 static void scatter(struct scene *s)
 {
@@ -191,16 +125,6 @@ static void free_handle_and_reset(struct scene *s)
 {
     free_handle(s);
     assert_acl_ok(aclrtResetDevice(0));
-}
-
-static void scattered_memory_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){
-        .prepare = scatter,
-        .run = do_alloc,
-        .check = handle_works,
-        .clean = free_handle_and_reset,
-    });
 }
 
 /*
@@ -241,19 +165,6 @@ static void free_all(struct scene *s)
     assert_acl_ok(aclrtSetDevice(0));
 }
 
-static void full_tables_survive_every_fault(void **state)
-{
-    for (unsigned i = 0; i < 4; i++)
-        survive_faults(&(struct step){
-            .arg = i,
-            .prepare = have_full_tables,
-            .run = do_alloc,
-            .check_failed = nothing_is_lost,
-            .check = handle_works,
-            .clean = free_all,
-        });
-}
-
 /* Freed after use: there is something to give back to the system. */
 static void use_handle(struct scene *s)
 {
@@ -278,31 +189,39 @@ static void is_freed(struct scene *s)
     assert_int_equal(stats().handles, 0);
 }
 
-static void free_survives_every_fault(void **state)
-{
-    survive_faults(
-        &(struct step){.prepare = use_handle, .run = do_free, .check = is_freed});
-    survive_faults(
-        &(struct step){.prepare = use_host_handle, .run = do_free, .check = is_freed});
-}
+/* What survives, an option; before, the call, after a failure, after success, in the end. */
+static const struct step steps[] = {
+    {"reserving", NULL, NULL, do_reserve, NULL, NULL, release},
+    {"reserving gibibytes", NULL, NULL, do_reserve_gibibytes, NULL, NULL, release},
+    {"reserving with a wish", NULL, find_wish, do_reserve_wish, NULL, got_wish, release},
+    {"releasing", NULL, reserve_first, do_release},
+    {"a device's memory", NULL, NULL, do_alloc, nothing_is_lost, handle_works,
+     free_handle},
+    {"the host's memory", NULL, NULL, do_alloc_host, nothing_is_lost, handle_works,
+     free_handle},
+    {"memory of a NUMA node", NULL, NULL, do_alloc_numa, nothing_is_lost, handle_works,
+     free_handle},
+    {"memory that can be touched", TOUCHABLE, NULL, do_alloc, nothing_is_lost,
+     handle_works, free_handle},
+    {"a device's memory taken at once", "ACLMEM_COMMIT=now", NULL, do_alloc,
+     nothing_is_lost, handle_works, free_handle},
+    {"the host's memory taken at once", "ACLMEM_COMMIT=now", NULL, do_alloc_host,
+     nothing_is_lost, handle_works, free_handle},
+    {"scattered memory", NULL, scatter, do_alloc, NULL, handle_works,
+     free_handle_and_reset},
+    {"a full table", NULL, have_full_tables, do_alloc, nothing_is_lost, handle_works,
+     free_all},
+    {"a table that is full again", NULL, have_full_tables, do_alloc, nothing_is_lost,
+     handle_works, free_all, .arg = 1},
+    {"a table that is full for the third time", NULL, have_full_tables, do_alloc,
+     nothing_is_lost, handle_works, free_all, .arg = 2},
+    {"a table that is full for the fourth time", NULL, have_full_tables, do_alloc,
+     nothing_is_lost, handle_works, free_all, .arg = 3},
+    {"freeing", NULL, use_handle, do_free, NULL, is_freed},
+    {"freeing the host's memory", NULL, use_host_handle, do_free, NULL, is_freed},
+};
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest claims[] = {
-        cmocka_unit_test(reserve_survives_every_fault),
-        cmocka_unit_test(reserve_of_gibibytes_survives_every_fault),
-        cmocka_unit_test(reserve_with_a_wish_survives_every_fault),
-        cmocka_unit_test(release_survives_every_fault),
-        cmocka_unit_test(device_memory_survives_every_fault),
-        cmocka_unit_test(host_memory_survives_every_fault),
-        cmocka_unit_test(numa_memory_survives_every_fault),
-        cmocka_unit_test(addressable_device_memory_survives_every_fault),
-        cmocka_unit_test(committed_device_memory_survives_every_fault),
-        cmocka_unit_test(committed_host_memory_survives_every_fault),
-        cmocka_unit_test(scattered_memory_survives_every_fault),
-        cmocka_unit_test(full_tables_survive_every_fault),
-        cmocka_unit_test(free_survives_every_fault),
-    };
-
-    return run_faulted(claims, argc, argv);
+    return run_faulted(steps, argc, argv);
 }

@@ -112,22 +112,6 @@ static void go_on(struct scene *s)
     assert_acl_ok(aclrtReleaseMemAddress(s->va));
 }
 
-static void pools_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){.run = do_create, .clean = drop_pool});
-    survive_faults(&(struct step){
-        .prepare = have_pool, .run = do_malloc, .check = block_works, .clean = drop_all});
-    survive_faults(&(struct step){.prepare = have_block,
-                                  .run = do_free,
-                                  .check_failed = block_is_still_there,
-                                  .check = block_is_free,
-                                  .clean = drop_all});
-    survive_faults(&(struct step){.prepare = have_nothing_left,
-                                  .run = do_borrow,
-                                  .check = go_on,
-                                  .clean = drop_all});
-}
-
 /* ---- managed memory ---- */
 
 static aclError do_alloc(struct scene *s)
@@ -195,27 +179,20 @@ static void destroy_stream(struct scene *s)
     assert_acl_ok(aclrtDestroyStream(stream));
 }
 
-static void managed_memory_survives_every_fault(void **state)
-{
-    survive_faults(
-        &(struct step){.run = do_alloc, .check = managed_works, .clean = free_managed});
-    survive_faults(&(struct step){.prepare = have_managed,
-                                  .run = do_prefetch,
-                                  .check_failed = nothing_is_prefetched,
-                                  .check = it_is_prefetched,
-                                  .clean = drop_managed});
-    survive_faults(&(struct step){.prepare = have_managed,
-                                  .run = do_free_managed,
-                                  .check_failed = managed_works,
-                                  .clean = destroy_stream});
-}
+/* What survives, an option; before, the call, after a failure, after success, in the end. */
+static const struct step steps[] = {
+    {"making a pool", NULL, NULL, do_create, NULL, NULL, drop_pool},
+    {"a block of a pool", NULL, have_pool, do_malloc, NULL, block_works, drop_all},
+    {"a free", NULL, have_block, do_free, block_is_still_there, block_is_free, drop_all},
+    {"a borrowed block", NULL, have_nothing_left, do_borrow, NULL, go_on, drop_all},
+    {"managed memory", NULL, NULL, do_alloc, NULL, managed_works, free_managed},
+    {"a prefetch", NULL, have_managed, do_prefetch, nothing_is_prefetched,
+     it_is_prefetched, drop_managed},
+    {"a free of managed memory", NULL, have_managed, do_free_managed, managed_works, NULL,
+     destroy_stream},
+};
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest claims[] = {
-        cmocka_unit_test(pools_survive_every_fault),
-        cmocka_unit_test(managed_memory_survives_every_fault),
-    };
-
-    return run_faulted(claims, argc, argv);
+    return run_faulted(steps, argc, argv);
 }

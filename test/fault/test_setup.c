@@ -24,12 +24,6 @@ static void library_works(struct scene *s)
     block_destroy(&b);
 }
 
-static void init_survives_every_fault(void **state)
-{
-    survive_faults(
-        &(struct step){.is_init = true, .run = do_init, .check = library_works});
-}
-
 /* A file without a name, which a process that ends at once leaves nowhere. */
 static void write_config(struct scene *s)
 {
@@ -46,17 +40,6 @@ static void config_was_read(struct scene *s)
 {
     assert_string_equal(aclmem_option("ACLMEM_PRODUCT"), "A3");
     library_works(s);
-}
-
-static void init_with_a_file_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){
-        .is_init = true,
-        .other_code = ACL_ERROR_INVALID_FILE, /* what a failed open or read is */
-        .prepare = write_config,
-        .run = do_init,
-        .check = config_was_read,
-    });
 }
 
 /* ---- devices and contexts ---- */
@@ -90,16 +73,6 @@ static void reset_device_1(struct scene *s)
     assert_acl_ok(aclrtResetDevice(1));
 }
 
-static void set_device_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){
-        .run = set_device_1,
-        .check_failed = device_0_is_current,
-        .check = device_1_works,
-        .clean = reset_device_1,
-    });
-}
-
 static aclError create_context(struct scene *s)
 {
     return aclrtCreateContext(&s->context, 1);
@@ -111,36 +84,27 @@ static void destroy_context(struct scene *s)
     assert_acl_ok(aclrtDestroyContext(s->context));
 }
 
-static void create_context_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){
-        .run = create_context,
-        .check_failed = device_0_is_current,
-        .clean = destroy_context,
-    });
-}
-
 /* The first call of a process that never calls aclInit. */
 static aclError set_device_first(struct scene *s)
 {
     return aclrtSetDevice(0);
 }
 
-static void initialising_itself_survives_every_fault(void **state)
-{
-    survive_faults(
-        &(struct step){.is_init = true, .run = set_device_first, .check = library_works});
-}
+/* What survives, an option; before, the call, after a failure, after success, in the end. */
+static const struct step steps[] = {
+    {"aclInit", NULL, NULL, do_init, NULL, library_works, .is_init = true},
+    /* The other code is that of a file that cannot be opened or read. */
+    {"aclInit with a file", NULL, write_config, do_init, NULL, config_was_read,
+     .is_init = true, .other_code = ACL_ERROR_INVALID_FILE},
+    {"setting a device", NULL, NULL, set_device_1, device_0_is_current, device_1_works,
+     reset_device_1},
+    {"making a context", NULL, NULL, create_context, device_0_is_current, NULL,
+     destroy_context},
+    {"a start without aclInit", NULL, NULL, set_device_first, NULL, library_works,
+     .is_init = true},
+};
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest claims[] = {
-        cmocka_unit_test(init_survives_every_fault),
-        cmocka_unit_test(init_with_a_file_survives_every_fault),
-        cmocka_unit_test(set_device_survives_every_fault),
-        cmocka_unit_test(create_context_survives_every_fault),
-        cmocka_unit_test(initialising_itself_survives_every_fault),
-    };
-
-    return run_faulted(claims, argc, argv);
+    return run_faulted(steps, argc, argv);
 }

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-static const char *const with_pointers = "ACLMEM_ISOLATE=0";
-
 /* ---- prepared scenes ---- */
 
 static void have_range(struct scene *s, aclrtDrvMemHandle handle)
@@ -90,31 +88,6 @@ static void unmap_second_and_drop(struct scene *s)
     drop(s);
 }
 
-static void survive_map(void (*prepare)(struct scene *), const char *option)
-{
-    survive_faults(&(struct step){
-        .option = option,
-        .prepare = prepare,
-        .run = do_map,
-        .check = mapped_works,
-        .clean = unmap_second_and_drop,
-    });
-    survive_faults(&(struct step){
-        .option = option,
-        .prepare = prepare,
-        .run = do_map_no_access,
-        .check = grant_and_use,
-        .clean = unmap_second_and_drop,
-    });
-}
-
-static void mapping_survives_every_fault(void **state)
-{
-    survive_map(have_device, NULL);
-    survive_map(have_host, NULL);
-    survive_map(have_device, with_pointers);
-}
-
 /* ---- unmap ---- */
 
 static aclError do_unmap(struct scene *s)
@@ -128,24 +101,6 @@ static void is_unmapped(struct scene *s)
     map(s->va, s->size, s->handle); /* and the place is free again */
     memory_works(s);
     assert_acl_ok(aclrtUnmapMem(s->va));
-}
-
-static void survive_unmap(void (*prepare)(struct scene *), const char *option)
-{
-    survive_faults(&(struct step){
-        .option = option,
-        .prepare = prepare,
-        .run = do_unmap,
-        .check = is_unmapped,
-        .clean = drop,
-    });
-}
-
-static void unmapping_survives_every_fault(void **state)
-{
-    survive_unmap(have_mapped_device, NULL);
-    survive_unmap(have_mapped_host, NULL);
-    survive_unmap(have_mapped_device, with_pointers);
 }
 
 /* ---- access ---- */
@@ -190,26 +145,6 @@ static void host_is_denied(struct scene *s)
     assert_int_equal(get_access(s->va, ACL_MEM_LOCATION_TYPE_HOST, 0),
                      ACL_RT_MEM_ACCESS_FLAGS_NONE);
     assert_false(can_read(s->va));
-}
-
-static void changing_access_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_mapped_device,
-                                  .run = do_deny_device,
-                                  .check_failed = device_is_not_denied,
-                                  .check = device_is_denied,
-                                  .clean = unmap_and_drop});
-    survive_faults(&(struct step){.prepare = have_mapped_host,
-                                  .run = do_deny_host,
-                                  .check_failed = host_is_not_denied,
-                                  .check = host_is_denied,
-                                  .clean = unmap_and_drop});
-    survive_faults(&(struct step){.option = with_pointers,
-                                  .prepare = have_mapped_device,
-                                  .run = do_deny_device,
-                                  .check_failed = device_is_not_denied,
-                                  .check = device_is_denied,
-                                  .clean = unmap_and_drop});
 }
 
 /* ---- copies: the first touch of fresh memory is where they meet the system ---- */
@@ -259,31 +194,6 @@ static void drop_with_bytes(struct scene *s)
     unmap_and_drop(s);
 }
 
-static void survive_copies(const char *option)
-{
-    survive_faults(&(struct step){.option = option,
-                                  .prepare = have_bytes,
-                                  .run = do_copy_in,
-                                  .check = copied_in,
-                                  .clean = drop_with_bytes});
-    survive_faults(&(struct step){.option = option,
-                                  .prepare = have_bytes,
-                                  .run = do_copy_out,
-                                  .check = copied_out,
-                                  .clean = drop_with_bytes});
-    survive_faults(&(struct step){.option = option,
-                                  .prepare = have_bytes,
-                                  .run = do_memset,
-                                  .check = was_set,
-                                  .clean = drop_with_bytes});
-}
-
-static void copies_survive_every_fault(void **state)
-{
-    survive_copies(NULL);
-    survive_copies(with_pointers);
-}
-
 /* More handles in a row than a copy has books for in advance. */
 enum { ROW = 20 };
 static aclrtDrvMemHandle row[ROW];
@@ -312,14 +222,6 @@ static void drop_row(struct scene *s)
     assert_int_equal(free_memory(), 64 * MIB); /* nobody holds on to any of it */
 }
 
-static void long_copies_survive_every_fault(void **state)
-{
-    survive_faults(&(struct step){
-        .prepare = have_row, .run = do_copy_in, .check = copied_in, .clean = drop_row});
-    survive_faults(&(struct step){
-        .prepare = have_row, .run = do_memset, .check = was_set, .clean = drop_row});
-}
-
 /* ---- views ---- */
 
 static aclError do_view(struct scene *s)
@@ -340,19 +242,6 @@ static void end_view_and_drop(struct scene *s)
     unmap_and_drop(s);
 }
 
-static void direct_view_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_mapped_device,
-                                  .run = do_view,
-                                  .check = view_works,
-                                  .clean = end_view_and_drop});
-    survive_faults(&(struct step){.option = with_pointers,
-                                  .prepare = have_mapped_device,
-                                  .run = do_view,
-                                  .check = view_works,
-                                  .clean = end_view_and_drop});
-}
-
 /* Two handles in the order in which the memory does not lie. */
 static void have_scattered(struct scene *s)
 {
@@ -371,14 +260,6 @@ static void end_view_and_drop_row(struct scene *s)
     drop_row(s);
 }
 
-static void long_view_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_row,
-                                  .run = do_view,
-                                  .check = view_works,
-                                  .clean = end_view_and_drop_row});
-}
-
 static void drop_scattered(struct scene *s)
 {
     assert_acl_ok(aclmem_host_view_end(s->view));
@@ -386,14 +267,6 @@ static void drop_scattered(struct scene *s)
     assert_acl_ok(aclrtFreePhysical(s->more));
     assert_acl_ok(aclrtFreePhysical(s->gap));
     unmap_and_drop(s);
-}
-
-static void scattered_view_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_scattered,
-                                  .run = do_view,
-                                  .check = view_works,
-                                  .clean = drop_scattered});
 }
 
 static void have_view(struct scene *s)
@@ -413,14 +286,6 @@ static void no_view_is_left(struct scene *s)
     assert_acl_ok(do_view(s));
 }
 
-static void ending_a_view_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_view,
-                                  .run = do_end_view,
-                                  .check = no_view_is_left,
-                                  .clean = drop_scattered});
-}
-
 /* ---- references, reset ---- */
 
 static aclError do_retain(struct scene *s)
@@ -433,12 +298,6 @@ static void drop_twice(struct scene *s)
     assert_ptr_equal(s->more, s->handle);
     assert_acl_ok(aclrtFreePhysical(s->more));
     unmap_and_drop(s);
-}
-
-static void retaining_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){
-        .prepare = have_mapped_device, .run = do_retain, .clean = drop_twice});
 }
 
 /* ---- a second range of addresses ---- */
@@ -472,17 +331,6 @@ static void unmap_both_and_drop(struct scene *s)
     unmap_and_drop(s);
 }
 
-static void mapping_mapped_memory_again_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){
-        .option = "ACLMEM_PRODUCT=A3",
-        .prepare = have_two_pieces,
-        .run = do_mirror,
-        .check = both_show_the_same,
-        .clean = unmap_both_and_drop,
-    });
-}
-
 /* ---- a reset ---- */
 
 static void have_used(struct scene *s)
@@ -509,35 +357,62 @@ static void release_only(struct scene *s)
     assert_acl_ok(aclrtReleaseMemAddress(s->va));
 }
 
-static void resetting_survives_every_fault(void **state)
-{
-    survive_faults(&(struct step){.prepare = have_used,
-                                  .run = do_reset,
-                                  .check = all_is_reset,
-                                  .clean = release_only});
-    survive_faults(&(struct step){.option = with_pointers,
-                                  .prepare = have_used,
-                                  .run = do_reset,
-                                  .check = all_is_reset,
-                                  .clean = release_only});
-}
+/* What survives, an option; before, the call, after a failure, after success, in the end. */
+static const struct step steps[] = {
+    {"mapping a device's memory", NULL, have_device, do_map, NULL, mapped_works,
+     unmap_second_and_drop},
+    {"mapping a device's memory without access", NULL, have_device, do_map_no_access,
+     NULL, grant_and_use, unmap_second_and_drop},
+    {"mapping the host's memory", NULL, have_host, do_map, NULL, mapped_works,
+     unmap_second_and_drop},
+    {"mapping the host's memory without access", NULL, have_host, do_map_no_access, NULL,
+     grant_and_use, unmap_second_and_drop},
+    {"mapping memory that can be touched", TOUCHABLE, have_device, do_map, NULL,
+     mapped_works, unmap_second_and_drop},
+    {"mapping touchable memory without access", TOUCHABLE, have_device, do_map_no_access,
+     NULL, grant_and_use, unmap_second_and_drop},
+    {"mapping mapped memory again", "ACLMEM_PRODUCT=A3", have_two_pieces, do_mirror, NULL,
+     both_show_the_same, unmap_both_and_drop},
+    {"unmapping a device's memory", NULL, have_mapped_device, do_unmap, NULL, is_unmapped,
+     drop},
+    {"unmapping the host's memory", NULL, have_mapped_host, do_unmap, NULL, is_unmapped,
+     drop},
+    {"unmapping memory that can be touched", TOUCHABLE, have_mapped_device, do_unmap,
+     NULL, is_unmapped, drop},
+    {"changing a device's access", NULL, have_mapped_device, do_deny_device,
+     device_is_not_denied, device_is_denied, unmap_and_drop},
+    {"changing the host's access", NULL, have_mapped_host, do_deny_host,
+     host_is_not_denied, host_is_denied, unmap_and_drop},
+    {"changing access that the program has", TOUCHABLE, have_mapped_device,
+     do_deny_device, device_is_not_denied, device_is_denied, unmap_and_drop},
+    {"a copy to a device", NULL, have_bytes, do_copy_in, NULL, copied_in,
+     drop_with_bytes},
+    {"a copy from a device", NULL, have_bytes, do_copy_out, NULL, copied_out,
+     drop_with_bytes},
+    {"a fill", NULL, have_bytes, do_memset, NULL, was_set, drop_with_bytes},
+    {"a copy to memory that can be touched", TOUCHABLE, have_bytes, do_copy_in, NULL,
+     copied_in, drop_with_bytes},
+    {"a copy from memory that can be touched", TOUCHABLE, have_bytes, do_copy_out, NULL,
+     copied_out, drop_with_bytes},
+    {"a fill of memory that can be touched", TOUCHABLE, have_bytes, do_memset, NULL,
+     was_set, drop_with_bytes},
+    {"a copy to many handles", NULL, have_row, do_copy_in, NULL, copied_in, drop_row},
+    {"a fill of many handles", NULL, have_row, do_memset, NULL, was_set, drop_row},
+    {"a direct view", NULL, have_mapped_device, do_view, NULL, view_works,
+     end_view_and_drop},
+    {"a view of memory that can be touched", TOUCHABLE, have_mapped_device, do_view, NULL,
+     view_works, end_view_and_drop},
+    {"a scattered view", NULL, have_scattered, do_view, NULL, view_works, drop_scattered},
+    {"a long view", NULL, have_row, do_view, NULL, view_works, end_view_and_drop_row},
+    {"ending a view", NULL, have_view, do_end_view, NULL, no_view_is_left,
+     drop_scattered},
+    {"retaining", NULL, have_mapped_device, do_retain, NULL, NULL, drop_twice},
+    {"resetting", NULL, have_used, do_reset, NULL, all_is_reset, release_only},
+    {"resetting with memory that can be touched", TOUCHABLE, have_used, do_reset, NULL,
+     all_is_reset, release_only},
+};
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest claims[] = {
-        cmocka_unit_test(mapping_survives_every_fault),
-        cmocka_unit_test(mapping_mapped_memory_again_survives_every_fault),
-        cmocka_unit_test(unmapping_survives_every_fault),
-        cmocka_unit_test(changing_access_survives_every_fault),
-        cmocka_unit_test(copies_survive_every_fault),
-        cmocka_unit_test(long_copies_survive_every_fault),
-        cmocka_unit_test(direct_view_survives_every_fault),
-        cmocka_unit_test(scattered_view_survives_every_fault),
-        cmocka_unit_test(long_view_survives_every_fault),
-        cmocka_unit_test(ending_a_view_survives_every_fault),
-        cmocka_unit_test(retaining_survives_every_fault),
-        cmocka_unit_test(resetting_survives_every_fault),
-    };
-
-    return run_faulted(claims, argc, argv);
+    return run_faulted(steps, argc, argv);
 }
