@@ -156,13 +156,12 @@ class Machine:
         self.folder = tempfile.mkdtemp(prefix="aclmem-m%d-" % index)
         self.inside = ["ip", "netns", "exec", self.name]
         ip("netns", "add", self.name)
-        self.port = "p%d" % index  # at the bridge
-        ip("-n", net.switch, "link", "add", self.port, "type", "veth", "peer", "name", "eth0", "netns", self.name)
-        ip("-n", net.switch, "link", "set", self.port, "master", "br0", "up")
+        self.port = net.plug(self, index)
         ip("-n", self.name, "addr", "add", self.address + "/24", "dev", "eth0")
         ip("-n", self.name, "link", "set", "eth0", "up")
         ip("-n", self.name, "link", "set", "lo", "up")
-        self.wait_for_link()
+        if self.port is not None:
+            self.wait_for_link()
 
     def start(self, **options):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("ACLMEM_", "ASCEND_"))}
@@ -221,6 +220,13 @@ class Net:
         ip("-n", self.switch, "link", "set", "br0", "up")
         for i in range(n):
             self.machines.append(Machine(self, i))
+
+    def plug(self, machine, index):
+        """Gives a machine its eth0; returns the name of the other end, at the bridge."""
+        port = "p%d" % index
+        ip("-n", self.switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", machine.name)
+        ip("-n", self.switch, "link", "set", port, "master", "br0", "up")
+        return port
 
     def make_key(self, name, mode=0o600, size=32):
         path = os.path.join(self.folder, name)
