@@ -380,10 +380,12 @@ struct am_fit_block *am_fit_next(struct am_fit *fit, struct am_fit_block *block)
     return block;
 }
 
-void am_fit_set_limits(struct am_fit *fit, uint64_t max_pages, uint64_t slack)
+void am_fit_set_limits(struct am_fit *fit, uint64_t max_pages, uint64_t slack,
+                       uint64_t ample)
 {
     fit->config.max_pages = max_pages;
     fit->config.slack = slack;
+    fit->config.ample = ample;
 }
 
 void am_fit_set_apart(struct am_fit *fit, bool is_apart)

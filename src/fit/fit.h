@@ -69,7 +69,8 @@ struct am_fit_config {
     uint64_t max_pages; /* held at most; 0: as many as can be created */
     size_t extra;       /* bytes of the caller's own beside each block */
     uint64_t slack;     /* idle pages with queued work that are not waited for */
-    bool is_apart;      /* no block where another stream has queued work: no waits */
+    uint64_t ample; /* while fewer pages are held, new ones come before idle ones move */
+    bool is_apart;  /* no block where another stream has queued work: no waits */
 };
 
 /* A live block, or the head of an area.  Callers read addr, size and use. */
@@ -147,7 +148,8 @@ bool am_fit_is_asleep(const struct am_fit_block *block);
 uint64_t am_fit_largest(const struct am_fit *fit, uint64_t n_pages);
 
 /* Of the config. */
-void am_fit_set_limits(struct am_fit *fit, uint64_t max_pages, uint64_t slack);
+void am_fit_set_limits(struct am_fit *fit, uint64_t max_pages, uint64_t slack,
+                       uint64_t ample);
 void am_fit_set_apart(struct am_fit *fit, bool is_apart);
 void am_fit_get_stats(const struct am_fit *fit, struct am_fit_stats *ret_stats);
 /* Checks every invariant, slowly; for tests.  NULL, or what is wrong. */

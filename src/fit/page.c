@@ -275,6 +275,9 @@ static int frame_get(struct am_fit *fit, struct am_fit_use *ret_wait)
 
     if (fit->stats.loose > 0)
         return 0;
+    /* Where that fails an idle page will do. */
+    if (fit_held(fit) < fit->config.ample && frame_create(fit) == 0)
+        return 0;
     victim = victim_find(fit);
     if (victim != NULL) {
         rc = page_detach(fit, victim);

@@ -25,11 +25,16 @@
 /*
  * What a place costs, in thousandths of a page.  A page that is mapped elsewhere has to be
  * moved, which takes time but no memory; a wait for another stream takes neither, but may
- * hold this one up.
+ * hold this one up.  While many pages are idle, memory is cheap and moving is not: a block then
+ * rather takes two pages more than to have one moved.
  */
 #define COST_NEW 1000
 #define COST_UNMAPPED 50
+#define COST_UNMAPPED_EASY 2000
 #define COST_WAIT 1000
+
+/* Many: more than what the block needs and such a part of what is held. */
+#define EASY 16
 
 /* A row of its own begins in a gap so many times the block's size. */
 #define ROOM 4
@@ -39,6 +44,14 @@ bool am_fit_use_is_over(struct am_fit *fit, struct am_fit_use *use)
     if (use->streams != 0)
         use->streams = fit->ops->pending(fit->ctx, use);
     return use->streams == 0;
+}
+
+static uint64_t cost_unmapped(const struct am_fit *fit, uint64_t size)
+{
+    uint64_t held = fit->stats.used + fit->stats.idle;
+    uint64_t n_pages = (size >> fit->page_shift) + 1;
+
+    return fit->stats.idle > n_pages + held / EASY ? COST_UNMAPPED_EASY : COST_UNMAPPED;
 }
 
 /* The work of other streams on the block's bytes, if it were placed there. */
@@ -92,8 +105,8 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
     uint64_t n_new = n - has_left - (has_right && !(has_left && n == 1));
     struct am_fit_place place = {.gap = gap, .addr = addr, .n_new = n_new};
 
-    place.cost =
-        n_new * COST_NEW + am_fit_pages_missing(fit, area, first, n) * COST_UNMAPPED;
+    place.cost = n_new * COST_NEW +
+                 am_fit_pages_missing(fit, area, first, n) * cost_unmapped(fit, r->size);
     if (place.cost > best->cost)
         return;
     /*
@@ -197,7 +210,7 @@ static void try_middle(struct am_fit *fit, const struct am_fit_request *r,
 static bool is_perfect(const struct am_fit_request *r, const struct am_fit_place *best)
 {
     return best->gap != NULL && best->gap->size == r->size && best->wait.streams == 0 &&
-           best->cost % COST_NEW == 0;
+           best->cost == best->n_new * COST_NEW;
 }
 
 int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
@@ -210,7 +223,7 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
     bool is_small = (r->size < fit->config.page / 4) != r->is_guest;
     struct am_fit_index *index = &fit->index[is_small];
     uint64_t n_pages = (r->size + fit->config.page - 1) >> fit->page_shift;
-    uint64_t fresh = n_pages * (COST_NEW + COST_UNMAPPED);
+    uint64_t fresh = n_pages * (COST_NEW + cost_unmapped(fit, r->size));
     uint64_t span = fit->config.span;
     struct am_fit_gap *gap = am_fit_gap_tightest(index, r->size);
     struct am_fit_area *area;

@@ -119,8 +119,10 @@ struct aclmem_pool {
     struct pool_slot slots[N_SLOTS];
     struct pool_marks spare_marks;
     struct pool_shard shards[N_SHARDS];
+    uint64_t seen; /* the slots that ever had a block: other shards are empty */
     struct pool_stripe stripes[N_STRIPES];
     uint64_t peak_live;
+    uint64_t high; /* of what was live, since idle memory was last given back */
     uint64_t peak_held;
     uint64_t waits;
     uint64_t asleep;             /* bytes */

@@ -92,6 +92,7 @@ aclError pool_own_malloc(aclmem_pool *pool, size_t size, aclrtStream stream, uin
         pool->exportable += block->size;
         if (pool_held_locked(pool) > pool->peak_held)
             pool->peak_held = pool_held_locked(pool);
+        pool->seen |= 1ull << block->slot;
         pool_table_insert(pool, block);
         pool_count(pool, block, 1);
         pool_sample_locked(pool);

@@ -9,6 +9,12 @@
 /* Addresses reserved at a time, if not more are asked for. */
 #define SPAN_MAX AM_TIB
 
+/*
+ * Memory is ample while no more is held than was live at some time, and such a part of it: moving
+ * pages then only takes time, since the program has shown that it needs as many.
+ */
+#define AMPLE 128
+
 /* How often memory is asked for again after the program's functions freed some. */
 #define N_ROUNDS 8
 
@@ -231,12 +237,16 @@ void pool_limits_update_locked(aclmem_pool *pool)
 {
     size_t room = pool->limit > pool->exportable ? pool->limit - pool->exportable : 0;
     size_t slack = pool->slack != 0 ? pool->slack : pool_held_locked(pool) / 256;
+    uint64_t away = pool->asleep + pool->exportable;
+    size_t ample = 0;
 
+    if (pool->keep == ACLMEM_POOL_KEEP_ALL && pool->high > away)
+        ample = (pool->high - away) / AMPLE * (AMPLE + 1);
     if (pool->is_frozen) /* nothing can be waited for */
         slack = pool->limit;
     /* 0 would mean no limit. */
     am_fit_set_limits(pool->fit, room / pool->page != 0 ? room / pool->page : 1,
-                      slack / pool->page);
+                      slack / pool->page, ample / pool->page);
 }
 
 /*
@@ -321,6 +331,7 @@ static aclError malloc_slow(aclmem_pool *pool, size_t size, size_t asked,
         };
         if (pool_held_locked(pool) > pool->peak_held)
             pool->peak_held = pool_held_locked(pool);
+        pool->seen |= 1ull << slot;
         pool_table_insert(pool, block);
         pool_count(pool, block, 1);
         pool_sample_locked(pool);
@@ -476,6 +487,7 @@ aclError aclmem_pool_trim(aclmem_pool *pool, size_t keep)
     pool_flush_locked(pool, 0);
     pool_own_reap_locked(pool);
     rc = am_fit_trim(pool->fit, keep / pool->page, &wait);
+    pool->high = pool_sample_locked(pool);
     pthread_mutex_unlock(&pool->lock);
     pool_leave(&visit);
     return rc == 0 ? ACL_SUCCESS : pool_fail(rc, "an idle page could not be unmapped");

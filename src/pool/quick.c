@@ -169,8 +169,8 @@ uint64_t pool_sample_locked(aclmem_pool *pool)
     uint64_t live = 0, above = 0, peak;
     unsigned n_busy = 0;
 
-    for (unsigned i = 0; i < N_SHARDS; i++) {
-        struct pool_shard *shard = &pool->shards[i];
+    for (uint64_t seen = pool->seen; seen != 0; seen &= seen - 1) {
+        struct pool_shard *shard = &pool->shards[__builtin_ctzll(seen)];
 
         pthread_mutex_lock(&shard->lock);
         live += shard->live;
@@ -185,6 +185,8 @@ uint64_t pool_sample_locked(aclmem_pool *pool)
     peak = n_busy == 1 ? live + above : live;
     if (peak > pool->peak_live)
         pool->peak_live = peak;
+    if (peak > pool->high)
+        pool->high = peak;
     return live;
 }
 
@@ -192,8 +194,8 @@ struct pool_block *pool_quick_flush(aclmem_pool *pool, size_t at_least)
 {
     struct pool_block *flushed = NULL;
 
-    for (unsigned i = 0; i < N_SHARDS; i++) {
-        struct pool_shard *shard = &pool->shards[i];
+    for (uint64_t seen = pool->seen; seen != 0; seen &= seen - 1) {
+        struct pool_shard *shard = &pool->shards[__builtin_ctzll(seen)];
 
         /*
          * No order is needed: blocks that this thread freed are counted, and so are those

@@ -2,14 +2,15 @@
  * How far the streams are.
  *
  * Events are recorded only when they may be needed: when memory is wanted that a stream has
- * queued work on and no event covers, and after each 64 MB that were freed on a stream, so that
- * pages that lie idle for a while are known to be free when they are wanted.  What is freed
+ * queued work on and no event covers, and after each 64 MB, or 16th of what is held, that were freed
+ * on a stream, so that pages that lie idle for a while are known to be free when they are wanted.  What is freed
  * and used again on one stream needs none.
  */
 #include "base/sys.h"
 #include "pool/internal.h"
 
 #define MARK_BYTES ((uint64_t)64 << 20)
+#define MARK_PART 16
 
 static int acl_create(void **event)
 {
@@ -185,7 +186,8 @@ void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size)
         struct pool_slot *slot = &pool->slots[__builtin_ctzll(slots)];
 
         slot->unmarked += size;
-        if (slot->unmarked >= MARK_BYTES && !pool->is_frozen) {
+        if (slot->unmarked >= MARK_BYTES &&
+            slot->unmarked >= pool_held_locked(pool) / MARK_PART && !pool->is_frozen) {
             slot_mark(pool, slot);
             slot_poll(pool, slot);
         }

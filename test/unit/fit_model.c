@@ -359,6 +359,7 @@ uint64_t fit_model_run(const uint8_t *bytes, size_t n_bytes)
     if (n_bytes > 1) {
         config.max_pages = bytes[0];
         config.slack = bytes[1] % 8;
+        config.ample = bytes[1] / 8;
     }
     m->fit = am_fit_create(&config, &ops, m);
     for (size_t i = 2, n = 0; i + 4 <= n_bytes; i += 4, n++) {

@@ -9,6 +9,8 @@
 #define PAGE ((uint64_t)2 << 20)
 #define UNIT ((uint64_t)512)
 #define KB ((uint64_t)1 << 10)
+#define N_LAYERS 16u
+#define MOVED_MAX 64
 
 /* Memory that is only counted; streams that are done up to a ticket. */
 struct fixture {
@@ -212,6 +214,75 @@ static void idle_pages_move_before_new_ones_are_created(void **state)
     assert_int_equal(stats_of(f).creates, 65);
     assert_int_equal(stats_of(f).idle, 0);
     assert_true(am_fit_size(stays) == PAGE);
+    fixture_end(f);
+}
+
+static void new_pages_come_first_while_memory_is_ample(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *gone;
+
+    take(f, PAGE);
+    gone = take(f, 8 * PAGE);
+    take(f, PAGE);
+    give(f, gone); /* between two others */
+    am_fit_set_limits(f->fit, 0, 0, 70);
+    take(f, 64 * PAGE);
+    assert_int_equal(stats_of(f).creates, 70);
+    assert_int_equal(stats_of(f).remaps, 4);
+    fixture_end(f);
+}
+
+static void an_idle_page_will_do_where_no_new_one_is_to_be_had(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *gone[2];
+
+    take(f, PAGE);
+    gone[0] = take(f, 4 * PAGE);
+    take(f, PAGE);
+    gone[1] = take(f, 4 * PAGE);
+    take(f, PAGE);
+    give(f, gone[0]);
+    give(f, gone[1]);
+    am_fit_set_limits(f->fit, 11, 0, 70);
+    take(f, 8 * PAGE);
+    assert_int_equal(stats_of(f).creates, 11);
+    assert_true(stats_of(f).remaps > 0);
+    fixture_end(f);
+}
+
+/*
+ * A cache of keys and values: each token, the blocks of each layer are made anew, a little
+ * longer, and the old ones freed.  A third of the memory is idle, so that there is no reason to move any.
+ */
+static void blocks_that_grow_a_little_leave_idle_pages_where_they_are(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *blocks[2 * N_LAYERS] = {0};
+    uint64_t n_moved = 0;
+
+    take(f, 300 * PAGE);
+    give(f, take(f, 550 * PAGE));
+    for (unsigned token = 0; token < 64; token++) {
+        for (unsigned i = 0; i < N_LAYERS; i++) {
+            uint64_t size = (320 + token) * 64 * KB;
+            struct am_fit_block *k = take(f, size), *v = take(f, size);
+
+            if (token > 0) {
+                give(f, blocks[2 * i]);
+                give(f, blocks[2 * i + 1]);
+            }
+            blocks[2 * i] = k;
+            blocks[2 * i + 1] = v;
+        }
+        if (token == 0)
+            n_moved = stats_of(f).remaps;
+    }
+    print_message("%u blocks, %u pages moved\n", 64 * 2 * N_LAYERS,
+                  (unsigned)(stats_of(f).remaps - n_moved));
+    assert_true(stats_of(f).remaps - n_moved <= MOVED_MAX);
+    assert_int_equal(stats_of(f).creates, 850);
     fixture_end(f);
 }
 
@@ -542,6 +613,9 @@ int main(void)
         cmocka_unit_test(small_blocks_take_holes_in_held_pages),
         cmocka_unit_test(a_freed_place_is_used_again_without_a_call),
         cmocka_unit_test(idle_pages_move_before_new_ones_are_created),
+        cmocka_unit_test(new_pages_come_first_while_memory_is_ample),
+        cmocka_unit_test(an_idle_page_will_do_where_no_new_one_is_to_be_had),
+        cmocka_unit_test(blocks_that_grow_a_little_leave_idle_pages_where_they_are),
         cmocka_unit_test(the_limit_counts_pages),
         cmocka_unit_test(the_last_page_serves_blocks_of_both_kinds),
         cmocka_unit_test(a_page_with_queued_work_is_not_unmapped),
