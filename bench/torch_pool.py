@@ -2,13 +2,15 @@
 """The pool inside PyTorch, beside PyTorch's own allocators.
 
     python3 bench/torch_pool.py [--steps N] [--json] [--library build/bench/bench_torch_floor.so]
+    python3 bench/torch_pool.py --jobs LoRA,generation [--rounds N]
 
 Each allocator has a process of its own: native, expandable (segments), aclmem, and the least that an allocator behind
 PyTorch's interface can do.  Three jobs run in each, with models of plain modules and random weights: training, training of
 low-rank adapters (LoRA) on a frozen model, and generation with a cache of keys and values that grows token by token.
 Rows are the time of a step, the share of held memory that is live at the peak, and a hit: a block that was freed a moment
 ago, by torch.empty and by a loop without Python.  A last row runs the training with a limit of 1.05 times its live bytes.
-Without PyTorch or a GPU it says so and exits with 0.
+With --jobs those alone run, with expandable segments and with the pool in turn, and the pages that moved or were made in a
+step are told.  Without PyTorch or a GPU it says so and exits with 0.
 """
 import argparse
 import ctypes
@@ -24,15 +26,26 @@ JOBS = ("training", "LoRA", "generation")
 SIZES = {"512 B": 512, "4 MB": 4 << 20}
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "bench", "bench_torch_floor.so")
 
-# ---- jobs: each yields the seconds of its steps, with what makes steps alike ----
+# ---- jobs: each yields what makes steps alike, and the seconds and calls of a step ----
+
+
+def calls(torch):
+    """Pages that the pool moved and made, and its waits for queued work, so far; zeros for other allocators."""
+    stats = torch.cuda.memory_stats()
+    if "aclmem.pages_moved" not in stats:
+        return 0, 0, 0
+    return stats["aclmem.pages_moved"], stats["aclmem.pages_created"], stats["num_alloc_retries"]
 
 
 def timed(torch, step):
+    """Seconds, then what calls() counted."""
+    before = calls(torch)
     torch.cuda.synchronize()
     start = time.perf_counter()
     step()
     torch.cuda.synchronize()
-    return time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    return (seconds,) + tuple(now - then for now, then in zip(calls(torch), before))
 
 
 def training(torch, n):
@@ -131,7 +144,7 @@ def generation(torch, n):
 def step_seconds(times):
     """Alike steps go together: the quickest half of each kind, without its first; on average over the kinds."""
     kinds = {}
-    for kind, seconds in times:
+    for kind, (seconds, *_) in times:
         kinds.setdefault(kind, []).append(seconds)
     means = []
     for each in kinds.values():
@@ -141,12 +154,23 @@ def step_seconds(times):
     return sum(means) / len(means)
 
 
+def step_calls(times):
+    """On average over all steps but the first of each kind: moved, made, waits."""
+    seen, later = set(), []
+    for kind, (_, *counts) in times:
+        if kind in seen:
+            later.append(counts)
+        seen.add(kind)
+    return [sum(column) / len(later) for column in zip(*later)]
+
+
 def job_run(torch, name, n):
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     job = {"training": training, "LoRA": lora, "generation": generation}[name]
-    return {"step": step_seconds(list(job(torch, n))), "peak_live": torch.cuda.max_memory_allocated(),
+    times = list(job(torch, n))
+    return {"step": step_seconds(times), "calls": step_calls(times), "peak_live": torch.cuda.max_memory_allocated(),
             "peak_held": torch.cuda.max_memory_reserved()}
 
 # ---- hits ----
@@ -221,10 +245,10 @@ def child(chosen):
         torch.cuda.set_per_process_memory_fraction(min(1.0, chosen.limit / total))
         print("RESULT " + json.dumps(job_run(torch, "training", chosen.steps)))
         return
-    result = hits_measure(torch, loops, pool)
-    for name in JOBS:
+    result = {} if chosen.jobs else hits_measure(torch, loops, pool)
+    for name in chosen.jobs or JOBS:
         result[name] = job_run(torch, name, chosen.steps)
-    if pool is not None:
+    if pool is not None and not chosen.jobs:
         result["oom"] = oom_type(torch)
     print("RESULT " + json.dumps(result))
 
@@ -232,7 +256,7 @@ def child(chosen):
 def run(name, chosen, limit=0):
     """The child's figures, or None where it failed."""
     done = subprocess.run([sys.executable, os.path.abspath(__file__), "--child", name, "--steps", str(chosen.steps),
-                           "--limit", str(limit), "--library", chosen.library],
+                           "--limit", str(limit), "--library", chosen.library, "--jobs", ",".join(chosen.jobs)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     for line in done.stdout.splitlines():
         if line.startswith("RESULT "):
@@ -242,14 +266,34 @@ def run(name, chosen, limit=0):
     return None
 
 
-def rows_of(figures, chosen):
-    """Rows: the name, our figure, the figure beside it, and whether the budget is kept."""
-    ours, native, theirs = figures["aclmem"], figures["native"], figures["expandable"]
-    for name in JOBS:
+def job_rows(ours, theirs, names):
+    for name in names:
         a, b = ours[name], theirs[name]
         share = 100 * a["peak_live"] / a["peak_held"]
         yield "%s, ms a step; expandable" % name, 1000 * a["step"], 1000 * b["step"], a["step"] <= 1.02 * b["step"]
         yield "%s, peak live / held, %%; expandable" % name, share, 100 * b["peak_live"] / b["peak_held"], share >= 99
+
+
+def jobs_rows(chosen):
+    """The jobs alone: the quickest of the rounds counts, and the fullest one."""
+    rounds = [(run("aclmem", chosen), run("expandable", chosen)) for _ in range(chosen.rounds)]
+    if any(figures is None for each in rounds for figures in each):
+        sys.exit(1)
+    best = [{name: dict(min((each[i][name] for each in rounds), key=lambda f: f["step"])) for name in chosen.jobs}
+            for i in (0, 1)]
+    for name in chosen.jobs:
+        best[0][name]["peak_held"] = max(each[0][name]["peak_held"] for each in rounds)
+    yield from job_rows(*best, chosen.jobs)
+    for name in chosen.jobs:
+        moved, made, waits = best[0][name]["calls"]
+        yield "%s, a step: pages moved; made" % name, moved, made, True
+        yield "%s, a step: waits for the GPU; none" % name, waits, 0, True
+
+
+def rows_of(figures, chosen):
+    """Rows: the name, our figure, the figure beside it, and whether the budget is kept."""
+    ours, native, theirs = figures["aclmem"], figures["native"], figures["expandable"]
+    yield from job_rows(ours, theirs, JOBS)
     for size in SIZES:
         if "direct " + size in ours and native.get("loop " + size, 0) > 0:
             hit = native["loop " + size]
@@ -266,15 +310,30 @@ def rows_of(figures, chosen):
     yield "training fits into 1.05 x live (1: yes); native", fits, run("native", chosen, limit) is not None, fits
 
 
+def all_rows(chosen):
+    names = ALLOCATORS + (("floor",) if os.path.exists(chosen.library) else ())
+    if "floor" not in names:
+        print("not measured: hits without Python, since there is no %s" % chosen.library, file=sys.stderr)
+    figures = {name: run(name, chosen) for name in names}
+    if None in figures.values():
+        sys.exit(1)
+    return rows_of(figures, chosen)
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--library", "--floor", default=LIBRARY, help="bench_torch_floor.so of the build")
+    parser.add_argument("--jobs", default="", help="some of %s, with commas, and nothing else" % ", ".join(JOBS))
+    parser.add_argument("--rounds", type=int, default=2, help="of --jobs: how often each allocator runs")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--limit", type=int, default=0, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     chosen.library = os.path.abspath(chosen.library)
+    chosen.jobs = [name for name in chosen.jobs.split(",") if name]
+    if not set(chosen.jobs) <= set(JOBS):
+        parser.error("--jobs takes some of " + ", ".join(JOBS))
     return chosen
 
 
@@ -291,19 +350,14 @@ def main():
         print("not measured: there is no GPU")
         return None
     start = time.perf_counter()
-    names = ALLOCATORS + (("floor",) if os.path.exists(chosen.library) else ())
-    if "floor" not in names:
-        print("not measured: hits without Python, since there is no %s" % chosen.library, file=sys.stderr)
-    figures = {name: run(name, chosen) for name in names}
-    if None in figures.values():
-        sys.exit(1)
-    rows = list(rows_of(figures, chosen))
+    rows = list(jobs_rows(chosen) if chosen.jobs else all_rows(chosen))
     if chosen.json:
         print(json.dumps([{"what": what, "ours": ours, "limit": limit, "ok": bool(ok)} for what, ours, limit, ok in rows]))
         return None
-    print("%-52s %12s %12s" % ("what; beside", "aclmem", "beside"))
+    print("%-52s %12s %12s %7s" % ("what; beside", "aclmem", "beside", "ratio"))
     for what, ours, limit, ok in rows:
-        print("%-52s %12.2f %12.2f  %s" % (what, ours, limit, "ok" if ok else "MISS"))
+        ratio = "%.3f" % (ours / limit) if limit else ""
+        print("%-52s %12.2f %12.2f %7s  %s" % (what, ours, limit, ratio, "ok" if ok else "MISS"))
     print("took %.0f s" % (time.perf_counter() - start))
     return None
 
