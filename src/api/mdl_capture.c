@@ -5,6 +5,7 @@
  */
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/stream/stream.h"
 
@@ -13,11 +14,10 @@ static _Thread_local aclmdlRICaptureMode capture_mode; /* GLOBAL at first */
 aclError am_aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *status,
                                    aclmdlRI *modelRI)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_REQUIRE_NONNULL(status, modelRI);
     AM_TRY(am_stream_get(handle, &stream));
-    am_stream_put(stream);
     *status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
     *modelRI = NULL;
     return ACL_SUCCESS;

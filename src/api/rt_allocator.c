@@ -1,6 +1,7 @@
 /* User allocators. */
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/pool/allocator.h"
 
@@ -78,14 +79,11 @@ static aclError stream_get(aclrtStream handle, struct am_stream **ret_stream)
 
 aclError am_aclrtAllocatorRegister(aclrtStream handle, aclrtAllocatorDesc allocatorDesc)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(desc_check(allocatorDesc));
     AM_TRY(stream_get(handle, &stream));
-    rc = am_allocator_register(stream, allocatorDesc);
-    am_stream_put(stream);
-    return rc;
+    return am_allocator_register(stream, allocatorDesc);
 }
 
 aclError am_aclrtAllocatorGetByStream(
@@ -95,18 +93,14 @@ aclError am_aclrtAllocatorGetByStream(
     aclrtAllocatorGetAddrFromBlockFunc *getAddrFromBlockFunc)
 {
     struct am_allocator_functions found;
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_REQUIRE(allocatorDesc != NULL && allocator != NULL && allocFunc != NULL &&
                    freeFunc != NULL && allocAdviseFunc != NULL &&
                    getAddrFromBlockFunc != NULL,
                ACL_ERROR_INVALID_PARAM, "a result pointer is NULL");
     AM_TRY(stream_get(handle, &stream));
-    rc = am_allocator_find(stream, allocatorDesc, &found);
-    am_stream_put(stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_allocator_find(stream, allocatorDesc, &found));
     *allocator = found.object;
     *allocFunc = found.alloc;
     *freeFunc = found.free;
@@ -117,7 +111,7 @@ aclError am_aclrtAllocatorGetByStream(
 
 aclError am_aclrtAllocatorUnregister(aclrtStream handle)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM,
                "stream is NULL; the default stream takes no allocator");
@@ -125,6 +119,5 @@ aclError am_aclrtAllocatorUnregister(aclrtStream handle)
     if (stream == NULL)
         return ACL_SUCCESS; /* documented: a stream that is not known has none */
     am_allocator_unregister(stream);
-    am_stream_put(stream);
     return ACL_SUCCESS;
 }

@@ -4,6 +4,7 @@
  */
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/copy/copy_indirect.h"
 #include "core/copy/keep_alive.h"
@@ -35,14 +36,11 @@ static aclError range_check(const void *src, size_t size)
 
 static aclError cmo_submit(void *src, size_t size, aclrtStream handle)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(range_check(src, size));
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_keep_alive_device_async(src, size, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_keep_alive_device_async(src, size, stream);
 }
 
 aclError am_aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType,
@@ -83,17 +81,14 @@ static aclError barrier_check(const aclrtBarrierTaskInfo *info, uint32_t flag)
 aclError am_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream handle,
                                 uint32_t flag)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
     struct am_spans none;
-    aclError rc;
 
     AM_TRY(product_check());
     AM_TRY(barrier_check(taskInfo, flag));
     AM_TRY(am_stream_get(handle, &stream));
     am_spans_init(&none);
-    rc = am_keep_alive_async(&none, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_keep_alive_async(&none, stream);
 }
 
 aclError am_aclrtCmoGetDescSize(size_t *size)
@@ -115,8 +110,7 @@ aclError am_aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
 aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream handle,
                                   const void *reserve)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(product_check());
     AM_REQUIRE_NONNULL(cmoDesc);
@@ -124,7 +118,5 @@ aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStre
                "reserve is %p; it is reserved and takes NULL", reserve);
     AM_TRY(type_check(cmoType));
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_copy_indirect_keep_async(cmoDesc, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_copy_indirect_keep_async(cmoDesc, stream);
 }

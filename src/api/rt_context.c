@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
@@ -80,34 +81,27 @@ static aclError param_check(aclSysParamOpt opt, int64_t value)
 
 aclError am_aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
-    struct am_context *context;
+    AM_HELD(context, context);
 
     AM_TRY(param_check(opt, value));
     AM_TRY(am_context_get_current(&context));
     am_params_set(&context->params, opt, value);
-    am_context_put(context);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
-    struct am_context *context;
+    AM_HELD(context, context);
     int64_t found;
-    bool is_set;
-    aclError rc = param_check(opt, 0);
 
+    AM_TRY(param_check(opt, 0));
     AM_REQUIRE_NONNULL(value);
-    if (rc == ACL_SUCCESS)
-        rc = am_context_get_current(&context);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    is_set = am_params_get(&context->params, opt, &found);
-    am_context_put(context);
-    if (!is_set)
-        return am_fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
-                       "parameter %d has no value in the current context; call "
-                       "aclrtCtxSetSysParamOpt first",
-                       (int)opt);
+    AM_TRY(am_context_get_current(&context));
+    AM_REQUIRE(am_params_get(&context->params, opt, &found),
+               ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
+               "parameter %d has no value in the current context; call "
+               "aclrtCtxSetSysParamOpt first",
+               (int)opt);
     *value = found;
     return ACL_SUCCESS;
 }
@@ -121,10 +115,8 @@ aclError am_aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 
 aclError am_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
-    aclError rc = param_check(opt, 0);
-
+    AM_TRY(param_check(opt, 0));
     AM_REQUIRE_NONNULL(value);
-    if (rc == ACL_SUCCESS)
-        am_params_get(&am_setup.params, opt, value);
-    return rc;
+    am_params_get(&am_setup.params, opt, value);
+    return ACL_SUCCESS;
 }

@@ -1,5 +1,6 @@
 /* Copies of rows. */
 #include "api/api.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/copy/copy.h"
 #include "core/device/setup.h"
@@ -47,8 +48,7 @@ aclError am_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t
 {
     struct am_copy_2d rows = {dst, dpitch, src, spitch, width, height, kind};
     bool has_inner = am_setup.product->features & AM_PRODUCT_STREAM_OPS;
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(rows_check(&rows));
     AM_REQUIRE(
@@ -59,7 +59,5 @@ aclError am_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t
         "Atlas A3 and A2, DEVICE_TO_DEVICE (3)",
         (int)kind);
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_copy_2d_async(&rows, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_copy_2d_async(&rows, stream);
 }

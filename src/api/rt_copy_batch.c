@@ -1,6 +1,7 @@
 /* Many copies in one call. The V2 forms have no failIndex. */
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/copy/copy.h"
 #include "core/device/device.h"
@@ -113,15 +114,12 @@ static aclError batch_copy(const struct am_copy_batch *batch, const size_t *maxs
 static aclError batch_copy_async(const struct am_copy_batch *batch, const size_t *maxs,
                                  aclrtStream handle, size_t *ret_fail)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     *ret_fail = SIZE_MAX;
     AM_TRY(batch_check(batch, maxs, ret_fail));
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_copy_batch_async(batch, stream, ret_fail);
-    am_stream_put(stream);
-    return rc;
+    return am_copy_batch_async(batch, stream, ret_fail);
 }
 
 aclError am_aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,

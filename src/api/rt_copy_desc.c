@@ -1,6 +1,7 @@
 /* Copies whose addresses lie in device memory. */
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/copy/copy_indirect.h"
@@ -33,15 +34,12 @@ aclError am_aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr,
 
 aclError am_aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream handle)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(kind_check(kind));
     AM_REQUIRE_NONNULL(desc);
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_copy_indirect_async(desc, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_copy_indirect_async(desc, stream);
 }
 
 aclError am_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDataOffset,
@@ -50,8 +48,7 @@ aclError am_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDat
                                        aclrtStream handle)
 {
     struct am_indirect copy = {dst, dstDataOffset, src, srcDataOffset, count};
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(kind_check(kind));
     AM_REQUIRE_NONNULL(dst, src);
@@ -64,7 +61,5 @@ aclError am_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDat
         "dst %p and src %p, which hold the two addresses, must be multiples of %zu",
         (void *)dst, (void *)src, sizeof(void *));
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_indirect_copy_async(&copy, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_indirect_copy_async(&copy, stream);
 }

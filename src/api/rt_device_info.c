@@ -231,11 +231,9 @@ aclError am_aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len
 aclError am_aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
 {
     char text[BUS_ID_SIZE];
-    aclError rc = bus_check();
 
     AM_REQUIRE_NONNULL(pciBusId, deviceId);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(bus_check());
     for (int32_t i = 0; i < am_devices.n; i++) {
         bus_id(&am_devices.device[i], text);
         if (strcasecmp(text, pciBusId) == 0) {

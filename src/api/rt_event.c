@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
@@ -80,28 +81,7 @@ aclError am_aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 
 aclError am_aclrtDestroyEvent(aclrtEvent event)
 {
-    AM_REQUIRE_NONNULL(event);
     return am_event_destroy(event);
-}
-
-/* The event and the stream of a call, both with a reference. */
-static aclError pair_get(aclrtEvent event_handle, aclrtStream stream_handle,
-                         struct am_event **ret_event, struct am_stream **ret_stream)
-{
-    aclError rc;
-
-    AM_REQUIRE(event_handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    AM_TRY(am_event_get(event_handle, ret_event));
-    rc = am_stream_get(stream_handle, ret_stream);
-    if (rc != ACL_SUCCESS)
-        am_event_put(*ret_event);
-    return rc;
-}
-
-static void pair_put(struct am_event *event, struct am_stream *stream)
-{
-    am_stream_put(stream);
-    am_event_put(event);
 }
 
 /* No stream is captured here, so EXTERNAL has no effect. */
@@ -117,15 +97,13 @@ static aclError external_check(uint32_t flag)
 aclError am_aclrtRecordEventWithFlag(aclrtEvent event_handle, aclrtStream stream_handle,
                                      uint32_t flag)
 {
-    struct am_event *event;
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(event, event);
+    AM_HELD(stream, stream);
 
     AM_TRY(external_check(flag));
-    AM_TRY(pair_get(event_handle, stream_handle, &event, &stream));
-    rc = am_event_record(event, stream);
-    pair_put(event, stream);
-    return rc;
+    AM_TRY(am_event_get(event_handle, &event));
+    AM_TRY(am_stream_get(stream_handle, &stream));
+    return am_event_record(event, stream);
 }
 
 aclError am_aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
@@ -135,27 +113,23 @@ aclError am_aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 
 aclError am_aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle)
 {
-    struct am_event *event;
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(event, event);
+    AM_HELD(stream, stream);
 
-    AM_TRY(pair_get(event_handle, stream_handle, &event, &stream));
-    rc = am_event_reset(event, stream);
-    pair_put(event, stream);
-    return rc;
+    AM_TRY(am_event_get(event_handle, &event));
+    AM_TRY(am_stream_get(stream_handle, &stream));
+    return am_event_reset(event, stream);
 }
 
 static aclError stream_wait(aclrtStream stream_handle, aclrtEvent event_handle,
                             uint32_t seconds)
 {
-    struct am_event *event;
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(event, event);
+    AM_HELD(stream, stream);
 
-    AM_TRY(pair_get(event_handle, stream_handle, &event, &stream));
-    rc = am_event_wait(event, stream, seconds);
-    pair_put(event, stream);
-    return rc;
+    AM_TRY(am_event_get(event_handle, &event));
+    AM_TRY(am_stream_get(stream_handle, &stream));
+    return am_event_wait(event, stream, seconds);
 }
 
 aclError am_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
@@ -185,50 +159,39 @@ aclError am_aclrtSetOpWaitTimeout(uint32_t seconds)
 }
 
 /* The old questions are not for extended events. */
-static aclError plain_get(aclrtEvent handle, struct am_event **ret_event)
+static aclError plain_check(const struct am_event *event)
 {
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    AM_TRY(am_event_get(handle, ret_event));
-    if ((*ret_event)->can & AM_EVENT_EX) {
-        am_event_put(*ret_event);
-        return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                       "event %p was made by aclrtCreateEventExWithFlag; use "
-                       "aclrtQueryEventStatus",
-                       handle);
-    }
+    AM_REQUIRE(!(event->can & AM_EVENT_EX), ACL_ERROR_RT_PARAM_INVALID,
+               "event %p was made by aclrtCreateEventExWithFlag; use "
+               "aclrtQueryEventStatus",
+               event->handle);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
 {
-    struct am_event *event;
+    AM_HELD(event, event);
     bool is_complete;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(status);
-    AM_TRY(plain_get(handle, &event));
-    rc = am_event_query(event, &is_complete);
-    if (rc == ACL_SUCCESS)
-        *status = is_complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
-    am_event_put(event);
-    return rc;
+    AM_TRY(am_event_get(handle, &event));
+    AM_TRY(plain_check(event));
+    AM_TRY(am_event_query(event, &is_complete));
+    *status = is_complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status)
 {
-    struct am_event *event;
+    AM_HELD(event, event);
     bool is_complete;
-    aclError rc;
 
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    AM_REQUIRE(status != NULL, ACL_ERROR_INVALID_PARAM, "status is NULL");
+    AM_REQUIRE_NONNULL(status);
     AM_TRY(am_event_get(handle, &event));
-    rc = am_event_query(event, &is_complete);
-    if (rc == ACL_SUCCESS)
-        *status = is_complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE
-                              : ACL_EVENT_RECORDED_STATUS_NOT_READY;
-    am_event_put(event);
-    return rc;
+    AM_TRY(am_event_query(event, &is_complete));
+    *status = is_complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE
+                          : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    return ACL_SUCCESS;
 }
 
 /*
@@ -237,30 +200,23 @@ aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *s
  */
 aclError am_aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status)
 {
-    struct am_event *event;
+    AM_HELD(event, event);
     bool is_over;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(status);
-    AM_TRY(plain_get(handle, &event));
-    rc = am_event_query_waits(event, &is_over);
-    if (rc == ACL_SUCCESS)
-        *status =
-            is_over ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
-    am_event_put(event);
-    return rc;
+    AM_TRY(am_event_get(handle, &event));
+    AM_TRY(plain_check(event));
+    AM_TRY(am_event_query_waits(event, &is_over));
+    *status = is_over ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
+    return ACL_SUCCESS;
 }
 
 static aclError event_sync(aclrtEvent handle, int32_t ms)
 {
-    struct am_event *event;
-    aclError rc;
+    AM_HELD(event, event);
 
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
     AM_TRY(am_event_get(handle, &event));
-    rc = am_event_sync(event, ms);
-    am_event_put(event);
-    return rc;
+    return am_event_sync(event, ms);
 }
 
 aclError am_aclrtSynchronizeEvent(aclrtEvent event)
@@ -278,52 +234,36 @@ aclError am_aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t ms)
 aclError am_aclrtEventElapsedTime(float *ms, aclrtEvent start_handle,
                                   aclrtEvent end_handle)
 {
-    struct am_event *start;
-    struct am_event *end;
-    aclError rc;
+    AM_HELD(event, start);
+    AM_HELD(event, end);
 
     AM_REQUIRE_NONNULL(ms);
     AM_REQUIRE(start_handle != NULL && end_handle != NULL, ACL_ERROR_INVALID_PARAM,
                "an event is NULL");
     AM_TRY(am_event_get(start_handle, &start));
-    rc = am_event_get(end_handle, &end);
-    if (rc == ACL_SUCCESS) {
-        rc = am_event_elapsed(start, end, ms);
-        am_event_put(end);
-    }
-    am_event_put(start);
-    return rc;
+    AM_TRY(am_event_get(end_handle, &end));
+    return am_event_elapsed(start, end, ms);
 }
 
 aclError am_aclrtEventGetTimestamp(aclrtEvent handle, uint64_t *us)
 {
-    struct am_event *event;
-    aclError rc;
+    AM_HELD(event, event);
 
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    AM_REQUIRE(us != NULL, ACL_ERROR_INVALID_PARAM, "us is NULL");
+    AM_REQUIRE_NONNULL(us);
     AM_TRY(am_event_get(handle, &event));
-    rc = am_event_time(event, us);
-    am_event_put(event);
-    return rc;
+    return am_event_time(event, us);
 }
 
 aclError am_aclrtGetEventId(aclrtEvent handle, uint32_t *eventId)
 {
-    struct am_event *event;
-    aclError rc = ACL_SUCCESS;
+    AM_HELD(event, event);
 
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    AM_REQUIRE(eventId != NULL, ACL_ERROR_INVALID_PARAM, "eventId is NULL");
+    AM_REQUIRE_NONNULL(eventId);
     AM_TRY(am_event_get(handle, &event));
-    if (event->can & AM_EVENT_IPC)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                     "event %p was made with ACL_EVENT_IPC; such events have no id",
-                     handle);
-    else
-        *eventId = event->id;
-    am_event_put(event);
-    return rc;
+    AM_REQUIRE(!(event->can & AM_EVENT_IPC), ACL_ERROR_RT_PARAM_INVALID,
+               "event %p was made with ACL_EVENT_IPC; such events have no id", handle);
+    *eventId = event->id;
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtGetEventAvailNum(uint32_t *eventCount)
@@ -341,20 +281,15 @@ _Static_assert(sizeof(aclrtIpcEventHandle) < AM_KEY_SIZE, "a key ends with a zer
 aclError am_aclrtIpcGetEventHandle(aclrtEvent event_handle, aclrtIpcEventHandle *handle)
 {
     char key[AM_KEY_SIZE] = "";
-    struct am_event *event;
+    AM_HELD(event, event);
     struct am_ticket ticket;
-    aclError rc;
 
-    AM_REQUIRE(event_handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "handle is NULL");
+    AM_REQUIRE_NONNULL(handle);
     AM_TRY(am_event_get(event_handle, &event));
-    rc = am_event_export(event, &ticket);
-    am_event_put(event);
-    if (rc == ACL_SUCCESS) {
-        am_key_print(AM_SHARE_EVENT, &ticket, key);
-        memcpy(handle->reserved, key, sizeof handle->reserved);
-    }
-    return rc;
+    AM_TRY(am_event_export(event, &ticket));
+    am_key_print(AM_SHARE_EVENT, &ticket, key);
+    memcpy(handle->reserved, key, sizeof handle->reserved);
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)

@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/device/setup.h"
@@ -84,7 +85,7 @@ aclError am_aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes,
 
 static aclError prefetch(const struct am_prefetch *ranges, aclrtStream handle)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
     aclError rc = ACL_SUCCESS;
 
     for (size_t i = 0; i < ranges->n && rc == ACL_SUCCESS; i++)
@@ -93,9 +94,7 @@ static aclError prefetch(const struct am_prefetch *ranges, aclrtStream handle)
         rc = am_stream_get(handle, &stream);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_managed_prefetch(ranges, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_managed_prefetch(ranges, stream);
 }
 
 aclError am_aclrtMemManagedPrefetchAsync(const void *ptr, size_t size,

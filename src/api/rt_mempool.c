@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/device/setup.h"
 #include "core/pool/mempool.h"
@@ -136,29 +137,23 @@ aclError am_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, voi
 aclError am_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool,
                                     aclrtStream handle)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(pool_check(memPool));
     AM_REQUIRE_NONNULL(ptr);
     AM_REQUIRE_NONZERO(size);
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_pool_malloc_async(memPool, size, stream, ptr);
-    am_stream_put(stream);
-    return rc;
+    return am_pool_malloc_async(memPool, size, stream, ptr);
 }
 
 aclError am_aclrtMemPoolFreeAsync(void *ptr, aclrtStream handle)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(product_check());
     AM_REQUIRE_NONNULL(ptr);
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_pool_free_async(ptr, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_pool_free_async(ptr, stream);
 }
 
 aclError am_aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)

@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/ipc/key.h"
 #include "core/stream/event.h"
@@ -21,56 +22,40 @@ aclError am_aclrtDestroyNotify(aclrtNotify notify)
     return am_notify_destroy(notify);
 }
 
-static aclError notify_pair_get(aclrtNotify notify_handle, aclrtStream stream_handle,
-                                struct am_notify **ret_notify,
-                                struct am_stream **ret_stream)
+static aclError notify_get(aclrtNotify handle, struct am_notify **ret_notify)
 {
-    aclError rc;
-
-    AM_REQUIRE(notify_handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    AM_TRY(am_notify_get(notify_handle, ret_notify));
-    rc = am_stream_get(stream_handle, ret_stream);
-    if (rc != ACL_SUCCESS)
-        am_notify_put(*ret_notify);
-    return rc;
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    return am_notify_get(handle, ret_notify);
 }
 
 aclError am_aclrtRecordNotify(aclrtNotify notify_handle, aclrtStream stream_handle)
 {
-    struct am_notify *notify;
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(notify, notify);
+    AM_HELD(stream, stream);
 
-    AM_TRY(notify_pair_get(notify_handle, stream_handle, &notify, &stream));
-    rc = am_notify_record(notify, stream);
-    am_stream_put(stream);
-    am_notify_put(notify);
-    return rc;
+    AM_TRY(notify_get(notify_handle, &notify));
+    AM_TRY(am_stream_get(stream_handle, &stream));
+    return am_notify_record(notify, stream);
 }
 
 aclError am_aclrtWaitAndResetNotify(aclrtNotify notify_handle, aclrtStream stream_handle,
                                     uint32_t timeout)
 {
-    struct am_notify *notify;
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(notify, notify);
+    AM_HELD(stream, stream);
 
-    AM_TRY(notify_pair_get(notify_handle, stream_handle, &notify, &stream));
-    rc = am_notify_wait(notify, stream, timeout);
-    am_stream_put(stream);
-    am_notify_put(notify);
-    return rc;
+    AM_TRY(notify_get(notify_handle, &notify));
+    AM_TRY(am_stream_get(stream_handle, &stream));
+    return am_notify_wait(notify, stream, timeout);
 }
 
 aclError am_aclrtGetNotifyId(aclrtNotify handle, uint32_t *notifyId)
 {
-    struct am_notify *notify;
+    AM_HELD(notify, notify);
 
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    AM_REQUIRE(notifyId != NULL, ACL_ERROR_INVALID_PARAM, "notifyId is NULL");
-    AM_TRY(am_notify_get(handle, &notify));
+    AM_REQUIRE_NONNULL(notifyId);
+    AM_TRY(notify_get(handle, &notify));
     *notifyId = am_notify_id(notify);
-    am_notify_put(notify);
     return ACL_SUCCESS;
 }
 
@@ -98,12 +83,10 @@ aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
                                     uint64_t flags)
 {
-    struct am_notify *notify;
+    AM_HELD(notify, notify);
     struct am_ticket ticket;
-    aclError rc;
 
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    AM_REQUIRE(key != NULL, ACL_ERROR_INVALID_PARAM, "key is NULL");
+    AM_REQUIRE_NONNULL(key);
     AM_REQUIRE(len >= AM_KEY_SIZE, ACL_ERROR_INVALID_PARAM,
                "len is %zu; it takes %d or more", len, AM_KEY_SIZE);
     AM_REQUIRE((flags & ~ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
@@ -111,26 +94,20 @@ aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
                "flags is 0x%" PRIx64
                "; it takes 0, or 2 to let any process of this user import",
                flags);
-    AM_TRY(am_notify_get(handle, &notify));
-    rc = am_notify_export(notify, flags != 0, &ticket);
-    am_notify_put(notify);
-    if (rc == ACL_SUCCESS)
-        am_key_print(AM_SHARE_NOTIFY, &ticket, key);
-    return rc;
+    AM_TRY(notify_get(handle, &notify));
+    AM_TRY(am_notify_export(notify, flags != 0, &ticket));
+    am_key_print(AM_SHARE_NOTIFY, &ticket, key);
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num)
 {
-    struct am_notify *notify;
-    aclError rc;
+    AM_HELD(notify, notify);
 
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    AM_REQUIRE(pid != NULL, ACL_ERROR_INVALID_PARAM, "pid is NULL");
+    AM_REQUIRE_NONNULL(pid);
     AM_REQUIRE_NONZERO(num);
-    AM_TRY(am_notify_get(handle, &notify));
-    rc = am_notify_trust(notify, pid, num);
-    am_notify_put(notify);
-    return rc;
+    AM_TRY(notify_get(handle, &notify));
+    return am_notify_trust(notify, pid, num);
 }
 
 aclError am_aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)

@@ -1,6 +1,7 @@
 /* Callbacks and host functions on streams. */
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/stream/call.h"
 #include "core/stream/callback.h"
@@ -8,25 +9,19 @@
 
 aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_REQUIRE(threadId != 0, ACL_ERROR_INVALID_PARAM, "threadId is 0");
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_callback_subscribe(threadId, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_callback_subscribe(threadId, stream);
 }
 
 aclError am_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_callback_unsubscribe(threadId, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_callback_unsubscribe(threadId, stream);
 }
 
 aclError am_aclrtProcessReport(int32_t ms)
@@ -39,27 +34,21 @@ aclError am_aclrtProcessReport(int32_t ms)
 aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,
                                 aclrtCallbackBlockType blockType, aclrtStream handle)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_REQUIRE_NONNULL(fn);
     AM_REQUIRE(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK,
                ACL_ERROR_INVALID_PARAM, "blockType is %d; it takes 0 or 1",
                (int)blockType);
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_callback_launch(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
-    am_stream_put(stream);
-    return rc;
+    return am_callback_launch(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
 }
 
 aclError am_aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_REQUIRE_NONNULL(fn);
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_hostfunc_launch(stream, fn, args);
-    am_stream_put(stream);
-    return rc;
+    return am_hostfunc_launch(stream, fn, args);
 }

@@ -8,6 +8,7 @@
  */
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
@@ -152,12 +153,11 @@ aclError am_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
                                    uint32_t *value)
 {
     struct am_device *device;
-    aclError rc = limit_check(type);
 
+    AM_TRY(limit_check(type));
     AM_REQUIRE_NONNULL(value);
-    if (rc == ACL_SUCCESS)
-        rc = am_device_find(deviceId, &device);
-    return rc == ACL_SUCCESS ? device_limit(device, type, value) : rc;
+    AM_TRY(am_device_find(deviceId, &device));
+    return device_limit(device, type, value);
 }
 
 aclError am_aclrtResetDeviceResLimit(int32_t deviceId)
@@ -172,12 +172,11 @@ aclError am_aclrtResetDeviceResLimit(int32_t deviceId)
 aclError am_aclrtSetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
                                    uint32_t value)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_TRY(limit_check(type));
     AM_TRY(am_stream_get(handle, &stream));
     am_limits_set(&stream->limits, type, value);
-    am_stream_put(stream);
     return ACL_SUCCESS;
 }
 
@@ -196,74 +195,61 @@ static aclError stream_limit(struct am_stream *stream, aclrtDevResLimitType type
 aclError am_aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
                                    uint32_t *value)
 {
-    struct am_stream *stream;
-    aclError rc = limit_check(type);
+    AM_HELD(stream, stream);
 
+    AM_TRY(limit_check(type));
     AM_REQUIRE_NONNULL(value);
-    if (rc == ACL_SUCCESS)
-        rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = stream_limit(stream, type, value);
-    am_stream_put(stream);
-    return rc;
+    AM_TRY(am_stream_get(handle, &stream));
+    return stream_limit(stream, type, value);
 }
 
 aclError am_aclrtResetStreamResLimit(aclrtStream handle)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_TRY(am_stream_get(handle, &stream));
     am_limits_reset(&stream->limits);
-    am_stream_put(stream);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtUseStreamResInCurrentThread(aclrtStream handle)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_TRY(am_stream_get(handle, &stream));
     limits_stream = stream->handle;
-    am_stream_put(stream);
     return ACL_SUCCESS;
 }
 
 /* Another stream than the one in use: nothing to end. */
 aclError am_aclrtUnuseStreamResInCurrentThread(aclrtStream handle)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_TRY(am_stream_get(handle, &stream));
     if (limits_stream == stream->handle)
         limits_stream = NULL;
-    am_stream_put(stream);
     return ACL_SUCCESS;
 }
 
 /* False when the thread uses none, or it has ended, or has no such limit. */
 static bool thread_limit(aclrtDevResLimitType type, uint32_t *ret_value)
 {
-    struct am_stream *stream = am_stream_find(limits_stream);
-    bool is_set;
+    AM_HELD(stream, stream);
 
-    if (stream == NULL)
-        return false;
-    is_set = am_limits_get(&stream->limits, type, ret_value);
-    am_stream_put(stream);
-    return is_set;
+    stream = am_stream_find(limits_stream);
+    return stream != NULL && am_limits_get(&stream->limits, type, ret_value);
 }
 
 aclError am_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)
 {
     struct am_device *device;
-    aclError rc = limit_check(type);
 
+    AM_TRY(limit_check(type));
     AM_REQUIRE_NONNULL(value);
-    if (rc == ACL_SUCCESS)
-        rc = device_current(&device);
-    if (rc != ACL_SUCCESS || thread_limit(type, value))
-        return rc;
+    AM_TRY(device_current(&device));
+    if (thread_limit(type, value))
+        return ACL_SUCCESS;
     return device_limit(device, type, value);
 }
 

@@ -1,6 +1,7 @@
 /* Streams: create, destroy, wait, ask. */
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/stream/sched.h"
@@ -55,13 +56,10 @@ static aclError timeout_check(int32_t ms)
 
 static aclError stream_sync(aclrtStream handle, int32_t ms)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_stream_sync(stream, ms);
-    am_stream_put(stream);
-    return rc;
+    return am_stream_sync(stream, ms);
 }
 
 aclError am_aclrtSynchronizeStream(aclrtStream stream)
@@ -96,33 +94,30 @@ aclError am_aclrtSynchronizeDeviceWithTimeout(int32_t ms)
 
 aclError am_aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_REQUIRE_NONNULL(status);
     AM_TRY(am_stream_get(handle, &stream));
     *status = am_stream_is_idle(stream) ? ACL_STREAM_STATUS_COMPLETE
                                         : ACL_STREAM_STATUS_NOT_READY;
-    am_stream_put(stream);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtStreamAbort(aclrtStream handle)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_TRY(am_stream_get(handle, &stream));
     am_stream_abort(stream);
-    am_stream_put(stream);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtStreamStop(aclrtStream handle)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_TRY(am_stream_get(handle, &stream));
     am_stream_stop(stream);
-    am_stream_put(stream);
     return ACL_SUCCESS;
 }
 
@@ -144,34 +139,31 @@ aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)
 
 aclError am_aclrtStreamGetId(aclrtStream handle, int32_t *streamId)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_REQUIRE_NONNULL(streamId);
     AM_TRY(am_stream_get(handle, &stream));
     *streamId = stream->id;
-    am_stream_put(stream);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_REQUIRE_NONNULL(priority);
     AM_TRY(am_stream_get(handle, &stream));
     *priority = stream->queue.priority;
-    am_stream_put(stream);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
 
     AM_REQUIRE_NONNULL(flags);
     AM_TRY(am_stream_get(handle, &stream));
     *flags = stream->flags;
-    am_stream_put(stream);
     return ACL_SUCCESS;
 }
 
@@ -222,7 +214,7 @@ static aclError attribute_set_locked(struct am_stream *stream, aclrtStreamAttr a
 aclError am_aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
                                     aclrtStreamAttrValue *value)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
     aclError rc;
 
     AM_REQUIRE_NONNULL(value);
@@ -230,7 +222,6 @@ aclError am_aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
     am_lock(&am_sched.lock);
     rc = attribute_set_locked(stream, attr, value);
     am_unlock(&am_sched.lock);
-    am_stream_put(stream);
     return rc;
 }
 
@@ -267,7 +258,7 @@ static aclError attribute_get_locked(const struct am_stream *stream, aclrtStream
 aclError am_aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
                                     aclrtStreamAttrValue *value)
 {
-    struct am_stream *stream;
+    AM_HELD(stream, stream);
     aclError rc;
 
     AM_REQUIRE_NONNULL(value);
@@ -275,6 +266,5 @@ aclError am_aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
     am_lock(&am_sched.lock);
     rc = attribute_get_locked(stream, attr, value);
     am_unlock(&am_sched.lock);
-    am_stream_put(stream);
     return rc;
 }

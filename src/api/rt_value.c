@@ -1,6 +1,7 @@
 /* Values in memory that streams write and wait for. */
 #include "api/api.h"
 #include "api/check.h"
+#include "api/held.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/copy/memory_op.h"
@@ -22,29 +23,23 @@ static aclError address_check(const void *devAddr)
 aclError am_aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag,
                             aclrtStream handle)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(address_check(devAddr));
     AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM,
                "flag is %u; it is reserved and takes 0", flag);
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_memory_op_write(devAddr, value, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_memory_op_write(devAddr, value, stream);
 }
 
 aclError am_aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
                            aclrtStream handle)
 {
-    struct am_stream *stream;
-    aclError rc;
+    AM_HELD(stream, stream);
 
     AM_TRY(address_check(devAddr));
     AM_REQUIRE(flag <= ACL_STREAM_WAIT_VALUE_NOR, ACL_ERROR_INVALID_PARAM,
                "flag is %u; it takes GEQ (0), EQ (1), AND (2) or NOR (3)", flag);
     AM_TRY(am_stream_get(handle, &stream));
-    rc = am_memory_op_wait(devAddr, value, flag, stream);
-    am_stream_put(stream);
-    return rc;
+    return am_memory_op_wait(devAddr, value, flag, stream);
 }

@@ -222,6 +222,7 @@ aclError am_event_get(void *handle, struct am_event **ret_event)
     struct am_event *event =
         (struct am_event *)am_idmap_get(&am_ids, AM_KIND_EVENT, handle, object_put);
 
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "event is NULL");
     AM_REQUIRE(event != NULL, ACL_ERROR_RT_INVALID_HANDLE, "event %p %s", handle,
                am_idmap_why(AM_KIND_EVENT, handle));
     *ret_event = event;

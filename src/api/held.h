@@ -1,0 +1,28 @@
+/*
+ * References of one call.  A variable that AM_HELD declares is NULL at first, and gives its
+ * reference back when the function returns, so AM_TRY and AM_REQUIRE may stand behind the
+ * lookup that fills it.
+ */
+#ifndef AM_API_HELD_H
+#define AM_API_HELD_H
+
+#include "core/device/context.h"
+#include "core/stream/event.h"
+#include "core/stream/stream.h"
+
+#define AM_HELD(noun_, name_) \
+    __attribute__((cleanup(am_held_##noun_))) struct am_##noun_ *name_ = NULL
+
+#define AM_HELD_PUT(noun_) \
+    static inline void am_held_##noun_(struct am_##noun_ **held) \
+    { \
+        if (*held != NULL) \
+            am_##noun_##_put(*held); \
+    }
+AM_HELD_PUT(context)
+AM_HELD_PUT(event)
+AM_HELD_PUT(notify)
+AM_HELD_PUT(stream)
+#undef AM_HELD_PUT
+
+#endif
