@@ -13,8 +13,31 @@ static int export_compare(const struct am_desk_export *a, const struct am_desk_e
     return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
 }
 
+static int grant_compare(const struct am_desk_grant *a, const struct am_desk_grant *b)
+{
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+static int guest_compare(const struct am_desk_guest *a, const struct am_desk_guest *b)
+{
+    return memcmp(a->who.instance, b->who.instance, sizeof a->who.instance);
+}
+
 RB_GENERATE_INTERNAL(am_desk_tree, am_desk_export, node, export_compare,
                      __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(am_desk_grants, am_desk_grant, node, grant_compare,
+                     __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(am_desk_guests, am_desk_guest, node, guest_compare,
+                     __attribute__((unused)) static)
+
+void am_desk_init(struct am_desk *desk, uint64_t lease_ns,
+                  void (*gone)(void *arg, struct am_desk_export *export), void *arg)
+{
+    *desk = (struct am_desk){.lease_ns = lease_ns, .gone = gone, .arg = arg};
+    TAILQ_INIT(&desk->leases);
+}
+
+/* ---- exports ---- */
 
 /* In a time that reveals nothing about the secret. */
 static struct am_desk_export *export_find(struct am_desk *desk,
@@ -87,7 +110,9 @@ static bool export_admits(const struct am_desk_export *export, int32_t pid)
     return false;
 }
 
-void am_desk_answer(struct am_desk *desk, struct am_desk_guest *guest, int32_t pid,
+/* ---- grants ---- */
+
+void am_desk_answer(struct am_desk *desk, struct am_desk_guest *guest,
                     const struct am_frame *import, struct am_frame *ret_grant)
 {
     struct am_desk_export *export = export_find(desk, &import->import.ticket);
@@ -97,7 +122,7 @@ void am_desk_answer(struct am_desk *desk, struct am_desk_guest *guest, int32_t p
     ret_grant->kind = AM_FRAME_GRANT;
     ret_grant->grant.id = import->import.id;
     ret_grant->grant.status = ACL_ERROR_RT_NO_PERMISSION;
-    if (export == NULL || !export_admits(export, pid))
+    if (export == NULL || !export_admits(export, guest->who.pid))
         return;
     grant = malloc(sizeof *grant);
     if (grant == NULL) {
@@ -108,7 +133,7 @@ void am_desk_answer(struct am_desk *desk, struct am_desk_guest *guest, int32_t p
     guest->n_grants++;
     guest->n_bytes += export->size;
     *grant = (struct am_desk_grant){.export = export, .number = ++guest->n_ever};
-    LIST_INSERT_HEAD(&guest->grants, grant, next);
+    RB_INSERT(am_desk_grants, &guest->grants, grant);
     ret_grant->grant.status = ACL_SUCCESS;
     ret_grant->grant.number = grant->number;
     ret_grant->grant.size = export->size;
@@ -124,7 +149,7 @@ static void grant_end(struct am_desk *desk, struct am_desk_guest *guest,
 {
     struct am_desk_export *export = grant->export;
 
-    LIST_REMOVE(grant, next);
+    RB_REMOVE(am_desk_grants, &guest->grants, grant);
     guest->n_grants--;
     guest->n_bytes -= export->size;
     free(grant);
@@ -134,18 +159,89 @@ static void grant_end(struct am_desk *desk, struct am_desk_guest *guest,
 
 void am_desk_release(struct am_desk *desk, struct am_desk_guest *guest, uint64_t number)
 {
-    struct am_desk_grant *grant;
+    struct am_desk_grant key = {.number = number};
+    struct am_desk_grant *grant = RB_FIND(am_desk_grants, &guest->grants, &key);
 
-    LIST_FOREACH (grant, &guest->grants, next) {
-        if (grant->number == number) {
-            grant_end(desk, guest, grant);
-            return;
-        }
+    if (grant != NULL)
+        grant_end(desk, guest, grant);
+}
+
+/* ---- guests ---- */
+
+static void away_remove(struct am_desk *desk, struct am_desk_guest *guest)
+{
+    RB_REMOVE(am_desk_guests, &desk->away, guest);
+    TAILQ_REMOVE(&desk->leases, guest, next);
+    desk->n_away--;
+}
+
+static struct am_desk_guest *away_find(struct am_desk *desk,
+                                       const struct am_frame_who *who)
+{
+    struct am_desk_guest key = {.who = *who};
+
+    return RB_FIND(am_desk_guests, &desk->away, &key);
+}
+
+struct am_desk_guest *am_desk_enter(struct am_desk *desk, const struct am_frame_who *who)
+{
+    struct am_desk_guest *guest = away_find(desk, who);
+
+    if (guest != NULL) {
+        away_remove(desk, guest);
+        return guest;
     }
+    guest = calloc(1, sizeof *guest);
+    if (guest != NULL)
+        guest->who = *who;
+    return guest;
 }
 
 void am_desk_leave(struct am_desk *desk, struct am_desk_guest *guest)
 {
-    while (!LIST_EMPTY(&guest->grants))
-        grant_end(desk, guest, LIST_FIRST(&guest->grants));
+    struct am_desk_grant *grant;
+
+    while ((grant = RB_MIN(am_desk_grants, &guest->grants)) != NULL)
+        grant_end(desk, guest, grant);
+    free(guest);
+}
+
+void am_desk_park(struct am_desk *desk, struct am_desk_guest *guest, uint64_t now)
+{
+    struct am_desk_guest *other = away_find(desk, &guest->who);
+
+    if (guest->n_grants == 0) {
+        am_desk_leave(desk, guest);
+        return;
+    }
+    /* No honest process has two connections: the older one is not known to it any more. */
+    if (other != NULL) {
+        away_remove(desk, other);
+        am_desk_leave(desk, other);
+    }
+    guest->until = now + desk->lease_ns;
+    RB_INSERT(am_desk_guests, &desk->away, guest);
+    TAILQ_INSERT_TAIL(&desk->leases, guest, next);
+    desk->n_away++;
+}
+
+size_t am_desk_expire(struct am_desk *desk, uint64_t now)
+{
+    struct am_desk_guest *guest;
+    size_t n = 0;
+
+    for (; (guest = TAILQ_FIRST(&desk->leases)) != NULL && guest->until <= now; n++) {
+        away_remove(desk, guest);
+        am_desk_leave(desk, guest);
+    }
+    return n;
+}
+
+void am_desk_return(const struct am_desk_guest *guest, const struct am_frame *back,
+                    struct am_frame *ret_answer)
+{
+    memset(ret_answer, 0, sizeof *ret_answer);
+    ret_answer->kind = AM_FRAME_BACK;
+    ret_answer->back.n_grants = guest->n_grants;
+    ret_answer->back.is_known = guest->n_grants == back->back.n_grants;
 }

@@ -3,6 +3,8 @@
  * have it.
  *
  * Memory leaves the books when its export is withdrawn and the last importer has let go.
+ * An importing process is a guest.  A guest may be away, without a connection; it keeps
+ * what it was granted until the desk's lease has passed.
  * Plain data and decisions: no sockets, no UCX.
  */
 #ifndef AM_FABRIC_DESK_H
@@ -35,26 +37,42 @@ struct am_desk_export {
 
 RB_HEAD(am_desk_tree, am_desk_export);
 
+struct am_desk_grant {
+    RB_ENTRY(am_desk_grant) node;
+    struct am_desk_export *export;
+    uint64_t number;
+};
+
+RB_HEAD(am_desk_grants, am_desk_grant);
+
+/* One importing process. */
+struct am_desk_guest {
+    RB_ENTRY(am_desk_guest) node; /* while it is away, as the next two */
+    TAILQ_ENTRY(am_desk_guest) next;
+    uint64_t until;
+    struct am_frame_who who;
+    char address[48]; /* for the book */
+    struct am_desk_grants grants;
+    uint32_t n_grants;
+    uint64_t n_bytes;
+    uint64_t n_ever;
+};
+
+RB_HEAD(am_desk_guests, am_desk_guest);
+
 struct am_desk {
     struct am_desk_tree exports;
+    struct am_desk_guests away;                       /* by their instance */
+    TAILQ_HEAD(am_desk_leases, am_desk_guest) leases; /* the same, the oldest first */
+    size_t n_away;
+    uint64_t lease_ns;
     /* The memory left the books; the caller frees what it holds of it. */
     void (*gone)(void *arg, struct am_desk_export *export);
     void *arg;
 };
 
-struct am_desk_grant {
-    LIST_ENTRY(am_desk_grant) next;
-    struct am_desk_export *export;
-    uint64_t number;
-};
-
-/* One importing process. */
-struct am_desk_guest {
-    LIST_HEAD(, am_desk_grant) grants;
-    uint32_t n_grants;
-    uint64_t n_bytes;
-    uint64_t n_ever;
-};
+void am_desk_init(struct am_desk *desk, uint64_t lease_ns,
+                  void (*gone)(void *arg, struct am_desk_export *export), void *arg);
 
 /* Takes over the export, which was allocated; false when the number is there already. */
 bool am_desk_add(struct am_desk *desk, struct am_desk_export *export);
@@ -64,11 +82,24 @@ int am_desk_trust(struct am_desk *desk, const struct am_port_ticket *ticket,
 /* Nothing is granted any more. */
 void am_desk_withdraw(struct am_desk *desk, uint64_t number);
 
-/* The answer to an import by the process `pid`. */
-void am_desk_answer(struct am_desk *desk, struct am_desk_guest *guest, int32_t pid,
-                    const struct am_frame *import, struct am_frame *ret_grant);
-void am_desk_release(struct am_desk *desk, struct am_desk_guest *guest, uint64_t number);
+/*
+ * A process has connected: the guest that was away, or a new one; NULL: no memory.  It is
+ * ended by am_desk_park() or am_desk_leave().
+ */
+struct am_desk_guest *am_desk_enter(struct am_desk *desk, const struct am_frame_who *who);
+/* Its connection is closed, and it means to come back. */
+void am_desk_park(struct am_desk *desk, struct am_desk_guest *guest, uint64_t now);
 /* The process is gone: everything that was granted to it is given back. */
 void am_desk_leave(struct am_desk *desk, struct am_desk_guest *guest);
+/* Guests that were away for too long are taken for gone: how many. */
+size_t am_desk_expire(struct am_desk *desk, uint64_t now);
+
+/* The answer to an import by the guest. */
+void am_desk_answer(struct am_desk *desk, struct am_desk_guest *guest,
+                    const struct am_frame *import, struct am_frame *ret_grant);
+void am_desk_release(struct am_desk *desk, struct am_desk_guest *guest, uint64_t number);
+/* The answer to a guest that came back: whether everything that it has is still there. */
+void am_desk_return(const struct am_desk_guest *guest, const struct am_frame *back,
+                    struct am_frame *ret_answer);
 
 #endif

@@ -13,7 +13,7 @@
 #include "fabric/port.h"
 
 #define AM_FRAME_MAGIC "aclmemL"
-#define AM_FRAME_VERSION 1
+#define AM_FRAME_VERSION 2
 #define AM_FRAME_SIZE 1024
 #define AM_FRAME_MAC 32
 #define AM_FRAME_NONCE 32
@@ -56,6 +56,8 @@ enum am_frame_kind {
     AM_FRAME_GRANT,    /* exporter: the answer */
     AM_FRAME_RELEASE,  /* importer: the memory is not used any more */
     AM_FRAME_ECHO,     /* importer; the exporter answers with the same */
+    AM_FRAME_BACK,     /* importer, once more connected; the exporter answers */
+    AM_FRAME_PARK,     /* exporter: asks for the connection; importer: it may be closed */
     AM_FRAME_KINDS,
 };
 
@@ -68,9 +70,14 @@ struct am_frame {
     uint64_t counter; /* of this direction, from 0 */
     union {
         struct {
+            uint64_t n_used; /* how often the importer used the connection */
+        } beat;
+        struct {
             uint32_t size;
-            uint32_t zero;
+            uint32_t lease_ms; /* how long grants are kept for an importer that is away */
             uint8_t address[AM_FRAME_WORKER_MAX];
+            uint32_t port; /* where UCX listens; 0: not known */
+            uint32_t zero;
         } worker;
         struct {
             uint64_t id;
@@ -94,6 +101,10 @@ struct am_frame {
         struct {
             uint64_t value;
         } echo;
+        struct {
+            uint32_t n_grants; /* that the importer has */
+            uint32_t is_known; /* the answer: they are all there */
+        } back;
         uint8_t all[AM_FRAME_SIZE - 16 - AM_FRAME_MAC];
     };
     uint8_t mac[AM_FRAME_MAC];

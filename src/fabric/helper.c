@@ -22,6 +22,8 @@
 
 #define TICKS 20 /* in a timeout */
 #define TICK_MAX (500 * AM_MILLISECOND)
+#define FILES_EACH 4    /* a connection's own and UCX's, in each of two roles */
+#define OTHER_FILES 384 /* of the process, and of connections that come and go */
 
 uint64_t am_helper_now(void)
 {
@@ -175,14 +177,19 @@ static void program_ready(struct am_watch *watch, uint32_t events)
     leave();
 }
 
-static void descriptors_raise(void)
+/* As many descriptors as may be, and no more connections than they are for. */
+static void descriptors_raise(struct am_helper *helper)
 {
     struct rlimit limit;
+    size_t most;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    most = limit.rlim_cur > OTHER_FILES ? (limit.rlim_cur - OTHER_FILES) / FILES_EACH : 1;
+    if (helper->n_connections > most)
+        helper->n_connections = most;
 }
 
 static void begin_take(struct am_helper *helper, const struct am_port_message *message,
@@ -195,6 +202,7 @@ static void begin_take(struct am_helper *helper, const struct am_port_message *m
     if (helper->area == MAP_FAILED)
         leave();
     helper->timeout_ns = message->begin.timeout_ms * AM_MILLISECOND;
+    helper->n_connections = message->begin.n_connections;
     memcpy(helper->where, message->begin.where, sizeof helper->where - 1);
     memcpy(helper->who.machine, message->begin.machine, sizeof helper->who.machine);
     helper->who.pid = message->begin.public_pid;
@@ -212,7 +220,8 @@ static int network_open(struct am_helper *helper, int key, char *why)
     if (am_secret_read(key, &helper->keys, why) != 0 ||
         am_net_find(helper->where, &helper->place, why) != 0)
         return -1;
-    descriptors_raise();
+    descriptors_raise(helper);
+    am_peer_start(helper);
     if (ntohs(helper->place.address.sin_port) != 0 &&
         getenv("UCX_TCP_PORT_RANGE") == NULL) {
         char range[32];
@@ -228,12 +237,17 @@ static int network_open(struct am_helper *helper, int key, char *why)
         snprintf(why, AM_NET_WHY, "UCX uses too many devices; set UCX_NET_DEVICES");
         return -1;
     }
+    helper->ucx_port = am_net_listening(); /* the only one yet */
+    if (am_ucx_open_out(&helper->ucx, why) != 0)
+        return -1;
     helper->listener =
         (struct am_watch){am_net_listen(&helper->place, why), listener_ready};
     if (helper->listener.fd < 0)
         return -1;
     helper->worker = (struct am_watch){helper->ucx.fd, worker_ready};
+    helper->out = (struct am_watch){helper->ucx.out_fd, worker_ready};
     am_helper_watch(helper, &helper->worker, EPOLLIN, true);
+    am_helper_watch(helper, &helper->out, EPOLLIN, true);
     am_helper_watch(helper, &helper->listener, EPOLLIN, true);
     helper->is_listening = true;
     if (am_confine_calls() != 0) {
@@ -335,10 +349,6 @@ static void tick(struct am_helper *helper, uint64_t now)
 
     am_peer_tick(helper, now);
     am_peer_book(helper);
-    if (helper->is_up && !helper->is_listening) {
-        am_helper_watch(helper, &helper->listener, EPOLLIN, false);
-        helper->is_listening = true;
-    }
     helper->next_tick = now + (step < TICK_MAX && step > 0 ? step : TICK_MAX);
 }
 
@@ -353,9 +363,9 @@ void am_helper_run(int socket)
     helper.port = (struct am_watch){socket, port_ready};
     helper.program.fd = -1;
     helper.book = -1;
-    helper.desk.gone = memory_gone;
-    helper.desk.arg = &helper;
+    am_desk_init(&helper.desk, 0, memory_gone, &helper);
     TAILQ_INIT(&helper.peers);
+    TAILQ_INIT(&helper.ending);
     am_helper_watch(&helper, &helper.port, EPOLLIN, true);
     for (;;) {
         bool may_sleep = !helper.is_up || am_ucx_progress(&helper.ucx);

@@ -1,16 +1,18 @@
 /*
  * The fabric process: one thread, one loop.
  *
- * helper.c  the loop, the program's requests, exports
- * peer.c    connections to other fabric processes, imports, moves
+ * helper.c     the loop, the program's requests, exports
+ * peer_link.c  connections to other fabric processes: their bytes, begin and end
+ * peer.c       imports, moves, what peers say
  *
  * The loop waits for the program's socket, the listening socket, the peers' sockets and
- * the UCX worker at once.  A peer that failed is marked, and is ended behind the events of
- * that round, so no callback ends a peer that its caller still uses.
+ * the UCX worker at once.  A peer whose connection is to be closed is marked, and is ended
+ * behind the events of that round, so no callback ends a peer that its caller still uses.
  */
 #ifndef AM_FABRIC_HELPER_H
 #define AM_FABRIC_HELPER_H
 
+#include <bsd/sys/tree.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +21,9 @@
 #include "fabric/desk.h"
 #include "fabric/link.h"
 #include "fabric/net.h"
+#include "fabric/seats.h"
 #include "fabric/ucx.h"
+#include "fabric/visit.h"
 
 struct am_helper;
 struct am_peer;
@@ -36,6 +40,7 @@ struct am_peer_import {
     struct am_peer *peer;
     uint64_t number; /* for the program */
     uint32_t request;
+    bool is_asked; /* the exporter was */
     bool is_granted;
     bool is_replied;  /* the program has it */
     bool is_released; /* by the program; it goes with its last move */
@@ -47,24 +52,50 @@ struct am_peer_import {
     uint8_t bytes[AM_PORT_DESC];
     uint64_t size;
     uint64_t address;
+    uint8_t *packed; /* the key, for rkey, which ends with each connection */
     ucp_rkey_h rkey;
 };
 
+/* What becomes of a peer when the events of this round are done. */
+enum am_peer_fate {
+    AM_PEER_STAYS,
+    AM_PEER_PARKS,   /* its connection is closed, as agreed */
+    AM_PEER_RETRIES, /* it could not be reached yet */
+    AM_PEER_FAILS,
+};
+
+struct am_peer_move;
+
 struct am_peer {
-    struct am_watch watch;
+    struct am_watch watch; /* the descriptor is -1 without a connection */
     TAILQ_ENTRY(am_peer) next;
+    TAILQ_ENTRY(am_peer) ending;
     struct am_helper *helper;
-    struct am_link link;
+    struct am_link link;     /* of the latest connection */
+    struct am_frame_who who; /* the other process, once a handshake was done */
+    enum am_peer_fate fate;
+    bool is_ending;     /* it is in helper->ending */
     bool is_server;     /* the peer imports from here */
     bool is_unproved;   /* it counts in n_shaking */
     bool is_connecting; /* TCP is not there yet */
+    bool is_up;         /* the handshake of this connection is over */
     bool is_waiting;    /* for room to send */
-    bool is_dying;      /* to be ended when the events are done */
     bool is_dead;       /* ended; kept for imports that are still known */
     char address[48];   /* for messages, as the next one */
     char why[AM_PORT_TEXT];
-    struct am_desk_guest guest; /* is_server */
-    struct am_port_place place; /* !is_server, as all below */
+
+    /* is_server, and the handshake is done */
+    struct am_seat seat;
+    struct am_desk_guest *guest;
+    uint64_t n_seen; /* of the guest's uses */
+
+    /* !is_server, as all below */
+    RB_ENTRY(am_peer) node; /* unless it fails or is dead */
+    struct am_visit visit;
+    struct am_port_place place;
+    uint8_t *worker; /* the address of the exporter's, once it is known */
+    uint32_t lease_ms;
+    uint16_t ucx_port; /* where the exporter's UCX listens */
     bool has_ep;
     bool is_probing; /* a first byte is under way */
     bool is_probed;  /* it came: UCX has connected */
@@ -72,17 +103,23 @@ struct am_peer {
     struct am_ucx_move probe_move;
     ucp_ep_h ep;
     LIST_HEAD(, am_peer_import) imports;
-    uint32_t n_imports;
-    uint32_t n_moves;
-    uint64_t moved;  /* when a move ended last, or began while there was none */
-    uint64_t unused; /* since when it has no imports */
+    LIST_HEAD(, am_peer_import) released; /* which the exporter does not know yet */
+    bool is_releasing;                    /* it is being told */
+    uint32_t n_imports;                   /* of both lists */
+    uint32_t n_grants;
+    TAILQ_HEAD(, am_peer_move) held; /* until it is connected */
+    uint32_t n_moves;                /* that UCX has */
+    uint64_t moved; /* when a move ended last, or began while there was none */
 };
+
+RB_HEAD(am_peer_tree, am_peer);
 
 struct am_helper {
     struct am_watch port; /* the program's socket */
     struct am_watch program;
     struct am_watch listener;
     struct am_watch worker;
+    struct am_watch out;
     int epoll;
     int book; /* -1: none */
     bool is_up;
@@ -93,12 +130,18 @@ struct am_helper {
     struct am_frame_who who;
     struct am_net_place place;
     struct am_ucx ucx;
+    uint16_t ucx_port; /* where UCX listens */
     struct am_desk desk;
     TAILQ_HEAD(, am_peer) peers;
-    unsigned n_shaking; /* peers that have not proved the key yet */
-    bool has_dying;
+    TAILQ_HEAD(, am_peer) ending;
+    struct am_peer_tree places;      /* peers to import from */
+    struct am_visits visits;         /* to them */
+    struct am_seats guests;          /* peers that import */
+    size_t n_connections;            /* the limit of each of the two */
+    unsigned n_shaking;              /* peers that have not proved the key yet */
     struct am_peer_import **imports; /* by number - 1; NULL: free */
     size_t n_imports;
+    size_t first_free; /* all imports below are taken */
     uint64_t next_tick;
     char where[128];
 };
@@ -114,12 +157,30 @@ void am_helper_refuse(struct am_helper *helper, uint32_t request, int32_t status
                       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* peer.c */
-void am_peer_accept(struct am_helper *helper);
 void am_peer_import(struct am_helper *helper, const struct am_port_message *message);
 void am_peer_release(struct am_helper *helper, uint64_t number);
 void am_peer_move(struct am_helper *helper, const struct am_port_message *message);
 /* Writes the book, if it changed. */
 void am_peer_book(struct am_helper *helper);
+/* For peer_link.c: a frame of the peer; the connection to an exporter begins and ends. */
+void am_peer_frame(struct am_peer *peer, const struct am_frame *frame);
+void am_peer_up(struct am_peer *peer);
+/* There is room to send again. */
+void am_peer_more(struct am_peer *peer);
+void am_peer_data_close(struct am_peer *peer);
+void am_peer_refuse_all(struct am_peer *peer);
+
+/* peer_link.c */
+void am_peer_start(struct am_helper *helper);
+void am_peer_accept(struct am_helper *helper);
+struct am_peer *am_peer_at(struct am_helper *helper, const struct am_port_place *place);
+void am_peer_send(struct am_peer *peer, struct am_frame *frame);
+/* The first reason counts. */
+void am_peer_fail(struct am_peer *peer, const char *why);
+/* To be looked at when the events are done. */
+void am_peer_settle(struct am_peer *peer);
+/* "machine a (10.0.0.1), process 7", as far as it is known. */
+const char *am_peer_name(const struct am_peer *peer, char *text, size_t size);
 /* Work that is due by the clock, and peers that failed. */
 void am_peer_tick(struct am_helper *helper, uint64_t now);
 void am_peer_sweep(struct am_helper *helper);

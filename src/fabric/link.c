@@ -152,7 +152,7 @@ void am_link_send(struct am_link *link, struct am_frame *frame, uint64_t now)
 
 void am_link_init(struct am_link *link, const struct am_link_spec *spec)
 {
-    memset(link, 0, offsetof(struct am_link, partial));
+    memset(link, 0, sizeof *link);
     link->keys = spec->keys;
     link->is_server = spec->is_server;
     link->who = spec->who;
@@ -172,7 +172,9 @@ void am_link_init(struct am_link *link, const struct am_link_spec *spec)
 void am_link_destroy(struct am_link *link)
 {
     free(link->queue);
-    link->queue = NULL;
+    free(link->partial);
+    link->queue = link->partial = NULL;
+    link->queue_at = link->queue_end = link->queue_size = 0;
     sodium_memzero(link->out_key, sizeof link->out_key);
     sodium_memzero(link->in_key, sizeof link->in_key);
 }
@@ -209,11 +211,11 @@ static bool magic_is_right(struct am_link *link, const char *magic, uint32_t ver
 }
 
 /* At the importer. */
-static void hello_take(struct am_link *link)
+static void hello_take(struct am_link *link, const uint8_t *bytes)
 {
     struct am_proof *proof = &link->proof;
 
-    memcpy(&link->hello, link->partial, sizeof link->hello);
+    memcpy(&link->hello, bytes, sizeof link->hello);
     if (!magic_is_right(link, link->hello.magic, link->hello.version))
         return;
     memcpy(proof->magic, AM_FRAME_MAGIC, sizeof proof->magic);
@@ -225,12 +227,12 @@ static void hello_take(struct am_link *link)
 }
 
 /* At the exporter.  The code is checked before anything that it covers is looked at. */
-static void proof_take(struct am_link *link, uint64_t now)
+static void proof_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
 {
     struct am_welcome welcome = {.who = link->who};
     uint8_t code[AM_FRAME_MAC];
 
-    memcpy(&link->proof, link->partial, sizeof link->proof);
+    memcpy(&link->proof, bytes, sizeof link->proof);
     if (!magic_is_right(link, link->proof.magic, link->proof.version))
         return;
     proof_code(link, &link->proof, code);
@@ -249,12 +251,12 @@ static void proof_take(struct am_link *link, uint64_t now)
 }
 
 /* At the importer. */
-static void welcome_take(struct am_link *link, uint64_t now)
+static void welcome_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
 {
     struct am_welcome welcome;
     uint8_t code[AM_FRAME_MAC];
 
-    memcpy(&welcome, link->partial, sizeof welcome);
+    memcpy(&welcome, bytes, sizeof welcome);
     welcome_code(link, &welcome, code);
     if (sodium_memcmp(code, welcome.mac, sizeof code) != 0) {
         link_end(link, AM_LINK_KEY);
@@ -270,12 +272,12 @@ static void welcome_take(struct am_link *link, uint64_t now)
 
 /* ---- input ---- */
 
-static void frame_take(struct am_link *link, uint64_t now)
+static void frame_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
 {
     struct am_frame frame;
     uint8_t code[AM_FRAME_MAC];
 
-    memcpy(&frame, link->partial, sizeof frame);
+    memcpy(&frame, bytes, sizeof frame);
     frame_code(link->in_key, &frame, code);
     if (sodium_memcmp(code, frame.mac, sizeof code) != 0) {
         link_end(link, AM_LINK_KEY);
@@ -288,7 +290,9 @@ static void frame_take(struct am_link *link, uint64_t now)
     }
     link->n_in++;
     link->heard = now;
-    if (frame.kind != AM_FRAME_BEAT)
+    if (frame.kind == AM_FRAME_BEAT)
+        link->n_peer_used = frame.beat.n_used;
+    else
         link->frame(link->arg, &frame);
 }
 
@@ -302,16 +306,31 @@ static size_t message_size(const struct am_link *link)
     return link->hello.version == 0 ? sizeof(struct am_hello) : sizeof(struct am_welcome);
 }
 
-static void message_take(struct am_link *link, uint64_t now)
+static void message_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
 {
     if (link->state == AM_LINK_UP)
-        frame_take(link, now);
+        frame_take(link, bytes, now);
     else if (link->is_server)
-        proof_take(link, now);
+        proof_take(link, bytes, now);
     else if (link->hello.version == 0)
-        hello_take(link);
+        hello_take(link, bytes);
     else
-        welcome_take(link, now);
+        welcome_take(link, bytes, now);
+}
+
+/* Adds to a message that is there in part: whether it is whole now. */
+static bool partial_add(struct am_link *link, const uint8_t *bytes, size_t size,
+                        size_t whole)
+{
+    if (link->partial == NULL)
+        link->partial = malloc(AM_FRAME_SIZE);
+    if (link->partial == NULL) {
+        link_end(link, AM_LINK_MEMORY);
+        return false;
+    }
+    memcpy(link->partial + link->n_partial, bytes, size);
+    link->n_partial += size;
+    return link->n_partial == whole;
 }
 
 void am_link_input(struct am_link *link, const void *bytes, size_t size, uint64_t now)
@@ -322,14 +341,17 @@ void am_link_input(struct am_link *link, const void *bytes, size_t size, uint64_
         size_t whole = message_size(link);
         size_t n = whole - link->n_partial < size ? whole - link->n_partial : size;
 
-        memcpy(link->partial + link->n_partial, at, n);
-        link->n_partial += n;
+        if (n == whole) {
+            message_take(link, at, now);
+        } else if (partial_add(link, at, n, whole)) {
+            message_take(link, link->partial, now);
+            /* An idle link keeps no memory for what may come. */
+            free(link->partial);
+            link->partial = NULL;
+            link->n_partial = 0;
+        }
         at += n;
         size -= n;
-        if (link->n_partial < whole)
-            return;
-        link->n_partial = 0;
-        message_take(link, now);
     }
 }
 
@@ -341,7 +363,7 @@ uint64_t am_link_tick(struct am_link *link, uint64_t now)
                          ? AM_LINK_SHAKE_NS
                          : link->timeout_ns;
     uint64_t beat = link->timeout_ns / AM_LINK_BEATS;
-    struct am_frame frame = {.kind = AM_FRAME_BEAT};
+    struct am_frame frame = {.kind = AM_FRAME_BEAT, .beat.n_used = link->n_used};
 
     switch (link->state) {
     case AM_LINK_SHAKING:
@@ -377,6 +399,7 @@ const char *am_link_reason(const struct am_link *link)
         [AM_LINK_KEY] = "it does not have the same key (ACLMEM_FABRIC_KEY)",
         [AM_LINK_GARBAGE] = "it does not speak the fabric's protocol",
         [AM_LINK_FULL] = "it does not take what is sent to it",
+        [AM_LINK_MEMORY] = "the fabric process has no memory for its messages",
     };
 
     return reasons[link->end];

@@ -54,6 +54,7 @@ enum am_link_end {
     AM_LINK_KEY,     /* the peer does not have the key */
     AM_LINK_GARBAGE, /* the peer sent what is no message */
     AM_LINK_FULL,    /* the peer does not take what is sent */
+    AM_LINK_MEMORY,  /* there is no memory for a message */
 };
 
 struct am_link_spec {
@@ -87,6 +88,8 @@ struct am_link {
     uint8_t in_key[32];
     uint64_t n_out; /* frames sent */
     uint64_t n_in;
+    uint64_t n_used;      /* set by the owner, and told in beats */
+    uint64_t n_peer_used; /* as the peer told it last */
     void (*frame)(void *arg, const struct am_frame *frame);
     void *arg;
     uint8_t *queue; /* bytes to send: [queue_at, queue_end) */
@@ -94,7 +97,7 @@ struct am_link {
     size_t queue_end;
     size_t queue_size;
     size_t n_partial; /* bytes of `partial` that have arrived */
-    uint8_t partial[AM_FRAME_SIZE];
+    uint8_t *partial; /* NULL while no message is there in part */
 };
 
 void am_link_init(struct am_link *link, const struct am_link_spec *spec);

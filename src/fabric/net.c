@@ -152,6 +152,52 @@ int am_net_connect(const struct sockaddr_in *from, const struct sockaddr_in *to)
     return rc;
 }
 
+#define HOLE 256 /* descriptors are given from below: behind so many free ones is none */
+
+/* The next descriptor that is a socket of IPv4, after this one: -1: there is none. */
+static int socket_next(int fd)
+{
+    for (int n_free = 0; n_free < HOLE;) {
+        int domain = 0;
+        socklen_t size = sizeof domain;
+
+        fd++;
+        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+            domain == AF_INET)
+            return fd;
+        n_free = errno == EBADF ? n_free + 1 : 0;
+        errno = 0;
+    }
+    return -1;
+}
+
+uint16_t am_net_listening(void)
+{
+    for (int fd = socket_next(2); fd >= 0; fd = socket_next(fd)) {
+        struct sockaddr_in own = {0};
+        socklen_t own_size = sizeof own;
+        int listens = 0;
+        socklen_t size = sizeof listens;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 &&
+            listens != 0 && getsockname(fd, (struct sockaddr *)&own, &own_size) == 0)
+            return ntohs(own.sin_port);
+    }
+    return 0;
+}
+
+void am_net_shut(const struct sockaddr_in *to)
+{
+    for (int fd = socket_next(2); fd >= 0; fd = socket_next(fd)) {
+        struct sockaddr_in peer = {0};
+        socklen_t size = sizeof peer;
+
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
+            peer.sin_port == to->sin_port && peer.sin_addr.s_addr == to->sin_addr.s_addr)
+            shutdown(fd, SHUT_RDWR);
+    }
+}
+
 void am_net_tune(int fd, uint64_t timeout_ns)
 {
     int yes = 1;

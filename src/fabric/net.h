@@ -30,6 +30,12 @@ int am_net_listen(struct am_net_place *place, char *why);
  */
 int am_net_connect(const struct sockaddr_in *from, const struct sockaddr_in *to);
 
+/* The port of this process's first listening socket; 0: there is none. */
+uint16_t am_net_listening(void);
+
+/* Ends this process's connections to that address, and leaves their descriptors open. */
+void am_net_shut(const struct sockaddr_in *to);
+
 /* A connected or accepted socket: messages are small and go at once. */
 void am_net_tune(int fd, uint64_t timeout_ns);
 

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#define AM_PORT_VERSION 1
+#define AM_PORT_VERSION 2
 #define AM_PORT_KEY_ID 1 /* the number of the request KEY */
 #define AM_PORT_SLOT_SIZE (UINT64_C(1) << 20)
 #define AM_PORT_SLOTS 32
@@ -80,6 +80,7 @@ struct am_port_message {
             int32_t pid;        /* of the program, as this machine's kernel has it */
             int32_t public_pid; /* as programs pass it around */
             uint32_t timeout_ms;
+            uint32_t n_connections; /* in each role, at most */
             uint8_t machine[16];
             char where[128]; /* ACLMEM_FABRIC */
         } begin;

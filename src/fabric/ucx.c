@@ -82,11 +82,24 @@ int am_ucx_open(struct am_ucx *ucx, const char *device, char *why)
     return 0;
 }
 
+int am_ucx_open_out(struct am_ucx *ucx, char *why)
+{
+    ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = UCS_THREAD_MODE_SINGLE,
+    };
+    ucs_status_t status = ucp_worker_create(ucx->context, &params, &ucx->out);
+
+    if (status == UCS_OK)
+        status = ucp_worker_get_efd(ucx->out, &ucx->out_fd);
+    return status == UCS_OK ? 0 : fail(why, "making a worker for imports", status);
+}
+
 bool am_ucx_progress(struct am_ucx *ucx)
 {
-    while (ucp_worker_progress(ucx->worker) != 0)
+    while (ucp_worker_progress(ucx->worker) + ucp_worker_progress(ucx->out) != 0)
         ;
-    return ucp_worker_arm(ucx->worker) == UCS_OK;
+    return ucp_worker_arm(ucx->worker) == UCS_OK && ucp_worker_arm(ucx->out) == UCS_OK;
 }
 
 int am_ucx_register(struct am_ucx *ucx, void *addr, size_t size,
@@ -147,7 +160,7 @@ int am_ucx_connect(struct am_ucx *ucx, const void *address, void (*broken)(void 
     if (end == NULL)
         return fail(why, "connecting", UCS_ERR_NO_MEMORY);
     *end = (struct end){broken, arg};
-    status = ucp_ep_create(ucx->worker, &params, ret_ep);
+    status = ucp_ep_create(ucx->out, &params, ret_ep);
     if (status != UCS_OK) {
         free(end);
         return fail(why, "connecting", status);
@@ -166,7 +179,7 @@ void am_ucx_disconnect(struct am_ucx *ucx, ucp_ep_h ep)
     if (!UCS_PTR_IS_PTR(request))
         return;
     while (ucp_request_check_status(request) == UCS_INPROGRESS)
-        ucp_worker_progress(ucx->worker);
+        ucp_worker_progress(ucx->out);
     ucp_request_free(request);
 }
 

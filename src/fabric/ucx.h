@@ -1,5 +1,10 @@
 /*
- * UCX: one worker, which moves bytes between the memory of two fabric processes.
+ * UCX, which moves bytes between the memory of two fabric processes.
+ *
+ * Exported memory is served by one worker, and remote memory is reached by another one.
+ * UCX 1.13 shares a TCP connection between the two directions of a pair of workers, and
+ * keeps it when one direction is closed; so a connection has one direction only, and is
+ * ended by its importer (am_net_shut()).
  *
  * One thread uses it.  A put counts as done when its bytes are in the remote memory (the
  * put and a flush of its endpoint), a get when they are here.
@@ -15,18 +20,24 @@
 
 struct am_ucx {
     ucp_context_h context;
-    ucp_worker_h worker;
-    int fd; /* becomes readable when the worker has to be progressed */
+    ucp_worker_h worker; /* of exports */
+    int fd;              /* becomes readable when the worker has to be progressed */
+    ucp_worker_h out;    /* of imports */
+    int out_fd;
     void *address;
     size_t address_size;
 };
 
 #define AM_UCX_WHY 256
 
-/* `device` is the network interface.  0, or -1 with the reason in AM_UCX_WHY bytes. */
+/*
+ * First for exports, then for imports; `device` is the network interface.  0, or -1 with
+ * the reason in AM_UCX_WHY bytes.
+ */
 int am_ucx_open(struct am_ucx *ucx, const char *device, char *why);
+int am_ucx_open_out(struct am_ucx *ucx, char *why);
 
-/* Does what is to be done now; true when the worker may sleep until its fd is readable. */
+/* Does what is to be done now; true when both may sleep until an fd is readable. */
 bool am_ucx_progress(struct am_ucx *ucx);
 
 /* Memory that peers may reach. */

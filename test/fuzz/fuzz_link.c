@@ -19,7 +19,7 @@ static struct am_link_keys keys;
 static struct am_link client, server;
 static int n_frames;
 static struct am_desk desk;
-static struct am_desk_guest guest;
+static struct am_desk_guest *guest;
 
 static void require(bool holds)
 {
@@ -34,13 +34,22 @@ static void export_gone(void *arg, struct am_desk_export *export)
 /* As the exporter's side takes frames; see src/fabric/peer.c. */
 static void frame_take(void *arg, const struct am_frame *frame)
 {
-    struct am_frame grant;
+    struct am_frame answer;
 
     n_frames++;
-    if (frame->kind == AM_FRAME_IMPORT)
-        am_desk_answer(&desk, &guest, server.peer.pid, frame, &grant);
-    else if (frame->kind == AM_FRAME_RELEASE)
-        am_desk_release(&desk, &guest, frame->release.number);
+    if (guest == NULL)
+        guest = am_desk_enter(&desk, &server.peer);
+    require(guest != NULL);
+    if (frame->kind == AM_FRAME_IMPORT) {
+        am_desk_answer(&desk, guest, frame, &answer);
+    } else if (frame->kind == AM_FRAME_RELEASE) {
+        am_desk_release(&desk, guest, frame->release.number);
+    } else if (frame->kind == AM_FRAME_BACK) {
+        am_desk_return(guest, frame, &answer);
+    } else if (frame->kind == AM_FRAME_PARK) {
+        am_desk_park(&desk, guest, 0);
+        guest = NULL;
+    }
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -49,7 +58,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
     require(sodium_init() >= 0);
     am_link_keys_make(&keys, "secret", 6);
-    desk.gone = export_gone;
+    am_desk_init(&desk, 1000000000, export_gone, NULL);
     export->ticket.number = 1;
     export->is_open = true;
     require(am_desk_add(&desk, export));
@@ -95,7 +104,7 @@ static void frames_send(const uint8_t *bytes, size_t n_bytes)
         struct am_frame frame = {0};
         size_t n = n_bytes < 40 ? n_bytes : 40;
 
-        frame.kind = bytes[0] % 8;
+        frame.kind = bytes[0] % (AM_FRAME_KINDS + 1);
         memcpy(frame.all, bytes, n);
         am_link_send(&client, &frame, 0);
         carry(&client, &server);
@@ -128,7 +137,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
         require(n_frames == 0);
         require(way >= 4 || to->state != AM_LINK_UP);
     }
-    am_desk_leave(&desk, &guest);
+    if (guest != NULL)
+        am_desk_leave(&desk, guest);
+    guest = NULL;
+    am_desk_expire(&desk, 1000000000);
+    require(desk.n_away == 0 && RB_ROOT(&desk.exports)->n_grants == 0);
     am_link_destroy(&client);
     am_link_destroy(&server);
     return 0;

@@ -9,6 +9,8 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "fabric/desk.h"
 
+#define LEASE 100
+
 static int n_gone;
 
 static void note_gone(void *arg, struct am_desk_export *export)
@@ -16,10 +18,28 @@ static void note_gone(void *arg, struct am_desk_export *export)
     n_gone++;
 }
 
-static struct am_desk desk_make(void)
+static void desk_make(struct am_desk *desk)
 {
     n_gone = 0;
-    return (struct am_desk){.gone = note_gone};
+    am_desk_init(desk, LEASE, note_gone, NULL);
+}
+
+static struct am_frame_who who_of(int32_t pid)
+{
+    struct am_frame_who who = {.pid = pid};
+
+    who.instance[3] = (uint8_t)pid;
+    return who;
+}
+
+static struct am_desk_guest *enter(struct am_desk *desk, int32_t pid)
+{
+    struct am_frame_who who = who_of(pid);
+    struct am_desk_guest *guest = am_desk_enter(desk, &who);
+
+    assert_non_null(guest);
+    assert_int_equal(guest->who.pid, pid);
+    return guest;
 }
 
 static void desk_add(struct am_desk *desk, uint64_t number, bool is_open)
@@ -39,7 +59,7 @@ static struct am_port_ticket ticket_of(uint64_t number)
 }
 
 /* The status, and the number of the grant. */
-static int32_t ask(struct am_desk *desk, struct am_desk_guest *guest, int32_t pid,
+static int32_t ask(struct am_desk *desk, struct am_desk_guest *guest,
                    struct am_port_ticket ticket, uint64_t *ret_number)
 {
     struct am_frame import = {.kind = AM_FRAME_IMPORT};
@@ -47,7 +67,7 @@ static int32_t ask(struct am_desk *desk, struct am_desk_guest *guest, int32_t pi
 
     import.import.id = 77;
     import.import.ticket = ticket;
-    am_desk_answer(desk, guest, pid, &import, &grant);
+    am_desk_answer(desk, guest, &import, &grant);
     assert_int_equal(grant.kind, AM_FRAME_GRANT);
     assert_int_equal(grant.grant.id, 77);
     if (ret_number != NULL)
@@ -59,72 +79,146 @@ static int32_t ask(struct am_desk *desk, struct am_desk_guest *guest, int32_t pi
 
 static void only_the_whole_ticket_opens(void **state)
 {
-    struct am_desk desk = desk_make();
-    struct am_desk_guest guest = {0};
+    struct am_desk desk;
+    struct am_desk_guest *guest;
     struct am_port_ticket wrong = ticket_of(5);
 
+    desk_make(&desk);
+    guest = enter(&desk, 1);
     desk_add(&desk, 5, true);
-    assert_int_equal(ask(&desk, &guest, 1, ticket_of(5), NULL), ACL_SUCCESS);
+    assert_int_equal(ask(&desk, guest, ticket_of(5), NULL), ACL_SUCCESS);
     wrong.secret[1] ^= 1;
-    assert_int_equal(ask(&desk, &guest, 1, wrong, NULL), ACL_ERROR_RT_NO_PERMISSION);
-    assert_int_equal(ask(&desk, &guest, 1, ticket_of(6), NULL),
-                     ACL_ERROR_RT_NO_PERMISSION);
-    am_desk_leave(&desk, &guest);
+    assert_int_equal(ask(&desk, guest, wrong, NULL), ACL_ERROR_RT_NO_PERMISSION);
+    assert_int_equal(ask(&desk, guest, ticket_of(6), NULL), ACL_ERROR_RT_NO_PERMISSION);
+    am_desk_leave(&desk, guest);
     am_desk_withdraw(&desk, 5);
     assert_int_equal(n_gone, 1);
 }
 
 static void the_list_decides_unless_it_is_open(void **state)
 {
-    struct am_desk desk = desk_make();
-    struct am_desk_guest guest = {0};
+    struct am_desk desk;
+    struct am_desk_guest *ten, *eleven, *twelve;
     struct am_port_ticket ticket = ticket_of(5);
     int32_t pids[] = {10, 11};
 
+    desk_make(&desk);
+    ten = enter(&desk, 10);
+    eleven = enter(&desk, 11);
+    twelve = enter(&desk, 12);
     desk_add(&desk, 5, false);
-    assert_int_equal(ask(&desk, &guest, 10, ticket, NULL), ACL_ERROR_RT_NO_PERMISSION);
+    assert_int_equal(ask(&desk, ten, ticket, NULL), ACL_ERROR_RT_NO_PERMISSION);
     assert_int_equal(am_desk_trust(&desk, &ticket, pids, 2), 0);
-    assert_int_equal(ask(&desk, &guest, 10, ticket, NULL), ACL_SUCCESS);
-    assert_int_equal(ask(&desk, &guest, 11, ticket, NULL), ACL_SUCCESS);
-    assert_int_equal(ask(&desk, &guest, 12, ticket, NULL), ACL_ERROR_RT_NO_PERMISSION);
+    assert_int_equal(ask(&desk, ten, ticket, NULL), ACL_SUCCESS);
+    assert_int_equal(ask(&desk, eleven, ticket, NULL), ACL_SUCCESS);
+    assert_int_equal(ask(&desk, twelve, ticket, NULL), ACL_ERROR_RT_NO_PERMISSION);
     ticket = ticket_of(6);
     assert_int_equal(am_desk_trust(&desk, &ticket, pids, 2), -ENOENT);
-    am_desk_leave(&desk, &guest);
+    am_desk_leave(&desk, ten);
+    am_desk_leave(&desk, eleven);
+    am_desk_leave(&desk, twelve);
     am_desk_withdraw(&desk, 5);
     assert_int_equal(n_gone, 1);
 }
 
 static void memory_goes_with_the_last_of_exporter_and_importers(void **state)
 {
-    struct am_desk desk = desk_make();
-    struct am_desk_guest one = {0}, two = {0};
+    struct am_desk desk;
+    struct am_desk_guest *one, *two;
     uint64_t first, second;
 
+    desk_make(&desk);
+    one = enter(&desk, 1);
+    two = enter(&desk, 2);
     desk_add(&desk, 5, true);
-    assert_int_equal(ask(&desk, &one, 1, ticket_of(5), &first), ACL_SUCCESS);
-    assert_int_equal(ask(&desk, &one, 1, ticket_of(5), &second), ACL_SUCCESS);
-    assert_int_equal(ask(&desk, &two, 2, ticket_of(5), NULL), ACL_SUCCESS);
-    assert_int_equal(one.n_grants, 2);
-    assert_int_equal(one.n_bytes, 2 << 20);
+    assert_int_equal(ask(&desk, one, ticket_of(5), &first), ACL_SUCCESS);
+    assert_int_equal(ask(&desk, one, ticket_of(5), &second), ACL_SUCCESS);
+    assert_int_equal(ask(&desk, two, ticket_of(5), NULL), ACL_SUCCESS);
+    assert_int_equal(one->n_grants, 2);
+    assert_int_equal(one->n_bytes, 2 << 20);
     am_desk_withdraw(&desk, 5);
-    assert_int_equal(ask(&desk, &two, 2, ticket_of(5), NULL), ACL_ERROR_RT_NO_PERMISSION);
-    am_desk_release(&desk, &one, first);
-    am_desk_release(&desk, &one, first); /* twice is once */
-    am_desk_release(&desk, &one, 1000);
+    assert_int_equal(ask(&desk, two, ticket_of(5), NULL), ACL_ERROR_RT_NO_PERMISSION);
+    am_desk_release(&desk, one, first);
+    am_desk_release(&desk, one, first); /* twice is once */
+    am_desk_release(&desk, one, 1000);
     assert_int_equal(n_gone, 0);
-    am_desk_leave(&desk, &two);
+    am_desk_leave(&desk, two);
     assert_int_equal(n_gone, 0);
-    am_desk_release(&desk, &one, second);
+    am_desk_release(&desk, one, second);
     assert_int_equal(n_gone, 1);
-    assert_int_equal(one.n_grants, 0);
-    am_desk_leave(&desk, &one);
+    assert_int_equal(one->n_grants, 0);
+    am_desk_leave(&desk, one);
+}
+
+static bool is_known(const struct am_desk_guest *guest, uint32_t n_grants)
+{
+    struct am_frame back = {.kind = AM_FRAME_BACK};
+    struct am_frame answer;
+
+    back.back.n_grants = n_grants;
+    am_desk_return(guest, &back, &answer);
+    assert_int_equal(answer.kind, AM_FRAME_BACK);
+    return answer.back.is_known != 0;
+}
+
+static void a_guest_that_is_away_keeps_its_memory_for_the_lease(void **state)
+{
+    struct am_desk desk;
+    struct am_desk_guest *guest;
+    uint64_t number;
+
+    desk_make(&desk);
+    desk_add(&desk, 5, true);
+    guest = enter(&desk, 1);
+    assert_int_equal(ask(&desk, guest, ticket_of(5), &number), ACL_SUCCESS);
+    am_desk_park(&desk, guest, 10);
+    am_desk_withdraw(&desk, 5);
+    assert_int_equal(desk.n_away, 1);
+    assert_int_equal(am_desk_expire(&desk, 10 + LEASE - 1), 0);
+    assert_int_equal(n_gone, 0);
+    guest = enter(&desk, 1);
+    assert_int_equal(desk.n_away, 0);
+    assert_true(is_known(guest, 1));
+    am_desk_park(&desk, guest, 200);
+    assert_int_equal(am_desk_expire(&desk, 200 + LEASE), 1);
+    assert_int_equal(n_gone, 1);
+    /* It comes too late: it is a new guest, and told so. */
+    guest = enter(&desk, 1);
+    assert_false(is_known(guest, 1));
+    am_desk_leave(&desk, guest);
+}
+
+static void a_process_is_away_once(void **state)
+{
+    struct am_desk desk;
+    struct am_desk_guest *one, *again;
+
+    desk_make(&desk);
+    desk_add(&desk, 5, true);
+    desk_add(&desk, 6, true);
+    one = enter(&desk, 1);
+    again = enter(&desk, 1); /* it has another connection */
+    assert_ptr_not_equal(one, again);
+    assert_int_equal(ask(&desk, one, ticket_of(5), NULL), ACL_SUCCESS);
+    assert_int_equal(ask(&desk, again, ticket_of(6), NULL), ACL_SUCCESS);
+    am_desk_withdraw(&desk, 5);
+    am_desk_withdraw(&desk, 6);
+    am_desk_park(&desk, one, 0);
+    am_desk_park(&desk, again, 0);
+    assert_int_equal(desk.n_away, 1);
+    assert_int_equal(n_gone, 1);
+    assert_int_equal(am_desk_expire(&desk, LEASE), 1);
+    assert_int_equal(n_gone, 2);
+    am_desk_park(&desk, enter(&desk, 2), 0); /* it has nothing to come back for */
+    assert_int_equal(desk.n_away, 0);
 }
 
 static void a_number_is_exported_once(void **state)
 {
-    struct am_desk desk = desk_make();
+    struct am_desk desk;
     struct am_desk_export again = {.ticket.number = 5};
 
+    desk_make(&desk);
     desk_add(&desk, 5, true);
     assert_false(am_desk_add(&desk, &again));
     am_desk_withdraw(&desk, 5);
@@ -138,6 +232,8 @@ int main(void)
         cmocka_unit_test(only_the_whole_ticket_opens),
         cmocka_unit_test(the_list_decides_unless_it_is_open),
         cmocka_unit_test(memory_goes_with_the_last_of_exporter_and_importers),
+        cmocka_unit_test(a_guest_that_is_away_keeps_its_memory_for_the_lease),
+        cmocka_unit_test(a_process_is_away_once),
         cmocka_unit_test(a_number_is_exported_once),
     };
 

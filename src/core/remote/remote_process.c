@@ -72,6 +72,8 @@ struct am_port_message am_port_begin(void)
     message.begin.public_pid = (int32_t)am_process_own_id();
     message.begin.timeout_ms =
         (uint32_t)am_option_number(AM_OPTION_fabric_timeout) * 1000;
+    message.begin.n_connections =
+        (uint32_t)am_option_number(AM_OPTION_fabric_connections);
     am_machine_boot_id(message.begin.machine);
     snprintf(message.begin.where, sizeof message.begin.where, "%s",
              am_option_text(AM_OPTION_fabric));

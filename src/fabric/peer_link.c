@@ -1,0 +1,569 @@
+/* See helper.h: connections to other fabric processes. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sodium.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "fabric/helper.h"
+
+#define SHAKING_MAX 64 /* connections that have not proved the key */
+#define LEAVING_MAX 64 /* connections over the limit, whose importers were asked to go */
+#define IDLE_NS (60 * AM_SECOND)
+#define LEASE 30 /* times the timeout */
+#define RETRY_NS (500 * AM_MILLISECOND)
+
+static int peer_compare(const struct am_peer *a, const struct am_peer *b)
+{
+    return memcmp(&a->place, &b->place, sizeof a->place);
+}
+
+RB_GENERATE_INTERNAL(am_peer_tree, am_peer, node, peer_compare,
+                     __attribute__((unused)) static)
+
+const char *am_peer_name(const struct am_peer *peer, char *text, size_t size)
+{
+    int32_t pid = peer->is_server ? peer->who.pid : peer->place.pid;
+
+    snprintf(text, size, "machine %s (%s), process %d",
+             peer->who.host[0] != '\0' ? peer->who.host : "unknown", peer->address, pid);
+    return text;
+}
+
+/* ---- the end of a connection ---- */
+
+void am_peer_settle(struct am_peer *peer)
+{
+    if (peer->is_ending)
+        return;
+    peer->is_ending = true;
+    TAILQ_INSERT_TAIL(&peer->helper->ending, peer, ending);
+}
+
+void am_peer_fail(struct am_peer *peer, const char *why)
+{
+    if (peer->fate == AM_PEER_FAILS || peer->is_dead)
+        return;
+    /* An importer that has taken its leave has nothing to fail in. */
+    if (peer->fate == AM_PEER_PARKS && peer->is_server)
+        return;
+    peer->fate = AM_PEER_FAILS;
+    snprintf(peer->why, sizeof peer->why, "%s", why);
+    if (!peer->is_server)
+        RB_REMOVE(am_peer_tree, &peer->helper->places, peer);
+    am_peer_settle(peer);
+}
+
+static void link_fail(struct am_peer *peer)
+{
+    struct am_link *link = &peer->link;
+    char text[192];
+
+    if (link->end == AM_LINK_VERSION)
+        snprintf(text, sizeof text,
+                 "it speaks version %u of the fabric's protocol, and this process %u; "
+                 "install the same version of aclmem on both",
+                 link->peer_version, AM_FRAME_VERSION);
+    else
+        snprintf(text, sizeof text, "%s", am_link_reason(link));
+    am_peer_fail(peer, text);
+}
+
+/* The link is dead. */
+static void link_ended(struct am_peer *peer)
+{
+    bool is_agreed = peer->link.end == AM_LINK_CLOSED && !peer->is_server &&
+                     peer->visit.state == AM_VISIT_GOING;
+
+    if (!is_agreed) {
+        link_fail(peer);
+    } else if (peer->fate == AM_PEER_STAYS) {
+        peer->fate = AM_PEER_PARKS;
+        am_peer_settle(peer);
+    }
+}
+
+static void unreachable(struct am_peer *peer, int error)
+{
+    struct am_helper *helper = peer->helper;
+    char text[192];
+
+    /* A network that comes back in time is no failure for memory that was imported. */
+    if (peer->n_grants > 0 && error != ECONNREFUSED &&
+        !am_visit_is_late(&peer->visit, am_helper_now(), helper->timeout_ns)) {
+        peer->fate = AM_PEER_RETRIES;
+        am_peer_settle(peer);
+        return;
+    }
+    snprintf(text, sizeof text, "it cannot be reached: %s%s", strerror(error),
+             error == ECONNREFUSED ? "; the exporting process has ended" : "");
+    am_peer_fail(peer, text);
+}
+
+static void listener_resume(struct am_helper *helper)
+{
+    if (!helper->is_up || helper->is_listening ||
+        helper->guests.n >= helper->guests.limit + LEAVING_MAX)
+        return;
+    am_helper_watch(helper, &helper->listener, EPOLLIN, false);
+    helper->is_listening = true;
+}
+
+static void connection_close(struct am_peer *peer)
+{
+    struct am_helper *helper = peer->helper;
+
+    helper->n_shaking -= peer->is_unproved;
+    peer->is_unproved = false;
+    if (peer->watch.fd < 0)
+        return;
+    close(peer->watch.fd);
+    peer->watch.fd = -1;
+    am_link_close(&peer->link);
+    am_link_destroy(&peer->link);
+    free(peer->worker);
+    peer->worker = NULL;
+    peer->is_connecting = peer->is_waiting = false;
+    listener_resume(helper);
+}
+
+static void peer_end(struct am_peer *peer)
+{
+    struct am_helper *helper = peer->helper;
+
+    connection_close(peer);
+    peer->is_dead = true;
+    if (peer->is_server) {
+        am_seats_give(&helper->guests, &peer->seat);
+        if (peer->guest != NULL)
+            am_desk_leave(&helper->desk, peer->guest);
+        peer->guest = NULL;
+        return;
+    }
+    am_visit_end(&helper->visits, &peer->visit);
+    am_peer_data_close(peer); /* its moves end by this */
+    am_peer_refuse_all(peer);
+}
+
+/* The connection is closed, and memory that was imported over it stays. */
+static void peer_park(struct am_peer *peer)
+{
+    struct am_helper *helper = peer->helper;
+    uint64_t now = am_helper_now();
+
+    peer->fate = AM_PEER_STAYS;
+    if (peer->is_server) {
+        am_desk_park(&helper->desk, peer->guest, now);
+        peer->guest = NULL;
+        peer_end(peer);
+        return;
+    }
+    connection_close(peer);
+    am_visit_closed(&helper->visits, &peer->visit, now);
+    if (peer->n_imports > 0)
+        return;
+    am_peer_fail(peer, "it is not used");
+    peer_end(peer);
+}
+
+static void peer_retry(struct am_peer *peer)
+{
+    peer->fate = AM_PEER_STAYS;
+    connection_close(peer);
+    am_visit_retry(&peer->helper->visits, &peer->visit, am_helper_now() + RETRY_NS);
+}
+
+static void peer_settle(struct am_peer *peer)
+{
+    struct am_helper *helper = peer->helper;
+
+    if (peer->fate == AM_PEER_PARKS && !peer->is_dead)
+        peer_park(peer);
+    else if (peer->fate == AM_PEER_RETRIES && !peer->is_dead)
+        peer_retry(peer);
+    else if (peer->fate == AM_PEER_FAILS && !peer->is_dead)
+        peer_end(peer);
+    if (!peer->is_dead || peer->n_imports > 0)
+        return;
+    if (peer->is_ending)
+        TAILQ_REMOVE(&helper->ending, peer, ending);
+    TAILQ_REMOVE(&helper->peers, peer, next);
+    free(peer);
+}
+
+void am_peer_sweep(struct am_helper *helper)
+{
+    struct am_peer *peer;
+
+    do {
+        while ((peer = TAILQ_FIRST(&helper->ending)) != NULL) {
+            TAILQ_REMOVE(&helper->ending, peer, ending);
+            peer->is_ending = false;
+            peer_settle(peer);
+        }
+        if (helper->is_up)
+            am_visits_step(&helper->visits, am_helper_now());
+    } while (!TAILQ_EMPTY(&helper->ending));
+}
+
+/* ---- bytes ---- */
+
+static void peer_write(struct am_peer *peer)
+{
+    const uint8_t *bytes;
+    size_t size;
+    bool is_waiting = false;
+
+    while (!peer->is_connecting && (size = am_link_output(&peer->link, &bytes)) > 0) {
+        ssize_t n = send(peer->watch.fd, bytes, size, MSG_NOSIGNAL);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            is_waiting = true;
+            break;
+        }
+        if (n < 0) {
+            am_link_close(&peer->link);
+            link_ended(peer);
+            return;
+        }
+        am_link_took(&peer->link, (size_t)n);
+    }
+    if (is_waiting == peer->is_waiting)
+        return;
+    peer->is_waiting = is_waiting;
+    am_helper_watch(peer->helper, &peer->watch, EPOLLIN | (is_waiting ? EPOLLOUT : 0),
+                    false);
+}
+
+void am_peer_send(struct am_peer *peer, struct am_frame *frame)
+{
+    am_link_send(&peer->link, frame, am_helper_now());
+    peer_write(peer);
+}
+
+/* The least used importers are asked to close their connections. */
+static void guests_limit(struct am_helper *helper)
+{
+    struct am_seats *guests = &helper->guests;
+    struct am_frame frame = {.kind = AM_FRAME_PARK};
+    struct am_seat *seat;
+
+    while (guests->n - guests->n_leaving > guests->limit &&
+           (seat = am_seats_least(guests)) != NULL) {
+        am_seats_leave(guests, seat);
+        am_peer_send((struct am_peer *)((char *)seat - offsetof(struct am_peer, seat)),
+                     &frame);
+    }
+    if (guests->n >= guests->limit + LEAVING_MAX && helper->is_listening) {
+        am_helper_watch(helper, &helper->listener, 0, false);
+        helper->is_listening = false;
+    }
+}
+
+/* The handshake with an importer is over. */
+static void guest_up(struct am_peer *peer)
+{
+    struct am_helper *helper = peer->helper;
+    struct am_ucx *ucx = &helper->ucx;
+    struct am_frame frame = {.kind = AM_FRAME_WORKER};
+
+    helper->n_shaking--;
+    peer->is_unproved = false;
+    peer->guest = am_desk_enter(&helper->desk, &peer->who);
+    if (peer->guest == NULL) {
+        am_peer_fail(peer, "the fabric process has no memory for an importer");
+        return;
+    }
+    memcpy(peer->guest->address, peer->address, sizeof peer->guest->address);
+    frame.worker.lease_ms = (uint32_t)(helper->desk.lease_ns / AM_MILLISECOND);
+    frame.worker.port = helper->ucx_port;
+    frame.worker.size = (uint32_t)ucx->address_size;
+    memcpy(frame.worker.address, ucx->address, ucx->address_size);
+    am_peer_send(peer, &frame);
+    am_seats_take(&helper->guests, &peer->seat, am_helper_now());
+    guests_limit(helper);
+}
+
+/* The handshake is over.  Frames may have come with its last message. */
+static void peer_up(struct am_peer *peer)
+{
+    if (peer->is_up)
+        return;
+    peer->is_up = true;
+    peer->who = peer->link.peer;
+    if (peer->is_server)
+        guest_up(peer);
+    else if (memcmp(peer->who.instance, peer->place.instance,
+                    sizeof peer->place.instance) == 0)
+        am_peer_up(peer);
+    else
+        am_peer_fail(peer, "the exporting process is gone, and another one has its port");
+}
+
+static void frame_take(void *arg, const struct am_frame *frame)
+{
+    struct am_peer *peer = arg;
+
+    peer_up(peer);
+    if (peer->fate == AM_PEER_STAYS)
+        am_peer_frame(peer, frame);
+}
+
+static void peer_read(struct am_peer *peer)
+{
+    uint8_t bytes[16 * AM_FRAME_SIZE];
+
+    for (int i = 0; i < 8 && peer->fate == AM_PEER_STAYS; i++) {
+        ssize_t n = recv(peer->watch.fd, bytes, sizeof bytes, 0);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n <= 0)
+            am_link_close(&peer->link);
+        else
+            am_link_input(&peer->link, bytes, (size_t)n, am_helper_now());
+        if (peer->link.state == AM_LINK_DEAD) {
+            link_ended(peer);
+            return;
+        }
+        if (peer->link.state == AM_LINK_UP)
+            peer_up(peer);
+        peer_write(peer);
+        if ((size_t)n < sizeof bytes)
+            return;
+    }
+}
+
+static void peer_connected(struct am_peer *peer)
+{
+    socklen_t size = sizeof(int);
+    int error = 0;
+
+    getsockopt(peer->watch.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) {
+        unreachable(peer, error);
+        return;
+    }
+    peer->is_connecting = false;
+    am_helper_watch(peer->helper, &peer->watch, EPOLLIN, false);
+}
+
+static void peer_ready(struct am_watch *watch, uint32_t events)
+{
+    struct am_peer *peer = (struct am_peer *)watch;
+
+    if (peer->fate != AM_PEER_STAYS || peer->is_dead)
+        return;
+    if (peer->is_connecting) {
+        peer_connected(peer);
+        return;
+    }
+    if (events & EPOLLOUT) {
+        peer_write(peer);
+        am_peer_more(peer);
+    }
+    if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
+        peer_read(peer);
+}
+
+/* ---- new peers and connections ---- */
+
+static struct am_peer *peer_make(struct am_helper *helper, bool is_server,
+                                 const struct sockaddr_in *address)
+{
+    struct am_peer *peer = calloc(1, sizeof *peer);
+    char number[INET_ADDRSTRLEN] = "";
+
+    if (peer == NULL)
+        return NULL;
+    peer->watch = (struct am_watch){-1, peer_ready};
+    peer->helper = helper;
+    peer->is_server = is_server;
+    inet_ntop(AF_INET, &address->sin_addr, number, sizeof number);
+    snprintf(peer->address, sizeof peer->address, "%s:%u", number,
+             ntohs(address->sin_port));
+    LIST_INIT(&peer->imports);
+    LIST_INIT(&peer->released);
+    TAILQ_INIT(&peer->held);
+    TAILQ_INSERT_TAIL(&helper->peers, peer, next);
+    return peer;
+}
+
+/* The peer has a socket: its handshake begins. */
+static void connection_begin(struct am_peer *peer, int fd)
+{
+    struct am_helper *helper = peer->helper;
+    struct am_link_spec spec = {
+        .keys = &helper->keys,
+        .is_server = peer->is_server,
+        .who = helper->who,
+        .timeout_ns = helper->timeout_ns,
+        .now = am_helper_now(),
+        .frame = frame_take,
+        .arg = peer,
+    };
+
+    randombytes_buf(spec.nonce, sizeof spec.nonce);
+    am_link_init(&peer->link, &spec);
+    peer->watch.fd = fd;
+    peer->is_up = false;
+    peer->is_connecting = !peer->is_server;
+    am_net_tune(fd, helper->timeout_ns);
+    am_helper_watch(helper, &peer->watch, peer->is_server ? EPOLLIN : EPOLLOUT, true);
+}
+
+/* A stranger cannot keep others out: the connection that tries longest goes. */
+static void shaking_limit(struct am_helper *helper)
+{
+    struct am_peer *peer;
+
+    if (helper->n_shaking < SHAKING_MAX)
+        return;
+    TAILQ_FOREACH (peer, &helper->peers, next) {
+        if (peer->is_unproved && peer->fate == AM_PEER_STAYS) {
+            am_peer_fail(peer, "too many connections are waiting for their handshake");
+            return;
+        }
+    }
+}
+
+void am_peer_accept(struct am_helper *helper)
+{
+    for (int i = 0; i < SHAKING_MAX; i++) {
+        struct sockaddr_in address = {0};
+        socklen_t size = sizeof address;
+        int fd = accept4(helper->listener.fd, (struct sockaddr *)&address, &size,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct am_peer *peer;
+
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+            /* The connection stays in the kernel's queue until the next tick. */
+            am_helper_watch(helper, &helper->listener, 0, false);
+            helper->is_listening = false;
+        }
+        if (fd < 0)
+            return;
+        shaking_limit(helper);
+        peer = peer_make(helper, true, &address);
+        if (peer == NULL) {
+            close(fd);
+            return;
+        }
+        helper->n_shaking++;
+        peer->is_unproved = true;
+        connection_begin(peer, fd);
+        peer_write(peer);
+    }
+}
+
+static void visit_come(struct am_visit *visit)
+{
+    struct am_peer *peer =
+        (struct am_peer *)((char *)visit - offsetof(struct am_peer, visit));
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_port = htons(peer->place.port),
+    };
+    int fd;
+
+    memcpy(&address.sin_addr, peer->place.address, sizeof address.sin_addr);
+    fd = am_net_connect(&peer->helper->place.address, &address);
+    if (fd < 0)
+        unreachable(peer, -fd);
+    else
+        connection_begin(peer, fd);
+}
+
+/* The exporter closes the connection when it has read this. */
+static void visit_go(struct am_visit *visit)
+{
+    struct am_peer *peer =
+        (struct am_peer *)((char *)visit - offsetof(struct am_peer, visit));
+    struct am_frame frame = {.kind = AM_FRAME_PARK};
+
+    am_peer_data_close(peer);
+    am_peer_send(peer, &frame);
+}
+
+struct am_peer *am_peer_at(struct am_helper *helper, const struct am_port_place *place)
+{
+    struct am_peer key = {.place = *place};
+    struct am_peer *peer = RB_FIND(am_peer_tree, &helper->places, &key);
+    struct sockaddr_in address = {.sin_port = htons(place->port)};
+
+    if (peer != NULL)
+        return peer;
+    memcpy(&address.sin_addr, place->address, sizeof address.sin_addr);
+    peer = peer_make(helper, false, &address);
+    if (peer == NULL)
+        return NULL;
+    peer->place = *place;
+    RB_INSERT(am_peer_tree, &helper->places, peer);
+    am_visits_add(&helper->visits, &peer->visit);
+    return peer;
+}
+
+void am_peer_start(struct am_helper *helper)
+{
+    uint64_t seed;
+
+    randombytes_buf(&seed, sizeof seed);
+    am_seats_init(&helper->guests, helper->n_connections);
+    am_visits_init(&helper->visits, helper->n_connections, IDLE_NS, seed);
+    helper->visits.come = visit_come;
+    helper->visits.go = visit_go;
+    helper->desk.lease_ns = LEASE * helper->timeout_ns;
+}
+
+/* ---- time ---- */
+
+static const char *late_reason(const struct am_peer *peer)
+{
+    switch (peer->visit.state) {
+    case AM_VISIT_WAITING:
+        return "no connection was free for it for ACLMEM_FABRIC_TIMEOUT "
+               "(ACLMEM_FABRIC_CONNECTIONS)";
+    case AM_VISIT_COMING:
+        return "it did not answer in time";
+    default:
+        return "it could not be reached for ACLMEM_FABRIC_TIMEOUT";
+    }
+}
+
+static void peer_tick(struct am_peer *peer, uint64_t now)
+{
+    struct am_helper *helper = peer->helper;
+
+    if (peer->watch.fd >= 0)
+        am_link_tick(&peer->link, now);
+    if (peer->watch.fd >= 0 && peer->link.state == AM_LINK_DEAD)
+        link_ended(peer);
+    else if (peer->n_moves > 0 && now - peer->moved >= helper->timeout_ns)
+        am_peer_fail(peer, "no byte was moved for ACLMEM_FABRIC_TIMEOUT");
+    else if (!peer->is_server && am_visit_is_late(&peer->visit, now, helper->timeout_ns))
+        am_peer_fail(peer, late_reason(peer));
+    else if (peer->watch.fd >= 0)
+        peer_write(peer);
+    if (peer->seat.is_taken && peer->link.n_peer_used != peer->n_seen) {
+        peer->n_seen = peer->link.n_peer_used;
+        am_seats_use(&helper->guests, &peer->seat, now);
+    }
+}
+
+void am_peer_tick(struct am_helper *helper, uint64_t now)
+{
+    struct am_peer *peer;
+
+    TAILQ_FOREACH (peer, &helper->peers, next) {
+        if (!peer->is_dead && peer->fate == AM_PEER_STAYS)
+            peer_tick(peer, now);
+    }
+    am_desk_expire(&helper->desk, now);
+    listener_resume(helper);
+}

@@ -1,0 +1,41 @@
+/*
+ * The connections that a fabric process has in one role, and their limit.
+ *
+ * Each connection has a seat.  Seats stand in the order of their last use.  When there are
+ * too many, the least used one is told to leave; it is free when its connection is closed.
+ * Plain data and decisions: no sockets, no clock.
+ */
+#ifndef AM_FABRIC_SEATS_H
+#define AM_FABRIC_SEATS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct am_seat {
+    TAILQ_ENTRY(am_seat) next; /* while it is taken and does not leave */
+    uint64_t used;             /* when it was used last */
+    bool is_taken;
+    bool is_leaving; /* takes up no new work, and is closed when its work is done */
+};
+
+struct am_seats {
+    TAILQ_HEAD(am_seats_order, am_seat) order; /* the least used one first */
+    size_t limit;
+    size_t n; /* taken */
+    size_t n_leaving;
+};
+
+void am_seats_init(struct am_seats *seats, size_t limit);
+
+void am_seats_take(struct am_seats *seats, struct am_seat *seat, uint64_t now);
+/* Does nothing for a seat that is not taken. */
+void am_seats_give(struct am_seats *seats, struct am_seat *seat);
+void am_seats_use(struct am_seats *seats, struct am_seat *seat, uint64_t now);
+void am_seats_leave(struct am_seats *seats, struct am_seat *seat);
+
+/* The seat that was not used for the longest time; NULL: all leave, or none is taken. */
+struct am_seat *am_seats_least(const struct am_seats *seats);
+
+#endif
