@@ -191,6 +191,9 @@ class Kill(unittest.TestCase):
         self.kill(part)
         if is_under_way and part != "exporter's fabric process":
             os.kill(helper, signal.SIGCONT)
+        if part in ("exporter", "importer"):  # until then its fabric process may serve
+            of_part = (self.a if part == "exporter" else self.b).helper
+            machines.wait_until(lambda: not machines.is_running(of_part), "the end of a fabric process")
         self.rest(part, STEPS[number:], STEPS[number] if is_under_way else None)
         self.settle(part)
 
