@@ -83,7 +83,13 @@ check() {
     passed=$((passed + good))
     failed=$((failed + bad))
     skipped=$((skipped + skips))
-    echo "$(clock) $preset: $good passed, $bad failed, $skips skipped"
+    # Single tests of programs that passed, which say why they cannot run (test/support/left_out.def).
+    left=$(grep -ah "^left out: " "$build/Testing/Temporary/LastTest.log")
+    [ -z "$left" ] || {
+        echo "$left"
+        left=", $(echo "$left" | wc -l) single tests left out"
+    }
+    echo "$(clock) $preset: $good passed, $bad failed, $skips skipped$left"
 }
 
 for preset in "$@"; do

@@ -3,22 +3,29 @@
  * emulated program, that starts programs in the emulator too.  The kernel of this
  * machine cannot execute them (that would need binfmt_misc, a setting of the machine).
  *
+ * The library also refuses to map terabytes, as a kernel with few addresses does.  The
+ * emulator has a record for each page: it would take all memory, and then stop for good.
+ *
  * The emulator takes its own settings from the environment (QEMU_LD_PREFIX,
  * QEMU_SET_ENV), so started programs inherit them.  LD_PRELOAD is meant for the emulated
  * program: it is handed to the emulator as an argument, and is not in its environment.
  */
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 64
 #define ENVIRONMENT_MAX 512
 #define PRELOAD "LD_PRELOAD="
+#define MAPPING_MAX ((size_t)256 << 30)
 
 /* A program as it is executed in place of the one that was asked for. */
 struct start {
@@ -65,6 +72,7 @@ static const char *emulator(void)
 static void plan(struct start *start, const char *path, char *const argv[],
                  char *const envp[])
 {
+    static char itself[4096];
     char *preload = NULL;
     size_t n = 0;
 
@@ -77,6 +85,9 @@ static void plan(struct start *start, const char *path, char *const argv[],
     start->envp[n] = NULL;
 
     n = 0;
+    /* The emulator gives the program its own file under this name, and itself has another. */
+    if (strcmp(path, "/proc/self/exe") == 0 && realpath(path, itself) != NULL)
+        path = itself;
     start->path = path;
     if (is_emulated(path)) {
         start->path = emulator();
@@ -121,4 +132,14 @@ posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *acti
 
     plan(&start, path, argv, envp);
     return next(pid, start.path, actions, attributes, start.argv, start.envp);
+}
+
+__attribute__((visibility("default"))) void *mmap(void *addr, size_t size, int rights,
+                                                  int flags, int fd, off_t offset)
+{
+    if (size > MAPPING_MAX) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return (void *)syscall(SYS_mmap, addr, size, rights, flags, fd, offset);
 }

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* TEST_SKIP: what an emulator cannot do, a pattern of names (test/CMakeLists.txt). */
+/* TEST_SKIP: a pattern of names (test/CMakeLists.txt). */
 __attribute__((constructor)) static void tests_skip(void)
 {
     const char *pattern = getenv("TEST_SKIP");
