@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #define AM_PORT_VERSION 2
-#define AM_PORT_KEY_ID 1 /* the number of the request KEY */
 #define AM_PORT_SLOT_SIZE (UINT64_C(1) << 20)
 #define AM_PORT_SLOTS 32
 /* The slots, and behind them struct am_port_bells. */

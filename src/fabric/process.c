@@ -9,6 +9,7 @@
  * FOLDER/libaclmem_fabric.so, which needs UCX.  Where that fails, the program is told.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +24,24 @@
 
 #define SOCKET 3
 
+/* Answers the program's first request, which brings the key: an earlier answer would be lost. */
 static int refuse(const char *why)
 {
     struct am_port_message reply = {
         .kind = AM_PORT_REPLY,
-        .id = AM_PORT_KEY_ID,
         .status = ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
     };
+    struct am_port_message message;
+    ssize_t size;
 
+    do
+        size =
+            recv(SOCKET, &message, sizeof message, 0); /* the kernel drops descriptors */
+    while ((size < 0 && errno == EINTR) ||
+           (size == (ssize_t)sizeof message && message.kind != AM_PORT_KEY));
+    if (size != (ssize_t)sizeof message)
+        return 1;
+    reply.id = message.id;
     snprintf(reply.text, sizeof reply.text,
              "libaclmem_fabric.so cannot be loaded; install libucx0 and libsodium23: %s",
              why);

@@ -166,6 +166,22 @@ for language in C CXX; do
     done
 done
 
+# The fabric between machines is a part that can be missing: UCX where it runs, or all of it.
+fabric() {
+    LD_LIBRARY_PATH=$temporary/other/lib64 ACLMEM_PRODUCT=A3 ACLMEM_RUNTIME_DIR=$temporary/run "$@" >"$temporary/log" 2>&1 ||
+        { cat "$temporary/log"; fail "the fabric: $*"; }
+}
+cp -a "$root" "$temporary/other"
+$CC -Werror -I"$root/include" "$here/fabric.c" -o "$temporary/fabric" $libs || fail "a program with a fabric handle"
+"$root/bin/aclmem" fabric keygen "$temporary/key" >/dev/null || fail "aclmem fabric keygen"
+echo "no library" >"$temporary/other/lib64/libaclmem_fabric.so"
+fabric "$temporary/fabric"
+if [ -e "$root/lib64/aclmem-fabric" ]; then
+    fabric env ACLMEM_FABRIC=127.0.0.1 ACLMEM_FABRIC_KEY="$temporary/key" "$temporary/fabric" "install libucx0"
+    rm "$temporary/other/lib64/aclmem-fabric"
+fi
+fabric env ACLMEM_FABRIC=127.0.0.1 ACLMEM_FABRIC_KEY="$temporary/key" "$temporary/fabric" "libucx0"
+
 # Removing takes everything of ours and nothing else.
 touch "$root/lib64/theirs"
 mkdir -p "$root/python/site-packages/acl/__pycache__" # of a Python that the module is not for

@@ -77,6 +77,14 @@ system_make() {
     cp "$here/client.py" "$system/tmp/"
     cp -r "$here/project" "$here/client.c" "$system/tmp/"
     cc -I"$here/../../include" "$here/client.c" -o "$system/tmp/client" -L"$build/lib64" -lascendcl -ldl
+    cc -I"$here/../../include" "$here/fabric.c" -o "$system/tmp/fabric" -L"$build/lib64" -lascendcl
+}
+
+# claim, command...: with memory that other machines may have.
+must_fabric() {
+    claim=$1
+    shift
+    must "$claim" env ACLMEM_PRODUCT=A3 ACLMEM_FABRIC=127.0.0.1 ACLMEM_FABRIC_KEY=/tmp/key "$@"
 }
 
 # What the package aclmem alone gives.
@@ -86,6 +94,10 @@ try_command() {
     must "the command runs where there is no /dev/shm" sh -c 'rm -rf /dev/shm; aclmem run /tmp/client; mkdir /dev/shm'
     must "there is a manual page" test -e /usr/share/man/man1/aclmem.1.gz
     must "there are completions" test -s /usr/share/bash-completion/completions/aclmem
+    must "a key is made" aclmem fabric keygen /tmp/key
+    must_fabric "without UCX the fabric says what to install" aclmem run /tmp/fabric "install libucx0"
+    apt libucx0 libsodium23 || fail "$suite: libucx0 installs"
+    must_fabric "with UCX the fabric works" aclmem run /tmp/fabric
     apt python3 || fail "$suite: python3 installs"
     must "the command runs a Python program with nothing sourced" aclmem run python3 /tmp/client.py
     grep -q "^written$" "$system/tmp/log" || fail "$suite: the Python program ran"
@@ -109,6 +121,7 @@ try_wheel() {
         /tmp/venv/bin/pip install -q --no-index --disable-pip-version-check /packages/*.whl'
     must "the module of the wheel works" /tmp/venv/bin/python /tmp/client.py
     must "the command of the wheel works" sh -euc 'PATH=/tmp/venv/bin:$PATH; aclmem run python3 /tmp/client.py'
+    must_fabric "the wheel has no fabric, and says so" sh -euc 'PATH=/tmp/venv/bin:$PATH; aclmem run /tmp/fabric libucx0'
     must "the wheel needs no package of ours" sh -euc 'apt-get purge -qq -y "aclmem*" python3-aclmem libjansson4 libnuma1
         PATH=/tmp/venv/bin:$PATH; aclmem run python3 /tmp/client.py; aclmem run /tmp/client'
 }
@@ -131,6 +144,25 @@ try_foreign() {
     inside dpkg --purge aclmem >/dev/null 2>&1 || :
 }
 
+# A build without UCX: the tests that need it say so, and so does the library.
+try_without_ucx() {
+    tree=$build/without_ucx
+    cmake -S "$here/../.." -B "$tree" -G Ninja -DACLMEM_UCX=OFF -DACLMEM_TESTS=ON -DACLMEM_PYTHON=OFF >"$tree.log" 2>&1 &&
+        cmake --build "$tree" --target all test_share_fabric >>"$tree.log" 2>&1 &&
+        ctest --test-dir "$tree" --output-on-failure -R '^(install.tree|share.fabric|fabric[.].*|unit.desk)$' >>"$tree.log" 2>&1 || {
+        tail -n 30 "$tree.log"
+        echo "FAILED: a build without UCX"
+        exit 1
+    }
+    [ ! -e "$tree/lib64/aclmem-fabric" ] && grep -q "fabric.remote .*Skipped" "$tree.log" || {
+        echo "FAILED: a build without UCX has no fabric, and its tests are skipped"
+        exit 1
+    }
+    rm -rf "$tree"
+    echo "a build without UCX works, and says what is missing"
+}
+
+try_without_ucx
 for suite; do
     system_make
     try_foreign

@@ -78,8 +78,9 @@ static int ping(const char *where)
     snprintf(path, sizeof path, "%s/aclmem-fabric", folder);
     execl(path, path, folder, "ping", where, key, seconds, (char *)NULL);
     fprintf(stderr,
-            "aclmem fabric: %s: %s; this aclmem was built without the fabric between "
-            "machines\n",
+            "aclmem fabric: %s: %s; this aclmem has no fabric between machines: build it "
+            "where libucx-dev and libsodium-dev are installed, or install its Debian "
+            "package and libucx0\n",
             path, strerror(errno));
     return EXIT_NOT_FOUND;
 }

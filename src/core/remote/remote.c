@@ -100,11 +100,7 @@ static aclError request_locked(struct am_port_message *message, int fd,
     while (request->reply != NULL)
         request++;
     /* The number has the place of its entry in it. */
-    if (message->kind == AM_PORT_KEY)
-        message->id = AM_PORT_KEY_ID;
-    else
-        message->id =
-            ++remote.n_ever * REQUESTS_MAX + (uint32_t)(request - remote.requests);
+    message->id = ++remote.n_ever * REQUESTS_MAX + (uint32_t)(request - remote.requests);
     AM_TRY(send_locked(message, fd));
     *request = (struct request){reply, arg, message->id, am_clock()};
     remote.n_requests++;

@@ -39,8 +39,9 @@ static aclError folder_find(char *folder, size_t size)
     snprintf(path, sizeof path, "%s/aclmem-fabric", folder);
     AM_REQUIRE(
         access(path, X_OK) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "this aclmem was built without the fabric between machines: %s is missing; "
-        "install libucx-dev and libsodium-dev and build it again",
+        "this aclmem has no fabric between machines: %s is missing; build it where "
+        "libucx-dev and libsodium-dev are installed, or install its Debian package and "
+        "libucx0",
         path);
     return ACL_SUCCESS;
 }
