@@ -82,6 +82,7 @@ struct am_frame {
         struct {
             uint64_t id;
             struct am_port_ticket ticket;
+            uint8_t source[4]; /* the IPv4 address that the importer's data comes from */
         } import;
         struct {
             uint64_t id;
@@ -104,6 +105,7 @@ struct am_frame {
         struct {
             uint32_t n_grants; /* that the importer has */
             uint32_t is_known; /* the answer: they are all there */
+            uint8_t source[4]; /* as that of `import` */
         } back;
         uint8_t all[AM_FRAME_SIZE - 16 - AM_FRAME_MAC];
     };

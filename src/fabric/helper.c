@@ -215,7 +215,7 @@ static void begin_take(struct am_helper *helper, const struct am_port_message *m
 }
 
 /* All that the network needs: 0, or -1 with the reason. */
-static int network_open(struct am_helper *helper, int key, char *why)
+static int network_open(struct am_helper *helper, int key, char *gate, char *why)
 {
     if (am_secret_read(key, &helper->keys, why) != 0 ||
         am_net_find(helper->where, &helper->place, why) != 0)
@@ -238,8 +238,10 @@ static int network_open(struct am_helper *helper, int key, char *why)
         return -1;
     }
     helper->ucx_port = am_net_listening(); /* the only one yet */
+    am_gate_find(&helper->gate);
     if (am_ucx_open_out(&helper->ucx, why) != 0)
         return -1;
+    am_gate_shut(&helper->gate, gate); /* before this process listens itself */
     helper->listener =
         (struct am_watch){am_net_listen(&helper->place, why), listener_ready};
     if (helper->listener.fd < 0)
@@ -262,22 +264,24 @@ static void key_take(struct am_helper *helper, const struct am_port_message *mes
                      int fd)
 {
     struct am_port_message reply = {.kind = AM_PORT_REPLY, .id = message->id};
+    struct am_port_place *place = &reply.up.place;
     char why[AM_NET_WHY];
 
     if (helper->area == NULL || helper->is_up)
         leave();
-    if (network_open(helper, fd, why) != 0) {
+    if (network_open(helper, fd, reply.text, why) != 0) {
         am_helper_refuse(helper, message->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s",
                          why);
         return;
     }
     helper->is_up = true;
-    reply.place.family = 4;
-    reply.place.port = ntohs(helper->place.address.sin_port);
-    reply.place.pid = helper->who.pid;
-    memcpy(reply.place.address, &helper->place.address.sin_addr,
+    place->family = 4;
+    place->port = ntohs(helper->place.address.sin_port);
+    place->pid = helper->who.pid;
+    memcpy(place->address, &helper->place.address.sin_addr,
            sizeof helper->place.address.sin_addr);
-    memcpy(reply.place.instance, helper->who.instance, sizeof reply.place.instance);
+    memcpy(place->instance, helper->who.instance, sizeof place->instance);
+    reply.up.is_open = !helper->gate.is_shut;
     am_helper_reply(helper, &reply);
 }
 

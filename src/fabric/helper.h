@@ -19,6 +19,7 @@
 #include <sys/queue.h>
 
 #include "fabric/desk.h"
+#include "fabric/gate.h"
 #include "fabric/link.h"
 #include "fabric/net.h"
 #include "fabric/seats.h"
@@ -84,7 +85,12 @@ struct am_peer {
     char address[48];   /* for messages, as the next one */
     char why[AM_PORT_TEXT];
 
-    /* is_server, and the handshake is done */
+    struct in_addr from;   /* is_server, as all below */
+    bool is_admitted;      /* `from` passes the gate */
+    bool has_source;       /* `source` does */
+    struct in_addr source; /* that of its data, if it is another one */
+
+    /* The handshake is done. */
     struct am_seat seat;
     struct am_desk_guest *guest;
     uint64_t n_seen; /* of the guest's uses */
@@ -130,6 +136,7 @@ struct am_helper {
     struct am_frame_who who;
     struct am_net_place place;
     struct am_ucx ucx;
+    struct am_gate gate;
     uint16_t ucx_port; /* where UCX listens */
     struct am_desk desk;
     TAILQ_HEAD(, am_peer) peers;

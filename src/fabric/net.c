@@ -198,6 +198,23 @@ void am_net_shut(const struct sockaddr_in *to)
     }
 }
 
+struct in_addr am_net_source(const struct in_addr *to)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(1), .sin_addr = *to};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return *to;
+    /* Connecting a datagram socket sends nothing: the kernel looks up the way. */
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+        address.sin_addr = *to;
+    close(fd);
+    return address.sin_addr;
+}
+
 void am_net_tune(int fd, uint64_t timeout_ns)
 {
     int yes = 1;

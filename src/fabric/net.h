@@ -36,6 +36,9 @@ uint16_t am_net_listening(void);
 /* Ends this process's connections to that address, and leaves their descriptors open. */
 void am_net_shut(const struct sockaddr_in *to);
 
+/* The address from which the kernel sends to another one; `to` where it has no way there. */
+struct in_addr am_net_source(const struct in_addr *to);
+
 /* A connected or accepted socket: messages are small and go at once. */
 void am_net_tune(int fd, uint64_t timeout_ns);
 

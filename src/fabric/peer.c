@@ -64,6 +64,19 @@ static void import_free(struct am_peer_import *import)
         am_peer_settle(peer); /* the last one frees the peer */
 }
 
+/*
+ * UCX chooses the source of its connections by itself, and it may differ from that of the
+ * control connection: the exporter is told, for its gate.
+ */
+static void source_tell(const struct am_peer *peer, uint8_t *ret_source)
+{
+    struct in_addr to;
+
+    memcpy(&to, peer->place.address, sizeof to);
+    to = am_net_source(&to);
+    memcpy(ret_source, &to, sizeof to);
+}
+
 static void import_ask(struct am_peer_import *import)
 {
     struct am_peer *peer = import->peer;
@@ -73,6 +86,7 @@ static void import_ask(struct am_peer_import *import)
     am_visit_work(&peer->helper->visits, &peer->visit, am_helper_now());
     frame.import.id = import->number;
     frame.import.ticket = import->ticket;
+    source_tell(peer, frame.import.source);
     am_peer_send(peer, &frame);
 }
 
@@ -186,6 +200,17 @@ void am_peer_data_close(struct am_peer *peer)
 
 /* ---- what peers say ---- */
 
+static void source_take(struct am_peer *peer, const uint8_t *bytes)
+{
+    struct in_addr source;
+
+    memcpy(&source, bytes, sizeof source);
+    if (peer->has_source || source.s_addr == 0 || source.s_addr == peer->from.s_addr)
+        return;
+    peer->source = source;
+    peer->has_source = am_gate_admit(&peer->helper->gate, source);
+}
+
 /* An importer's frame. */
 static void guest_frame(struct am_peer *peer, const struct am_frame *frame)
 {
@@ -195,6 +220,7 @@ static void guest_frame(struct am_peer *peer, const struct am_frame *frame)
     am_seats_use(&helper->guests, &peer->seat, am_helper_now());
     switch (frame->kind) {
     case AM_FRAME_IMPORT:
+        source_take(peer, frame->import.source);
         am_desk_answer(&helper->desk, peer->guest, frame, &answer);
         am_peer_send(peer, &answer);
         return;
@@ -206,6 +232,7 @@ static void guest_frame(struct am_peer *peer, const struct am_frame *frame)
         am_peer_send(peer, &answer);
         return;
     case AM_FRAME_BACK:
+        source_take(peer, frame->back.source);
         am_desk_return(peer->guest, frame, &answer);
         am_peer_send(peer, &answer);
         return;
@@ -253,6 +280,7 @@ void am_peer_up(struct am_peer *peer)
     if (peer->n_grants == 0)
         return;
     frame.back.n_grants = peer->n_grants;
+    source_tell(peer, frame.back.source);
     am_peer_send(peer, &frame);
 }
 

@@ -123,6 +123,11 @@ static void connection_close(struct am_peer *peer)
     peer->is_unproved = false;
     if (peer->watch.fd < 0)
         return;
+    if (peer->is_admitted)
+        am_gate_leave(&helper->gate, peer->from);
+    if (peer->has_source)
+        am_gate_leave(&helper->gate, peer->source);
+    peer->is_admitted = peer->has_source = false;
     close(peer->watch.fd);
     peer->watch.fd = -1;
     am_link_close(&peer->link);
@@ -280,6 +285,7 @@ static void guest_up(struct am_peer *peer)
         am_peer_fail(peer, "the fabric process has no memory for an importer");
         return;
     }
+    peer->is_admitted = am_gate_admit(&helper->gate, peer->from);
     memcpy(peer->guest->address, peer->address, sizeof peer->guest->address);
     frame.worker.lease_ms = (uint32_t)(helper->desk.lease_ns / AM_MILLISECOND);
     frame.worker.port = helper->ucx_port;
@@ -385,6 +391,7 @@ static struct am_peer *peer_make(struct am_helper *helper, bool is_server,
     peer->watch = (struct am_watch){-1, peer_ready};
     peer->helper = helper;
     peer->is_server = is_server;
+    peer->from = address->sin_addr;
     inet_ntop(AF_INET, &address->sin_addr, number, sizeof number);
     snprintf(peer->address, sizeof peer->address, "%s:%u", number,
              ntohs(address->sin_port));

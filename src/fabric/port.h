@@ -83,7 +83,10 @@ struct am_port_message {
             uint8_t machine[16];
             char where[128]; /* ACLMEM_FABRIC */
         } begin;
-        struct am_port_place place; /* the answer to KEY */
+        struct { /* the answer to KEY; its text says where UCX listens */
+            struct am_port_place place;
+            uint32_t is_open; /* to every address */
+        } up;
         struct {
             struct am_port_ticket ticket;
             uint64_t size;

@@ -80,13 +80,14 @@ class Refused(Exception):
 class Actor:
     """A program on a machine."""
 
-    def __init__(self, machine, program, env):
+    def __init__(self, machine, program, env, log):
         self.machine = machine
         self.process = subprocess.Popen(
             machine.inside + [program],
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=log,
             universal_newlines=True,
         )
 
@@ -163,7 +164,8 @@ class Machine:
         if self.port is not None:
             self.wait_for_link()
 
-    def start(self, **options):
+    def start(self, log=None, **options):
+        """Starts a program; options are those of ACLMEM_..., and its standard error goes to the file `log`."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(("ACLMEM_", "ASCEND_"))}
         env.update(
             ACLMEM_PRODUCT="A3",
@@ -179,7 +181,7 @@ class Machine:
                 env.pop("ACLMEM_" + name, None)
             else:
                 env["ACLMEM_" + name] = str(value)
-        actor = Actor(self, self.net.program, env)
+        actor = Actor(self, self.net.program, env, log)
         self.net.actors.append(actor)
         return actor
 

@@ -349,9 +349,11 @@ static aclError start_locked(void) AM_REQUIRES(remote.start)
         process_leave();
         return rc;
     }
-    remote.place = message.place;
+    remote.place = message.up.place;
     am_log(AM_LOG_INFO, "the fabric is up: %s, port %u", am_option_text(AM_OPTION_fabric),
            remote.place.port);
+    am_log(message.up.is_open ? AM_LOG_WARN : AM_LOG_INFO, "the fabric: %.*s",
+           (int)sizeof message.text - 1, message.text);
     return ACL_SUCCESS;
 }
 
