@@ -7,6 +7,8 @@
  * grows is a question of its own: it is answered by asking for a thousand addresses
  * again and again, among a thousand and among a million.
  */
+#include <sys/mman.h>
+
 #include "apart.h"
 #include "live.h"
 #include "report.h"
@@ -75,6 +77,57 @@ static void grow_to(void *arg)
     library_stop();
 }
 
+/* ---- a line of the cache that is fetched from memory ---- */
+
+#define LINES_SIZE (256 * MB) /* as the books of a million objects */
+#define LINE 64
+
+/* Each line of memory on huge pages holds the address of another one. */
+static void *lines_make(void)
+{
+    char *wide = mmap(NULL, LINES_SIZE + CHUNK, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t n = LINES_SIZE / LINE;
+    char *lines;
+
+    MUST_HOLD(wide != MAP_FAILED);
+    lines = wide + (CHUNK - (uintptr_t)wide % CHUNK);
+    madvise(lines, LINES_SIZE, MADV_HUGEPAGE);
+    for (size_t i = 0; i < n; i++) /* a full period: n is a power of two */
+        *(void **)(lines + i * LINE) = lines + (i * 0x9e3779b5 + 0x3c6ef373) % n * LINE;
+    return lines;
+}
+
+static void lines_walk(void *arg, size_t n)
+{
+    void *volatile *at = arg;
+
+    while (n-- > 0)
+        at = *at;
+    MUST_HOLD(at != NULL);
+}
+
+static void million_report(const struct growth_row *rows)
+{
+    struct subject line = {.run = lines_walk, .arg = lines_make(), .n = 100000};
+    const double *phys = rows[GROW_PHYS].ns;
+    const double *map = rows[GROW_MAP].ns;
+
+    measure(&line, 1, 9);
+    report_section("1,000,000 live objects; limit: one live object");
+    report_row(
+        &(struct row){"allocate + free", "ns", phys[3], phys[0], BUDGET_AT_MOST, 4});
+    report_row(&(struct row){"map + unmap", "ns", map[3], map[0], BUDGET_AT_MOST, 4});
+    report_row(
+        &(struct row){"a line fetched from memory", "ns", line.ns, 0, BUDGET_NONE, 0});
+    report_note(
+        "Fetched one after the other: 2 to allocate and free (the handle's slot, the");
+    report_note(
+        "memory's record), 4 to map and unmap (the entry of the address, the mapping,");
+    report_note(
+        "the memory's record, the slot).  The other lines of a record come beside them.");
+}
+
 static void lookup_report(const struct growth_row *rows)
 {
     const double *few = rows[GROW_FEW].ns;
@@ -115,6 +168,7 @@ void bench_growth(void *unused)
             rows[i].ns[at] = quartile(ns[i][at], SWEEPS);
     }
     lookup_report(rows);
+    million_report(rows);
     report_section("growth: time, and how many times that for one live object");
     report_growth(live_counts, rows, GROW_COUNT);
 }

@@ -2,6 +2,7 @@
 #include "base/idmap.h"
 
 #include "base/error.h"
+#include "base/keep.h"
 #include "base/sys.h"
 #include "base/util.h"
 
@@ -109,7 +110,7 @@ static int idmap_grow_locked(struct am_idmap *map) AM_REQUIRES(map->lock)
     if (segment == AM_IDMAP_SEGMENTS)
         return -ENOMEM;
     n = segment_size(segment);
-    slots = am_sys_calloc(n, sizeof *slots);
+    slots = am_keep(n * sizeof *slots);
     if (slots == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++)
@@ -206,6 +207,7 @@ AM_HOT struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind,
     if (s == NULL || atomic_load_explicit(&s->handle, memory_order_acquire) != handle)
         return NULL; /* also a number that was made up from another handle's */
     object = atomic_load_explicit(&s->object, memory_order_acquire);
+    am_prefetch(object, 256);
     /* The object is this handle's, or it was at least of this kind. */
     if (atomic_load_explicit(&s->handle, memory_order_acquire) != handle)
         return NULL;

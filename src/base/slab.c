@@ -8,52 +8,93 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/keep.h"
 #include "base/sys.h"
 #include "base/util.h"
 
-#define BLOCK_SIZE (64 * AM_KIB)
+#define BLOCK_SIZE (64 * AM_KIB) /* of the first blocks; later ones are AM_KEEP_LARGE */
+#define FEW_BLOCKS 16
 #define LINE 64
 #define BATCH 32 /* objects that go between a shard's list and the one for all */
 #define PART_MAX (3 * BATCH) /* objects that a shard's list keeps */
 
 struct am_slab_node {
     struct am_slab_node *next;
-    uint64_t pad; /* the next object is aligned */
+};
+
+/* The start of a block; objects follow. */
+struct am_slab_block {
+    struct am_slab_block *next;
+    size_t size;
 };
 
 static struct am_slab_node *node_of(const struct am_slab *slab, void *object)
 {
-    return (struct am_slab_node *)((char *)object + am_align_up(slab->size, 16));
+    return (struct am_slab_node *)((char *)object +
+                                   am_align_up(slab->size, sizeof(struct am_slab_node)));
 }
 
 static void *object_of(const struct am_slab *slab, struct am_slab_node *node)
 {
-    return (char *)node - am_align_up(slab->size, 16);
+    return (char *)node - am_align_up(slab->size, sizeof(struct am_slab_node));
+}
+
+static size_t slab_stride(const struct am_slab *slab)
+{
+    size_t size = am_align_up(slab->size, sizeof(struct am_slab_node));
+
+    return am_align_up(size + sizeof(struct am_slab_node), LINE);
+}
+
+static char *block_first(struct am_slab_block *block)
+{
+    return (char *)am_align_up((uintptr_t)(block + 1), LINE);
+}
+
+/* How many objects a block has. */
+static size_t block_count(const struct am_slab *slab, struct am_slab_block *block)
+{
+    return (size_t)((char *)block + block->size - block_first(block)) / slab_stride(slab);
 }
 
 AM_COLD static int slab_grow_locked(struct am_slab *slab) AM_REQUIRES(slab->lock)
 {
-    size_t stride =
-        am_align_up(am_align_up(slab->size, 16) + sizeof(struct am_slab_node), LINE);
-    struct am_slab_node *block = am_sys_calloc(1, BLOCK_SIZE);
-    char *first;
+    size_t stride = slab_stride(slab);
+    size_t size = slab->n_bulk < FEW_BLOCKS ? BLOCK_SIZE : AM_KEEP_LARGE;
+    struct am_slab_block *block = am_keep(size);
     size_t n;
 
     if (block == NULL)
         return -ENOMEM;
     block->next = slab->bulk;
+    block->size = size;
     slab->bulk = block;
+    slab->n_bulk++;
 
-    first = (char *)am_align_up((uintptr_t)(block + 1), LINE);
-    n = (size_t)((char *)block + BLOCK_SIZE - first) / stride;
+    n = block_count(slab, block);
     am_assert(n > 0);
     while (n-- > 0) {
-        struct am_slab_node *node = node_of(slab, first + n * stride);
+        struct am_slab_node *node = node_of(slab, block_first(block) + n * stride);
 
         node->next = slab->spare;
         slab->spare = node;
     }
     return 0;
+}
+
+void am_slab_each(struct am_slab *slab, void (*visit)(void *object, void *arg), void *arg)
+{
+    struct am_slab_block *block;
+
+    am_latch_take(&slab->lock);
+    block = slab->bulk;
+    am_latch_give(&slab->lock);
+    for (; block != NULL; block = block->next) { /* a block stays as it is */
+        size_t n = block_count(slab, block);
+
+        for (size_t i = 0; i < n; i++)
+            visit(block_first(block) + i * slab_stride(slab), arg);
+    }
 }
 
 /* Cuts a list behind its first n nodes, or fewer if it is shorter; returns the rest. */

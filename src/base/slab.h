@@ -34,7 +34,8 @@ struct am_slab {
     struct am_latch lock;
     struct am_slab_node *spare; /* lock; a list of free objects */
     /* lock; every block ever taken, so that leak checkers see it */
-    struct am_slab_node *bulk;
+    struct am_slab_block *bulk;
+    unsigned n_bulk; /* lock */
     union am_slab_part part[AM_SHARDS];
 };
 
@@ -50,5 +51,11 @@ void *am_slab_take(struct am_slab *slab);
 /* The same with all bytes behind the count zeroed; the count is 0 as in every free object. */
 void *am_slab_take_zeroed(struct am_slab *slab);
 void am_slab_give(struct am_slab *slab, void *object);
+/*
+ * Calls visit for every object, also for the free ones, whose count is 0.  Objects that
+ * other threads take meanwhile may be left out.
+ */
+void am_slab_each(struct am_slab *slab, void (*visit)(void *object, void *arg),
+                  void *arg);
 
 #endif

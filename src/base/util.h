@@ -42,6 +42,16 @@ static inline bool am_is_aligned(size_t x, size_t align)
 #define AM_COLD __attribute__((noinline, cold))
 
 /*
+ * The lines of an object that is about to be used.  Atomic operations wait for the ones
+ * before, so without this the lines come from memory one after the other.
+ */
+static inline void am_prefetch(const void *object, size_t size)
+{
+    for (size_t at = 0; at < size; at += 64)
+        __builtin_prefetch((const char *)object + at, 1);
+}
+
+/*
  * Reference counts.  am_ref_try() is for objects that were found without a lock: it fails
  * once the count has reached zero.  The memory of such objects is never used for anything
  * else (base/slab.h).

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/idmap.h"
+#include "base/keep.h"
 #include "base/slab.h"
 #include "base/sys.h"
 #include "base/util.h"
@@ -32,8 +33,10 @@ static int map_make(void **state)
 static int map_drop(void **state)
 {
     struct am_idmap *map = *state;
+    size_t size = SLOTS_FIRST * sizeof(struct am_idslot);
 
-    for (int i = 0; i < AM_IDMAP_SEGMENTS; i++)
+    free(map->segments[0]);
+    for (int i = 1; size < AM_KEEP_LARGE; i++, size *= 2) /* large ones stay: keep.h */
         free(map->segments[i]);
     free(map);
     return 0;

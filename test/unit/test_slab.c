@@ -19,7 +19,7 @@ struct thing {
  */
 struct even_thing {
     atomic_uint refs;
-    unsigned char body[108];
+    unsigned char body[116];
 };
 
 /* One block of a slab is 64 KB; this is more than three of them. */
@@ -215,10 +215,45 @@ static void no_two_threads_have_one_object(void **state)
         fail_msg("%s", failure);
 }
 
+/* Large enough for blocks of 2 MB, which come after the first ones. */
+#define N_LARGE 30000
+
+static void thing_mark(void *object, void *n)
+{
+    struct thing *thing = object;
+
+    if (thing->refs == 0)
+        return;
+    thing->body[0]++;
+    ++*(unsigned *)n;
+}
+
+static void every_object_is_visited_once(void **state)
+{
+    static struct am_slab slab = AM_SLAB_INIT(struct thing, "test");
+    static struct thing *things[N_LARGE];
+    unsigned n = 0;
+
+    am_slab_each(&slab, thing_mark, &n);
+    assert_int_equal(n, 0);
+    for (unsigned i = 0; i < N_LARGE; i++) {
+        things[i] = am_slab_take(&slab);
+        assert_non_null(things[i]);
+        assert_true(is_zero(things[i]));
+        assert_int_equal((uintptr_t)things[i] % 64, 0);
+        things[i]->refs = 1;
+    }
+    am_slab_each(&slab, thing_mark, &n);
+    assert_int_equal(n, N_LARGE);
+    for (unsigned i = 0; i < N_LARGE; i++)
+        assert_int_equal(things[i]->body[0], 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_object_is_born_zero_and_aligned),
+        cmocka_unit_test(every_object_is_visited_once),
         cmocka_unit_test(live_objects_share_no_byte),
         cmocka_unit_test(the_last_object_of_a_block_lies_in_it),
         cmocka_unit_test(giving_back_touches_no_byte_of_the_object),

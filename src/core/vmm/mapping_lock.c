@@ -83,6 +83,7 @@ AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
 
         if (mapping == NULL)
             return NULL;
+        am_prefetch(mapping, sizeof *mapping);
         r = atomic_load_explicit(&mapping->reservation, memory_order_relaxed);
         if (r == NULL) {
             if (am_chunkmap_find(&vs->chunks, addr) == mapping)
@@ -92,6 +93,7 @@ AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
         am_lock(&am_reservation_stripe(vs, r)->lock);
         /* The mapping may have gone and come back, also in another reservation. */
         if (am_chunkmap_find(&vs->chunks, addr) == mapping && mapping->reservation == r) {
+            am_prefetch(mapping->phys, sizeof *mapping->phys);
             dead = am_mapping_get_dead(mapping);
             if (dead == NULL)
                 return mapping;

@@ -131,8 +131,7 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->n_mappings = 0;
     phys->was_mapped = false;
     phys->is_killed = false;
-    phys->part = 0;
-    phys->is_listed = false;
+    atomic_store_explicit(&phys->listed, NULL, memory_order_relaxed);
     LIST_INIT(&phys->mappings);
 }
 
@@ -186,20 +185,24 @@ static void phys_unmake(struct am_phys *phys)
     am_domain_put(domain);
 }
 
-/* Enter it in its domain, alive from now on; fails when the library is stopping. */
+/*
+ * Enter it in its domain, alive from now on; fails when the library is stopping.
+ *
+ * There is no list of a domain's memory: lists join objects that are far from each other,
+ * so freeing one of a million would fetch two more from memory.  Instead the slab is
+ * searched (am_slab_each()), which happens when a device is reset.
+ */
 static aclError phys_list(struct am_phys *phys)
 {
-    union am_domain_part *part;
+    union am_domain_part *part = &phys->domain->part[am_shard()];
     bool is_closed;
 
-    phys->part = am_shard();
-    part = &phys->domain->part[phys->part];
     am_moment();
     am_latch_take(&part->lock);
     is_closed = part->is_closed;
     if (!is_closed) {
-        LIST_INSERT_HEAD(&part->all, phys, all);
-        phys->is_listed = true;
+        atomic_fetch_add_explicit(&part->n_listed, 1, memory_order_relaxed);
+        atomic_store_explicit(&phys->listed, phys->domain, memory_order_relaxed);
         if (phys->handle != NULL) /* the other physes are not the program's */
             am_tally_add(&n_physes, 1);
         atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
@@ -351,15 +354,16 @@ err_place:
     return rc;
 }
 
-static void phys_unlist(struct am_phys *phys)
+/* True for one caller; the caller has a reference, or has dropped the last one. */
+static bool phys_unlist(struct am_phys *phys)
 {
-    union am_domain_part *part = &phys->domain->part[phys->part];
+    struct am_domain *domain =
+        atomic_exchange_explicit(&phys->listed, NULL, memory_order_relaxed);
 
-    am_latch_take(&part->lock);
-    if (phys->is_listed)
-        LIST_REMOVE(phys, all);
-    phys->is_listed = false;
-    am_latch_give(&part->lock);
+    if (domain != NULL)
+        atomic_fetch_sub_explicit(&domain->part[am_shard()].n_listed, 1,
+                                  memory_order_relaxed);
+    return domain != NULL;
 }
 
 struct am_phys *am_phys_ref(struct am_phys *phys)
@@ -497,55 +501,81 @@ aclError am_phys_free(void *handle)
     return rc;
 }
 
-/* The next phys of a list that lives; it leaves the list. */
-static struct am_phys *part_pop(union am_domain_part *part)
+/*
+ * Whether the domain has memory that is listed.  A thread that lists memory meanwhile may
+ * be missed, as if it did so later; once the domain is closed there is none.
+ */
+static bool domain_has_physes(struct am_domain *domain)
 {
-    struct am_phys *phys;
+    int64_t n = 0;
 
-    am_latch_take(&part->lock);
-    while ((phys = LIST_FIRST(&part->all)) != NULL) {
-        LIST_REMOVE(phys, all);
-        phys->is_listed = false;
-        if (am_ref_try(&phys->object.refs))
-            break;
+    for (unsigned i = 0; i < AM_SHARDS; i++) {
+        union am_domain_part *part = &domain->part[i];
+
+        am_latch_take(&part->lock);
+        n += atomic_load_explicit(&part->n_listed, memory_order_relaxed);
+        am_latch_give(&part->lock);
     }
-    am_latch_give(&part->lock);
-    return phys;
+    return n != 0;
 }
 
-static void part_kill(union am_domain_part *part)
+/* The object of the slab with one more reference, if it is the domain's memory. */
+static struct am_phys *phys_of_domain(void *object, struct am_domain *domain)
 {
-    struct am_phys *phys;
+    struct am_phys *phys = object;
 
-    while ((phys = part_pop(part)) != NULL) {
-        if (am_vspace_kill(phys)) {
-            am_phys_end_export(phys);
-            am_phys_put(phys); /* the handle's */
-        }
-        am_phys_put(phys); /* ours */
+    if (atomic_load_explicit(&phys->listed, memory_order_relaxed) != domain ||
+        !am_ref_try(&phys->object.refs))
+        return NULL;
+    /* The acquire of am_ref_try() shows what was listed before the count was set. */
+    if (atomic_load_explicit(&phys->listed, memory_order_relaxed) == domain)
+        return phys;
+    am_phys_put(phys);
+    return NULL;
+}
+
+static void phys_kill(void *object, void *domain)
+{
+    struct am_phys *phys = phys_of_domain(object, domain);
+
+    if (phys == NULL)
+        return;
+    if (phys_unlist(phys) && am_vspace_kill(phys)) {
+        am_phys_end_export(phys);
+        am_phys_put(phys); /* the handle's */
     }
+    am_phys_put(phys); /* ours */
 }
 
 void am_phys_kill_all(struct am_domain *domain)
 {
-    for (unsigned i = 0; domain != NULL && i < AM_SHARDS; i++)
-        part_kill(&domain->part[i]);
+    if (domain != NULL && domain_has_physes(domain))
+        am_slab_each(&phys_slab, phys_kill, domain);
+}
+
+struct sum {
+    struct am_domain *domain;
+    uint64_t size;
+};
+
+static void sum_add(void *object, void *arg)
+{
+    struct sum *sum = arg;
+    struct am_phys *phys = phys_of_domain(object, sum->domain);
+
+    if (phys == NULL)
+        return;
+    sum->size += phys->handle != NULL ? phys->mem.size : 0;
+    am_phys_put(phys);
 }
 
 uint64_t am_phys_size(struct am_domain *domain)
 {
-    uint64_t size = 0;
+    struct sum sum = {.domain = domain};
 
-    for (unsigned i = 0; domain != NULL && i < AM_SHARDS; i++) {
-        union am_domain_part *part = &domain->part[i];
-        const struct am_phys *phys;
-
-        am_latch_take(&part->lock);
-        LIST_FOREACH (phys, &part->all, all)
-            size += phys->handle != NULL ? phys->mem.size : 0;
-        am_latch_give(&part->lock);
-    }
-    return size;
+    if (domain != NULL && domain_has_physes(domain))
+        am_slab_each(&phys_slab, sum_add, &sum);
+    return sum.size;
 }
 
 uint64_t am_phys_count(void)

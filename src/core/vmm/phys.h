@@ -47,9 +47,8 @@ struct am_phys {
     /* With its device: it is neither mapped nor retained any more.  Read without lock. */
     atomic_bool is_killed;
     LIST_HEAD(am_mappings, am_mapping) mappings;
-    unsigned part;  /* of the domain, in whose list it is */
-    bool is_listed; /* the part's lock, as the next one */
-    LIST_ENTRY(am_phys) all;
+    /* The domain, while it goes with its device; NULL: a heap's, or killed. */
+    _Atomic(struct am_domain *) listed;
 };
 
 /* Whether product, rules and machine have memory of this description. */
