@@ -183,10 +183,60 @@ static void chosen_word(const char *root, const char *path, char *word, size_t s
         snprintf(word, size, "%.*s", (int)strcspn(open + 1, "]"), open + 1);
 }
 
-bool am_machine_has_huge_pages_under(const char *root, size_t size, char *ret_why)
+#define TRANSPARENT "/sys/kernel/mm/transparent_hugepage"
+
+static const char setting_of_all[] = TRANSPARENT "/enabled";
+static const char setting_of_files[] = TRANSPARENT "/shmem_enabled";
+
+bool am_machine_knows_collapse(void)
+{
+    return madvise(NULL, 0, MADV_COLLAPSE) == 0; /* of no bytes: an answer, no work */
+}
+
+bool am_machine_can_collapse_under(const char *root, bool knows_collapse)
+{
+    char all[32];
+    char files[32];
+
+    chosen_word(root, setting_of_all, all, sizeof all);
+    chosen_word(root, setting_of_files, files, sizeof files);
+    return knows_collapse && all[0] != '\0' && strcmp(all, "never") != 0 &&
+           strcmp(files, "deny") != 0 &&
+           group_number(root, TRANSPARENT, "hpage_pmd_size", NULL, 0) == AM_CHUNK;
+}
+
+bool am_machine_can_collapse(void)
+{
+    return am_machine_can_collapse_under("", am_machine_knows_collapse());
+}
+
+/* The reason why memory files get ordinary pages. */
+static void say_no_huge_pages(const char *root, size_t n_free, size_t needed,
+                              const char *files, bool knows_collapse, char *ret_why)
+{
+    char all[32];
+
+    chosen_word(root, setting_of_all, all, sizeof all);
+    if (knows_collapse)
+        snprintf(
+            ret_why, AM_MACHINE_WHY,
+            "%s is %s, %s is %s, and the system has %zu free huge pages of 2 MB where a "
+            "device takes %zu (vm.nr_hugepages)",
+            setting_of_all, all[0] != '\0' ? all : "not there", setting_of_files,
+            files[0] != '\0' ? files : "not there", n_free, needed);
+    else
+        snprintf(
+            ret_why, AM_MACHINE_WHY,
+            "the kernel has no MADV_COLLAPSE (Linux 6.1), the system has %zu free huge "
+            "pages of 2 MB and a device takes %zu "
+            "(vm.nr_hugepages), and %s is %s, which advise would change",
+            n_free, needed, setting_of_files, files[0] != '\0' ? files : "not there");
+}
+
+bool am_machine_has_huge_pages_under(const char *root, size_t size, bool knows_collapse,
+                                     char *ret_why)
 {
     static const char pool[] = "/sys/kernel/mm/hugepages/hugepages-2048kB";
-    static const char setting[] = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     size_t needed = size >> AM_CHUNK_SHIFT;
     size_t n_free = group_number(root, pool, "free_hugepages", NULL, 0);
     char word[32];
@@ -197,22 +247,26 @@ bool am_machine_has_huge_pages_under(const char *root, size_t size, char *ret_wh
                  n_free, needed);
         return true;
     }
-    chosen_word(root, setting, word, sizeof word);
+    chosen_word(root, setting_of_files, word, sizeof word);
     if (word[0] != '\0' && strcmp(word, "never") != 0 && strcmp(word, "deny") != 0) {
-        snprintf(ret_why, AM_MACHINE_WHY, "transparent ones, since %s is %s", setting,
-                 word);
+        snprintf(ret_why, AM_MACHINE_WHY, "transparent ones, since %s is %s",
+                 setting_of_files, word);
         return true;
     }
-    snprintf(ret_why, AM_MACHINE_WHY,
-             "the system has %zu free huge pages of 2 MB and a device takes %zu "
-             "(vm.nr_hugepages), and %s is %s, which advise would change",
-             n_free, needed, setting, word[0] != '\0' ? word : "not there");
-    return false;
+    if (!am_machine_can_collapse_under(root, knows_collapse)) {
+        say_no_huge_pages(root, n_free, needed, word, knows_collapse, ret_why);
+        return false;
+    }
+    chosen_word(root, setting_of_all, word, sizeof word);
+    snprintf(ret_why, AM_MACHINE_WHY, "transparent ones by MADV_COLLAPSE, since %s is %s",
+             setting_of_all, word);
+    return true;
 }
 
 bool am_machine_has_huge_pages(size_t size, char *ret_why)
 {
-    return am_machine_has_huge_pages_under("", size, ret_why);
+    return am_machine_has_huge_pages_under("", size, am_machine_knows_collapse(),
+                                           ret_why);
 }
 
 bool am_machine_has_node(int node)

@@ -25,10 +25,18 @@ size_t am_machine_available_under(const char *root);
  * Whether memory files of `size` bytes get huge pages here: from the system's pool, or
  * transparent ones.  The reason, in words, is put into AM_MACHINE_WHY bytes.
  */
-#define AM_MACHINE_WHY 256
+#define AM_MACHINE_WHY 512
 bool am_machine_has_huge_pages(size_t size, char *ret_why);
-/* The same with another root for /sys. */
-bool am_machine_has_huge_pages_under(const char *root, size_t size, char *ret_why);
+
+/* Whether the kernel can make huge pages of a memory file's pages (MADV_COLLAPSE). */
+bool am_machine_knows_collapse(void);
+/* The same, and the system has not turned transparent huge pages of 2 MB off. */
+bool am_machine_can_collapse(void);
+
+/* The same with another root for /sys; knows_collapse: am_machine_knows_collapse(). */
+bool am_machine_has_huge_pages_under(const char *root, size_t size, bool knows_collapse,
+                                     char *ret_why);
+bool am_machine_can_collapse_under(const char *root, bool knows_collapse);
 
 bool am_machine_has_node(int node);
 /* The node of the processor that this thread is on. */

@@ -18,6 +18,13 @@ enum am_option {
     AM_OPTION_COUNT,
 };
 
+/* The number of ACLMEM_HUGE_PAGES: the place of its word in options.def. */
+enum am_huge_pages {
+    AM_HUGE_PAGES_AUTO,
+    AM_HUGE_PAGES_ALWAYS,
+    AM_HUGE_PAGES_NEVER,
+};
+
 #define AM_WHY_SIZE 512 /* room for the reason of a refusal */
 
 /* Back to the defaults. */

@@ -26,6 +26,9 @@
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14; glibc knows it from 2.35 on */
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_COLLAPSE /* Linux 6.1; glibc knows it from 2.37 on */
+#define MADV_COLLAPSE 25
+#endif
 #ifndef MFD_HUGE_2MB /* glibc leaves it to <linux/memfd.h>, which it clashes with */
 #define MFD_HUGE_2MB (21u << 26)
 #endif

@@ -114,6 +114,7 @@ static void a_bad_value_is_refused_by_name(void **state)
         {"ACLMEM_RUNTIME_DIR=here", "ACLMEM_RUNTIME_DIR", "here"},
         {"ACLMEM_ISOLATE=perhaps", "ACLMEM_ISOLATE", "perhaps"},
         {"ACLMEM_COMMIT=later", "ACLMEM_COMMIT", "later"},
+        {"ACLMEM_HUGE_PAGES=1", "ACLMEM_HUGE_PAGES", "1"},
         {"ACLMEM_PRODUCT=Z80", "ACLMEM_PRODUCT", "Z80"},
         {"ACLMEM_LAYERS=nosuch", "ACLMEM_LAYERS", "nosuch"},
     };

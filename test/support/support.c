@@ -46,14 +46,14 @@ static bool clear_one(void)
 }
 
 /*
- * The log level, layers and the runtime directory, which is each test's own, are afterwards
- * what they were when the program began.
+ * The log level, layers, the kind of pages and the runtime directory, which is each test's
+ * own, are afterwards what they were when the program began.
  */
 void clear_options(void)
 {
     static const char *const kept[] = {"ACLMEM_RUNTIME_DIR", "ACLMEM_LOG",
-                                       "ACLMEM_LAYERS", "ACLMEM_CHECK",
-                                       "ACLMEM_FINDINGS"};
+                                       "ACLMEM_LAYERS",      "ACLMEM_CHECK",
+                                       "ACLMEM_FINDINGS",    "ACLMEM_HUGE_PAGES"};
     static char *value[sizeof kept / sizeof kept[0]];
     static bool is_read;
 

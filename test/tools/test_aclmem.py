@@ -125,6 +125,14 @@ class Command(unittest.TestCase):
         self.assertEqual(options["ACLMEM_RUNTIME_DIR"]["value"], told["runtime_directory"])
         self.assertNotIn("default: not given", self.printed("info", "--options"))
 
+    def test_info_says_whether_pages_are_huge_and_why(self):
+        told = json.loads(self.printed("info", "--json", ACLMEM_HUGE_PAGES="never"))
+        self.assertEqual(told["huge_pages"], {"used": False, "why": "ACLMEM_HUGE_PAGES is never"})
+        text = self.printed("info", ACLMEM_HUGE_PAGES="never")
+        self.assertIn("huge pages: no: ACLMEM_HUGE_PAGES is never\n", text)
+        told = json.loads(self.printed("info", "--json"))
+        self.assertTrue(told["huge_pages"]["why"])
+
     def test_a_process_is_shown_while_it_lives(self):
         idle = json.loads(self.printed("info", "--json"))
         self.assertEqual(idle["configurations"][0]["processes"], [])

@@ -146,7 +146,7 @@ static void zero_over_bytes_is_written(void **state)
     assert_as_modelled();
 }
 
-static void neighbouring_frames_are_brought_in_by_one_call(void **state)
+static void neighbouring_frames_are_brought_in_together(void **state)
 {
     struct am_bank *fresh = bank_open(true);
     struct am_mem mem;
@@ -154,7 +154,7 @@ static void neighbouring_frames_are_brought_in_by_one_call(void **state)
 
     assert_int_equal(host_mem_create(fresh, 8 * AM_CHUNK, -1, &mem), ACL_SUCCESS);
     span = whole(&mem);
-    am_fault_arm(2, true);
+    am_fault_arm(3, true); /* at most MADV_COLLAPSE and MADV_POPULATE_WRITE */
     assert_int_equal(host_fill(&span, span.size, 1, 1), ACL_SUCCESS);
     am_fault_disarm();
     assert_false(am_fault_fired());
@@ -284,7 +284,7 @@ int main(void)
             memory_that_was_never_written_reads_as_zero_and_stays_unfilled),
         on_scattered_frames(zeroing_memory_that_was_never_written_is_nothing),
         on_scattered_frames(zero_over_bytes_is_written),
-        on_scattered_frames(neighbouring_frames_are_brought_in_by_one_call),
+        on_scattered_frames(neighbouring_frames_are_brought_in_together),
         on_scattered_frames(a_frame_that_holds_nothing_does_not_hide_its_neighbour),
         on_scattered_frames(memory_that_is_there_is_copied_without_a_system_call),
         on_scattered_frames(a_copy_that_finds_no_memory_moves_no_byte),

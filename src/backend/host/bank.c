@@ -33,6 +33,7 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
     bank->base.spec = *spec;
     bank->store.fd = -1;
 
+    host_pages_choose();
     if (spec->is_isolated) {
         bank->spare =
             am_sys_mmap(NULL, n_frames * sizeof *bank->spare, PROT_READ | PROT_WRITE,
@@ -42,7 +43,7 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
                          n_frames);
             goto err_free;
         }
-        rc = host_store_open(&bank->store, spec->capacity, true);
+        rc = host_store_open(&bank->store, spec->capacity, host_pages_may_be_huge());
         if (rc != ACL_SUCCESS)
             goto err_spare;
         bank->n_used_max = n_frames / 16 > 32 ? n_frames / 16 : 32;
@@ -50,7 +51,9 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
             bank->n_used_max =
                 n_frames; /* a page that is given back is no longer reserved */
         am_log(AM_LOG_INFO, "device %d: %zu frames of 2 MB%s", spec->device, n_frames,
-               bank->store.is_hugetlb ? ", from the system's huge pages" : "");
+               bank->store.is_hugetlb   ? ", from the system's huge pages"
+               : bank->store.wants_huge ? ", made huge pages by MADV_COLLAPSE"
+                                        : "");
     }
     am_lock_init(&bank->lock, AM_RANK_BANK, "bank");
     for (unsigned i = 0; i < AM_SHARDS; i++)

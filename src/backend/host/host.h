@@ -39,6 +39,7 @@ struct host_store {
     _Atomic uint8_t *state; /* of each frame */
     bool is_hugetlb;
     bool is_sealed;    /* against changes of its size */
+    bool wants_huge;   /* transparent huge pages are asked for; the view is aligned */
     bool has_own_view; /* pinned: the view is not where the program reaches the memory */
 };
 
@@ -160,6 +161,16 @@ aclError host_store_ready(struct host_store *store, size_t first, size_t n);
 bool host_store_discard(struct host_store *store, size_t first, size_t n);
 
 /*
+ * pages.c: which pages stores get, by ACLMEM_HUGE_PAGES and the system; called when a bank
+ * is opened, so that each start of the library chooses anew.
+ */
+void host_pages_choose(void);
+bool host_pages_may_be_huge(void); /* the pool of reserved ones, or transparent ones */
+bool host_pages_can_collapse(void);
+/* Brings in `size` bytes of whole frames from `at` on: 0 or an errno. */
+int host_pages_bring(struct host_store *store, size_t at, size_t size);
+
+/*
  * room.c: whether the machine has `size` bytes to populate, 207001 where it has not.
  * `view` is where they are to be; pages that are there already take nothing.  NULL: none
  * are there.  *ret_part is how many of the bytes to populate before the next check.
@@ -168,6 +179,7 @@ aclError host_room_check(const void *view, size_t size, size_t *ret_part);
 
 /* space.c */
 aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr);
+int host_reserve_aligned(size_t size, size_t align, void **ret_addr); /* 0 or -errno */
 aclError host_reserve_anywhere(size_t size, size_t align, void **ret_addr);
 aclError host_release(void *addr, size_t size);
 aclError host_map(void *addr, size_t size, struct am_mem *mem,

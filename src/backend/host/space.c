@@ -58,7 +58,7 @@ static int reserve_at(uintptr_t want, size_t size)
 }
 
 /* Wherever the kernel has room: more is reserved, and what sticks out is given back. */
-aclError host_reserve_anywhere(size_t size, size_t align, void **ret_addr)
+int host_reserve_aligned(size_t size, size_t align, void **ret_addr)
 {
     size_t wide = size + align;
     uintptr_t at;
@@ -66,10 +66,10 @@ aclError host_reserve_anywhere(size_t size, size_t align, void **ret_addr)
     void *p;
 
     if (wide < size)
-        return host_error(ENOMEM, "reserving addresses", size);
+        return -ENOMEM;
     p = am_sys_mmap(NULL, wide, PROT_NONE, RESERVE_FLAGS, -1, 0);
     if (p == MAP_FAILED)
-        return host_error(errno, "reserving addresses", size);
+        return -errno;
     at = (uintptr_t)p;
     start = am_align_up(at, align);
     if (start > at)
@@ -77,7 +77,14 @@ aclError host_reserve_anywhere(size_t size, size_t align, void **ret_addr)
     if (at + wide > start + size)
         munmap((void *)(start + size), at + wide - (start + size));
     *ret_addr = (void *)start;
-    return ACL_SUCCESS;
+    return 0;
+}
+
+aclError host_reserve_anywhere(size_t size, size_t align, void **ret_addr)
+{
+    int rc = host_reserve_aligned(size, align, ret_addr);
+
+    return rc == 0 ? ACL_SUCCESS : host_error(-rc, "reserving addresses", size);
 }
 
 /* From where the last one ended; false when that did not work out in a few tries. */

@@ -2,14 +2,13 @@
  * A store: a memfd and its view.
  *
  * The memfd is sparse, so a store of any size costs nothing until frames are written.  A
- * frame's pages are brought in by one MADV_POPULATE_WRITE at its first write, which is
- * several times faster than 512 page faults and, unlike a fault, can fail with an error.
- * Kernels before 5.14 do not know it; there the file is allocated, which fails as well,
- * and the faults map what is there.
+ * frame's pages are brought in at its first write (pages.c).
  *
  * 2 MB pages from the system's reserved pool are used where the pool has enough of them
  * for the whole store: they are then taken at once, so that none can be missing later.
- * Otherwise transparent huge pages are asked for, and the system's setting decides.
+ * Otherwise transparent huge pages are asked for.  They take a view that begins at a
+ * multiple of 2 MB.  Small stores, of which a program may have many, do without: finding
+ * such an address takes as long as making the file.
  */
 #include "backend/host/host.h"
 
@@ -21,7 +20,8 @@
 #include "base/log.h"
 #include "base/sys.h"
 
-static atomic_bool populate_is_unknown; /* the kernel does not know MADV_POPULATE_WRITE */
+#define ALIGNED_SIZE \
+    (16 * AM_MIB) /* views from this size on begin at a multiple of 2 MB */
 
 static int memfd_open(unsigned flags)
 {
@@ -44,18 +44,35 @@ static int memfd_resize(int fd, size_t size)
     return am_sys_ftruncate(fd, (off_t)size) != 0 ? -errno : 0;
 }
 
+static bool store_wants_huge(const struct host_store *store)
+{
+    return host_pages_can_collapse() && store->n_frames << AM_CHUNK_SHIFT >= ALIGNED_SIZE;
+}
+
 /* The view of all of fd: 0 or -errno. */
 static int store_view(struct host_store *store, int fd, int flags)
 {
     size_t size = store->n_frames << AM_CHUNK_SHIFT;
     uint8_t *none = NULL;
-    void *view =
-        am_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+    void *want = NULL;
+    void *view;
+    int rc = 0;
 
-    if (view == MAP_FAILED)
-        return -errno;
-    if (!store->is_hugetlb)
-        madvise(view, size, MADV_HUGEPAGE); /* a wish */
+    if (store->wants_huge)
+        rc = host_reserve_aligned(size, AM_CHUNK, &want);
+    if (rc != 0)
+        return rc;
+    if (want != NULL)
+        flags |= MAP_FIXED;
+    view = am_sys_mmap(want, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+    if (view == MAP_FAILED) {
+        rc = -errno;
+        if (want != NULL)
+            munmap(want, size);
+        return rc;
+    }
+    if (!store->is_hugetlb) /* a wish, which decides where shmem_enabled is advise */
+        madvise(view, size, host_pages_may_be_huge() ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     /* Of two threads that use the memory for the first time, the other may be done. */
     if (!atomic_compare_exchange_strong(&store->view, &none, view))
         munmap(view, size);
@@ -88,6 +105,7 @@ static int store_open_viewed(struct host_store *store, bool is_hugetlb)
     if (rc != 0)
         return rc;
     store->is_hugetlb = is_hugetlb;
+    store->wants_huge = !is_hugetlb && store_wants_huge(store);
     /* Without MAP_NORESERVE the pool has all pages, or none is taken. */
     rc = store_view(store, store->fd, is_hugetlb ? 0 : MAP_NORESERVE);
     if (rc != 0) {
@@ -152,6 +170,7 @@ aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
     store->state = (_Atomic uint8_t *)(store + 1);
     for (size_t i = 0; i < n_frames; i++)
         store->state[i] = HOST_FRAME_HOLDS;
+    store->wants_huge = store_wants_huge(store);
     rc = fd < 0 ? store_open(store, MFD_ALLOW_SEALING)
                 : store_view(store, fd, MAP_NORESERVE);
     if (rc != 0) {
@@ -171,27 +190,6 @@ void host_store_destroy(struct host_store *store)
     free(store);
 }
 
-/* 0 or an errno. */
-static int frames_populate(struct host_store *store, size_t at, size_t size)
-{
-    int rc;
-
-    while (!populate_is_unknown) {
-        if (am_sys_madvise(store->view + at, size, MADV_POPULATE_WRITE) == 0)
-            return 0;
-        if (errno == EINVAL)
-            populate_is_unknown = true;
-        else if (errno != EINTR && errno != EAGAIN)
-            return errno;
-    }
-    if (store->fd < 0)
-        return 0; /* imported: nothing but touching it brings the pages in */
-    do
-        rc = am_sys_posix_fallocate(store->fd, (off_t)at, (off_t)size);
-    while (rc == EINTR);
-    return rc;
-}
-
 /* Populates at least one of the n frames; *ret_n is how many. */
 static aclError store_populate(struct host_store *store, size_t first, size_t n,
                                size_t *ret_n)
@@ -203,7 +201,7 @@ static aclError store_populate(struct host_store *store, size_t first, size_t n,
     if (!store->is_hugetlb) /* those were taken from the machine when it was opened */
         AM_TRY(host_room_check(store->view + (first << AM_CHUNK_SHIFT), size, &size));
     *ret_n = size >> AM_CHUNK_SHIFT;
-    error = frames_populate(store, first << AM_CHUNK_SHIFT, size);
+    error = host_pages_bring(store, first << AM_CHUNK_SHIFT, size);
     AM_REQUIRE(error == 0, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate: the machine has no %zu bytes left to back the "
                "device's memory (%s); lower ACLMEM_MEMORY to what the machine has",
