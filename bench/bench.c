@@ -17,13 +17,21 @@ static const struct section {
     const char *name;
     void (*run)(void *unused);
 } sections[] = {
-    {"map", bench_map},         {"phys", bench_phys},
-    {"many", bench_many},       {"processes", bench_processes},
-    {"copy", bench_copy},       {"stream", bench_stream},
-    {"threads", bench_threads}, {"pool", bench_pool},
-    {"share", bench_share},     {"call", bench_call},
-    {"trace", bench_trace},     {"check", bench_check},
-    {"cuda", bench_cuda},       {"cuda_threads", bench_cuda_threads},
+    {"map", bench_map},
+    {"phys", bench_phys},
+    {"many", bench_many},
+    {"processes", bench_processes},
+    {"copy", bench_copy},
+    {"pages", bench_pages},
+    {"stream", bench_stream},
+    {"threads", bench_threads},
+    {"pool", bench_pool},
+    {"share", bench_share},
+    {"call", bench_call},
+    {"trace", bench_trace},
+    {"check", bench_check},
+    {"cuda", bench_cuda},
+    {"cuda_threads", bench_cuda_threads},
     {"growth", bench_growth},
 };
 #define N_SECTIONS (sizeof sections / sizeof sections[0])

@@ -13,7 +13,6 @@
 
 #define SIZE (64 * MB)
 #define ROUNDS 31
-#define ROUNDS_FRESH 11
 
 struct copy {
     void *dst;
@@ -155,59 +154,6 @@ static void copies_warm(void)
     munmap(host, SIZE);
 }
 
-/*
- * Each round with a new library and a new memfd: both take pages that were just given
- * back.
- */
-static void fresh_prepare_ours(void *arg, size_t n)
-{
-    struct copy *copy = arg;
-
-    (void)n;
-    if (copy->dst != NULL)
-        library_stop();
-    library_start(true);
-    copy->dst = device_memory(SIZE);
-}
-
-static void fresh_prepare_limit(void *arg, size_t n)
-{
-    struct copy *copy = arg;
-
-    (void)n;
-    if (copy->dst != NULL)
-        munmap(copy->dst, SIZE);
-    copy->dst = raw_memory(SIZE);
-}
-
-static void fresh_run_limit(void *arg, size_t n)
-{
-    struct copy *copy = arg;
-
-    raw_populate(copy->dst, SIZE);
-    memcpy_run(copy, n);
-}
-
-static void copy_fresh(void)
-{
-    void *host = host_memory();
-    struct copy ours = {NULL, host, ACL_MEMCPY_HOST_TO_DEVICE};
-    struct copy limit = {NULL, host, 0};
-    struct subject s[2] = {
-        {.run = copy_run, .prepare = fresh_prepare_ours, .arg = &ours, .n = 1},
-        {.run = fresh_run_limit, .prepare = fresh_prepare_limit, .arg = &limit, .n = 1},
-    };
-
-    s[0].has_threads = s[1].has_threads = true; /* those that help with a long copy */
-
-    measure(s, 2, ROUNDS_FRESH);
-    report_row(&(struct row){"first copy into fresh device memory", "GB/s",
-                             gb_per_s(s[0].ns), gb_per_s(s[1].ns), BUDGET_AT_LEAST, 0.9});
-    library_stop();
-    munmap(limit.dst, SIZE);
-    munmap(host, SIZE);
-}
-
 /* ---- long copies ---- */
 
 #define LONG_MAX (1024 * MB)
@@ -307,8 +253,6 @@ void bench_copy(void *unused)
 {
     report_section("copy 64 MB; limit: memcpy of the same memory");
     copies_warm();
-    report_section("copy 64 MB; limit: MADV_POPULATE_WRITE of a new memfd, then memcpy");
-    copy_fresh();
     report_section("long copies; limit: the fastest of 1, 2, 4, ... threads with memcpy");
     copy_long();
 }

@@ -3,15 +3,20 @@
 
 #include <stdlib.h>
 
-void library_start(bool is_isolated)
+void library_start_with(const char *memory, bool is_isolated)
 {
-    setenv("ACLMEM_MEMORY", "4T", 1);
+    setenv("ACLMEM_MEMORY", memory, 1);
     setenv("ACLMEM_DEVICES", "1", 1);
     setenv("ACLMEM_COMMIT", "touch", 1);
     setenv("ACLMEM_RULES", "default", 1);
     setenv("ACLMEM_ISOLATE", is_isolated ? "1" : "0", 1);
     MUST(aclInit(NULL));
     MUST(aclrtSetDevice(0));
+}
+
+void library_start(bool is_isolated)
+{
+    library_start_with("4T", is_isolated);
 }
 
 void library_stop(void)

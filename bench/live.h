@@ -34,6 +34,8 @@ struct live {
 
 /* The library with one device of 4 TB, of which only what is written costs memory. */
 void library_start(bool is_isolated);
+/* The same with another size, as ACLMEM_MEMORY takes it. */
+void library_start_with(const char *memory, bool is_isolated);
 void library_stop(void);
 
 /* n pieces of device memory, or of host memory. */

@@ -31,10 +31,10 @@ static void file_find(const char *path, const char *key, char *text, size_t size
         fclose(file);
 }
 
-/* The word in brackets: the kernel's choice for huge pages of memory files. */
-static void shmem_huge_find(char *text, size_t size)
+/* The word in brackets: the kernel's choice for transparent huge pages. */
+static void huge_find(const char *path, char *text, size_t size)
 {
-    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+    FILE *file = fopen(path, "re");
     char line[128] = "";
 
     if (file == NULL)
@@ -46,6 +46,14 @@ static void shmem_huge_find(char *text, size_t size)
         snprintf(text, size, "%s", word);
     }
     fclose(file);
+}
+
+bool machine_has_huge_pages(void)
+{
+    char word[32] = "never";
+
+    huge_find("/sys/kernel/mm/transparent_hugepage/enabled", word, sizeof word);
+    return strcmp(word, "never") != 0;
 }
 
 void machine_print(bool is_json)
@@ -60,7 +68,7 @@ void machine_print(bool is_json)
     uname(&name);
     file_find("/proc/cpuinfo", "model name", cpu, sizeof cpu);
     file_find("/proc/meminfo", "MemTotal", memory, sizeof memory);
-    shmem_huge_find(huge, sizeof huge);
+    huge_find("/sys/kernel/mm/transparent_hugepage/shmem_enabled", huge, sizeof huge);
     sscanf(memory, "%lu", &kb);
 
     if (is_json)

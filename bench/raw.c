@@ -90,6 +90,20 @@ void *raw_memory(size_t size)
     return p;
 }
 
+void *raw_private_memory(size_t size)
+{
+    char *p = mmap(NULL, size + CHUNK, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t before = -(uintptr_t)p % CHUNK;
+
+    MUST_HOLD(p != MAP_FAILED);
+    if (before > 0)
+        munmap(p, before);
+    munmap(p + before + size, CHUNK - before);
+    madvise(p + before, size, MADV_HUGEPAGE);
+    return p + before;
+}
+
 void raw_populate(void *p, size_t size)
 {
     madvise(p, size, MADV_POPULATE_WRITE);

@@ -18,6 +18,8 @@ struct subject raw_memfd(void);
 
 /* A mapping of a new memfd, as the library makes its own; the pages come later. */
 void *raw_memory(size_t size);
+/* The same of private memory, which gets huge pages where the system has them. */
+void *raw_private_memory(size_t size);
 /* Has its pages there; does nothing on kernels before 5.14. */
 void raw_populate(void *p, size_t size);
 

@@ -7,6 +7,7 @@ void bench_phys(void *unused);         /* vmm.c */
 void bench_many(void *unused);         /* vmm.c */
 void bench_processes(void *unused);    /* processes.c */
 void bench_copy(void *unused);         /* copy.c */
+void bench_pages(void *unused);        /* pages.c */
 void bench_stream(void *unused);       /* stream.c */
 void bench_threads(void *unused);      /* threads.c */
 void bench_pool(void *unused);         /* pool.c */
