@@ -34,7 +34,7 @@
 #define COST_WAIT 1000
 
 /* Many: more than what the block needs and such a part of what is held. */
-#define EASY 16
+#define EASY 64
 
 /* A row of its own begins in a gap so many times the block's size. */
 #define ROOM 4
