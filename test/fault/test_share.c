@@ -318,5 +318,6 @@ int main(int argc, char **argv)
     };
 
     actor_main(argc, argv);
-    return cmocka_run_group_tests(tests, start_other, end_other);
+    start_other(NULL);
+    return support_run(tests, sizeof(tests) / sizeof(tests[0]), end_other);
 }
