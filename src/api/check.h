@@ -1,4 +1,8 @@
-/* Checks of arguments that many functions share. */
+/*
+ * Checks of arguments that many functions share.  They stand in the functions, not in the
+ * rows of api.def: which mistake of several is reported depends on their order among the
+ * checks of products, sizes and flags.
+ */
 #ifndef AM_API_CHECK_H
 #define AM_API_CHECK_H
 

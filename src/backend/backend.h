@@ -93,6 +93,28 @@ struct am_span {
     void *owner;        /* the core's: the object that keeps it alive */
 };
 
+/* A place in a list of spans. */
+struct am_cursor {
+    const struct am_span *span;
+    size_t at; /* bytes into it */
+};
+
+/* To the span that the byte `at` is in; the list has it. */
+static inline void am_cursor_settle(struct am_cursor *cursor)
+{
+    while (cursor->at >= cursor->span->size)
+        cursor->at -= cursor->span++->size;
+}
+
+/* At byte `at` of the list. */
+static inline struct am_cursor am_cursor_at(const struct am_span *list, size_t at)
+{
+    struct am_cursor cursor = {list, at};
+
+    am_cursor_settle(&cursor);
+    return cursor;
+}
+
 struct am_lane;
 struct am_mark;
 

@@ -201,7 +201,7 @@ static aclError piece_copy(struct course *course, struct cuda_piece to,
     return rc;
 }
 
-static aclError copy_acquired(struct cuda_walk to, struct cuda_walk from, size_t size)
+static aclError copy_acquired(struct am_cursor to, struct am_cursor from, size_t size)
 {
     bool can_join = cuda_walks_can_join(to, from, size);
     struct course course = {.gpu = NULL};
@@ -232,8 +232,8 @@ static aclError copy_acquired(struct cuda_walk to, struct cuda_walk from, size_t
 aclError cuda_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,
                    size_t src_at, size_t size)
 {
-    struct cuda_walk to = cuda_walk_from(dst, dst_at);
-    struct cuda_walk from = cuda_walk_from(src, src_at);
+    struct am_cursor to = am_cursor_at(dst, dst_at);
+    struct am_cursor from = am_cursor_at(src, src_at);
     aclError rc;
 
     AM_TRY(cuda_walk_check(to, size));
@@ -292,7 +292,7 @@ static aclError piece_fill(struct course *course, struct cuda_piece to, uint32_t
     return rc;
 }
 
-static aclError fill_acquired(struct cuda_walk to, size_t size, uint32_t value,
+static aclError fill_acquired(struct am_cursor to, size_t size, uint32_t value,
                               unsigned width)
 {
     bool can_join = cuda_walk_is_there(to, size);
@@ -314,7 +314,7 @@ static aclError fill_acquired(struct cuda_walk to, size_t size, uint32_t value,
 
 aclError cuda_fill(const struct am_span *dst, size_t size, uint32_t value, unsigned width)
 {
-    struct cuda_walk to = {dst, 0};
+    struct am_cursor to = {dst, 0};
     aclError rc;
 
     AM_TRY(cuda_walk_check(to, size));

@@ -207,11 +207,6 @@ aclError cuda_pinned_unmap(void *addr, size_t size, struct am_mem *mem);
 /*
  * walk.c: one side of a copy, in pieces: ranges of addresses of one GPU, or of the host.
  */
-struct cuda_walk {
-    const struct am_span *span;
-    size_t at; /* bytes into it */
-};
-
 struct cuda_piece {
     CUdeviceptr at; /* of one that is hidden: 0 */
     size_t size;
@@ -222,14 +217,8 @@ struct cuda_piece {
     bool is_joined; /* goes on in other handles: the driver wants a current context */
 };
 
-static inline struct cuda_walk cuda_walk_from(const struct am_span *span, size_t at)
-{
-    for (; at >= span->size; span++)
-        at -= span->size;
-    return (struct cuda_walk){span, at};
-}
 /* The next span of the range, which begins behind it from then on; NULL: there is none. */
-static inline const struct am_span *cuda_walk_next(struct cuda_walk *walk, size_t *size)
+static inline const struct am_span *cuda_walk_next(struct am_cursor *walk, size_t *size)
 {
     const struct am_span *span = walk->span;
     size_t left;
@@ -238,14 +227,14 @@ static inline const struct am_span *cuda_walk_next(struct cuda_walk *walk, size_
         return NULL;
     left = span->size - walk->at;
     *size -= left < *size ? left : *size;
-    *walk = (struct cuda_walk){span + 1, 0};
+    *walk = (struct am_cursor){span + 1, 0};
     return span;
 }
 /*
  * A piece of at most `size` bytes from here on; the walk moves behind it.  With can_join
  * it goes on over handles that lie side by side.
  */
-aclError cuda_piece_take(struct cuda_walk *walk, size_t size, bool can_join,
+aclError cuda_piece_take(struct am_cursor *walk, size_t size, bool can_join,
                          struct cuda_piece *ret_piece);
 /* The rest of a piece, behind its first bytes. */
 void cuda_piece_advance(struct cuda_piece *piece, size_t size);
@@ -259,20 +248,20 @@ bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
  * Acquires or releases the device memory of the range; of both sides of a copy.  try:
  * returns false and acquires nothing while some of it is blocked.
  */
-void cuda_walk_acquire(struct cuda_walk walk, size_t size);
-void cuda_walks_acquire(struct cuda_walk to, struct cuda_walk from, size_t size);
-bool cuda_walk_try_acquire(struct cuda_walk walk, size_t size);
-bool cuda_walks_try_acquire(struct cuda_walk to, struct cuda_walk from, size_t size);
-void cuda_walk_release(struct cuda_walk walk, size_t size);
+void cuda_walk_acquire(struct am_cursor walk, size_t size);
+void cuda_walks_acquire(struct am_cursor to, struct am_cursor from, size_t size);
+bool cuda_walk_try_acquire(struct am_cursor walk, size_t size);
+bool cuda_walks_try_acquire(struct am_cursor to, struct am_cursor from, size_t size);
+void cuda_walk_release(struct am_cursor walk, size_t size);
 /* Whether all memory, which is acquired, is mapped where the span says. */
-bool cuda_walk_is_there(struct cuda_walk walk, size_t size);
+bool cuda_walk_is_there(struct am_cursor walk, size_t size);
 /*
  * Whether pieces of both sides may be joined: the memory is there, and the sides share no
  * bytes.  Addresses are enough to see that, since no memory of them is mapped twice.
  */
-bool cuda_walks_can_join(struct cuda_walk to, struct cuda_walk from, size_t size);
+bool cuda_walks_can_join(struct am_cursor to, struct am_cursor from, size_t size);
 /* Fails when some GPU of the range was lost. */
-aclError cuda_walk_check(struct cuda_walk walk, size_t size);
+aclError cuda_walk_check(struct am_cursor walk, size_t size);
 
 /* lane.c: streams of the driver for streams of the program; see backend.h */
 aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_lane);

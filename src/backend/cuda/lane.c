@@ -297,7 +297,7 @@ static inline bool span_can_launch(const struct am_lane *lane, const struct am_s
     return cuda_mem_gpu(mem) == lane->gpu;
 }
 
-static bool spans_can_launch(const struct am_lane *lane, struct cuda_walk w, size_t size)
+static bool spans_can_launch(const struct am_lane *lane, struct am_cursor w, size_t size)
 {
     const struct am_span *span;
     struct am_mem *mem;
@@ -316,7 +316,7 @@ static inline void mem_release(struct am_mem *mem, uint64_t number)
     cuda_mem_release(mem);
 }
 
-static void spans_release(struct cuda_walk w, size_t size, uint64_t number)
+static void spans_release(struct am_cursor w, size_t size, uint64_t number)
 {
     const struct am_span *span;
 
@@ -366,8 +366,8 @@ static inline aclError launch_end(struct am_lane *lane, uint64_t number, CUresul
  * Memory that is all there, piece by piece.  Handles in a row are joined, which the driver
  * does where a context is current.
  */
-static CUresult spans_launch(struct am_lane *lane, struct cuda_walk to,
-                             struct cuda_walk from, size_t size)
+static CUresult spans_launch(struct am_lane *lane, struct am_cursor to,
+                             struct am_cursor from, size_t size)
 {
     struct cuda_piece out = {.size = 0};
     struct cuda_piece in = {.size = 0};
@@ -393,8 +393,8 @@ static CUresult spans_launch(struct am_lane *lane, struct cuda_walk to,
 }
 
 /* Any number of spans on each side. */
-AM_COLD static aclError spans_copy(struct am_lane *lane, struct cuda_walk to,
-                                   struct cuda_walk from, size_t size,
+AM_COLD static aclError spans_copy(struct am_lane *lane, struct am_cursor to,
+                                   struct am_cursor from, size_t size,
                                    uint64_t *ret_number)
 {
     aclError code = ACL_SUCCESS;
@@ -422,7 +422,7 @@ struct side {
     CUdeviceptr base;   /* where that was mapped */
 };
 
-static inline bool side_find(const struct am_lane *lane, struct cuda_walk w, size_t size,
+static inline bool side_find(const struct am_lane *lane, struct am_cursor w, size_t size,
                              struct side *ret_side)
 {
     const struct am_span *span = w.span;
@@ -470,8 +470,8 @@ AM_HOT aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst,
                                size_t dst_at, const struct am_span *src, size_t src_at,
                                size_t size, uint64_t *ret_number)
 {
-    struct cuda_walk to = cuda_walk_from(dst, dst_at);
-    struct cuda_walk from = cuda_walk_from(src, src_at);
+    struct am_cursor to = am_cursor_at(dst, dst_at);
+    struct am_cursor from = am_cursor_at(src, src_at);
     struct side out;
     struct side in;
     aclError code = cuda_check(lane->gpu);
@@ -490,7 +490,7 @@ AM_HOT aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst,
     return ACL_SUCCESS;
 }
 
-static CUresult fill_launch(struct am_lane *lane, struct cuda_walk to, size_t size,
+static CUresult fill_launch(struct am_lane *lane, struct am_cursor to, size_t size,
                             uint32_t value, unsigned width)
 {
     CUresult rc = CUDA_SUCCESS;
@@ -508,7 +508,7 @@ static CUresult fill_launch(struct am_lane *lane, struct cuda_walk to, size_t si
 aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t size,
                         uint32_t value, unsigned width, uint64_t *ret_number)
 {
-    struct cuda_walk to = cuda_walk_from(dst, 0);
+    struct am_cursor to = am_cursor_at(dst, 0);
     uint64_t number;
     aclError code = cuda_check(lane->gpu);
 

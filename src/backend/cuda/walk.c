@@ -8,7 +8,7 @@
 #include "backend/cuda/cuda.h"
 #include "base/error.h"
 
-static void walk_advance(struct cuda_walk *w, size_t size)
+static void walk_advance(struct am_cursor *w, size_t size)
 {
     w->at += size;
     if (w->at == w->span->size) {
@@ -18,14 +18,14 @@ static void walk_advance(struct cuda_walk *w, size_t size)
 }
 
 /* The bytes of its span that are left, or `size`. */
-static size_t walk_left(const struct cuda_walk *w, size_t size)
+static size_t walk_left(const struct am_cursor *w, size_t size)
 {
     size_t left = w->span->size - w->at;
 
     return left < size ? left : size;
 }
 
-void cuda_walk_release(struct cuda_walk w, size_t size)
+void cuda_walk_release(struct am_cursor w, size_t size)
 {
     const struct am_span *span;
 
@@ -36,9 +36,9 @@ void cuda_walk_release(struct cuda_walk w, size_t size)
 }
 
 /* Acquires all of it: NULL; or nothing: the mem that is blocked. */
-static struct am_mem *walk_try_acquire(struct cuda_walk w, size_t size)
+static struct am_mem *walk_try_acquire(struct am_cursor w, size_t size)
 {
-    struct cuda_walk start = w;
+    struct am_cursor start = w;
     const struct am_span *span;
     size_t left = size;
     size_t done = 0;
@@ -53,12 +53,12 @@ static struct am_mem *walk_try_acquire(struct cuda_walk w, size_t size)
     return NULL;
 }
 
-bool cuda_walk_try_acquire(struct cuda_walk w, size_t size)
+bool cuda_walk_try_acquire(struct am_cursor w, size_t size)
 {
     return walk_try_acquire(w, size) == NULL;
 }
 
-bool cuda_walks_try_acquire(struct cuda_walk to, struct cuda_walk from, size_t size)
+bool cuda_walks_try_acquire(struct am_cursor to, struct am_cursor from, size_t size)
 {
     if (!cuda_walk_try_acquire(to, size))
         return false;
@@ -68,7 +68,7 @@ bool cuda_walks_try_acquire(struct cuda_walk to, struct cuda_walk from, size_t s
     return false;
 }
 
-void cuda_walk_acquire(struct cuda_walk w, size_t size)
+void cuda_walk_acquire(struct am_cursor w, size_t size)
 {
     struct am_mem *mem;
 
@@ -76,7 +76,7 @@ void cuda_walk_acquire(struct cuda_walk w, size_t size)
         cuda_mem_await(mem);
 }
 
-void cuda_walks_acquire(struct cuda_walk to, struct cuda_walk from, size_t size)
+void cuda_walks_acquire(struct am_cursor to, struct am_cursor from, size_t size)
 {
     struct am_mem *mem;
 
@@ -88,7 +88,7 @@ void cuda_walks_acquire(struct cuda_walk to, struct cuda_walk from, size_t size)
     }
 }
 
-aclError cuda_walk_check(struct cuda_walk w, size_t size)
+aclError cuda_walk_check(struct am_cursor w, size_t size)
 {
     const struct am_span *span;
     aclError rc = ACL_SUCCESS;
@@ -104,7 +104,7 @@ aclError cuda_walk_check(struct cuda_walk w, size_t size)
  * The address at which the host accesses a span.  Memory of the host backend has an address
  * of its own: the program's address is one of the driver's, at which it mapped nothing.
  */
-static aclError host_address(const struct cuda_walk *w, CUdeviceptr *ret_at)
+static aclError host_address(const struct am_cursor *w, CUdeviceptr *ret_at)
 {
     struct am_span rest = *w->span;
     bool is_private;
@@ -128,7 +128,7 @@ static bool span_is_there(const struct am_span *span)
     return cuda_mem_is_at(span->mem, (CUdeviceptr)span->addr - span->offset);
 }
 
-bool cuda_walk_is_there(struct cuda_walk w, size_t size)
+bool cuda_walk_is_there(struct am_cursor w, size_t size)
 {
     const struct am_span *span;
 
@@ -140,7 +140,7 @@ bool cuda_walk_is_there(struct cuda_walk w, size_t size)
 }
 
 /* All of it is there, at no second address, and in a row. */
-static bool walk_is_plain(struct cuda_walk w, size_t size)
+static bool walk_is_plain(struct am_cursor w, size_t size)
 {
     const char *next = w.span->addr;
     const struct am_span *span;
@@ -156,7 +156,7 @@ static bool walk_is_plain(struct cuda_walk w, size_t size)
     return true;
 }
 
-bool cuda_walks_can_join(struct cuda_walk to, struct cuda_walk from, size_t size)
+bool cuda_walks_can_join(struct am_cursor to, struct am_cursor from, size_t size)
 {
     uintptr_t out = (uintptr_t)to.span->addr + to.at;
     uintptr_t in = (uintptr_t)from.span->addr + from.at;
@@ -168,7 +168,7 @@ bool cuda_walks_can_join(struct cuda_walk to, struct cuda_walk from, size_t size
 }
 
 /* The current piece, to the end of its span. */
-static aclError piece_find(const struct cuda_walk *w, struct cuda_piece *ret_piece)
+static aclError piece_find(const struct am_cursor *w, struct cuda_piece *ret_piece)
 {
     const struct am_span *span = w->span;
     struct cuda_piece piece = {.size = span->size - w->at};
@@ -195,7 +195,7 @@ static bool piece_goes_on(const struct cuda_piece *piece, const struct am_span *
            (CUdeviceptr)span->addr == piece->at + piece->size;
 }
 
-aclError cuda_piece_take(struct cuda_walk *w, size_t size, bool can_join,
+aclError cuda_piece_take(struct am_cursor *w, size_t size, bool can_join,
                          struct cuda_piece *ret_piece)
 {
     struct cuda_piece piece;

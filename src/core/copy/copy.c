@@ -36,33 +36,21 @@ void am_transfer_close(struct am_transfer *transfer)
     am_spans_close(&transfer->to);
 }
 
-/* Where a row begins: so many bytes into a span. */
-struct row {
-    const struct am_span *span;
-    size_t at;
-};
-
-/* The next row; it exists, so the walk ends before the list does. */
-static void row_advance(struct row *row, size_t pitch)
-{
-    row->at += pitch;
-    while (row->at >= row->span->size)
-        row->at -= row->span++->size;
-}
-
 typedef aclError (*row_f)(const struct am_span *dst, size_t dst_at,
                           const struct am_span *src, size_t src_at, size_t size);
 
 /* Calls f for each row, first to last, until one fails. */
 static aclError rows_visit(const struct am_transfer *transfer, row_f f)
 {
-    struct row to = {transfer->to.list, 0};
-    struct row from = {transfer->from.list, 0};
+    struct am_cursor to = {transfer->to.list, 0};
+    struct am_cursor from = {transfer->from.list, 0};
     aclError rc = f(to.span, to.at, from.span, from.at, transfer->size);
 
     for (size_t i = 1; i < transfer->n_rows && rc == ACL_SUCCESS; i++) {
-        row_advance(&to, transfer->to_pitch);
-        row_advance(&from, transfer->from_pitch);
+        to.at += transfer->to_pitch;
+        from.at += transfer->from_pitch;
+        am_cursor_settle(&to);
+        am_cursor_settle(&from);
         rc = f(to.span, to.at, from.span, from.at, transfer->size);
     }
     return rc;
@@ -96,14 +84,16 @@ static aclError rows_launch(const struct am_transfer *transfer,
                             const struct am_backend_ops *lanes, struct am_lane *lane,
                             uint64_t *ret_number)
 {
-    struct row to = {transfer->to.list, 0};
-    struct row from = {transfer->from.list, 0};
+    struct am_cursor to = {transfer->to.list, 0};
+    struct am_cursor from = {transfer->from.list, 0};
     aclError rc = ACL_SUCCESS;
 
     for (size_t i = 1; i < transfer->n_rows && rc == ACL_SUCCESS && *ret_number != 0;
          i++) {
-        row_advance(&to, transfer->to_pitch);
-        row_advance(&from, transfer->from_pitch);
+        to.at += transfer->to_pitch;
+        from.at += transfer->from_pitch;
+        am_cursor_settle(&to);
+        am_cursor_settle(&from);
         rc = lanes->lane_copy(lane, to.span, to.at, from.span, from.at, transfer->size,
                               ret_number);
         /* All of it is done another way, after what was launched. */

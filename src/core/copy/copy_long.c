@@ -12,24 +12,15 @@ struct copy_share {
     const struct am_transfer *transfer;
 };
 
-/* The span that byte `at` of the list is in, and where in it. */
-static const struct am_span *span_find(const struct am_span *span, size_t *at)
-{
-    while (*at >= span->size)
-        *at -= span++->size;
-    return span;
-}
-
 static aclError piece_copy(struct am_share *share, size_t piece)
 {
     const struct am_transfer *transfer = ((struct copy_share *)share)->transfer;
-    size_t to_at = piece * PIECE;
-    size_t from_at = to_at;
-    size_t left = transfer->size - to_at;
-    const struct am_span *to = span_find(transfer->to.list, &to_at);
-    const struct am_span *from = span_find(transfer->from.list, &from_at);
+    size_t left = transfer->size - piece * PIECE;
+    struct am_cursor to = am_cursor_at(transfer->to.list, piece * PIECE);
+    struct am_cursor from = am_cursor_at(transfer->from.list, piece * PIECE);
 
-    return am_setup.backend->copy(to, to_at, from, from_at, left < PIECE ? left : PIECE);
+    return am_setup.backend->copy(to.span, to.at, from.span, from.at,
+                                  left < PIECE ? left : PIECE);
 }
 
 /*

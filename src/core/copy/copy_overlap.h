@@ -6,7 +6,8 @@
  * because a handle is mapped twice, or because its own process imported it.  Where every
  * shared byte is read no later than it is written when the copy goes forward, forward it
  * goes; where the opposite holds, backward, in pieces; and where neither does, by way of
- * a buffer.
+ * a buffer.  A buffer alone would do, but it is as large as the copy: programs that move
+ * the blocks of a cache by gigabytes within one handle would need as much host memory.
  */
 #ifndef AM_CORE_COPY_OVERLAP_H
 #define AM_CORE_COPY_OVERLAP_H

@@ -15,12 +15,6 @@
 
 #define PIECES 8 /* of one job that are under way at a time */
 
-/* Where a side stands: so many bytes into a span. */
-struct cursor {
-    const struct am_span *span;
-    size_t at;
-};
-
 enum piece_state {
     PIECE_FREE,
     PIECE_FETCHING, /* from remote memory into the slot */
@@ -34,7 +28,7 @@ struct piece {
     struct am_remote_job *job;
     enum piece_state state; /* job->lock, as the next one */
     aclError rc;
-    struct cursor to;
+    struct am_cursor to;
     size_t size;
 };
 
@@ -51,7 +45,7 @@ struct am_remote_job {
     /* The step's: where the next piece begins, and where its row began. */
     size_t row;
     size_t at; /* in the row */
-    struct cursor to, from, to_row, from_row;
+    struct am_cursor to, from, to_row, from_row;
     bool is_waiting; /* for a slot; `lock`, as the next ones */
     bool is_dropped;
     unsigned n_busy; /* pieces that are not free */
@@ -91,8 +85,8 @@ static struct am_remote_job *job_make(const struct am_span *to,
     job->size = size;
     job->n_rows = 1;
     job->n_pieces = PIECES;
-    job->to = job->to_row = (struct cursor){to, 0};
-    job->from = job->from_row = (struct cursor){from, 0};
+    job->to = job->to_row = (struct am_cursor){to, 0};
+    job->from = job->from_row = (struct am_cursor){from, 0};
     job->waiter.wake = slot_came;
     am_lock_init(&job->lock, AM_RANK_LEAF, "remote copy");
     pthread_cond_init(&job->changed, NULL);
@@ -198,14 +192,8 @@ static bool is_remote(const struct am_span *span)
     return span->mem != NULL && (span->mem->bank->ops->caps & AM_CAP_REMOTE) != 0;
 }
 
-static void cursor_settle(struct cursor *cursor)
-{
-    while (cursor->at >= cursor->span->size)
-        cursor->at -= cursor->span++->size;
-}
-
 /* The rest of the span from the cursor on, cut to `size`. */
-static struct am_span cursor_span(const struct cursor *cursor, size_t size)
+static struct am_span cursor_span(const struct am_cursor *cursor, size_t size)
 {
     struct am_span span = *cursor->span;
 
@@ -255,11 +243,11 @@ static size_t piece_size(struct am_remote_job *job)
 {
     size_t size = job->size - job->at;
 
-    cursor_settle(&job->to);
+    am_cursor_settle(&job->to);
     if (size > job->to.span->size - job->to.at)
         size = job->to.span->size - job->to.at;
     if (!job->is_fill) {
-        cursor_settle(&job->from);
+        am_cursor_settle(&job->from);
         if (size > job->from.span->size - job->from.at)
             size = job->from.span->size - job->from.at;
     }
@@ -532,24 +520,24 @@ aclError am_remote_fill(const struct am_spans *to, size_t size, uint32_t value,
     return job_run(am_remote_job_fill(to, size, value, width));
 }
 
+/* Among the first bytes; a piece of a copy is short, and a list of spans hardly longer. */
+static bool has_remote(const struct am_span *span, size_t size)
+{
+    bool is_found = false;
+
+    for (; size > 0 && !is_found; span++) {
+        is_found = is_remote(span);
+        size -= span->size < size ? span->size : size;
+    }
+    return is_found;
+}
+
 aclError am_remote_bytes(const struct am_span *dst, size_t dst_at,
                          const struct am_span *src, size_t src_at, size_t size)
 {
     struct am_remote_job *job;
-    bool has_remote = false;
-    size_t end = dst_at + size;
 
-    /* A piece of a copy is short, and a list of spans hardly longer. */
-    for (const struct am_span *span = dst; end > 0 && !has_remote; span++) {
-        has_remote = is_remote(span);
-        end -= span->size < end ? span->size : end;
-    }
-    end = src_at + size;
-    for (const struct am_span *span = src; end > 0 && !has_remote; span++) {
-        has_remote = is_remote(span);
-        end -= span->size < end ? span->size : end;
-    }
-    if (!has_remote)
+    if (!has_remote(dst, dst_at + size) && !has_remote(src, src_at + size))
         return am_setup.backend->copy(dst, dst_at, src, src_at, size);
     job = job_make(dst, src, size);
     if (job != NULL) {
