@@ -77,7 +77,7 @@ struct am_peer {
     enum am_peer_fate fate;
     bool is_ending;     /* it is in helper->ending */
     bool is_server;     /* the peer imports from here */
-    bool is_unproved;   /* it counts in n_shaking */
+    bool is_unproved;   /* its seat is one of helper->shaking */
     bool is_connecting; /* TCP is not there yet */
     bool is_up;         /* the handshake of this connection is over */
     bool is_waiting;    /* for room to send */
@@ -90,7 +90,7 @@ struct am_peer {
     bool has_source;       /* `source` does */
     struct in_addr source; /* that of its data, if it is another one */
 
-    /* The handshake is done. */
+    /* The guest is there when the handshake is done. */
     struct am_seat seat;
     struct am_desk_guest *guest;
     uint64_t n_seen; /* of the guest's uses */
@@ -145,7 +145,7 @@ struct am_helper {
     struct am_visits visits;         /* to them */
     struct am_seats guests;          /* peers that import */
     size_t n_connections;            /* the limit of each of the two */
-    unsigned n_shaking;              /* peers that have not proved the key yet */
+    struct am_seats shaking;         /* peers that have not proved the key yet */
     struct am_peer_import **imports; /* by number - 1; NULL: free */
     size_t n_imports;
     size_t first_free; /* all imports below are taken */

@@ -13,8 +13,6 @@
 #include "base/clock.h"
 #include "fabric/helper.h"
 
-#define SHAKING_MAX 64 /* connections that have not proved the key */
-#define LEAVING_MAX 64 /* connections over the limit, whose importers were asked to go */
 #define IDLE_NS (60 * AM_SECOND)
 #define LEASE 30 /* times the timeout */
 #define RETRY_NS (500 * AM_MILLISECOND)
@@ -106,10 +104,20 @@ static void unreachable(struct am_peer *peer, int error)
     am_peer_fail(peer, text);
 }
 
+static enum am_door door(const struct am_helper *helper)
+{
+    return am_seats_door(&helper->shaking, &helper->guests, am_helper_now());
+}
+
+static void listener_pause(struct am_helper *helper)
+{
+    am_helper_watch(helper, &helper->listener, 0, false);
+    helper->is_listening = false;
+}
+
 static void listener_resume(struct am_helper *helper)
 {
-    if (!helper->is_up || helper->is_listening ||
-        helper->guests.n >= helper->guests.limit + LEAVING_MAX)
+    if (!helper->is_up || helper->is_listening || door(helper) == AM_DOOR_SHUT)
         return;
     am_helper_watch(helper, &helper->listener, EPOLLIN, false);
     helper->is_listening = true;
@@ -119,8 +127,6 @@ static void connection_close(struct am_peer *peer)
 {
     struct am_helper *helper = peer->helper;
 
-    helper->n_shaking -= peer->is_unproved;
-    peer->is_unproved = false;
     if (peer->watch.fd < 0)
         return;
     if (peer->is_admitted)
@@ -128,6 +134,11 @@ static void connection_close(struct am_peer *peer)
     if (peer->has_source)
         am_gate_leave(&helper->gate, peer->source);
     peer->is_admitted = peer->has_source = false;
+    if (peer->is_unproved)
+        am_seats_give(&helper->shaking, &peer->seat);
+    else
+        am_seats_give(&helper->guests, &peer->seat);
+    peer->is_unproved = false;
     close(peer->watch.fd);
     peer->watch.fd = -1;
     am_link_close(&peer->link);
@@ -145,7 +156,6 @@ static void peer_end(struct am_peer *peer)
     connection_close(peer);
     peer->is_dead = true;
     if (peer->is_server) {
-        am_seats_give(&helper->guests, &peer->seat);
         if (peer->guest != NULL)
             am_desk_leave(&helper->desk, peer->guest);
         peer->guest = NULL;
@@ -265,10 +275,6 @@ static void guests_limit(struct am_helper *helper)
         am_peer_send((struct am_peer *)((char *)seat - offsetof(struct am_peer, seat)),
                      &frame);
     }
-    if (guests->n >= guests->limit + LEAVING_MAX && helper->is_listening) {
-        am_helper_watch(helper, &helper->listener, 0, false);
-        helper->is_listening = false;
-    }
 }
 
 /* The handshake with an importer is over. */
@@ -278,8 +284,10 @@ static void guest_up(struct am_peer *peer)
     struct am_ucx *ucx = &helper->ucx;
     struct am_frame frame = {.kind = AM_FRAME_WORKER};
 
-    helper->n_shaking--;
+    am_seats_give(&helper->shaking, &peer->seat);
+    am_seats_take(&helper->guests, &peer->seat, am_helper_now());
     peer->is_unproved = false;
+    listener_resume(helper);
     peer->guest = am_desk_enter(&helper->desk, &peer->who);
     if (peer->guest == NULL) {
         am_peer_fail(peer, "the fabric process has no memory for an importer");
@@ -292,7 +300,6 @@ static void guest_up(struct am_peer *peer)
     frame.worker.size = (uint32_t)ucx->address_size;
     memcpy(frame.worker.address, ucx->address, ucx->address_size);
     am_peer_send(peer, &frame);
-    am_seats_take(&helper->guests, &peer->seat, am_helper_now());
     guests_limit(helper);
 }
 
@@ -425,47 +432,54 @@ static void connection_begin(struct am_peer *peer, int fd)
     am_helper_watch(helper, &peer->watch, peer->is_server ? EPOLLIN : EPOLLOUT, true);
 }
 
-/* A stranger cannot keep others out: the connection that tries longest goes. */
-static void shaking_limit(struct am_helper *helper)
+static void shaking_drop(struct am_helper *helper)
 {
-    struct am_peer *peer;
+    struct am_seat *seat = am_seats_least(&helper->shaking);
 
-    if (helper->n_shaking < SHAKING_MAX)
+    if (seat == NULL)
         return;
-    TAILQ_FOREACH (peer, &helper->peers, next) {
-        if (peer->is_unproved && peer->fate == AM_PEER_STAYS) {
-            am_peer_fail(peer, "too many connections are waiting for their handshake");
-            return;
-        }
+    am_seats_leave(&helper->shaking, seat);
+    am_peer_fail((struct am_peer *)((char *)seat - offsetof(struct am_peer, seat)),
+                 "too many connections are waiting for their handshake");
+}
+
+static void guest_begin(struct am_helper *helper, int fd,
+                        const struct sockaddr_in *address)
+{
+    struct am_peer *peer = peer_make(helper, true, address);
+
+    if (peer == NULL) {
+        close(fd);
+        return;
     }
+    peer->is_unproved = true;
+    am_seats_take(&helper->shaking, &peer->seat, am_helper_now());
+    connection_begin(peer, fd);
+    peer_write(peer);
 }
 
 void am_peer_accept(struct am_helper *helper)
 {
-    for (int i = 0; i < SHAKING_MAX; i++) {
+    for (int i = 0; i < AM_DOOR_SHAKING; i++) {
         struct sockaddr_in address = {0};
         socklen_t size = sizeof address;
-        int fd = accept4(helper->listener.fd, (struct sockaddr *)&address, &size,
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
-        struct am_peer *peer;
+        enum am_door at_door = door(helper);
+        int fd;
 
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
-            /* The connection stays in the kernel's queue until the next tick. */
-            am_helper_watch(helper, &helper->listener, 0, false);
-            helper->is_listening = false;
+        if (at_door == AM_DOOR_SHUT) {
+            listener_pause(helper);
+            return;
         }
+        fd = accept4(helper->listener.fd, (struct sockaddr *)&address, &size,
+                     SOCK_NONBLOCK | SOCK_CLOEXEC);
+        /* The connection stays in the kernel's queue until the next tick. */
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+            listener_pause(helper);
         if (fd < 0)
             return;
-        shaking_limit(helper);
-        peer = peer_make(helper, true, &address);
-        if (peer == NULL) {
-            close(fd);
-            return;
-        }
-        helper->n_shaking++;
-        peer->is_unproved = true;
-        connection_begin(peer, fd);
-        peer_write(peer);
+        if (at_door == AM_DOOR_FULL)
+            shaking_drop(helper);
+        guest_begin(helper, fd, &address);
     }
 }
 
@@ -521,6 +535,7 @@ void am_peer_start(struct am_helper *helper)
     uint64_t seed;
 
     randombytes_buf(&seed, sizeof seed);
+    am_seats_init(&helper->shaking, AM_DOOR_SHAKING);
     am_seats_init(&helper->guests, helper->n_connections);
     am_visits_init(&helper->visits, helper->n_connections, IDLE_NS, seed);
     helper->visits.come = visit_come;
@@ -557,7 +572,7 @@ static void peer_tick(struct am_peer *peer, uint64_t now)
         am_peer_fail(peer, late_reason(peer));
     else if (peer->watch.fd >= 0)
         peer_write(peer);
-    if (peer->seat.is_taken && peer->link.n_peer_used != peer->n_seen) {
+    if (peer->guest != NULL && peer->link.n_peer_used != peer->n_seen) {
         peer->n_seen = peer->link.n_peer_used;
         am_seats_use(&helper->guests, &peer->seat, now);
     }

@@ -48,3 +48,18 @@ struct am_seat *am_seats_least(const struct am_seats *seats)
 {
     return TAILQ_FIRST(&seats->order);
 }
+
+/*
+ * A stranger keeps others out for a moment only, and many honest processes that come at one
+ * time do not push each other out.
+ */
+enum am_door am_seats_door(const struct am_seats *shaking, const struct am_seats *guests,
+                           uint64_t now)
+{
+    if (guests->n >= guests->limit + AM_DOOR_LEAVING)
+        return AM_DOOR_SHUT;
+    if (shaking->n - shaking->n_leaving < AM_DOOR_SHAKING)
+        return AM_DOOR_OPEN;
+    return now - am_seats_least(shaking)->used >= AM_DOOR_NS ? AM_DOOR_FULL
+                                                             : AM_DOOR_SHUT;
+}

@@ -35,6 +35,23 @@ void am_seats_give(struct am_seats *seats, struct am_seat *seat);
 void am_seats_use(struct am_seats *seats, struct am_seat *seat, uint64_t now);
 void am_seats_leave(struct am_seats *seats, struct am_seat *seat);
 
+/*
+ * The door of an exporter.  Connections that have not proved the key yet have seats of
+ * their own, and leave them for a guest's seat.
+ */
+#define AM_DOOR_SHAKING 64 /* that many of them at most */
+#define AM_DOOR_LEAVING 64 /* guests over the limit, while others are asked to leave */
+#define AM_DOOR_NS UINT64_C(250000000) /* for an honest process to prove the key */
+
+enum am_door {
+    AM_DOOR_OPEN,
+    AM_DOOR_FULL, /* open, and the least used of `shaking` is dropped for the next one */
+    AM_DOOR_SHUT, /* connections wait in the kernel's queue */
+};
+
+enum am_door am_seats_door(const struct am_seats *shaking, const struct am_seats *guests,
+                           uint64_t now);
+
 /* The seat that was not used for the longest time; NULL: all leave, or none is taken. */
 struct am_seat *am_seats_least(const struct am_seats *seats);
 

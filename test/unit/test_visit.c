@@ -186,6 +186,34 @@ static void each_one_has_its_turn(void **state)
                     n_turns[0] - n_turns[i] <= 1);
 }
 
+/* At the exporter: connections that have not proved the key, and guests. */
+static void honest_newcomers_do_not_push_each_other_out(void **state)
+{
+    static struct am_seat newcomers[AM_DOOR_SHAKING + 1],
+        guest_seats[2 + AM_DOOR_LEAVING];
+    struct am_seats shaking, guests;
+
+    am_seats_init(&shaking, AM_DOOR_SHAKING);
+    am_seats_init(&guests, 2);
+    for (int i = 0; i < AM_DOOR_SHAKING; i++) {
+        assert_int_equal(am_seats_door(&shaking, &guests, 5), AM_DOOR_OPEN);
+        am_seats_take(&shaking, &newcomers[i], 5);
+    }
+    assert_int_equal(am_seats_door(&shaking, &guests, 6), AM_DOOR_SHUT);
+    /* One that does not prove the key keeps others out for a moment only. */
+    assert_int_equal(am_seats_door(&shaking, &guests, 5 + AM_DOOR_NS), AM_DOOR_FULL);
+    am_seats_leave(&shaking, am_seats_least(&shaking));
+    am_seats_take(&shaking, &newcomers[AM_DOOR_SHAKING], 5 + AM_DOOR_NS);
+    am_seats_give(&shaking, &newcomers[0]);
+    assert_int_equal(shaking.n, AM_DOOR_SHAKING);
+    assert_int_equal(shaking.n_leaving, 0);
+    am_seats_give(&shaking, &newcomers[1]);
+    assert_int_equal(am_seats_door(&shaking, &guests, 6), AM_DOOR_OPEN);
+    for (int i = 0; i < 2 + AM_DOOR_LEAVING; i++)
+        am_seats_take(&guests, &guest_seats[i], 6);
+    assert_int_equal(am_seats_door(&shaking, &guests, 5 + 2 * AM_DOOR_NS), AM_DOOR_SHUT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +224,7 @@ int main(void)
         cmocka_unit_test(the_exporter_may_ask_for_the_connection),
         cmocka_unit_test(one_that_cannot_come_is_late_in_the_end),
         cmocka_unit_test(each_one_has_its_turn),
+        cmocka_unit_test(honest_newcomers_do_not_push_each_other_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
