@@ -63,6 +63,9 @@ enum am_frame_kind {
 
 #define AM_FRAME_WORKER_MAX 896
 #define AM_FRAME_RKEY_MAX 512
+/* The ticket's number of memory that no program has, with no secret: for fabric ping. */
+#define AM_FRAME_SCRATCH 0
+#define AM_FRAME_SCRATCH_SIZE (UINT64_C(1) << 20)
 
 struct am_frame {
     uint32_t kind;

@@ -83,32 +83,63 @@ static void memory_gone(void *arg, struct am_desk_export *export)
     free(memory);
 }
 
+/* Registers mapped memory; NULL with the reason, and nothing is mapped any more. */
+static struct memory *memory_make(struct am_helper *helper, void *addr, size_t size,
+                                  char *why)
+{
+    struct memory *memory = malloc(sizeof *memory);
+
+    snprintf(why, AM_UCX_WHY, "the memory cannot be mapped: %s", strerror(errno));
+    if (addr != MAP_FAILED && memory != NULL) {
+        *memory = (struct memory){.addr = addr, .size = size};
+        if (am_ucx_register(&helper->ucx, addr, size, &memory->ucx, why) == 0 &&
+            memory->ucx.rkey_size <= AM_FRAME_RKEY_MAX)
+            return memory;
+    }
+    if (addr != MAP_FAILED)
+        munmap(addr, size);
+    free(memory);
+    return NULL;
+}
+
 /* Maps and registers the memory of the descriptor: NULL with the reason. */
 static struct memory *memory_open(struct am_helper *helper, int fd, uint64_t size,
                                   char *why)
 {
-    struct memory *memory = malloc(sizeof *memory);
     struct stat file;
 
-    snprintf(why, AM_UCX_WHY, "the memory cannot be mapped: %s", strerror(EINVAL));
-    if (memory == NULL || fd < 0 || fstat(fd, &file) != 0 || file.st_size < 0 ||
+    if (fd < 0 || fstat(fd, &file) != 0 || file.st_size < 0 ||
         (uint64_t)file.st_size != size) {
-        free(memory);
+        snprintf(why, AM_UCX_WHY, "the memory cannot be mapped: %s", strerror(EINVAL));
         return NULL;
     }
-    memory->size = size;
-    memory->addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory->addr == MAP_FAILED) {
-        snprintf(why, AM_UCX_WHY, "the memory cannot be mapped: %s", strerror(errno));
-        free(memory);
-        return NULL;
+    return memory_make(
+        helper, mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), size, why);
+}
+
+/* Takes over the memory; false: there is no memory for it, and it is gone. */
+static bool export_add(struct am_helper *helper, struct memory *memory,
+                       const struct am_port_ticket *ticket, bool is_open,
+                       const void *bytes, uint32_t n_bytes)
+{
+    struct am_desk_export *export = calloc(1, sizeof *export);
+
+    if (export != NULL) {
+        export->ticket = *ticket;
+        export->is_open = is_open;
+        export->size = memory->size;
+        export->address = (uintptr_t)memory->addr;
+        export->n_bytes = n_bytes < AM_PORT_DESC ? n_bytes : AM_PORT_DESC;
+        memcpy(export->bytes, bytes, export->n_bytes);
+        export->n_rkey = (uint32_t)memory->ucx.rkey_size;
+        memcpy(export->rkey, memory->ucx.rkey, memory->ucx.rkey_size);
+        export->memory = memory;
+        if (am_desk_add(&helper->desk, export))
+            return true;
     }
-    if (am_ucx_register(&helper->ucx, memory->addr, size, &memory->ucx, why) == 0 &&
-        memory->ucx.rkey_size <= AM_FRAME_RKEY_MAX)
-        return memory;
-    munmap(memory->addr, size);
-    free(memory);
-    return NULL;
+    memory_gone(helper, &(struct am_desk_export){.memory = memory});
+    free(export);
+    return false;
 }
 
 static void export_take(struct am_helper *helper, const struct am_port_message *message,
@@ -117,34 +148,33 @@ static void export_take(struct am_helper *helper, const struct am_port_message *
     char why[AM_UCX_WHY];
     struct am_port_message reply = {.kind = AM_PORT_REPLY, .id = message->id};
     struct memory *memory = memory_open(helper, fd, message->export_.size, why);
-    struct am_desk_export *export = memory != NULL ? calloc(1, sizeof *export) : NULL;
 
-    if (memory == NULL) {
+    if (memory == NULL)
         am_helper_refuse(helper, message->id, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s",
                          why);
-        return;
-    }
-    if (export != NULL) {
-        export->ticket = message->export_.ticket;
-        export->is_open = message->export_.is_open != 0;
-        export->size = memory->size;
-        export->address = (uintptr_t)memory->addr;
-        export->n_bytes = message->export_.n_bytes < AM_PORT_DESC
-                              ? message->export_.n_bytes
-                              : AM_PORT_DESC;
-        memcpy(export->bytes, message->export_.bytes, export->n_bytes);
-        export->n_rkey = (uint32_t)memory->ucx.rkey_size;
-        memcpy(export->rkey, memory->ucx.rkey, memory->ucx.rkey_size);
-        export->memory = memory;
-    }
-    if (export == NULL || !am_desk_add(&helper->desk, export)) {
-        memory_gone(helper, &(struct am_desk_export){.memory = memory});
-        free(export);
+    else if (export_add(helper, memory, &message->export_.ticket,
+                        message->export_.is_open != 0, message->export_.bytes,
+                        message->export_.n_bytes))
+        am_helper_reply(helper, &reply);
+    else
         am_helper_refuse(helper, message->id, ACL_ERROR_BAD_ALLOC,
                          "the fabric process has no memory for an export");
+}
+
+void am_helper_scratch(struct am_helper *helper)
+{
+    static const struct am_port_ticket ticket = {.number = AM_FRAME_SCRATCH};
+    char why[AM_UCX_WHY];
+    struct memory *memory;
+
+    if (helper->has_scratch)
         return;
-    }
-    am_helper_reply(helper, &reply);
+    memory = memory_make(helper,
+                         mmap(NULL, AM_FRAME_SCRATCH_SIZE, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+                         AM_FRAME_SCRATCH_SIZE, why);
+    helper->has_scratch =
+        memory != NULL && export_add(helper, memory, &ticket, true, why, 0);
 }
 
 static void trust_take(struct am_helper *helper, const struct am_port_message *message)

@@ -130,6 +130,7 @@ struct am_helper {
     int book; /* -1: none */
     bool is_up;
     bool is_listening; /* the listener is waited for */
+    bool has_scratch;  /* am_helper_scratch() */
     uint8_t *area;
     uint64_t timeout_ns;
     struct am_link_keys keys;
@@ -162,6 +163,9 @@ void am_helper_watch(struct am_helper *helper, struct am_watch *watch, uint32_t 
 void am_helper_reply(struct am_helper *helper, const struct am_port_message *reply);
 void am_helper_refuse(struct am_helper *helper, uint32_t request, int32_t status,
                       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* Makes the memory AM_FRAME_SCRATCH, unless it is there. */
+void am_helper_scratch(struct am_helper *helper);
 
 /* peer.c */
 void am_peer_import(struct am_helper *helper, const struct am_port_message *message);

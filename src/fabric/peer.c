@@ -221,6 +221,8 @@ static void guest_frame(struct am_peer *peer, const struct am_frame *frame)
     switch (frame->kind) {
     case AM_FRAME_IMPORT:
         source_take(peer, frame->import.source);
+        if (frame->import.ticket.number == AM_FRAME_SCRATCH)
+            am_helper_scratch(helper);
         am_desk_answer(&helper->desk, peer->guest, frame, &answer);
         am_peer_send(peer, &answer);
         return;

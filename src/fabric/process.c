@@ -72,9 +72,12 @@ static void *module_load(const char *folder)
 
 static int ping(char **argv)
 {
-    void *module = module_load(argv[1]);
+    void *module;
+    int status;
     int (*run)(const char *, const char *, unsigned) = NULL;
 
+    ucx_quiet();
+    module = module_load(argv[1]);
     if (module != NULL)
         run = (int (*)(const char *, const char *, unsigned))dlsym(module,
                                                                    "aclmem_fabric_ping");
@@ -83,7 +86,9 @@ static int ping(char **argv)
                 dlerror());
         return 1;
     }
-    return run(argv[3], argv[4], (unsigned)strtoul(argv[5], NULL, 10));
+    status = run(argv[3], argv[4], (unsigned)strtoul(argv[5], NULL, 10));
+    fflush(stdout);
+    _exit(status); /* without UCX's handlers: all ends with the process */
 }
 
 int main(int argc, char **argv)

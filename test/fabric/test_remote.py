@@ -315,6 +315,7 @@ class Remote(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("process %d, has the same key" % a.process.pid, done.stdout)
         self.assertIn("round trip", done.stdout)
+        self.assertRegex(done.stdout, r"put \d+ MB/s, get \d+ MB/s")
         for key, to, words in (
             (self.net.make_key("stranger"), where, "another key"),
             (self.net.key, self.net.machines[0].address, "HOST:PORT"),

@@ -1,0 +1,123 @@
+/* See rate.h. */
+#include "fabric/rate.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+#define PIECES 4 /* under way at a time */
+#define PIECE_SIZE ((uint64_t)1 << 18)
+#define MOVES_MAX 256 /* of one direction */
+#define TIME_MAX (AM_SECOND / 2)
+#define LOOK_MS 10
+
+struct run {
+    struct am_ucx ucx;
+    ucp_ep_h ep;
+    ucp_rkey_h rkey;
+    uint64_t address;
+    uint8_t *bytes;
+    struct am_ucx_move moves[PIECES];
+    bool is_busy[PIECES];
+    bool has_failed;
+    unsigned n_done;
+};
+
+static struct run run; /* callbacks of UCX find it here */
+
+static void move_done(struct am_ucx_move *move)
+{
+    run.is_busy[move - run.moves] = false;
+    run.has_failed |= move->has_failed;
+    run.n_done++;
+}
+
+static void broken(void *arg)
+{
+    run.has_failed = true;
+}
+
+static void move_begin(unsigned i, bool is_put)
+{
+    uint8_t *local = run.bytes + i * PIECE_SIZE;
+    uint64_t remote = run.address + i * PIECE_SIZE;
+
+    run.is_busy[i] = true;
+    run.moves[i].done = move_done;
+    if (is_put)
+        am_ucx_put(run.ep, run.rkey, remote, local, PIECE_SIZE, &run.moves[i]);
+    else
+        am_ucx_get(run.ep, run.rkey, remote, local, PIECE_SIZE, &run.moves[i]);
+}
+
+static void progress(void)
+{
+    struct pollfd p[] = {{.fd = run.ucx.fd, .events = POLLIN},
+                         {.fd = run.ucx.out_fd, .events = POLLIN}};
+
+    unsigned before = run.n_done;
+
+    /* A move that ended makes room for the next one, so there is no reason to sleep. */
+    if (am_ucx_progress(&run.ucx) && run.n_done == before)
+        poll(p, 2, LOOK_MS);
+}
+
+/* At most n moves of one direction, for a while: how many bytes a second; 0: it failed. */
+static double direction_run(const struct am_rate_spec *spec, bool is_put, unsigned n)
+{
+    uint64_t begun = am_clock();
+    unsigned n_begun = 0;
+
+    run.n_done = 0;
+    do {
+        uint64_t passed = am_clock() - begun;
+
+        for (unsigned i = 0; i < PIECES; i++) {
+            if (!run.is_busy[i] && n_begun < n && passed < TIME_MAX) {
+                n_begun++;
+                move_begin(i, is_put);
+            }
+        }
+        progress();
+        if (run.has_failed || passed > TIME_MAX + spec->timeout_ns ||
+            !spec->keep(spec->arg))
+            return 0;
+    } while (run.n_done < n_begun);
+    return (double)n_begun * (double)PIECE_SIZE * 1e9 / (double)(am_clock() - begun);
+}
+
+static int way_open(const struct am_rate_spec *spec, char *why)
+{
+    if (am_ucx_open(&run.ucx, spec->device, why) != 0 ||
+        am_ucx_open_out(&run.ucx, why) != 0)
+        return -1;
+    if (am_ucx_connect(&run.ucx, spec->worker->worker.address, broken, NULL, &run.ep,
+                       why) != 0)
+        return -1;
+    if (ucp_ep_rkey_unpack(run.ep, spec->grant->grant.rkey, &run.rkey) != UCS_OK) {
+        snprintf(why, AM_UCX_WHY, "UCX does not understand the key of its memory");
+        return -1;
+    }
+    run.address = spec->grant->grant.address;
+    return 0;
+}
+
+int am_rate_measure(const struct am_rate_spec *spec, struct am_rate *ret_rate, char *why)
+{
+    run.bytes = calloc(PIECES, PIECE_SIZE);
+    if (run.bytes == NULL || spec->grant->grant.size < PIECES * PIECE_SIZE) {
+        snprintf(why, AM_UCX_WHY, "there is no memory to measure with");
+        return -1;
+    }
+    if (way_open(spec, why) != 0)
+        return -1;
+    snprintf(why, AM_UCX_WHY, "its data port cannot be reached, or it ended");
+    if (direction_run(spec, false, 1) == 0) /* UCX connects */
+        return -1;
+    ret_rate->put = direction_run(spec, true, MOVES_MAX);
+    ret_rate->get = direction_run(spec, false, MOVES_MAX);
+    return ret_rate->put > 0 && ret_rate->get > 0 ? 0 : -1;
+}
