@@ -3,6 +3,7 @@
  *
  *     aclmem_bench_fabric serve | measure HANDLE         through aclmem
  *     aclmem_bench_fabric bare-serve | bare-measure HEX  UCX alone, with the same settings
+ *     aclmem_bench_fabric export N | import              many handles, one on a line
  *
  * The serving side prints what the other one needs, and sleeps while nothing comes.  The
  * measuring side prints a line for each size: bytes, microseconds of a put that has
@@ -146,6 +147,60 @@ static void measure_aclmem(const char *hex)
     measure(move);
 }
 
+/* ---- many handles ---- */
+
+static double seconds_since(double begun)
+{
+    return (now() - begun) / 1e6;
+}
+
+/* Prints the seconds that it took, behind the handles, and waits for a line. */
+static void export_many(int n)
+{
+    aclrtPhysicalMemProp prop = {
+        .memAttr = ACL_HBM_MEM_HUGE,
+        .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE},
+    };
+    double begun = now();
+
+    for (int i = 0; i < n; i++) {
+        aclrtMemFabricHandle fabric;
+        aclrtDrvMemHandle handle;
+
+        require(aclrtMallocPhysical(&handle, 2 << 20, &prop, 0) == 0, "malloc");
+        require(aclrtMemExportToShareableHandleV2(
+                    handle, 1, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, &fabric) == 0,
+                "export");
+        hex_print(&fabric, sizeof fabric);
+        printf("\n");
+    }
+    printf("%f\n", seconds_since(begun));
+    fflush(stdout);
+    getchar();
+}
+
+/* Handles from standard input, until an empty line; prints the seconds, and waits. */
+static void import_many(void)
+{
+    char line[2 * sizeof(aclrtMemFabricHandle) + 2];
+    double seconds = 0;
+
+    while (fgets(line, sizeof line, stdin) != NULL && line[0] != '\n') {
+        aclrtMemFabricHandle fabric;
+        aclrtDrvMemHandle handle;
+        double begun = now();
+
+        hex_read(line, &fabric, sizeof fabric);
+        require(aclrtMemImportFromShareableHandleV2(
+                    &fabric, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, 0, &handle) == 0,
+                "import");
+        seconds += seconds_since(begun);
+    }
+    printf("%f\n", seconds);
+    fflush(stdout);
+    getchar();
+}
+
 /* ---- UCX alone ---- */
 
 static ucp_context_h context;
@@ -262,6 +317,10 @@ int main(int argc, char **argv)
         serve();
     else if (strcmp(what, "measure") == 0 && argc == 3)
         measure_aclmem(argv[2]);
+    else if (strcmp(what, "export") == 0 && argc == 3)
+        export_many(atoi(argv[2]));
+    else if (strcmp(what, "import") == 0)
+        import_many();
     else if (strcmp(what, "bare-serve") == 0)
         bare_serve();
     else if (strcmp(what, "bare-measure") == 0 && argc == 5)

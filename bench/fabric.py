@@ -90,6 +90,59 @@ def listening(pid):
     return {int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A"}
 
 
+def footprint(machine):
+    """Descriptors and memory, in MB, of the fabric processes there, all together."""
+    n_files, n_kb = 0, 0
+    for pid in machine.helpers():
+        n_files += len(os.listdir("/proc/%d/fd" % pid))
+        with open("/proc/%d/status" % pid) as status:
+            n_kb += next(int(line.split()[1]) for line in status if line.startswith("RssAnon:"))
+    return n_files, n_kb / 1024
+
+
+def start(net, machine, *words):
+    return subprocess.Popen(
+        machine.inside + [PROGRAM] + list(words), env=dict(environment(net, machine), ACLMEM_MEMORY="64G"),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True)
+
+
+def take(importer, handles):
+    importer.stdin.write("".join(handle + "\n" for handle in handles) + "\n")
+    importer.stdin.flush()
+    return float(importer.stdout.readline())
+
+
+def crowd(net, n_handles, n_importers):
+    """What exports, imports and importers cost the fabric processes."""
+    a, b = net.machines
+    programs = [start(net, a, "export", "1")]
+    programs[0].stdout.readline()
+    programs[0].stdout.readline()
+    empty = footprint(a)
+    programs.append(start(net, a, "export", str(n_handles)))
+    handles = [programs[1].stdout.readline().strip() for _ in range(n_handles)]
+    seconds = float(programs[1].stdout.readline())
+    full = footprint(a)
+    print("%d exports: %.0f a second; the exporter's fabric process has %d descriptors and %.2f KB more for each" % (
+        n_handles, n_handles / seconds, full[0] - empty[0], (full[1] - 2 * empty[1]) * 1024 / n_handles))
+    programs.append(start(net, b, "import"))
+    seconds = take(programs[2], handles)
+    done, importer = footprint(a), footprint(b)
+    print("%d imports by one process: %.0f a second; its fabric process has %d descriptors and %.1f MB, "
+          "the exporter's %d descriptors and %.2f KB more for each" % (
+              n_handles, n_handles / seconds, importer[0], importer[1], done[0] - full[0],
+              (done[1] - full[1]) * 1024 / n_handles))
+    for _ in range(n_importers):
+        programs.append(start(net, b, "import"))
+        take(programs[-1], handles[:1])
+    many = footprint(a)
+    print("%d further importers: %.1f descriptors and %.1f KB of the exporter's fabric process for each" % (
+        n_importers, (many[0] - done[0]) / n_importers, (many[1] - done[1]) * 1024 / n_importers))
+    for program in programs:
+        program.kill()
+        program.wait()
+
+
 def main():
     net = machines.Net(PROGRAM, 2, number=3)
     turns = [(run(net, "bare-serve", "bare-measure"), run(net, "serve", "measure")) for _ in range(N_TURNS)]
@@ -105,6 +158,7 @@ def main():
         budget = "%s %.1f" % BUDGETS[size] if size in BUDGETS else ""
         print("%10d  %20s  %20s  %7.2f  %7.2f  %s" % (size, words[0], words[1], ratio[0], ratio[1], budget))
     perftest(net)
+    crowd(net, 10000, 32)
     net.close()
 
 

@@ -686,11 +686,10 @@ static void node_let_go(struct node *node)
     for (size_t i = 0; i < options.n_peers; i++) {
         struct way *way = &node->ways[i];
 
+        way->is_released = true;
+        way->n_held = 0;
         if (way->is_failed || !way->is_asked)
             continue;
-        way->is_released = true;
-        n_lost += way->n_held;
-        way->n_held = 0;
         if (am_visit_is_open(&way->visit) && way->is_granted)
             way_release(way);
         else
