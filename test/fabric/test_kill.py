@@ -176,8 +176,27 @@ class Kill(unittest.TestCase):
             if part == name + "'s fabric process":
                 side.actor.do("finalize")
                 side.begin()
-            else:
-                machines.wait_until(lambda: side.held() == side.before, "%s at the %s, not %s" % (side.before, name, side.held()))
+            elif not self.is_settled(side):
+                self.assertTrue(self.may_abort, "the fabric process of the %s ended" % name)
+                print("UCX aborted the %s's fabric process, whose importer was killed in the middle of a move" % name)
+                side.actor.do("finalize")
+                side.begin()
+
+    def is_settled(self, side):
+        """Waits until a side that is left has given all back; false: its fabric process has ended."""
+        try:
+            machines.wait_until(lambda: not machines.is_running(side.helper) or side.held() == side.before,
+                                "%s and no more" % (side.before,))
+            handle = side.actor.do("alloc", 2 * MIB)
+            side.actor.do("export", handle, OPEN)  # a round of the fabric process's loop
+            side.actor.do("free", handle)
+        except OSError:  # it ended while the test looked at it
+            return False
+        except Refused as error:
+            self.assertEqual(error.code, GONE)
+            self.assertIn("aclmem-fabric", error.text)
+            return False
+        return True
 
     def case(self, part, number, is_under_way):
         self.prepare()
@@ -185,6 +204,8 @@ class Kill(unittest.TestCase):
             self.send(step)
             self.assertIsNone(self.receive(step))
         helper = self.a.helper
+        # UCX 1.13 calls abort() where it cannot send its answer to a put or a get.
+        self.may_abort = is_under_way and part.startswith("importer") and STEPS[number] in NEED_ALL
         if is_under_way:
             self.a.stop_helper()
             self.send(STEPS[number])
