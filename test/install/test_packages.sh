@@ -26,9 +26,9 @@ fail() {
 [ "$(id -u)" -eq 0 ] || skip "only root can make a system with debootstrap"
 command -v debootstrap >/dev/null || skip "debootstrap is missing (Debian's package: debootstrap)"
 # Mounts of ours end with this process.
-[ -n "${ACLMEM_UNSHARED:-}" ] || {
+[ -n "${PACKAGES_UNSHARED:-}" ] || {
     unshare -m true 2>/dev/null || skip "this machine does not allow mounts"
-    ACLMEM_UNSHARED=1 exec unshare -m "$0" "$build" "$@"
+    PACKAGES_UNSHARED=1 exec unshare -m "$0" "$build" "$@"
 }
 ls "$build"/deb/aclmem_*.deb "$build"/wheel/*.whl >/dev/null || fail "make deb wheel comes first"
 
@@ -147,7 +147,7 @@ try_foreign() {
 # A build without UCX: the tests that need it say so, and so does the library.
 try_without_ucx() {
     tree=$build/without_ucx
-    cmake -S "$here/../.." -B "$tree" -G Ninja -DACLMEM_UCX=OFF -DACLMEM_TESTS=ON -DACLMEM_PYTHON=OFF >"$tree.log" 2>&1 &&
+    cmake -S "$here/../.." -B "$tree" -G Ninja -DACLMEM_UCX=OFF -DACLMEM_TESTS=ON >"$tree.log" 2>&1 &&
         cmake --build "$tree" --target all test_share_fabric >>"$tree.log" 2>&1 &&
         ctest --test-dir "$tree" --output-on-failure -R '^(install.tree|share.fabric|fabric[.].*|unit.desk)$' >>"$tree.log" 2>&1 || {
         tail -n 30 "$tree.log"
