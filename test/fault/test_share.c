@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "support/fault.h"
@@ -149,12 +148,6 @@ static void check_viewed(void)
 
 static void a_first_host_view_after_an_export_fails_or_shows_the_memory(void **state)
 {
-    const char *backend = getenv("ACLMEM_BACKEND");
-
-    if (backend != NULL && strcasecmp(backend, "cuda") == 0) {
-        print_message("skipped: the CUDA backend has no host views\n");
-        skip();
-    }
     play_all(
         &(struct step){prepare_untouched, view_first, check_viewed, clean_mapped, false});
 }
