@@ -109,10 +109,14 @@ uint64_t am_fit_pages_missing(const struct am_fit *fit, const struct am_fit_area
         uint64_t step = end - i < 64 - bit ? end - i : 64 - bit;
 
         if (group != NULL) {
-            uint64_t word = group->mapped[i % GROUP_PAGES / 64] >> bit;
+            uint64_t all = step < 64 ? (1ull << step) - 1 : UINT64_MAX;
+            uint64_t word = group->mapped[i % GROUP_PAGES / 64] >> bit & all;
 
-            n_mapped += (unsigned)__builtin_popcountll(
-                step < 64 ? word & ((1ull << step) - 1) : word);
+            /* Mostly all or none: counting the bits is a call on old processors. */
+            if (word == all)
+                n_mapped += step;
+            else if (word != 0)
+                n_mapped += (unsigned)__builtin_popcountll(word);
         }
         i += step;
     }

@@ -18,7 +18,7 @@
 
 /* Places that are compared, of each kind. */
 #define N_TIGHTEST 4
-#define N_TIGHTEST_SMALL 8
+#define N_TIGHTEST_SMALL 2
 #define N_BORDERS 4
 #define N_EMPTY 4
 
@@ -105,8 +105,11 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
     uint64_t n_new = n - has_left - (has_right && !(has_left && n == 1));
     struct am_fit_place place = {.gap = gap, .addr = addr, .n_new = n_new};
 
-    place.cost = n_new * COST_NEW +
-                 am_fit_pages_missing(fit, area, first, n) * cost_unmapped(fit, r->size);
+    /* Most places fall out before their pages are looked at. */
+    place.cost = n_new * COST_NEW;
+    if (place.cost > best->cost)
+        return;
+    place.cost += am_fit_pages_missing(fit, area, first, n) * cost_unmapped(fit, r->size);
     if (place.cost > best->cost)
         return;
     /*

@@ -64,6 +64,7 @@ LIST_HEAD(pool_block_list, pool_block);
 struct pool_shard {
     _Alignas(64) pthread_mutex_t lock;
     struct pool_block *buckets[N_BUCKETS]; /* by size; what was freed last comes first */
+    uint64_t filled;                       /* a bit for each bucket with a block */
     atomic_uint n_cached;                  /* changed under the lock */
     uint64_t cached;                       /* bytes */
     uint64_t n_live;

@@ -107,6 +107,8 @@ struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size
     }
     if (block != NULL) {
         *at = block->in_bucket;
+        if (shard->buckets[bucket_of(size)] == NULL)
+            shard->filled &= ~(1ull << bucket_of(size));
         block->asked = asked;
         block->tag = tag;
         shard->n_cached--;
@@ -157,6 +159,7 @@ bool pool_quick_give(aclmem_pool *pool, struct pool_block *block)
         shard_count(shard, block->asked, -1);
         block->in_bucket = *head;
         *head = block;
+        shard->filled |= 1ull << bucket_of(block->size);
         shard->n_cached++;
         shard->cached += block->size;
     }
@@ -204,7 +207,8 @@ struct pool_block *pool_quick_flush(aclmem_pool *pool, size_t at_least)
         if (atomic_load_explicit(&shard->n_cached, memory_order_relaxed) == 0)
             continue;
         pthread_mutex_lock(&shard->lock);
-        for (unsigned j = 0; shard->n_cached > 0 && j < N_BUCKETS; j++) {
+        for (uint64_t filled = shard->filled; filled != 0; filled &= filled - 1) {
+            unsigned j = (unsigned)__builtin_ctzll(filled);
             struct pool_block **at = &shard->buckets[j];
             struct pool_block *block;
 
@@ -219,6 +223,8 @@ struct pool_block *pool_quick_flush(aclmem_pool *pool, size_t at_least)
                 block->in_bucket = flushed;
                 flushed = block;
             }
+            if (shard->buckets[j] == NULL)
+                shard->filled &= ~(1ull << j);
         }
         pthread_mutex_unlock(&shard->lock);
     }
