@@ -72,6 +72,7 @@ system_make() {
     rm -rf "$system"
     cp -a --reflink=auto "$base" "$system"
     mount -t proc proc "$system/proc"
+    mount -t sysfs -o ro sysfs "$system/sys" # where UCX looks for networks
     mkdir "$system/packages"
     cp "$build"/deb/*.deb "$build"/wheel/*.whl "$system/packages/"
     cp "$here/client.py" "$system/tmp/"
@@ -170,7 +171,7 @@ for suite; do
     try_builds
     try_wheel
     try_removal
-    umount "$system/proc"
+    umount "$system/sys" "$system/proc"
     rm -rf "$system"
     echo "$suite: the packages install, work and go"
 done
