@@ -50,6 +50,7 @@ needed_to_check() {
     need "has_library cmocka" libcmocka-dev "cmocka, a test library"
     need "has clang++" clang "Clang, with its sanitizer runtimes"
     need "has clang-format" clang-format "clang-format"
+    need "has ld.lld" lld "lld, the linker of the sanitizers' builds"
     need "has nm" binutils "GNU binutils"
     need "has python3" python3 "Python 3.9 or newer"
     need "has git" git "git"
