@@ -46,10 +46,16 @@ class Terminal:
 
     def __init__(self, env, rows, columns):
         self.read_so_far = ""
+        go, tell = os.pipe()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            os.read(go, 1)
             self.resize_fd(0, rows, columns)
             os.execve(COMMAND, [COMMAND, "top"], env)
+        self.before = self.modes()  # of a terminal that the command has not touched
+        os.write(tell, b"g")
+        os.close(go)
+        os.close(tell)
 
     @staticmethod
     def resize_fd(fd, rows, columns):
@@ -198,22 +204,20 @@ class Top(unittest.TestCase):
         holder = self.holder()
         self.ask(holder, "take %d" % (64 * MIB))
         terminal = self.terminal()
-        before = terminal.modes()
         self.assertTrue(terminal.expect("q quits"))
         self.assertTrue(terminal.expect(str(holder.pid)))
-        self.assertNotEqual(terminal.modes(), before)
+        self.assertNotEqual(terminal.modes(), terminal.before)
         os.write(terminal.fd, b"q")
         self.assertEqual(terminal.end(), 0)
-        self.assertEqual(terminal.modes(), before)
+        self.assertEqual(terminal.modes(), terminal.before)
 
     def test_ctrl_c_leaves_the_terminal_as_it_was(self):
         terminal = self.terminal()
-        before = terminal.modes()
         self.assertTrue(terminal.expect("q quits"))
         os.write(terminal.fd, b"\x03")
         status = terminal.end()
         self.assertEqual((os.WIFSIGNALED(status), os.WTERMSIG(status)), (True, signal.SIGINT))
-        self.assertEqual(terminal.modes(), before)
+        self.assertEqual(terminal.modes(), terminal.before)
         self.assertIn("\x1b[?1049l", terminal.read_so_far)  # the screen before is back
         self.assertIn("\x1b[?12l\x1b[?25h", terminal.read_so_far)  # and the cursor
 
