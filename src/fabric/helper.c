@@ -2,6 +2,7 @@
 #include "fabric/helper.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -350,6 +351,8 @@ static void message_take(struct am_helper *helper, const struct am_port_message 
         break;
     case AM_PORT_PUT:
     case AM_PORT_GET:
+        if (message->move.size <= AM_PORT_SHORT)
+            helper->awake_until = am_helper_now() + AM_PORT_AWAKE;
         am_peer_move(helper, message);
         break;
     default:
@@ -411,6 +414,10 @@ void am_helper_run(int socket)
             tick(&helper, now);
         am_peer_sweep(&helper);
         left = helper.next_tick > now ? helper.next_tick - now : 0;
+        if (may_sleep && now < helper.awake_until) {
+            may_sleep = false;
+            sched_yield();
+        }
         n = epoll_wait(helper.epoll, events, 64,
                        may_sleep ? (int)(left / AM_MILLISECOND) + 1 : 0);
         for (int i = 0; i < n; i++) {

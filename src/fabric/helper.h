@@ -151,6 +151,7 @@ struct am_helper {
     size_t n_imports;
     size_t first_free; /* all imports below are taken */
     uint64_t next_tick;
+    uint64_t awake_until; /* after a short move */
     char where[128];
 };
 

@@ -18,6 +18,12 @@
 #define AM_PORT_VERSION 2
 #define AM_PORT_SLOT_SIZE (UINT64_C(1) << 20)
 #define AM_PORT_SLOTS 32
+/*
+ * Waking a thread takes as long as such a short move.  So the caller, and the fabric process
+ * that may get the next one, stay awake for a moment, and give way to other threads.
+ */
+#define AM_PORT_SHORT (UINT64_C(64) << 10)
+#define AM_PORT_AWAKE (AM_MILLISECOND / 4)
 /* The slots, and behind them struct am_port_bells. */
 #define AM_PORT_BELLS_AT (AM_PORT_SLOTS * AM_PORT_SLOT_SIZE)
 #define AM_PORT_AREA_SIZE (AM_PORT_BELLS_AT + 4096)

@@ -241,6 +241,9 @@ static void slot_fill(const struct am_remote_job *job, const struct am_span *slo
 /* How many bytes the next piece has: one span on each side, and one slot. */
 static size_t piece_size(struct am_remote_job *job)
 {
+    /* A copy of a few slots is cut finer, so that one piece is copied while another is sent. */
+    bool is_fine = job->n_pieces > 1 && job->size <= 4 * AM_PORT_SLOT_SIZE;
+    size_t most = is_fine ? AM_PORT_SLOT_SIZE / 4 : AM_PORT_SLOT_SIZE;
     size_t size = job->size - job->at;
 
     am_cursor_settle(&job->to);
@@ -251,10 +254,10 @@ static size_t piece_size(struct am_remote_job *job)
         if (size > job->from.span->size - job->from.at)
             size = job->from.span->size - job->from.at;
     }
-    if (size <= AM_PORT_SLOT_SIZE ||
+    if (size <= most ||
         (!is_remote(job->to.span) && (job->is_fill || !is_remote(job->from.span))))
         return size;
-    return AM_PORT_SLOT_SIZE;
+    return most;
 }
 
 static void job_advance(struct am_remote_job *job, size_t size)
@@ -479,10 +482,12 @@ aclError am_remote_job_result(struct am_remote_job *job)
 
 static aclError job_run(struct am_remote_job *job)
 {
+    bool is_short;
     aclError rc;
 
     if (job == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a copy between machines");
+    is_short = job->n_rows == 1 && job->size <= AM_PORT_SHORT;
     job->bell = am_remote_bell_take();
     for (;;) {
         uint64_t seen = atomic_load(&job->n_events);
@@ -491,7 +496,7 @@ static aclError job_run(struct am_remote_job *job)
         if (job_step(job))
             break;
         if (job->bell != 0) {
-            am_remote_bell_wait(job->bell, count);
+            am_remote_bell_wait(job->bell, count, is_short);
             continue;
         }
         am_lock(&job->lock);

@@ -2,6 +2,7 @@
 #include "core/remote/remote.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -592,10 +593,13 @@ void am_remote_bell_ring(unsigned bell)
     syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-void am_remote_bell_wait(unsigned bell, uint32_t count)
+void am_remote_bell_wait(unsigned bell, uint32_t count, bool is_short)
 {
     _Atomic uint32_t *word = &bells()->bell[bell - 1];
+    uint64_t until = is_short ? am_clock() + AM_PORT_AWAKE : 0;
 
+    while (is_short && atomic_load(word) == count && am_clock() < until)
+        sched_yield();
     while (atomic_load(word) == count)
         syscall(SYS_futex, word, FUTEX_WAIT, count, NULL, NULL, 0);
 }

@@ -86,8 +86,8 @@ unsigned am_remote_bell_take(void);
 void am_remote_bell_give(unsigned bell);
 uint32_t am_remote_bell_count(unsigned bell);
 void am_remote_bell_ring(unsigned bell);
-/* Waits until it has rung since it was counted. */
-void am_remote_bell_wait(unsigned bell, uint32_t count);
+/* Waits until it has rung since it was counted; awake at first, for a short move. */
+void am_remote_bell_wait(unsigned bell, uint32_t count, bool is_short);
 /* Whether a move with a bell has succeeded; true once. */
 bool am_remote_landed(struct am_remote_move *move);
 
