@@ -113,7 +113,7 @@ def take(importer, handles):
 
 
 def crowd(net, n_handles, n_importers):
-    """What exports, imports and importers cost the fabric processes."""
+    """Memory and descriptors that exports, imports and importers cost the fabric processes."""
     a, b = net.machines
     programs = [start(net, a, "export", "1")]
     programs[0].stdout.readline()

@@ -306,7 +306,7 @@ static void guest_gone(struct conn *conn, bool is_told)
     conn_close(conn, 1, is_told);
 }
 
-/* What waits in the kernel's queue comes in, as far as it may. */
+/* Connections in the kernel's queue come in, as far as there is room. */
 static void door_open(struct node *host)
 {
     struct conn *conn;
@@ -941,7 +941,7 @@ static void head_print(void)
         "most ms", "hash");
 }
 
-/* What a frame and a handshake cost a thread of this machine, of one side. */
+/* The time that a frame and a handshake cost one side, on this machine. */
 static void costs_print(void)
 {
     struct am_link link = {.state = AM_LINK_UP};

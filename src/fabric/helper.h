@@ -57,7 +57,7 @@ struct am_peer_import {
     ucp_rkey_h rkey;
 };
 
-/* What becomes of a peer when the events of this round are done. */
+/* The fate of a peer when the events of this round are done. */
 enum am_peer_fate {
     AM_PEER_STAYS,
     AM_PEER_PARKS,   /* its connection is closed, as agreed */

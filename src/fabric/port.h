@@ -15,6 +15,8 @@
 
 #include <stdint.h>
 
+#include "base/clock.h"
+
 #define AM_PORT_VERSION 2
 #define AM_PORT_SLOT_SIZE (UINT64_C(1) << 20)
 #define AM_PORT_SLOTS 32

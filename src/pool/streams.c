@@ -1,10 +1,10 @@
 /*
  * How far the streams are.
  *
- * Events are recorded only when they may be needed: when memory is wanted that a stream has
- * queued work on and no event covers, and after each 64 MB, or 16th of what is held, that were freed
- * on a stream, so that pages that lie idle for a while are known to be free when they are wanted.  What is freed
- * and used again on one stream needs none.
+ * Events are recorded only when they may be needed: when memory is wanted that a stream
+ * has queued work on and no event covers, and whenever a stream has freed 64 MB, or a 16th
+ * of the held memory if that is more.  So pages that lie idle for a while are known to be
+ * free when they are wanted.  Memory that one stream frees and uses again needs no event.
  */
 #include "base/sys.h"
 #include "pool/internal.h"

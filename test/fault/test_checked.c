@@ -124,7 +124,6 @@ static void end_work(struct scene *s)
     end_host(s);
 }
 
-/* What survives, an option; before, the call, after a failure, after success, in the end. */
 static const struct step steps[] = {
     {"starting", NULL, NULL, do_init, .is_init = true},
     {"a stream", NULL, NULL, do_stream, NULL, NULL, end_stream},

@@ -325,7 +325,6 @@ static void destroy(struct scene *s)
     assert_acl_ok(aclrtAllocatorDestroyDesc(desc));
 }
 
-/* What survives, an option; before, the call, after a failure, after success, in the end. */
 static const struct step steps[] = {
     {"a copy of rows", NULL, have_pieces, do_rows, no_row_was_copied, rows_are_there,
      drop_pieces, .put_back = work_is_done},

@@ -199,7 +199,6 @@ static void unregister(struct scene *s)
     munmap(s->va, s->size);
 }
 
-/* What survives, an option; before, the call, after a failure, after success, in the end. */
 static const struct step steps[] = {
     {"a small block", NULL, NULL, do_small, no_block_is_left, device_block_works, give},
     {"a block of 200 KB", NULL, NULL, do_middle, no_block_is_left, device_block_works,

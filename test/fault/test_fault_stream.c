@@ -381,7 +381,6 @@ static void it_is_filled(struct scene *s)
     assert_all_bytes(s->va, s->size, 7);
 }
 
-/* What survives, an option; before, the call, after a failure, after success, in the end. */
 static const struct step steps[] = {
     {"making a stream", NULL, NULL, do_create, no_stream_is_made, NULL, end_stream},
     {"making a stream with a configuration", NULL, NULL, do_create_with_config,

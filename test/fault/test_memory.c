@@ -189,7 +189,6 @@ static void is_freed(struct scene *s)
     assert_int_equal(stats().handles, 0);
 }
 
-/* What survives, an option; before, the call, after a failure, after success, in the end. */
 static const struct step steps[] = {
     {"reserving", NULL, NULL, do_reserve, NULL, NULL, release},
     {"reserving gibibytes", NULL, NULL, do_reserve_gibibytes, NULL, NULL, release},

@@ -179,7 +179,6 @@ static void destroy_stream(struct scene *s)
     assert_acl_ok(aclrtDestroyStream(stream));
 }
 
-/* What survives, an option; before, the call, after a failure, after success, in the end. */
 static const struct step steps[] = {
     {"making a pool", NULL, NULL, do_create, NULL, NULL, drop_pool},
     {"a block of a pool", NULL, have_pool, do_malloc, NULL, block_works, drop_all},

@@ -90,7 +90,6 @@ static aclError set_device_first(struct scene *s)
     return aclrtSetDevice(0);
 }
 
-/* What survives, an option; before, the call, after a failure, after success, in the end. */
 static const struct step steps[] = {
     {"aclInit", NULL, NULL, do_init, NULL, library_works, .is_init = true},
     /* The other code is that of a file that cannot be opened or read. */

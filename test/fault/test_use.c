@@ -357,7 +357,6 @@ static void release_only(struct scene *s)
     assert_acl_ok(aclrtReleaseMemAddress(s->va));
 }
 
-/* What survives, an option; before, the call, after a failure, after success, in the end. */
 static const struct step steps[] = {
     {"mapping a device's memory", NULL, have_device, do_map, NULL, mapped_works,
      unmap_second_and_drop},

@@ -369,8 +369,8 @@ void cuda_block(struct am_mem *mem)
         return;
     /*
      * One word decides between users and blockers: cuda_mem_try_acquire() either comes before
-     * and is waited for, or sees this addition.  What users wrote before they released the
-     * memory (`launched`, the lane's `last`) is read behind the wait.
+     * and is waited for, or sees this addition.  The words that users wrote before they
+     * released the memory (`launched`, the lane's `last`) are read behind the wait.
      */
     atomic_fetch_add(&cm->uses, CUDA_BLOCKER);
     uses_wait(cm, CUDA_USERS);
