@@ -2,6 +2,7 @@
 #include "base/options.h"
 
 #include <ctype.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,11 +34,11 @@ static const struct {
 
 /*
  * Written while the library starts, under the runtime's lock; read by all threads after
- * that.
+ * that.  A call that outlives a stop may meet the next start: it reads numbers only.
  */
 static struct {
     char text[VALUE_SIZE];
-    int64_t number;
+    _Atomic int64_t number;
     bool is_set;
 } values[AM_OPTION_COUNT];
 
@@ -116,7 +117,7 @@ static int64_t parse(enum am_option option, const char *text)
     case FLAG:
         return choice_find("0|1", text);
     case TEXT:
-        return 0;
+        return text[0] != '\0';
     }
     return -1;
 }

@@ -49,7 +49,10 @@ int am_options_read_environment(char *why);
  */
 const char *am_options_next_unknown(size_t *pos, const char **ret_nearest);
 
-/* The number of an option: a choice's place in its list, a count, bytes, 0 or 1. */
+/*
+ * The number of an option: a choice's place in its list, a count, bytes; 0 or 1 for a flag,
+ * and for a text whether there is one.
+ */
 int64_t am_option_number(enum am_option option);
 bool am_option_is_set(enum am_option option); /* not the default */
 const char *am_option_text(enum am_option option);

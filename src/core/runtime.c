@@ -117,7 +117,9 @@ static aclError backend_choose(const char *name)
     }
     if (rc == ACL_SUCCESS)
         am_setup.backend = backend;
-    return is_auto ? ACL_SUCCESS : rc;
+    else if (is_auto)
+        rc = backend_start(am_setup.backend);
+    return rc;
 }
 
 /* Options, file and environment into am_rt. */

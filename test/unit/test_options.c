@@ -194,7 +194,8 @@ static void text_may_have_127_characters(void **state)
 
     memset(text, 'x', sizeof text);
     text[127] = '\0';
-    assert_taken(AM_OPTION_layers, "layers", text, 0);
+    assert_taken(AM_OPTION_layers, "layers", text, 1); /* there is one */
+    assert_taken(AM_OPTION_layers, "layers", "", 0);
     text[127] = 'x';
     text[128] = '\0';
     assert_refused_value(AM_OPTION_layers, "layers", text);

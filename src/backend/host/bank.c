@@ -33,7 +33,6 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
     bank->base.spec = *spec;
     bank->store.fd = -1;
 
-    host_pages_choose();
     if (spec->is_isolated) {
         bank->spare =
             am_sys_mmap(NULL, n_frames * sizeof *bank->spare, PROT_READ | PROT_WRITE,

@@ -110,6 +110,7 @@ aclError host_error(int error, const char *what, size_t size)
 const struct am_backend_ops am_backend_host = {
     .name = "host",
     .caps = AM_CAP_HOST_VIEW | AM_CAP_MAP_PART | AM_CAP_SHARE | AM_CAP_FABRIC,
+    .start = host_pages_choose,
     .bank_open = host_bank_open,
     .bank_close = host_bank_close,
     .mem_create = host_mem_create,

@@ -161,10 +161,10 @@ aclError host_store_ready(struct host_store *store, size_t first, size_t n);
 bool host_store_discard(struct host_store *store, size_t first, size_t n);
 
 /*
- * pages.c: which pages stores get, by ACLMEM_HUGE_PAGES and the system; called when a bank
- * is opened, so that each start of the library chooses anew.
+ * pages.c: which pages stores get, by ACLMEM_HUGE_PAGES and the system; chosen when the
+ * library starts, since calls that outlive a stop must not read options.
  */
-void host_pages_choose(void);
+aclError host_pages_choose(void);
 bool host_pages_may_be_huge(void); /* the pool of reserved ones, or transparent ones */
 bool host_pages_can_collapse(void);
 /* Brings in `size` bytes of whole frames from `at` on: 0 or an errno. */

@@ -35,7 +35,7 @@ static atomic_bool may_be_huge = true;
 static atomic_bool can_collapse;
 static _Atomic uint64_t short_runs_from; /* the time from which on short runs collapse */
 
-void host_pages_choose(void)
+aclError host_pages_choose(void)
 {
     int64_t option = am_option_number(AM_OPTION_huge_pages);
 
@@ -44,6 +44,7 @@ void host_pages_choose(void)
                    : option == AM_HUGE_PAGES_ALWAYS ? am_machine_knows_collapse()
                                                     : false;
     short_runs_from = 0;
+    return ACL_SUCCESS;
 }
 
 bool host_pages_may_be_huge(void)

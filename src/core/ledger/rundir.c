@@ -24,7 +24,7 @@ static struct {
 /* A directory that the user named is the user's: /tmp must not be removed. */
 const char *am_rundir_advice(void)
 {
-    return am_option_text(AM_OPTION_runtime_dir)[0] == '\0'
+    return am_option_number(AM_OPTION_runtime_dir) == 0
                ? "remove it, or name another directory with ACLMEM_RUNTIME_DIR"
                : "name another directory with ACLMEM_RUNTIME_DIR";
 }

@@ -69,7 +69,7 @@ static const char gone_text[] =
 
 bool am_remote_is_wanted(void)
 {
-    return am_option_text(AM_OPTION_fabric)[0] != '\0';
+    return am_option_number(AM_OPTION_fabric) != 0;
 }
 
 /* ---- requests ---- */
