@@ -57,8 +57,8 @@ struct cuda_bank {
     struct cuda_gpu *gpu;
 };
 
-/* The content of struct am_mem's impl, for device memory. */
-struct cuda_mem {
+/* The content of struct am_mem's impl, for device memory; may alias as host_mem does. */
+struct __attribute__((may_alias)) cuda_mem {
     CUmemGenericAllocationHandle handle;
     _Atomic CUdeviceptr bound; /* one of the addresses where it is mapped, or 0 */
     _Atomic uint64_t uses;     /* CUDA_USERS, CUDA_BLOCKERS and CUDA_SEVERAL, below */

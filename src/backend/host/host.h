@@ -75,8 +75,11 @@ struct host_bank {
     size_t fresh;
 };
 
-/* The content of struct am_mem's impl. */
-struct host_mem {
+/*
+ * The content of struct am_mem's impl.  May alias: the bytes are also copied as part of a
+ * struct am_mem, and the compiler must keep both in order.
+ */
+struct __attribute__((may_alias)) host_mem {
     struct host_store *store; /* the bank's, or one of its own */
     uint32_t *frames;         /* NULL: frame first and those that follow it */
     uint64_t first;
