@@ -5,9 +5,10 @@
  *     aclmem_bench_fabric bare-serve | bare-measure HEX  UCX alone, with the same settings
  *     aclmem_bench_fabric export N | import              many handles, one on a line
  *
- * The serving side prints what the other one needs, and sleeps while nothing comes.  The
- * measuring side prints a line for each size: bytes, microseconds of a put that has
- * arrived, of a get; medians.  bench/fabric.py runs all four between two namespaces.
+ * The serving side prints the arguments of the measuring side, and sleeps while no bytes
+ * come.  The measuring side takes lines "put SIZE N" and "get SIZE N" from standard input,
+ * and answers each with the median of N moves in microseconds; a put ends when its bytes
+ * have arrived.  bench/fabric.py runs all four between two namespaces.
  */
 #include <poll.h>
 #include <stdint.h>
@@ -23,10 +24,7 @@
 
 #define SIZE_MOST ((size_t)64 << 20)
 
-static const struct {
-    size_t size;
-    int n;
-} rows[] = {{8, 300}, {4096, 300}, {32768, 200}, {1 << 20, 60}, {SIZE_MOST, 5}};
+#define N_MOST 300
 
 static void require(int holds, const char *what)
 {
@@ -54,7 +52,7 @@ static int compare(const void *a, const void *b)
 static double median_of(void (*move)(int is_put, size_t size), int is_put, size_t size,
                         int n)
 {
-    double times[300];
+    double times[N_MOST];
 
     move(is_put, size);
     for (int i = 0; i < n; i++) {
@@ -67,12 +65,19 @@ static double median_of(void (*move)(int is_put, size_t size), int is_put, size_
     return times[n / 2];
 }
 
+/* Answers lines "put SIZE N" and "get SIZE N" with the median of N moves. */
 static void measure(void (*move)(int is_put, size_t size))
 {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        printf("%zu %.1f %.1f\n", rows[i].size,
-               median_of(move, 1, rows[i].size, rows[i].n),
-               median_of(move, 0, rows[i].size, rows[i].n));
+    char line[64], what[8];
+    size_t size;
+    int n;
+
+    while (fgets(line, sizeof line, stdin) != NULL &&
+           sscanf(line, "%7s %zu %d", what, &size, &n) == 3 && size <= SIZE_MOST &&
+           n > 0 && n <= N_MOST) {
+        printf("%.1f\n", median_of(move, strcmp(what, "put") == 0, size, n));
+        fflush(stdout);
+    }
 }
 
 static void hex_print(const void *bytes, size_t size)

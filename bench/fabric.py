@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Memory of another machine beside a bare pair of UCX programs: fabric.py <aclmem_bench_fabric>
 
-Two network namespaces, joined by a bridge; both pairs use the same UCX settings, and both targets sleep while nothing
-comes.  The pairs take turns, and each figure is the median of its turns.  Needs root.
+Two network namespaces, joined by a bridge; both pairs use the same UCX settings, and both targets sleep while no bytes
+come.  The pairs take turns of a few milliseconds.  A figure is the median of its turns, and a ratio that of the ratios
+of neighbouring turns, which a machine with other work disturbs least.  Needs root.
 """
 import os
 import shutil
@@ -20,7 +21,8 @@ SETTINGS = {
     "UCX_TCP_RX_SEG_SIZE": "128k",
     "UCX_WARN_UNUSED_ENV_VARS": "n",
 }
-N_TURNS = 5
+ROWS = ((8, 60), (4096, 60), (32768, 40), (1 << 20, 12), (64 << 20, 1))  # bytes, moves in a turn
+N_TURNS = 25
 PERFTEST = (("ucp_put_lat", 4096, 300), ("ucp_get", 4096, 300), ("ucp_put_bw", 1 << 20, 100), ("ucp_get", 1 << 20, 100))
 PERFTEST_PORT = "13337"
 BUDGETS = {4096: ("at most", 1.3), 1 << 20: ("at least", 0.9), 64 << 20: ("at least", 0.9)}
@@ -33,26 +35,55 @@ def environment(net, machine):
     return env
 
 
-def run(net, serve, measure):
-    """The rows of one pair: size, microseconds of a put, of a get."""
-    a, b = net.machines
-    server = subprocess.Popen(
-        a.inside + [PROGRAM, serve], env=environment(net, a), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        universal_newlines=True)
-    try:
-        where = server.stdout.readline().split()
-        done = subprocess.run(
-            b.inside + [PROGRAM, measure] + where, env=environment(net, b), stdout=subprocess.PIPE, check=True,
-            universal_newlines=True)
-    finally:
-        server.kill()
-        server.wait()
-    return [[float(word) for word in line.split()] for line in done.stdout.splitlines()]
+class Pair:
+    """A serving program on one machine, and a measuring one on the other."""
+
+    def __init__(self, net, serve, measure):
+        a, b = net.machines
+        self.server = self.start(net, a, serve)
+        self.measurer = self.start(net, b, measure, *self.server.stdout.readline().split())
+
+    def start(self, net, machine, *words):
+        return subprocess.Popen(machine.inside + [PROGRAM] + list(words), env=environment(net, machine),
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True)
+
+    def turn(self, way, size, n):
+        """Microseconds of a move."""
+        self.measurer.stdin.write("%s %d %d\n" % (way, size, n))
+        self.measurer.stdin.flush()
+        return float(self.measurer.stdout.readline())
+
+    def close(self):
+        for program in (self.measurer, self.server):
+            program.kill()
+            program.wait()
 
 
-def medians(turns):
-    """Rows of several turns, as one."""
-    return [[statistics.median(cells) for cells in zip(*rows)] for rows in zip(*turns)]
+def row(bare, ours, way, size, n):
+    """Microseconds of both, and how many times as fast ours is."""
+    turns = [(bare.turn(way, size, n), ours.turn(way, size, n)) for _ in range(N_TURNS)]
+    return (statistics.median(t[0] for t in turns), statistics.median(t[1] for t in turns),
+            statistics.median(a / b for a, b in turns))
+
+
+def figures(size, bare, ours):
+    if size < 1 << 20:
+        return "%.1f %.1f" % (bare, ours)
+    return "%.2f %.2f GB/s" % (size / bare / 1e3, size / ours / 1e3)
+
+
+def speed(net):
+    bare, ours = Pair(net, "bare-serve", "bare-measure"), Pair(net, "serve", "measure")
+    print("memory of another machine, beside UCX alone (microseconds, GB/s from 1 MB on)")
+    print("%10s  %20s  %20s  %7s  %7s  %s" % ("bytes", "put + flush: UCX us", "get", "put x", "get x", "budget"))
+    for size, n in ROWS:
+        put, get = (row(bare, ours, way, size, n) for way in ("put", "get"))
+        ratios = [ratio if size >= 1 << 20 else 1 / ratio for _, _, ratio in (put, get)]
+        budget = "%s %.1f" % BUDGETS[size] if size in BUDGETS else ""
+        print("%10d  %20s  %20s  %7.2f  %7.2f  %s" % (
+            size, figures(size, *put[:2]), figures(size, *get[:2]), ratios[0], ratios[1], budget))
+    bare.close()
+    ours.close()
 
 
 def perftest(net):
@@ -145,18 +176,7 @@ def crowd(net, n_handles, n_importers):
 
 def main():
     net = machines.Net(PROGRAM, 2, number=3)
-    turns = [(run(net, "bare-serve", "bare-measure"), run(net, "serve", "measure")) for _ in range(N_TURNS)]
-    bare, ours = (medians([turn[i] for turn in turns]) for i in (0, 1))
-    print("memory of another machine, beside UCX alone (microseconds, GB/s from 1 MB on)")
-    print("%10s  %20s  %20s  %7s  %7s  %s" % ("bytes", "put + flush: UCX us", "get", "put x", "get x", "budget"))
-    for (size, put, get), (_, our_put, our_get) in zip(bare, ours):
-        is_rate = size >= 1 << 20
-        ratio = [put / our_put, get / our_get] if is_rate else [our_put / put, our_get / get]
-        words = ["%.1f %.1f" % pair for pair in ((put, our_put), (get, our_get))]
-        if is_rate:
-            words = ["%.2f %.2f GB/s" % (size / a / 1e3, size / b / 1e3) for a, b in ((put, our_put), (get, our_get))]
-        budget = "%s %.1f" % BUDGETS[size] if size in BUDGETS else ""
-        print("%10d  %20s  %20s  %7.2f  %7.2f  %s" % (size, words[0], words[1], ratio[0], ratio[1], budget))
+    speed(net)
     perftest(net)
     crowd(net, 10000, 32)
     net.close()

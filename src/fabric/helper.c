@@ -198,9 +198,21 @@ static void listener_ready(struct am_watch *watch, uint32_t events)
         (struct am_helper *)((char *)watch - offsetof(struct am_helper, listener)));
 }
 
+/* The loop progresses a worker that is not idle. */
 static void worker_ready(struct am_watch *watch, uint32_t events)
 {
-    /* The loop progresses the worker in each round. */
+    struct am_helper *helper =
+        (struct am_helper *)((char *)watch - offsetof(struct am_helper, worker));
+
+    helper->ucx.is_idle = false;
+}
+
+static void out_ready(struct am_watch *watch, uint32_t events)
+{
+    struct am_helper *helper =
+        (struct am_helper *)((char *)watch - offsetof(struct am_helper, out));
+
+    helper->ucx.is_out_idle = false;
 }
 
 static void program_ready(struct am_watch *watch, uint32_t events)
@@ -278,7 +290,7 @@ static int network_open(struct am_helper *helper, int key, char *gate, char *why
     if (helper->listener.fd < 0)
         return -1;
     helper->worker = (struct am_watch){helper->ucx.fd, worker_ready};
-    helper->out = (struct am_watch){helper->ucx.out_fd, worker_ready};
+    helper->out = (struct am_watch){helper->ucx.out_fd, out_ready};
     am_helper_watch(helper, &helper->worker, EPOLLIN, true);
     am_helper_watch(helper, &helper->out, EPOLLIN, true);
     am_helper_watch(helper, &helper->listener, EPOLLIN, true);

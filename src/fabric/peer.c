@@ -386,8 +386,8 @@ static void import_probe(struct am_peer_import *import)
     peer->is_probing = true;
     peer->probe_move.done = probe_done;
     work_begin(peer);
-    am_ucx_get(peer->ep, import->rkey, import->address, &peer->probe, sizeof peer->probe,
-               &peer->probe_move);
+    am_ucx_get(&peer->helper->ucx, peer->ep, import->rkey, import->address, &peer->probe,
+               sizeof peer->probe, &peer->probe_move);
 }
 
 static struct am_peer_import *import_find(struct am_helper *helper, uint64_t number)
@@ -591,6 +591,7 @@ static void move_begin(struct am_peer_move *move)
     struct am_peer_import *import = move->import;
     struct am_peer *peer = import->peer;
     uint64_t remote = import->address + move->offset;
+    struct am_ucx *ucx = &peer->helper->ucx;
     uint8_t *local = peer->helper->area + move->at;
 
     work_begin(peer);
@@ -598,9 +599,9 @@ static void move_begin(struct am_peer_move *move)
         move->ucx.has_failed = true;
         move_done(&move->ucx);
     } else if (move->is_put) {
-        am_ucx_put(peer->ep, import->rkey, remote, local, move->size, &move->ucx);
+        am_ucx_put(ucx, peer->ep, import->rkey, remote, local, move->size, &move->ucx);
     } else {
-        am_ucx_get(peer->ep, import->rkey, remote, local, move->size, &move->ucx);
+        am_ucx_get(ucx, peer->ep, import->rkey, remote, local, move->size, &move->ucx);
     }
 }
 

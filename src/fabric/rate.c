@@ -48,9 +48,9 @@ static void move_begin(unsigned i, bool is_put)
     run.is_busy[i] = true;
     run.moves[i].done = move_done;
     if (is_put)
-        am_ucx_put(run.ep, run.rkey, remote, local, PIECE_SIZE, &run.moves[i]);
+        am_ucx_put(&run.ucx, run.ep, run.rkey, remote, local, PIECE_SIZE, &run.moves[i]);
     else
-        am_ucx_get(run.ep, run.rkey, remote, local, PIECE_SIZE, &run.moves[i]);
+        am_ucx_get(&run.ucx, run.ep, run.rkey, remote, local, PIECE_SIZE, &run.moves[i]);
 }
 
 static void progress(void)
@@ -60,6 +60,7 @@ static void progress(void)
 
     unsigned before = run.n_done;
 
+    run.ucx.is_idle = run.ucx.is_out_idle = false;
     /* A move that ended makes room for the next one, so there is no reason to sleep. */
     if (am_ucx_progress(&run.ucx) && run.n_done == before)
         poll(p, 2, LOOK_MS);

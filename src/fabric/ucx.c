@@ -95,11 +95,21 @@ int am_ucx_open_out(struct am_ucx *ucx, char *why)
     return status == UCS_OK ? 0 : fail(why, "making a worker for imports", status);
 }
 
+/* Whether the worker is idle when it has done what is to be done now. */
+static bool worker_rest(ucp_worker_h worker)
+{
+    while (ucp_worker_progress(worker) != 0)
+        ;
+    return ucp_worker_arm(worker) == UCS_OK;
+}
+
 bool am_ucx_progress(struct am_ucx *ucx)
 {
-    while (ucp_worker_progress(ucx->worker) + ucp_worker_progress(ucx->out) != 0)
-        ;
-    return ucp_worker_arm(ucx->worker) == UCS_OK && ucp_worker_arm(ucx->out) == UCS_OK;
+    if (!ucx->is_idle)
+        ucx->is_idle = worker_rest(ucx->worker);
+    if (!ucx->is_out_idle)
+        ucx->is_out_idle = worker_rest(ucx->out);
+    return ucx->is_idle && ucx->is_out_idle;
 }
 
 int am_ucx_register(struct am_ucx *ucx, void *addr, size_t size,
@@ -160,6 +170,7 @@ int am_ucx_connect(struct am_ucx *ucx, const void *address, void (*broken)(void 
     if (end == NULL)
         return fail(why, "connecting", UCS_ERR_NO_MEMORY);
     *end = (struct end){broken, arg};
+    ucx->is_out_idle = false;
     status = ucp_ep_create(ucx->out, &params, ret_ep);
     if (status != UCS_OK) {
         free(end);
@@ -176,6 +187,7 @@ void am_ucx_disconnect(struct am_ucx *ucx, ucp_ep_h ep)
     };
     ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
 
+    ucx->is_out_idle = false;
     if (!UCS_PTR_IS_PTR(request))
         return;
     while (ucp_request_check_status(request) == UCS_INPROGRESS)
@@ -216,22 +228,24 @@ static ucp_request_param_t move_param(struct am_ucx_move *move)
     };
 }
 
-void am_ucx_put(ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote, const void *local,
-                size_t size, struct am_ucx_move *move)
+void am_ucx_put(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
+                const void *local, size_t size, struct am_ucx_move *move)
 {
     ucp_request_param_t param = move_param(move);
 
+    ucx->is_out_idle = false;
     move->n_left = 2;
     move->has_failed = false;
     part_take(move, ucp_put_nbx(ep, local, size, remote, rkey, &param));
     part_take(move, ucp_ep_flush_nbx(ep, &param));
 }
 
-void am_ucx_get(ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote, void *local, size_t size,
-                struct am_ucx_move *move)
+void am_ucx_get(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
+                void *local, size_t size, struct am_ucx_move *move)
 {
     ucp_request_param_t param = move_param(move);
 
+    ucx->is_out_idle = false;
     move->n_left = 1;
     move->has_failed = false;
     part_take(move, ucp_get_nbx(ep, local, size, remote, rkey, &param));

@@ -22,8 +22,10 @@ struct am_ucx {
     ucp_context_h context;
     ucp_worker_h worker; /* of exports */
     int fd;              /* becomes readable when the worker has to be progressed */
-    ucp_worker_h out;    /* of imports */
+    bool is_idle;        /* its worker has nothing to do until then */
+    ucp_worker_h out;    /* of imports, as the next ones */
     int out_fd;
+    bool is_out_idle;
     void *address;
     size_t address_size;
 };
@@ -37,7 +39,11 @@ struct am_ucx {
 int am_ucx_open(struct am_ucx *ucx, const char *device, char *why);
 int am_ucx_open_out(struct am_ucx *ucx, char *why);
 
-/* Does what is to be done now; true when both may sleep until an fd is readable. */
+/*
+ * Does what is to be done now; true when both workers are idle until an fd is readable.
+ * An idle worker is left alone, which saves a system call or two: the caller clears is_idle
+ * or is_out_idle when that fd is readable.
+ */
 bool am_ucx_progress(struct am_ucx *ucx);
 
 /* Memory that peers may reach. */
@@ -64,9 +70,9 @@ struct am_ucx_move {
 };
 
 /* done() is called later, or from within, exactly once. */
-void am_ucx_put(ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote, const void *local,
-                size_t size, struct am_ucx_move *move);
-void am_ucx_get(ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote, void *local, size_t size,
-                struct am_ucx_move *move);
+void am_ucx_put(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
+                const void *local, size_t size, struct am_ucx_move *move);
+void am_ucx_get(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
+                void *local, size_t size, struct am_ucx_move *move);
 
 #endif

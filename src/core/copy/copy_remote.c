@@ -14,6 +14,13 @@
 #include "core/remote/remote.h"
 
 #define PIECES 8 /* of one job that are under way at a time */
+/*
+ * A get is cut into four of UCX's segments of 64 KB, less their headers: the slots stay in
+ * the cache, and no segment is nearly empty.  So is a put of a few slots, of which one
+ * piece is copied while another is sent.  A longer put is cut into slots, as each piece has
+ * a round trip that tells of its arrival.
+ */
+#define FINE_SIZE (4 * ((UINT64_C(64) << 10) - 64))
 
 enum piece_state {
     PIECE_FREE,
@@ -241,10 +248,8 @@ static void slot_fill(const struct am_remote_job *job, const struct am_span *slo
 /* How many bytes the next piece has: one span on each side, and one slot. */
 static size_t piece_size(struct am_remote_job *job)
 {
-    /* A copy of a few slots is cut finer, so that one piece is copied while another is sent. */
-    bool is_fine = job->n_pieces > 1 && job->size <= 4 * AM_PORT_SLOT_SIZE;
-    size_t most = is_fine ? AM_PORT_SLOT_SIZE / 4 : AM_PORT_SLOT_SIZE;
     size_t size = job->size - job->at;
+    size_t most = AM_PORT_SLOT_SIZE;
 
     am_cursor_settle(&job->to);
     if (size > job->to.span->size - job->to.at)
@@ -254,6 +259,9 @@ static size_t piece_size(struct am_remote_job *job)
         if (size > job->from.span->size - job->from.at)
             size = job->from.span->size - job->from.at;
     }
+    if (job->n_pieces > 1 && (job->size <= 4 * AM_PORT_SLOT_SIZE ||
+                              (!job->is_fill && is_remote(job->from.span))))
+        most = FINE_SIZE;
     if (size <= most ||
         (!is_remote(job->to.span) && (job->is_fill || !is_remote(job->from.span))))
         return size;
