@@ -5,12 +5,6 @@
 
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/util.h"
 

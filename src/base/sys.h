@@ -1,9 +1,9 @@
 /*
  * The system calls we use, as am_sys_NAME().
  *
- * In release builds am_sys_mmap is mmap.  In test builds (AM_TEST) it is a function that
- * may fail on purpose: am_fault_arm(n, ...) makes the nth call from then on fail.  One
- * counter over all threads.
+ * In release builds am_sys_mmap() only calls mmap().  In test builds (AM_TEST) it may fail
+ * on purpose: am_fault_arm(n, ...) makes the nth call from then on fail.  One counter over
+ * all threads.
  */
 #ifndef AM_BASE_SYS_H
 #define AM_BASE_SYS_H
@@ -16,9 +16,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -99,10 +103,6 @@ static inline void *am_segment_map(int id, size_t size, int flags)
 
 #if AM_TEST
 
-struct epoll_event;
-struct msghdr;
-struct sockaddr;
-
 #define AM_SYS(kind_, result_, name_, params_, args_, value_, errno_) \
     result_ am_sys_##name_ params_;
 #include "base/sys.def"
@@ -158,48 +158,13 @@ static inline size_t am_page_size(void)
 #define am_step() ((void)0)
 #define am_moment() ((void)0)
 
-#define am_sys_mmap mmap
-#define am_sys_mremap mremap
-#define am_sys_munmap munmap
-#define am_sys_mprotect mprotect
-#define am_sys_madvise madvise
-#define am_sys_mlock mlock
-#define am_sys_memfd_create memfd_create
-#define am_sys_ftruncate ftruncate
-#define am_sys_fcntl fcntl
-#define am_sys_fallocate fallocate
-#define am_sys_mbind mbind
-#define am_sys_setrlimit setrlimit
-#define am_sys_open open
-#define am_sys_openat openat
-#define am_sys_lock_file am_lock_file
-#define am_sys_segment_make am_segment_make
-#define am_sys_segment_map am_segment_map
-#define am_sys_pwrite pwrite
-#define am_sys_posix_fallocate posix_fallocate
-#define am_sys_mkdir mkdir
-#define am_sys_fchmodat fchmodat
-#define am_sys_read read
-#define am_sys_socket socket
-#define am_sys_socketpair socketpair
-#define am_sys_posix_spawn posix_spawn
-#define am_sys_bind bind
-#define am_sys_listen listen
-#define am_sys_connect connect
-#define am_sys_linkat linkat
-#define am_sys_epoll_create1 epoll_create1
-#define am_sys_epoll_ctl epoll_ctl
-#define am_sys_eventfd eventfd
-#define am_sys_accept4 accept4
-#define am_sys_sendmsg sendmsg
-#define am_sys_recvmsg recvmsg
-#define am_sys_getrandom getrandom
-#define am_sys_pidfd_open pidfd_open
-#define am_sys_pthread_create pthread_create
-#define am_sys_malloc malloc
-#define am_sys_calloc calloc
-#define am_sys_aligned_alloc aligned_alloc
-#define am_sys_realloc realloc
+#define AM_SYS(kind_, result_, name_, params_, args_, value_, errno_) \
+    static inline result_ am_sys_##name_ params_ \
+    { \
+        return name_ args_; \
+    }
+#include "base/sys.def"
+#undef AM_SYS
 
 #endif
 

@@ -41,7 +41,7 @@ static size_t leaf_count(struct am_chunkmap *map)
     return n;
 }
 
-static void bind(struct am_chunkmap *map, uintptr_t addr, size_t size, void *object)
+static void bind_range(struct am_chunkmap *map, uintptr_t addr, size_t size, void *object)
 {
     assert_int_equal(am_chunkmap_prepare(map, addr, size), 0);
     am_chunkmap_set(map, addr, size, object);
@@ -65,7 +65,7 @@ static void every_byte_of_a_range_finds_its_object_and_no_other_byte_does(void *
     struct am_chunkmap *map = *state;
     uintptr_t at = 16 * AM_TIB + 5 * AM_CHUNK;
 
-    bind(map, at, 3 * AM_CHUNK, &objects[0]);
+    bind_range(map, at, 3 * AM_CHUNK, &objects[0]);
     assert_ptr_equal(am_chunkmap_find(map, at), &objects[0]);
     assert_ptr_equal(am_chunkmap_find(map, at + AM_CHUNK - 1), &objects[0]);
     assert_ptr_equal(am_chunkmap_find(map, at + AM_CHUNK), &objects[0]);
@@ -78,8 +78,8 @@ static void the_same_place_in_another_leaf_is_another_place(void **state)
 {
     struct am_chunkmap *map = *state;
 
-    bind(map, AM_CHUNK, AM_CHUNK, &objects[0]);
-    bind(map, LEAF_SPAN + AM_CHUNK, AM_CHUNK, &objects[1]);
+    bind_range(map, AM_CHUNK, AM_CHUNK, &objects[0]);
+    bind_range(map, LEAF_SPAN + AM_CHUNK, AM_CHUNK, &objects[1]);
     assert_ptr_equal(am_chunkmap_find(map, AM_CHUNK), &objects[0]);
     assert_ptr_equal(am_chunkmap_find(map, LEAF_SPAN + AM_CHUNK), &objects[1]);
     assert_null(am_chunkmap_find(map, 2 * LEAF_SPAN + AM_CHUNK));
@@ -90,7 +90,7 @@ static void a_range_over_the_border_of_leaves_is_one_range(void **state)
     struct am_chunkmap *map = *state;
     uintptr_t at = 3 * LEAF_SPAN - AM_CHUNK;
 
-    bind(map, at, LEAF_SPAN + 2 * AM_CHUNK, &objects[0]);
+    bind_range(map, at, LEAF_SPAN + 2 * AM_CHUNK, &objects[0]);
     assert_int_equal(leaf_count(map), 3);
     assert_null(am_chunkmap_find(map, at - 1));
     assert_ptr_equal(am_chunkmap_find(map, at), &objects[0]);
@@ -113,8 +113,8 @@ static void the_first_and_the_last_chunk_of_48_bits_can_be_bound(void **state)
 {
     struct am_chunkmap *map = *state;
 
-    bind(map, 0, AM_CHUNK, &objects[0]);
-    bind(map, ADDRESS_END - AM_CHUNK, AM_CHUNK, &objects[1]);
+    bind_range(map, 0, AM_CHUNK, &objects[0]);
+    bind_range(map, ADDRESS_END - AM_CHUNK, AM_CHUNK, &objects[1]);
     assert_ptr_equal(am_chunkmap_find(map, 0), &objects[0]);
     assert_ptr_equal(am_chunkmap_find(map, ADDRESS_END - 1), &objects[1]);
     /* What lies above has the same low bits and is nobody's. */
@@ -170,7 +170,7 @@ static void entering_null_takes_back(void **state)
 {
     struct am_chunkmap *map = *state;
 
-    bind(map, 4 * AM_CHUNK, 4 * AM_CHUNK, &objects[0]);
+    bind_range(map, 4 * AM_CHUNK, 4 * AM_CHUNK, &objects[0]);
     am_chunkmap_set(map, 5 * AM_CHUNK, 2 * AM_CHUNK, NULL);
     assert_ptr_equal(am_chunkmap_find(map, 5 * AM_CHUNK - 1), &objects[0]);
     assert_null(am_chunkmap_find(map, 5 * AM_CHUNK));
@@ -185,7 +185,7 @@ static void failed_prepare_changes_nothing_that_a_reader_sees(void **state)
     size_t size = 3 * LEAF_SPAN;
     size_t n_failed = 0;
 
-    bind(map, at, AM_CHUNK, &objects[0]);
+    bind_range(map, at, AM_CHUNK, &objects[0]);
     for_each_lasting_fault (n) {
         int rc = am_chunkmap_prepare(map, at, size);
 

@@ -284,7 +284,8 @@ static CUresult addresses_unmap(CUdeviceptr addr, size_t size)
     return rc == CUDA_SUCCESS ? rc : cu.cuMemUnmap(addr, size);
 }
 
-static CUresult bind(CUdeviceptr addr, struct am_mem *mem, const struct am_rights *rights)
+static CUresult mem_bind(CUdeviceptr addr, struct am_mem *mem,
+                         const struct am_rights *rights)
 {
     CUresult rc = cu.cuMemMap(addr, mem->size, 0, cuda_mem(mem)->handle, 0);
 
@@ -311,7 +312,7 @@ aclError cuda_map(void *addr, size_t size, struct am_mem *mem,
     if (code != ACL_SUCCESS)
         return code;
     am_assert(size == mem->size); /* AM_CAP_MAP_PART */
-    rc = bind((CUdeviceptr)addr, mem, rights);
+    rc = mem_bind((CUdeviceptr)addr, mem, rights);
     /* Of memory that was imported for this device. */
     AM_REQUIRE(rc != CUDA_ERROR_INVALID_DEVICE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "the memory is on another GPU, which GPU %d (%s) cannot access (the "
@@ -429,7 +430,7 @@ aclError cuda_alias_open(struct am_mem *mem, CUdeviceptr *ret_base)
 
     if (code != ACL_SUCCESS)
         return code;
-    rc = bind((CUdeviceptr)base, mem, &owner_only);
+    rc = mem_bind((CUdeviceptr)base, mem, &owner_only);
     if (rc != CUDA_SUCCESS) {
         cu.cuMemAddressFree((CUdeviceptr)base, mem->size);
         return cuda_error(rc, cuda_mem_gpu(mem), "mapping memory for a copy", mem->size);
