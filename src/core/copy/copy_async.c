@@ -29,10 +29,15 @@ struct outcome {
     aclError rc;
 };
 
-struct copy_task {
+/* The beginning of a task that copies or fills. */
+struct work {
     struct am_task task;
     struct outcome *outcome; /* NULL: no caller waits, and the stream keeps a failure */
-    struct am_remote_job *remote; /* NULL: both sides are on this machine */
+    struct am_remote_job *remote; /* NULL: all memory is on this machine */
+};
+
+struct copy_task {
+    struct work work;
     struct am_transfer transfer;
 };
 
@@ -45,9 +50,7 @@ static struct copy_task *copy_of(struct am_transfer *transfer)
 }
 
 struct fill_task {
-    struct am_task task;
-    struct outcome *outcome;      /* as above */
-    struct am_remote_job *remote; /* as above */
+    struct work work;
     struct am_spans to;
     size_t size;
     uint32_t value;
@@ -119,26 +122,50 @@ static aclError strict_check(const struct am_transfer *transfer, aclrtMemcpyKind
  * A failure is reported once: to the caller that waits, or to the next call that
  * synchronises.
  */
-static aclError outcome_report(struct outcome *outcome, aclError rc)
+static aclError work_report(struct work *work, aclError rc)
 {
-    if (outcome == NULL)
+    if (work->outcome == NULL)
         return rc;
-    *outcome = (struct outcome){true, rc};
+    *work->outcome = (struct outcome){true, rc};
     return ACL_SUCCESS;
 }
 
-/* Queue it; with an outcome, until it is over: done, failed or dropped. */
-AM_HOT static aclError task_submit(struct am_stream *stream, struct am_task *task,
-                                   const struct outcome *outcome)
+/* Whether the caller should do it, if it would be the stream's only task. */
+static bool is_for_caller(const struct am_stream *stream, size_t size, bool must_wait,
+                          bool is_remote)
 {
-    if (outcome == NULL)
-        return am_stream_submit(stream, task);
-    AM_TRY(am_stream_submit_and_wait(stream, task));
-    AM_REQUIRE(outcome->has_run, ACL_ERROR_RT_STREAM_ABORT,
+    return must_wait || (size <= SHORT_SIZE && stream->lane.ops == NULL && !is_remote);
+}
+
+/* True: the caller has done it, and it is gone. */
+static bool work_at_once(struct work *work, struct am_stream *stream, size_t size,
+                         bool must_wait, bool is_remote, aclError *ret_rc)
+{
+    if (!is_for_caller(stream, size, must_wait, is_remote) ||
+        !am_lane_try_begin(&stream->lane, size <= SHORT_SIZE))
+        return false;
+    work->outcome = NULL;
+    *ret_rc = work->task.ops->run(&work->task);
+    am_sched_end(&am_sched, &stream->queue);
+    work->task.ops->drop(&work->task);
+    return true;
+}
+
+/* Queues it; with must_wait, until it is over: done, failed or dropped. */
+AM_HOT static aclError work_queue(struct work *work, struct am_stream *stream,
+                                  bool must_wait)
+{
+    struct outcome outcome = {0};
+
+    work->outcome = must_wait ? &outcome : NULL;
+    if (!must_wait)
+        return am_stream_submit(stream, &work->task);
+    AM_TRY(am_stream_submit_and_wait(stream, &work->task));
+    AM_REQUIRE(outcome.has_run, ACL_ERROR_RT_STREAM_ABORT,
                "stream %d was stopped or aborted before it reached this copy; nothing "
                "was copied",
                stream->id);
-    AM_REQUIRE(outcome->rc == ACL_SUCCESS, outcome->rc,
+    AM_REQUIRE(outcome.rc == ACL_SUCCESS, outcome.rc,
                "the copy failed when stream %d executed it", stream->id);
     return ACL_SUCCESS;
 }
@@ -147,7 +174,7 @@ static aclError copy_run(struct am_task *task)
 {
     struct copy_task *ct = (struct copy_task *)task;
 
-    return outcome_report(ct->outcome, am_transfer_run_long(&ct->transfer));
+    return work_report(&ct->work, am_transfer_run_long(&ct->transfer));
 }
 
 /* The caller executes work itself that it would wait for. */
@@ -157,16 +184,23 @@ AM_HOT static aclError copy_launch(struct am_task *task,
 {
     struct copy_task *ct = (struct copy_task *)task;
 
-    if (ct->outcome != NULL)
+    if (ct->work.outcome != NULL)
         return ACL_SUCCESS;
     return am_transfer_launch(&ct->transfer, lanes, lane, &task->number);
 }
 
 static void copy_drop(struct am_task *task)
 {
-    am_transfer_close(&((struct copy_task *)task)->transfer);
-    am_slab_give(&copy_slab, task);
+    struct copy_task *ct = (struct copy_task *)task;
+
+    if (ct->work.remote != NULL)
+        am_remote_job_drop(ct->work.remote);
+    am_transfer_close(&ct->transfer);
+    am_slab_give(&copy_slab, ct);
 }
+
+static const struct am_task_ops copy_ops = {
+    .launch = copy_launch, .run = copy_run, .drop = copy_drop};
 
 AM_HOT aclError am_transfer_make(struct am_transfer **ret_transfer)
 {
@@ -174,6 +208,8 @@ AM_HOT aclError am_transfer_make(struct am_transfer **ret_transfer)
 
     if (ct == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    am_task_init(&ct->work.task, &copy_ops);
+    ct->work.remote = NULL;
     *ret_transfer = &ct->transfer;
     return ACL_SUCCESS;
 }
@@ -183,28 +219,19 @@ void am_transfer_unmake(struct am_transfer *transfer)
     am_slab_give(&copy_slab, copy_of(transfer));
 }
 
-static const struct am_task_ops copy_ops = {
-    .launch = copy_launch, .run = copy_run, .drop = copy_drop};
-
 /* ---- with another machine's memory: the stream is parked while bytes travel ---- */
 
-static bool remote_copy_poll(struct am_task *task, struct am_sched *sched,
-                             struct am_waitlist **ret_list)
+static bool remote_poll(struct am_task *task, struct am_sched *sched,
+                        struct am_waitlist **ret_list)
 {
-    return am_remote_job_poll(((struct copy_task *)task)->remote, sched, ret_list);
+    return am_remote_job_poll(((struct work *)task)->remote, sched, ret_list);
 }
 
-static aclError remote_copy_run(struct am_task *task)
+static aclError remote_run(struct am_task *task)
 {
-    struct copy_task *ct = (struct copy_task *)task;
+    struct work *work = (struct work *)task;
 
-    return outcome_report(ct->outcome, am_remote_job_result(ct->remote));
-}
-
-static void remote_copy_drop(struct am_task *task)
-{
-    am_remote_job_drop(((struct copy_task *)task)->remote);
-    copy_drop(task);
+    return work_report(work, am_remote_job_result(work->remote));
 }
 
 /* The fabric process ends every move in time. */
@@ -218,58 +245,41 @@ static void remote_describe(const struct am_task *task, char *text, size_t size)
     snprintf(text, size, "bytes have come from, or got to, another machine");
 }
 
-static const struct am_task_ops remote_copy_ops = {
-    .poll = remote_copy_poll,
-    .run = remote_copy_run,
-    .can_come = remote_can_come,
-    .describe = remote_describe,
-    .drop = remote_copy_drop,
-};
-
-/* Whether the caller should do it, if it would be the stream's only task. */
-static bool is_for_caller(const struct am_stream *stream, size_t size, bool must_wait,
-                          bool is_remote)
+/* The job does the work from now on; NULL: it could not be made, and the work is gone. */
+static aclError work_leave_to(struct work *work, struct am_remote_job *job,
+                              const struct am_task_ops *ops)
 {
-    return must_wait || (size <= SHORT_SIZE && stream->lane.ops == NULL && !is_remote);
-}
-
-/* Sides that overlap in both directions are rare, and a worker waits for them. */
-static aclError copy_task_init(struct copy_task *ct)
-{
-    am_task_init(&ct->task, &copy_ops);
-    ct->remote = NULL;
-    if (!am_transfer_is_remote(&ct->transfer) ||
-        am_overlap_order(&ct->transfer) > AM_ORDER_FORWARD)
-        return ACL_SUCCESS;
-    ct->remote = am_remote_job_copy(&ct->transfer);
-    if (ct->remote == NULL)
+    if (job == NULL) {
+        work->task.ops->drop(&work->task);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a copy between machines");
-    am_task_init(&ct->task, &remote_copy_ops);
+    }
+    work->remote = job;
+    work->task.ops = ops;
     return ACL_SUCCESS;
 }
+
+static const struct am_task_ops remote_copy_ops = {
+    .poll = remote_poll,
+    .run = remote_run,
+    .can_come = remote_can_come,
+    .describe = remote_describe,
+    .drop = copy_drop,
+};
 
 AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
                                    bool must_wait)
 {
-    struct copy_task *ct = copy_of(transfer);
-    struct outcome outcome = {0};
-    size_t size = transfer->size * transfer->n_rows;
+    struct work *work = &copy_of(transfer)->work;
+    bool is_remote = am_transfer_is_remote(transfer);
     aclError rc;
 
-    if (is_for_caller(stream, size, must_wait, am_transfer_is_remote(transfer)) &&
-        am_lane_try_begin(&stream->lane, size <= SHORT_SIZE)) {
-        rc = am_transfer_run_long(transfer);
-        am_sched_end(&am_sched, &stream->queue);
-        copy_drop(&ct->task);
+    if (work_at_once(work, stream, transfer->size * transfer->n_rows, must_wait,
+                     is_remote, &rc))
         return rc;
-    }
-    rc = copy_task_init(ct);
-    if (rc != ACL_SUCCESS) {
-        copy_drop(&ct->task);
-        return rc;
-    }
-    ct->outcome = must_wait ? &outcome : NULL;
-    return task_submit(stream, &ct->task, ct->outcome);
+    /* Sides that overlap in both directions are rare, and a worker waits for them. */
+    if (is_remote && am_overlap_order(transfer) <= AM_ORDER_FORWARD)
+        AM_TRY(work_leave_to(work, am_remote_job_copy(transfer), &remote_copy_ops));
+    return work_queue(work, stream, must_wait);
 }
 
 /* Opens the transfer, if the rules in force allow it on the stream. */
@@ -338,21 +348,7 @@ static aclError fill_run(struct am_task *task)
 {
     struct fill_task *ft = (struct fill_task *)task;
 
-    return outcome_report(
-        ft->outcome, am_setup.backend->fill(ft->to.list, ft->size, ft->value, ft->width));
-}
-
-static bool remote_fill_poll(struct am_task *task, struct am_sched *sched,
-                             struct am_waitlist **ret_list)
-{
-    return am_remote_job_poll(((struct fill_task *)task)->remote, sched, ret_list);
-}
-
-static aclError remote_fill_run(struct am_task *task)
-{
-    struct fill_task *ft = (struct fill_task *)task;
-
-    return outcome_report(ft->outcome, am_remote_job_result(ft->remote));
+    return work_report(&ft->work, am_spans_fill(&ft->to, ft->size, ft->value, ft->width));
 }
 
 static aclError fill_launch(struct am_task *task, const struct am_backend_ops *lanes,
@@ -360,7 +356,7 @@ static aclError fill_launch(struct am_task *task, const struct am_backend_ops *l
 {
     struct fill_task *ft = (struct fill_task *)task;
 
-    if (ft->outcome != NULL)
+    if (ft->work.outcome != NULL)
         return ACL_SUCCESS;
     return lanes->lane_fill(lane, ft->to.list, ft->size, ft->value, ft->width,
                             &task->number);
@@ -368,17 +364,19 @@ static aclError fill_launch(struct am_task *task, const struct am_backend_ops *l
 
 static void fill_drop(struct am_task *task)
 {
-    if (((struct fill_task *)task)->remote != NULL)
-        am_remote_job_drop(((struct fill_task *)task)->remote);
-    am_spans_close(&((struct fill_task *)task)->to);
-    free(task);
+    struct fill_task *ft = (struct fill_task *)task;
+
+    if (ft->work.remote != NULL)
+        am_remote_job_drop(ft->work.remote);
+    am_spans_close(&ft->to);
+    free(ft);
 }
 
 static const struct am_task_ops fill_ops = {
     .launch = fill_launch, .run = fill_run, .drop = fill_drop};
 static const struct am_task_ops remote_fill_ops = {
-    .poll = remote_fill_poll,
-    .run = remote_fill_run,
+    .poll = remote_poll,
+    .run = remote_run,
     .can_come = remote_can_come,
     .describe = remote_describe,
     .drop = fill_drop,
@@ -387,58 +385,43 @@ static const struct am_task_ops remote_fill_ops = {
 /* Hands it to the stream, or does it here when it is short and would be alone. */
 static aclError fill_submit(struct fill_task *ft, struct am_stream *stream)
 {
-    struct outcome outcome = {0};
     bool must_wait = am_spans_are_pageable(&ft->to);
+    bool is_remote = ft->to.has_remote;
     aclError rc;
 
-    if (is_for_caller(stream, ft->size, must_wait, ft->to.has_remote) &&
-        am_lane_try_begin(&stream->lane, ft->size <= SHORT_SIZE)) {
-        rc = am_spans_fill(&ft->to, ft->size, ft->value, ft->width);
-        am_sched_end(&am_sched, &stream->queue);
-        fill_drop(&ft->task);
+    if (work_at_once(&ft->work, stream, ft->size, must_wait, is_remote, &rc))
         return rc;
-    }
-    if (ft->to.has_remote) {
-        ft->remote = am_remote_job_fill(&ft->to, ft->size, ft->value, ft->width);
-        if (ft->remote == NULL) {
-            fill_drop(&ft->task);
-            return am_fail(ACL_ERROR_BAD_ALLOC,
-                           "no memory for a fill of another machine");
-        }
-        am_task_init(&ft->task, &remote_fill_ops);
-    }
-    ft->outcome = must_wait ? &outcome : NULL;
-    return task_submit(stream, &ft->task, ft->outcome);
+    if (is_remote)
+        AM_TRY(work_leave_to(&ft->work,
+                             am_remote_job_fill(&ft->to, ft->size, ft->value, ft->width),
+                             &remote_fill_ops));
+    return work_queue(&ft->work, stream, must_wait);
 }
 
 aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
                        struct am_stream *stream)
 {
-    struct fill_task *ft = am_sys_malloc(sizeof *ft);
+    struct fill_task *ft = am_task_make(&fill_ops, sizeof *ft);
+    bool is_at_once;
     aclError rc;
 
     if (ft == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    am_task_init(&ft->task, &fill_ops);
-    ft->remote = NULL;
+        return ACL_ERROR_BAD_ALLOC;
     ft->size = size;
     ft->value = value;
     ft->width = width;
     rc = am_spans_open(&ft->to, dst, size, AM_ACCESS_WRITE, stream->device, "devPtr");
-    if (rc == ACL_SUCCESS) {
-        rc = am_fill_check(&ft->to, dst, width);
-        if (rc != ACL_SUCCESS)
-            am_spans_close(&ft->to);
-    }
     if (rc != ACL_SUCCESS) {
         free(ft);
         return rc;
     }
+    rc = am_fill_check(&ft->to, dst, width);
     /* Documented: host memory is filled at once.  Managed memory is every device's, too. */
-    if (width == 4 && ft->to.devices == 0 && !ft->to.has_managed) {
-        rc = am_spans_fill(&ft->to, size, value, width);
-        fill_drop(&ft->task);
-        return rc;
-    }
-    return fill_submit(ft, stream);
+    is_at_once = width == 4 && ft->to.devices == 0 && !ft->to.has_managed;
+    if (rc == ACL_SUCCESS && !is_at_once)
+        return fill_submit(ft, stream);
+    if (rc == ACL_SUCCESS)
+        rc = fill_run(&ft->work.task);
+    fill_drop(&ft->work.task);
+    return rc;
 }

@@ -6,8 +6,8 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/sys.h"
 #include "core/copy/copy.h"
+#include "core/copy/keep_alive.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
 
@@ -26,8 +26,7 @@ struct desc {
 _Static_assert(sizeof(struct desc) == AM_DESC_SIZE, "the size that the program is told");
 
 struct desc_task {
-    struct am_task task;
-    struct am_spans desc; /* where it lies */
+    struct am_keep_alive desc; /* where it lies */
     int32_t device;
 };
 
@@ -81,11 +80,11 @@ aclError am_copy_indirect_keep_set(void *desc, void *addr, size_t size)
 static aclError desc_read(const struct desc_task *dt, uint64_t mark,
                           struct desc *ret_desc)
 {
-    AM_TRY(spans_read(&dt->desc, ret_desc, sizeof *ret_desc));
+    AM_TRY(spans_read(&dt->desc.spans, ret_desc, sizeof *ret_desc));
     AM_REQUIRE(ret_desc->mark == mark, ACL_ERROR_RT_PARAM_INVALID,
                "the %zu bytes at %p are not a descriptor for this call; they begin with "
                "0x%" PRIx64,
-               sizeof *ret_desc, dt->desc.list[0].addr, ret_desc->mark);
+               sizeof *ret_desc, dt->desc.spans.list[0].addr, ret_desc->mark);
     return ACL_SUCCESS;
 }
 
@@ -131,33 +130,21 @@ static aclError desc_touch_run(struct am_task *task)
     return ACL_SUCCESS;
 }
 
-static void desc_drop(struct am_task *task)
-{
-    am_spans_close(&((struct desc_task *)task)->desc);
-    free(task);
-}
-
-static const struct am_task_ops desc_copy_ops = {.run = desc_copy_run, .drop = desc_drop};
+static const struct am_task_ops desc_copy_ops = {.run = desc_copy_run,
+                                                 .drop = am_keep_alive_drop};
 static const struct am_task_ops desc_touch_ops = {.run = desc_touch_run,
-                                                  .drop = desc_drop};
+                                                  .drop = am_keep_alive_drop};
 
 static aclError desc_submit(void *desc, const struct am_task_ops *ops,
                             struct am_stream *stream)
 {
-    struct desc_task *dt = am_sys_malloc(sizeof *dt);
-    aclError rc;
+    struct desc_task *dt = am_task_make(ops, sizeof *dt);
 
     if (dt == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    am_task_init(&dt->task, ops);
+        return ACL_ERROR_BAD_ALLOC;
     dt->device = stream->device;
-    rc = am_spans_open_device(&dt->desc, desc, sizeof(struct desc), AM_ACCESS_READ,
-                              stream->device, "desc");
-    if (rc != ACL_SUCCESS) {
-        free(dt);
-        return rc;
-    }
-    return am_stream_submit(stream, &dt->task);
+    return am_keep_alive_submit(&dt->desc, desc, sizeof(struct desc), AM_ACCESS_READ,
+                                "desc", stream);
 }
 
 aclError am_copy_indirect_async(void *desc, struct am_stream *stream)
@@ -215,12 +202,11 @@ static aclError indirect_open(struct indirect_task *it)
 
 aclError am_indirect_copy_async(const struct am_indirect *copy, struct am_stream *stream)
 {
-    struct indirect_task *it = am_sys_malloc(sizeof *it);
+    struct indirect_task *it = am_task_make(&indirect_ops, sizeof *it);
     aclError rc;
 
     if (it == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    am_task_init(&it->task, &indirect_ops);
+        return ACL_ERROR_BAD_ALLOC;
     it->copy = *copy;
     it->device = stream->device;
     rc = indirect_open(it);

@@ -3,40 +3,43 @@
 
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "base/sys.h"
-
-struct touch_task {
-    struct am_task task;
-    struct am_spans spans;
-};
-
-static void touch_drop(struct am_task *task)
+aclError am_keep_alive_submit(struct am_keep_alive *keep, const void *addr, size_t size,
+                              unsigned access, const char *what, struct am_stream *stream)
 {
-    am_spans_close(&((struct touch_task *)task)->spans);
+    aclError rc;
+
+    if (keep == NULL)
+        return ACL_ERROR_BAD_ALLOC;
+    rc = am_spans_open_device(&keep->spans, addr, size, access, stream->device, what);
+    if (rc == ACL_SUCCESS)
+        return am_stream_submit(stream, &keep->task);
+    free(keep);
+    return rc;
+}
+
+void am_keep_alive_drop(struct am_task *task)
+{
+    am_spans_close(&((struct am_keep_alive *)task)->spans);
     free(task);
 }
 
-static const struct am_task_ops touch_ops = {.drop = touch_drop};
+static const struct am_task_ops keep_ops = {.drop = am_keep_alive_drop};
 
 aclError am_keep_alive_async(struct am_spans *spans, struct am_stream *stream)
 {
-    struct touch_task *tt = am_sys_malloc(sizeof *tt);
+    struct am_keep_alive *keep = am_task_make(&keep_ops, sizeof *keep);
 
-    if (tt == NULL) {
+    if (keep == NULL) {
         am_spans_close(spans);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+        return ACL_ERROR_BAD_ALLOC;
     }
-    am_task_init(&tt->task, &touch_ops);
-    am_spans_move(&tt->spans, spans);
-    return am_stream_submit(stream, &tt->task);
+    am_spans_move(&keep->spans, spans);
+    return am_stream_submit(stream, &keep->task);
 }
 
 aclError am_keep_alive_device_async(void *addr, size_t size, struct am_stream *stream)
 {
-    struct am_spans spans;
-    aclError rc =
-        am_spans_open_device(&spans, addr, size, AM_ACCESS_READ, stream->device, "src");
+    struct am_keep_alive *keep = am_task_make(&keep_ops, sizeof *keep);
 
-    return rc == ACL_SUCCESS ? am_keep_alive_async(&spans, stream) : rc;
+    return am_keep_alive_submit(keep, addr, size, AM_ACCESS_READ, "src", stream);
 }

@@ -8,6 +8,21 @@
 #include "core/copy/span.h"
 #include "core/stream/stream.h"
 
+/* The beginning of a task that keeps a range alive until it is dropped. */
+struct am_keep_alive {
+    struct am_task task;
+    struct am_spans spans;
+};
+
+/*
+ * Looks up device memory for such a task, which am_task_make() has made (NULL: it could
+ * not), and queues it; `access` and `what` are those of am_spans_open_device().
+ */
+aclError am_keep_alive_submit(struct am_keep_alive *keep, const void *addr, size_t size,
+                              unsigned access, const char *what,
+                              struct am_stream *stream);
+void am_keep_alive_drop(struct am_task *task);
+
 /* Takes over spans, which may be empty. */
 aclError am_keep_alive_async(struct am_spans *spans, struct am_stream *stream);
 

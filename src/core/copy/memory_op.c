@@ -3,17 +3,14 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/sys.h"
-#include "core/copy/span.h"
+#include "core/copy/keep_alive.h"
 #include "core/device/setup.h"
 
 struct value_task {
-    struct am_task task;
-    struct am_spans spans; /* keeps the memory alive */
+    struct am_keep_alive keep;
     uint64_t value;
     uint32_t how;
     aclError rc; /* of a wait: the result of reading the memory */
@@ -28,14 +25,14 @@ static aclError write_run(struct am_task *task)
     struct value_task *vt = (struct value_task *)task;
     struct am_span ours = {.addr = &vt->value, .size = sizeof vt->value};
 
-    return am_setup.backend->copy(vt->spans.list, 0, &ours, 0, sizeof vt->value);
+    return am_setup.backend->copy(vt->keep.spans.list, 0, &ours, 0, sizeof vt->value);
 }
 
 static aclError value_read(const struct value_task *vt, uint64_t *ret_value)
 {
     struct am_span ours = {.addr = ret_value, .size = sizeof *ret_value};
 
-    return am_setup.backend->copy(&ours, 0, vt->spans.list, 0, sizeof *ret_value);
+    return am_setup.backend->copy(&ours, 0, vt->keep.spans.list, 0, sizeof *ret_value);
 }
 
 static bool value_is_there(uint64_t now, uint64_t value, uint32_t how)
@@ -69,14 +66,6 @@ static aclError wait_run(struct am_task *task)
     return ACL_SUCCESS;
 }
 
-static void value_drop(struct am_task *task)
-{
-    struct value_task *vt = (struct value_task *)task;
-
-    am_spans_close(&vt->spans);
-    free(task);
-}
-
 static void wait_describe(const struct am_task *task, char *text, size_t size)
 {
     static const char *const tests[] = {
@@ -87,34 +76,29 @@ static void wait_describe(const struct am_task *task, char *text, size_t size)
     };
     const struct value_task *vt = (const struct value_task *)task;
 
-    snprintf(text, size, "the value at %p %s 0x%" PRIx64, vt->spans.list[0].addr,
+    snprintf(text, size, "the value at %p %s 0x%" PRIx64, vt->keep.spans.list[0].addr,
              tests[vt->how], vt->value);
 }
 
-static const struct am_task_ops write_ops = {.run = write_run, .drop = value_drop};
-static const struct am_task_ops wait_ops = {
-    .check = wait_check, .run = wait_run, .describe = wait_describe, .drop = value_drop};
+static const struct am_task_ops write_ops = {.run = write_run,
+                                             .drop = am_keep_alive_drop};
+static const struct am_task_ops wait_ops = {.check = wait_check,
+                                            .run = wait_run,
+                                            .describe = wait_describe,
+                                            .drop = am_keep_alive_drop};
 
 static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t value,
                              uint32_t how, struct am_stream *stream)
 {
-    struct value_task *vt;
-    aclError rc;
+    struct value_task *vt = am_task_make(ops, sizeof *vt);
 
-    vt = am_sys_malloc(sizeof *vt);
     if (vt == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    am_task_init(&vt->task, ops);
+        return ACL_ERROR_BAD_ALLOC;
     vt->value = value;
     vt->how = how;
-    rc = am_spans_open_device(&vt->spans, addr, sizeof vt->value,
-                              ops == &write_ops ? AM_ACCESS_WRITE : AM_ACCESS_READ,
-                              stream->device, "devAddr");
-    if (rc != ACL_SUCCESS) {
-        free(vt);
-        return rc;
-    }
-    return am_stream_submit(stream, &vt->task);
+    return am_keep_alive_submit(&vt->keep, addr, sizeof vt->value,
+                                ops == &write_ops ? AM_ACCESS_WRITE : AM_ACCESS_READ,
+                                "devAddr", stream);
 }
 
 aclError am_memory_op_write(void *addr, uint64_t value, struct am_stream *stream)

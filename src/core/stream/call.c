@@ -390,7 +390,7 @@ aclError am_call_process(int32_t timeout_ms)
 static aclError call_make(const struct am_task_ops *ops, const struct call *like,
                           struct am_task **ret_task)
 {
-    struct call_task *ct = am_sys_malloc(sizeof *ct);
+    struct call_task *ct = am_task_make(ops, sizeof *ct);
     struct call *call = am_sys_malloc(sizeof *call);
 
     if (ct == NULL || call == NULL) {
@@ -401,10 +401,7 @@ static aclError call_make(const struct am_task_ops *ops, const struct call *like
     *call = *like;
     call->refs = 1;
     am_waitlist_init(&call->waiting);
-    *ct = (struct call_task){
-        .task = {.ops = ops, .function = am_error_function, .deadline = AM_FOREVER},
-        .call = call,
-    };
+    ct->call = call;
     call->task = &ct->task;
     *ret_task = &ct->task;
     return ACL_SUCCESS;

@@ -97,17 +97,14 @@ void am_event_task_drop(struct am_task *task)
 aclError am_event_task_make(const struct am_task_ops *ops, struct am_event *event,
                             struct am_stream *stream, struct am_event_task **ret_task)
 {
-    struct am_event_task *et = am_sys_malloc(sizeof *et);
+    struct am_event_task *et = am_task_make(ops, sizeof *et);
 
     if (et == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+        return ACL_ERROR_BAD_ALLOC;
     am_ref_more(&event->object.refs);
-    *et = (struct am_event_task){
-        .task = {.ops = ops, .function = am_error_function, .deadline = AM_FOREVER},
-        .event = event,
-        .stream = stream,
-        .stream_id = stream->id,
-    };
+    et->event = event;
+    et->stream = stream;
+    et->stream_id = stream->id;
     *ret_task = et;
     return ACL_SUCCESS;
 }

@@ -165,13 +165,13 @@ static aclError barrier_queue_locked(struct am_sched *sched, struct am_lane_queu
     AM_REQUIRES(lq->lock, sched->lock)
 {
     const struct am_task *first = TAILQ_FIRST(&lq->tasks);
-    struct am_barrier *barrier = am_sys_malloc(sizeof *barrier);
+    struct am_barrier *barrier = am_task_make(&barrier_ops, sizeof *barrier);
     aclError rc;
 
     if (barrier == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    *barrier = (struct am_barrier){.lq = lq, .number = lq->last};
-    am_task_init(&barrier->task, &barrier_ops);
+        return ACL_ERROR_BAD_ALLOC;
+    barrier->lq = lq;
+    barrier->number = lq->last;
     if (first != NULL) /* messages name the call whose work is waited for */
         barrier->task.function = first->function;
     rc = am_sched_submit_locked(sched, lq->queue, &barrier->task);

@@ -398,17 +398,15 @@ static const struct am_task_ops wait_ops = {
 static aclError notify_submit(const struct am_task_ops *ops, struct am_notify *notify,
                               struct am_stream *stream, uint64_t deadline)
 {
-    struct notify_task *nt = am_sys_malloc(sizeof *nt);
+    struct notify_task *nt = am_task_make(ops, sizeof *nt);
     aclError rc;
 
     if (nt == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+        return ACL_ERROR_BAD_ALLOC;
     am_ref_more(&notify->object.refs);
-    *nt = (struct notify_task){
-        .task = {.ops = ops, .function = am_error_function, .deadline = deadline},
-        .notify = notify,
-        .queue = &stream->queue,
-    };
+    nt->task.deadline = deadline;
+    nt->notify = notify;
+    nt->queue = &stream->queue;
     am_lane_enter(&stream->lane);
     am_lock(&am_sched.lock);
     rc = am_lane_queue_locked(&am_sched, &stream->lane, &nt->task);

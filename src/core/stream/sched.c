@@ -37,6 +37,17 @@ static unsigned random_below(struct am_sched *sched, unsigned n)
     return (unsigned)((sched->random >> 33) % n);
 }
 
+void *am_task_make(const struct am_task_ops *ops, size_t size)
+{
+    struct am_task *task = am_sys_calloc(1, size);
+
+    if (task != NULL)
+        am_task_init(task, ops);
+    else
+        am_error_report(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    return task;
+}
+
 void am_queue_init(struct am_queue *queue, unsigned priority)
 {
     *queue = (struct am_queue){
