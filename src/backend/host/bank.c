@@ -329,9 +329,7 @@ static aclError mem_create_store(struct am_mem *mem, int node)
 
     hm->frames = NULL;
     hm->first = 0;
-    rc = host_store_create(mem->size, -1, &hm->store);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(host_store_create(mem->size, -1, &hm->store));
     rc = host_store_see(hm->store);
     if (rc == ACL_SUCCESS)
         store_place(hm->store, node);

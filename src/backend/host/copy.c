@@ -1,9 +1,9 @@
 /*
  * The copy engine.
  *
- * Both sides are lists of spans.  A walk turns a list into runs: stretches that are
- * contiguous in this process's memory, neighbouring frames joined across handles.  A copy
- * moves the shorter of the two runs, again and again.  Before the first byte moves, the
+ * Both sides are lists of spans.  A walk of a cursor turns a list into runs: stretches that
+ * are contiguous in this process's memory, neighbouring frames joined across handles.  A
+ * copy moves the shorter of the two runs, again and again.  Before the first byte moves, the
  * pages of every frame that will be written are brought in, so a copy that the machine
  * has no memory for fails whole.
  *
@@ -17,39 +17,28 @@
 
 #include "base/error.h"
 
-/* Where a walk stands: `at` bytes into span. */
-struct walk {
-    const struct am_span *span;
-    size_t at;
-};
-
 struct run {
     uint8_t *ptr;
     size_t size;
     bool is_zero; /* frames that hold nothing; ptr must not be read */
 };
 
-/* A walk that begins `at` bytes into the list. */
-static struct walk walk_from(const struct am_span *span, size_t at)
-{
-    for (; at >= span->size; span++)
-        at -= span->size;
-    return (struct walk){span, at};
-}
-
 /*
  * Some bytes from where the walk stands, at most to the end of the frame or of the
  * program's memory.
  */
-static struct run walk_piece(const struct walk *w)
+static struct run walk_piece(struct am_cursor *w)
 {
-    const struct am_span *span = w->span;
-    size_t left = span->size - w->at;
+    const struct am_span *span;
     struct host_store *store;
+    size_t left;
     size_t offset;
     size_t frame;
     size_t in_frame;
 
+    am_cursor_settle(w);
+    span = w->span;
+    left = span->size - w->at;
     if (span->mem == NULL)
         return (struct run){(uint8_t *)span->addr + w->at, left, false};
 
@@ -66,23 +55,14 @@ static struct run walk_piece(const struct walk *w)
     };
 }
 
-static void walk_advance(struct walk *w, size_t size)
-{
-    w->at += size;
-    if (w->at == w->span->size) {
-        w->span++;
-        w->at = 0;
-    }
-}
-
 /* The longest run of at most `size` bytes from here on; the walk moves behind it. */
-static struct run walk_run(struct walk *w, size_t size)
+static struct run walk_run(struct am_cursor *w, size_t size)
 {
     struct run run = walk_piece(w);
 
     if (run.size > size)
         run.size = size;
-    walk_advance(w, run.size);
+    w->at += run.size;
     while (run.size < size) {
         struct run next = walk_piece(w);
 
@@ -91,7 +71,7 @@ static struct run walk_run(struct walk *w, size_t size)
         if (next.size > size - run.size)
             next.size = size - run.size;
         run.size += next.size;
-        walk_advance(w, next.size);
+        w->at += next.size;
     }
     return run;
 }
@@ -115,19 +95,21 @@ static void frames_touch(struct host_store *store, size_t first, size_t n)
  * Bring in the pages of every frame that `size` bytes from here on touch; only_held: of
  * those that hold bytes.
  */
-static aclError walk_ready(struct walk w, size_t size, bool only_held)
+static aclError walk_ready(struct am_cursor w, size_t size, bool only_held)
 {
     while (size > 0) {
-        size_t left = w.span->size - w.at;
-        size_t n = left < size ? left : size;
-        size_t at = w.span->offset + w.at;
-        size_t end = at + n;
+        size_t n;
+        size_t at;
+        size_t end;
 
+        am_cursor_settle(&w);
+        n = w.span->size - w.at < size ? w.span->size - w.at : size;
+        at = w.span->offset + w.at;
+        end = at + n;
         while (w.span->mem != NULL && at < end) {
             struct host_store *store = host_mem(w.span->mem)->store;
             size_t first = host_mem_frame(w.span->mem, at);
             size_t count = 1;
-            aclError rc;
 
             at = (at & ~(AM_CHUNK - 1)) + AM_CHUNK;
             while (at < end && host_mem_frame(w.span->mem, at) == first + count &&
@@ -137,13 +119,11 @@ static aclError walk_ready(struct walk w, size_t size, bool only_held)
             }
             if (only_held && !frame_holds(store, first))
                 continue;
-            rc = host_store_ready(store, first, count);
-            if (rc != ACL_SUCCESS)
-                return rc;
+            AM_TRY(host_store_ready(store, first, count));
             if (!only_held)
                 frames_touch(store, first, count);
         }
-        walk_advance(&w, n);
+        w.at += n;
         size -= n;
     }
     return ACL_SUCCESS;
@@ -152,10 +132,9 @@ static aclError walk_ready(struct walk w, size_t size, bool only_held)
 static aclError make_ready(const struct am_span *dst, size_t dst_at,
                            const struct am_span *src, size_t src_at, size_t size)
 {
-    aclError rc = walk_ready(walk_from(dst, dst_at), size, false);
-
+    AM_TRY(walk_ready((struct am_cursor){dst, dst_at}, size, false));
     /* Reading what the program may touch, or what has a view, brings pages in as well. */
-    return rc == ACL_SUCCESS ? walk_ready(walk_from(src, src_at), size, true) : rc;
+    return walk_ready((struct am_cursor){src, src_at}, size, true);
 }
 
 aclError host_prepare(const struct am_span *dst, size_t dst_at, const struct am_span *src,
@@ -172,14 +151,12 @@ aclError host_prepare(const struct am_span *dst, size_t dst_at, const struct am_
 static aclError copy_spans(const struct am_span *dst, size_t dst_at,
                            const struct am_span *src, size_t src_at, size_t size)
 {
-    struct walk to = walk_from(dst, dst_at);
-    struct walk from = walk_from(src, src_at);
+    struct am_cursor to = {dst, dst_at};
+    struct am_cursor from = {src, src_at};
     struct run out = {0};
     struct run in = {0};
-    aclError rc = make_ready(dst, dst_at, src, src_at, size);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(make_ready(dst, dst_at, src, src_at, size));
     for (size_t left = size; left > 0;) {
         size_t n;
 
@@ -215,11 +192,9 @@ aclError host_copy(const struct am_span *dst, size_t dst_at, const struct am_spa
 static aclError fill_spans(const struct am_span *dst, size_t size, uint32_t value,
                            unsigned width)
 {
-    struct walk to = {dst, 0};
-    aclError rc = walk_ready(to, size, value == 0);
+    struct am_cursor to = {dst, 0};
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(walk_ready(to, size, value == 0));
     while (size > 0) {
         struct run run = walk_run(&to, size);
 

@@ -55,17 +55,16 @@ static void mem_leave(struct am_mem *mem, uint64_t what)
 /* How many spans a range of `size` bytes from `at` on touches; *first is where it begins. */
 static size_t spans_touched(const struct am_span **first, size_t at, size_t size)
 {
-    const struct am_span *span = *first;
-    size_t n = 0;
+    struct am_cursor cursor = {*first, at};
+    const struct am_span *last;
 
-    if (span == NULL || size == 0)
+    if (*first == NULL || size == 0)
         return 0;
-    for (; at >= span->size; span++)
-        at -= span->size;
-    *first = span;
-    for (size += at; size > span->size; span++, n++)
-        size -= span->size;
-    return n + 1;
+    am_cursor_settle(&cursor);
+    *first = last = cursor.span;
+    for (size += cursor.at; size > last->size; last++)
+        size -= last->size;
+    return (size_t)(last - *first) + 1;
 }
 
 static void spans_leave(const struct am_span *spans, size_t n, uint64_t what)

@@ -147,10 +147,9 @@ aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem)
     struct host_store *store = host_mem(mem)->store;
     int sharing = is_watched ? MAP_SHARED : MAP_PRIVATE;
     size_t part;
-    aclError rc = host_room_check(NULL, size, &part);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(host_room_check(NULL, size, &part));
     own_view_close(store);
     if (am_sys_mmap(addr, size, PROT_READ | PROT_WRITE, SPACE_FLAGS | sharing, -1, 0) ==
         MAP_FAILED)

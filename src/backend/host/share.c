@@ -34,7 +34,6 @@ static aclError frames_copy(struct am_mem *mem, struct host_store *to)
         size_t first = host_mem_frame(mem, at);
         size_t n = 0;
         size_t target = at >> AM_CHUNK_SHIFT;
-        aclError rc;
 
         for (; at < mem->size && host_mem_frame(mem, at) == first + n &&
                (from->state[first + n] & (HOST_FRAME_HOLDS | HOST_FRAME_OLD)) ==
@@ -45,9 +44,7 @@ static aclError frames_copy(struct am_mem *mem, struct host_store *to)
             at += AM_CHUNK;
             continue;
         }
-        rc = host_store_ready(to, target, n);
-        if (rc != ACL_SUCCESS)
-            return rc;
+        AM_TRY(host_store_ready(to, target, n));
         host_move(to->view + (target << AM_CHUNK_SHIFT),
                   from->view + (first << AM_CHUNK_SHIFT), n << AM_CHUNK_SHIFT);
     }
@@ -59,10 +56,9 @@ static aclError mem_move_out(struct am_mem *mem)
 {
     struct host_mem *hm = host_mem(mem);
     struct host_store *store;
-    aclError rc = host_store_create(mem->size, -1, &store);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(host_store_create(mem->size, -1, &store));
     if (mem->bank->spec.commit_now)
         rc = host_store_ready(store, 0, store->n_frames);
     if (rc == ACL_SUCCESS)
@@ -101,16 +97,13 @@ static aclError store_seal(struct host_store *store)
 aclError host_mem_export(struct am_mem *mem, int *ret_fd)
 {
     struct host_mem *hm = host_mem(mem);
-    aclError rc = ACL_SUCCESS;
 
     if (mem->bank->spec.is_isolated &&
         hm->store == &((struct host_bank *)mem->bank)->store)
-        rc = mem_move_out(mem);
-    if (rc == ACL_SUCCESS)
-        rc = store_seal(hm->store);
-    if (rc == ACL_SUCCESS)
-        *ret_fd = hm->store->fd;
-    return rc;
+        AM_TRY(mem_move_out(mem));
+    AM_TRY(store_seal(hm->store));
+    *ret_fd = hm->store->fd;
+    return ACL_SUCCESS;
 }
 
 /*
@@ -141,10 +134,8 @@ static aclError descriptor_check(int fd, size_t size)
 aclError host_mem_import(struct am_bank *bank, int fd, size_t size, struct am_mem *mem)
 {
     struct host_mem *hm = host_mem(mem);
-    aclError rc = descriptor_check(fd, size);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(descriptor_check(fd, size));
     mem->bank = bank;
     mem->size = size;
     hm->frames = NULL;

@@ -212,7 +212,6 @@ static aclError store_populate(struct host_store *store, size_t first, size_t n,
 aclError host_store_ready(struct host_store *store, size_t first, size_t n)
 {
     size_t end = first + n;
-    aclError rc;
 
     while (first < end) {
         size_t run = first;
@@ -224,9 +223,7 @@ aclError host_store_ready(struct host_store *store, size_t first, size_t n)
             first++;
             continue;
         }
-        rc = store_populate(store, first, run - first, &n_ready);
-        if (rc != ACL_SUCCESS)
-            return rc;
+        AM_TRY(store_populate(store, first, run - first, &n_ready));
         for (; n_ready > 0; n_ready--)
             atomic_fetch_or(&store->state[first++], HOST_FRAME_READY | HOST_FRAME_HOLDS);
     }

@@ -83,12 +83,9 @@ static aclError view_stitch(const struct am_span *spans, size_t n, uint8_t *base
 {
     for (size_t i = 0; i < n; i++) {
         for (size_t at = 0; at < spans[i].size; at += span_piece(&spans[i], at)) {
-            aclError rc =
-                frame_map_again(host_mem(spans[i].mem)->store,
-                                host_mem_frame(spans[i].mem, spans[i].offset + at), base);
-
-            if (rc != ACL_SUCCESS)
-                return rc;
+            AM_TRY(frame_map_again(host_mem(spans[i].mem)->store,
+                                   host_mem_frame(spans[i].mem, spans[i].offset + at),
+                                   base));
             base += AM_CHUNK;
         }
     }
@@ -124,9 +121,7 @@ static aclError view_open(const struct am_span *spans, size_t n, bool must_be_pr
     for (size_t i = 0; i < n; i++)
         size += spans[i].size;
     size = am_align_up(in_frame + size, AM_CHUNK);
-    rc = host_reserve_anywhere(size, AM_CHUNK, &base);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(host_reserve_anywhere(size, AM_CHUNK, &base));
     rc = view_stitch(spans, n, base);
     if (rc != ACL_SUCCESS) {
         munmap(base, size);
