@@ -100,15 +100,13 @@ static aclError import_place(const struct am_export_desc *desc, struct am_device
 static aclError share_join(const struct am_export_desc *desc, struct am_import *import)
 {
     struct am_ledger *ledger = import->domain->ledger;
-    aclError rc;
 
     import->share = 0;
     if (desc->share == 0 || ledger == NULL || am_ledger_id(ledger) != desc->ledger)
         return ACL_SUCCESS;
-    rc = am_ledger_share_join(ledger, desc->share, desc->location_id, desc->size);
-    if (rc == ACL_SUCCESS)
-        import->share = desc->share;
-    return rc;
+    AM_TRY(am_ledger_share_join(ledger, desc->share, desc->location_id, desc->size));
+    import->share = desc->share;
+    return ACL_SUCCESS;
 }
 
 aclError am_export_desc_read(const struct am_import_reply *reply,
@@ -118,15 +116,11 @@ aclError am_export_desc_read(const struct am_import_reply *reply,
     aclError rc;
 
     memcpy(&desc, reply->bytes, sizeof desc);
-    rc = desc_check(&desc, reply);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(desc_check(&desc, reply));
     ret_import->fd = reply->fd;
     ret_import->size = desc.size;
     ret_import->asked = desc.asked;
-    rc = import_place(&desc, device, ret_import);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(import_place(&desc, device, ret_import));
     rc = share_join(&desc, ret_import);
     if (rc != ACL_SUCCESS)
         am_domain_put(ret_import->domain);

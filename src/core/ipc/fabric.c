@@ -43,14 +43,11 @@ static uint64_t content_check(const struct content *content)
 aclError am_fabric_print(const struct am_ticket *ticket, aclrtMemFabricHandle *ret_handle)
 {
     struct content content = {.ticket = *ticket};
-    aclError rc = ACL_SUCCESS;
 
     memcpy(content.magic, magic, sizeof magic);
     am_machine_boot_id(content.machine);
     if (am_remote_is_wanted())
-        rc = am_remote_place(&content.place);
-    if (rc != ACL_SUCCESS)
-        return rc;
+        AM_TRY(am_remote_place(&content.place));
     content.check = content_check(&content);
     memcpy(ret_handle, &content, sizeof content);
     return ACL_SUCCESS;
@@ -117,10 +114,9 @@ aclError am_fabric_import(const aclrtMemFabricHandle *handle, struct am_device *
     char why[512] = "";
     struct am_fabric fabric;
     struct am_capture before;
-    aclError rc = am_fabric_parse(handle, &fabric);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_fabric_parse(handle, &fabric));
     if (!fabric.is_here)
         return import_remote(&fabric, device, ret_handle);
     if (fabric.place.family == 0 || am_export_is_own(AM_SHARE_FABRIC, &fabric.ticket))

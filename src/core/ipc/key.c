@@ -114,12 +114,10 @@ aclError am_key_export(void *addr, size_t size, bool is_open, char ret_key[AM_KE
     struct key *key;
     struct am_ticket ticket;
     struct am_phys *phys;
-    aclError rc = am_share_check();
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = am_heap_share(addr, size, &phys);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_share_check());
+    AM_TRY(am_heap_share(addr, size, &phys));
     key = am_sys_calloc(1, sizeof *key);
     if (key == NULL) {
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a key");
@@ -156,19 +154,16 @@ void am_key_forget(uint64_t number)
 aclError am_key_trust(const char *key, const int32_t *ids, size_t n)
 {
     struct am_ticket ticket;
-    aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &ticket);
 
-    return rc == ACL_SUCCESS ? am_export_trust(AM_SHARE_BLOCK, &ticket, ids, n, false)
-                             : rc;
+    AM_TRY(am_key_parse(AM_SHARE_BLOCK, key, &ticket));
+    return am_export_trust(AM_SHARE_BLOCK, &ticket, ids, n, false);
 }
 
 aclError am_key_check(const char *key)
 {
     struct am_ticket ticket;
-    aclError rc = am_key_parse(AM_SHARE_BLOCK, key, &ticket);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_key_parse(AM_SHARE_BLOCK, key, &ticket));
     AM_REQUIRE(am_export_is_own(AM_SHARE_BLOCK, &ticket), ACL_ERROR_RT_PARAM_INVALID,
                "this process does not export the key \"%s\"", key);
     return ACL_SUCCESS;
@@ -241,14 +236,11 @@ aclError am_key_import(const char *text, bool has_peer, void **ret_addr)
     struct am_ticket ticket;
     struct am_phys *phys;
     int32_t device;
-    aclError rc = am_key_parse(AM_SHARE_BLOCK, text, &ticket);
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = am_context_device(&device);
-    if (rc == ACL_SUCCESS)
-        rc = am_share_fetch(AM_SHARE_BLOCK, &ticket, &am_devices.device[device], &import);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_key_parse(AM_SHARE_BLOCK, text, &ticket));
+    AM_TRY(am_context_device(&device));
+    AM_TRY(am_share_fetch(AM_SHARE_BLOCK, &ticket, &am_devices.device[device], &import));
     rc = am_phys_import_owned(&import, &phys);
     close(import.fd);
     if (rc == ACL_SUCCESS && has_peer && import.home != device) {
@@ -295,10 +287,8 @@ aclError am_key_close(const char *text)
     struct am_ticket ticket;
     struct am_phys *phys;
     struct key *key;
-    aclError rc = am_key_parse(AM_SHARE_BLOCK, text, &ticket);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_key_parse(AM_SHARE_BLOCK, text, &ticket));
     key = import_pop(&ticket);
     if (key != NULL) {
         import_close(key);

@@ -94,10 +94,9 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
     struct am_ticket ticket;
     struct am_export_desc desc;
     int fd;
-    aclError rc = export_begin(phys);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(export_begin(phys));
     rc = phys->mem.bank->ops->mem_export(&phys->mem, &fd);
     /* If a later step fails, the completed steps stay: the next try uses them. */
     if (rc == ACL_SUCCESS && phys->share == 0 && phys->domain->ledger != NULL)
@@ -125,12 +124,10 @@ aclError am_share_export(void *handle, enum am_share_kind kind, bool is_open,
                          struct am_ticket *ret_ticket)
 {
     struct am_phys *phys;
-    aclError rc = am_share_check();
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = am_phys_get(handle, &phys);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_share_check());
+    AM_TRY(am_phys_get(handle, &phys));
     rc = am_share_offer(phys, kind, phys->asked, is_open, ret_ticket);
     am_phys_put(phys);
     return rc;
@@ -210,17 +207,14 @@ aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
     uint64_t number = ticket->number;
     struct am_import import;
     struct am_import_reply reply;
-    aclError rc = am_share_check();
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_share_check());
     AM_REQUIRE(!am_setup.is_strict || !is_own, ACL_ERROR_RT_PARAM_INVALID,
                "0x%016" PRIx64 " is exported by this process, and no edition lets a "
                "process import its own export (ACLMEM_RULES=strict)",
                number);
-    rc = claim(number);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(claim(number));
     rc = am_import_fetch(kind, ticket, &reply);
     if (rc != ACL_SUCCESS)
         goto err_claim;
@@ -248,12 +242,10 @@ aclError am_share_import_remote(const struct am_port_place *place,
     struct am_remote_import remote;
     struct am_import_reply reply = {.fd = -1};
     struct am_import import;
-    aclError rc = am_share_check();
+    aclError rc;
 
-    if (rc == ACL_SUCCESS)
-        rc = claim(ticket->number);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_share_check());
+    AM_TRY(claim(ticket->number));
     rc = am_remote_import(place, &port, &remote);
     if (rc != ACL_SUCCESS)
         goto err_claim;
@@ -281,10 +273,9 @@ aclError am_share_import(enum am_share_kind kind, const struct am_ticket *ticket
                          struct am_device *device, void **ret_handle)
 {
     struct am_import import;
-    aclError rc = am_share_fetch(kind, ticket, device, &import);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_share_fetch(kind, ticket, device, &import));
     rc = am_phys_import(&import, ret_handle);
     close(import.fd);
     return rc;

@@ -57,10 +57,8 @@ static aclError desc_apply(const aclrtMemAccessDesc *desc, uint64_t *can_read,
                            uint64_t *can_write)
 {
     uint64_t bit = 0;
-    aclError rc = location_bit(&desc->location, &bit);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(location_bit(&desc->location, &bit));
     *can_read &= ~bit;
     *can_write &= ~bit;
     if (desc->flags != ACL_RT_MEM_ACCESS_FLAGS_NONE)
@@ -97,11 +95,9 @@ static aclError row_open_locked(struct am_vspace *vs, struct am_mapping *first,
     struct am_mem *mem = &first->phys->mem;
     uint64_t bits = am_owner_bit(first->phys);
     struct am_rights rights = am_rights_of(bits, bits);
-    aclError rc =
-        mem->bank->ops->protect((void *)first->start, end - first->start, mem, &rights);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(
+        mem->bank->ops->protect((void *)first->start, end - first->start, mem, &rights));
     for (struct am_mapping *mapping = first; mapping != NULL && mapping->start < end;
          mapping = am_chunkmap_find(&vs->chunks, mapping->start + mapping->size)) {
         mapping->can_read = bits;
@@ -135,22 +131,16 @@ static aclError set_access_locked(struct am_mapping *mapping, size_t size,
     struct am_rights rights;
     uint64_t can_read = mapping->can_read;
     uint64_t can_write = mapping->can_write;
-    aclError rc;
 
     AM_REQUIRE(
         size == mapping->size || size == mapping->asked, ACL_ERROR_RT_PARAM_INVALID,
         "size is %zu but %zu bytes are mapped at %p; pass what aclrtMapMem was given",
         size, mapping->size, addr);
-    for (size_t i = 0; i < n; i++) {
-        rc = desc_apply(&desc[i], &can_read, &can_write);
-        if (rc != ACL_SUCCESS)
-            return rc;
-    }
+    for (size_t i = 0; i < n; i++)
+        AM_TRY(desc_apply(&desc[i], &can_read, &can_write));
     rights = am_rights_of(can_read, can_write);
-    rc = mapping->phys->mem.bank->ops->protect(addr, mapping->size, &mapping->phys->mem,
-                                               &rights);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(mapping->phys->mem.bank->ops->protect(addr, mapping->size, &mapping->phys->mem,
+                                                 &rights));
     mapping->can_read = can_read;
     mapping->can_write = can_write;
     return ACL_SUCCESS;
@@ -160,10 +150,9 @@ aclError am_vspace_set_access(struct am_vspace *vs, void *addr, size_t size,
                               const aclrtMemAccessDesc *desc, size_t n)
 {
     struct am_mapping *mapping;
-    aclError rc = am_mapping_lock_own(vs, addr, true, &mapping);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_mapping_lock_own(vs, addr, true, &mapping));
     rc = set_access_locked(mapping, size, desc, n);
     am_mapping_unlock(vs, mapping);
     return rc;
@@ -174,12 +163,9 @@ aclError am_vspace_get_access(struct am_vspace *vs, void *addr,
 {
     struct am_mapping *mapping;
     uint64_t bit = 0;
-    aclError rc = location_bit(location, &bit);
 
-    if (rc == ACL_SUCCESS)
-        rc = am_mapping_lock_own(vs, addr, true, &mapping);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(location_bit(location, &bit));
+    AM_TRY(am_mapping_lock_own(vs, addr, true, &mapping));
     *ret_flags = (mapping->can_write & bit)  ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE
                  : (mapping->can_read & bit) ? ACL_RT_MEM_ACCESS_FLAGS_READ
                                              : ACL_RT_MEM_ACCESS_FLAGS_NONE;

@@ -225,11 +225,8 @@ static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size
                "Failed to allocate %zu bytes of addresses: there are only 2^%d", size,
                AM_ADDRESS_BITS);
     size = am_align_up(size, AM_CHUNK);
-    if (want != NULL) {
-        rc = want_check(want, size);
-        if (rc != ACL_SUCCESS)
-            return rc;
-    }
+    if (want != NULL)
+        AM_TRY(want_check(want, size));
 
     r = am_slab_take(&reservation_slab);
     if (r == NULL)

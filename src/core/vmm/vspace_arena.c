@@ -86,10 +86,7 @@ static aclError first_open(struct am_vspace *vs, bool is_pinned, size_t arena_si
 static aclError arena_open(struct am_vspace *vs, bool is_pinned, size_t size,
                            struct am_extent **ret_extent)
 {
-    aclError rc = first_open(vs, is_pinned, ARENA_SIZE, size, ret_extent);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(first_open(vs, is_pinned, ARENA_SIZE, size, ret_extent));
     am_lock(&vs->lock);
     if (!(*ret_extent)->arena->is_orphan) { /* the library may have stopped meanwhile */
         vs->arenas[is_pinned].arena = (*ret_extent)->arena;
