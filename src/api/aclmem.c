@@ -21,10 +21,7 @@
 
 EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr)
 {
-    aclError rc = am_state_check(__func__); /* not in the tables, so it asks */
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_state_check(__func__)); /* not in the tables, so it asks */
     AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE_NONNULL(hostPtr);

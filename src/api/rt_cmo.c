@@ -68,12 +68,8 @@ static aclError barrier_check(const aclrtBarrierTaskInfo *info, uint32_t flag)
                info->barrierNum, ACL_RT_CMO_MAX_BARRIER_NUM);
     AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM,
                "flag is %u; it is reserved and takes 0", flag);
-    for (size_t i = 0; i < info->barrierNum; i++) {
-        aclError rc = type_check(info->cmoInfo[i].cmoType);
-
-        if (rc != ACL_SUCCESS)
-            return rc;
-    }
+    for (size_t i = 0; i < info->barrierNum; i++)
+        AM_TRY(type_check(info->cmoInfo[i].cmoType));
     return ACL_SUCCESS;
 }
 

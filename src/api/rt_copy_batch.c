@@ -47,10 +47,7 @@ static aclError attrs_check(const struct am_copy_batch *batch)
     AM_REQUIRE(batch->indexes[0] == 0, ACL_ERROR_INVALID_PARAM,
                "attrsIndexes[0] is %zu; it takes 0", batch->indexes[0]);
     for (size_t k = 0; k < batch->n_attrs; k++) {
-        aclError rc = attr_check(&batch->attrs[k], &batch->attrs[0]);
-
-        if (rc != ACL_SUCCESS)
-            return rc;
+        AM_TRY(attr_check(&batch->attrs[k], &batch->attrs[0]));
         AM_REQUIRE(k == 0 || batch->indexes[k] > batch->indexes[k - 1],
                    ACL_ERROR_INVALID_PARAM,
                    "attrsIndexes[%zu] is %zu, not more than the one before it", k,

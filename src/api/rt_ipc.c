@@ -29,9 +29,6 @@ static aclError pod_check(void)
 aclError am_aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len,
                                     uint64_t flags)
 {
-    char text[AM_KEY_SIZE];
-    aclError rc;
-
     AM_TRY(product_check());
     AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE_NONZERO(size);
@@ -43,13 +40,7 @@ aclError am_aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t
                "flags is 0x%" PRIx64
                "; it takes 0, or 1 to let any process of this user import",
                flags);
-    rc = am_key_export(devPtr, size, flags != 0, text);
-    for (size_t i = 0; i < AM_KEY_SIZE && rc == ACL_SUCCESS; i++) {
-        key[i] = text[i];
-        if (text[i] == '\0')
-            break;
-    }
-    return rc;
+    return am_key_export(devPtr, size, flags != 0, key);
 }
 
 aclError am_aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
@@ -77,16 +68,14 @@ static aclError server_check(const aclrtServerPid *server, size_t i)
 aclError am_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids,
                                             size_t num)
 {
-    aclError rc = ACL_SUCCESS;
-
     AM_TRY(pod_check());
     AM_REQUIRE_NONNULL(key, serverPids);
     AM_REQUIRE_NONZERO(num);
-    for (size_t i = 0; i < num && rc == ACL_SUCCESS; i++)
-        rc = server_check(&serverPids[i], i);
-    for (size_t i = 0; i < num && rc == ACL_SUCCESS; i++)
-        rc = am_key_trust(key, serverPids[i].pid, serverPids[i].num);
-    return rc;
+    for (size_t i = 0; i < num; i++)
+        AM_TRY(server_check(&serverPids[i], i));
+    for (size_t i = 0; i < num; i++)
+        AM_TRY(am_key_trust(key, serverPids[i].pid, serverPids[i].num));
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)

@@ -194,9 +194,7 @@ aclError am_aclrtFreeWithDevSync(void *devPtr)
     else if (am_current_is_alive()) /* managed memory is every device's */
         device = am_current.context->device;
     if (device >= 0) {
-        rc = am_stream_check_all(device, NULL);
-        if (rc != ACL_SUCCESS)
-            return rc;
+        AM_TRY(am_stream_check_all(device, NULL));
         failure = am_stream_sync_device(device, -1);
     }
     /* A failure of a stream is returned here, but the block is freed all the same. */

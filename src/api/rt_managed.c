@@ -52,16 +52,14 @@ static aclError attrs_check(const aclrtMemManagedRangeAttribute *attrs, size_t n
                             const void *ptr, size_t size, void *const *data,
                             const size_t *data_sizes)
 {
-    aclError rc = ACL_SUCCESS;
-
     AM_TRY(product_check());
     AM_REQUIRE_NONNULL(ptr);
     AM_REQUIRE_NONZERO(size);
-    for (size_t i = 0; i < n && rc == ACL_SUCCESS; i++) {
+    for (size_t i = 0; i < n; i++) {
         AM_REQUIRE(data[i] != NULL, ACL_ERROR_INVALID_PARAM, "data is NULL");
-        rc = am_managed_check_attr(attrs[i], data_sizes[i]);
+        AM_TRY(am_managed_check_attr(attrs[i], data_sizes[i]));
     }
-    return rc;
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute,
@@ -86,14 +84,10 @@ aclError am_aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes,
 static aclError prefetch(const struct am_prefetch *ranges, aclrtStream handle)
 {
     AM_HELD(stream, stream);
-    aclError rc = ACL_SUCCESS;
 
-    for (size_t i = 0; i < ranges->n && rc == ACL_SUCCESS; i++)
-        rc = pages_check(ranges->addrs[i], ranges->sizes[i]);
-    if (rc == ACL_SUCCESS)
-        rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    for (size_t i = 0; i < ranges->n; i++)
+        AM_TRY(pages_check(ranges->addrs[i], ranges->sizes[i]));
+    AM_TRY(am_stream_get(handle, &stream));
     return am_managed_prefetch(ranges, stream);
 }
 

@@ -63,15 +63,12 @@ aclError am_aclrtGetNotifyId(aclrtNotify handle, uint32_t *notifyId)
 aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 {
     struct am_notify *notify;
-    aclError rc;
 
     AM_REQUIRE_NONNULL(notifies);
     AM_REQUIRE_NONZERO(num);
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < num; i++) {
-            rc = am_notify_get(notifies[i], &notify);
-            if (rc != ACL_SUCCESS)
-                return rc;
+            AM_TRY(am_notify_get(notifies[i], &notify));
             if (pass == 1)
                 am_notify_clear(notify);
             am_notify_put(notify);

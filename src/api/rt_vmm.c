@@ -196,17 +196,13 @@ static aclError desc_check(const aclrtMemAccessDesc *desc)
 aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc,
                               size_t count)
 {
-    aclError rc = ACL_SUCCESS;
-
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(virPtr);
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE_NONNULL(desc);
     AM_REQUIRE_NONZERO(count);
-    for (size_t i = 0; i < count && rc == ACL_SUCCESS; i++)
-        rc = desc_check(&desc[i]);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    for (size_t i = 0; i < count; i++)
+        AM_TRY(desc_check(&desc[i]));
     return am_vspace_set_access(&am_vspace, virPtr, size, desc, count);
 }
 

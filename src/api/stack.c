@@ -81,18 +81,17 @@ static aclError names_check(const char *names)
 static aclError names_prepare(const char *names)
 {
     const char *start;
-    aclError rc = ACL_SUCCESS;
 
-    for (const char *end = names + strlen(names); end > names && rc == ACL_SUCCESS;
+    for (const char *end = names + strlen(names); end > names;
          end = start - (start > names)) {
         const struct am_layer *layer;
 
         start = name_start(names, end);
         layer = layer_find(start, (size_t)(end - start));
         if (layer->prepare != NULL)
-            rc = layer->prepare();
+            AM_TRY(layer->prepare());
     }
-    return rc;
+    return ACL_SUCCESS;
 }
 
 aclError am_stack_build(const char *names, const struct am_api *below,
@@ -100,16 +99,13 @@ aclError am_stack_build(const char *names, const struct am_api *below,
 {
     const struct am_api *top = below;
     const char *start;
-    aclError rc = names_check(names);
 
-    if (rc == ACL_SUCCESS && names[0] != '\0')
-        rc = am_layers_configure();
-    if (rc == ACL_SUCCESS && !am_layers_are_for_us())
+    AM_TRY(names_check(names));
+    if (names[0] != '\0')
+        AM_TRY(am_layers_configure());
+    if (!am_layers_are_for_us())
         names = "";
-    if (rc == ACL_SUCCESS)
-        rc = names_prepare(names);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(names_prepare(names));
     stack.n = 0;
     for (const char *end = names + strlen(names); end > names;
          end = start - (start > names)) {

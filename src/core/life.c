@@ -33,14 +33,11 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
 {
     size_t capacity = plan->capacity;
     struct am_domain *domain;
-    aclError rc = ACL_SUCCESS;
 
     device->id = id;
     device->driver_id = driver_id;
     if (plan->n_real > 0)
-        rc = device_look(device, plan, &capacity);
-    if (rc != ACL_SUCCESS)
-        return rc;
+        AM_TRY(device_look(device, plan, &capacity));
     AM_TRY(am_domain_create(id, driver_id, capacity, &domain));
     am_domain_enter(domain, am_devices.ledger);
     am_lock(&am_devices.lock); /* a call may have found it before the library stopped */

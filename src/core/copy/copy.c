@@ -15,11 +15,10 @@
 AM_HOT aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
                                  size_t size, unsigned turn, int32_t device)
 {
-    aclError rc =
-        am_spans_open(&transfer->to, dst, size, AM_ACCESS_WRITE | turn, device, "dst");
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(
+        am_spans_open(&transfer->to, dst, size, AM_ACCESS_WRITE | turn, device, "dst"));
     rc = am_spans_open(&transfer->from, src, size, AM_ACCESS_READ | turn, device, "src");
     if (rc != ACL_SUCCESS)
         am_spans_close(&transfer->to);
@@ -61,14 +60,11 @@ aclError am_transfer_run(const struct am_transfer *transfer)
     enum am_order order = am_overlap_order(transfer);
     bool is_one_call = transfer->n_rows == 1 && order <= AM_ORDER_FORWARD;
     bool is_remote = am_transfer_is_remote(transfer);
-    aclError rc = ACL_SUCCESS;
 
     if (is_remote && order <= AM_ORDER_FORWARD)
         return am_remote_copy(transfer);
     if (!is_one_call && !is_remote && am_setup.backend->prepare != NULL)
-        rc = rows_visit(transfer, am_setup.backend->prepare);
-    if (rc != ACL_SUCCESS)
-        return rc;
+        AM_TRY(rows_visit(transfer, am_setup.backend->prepare));
     switch (order) {
     case AM_ORDER_BACKWARD:
         return am_overlap_backward(transfer);
@@ -163,7 +159,6 @@ static aclError sides_check(const struct am_transfer *transfer, aclrtMemcpyKind 
     uint64_t devices = transfer->to.devices | transfer->from.devices;
     bool is_between = transfer->to.devices != 0 && transfer->from.devices != 0 &&
                       (devices & (devices - 1)) != 0;
-    aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(
         !is_between || (!transfer->to.has_reserved && !transfer->from.has_reserved),
@@ -171,10 +166,8 @@ static aclError sides_check(const struct am_transfer *transfer, aclrtMemcpyKind 
         "the two sides are on different devices; between devices, memory behind reserved "
         "addresses is copied with aclrtMemcpyAsync only");
     if (is_between)
-        rc = am_transfer_check_async(transfer, device); /* as peers, there and here */
-    if (rc == ACL_SUCCESS && am_setup.is_strict)
-        rc = am_transfer_check_kind(transfer, kind);
-    return rc;
+        AM_TRY(am_transfer_check_async(transfer, device)); /* as peers, there and here */
+    return am_setup.is_strict ? am_transfer_check_kind(transfer, kind) : ACL_SUCCESS;
 }
 
 aclError am_copy(void *dst, const void *src, size_t size, aclrtMemcpyKind kind)

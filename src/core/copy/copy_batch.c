@@ -40,12 +40,10 @@ static aclError side_add(struct batch_work *work, bool is_dst, void *addr, size_
                          const aclrtMemLocation *location)
 {
     struct am_spans spans;
-    aclError rc =
-        am_spans_open(&spans, addr, size, is_dst ? AM_ACCESS_WRITE : AM_ACCESS_READ,
-                      work->device, is_dst ? "dst" : "src");
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_spans_open(&spans, addr, size, is_dst ? AM_ACCESS_WRITE : AM_ACCESS_READ,
+                         work->device, is_dst ? "dst" : "src"));
     rc = location_check(&spans, location);
     if (rc != ACL_SUCCESS) {
         am_spans_close(&spans);

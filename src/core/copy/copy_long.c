@@ -50,15 +50,12 @@ static void workers_start(struct am_sched *sched)
 aclError am_transfer_run_long(const struct am_transfer *transfer)
 {
     struct copy_share cs = {.transfer = transfer};
-    aclError rc = ACL_SUCCESS;
 
     if (!is_shared(transfer))
         return am_transfer_run(transfer);
     if (am_setup.backend->prepare != NULL) /* all or nothing */
-        rc = am_setup.backend->prepare(transfer->to.list, 0, transfer->from.list, 0,
-                                       transfer->size);
-    if (rc != ACL_SUCCESS)
-        return rc;
+        AM_TRY(am_setup.backend->prepare(transfer->to.list, 0, transfer->from.list, 0,
+                                         transfer->size));
     workers_start(&am_sched);
     cs.share.run = piece_copy;
     cs.share.n_pieces = (transfer->size + PIECE - 1) / PIECE;

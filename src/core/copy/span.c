@@ -215,7 +215,6 @@ static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t si
     const struct am_owner *owner;
     struct am_registered *registered;
     bool is_reserved;
-    aclError rc;
 
     AM_REQUIRE(size - 1 <= UINTPTR_MAX - addr, ACL_ERROR_RT_PARAM_INVALID,
                "%s: %zu bytes at %p extend past the end of the address space", what, size,
@@ -232,11 +231,8 @@ static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t si
     AM_REQUIRE(spans->n == 0, ACL_ERROR_RT_PARAM_INVALID,
                "%s: the mapped memory ends at %p, inside the range", what, (void *)addr);
     registered = am_registered_get((void *)addr, size);
-    if (registered == NULL) {
-        rc = host_check(addr, size, access, what);
-        if (rc != ACL_SUCCESS)
-            return rc;
-    }
+    if (registered == NULL)
+        AM_TRY(host_check(addr, size, access, what));
     spans->list[spans->n++] =
         (struct am_span){.addr = (void *)addr, .size = size, .owner = registered};
     spans->has_host = true;

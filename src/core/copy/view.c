@@ -86,11 +86,8 @@ aclError am_view_open(struct am_views *views, const void *addr, size_t size,
                                         runs in threads of ours */
     aclError rc;
 
-    if (am_context_current() != NULL) {
-        rc = am_context_device(&device);
-        if (rc != ACL_SUCCESS)
-            return rc;
-    }
+    if (am_context_current() != NULL)
+        AM_TRY(am_context_device(&device));
     AM_REQUIRE(am_setup.backend->caps & AM_CAP_HOST_VIEW,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the %s backend has no host views",
                am_setup.backend->name);

@@ -223,14 +223,10 @@ aclError am_domain_free(struct am_domain *domain, size_t *ret_size)
     size_t left = domain_left(domain);
     struct am_bank *bank;
     size_t real = 0;
-    aclError rc;
 
     if (am_setup.backend->caps & AM_CAP_DEVICES) {
-        rc = am_domain_bank(domain, AM_BANK_MAIN, &bank);
-        if (rc == ACL_SUCCESS)
-            rc = bank->ops->bank_free(bank, &real);
-        if (rc != ACL_SUCCESS)
-            return rc;
+        AM_TRY(am_domain_bank(domain, AM_BANK_MAIN, &bank));
+        AM_TRY(bank->ops->bank_free(bank, &real));
         real += am_domain_idle(domain); /* the device does not know that these are free */
         left = real < left ? real : left;
     }

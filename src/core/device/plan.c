@@ -104,10 +104,7 @@ aclError am_plan_config(const struct am_plan *plan, struct am_ledger_config *ret
     for (int32_t i = 0; i < plan->n_all; i++) {
         config.capacity[i] = plan->capacity;
         if (plan->n_real > 0) {
-            aclError rc = am_setup.backend->device_info(i, &info);
-
-            if (rc != ACL_SUCCESS)
-                return rc;
+            AM_TRY(am_setup.backend->device_info(i, &info));
             config.capacity[i] = am_plan_capacity(plan, &info);
             config.identity = identity_add(config.identity, &info);
         }

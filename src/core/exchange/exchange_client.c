@@ -271,13 +271,10 @@ static aclError fetch_reply(const struct am_wire_request *request, struct link *
 
     for (;;) {
         struct link link = {.fd = -1};
-        aclError rc;
         int error;
 
         if (!link_take((uint32_t)(number >> NAME_SHIFT), &link)) {
-            rc = link_open(number, &patience, &link);
-            if (rc != ACL_SUCCESS)
-                return rc;
+            AM_TRY(link_open(number, &patience, &link));
             n_new++;
         }
         error = -link_ask(&link, request, &patience, ret_reply, ret_fd);

@@ -457,15 +457,12 @@ static aclError pin_check(const struct am_block *block, uintptr_t addr, size_t s
 AM_HOT static aclError heap_pin(uintptr_t addr, size_t size, const char *what)
 {
     struct am_block block;
-    aclError rc;
 
     do {
         /* Freed since the caller looked, or behind the last block of a chunk. */
         if (!block_find(addr, &block))
             block = (struct am_block){.start = addr};
-        rc = pin_check(&block, addr, size, what);
-        if (rc != ACL_SUCCESS)
-            return rc;
+        AM_TRY(pin_check(&block, addr, size, what));
     } while (!atomic_compare_exchange_weak_explicit(
         block.slot.word, &block.slot.seen, block.slot.seen + 1, memory_order_acq_rel,
         memory_order_relaxed));

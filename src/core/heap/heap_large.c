@@ -56,18 +56,14 @@ aclError am_large_malloc(struct am_heap *heap, const struct am_want *want, size_
     struct am_slot slot;
     uintptr_t addr;
     size_t size;
-    aclError rc;
 
     AM_REQUIRE(room <= SIZE_MAX - granularity, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate %zu bytes: no device has that much memory",
                want->asked);
     size = am_align_up(room, granularity);
     do {
-        if (!large_take(heap, size, &slot)) {
-            rc = am_heap_grow(heap, AM_CLASSES_MAX, size, want->asked, &slot);
-            if (rc != ACL_SUCCESS)
-                return rc;
-        }
+        if (!large_take(heap, size, &slot))
+            AM_TRY(am_heap_grow(heap, AM_CLASSES_MAX, size, want->asked, &slot));
         addr = am_slot_addr(&slot);
     } while (!large_claim(&slot, want, size));
     *ret_addr = (void *)addr;

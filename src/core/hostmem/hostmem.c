@@ -56,7 +56,6 @@ aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret
 {
     bool is_rc = (am_setup.product->features & AM_PRODUCT_RC) != 0;
     int32_t current = -1;
-    aclError rc;
 
     /*
      * The documents set the device first; that it is needed in EP form too, none of them
@@ -66,11 +65,8 @@ aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret
                ACL_ERROR_RT_CONTEXT_NULL,
                "this thread has no device, which all editions require; call "
                "aclrtSetDevice or aclrtSetCurrentContext first (ACLMEM_RULES=strict)");
-    if (is_rc || device >= 0 || am_setup.is_strict) {
-        rc = am_context_device(&current);
-        if (rc != ACL_SUCCESS)
-            return rc;
-    }
+    if (is_rc || device >= 0 || am_setup.is_strict)
+        AM_TRY(am_context_device(&current));
     AM_REQUIRE(device < 0 || device == current, ACL_ERROR_RT_PARAM_INVALID,
                "the attribute DEVICE_ID is %d but the current device is %d", device,
                current);

@@ -142,14 +142,11 @@ static aclError memory_map_locked(void *addr, size_t size) AM_REQUIRES(managed.l
         .location = {.type = ACL_MEM_LOCATION_TYPE_HOST},
     };
     struct am_phys *phys;
-    aclError rc = ACL_SUCCESS;
+    aclError rc;
 
     if (managed.domain == NULL)
-        rc = am_domain_create(-1, -1, WINDOW_SIZE, &managed.domain);
-    if (rc == ACL_SUCCESS)
-        rc = am_phys_create_owned(size, &prop, managed.domain, &phys);
-    if (rc != ACL_SUCCESS)
-        return rc;
+        AM_TRY(am_domain_create(-1, -1, WINDOW_SIZE, &managed.domain));
+    AM_TRY(am_phys_create_owned(size, &prop, managed.domain, &phys));
     rc = am_vspace_map_owned(&am_vspace, addr, phys, true);
     am_phys_put(phys); /* the mapping has a reference of its own */
     return rc;
@@ -288,13 +285,10 @@ static aclError location_check(const aclrtMemManagedLocation *location,
 {
     struct am_device *device;
     aclrtMemManagedLocation found = {.type = location->type, .id = location->id};
-    aclError rc;
 
     switch (location->type) {
     case ACL_MEM_LOCATIONTYPE_DEVICE:
-        rc = am_device_find(location->id, &device);
-        if (rc != ACL_SUCCESS)
-            return rc;
+        AM_TRY(am_device_find(location->id, &device));
         break;
     case ACL_MEM_LOCATIONTYPE_HOST:
         found.id = -1;

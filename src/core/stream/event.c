@@ -171,19 +171,15 @@ static aclError export_settle(struct am_event *event, uint64_t number)
 aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket)
 {
     struct am_ticket ticket;
-    aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(event->page != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "event %u was not made by aclrtCreateEventExWithFlag with ACL_EVENT_IPC",
                event->id);
     if (event->export == 0) {
-        rc = am_export_add(AM_SHARE_EVENT, true, am_event_page_descriptor(event->page),
-                           NULL, 0, &ticket);
-        if (rc == ACL_SUCCESS)
-            rc = export_settle(event, ticket.number);
+        AM_TRY(am_export_add(AM_SHARE_EVENT, true, am_event_page_descriptor(event->page),
+                             NULL, 0, &ticket));
+        AM_TRY(export_settle(event, ticket.number));
     }
-    if (rc != ACL_SUCCESS)
-        return rc;
     AM_REQUIRE(am_export_find(AM_SHARE_EVENT, event->export, ret_ticket),
                ACL_ERROR_RT_INVALID_HANDLE, "event %u is not alive", event->id);
     return ACL_SUCCESS;

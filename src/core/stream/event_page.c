@@ -203,11 +203,9 @@ static aclError file_check(int fd)
 aclError am_event_page_join(int fd, struct am_event_page **ret_page)
 {
     struct am_event_page *page;
-    aclError rc = file_check(fd);
     int copy;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(file_check(fd));
     copy = am_sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (copy < 0)
         return shortage("descriptor");

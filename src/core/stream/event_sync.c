@@ -285,7 +285,6 @@ static aclError latest_query(struct am_event *event, bool *ret_has_run)
 aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)
 {
     bool is_over = true;
-    aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(event->can & AM_EVENT_SYNC, ACL_ERROR_RT_PARAM_INVALID,
                "event %u was made without ACL_EVENT_SYNC: no stream can wait for it "
@@ -294,9 +293,7 @@ aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)
     am_stream_collect_all(); /* the waits may be on any stream */
     nudge();
     if (!am_setup.is_strict)
-        rc = latest_query(event, &is_over);
-    if (rc != ACL_SUCCESS)
-        return rc;
+        AM_TRY(latest_query(event, &is_over));
     am_latch_take(&event->lock);
     *ret_is_over = is_over && event->n_waits == 0;
     am_latch_give(&event->lock);

@@ -378,12 +378,10 @@ static aclError record_queue_locked(struct am_event *event, struct am_stream *st
     AM_REQUIRES(stream->lane.lock, am_sched.lock, event->lock)
 {
     int place = -1;
-    aclError rc = ACL_SUCCESS;
+    aclError rc;
 
     if (event->page != NULL)
-        rc = am_event_page_claim(event->page, &place);
-    if (rc != ACL_SUCCESS)
-        return rc;
+        AM_TRY(am_event_page_claim(event->page, &place));
     rc = am_lane_queue_locked(&am_sched, &stream->lane, &et->task);
     if (rc == ACL_SUCCESS)
         record_list_locked(event, et,

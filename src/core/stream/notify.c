@@ -145,8 +145,7 @@ aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle)
         memcpy(&desc, reply.bytes, sizeof desc);
     rc = am_event_page_join(reply.fd, &page);
     close(reply.fd);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(rc);
     rc = notify_create(page, desc.driver_id, ret_handle);
     if (rc != ACL_SUCCESS)
         am_event_page_leave(page);
