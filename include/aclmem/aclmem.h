@@ -77,7 +77,7 @@ static inline size_t aclmem_suballoc_stride(size_t len)
 
 /*
  * The value in force of an option, by its name ("ACLMEM_RULES"); NULL when there is no
- * such option.
+ * such option.  The text is valid until the process ends.
  */
 const char *aclmem_option(const char *name);
 

@@ -186,7 +186,9 @@ aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
     AM_TRY(am_device_find(deviceId, &device));
     AM_TRY(product_check(AM_PRODUCT_UUID, "UUID"));
     if (am_setup.backend->caps & AM_CAP_DEVICES) {
-        memcpy(uuid->bytes, device->info.uuid, sizeof device->info.uuid);
+        struct am_device_info info = am_device_info(device);
+
+        memcpy(uuid->bytes, info.uuid, sizeof info.uuid);
         return ACL_SUCCESS;
     }
     am_machine_id(machine);
@@ -196,11 +198,11 @@ aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 }
 
 /* Of a device that is played bus c1 and up: as many as there can be devices. */
-static void bus_id(const struct am_device *device, char *ret_text)
+static void bus_id(struct am_device *device, char *ret_text)
 {
     _Static_assert(0xc1 + AM_DEVICES_MAX <= 0x100, "each device has its bus");
     if (am_setup.backend->caps & AM_CAP_DEVICES)
-        snprintf(ret_text, BUS_ID_SIZE, "%s", device->info.bus_id);
+        snprintf(ret_text, BUS_ID_SIZE, "%s", am_device_info(device).bus_id);
     else
         snprintf(ret_text, BUS_ID_SIZE, "0000:%02x:00.0",
                  (0xc1 + device->driver_id) & 0xff);

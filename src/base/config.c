@@ -123,11 +123,12 @@ static int aclmem_from_json(json_t *object, char *why)
     }
     json_object_foreach (object, key, value) {
         char reason[AM_WHY_SIZE];
+        int rc = option_from_json(key, value, reason);
 
-        if (option_from_json(key, value, reason) != 0) {
+        if (rc != 0) {
             snprintf(why, AM_WHY_SIZE, "in the object \"aclmem\": %.*s", AM_WHY_SIZE - 32,
                      reason);
-            return -EINVAL;
+            return rc == -ENOMEM ? rc : -EINVAL;
         }
     }
     return 0;

@@ -17,4 +17,11 @@
 /* Zeroed memory, or NULL.  A large piece is a multiple of AM_KEEP_LARGE. */
 void *am_keep(size_t size);
 
+/*
+ * The copy of a text that is valid until the process ends, or NULL.  Equal texts have one
+ * copy.  It is for texts that a start of the library sets: a call that outlives
+ * aclFinalize may read them while the next aclInit sets others.
+ */
+const char *am_keep_text(const char *text);
+
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/keep.h"
 #include "base/sys.h"
 #include "base/util.h"
 
@@ -33,13 +34,13 @@ static const struct {
 };
 
 /*
- * Written while the library starts, under the runtime's lock; read by all threads after
- * that.  A call that outlives a stop may meet the next start: it reads numbers only.
+ * Written while the library starts, under the runtime's lock; read by all threads.  A call
+ * that outlives a stop may read them while the next start writes them.
  */
 static struct {
-    char text[VALUE_SIZE];
+    _Atomic(const char *) text; /* a preset, or from am_keep_text(); NULL: not read yet */
     _Atomic int64_t number;
-    bool is_set;
+    atomic_bool is_set;
 } values[AM_OPTION_COUNT];
 
 /* The place of word in "one|two|three", or -1. */
@@ -140,13 +141,19 @@ static int option_store(enum am_option option, const char *text, const char *nam
                         char *why)
 {
     int64_t number = strlen(text) < VALUE_SIZE ? parse(option, text) : -1;
+    const char *kept;
 
     if (number < 0) {
         snprintf(why, AM_WHY_SIZE, "%s is \"%.64s\"; it takes %s", name, text,
                  wanted(option));
         return -EINVAL;
     }
-    snprintf(values[option].text, VALUE_SIZE, "%s", text);
+    kept = am_keep_text(text);
+    if (kept == NULL) {
+        snprintf(why, AM_WHY_SIZE, "no memory for the value of %s", name);
+        return -ENOMEM;
+    }
+    values[option].text = kept;
     values[option].number = number;
     values[option].is_set = true;
     return 0;
@@ -155,7 +162,7 @@ static int option_store(enum am_option option, const char *text, const char *nam
 void am_options_reset(void)
 {
     for (int i = 0; i < AM_OPTION_COUNT; i++) {
-        snprintf(values[i].text, VALUE_SIZE, "%s", options[i].preset);
+        values[i].text = options[i].preset;
         values[i].number = parse((enum am_option)i, options[i].preset);
         values[i].is_set = false;
     }
@@ -279,7 +286,9 @@ bool am_option_is_set(enum am_option option)
 
 const char *am_option_text(enum am_option option)
 {
-    return values[option].text;
+    const char *text = values[option].text;
+
+    return text != NULL ? text : "";
 }
 
 const char *am_option_text_by_name(const char *name)
@@ -295,7 +304,7 @@ struct am_option_row am_option_row(enum am_option option)
 {
     return (struct am_option_row){
         .name = full_name(option),
-        .value = values[option].text,
+        .value = am_option_text(option),
         .preset = options[option].preset,
         .help = options[option].help,
     };

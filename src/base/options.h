@@ -32,14 +32,14 @@ void am_options_reset(void);
 
 /*
  * Sets an option by its id ("rules") from the file: 0, -ENOENT when there is no such
- * option, -EINVAL when the value does not fit.  `why` then says what is wrong, in
+ * option, -EINVAL when the value does not fit, -ENOMEM.  `why` then says what is wrong, in
  * AM_WHY_SIZE bytes.
  */
 int am_options_set(const char *id, const char *value, char *why);
 
 /*
- * Reads ACLMEM_* from the environment: 0, or -EINVAL with the reason that the first wrong
- * one was refused for; those that are right are set all the same.
+ * Reads ACLMEM_* from the environment: 0, or -EINVAL or -ENOMEM with the reason that the
+ * first wrong one was refused for; those that are right are set all the same.
  */
 int am_options_read_environment(char *why);
 
@@ -54,8 +54,8 @@ const char *am_options_next_unknown(size_t *pos, const char **ret_nearest);
  * and for a text whether there is one.
  */
 int64_t am_option_number(enum am_option option);
-bool am_option_is_set(enum am_option option); /* not the default */
-const char *am_option_text(enum am_option option);
+bool am_option_is_set(enum am_option option);      /* not the default */
+const char *am_option_text(enum am_option option); /* valid until the process ends */
 /* All that is known of it; the name is valid until the thread's next call. */
 struct am_option_row {
     const char *name; /* "ACLMEM_RULES" */

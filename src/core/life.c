@@ -20,11 +20,15 @@
 static aclError device_look(struct am_device *device, const struct am_plan *plan,
                             size_t *ret_capacity)
 {
-    AM_TRY(am_setup.backend->device_info(device->driver_id, &device->info));
-    *ret_capacity = am_plan_capacity(plan, &device->info);
-    am_log(AM_LOG_INFO, "device %d: %s at %s, %zu MB of %zu", device->id,
-           device->info.name, device->info.bus_id, *ret_capacity / AM_MIB,
-           device->info.capacity / AM_MIB);
+    struct am_device_info info = {0};
+
+    AM_TRY(am_setup.backend->device_info(device->driver_id, &info));
+    am_lock(&am_devices.lock);
+    device->info = info;
+    am_unlock(&am_devices.lock);
+    *ret_capacity = am_plan_capacity(plan, &info);
+    am_log(AM_LOG_INFO, "device %d: %s at %s, %zu MB of %zu", device->id, info.name,
+           info.bus_id, *ret_capacity / AM_MIB, info.capacity / AM_MIB);
     return ACL_SUCCESS;
 }
 

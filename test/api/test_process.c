@@ -1,6 +1,6 @@
 /*
  * The library beside the rest of a process: other threads that start, stop and fail while
- * it is forked or finalized, limits that would kill by a signal, and the state of things
+ * it is forked, limits that would kill by a signal, and the state of things
  * that a program looks at whatever a call returned.
  */
 #include "support/process.h"
@@ -21,7 +21,7 @@
  * What a thread does beside the rest of a test it does so often, or until the rest is
  * over.
  */
-enum { MOST_FAILURES = 1000000, MOST_STARTS = 20000, MOST_ALLOCATIONS = 200000 };
+enum { MOST_FAILURES = 1000000, MOST_STARTS = 20000 };
 static atomic_bool is_over;
 
 /* ---- fork beside busy threads ---- */
@@ -95,50 +95,6 @@ static void a_child_does_not_hang_when_other_threads_started_during_fork(void **
     start("default");
     fork_beside(start_and_stop);
     (void)aclInit(NULL);
-}
-
-/* ---- aclFinalize beside calls ---- */
-
-static const char *allocate_all_the_time(struct worker *self)
-{
-    aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
-
-    for (unsigned i = 0; i < MOST_ALLOCATIONS && !is_over; i++) {
-        aclrtDrvMemHandle handle = NULL;
-        void *va = NULL;
-
-        if (aclrtMallocPhysical(&handle, CHUNK, &prop, 0) == ACL_SUCCESS &&
-            aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1) == ACL_SUCCESS &&
-            aclrtMapMem(va, CHUNK, 0, handle, 0) == ACL_SUCCESS)
-            (void)aclrtUnmapMem(va);
-        if (va != NULL)
-            (void)aclrtReleaseMemAddress(va);
-        if (handle != NULL)
-            (void)aclrtFreePhysical(handle);
-    }
-    return NULL;
-}
-
-static void finalize_beside_calls_leaves_nothing(void **state)
-{
-    struct worker workers[3] = {{.run = allocate_all_the_time},
-                                {.run = allocate_all_the_time},
-                                {.run = allocate_all_the_time}};
-
-    start("default");
-    is_over = false;
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(worker_start(&workers[i]), 0);
-    for (int i = 0; i < 200; i++) {
-        assert_acl_ok(aclFinalize());
-        assert_acl_ok(aclInit(NULL));
-    }
-    is_over = true;
-    for (int i = 0; i < 3; i++)
-        assert_null(worker_join(&workers[i]));
-    assert_acl_ok(aclFinalize());
-    assert_int_equal(stats().handles, 0);
-    assert_int_equal(stats().mappings, 0);
 }
 
 /* ---- what a program looks at ---- */
@@ -306,7 +262,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest claims[] = {
         claim_alone(a_child_does_not_hang_when_other_threads_failed_during_fork),
         claim_alone(a_child_does_not_hang_when_other_threads_started_during_fork),
-        claim_alone(finalize_beside_calls_leaves_nothing),
         claim_alone(the_current_context_is_null_in_every_state),
         claim_alone(threads_of_the_library_take_no_signals_of_the_program),
         claim_alone(a_limit_of_file_sizes_is_no_signal),

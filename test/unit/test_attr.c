@@ -69,9 +69,16 @@ static aclError check(int attr, int location)
     return am_attr_check(&prop);
 }
 
+static void product_set(const char *name)
+{
+    char soc[AM_SOC_SIZE];
+
+    am_setup.product = am_product_find(name, soc);
+}
+
 static int play(void **state)
 {
-    am_setup.product = am_product_find("A3", am_setup.soc);
+    product_set("A3");
     am_setup.is_strict = false;
     am_error_take_messages();
     return 0;
@@ -110,7 +117,7 @@ static void a_number_that_is_no_attribute_is_refused(void **state)
 static void device_memory_takes_what_the_product_has(void **state)
 {
     for (size_t p = 0; p < AM_ARRAY_SIZE(products); p++) {
-        am_setup.product = am_product_find(products[p], am_setup.soc);
+        product_set(products[p]);
         for (size_t i = 0; i < AM_ARRAY_SIZE(table); i++) {
             aclError expected = has_word(table[i].on_devices, products[p]) ? ACL_SUCCESS
                                 : table[i].on_devices[0] == '\0'

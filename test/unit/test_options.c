@@ -327,6 +327,19 @@ static void a_variable_of_the_python_module_is_not_unknown(void **state)
     unsetenv("ACLMEM_TORCH_LIBRARY");
 }
 
+static void a_text_stays_valid_when_the_options_change(void **state)
+{
+    const char *before;
+
+    assert_int_equal(am_options_set("layers", "check", room.why), 0);
+    before = am_option_text(AM_OPTION_layers);
+    assert_int_equal(am_options_set("layers", "trace", room.why), 0);
+    am_options_reset();
+    assert_string_equal(before, "check");
+    assert_int_equal(am_options_set("layers", "check", room.why), 0);
+    assert_ptr_equal(am_option_text(AM_OPTION_layers), before); /* one copy of each */
+}
+
 static void a_value_is_found_by_the_full_name_only(void **state)
 {
     assert_int_equal(am_options_set("rules", "strict", room.why), 0);
@@ -372,6 +385,7 @@ int main(void)
         from_defaults(the_walk_gives_each_unknown_variable_once_with_the_nearest),
         from_defaults(a_name_longer_than_any_option_is_named_by_its_beginning),
         from_defaults(a_variable_of_the_python_module_is_not_unknown),
+        from_defaults(a_text_stays_valid_when_the_options_change),
         from_defaults(a_value_is_found_by_the_full_name_only),
         from_defaults(the_nearest_word_is_the_one_with_the_fewest_edits),
     };

@@ -26,6 +26,16 @@ struct am_device *am_device_find_driver(uint32_t driver_id)
     return NULL;
 }
 
+struct am_device_info am_device_info(struct am_device *device)
+{
+    struct am_device_info info;
+
+    am_lock(&am_devices.lock);
+    info = device->info;
+    am_unlock(&am_devices.lock);
+    return info;
+}
+
 bool am_device_is_active(struct am_device *device)
 {
     bool is_active;

@@ -25,7 +25,7 @@
 struct am_context;
 
 struct am_device {
-    int32_t id; /* logical: its domain in the list */
+    _Atomic int32_t id; /* logical: its domain in the list */
     _Atomic int32_t driver_id;
     uint64_t n_set; /* devices.lock; aclrtSetDevice calls not yet reset */
     /* devices.lock; the default context, NULL when not in use */
@@ -35,7 +35,7 @@ struct am_device {
         peers; /* a bit for each device whose memory it may reach: core/device/peer.h */
     struct am_limits limits;    /* on the cores that operators of this process use */
     _Atomic int32_t sat_mode;   /* aclrtFloatOverflowMode, or AM_SAT_MODE_UNSET */
-    struct am_device_info info; /* set at the start, where the devices are real */
+    struct am_device_info info; /* devices.lock; set where the devices are real */
 };
 
 struct am_devices {
@@ -53,6 +53,9 @@ extern struct am_devices am_devices;
 aclError am_device_find(int32_t id, struct am_device **ret_device);
 /* By the driver's id; NULL when it is not visible. */
 struct am_device *am_device_find_driver(uint32_t driver_id);
+
+/* Its description, where the devices are real. */
+struct am_device_info am_device_info(struct am_device *device);
 
 /* Whether the default context is in use. */
 bool am_device_is_active(struct am_device *device);

@@ -33,8 +33,8 @@ aclError am_peer_set(int32_t peer, bool is_enabled)
         peer);
     AM_REQUIRE(am_peer_is_possible(device, peer), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "device %d (%s) cannot access the memory of device %d (%s)", device,
-               am_devices.device[device].info.bus_id, peer,
-               am_devices.device[peer].info.bus_id);
+               am_device_info(&am_devices.device[device]).bus_id, peer,
+               am_device_info(found).bus_id);
     if (is_enabled)
         atomic_fetch_or(&am_devices.device[device].peers, UINT64_C(1) << peer);
     else

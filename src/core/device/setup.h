@@ -1,8 +1,8 @@
 /*
  * The setup of the library: rules, product, backend, and the table of handles.
  *
- * It is set while the library starts and stays until it stops; calls read it without a
- * lock.
+ * It is set while the library starts and stays until it stops.  Calls read it without a
+ * lock, and calls that outlive a stop read it while the next start sets it.
  */
 #ifndef AM_CORE_SETUP_H
 #define AM_CORE_SETUP_H
@@ -19,7 +19,7 @@
 struct am_setup {
     atomic_bool is_strict;
     _Atomic(const struct am_product *) product;
-    char soc[AM_SOC_SIZE]; /* the chip's name */
+    _Atomic(const char *) soc; /* the chip's name; valid until the process ends */
     _Atomic(const struct am_backend_ops *) backend;
     _Atomic int32_t default_device; /* logical; -1: none */
     _Atomic size_t malloc_pad;      /* bytes that aclrtMalloc adds on this product */

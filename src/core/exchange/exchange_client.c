@@ -163,9 +163,10 @@ static aclError link_open(uint64_t number, struct am_patience *patience,
     int directory;
     int fd;
 
-    AM_TRY(am_rundir_open(&directory));
+    AM_TRY(am_rundir_share(&directory));
     while ((fd = am_sockname_connect(directory, name)) == -EAGAIN && is_patient(patience))
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    close(directory);
     if (fd == -EAGAIN)
         return fail_silent(number, 0);
     if (fd == -ENOENT)

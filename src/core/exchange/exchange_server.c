@@ -354,15 +354,17 @@ static aclError server_start_locked(void) AM_REQUIRES(server.lock)
 aclError am_export_add(enum am_share_kind kind, bool is_open, int fd, const void *bytes,
                        size_t size, struct am_ticket *ret_ticket)
 {
+    uint32_t name;
     aclError rc;
 
     /* Serialised: an export made while the library stops would never end. */
     am_lock(&server.lock);
     rc = server_start_locked();
+    name = server.name;
     am_unlock(&server.lock);
     if (rc != ACL_SUCCESS)
         return rc;
-    return am_export_table_add(server.name, kind, is_open, fd, bytes, size, ret_ticket);
+    return am_export_table_add(name, kind, is_open, fd, bytes, size, ret_ticket);
 }
 
 void am_exchange_start(void)

@@ -1,6 +1,7 @@
 /* See rundir.h. */
 #include "core/ledger/rundir.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/keep.h"
 #include "base/options.h"
 #include "base/sys.h"
 #include "base/util.h"
@@ -17,9 +19,10 @@
 
 static struct {
     struct am_lock lock;
-    int fd; /* lock; -1: not open */
-    char path[PATH_SIZE];
-} rundir = {.lock = AM_LOCK_INIT(AM_RANK_RUNDIR, "runtime directory"), .fd = -1};
+    int fd;                     /* lock; -1: not open */
+    _Atomic(const char *) path; /* from am_keep_text() */
+} rundir = {
+    .lock = AM_LOCK_INIT(AM_RANK_RUNDIR, "runtime directory"), .fd = -1, .path = ""};
 
 /* A directory that the user named is the user's: /tmp must not be removed. */
 const char *am_rundir_advice(void)
@@ -152,6 +155,15 @@ static int paths_open(char paths[2][PATH_SIZE], size_t n, bool can_make,
     return fd;
 }
 
+/* Without memory for it, messages show the path before. */
+static void path_set_locked(const char *path) AM_REQUIRES(rundir.lock)
+{
+    const char *kept = am_keep_text(path);
+
+    if (kept != NULL)
+        rundir.path = kept;
+}
+
 static aclError rundir_open_locked(void) AM_REQUIRES(rundir.lock)
 {
     char paths[2][PATH_SIZE];
@@ -162,7 +174,7 @@ static aclError rundir_open_locked(void) AM_REQUIRES(rundir.lock)
     struct stat st;
     aclError rc;
 
-    memcpy(rundir.path, path, PATH_SIZE);
+    path_set_locked(path);
     if (fd < 0)
         return open_fail(-fd, path);
     fault = fstat(fd, &st) == 0 ? find_fault(&st) : "cannot be examined";
@@ -191,6 +203,33 @@ aclError am_rundir_open(int *ret_fd)
     return rc;
 }
 
+/* A descriptor of the directory that is its caller's, or -errno. */
+static int descriptor_copy_locked(void) AM_REQUIRES(rundir.lock)
+{
+    int fd = am_sys_fcntl(rundir.fd, F_DUPFD_CLOEXEC, 3);
+
+    if (fd < 0 && errno == EMFILE && am_descriptor_raise_limit())
+        fd = am_sys_fcntl(rundir.fd, F_DUPFD_CLOEXEC, 3);
+    return fd >= 0 ? fd : -errno;
+}
+
+aclError am_rundir_share(int *ret_fd)
+{
+    bool is_open;
+    int fd = -1;
+
+    am_lock(&rundir.lock);
+    is_open = rundir.fd >= 0;
+    if (is_open)
+        fd = descriptor_copy_locked();
+    am_unlock(&rundir.lock);
+    AM_REQUIRE(is_open, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    if (fd < 0)
+        return open_fail(-fd, am_rundir_path());
+    *ret_fd = fd;
+    return ACL_SUCCESS;
+}
+
 int am_rundir_look(int *ret_fd)
 {
     char paths[2][PATH_SIZE];
@@ -200,7 +239,7 @@ int am_rundir_look(int *ret_fd)
 
     am_lock(&rundir.lock);
     if (rundir.fd < 0)
-        memcpy(rundir.path, paths[index], PATH_SIZE);
+        path_set_locked(paths[index]);
     am_unlock(&rundir.lock);
     if (fd < 0)
         return fd == -ENOTDIR || fd == -ELOOP ? -EPERM : fd;

@@ -15,11 +15,18 @@
 
 /*
  * The directory, for openat() and its relatives; opened by the first call and kept until
- * am_rundir_close(), so the caller must not close it.  It is an O_PATH descriptor: to list
- * it, openat(fd, ".").  Fails with 207006 where it is not to be trusted, with 207005 where
- * it cannot be made or opened.
+ * am_rundir_close(), so the caller must not close it.  The caller is the start of the
+ * library, or a part that is stopped before am_rundir_close().  It is an O_PATH
+ * descriptor: to list it, openat(fd, ".").  Fails with 207006 where it is not to be
+ * trusted, with 207005 where it cannot be made or opened.
  */
 aclError am_rundir_open(int *ret_fd);
+
+/*
+ * The directory for a call, which may outlive the library's stop: *ret_fd is the caller's
+ * to close.  Fails with 100001 after the stop, with 207005 where no descriptor is left.
+ */
+aclError am_rundir_share(int *ret_fd);
 
 /*
  * The same, but nothing is made: 0 or -errno, and 207006's reasons are -EPERM.  *ret_fd is
@@ -27,7 +34,7 @@ aclError am_rundir_open(int *ret_fd);
  */
 int am_rundir_look(int *ret_fd);
 
-/* Its path, for messages; valid until the library starts again. */
+/* Its path, for messages; valid until the process ends. */
 const char *am_rundir_path(void);
 
 /* Advice about a directory that cannot be trusted. */

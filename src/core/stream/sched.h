@@ -236,7 +236,16 @@ struct am_sched_setup {
 
 struct am_sched {
     struct am_lock lock;
-    struct am_sched_setup setup;
+    /*
+     * The setup.  The clock and the mode are read without the lock too: a call that
+     * outlives a stop may read them while the next start sets them.
+     */
+    struct {
+        uint64_t (*_Atomic now)(void);
+        void (*warn)(struct am_queue *queue);
+        unsigned n_workers;
+        atomic_bool is_chaotic;
+    } setup;
     struct am_queues ready[AM_PRIORITIES];
     unsigned n_ready;
     unsigned n_running;

@@ -112,7 +112,10 @@ void am_sched_start(struct am_sched *sched, const struct am_sched_setup *setup)
 {
     am_assert(setup->n_workers <= AM_ARRAY_SIZE(sched->threads));
     am_lock(&sched->lock);
-    sched->setup = *setup;
+    sched->setup.now = setup->now;
+    sched->setup.warn = setup->warn;
+    sched->setup.n_workers = setup->n_workers;
+    sched->setup.is_chaotic = setup->is_chaotic;
     sched->random = setup->seed * 2 + UINT64_C(0x9e3779b97f4a7c15); /* never 0 */
     sched->activity = 0;
     sched->is_stopping = false;
