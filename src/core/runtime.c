@@ -251,6 +251,7 @@ aclError am_runtime_start_locked(const char *config_path)
     am_maps_open();
     am_setup.default_device = config.default_device;
     am_exchange_start();
+    am_remote_allow();
     am_params_reset(&am_setup.params);
     am_error_share_messages(config.share_messages);
     am_rt.is_up = true;

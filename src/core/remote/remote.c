@@ -23,14 +23,15 @@
 
 /* As many as the sockets hold, so that neither side ever waits for the other. */
 #define REQUESTS_MAX 96
+#define PLACES 128    /* for requests; a power of two: numbers of requests wrap around */
 #define LOOK_MS 500   /* how often the thread looks at the clock */
 #define LEAVE_MS 5000 /* for copies that end by a failure, when the library stops */
 #define ALL_SLOTS ((UINT64_C(1) << AM_PORT_SLOTS) - 1)
 #define ALL_BELLS ((UINT64_C(1) << AM_PORT_BELLS) - 1)
 
 struct request {
-    /* NULL: free.  Without the lock; true: it is over, and its entry free. */
-    bool (*reply)(void *arg, const struct am_port_message *reply);
+    /* Called without the lock, when the entry is free again.  NULL: the entry is free. */
+    void (*reply)(void *arg, const struct am_port_message *reply);
     void *arg;
     uint32_t id;
     uint64_t begun;
@@ -38,6 +39,7 @@ struct request {
 
 static struct {
     struct am_lock start; /* one start at a time */
+    bool can_start;       /* start; the library has not stopped */
     struct am_lock lock;
     bool is_up;          /* lock, as all below */
     bool is_gone;        /* it ended by itself */
@@ -47,7 +49,7 @@ static struct {
     pthread_t thread;
     uint64_t limit; /* nanoseconds without an answer after which it is given up */
     uint64_t heard;
-    struct request requests[REQUESTS_MAX];
+    struct request requests[PLACES]; /* at most REQUESTS_MAX are not free */
     uint32_t n_ever;
     unsigned n_requests;
     pthread_cond_t room; /* a request is over */
@@ -90,7 +92,7 @@ static aclError send_locked(const struct am_port_message *message, int fd)
 
 /* Sends a request whose answer goes to `reply`; id is set here. */
 static aclError request_locked(struct am_port_message *message, int fd,
-                               bool (*reply)(void *, const struct am_port_message *),
+                               void (*reply)(void *, const struct am_port_message *),
                                void *arg) AM_REQUIRES(remote.lock)
 {
     struct request *request = remote.requests;
@@ -101,7 +103,7 @@ static aclError request_locked(struct am_port_message *message, int fd,
     while (request->reply != NULL)
         request++;
     /* The number has the place of its entry in it. */
-    message->id = ++remote.n_ever * REQUESTS_MAX + (uint32_t)(request - remote.requests);
+    message->id = ++remote.n_ever * PLACES + (uint32_t)(request - remote.requests);
     AM_TRY(send_locked(message, fd));
     *request = (struct request){reply, arg, message->id, am_clock()};
     remote.n_requests++;
@@ -115,26 +117,34 @@ static void request_end_locked(struct request *request) AM_REQUIRES(remote.lock)
     pthread_cond_broadcast(&remote.room);
 }
 
+/*
+ * Ends the request of this number, if am_remote_landed() has not: the thread that ends a
+ * request is the only one that tells its caller.
+ */
+static bool request_take_locked(uint32_t id, struct request *ret_request)
+    AM_REQUIRES(remote.lock)
+{
+    struct request *request = &remote.requests[id % PLACES];
+
+    if (request->reply == NULL || request->id != id)
+        return false;
+    *ret_request = *request;
+    request_end_locked(request);
+    return true;
+}
+
 /* An answer that came, to its request. */
 static void reply_take(const struct am_port_message *reply)
 {
-    struct request *request = NULL;
-    struct request copy;
+    struct request request;
+    bool is_found;
 
     am_lock(&remote.lock);
     remote.heard = am_clock();
-    for (size_t i = 0; i < REQUESTS_MAX && request == NULL; i++) {
-        if (remote.requests[i].reply != NULL && remote.requests[i].id == reply->id)
-            request = &remote.requests[i];
-    }
-    if (request != NULL)
-        copy = *request;
+    is_found = request_take_locked(reply->id, &request);
     am_unlock(&remote.lock);
-    if (request == NULL || !copy.reply(copy.arg, reply))
-        return;
-    am_lock(&remote.lock);
-    request_end_locked(request);
-    am_unlock(&remote.lock);
+    if (is_found)
+        request.reply(request.arg, reply);
 }
 
 /* The fabric process is gone: every request ends. */
@@ -153,10 +163,11 @@ static void all_fail(void)
     TAILQ_CONCAT(&waiters, &remote.waiters, next);
     pthread_cond_broadcast(&remote.room);
     am_unlock(&remote.lock);
-    for (size_t i = 0; i < REQUESTS_MAX; i++) {
-        reply.id = remote.requests[i].id; /* no request comes any more */
-        if (remote.requests[i].reply != NULL)
-            reply_take(&reply);
+    for (size_t i = 0; i < PLACES; i++) { /* no request comes any more */
+        am_lock(&remote.lock);
+        reply.id = remote.requests[i].id;
+        am_unlock(&remote.lock);
+        reply_take(&reply);
     }
     while ((waiter = TAILQ_FIRST(&waiters)) != NULL) {
         TAILQ_REMOVE(&waiters, waiter, next);
@@ -171,7 +182,7 @@ static bool is_silent(void)
     bool is_late = false;
 
     am_lock(&remote.lock);
-    for (size_t i = 0; i < REQUESTS_MAX; i++) {
+    for (size_t i = 0; i < PLACES; i++) {
         const struct request *request = &remote.requests[i];
 
         is_late |= request->reply != NULL && now - request->begun > remote.limit &&
@@ -205,7 +216,7 @@ struct call {
     struct am_port_message *reply;
 };
 
-static bool call_reply(void *arg, const struct am_port_message *reply)
+static void call_reply(void *arg, const struct am_port_message *reply)
 {
     struct call *call = arg;
 
@@ -214,17 +225,21 @@ static bool call_reply(void *arg, const struct am_port_message *reply)
     call->is_done = true;
     pthread_cond_signal(&call->cond);
     am_unlock(&remote.lock);
-    return true;
 }
 
-/* Sends a request and waits for the answer, which replaces it. */
-static aclError ask(struct am_port_message *message, int fd)
+/*
+ * Sends a request and waits for the answer, which replaces it.  *ret_generation, unless it
+ * is NULL, is that of the process that answered.
+ */
+static aclError ask(struct am_port_message *message, int fd, uint64_t *ret_generation)
 {
     struct call call = {.cond = PTHREAD_COND_INITIALIZER, .reply = message};
     aclError rc;
 
     am_lock(&remote.lock);
     rc = request_locked(message, fd, call_reply, &call);
+    if (ret_generation != NULL)
+        *ret_generation = remote.generation;
     while (rc == ACL_SUCCESS && !call.is_done)
         pthread_cond_wait(&call.cond, &remote.lock.mutex);
     am_unlock(&remote.lock);
@@ -324,6 +339,7 @@ static aclError start_locked(void) AM_REQUIRES(remote.start)
 
     if (remote.is_up)
         return ACL_SUCCESS;
+    AM_REQUIRE(remote.can_start, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     AM_TRY(am_port_key_open(&key));
     rc = am_port_open(&process);
     if (rc != ACL_SUCCESS) {
@@ -344,7 +360,7 @@ static aclError start_locked(void) AM_REQUIRES(remote.start)
         book_pass();
     message = (struct am_port_message){.kind = AM_PORT_KEY};
     if (rc == ACL_SUCCESS)
-        rc = ask(&message, key);
+        rc = ask(&message, key, NULL);
     close(key);
     if (rc != ACL_SUCCESS) {
         process_leave();
@@ -358,19 +374,30 @@ static aclError start_locked(void) AM_REQUIRES(remote.start)
     return ACL_SUCCESS;
 }
 
-static aclError start(void)
+/* *ret_place, unless it is NULL, is where exports are served. */
+static aclError start(struct am_port_place *ret_place)
 {
     aclError rc;
 
     am_lock(&remote.start);
     rc = start_locked();
+    if (rc == ACL_SUCCESS && ret_place != NULL)
+        *ret_place = remote.place;
     am_unlock(&remote.start);
     return rc;
+}
+
+void am_remote_allow(void)
+{
+    am_lock(&remote.start);
+    remote.can_start = true;
+    am_unlock(&remote.start);
 }
 
 void am_remote_stop(void)
 {
     am_lock(&remote.start);
+    remote.can_start = false;
     process_leave();
     am_unlock(&remote.start);
 }
@@ -383,9 +410,7 @@ AM_NO_LOCK_ANALYSIS void am_remote_forget(void)
 
 aclError am_remote_place(struct am_port_place *ret_place)
 {
-    AM_TRY(start());
-    *ret_place = remote.place;
-    return ACL_SUCCESS;
+    return start(ret_place);
 }
 
 /* ---- exports and imports ---- */
@@ -395,14 +420,14 @@ aclError am_remote_export(const struct am_port_ticket *ticket, bool is_open, int
 {
     struct am_port_message message = {.kind = AM_PORT_EXPORT};
 
-    AM_TRY(start());
+    AM_TRY(start(NULL));
     am_assert(n_bytes <= AM_PORT_DESC);
     message.export_.ticket = *ticket;
     message.export_.size = size;
     message.export_.is_open = is_open;
     message.export_.n_bytes = (uint32_t)n_bytes;
     memcpy(message.export_.bytes, bytes, n_bytes);
-    return ask(&message, fd);
+    return ask(&message, fd, NULL);
 }
 
 aclError am_remote_trust(const struct am_port_ticket *ticket, const int32_t *ids,
@@ -416,7 +441,7 @@ aclError am_remote_trust(const struct am_port_ticket *ticket, const int32_t *ids
         message.trust.ticket = *ticket;
         message.trust.n = (uint32_t)(n - i < AM_PORT_PIDS ? n - i : AM_PORT_PIDS);
         memcpy(message.trust.pids, ids + i, message.trust.n * sizeof *ids);
-        rc = ask(&message, -1);
+        rc = ask(&message, -1, NULL);
     }
     return rc;
 }
@@ -480,15 +505,16 @@ aclError am_remote_import(const struct am_port_place *place,
                           struct am_remote_import *ret_import)
 {
     struct am_port_message message = {.kind = AM_PORT_IMPORT};
+    uint64_t generation;
 
-    AM_TRY(start());
+    AM_TRY(start(NULL));
     message.import.place = *place;
     message.import.ticket = *ticket;
-    AM_TRY(ask(&message, -1));
+    AM_TRY(ask(&message, -1, &generation));
     ret_import->mem =
         (struct am_mem){.bank = &remote_bank, .size = message.imported.size};
     ret_import->mem.impl[MEM_NUMBER] = message.imported.number;
-    ret_import->mem.impl[MEM_GENERATION] = remote.generation;
+    ret_import->mem.impl[MEM_GENERATION] = generation;
     ret_import->pid = message.imported.pid;
     ret_import->n_bytes = message.imported.n_bytes;
     memcpy(ret_import->bytes, message.imported.bytes, sizeof ret_import->bytes);
@@ -606,26 +632,24 @@ void am_remote_bell_wait(unsigned bell, uint32_t count, bool is_short)
 
 bool am_remote_landed(struct am_remote_move *move)
 {
-    struct request *request;
+    struct request request;
+    bool is_first;
 
     if (move->bell == 0 || move->slot == AM_PORT_SLOTS ||
         atomic_load(&bells()->landed[move->slot]) == 0)
         return false;
     atomic_store(&bells()->landed[move->slot], 0);
     am_lock(&remote.lock);
-    request = &remote.requests[move->id % REQUESTS_MAX];
-    if (request->reply != NULL && request->id == move->id)
-        request_end_locked(request);
+    is_first = request_take_locked(move->id, &request);
     am_unlock(&remote.lock);
-    return true;
+    return is_first; /* otherwise done() tells: the fabric process is gone */
 }
 
-static bool move_reply(void *arg, const struct am_port_message *reply)
+static void move_reply(void *arg, const struct am_port_message *reply)
 {
     struct am_remote_move *move = arg;
 
     move->done(move, reply->status, reply->text);
-    return true;
 }
 
 void am_remote_begin(struct am_remote_move *move)

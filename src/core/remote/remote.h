@@ -91,6 +91,9 @@ void am_remote_bell_wait(unsigned bell, uint32_t count, bool is_short);
 /* Whether a move with a bell has succeeded; true once. */
 bool am_remote_landed(struct am_remote_move *move);
 
+/* At the library's start: the fabric process may be started when it is wanted. */
+void am_remote_allow(void);
+/* Ends the fabric process; a call that outlives the stop does not start it again. */
 void am_remote_stop(void);
 /* In the child of a fork. */
 void am_remote_forget(void);
