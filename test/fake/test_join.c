@@ -110,6 +110,42 @@ static void a_fill_of_many_handles_is_one_call(void **state)
     assert_all_bytes(s.row[0] + SIZE - 1, 1, 5);
 }
 
+/*
+ * The first call is short, so that the GPU begins early: the others are made while it works.
+ * They are the same bytes, and one that fails fails the copy.
+ */
+static void a_long_row_is_a_short_call_and_longer_ones(void **state)
+{
+    enum { FIRST = 16, LONG = FIRST + 2, START = CHUNK / 2 };
+    const size_t size = LONG * CHUNK - START;
+    char *row = reserve(LONG * CHUNK);
+    uint8_t *host;
+
+    for (size_t i = 0; i < LONG; i++)
+        map(row + i * CHUNK, CHUNK, alloc(CHUNK));
+    assert_acl_ok(aclrtMallocHost((void **)&host, size));
+    for (int is_async = 0; is_async < 2; is_async++) {
+        fill(host, size, is_async);
+        count_from_now("cuMemcpyAsync");
+        move(row + START, host, size, ACL_MEMCPY_HOST_TO_DEVICE, is_async);
+        assert_int_equal(fake_cuda_calls(), 2);
+        memset(host, 0, size);
+        move(host, row + START, size, ACL_MEMCPY_DEVICE_TO_HOST, is_async);
+        assert_int_equal(fake_cuda_calls(), 4);
+        for (size_t i = 0; i < size; i += 4093)
+            assert_int_equal(host[i], pattern(is_async, i));
+    }
+    count_from_now("cuMemsetD8Async");
+    assert_acl_ok(aclrtMemset(row, LONG * CHUNK, 5, LONG * CHUNK));
+    assert_int_equal(fake_cuda_calls(), 2);
+    assert_all_bytes(row, LONG * CHUNK, 5);
+    fake_cuda_fail("cuMemcpyAsync", 2, CUDA_ERROR_OPERATING_SYSTEM, false);
+    assert_refused(aclrtMemcpy(host, size, row, size, ACL_MEMCPY_DEVICE_TO_HOST),
+                   ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "CUDA_ERROR_OPERATING_SYSTEM");
+    fake_cuda_fail(NULL, 0, 0, false);
+    assert_acl_ok(aclrtMemcpy(host, size, row, size, ACL_MEMCPY_DEVICE_TO_HOST));
+}
+
 /* As memmove: the driver's own copy would not. */
 static void a_row_is_copied_over_itself(void **state)
 {
@@ -277,6 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         join_claim(a_copy_over_many_handles_is_one_call),
         join_claim(a_fill_of_many_handles_is_one_call),
+        join_claim(a_long_row_is_a_short_call_and_longer_ones),
         join_claim(a_row_is_copied_over_itself),
         join_claim(a_row_is_copied_from_its_second_addresses),
         join_claim(copies_of_a_batch_go_each_to_its_place),

@@ -203,7 +203,7 @@ static aclError piece_copy(struct course *course, struct cuda_piece to,
 
 static aclError copy_acquired(struct am_cursor to, struct am_cursor from, size_t size)
 {
-    bool can_join = cuda_walks_can_join(to, from, size);
+    size_t n_joined = cuda_walks_can_join(to, from, size) ? CUDA_JOINED_FIRST : 1;
     struct course course = {.gpu = NULL};
     struct cuda_piece out = {.size = 0};
     struct cuda_piece in = {.size = 0};
@@ -214,9 +214,9 @@ static aclError copy_acquired(struct am_cursor to, struct am_cursor from, size_t
         size_t n;
 
         if (out.size == 0)
-            rc = cuda_piece_take(&to, size, can_join, &out);
+            rc = cuda_piece_take(&to, size, n_joined, &out);
         if (rc == ACL_SUCCESS && in.size == 0)
-            rc = cuda_piece_take(&from, size, can_join, &in);
+            rc = cuda_piece_take(&from, size, n_joined, &in);
         if (rc != ACL_SUCCESS)
             break;
         n = out.size < in.size ? out.size : in.size;
@@ -224,6 +224,7 @@ static aclError copy_acquired(struct am_cursor to, struct am_cursor from, size_t
         cuda_piece_advance(&out, n);
         cuda_piece_advance(&in, n);
         size -= n;
+        n_joined = cuda_joined_next(n_joined);
     }
     end = course_close(&course);
     return rc == ACL_SUCCESS ? end : rc;
@@ -295,7 +296,7 @@ static aclError piece_fill(struct course *course, struct cuda_piece to, uint32_t
 static aclError fill_acquired(struct am_cursor to, size_t size, uint32_t value,
                               unsigned width)
 {
-    bool can_join = cuda_walk_is_there(to, size);
+    size_t n_joined = cuda_walk_is_there(to, size) ? CUDA_JOINED_FIRST : 1;
     struct course course = {.gpu = NULL};
     aclError rc = ACL_SUCCESS;
     aclError end;
@@ -303,10 +304,11 @@ static aclError fill_acquired(struct am_cursor to, size_t size, uint32_t value,
     while (size > 0 && rc == ACL_SUCCESS) {
         struct cuda_piece piece = {.size = 0};
 
-        rc = cuda_piece_take(&to, size, can_join, &piece);
+        rc = cuda_piece_take(&to, size, n_joined, &piece);
         if (rc == ACL_SUCCESS)
             rc = piece_fill(&course, piece, value, width);
         size -= piece.size;
+        n_joined = cuda_joined_next(n_joined);
     }
     end = course_close(&course);
     return rc == ACL_SUCCESS ? end : rc;

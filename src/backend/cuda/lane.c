@@ -371,6 +371,7 @@ static CUresult spans_launch(struct am_lane *lane, struct am_cursor to,
 {
     struct cuda_piece out = {.size = 0};
     struct cuda_piece in = {.size = 0};
+    size_t n_joined = CUDA_JOINED_FIRST;
     bool is_pushed;
     CUresult rc = cuda_enter(lane->gpu, &is_pushed);
 
@@ -379,14 +380,15 @@ static CUresult spans_launch(struct am_lane *lane, struct am_cursor to,
 
         /* Neither fails: the host's addresses are the program's own. */
         if (out.size == 0)
-            cuda_piece_take(&to, size, true, &out);
+            cuda_piece_take(&to, size, n_joined, &out);
         if (in.size == 0)
-            cuda_piece_take(&from, size, true, &in);
+            cuda_piece_take(&from, size, n_joined, &in);
         n = out.size < in.size ? out.size : in.size;
         rc = cu.cuMemcpyAsync(out.at, in.at, n, lane->stream);
         cuda_piece_advance(&out, n);
         cuda_piece_advance(&in, n);
         size -= n;
+        n_joined = cuda_joined_next(n_joined);
     }
     cuda_leave(is_pushed);
     return rc;
@@ -493,14 +495,16 @@ AM_HOT aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst,
 static CUresult fill_launch(struct am_lane *lane, struct am_cursor to, size_t size,
                             uint32_t value, unsigned width)
 {
+    size_t n_joined = CUDA_JOINED_FIRST;
     CUresult rc = CUDA_SUCCESS;
 
     while (size > 0 && rc == CUDA_SUCCESS) {
         struct cuda_piece piece = {.size = size};
 
-        cuda_piece_take(&to, size, true, &piece); /* which is there */
+        cuda_piece_take(&to, size, n_joined, &piece); /* which is there */
         rc = cuda_piece_fill(&piece, value, width, lane->stream);
         size -= piece.size;
+        n_joined = cuda_joined_next(n_joined);
     }
     return rc;
 }

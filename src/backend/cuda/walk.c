@@ -195,7 +195,7 @@ static bool piece_goes_on(const struct cuda_piece *piece, const struct am_span *
            (CUdeviceptr)span->addr == piece->at + piece->size;
 }
 
-aclError cuda_piece_take(struct am_cursor *w, size_t size, bool can_join,
+aclError cuda_piece_take(struct am_cursor *w, size_t size, size_t n_joined,
                          struct cuda_piece *ret_piece)
 {
     struct cuda_piece piece;
@@ -204,7 +204,7 @@ aclError cuda_piece_take(struct am_cursor *w, size_t size, bool can_join,
     if (piece.size > size)
         piece.size = size;
     walk_advance(w, piece.size);
-    while (can_join && piece.size < size && piece_goes_on(&piece, w->span)) {
+    while (--n_joined > 0 && piece.size < size && piece_goes_on(&piece, w->span)) {
         size_t n = walk_left(w, size - piece.size);
 
         piece.size += n;
