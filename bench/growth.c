@@ -120,12 +120,14 @@ static void million_report(const struct growth_row *rows)
     report_row(&(struct row){"map + unmap", "ns", map[3], map[0], BUDGET_AT_MOST, 4});
     report_row(
         &(struct row){"a line fetched from memory", "ns", line.ns, 0, BUDGET_NONE, 0});
+    report_note("Fetched one after the other: 1 to allocate and free (the memory's "
+                "record, 4 lines");
+    report_note("beside each other), 1 to map and unmap (the entry of the address, and "
+                "beside it 5");
+    report_note("lines of the record that is guessed from the address: 2 where the guess "
+                "is wrong,");
     report_note(
-        "Fetched one after the other: 2 to allocate and free (the handle's slot, the");
-    report_note(
-        "memory's record), 4 to map and unmap (the entry of the address, the mapping,");
-    report_note(
-        "the memory's record, the slot).  The other lines of a record come beside them.");
+        "as it is where memory is not mapped in the order in which it was made).");
 }
 
 static void lookup_report(const struct growth_row *rows)

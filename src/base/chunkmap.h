@@ -4,7 +4,8 @@
  * Addresses are 48 bits and memory is bound to them in chunks of 2 MB, so a chunk number
  * has 27 bits: 13 choose a leaf, 14 an entry in it.  A leaf covers 32 GB, is 128 KB of
  * address space of which the kernel fills in the pages that are used, and is made when
- * the first chunk in it is bound.  Leaves stay: readers take no lock.
+ * the first chunk in it is bound.  Leaves stay: readers take no lock.  Beyond a few, leaves are
+ * made in groups that lie on huge pages (base/keep.h).
  *
  * Neighbouring chunks have their entries in different lines of the cache, since they are
  * often bound by different threads at the same time.  The entries of 1 GB lie in one page
@@ -50,6 +51,7 @@ static inline size_t am_chunk_entry(uintptr_t chunk)
 
 struct am_chunkmap {
     _Atomic(struct am_chunkleaf *) top[1u << AM_TOP_BITS];
+    atomic_uint n_made; /* leaves that were made alone, and groups of them */
 };
 
 /* Make room for `size` bytes from addr on, both multiples of a chunk: 0 or -ENOMEM. */

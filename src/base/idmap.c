@@ -6,53 +6,18 @@
 #include "base/sys.h"
 #include "base/util.h"
 
-#define SLOT_BITS 28
-#define SLOT_MASK ((1u << SLOT_BITS) - 1)
-#define MARK 0x40u
 #define NO_SLOT UINT32_MAX
-#define FIRST_SEGMENT \
-    256u           /* slots; the second one has as many, each later one twice as many */
 #define BATCH 256u /* slots that go between a shard's list and the one for all */
 #define PART_MAX (2 * BATCH) /* slots that a shard's list keeps */
-
-static void *handle_make(enum am_kind kind, uint32_t generation, uint32_t slot)
-{
-    uint64_t value =
-        (uint64_t)(MARK | kind) << 56 | (uint64_t)generation << SLOT_BITS | slot;
-
-    return (void *)(uintptr_t)value;
-}
-
-/* AM_KIND_NONE for a value that cannot be a handle of ours. */
-static enum am_kind handle_kind(void *handle)
-{
-    unsigned mark = (unsigned)((uintptr_t)handle >> 56);
-    unsigned kind = mark & ~MARK;
-
-    if ((mark & MARK) == 0 || kind >= AM_KIND_COUNT)
-        return AM_KIND_NONE;
-    return (enum am_kind)kind;
-}
-
-static uint32_t handle_slot(void *handle)
-{
-    return (uint32_t)(uintptr_t)handle & SLOT_MASK;
-}
-
-static uint32_t segment_size(uint32_t segment)
-{
-    return segment == 0 ? FIRST_SEGMENT : FIRST_SEGMENT << (segment - 1);
-}
 
 /* NULL where no segment has that slot yet. */
 AM_HOT static struct am_idslot *slot_at(struct am_idmap *map, uint32_t slot)
 {
-    uint32_t segment = slot < FIRST_SEGMENT ? 0 : 24 - (uint32_t)__builtin_clz(slot);
-    uint32_t at = segment == 0 ? slot : slot - segment_size(segment);
+    uint32_t segment = am_id_segment(slot);
     struct am_idslot *slots =
         atomic_load_explicit(&map->segments[segment], memory_order_acquire);
 
-    return slots != NULL ? &slots[at] : NULL;
+    return slots != NULL ? &slots[slot - am_id_first(segment)] : NULL;
 }
 
 /*
@@ -103,13 +68,13 @@ static void list_join(struct am_idmap *map, struct am_idlist *list,
 static int idmap_grow_locked(struct am_idmap *map) AM_REQUIRES(map->lock)
 {
     uint32_t segment = map->n_segments;
-    uint32_t first = segment == 0 ? 0 : segment_size(segment);
+    uint32_t first = am_id_first(segment);
     uint32_t n;
     struct am_idslot *slots;
 
     if (segment == AM_IDMAP_SEGMENTS)
         return -ENOMEM;
-    n = segment_size(segment);
+    n = am_id_count(segment);
     slots = am_keep(n * sizeof *slots);
     if (slots == NULL)
         return -ENOMEM;
@@ -164,7 +129,7 @@ int am_idmap_add(struct am_idmap *map, enum am_kind kind, struct am_object *obje
             return rc;
     }
     s = slot_at(map, slot);
-    *ret_handle = handle_make(kind, s->generation, slot);
+    *ret_handle = am_id_handle(kind, s->generation, slot);
     /* A reader that loads this object has also loaded that the slot was emptied. */
     atomic_store_explicit(&s->object, object, memory_order_release);
     atomic_store_explicit(&s->handle, *ret_handle, memory_order_release);
@@ -175,14 +140,14 @@ void am_idmap_remove(struct am_idmap *map, void *handle)
 {
     union am_idpart *part = &map->part[am_shard()];
     struct am_idlist surplus = {.n = 0};
-    uint32_t slot = handle_slot(handle);
+    uint32_t slot = am_id_number(handle);
     struct am_idslot *s = slot_at(map, slot);
 
     am_assert(s != NULL && s->handle == handle);
     if (s == NULL || s->handle != handle)
         return;
     atomic_store_explicit(&s->handle, NULL, memory_order_release);
-    s->generation = (s->generation + 1) & SLOT_MASK;
+    s->generation = (s->generation + 1) & AM_ID_NUMBER_MAX;
     am_latch_take(&part->lock);
     list_append(map, &part->free, slot);
     if (part->free.n > PART_MAX)
@@ -201,9 +166,9 @@ AM_HOT struct am_object *am_idmap_get(struct am_idmap *map, enum am_kind kind,
     struct am_object *object;
     struct am_idslot *s;
 
-    if (kind == AM_KIND_NONE || handle_kind(handle) != kind)
+    if (kind == AM_KIND_NONE || am_id_kind(handle) != kind)
         return NULL;
-    s = slot_at(map, handle_slot(handle));
+    s = slot_at(map, am_id_number(handle));
     if (s == NULL || atomic_load_explicit(&s->handle, memory_order_acquire) != handle)
         return NULL; /* also a number that was made up from another handle's */
     object = atomic_load_explicit(&s->object, memory_order_acquire);
@@ -233,7 +198,7 @@ const char *am_idmap_why(enum am_kind kind, void *handle)
         [AM_KIND_POOL] = "is a memory pool, which is another kind of handle",
         [AM_KIND_ALLOCATOR] = "is an allocator, which is another kind of handle",
     };
-    enum am_kind given = handle_kind(handle);
+    enum am_kind given = am_id_kind(handle);
 
     return given == kind
                ? "is not alive: it was freed, or ended with its device, or never existed"

@@ -33,6 +33,35 @@ enum am_kind {
     AM_KIND_COUNT,
 };
 
+#define AM_ID_BITS 28
+#define AM_ID_NUMBER_MAX \
+    ((1u << AM_ID_BITS) - 1) /* of a slot, and a generation's highest */
+#define AM_ID_MARK 0x40u
+
+/* A handle, and what is in it; AM_KIND_NONE for a value that cannot be a handle of ours. */
+static inline void *am_id_handle(enum am_kind kind, uint32_t generation, uint32_t slot)
+{
+    uint64_t value =
+        (uint64_t)(AM_ID_MARK | kind) << 56 | (uint64_t)generation << AM_ID_BITS | slot;
+
+    return (void *)(uintptr_t)value;
+}
+
+static inline enum am_kind am_id_kind(void *handle)
+{
+    unsigned mark = (unsigned)((uintptr_t)handle >> 56);
+    unsigned kind = mark & ~AM_ID_MARK;
+
+    if ((mark & AM_ID_MARK) == 0 || kind >= AM_KIND_COUNT)
+        return AM_KIND_NONE;
+    return (enum am_kind)kind;
+}
+
+static inline uint32_t am_id_number(void *handle)
+{
+    return (uint32_t)(uintptr_t)handle & AM_ID_NUMBER_MAX;
+}
+
 /* The first member of every object that has a handle. */
 struct am_object {
     atomic_uint refs;
@@ -69,6 +98,23 @@ union am_idpart {
 /* Slots lie in segments of 256, 256, 512, 1024, ...: they never move, and readers need no
  * lock. */
 #define AM_IDMAP_SEGMENTS 21
+#define AM_ID_FIRST_SEGMENT 256u
+
+/* The segment of a slot; its slots, and the first of them. */
+static inline uint32_t am_id_segment(uint32_t slot)
+{
+    return slot < AM_ID_FIRST_SEGMENT ? 0 : 24 - (uint32_t)__builtin_clz(slot);
+}
+
+static inline uint32_t am_id_count(uint32_t segment)
+{
+    return segment == 0 ? AM_ID_FIRST_SEGMENT : AM_ID_FIRST_SEGMENT << (segment - 1);
+}
+
+static inline uint32_t am_id_first(uint32_t segment)
+{
+    return segment == 0 ? 0 : am_id_count(segment);
+}
 
 struct am_idmap {
     _Atomic(struct am_idslot *) segments[AM_IDMAP_SEGMENTS];

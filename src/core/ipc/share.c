@@ -51,7 +51,7 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
     bool is_dead;
 
     am_latch_take(&phys->lock);
-    is_dead = phys->handle != NULL && phys->handle_refs == 0;
+    is_dead = phys->named.handle != NULL && phys->handle_refs == 0;
     phys->exported = is_dead ? 0 : number;
     if (number != 0)
         phys->share_number = number;
@@ -62,7 +62,7 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
     return number == 0
                ? ACL_SUCCESS
                : am_fail(ACL_ERROR_RT_INVALID_HANDLE,
-                         "handle %p was freed while it was exported", phys->handle);
+                         "handle %p was freed while it was exported", phys->named.handle);
 }
 
 static struct am_port_ticket port_ticket(const struct am_ticket *ticket)

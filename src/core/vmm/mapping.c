@@ -35,6 +35,24 @@ AM_HOT struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr)
     }
 }
 
+/* Room for a mapping of phys; NULL: there is no memory. */
+static struct am_mapping *mapping_take(struct am_phys *phys)
+{
+    /* The acquire pairs with mapping_give(): its last user is done with it. */
+    if (!atomic_exchange_explicit(&phys->is_own_used, true, memory_order_acquire))
+        return &phys->own;
+    return am_slab_take(&mapping_slab);
+}
+
+/* No reference to it is left; the caller has one to phys. */
+static void mapping_give(struct am_phys *phys, struct am_mapping *mapping)
+{
+    if (mapping == &phys->own)
+        atomic_store_explicit(&phys->is_own_used, false, memory_order_release);
+    else
+        am_slab_give(&mapping_slab, mapping);
+}
+
 /*
  * The last user of a heap's mapping is gone: only now may memory and addresses be
  * reused.
@@ -59,7 +77,7 @@ void am_mapping_put(struct am_mapping *mapping)
         return;
     if (mapping->extent != NULL)
         mapping_unbind(mapping);
-    am_slab_give(&mapping_slab, mapping);
+    mapping_give(phys, mapping);
     am_phys_put(phys);
 }
 
@@ -252,7 +270,7 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
     struct am_mapping *mapping;
     aclError rc;
 
-    mapping = am_slab_take(&mapping_slab);
+    mapping = mapping_take(phys);
     if (mapping == NULL || am_chunkmap_prepare(&vs->chunks, addr, size) != 0) {
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a mapping");
         goto err_give;
@@ -281,13 +299,14 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
         return ACL_SUCCESS;
     }
 
-    rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is not alive", phys->handle);
+    rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is not alive",
+                 phys->named.handle);
     am_mapping_tear_off(mapping);
     atomic_store_explicit(&mapping->refs, 0, memory_order_relaxed);
     am_phys_put(phys); /* not the last one: the caller has one */
 err_give:
     if (mapping != NULL)
-        am_slab_give(&mapping_slab, mapping);
+        mapping_give(phys, mapping);
     return rc;
 }
 
@@ -388,7 +407,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
 {
     const struct am_backend_ops *ops = phys->mem.bank->ops;
     struct am_rights rights = am_rights_of(am_owner_bit(phys), am_owner_bit(phys));
-    struct am_mapping *mapping = am_slab_take(&mapping_slab);
+    struct am_mapping *mapping = mapping_take(phys);
     aclError rc;
 
     if (mapping == NULL) {
@@ -426,7 +445,7 @@ err_unmap:
 err_range:
     am_arena_give(vs, mapping->extent, ops);
 err_slab:
-    am_slab_give(&mapping_slab, mapping);
+    mapping_give(phys, mapping);
 err_phys:
     am_phys_put(phys);
     return rc;
@@ -540,7 +559,7 @@ aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
     else if (!phys_retain(mapping->phys))
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", addr);
     else
-        *ret_handle = mapping->phys->handle;
+        *ret_handle = mapping->phys->named.handle;
     am_mapping_unlock(vs, mapping);
     return rc;
 }

@@ -2,6 +2,8 @@
  * Mappings that are there: finding one with its reservation locked, and taking it out of
  * the books.  See vspace.h and vspace_reservation.h.
  */
+#include <stddef.h>
+
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -73,9 +75,37 @@ bool am_mapping_bury(struct am_vspace *vs, struct am_mapping *dead)
     return true;
 }
 
+/*
+ * Of a million mappings the entry of an address comes from memory, and only then the record of
+ * the memory that the entry leads to: two fetches, one after the other.  Programs make memory
+ * in the order in which they map it, so the record's number is as far from the chunk's as it
+ * was at the mapping that this thread found before.  That record is fetched beside the entry;
+ * where it is another one, nothing but the fetch is lost.
+ */
+static _Thread_local uint32_t record_ahead __attribute__((tls_model("initial-exec")));
+
+static void record_guess(uintptr_t addr)
+{
+    am_phys_prefetch((uint32_t)(addr >> AM_CHUNK_SHIFT) + record_ahead);
+}
+
+/* The entry of addr led to this mapping, which is locked. */
+static void record_learn(uintptr_t addr, const struct am_mapping *mapping)
+{
+    record_ahead = mapping->phys->named.number - (uint32_t)(addr >> AM_CHUNK_SHIFT);
+}
+
+/* The mapping is about to be used, and the memory that most mappings lie in the record of. */
+static void mapping_prefetch(const struct am_mapping *mapping)
+{
+    am_prefetch((const void *)((uintptr_t)mapping - offsetof(struct am_phys, own)),
+                sizeof(struct am_phys));
+}
+
 AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
                                                        uintptr_t addr)
 {
+    record_guess(addr);
     for (;;) {
         struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, addr);
         struct am_mapping *dead = NULL;
@@ -83,7 +113,7 @@ AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
 
         if (mapping == NULL)
             return NULL;
-        am_prefetch(mapping, sizeof *mapping);
+        mapping_prefetch(mapping);
         r = atomic_load_explicit(&mapping->reservation, memory_order_relaxed);
         if (r == NULL) {
             if (am_chunkmap_find(&vs->chunks, addr) == mapping)
@@ -93,10 +123,11 @@ AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
         am_lock(&am_reservation_stripe(vs, r)->lock);
         /* The mapping may have gone and come back, also in another reservation. */
         if (am_chunkmap_find(&vs->chunks, addr) == mapping && mapping->reservation == r) {
-            am_prefetch(mapping->phys, sizeof *mapping->phys);
             dead = am_mapping_get_dead(mapping);
-            if (dead == NULL)
+            if (dead == NULL) {
+                record_learn(addr, mapping);
                 return mapping;
+            }
         }
         am_unlock(&am_reservation_stripe(vs, r)->lock);
         am_mapping_bury(vs, dead);

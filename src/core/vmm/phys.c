@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/shard.h"
-#include "base/slab.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/device/attr.h"
@@ -14,7 +13,8 @@
 #include "core/ledger/ledger.h"
 #include "core/vmm/vspace.h"
 
-static struct am_slab phys_slab = AM_SLAB_INIT(struct am_phys, "phys slab");
+static struct am_idslab phys_slab =
+    AM_IDSLAB_INIT(struct am_phys, AM_KIND_PHYS, "phys slab");
 static struct am_tally n_physes;
 /* Set before the first memory is made; NULL: nothing is shared. */
 static const struct am_phys_hooks *sharing;
@@ -117,7 +117,6 @@ static aclError mem_take(struct am_domain *domain, enum am_bank_kind kind, size_
 static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
                       size_t asked, struct am_domain *domain)
 {
-    phys->handle = NULL;
     phys->prop = *prop;
     phys->asked = asked;
     phys->domain = domain;
@@ -149,7 +148,7 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
 
     if (rc != ACL_SUCCESS)
         goto err_place;
-    phys = am_slab_take(&phys_slab);
+    phys = am_idslab_take(&phys_slab);
     if (phys == NULL) {
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a handle");
         goto err_place;
@@ -163,7 +162,7 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
     return ACL_SUCCESS;
 
 err_slab:
-    am_slab_give(&phys_slab, phys);
+    am_idslab_give(&phys_slab, &phys->named);
 err_place:
     am_domain_put(domain);
     return rc;
@@ -181,7 +180,7 @@ static void phys_unmake(struct am_phys *phys)
         am_ledger_share_leave(domain->ledger, phys->share);
     else if (phys->imported == 0)
         am_domain_uncharge(domain, size);
-    am_slab_give(&phys_slab, phys);
+    am_idslab_give(&phys_slab, &phys->named);
     am_domain_put(domain);
 }
 
@@ -190,7 +189,7 @@ static void phys_unmake(struct am_phys *phys)
  *
  * There is no list of a domain's memory: lists join objects that are far from each other,
  * so freeing one of a million would fetch two more from memory.  Instead the slab is
- * searched (am_slab_each()), which happens when a device is reset.
+ * searched (am_idslab_each()), which happens when a device is reset.
  */
 static aclError phys_list(struct am_phys *phys)
 {
@@ -203,7 +202,7 @@ static aclError phys_list(struct am_phys *phys)
     if (!is_closed) {
         atomic_fetch_add_explicit(&part->n_listed, 1, memory_order_relaxed);
         atomic_store_explicit(&phys->listed, phys->domain, memory_order_relaxed);
-        if (phys->handle != NULL) /* the other physes are not the program's */
+        if (phys->named.handle != NULL) /* the other physes are not the program's */
             am_tally_add(&n_physes, 1);
         atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
     }
@@ -219,15 +218,11 @@ static aclError phys_publish(struct am_phys *phys, void **ret_handle)
     aclError rc;
 
     phys->handle_refs = 1;
-    /* The number first: until refs is set, no thread can reach the phys by it. */
-    if (am_idmap_add(&am_ids, AM_KIND_PHYS, &phys->object, &phys->handle) != 0) {
-        phys_unmake(phys);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a handle");
-    }
-    handle = phys->handle;
+    /* The handle first: until refs is set, no thread can reach the phys by it. */
+    handle = am_idslab_name(&phys_slab, &phys->named);
     rc = phys_list(phys); /* from here on another thread may free it */
     if (rc != ACL_SUCCESS) {
-        am_idmap_remove(&am_ids, handle);
+        am_idslab_unname(&phys->named);
         phys_unmake(phys);
         return rc;
     }
@@ -252,7 +247,7 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
 
 static aclError import_make(const struct am_import *import, struct am_phys **ret_phys)
 {
-    struct am_phys *phys = am_slab_take(&phys_slab);
+    struct am_phys *phys = am_idslab_take(&phys_slab);
     struct am_bank *bank;
     aclError rc;
 
@@ -280,7 +275,7 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
     return ACL_SUCCESS;
 
 err_slab:
-    am_slab_give(&phys_slab, phys);
+    am_idslab_give(&phys_slab, &phys->named);
 err_place:
     if (import->remote != NULL) {
         struct am_mem mem = *import->remote;
@@ -332,7 +327,7 @@ aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
 aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
                              size_t size, size_t asked, struct am_phys **ret_phys)
 {
-    struct am_phys *phys = am_slab_take(&phys_slab);
+    struct am_phys *phys = am_idslab_take(&phys_slab);
     aclError rc;
 
     if (phys == NULL) {
@@ -348,7 +343,7 @@ aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
     return ACL_SUCCESS;
 
 err_slab:
-    am_slab_give(&phys_slab, phys);
+    am_idslab_give(&phys_slab, &phys->named);
 err_place:
     am_domain_put(domain);
     return rc;
@@ -380,9 +375,9 @@ static void phys_drop(struct am_phys *phys, unsigned n)
     if (atomic_fetch_sub_explicit(&phys->object.refs, n, memory_order_acq_rel) != n)
         return;
     am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
-    had_handle = phys->handle != NULL;
+    had_handle = phys->named.handle != NULL;
     if (had_handle)
-        am_idmap_remove(&am_ids, phys->handle);
+        am_idslab_unname(&phys->named);
     phys_unlist(phys);
     phys_unmake(phys);
     if (had_handle)
@@ -394,15 +389,15 @@ void am_phys_put(struct am_phys *phys)
     phys_drop(phys, 1);
 }
 
-static void object_put(struct am_object *object)
+static void named_put(struct am_named *named)
 {
-    am_phys_put((struct am_phys *)object);
+    am_phys_put((struct am_phys *)named);
 }
 
 /* The memory of a handle, which may be dead, with one more reference. */
 static aclError phys_find(void *handle, struct am_phys **ret_phys)
 {
-    *ret_phys = (struct am_phys *)am_idmap_get(&am_ids, AM_KIND_PHYS, handle, object_put);
+    *ret_phys = am_idslab_get(&phys_slab, handle, named_put);
     AM_REQUIRE(*ret_phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
                am_idmap_why(AM_KIND_PHYS, handle));
     am_moment();
@@ -476,12 +471,12 @@ static aclError handle_drop(struct am_phys *phys, bool *ret_was_last,
     }
     am_latch_give(&phys->lock);
     if (n == 0)
-        return refuse_dead(phys->handle);
+        return refuse_dead(phys->named.handle);
     AM_REQUIRE(
         !is_mapped, ACL_ERROR_RT_PARAM_INVALID,
         "handle %p is still mapped; editions before 9.1 require aclrtUnmapMem first "
         "(ACLMEM_RULES=strict)",
-        phys->handle);
+        phys->named.handle);
     return ACL_SUCCESS;
 }
 
@@ -550,7 +545,7 @@ static void phys_kill(void *object, void *domain)
 void am_phys_kill_all(struct am_domain *domain)
 {
     if (domain != NULL && domain_has_physes(domain))
-        am_slab_each(&phys_slab, phys_kill, domain);
+        am_idslab_each(&phys_slab, phys_kill, domain);
 }
 
 struct sum {
@@ -565,7 +560,7 @@ static void sum_add(void *object, void *arg)
 
     if (phys == NULL)
         return;
-    sum->size += phys->handle != NULL ? phys->mem.size : 0;
+    sum->size += phys->named.handle != NULL ? phys->mem.size : 0;
     am_phys_put(phys);
 }
 
@@ -574,8 +569,13 @@ uint64_t am_phys_size(struct am_domain *domain)
     struct sum sum = {.domain = domain};
 
     if (domain != NULL && domain_has_physes(domain))
-        am_slab_each(&phys_slab, sum_add, &sum);
+        am_idslab_each(&phys_slab, sum_add, &sum);
     return sum.size;
+}
+
+AM_HOT void am_phys_prefetch(uint32_t number)
+{
+    am_idslab_prefetch(&phys_slab, number);
 }
 
 uint64_t am_phys_count(void)

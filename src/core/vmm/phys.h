@@ -16,39 +16,55 @@
 
 #include "acl/acl_rt.h"
 #include "backend/backend.h"
-#include "base/idmap.h"
+#include "base/idslab.h"
 #include "core/device/domain.h"
-
-struct am_mapping;
+#include "core/vmm/vspace.h"
 
 #define AM_PHYS_EXPORTING UINT64_C(1) /* no export has this number: one is under way */
 
+/*
+ * Fields that are used together are in one line of the cache: those of a mapping's coming and
+ * going in the first two and in `own`, those that a free needs as well behind them.
+ */
 struct am_phys {
-    struct am_object object; /* refs */
-    void *handle; /* NULL: the program has none, the memory is ours to hand out */
-    aclrtPhysicalMemProp prop;
-    size_t asked; /* bytes that the program asked for; mem.size is rounded up */
-    struct am_domain *domain;
+    union {
+        struct am_object object; /* refs */
+        /* handle is NULL: the program has none, the memory is ours to hand out */
+        struct am_named named;
+    };
+    _Atomic uint32_t handle_refs; /* written under lock, as the next three */
+    uint32_t n_mappings;
+    bool was_mapped; /* ever, by this handle or by that of its export */
+    /* With its device: it is neither mapped nor retained any more.  Read without lock. */
+    atomic_bool is_killed;
+    atomic_bool is_own_used; /* `own` is a mapping, or is still used by work */
     int32_t home; /* whose memory it is: the domain's, unless it was imported elsewhere */
-    struct am_mem mem;
-    uint64_t imported; /* the number that it came by; 0: it is this process's own */
     struct am_latch lock;
+    LIST_HEAD(am_mappings, am_mapping) mappings; /* lock */
+
+    struct am_mem mem;
+    size_t asked; /* bytes that the program asked for; mem.size is rounded up */
+
+    aclrtPhysicalMemProp prop;
+    struct am_domain *domain;
+    uint64_t imported; /* the number that it came by; 0: it is this process's own */
     /* lock; the number of its export, 0: none, or AM_PHYS_EXPORTING: core/ipc/share.h */
     uint64_t exported;
+    /* The domain, while it goes with its device; NULL: a heap's, or killed. */
+    _Atomic(struct am_domain *) listed;
+
     uint64_t share; /* in the ledger, held instead of a charge; 0: none */
     /*
      * The number that it was exported or imported by last: the same means the same
      * bytes.
      */
     _Atomic uint64_t share_number;
-    _Atomic uint32_t handle_refs; /* written under lock, as the next four */
-    uint32_t n_mappings;
-    bool was_mapped; /* ever, by this handle or by that of its export */
-    /* With its device: it is neither mapped nor retained any more.  Read without lock. */
-    atomic_bool is_killed;
-    LIST_HEAD(am_mappings, am_mapping) mappings;
-    /* The domain, while it goes with its device; NULL: a heap's, or killed. */
-    _Atomic(struct am_domain *) listed;
+
+    /*
+     * Its first mapping at a time, which most memory has alone: one fetch from memory brings
+     * both.  Further ones are in a slab.
+     */
+    struct am_mapping own __attribute__((aligned(64)));
 };
 
 /* Whether product, rules and machine have memory of this description. */
@@ -117,6 +133,9 @@ void am_phys_end_export(struct am_phys *phys);
 
 /* All memory of a domain: mappings go, handles die; work in flight keeps what it holds. */
 void am_phys_kill_all(struct am_domain *domain);
+
+/* Fetches the record with this number (am_named.number), if there is one. */
+void am_phys_prefetch(uint32_t number);
 
 /* How many pieces of physical memory are alive. */
 uint64_t am_phys_count(void);
