@@ -52,8 +52,8 @@ EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
         .contexts = am_context_count(),
         .views = am_views.n,
         .warnings = am_log_warnings(),
-        .blocks = am_heap_count(AM_HEAP_DEVICE),
-        .host_blocks = am_heap_count(AM_HEAP_HOST),
+        .blocks = am_heap_count(AM_HEAP_DEVICE, NULL),
+        .host_blocks = am_heap_count(AM_HEAP_HOST, NULL),
     };
     return ACL_SUCCESS;
 }

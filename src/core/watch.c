@@ -59,13 +59,11 @@ static uint64_t physes_size(void)
 
 struct am_watch_left am_watch_count(void)
 {
-    return (struct am_watch_left){
-        .blocks = am_heap_count(AM_HEAP_DEVICE),
-        .host_blocks = am_heap_count(AM_HEAP_HOST),
-        .handles = am_phys_count(),
-        .size = am_heap_live_size(AM_HEAP_DEVICE) + am_heap_live_size(AM_HEAP_HOST) +
-                physes_size(),
-    };
+    struct am_watch_left left = {.handles = am_phys_count(), .size = physes_size()};
+
+    left.blocks = am_heap_count(AM_HEAP_DEVICE, &left.size);
+    left.host_blocks = am_heap_count(AM_HEAP_HOST, &left.size);
+    return left;
 }
 
 bool am_watch_pinned(bool is_watched)

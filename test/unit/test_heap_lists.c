@@ -247,9 +247,28 @@ static void a_reset_takes_what_is_kept(void **state)
     assert_int_equal(am_aclrtSetDevice(0), ACL_SUCCESS);
     p = take(LARGE);
     assert_int_equal(run_of(p)->n_in, 0);
-    assert_int_equal(am_heap_count(AM_HEAP_DEVICE), 1);
+    assert_int_equal(am_heap_count(AM_HEAP_DEVICE, NULL), 1);
     give(p);
     assert_int_equal(in_use(), 0);
+}
+
+static void live_bytes_are_counted_in_every_class(void **state)
+{
+    /* A class of threads' lists, one whose words have lines of their own, a large block. */
+    const size_t sizes[] = {100, 100 * AM_KIB, LARGE};
+
+    for (size_t i = 0; i < AM_ARRAY_SIZE(sizes); i++) {
+        uint64_t size = 7; /* what was there stays in the sum */
+        void *p[3];
+
+        for (int k = 0; k < 3; k++)
+            p[k] = take(sizes[i]);
+        assert_int_equal(am_heap_count(AM_HEAP_DEVICE, &size), 3);
+        assert_int_equal(size, 7 + 3 * sizes[i]);
+        for (int k = 0; k < 3; k++)
+            give(p[k]);
+    }
+    assert_int_equal(am_heap_count(AM_HEAP_DEVICE, NULL), 0);
 }
 
 static void a_block_that_is_shared_is_not_kept(void **state)
@@ -326,6 +345,7 @@ int main(void)
         CLAIM(one_of_several_threads_gets_back_what_it_freed),
         CLAIM(what_is_kept_is_limited_and_free),
         CLAIM(a_reset_takes_what_is_kept),
+        CLAIM(live_bytes_are_counted_in_every_class),
         CLAIM(a_block_that_is_shared_is_not_kept),
         CLAIM(a_thread_that_ends_keeps_nothing),
         CLAIM(idle_runs_are_found_among_few_and_among_many),

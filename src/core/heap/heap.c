@@ -13,16 +13,6 @@
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
-/* Bytes that the program asked for; 0: no live block. */
-static inline size_t word_asked(struct am_run *run, uint64_t word)
-{
-    if ((word & AM_WORD_LIVE) == 0)
-        return 0;
-    if (run->stride == 0)
-        return atomic_load_explicit(&run->large, memory_order_relaxed);
-    return (size_t)((word & AM_WORD_SIZE) >> AM_WORD_SIZE_SHIFT) + 1;
-}
-
 static size_t word_room(const struct am_run *run, uint64_t word, size_t asked)
 {
     return am_heap_room((enum am_heap_kind)run->kind, asked,
@@ -83,7 +73,7 @@ AM_HOT static bool block_find(uintptr_t addr, struct am_block *ret_block)
         return false;
     ret_block->slot = (struct am_slot){run, am_run_word(run, i), seen};
     ret_block->start = run->start + i * run->stride;
-    ret_block->asked = word_asked(run, seen);
+    ret_block->asked = am_word_asked(run, seen);
     return addr - run->start < run->size;
 }
 
@@ -166,6 +156,17 @@ static aclError heap_take(struct am_heap *heap, unsigned class, struct am_bin *b
     return rc;
 }
 
+/* The block becomes the caller's, unless another thread took it. */
+static bool slot_claim(const struct am_slot *slot, uint64_t mark, void **ret_addr)
+{
+    void *addr = (void *)am_slot_addr(slot); /* of the block that is claimed, if it is */
+
+    if (!am_word_claim(slot->word, slot->seen, mark))
+        return false;
+    *ret_addr = addr;
+    return true;
+}
+
 static aclError malloc_small(struct am_heap *heap, const struct am_want *want,
                              size_t room, void **ret_addr)
 {
@@ -175,7 +176,6 @@ static aclError malloc_small(struct am_heap *heap, const struct am_want *want,
     struct am_bin *bin = bins != NULL && is_cached ? &bins->bin[class] : NULL;
     uint64_t mark = am_word_mark(want, want->asked - 1);
     struct am_slot slot;
-    aclError rc;
 
     while (bin != NULL && bin->top > bin->entry) {
         struct am_entry *entry = --bin->top;
@@ -187,27 +187,15 @@ static aclError malloc_small(struct am_heap *heap, const struct am_want *want,
         }
     }
     while (!is_cached && am_kept_take(heap, heap->classes->size[class], &slot)) {
-        void *addr = (void *)am_slot_addr(&slot);
-
-        if (am_word_claim(slot.word, slot.seen, mark)) {
-            *ret_addr = addr;
+        if (slot_claim(&slot, mark, ret_addr))
             return ACL_SUCCESS;
-        }
     }
     for (;;) {
-        uintptr_t addr = 0;
-
-        rc = heap_take(heap, class, bin, &slot);
-        if (rc == ACL_SUCCESS && slot.run != NULL)
-            addr = am_slot_addr(&slot); /* of the block that is claimed, if it is */
-        if (rc == ACL_SUCCESS && slot.run == NULL)
-            rc = am_heap_grow(heap, class, AM_CHUNK, want->asked, NULL);
-        else if (rc == ACL_SUCCESS && am_word_claim(slot.word, slot.seen, mark)) {
-            *ret_addr = (void *)addr;
+        AM_TRY(heap_take(heap, class, bin, &slot));
+        if (slot.run == NULL)
+            AM_TRY(am_heap_grow(heap, class, AM_CHUNK, want->asked, NULL));
+        else if (slot_claim(&slot, mark, ret_addr))
             return ACL_SUCCESS;
-        }
-        if (rc != ACL_SUCCESS)
-            return rc;
     }
 }
 
@@ -244,7 +232,7 @@ void am_heap_count_module(struct am_heap *heap, unsigned module, size_t size)
 void am_heap_uncount(struct am_run *run, uint64_t word, size_t large)
 {
     unsigned module = (unsigned)((word & AM_WORD_MODULE) >> AM_WORD_MODULE_SHIFT);
-    size_t asked = run->stride != 0 ? word_asked(run, word | AM_WORD_LIVE) : large;
+    size_t asked = run->stride != 0 ? am_word_asked(run, word | AM_WORD_LIVE) : large;
 
     if (module != 0)
         atomic_fetch_sub(&run->heap->modules[module ^ AM_MODULE_APP].now,

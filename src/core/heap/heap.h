@@ -128,10 +128,11 @@ bool am_heap_find(const void *addr, struct am_block_info *ret_info);
  */
 aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys);
 
-/* How many blocks of this kind are live. */
-uint64_t am_heap_count(enum am_heap_kind kind);
-/* The bytes that were asked for in live blocks. */
-uint64_t am_heap_live_size(enum am_heap_kind kind);
+/*
+ * How many blocks of this kind are live; *size, if it is not NULL, grows by the bytes that
+ * were asked for in them.
+ */
+uint64_t am_heap_count(enum am_heap_kind kind, uint64_t *size);
 
 /*
  * A block of another module than the program, which has the rest: only these are counted

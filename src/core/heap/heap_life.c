@@ -412,8 +412,9 @@ static bool domain_trim(struct am_domain *domain)
 
 const struct am_reclaim am_heap_reclaim = {.idle = domain_idle, .trim = domain_trim};
 
-static uint64_t runs_sum(enum am_heap_kind kind, size_t (*of)(struct am_run *run))
+uint64_t am_heap_count(enum am_heap_kind kind, uint64_t *size)
 {
+    uint64_t bytes = 0;
     uint64_t n = 0;
 
     for (int32_t device = -1; device < AM_DEVICES_MAX; device++) {
@@ -424,18 +425,10 @@ static uint64_t runs_sum(enum am_heap_kind kind, size_t (*of)(struct am_run *run
             continue;
         am_lock(&heap->lock);
         LIST_FOREACH (run, &heap->all, all)
-            n += of(run);
+            n += am_run_count_live(run, &bytes);
         am_unlock(&heap->lock);
     }
+    if (size != NULL)
+        *size += bytes;
     return n;
-}
-
-uint64_t am_heap_count(enum am_heap_kind kind)
-{
-    return runs_sum(kind, am_run_count_live);
-}
-
-uint64_t am_heap_live_size(enum am_heap_kind kind)
-{
-    return runs_sum(kind, am_run_live_size);
 }

@@ -68,7 +68,7 @@ struct am_run *am_run_create(struct am_heap *heap, unsigned class, uint32_t stri
     return run;
 }
 
-static inline bool slot_take(struct am_run *run, uint32_t i, struct am_slot *ret_slot)
+bool am_run_take_at(struct am_run *run, uint32_t i, struct am_slot *ret_slot)
 {
     uint64_t seen;
 
@@ -84,11 +84,6 @@ static inline bool slot_take(struct am_run *run, uint32_t i, struct am_slot *ret
     return true;
 }
 
-bool am_run_take_at(struct am_run *run, uint32_t i, struct am_slot *ret_slot)
-{
-    return slot_take(run, i, ret_slot);
-}
-
 bool am_run_take(struct am_run *run, struct am_slot *ret_slot)
 {
     while (run->n_in > 0) {
@@ -97,7 +92,8 @@ bool am_run_take(struct am_run *run, struct am_slot *ret_slot)
         while (bits_of(run, w) == 0)
             w++;
         run->hint = w;
-        if (slot_take(run, w * 64 + (uint32_t)__builtin_ctzl(bits_of(run, w)), ret_slot))
+        if (am_run_take_at(run, w * 64 + (uint32_t)__builtin_ctzl(bits_of(run, w)),
+                           ret_slot))
             return true;
     }
     return false;
@@ -163,7 +159,7 @@ bool am_run_is_idle(struct am_run *run)
     return true;
 }
 
-size_t am_run_count_live(struct am_run *run)
+size_t am_run_count_live(struct am_run *run, uint64_t *size)
 {
     size_t n = 0;
 
@@ -171,24 +167,9 @@ size_t am_run_count_live(struct am_run *run)
         uint64_t word = atomic_load_explicit(am_run_word(run, i), memory_order_relaxed);
 
         n += (word & AM_WORD_LIVE) != 0;
+        *size += am_word_asked(run, word);
     }
     return n;
-}
-
-size_t am_run_live_size(struct am_run *run)
-{
-    size_t size = 0;
-
-    for (uint32_t i = next_out(run, 0); i < run->n_touched; i = next_out(run, i + 1)) {
-        uint64_t word = atomic_load_explicit(&run->words[i], memory_order_relaxed);
-
-        if ((word & AM_WORD_LIVE) == 0)
-            continue;
-        size += run->stride == 0
-                    ? atomic_load_explicit(&run->large, memory_order_relaxed)
-                    : (size_t)((word & AM_WORD_SIZE) >> AM_WORD_SIZE_SHIFT) + 1;
-    }
-    return size;
 }
 
 /*

@@ -133,6 +133,16 @@ static inline uint32_t am_slot_index(const struct am_slot *slot)
     return (uint32_t)((slot->word - slot->run->words) >> slot->run->word_shift);
 }
 
+/* Bytes that the program asked for of the block with this word; 0: no live block. */
+static inline size_t am_word_asked(const struct am_run *run, uint64_t word)
+{
+    if ((word & AM_WORD_LIVE) == 0)
+        return 0;
+    if (run->stride == 0)
+        return atomic_load_explicit(&run->large, memory_order_relaxed);
+    return (size_t)((word & AM_WORD_SIZE) >> AM_WORD_SIZE_SHIFT) + 1;
+}
+
 /* Where a block is that is out and the caller's. */
 static inline uintptr_t am_slot_addr(const struct am_slot *slot)
 {
@@ -171,8 +181,7 @@ void am_run_kill(struct am_run *run);
  */
 bool am_run_retire(struct am_run *run);
 
-size_t am_run_count_live(struct am_run *run);
-/* The bytes that were asked for in them. */
-size_t am_run_live_size(struct am_run *run);
+/* How many are live; *size grows by the bytes that were asked for in them. */
+size_t am_run_count_live(struct am_run *run, uint64_t *size);
 
 #endif

@@ -45,10 +45,4 @@ static inline unsigned am_class_of(const struct am_classes *classes, size_t size
     return c;
 }
 
-/* The same for at most AM_CACHED_MAX. */
-static inline unsigned am_class_of_cached(const struct am_classes *classes, size_t size)
-{
-    return classes->by_64[(size - 1) / AM_BLOCK_ALIGN];
-}
-
 #endif
