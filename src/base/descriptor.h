@@ -1,8 +1,10 @@
-/* How many file descriptors there may be, and which numbers ours have. */
+/* How many file descriptors there may be, which numbers ours have, and locks on bytes. */
 #ifndef AM_BASE_DESCRIPTOR_H
 #define AM_BASE_DESCRIPTOR_H
 
+#include <fcntl.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 /*
  * Raises the soft limit of descriptors to the hard one; false when it is there already.
@@ -17,5 +19,12 @@ bool am_descriptor_raise_limit(void);
  * print into shared memory.
  */
 int am_fd_move_up(int fd);
+
+/* The argument of fcntl() about a lock on n bytes of a file; type is F_WRLCK or F_UNLCK. */
+static inline struct flock am_byte_lock(short type, off_t at, off_t n)
+{
+    return (struct flock){
+        .l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = n};
+}
 
 #endif

@@ -92,24 +92,8 @@ static bool is_worse(const struct connection *a, const struct connection *b)
     return a->has_asked != b->has_asked ? b->has_asked : a->used < b->used;
 }
 
-/* A place in the table; the least useful connection goes where there is none. */
-static struct connection *connection_place(void)
-{
-    struct connection *worst = &server.connections[0];
-
-    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
-        struct connection *c = &server.connections[i];
-
-        if (c->fd < 0)
-            return c;
-        if (is_worse(c, worst))
-            worst = c;
-    }
-    connection_close(worst);
-    return worst;
-}
-
-static bool connection_drop_worst(void)
+/* Closes the least useful connection and returns its place; NULL: there is none. */
+static struct connection *connection_drop_worst(void)
 {
     struct connection *worst = NULL;
 
@@ -121,7 +105,17 @@ static bool connection_drop_worst(void)
     }
     if (worst != NULL)
         connection_close(worst);
-    return worst != NULL;
+    return worst;
+}
+
+/* A place in the table; the least useful connection goes where there is none. */
+static struct connection *connection_place(void)
+{
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+        if (server.connections[i].fd < 0)
+            return &server.connections[i];
+    }
+    return connection_drop_worst();
 }
 
 static int connection_accept(void)
@@ -141,7 +135,7 @@ static void connection_turn_away(void)
 {
     int fd;
 
-    if (am_descriptor_raise_limit() || connection_drop_worst())
+    if (am_descriptor_raise_limit() || connection_drop_worst() != NULL)
         return;
     if (server.spare >= 0)
         close(server.spare);

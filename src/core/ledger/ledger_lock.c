@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/text.h"
 #include "core/ledger/ledger_file.h"
 #include "core/ledger/rundir.h"
@@ -29,10 +30,7 @@
 /* A lock on a byte: 0 or -errno, -EAGAIN when another has it. */
 static int byte_lock(int fd, unsigned byte)
 {
-    struct flock lock = {.l_type = F_WRLCK,
-                         .l_whence = SEEK_SET,
-                         .l_start = LEDGER_LOCKS + byte,
-                         .l_len = 1};
+    struct flock lock = am_byte_lock(F_WRLCK, LEDGER_LOCKS + byte, 1);
 
     if (am_sys_lock_file(fd, &lock) == 0)
         return 0;
@@ -42,10 +40,7 @@ static int byte_lock(int fd, unsigned byte)
 /* Whether another process has a lock on one of n bytes. */
 static bool bytes_are_locked(int fd, unsigned byte, unsigned n)
 {
-    struct flock lock = {.l_type = F_WRLCK,
-                         .l_whence = SEEK_SET,
-                         .l_start = LEDGER_LOCKS + byte,
-                         .l_len = (off_t)n};
+    struct flock lock = am_byte_lock(F_WRLCK, LEDGER_LOCKS + byte, n);
 
     /* When in doubt, the process counts as alive. */
     return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
@@ -144,14 +139,12 @@ AM_NO_LOCK_ANALYSIS bool ledger_lock(struct am_ledger *ledger, char *why)
 /* Giving back a lock that has no neighbour cannot fail. */
 void ledger_unlock_file(struct am_ledger *ledger)
 {
+    struct flock lock = am_byte_lock(F_UNLCK, LEDGER_LOCKS, 1);
+
     am_step();
     ledger->head->holder = 0;
     am_step();
-    (void)fcntl(ledger->fd, F_OFD_SETLK,
-                &(struct flock){.l_type = F_UNLCK,
-                                .l_whence = SEEK_SET,
-                                .l_start = LEDGER_LOCKS,
-                                .l_len = 1});
+    (void)fcntl(ledger->fd, F_OFD_SETLK, &lock);
 }
 
 AM_NO_LOCK_ANALYSIS void ledger_unlock(struct am_ledger *ledger)

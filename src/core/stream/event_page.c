@@ -72,16 +72,9 @@ static aclError shortage(const char *what)
                    errno == EMFILE ? " (see ulimit -n)" : "");
 }
 
-/* For locking a peer's byte, or for asking whether it is locked. */
-static struct flock peer_lock(unsigned id)
-{
-    return (struct flock){
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)id, .l_len = 1};
-}
-
 static bool peer_lives(const struct am_event_page *page, unsigned id)
 {
-    struct flock lock = peer_lock(id);
+    struct flock lock = am_byte_lock(F_WRLCK, id, 1);
 
     if (id == page->id)
         return true;
@@ -106,7 +99,7 @@ static void records_abandon(struct am_event_page *page)
 static aclError peer_become(struct am_event_page *page)
 {
     for (unsigned id = 1; id <= PEERS; id++) {
-        struct flock lock = peer_lock(id);
+        struct flock lock = am_byte_lock(F_WRLCK, id, 1);
 
         if (fcntl(page->own, F_OFD_SETLK, &lock) == 0) {
             page->id = id;
