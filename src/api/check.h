@@ -8,6 +8,7 @@
 
 #include "acl/acl.h"
 #include "base/error.h"
+#include "core/device/setup.h"
 
 /* Refuse an argument, by its name, that is 0. */
 #define AM_REQUIRE_NONZERO(x_) AM_REQUIRE((x_) > 0, ACL_ERROR_INVALID_PARAM, #x_ " is 0")
@@ -28,5 +29,15 @@
         AM_NONNULL_1(a_); \
         AM_NONNULL_2(b_, c_); \
     } while (0)
+
+/* Refuse a call that the product does not have; %s in the text is the product's name. */
+#define AM_REQUIRE_FEATURE(feature_, text_) \
+    AM_REQUIRE(am_setup.product->features &(feature_), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, \
+               text_, am_setup.product->title)
+
+/* Refuse a timeout in milliseconds that is neither -1, which is for ever, nor above 0. */
+#define AM_REQUIRE_TIMEOUT(ms_) \
+    AM_REQUIRE((ms_) == -1 || (ms_) > 0, ACL_ERROR_INVALID_PARAM, \
+               "the timeout is %d ms; it takes -1 (for ever) or more than 0", (ms_))
 
 #endif

@@ -14,10 +14,8 @@ static _Thread_local aclmdlRICaptureMode capture_mode; /* GLOBAL at first */
 aclError am_aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *status,
                                    aclmdlRI *modelRI)
 {
-    AM_HELD(stream, stream);
-
     AM_REQUIRE_NONNULL(status, modelRI);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     *status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
     *modelRI = NULL;
     return ACL_SUCCESS;

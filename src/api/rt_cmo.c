@@ -12,11 +12,9 @@
 
 static aclError product_check(void)
 {
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_STREAM_OPS,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "only Ascend 950, Atlas A3 and A2 have cache operations; this device is "
-               "one of the %s",
-               am_setup.product->title);
+    AM_REQUIRE_FEATURE(AM_PRODUCT_STREAM_OPS,
+                       "only Ascend 950, Atlas A3 and A2 have cache operations; this "
+                       "device is one of the %s");
     return ACL_SUCCESS;
 }
 
@@ -36,10 +34,8 @@ static aclError range_check(const void *src, size_t size)
 
 static aclError cmo_submit(void *src, size_t size, aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
     AM_TRY(range_check(src, size));
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_keep_alive_device_async(src, size, stream);
 }
 
@@ -77,12 +73,11 @@ static aclError barrier_check(const aclrtBarrierTaskInfo *info, uint32_t flag)
 aclError am_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream handle,
                                 uint32_t flag)
 {
-    AM_HELD(stream, stream);
     struct am_spans none;
 
     AM_TRY(product_check());
     AM_TRY(barrier_check(taskInfo, flag));
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     am_spans_init(&none);
     return am_keep_alive_async(&none, stream);
 }
@@ -106,13 +101,11 @@ aclError am_aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
 aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream handle,
                                   const void *reserve)
 {
-    AM_HELD(stream, stream);
-
     AM_TRY(product_check());
     AM_REQUIRE_NONNULL(cmoDesc);
     AM_REQUIRE(reserve == NULL, ACL_ERROR_INVALID_PARAM,
                "reserve is %p; it is reserved and takes NULL", reserve);
     AM_TRY(type_check(cmoType));
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_copy_indirect_keep_async(cmoDesc, stream);
 }

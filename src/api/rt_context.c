@@ -11,10 +11,8 @@
 
 aclError am_aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {
-    struct am_device *device;
-
     AM_REQUIRE_NONNULL(context);
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_TRY(am_device_find(deviceId, NULL));
     return am_context_create(deviceId, context);
 }
 

@@ -48,7 +48,6 @@ aclError am_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t
 {
     struct am_copy_2d rows = {dst, dpitch, src, spitch, width, height, kind};
     bool has_inner = am_setup.product->features & AM_PRODUCT_STREAM_OPS;
-    AM_HELD(stream, stream);
 
     AM_TRY(rows_check(&rows));
     AM_REQUIRE(
@@ -58,6 +57,6 @@ aclError am_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t
         "kind is %d; it takes HOST_TO_DEVICE (1), DEVICE_TO_HOST (2) and, on Ascend 950, "
         "Atlas A3 and A2, DEVICE_TO_DEVICE (3)",
         (int)kind);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_copy_2d_async(&rows, stream);
 }

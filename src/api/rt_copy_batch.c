@@ -9,15 +9,13 @@
 
 static aclError location_check(const aclrtMemLocation *location, const char *name)
 {
-    struct am_device *device;
-
     AM_REQUIRE(location->type == ACL_MEM_LOCATION_TYPE_HOST ||
                    location->type == ACL_MEM_LOCATION_TYPE_DEVICE,
                ACL_ERROR_INVALID_PARAM, "%s.type is %d; it takes HOST (0) or DEVICE (1)",
                name, (int)location->type);
     if (location->type == ACL_MEM_LOCATION_TYPE_HOST)
         return ACL_SUCCESS; /* whose id is ignored */
-    return am_device_find((int32_t)location->id, &device);
+    return am_device_find((int32_t)location->id, NULL);
 }
 
 static aclError attr_check(const aclrtMemcpyBatchAttr *attr,
@@ -77,11 +75,9 @@ static aclError batch_check(const struct am_copy_batch *batch, const size_t *max
 {
     aclError rc;
 
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_STREAM_OPS,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "only Ascend 950, Atlas A3 and A2 have batches of copies; this device is "
-               "one of the %s",
-               am_setup.product->title);
+    AM_REQUIRE_FEATURE(AM_PRODUCT_STREAM_OPS,
+                       "only Ascend 950, Atlas A3 and A2 have batches of copies; this "
+                       "device is one of the %s");
     AM_REQUIRE(batch->dsts != NULL, ACL_ERROR_INVALID_PARAM, "dsts is NULL");
     AM_REQUIRE(maxs != NULL, ACL_ERROR_INVALID_PARAM, "destMaxs is NULL");
     AM_REQUIRE(batch->srcs != NULL, ACL_ERROR_INVALID_PARAM, "srcs is NULL");
@@ -111,11 +107,9 @@ static aclError batch_copy(const struct am_copy_batch *batch, const size_t *maxs
 static aclError batch_copy_async(const struct am_copy_batch *batch, const size_t *maxs,
                                  aclrtStream handle, size_t *ret_fail)
 {
-    AM_HELD(stream, stream);
-
     *ret_fail = SIZE_MAX;
     AM_TRY(batch_check(batch, maxs, ret_fail));
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_copy_batch_async(batch, stream, ret_fail);
 }
 

@@ -34,11 +34,9 @@ aclError am_aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr,
 
 aclError am_aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
     AM_TRY(kind_check(kind));
     AM_REQUIRE_NONNULL(desc);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_copy_indirect_async(desc, stream);
 }
 
@@ -48,7 +46,6 @@ aclError am_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDat
                                        aclrtStream handle)
 {
     struct am_indirect copy = {dst, dstDataOffset, src, srcDataOffset, count};
-    AM_HELD(stream, stream);
 
     AM_TRY(kind_check(kind));
     AM_REQUIRE_NONNULL(dst, src);
@@ -60,6 +57,6 @@ aclError am_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDat
         ACL_ERROR_RT_ADDR_UNALIGNED,
         "dst %p and src %p, which hold the two addresses, must be multiples of %zu",
         (void *)dst, (void *)src, sizeof(void *));
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_indirect_copy_async(&copy, stream);
 }

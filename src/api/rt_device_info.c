@@ -138,20 +138,16 @@ aclError am_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
 aclError am_aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType,
                                      int32_t *value)
 {
-    struct am_device *device;
-
     AM_REQUIRE_NONNULL(value);
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_TRY(am_device_find(deviceId, NULL));
     *value = ACL_DEV_FEATURE_NOT_SUPPORT;
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
-    struct am_device *device;
-
     AM_REQUIRE_NONNULL(deviceStatus);
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_TRY(am_device_find(deviceId, NULL));
     *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
     return ACL_SUCCESS;
 }
@@ -160,14 +156,13 @@ aclError am_aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceSt
 aclError am_aclrtGetDeviceUtilizationRate(int32_t deviceId,
                                           aclrtUtilizationInfo *utilizationInfo)
 {
-    struct am_device *device;
     int64_t n_vector_cores = 1;
 
     AM_REQUIRE_NONNULL(utilizationInfo);
     AM_REQUIRE(utilizationInfo->utilizationExtend == NULL, ACL_ERROR_INVALID_PARAM,
                "utilizationInfo.utilizationExtend is %p; it is reserved and takes NULL",
                (void *)utilizationInfo->utilizationExtend);
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_TRY(am_device_find(deviceId, NULL));
     am_product_figure(am_setup.product, ACL_DEV_ATTR_VECTOR_CORE_NUM, &n_vector_cores);
     *utilizationInfo = (aclrtUtilizationInfo){
         .vectorUtilization = n_vector_cores > 0 ? 0 : -1,

@@ -97,12 +97,9 @@ static aclError external_check(uint32_t flag)
 aclError am_aclrtRecordEventWithFlag(aclrtEvent event_handle, aclrtStream stream_handle,
                                      uint32_t flag)
 {
-    AM_HELD(event, event);
-    AM_HELD(stream, stream);
-
     AM_TRY(external_check(flag));
-    AM_TRY(am_event_get(event_handle, &event));
-    AM_TRY(am_stream_get(stream_handle, &stream));
+    AM_GET(event, event_handle);
+    AM_GET(stream, stream_handle);
     return am_event_record(event, stream);
 }
 
@@ -113,22 +110,16 @@ aclError am_aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 
 aclError am_aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle)
 {
-    AM_HELD(event, event);
-    AM_HELD(stream, stream);
-
-    AM_TRY(am_event_get(event_handle, &event));
-    AM_TRY(am_stream_get(stream_handle, &stream));
+    AM_GET(event, event_handle);
+    AM_GET(stream, stream_handle);
     return am_event_reset(event, stream);
 }
 
 static aclError stream_wait(aclrtStream stream_handle, aclrtEvent event_handle,
                             uint32_t seconds)
 {
-    AM_HELD(event, event);
-    AM_HELD(stream, stream);
-
-    AM_TRY(am_event_get(event_handle, &event));
-    AM_TRY(am_stream_get(stream_handle, &stream));
+    AM_GET(event, event_handle);
+    AM_GET(stream, stream_handle);
     return am_event_wait(event, stream, seconds);
 }
 
@@ -170,11 +161,10 @@ static aclError plain_check(const struct am_event *event)
 
 aclError am_aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
 {
-    AM_HELD(event, event);
     bool is_complete;
 
     AM_REQUIRE_NONNULL(status);
-    AM_TRY(am_event_get(handle, &event));
+    AM_GET(event, handle);
     AM_TRY(plain_check(event));
     AM_TRY(am_event_query(event, &is_complete));
     *status = is_complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
@@ -183,11 +173,10 @@ aclError am_aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
 
 aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status)
 {
-    AM_HELD(event, event);
     bool is_complete;
 
     AM_REQUIRE_NONNULL(status);
-    AM_TRY(am_event_get(handle, &event));
+    AM_GET(event, handle);
     AM_TRY(am_event_query(event, &is_complete));
     *status = is_complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE
                           : ACL_EVENT_RECORDED_STATUS_NOT_READY;
@@ -200,11 +189,10 @@ aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *s
  */
 aclError am_aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status)
 {
-    AM_HELD(event, event);
     bool is_over;
 
     AM_REQUIRE_NONNULL(status);
-    AM_TRY(am_event_get(handle, &event));
+    AM_GET(event, handle);
     AM_TRY(plain_check(event));
     AM_TRY(am_event_query_waits(event, &is_over));
     *status = is_over ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
@@ -213,9 +201,7 @@ aclError am_aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *s
 
 static aclError event_sync(aclrtEvent handle, int32_t ms)
 {
-    AM_HELD(event, event);
-
-    AM_TRY(am_event_get(handle, &event));
+    AM_GET(event, handle);
     return am_event_sync(event, ms);
 }
 
@@ -226,8 +212,7 @@ aclError am_aclrtSynchronizeEvent(aclrtEvent event)
 
 aclError am_aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t ms)
 {
-    AM_REQUIRE(ms == -1 || ms > 0, ACL_ERROR_INVALID_PARAM,
-               "the timeout is %d ms; it takes -1 (for ever) or more than 0", ms);
+    AM_REQUIRE_TIMEOUT(ms);
     return event_sync(event, ms);
 }
 
@@ -247,19 +232,15 @@ aclError am_aclrtEventElapsedTime(float *ms, aclrtEvent start_handle,
 
 aclError am_aclrtEventGetTimestamp(aclrtEvent handle, uint64_t *us)
 {
-    AM_HELD(event, event);
-
     AM_REQUIRE_NONNULL(us);
-    AM_TRY(am_event_get(handle, &event));
+    AM_GET(event, handle);
     return am_event_time(event, us);
 }
 
 aclError am_aclrtGetEventId(aclrtEvent handle, uint32_t *eventId)
 {
-    AM_HELD(event, event);
-
     AM_REQUIRE_NONNULL(eventId);
-    AM_TRY(am_event_get(handle, &event));
+    AM_GET(event, handle);
     AM_REQUIRE(!(event->can & AM_EVENT_IPC), ACL_ERROR_RT_PARAM_INVALID,
                "event %p was made with ACL_EVENT_IPC; such events have no id", handle);
     *eventId = event->id;
@@ -281,11 +262,10 @@ _Static_assert(sizeof(aclrtIpcEventHandle) < AM_KEY_SIZE, "a key ends with a zer
 aclError am_aclrtIpcGetEventHandle(aclrtEvent event_handle, aclrtIpcEventHandle *handle)
 {
     char key[AM_KEY_SIZE] = "";
-    AM_HELD(event, event);
     struct am_ticket ticket;
 
     AM_REQUIRE_NONNULL(handle);
-    AM_TRY(am_event_get(event_handle, &event));
+    AM_GET(event, event_handle);
     AM_TRY(am_event_export(event, &ticket));
     am_key_print(AM_SHARE_EVENT, &ticket, key);
     memcpy(handle->reserved, key, sizeof handle->reserved);

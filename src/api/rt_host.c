@@ -59,10 +59,9 @@ static aclError register_check(void)
 {
     int32_t device;
 
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_HOST_REG,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "%s cannot register host memory; Ascend 950, Atlas A3 and Atlas A2 can",
-               am_setup.product->title);
+    AM_REQUIRE_FEATURE(
+        AM_PRODUCT_HOST_REG,
+        "%s cannot register host memory; Ascend 950, Atlas A3 and Atlas A2 can");
     return am_context_device(&device);
 }
 
@@ -111,27 +110,18 @@ aclError am_aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag
 aclError am_aclrtHostUnregister(void *ptr)
 {
     AM_REQUIRE_NONNULL(ptr);
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_HOST_REG,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s cannot register host memory",
-               am_setup.product->title);
+    AM_REQUIRE_FEATURE(AM_PRODUCT_HOST_REG, "%s cannot register host memory");
     return am_host_unregister(ptr);
 }
 
 aclError am_aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
                                         aclrtHostMemMapCapability *capabilities)
 {
-    struct am_device *device;
-    aclError rc;
-
     AM_REQUIRE_NONNULL(capabilities);
     AM_REQUIRE((unsigned)hacType <= ACL_RT_HAC_TYPE_CCU, ACL_ERROR_INVALID_PARAM,
                "hacType is %d; it takes 0 to 9", (int)hacType);
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_HOST_REG,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s cannot register host memory",
-               am_setup.product->title);
-    rc = am_device_find(deviceId <= INT32_MAX ? (int32_t)deviceId : -1, &device);
-    if (rc == ACL_SUCCESS)
-        *capabilities =
-            ACL_RT_HOST_MEM_MAP_SUPPORTED; /* one copy engine plays every unit */
-    return rc;
+    AM_REQUIRE_FEATURE(AM_PRODUCT_HOST_REG, "%s cannot register host memory");
+    AM_TRY(am_device_find(deviceId <= INT32_MAX ? (int32_t)deviceId : -1, NULL));
+    *capabilities = ACL_RT_HOST_MEM_MAP_SUPPORTED; /* one copy engine plays every unit */
+    return ACL_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* Device memory: aclrtMalloc, its relatives, and the way back. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "api/check.h"
@@ -287,9 +288,7 @@ aclError am_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageIn
     struct am_domain *domain;
     size_t n;
 
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_USAGE,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s do not report memory usage",
-               am_setup.product->title);
+    AM_REQUIRE_FEATURE(AM_PRODUCT_USAGE, "%s do not report memory usage");
     AM_REQUIRE_NONNULL(memUsageInfo, outputNum);
     AM_REQUIRE_NONZERO(inputNum);
     AM_TRY(am_device_find(deviceId, &device));
@@ -299,8 +298,7 @@ aclError am_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageIn
     am_domain_put(domain);
     if (n > inputNum)
         n = inputNum;
-    for (size_t i = 0; i < n; i++)
-        memUsageInfo[i] = usage[i];
+    memcpy(memUsageInfo, usage, n * sizeof *usage);
     *outputNum = n;
     return ACL_SUCCESS;
 }

@@ -11,10 +11,9 @@
 
 static aclError product_check(void)
 {
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_MANAGED,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "only Atlas A3 and A2 have managed memory; this device is one of the %s",
-               am_setup.product->title);
+    AM_REQUIRE_FEATURE(
+        AM_PRODUCT_MANAGED,
+        "only Atlas A3 and A2 have managed memory; this device is one of the %s");
     return ACL_SUCCESS;
 }
 
@@ -83,11 +82,9 @@ aclError am_aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes,
 
 static aclError prefetch(const struct am_prefetch *ranges, aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
     for (size_t i = 0; i < ranges->n; i++)
         AM_TRY(pages_check(ranges->addrs[i], ranges->sizes[i]));
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_managed_prefetch(ranges, stream);
 }
 

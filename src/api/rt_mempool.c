@@ -10,10 +10,8 @@
 
 static aclError product_check(void)
 {
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_POOL,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "only Atlas A2 has memory pools; this device is one of the %s",
-               am_setup.product->title);
+    AM_REQUIRE_FEATURE(AM_PRODUCT_POOL,
+                       "only Atlas A2 has memory pools; this device is one of the %s");
     return ACL_SUCCESS;
 }
 
@@ -137,22 +135,18 @@ aclError am_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, voi
 aclError am_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool,
                                     aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
     AM_TRY(pool_check(memPool));
     AM_REQUIRE_NONNULL(ptr);
     AM_REQUIRE_NONZERO(size);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_pool_malloc_async(memPool, size, stream, ptr);
 }
 
 aclError am_aclrtMemPoolFreeAsync(void *ptr, aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
     AM_TRY(product_check());
     AM_REQUIRE_NONNULL(ptr);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_pool_free_async(ptr, stream);
 }
 

@@ -10,19 +10,12 @@
 #include "core/device/peer.h"
 #include "core/device/setup.h"
 
-static aclError pair_find(int32_t a, int32_t b)
-{
-    struct am_device *device;
-
-    AM_TRY(am_device_find(a, &device));
-    return am_device_find(b, &device);
-}
-
 aclError am_aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId,
                                      int32_t peerDeviceId)
 {
     AM_REQUIRE_NONNULL(canAccessPeer);
-    AM_TRY(pair_find(deviceId, peerDeviceId));
+    AM_TRY(am_device_find(deviceId, NULL));
+    AM_TRY(am_device_find(peerDeviceId, NULL));
     AM_REQUIRE(deviceId != peerDeviceId, ACL_ERROR_INVALID_PARAM,
                "deviceId and peerDeviceId are both %d; they must differ", deviceId);
     *canAccessPeer = am_peer_is_possible(deviceId, peerDeviceId);
@@ -76,7 +69,6 @@ static bool peers_are_enabled(uint64_t devices, int32_t device)
 aclError am_aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags)
 {
     struct am_spans spans;
-    struct am_device *peer;
     int32_t device;
     aclError rc = ACL_SUCCESS;
 
@@ -84,7 +76,7 @@ aclError am_aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
-    AM_TRY(am_device_find(dstDevId, &peer));
+    AM_TRY(am_device_find(dstDevId, NULL));
     AM_TRY(am_context_device(&device));
     AM_TRY(am_spans_open_device(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr"));
     if (spans.devices == UINT64_C(1) << dstDevId)

@@ -9,20 +9,13 @@
 #include "base/error.h"
 #include "core/device/device.h"
 
-static aclError device_check(int32_t deviceId)
-{
-    struct am_device *device;
-
-    return am_device_find(deviceId, &device);
-}
-
 aclError am_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize,
                                size_t *retSize)
 {
     AM_REQUIRE_NONNULL(arr);
     AM_REQUIRE_NONZERO(arraySize);
     AM_REQUIRE_NONNULL(retSize);
-    AM_TRY(device_check(deviceId));
+    AM_TRY(am_device_find(deviceId, NULL));
     *retSize = 0;
     return ACL_SUCCESS;
 }
@@ -31,7 +24,7 @@ aclError am_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *arr, size_t arr
 {
     AM_REQUIRE_NONNULL(arr);
     AM_REQUIRE_NONZERO(arraySize);
-    AM_TRY(device_check(deviceId));
+    AM_TRY(am_device_find(deviceId, NULL));
     return am_fail(
         ACL_ERROR_RT_PARAM_INVALID,
         "device %d has no error in the %zu bytes at %p: aclrtGetMemUceInfo reported none",
@@ -45,7 +38,7 @@ aclError am_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *arr, size_t arr
 aclError am_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 {
     AM_REQUIRE_NONNULL(errorInfo);
-    AM_TRY(device_check(deviceId));
+    AM_TRY(am_device_find(deviceId, NULL));
     memset(errorInfo, 0, sizeof *errorInfo);
     return ACL_SUCCESS;
 }
@@ -53,7 +46,7 @@ aclError am_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 aclError am_aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)
 {
     AM_REQUIRE_NONNULL(errorInfo);
-    AM_TRY(device_check(deviceId));
+    AM_TRY(am_device_find(deviceId, NULL));
     AM_REQUIRE(errorInfo->errorType == 0 && errorInfo->hasDetail == 0,
                ACL_ERROR_RT_PARAM_INVALID,
                "device %d has no error of type %d: aclrtGetErrorVerbose reported none",

@@ -9,46 +9,37 @@
 
 aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
     AM_REQUIRE(threadId != 0, ACL_ERROR_INVALID_PARAM, "threadId is 0");
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_callback_subscribe(threadId, stream);
 }
 
 aclError am_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_callback_unsubscribe(threadId, stream);
 }
 
 aclError am_aclrtProcessReport(int32_t ms)
 {
-    AM_REQUIRE(ms == -1 || ms > 0, ACL_ERROR_INVALID_PARAM,
-               "the timeout is %d ms; it takes -1 (for ever) or more than 0", ms);
+    AM_REQUIRE_TIMEOUT(ms);
     return am_call_process(ms);
 }
 
 aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,
                                 aclrtCallbackBlockType blockType, aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
     AM_REQUIRE_NONNULL(fn);
     AM_REQUIRE(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK,
                ACL_ERROR_INVALID_PARAM, "blockType is %d; it takes 0 or 1",
                (int)blockType);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_callback_launch(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
 }
 
 aclError am_aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args)
 {
-    AM_HELD(stream, stream);
-
     AM_REQUIRE_NONNULL(fn);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_hostfunc_launch(stream, fn, args);
 }

@@ -172,10 +172,8 @@ aclError am_aclrtResetDeviceResLimit(int32_t deviceId)
 aclError am_aclrtSetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
                                    uint32_t value)
 {
-    AM_HELD(stream, stream);
-
     AM_TRY(limit_check(type));
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     am_limits_set(&stream->limits, type, value);
     return ACL_SUCCESS;
 }
@@ -195,28 +193,22 @@ static aclError stream_limit(struct am_stream *stream, aclrtDevResLimitType type
 aclError am_aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
                                    uint32_t *value)
 {
-    AM_HELD(stream, stream);
-
     AM_TRY(limit_check(type));
     AM_REQUIRE_NONNULL(value);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return stream_limit(stream, type, value);
 }
 
 aclError am_aclrtResetStreamResLimit(aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     am_limits_reset(&stream->limits);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtUseStreamResInCurrentThread(aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     limits_stream = stream->handle;
     return ACL_SUCCESS;
 }
@@ -224,9 +216,7 @@ aclError am_aclrtUseStreamResInCurrentThread(aclrtStream handle)
 /* Another stream than the one in use: nothing to end. */
 aclError am_aclrtUnuseStreamResInCurrentThread(aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     if (limits_stream == stream->handle)
         limits_stream = NULL;
     return ACL_SUCCESS;

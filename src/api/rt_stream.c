@@ -46,19 +46,9 @@ aclError am_aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
     return am_stream_default(stream);
 }
 
-/* A timeout in milliseconds: -1 for ever, otherwise more than 0. */
-static aclError timeout_check(int32_t ms)
-{
-    AM_REQUIRE(ms == -1 || ms > 0, ACL_ERROR_INVALID_PARAM,
-               "the timeout is %d ms; it takes -1 (for ever) or more than 0", ms);
-    return ACL_SUCCESS;
-}
-
 static aclError stream_sync(aclrtStream handle, int32_t ms)
 {
-    AM_HELD(stream, stream);
-
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_stream_sync(stream, ms);
 }
 
@@ -69,7 +59,7 @@ aclError am_aclrtSynchronizeStream(aclrtStream stream)
 
 aclError am_aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t ms)
 {
-    AM_TRY(timeout_check(ms));
+    AM_REQUIRE_TIMEOUT(ms);
     return stream_sync(stream, ms);
 }
 
@@ -88,16 +78,14 @@ aclError am_aclrtSynchronizeDevice(void)
 
 aclError am_aclrtSynchronizeDeviceWithTimeout(int32_t ms)
 {
-    AM_TRY(timeout_check(ms));
+    AM_REQUIRE_TIMEOUT(ms);
     return device_sync(ms);
 }
 
 aclError am_aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
 {
-    AM_HELD(stream, stream);
-
     AM_REQUIRE_NONNULL(status);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     *status = am_stream_is_idle(stream) ? ACL_STREAM_STATUS_COMPLETE
                                         : ACL_STREAM_STATUS_NOT_READY;
     return ACL_SUCCESS;
@@ -105,18 +93,14 @@ aclError am_aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
 
 aclError am_aclrtStreamAbort(aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     am_stream_abort(stream);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtStreamStop(aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     am_stream_stop(stream);
     return ACL_SUCCESS;
 }
@@ -124,11 +108,10 @@ aclError am_aclrtStreamStop(aclrtStream handle)
 aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)
 {
     const uint32_t most = 36 * 60 * 1000;
-    struct am_device *device;
 
     AM_REQUIRE(ms <= most, ACL_ERROR_INVALID_PARAM,
                "the timeout is %u ms; it takes 0 (for ever) to %u", ms, most);
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_TRY(am_device_find(deviceId, NULL));
     AM_TRY(am_stream_check_all(deviceId, NULL));
     AM_REQUIRE(
         am_stream_abort_device(deviceId, ms == 0 ? AM_FOREVER : ms * AM_MILLISECOND),
@@ -139,30 +122,24 @@ aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)
 
 aclError am_aclrtStreamGetId(aclrtStream handle, int32_t *streamId)
 {
-    AM_HELD(stream, stream);
-
     AM_REQUIRE_NONNULL(streamId);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     *streamId = stream->id;
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority)
 {
-    AM_HELD(stream, stream);
-
     AM_REQUIRE_NONNULL(priority);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     *priority = stream->queue.priority;
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags)
 {
-    AM_HELD(stream, stream);
-
     AM_REQUIRE_NONNULL(flags);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     *flags = stream->flags;
     return ACL_SUCCESS;
 }
@@ -214,11 +191,10 @@ static aclError attribute_set_locked(struct am_stream *stream, aclrtStreamAttr a
 aclError am_aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
                                     aclrtStreamAttrValue *value)
 {
-    AM_HELD(stream, stream);
     aclError rc;
 
     AM_REQUIRE_NONNULL(value);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     am_lock(&am_sched.lock);
     rc = attribute_set_locked(stream, attr, value);
     am_unlock(&am_sched.lock);
@@ -258,11 +234,10 @@ static aclError attribute_get_locked(const struct am_stream *stream, aclrtStream
 aclError am_aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
                                     aclrtStreamAttrValue *value)
 {
-    AM_HELD(stream, stream);
     aclError rc;
 
     AM_REQUIRE_NONNULL(value);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     am_lock(&am_sched.lock);
     rc = attribute_get_locked(stream, attr, value);
     am_unlock(&am_sched.lock);

@@ -9,11 +9,9 @@
 
 static aclError address_check(const void *devAddr)
 {
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_STREAM_OPS,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "only Ascend 950, Atlas A3 and A2 can write and wait for memory values on "
-               "a stream; this device is one of the %s",
-               am_setup.product->title);
+    AM_REQUIRE_FEATURE(AM_PRODUCT_STREAM_OPS,
+                       "only Ascend 950, Atlas A3 and A2 can write and wait for memory "
+                       "values on a stream; this device is one of the %s");
     AM_REQUIRE_NONNULL(devAddr);
     AM_REQUIRE(am_is_aligned((uintptr_t)devAddr, sizeof(uint64_t)),
                ACL_ERROR_RT_ADDR_UNALIGNED, "devAddr %p is not a multiple of 8", devAddr);
@@ -23,23 +21,19 @@ static aclError address_check(const void *devAddr)
 aclError am_aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag,
                             aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
     AM_TRY(address_check(devAddr));
     AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM,
                "flag is %u; it is reserved and takes 0", flag);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_memory_op_write(devAddr, value, stream);
 }
 
 aclError am_aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
                            aclrtStream handle)
 {
-    AM_HELD(stream, stream);
-
     AM_TRY(address_check(devAddr));
     AM_REQUIRE(flag <= ACL_STREAM_WAIT_VALUE_NOR, ACL_ERROR_INVALID_PARAM,
                "flag is %u; it takes GEQ (0), EQ (1), AND (2) or NOR (3)", flag);
-    AM_TRY(am_stream_get(handle, &stream));
+    AM_GET(stream, handle);
     return am_memory_op_wait(devAddr, value, flag, stream);
 }

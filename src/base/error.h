@@ -8,8 +8,8 @@
  *     EE1001: aclrtUnmapMem: nothing is mapped at 0x100000200000 [107000
  *     ACL_ERROR_RT_PARAM_INVALID]
  *
- * AM_REQUIRE and AM_TRY are the only macros that return.  They may stand only before the
- * first thing that the function has to release.
+ * AM_REQUIRE and AM_TRY, and those that consist of them, are the only macros that return.
+ * They may stand only before the first thing that the function has to release.
  */
 #ifndef AM_BASE_ERROR_H
 #define AM_BASE_ERROR_H

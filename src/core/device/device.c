@@ -13,7 +13,8 @@ aclError am_device_find(int32_t id, struct am_device **ret_device)
                "device %d does not exist; this process sees %d, numbered from 0 "
                "(ACLMEM_DEVICES, ASCEND_RT_VISIBLE_DEVICES)",
                id, n);
-    *ret_device = &am_devices.device[id];
+    if (ret_device != NULL)
+        *ret_device = &am_devices.device[id];
     return ACL_SUCCESS;
 }
 

@@ -49,7 +49,7 @@ struct am_devices {
 
 extern struct am_devices am_devices;
 
-/* By logical id; fails with 107001. */
+/* By logical id; fails with 107001.  ret_device may be NULL. */
 aclError am_device_find(int32_t id, struct am_device **ret_device);
 /* By the driver's id; NULL when it is not visible. */
 struct am_device *am_device_find_driver(uint32_t driver_id);

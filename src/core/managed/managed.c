@@ -283,12 +283,11 @@ static aclError pages_find_locked(const void *addr, size_t size, struct page **r
 static aclError location_check(const aclrtMemManagedLocation *location,
                                aclrtMemManagedLocation *ret_location)
 {
-    struct am_device *device;
     aclrtMemManagedLocation found = {.type = location->type, .id = location->id};
 
     switch (location->type) {
     case ACL_MEM_LOCATIONTYPE_DEVICE:
-        AM_TRY(am_device_find(location->id, &device));
+        AM_TRY(am_device_find(location->id, NULL));
         break;
     case ACL_MEM_LOCATIONTYPE_HOST:
         found.id = -1;
