@@ -155,7 +155,7 @@ static aclError plain_check(const struct am_event *event)
     AM_REQUIRE(!(event->can & AM_EVENT_EX), ACL_ERROR_RT_PARAM_INVALID,
                "event %p was made by aclrtCreateEventExWithFlag; use "
                "aclrtQueryEventStatus",
-               event->handle);
+               event->signal.handle);
     return ACL_SUCCESS;
 }
 
@@ -243,7 +243,7 @@ aclError am_aclrtGetEventId(aclrtEvent handle, uint32_t *eventId)
     AM_GET(event, handle);
     AM_REQUIRE(!(event->can & AM_EVENT_IPC), ACL_ERROR_RT_PARAM_INVALID,
                "event %p was made with ACL_EVENT_IPC; such events have no id", handle);
-    *eventId = event->id;
+    *eventId = event->signal.id;
     return ACL_SUCCESS;
 }
 

@@ -18,43 +18,28 @@ aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 
 aclError am_aclrtDestroyNotify(aclrtNotify notify)
 {
-    AM_REQUIRE_NONNULL(notify);
     return am_notify_destroy(notify);
-}
-
-static aclError notify_get(aclrtNotify handle, struct am_notify **ret_notify)
-{
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    return am_notify_get(handle, ret_notify);
 }
 
 aclError am_aclrtRecordNotify(aclrtNotify notify_handle, aclrtStream stream_handle)
 {
-    AM_HELD(notify, notify);
-    AM_HELD(stream, stream);
-
-    AM_TRY(notify_get(notify_handle, &notify));
-    AM_TRY(am_stream_get(stream_handle, &stream));
+    AM_GET(notify, notify_handle);
+    AM_GET(stream, stream_handle);
     return am_notify_record(notify, stream);
 }
 
 aclError am_aclrtWaitAndResetNotify(aclrtNotify notify_handle, aclrtStream stream_handle,
                                     uint32_t timeout)
 {
-    AM_HELD(notify, notify);
-    AM_HELD(stream, stream);
-
-    AM_TRY(notify_get(notify_handle, &notify));
-    AM_TRY(am_stream_get(stream_handle, &stream));
+    AM_GET(notify, notify_handle);
+    AM_GET(stream, stream_handle);
     return am_notify_wait(notify, stream, timeout);
 }
 
 aclError am_aclrtGetNotifyId(aclrtNotify handle, uint32_t *notifyId)
 {
-    AM_HELD(notify, notify);
-
     AM_REQUIRE_NONNULL(notifyId);
-    AM_TRY(notify_get(handle, &notify));
+    AM_GET(notify, handle);
     *notifyId = am_notify_id(notify);
     return ACL_SUCCESS;
 }
@@ -80,7 +65,6 @@ aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
                                     uint64_t flags)
 {
-    AM_HELD(notify, notify);
     struct am_ticket ticket;
 
     AM_REQUIRE_NONNULL(key);
@@ -91,7 +75,7 @@ aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
                "flags is 0x%" PRIx64
                "; it takes 0, or 2 to let any process of this user import",
                flags);
-    AM_TRY(notify_get(handle, &notify));
+    AM_GET(notify, handle);
     AM_TRY(am_notify_export(notify, flags != 0, &ticket));
     am_key_print(AM_SHARE_NOTIFY, &ticket, key);
     return ACL_SUCCESS;
@@ -99,11 +83,9 @@ aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
 
 aclError am_aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num)
 {
-    AM_HELD(notify, notify);
-
     AM_REQUIRE_NONNULL(pid);
     AM_REQUIRE_NONZERO(num);
-    AM_TRY(notify_get(handle, &notify));
+    AM_GET(notify, handle);
     return am_notify_trust(notify, pid, num);
 }
 

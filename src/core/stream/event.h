@@ -38,6 +38,7 @@
 
 #include "acl/acl_rt.h"
 #include "core/stream/event_page.h"
+#include "core/stream/signal.h"
 #include "core/stream/stream.h"
 
 struct am_ticket;
@@ -51,14 +52,9 @@ enum {
 };
 
 struct am_event {
-    struct am_object object;
-    void *handle;
-    uint32_t id;
-    int32_t device;
-    unsigned can; /* AM_EVENT_* */
-    bool is_dead;
+    struct am_signal signal;
+    unsigned can;               /* AM_EVENT_* */
     struct am_event_page *page; /* AM_EVENT_IPC: what all processes see of it */
-    _Atomic uint64_t export; /* the number that other processes open it by; 0: none yet */
     struct am_latch lock;
     uint64_t n_recorded;  /* lock, as all to time_stream; the number of the latest one */
     uint64_t n_completed; /* the highest number that has run */
@@ -73,9 +69,7 @@ struct am_event {
     uint64_t time_record;   /* the record that has the time: the latest that ran */
     uint64_t time_ns;       /* 0: none, or it was dropped */
     int32_t time_stream;    /* the stream that it ran in */
-    struct am_waitlist waiting;
     pthread_cond_t changed;
-    LIST_ENTRY(am_event) all; /* of its device */
 };
 
 aclError am_event_create(unsigned can, void **ret_handle);

@@ -214,6 +214,8 @@ aclError am_event_page_join(int fd, struct am_event_page **ret_page)
 
 void am_event_page_leave(struct am_event_page *page)
 {
+    if (page == NULL)
+        return;
     records_abandon(page);
     am_lock(&pages_lock);
     LIST_REMOVE(page, all);

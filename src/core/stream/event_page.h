@@ -28,7 +28,7 @@ struct am_event_page;
 /* A new one, and one from a descriptor that another process sent, which stays open. */
 aclError am_event_page_make(struct am_event_page **ret_page);
 aclError am_event_page_join(int fd, struct am_event_page **ret_page);
-/* Records that this process has not ended are lost. */
+/* Records that this process has not ended are lost.  NULL: nothing is done. */
 void am_event_page_leave(struct am_event_page *page);
 
 /* The descriptor to send; it does not keep this process's lock. */

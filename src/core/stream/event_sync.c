@@ -73,7 +73,7 @@ static aclError sync_check_locked(const struct am_event *event, uint64_t target)
         "event %u is recorded on stream %d, which waits, itself or by way of other "
         "streams, for the host function or callback that makes this call, so the "
         "call would wait for itself",
-        event->id, record->stream_id);
+        event->signal.id, record->stream_id);
     return ACL_SUCCESS;
 }
 
@@ -101,7 +101,7 @@ static void sync_warn(void *what, struct am_sched *sched)
     if (record != NULL)
         am_stuck_describe_locked(&record->stream->queue, why, sizeof why);
     am_log(AM_LOG_WARN, "%s has waited %d seconds until event %u is recorded%s: %s",
-           am_error_function, (int)(AM_PATIENCE / AM_SECOND), event->id,
+           am_error_function, (int)(AM_PATIENCE / AM_SECOND), event->signal.id,
            record != NULL ? ", as is queued" : "", why);
 }
 
@@ -214,14 +214,15 @@ static aclError event_sync(struct am_event *event, int32_t timeout_ms)
 
     if (record_sync(event, number, until, &rc) != 0)
         return am_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
-                       "event %u is not complete after %d ms%s", event->id, timeout_ms,
+                       "event %u is not complete after %d ms%s", event->signal.id,
+                       timeout_ms,
                        event->page != NULL || am_event_latest(event) >= number
                            ? ""
                            : "; no call has recorded it");
     if (rc == ACL_SUCCESS)
         rc = record_query(event, number, &is_over);
     AM_REQUIRE(is_over, ACL_ERROR_RT_INVALID_HANDLE,
-               "event %u was destroyed, and no call has recorded it", event->id);
+               "event %u was destroyed, and no call has recorded it", event->signal.id);
     return rc;
 }
 
@@ -289,7 +290,7 @@ aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)
     AM_REQUIRE(event->can & AM_EVENT_SYNC, ACL_ERROR_RT_PARAM_INVALID,
                "event %u was made without ACL_EVENT_SYNC: no stream can wait for it "
                "(ACLMEM_RULES=strict)",
-               event->id);
+               event->signal.id);
     am_stream_collect_all(); /* the waits may be on any stream */
     nudge();
     if (!am_setup.is_strict)

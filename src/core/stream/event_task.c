@@ -39,7 +39,7 @@ bool am_event_is_over_locked(const struct am_event *event, uint64_t number)
 
 bool am_event_is_abandoned(const struct am_event *event)
 {
-    return event->is_dead && event->page == NULL && TAILQ_EMPTY(&event->pending) &&
+    return event->signal.is_dead && event->page == NULL && TAILQ_EMPTY(&event->pending) &&
            TAILQ_EMPTY(&event->launched);
 }
 
@@ -52,11 +52,12 @@ aclError am_record_check_locked(const struct am_event *event, uint64_t number)
     AM_REQUIRE(lost->cause.function == NULL, lost->cause.rc,
                "event %u was not recorded, because work that %s had queued before on "
                "stream %d failed with %d; synchronising that stream says why",
-               event->id, lost->cause.function, lost->stream_id, (int)lost->cause.rc);
+               event->signal.id, lost->cause.function, lost->stream_id,
+               (int)lost->cause.rc);
     return am_fail(lost->cause.rc,
                    "event %u was not recorded, because stream %d was stopped, aborted or "
                    "destroyed before it came to that",
-                   event->id, lost->stream_id);
+                   event->signal.id, lost->stream_id);
 }
 
 void am_event_prune_losses_locked(struct am_event *event)
@@ -101,7 +102,7 @@ aclError am_event_task_make(const struct am_task_ops *ops, struct am_event *even
 
     if (et == NULL)
         return ACL_ERROR_BAD_ALLOC;
-    am_ref_more(&event->object.refs);
+    am_ref_more(&event->signal.object.refs);
     et->event = event;
     et->stream = stream;
     et->stream_id = stream->id;
@@ -208,7 +209,7 @@ static void record_note_locked(struct am_event *event, uint64_t number, int32_t 
 /* Streams and threads that wait for the event look again. */
 static void waiters_wake_locked(struct am_event *event) AM_REQUIRES(am_sched.lock)
 {
-    am_sched_wake_locked(&am_sched, &event->waiting);
+    am_sched_wake_locked(&am_sched, &event->signal.waiting);
     pthread_cond_broadcast(&event->changed);
 }
 
@@ -453,11 +454,11 @@ aclError am_event_reset(struct am_event *event, struct am_stream *stream)
     AM_REQUIRE(!(event->can & AM_EVENT_EX), ACL_ERROR_RT_PARAM_INVALID,
                "event %u was made by aclrtCreateEventExWithFlag, so it cannot be reset: "
                "it is recorded again instead",
-               event->id);
+               event->signal.id);
     AM_REQUIRE(event->can & AM_EVENT_SYNC, ACL_ERROR_RT_PARAM_INVALID,
                "event %u was made without ACL_EVENT_SYNC, so it cannot be reset "
                "(ACLMEM_RULES=strict)",
-               event->id);
+               event->signal.id);
     AM_TRY(am_event_task_make(&reset_ops, event, stream, &et));
     am_lane_enter(&stream->lane);
     am_lock(&am_sched.lock);

@@ -40,7 +40,7 @@ static bool wait_poll(struct am_task *task, struct am_sched *sched,
     *ret_list = event->page != NULL || am_launched_find_locked(event, et->target,
                                                                is_plain(event)) != NULL
                     ? NULL
-                    : &event->waiting;
+                    : &event->signal.waiting;
     am_latch_give(&event->lock);
     return is_over;
 }
@@ -82,7 +82,7 @@ static aclError wait_result(struct am_event_task *et, bool must_hold)
     AM_REQUIRE(holds, ACL_ERROR_RT_INVALID_HANDLE,
                "event %u was destroyed while the stream waited for it, and no record of "
                "it is to come",
-               event->id);
+               event->signal.id);
     return rc;
 }
 
@@ -139,7 +139,7 @@ static bool wait_can_come(struct am_task *task, struct am_sched *sched)
 static void wait_describe(const struct am_task *task, char *text, size_t size)
 {
     snprintf(text, size, "event %u is recorded",
-             ((const struct am_event_task *)task)->event->id);
+             ((const struct am_event_task *)task)->event->signal.id);
 }
 
 static const struct am_task *wait_awaits(const struct am_task *task,
@@ -255,7 +255,8 @@ aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_
 
     AM_REQUIRE(event->can & AM_EVENT_SYNC, ACL_ERROR_RT_PARAM_INVALID,
                "event %u was made without ACL_EVENT_SYNC: no stream can wait for it%s",
-               event->id, event->can & AM_EVENT_EX ? "" : " (ACLMEM_RULES=strict)");
+               event->signal.id,
+               event->can & AM_EVENT_EX ? "" : " (ACLMEM_RULES=strict)");
     am_lane_enter(&stream->lane);
     if (event->page != NULL || !am_lane_is_empty_locked(&stream->lane) ||
         !wait_at_once(event, stream))
