@@ -38,7 +38,7 @@ static aclError course_sync(struct course *course)
     if (course->gpu == NULL)
         return ACL_SUCCESS;
     rc = cuda_stream_wait(course->stream);
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, course->gpu, "a copy", 0);
+    return cuda_result(rc, course->gpu, "a copy", 0);
 }
 
 static aclError course_close(struct course *course)
@@ -55,13 +55,10 @@ static aclError course_close(struct course *course)
 static aclError course_use(struct course *course, struct cuda_gpu *gpu)
 {
     CUresult rc;
-    aclError code;
 
     if (course->gpu == gpu)
         return ACL_SUCCESS;
-    code = course_close(course);
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(course_close(course));
     rc = cuda_stream_take(gpu, &course->stream);
     if (rc != CUDA_SUCCESS)
         return cuda_error(rc, gpu, "a stream for a copy", 0);
@@ -144,21 +141,18 @@ static aclError plain_copy(struct course *course, const struct cuda_piece *to,
     struct cuda_gpu *gpu = to->gpu != NULL ? to->gpu : from->gpu;
     CUresult rc = CUDA_SUCCESS;
     bool is_pushed = false;
-    aclError code;
 
     if (gpu == NULL) {
         memmove((void *)to->at, (const void *)from->at, size);
         return ACL_SUCCESS;
     }
-    code = course_use(course, gpu);
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(course_use(course, gpu));
     if (to->is_joined || from->is_joined)
         rc = cuda_enter(gpu, &is_pushed);
     if (rc == CUDA_SUCCESS)
         rc = driver_copy(course, to, from, size);
     cuda_leave(is_pushed);
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, gpu, "a copy", size);
+    return cuda_result(rc, gpu, "a copy", size);
 }
 
 /* Gives a piece addresses for the moment, if it has none; *ret_alias is to be closed. */
@@ -260,7 +254,6 @@ static aclError plain_fill(struct course *course, const struct cuda_piece *to,
                            uint32_t value, unsigned width)
 {
     CUresult rc;
-    aclError code;
 
     if (to->gpu == NULL) {
         if (width == 4)
@@ -269,11 +262,9 @@ static aclError plain_fill(struct course *course, const struct cuda_piece *to,
             memset((void *)to->at, (int)value, to->size);
         return ACL_SUCCESS;
     }
-    code = course_use(course, to->gpu);
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(course_use(course, to->gpu));
     rc = cuda_piece_fill(to, value, width, course->stream);
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, to->gpu, "a fill", to->size);
+    return cuda_result(rc, to->gpu, "a fill", to->size);
 }
 
 static aclError piece_fill(struct course *course, struct cuda_piece to, uint32_t value,

@@ -98,6 +98,12 @@ aclError cuda_load(void);
  * another GPU's.  gpu->lock is not held.
  */
 aclError cuda_error(CUresult rc, struct cuda_gpu *gpu, const char *what, size_t size);
+/* The same where the driver may have succeeded. */
+static inline aclError cuda_result(CUresult rc, struct cuda_gpu *gpu, const char *what,
+                                   size_t size)
+{
+    return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, gpu, what, size);
+}
 const char *cuda_name(CUresult rc);
 /* Whether all that was under way on the GPU is over with this error. */
 bool cuda_is_loss(CUresult rc);

@@ -129,11 +129,8 @@ aclError cuda_start(void)
 {
     int n = 0;
     CUresult rc;
-    aclError code;
 
-    code = cuda_load();
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_load());
     rc = cu.cuInit(0); /* each time: it fails in a child of fork */
     if (rc == CUDA_SUCCESS && n_gpus > 0)
         return ACL_SUCCESS;
@@ -144,11 +141,8 @@ aclError cuda_start(void)
     if (rc != CUDA_SUCCESS)
         return init_error(rc);
     n = n < CUDA_GPUS_MAX ? n : CUDA_GPUS_MAX;
-    for (int i = 0; i < n; i++) {
-        code = gpu_look(&gpus[i], i);
-        if (code != ACL_SUCCESS)
-            return code;
-    }
+    for (int i = 0; i < n; i++)
+        AM_TRY(gpu_look(&gpus[i], i));
     for (int i = 0; i < n; i++) {
         am_lock_init(&gpus[i].lock, AM_RANK_BANK, "GPU");
         am_lock_init(&gpus[i].clock_lock, AM_RANK_CLOCK, "clock of a GPU");
@@ -196,10 +190,8 @@ aclError cuda_gpu_get(struct cuda_gpu *gpu)
 {
     CUcontext context = NULL;
     CUresult rc = CUDA_SUCCESS;
-    aclError code = cuda_check(gpu);
 
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_check(gpu));
     am_lock(&gpu->lock);
     if (gpu->n_users == 0) {
         rc = cu.cuDevicePrimaryCtxRetain(&context, gpu->device);
@@ -209,7 +201,7 @@ aclError cuda_gpu_get(struct cuda_gpu *gpu)
     if (rc == CUDA_SUCCESS)
         gpu->n_users++;
     am_unlock(&gpu->lock);
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, gpu, "a context", 0);
+    return cuda_result(rc, gpu, "a context", 0);
 }
 
 struct cuda_gpu *cuda_gpu_ref(struct cuda_gpu *gpu)

@@ -47,8 +47,7 @@ aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_
     CUresult rc;
     aclError code;
 
-    if (lane == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a stream");
+    AM_REQUIRE(lane != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a stream");
     code = cuda_gpu_get(gpu);
     if (code != ACL_SUCCESS)
         goto err_free;
@@ -155,10 +154,8 @@ aclError cuda_lane_mark(struct am_lane *lane, bool is_timed, struct am_mark **re
 {
     struct am_mark *mark;
     CUresult rc;
-    aclError code = cuda_check(lane->gpu);
 
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_check(lane->gpu));
     rc = mark_add(lane, is_timed, &mark);
     if (rc != CUDA_SUCCESS)
         return cuda_error(rc, lane->gpu, "an event", 0);
@@ -171,10 +168,8 @@ aclError cuda_lane_mark(struct am_lane *lane, bool is_timed, struct am_mark **re
 aclError cuda_lane_wait(struct am_lane *lane, struct am_mark *mark, uint64_t *ret_number)
 {
     CUresult rc = CUDA_SUCCESS;
-    aclError code = cuda_check(lane->gpu);
 
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_check(lane->gpu));
     if (mark != NULL)
         rc = cu.cuStreamWaitEvent(lane->stream, mark->event, CU_EVENT_WAIT_DEFAULT);
     if (rc != CUDA_SUCCESS) /* more often the event's GPU is lost than the lane's */
@@ -476,10 +471,8 @@ AM_HOT aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst,
     struct am_cursor from = am_cursor_at(src, src_at);
     struct side out;
     struct side in;
-    aclError code = cuda_check(lane->gpu);
 
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_check(lane->gpu));
     *ret_number = 0;
     if (!side_find(lane, to, size, &out) || !side_find(lane, from, size, &in))
         return spans_copy(lane, to, from, size, ret_number);
@@ -514,10 +507,9 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
 {
     struct am_cursor to = am_cursor_at(dst, 0);
     uint64_t number;
-    aclError code = cuda_check(lane->gpu);
+    aclError code = ACL_SUCCESS;
 
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_check(lane->gpu));
     *ret_number = 0;
     if (!cuda_mem_is_device(dst->mem) || !spans_can_launch(lane, to, size) ||
         !cuda_walk_try_acquire(to, size))

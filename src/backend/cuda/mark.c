@@ -211,8 +211,7 @@ aclError cuda_mark_sync(struct am_mark *mark)
 {
     CUresult rc = cu.cuEventSynchronize(mark->event);
 
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS
-                              : cuda_error(rc, mark->gpu, "waiting for an event", 0);
+    return cuda_result(rc, mark->gpu, "waiting for an event", 0);
 }
 
 uint64_t cuda_mark_time(struct am_mark *mark)

@@ -39,8 +39,7 @@ aclError cuda_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
     if (spec->device < 0 && !spec->is_pinned)
         return host_backend()->bank_open(spec, ret_bank);
     bank = am_sys_calloc(1, sizeof *bank);
-    if (bank == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a bank");
+    AM_REQUIRE(bank != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a bank");
     bank->base.ops = &am_backend_cuda;
     bank->base.spec = *spec;
     if (!spec->is_pinned) {
@@ -70,17 +69,14 @@ aclError cuda_bank_free(struct am_bank *base, size_t *ret_size)
     bool is_pushed;
     size_t total;
     CUresult rc;
-    aclError code = cuda_check(gpu);
 
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_check(gpu));
     rc = cuda_enter(gpu, &is_pushed);
     if (rc == CUDA_SUCCESS) {
         rc = cu.cuMemGetInfo_v2(ret_size, &total);
         cuda_leave(is_pushed);
     }
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS
-                              : cuda_error(rc, gpu, "asking for free memory", 0);
+    return cuda_result(rc, gpu, "asking for free memory", 0);
 }
 
 /* The ledger had room: another program uses memory of the GPU, too. */
@@ -105,23 +101,20 @@ aclError cuda_mem_create(struct am_bank *bank, size_t size, int node, struct am_
     struct cuda_mem *cm = cuda_mem(mem);
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
     CUresult rc;
-    aclError code;
 
     mem->bank = bank;
     mem->size = size;
     *cm = (struct cuda_mem){.fd = -1};
     if (bank->spec.is_pinned)
         return ACL_SUCCESS; /* there is none until it is mapped */
-    code = cuda_check(gpu);
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_check(gpu));
     prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, gpu->device};
     if (gpu->can_export)
         prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     rc = cu.cuMemCreate(&cm->handle, size, &prop, 0);
     if (rc == CUDA_ERROR_OUT_OF_MEMORY)
         return memory_fail(bank, size);
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS : cuda_error(rc, gpu, "memory", size);
+    return cuda_result(rc, gpu, "memory", size);
 }
 
 static void handle_release(CUmemGenericAllocationHandle handle)
@@ -172,10 +165,8 @@ aclError cuda_mem_import(struct am_bank *bank, int fd, size_t size, struct am_me
     struct cuda_gpu *gpu = ((struct cuda_bank *)bank)->gpu;
     struct cuda_mem *cm = cuda_mem(mem);
     CUresult rc;
-    aclError code = cuda_check(gpu);
 
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_check(gpu));
     mem->bank = bank;
     mem->size = size;
     *cm = (struct cuda_mem){.fd = -1};
@@ -185,8 +176,7 @@ aclError cuda_mem_import(struct am_bank *bank, int fd, size_t size, struct am_me
     AM_REQUIRE(rc != CUDA_ERROR_UNKNOWN, ACL_ERROR_RT_IPC_ERROR,
                "the exported descriptor is not GPU memory (the NVIDIA driver says %s)",
                cuda_name(rc));
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS
-                              : cuda_error(rc, gpu, "importing memory", size);
+    return cuda_result(rc, gpu, "importing memory", size);
 }
 
 /* ---- addresses ---- */
@@ -228,8 +218,7 @@ aclError cuda_release(void *addr, size_t size)
 {
     CUresult rc = cu.cuMemAddressFree((CUdeviceptr)addr, size);
 
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS
-                              : cuda_error(rc, NULL, "releasing addresses", size);
+    return cuda_result(rc, NULL, "releasing addresses", size);
 }
 
 /* ---- binding ---- */
@@ -303,14 +292,11 @@ aclError cuda_map(void *addr, size_t size, struct am_mem *mem,
     CUdeviceptr none = 0;
     struct cuda_gpu *gpu;
     CUresult rc;
-    aclError code;
 
     if (mem->bank->spec.is_pinned)
         return cuda_pinned_map(addr, size, mem);
     gpu = cuda_mem_gpu(mem);
-    code = cuda_check(gpu);
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_check(gpu));
     am_assert(size == mem->size); /* AM_CAP_MAP_PART */
     rc = mem_bind((CUdeviceptr)addr, mem, rights);
     /* Of memory that was imported for this device. */
@@ -330,13 +316,10 @@ aclError cuda_protect(void *addr, size_t size, struct am_mem *mem,
 {
     struct cuda_gpu *gpu = cuda_mem_gpu(mem);
     CUresult rc;
-    aclError code = cuda_check(gpu);
 
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_check(gpu));
     rc = rights_give((CUdeviceptr)addr, size, gpu, rights, true);
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS
-                              : cuda_error(rc, gpu, "changing access", size);
+    return cuda_result(rc, gpu, "changing access", size);
 }
 
 /* ---- acquiring and blocking ---- */
@@ -402,9 +385,7 @@ aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem)
     if (rc == CUDA_SUCCESS)
         atomic_compare_exchange_strong(&cm->bound, &base, 0);
     cuda_unblock(mem);
-    return rc == CUDA_SUCCESS
-               ? ACL_SUCCESS
-               : cuda_error(rc, cuda_mem_gpu(mem), "unmapping memory", size);
+    return cuda_result(rc, cuda_mem_gpu(mem), "unmapping memory", size);
 }
 
 /* A mem that is mapped more than once is rare, so the driver is asked. */
@@ -426,10 +407,8 @@ aclError cuda_alias_open(struct am_mem *mem, CUdeviceptr *ret_base)
     static const struct am_rights owner_only = {AM_HOST_BIT, AM_HOST_BIT};
     void *base;
     CUresult rc;
-    aclError code = cuda_reserve(mem->size, AM_CHUNK, NULL, &base);
 
-    if (code != ACL_SUCCESS)
-        return code;
+    AM_TRY(cuda_reserve(mem->size, AM_CHUNK, NULL, &base));
     rc = mem_bind((CUdeviceptr)base, mem, &owner_only);
     if (rc != CUDA_SUCCESS) {
         cu.cuMemAddressFree((CUdeviceptr)base, mem->size);

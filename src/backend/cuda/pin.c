@@ -105,8 +105,7 @@ static aclError range_register(struct cuda_gpu *gpu, void *addr, size_t size)
         rc = cu.cuMemHostRegister_v2(addr, size, CU_MEMHOSTREGISTER_PORTABLE);
         cuda_leave(is_pushed);
     }
-    return rc == CUDA_SUCCESS ? ACL_SUCCESS
-                              : cuda_error(rc, gpu, "locking host memory", size);
+    return cuda_result(rc, gpu, "locking host memory", size);
 }
 
 aclError cuda_pin(void *addr, size_t size, bool must_lock)
@@ -170,9 +169,10 @@ aclError cuda_pinned_map(void *addr, size_t size, struct am_mem *mem)
 {
     aclError rc;
 
-    if (am_sys_mmap(addr, size, PROT_READ | PROT_WRITE, SLAB_FLAGS, -1, 0) == MAP_FAILED)
-        return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                       "Failed to allocate %zu bytes of host memory: %m", size);
+    AM_REQUIRE(am_sys_mmap(addr, size, PROT_READ | PROT_WRITE, SLAB_FLAGS, -1, 0) !=
+                   MAP_FAILED,
+               ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes of host memory: %m", size);
     madvise(addr, size, MADV_HUGEPAGE); /* a wish: fewer pages to lock */
     rc = cuda_pin(addr, size, true);
     if (rc != ACL_SUCCESS)
