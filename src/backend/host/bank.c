@@ -27,8 +27,7 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
     size_t n_frames = spec->capacity >> AM_CHUNK_SHIFT;
     aclError rc = ACL_SUCCESS;
 
-    if (bank == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a bank");
+    AM_REQUIRE(bank != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a bank");
     bank->base.ops = &am_backend_host;
     bank->base.spec = *spec;
     bank->store.fd = -1;
@@ -301,8 +300,8 @@ static aclError mem_create_frames(struct am_mem *mem)
         return ACL_SUCCESS;
     }
     hm->frames = am_sys_malloc(n * sizeof *hm->frames);
-    if (hm->frames == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a list of %zu frames", n);
+    AM_REQUIRE(hm->frames != NULL, ACL_ERROR_BAD_ALLOC,
+               "no memory for a list of %zu frames", n);
     mem_take_frames(bank, hm, n);
     return ACL_SUCCESS;
 }

@@ -38,9 +38,8 @@ aclError host_pinned_create(struct am_mem *mem)
     size_t n_frames = mem->size >> AM_CHUNK_SHIFT;
     struct host_store *store = am_sys_calloc(1, sizeof *store + n_frames);
 
-    if (store == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no host memory for the records of pinned memory");
+    AM_REQUIRE(store != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of pinned memory");
     store->fd = -1;
     store->n_frames = n_frames;
     store->state = (_Atomic uint8_t *)(store + 1);

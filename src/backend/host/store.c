@@ -134,9 +134,8 @@ aclError host_store_open(struct host_store *store, size_t size, bool try_hugetlb
     /* Mapped, not allocated: of a large store's states only the used pages exist. */
     state = am_sys_mmap(NULL, n_frames, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (state == MAP_FAILED)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the states of %zu frames",
-                       n_frames);
+    AM_REQUIRE(state != MAP_FAILED, ACL_ERROR_BAD_ALLOC,
+               "no memory for the states of %zu frames", n_frames);
 
     *store = (struct host_store){.fd = -1, .n_frames = n_frames, .state = state};
     if (try_hugetlb)
@@ -163,8 +162,7 @@ aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
     struct host_store *store = am_sys_calloc(1, sizeof *store + n_frames);
     int rc;
 
-    if (store == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a store");
+    AM_REQUIRE(store != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a store");
     store->fd = -1;
     store->n_frames = n_frames;
     store->state = (_Atomic uint8_t *)(store + 1);

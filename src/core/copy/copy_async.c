@@ -206,8 +206,7 @@ AM_HOT aclError am_transfer_make(struct am_transfer **ret_transfer)
 {
     struct copy_task *ct = am_slab_take(&copy_slab);
 
-    if (ct == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    AM_REQUIRE(ct != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a task");
     am_task_init(&ct->work.task, &copy_ops);
     ct->work.remote = NULL;
     *ret_transfer = &ct->transfer;

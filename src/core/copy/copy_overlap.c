@@ -154,11 +154,10 @@ aclError am_overlap_staged(const struct am_transfer *transfer)
     size_t width = transfer->size;
     aclError rc = ACL_SUCCESS;
 
-    if (buffer.addr == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no host memory to buffer %zu bytes: source and destination "
-                       "overlap in more than one direction",
-                       size);
+    AM_REQUIRE(buffer.addr != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory to buffer %zu bytes: source and destination "
+               "overlap in more than one direction",
+               size);
     for (size_t i = 0; i < transfer->n_rows && rc == ACL_SUCCESS; i++)
         rc = am_remote_bytes(&buffer, i * width, transfer->from.list,
                              i * transfer->from_pitch, width);

@@ -493,8 +493,7 @@ static aclError job_run(struct am_remote_job *job)
     bool is_short;
     aclError rc;
 
-    if (job == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a copy between machines");
+    AM_REQUIRE(job != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a copy between machines");
     is_short = job->n_rows == 1 && job->size <= AM_PORT_SHORT;
     job->bell = am_remote_bell_take();
     for (;;) {

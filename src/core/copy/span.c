@@ -22,8 +22,8 @@ static aclError spans_grow(struct am_spans *spans)
     struct am_span *list =
         am_sys_realloc(is_inline ? NULL : spans->list, n_max * sizeof *list);
 
-    if (list == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the parts of a copy");
+    AM_REQUIRE(list != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the parts of a copy");
     if (is_inline)
         memcpy(list, spans->inline_list, sizeof spans->inline_list);
     spans->list = list;

@@ -92,8 +92,7 @@ aclError am_view_open(struct am_views *views, const void *addr, size_t size,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the %s backend has no host views",
                am_setup.backend->name);
     view = am_sys_calloc(1, sizeof *view);
-    if (view == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a host view");
+    AM_REQUIRE(view != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a host view");
     view->backend = am_setup.backend;
     rc = am_spans_open(&view->spans, addr, size, AM_ACCESS_ALL | AM_SPANS_TURN, device,
                        "devPtr");

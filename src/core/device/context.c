@@ -40,8 +40,7 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
 
     AM_TRY(device_use(&am_devices.device[device]));
     context = am_slab_take(&context_slab);
-    if (context == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a context");
+    AM_REQUIRE(context != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a context");
     context->device = device;
     context->is_primary = is_primary;
     am_params_reset(&context->params);

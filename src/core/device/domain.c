@@ -122,9 +122,8 @@ aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
 {
     struct am_domain *domain = am_slab_take(&domain_slab);
 
-    if (domain == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of device %d",
-                       device);
+    AM_REQUIRE(domain != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of device %d", device);
     domain->device = device;
     domain->driver = driver;
     domain->capacity = capacity;

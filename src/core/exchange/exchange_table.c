@@ -233,9 +233,8 @@ aclError am_export_table_add(uint32_t name, enum am_share_kind kind, bool is_ope
     int rc;
 
     am_assert(size <= sizeof export->bytes);
-    if (export == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no host memory for the records of an export");
+    AM_REQUIRE(export != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of an export");
     export->kind = kind;
     export->is_open = is_open;
     export->fd = fd;

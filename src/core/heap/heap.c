@@ -549,9 +549,8 @@ aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys)
     struct am_block block;
     struct am_run *run;
 
-    if (!block_find((uintptr_t)addr, &block))
-        return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of aclrtMalloc",
-                       addr);
+    AM_REQUIRE(block_find((uintptr_t)addr, &block), ACL_ERROR_RT_PARAM_INVALID,
+               "%p is not memory of aclrtMalloc", addr);
     AM_TRY(share_check(&block, (uintptr_t)addr, size));
     run = block.slot.run;
     am_lock(&run->heap->lock);

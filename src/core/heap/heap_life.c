@@ -146,8 +146,7 @@ static aclError run_get(struct am_heap *heap, unsigned class, struct am_run **re
             SLIST_REMOVE_HEAD(&heap->spare[class], next);
     }
     am_unlock(&heap->lock);
-    if (domain == NULL)
-        return am_fail(ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    AM_REQUIRE(domain != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     if (run == NULL)
         run = run_make(heap, class);
     if (run == NULL) {
@@ -236,8 +235,7 @@ aclError am_heap_grow(struct am_heap *heap, unsigned class, size_t size, size_t 
     }
     am_unlock(&heap->lock);
     am_heap_close_runs(heap, &doomed);
-    if (!is_open)
-        return am_fail(ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    AM_REQUIRE(is_open, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     return ACL_SUCCESS;
 }
 

@@ -274,9 +274,8 @@ aclError am_host_register(void *addr, size_t size, unsigned flags)
                "ptr %p is not a multiple of 4096", addr);
     AM_TRY(memory_check(addr, size, flags));
     r = am_sys_calloc(1, sizeof *r);
-    if (r == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no host memory for the records of registered memory");
+    AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of registered memory");
     r->start = (uintptr_t)addr;
     r->size = size;
     r->flags = flags;

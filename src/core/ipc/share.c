@@ -171,9 +171,8 @@ static aclError claim(uint64_t number)
     struct imported *imported = am_sys_malloc(sizeof *imported);
     bool is_there;
 
-    if (imported == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no host memory for the records of an import");
+    AM_REQUIRE(imported != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of an import");
     imported->number = number;
     am_lock(&imports.lock);
     is_there = RB_INSERT(imported_tree, &imports.tree, imported) != NULL;

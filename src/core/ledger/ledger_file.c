@@ -295,8 +295,8 @@ static aclError private_enter(struct am_ledger *ledger)
     void *base = am_sys_mmap(NULL, PRIVATE_SIZE, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (base == MAP_FAILED)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of devices");
+    AM_REQUIRE(base != MAP_FAILED, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of devices");
     ledger_map(ledger, base, PRIVATE_SIZE);
     ledger->figures = (void *)((char *)base + 2 * LEDGER_SLOTS_AT);
     ledger->head->slots_high = 1;

@@ -164,9 +164,8 @@ static aclError alloc_locked(size_t asked, void **ret_addr) AM_REQUIRES(managed.
         "can have are in use",
         asked, (unsigned long long)am_managed_used);
     block = am_sys_calloc(1, sizeof *block);
-    if (block == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no host memory for the records of managed memory");
+    AM_REQUIRE(block != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of managed memory");
     block->size = size;
     block->asked = asked;
     block->pages = am_sys_calloc(size >> AM_CHUNK_SHIFT, sizeof *block->pages);
@@ -562,8 +561,8 @@ aclError am_managed_prefetch(const struct am_prefetch *prefetch, struct am_strea
     struct am_spans spans;
     aclError rc = ACL_SUCCESS;
 
-    if (locations == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the locations of a prefetch");
+    AM_REQUIRE(locations != NULL, ACL_ERROR_BAD_ALLOC,
+               "no memory for the locations of a prefetch");
     for (size_t k = 0; k < prefetch->n_locations && rc == ACL_SUCCESS; k++)
         rc = location_check(&prefetch->locations[k], &locations[k]);
     if (rc == ACL_SUCCESS)

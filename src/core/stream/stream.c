@@ -75,8 +75,7 @@ static aclError stream_make(struct am_context *context, uint32_t priority, uint3
 {
     struct am_stream *stream = am_slab_take_zeroed(&stream_slab);
 
-    if (stream == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a stream");
+    AM_REQUIRE(stream != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a stream");
     stream->device = context->device;
     stream->context = context;
     stream->flags = flags;

@@ -229,9 +229,8 @@ static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size
         AM_TRY(want_check(want, size));
 
     r = am_slab_take(&reservation_slab);
-    if (r == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no host memory for the records of a reservation");
+    AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of a reservation");
     *r = (struct am_reservation){
         .size = size, .flags = flags, .owner = owner, .backend = backend};
     if (owner == NULL && (backend->caps & AM_CAP_STOCK) && reservation_cut(vs, r, want)) {
@@ -273,9 +272,8 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
     void *addr;
     aclError rc;
 
-    if (r == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no host memory for the records of addresses");
+    AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of addresses");
     if (is_pinned)
         rc = am_setup.backend->reserve_pinned(size, reservation_align(size), &addr);
     else

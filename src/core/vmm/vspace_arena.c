@@ -65,9 +65,8 @@ static aclError first_open(struct am_vspace *vs, bool is_pinned, size_t arena_si
     struct am_extent *extent = am_sys_malloc(sizeof *extent);
     aclError rc;
 
-    if (extent == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no host memory for the records of addresses");
+    AM_REQUIRE(extent != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of addresses");
     rc = am_reservation_create(vs, &arena_owner, is_pinned, arena_size, &extent->arena);
     if (rc != ACL_SUCCESS) {
         free(extent);
