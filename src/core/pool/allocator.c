@@ -34,6 +34,7 @@ void am_allocator_put(struct am_allocator *allocator)
 aclError am_allocator_create(void **ret_handle)
 {
     struct am_allocator *allocator = am_slab_take_zeroed(&allocator_slab);
+    void *handle;
 
     if (allocator == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an allocator");
@@ -43,10 +44,11 @@ aclError am_allocator_create(void **ret_handle)
         am_slab_give(&allocator_slab, allocator);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of an allocator");
     }
+    handle = allocator->handle;
     am_lock(&allocators_lock);
     LIST_INSERT_HEAD(&allocators, allocator, all);
-    am_unlock(&allocators_lock);
-    *ret_handle = allocator->handle;
+    am_unlock(&allocators_lock); /* from here on the library's stop may end it */
+    *ret_handle = handle;
     return ACL_SUCCESS;
 }
 

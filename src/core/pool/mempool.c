@@ -148,6 +148,7 @@ static aclError pool_open(struct am_pool *pool)
 aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
 {
     struct am_pool *pool = am_slab_take_zeroed(&pool_slab);
+    void *handle;
     aclError rc;
 
     if (pool == NULL)
@@ -166,13 +167,14 @@ aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
         am_pool_put(pool);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a pool");
     }
+    handle = pool->handle;
     am_lock(&pools_lock);
     pool->serial = ++last_serial;
     LIST_INSERT_HEAD(&pools, pool, all);
     pool->is_listed = true;
-    am_unlock(&pools_lock);
+    am_unlock(&pools_lock); /* from here on a reset or a stop may end the pool */
     n_pools++;
-    *ret_handle = pool->handle;
+    *ret_handle = handle;
     return ACL_SUCCESS;
 }
 

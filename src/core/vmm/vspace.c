@@ -197,20 +197,25 @@ static aclError reservation_enter(struct am_vspace *vs, struct am_reservation *r
 }
 
 /* From the stock; false: the backend has to be asked. */
-static bool reservation_cut(struct am_vspace *vs, struct am_reservation *r, void *want)
+static bool reservation_cut(struct am_vspace *vs, struct am_reservation *r, void *want,
+                            void **ret_addr)
 {
-    bool is_from_region;
+    uintptr_t start;
+    bool is_cut;
 
     am_lock(&vs->lock);
-    is_from_region = am_region_cut_locked(vs, r->backend, r->size,
-                                          reservation_align(r->size), want, &r->start);
-    if (is_from_region && reservation_enter_locked(vs, r) != 0) {
-        am_region_give_locked(vs, r->start, r->size);
-        is_from_region = false;
+    is_cut = am_region_cut_locked(vs, r->backend, r->size, reservation_align(r->size),
+                                  want, &r->start);
+    start = r->start;
+    r->is_from_region = is_cut;
+    if (is_cut && reservation_enter_locked(vs, r) != 0) {
+        am_region_give_locked(vs, start, r->size);
+        is_cut = r->is_from_region = false;
     }
-    r->is_from_region = is_from_region;
-    am_unlock(&vs->lock);
-    return is_from_region;
+    am_unlock(&vs->lock); /* from here on the library's stop may release it */
+    if (is_cut)
+        *ret_addr = (void *)start;
+    return is_cut;
 }
 
 static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size_t size,
@@ -233,10 +238,9 @@ static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size
                "no host memory for the records of a reservation");
     *r = (struct am_reservation){
         .size = size, .flags = flags, .owner = owner, .backend = backend};
-    if (owner == NULL && (backend->caps & AM_CAP_STOCK) && reservation_cut(vs, r, want)) {
-        *ret_addr = (void *)r->start;
+    if (owner == NULL && (backend->caps & AM_CAP_STOCK) &&
+        reservation_cut(vs, r, want, ret_addr))
         return ACL_SUCCESS;
-    }
     if (owner != NULL && want == NULL)
         rc = backend->reserve_own(size, reservation_align(size), &addr);
     else
