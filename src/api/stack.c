@@ -9,6 +9,7 @@
 
 #include "api/api.h"
 #include "base/error.h"
+#include "base/keep.h"
 #include "base/util.h"
 #include "layer/layers.h"
 
@@ -18,10 +19,18 @@
 static const struct am_layer *const layers[] = {&am_check_layer, &am_fail_layer,
                                                 &am_trace_layer, NULL};
 
-static struct {
-    struct am_api merged[LAYERS_MAX];
-    size_t n;
-} stack; /* changed while the library starts, under the runtime's lock */
+/*
+ * A table is made once for each layer and table below it, and kept: a call that outlives
+ * aclFinalize may still look into it.  The list is the runtime's lock's.
+ */
+struct merged {
+    struct merged *next;
+    const struct am_layer *layer;
+    const struct am_api *below;
+    struct am_api api;
+};
+
+static struct merged *all_merged;
 
 static const struct am_layer *layer_find(const char *name, size_t n)
 {
@@ -32,17 +41,47 @@ static const struct am_layer *layer_find(const char *name, size_t n)
     return NULL;
 }
 
+static struct merged *merged_make(const struct am_layer *layer,
+                                  const struct am_api *below)
+{
+    struct merged *merged = am_keep(sizeof *merged);
+
+    if (merged == NULL)
+        return NULL;
+    merged->layer = layer;
+    merged->below = below;
+    merged->next = all_merged;
+    all_merged = merged;
+    return merged;
+}
+
+/* Writes what differs: nothing, unless the table is new. */
+static void merged_fill(struct merged *merged)
+{
+    const struct am_api *above = merged->layer->api;
+    const struct am_api *below = merged->below;
+    struct am_api *api = &merged->api;
+
+#define AM_API(ret_, name_, ...) \
+    if (api->name_ != (above->name_ ? above->name_ : below->name_)) \
+        api->name_ = above->name_ ? above->name_ : below->name_;
+#include "api/api.def"
+}
+
 const struct am_api *am_stack_push(const struct am_layer *layer,
                                    const struct am_api *below)
 {
-    struct am_api *merged = &stack.merged[stack.n++];
+    struct merged *merged = all_merged;
 
-    am_assert(stack.n <= LAYERS_MAX);
-#define AM_API(ret_, name_, ...) \
-    merged->name_ = layer->api->name_ ? layer->api->name_ : below->name_;
-#include "api/api.def"
+    while (merged != NULL && (merged->layer != layer || merged->below != below))
+        merged = merged->next;
+    if (merged == NULL)
+        merged = merged_make(layer, below);
+    if (merged == NULL)
+        return NULL;
+    merged_fill(merged);
     layer->attach(below);
-    return merged;
+    return &merged->api;
 }
 
 /* Where the name that ends at `end` begins. */
@@ -106,11 +145,11 @@ aclError am_stack_build(const char *names, const struct am_api *below,
     if (!am_layers_are_for_us())
         names = "";
     AM_TRY(names_prepare(names));
-    stack.n = 0;
     for (const char *end = names + strlen(names); end > names;
          end = start - (start > names)) {
         start = name_start(names, end);
         top = am_stack_push(layer_find(start, (size_t)(end - start)), top);
+        AM_REQUIRE(top != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a layer");
     }
     *ret_top = top;
     return ACL_SUCCESS;

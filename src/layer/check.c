@@ -6,6 +6,7 @@
  */
 #include "layer/check.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -48,7 +49,7 @@ static const unsigned short facts[AM_API_COUNT] = {
 #include "api/api.def"
 };
 
-static pid_t owner; /* the process that the books are of */
+static _Atomic pid_t owner; /* the process that the books are of */
 
 /*
  * What the books want to know about the calling thread.  The questions are the layer's and

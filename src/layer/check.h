@@ -21,6 +21,7 @@
 #define AM_LAYER_CHECK_H
 
 #include <bsd/sys/tree.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -113,7 +114,7 @@ struct am_call {
 /* The books. */
 struct am_books {
     struct am_lock lock;
-    const struct am_api *below;
+    const struct am_api *_Atomic below;
     struct am_objects areas;        /* live memory that addresses show */
     struct am_objects gone;         /* memory that was freed; none overlaps a live one */
     struct am_objects reservations; /* live ones */

@@ -23,15 +23,15 @@
 #include "layer/layers.h"
 #include "layer/stacks.h"
 
-static const struct am_api *below;
+static const struct am_api *_Atomic below;
 
 static struct {
-    bool is_meant[AM_API_COUNT];
-    uint64_t first;  /* the call that fails */
-    bool is_lasting; /* and all after it */
-    bool is_list;
-    aclError code;      /* 0: the function's own */
-    _Atomic uint64_t n; /* calls so far that match */
+    atomic_bool is_meant[AM_API_COUNT];
+    _Atomic uint64_t first; /* the call that fails */
+    atomic_bool is_lasting; /* and all after it */
+    atomic_bool is_list;
+    _Atomic aclError code; /* 0: the function's own */
+    _Atomic uint64_t n;    /* calls so far that match */
 } fail;
 
 static const char *const names[] = {

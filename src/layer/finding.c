@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -54,7 +55,7 @@ struct told {
 #define TOLD_BUCKETS 1024
 
 static struct {
-    bool is_on[AM_KIND_COUNT];
+    atomic_bool is_on[AM_KIND_COUNT];
     struct am_lock lock;
     int fd;                                  /* lock; -1: standard error */
     bool is_closed;                          /* lock */
@@ -106,7 +107,8 @@ bool am_kinds_choose(const char *list, const char **ret_wrong, size_t *ret_n)
         is_first = false;
         list += n + (list[n] == ',');
     }
-    memcpy(findings.is_on, is_on, sizeof is_on);
+    for (int kind = 0; kind < AM_KIND_COUNT; kind++)
+        findings.is_on[kind] = is_on[kind];
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* Protected pages of pinned blocks: pinned.h. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
@@ -23,8 +24,8 @@ struct am_protected {
 };
 
 static struct {
-    bool is_on;
-    pid_t owner;
+    atomic_bool is_on;
+    _Atomic pid_t owner;
     uint64_t version; /* of what queued work uses, at the last update */
     TAILQ_HEAD(, am_protected) list;
 } touch = {.list = TAILQ_HEAD_INITIALIZER(touch.list)};

@@ -2,6 +2,7 @@
 #include "layer/trace.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #include "layer/stacks.h"
 #include "layer/trace_file.h"
 
-static const struct am_api *below;
+static const struct am_api *_Atomic below;
 
 /* ---- what is made from api.def ---- */
 

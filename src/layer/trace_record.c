@@ -9,6 +9,7 @@
  * half becomes a record by itself, BEGIN, and the second one END.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 
 #include "acl/acl.h"
@@ -48,7 +49,7 @@ static _Thread_local struct writer *own __attribute__((tls_model("initial-exec")
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool has_key;
-static bool has_stacks;
+static atomic_bool has_stacks;
 /* Which stacks, and how many modules, are in the file already. */
 static _Atomic uint64_t stacks_written[STACKS_MAX / 64];
 static _Atomic uint64_t python_written[PYTHON_MAX / 64];
