@@ -7,6 +7,9 @@
 #include "base/util.h"
 #include "fit/internal.h"
 
+/* So large a part of the held pages has to be idle before a block takes some unasked. */
+#define MANY 8
+
 struct am_fit *am_fit_create(const struct am_fit_config *config,
                              const struct am_fit_ops *ops, void *ctx)
 {
@@ -153,7 +156,8 @@ static int block_place(struct am_fit *fit, const struct am_fit_request *request,
     first = page_use_in(fit, place.gap, fit_page_of(fit, place.addr));
     last = page_use_in(fit, place.gap, fit_page_of(fit, place.addr + size - 1));
     am_fit_pages_pin(fit, area, place.addr, size);
-    rc = am_fit_pages_fill(fit, area, place.addr, size, ret_wait);
+    if (place.n_missing != 0)
+        rc = am_fit_pages_fill(fit, area, place.addr, size, ret_wait);
     if (rc != 0) {
         am_fit_pages_unpin(fit, area, place.addr, size, (struct am_fit_use){0});
         return rc;
@@ -211,16 +215,18 @@ int am_fit_alloc(struct am_fit *fit, uint64_t size, unsigned stream,
 {
     struct am_fit_request request = {.size = am_align_up(size, fit->config.unit),
                                      .stream = 1ull << stream,
-                                     .may_grow = true};
+                                     .may_grow = true,
+                                     .may_call = true};
 
     return alloc(fit, request, ret_block, ret_wait);
 }
 
-int am_fit_alloc_held(struct am_fit *fit, uint64_t size, unsigned stream,
-                      struct am_fit_block **ret_block, struct am_fit_use *ret_wait)
+int am_fit_alloc_ready(struct am_fit *fit, uint64_t size, unsigned stream,
+                       struct am_fit_block **ret_block, struct am_fit_use *ret_wait)
 {
     struct am_fit_request request = {.size = am_align_up(size, fit->config.unit),
-                                     .stream = 1ull << stream};
+                                     .stream = 1ull << stream,
+                                     .may_grow = am_fit_has_idle(fit, size, MANY)};
 
     return alloc(fit, request, ret_block, ret_wait);
 }

@@ -115,9 +115,12 @@ enum {
  */
 int am_fit_alloc(struct am_fit *fit, uint64_t size, unsigned stream,
                  struct am_fit_block **ret_block, struct am_fit_use *ret_wait);
-/* The same in pages that blocks live in already, or AM_FIT_GROWS and no change at all. */
-int am_fit_alloc_held(struct am_fit *fit, uint64_t size, unsigned stream,
-                      struct am_fit_block **ret_block, struct am_fit_use *ret_wait);
+/*
+ * The same without a page that is moved or made, or AM_FIT_GROWS and no change at all.  Idle pages
+ * are taken only while there are many.
+ */
+int am_fit_alloc_ready(struct am_fit *fit, uint64_t size, unsigned stream,
+                       struct am_fit_block **ret_block, struct am_fit_use *ret_wait);
 /* `use`: the work that may still touch the block.  Cannot fail. */
 void am_fit_free(struct am_fit *fit, struct am_fit_block *block, struct am_fit_use use);
 

@@ -27,11 +27,9 @@ static int border_compare(struct am_fit_border *a, struct am_fit_border *b)
 
 RB_GENERATE(am_fit_borders, am_fit_border, node, border_compare)
 
-/* The largest gap of a class changed. */
-static void class_update(struct am_fit_index *index, uint32_t class)
+/* The largest gap of a class has another size. */
+static void class_set(struct am_fit_index *index, uint32_t class, uint64_t size)
 {
-    struct am_fit_border *last = RB_MAX(am_fit_borders, &index->borders[class]);
-    uint64_t size = last != NULL ? last->gap->size : 0;
     size_t i = N_CLASSES + class;
 
     while (index->widest[i] != size) {
@@ -79,15 +77,21 @@ static void border_insert(struct am_fit *fit, struct am_fit_gap *gap,
         return;
     border->class = (uint32_t)(free >> fit->class_shift);
     RB_INSERT(am_fit_borders, &index->borders[border->class], border);
-    class_update(index, border->class);
+    if (gap->size > index->widest[N_CLASSES + border->class])
+        class_set(index, border->class, gap->size);
 }
 
 static void border_remove(struct am_fit_index *index, struct am_fit_border *border)
 {
+    struct am_fit_border *last;
+
     if (border->class == N_CLASSES)
         return;
     RB_REMOVE(am_fit_borders, &index->borders[border->class], border);
-    class_update(index, border->class);
+    if (border->gap->size < index->widest[N_CLASSES + border->class])
+        return;
+    last = RB_MAX(am_fit_borders, &index->borders[border->class]);
+    class_set(index, border->class, last != NULL ? last->gap->size : 0);
 }
 
 void am_fit_gap_insert(struct am_fit *fit, struct am_fit_gap *gap)

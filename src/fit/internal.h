@@ -176,6 +176,7 @@ struct am_fit_request {
     uint64_t stream; /* its bit */
     bool may_wait;   /* a wait for another stream costs nothing */
     bool may_grow;   /* the block may need pages in which none lives */
+    bool may_call;   /* and such without memory */
     bool
         is_guest; /* beside blocks of the other kind, small or large: there is no room else */
 };
@@ -184,13 +185,16 @@ struct am_fit_place {
     struct am_fit_gap *gap;
     uint64_t addr;
     uint64_t cost;
-    uint64_t n_new; /* pages in which no block lives */
-    uint64_t rest;  /* free bytes that the place leaves beside itself */
+    uint64_t n_new;     /* pages in which no block lives */
+    uint64_t n_missing; /* pages without memory */
+    uint64_t rest;      /* free bytes that the place leaves beside itself */
     struct am_fit_use wait;
 };
 
 int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
                       struct am_fit_place *ret_place);
+/* Beyond what a block of so many bytes needs, such a part of the held pages is idle. */
+bool am_fit_has_idle(const struct am_fit *fit, uint64_t size, uint64_t part);
 /* Drops the streams that have got there; whether none is left. */
 bool am_fit_use_is_over(struct am_fit *fit, struct am_fit_use *use);
 

@@ -46,12 +46,17 @@ bool am_fit_use_is_over(struct am_fit *fit, struct am_fit_use *use)
     return use->streams == 0;
 }
 
-static uint64_t cost_unmapped(const struct am_fit *fit, uint64_t size)
+bool am_fit_has_idle(const struct am_fit *fit, uint64_t size, uint64_t part)
 {
     uint64_t held = fit->stats.used + fit->stats.idle;
     uint64_t n_pages = (size >> fit->page_shift) + 1;
 
-    return fit->stats.idle > n_pages + held / EASY ? COST_UNMAPPED_EASY : COST_UNMAPPED;
+    return fit->stats.idle > n_pages + held / part;
+}
+
+static uint64_t cost_unmapped(const struct am_fit *fit, uint64_t size)
+{
+    return am_fit_has_idle(fit, size, EASY) ? COST_UNMAPPED_EASY : COST_UNMAPPED;
 }
 
 /* The work of other streams on the block's bytes, if it were placed there. */
@@ -109,8 +114,10 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
     place.cost = n_new * COST_NEW;
     if (place.cost > best->cost)
         return;
-    place.cost += am_fit_pages_missing(fit, area, first, n) * cost_unmapped(fit, r->size);
-    if (place.cost > best->cost)
+    place.n_missing = am_fit_pages_missing(fit, area, first, n);
+    if (place.n_missing != 0)
+        place.cost += place.n_missing * cost_unmapped(fit, r->size);
+    if (place.cost > best->cost || (place.n_missing != 0 && !r->may_call))
         return;
     /*
      * A gap that is filled leaves nothing.  In held pages the tightest one counts, for small
@@ -236,10 +243,14 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
     for (unsigned n = is_small ? N_TIGHTEST_SMALL : N_TIGHTEST; gap != NULL && n > 0;
          n--) {
         try_left(fit, r, gap, best);
-        try_right(fit, r, gap, best);
+        if (gap->size != r->size || !gap_has_left(gap)) /* the same place */
+            try_right(fit, r, gap, best);
         gap = am_fit_gap_larger(gap);
     }
     if (is_perfect(r, best) && (best->n_new == 0 || r->may_grow))
+        return 0;
+    /* A small block that needs no page: another hole would be wider. */
+    if (is_small && best->cost == 0)
         return 0;
     try_borders(fit, r, index, fit_in_page(fit, r->size), best);
     if (best->cost >= n_pages * COST_NEW)
@@ -250,7 +261,7 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
         try_middle(fit, r, index, best);
     if (best->gap != NULL)
         return best->n_new == 0 || r->may_grow ? 0 : AM_FIT_GROWS;
-    if (!r->may_grow)
+    if (!r->may_call)
         return AM_FIT_GROWS;
     if (r->is_guest)
         return AM_FIT_LIMIT;

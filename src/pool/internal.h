@@ -28,7 +28,7 @@
 #define N_SLOTS 64u /* streams that are known; the last one stands for all others */
 #define OTHERS (N_SLOTS - 1)
 #define N_SHARDS N_SLOTS
-#define N_BUCKETS 64u
+#define N_BUCKETS 128u
 #define N_STRIPES 64u
 #define N_CALLBACKS 16u
 
@@ -50,8 +50,10 @@ struct pool_block {
     struct am_fit_block *place;   /* NULL: an exportable block */
     aclrtStream stream;           /* that it was asked for */
     struct pool_block *in_stripe; /* the stripe's lock; the next in the address table */
-    struct pool_block *in_bucket; /* the shard's lock; the next one cached */
-    char *saved;                  /* pool->lock; the bytes of one asleep, or NULL */
+    /* While it is kept, under the shard's lock: */
+    LIST_ENTRY(pool_block) in_bucket;
+    TAILQ_ENTRY(pool_block) by_age;
+    char *saved; /* pool->lock; the bytes of one asleep, or NULL */
     /* Of an exportable one, under pool->lock: */
     aclrtDrvMemHandle handle;
     struct am_fit_use use; /* when freed: what is queued on it */
@@ -59,14 +61,19 @@ struct pool_block {
 };
 
 LIST_HEAD(pool_block_list, pool_block);
+TAILQ_HEAD(pool_block_queue, pool_block);
+
+struct pool_kept {
+    struct pool_block_queue blocks; /* freed last comes last */
+    atomic_uint n;                  /* changed under the lock */
+};
 
 /* What a stream has: its freed blocks, and how much is live. */
 struct pool_shard {
     _Alignas(64) pthread_mutex_t lock;
-    struct pool_block *buckets[N_BUCKETS]; /* by size; what was freed last comes first */
-    uint64_t filled;                       /* a bit for each bucket with a block */
-    atomic_uint n_cached;                  /* changed under the lock */
-    uint64_t cached;                       /* bytes */
+    struct pool_block_list buckets[N_BUCKETS]; /* by size; freed last comes first */
+    struct pool_kept kept[2];                  /* of small blocks, and of large ones */
+    uint64_t cached;                           /* bytes */
     uint64_t n_live;
     uint64_t live; /* bytes asked for */
     uint64_t high; /* of live, since pool_sample_locked() */
@@ -180,10 +187,10 @@ int pool_quick_init(aclmem_pool *pool);
 void pool_quick_destroy(aclmem_pool *pool);
 struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size,
                                    size_t asked, uint32_t tag);
-/* Freed: the block stays here.  False: it is not kept, and the caller's. */
-bool pool_quick_give(aclmem_pool *pool, struct pool_block *block);
-/* All that is kept of large blocks, or of all: a list through in_bucket. */
-struct pool_block *pool_quick_flush(aclmem_pool *pool, size_t at_least);
+/* Freed: the block is kept.  One that was kept longest may go for it, and is the caller's. */
+struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block);
+/* All that is kept of large blocks, or of all, comes into the list, through in_bucket. */
+void pool_quick_flush(aclmem_pool *pool, bool is_all, struct pool_block_list *flushed);
 /*
  * What is live, and the peak of it.  No counter is common to all streams, since threads would meet
  * there.  So the peak is exact while one stream at a time is at work, and otherwise the
@@ -201,8 +208,8 @@ struct pool_block *pool_table_claim(aclmem_pool *pool, const void *ptr,
                                     enum block_state state, enum block_state *ret_was);
 
 /* pool.c */
-/* Cached blocks of at least so many bytes go to the engine: whether there were any. */
-bool pool_flush_locked(aclmem_pool *pool, size_t at_least);
+/* Kept blocks go to the engine, all or the large ones: whether there were any. */
+bool pool_flush_locked(aclmem_pool *pool, bool is_all);
 /* Tells the engine what it may hold, and how much of it may be idle and busy, as of now. */
 void pool_limits_update_locked(aclmem_pool *pool);
 /* Gives back what exceeds the pool's `keep`. */

@@ -44,7 +44,7 @@ static aclError own_open_locked(aclmem_pool *pool, struct pool_block *block)
         if (rc != ACL_ERROR_RT_MEMORY_ALLOCATION)
             return rc;
     }
-    pool_flush_locked(pool, 0);
+    pool_flush_locked(pool, true);
     pool_own_reap_locked(pool);
     rc = am_fit_trim(pool->fit, 0, &wait);
     while (rc == ACL_SUCCESS && wait.streams != 0 && !pool->is_frozen) {

@@ -148,7 +148,7 @@ aclError aclmem_pool_destroy(aclmem_pool *pool)
     rc = pool->streams->device_synchronize();
     if (rc == ACL_SUCCESS) {
         pthread_mutex_lock(&pool->lock);
-        pool_flush_locked(pool, 0);
+        pool_flush_locked(pool, true);
         for (unsigned i = 0; i < N_SLOTS; i++)
             pool->slots[i].done = UINT64_MAX;
         pool_own_reap_locked(pool);
@@ -192,16 +192,18 @@ static void block_free_locked(aclmem_pool *pool, struct pool_block *block)
     pool_slots_freed_locked(pool, use.streams, size);
 }
 
-bool pool_flush_locked(aclmem_pool *pool, size_t at_least)
+bool pool_flush_locked(aclmem_pool *pool, bool is_all)
 {
-    struct pool_block *block = pool_quick_flush(pool, at_least);
-    bool is_any = block != NULL;
+    struct pool_block_list flushed = LIST_HEAD_INITIALIZER(flushed);
+    bool is_any;
 
-    while (block != NULL) {
-        struct pool_block *next = block->in_bucket;
+    pool_quick_flush(pool, is_all, &flushed);
+    is_any = !LIST_EMPTY(&flushed);
+    while (!LIST_EMPTY(&flushed)) {
+        struct pool_block *block = LIST_FIRST(&flushed);
 
+        LIST_REMOVE(block, in_bucket);
         block_free_locked(pool, block);
-        block = next;
     }
     return is_any;
 }
@@ -250,19 +252,21 @@ void pool_limits_update_locked(aclmem_pool *pool)
 }
 
 /*
- * One try: 0, an error, or AM_FIT_*.  Small blocks that find a place in pages that are held
- * leave the cached ones alone; everything else first gets what they could serve with.
+ * One try: 0, an error, or AM_FIT_*.  Small blocks that find memory ready leave the kept ones
+ * alone; everything else first gets what they could serve with.  Large ones that are placed around
+ * kept blocks would leave idle pages in rows too short for the next.
  */
 static int place_locked(aclmem_pool *pool, size_t size, unsigned slot,
                         struct am_fit_block **ret_place, struct am_fit_use *ret_wait)
 {
+    bool is_small = size < pool->page / 4;
     int rc = AM_FIT_GROWS;
 
-    if (size < pool->page / 4)
-        rc = am_fit_alloc_held(pool->fit, size, slot, ret_place, ret_wait);
+    if (is_small)
+        rc = am_fit_alloc_ready(pool->fit, size, slot, ret_place, ret_wait);
     if (rc != AM_FIT_GROWS)
         return rc;
-    pool_flush_locked(pool, size < pool->page / 4 ? 0 : pool->page / 4);
+    pool_flush_locked(pool, is_small);
     pool_limits_update_locked(pool);
     return am_fit_alloc(pool->fit, size, slot, ret_place, ret_wait);
 }
@@ -288,7 +292,7 @@ static aclError block_place_locked(aclmem_pool *pool, size_t size, unsigned slot
         }
         if (rc != AM_FIT_LIMIT && rc != ACL_ERROR_RT_MEMORY_ALLOCATION)
             return rc == 0 ? rc : pool_fail(rc, "%zu bytes could not be mapped", size);
-        if (pool_flush_locked(pool, 0) || pool_own_reap_locked(pool))
+        if (pool_flush_locked(pool, true) || pool_own_reap_locked(pool))
             continue;
         if (round++ == N_ROUNDS || !pool_call_back_locked(pool, size))
             return pool_fail_memory_locked(pool, size);
@@ -296,13 +300,13 @@ static aclError block_place_locked(aclmem_pool *pool, size_t size, unsigned slot
 }
 
 static aclError malloc_slow(aclmem_pool *pool, size_t size, size_t asked,
-                            aclrtStream stream, uint32_t tag, void **ret_ptr)
+                            aclrtStream stream, unsigned slot, uint32_t tag,
+                            void **ret_ptr)
 {
     struct am_fit_block *place;
     struct am_fit_use wait;
     struct pool_block *block;
     struct pool_visit visit;
-    unsigned slot = pool_slot_get(pool, stream);
     aclError rc = pool_enter(pool, &visit);
 
     if (rc != ACL_SUCCESS)
@@ -351,7 +355,7 @@ static aclError refuse(aclmem_pool *pool, size_t size)
     if (rc != ACL_SUCCESS)
         return rc;
     pthread_mutex_lock(&pool->lock);
-    pool_flush_locked(pool, 0);
+    pool_flush_locked(pool, true);
     rc = pool_fail_memory_locked(pool, size);
     pthread_mutex_unlock(&pool->lock);
     pool_leave(&visit);
@@ -363,6 +367,7 @@ aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream s
 {
     struct pool_block *block;
     size_t rounded;
+    unsigned slot;
 
     if (pool == NULL || ptr == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
@@ -377,9 +382,10 @@ aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream s
     if ((flags & ACLMEM_POOL_EXPORTABLE) != 0)
         return pool_own_malloc(pool, size, stream, tag, ptr);
     rounded = am_align_up(size, UNIT);
-    block = pool_quick_take(pool, pool_slot_get(pool, stream), rounded, size, tag);
+    slot = pool_slot_get(pool, stream);
+    block = pool_quick_take(pool, slot, rounded, size, tag);
     if (block == NULL)
-        return malloc_slow(pool, rounded, size, stream, tag, ptr);
+        return malloc_slow(pool, rounded, size, stream, slot, tag, ptr);
     *ptr = (void *)block->addr;
     return ACL_SUCCESS;
 }
@@ -390,6 +396,7 @@ aclError aclmem_pool_malloc(aclmem_pool *pool, size_t size, aclrtStream stream,
     return aclmem_pool_malloc_tagged(pool, size, stream, 0, 0, ptr);
 }
 
+/* A block that is freed, and counted as such, goes to the engine. */
 static aclError free_slow(aclmem_pool *pool, struct pool_block *block)
 {
     struct pool_visit visit;
@@ -397,7 +404,6 @@ static aclError free_slow(aclmem_pool *pool, struct pool_block *block)
 
     if (rc != ACL_SUCCESS)
         return rc;
-    pool_count(pool, block, -1);
     pthread_mutex_lock(&pool->lock);
     block_free_locked(pool, block);
     pool_tidy_locked(pool);
@@ -422,10 +428,12 @@ aclError aclmem_pool_free(aclmem_pool *pool, void *ptr)
     if (was == BLOCK_LIVE && pool->keep == ACLMEM_POOL_KEEP_ALL &&
         block->slot != OTHERS && block->place != NULL &&
         /* No order is needed: the program frees a block after all calls that use it. */
-        atomic_load_explicit(&block->also, memory_order_relaxed) == 0 &&
-        pool_quick_give(pool, block))
-        return ACL_SUCCESS;
-    return free_slow(pool, block);
+        atomic_load_explicit(&block->also, memory_order_relaxed) == 0) {
+        block = pool_quick_give(pool, block);
+    } else {
+        pool_count(pool, block, -1);
+    }
+    return block != NULL ? free_slow(pool, block) : ACL_SUCCESS;
 }
 
 aclError aclmem_pool_set_limit(aclmem_pool *pool, size_t limit)
@@ -484,7 +492,7 @@ aclError aclmem_pool_trim(aclmem_pool *pool, size_t keep)
     if (rc != ACL_SUCCESS)
         return rc;
     pthread_mutex_lock(&pool->lock);
-    pool_flush_locked(pool, 0);
+    pool_flush_locked(pool, true);
     pool_own_reap_locked(pool);
     rc = am_fit_trim(pool->fit, keep / pool->page, &wait);
     pool->high = pool_sample_locked(pool);

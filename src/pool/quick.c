@@ -8,9 +8,11 @@
 #include "base/sys.h"
 #include "pool/internal.h"
 
-#define N_CACHED 64u /* blocks in a shard at most; more hold small pages that could go */
-#define N_LOOKS 4u   /* at blocks of another size or stream in the same bucket */
-#define N_HEADS 64u  /* of a stripe, at first */
+#define N_LOOKS 4u  /* at blocks of another size in the same bucket */
+#define N_HEADS 64u /* of a stripe, at first */
+
+/* Blocks in a shard at most, small and large; more hold pages that could go. */
+static const unsigned n_kept_max[2] = {64, 64};
 
 static int lock_init(pthread_mutex_t *lock)
 {
@@ -31,6 +33,8 @@ int pool_quick_init(aclmem_pool *pool)
     for (unsigned i = 0; i < N_SHARDS; i++) {
         if (lock_init(&pool->shards[i].lock) != 0)
             return -1;
+        TAILQ_INIT(&pool->shards[i].kept[0].blocks);
+        TAILQ_INIT(&pool->shards[i].kept[1].blocks);
     }
     for (unsigned i = 0; i < N_STRIPES; i++) {
         struct pool_stripe *stripe = &pool->stripes[i];
@@ -60,7 +64,12 @@ static struct pool_shard *shard_of(aclmem_pool *pool, unsigned slot)
 
 static unsigned bucket_of(size_t size)
 {
-    return (unsigned)(size * 0x9e3779b97f4a7c15 >> 58);
+    return (unsigned)(size * 0x9e3779b97f4a7c15 >> 57);
+}
+
+static struct pool_kept *kept_of(aclmem_pool *pool, struct pool_shard *shard, size_t size)
+{
+    return &shard->kept[size >= pool->page / 4];
 }
 
 static unsigned size_class(size_t size)
@@ -91,28 +100,39 @@ void pool_count(aclmem_pool *pool, struct pool_block *block, int sign)
     pthread_mutex_unlock(&shard->lock);
 }
 
+/* The shard's lock is held. */
+static void kept_insert(struct pool_shard *shard, struct pool_kept *kept,
+                        struct pool_block *block)
+{
+    LIST_INSERT_HEAD(&shard->buckets[bucket_of(block->size)], block, in_bucket);
+    TAILQ_INSERT_TAIL(&kept->blocks, block, by_age);
+    kept->n++;
+    shard->cached += block->size;
+}
+
+static void kept_remove(struct pool_shard *shard, struct pool_kept *kept,
+                        struct pool_block *block)
+{
+    LIST_REMOVE(block, in_bucket);
+    TAILQ_REMOVE(&kept->blocks, block, by_age);
+    kept->n--;
+    shard->cached -= block->size;
+}
+
 struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size,
                                    size_t asked, uint32_t tag)
 {
     struct pool_shard *shard = shard_of(pool, slot);
-    struct pool_block **at = &shard->buckets[bucket_of(size)];
     struct pool_block *block;
 
     pthread_mutex_lock(&shard->lock);
-    block = *at;
-    for (unsigned n = 0; block != NULL && (block->size != size || block->slot != slot);
-         n++) {
-        at = &block->in_bucket;
-        block = n < N_LOOKS ? *at : NULL;
-    }
+    block = LIST_FIRST(&shard->buckets[bucket_of(size)]);
+    for (unsigned n = 0; block != NULL && block->size != size; n++)
+        block = n < N_LOOKS ? LIST_NEXT(block, in_bucket) : NULL;
     if (block != NULL) {
-        *at = block->in_bucket;
-        if (shard->buckets[bucket_of(size)] == NULL)
-            shard->filled &= ~(1ull << bucket_of(size));
+        kept_remove(shard, kept_of(pool, shard, size), block);
         block->asked = asked;
         block->tag = tag;
-        shard->n_cached--;
-        shard->cached -= size;
         shard->hits++;
         shard_count(shard, asked, 1);
         /*
@@ -147,24 +167,21 @@ void pool_sleep_take(aclmem_pool *pool, struct pool_block *block, uint32_t tag)
     pthread_mutex_unlock(&shard->lock);
 }
 
-bool pool_quick_give(aclmem_pool *pool, struct pool_block *block)
+struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block)
 {
     struct pool_shard *shard = shard_of(pool, block->slot);
-    struct pool_block **head = &shard->buckets[bucket_of(block->size)];
-    bool is_kept;
+    struct pool_kept *kept = kept_of(pool, shard, block->size);
+    struct pool_block *oldest = NULL;
 
     pthread_mutex_lock(&shard->lock);
-    is_kept = shard->n_cached < N_CACHED;
-    if (is_kept) {
-        shard_count(shard, block->asked, -1);
-        block->in_bucket = *head;
-        *head = block;
-        shard->filled |= 1ull << bucket_of(block->size);
-        shard->n_cached++;
-        shard->cached += block->size;
+    shard_count(shard, block->asked, -1);
+    if (kept->n == n_kept_max[kept - shard->kept]) {
+        oldest = TAILQ_FIRST(&kept->blocks);
+        kept_remove(shard, kept, oldest);
     }
+    kept_insert(shard, kept, block);
     pthread_mutex_unlock(&shard->lock);
-    return is_kept;
+    return oldest;
 }
 
 uint64_t pool_sample_locked(aclmem_pool *pool)
@@ -193,42 +210,29 @@ uint64_t pool_sample_locked(aclmem_pool *pool)
     return live;
 }
 
-struct pool_block *pool_quick_flush(aclmem_pool *pool, size_t at_least)
+void pool_quick_flush(aclmem_pool *pool, bool is_all, struct pool_block_list *flushed)
 {
-    struct pool_block *flushed = NULL;
-
     for (uint64_t seen = pool->seen; seen != 0; seen &= seen - 1) {
         struct pool_shard *shard = &pool->shards[__builtin_ctzll(seen)];
 
-        /*
-         * No order is needed: blocks that this thread freed are counted, and so are those
-         * that another thread freed before it told this one.  A later one stays.
-         */
-        if (atomic_load_explicit(&shard->n_cached, memory_order_relaxed) == 0)
-            continue;
-        pthread_mutex_lock(&shard->lock);
-        for (uint64_t filled = shard->filled; filled != 0; filled &= filled - 1) {
-            unsigned j = (unsigned)__builtin_ctzll(filled);
-            struct pool_block **at = &shard->buckets[j];
+        for (unsigned i = !is_all; i < 2; i++) {
+            struct pool_kept *kept = &shard->kept[i];
             struct pool_block *block;
 
-            while ((block = *at) != NULL) {
-                if (block->size < at_least) {
-                    at = &block->in_bucket;
-                    continue;
-                }
-                *at = block->in_bucket;
-                shard->n_cached--;
-                shard->cached -= block->size;
-                block->in_bucket = flushed;
-                flushed = block;
+            /*
+             * No order is needed: blocks that this thread freed are counted, and so are those
+             * that another thread freed before it told this one.  A later one stays.
+             */
+            if (atomic_load_explicit(&kept->n, memory_order_relaxed) == 0)
+                continue;
+            pthread_mutex_lock(&shard->lock);
+            while ((block = TAILQ_FIRST(&kept->blocks)) != NULL) {
+                kept_remove(shard, kept, block);
+                LIST_INSERT_HEAD(flushed, block, in_bucket);
             }
-            if (shard->buckets[j] == NULL)
-                shard->filled &= ~(1ull << j);
+            pthread_mutex_unlock(&shard->lock);
         }
-        pthread_mutex_unlock(&shard->lock);
     }
-    return flushed;
 }
 
 static uint64_t addr_hash(uintptr_t addr)

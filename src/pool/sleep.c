@@ -111,7 +111,7 @@ aclError aclmem_pool_sleep(aclmem_pool *pool, uint32_t tag, int keep_contents)
     rc = pool->streams->device_synchronize();
     if (rc == ACL_SUCCESS) {
         pthread_mutex_lock(&pool->lock);
-        pool_flush_locked(pool, 0);
+        pool_flush_locked(pool, true);
         rc = sleep_locked(pool, tag, keep_contents != 0);
         pthread_mutex_unlock(&pool->lock);
     } else {
@@ -167,7 +167,7 @@ aclError aclmem_pool_wake(aclmem_pool *pool, uint32_t tag)
     if (rc != ACL_SUCCESS)
         return rc;
     pthread_mutex_lock(&pool->lock);
-    pool_flush_locked(pool, 0);
+    pool_flush_locked(pool, true);
     while (rc == ACL_SUCCESS &&
            (block = next_tagged(pool, block, tag, BLOCK_ASLEEP)) != NULL) {
         int asleep = BLOCK_ASLEEP;

@@ -269,7 +269,7 @@ aclError aclmem_pool_forget_stream(aclmem_pool *pool, aclrtStream stream)
         pthread_mutex_lock(&pool->lock);
         if (slot_find(pool, name, &i)) {
             /* What is cached for the stream would never be asked for again. */
-            pool_flush_locked(pool, 0);
+            pool_flush_locked(pool, true);
             slot_poll(pool, &pool->slots[i]);
             pool->slots[i].done = pool->slots[i].marked = pool->ticket++;
             atomic_store(&pool->slots[i].name, FORGOTTEN);

@@ -97,6 +97,24 @@ static void a_freed_block_comes_back_at_once_on_its_stream(void **state)
     assert_acl_ok(aclrtDestroyStream(stream));
 }
 
+static void what_was_freed_last_is_kept(void **state)
+{
+    aclmem_pool *pool = pool_make(0);
+    char *blocks[200];
+
+    for (size_t i = 0; i < 200; i++)
+        blocks[i] = take(pool, 512 * (i + 1), NULL);
+    for (size_t i = 0; i < 200; i++)
+        assert_acl_ok(aclmem_pool_free(pool, blocks[i]));
+    assert_int_equal(stats_of(pool).live, 0);
+    for (size_t i = 199; i >= 190; i--)
+        assert_ptr_equal(take(pool, 512 * (i + 1), NULL), blocks[i]);
+    assert_int_equal(stats_of(pool).hits, 10);
+    for (size_t i = 199; i >= 190; i--)
+        assert_acl_ok(aclmem_pool_free(pool, blocks[i]));
+    assert_acl_ok(aclmem_pool_destroy(pool));
+}
+
 /* The second stream either gets other memory or waits for the first one. */
 static void another_stream_never_gets_memory_under_queued_work(void **state)
 {
@@ -411,6 +429,7 @@ int main(void)
     const struct CMUnitTest claims[] = {
         claim_both(blocks_share_pages_and_no_bytes),
         claim_both(a_freed_block_comes_back_at_once_on_its_stream),
+        claim(what_was_freed_last_is_kept),
         claim_both(another_stream_never_gets_memory_under_queued_work),
         claim_both(a_page_with_queued_work_stays_mapped),
         claim_both(a_use_on_a_second_stream_is_waited_for),

@@ -237,7 +237,11 @@ static void block_alloc(struct model *m, struct model_block *b, uint64_t size,
 
     m->failed = false;
     do {
-        rc = am_fit_alloc(m->fit, size, stream, &b->block, &wait);
+        rc = AM_FIT_GROWS;
+        if (size < PAGE / 4) /* as the pool does */
+            rc = am_fit_alloc_ready(m->fit, size, stream, &b->block, &wait);
+        if (rc == AM_FIT_GROWS)
+            rc = am_fit_alloc(m->fit, size, stream, &b->block, &wait);
         if (rc == AM_FIT_BUSY)
             streams_advance(m, wait);
     } while (rc == AM_FIT_BUSY);

@@ -203,6 +203,38 @@ static void a_freed_place_is_used_again_without_a_call(void **state)
     fixture_end(f);
 }
 
+static int take_ready(struct fixture *f, uint64_t size)
+{
+    struct am_fit_block *block;
+    struct am_fit_use wait;
+
+    return am_fit_alloc_ready(f->fit, size, 0, &block, &wait);
+}
+
+static void memory_that_is_ready_takes_no_call(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *blocks[64];
+    uint64_t n_calls;
+
+    for (unsigned i = 0; i < 64; i++)
+        blocks[i] = take(f, PAGE / 8);
+    n_calls = f->n_calls;
+    assert_int_equal(take_ready(f, PAGE / 8), AM_FIT_GROWS); /* all pages are full */
+    give(f, blocks[7]);
+    assert_int_equal(take_ready(f, PAGE / 8), 0); /* a hole */
+    for (unsigned i = 8; i < 16; i++)
+        give(f, blocks[i]);
+    assert_int_equal(stats_of(f).idle, 1);
+    assert_int_equal(take_ready(f, PAGE / 8), AM_FIT_GROWS); /* few pages are idle */
+    for (unsigned i = 16; i < 64; i++)
+        give(f, blocks[i]);
+    assert_int_equal(take_ready(f, PAGE / 8), 0); /* many are */
+    assert_int_equal(f->n_calls, n_calls);
+    assert_int_equal(stats_of(f).n_live, 9);
+    fixture_end(f);
+}
+
 static void idle_pages_move_before_new_ones_are_created(void **state)
 {
     struct fixture *f = fixture_new(0);
@@ -612,6 +644,7 @@ int main(void)
         cmocka_unit_test(blocks_of_whole_pages_share_none),
         cmocka_unit_test(small_blocks_take_holes_in_held_pages),
         cmocka_unit_test(a_freed_place_is_used_again_without_a_call),
+        cmocka_unit_test(memory_that_is_ready_takes_no_call),
         cmocka_unit_test(idle_pages_move_before_new_ones_are_created),
         cmocka_unit_test(new_pages_come_first_while_memory_is_ample),
         cmocka_unit_test(an_idle_page_will_do_where_no_new_one_is_to_be_had),
