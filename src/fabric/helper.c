@@ -251,6 +251,12 @@ static void begin_take(struct am_helper *helper, const struct am_port_message *m
     helper->who.pid = message->begin.public_pid;
     gethostname(helper->who.host, sizeof helper->who.host - 1);
     randombytes_buf(helper->who.instance, sizeof helper->who.instance);
+    if (message->begin.place.family != 0) {
+        helper->again = message->begin.place.port;
+        helper->is_shut = true;
+        memcpy(helper->who.instance, message->begin.place.instance,
+               sizeof helper->who.instance);
+    }
     helper->program = (struct am_watch){
         (int)syscall(SYS_pidfd_open, message->begin.pid, 0), program_ready};
     if (helper->program.fd >= 0)
@@ -285,16 +291,18 @@ static int network_open(struct am_helper *helper, int key, char *gate, char *why
     if (am_ucx_open_out(&helper->ucx, why) != 0)
         return -1;
     am_gate_shut(&helper->gate, gate); /* before this process listens itself */
-    helper->listener =
-        (struct am_watch){am_net_listen(&helper->place, why), listener_ready};
+    if (helper->again != 0)
+        helper->place.address.sin_port = htons(helper->again);
+    helper->listener = (struct am_watch){
+        am_net_listen(&helper->place, helper->again != 0, why), listener_ready};
     if (helper->listener.fd < 0)
         return -1;
     helper->worker = (struct am_watch){helper->ucx.fd, worker_ready};
     helper->out = (struct am_watch){helper->ucx.out_fd, out_ready};
     am_helper_watch(helper, &helper->worker, EPOLLIN, true);
     am_helper_watch(helper, &helper->out, EPOLLIN, true);
-    am_helper_watch(helper, &helper->listener, EPOLLIN, true);
-    helper->is_listening = true;
+    am_helper_watch(helper, &helper->listener, helper->is_shut ? 0 : EPOLLIN, true);
+    helper->is_listening = !helper->is_shut;
     if (am_confine_calls() != 0) {
         snprintf(why, AM_NET_WHY, "the fabric process cannot give up its rights: %s",
                  strerror(errno));
@@ -345,6 +353,10 @@ static void message_take(struct am_helper *helper, const struct am_port_message 
         break;
     case AM_PORT_KEY:
         key_take(helper, message, fd);
+        break;
+    case AM_PORT_READY:
+        helper->is_shut = false;
+        am_peer_listen(helper);
         break;
     case AM_PORT_EXPORT:
         export_take(helper, message, fd);

@@ -129,6 +129,7 @@ struct am_helper {
     int epoll;
     int book; /* -1: none */
     bool is_up;
+    bool is_shut;      /* until AM_PORT_READY: importers wait at the listener */
     bool is_listening; /* the listener is waited for */
     bool has_scratch;  /* am_helper_scratch() */
     uint8_t *area;
@@ -153,6 +154,7 @@ struct am_helper {
     uint64_t next_tick;
     uint64_t awake_until; /* after a short move */
     char where[128];
+    uint16_t again; /* the port of the process before this one; 0: there was none */
 };
 
 /* Runs until the program ends or closes its socket; does not return. */
@@ -185,6 +187,8 @@ void am_peer_refuse_all(struct am_peer *peer);
 /* peer_link.c */
 void am_peer_start(struct am_helper *helper);
 void am_peer_accept(struct am_helper *helper);
+/* Importers may connect, unless there are too many. */
+void am_peer_listen(struct am_helper *helper);
 struct am_peer *am_peer_at(struct am_helper *helper, const struct am_port_place *place);
 void am_peer_send(struct am_peer *peer, struct am_frame *frame);
 /* The first reason counts. */

@@ -106,11 +106,11 @@ int am_net_find(const char *text, struct am_net_place *ret_place, char *why)
     return -1;
 }
 
-int am_net_listen(struct am_net_place *place, char *why)
+int am_net_listen(struct am_net_place *place, bool is_exact, char *why)
 {
     socklen_t size = sizeof place->address;
     uint16_t first = ntohs(place->address.sin_port);
-    int n_tries = first != 0 ? AM_NET_PORTS : 1;
+    int n_tries = first != 0 && !is_exact ? AM_NET_PORTS : 1;
     int yes = 1;
     int error = EADDRINUSE;
 

@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define AM_NET_WHY 384
@@ -21,8 +22,11 @@ struct am_net_place {
  */
 int am_net_find(const char *text, struct am_net_place *ret_place, char *why);
 
-/* A listening socket there, and its port: a descriptor, or -1 with the reason. */
-int am_net_listen(struct am_net_place *place, char *why);
+/*
+ * A listening socket there, and its port: a descriptor, or -1 with the reason.  is_exact: no
+ * other port than that one.
+ */
+int am_net_listen(struct am_net_place *place, bool is_exact, char *why);
 
 /*
  * A socket that connects from one address to another, without waiting: a descriptor, or

@@ -308,8 +308,9 @@ static void back_take(struct am_peer *peer, const struct am_frame *frame)
     else if (frame->back.is_known != 0)
         host_here(peer);
     else
-        am_peer_fail(peer, "it gave the memory back, as it had not heard of this process "
-                           "for too long");
+        am_peer_fail(peer,
+                     "it gave the memory back: it had not heard of this process for "
+                     "too long, or its fabric process was started again");
 }
 
 static void import_reply(struct am_peer_import *import)

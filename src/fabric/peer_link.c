@@ -115,9 +115,10 @@ static void listener_pause(struct am_helper *helper)
     helper->is_listening = false;
 }
 
-static void listener_resume(struct am_helper *helper)
+void am_peer_listen(struct am_helper *helper)
 {
-    if (!helper->is_up || helper->is_listening || door(helper) == AM_DOOR_SHUT)
+    if (!helper->is_up || helper->is_shut || helper->is_listening ||
+        door(helper) == AM_DOOR_SHUT)
         return;
     am_helper_watch(helper, &helper->listener, EPOLLIN, false);
     helper->is_listening = true;
@@ -146,7 +147,7 @@ static void connection_close(struct am_peer *peer)
     free(peer->worker);
     peer->worker = NULL;
     peer->is_connecting = peer->is_waiting = false;
-    listener_resume(helper);
+    am_peer_listen(helper);
 }
 
 static void peer_end(struct am_peer *peer)
@@ -287,7 +288,7 @@ static void guest_up(struct am_peer *peer)
     am_seats_give(&helper->shaking, &peer->seat);
     am_seats_take(&helper->guests, &peer->seat, am_helper_now());
     peer->is_unproved = false;
-    listener_resume(helper);
+    am_peer_listen(helper);
     peer->guest = am_desk_enter(&helper->desk, &peer->who);
     if (peer->guest == NULL) {
         am_peer_fail(peer, "the fabric process has no memory for an importer");
@@ -587,5 +588,5 @@ void am_peer_tick(struct am_helper *helper, uint64_t now)
             peer_tick(peer, now);
     }
     am_desk_expire(&helper->desk, now);
-    listener_resume(helper);
+    am_peer_listen(helper);
 }

@@ -7,7 +7,7 @@
  * remote memory pass through the area, a memory file that both map, cut into slots: the
  * fabric process never sees the program's own memory.
  *
- * The program sends requests with numbers; each request but RELEASE and WITHDRAW is
+ * The program sends requests with numbers; each request but READY, RELEASE and WITHDRAW is
  * answered with the same number.
  */
 #ifndef AM_FABRIC_PORT_H
@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 
-#define AM_PORT_VERSION 2
+#define AM_PORT_VERSION 3
 #define AM_PORT_SLOT_SIZE (UINT64_C(1) << 20)
 #define AM_PORT_SLOTS 32
 /*
@@ -39,7 +39,8 @@ enum am_port_kind {
     AM_PORT_BEGIN = 1, /* with the area */
     AM_PORT_BOOK,      /* with the file that aclmem info reads; may be left out */
     AM_PORT_KEY,       /* with the key's file; answered when all is up */
-    AM_PORT_EXPORT,    /* with the memory */
+    AM_PORT_READY,  /* to a process with another one before: it has all exports again */
+    AM_PORT_EXPORT, /* with the memory */
     AM_PORT_TRUST,
     AM_PORT_WITHDRAW,
     AM_PORT_IMPORT,
@@ -48,6 +49,7 @@ enum am_port_kind {
     AM_PORT_GET,
     /* From the fabric process. */
     AM_PORT_REPLY,
+    AM_PORT_LOST, /* never sent: the reply that the program makes when the process is gone */
 };
 
 /* The place of an exporting fabric process: it is a part of fabric handles. */
@@ -90,6 +92,8 @@ struct am_port_message {
             uint32_t n_connections; /* in each role, at most */
             uint8_t machine[16];
             char where[128]; /* ACLMEM_FABRIC */
+            /* Of a process before, which handles name; the family is 0 without one. */
+            struct am_port_place place;
         } begin;
         struct { /* the answer to KEY; its text says where UCX listens */
             struct am_port_place place;

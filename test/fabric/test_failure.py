@@ -119,15 +119,44 @@ class Failure(unittest.TestCase):
         self.named(self.refused(GONE, "ended", self.b, "import", self.fabric))
         self.assertEqual(self.b.end(), 0)
 
+    def helper_killed(self, index):
+        """Kills the fabric process of a machine; the program starts another one."""
+        (helper,) = self.net.machines[index].helpers()
+        os.kill(helper, signal.SIGKILL)
+        machines.wait_until(lambda: not machines.is_running(helper), "the end of a fabric process")
+
     def test_its_fabric_process_is_killed(self):
         self.pair()
-        (helper,) = self.net.machines[0].helpers()
-        os.kill(helper, signal.SIGKILL)
+        listed = self.a.do("export", self.a.do("alloc", 2 * MIB), 0)
+        self.a.do("trust", listed, self.b.value("tgid"))
+        withdrawn = self.a.do("alloc", 2 * MIB)
+        freed = self.a.do("export", withdrawn, OPEN)
+        self.a.do("free", withdrawn)
+        self.helper_killed(0)
         self.named(self.refused(GONE, "process", self.b, "check", self.there, self.size, 1))
         self.assertEqual(self.a.value("check", self.here, self.size, 1), 0)  # the program goes on
-        other = self.a.do("alloc", 2 * MIB)
-        self.refused(GONE, "aclmem-fabric", self.a, "export", other, OPEN)
-        self.a.do("free", other)
+        self.a.do("export", self.a.do("alloc", 2 * MIB), OPEN)  # when the other one has all exports
+        self.lets_go()
+        self.there_handle = self.b.do("import", self.fabric)  # by the same handle
+        self.there = self.b.value("reserve", self.size)
+        self.b.do("map", self.there, self.size, self.there_handle)
+        self.assertEqual(self.b.value("check", self.there, self.size, 1), 0)
+        self.b.do("put", self.there, self.size, 2)
+        self.assertEqual(self.a.value("check", self.here, self.size, 2), 0)
+        self.b.do("import", listed)
+        self.refused(207006, "freed", self.b, "import", freed)
+        self.assertEqual([self.a.end(), self.b.end()], [0, 0])
+
+    def test_a_fabric_process_that_ends_again_and_again(self):
+        self.a = self.begin(0)
+        fabric = self.a.do("export", self.a.do("alloc", 2 * MIB), OPEN)
+        for _ in range(8):
+            self.helper_killed(0)
+            self.a.do("free", self.a.do("alloc", 2 * MIB))
+            self.a.do("export", self.a.do("alloc", 2 * MIB), OPEN)
+        self.begin(1).do("import", fabric)
+        self.helper_killed(0)
+        self.refused(GONE, "aclmem-fabric", self.a, "export", self.a.do("alloc", 2 * MIB), OPEN)
         self.a.do("finalize")
         self.a.do("init")
         self.a.do("export", self.a.do("alloc", 2 * MIB), OPEN)
@@ -199,13 +228,13 @@ class Failure(unittest.TestCase):
 
     def test_its_own_fabric_process_is_killed(self):
         self.pair()
-        (helper,) = self.net.machines[1].helpers()
-        os.kill(helper, signal.SIGKILL)
+        self.helper_killed(1)
         self.refused(GONE, "aclmem-fabric", self.b, "check", self.there, self.size, 1)
         self.lets_go()
-        self.b.do("finalize")
-        self.b.do("init")
-        self.b.do("import", self.fabric)
+        self.there_handle = self.b.do("import", self.fabric)
+        self.there = self.b.value("reserve", self.size)
+        self.b.do("map", self.there, self.size, self.there_handle)
+        self.assertEqual(self.b.value("check", self.there, self.size, 1), 0)
         self.assertEqual(self.b.end(), 0)
 
     def test_its_own_fabric_process_stands_still(self):

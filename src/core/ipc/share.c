@@ -59,6 +59,7 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
     if (!is_dead)
         return ACL_SUCCESS;
     am_export_withdraw(number);
+    am_remote_withdraw(number);
     return number == 0
                ? ACL_SUCCESS
                : am_fail(ACL_ERROR_RT_INVALID_HANDLE,

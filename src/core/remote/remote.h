@@ -7,8 +7,10 @@
  *
  * Bytes pass through slots, pieces of memory that both processes map.  A move is a slot
  * and a piece of remote memory; the thread reports the end of each.  The fabric process
- * ends every request in time.  When it is gone, or silent for twice that time, all requests
- * end with 507022, and so do later ones, until the library is stopped.
+ * ends every request in time.  When it has ended, all moves end with 507022, and the thread
+ * starts another one with the same exports; imports of the one before are gone.  When it is
+ * silent for twice that time, or ends again and again, all requests end with 507022, and so
+ * do later ones, until the library is stopped.
  */
 #ifndef AM_CORE_REMOTE_H
 #define AM_CORE_REMOTE_H

@@ -64,11 +64,12 @@ aclError am_port_key_open(int *ret_fd)
     return ACL_SUCCESS;
 }
 
-struct am_port_message am_port_begin(void)
+struct am_port_message am_port_begin(const struct am_port_place *place)
 {
     struct am_port_message message = {.kind = AM_PORT_BEGIN};
 
     message.begin.version = AM_PORT_VERSION;
+    message.begin.place = *place;
     message.begin.pid = (int32_t)getpid();
     message.begin.public_pid = (int32_t)am_process_own_id();
     message.begin.timeout_ms =
@@ -171,34 +172,42 @@ static void area_close(struct am_port_process *process)
     close(process->area_fd);
 }
 
-aclError am_port_open(struct am_port_process *ret_process)
+aclError am_port_spawn(int *ret_socket)
 {
-    struct am_port_process process;
     char folder[4096];
     int sockets[2];
     int error;
 
     AM_TRY(folder_find(folder, sizeof folder));
-    error = area_open(&process);
-    AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "no memory to share with the fabric process: %s", strerror(error));
-    if (am_sys_socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
-        error = errno;
-        area_close(&process);
-        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                       "no socket for the fabric process: %s", strerror(error));
-    }
-    process.socket = am_fd_move_up(sockets[0]);
+    AM_REQUIRE(am_sys_socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0,
+               ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "no socket for the fabric process: %s",
+               strerror(errno));
+    sockets[0] = am_fd_move_up(sockets[0]);
     error = process_spawn(folder, sockets[1]);
     close(sockets[1]);
     if (error != 0) {
-        close(process.socket);
-        area_close(&process);
+        close(sockets[0]);
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                        "%s/aclmem-fabric cannot be started: %s", folder, strerror(error));
     }
-    *ret_process = process;
+    *ret_socket = sockets[0];
     return ACL_SUCCESS;
+}
+
+aclError am_port_open(struct am_port_process *ret_process)
+{
+    struct am_port_process process;
+    int error = area_open(&process);
+    aclError rc;
+
+    AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "no memory to share with the fabric process: %s", strerror(error));
+    rc = am_port_spawn(&process.socket);
+    if (rc == ACL_SUCCESS)
+        *ret_process = process;
+    else
+        area_close(&process);
+    return rc;
 }
 
 void am_port_close(struct am_port_process *process)
@@ -218,7 +227,7 @@ int am_port_send(int socket, const struct am_port_message *message, int fd)
         int n = poll(&p, 1, SEND_MS);
 
         if (n == 0)
-            return -EPIPE; /* it takes nothing any more */
+            return -ETIMEDOUT;
         if (n < 0 && errno != EINTR)
             return -errno;
     }
