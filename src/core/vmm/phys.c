@@ -42,13 +42,10 @@ static aclError location_find(const aclrtMemLocation *location,
 {
     int32_t id = (int32_t)location->id;
     struct am_device *device;
-    aclError rc;
 
     *ret_node = -1;
     if (location->type == ACL_MEM_LOCATION_TYPE_DEVICE) {
-        rc = am_device_find(id, &device);
-        if (rc != ACL_SUCCESS)
-            return rc;
+        AM_TRY(am_device_find(id, &device));
         *ret_domain = am_domain_get(&device->domain);
     } else {
         if (location->type == ACL_MEM_LOCATION_TYPE_HOST_NUMA && id != -1) {
@@ -67,13 +64,11 @@ aclError am_phys_check(const aclrtPhysicalMemProp *prop)
 {
     struct am_domain *domain;
     int node;
-    aclError rc = am_attr_check(prop);
 
-    if (rc == ACL_SUCCESS)
-        rc = location_find(&prop->location, &domain, &node);
-    if (rc == ACL_SUCCESS)
-        am_domain_put(domain);
-    return rc;
+    AM_TRY(am_attr_check(prop));
+    AM_TRY(location_find(&prop->location, &domain, &node));
+    am_domain_put(domain);
+    return ACL_SUCCESS;
 }
 
 /* Bytes for size bytes of this kind; fails when that cannot be counted. */
@@ -95,10 +90,9 @@ static aclError mem_take(struct am_domain *domain, enum am_bank_kind kind, size_
                          size_t asked, int node, struct am_mem *mem)
 {
     struct am_bank *bank = NULL;
-    aclError rc = am_domain_charge(domain, size, asked);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_domain_charge(domain, size, asked));
     rc = am_domain_bank(domain, kind, &bank);
     if (rc == ACL_SUCCESS)
         rc = bank->ops->mem_create(bank, size, node, mem);
@@ -211,6 +205,16 @@ static aclError phys_list(struct am_phys *phys)
     return ACL_SUCCESS;
 }
 
+/* The same for memory without a handle; it is gone on failure. */
+static aclError phys_enter(struct am_phys *phys)
+{
+    aclError rc = phys_list(phys);
+
+    if (rc != ACL_SUCCESS)
+        phys_unmake(phys);
+    return rc;
+}
+
 /* Gives it a handle and enters it; it is gone on failure. */
 static aclError phys_publish(struct am_phys *phys, void **ret_handle)
 {
@@ -235,14 +239,11 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
     struct am_domain *domain;
     struct am_phys *phys;
     int node;
-    aclError rc = am_attr_check(prop);
 
-    if (rc == ACL_SUCCESS)
-        rc = location_find(&prop->location, &domain, &node);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = phys_make(size, prop, domain, node, &phys);
-    return rc == ACL_SUCCESS ? phys_publish(phys, ret_handle) : rc;
+    AM_TRY(am_attr_check(prop));
+    AM_TRY(location_find(&prop->location, &domain, &node));
+    AM_TRY(phys_make(size, prop, domain, node, &phys));
+    return phys_publish(phys, ret_handle);
 }
 
 static aclError import_make(const struct am_import *import, struct am_phys **ret_phys)
@@ -292,36 +293,23 @@ err_place:
 aclError am_phys_import(const struct am_import *import, void **ret_handle)
 {
     struct am_phys *phys;
-    aclError rc = import_make(import, &phys);
 
-    return rc == ACL_SUCCESS ? phys_publish(phys, ret_handle) : rc;
+    AM_TRY(import_make(import, &phys));
+    return phys_publish(phys, ret_handle);
 }
 
 aclError am_phys_import_owned(const struct am_import *import, struct am_phys **ret_phys)
 {
-    aclError rc = import_make(import, ret_phys);
-
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = phys_list(*ret_phys);
-    if (rc != ACL_SUCCESS)
-        phys_unmake(*ret_phys);
-    return rc;
+    AM_TRY(import_make(import, ret_phys));
+    return phys_enter(*ret_phys);
 }
 
 aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
                               struct am_domain *domain, struct am_phys **ret_phys)
 {
-    aclError rc;
-
     am_refs_more(&domain->refs);
-    rc = phys_make(size, prop, domain, -1, ret_phys);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = phys_list(*ret_phys);
-    if (rc != ACL_SUCCESS)
-        phys_unmake(*ret_phys);
-    return rc;
+    AM_TRY(phys_make(size, prop, domain, -1, ret_phys));
+    return phys_enter(*ret_phys);
 }
 
 aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
@@ -414,10 +402,9 @@ static aclError refuse_dead(void *handle)
 aclError am_phys_get(void *handle, struct am_phys **ret_phys)
 {
     struct am_phys *phys;
-    aclError rc = phys_find(handle, &phys);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(phys_find(handle, &phys));
     if (atomic_load_explicit(&phys->handle_refs, memory_order_acquire) == 0) {
         rc = refuse_dead(handle);
         am_phys_put(phys);
@@ -485,10 +472,9 @@ aclError am_phys_free(void *handle)
     struct am_phys *phys;
     bool was_last;
     uint64_t number;
-    aclError rc = phys_find(handle, &phys);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(phys_find(handle, &phys));
     rc = handle_drop(phys, &was_last, &number);
     if (was_last)
         export_ended(number);          /* while the memory is there */
