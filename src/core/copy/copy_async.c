@@ -406,6 +406,8 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
 
     if (ft == NULL)
         return ACL_ERROR_BAD_ALLOC;
+    ft->work.outcome = NULL;
+    ft->work.remote = NULL;
     ft->size = size;
     ft->value = value;
     ft->width = width;

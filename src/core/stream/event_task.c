@@ -103,9 +103,8 @@ aclError am_event_task_make(const struct am_task_ops *ops, struct am_event *even
     if (et == NULL)
         return ACL_ERROR_BAD_ALLOC;
     am_ref_more(&event->signal.object.refs);
-    et->event = event;
-    et->stream = stream;
-    et->stream_id = stream->id;
+    *et = (struct am_event_task){
+        .task = et->task, .event = event, .stream = stream, .stream_id = stream->id};
     *ret_task = et;
     return ACL_SUCCESS;
 }

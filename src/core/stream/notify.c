@@ -298,9 +298,9 @@ static aclError notify_submit(const struct am_task_ops *ops, struct am_notify *n
     if (nt == NULL)
         return ACL_ERROR_BAD_ALLOC;
     am_ref_more(&notify->signal.object.refs);
+    *nt =
+        (struct notify_task){.task = nt->task, .notify = notify, .queue = &stream->queue};
     nt->task.deadline = deadline;
-    nt->notify = notify;
-    nt->queue = &stream->queue;
     am_lane_enter(&stream->lane);
     am_lock(&am_sched.lock);
     rc = am_lane_queue_locked(&am_sched, &stream->lane, &nt->task);

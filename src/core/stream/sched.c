@@ -39,7 +39,7 @@ static unsigned random_below(struct am_sched *sched, unsigned n)
 
 void *am_task_make(const struct am_task_ops *ops, size_t size)
 {
-    struct am_task *task = am_sys_calloc(1, size);
+    struct am_task *task = am_sys_malloc(size);
 
     if (task != NULL)
         am_task_init(task, ops);

@@ -158,8 +158,8 @@ static inline void am_task_init(struct am_task *task, const struct am_task_ops *
     task->is_outside = false;
 }
 /*
- * The same in new memory of `size` bytes, which begins with a task; all other bytes are zero.
- * NULL: there is no memory, which has been reported; the caller returns ACL_ERROR_BAD_ALLOC.
+ * The same in new memory of `size` bytes, which begins with a task; the caller sets the rest.
+ * It is not zeroed: calloc() takes longer than a short fill of memory.  NULL: there is no memory, which has been reported; the caller returns ACL_ERROR_BAD_ALLOC.
  */
 void *am_task_make(const struct am_task_ops *ops, size_t size);
 

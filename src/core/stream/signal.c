@@ -66,18 +66,6 @@ aclError am_signal_enter(struct am_signals *signals, struct am_signal *signal,
     return rc;
 }
 
-aclError am_signal_get(struct am_signals *signals, void *handle,
-                       struct am_signal **ret_signal)
-{
-    struct am_object *object = am_idmap_get(&am_ids, signals->kind, handle, signals->put);
-
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", signals->name);
-    AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "%s %p %s", signals->name,
-               handle, am_idmap_why(signals->kind, handle));
-    *ret_signal = (struct am_signal *)object;
-    return ACL_SUCCESS;
-}
-
 /* False: another thread has destroyed it. */
 static bool signal_end(struct am_signals *signals, struct am_signal *signal)
 {

@@ -12,8 +12,11 @@
 #include <sys/queue.h>
 
 #include "acl/acl_base.h"
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
 #include "base/idmap.h"
 #include "core/device/device.h"
+#include "core/device/setup.h"
 #include "core/stream/sched.h"
 
 struct am_signal {
@@ -49,8 +52,17 @@ struct am_signals {
 aclError am_signal_enter(struct am_signals *signals, struct am_signal *signal,
                          uint32_t limit, void **ret_handle);
 /* The signal of a handle, with one more reference. */
-aclError am_signal_get(struct am_signals *signals, void *handle,
-                       struct am_signal **ret_signal);
+static inline aclError am_signal_get(struct am_signals *signals, void *handle,
+                                     struct am_signal **ret_signal)
+{
+    struct am_object *object = am_idmap_get(&am_ids, signals->kind, handle, signals->put);
+
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", signals->name);
+    AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "%s %p %s", signals->name,
+               handle, am_idmap_why(signals->kind, handle));
+    *ret_signal = (struct am_signal *)object;
+    return ACL_SUCCESS;
+}
 /* Streams that wait for a record that can no longer be queued are woken. */
 aclError am_signal_destroy(struct am_signals *signals, void *handle);
 /* All of a device. */
