@@ -19,7 +19,7 @@ run: all
 
 check:
 	@$(SETUP) check
-	@scripts/check.sh release clang dev asan tsan
+	@scripts/check.sh release clang dev asan tsan aarch64-part
 
 bench: build/build.ninja
 	@$(SETUP) bench
@@ -82,7 +82,7 @@ help:
 	@echo "make             build the library, the command and the examples: build/lib64/libascendcl.so, build/bin/,"
 	@echo "                 and the Python module acl: build/python/"
 	@echo "make run         run the first example, the seven steps of virtual memory"
-	@echo "make check       build with gcc, clang and the sanitizers, and run every test in at least one of them"
+	@echo "make check       build with gcc, clang, the sanitizers and for aarch64, and run every test in at least one"
 	@echo "make bench       measure, beside the limits of this machine"
 	@echo "make fuzz        run the fuzz targets for a long time, with the address sanitizer"
 	@echo "make wheel       pack the Python module, with the library, for pip: build/wheel/"

@@ -63,6 +63,7 @@ needed_to_check() {
     want "has mkdocs" mkdocs "mkdocs, which makes the site of the documents"
     want "has abidiff" abigail-tools "libabigail, which compares the ABI with the last release's"
     want has_browser chromium "Chromium, which the report page is tested in"
+    [ "$(uname -m)" != x86_64 ] || needed_for_aarch64 want
     has_runtimes || lack "$(runtimes_package)" "Clang's address, thread and fuzzer runtimes"
 }
 
@@ -84,10 +85,11 @@ needed_for_debian() {
     need "has_library libsodium" libsodium-dev "libsodium, for memory of other machines"
 }
 
+# needed_for_aarch64 need|want
 needed_for_aarch64() {
-    need "has aarch64-linux-gnu-gcc" gcc-aarch64-linux-gnu "the GNU C compiler for aarch64"
-    need "has aarch64-linux-gnu-g++" g++-aarch64-linux-gnu "the GNU C++ compiler for aarch64"
-    need "has qemu-aarch64" qemu-user "qemu-user, an emulator for programs"
+    $1 "has aarch64-linux-gnu-gcc" gcc-aarch64-linux-gnu "the GNU C compiler for aarch64"
+    $1 "has aarch64-linux-gnu-g++" g++-aarch64-linux-gnu "the GNU C++ compiler for aarch64"
+    $1 "has qemu-aarch64" qemu-user "qemu-user, an emulator for programs"
 }
 
 needed_to_cover() {
@@ -190,12 +192,14 @@ want() {
 lack() {
     [ -n "$1" ] || return 0 # what it is called here is not known yet
     packages="$packages $1"
+    needed="$needed $1"
     missing="$missing
     $2 (Debian's package: $1)"
 }
 
 look() {
     packages=
+    needed=
     missing=
     wanted=
     needed_to_build
@@ -204,7 +208,7 @@ look() {
     [ "$mode" != wheel ] || needed_to_pack
     [ "$mode" != deb ] || needed_for_debian
     [ "$mode" != docs ] || need "has mkdocs" mkdocs "mkdocs, which makes the site of the documents"
-    [ "$mode" != aarch64 ] || needed_for_aarch64
+    [ "$mode" != aarch64 ] || needed_for_aarch64 need
     [ "$mode" != coverage ] || needed_to_cover
     [ -n "$packages" ]
 }
@@ -218,16 +222,24 @@ may_install() {
     has sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }
 }
 
+# Where one that can be done without is not to be had, the others are.
 install_packages() {
     echo "Installing:$packages"
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
-        $as_root env DEBIAN_FRONTEND=noninteractive \
-            apt-get install -y -qq --no-install-recommends $packages >/dev/null
+    apt_get update -qq || return
+    apt_get install -y -qq --no-install-recommends $packages >/dev/null ||
+        { [ -n "$needed" ] && [ "$needed" != "$packages" ] && apt_get install -y -qq --no-install-recommends $needed >/dev/null; }
 }
 
-# All is here; libraries of another processor are no packages of this machine.
+apt_get() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@"
+}
+
+# All is here; libraries of another processor are no packages of this machine.  The check does without them.
 done_well() {
-    [ "$mode" != aarch64 ] || exec "$(dirname "$0")/sysroot.sh" "$(dirname "$0")/../build/aarch64-sysroot"
+    case $mode in
+    aarch64) exec "$(dirname "$0")/sysroot.sh" "$(dirname "$0")/../build/aarch64-sysroot" ;;
+    check) ! has qemu-aarch64 || "$(dirname "$0")/sysroot.sh" "$(dirname "$0")/../build/aarch64-sysroot" ;;
+    esac
     exit 0
 }
 

@@ -25,9 +25,9 @@ command -v apt-get >/dev/null && command -v dpkg >/dev/null || {
 rm -rf "$folder"
 mkdir -p "$folder/apt/lists/partial" "$folder/apt/archives/partial" "$folder/debs"
 
-# Alone: no lock, no status and no cache of the machine's own apt.
+# Alone: no lock, no status and no cache of the machine's own apt.  A mirror that does not answer is not waited for.
 apt() {
-    apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State="$folder/apt" \
+    timeout 120 apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State="$folder/apt" \
         -o Dir::State::status=/dev/null -o Dir::Cache="$folder/apt" -o Debug::NoLocking=1 \
         -o APT::Sandbox::User= -o Acquire::Languages=none "$@"
 }
