@@ -72,7 +72,7 @@ RULES = [
     ("python/*", ["python/*"] + PUBLIC),
     ("examples/*", ["examples/*"] + PUBLIC),
     ("bench/fabric.c", PUBLIC),
-    ("bench/fabric_sim.c", ["src/fabric/*"] + BASE),  # runs the fabric's own state machines
+    ("bench/fabric_sim*", ["bench/fabric_sim.h", "src/fabric/*"] + BASE),  # runs the fabric's own state machines
     ("bench/direct.c", ["bench/*", "src/api/*"] + BASE + PUBLIC),  # calls what lies behind the entries
     ("bench/cuda*", ["bench/*", "src/backend/cuda/driver.*"] + PUBLIC),  # calls the driver beside us
     ("bench/*", ["bench/*"] + PUBLIC),
