@@ -143,6 +143,30 @@ static void blocks_of_a_graph_are_the_graphs_own(void *stream)
     REQUIRE(stats_now().n_live == 0);
 }
 
+/* Without a lock around the other threads' calls the graph's pool ends under one of them. */
+static void a_graph_ends_while_other_threads_ask_for_blocks(void *stream)
+{
+    std::thread threads[3];
+
+    for (std::thread &thread : threads)
+        thread = std::thread([&] {
+            for (int i = 0; i < 3000; i++) {
+                void *a = aclmem_torch_malloc(512 * (1 + i % 7), 0, stream);
+
+                REQUIRE(a != nullptr);
+                aclmem_torch_free(a, 512 * (1 + i % 7), 0, stream);
+            }
+        });
+    for (uint64_t i = 0; i < 100; i++) {
+        aclmem_torch_begin_allocate_to_pool(0, 8, i, nullptr);
+        aclmem_torch_free(aclmem_torch_malloc(512, 0, stream), 512, 0, stream);
+        aclmem_torch_release_pool(0, 8, i);
+    }
+    for (std::thread &thread : threads)
+        thread.join();
+    REQUIRE(stats_now().live == 0);
+}
+
 static void a_thread_without_a_device_frees(void *stream)
 {
     void *a = aclmem_torch_malloc(9 * mb, 0, stream);
@@ -198,6 +222,7 @@ int main(int argc, char **argv)
     no_memory_is_an_exception(stream);
     a_block_used_on_a_second_stream_stays_whole(is_cuda, stream);
     blocks_of_a_graph_are_the_graphs_own(stream);
+    a_graph_ends_while_other_threads_ask_for_blocks(stream);
     a_thread_without_a_device_frees(stream);
     a_fraction_limits_the_pool(stream);
     a_snapshot_lists_the_blocks(stream);
