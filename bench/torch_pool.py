@@ -2,7 +2,7 @@
 """The pool inside PyTorch, beside PyTorch's own allocators.
 
     python3 bench/torch_pool.py [--steps N] [--json] [--library build/bench/bench_torch_floor.so]
-    python3 bench/torch_pool.py --jobs LoRA,generation [--rounds N]
+    python3 bench/torch_pool.py --jobs LoRA,generation [--rounds N] [--in-turn]
 
 Each allocator has a process of its own: native, expandable (segments), aclmem, and the least that an allocator behind
 PyTorch's interface can do.  Three jobs run in each, with models of plain modules and random weights: training, training of
@@ -10,7 +10,8 @@ low-rank adapters (LoRA) on a frozen model, and generation with a cache of keys 
 Rows are the time of a step, the share of held memory that is live at the peak, and a hit: a block that was freed a moment
 ago, by torch.empty and by a loop without Python.  A last row runs the training with a limit of 1.05 times its live bytes.
 With --jobs those alone run, with expandable segments and with the pool in turn, and the pages that moved or were made in a
-step are told.  Without PyTorch or a GPU it says so and exits with 0.
+step are told.  With --in-turn both processes live at the same time and take a step each in turn, so that they have the
+same minutes of a machine whose speed changes.  Without PyTorch or a GPU it says so and exits with 0.
 """
 import argparse
 import ctypes
@@ -37,8 +38,21 @@ def calls(torch):
     return stats["aclmem.pages_moved"], stats["aclmem.pages_created"], stats["num_alloc_retries"]
 
 
+is_in_turn = False  # steps begin when the parent says so
+
+
 def timed(torch, step):
     """Seconds, then what calls() counted."""
+    if is_in_turn:
+        sys.stdin.readline()
+    try:
+        return timed_now(torch, step)
+    finally:
+        if is_in_turn:
+            print("STEP", flush=True)
+
+
+def timed_now(torch, step):
     before = calls(torch)
     torch.cuda.synchronize()
     start = time.perf_counter()
@@ -225,6 +239,8 @@ def oom_type(torch):
 
 
 def child(chosen):
+    global is_in_turn
+    is_in_turn = chosen.in_turn and not chosen.limit
     if chosen.child == "expandable":
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     import torch
@@ -266,6 +282,36 @@ def run(name, chosen, limit=0):
     return None
 
 
+def step_take(process):
+    """A step of a process that waits for its turn: the figures after its last one, else None."""
+    try:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    except BrokenPipeError:
+        pass  # the reason is on its stderr
+    for line in process.stdout:
+        if line.startswith("STEP"):
+            return None
+        if line.startswith("RESULT "):
+            return json.loads(line[len("RESULT "):])
+    sys.exit("a job failed")
+
+
+def run_in_turn(names, chosen):
+    """The figures of both; the processes live at the same time, and one of them works."""
+    command = [sys.executable, os.path.abspath(__file__), "--in-turn", "--steps", str(chosen.steps), "--library",
+               chosen.library, "--jobs", ",".join(chosen.jobs), "--child"]
+    processes = [subprocess.Popen(command + [name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True)
+                 for name in names]
+    figures = [None for _ in names]
+    while None in figures:
+        for i, process in enumerate(processes):
+            figures[i] = figures[i] or step_take(process)
+    for process in processes:
+        process.communicate()
+    return figures
+
+
 def job_rows(ours, theirs, names):
     for name in names:
         a, b = ours[name], theirs[name]
@@ -275,17 +321,21 @@ def job_rows(ours, theirs, names):
 
 
 def jobs_rows(chosen):
-    """The jobs alone: the quickest of the rounds counts, and the fullest one."""
-    rounds = [(run("aclmem", chosen), run("expandable", chosen)) for _ in range(chosen.rounds)]
+    """The jobs alone: the quickest of the rounds counts, and the fullest one; stderr has the rounds."""
+    names = ("aclmem", "expandable")
+    rounds = [run_in_turn(names, chosen) if chosen.in_turn else [run(name, chosen) for name in names]
+              for _ in range(chosen.rounds)]
     if any(figures is None for each in rounds for figures in each):
         sys.exit(1)
-    best = [{name: dict(min((each[i][name] for each in rounds), key=lambda f: f["step"])) for name in chosen.jobs}
+    both = [{name: dict(min((each[i][name] for each in rounds), key=lambda f: f["step"])) for name in chosen.jobs}
             for i in (0, 1)]
     for name in chosen.jobs:
-        best[0][name]["peak_held"] = max(each[0][name]["peak_held"] for each in rounds)
-    yield from job_rows(*best, chosen.jobs)
+        both[0][name]["peak_held"] = max(each[0][name]["peak_held"] for each in rounds)
+        ratios = ["%.3f" % (each[0][name]["step"] / each[1][name]["step"]) for each in rounds]
+        print("%s, each round: %s" % (name, " ".join(ratios)), file=sys.stderr)
+    yield from job_rows(*both, chosen.jobs)
     for name in chosen.jobs:
-        moved, made, waits = best[0][name]["calls"]
+        moved, made, waits = both[0][name]["calls"]
         yield "%s, a step: pages moved; made" % name, moved, made, True
         yield "%s, a step: waits for the GPU; none" % name, waits, 0, True
 
@@ -328,6 +378,7 @@ def arguments():
     parser.add_argument("--jobs", default="", help="some of %s, with commas, and nothing else" % ", ".join(JOBS))
     parser.add_argument("--rounds", type=int, default=2, help="of --jobs: how often each allocator runs")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--in-turn", action="store_true", help="of --jobs: a step of each allocator in turn")
     parser.add_argument("--limit", type=int, default=0, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     chosen.library = os.path.abspath(chosen.library)
