@@ -12,8 +12,9 @@ static int fail(char *why, const char *what, ucs_status_t status)
 }
 
 /*
- * Segments of 64 KB and 128 KB double what TCP carries, against UCX's 8 KB.  A variable
- * UCX_... of the environment wins.
+ * Segments of 64 KB and 128 KB double what TCP carries, against UCX's 8 KB.  A connect()
+ * that waits would keep this process from its beats and time limits.  A variable UCX_... of
+ * the environment wins.
  */
 static void settings_choose(ucp_config_t *config, const char *device)
 {
@@ -25,6 +26,7 @@ static void settings_choose(ucp_config_t *config, const char *device)
         {"NET_DEVICES", device},
         {"TCP_TX_SEG_SIZE", "64k"},
         {"TCP_RX_SEG_SIZE", "128k"},
+        {"TCP_CONN_NB", "y"},
         {"MEMTYPE_CACHE", "n"},
     };
 
