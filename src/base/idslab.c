@@ -11,13 +11,7 @@
 /* NULL where no segment has that number yet. */
 AM_HOT static inline struct am_named *object_at(struct am_idslab *slab, uint32_t number)
 {
-    uint32_t segment = am_id_segment(number);
-    char *objects = atomic_load_explicit(&slab->segments[segment], memory_order_acquire);
-
-    return objects == NULL
-               ? NULL
-               : (struct am_named *)(objects +
-                                     slab->size * (number - am_id_first(segment)));
+    return (struct am_named *)am_idslab_place(slab, number);
 }
 
 /* The segment that begins with this number. */
@@ -180,14 +174,6 @@ AM_HOT void *am_idslab_get(struct am_idslab *slab, void *handle,
         return named;
     put(named); /* the next object in the same memory */
     return NULL;
-}
-
-void am_idslab_prefetch(struct am_idslab *slab, uint32_t number)
-{
-    struct am_named *named = number <= AM_ID_NUMBER_MAX ? object_at(slab, number) : NULL;
-
-    if (named != NULL)
-        am_prefetch(named, slab->size);
 }
 
 void am_idslab_each(struct am_idslab *slab, void (*visit)(void *object, void *arg),

@@ -73,8 +73,16 @@ void am_idslab_unname(struct am_named *named);
 void *am_idslab_get(struct am_idslab *slab, void *handle,
                     void (*put)(struct am_named *named));
 
-/* Fetches the lines of the object with this number, if there is one. */
-void am_idslab_prefetch(struct am_idslab *slab, uint32_t number);
+/* Where the object with this number lies, if there is one; NULL: there is none. */
+static inline char *am_idslab_place(struct am_idslab *slab, uint32_t number)
+{
+    uint32_t segment = am_id_segment(number & AM_ID_NUMBER_MAX);
+    char *objects = atomic_load_explicit(&slab->segments[segment], memory_order_acquire);
+
+    number &= AM_ID_NUMBER_MAX;
+    return objects == NULL ? NULL
+                           : objects + slab->size * (number - am_id_first(segment));
+}
 
 /* As am_slab_each(). */
 void am_idslab_each(struct am_idslab *slab, void (*visit)(void *object, void *arg),

@@ -2,14 +2,13 @@
  * Mappings that are there: finding one with its reservation locked, and taking it out of
  * the books.  See vspace.h and vspace_reservation.h.
  */
-#include <stddef.h>
-
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/vmm/phys.h"
+#include "core/vmm/record_guess.h"
 #include "core/vmm/vspace.h"
 #include "core/vmm/vspace_reservation.h"
 
@@ -75,37 +74,28 @@ bool am_mapping_bury(struct am_vspace *vs, struct am_mapping *dead)
     return true;
 }
 
-/*
- * Of a million mappings the entry of an address comes from memory, and only then the record of
- * the memory that the entry leads to: two fetches, one after the other.  Programs make memory
- * in the order in which they map it, so the record's number is as far from the chunk's as it
- * was at the mapping that this thread found before.  That record is fetched beside the entry;
- * where it is another one, nothing but the fetch is lost.
- */
-static _Thread_local uint32_t record_ahead __attribute__((tls_model("initial-exec")));
+_Thread_local uint32_t am_record_ahead[AM_AHEAD_COUNT];
 
-static void record_guess(uintptr_t addr)
+static inline __attribute__((always_inline)) void record_prefetch(const char *record)
 {
-    am_phys_prefetch((uint32_t)(addr >> AM_CHUNK_SHIFT) + record_ahead);
+    if (record != NULL)
+        am_prefetch(record, sizeof(struct am_phys));
 }
 
-/* The entry of addr led to this mapping, which is locked. */
-static void record_learn(uintptr_t addr, const struct am_mapping *mapping)
+/* Most mappings lie in the record of their memory, which is about to be used as well. */
+static inline __attribute__((always_inline)) void
+mapping_prefetch(const struct am_mapping *mapping)
 {
-    record_ahead = mapping->phys->named.number - (uint32_t)(addr >> AM_CHUNK_SHIFT);
-}
-
-/* The mapping is about to be used, and the memory that most mappings lie in the record of. */
-static void mapping_prefetch(const struct am_mapping *mapping)
-{
-    am_prefetch((const void *)((uintptr_t)mapping - offsetof(struct am_phys, own)),
-                sizeof(struct am_phys));
+    record_prefetch((const char *)((uintptr_t)mapping - offsetof(struct am_phys, own)));
 }
 
 AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
                                                        uintptr_t addr)
 {
-    record_guess(addr);
+    bool are_many = am_records_are_many();
+
+    if (are_many)
+        record_prefetch(am_record_guess(addr));
     for (;;) {
         struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, addr);
         struct am_mapping *dead = NULL;
@@ -125,7 +115,8 @@ AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
         if (am_chunkmap_find(&vs->chunks, addr) == mapping && mapping->reservation == r) {
             dead = am_mapping_get_dead(mapping);
             if (dead == NULL) {
-                record_learn(addr, mapping);
+                if (are_many)
+                    am_record_learn(addr, mapping);
                 return mapping;
             }
         }

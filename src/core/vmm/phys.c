@@ -13,8 +13,7 @@
 #include "core/ledger/ledger.h"
 #include "core/vmm/vspace.h"
 
-static struct am_idslab phys_slab =
-    AM_IDSLAB_INIT(struct am_phys, AM_KIND_PHYS, "phys slab");
+struct am_idslab am_physes = AM_IDSLAB_INIT(struct am_phys, AM_KIND_PHYS, "phys slab");
 static struct am_tally n_physes;
 /* Set before the first memory is made; NULL: nothing is shared. */
 static const struct am_phys_hooks *sharing;
@@ -142,7 +141,7 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
 
     if (rc != ACL_SUCCESS)
         goto err_place;
-    phys = am_idslab_take(&phys_slab);
+    phys = am_idslab_take(&am_physes);
     if (phys == NULL) {
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a handle");
         goto err_place;
@@ -156,7 +155,7 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
     return ACL_SUCCESS;
 
 err_slab:
-    am_idslab_give(&phys_slab, &phys->named);
+    am_idslab_give(&am_physes, &phys->named);
 err_place:
     am_domain_put(domain);
     return rc;
@@ -174,7 +173,7 @@ static void phys_unmake(struct am_phys *phys)
         am_ledger_share_leave(domain->ledger, phys->share);
     else if (phys->imported == 0)
         am_domain_uncharge(domain, size);
-    am_idslab_give(&phys_slab, &phys->named);
+    am_idslab_give(&am_physes, &phys->named);
     am_domain_put(domain);
 }
 
@@ -223,7 +222,7 @@ static aclError phys_publish(struct am_phys *phys, void **ret_handle)
 
     phys->handle_refs = 1;
     /* The handle first: until refs is set, no thread can reach the phys by it. */
-    handle = am_idslab_name(&phys_slab, &phys->named);
+    handle = am_idslab_name(&am_physes, &phys->named);
     rc = phys_list(phys); /* from here on another thread may free it */
     if (rc != ACL_SUCCESS) {
         am_idslab_unname(&phys->named);
@@ -248,7 +247,7 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
 
 static aclError import_make(const struct am_import *import, struct am_phys **ret_phys)
 {
-    struct am_phys *phys = am_idslab_take(&phys_slab);
+    struct am_phys *phys = am_idslab_take(&am_physes);
     struct am_bank *bank;
     aclError rc;
 
@@ -276,7 +275,7 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
     return ACL_SUCCESS;
 
 err_slab:
-    am_idslab_give(&phys_slab, &phys->named);
+    am_idslab_give(&am_physes, &phys->named);
 err_place:
     if (import->remote != NULL) {
         struct am_mem mem = *import->remote;
@@ -315,7 +314,7 @@ aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
 aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
                              size_t size, size_t asked, struct am_phys **ret_phys)
 {
-    struct am_phys *phys = am_idslab_take(&phys_slab);
+    struct am_phys *phys = am_idslab_take(&am_physes);
     aclError rc;
 
     if (phys == NULL) {
@@ -331,7 +330,7 @@ aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
     return ACL_SUCCESS;
 
 err_slab:
-    am_idslab_give(&phys_slab, &phys->named);
+    am_idslab_give(&am_physes, &phys->named);
 err_place:
     am_domain_put(domain);
     return rc;
@@ -385,7 +384,7 @@ static void named_put(struct am_named *named)
 /* The memory of a handle, which may be dead, with one more reference. */
 static aclError phys_find(void *handle, struct am_phys **ret_phys)
 {
-    *ret_phys = am_idslab_get(&phys_slab, handle, named_put);
+    *ret_phys = am_idslab_get(&am_physes, handle, named_put);
     AM_REQUIRE(*ret_phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
                am_idmap_why(AM_KIND_PHYS, handle));
     am_moment();
@@ -531,7 +530,7 @@ static void phys_kill(void *object, void *domain)
 void am_phys_kill_all(struct am_domain *domain)
 {
     if (domain != NULL && domain_has_physes(domain))
-        am_idslab_each(&phys_slab, phys_kill, domain);
+        am_idslab_each(&am_physes, phys_kill, domain);
 }
 
 struct sum {
@@ -555,13 +554,8 @@ uint64_t am_phys_size(struct am_domain *domain)
     struct sum sum = {.domain = domain};
 
     if (domain != NULL && domain_has_physes(domain))
-        am_idslab_each(&phys_slab, sum_add, &sum);
+        am_idslab_each(&am_physes, sum_add, &sum);
     return sum.size;
-}
-
-AM_HOT void am_phys_prefetch(uint32_t number)
-{
-    am_idslab_prefetch(&phys_slab, number);
 }
 
 uint64_t am_phys_count(void)

@@ -67,6 +67,8 @@ struct am_phys {
     struct am_mapping own __attribute__((aligned(64)));
 };
 
+extern struct am_idslab am_physes; /* all records */
+
 /* Whether product, rules and machine have memory of this description. */
 aclError am_phys_check(const aclrtPhysicalMemProp *prop);
 
@@ -133,9 +135,6 @@ void am_phys_end_export(struct am_phys *phys);
 
 /* All memory of a domain: mappings go, handles die; work in flight keeps what it holds. */
 void am_phys_kill_all(struct am_domain *domain);
-
-/* Fetches the record with this number (am_named.number), if there is one. */
-void am_phys_prefetch(uint32_t number);
 
 /* How many pieces of physical memory are alive. */
 uint64_t am_phys_count(void);

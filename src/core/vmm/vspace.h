@@ -131,6 +131,7 @@ struct am_mapping {
     struct am_phys *phys; /* holds a reference */
     bool may_alias;       /* phys was mapped before: it may be elsewhere, too */
     bool is_remote;       /* phys is another machine's */
+    uint32_t record;      /* the number of phys */
 
     size_t asked; /* what aclrtMapMem was given; size is rounded up */
     /* NULL: a heap's; to be looked at again under the reservation's lock */
