@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "base/sys.h"
@@ -68,7 +67,7 @@ aclError am_remote_request_locked(struct am_port_message *message, int fd,
     message->id =
         ++am_remote.n_ever * AM_REMOTE_PLACES + (uint32_t)(request - am_remote.requests);
     AM_TRY(send_locked(message, fd));
-    *request = (struct am_remote_request){reply, arg, message->id, am_clock()};
+    *request = (struct am_remote_request){reply, arg, message->id};
     am_remote.n_requests++;
     return ACL_SUCCESS;
 }
@@ -92,7 +91,6 @@ void am_remote_take_reply(const struct am_port_message *reply)
     bool is_found;
 
     am_lock(&am_remote.lock);
-    am_remote.heard = am_clock();
     is_found = am_remote_request_take_locked(reply->id, &request);
     am_unlock(&am_remote.lock);
     if (is_found)
@@ -123,23 +121,6 @@ void am_remote_fail_all(void)
         TAILQ_REMOVE(&waiters, waiter, next);
         waiter->wake(waiter);
     }
-}
-
-/* Whether an answer is so late that none will come. */
-bool am_remote_is_silent(void)
-{
-    uint64_t now = am_clock();
-    bool is_late = false;
-
-    am_lock(&am_remote.lock);
-    for (size_t i = 0; i < AM_REMOTE_PLACES; i++) {
-        const struct am_remote_request *request = &am_remote.requests[i];
-
-        is_late |= request->reply != NULL && now - request->begun > am_remote.limit &&
-                   now - am_remote.heard > am_remote.limit;
-    }
-    am_unlock(&am_remote.lock);
-    return is_late;
 }
 
 /* A request that its caller waits for. */

@@ -198,7 +198,7 @@ static bool again(void)
     am_lock(&am_remote.lock);
     am_remote.is_restarting = am_remote.is_heard = false;
     am_remote.is_gone = rc != ACL_SUCCESS;
-    am_remote.heard = am_remote.begun = am_clock();
+    am_remote.begun = am_clock();
     if (rc != ACL_SUCCESS) {
         am_remote.may_restart = false;
         shutdown(am_remote.process.socket, SHUT_RDWR);
@@ -217,9 +217,20 @@ static bool again(void)
 
 /* ---- the thread ---- */
 
+static bool is_asked(void)
+{
+    bool is_it;
+
+    am_lock(&am_remote.lock);
+    is_it = am_remote.n_requests > 0;
+    am_unlock(&am_remote.lock);
+    return is_it;
+}
+
 /* Takes answers until there are none: -errno. */
 static int answers_take(void)
 {
+    struct am_patience patience = {am_remote.limit, am_clock()};
     struct am_port_message message;
     int rc;
 
@@ -228,7 +239,10 @@ static int answers_take(void)
         rc = am_port_receive(am_remote.process.socket, &message, LOOK_MS);
         if (rc == 0)
             am_remote_take_reply(&message);
-        else if (rc == -EAGAIN && am_remote_is_silent())
+        if (rc == 0 || !is_asked())
+            patience = (struct am_patience){am_remote.limit, am_clock()};
+        else if (rc == -EAGAIN &&
+                 !am_patience_look(&patience, am_clock(), LOOK_MS * AM_MILLISECOND))
             rc = -ETIMEDOUT;
     } while (rc == 0 || rc == -EAGAIN);
     return rc;
@@ -276,7 +290,7 @@ static aclError process_enter(const struct am_port_process *process)
     am_remote.is_gone = am_remote.may_restart = am_remote.is_restarting = false;
     am_remote.n_restarts = 0;
     am_remote.limit = 2 * timeout + 5 * AM_SECOND;
-    am_remote.heard = am_remote.begun = am_clock();
+    am_remote.begun = am_clock();
     am_remote.free_slots = ALL_SLOTS;
     am_remote.free_bells = ALL_BELLS;
     rc = am_thread_start(&am_remote.thread, remote_run, NULL);

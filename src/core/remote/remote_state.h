@@ -25,7 +25,6 @@ struct am_remote_request {
     void (*reply)(void *arg, const struct am_port_message *reply);
     void *arg;
     uint32_t id;
-    uint64_t begun;
 };
 
 /*
@@ -48,7 +47,6 @@ struct am_remote {
     struct am_port_place place;
     pthread_t thread;
     uint64_t limit; /* nanoseconds without an answer after which it is given up */
-    uint64_t heard;
     struct am_remote_request requests[AM_REMOTE_PLACES]; /* AM_REMOTE_REQUESTS in use */
     uint32_t n_ever;
     unsigned n_requests;
@@ -79,8 +77,6 @@ bool am_remote_request_take_locked(uint32_t id, struct am_remote_request *ret_re
 /* Sends a request and waits for the answer, which replaces it; it was of the generation. */
 aclError am_remote_ask(struct am_port_message *message, int fd, uint64_t *ret_generation);
 void am_remote_take_reply(const struct am_port_message *reply);
-/* Whether an answer is so late that none will come. */
-bool am_remote_is_silent(void);
 /* Every request ends with the failure. */
 void am_remote_fail_all(void);
 
