@@ -186,16 +186,32 @@ uint16_t am_net_listening(void)
     return 0;
 }
 
-void am_net_shut(const struct sockaddr_in *to)
+/* The next socket above this one that is connected to the address; -1: there is none. */
+static int socket_next_to(int fd, const struct sockaddr_in *to)
 {
-    for (int fd = socket_next(2); fd >= 0; fd = socket_next(fd)) {
+    for (fd = socket_next(fd); fd >= 0; fd = socket_next(fd)) {
         struct sockaddr_in peer = {0};
         socklen_t size = sizeof peer;
 
         if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
             peer.sin_port == to->sin_port && peer.sin_addr.s_addr == to->sin_addr.s_addr)
-            shutdown(fd, SHUT_RDWR);
+            break;
     }
+    return fd;
+}
+
+void am_net_doom(const struct sockaddr_in *to)
+{
+    const struct linger now = {.l_onoff = 1, .l_linger = 0};
+
+    for (int fd = socket_next_to(2, to); fd >= 0; fd = socket_next_to(fd, to))
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
+void am_net_shut(const struct sockaddr_in *to)
+{
+    for (int fd = socket_next_to(2, to); fd >= 0; fd = socket_next_to(fd, to))
+        shutdown(fd, SHUT_RDWR);
 }
 
 struct in_addr am_net_source(const struct in_addr *to)

@@ -171,8 +171,8 @@ static void rkeys_drop(struct am_peer *peer)
         rkey_drop(import);
 }
 
-/* UCX keeps the connections of an endpoint that was closed, for a peer that uses them. */
-static void sockets_shut(const struct am_peer *peer)
+/* Where the exporter's UCX listens; the port is 0 if it was not told. */
+static struct sockaddr_in ucx_address(const struct am_peer *peer)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET,
@@ -180,20 +180,26 @@ static void sockets_shut(const struct am_peer *peer)
     };
 
     memcpy(&address.sin_addr, peer->place.address, sizeof address.sin_addr);
-    if (peer->ucx_port != 0)
-        am_net_shut(&address);
+    return address;
 }
 
 void am_peer_data_close(struct am_peer *peer)
 {
+    struct sockaddr_in address = ucx_address(peer);
+
     if (!peer->has_ep)
         return;
     /* Keys end before their endpoint, unless moves use them until it ends. */
     if (peer->n_moves == 0)
         rkeys_drop(peer);
+    else if (peer->ucx_port !=
+             0) /* a part of a failed copy must not follow a later one */
+        am_net_doom(&address);
     am_ucx_disconnect(&peer->helper->ucx, peer->ep);
     rkeys_drop(peer);
-    sockets_shut(peer);
+    /* UCX keeps the connections of an endpoint that was closed, for a peer's use. */
+    if (peer->ucx_port != 0)
+        am_net_shut(&address);
     peer->has_ep = false;
     peer->is_probed = false;
 }
