@@ -13,30 +13,26 @@ static int fail(char *why, const char *what, ucs_status_t status)
 
 /*
  * Segments of 64 KB and 128 KB double what TCP carries, against UCX's 8 KB.  A connect()
- * that waits would keep this process from its beats and time limits.  A variable UCX_... of
- * the environment wins.
+ * that waits would keep this process from its beats and time limits.  A variable of the
+ * environment that is there already wins.  ucp_config_modify() would not do: UCX reads the
+ * settings of its transports from the environment alone.
  */
-static void settings_choose(ucp_config_t *config, const char *device)
+static void settings_choose(const char *device)
 {
     const struct {
         const char *name;
         const char *value;
     } settings[] = {
-        {"TLS", "tcp"},
-        {"NET_DEVICES", device},
-        {"TCP_TX_SEG_SIZE", "64k"},
-        {"TCP_RX_SEG_SIZE", "128k"},
-        {"TCP_CONN_NB", "y"},
-        {"MEMTYPE_CACHE", "n"},
+        {"UCX_TLS", "tcp"},
+        {"UCX_NET_DEVICES", device},
+        {"UCX_TCP_TX_SEG_SIZE", "64k"},
+        {"UCX_TCP_RX_SEG_SIZE", "128k"},
+        {"UCX_TCP_CONN_NB", "y"},
+        {"UCX_MEMTYPE_CACHE", "n"},
     };
 
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-        char variable[64];
-
-        snprintf(variable, sizeof variable, "UCX_%s", settings[i].name);
-        if (getenv(variable) == NULL)
-            ucp_config_modify(config, settings[i].name, settings[i].value);
-    }
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        setenv(settings[i].name, settings[i].value, 0);
 }
 
 static ucs_status_t context_make(const char *device, ucp_context_h *ret_context)
@@ -46,11 +42,12 @@ static ucs_status_t context_make(const char *device, ucp_context_h *ret_context)
         .features = UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
     };
     ucp_config_t *config;
-    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+    ucs_status_t status;
 
+    settings_choose(device);
+    status = ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK)
         return status;
-    settings_choose(config, device);
     status = ucp_init(&params, config, ret_context);
     ucp_config_release(config);
     return status;
