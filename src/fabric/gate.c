@@ -129,7 +129,16 @@ void am_gate_find(struct am_gate *gate)
     gate->n_fds = sockets_find(gate->fds);
 }
 
-void am_gate_shut(struct am_gate *gate, char *text)
+static bool has_socket(const struct am_gate *gate, int fd)
+{
+    for (size_t i = 0; i < gate->n_fds; i++) {
+        if (gate->fds[i] == fd)
+            return true;
+    }
+    return false;
+}
+
+void am_gate_shut(struct am_gate *gate, struct am_gate *back, char *text)
 {
     int fds[AM_GATE_SOCKETS];
     size_t n_fds = sockets_find(fds);
@@ -140,6 +149,11 @@ void am_gate_shut(struct am_gate *gate, char *text)
     errno = 0;
     gate->is_shut =
         program_make(&program, gate, UINT32_MAX) && program_attach(&program, fds, n_fds);
+    back->is_shut = gate->is_shut;
+    for (size_t i = 0; i < n_fds; i++) {
+        if (!has_socket(gate, fds[i]))
+            back->fds[back->n_fds++] = fds[i];
+    }
     if (gate->is_shut) {
         places_list(gate->fds, gate->n_fds, places, sizeof places);
         snprintf(text, AM_GATE_TEXT, "UCX listens at %s, for peers that proved the key",
@@ -172,12 +186,26 @@ bool am_gate_admit(struct am_gate *gate, struct in_addr address)
     return true;
 }
 
-void am_gate_leave(struct am_gate *gate, struct in_addr address)
+/* Its place in the list, or the list's end. */
+static size_t address_find(const struct am_gate *gate, struct in_addr address)
 {
     size_t i = 0;
 
     while (i < gate->n_addresses && gate->addresses[i] != ntohl(address.s_addr))
         i++;
+    return i;
+}
+
+void am_gate_admit_once(struct am_gate *gate, struct in_addr address)
+{
+    if (address_find(gate, address) == gate->n_addresses)
+        am_gate_admit(gate, address);
+}
+
+void am_gate_leave(struct am_gate *gate, struct in_addr address)
+{
+    size_t i = address_find(gate, address);
+
     if (i == gate->n_addresses)
         return;
     gate->addresses[i] = gate->addresses[--gate->n_addresses];

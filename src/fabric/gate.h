@@ -22,7 +22,7 @@
 #define AM_GATE_TEXT 256
 
 struct am_gate {
-    int fds[AM_GATE_SOCKETS]; /* UCX's sockets that listen for importers */
+    int fds[AM_GATE_SOCKETS]; /* UCX's sockets that listen */
     size_t n_fds;
     bool is_shut;        /* they have a filter */
     uint32_t *addresses; /* of proved peers; one entry for each am_gate_admit() */
@@ -33,13 +33,17 @@ struct am_gate {
 /* Finds the listening sockets of this process, which are all those of exports yet. */
 void am_gate_find(struct am_gate *gate);
 /*
- * Shuts them, and those that came since, through which no connection has to come, for
- * good.  The text says where UCX listens and which addresses reach it.
+ * Shuts them, and those that came since: `back`.  Nothing has to come through these but an
+ * exporter's UCX that has lost its importer's connection: it connects itself, and would
+ * wait for an answer instead of serving others.  The text says where UCX listens for
+ * importers and which addresses reach it.
  */
-void am_gate_shut(struct am_gate *gate, char *text);
+void am_gate_shut(struct am_gate *gate, struct am_gate *back, char *text);
 
 /* False: there is no memory, and the address is not admitted. */
 bool am_gate_admit(struct am_gate *gate, struct in_addr address);
+/* Unless it is admitted already. */
+void am_gate_admit_once(struct am_gate *gate, struct in_addr address);
 void am_gate_leave(struct am_gate *gate, struct in_addr address);
 
 #endif

@@ -290,7 +290,8 @@ static int network_open(struct am_helper *helper, int key, char *gate, char *why
     am_gate_find(&helper->gate);
     if (am_ucx_open_out(&helper->ucx, why) != 0)
         return -1;
-    am_gate_shut(&helper->gate, gate); /* before this process listens itself */
+    am_gate_shut(&helper->gate, &helper->back,
+                 gate); /* before this process listens itself */
     if (helper->again != 0)
         helper->place.address.sin_port = htons(helper->again);
     helper->listener = (struct am_watch){

@@ -139,7 +139,8 @@ struct am_helper {
     struct am_net_place place;
     struct am_ucx ucx;
     struct am_gate gate;
-    uint16_t ucx_port; /* where UCX listens */
+    struct am_gate back; /* of imports, for exporters */
+    uint16_t ucx_port;   /* where UCX listens */
     struct am_desk desk;
     TAILQ_HEAD(, am_peer) peers;
     TAILQ_HEAD(, am_peer) ending;

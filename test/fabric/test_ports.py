@@ -82,8 +82,13 @@ class Ports(unittest.TestCase):
         self.assertEqual(self.knock(1, place), "silent")  # it has not proved the key yet
         b.do("import", fabric)
         self.assertEqual(self.knock(1, place), "open")
-        for other in places - {place} | self.data_places(1, b_fabric, b_helper):  # no connection comes there
+        for other in places - {place}:  # no connection comes there
             self.assertEqual(self.knock(0, other), "silent")
+        # An exporter reaches the port of imports, and no other machine does.
+        knocks = [self.knock(0, other) for other in self.data_places(1, b_fabric, b_helper)]
+        self.assertEqual(sorted(knocks), ["open", "silent"])
+        for other in self.data_places(1, b_fabric, b_helper):
+            self.assertEqual(self.knock(2, other), "silent")
         self.assertEqual(self.knock(2, place), "silent")
         self.assertEqual(self.knock(2, (place[0], control_port(fabric))), "open")
         b.kill()
