@@ -82,7 +82,7 @@ static void map_pair(struct own *own)
     MUST(aclrtUnmapMem(own->addr));
 }
 
-/* What the cores themselves gain: no library is in it. */
+/* The gain of the cores themselves: no library is in it. */
 static void copy_plain(struct own *own)
 {
     memcpy(own->plain[0], own->plain[1], SMALL);

@@ -1,5 +1,5 @@
 /*
- * What the tests of the ledger share: devices, and a runtime directory for each test.
+ * Devices, and a runtime directory for each test: for all tests of the ledger.
  *
  * To the file each ledger that is open is a process, with a slot of its own.  So one test
  * program can be several processes, and closing a ledger is how one of them ends.

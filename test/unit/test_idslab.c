@@ -271,7 +271,7 @@ static const char *make_and_end(struct worker *self)
     return NULL;
 }
 
-/* What a handle finds is of this handle, for as long as the reference is kept. */
+/* A handle leads to its own object, for as long as the reference is kept. */
 static const char *find(struct worker *self)
 {
     for (int i = 0; i < ROUNDS; i++) {

@@ -264,12 +264,13 @@ static int keep_trust(uint64_t number, const int32_t *ids, size_t n, uint64_t ge
 aclError am_remote_trust(const struct am_port_ticket *ticket, const int32_t *ids,
                          size_t n)
 {
-    uint64_t generation;
-    int is_kept = 1;
+    size_t i = 0;
 
-    for (size_t i = 0; i<n; i += is_kept> 0 ? AM_PORT_PIDS : 0) {
+    while (i < n) {
         struct am_port_message message = {.kind = AM_PORT_TRUST};
         size_t n_now = n - i < AM_PORT_PIDS ? n - i : AM_PORT_PIDS;
+        uint64_t generation;
+        int is_kept;
 
         message.trust.ticket = *ticket;
         message.trust.n = (uint32_t)n_now;
@@ -278,6 +279,8 @@ aclError am_remote_trust(const struct am_port_ticket *ticket, const int32_t *ids
         is_kept = keep_trust(ticket->number, ids + i, n_now, generation);
         AM_REQUIRE(is_kept >= 0, ACL_ERROR_BAD_ALLOC,
                    "no memory for a list of %zu processes", n);
+        if (is_kept > 0) /* otherwise the next process is told the same */
+            i += n_now;
     }
     return ACL_SUCCESS;
 }
