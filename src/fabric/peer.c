@@ -285,6 +285,7 @@ void am_peer_up(struct am_peer *peer)
 {
     struct am_frame frame = {.kind = AM_FRAME_BACK};
 
+    am_gate_admit_once(&peer->helper->back, peer->from);
     if (peer->n_grants == 0)
         return;
     frame.back.n_grants = peer->n_grants;

@@ -311,8 +311,6 @@ static void peer_up(struct am_peer *peer)
         return;
     peer->is_up = true;
     peer->who = peer->link.peer;
-    if (!peer->is_server)
-        am_gate_admit_once(&peer->helper->back, peer->from);
     if (peer->is_server)
         guest_up(peer);
     else if (memcmp(peer->who.instance, peer->place.instance,
