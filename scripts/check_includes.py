@@ -91,7 +91,7 @@ RULES = [
     ("test/toolkit/*", ["test/toolkit/*", "test/support/*", "test/unit/unit.h", "src/toolkit/*.def"] + PUBLIC),
     ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),
     ("test/fabric/*", ["test/fabric/*", "test/support/*"] + PUBLIC),
-    ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/api/*.def"] + PUBLIC),
+    ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/api/*.def", "src/layer/check.h", "src/layer/layers.h"] + PUBLIC),
     ("test/over/*", PUBLIC),
     ("test/trace/*", ["test/trace/*", "test/support/*", "src/trace/reader.h"] + PUBLIC),
     ("test/model/*", ["test/model/*", "test/support/*"] + PUBLIC),

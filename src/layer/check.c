@@ -128,6 +128,7 @@ static void call_begin(struct am_call *call)
     struct am_thread *thread = am_thread_get();
 
     atomic_fetch_add_explicit(&am_books.n_calls, 1, memory_order_relaxed);
+    call->era = am_books.era;
     call->device = -1;
     call->is_unseen = thread == NULL || what == AM_FACT_LOOKS ||
                       what == AM_FACT_ASKS_ERROR ||
@@ -266,6 +267,7 @@ static void attach(const struct am_api *below)
     am_touch_told = touch_tell;
     am_callers_are_wanted = true;
     am_books.below = below;
+    am_books.era++;
     owner = getpid();
     am_stacks_open();
     am_order_open();

@@ -100,6 +100,7 @@ struct am_call {
     bool is_waited;    /* it returns when its work on the stream is done */
     bool is_unseen;    /* the books have no use for it */
     bool is_answered;  /* the call is not passed on now: it succeeded */
+    uint64_t era;      /* when it began: am_books.era */
     /* From the hook before to the one after. */
     struct am_object *object;
     struct am_actor *actor;
@@ -126,6 +127,17 @@ struct am_books {
     uint64_t serial; /* of the object that was made last */
     uint64_t held;   /* bytes of devices that the program allocated and did not free */
     _Atomic uint64_t n_calls;
+    /*
+     * Counts starts and stops of the library.  What a call was given in another era is
+     * gone: the call is not entered.
+     */
+    _Atomic uint64_t era;
+    /*
+     * Calls under way that stop the library, or reset a device.  Meanwhile the books go
+     * on, but memory that such a call may end is not touched.
+     */
+    unsigned n_stopping;
+    unsigned n_resetting;
 };
 
 extern struct am_books am_books;
@@ -136,7 +148,7 @@ extern struct am_books am_books;
 
 const char *am_object_name(enum am_object_kind kind); /* "block" */
 
-/* Enters a new object.  NULL without memory. */
+/* Enters a new object.  NULL without memory, and where a stop has ended it meanwhile. */
 struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
                                  uint64_t key, uint64_t size);
 /* Counts the bytes of a new object as device memory that the program holds. */
@@ -154,8 +166,8 @@ struct am_object *am_area_next(uint64_t addr);
 struct am_object *am_handle_find(enum am_object_kind kind, const void *handle);
 /* From live to freed; the call is where. */
 void am_object_free(struct am_call *call, struct am_object *object);
-/* The free was refused: it is live again. */
-void am_object_revive(struct am_object *object);
+/* The call's free was refused: it is live again, unless a stop has ended it meanwhile. */
+void am_object_revive(const struct am_call *call, struct am_object *object);
 /* Forgets it without a trace: what was made did not come about, or all is over. */
 void am_object_drop(struct am_object *object);
 /* Everything that is live goes to `each`; it may free and drop what it is given. */

@@ -26,8 +26,29 @@ static unsigned char *guard_of(const struct am_object *block)
     return (unsigned char *)(uintptr_t)(block->key + block->size);
 }
 
+/*
+ * Whether the block's memory stays for as long as the books are locked: no stop is under
+ * way and, where host and device are one, no reset.  What a reset has ended while another
+ * thread set the device again may stand in the books still, so the library is asked.
+ */
+static bool is_there(const struct am_object *block)
+{
+    aclrtPtrAttributes attributes;
+
+    if (am_books.n_stopping > 0)
+        return false;
+    if (block->device < 0)
+        return true;
+    return am_books.n_resetting == 0 &&
+           am_books.below->aclrtPointerGetAttributes((void *)(uintptr_t)block->key,
+                                                     &attributes) == ACL_SUCCESS &&
+           attributes.location.type != ACL_MEM_LOCATION_TYPE_UNREGISTERED;
+}
+
 void am_guard_set(struct am_object *block)
 {
+    if (!is_there(block))
+        return;
     memcpy(guard_of(block), pattern, AM_GUARD);
     block->is_guarded = true;
     block->freed = block->made; /* where it was last seen whole, while the block lives */
@@ -68,7 +89,8 @@ void am_guard_check(struct am_call *call, struct am_object *block)
     unsigned last = AM_GUARD - 1;
 
     /* Pages that the program cannot reach now cannot be read here either. */
-    if (!block->is_guarded || (block->bytes != NULL && block->bytes->is_protected))
+    if (!block->is_guarded || (block->bytes != NULL && block->bytes->is_protected) ||
+        !is_there(block))
         return;
     if (memcmp(guard, pattern, AM_GUARD) == 0) {
         if (!block->is_freed)

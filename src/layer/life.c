@@ -348,16 +348,19 @@ void am_after_malloc_host(struct am_call *call)
     if (object == NULL)
         return;
     object->device = -1;
+    /* Where host and device are one it goes with the device, and a reset may have come. */
+    if (am_books.below->aclrtPointerGetAttributes(*a->hostPtr, &attributes) ==
+        ACL_SUCCESS) {
+        if (attributes.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED) {
+            am_object_drop(object);
+            return;
+        }
+        if (attributes.location.type == ACL_MEM_LOCATION_TYPE_DEVICE)
+            object->device = (int16_t)attributes.location.id;
+    }
     if (a->size > call->value)
         am_guard_set(object);
-    if (a->size % AM_PAGE == 0 && am_touch_is_on() && am_bytes_of(object) != NULL)
-        object->bytes->has_pages = true;
-    /* Where host and device are one it goes with the device. */
-    if (am_books.below->aclrtPointerGetAttributes(*a->hostPtr, &attributes) ==
-            ACL_SUCCESS &&
-        attributes.location.type == ACL_MEM_LOCATION_TYPE_DEVICE)
-        object->device = (int16_t)attributes.location.id;
-    am_touch_fence(object);
+    am_touch_made(object, a->size);
 }
 
 /* The guard is not the program's. */
@@ -701,7 +704,7 @@ void am_after_freed(struct am_call *call)
 {
     if (call->rc != ACL_SUCCESS && call->object != NULL && call->object->is_freed &&
         !call->object->is_dead)
-        am_object_revive(call->object);
+        am_object_revive(call, call->object);
 }
 
 void am_before_free_phys(struct am_call *call)
@@ -744,5 +747,5 @@ void am_after_free_phys(struct am_call *call)
         return;
     object->bytes->n_handles++;
     if (object->is_freed)
-        am_object_revive(object);
+        am_object_revive(call, object);
 }

@@ -184,9 +184,12 @@ static void live_renew(uint64_t addr, uint64_t size)
 struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
                                  uint64_t key, uint64_t size)
 {
-    struct am_object *object = am_sys_calloc(1, sizeof *object);
+    struct am_object *object;
     struct am_object *other;
 
+    if (call->era != am_books.era)
+        return NULL;
+    object = am_sys_calloc(1, sizeof *object);
     if (object == NULL)
         return NULL;
     object->kind = (uint8_t)kind;
@@ -277,8 +280,10 @@ void am_object_free(struct am_call *call, struct am_object *object)
         gone_forget(TAILQ_FIRST(&am_books.freed));
 }
 
-void am_object_revive(struct am_object *object)
+void am_object_revive(const struct am_call *call, struct am_object *object)
 {
+    if (call->era != am_books.era)
+        return;
     TAILQ_REMOVE(&am_books.freed, object, freed_link);
     am_books.n_freed--;
     RB_REMOVE(am_objects, tree_of(object), object);

@@ -41,7 +41,10 @@ size_t am_guard_room(size_t size);
 void am_guard_set(struct am_object *block);
 /* The block whose guard addr lies in; NULL: none. */
 struct am_object *am_guard_find(uint64_t addr);
-/* Tells when bytes behind the block were written; `call` is where it was seen. */
+/*
+ * Tells when bytes behind the block were written; `call` is where it was seen.  Nothing
+ * while another call may end the block.
+ */
 void am_guard_check(struct am_call *call, struct am_object *block);
 /* The same for all live blocks at the end. */
 void am_guards_check(struct am_call *call);
@@ -61,10 +64,11 @@ bool am_touch_is_on(void);
 /* After a call: pages are protected and made accessible as queued work asks.  Locked. */
 void am_touch_update(void);
 /*
- * The fence: a page behind the guard that the program cannot access.  A touch of it faults
- * and is reported; then it is accessible.  Locked.
+ * A block of the host was made, with room for its guard.  Where the room is pages, the
+ * block's may be protected, and the last one is the fence, which the program cannot access.
+ * A touch of the fence faults and is reported; then it is accessible.  Locked.
  */
-void am_touch_fence(struct am_object *block);
+void am_touch_made(struct am_object *block, size_t room);
 void am_touch_unfence(struct am_object *block);
 /* The program gives up the block: its pages are accessible.  Locked. */
 void am_touch_end(struct am_bytes *bytes);

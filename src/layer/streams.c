@@ -535,6 +535,8 @@ static void object_end(struct am_object *object, void *arg)
     if (object->bytes != NULL &&
         (object->kind == AM_OBJECT_PHYS || object->kind == AM_OBJECT_IMPORT))
         object->bytes->n_handles = 0;
+    if (object->kind == AM_OBJECT_HOST)
+        am_touch_end(object->bytes);
     am_object_free(end->call, object);
 }
 
@@ -561,6 +563,7 @@ void am_after_destroy_context(struct am_call *call)
 void am_before_reset_device(struct am_call *call)
 {
     call->value = am_books.serial;
+    am_books.n_resetting++;
     am_waits_begin(call, NULL, NULL);
 }
 
@@ -574,6 +577,7 @@ void am_after_reset_device(struct am_call *call)
     int32_t is_active = 1;
 
     am_waits_end(call);
+    am_books.n_resetting--;
     if (call->rc != ACL_SUCCESS ||
         am_books.below->aclrtGetPrimaryCtxState(a->deviceId, NULL, &is_active) !=
             ACL_SUCCESS ||
@@ -592,9 +596,9 @@ void am_after_reset_device(struct am_call *call)
     }
 }
 
-static void everything_end(struct am_call *call)
+static void everything_end(struct am_call *call, uint64_t serial)
 {
-    struct end end = {call, -1, UINT64_MAX};
+    struct end end = {call, -1, serial};
     struct am_actor *actor;
 
     am_hold_forget_device(-1);
@@ -607,17 +611,28 @@ static void everything_end(struct am_call *call)
     }
 }
 
-/* Afterwards there is no memory to look at. */
+/* From now on there may be no memory to look at. */
 void am_before_finalize(struct am_call *call)
 {
     am_guards_check(call);
+    call->value = am_books.serial;
+    am_books.n_stopping++;
 }
 
-/* The library may have been started more than once; then it goes on. */
+/*
+ * The library may have been started more than once; then it goes on.  Another thread may
+ * have started it again since the stop; then what that thread has made is not ended.
+ */
 void am_after_finalize(struct am_call *call)
 {
-    if (call->rc == ACL_SUCCESS && am_api_top == &am_api_down)
-        everything_end(call);
+    bool is_down = am_api_top == &am_api_down;
+
+    am_books.n_stopping--;
+    if (call->rc != ACL_SUCCESS || (!is_down && call->era == am_books.era))
+        return;
+    everything_end(call, is_down ? UINT64_MAX : call->value);
+    if (is_down)
+        am_books.era++;
 }
 
 void am_before_asks_error(struct am_call *call)

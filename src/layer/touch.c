@@ -113,7 +113,7 @@ void am_touch_update(void)
     struct am_protected *next;
     uint64_t version = am_order_version();
 
-    if (!touch.is_on || version == touch.version)
+    if (!touch.is_on || version == touch.version || am_books.n_stopping > 0)
         return;
     touch.version = version;
     for (p = TAILQ_FIRST(&touch.list); p != NULL; p = next) {
@@ -131,7 +131,7 @@ void am_touch_watch(struct am_bytes *bytes)
     struct am_protected *p;
 
     if (!touch.is_on || bytes->kind != AM_OBJECT_HOST || bytes->protected != NULL ||
-        bytes->key % AM_PAGE != 0 || !bytes->has_pages)
+        !bytes->has_pages)
         return;
     p = am_sys_calloc(1, sizeof *p);
     if (p == NULL)
@@ -156,8 +156,11 @@ void am_touch_forget(struct am_bytes *bytes)
 
 void am_touch_end(struct am_bytes *bytes)
 {
-    if (bytes != NULL && bytes->is_protected)
+    if (bytes == NULL)
+        return;
+    if (bytes->is_protected && am_books.n_stopping == 0)
         pages_open(bytes);
+    bytes->has_pages = false; /* a call that began before must not protect them again */
     am_touch_forget(bytes);
 }
 
@@ -174,16 +177,20 @@ static void *fence_of(const struct am_object *block)
     return (void *)(uintptr_t)(block->key + am_pages_up(block->size + AM_GUARD));
 }
 
-void am_touch_fence(struct am_object *block)
+void am_touch_made(struct am_object *block, size_t room)
 {
-    if (touch.is_on && block->is_guarded && block->key % AM_PAGE == 0 &&
-        block->device < 0 && am_explain_handles())
+    if (!touch.is_on || room % AM_PAGE != 0 || block->key % AM_PAGE != 0 ||
+        block->device >= 0 || am_books.n_stopping > 0)
+        return;
+    if (am_bytes_of(block) != NULL)
+        block->bytes->has_pages = true;
+    if (block->is_guarded && am_explain_handles())
         block->is_fenced = mprotect(fence_of(block), AM_PAGE, PROT_NONE) == 0;
 }
 
 void am_touch_unfence(struct am_object *block)
 {
-    if (block->is_fenced)
+    if (block->is_fenced && am_books.n_stopping == 0)
         mprotect(fence_of(block), AM_PAGE, PROT_READ | PROT_WRITE);
     block->is_fenced = false;
 }

@@ -236,6 +236,10 @@ class Run(unittest.TestCase):
                 done, _ = self.found(BUGS, case, ACLMEM_PRODUCT=product)
                 self.assertEqual("207000" in done.stderr, product in refusing, (case, product, done.stderr))
 
+    def test_where_host_and_device_have_one_memory_pinned_blocks_are_the_programs(self):
+        done, found = self.found("--check", "race.host,out-of-bounds", BUGS, "race.host/write", ACLMEM_PRODUCT="310B")
+        self.assertEqual((done.returncode, found["findings"]), (0, []), done.stderr)
+
     def test_a_call_fails_on_demand(self):
         done = self.run_it("--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "mended")
         self.assertEqual(done.returncode, 3)
