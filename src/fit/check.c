@@ -5,7 +5,24 @@
 struct count {
     struct am_fit_stats stats;
     uint64_t n_gaps;
+    uint64_t n_mapped; /* pages that map a frame */
+    uint64_t n_places; /* pages in the lists of the frames */
 };
+
+/* Each page in the frame's list maps it, and has it only if it is the owner. */
+static const char *check_frame(const struct am_fit_frame *frame, struct count *count)
+{
+    const struct am_fit_page *page;
+    unsigned n = 0;
+
+    LIST_FOREACH (page, &frame->places, at) {
+        n++;
+        if ((page == frame->owner ? page->frame : page->alias) != frame)
+            return "a frame is not mapped where it should be";
+    }
+    count->n_places += n;
+    return n == frame->n_places ? NULL : "a frame does not know its places";
+}
 
 static const char *check_page(const struct am_fit *fit, struct am_fit_area *area,
                               struct am_fit_page *page, struct count *count)
@@ -30,9 +47,15 @@ static const char *check_page(const struct am_fit *fit, struct am_fit_area *area
         return "a page does not know its blocks";
     if (n_awake > 0 && page->frame == NULL)
         return "an awake block has no memory";
+    if (page->frame != NULL && (page->alias != NULL || page->frame->owner != page))
+        return "a page has memory that is behind another page";
+    if (page->alias != NULL && (page->alias->owner == page || n_live > 0))
+        return "a page with blocks maps memory that it does not have";
+    count->n_mapped += page->frame != NULL || page->alias != NULL;
+    count->stats.aliases += page->alias != NULL;
     count->stats.used += page->frame != NULL && n_live > 0;
     count->stats.idle += page->frame != NULL && n_live == 0;
-    return NULL;
+    return page->frame != NULL ? check_frame(page->frame, count) : NULL;
 }
 
 static const char *check_blocks(struct am_fit *fit, struct am_fit_area *area,
@@ -83,7 +106,7 @@ static const char *check_area(struct am_fit *fit, struct am_fit_area *area,
             struct am_fit_page *page = &area->groups[i]->pages[j];
 
             wrong = check_page(fit, area, page, count);
-            n_mapped += page->frame != NULL;
+            n_mapped += page->frame != NULL || page->alias != NULL;
         }
     }
     if (wrong == NULL && n_mapped != area->n_mapped)
@@ -118,13 +141,44 @@ static const char *check_index(struct am_fit_index *index, uint64_t *n_gaps)
     return NULL;
 }
 
+/* The lists of frames and pages, beside what was counted in the areas. */
+static const char *check_lists(const struct am_fit *fit, struct count *count)
+{
+    const struct am_fit_frame *frame;
+    const struct am_fit_page *page;
+    uint64_t n_idle = 0, n_aliases = 0, n_loose = 0;
+
+    TAILQ_FOREACH (page, &fit->idle, link) {
+        n_idle++;
+        if (page->frame == NULL || page->n_live > 0)
+            return "a page that is not idle is in the list of the idle ones";
+    }
+    TAILQ_FOREACH (page, &fit->aliases, link) {
+        n_aliases++;
+        if (page->alias == NULL)
+            return "a page that is no alias is in the list of the aliases";
+    }
+    LIST_FOREACH (frame, &fit->loose, link) {
+        const char *wrong = check_frame(frame, count);
+
+        n_loose++;
+        if (wrong != NULL || frame->owner != NULL)
+            return wrong != NULL ? wrong : "a loose frame has an owner";
+    }
+    if (n_idle != count->stats.idle || fit->stats.idle != n_idle ||
+        fit->stats.used != count->stats.used || fit->stats.loose != n_loose)
+        return "the numbers of pages are wrong";
+    if (n_aliases != count->stats.aliases || fit->stats.aliases != n_aliases ||
+        count->n_places != count->n_mapped)
+        return "the numbers of mappings are wrong";
+    return NULL;
+}
+
 const char *am_fit_check(struct am_fit *fit)
 {
     struct count count = {0};
     struct am_fit_area *area;
-    struct am_fit_page *page;
     const char *wrong = NULL;
-    uint64_t n_idle = 0;
     uint64_t n_gaps = 0;
 
     TAILQ_FOREACH (area, &fit->areas, link) {
@@ -132,14 +186,9 @@ const char *am_fit_check(struct am_fit *fit)
         if (wrong != NULL)
             return wrong;
     }
-    TAILQ_FOREACH (page, &fit->idle, link) {
-        n_idle++;
-        if (page->frame == NULL || page->n_live > 0)
-            return "a page that is not idle is in the list of the idle ones";
-    }
-    if (n_idle != count.stats.idle || fit->stats.idle != count.stats.idle ||
-        fit->stats.used != count.stats.used)
-        return "the numbers of pages are wrong";
+    wrong = check_lists(fit, &count);
+    if (wrong != NULL)
+        return wrong;
     if (fit->stats.live != count.stats.live || fit->stats.n_live != count.stats.n_live ||
         fit->stats.runs != count.stats.runs)
         return "the numbers of blocks are wrong";

@@ -24,11 +24,14 @@ struct am_fit *am_fit_create(const struct am_fit_config *config,
     fit->class_shift = fit->page_shift - (unsigned)__builtin_ctz(N_CLASSES);
     TAILQ_INIT(&fit->areas);
     TAILQ_INIT(&fit->idle);
+    TAILQ_INIT(&fit->aliases);
+    LIST_INIT(&fit->loose);
     return fit;
 }
 
 void am_fit_destroy(struct am_fit *fit)
 {
+    struct am_fit_frame *frame;
     struct am_fit_area *area;
     struct am_fit_slab *slab;
 
@@ -43,9 +46,11 @@ void am_fit_destroy(struct am_fit *fit)
 
             if (page == NULL) {
                 i |= GROUP_PAGES - 1;
+            } else if (page->alias != NULL) {
+                fit->ops->unmap(fit->ctx, page->addr, page->alias->memory);
             } else if (page->frame != NULL) {
-                fit->ops->unmap(fit->ctx, page->addr, page->frame);
-                fit->ops->destroy(fit->ctx, page->frame);
+                fit->ops->unmap(fit->ctx, page->addr, page->frame->memory);
+                LIST_INSERT_HEAD(&fit->loose, page->frame, link);
             }
         }
         TAILQ_FOREACH (block, &area->blocks, link)
@@ -53,9 +58,12 @@ void am_fit_destroy(struct am_fit *fit)
         area->head.gap.size = 0;
         am_fit_area_destroy(fit, area);
     }
-    while (fit->stats.loose > 0)
-        fit->ops->destroy(fit->ctx, fit->loose[--fit->stats.loose]);
-    free(fit->loose);
+    /* Only now: places in several areas may have mapped one. */
+    while ((frame = LIST_FIRST(&fit->loose)) != NULL) {
+        LIST_REMOVE(frame, link);
+        fit->ops->destroy(fit->ctx, frame->memory);
+        free(frame);
+    }
     while ((slab = fit->slabs) != NULL) {
         fit->slabs = slab->next;
         free(slab);
@@ -181,7 +189,7 @@ static int alloc(struct am_fit *fit, struct am_fit_request request,
     uint64_t n_calls = fit->stats.creates + fit->stats.remaps;
     int rc;
 
-    *ret_wait = (struct am_fit_use){0};
+    *ret_wait = fit->late = (struct am_fit_use){0};
     if (block == NULL)
         return AM_FIT_NO_MEMORY;
     rc = block_place(fit, &request, block, ret_wait);
@@ -298,10 +306,10 @@ int am_fit_trim(struct am_fit *fit, uint64_t keep, struct am_fit_use *ret_wait)
     int rc = 0;
 
     *ret_wait = (struct am_fit_use){0};
-    while (fit->stats.loose > 0 && fit->stats.idle + fit->stats.loose > keep)
-        fit->ops->destroy(fit->ctx, fit->loose[--fit->stats.loose]);
-    for (page = TAILQ_FIRST(&fit->idle); page != NULL && fit->stats.idle > keep;
-         page = next) {
+    while (rc == 0 && fit->stats.loose > 0 && fit->stats.idle + fit->stats.loose > keep)
+        rc = am_fit_frame_drop(fit, LIST_FIRST(&fit->loose));
+    for (page = TAILQ_FIRST(&fit->idle);
+         rc == 0 && page != NULL && fit->stats.idle > keep; page = next) {
         next = TAILQ_NEXT(page, link);
         if (!am_fit_use_is_over(fit, &page->use)) {
             if (ret_wait->streams == 0)
@@ -309,8 +317,6 @@ int am_fit_trim(struct am_fit *fit, uint64_t keep, struct am_fit_use *ret_wait)
             continue;
         }
         rc = am_fit_page_drop(fit, page);
-        if (rc != 0)
-            break;
     }
     for (area = TAILQ_FIRST(&fit->areas); area != NULL; area = next_area) {
         next_area = TAILQ_NEXT(area, link);
@@ -345,7 +351,7 @@ int am_fit_wake(struct am_fit *fit, struct am_fit_block *block,
 {
     int rc;
 
-    *ret_wait = (struct am_fit_use){0};
+    *ret_wait = fit->late = (struct am_fit_use){0};
     if (!block->is_asleep)
         return 0;
     rc = am_fit_pages_fill(fit, block->area, block->addr, block->size, ret_wait);

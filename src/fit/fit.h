@@ -11,7 +11,9 @@
  *
  * A page that no live block touches is idle.  It stays mapped where it is, so that a block
  * placed there again needs no call.  A placement that needs memory elsewhere takes the page
- * that has been idle longest, and a new page is created only when none is idle.
+ * that has been idle longest, and a new page is created only when none is idle.  Where pages may
+ * be mapped in several places, the mapping that a page leaves behind stays, and the page comes
+ * back to it without a call.  Blocks use a page in one place at a time.
  *
  *     pages created - pages destroyed = used + idle + loose
  *     held = used * page <= live + 2 * page * runs, without what lies idle
@@ -69,8 +71,9 @@ struct am_fit_config {
     uint64_t max_pages; /* held at most; 0: as many as can be created */
     size_t extra;       /* bytes of the caller's own beside each block */
     uint64_t slack;     /* idle pages with queued work that are not waited for */
-    uint64_t ample; /* while fewer pages are held, new ones come before idle ones move */
-    bool is_apart;  /* no block where another stream has queued work: no waits */
+    uint64_t ample;  /* while fewer pages are held, new ones come before idle ones move */
+    bool is_apart;   /* no block where another stream has queued work: no waits */
+    bool is_aliased; /* a page may be mapped in several places, and is used in one */
 };
 
 /* A live block, or the head of an area.  Callers read addr, size and use. */
@@ -85,8 +88,11 @@ struct am_fit_stats {
     uint64_t peak_held; /* of used + idle + loose */
     uint64_t runs;
     uint64_t creates;
-    uint64_t remaps; /* pages that were unmapped in one place and mapped in another */
-    uint64_t hits;   /* placements that made no call */
+    uint64_t remaps; /* pages that moved to another place, by calls */
+    uint64_t
+        returns; /* pages that moved back to a place that still mapped them: no call */
+    uint64_t aliases; /* places that map a page which is behind another place */
+    uint64_t hits;    /* placements that made no call */
     uint64_t areas;
 };
 

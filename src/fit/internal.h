@@ -13,15 +13,31 @@
 struct am_fit_area;
 struct am_fit_gap;
 
+/*
+ * One page of memory.  It is behind its owner alone; places where it was before may still map it,
+ * and have nothing of it until it is theirs again.
+ */
+struct am_fit_frame {
+    void *memory;                    /* what the operations know it by */
+    struct am_fit_page *owner;       /* NULL: it is loose */
+    LIST_HEAD(, am_fit_page) places; /* that map it, the owner's among them */
+    unsigned n_places;
+    LIST_ENTRY(am_fit_frame) link; /* of the loose ones */
+};
+
 /* One page of addresses. */
 struct am_fit_page {
-    void *frame;     /* the memory behind it, or NULL */
-    uint32_t n_live; /* live blocks that touch it */
+    struct am_fit_frame *frame; /* the memory behind it, or NULL */
+    struct am_fit_frame
+        *alias; /* mapped there, but not behind it; NULL where frame is not */
+    LIST_ENTRY(am_fit_page) at; /* of the frame's or the alias's places */
+    uint32_t n_live;            /* live blocks that touch it */
     uint32_t n_awake;
     uint64_t addr;
     struct am_fit_area *area;
-    struct am_fit_use use;         /* idle: work that may still touch it */
-    TAILQ_ENTRY(am_fit_page) link; /* idle: by the time at which it became so */
+    struct am_fit_use use; /* idle: work that may still touch it */
+    TAILQ_ENTRY(am_fit_page)
+    link; /* idle, or an alias: by the time at which it became so */
 };
 
 TAILQ_HEAD(am_fit_pages, am_fit_page);
@@ -69,9 +85,9 @@ TAILQ_HEAD(am_fit_blocks, am_fit_block);
 struct am_fit_area {
     uint64_t base;
     uint64_t size;
-    uint64_t origin; /* where the first block of the empty area goes */
-    uint64_t n_mapped;
-    bool is_small; /* for small blocks only, or for others only */
+    uint64_t origin;   /* where the first block of the empty area goes */
+    uint64_t n_mapped; /* pages with a frame or an alias */
+    bool is_small;     /* for small blocks only, or for others only */
     struct am_fit_blocks blocks;
     struct am_fit_block head;
     TAILQ_ENTRY(am_fit_area) link;
@@ -101,8 +117,9 @@ struct am_fit {
     TAILQ_HEAD(, am_fit_area) areas;
     struct am_fit_index index[2]; /* of areas for large and for small blocks */
     struct am_fit_pages idle;
-    void **loose; /* frames without a place */
-    uint64_t loose_room;
+    struct am_fit_pages aliases;
+    LIST_HEAD(, am_fit_frame) loose; /* without an owner */
+    struct am_fit_use late;          /* found in this placement: not over yet */
     struct am_fit_slab *slabs;
     struct am_fit_block *spare; /* a list through area */
     struct am_fit_stats stats;
@@ -212,6 +229,9 @@ struct am_fit_page *am_fit_page_find(const struct am_fit *fit,
 /* How many of n pages have no memory. */
 uint64_t am_fit_pages_missing(const struct am_fit *fit, const struct am_fit_area *area,
                               uint64_t page, uint64_t n);
+/* How many of them need no call to have some: what they still map is idle, and its work over. */
+uint64_t am_fit_pages_returning(struct am_fit *fit, const struct am_fit_area *area,
+                                uint64_t page, uint64_t n);
 /* A block comes to live there, or leaves: idle pages are those without one. */
 void am_fit_pages_pin(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
                       uint64_t size);
@@ -228,5 +248,7 @@ int am_fit_pages_fill(struct am_fit *fit, struct am_fit_area *area, uint64_t add
                       uint64_t size, struct am_fit_use *ret_wait);
 /* The page's memory goes: it is idle, or all its blocks are asleep. */
 int am_fit_page_drop(struct am_fit *fit, struct am_fit_page *page);
+/* A loose frame goes. */
+int am_fit_frame_drop(struct am_fit *fit, struct am_fit_frame *frame);
 
 #endif

@@ -3,7 +3,12 @@
  *
  * A page is unused (no memory, no block), used (blocks and memory), idle (memory, no block),
  * or asleep (blocks, all of them asleep, and no memory).  A frame is behind exactly one page, or
- * loose: that is what is left when mapping a frame failed after it was unmapped elsewhere.
+ * loose: that is what is left when mapping a frame failed after it left another page.
+ *
+ * Where a page may be mapped in several places, a frame that leaves an unused page stays mapped
+ * there: the page is an alias.  Work through it was over when the frame left, and no block lives
+ * in it, so it is unmapped at any time.  A block that comes to live there while the frame is idle
+ * elsewhere gets the frame back without a call.
  */
 #include <string.h>
 
@@ -123,21 +128,57 @@ uint64_t am_fit_pages_missing(const struct am_fit *fit, const struct am_fit_area
     return n - n_mapped;
 }
 
-static void page_set_frame(struct am_fit *fit, struct am_fit_page *page, void *frame)
+/*
+ * Whether the work on an idle page is over.  A question that is answered with no may be a call, so
+ * within one placement later work of the same streams is not asked for.
+ */
+static bool idle_is_over(struct am_fit *fit, struct am_fit_page *page)
+{
+    struct am_fit_use *use = &page->use;
+
+    if ((use->streams & fit->late.streams) != 0 && use->ticket >= fit->late.ticket)
+        return false;
+    if (am_fit_use_is_over(fit, use))
+        return true;
+    fit->late = *use;
+    return false;
+}
+
+/* The frame that the page still maps is loose, or idle and its work over. */
+static bool page_may_return(struct am_fit *fit, const struct am_fit_page *page)
+{
+    struct am_fit_page *owner;
+
+    if (page->alias == NULL)
+        return false;
+    owner = page->alias->owner;
+    return owner == NULL || (owner->n_live == 0 && idle_is_over(fit, owner));
+}
+
+uint64_t am_fit_pages_returning(struct am_fit *fit, const struct am_fit_area *area,
+                                uint64_t page, uint64_t n)
+{
+    uint64_t n_returning = 0;
+
+    for (uint64_t i = page; i < page + n; i++) {
+        const struct am_fit_page *p = am_fit_page_find(fit, area, i);
+
+        n_returning += p != NULL && page_may_return(fit, p);
+    }
+    return n_returning;
+}
+
+/* Whether the page has memory. */
+static void page_set_bit(struct am_fit *fit, struct am_fit_page *page, bool is_set)
 {
     struct am_fit_area *area = page->area;
     uint64_t i = fit_page_of(fit, page->addr - area->base);
     uint64_t *word = &area->groups[i / GROUP_PAGES]->mapped[i % GROUP_PAGES / 64];
 
-    page->frame = frame;
-    if (frame != NULL)
+    if (is_set)
         *word |= 1ull << i % 64;
     else
         *word &= ~(1ull << i % 64);
-    if (frame != NULL)
-        area->n_mapped++;
-    else
-        area->n_mapped--;
 }
 
 void am_fit_pages_pin(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
@@ -200,70 +241,126 @@ static uint64_t fit_held(const struct am_fit *fit)
     return fit->stats.used + fit->stats.idle + fit->stats.loose;
 }
 
-/* A place for one more loose frame, before there is one. */
-static int loose_prepare(struct am_fit *fit)
+/* A loose frame, mapped at a page where a block is to live, comes to be behind it. */
+static void page_take(struct am_fit *fit, struct am_fit_page *page,
+                      struct am_fit_frame *frame)
 {
-    uint64_t room = fit->loose_room == 0 ? 16 : 2 * fit->loose_room;
-    void **more;
-
-    if (fit->stats.loose < fit->loose_room)
-        return 0;
-    more = am_sys_realloc(fit->loose, room * sizeof *more);
-    if (more == NULL)
-        return AM_FIT_NO_MEMORY;
-    fit->loose = more;
-    fit->loose_room = room;
-    return 0;
+    LIST_REMOVE(frame, link);
+    fit->stats.loose--;
+    frame->owner = page;
+    page->frame = frame;
+    page_set_bit(fit, page, true);
+    fit->stats.used++;
 }
 
-/* The page's frame becomes loose. */
-static int page_detach(struct am_fit *fit, struct am_fit_page *page)
+/* The page's frame becomes loose; it is still mapped there. */
+static void page_yield(struct am_fit *fit, struct am_fit_page *page)
 {
-    int rc = loose_prepare(fit);
+    struct am_fit_frame *frame = page->frame;
 
-    if (rc == 0)
-        rc = fit->ops->unmap(fit->ctx, page->addr, page->frame);
-    if (rc != 0)
-        return rc;
-    fit->loose[fit->stats.loose++] = page->frame;
-    page_set_frame(fit, page, NULL);
     if (page->n_live == 0) {
         TAILQ_REMOVE(&fit->idle, page, link);
         fit->stats.idle--;
     } else {
         fit->stats.used--;
     }
+    page_set_bit(fit, page, false);
+    page->frame = NULL;
+    page->alias = frame;
     page->use = (struct am_fit_use){0};
+    TAILQ_INSERT_TAIL(&fit->aliases, page, link);
+    fit->stats.aliases++;
+    frame->owner = NULL;
+    LIST_INSERT_HEAD(&fit->loose, frame, link);
+    fit->stats.loose++;
+}
+
+static void place_remove(struct am_fit_page *page, struct am_fit_frame *frame)
+{
+    LIST_REMOVE(page, at);
+    frame->n_places--;
+    page->area->n_mapped--;
+}
+
+static void alias_end(struct am_fit *fit, struct am_fit_page *page)
+{
+    TAILQ_REMOVE(&fit->aliases, page, link);
+    fit->stats.aliases--;
+    page->alias = NULL;
+}
+
+static int alias_unmap(struct am_fit *fit, struct am_fit_page *page)
+{
+    struct am_fit_frame *frame = page->alias;
+    int rc = fit->ops->unmap(fit->ctx, page->addr, frame->memory);
+
+    if (rc != 0)
+        return rc;
+    alias_end(fit, page);
+    place_remove(page, frame);
     return 0;
 }
 
-/* The page idle longest among the first few whose work is done; NULL: none. */
+/* The page's frame becomes loose, and is no longer mapped there. */
+static int page_detach(struct am_fit *fit, struct am_fit_page *page)
+{
+    struct am_fit_frame *frame = page->frame;
+    int rc = fit->ops->unmap(fit->ctx, page->addr, frame->memory);
+
+    if (rc != 0)
+        return rc;
+    page_yield(fit, page);
+    alias_end(fit, page);
+    place_remove(page, frame);
+    return 0;
+}
+
+/* The same for a frame that goes to another page: it may stay mapped here. */
+static int page_move_out(struct am_fit *fit, struct am_fit_page *page)
+{
+    if (!fit->config.is_aliased)
+        return page_detach(fit, page);
+    page_yield(fit, page);
+    return 0;
+}
+
+/*
+ * One of the pages idle longest whose work is done; NULL: none of the first few.  It is one
+ * that is mapped in the fewest places: the others are likely to be wanted in theirs again.
+ */
 static struct am_fit_page *victim_find(struct am_fit *fit)
 {
+    struct am_fit_page *victim = NULL;
     struct am_fit_page *page;
     unsigned n = 0;
 
     TAILQ_FOREACH (page, &fit->idle, link) {
-        if (page->use.streams == 0 || fit->ops->pending(fit->ctx, &page->use) == 0)
-            return page;
-        if (++n == N_VICTIMS)
+        if ((victim == NULL || page->frame->n_places < victim->frame->n_places) &&
+            idle_is_over(fit, page))
+            victim = page;
+        if (++n == N_VICTIMS || (victim != NULL && victim->frame->n_places == 1))
             break;
     }
-    return NULL;
+    return victim;
 }
 
 static int frame_create(struct am_fit *fit)
 {
-    void *frame;
-    int rc = loose_prepare(fit);
+    struct am_fit_frame *frame;
+    int rc;
 
-    if (rc == 0 && fit->config.max_pages != 0 && fit_held(fit) >= fit->config.max_pages)
-        rc = AM_FIT_LIMIT;
-    if (rc == 0)
-        rc = fit->ops->create(fit->ctx, &frame);
-    if (rc != 0)
+    if (fit->config.max_pages != 0 && fit_held(fit) >= fit->config.max_pages)
+        return AM_FIT_LIMIT;
+    frame = am_sys_calloc(1, sizeof *frame);
+    if (frame == NULL)
+        return AM_FIT_NO_MEMORY;
+    rc = fit->ops->create(fit->ctx, &frame->memory);
+    if (rc != 0) {
+        free(frame);
         return rc;
-    fit->loose[fit->stats.loose++] = frame;
+    }
+    LIST_INSERT_HEAD(&fit->loose, frame, link);
+    fit->stats.loose++;
     fit->stats.creates++;
     if (fit_held(fit) > fit->stats.peak_held)
         fit->stats.peak_held = fit_held(fit);
@@ -284,7 +381,7 @@ static int frame_get(struct am_fit *fit, struct am_fit_use *ret_wait)
         return 0;
     victim = victim_find(fit);
     if (victim != NULL) {
-        rc = page_detach(fit, victim);
+        rc = page_move_out(fit, victim);
         fit->stats.remaps += rc == 0;
         return rc;
     }
@@ -297,28 +394,84 @@ static int frame_get(struct am_fit *fit, struct am_fit_use *ret_wait)
     return AM_FIT_BUSY;
 }
 
+/* The memory that the page had before, and still maps: whether it is to be had. */
+static bool page_return(struct am_fit *fit, struct am_fit_page *page)
+{
+    struct am_fit_frame *frame = page->alias;
+
+    if (!page_may_return(fit, page))
+        return false;
+    if (frame->owner != NULL)
+        page_yield(fit, frame->owner);
+    alias_end(fit, page);
+    page_take(fit, page, frame);
+    fit->stats.returns++;
+    return true;
+}
+
+/* There are no more aliases than pages; one that cannot be unmapped stays. */
+static void aliases_limit(struct am_fit *fit)
+{
+    for (unsigned n = 0; n < 2 && fit->stats.aliases > fit_held(fit); n++)
+        alias_unmap(fit, TAILQ_FIRST(&fit->aliases));
+}
+
+static int page_fill(struct am_fit *fit, struct am_fit_page *page,
+                     struct am_fit_use *ret_wait)
+{
+    struct am_fit_frame *frame;
+    int rc = frame_get(fit, ret_wait);
+
+    if (rc == 0 && page->alias != NULL)
+        rc = alias_unmap(fit, page);
+    if (rc != 0)
+        return rc;
+    frame = LIST_FIRST(&fit->loose);
+    rc = fit->ops->map(fit->ctx, page->addr, frame->memory);
+    if (rc != 0)
+        return rc;
+    LIST_INSERT_HEAD(&frame->places, page, at);
+    frame->n_places++;
+    page->area->n_mapped++;
+    page_take(fit, page, frame);
+    aliases_limit(fit);
+    return 0;
+}
+
 int am_fit_pages_fill(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
                       uint64_t size, struct am_fit_use *ret_wait)
 {
-    for (uint64_t i = fit_page_of(fit, addr), last = fit_page_of(fit, addr + size - 1);
-         i <= last; i++) {
-        struct am_fit_page *page = am_fit_page_find(fit, area, i);
-        void *frame;
-        int rc;
+    uint64_t first = fit_page_of(fit, addr);
+    uint64_t last = fit_page_of(fit, addr + size - 1);
 
-        if (page->frame != NULL)
-            continue;
-        rc = frame_get(fit, ret_wait);
-        if (rc != 0)
-            return rc;
-        frame = fit->loose[fit->stats.loose - 1];
-        rc = fit->ops->map(fit->ctx, page->addr, frame);
-        if (rc != 0)
-            return rc;
-        fit->stats.loose--;
-        page_set_frame(fit, page, frame);
-        fit->stats.used++;
+    /* Before one page takes what another could have without a call. */
+    for (uint64_t i = first; fit->stats.aliases > 0 && i <= last; i++) {
+        struct am_fit_page *page = am_fit_page_find(fit, area, i);
+
+        page_return(fit, page);
     }
+    for (uint64_t i = first; i <= last; i++) {
+        struct am_fit_page *page = am_fit_page_find(fit, area, i);
+        int rc = page->frame == NULL ? page_fill(fit, page, ret_wait) : 0;
+
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int am_fit_frame_drop(struct am_fit *fit, struct am_fit_frame *frame)
+{
+    while (!LIST_EMPTY(&frame->places)) {
+        int rc = alias_unmap(fit, LIST_FIRST(&frame->places));
+
+        if (rc != 0)
+            return rc;
+    }
+    LIST_REMOVE(frame, link);
+    fit->stats.loose--;
+    fit->ops->destroy(fit->ctx, frame->memory);
+    free(frame);
     return 0;
 }
 
@@ -327,6 +480,6 @@ int am_fit_page_drop(struct am_fit *fit, struct am_fit_page *page)
     int rc = page_detach(fit, page);
 
     if (rc == 0)
-        fit->ops->destroy(fit->ctx, fit->loose[--fit->stats.loose]);
+        rc = am_fit_frame_drop(fit, LIST_FIRST(&fit->loose));
     return rc;
 }

@@ -29,6 +29,7 @@
  * rather takes two pages more than to have one moved.
  */
 #define COST_NEW 1000
+#define COST_RETURNS 5 /* a page that is mapped there too */
 #define COST_UNMAPPED 50
 #define COST_UNMAPPED_EASY 2000
 #define COST_WAIT 1000
@@ -57,6 +58,19 @@ bool am_fit_has_idle(const struct am_fit *fit, uint64_t size, uint64_t part)
 static uint64_t cost_unmapped(const struct am_fit *fit, uint64_t size)
 {
     return am_fit_has_idle(fit, size, EASY) ? COST_UNMAPPED_EASY : COST_UNMAPPED;
+}
+
+/* Of a place where some of the n pages have no memory. */
+static uint64_t cost_missing(struct am_fit *fit, const struct am_fit_area *area,
+                             uint64_t first, uint64_t n, uint64_t n_missing,
+                             uint64_t size)
+{
+    uint64_t n_returning = 0;
+
+    if (fit->stats.aliases > 0)
+        n_returning = am_fit_pages_returning(fit, area, first, n);
+    return n_returning * COST_RETURNS +
+           (n_missing - n_returning) * cost_unmapped(fit, size);
 }
 
 /* The work of other streams on the block's bytes, if it were placed there. */
@@ -115,10 +129,13 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
     if (place.cost > best->cost)
         return;
     place.n_missing = am_fit_pages_missing(fit, area, first, n);
-    if (place.n_missing != 0)
-        place.cost += place.n_missing * cost_unmapped(fit, r->size);
-    if (place.cost > best->cost || (place.n_missing != 0 && !r->may_call))
-        return;
+    if (place.n_missing != 0) {
+        if (!r->may_call || place.cost + place.n_missing * COST_RETURNS > best->cost)
+            return;
+        place.cost += cost_missing(fit, area, first, n, place.n_missing, r->size);
+        if (place.cost > best->cost)
+            return;
+    }
     /*
      * A gap that is filled leaves nothing.  In held pages the tightest one counts, for small
      * blocks the lowest of the tightest, so that the upper pages become empty.

@@ -16,10 +16,19 @@
 #define N_STREAMS 4u
 #define N_BLOCKS 256u
 #define N_DEPS 4096u
+#define N_FRAMES 4096u
 
 struct model_page {
     uint64_t frame;                   /* 0: none */
     uint64_t freed[UNITS][N_STREAMS]; /* the ticket of a stream's last use; 0: none */
+};
+
+/* A page of memory may be mapped at several addresses; blocks use it at one. */
+struct model_frame {
+    bool is_alive;
+    unsigned n_mapped;
+    unsigned n_blocks;       /* that are awake */
+    struct model_page *used; /* by them, or by the last ones */
 };
 
 struct model_block {
@@ -38,8 +47,10 @@ struct dep {
 struct model {
     struct am_fit *fit;
     struct model_page *pages;
-    uint64_t n_reserved; /* pages */
-    uint64_t n_frames, n_alive, n_mapped;
+    uint64_t n_reserved;                 /* pages */
+    struct model_frame frames[N_FRAMES]; /* by number; none has number 0 */
+    uint64_t last_frame, n_alive, n_mapped;
+    bool is_aliased;
     uint64_t next_ticket;
     uint64_t done[N_STREAMS];
     struct dep deps[N_DEPS];
@@ -97,8 +108,12 @@ static int model_create(void *ctx, void **ret_frame)
 
     if (call_fails(m))
         return 6;
+    do
+        m->last_frame = m->last_frame % (N_FRAMES - 1) + 1;
+    while (m->frames[m->last_frame].is_alive);
+    m->frames[m->last_frame] = (struct model_frame){.is_alive = true};
     m->n_alive++;
-    *ret_frame = (void *)(uintptr_t)++m->n_frames;
+    *ret_frame = (void *)(uintptr_t)m->last_frame;
     return 0;
 }
 
@@ -106,7 +121,9 @@ static void model_destroy(void *ctx, void *frame)
 {
     struct model *m = ctx;
 
-    require(m->n_alive > m->n_mapped, "a page destroyed that is mapped");
+    require(m->frames[(uintptr_t)frame].is_alive, "destroyed twice");
+    require(m->frames[(uintptr_t)frame].n_mapped == 0, "a page destroyed that is mapped");
+    m->frames[(uintptr_t)frame].is_alive = false;
     m->n_alive--;
 }
 
@@ -117,24 +134,38 @@ static int model_map(void *ctx, uint64_t addr, void *frame)
     if (call_fails(m))
         return 7;
     require(page_at(m, addr)->frame == 0, "mapped twice");
+    require(m->frames[(uintptr_t)frame].is_alive, "mapped what is destroyed");
+    require(m->frames[(uintptr_t)frame].n_mapped++ == 0 || m->is_aliased,
+            "one page at two addresses");
     page_at(m, addr)->frame = (uintptr_t)frame;
     memset(page_at(m, addr)->freed, 0, sizeof page_at(m, addr)->freed);
     m->n_mapped++;
     return 0;
 }
 
+static void require_done(const struct model *m, const struct model_page *page,
+                         const char *what)
+{
+    for (unsigned i = 0; i < UNITS; i++) {
+        for (unsigned s = 0; s < N_STREAMS; s++)
+            require(page->freed[i][s] <= m->done[s], what);
+    }
+}
+
 static int model_unmap(void *ctx, uint64_t addr, void *frame)
 {
     struct model *m = ctx;
     struct model_page *page = page_at(m, addr);
+    struct model_frame *f = &m->frames[(uintptr_t)frame];
 
     if (call_fails(m))
         return 8;
     require(page->frame == (uintptr_t)frame, "unmapped another frame");
-    for (unsigned i = 0; i < UNITS; i++) {
-        for (unsigned s = 0; s < N_STREAMS; s++)
-            require(page->freed[i][s] <= m->done[s], "unmapped under queued work");
-    }
+    require_done(m, page, "unmapped under queued work");
+    require(f->n_blocks == 0 || f->used != page, "unmapped under a block");
+    if (f->used == page)
+        f->used = NULL;
+    f->n_mapped--;
     page->frame = 0;
     m->n_mapped--;
     return 0;
@@ -225,8 +256,24 @@ static void check_place(struct model *m, const struct model_block *b)
             require(o->addr + o->size <= b->addr || b->addr + b->size <= o->addr,
                     "two blocks share a byte");
     }
-    for (uint64_t at = b->addr - b->addr % PAGE; at < b->addr + b->size; at += PAGE)
-        require(page_at(m, at)->frame != 0, "a block without memory");
+}
+
+/* The block has its pages, all of them at these addresses alone, or has them no more. */
+static void pages_use(struct model *m, const struct model_block *b, bool is_used)
+{
+    for (uint64_t at = b->addr - b->addr % PAGE; at < b->addr + b->size; at += PAGE) {
+        struct model_page *page = page_at(m, at);
+        struct model_frame *frame = &m->frames[page->frame];
+
+        require(page->frame != 0, "a block without memory");
+        if (is_used && frame->used != NULL && frame->used != page) {
+            require(frame->n_blocks == 0, "one page behind blocks at two addresses");
+            require_done(m, frame->used, "a page moved under queued work");
+        }
+        if (is_used)
+            frame->used = page;
+        frame->n_blocks += is_used ? 1u : -1u;
+    }
 }
 
 static void block_alloc(struct model *m, struct model_block *b, uint64_t size,
@@ -256,6 +303,7 @@ static void block_alloc(struct model *m, struct model_block *b, uint64_t size,
     b->also = 0;
     require(b->size >= size, "too small");
     check_place(m, b);
+    pages_use(m, b, true);
     check_order(m, b, wait);
     deps_compact(m);
     for (unsigned s = 0; s < N_STREAMS; s++) {
@@ -271,6 +319,8 @@ static void block_free(struct model *m, struct model_block *b)
 
     if (am_fit_is_asleep(b->block))
         use = (struct am_fit_use){0};
+    else
+        pages_use(m, b, false);
     for (uint64_t at = b->addr; use.streams != 0 && at < b->addr + b->size; at += UNIT) {
         uint64_t *freed = page_at(m, at)->freed[at % PAGE / UNIT];
 
@@ -292,11 +342,12 @@ static void block_sleep_or_wake(struct model *m, struct model_block *b)
             streams_advance(m, wait);
         } while (rc == AM_FIT_BUSY);
         if (rc == 0)
-            check_place(m, b);
+            pages_use(m, b, true);
         return;
     }
     /* Work of freed neighbours in the block's pages is over, as a pool that sleeps waits. */
     streams_advance(m, (struct am_fit_use){.streams = -1ull, .ticket = m->next_ticket++});
+    pages_use(m, b, false);
     am_fit_sleep(m->fit, b->block);
 }
 
@@ -307,7 +358,8 @@ static void check_books(struct model *m)
 
     require(wrong == NULL, wrong);
     am_fit_get_stats(m->fit, &stats);
-    require(stats.used + stats.idle == m->n_mapped, "mapped pages miscounted");
+    require(stats.used + stats.idle + stats.aliases == m->n_mapped,
+            "mapped pages miscounted");
     require(stats.used + stats.idle + stats.loose == m->n_alive, "a page was lost");
 }
 
@@ -363,7 +415,8 @@ uint64_t fit_model_run(const uint8_t *bytes, size_t n_bytes)
     if (n_bytes > 1) {
         config.max_pages = bytes[0];
         config.slack = bytes[1] % 8;
-        config.ample = bytes[1] / 8;
+        config.ample = bytes[1] / 8 % 16;
+        config.is_aliased = m->is_aliased = bytes[1] >= 128;
     }
     m->fit = am_fit_create(&config, &ops, m);
     for (size_t i = 2, n = 0; i + 4 <= n_bytes; i += 4, n++) {

@@ -18,6 +18,7 @@ struct fixture {
     uint64_t next_base;
     uint64_t n_frames;
     uint64_t n_calls; /* maps and unmaps */
+    uint64_t n_mapped;
     uint64_t done[64];
     uint64_t fail_at; /* of all calls that can fail; 0: none */
     uint64_t n_fallible;
@@ -65,7 +66,21 @@ static int fake_map(void *ctx, uint64_t addr, void *frame)
     struct fixture *f = ctx;
 
     f->n_calls++;
-    return fails(f) ? 13 : 0;
+    if (fails(f))
+        return 13;
+    f->n_mapped++;
+    return 0;
+}
+
+static int fake_unmap(void *ctx, uint64_t addr, void *frame)
+{
+    struct fixture *f = ctx;
+
+    f->n_calls++;
+    if (fails(f))
+        return 13;
+    f->n_mapped--;
+    return 0;
 }
 
 static uint64_t fake_pending(void *ctx, const struct am_fit_use *use)
@@ -86,14 +101,17 @@ static const struct am_fit_ops ops = {
     .create = fake_create,
     .destroy = fake_destroy,
     .map = fake_map,
-    .unmap = fake_map,
+    .unmap = fake_unmap,
     .pending = fake_pending,
 };
 
-static struct fixture *fixture_new(uint64_t max_pages)
+static struct fixture *fixture_make(uint64_t max_pages, bool is_aliased)
 {
-    struct am_fit_config config = {
-        .page = PAGE, .unit = 512, .span = 1024 * PAGE, .max_pages = max_pages};
+    struct am_fit_config config = {.page = PAGE,
+                                   .unit = 512,
+                                   .span = 1024 * PAGE,
+                                   .max_pages = max_pages,
+                                   .is_aliased = is_aliased};
     struct fixture *f = calloc(1, sizeof *f);
 
     f->next_base = (uint64_t)1 << 40;
@@ -102,11 +120,17 @@ static struct fixture *fixture_new(uint64_t max_pages)
     return f;
 }
 
+static struct fixture *fixture_new(uint64_t max_pages)
+{
+    return fixture_make(max_pages, false);
+}
+
 static void fixture_end(struct fixture *f)
 {
     assert_null(am_fit_check(f->fit));
     am_fit_destroy(f->fit);
     assert_int_equal(f->n_frames, 0);
+    assert_int_equal(f->n_mapped, 0);
     free(f);
 }
 
@@ -434,6 +458,154 @@ static void a_sleeping_block_keeps_its_address_and_no_memory(void **state)
 }
 
 /*
+ * Memory for 8 pages.  Between two blocks lie three idle pages and the half of another: the
+ * block of three pages and a half that was there costs least there, and one of four pages does
+ * not fit.  So the three pages go to and fro between these two.
+ */
+struct to_and_fro {
+    struct fixture *f;
+    uint64_t here;            /* where the first block was */
+    uint64_t there;           /* where the block of four pages is */
+    struct am_fit_block *now; /* the one that is live */
+};
+
+#define HERE (3 * PAGE + PAGE / 2)
+#define THERE (4 * PAGE)
+
+static struct to_and_fro to_and_fro_make(bool is_aliased)
+{
+    struct to_and_fro t = {.f = fixture_make(8, is_aliased)};
+    struct am_fit_block *between;
+
+    take(t.f, PAGE + PAGE / 2);
+    between = take(t.f, HERE);
+    take(t.f, 2 * PAGE);
+    t.here = am_fit_addr(between);
+    give(t.f, between);
+    t.now = take(t.f, THERE);
+    t.there = am_fit_addr(t.now);
+    assert_int_equal(stats_of(t.f).remaps, 3);
+    assert_int_equal(stats_of(t.f).aliases, is_aliased ? 3 : 0);
+    return t;
+}
+
+static void go(struct to_and_fro *t, uint64_t size)
+{
+    give(t->f, t->now);
+    t->now = take(t->f, size);
+    assert_int_equal(am_fit_addr(t->now), size == HERE ? t->here : t->there);
+    assert_null(am_fit_check(t->f->fit));
+}
+
+static void a_page_that_moves_back_takes_no_call(void **state)
+{
+    struct to_and_fro t = to_and_fro_make(true);
+    uint64_t n_calls = t.f->n_calls;
+
+    for (unsigned i = 0; i < 10; i++) {
+        go(&t, HERE);
+        go(&t, THERE);
+    }
+    assert_int_equal(t.f->n_calls, n_calls);
+    assert_int_equal(stats_of(t.f).remaps, 3);
+    assert_int_equal(stats_of(t.f).returns, 60);
+    assert_int_equal(stats_of(t.f).aliases, 3);
+    fixture_end(t.f);
+}
+
+static void pages_are_mapped_once_where_that_is_asked_for(void **state)
+{
+    struct to_and_fro t = to_and_fro_make(false);
+    uint64_t n_calls = t.f->n_calls;
+
+    go(&t, HERE);
+    assert_int_equal(t.f->n_calls, n_calls + 6);
+    assert_int_equal(t.f->n_mapped, 8);
+    assert_int_equal(stats_of(t.f).returns, 0);
+    fixture_end(t.f);
+}
+
+static void a_page_is_behind_one_block_of_two_that_map_it(void **state)
+{
+    struct to_and_fro t = to_and_fro_make(true);
+    struct am_fit_block *block;
+    struct am_fit_use wait;
+
+    assert_int_equal(am_fit_alloc(t.f->fit, HERE, 0, &block, &wait), AM_FIT_LIMIT);
+    assert_null(am_fit_check(t.f->fit));
+    fixture_end(t.f);
+}
+
+static void a_page_with_queued_work_does_not_move_back(void **state)
+{
+    struct to_and_fro t = to_and_fro_make(true);
+    struct am_fit_use wait;
+    uint64_t n_calls = t.f->n_calls;
+
+    am_fit_free(t.f->fit, t.now, (struct am_fit_use){.streams = 1, .ticket = 5});
+    assert_int_equal(am_fit_alloc(t.f->fit, HERE, 0, &t.now, &wait), AM_FIT_BUSY);
+    assert_int_equal(wait.ticket, 5);
+    t.f->done[0] = 5;
+    assert_int_equal(am_fit_alloc(t.f->fit, HERE, 0, &t.now, &wait), 0);
+    assert_int_equal(am_fit_addr(t.now), t.here);
+    assert_int_equal(t.f->n_calls, n_calls);
+    fixture_end(t.f);
+}
+
+static void a_place_that_maps_a_page_in_use_gets_another(void **state)
+{
+    struct to_and_fro t = to_and_fro_make(true);
+
+    am_fit_set_limits(t.f->fit, 11, 0, 0);
+    assert_int_equal(am_fit_addr(take(t.f, HERE)), t.here);
+    assert_int_equal(stats_of(t.f).aliases, 0);
+    assert_int_equal(stats_of(t.f).used, 11);
+    assert_int_equal(t.f->n_mapped, 11);
+    fixture_end(t.f);
+}
+
+static void a_page_that_goes_is_mapped_nowhere(void **state)
+{
+    struct to_and_fro t = to_and_fro_make(true);
+    struct am_fit_use wait;
+
+    give(t.f, t.now);
+    assert_int_equal(am_fit_trim(t.f->fit, 0, &wait), 0);
+    assert_int_equal(t.f->n_frames, 4);
+    assert_int_equal(t.f->n_mapped, 4);
+    t.now = take(t.f, THERE);
+    go(&t, HERE);
+    go(&t, THERE);
+    assert_int_equal(am_fit_sleep(t.f->fit, t.now), 0);
+    assert_int_equal(t.f->n_frames, 4);
+    assert_int_equal(t.f->n_mapped, 4);
+    fixture_end(t.f);
+}
+
+static void there_are_no_more_aliases_than_pages(void **state)
+{
+    struct fixture *f = fixture_make(64, true);
+    struct am_fit_block *blocks[16] = {NULL};
+    struct am_fit_use wait;
+    uint64_t seed = 3, most = 0;
+
+    for (unsigned i = 0; i < 4000; i++) {
+        struct am_fit_block **block = &blocks[random_below(&seed, 16)];
+        uint64_t size = PAGE / 2 + random_below(&seed, 8 * PAGE);
+
+        if (*block != NULL)
+            give(f, *block);
+        if (am_fit_alloc(f->fit, size, 0, block, &wait) != 0)
+            *block = NULL;
+        assert_true(stats_of(f).aliases <= stats_of(f).used + stats_of(f).idle);
+        most = stats_of(f).aliases > most ? stats_of(f).aliases : most;
+    }
+    assert_int_equal(most, 64);
+    assert_true(stats_of(f).returns > 0);
+    fixture_end(f);
+}
+
+/*
  * The adversary of the bound: pairs of blocks of a page and a unit, with blocks of a page less
  * a unit on both sides, which then go.  Each pair begins in the last unit of a page and
  * ends in the first unit of another one.
@@ -523,6 +695,59 @@ static void each_failing_call_leaves_all_as_it_was(void **state)
         fixture_end(f);
         if (rc == 0)
             return;
+    }
+}
+
+/* A block, at the second try if a call fails at the first. */
+static struct am_fit_block *take_twice(struct fixture *f, uint64_t size)
+{
+    struct am_fit_block *block;
+    struct am_fit_use wait;
+    uint64_t live = stats_of(f).live;
+
+    if (am_fit_alloc(f->fit, size, 0, &block, &wait) != 0) {
+        assert_null(am_fit_check(f->fit));
+        assert_int_equal(stats_of(f).live, live);
+        block = take(f, size);
+    }
+    assert_null(am_fit_check(f->fit));
+    assert_int_equal(stats_of(f).used + stats_of(f).idle + stats_of(f).loose,
+                     f->n_frames);
+    assert_int_equal(stats_of(f).used + stats_of(f).idle + stats_of(f).aliases,
+                     f->n_mapped);
+    return block;
+}
+
+static void each_failing_call_among_aliases_loses_nothing(void **state)
+{
+    bool has_failed = true;
+
+    for (uint64_t n = 1; has_failed; n++) {
+        struct to_and_fro t = to_and_fro_make(true);
+        struct am_fit_block *here, *more;
+        struct am_fit_use wait;
+
+        t.f->n_fallible = 0;
+        t.f->fail_at = n;
+        give(t.f, t.now);
+        here = take_twice(t.f, HERE);
+        am_fit_set_limits(t.f->fit, 16, 0, 0);
+        t.now = take_twice(t.f, THERE); /* pages that `here` has were mapped there */
+        more = take_twice(t.f, 2 * PAGE);
+        give(t.f, here);
+        give(t.f, take_twice(t.f, 6 * PAGE));
+        here = take_twice(t.f, HERE);
+        give(t.f, here);
+        give(t.f, t.now);
+        if (am_fit_sleep(t.f->fit, more) != 0 || am_fit_trim(t.f->fit, 0, &wait) != 0) {
+            assert_null(am_fit_check(t.f->fit));
+            assert_int_equal(am_fit_trim(t.f->fit, 0, &wait), 0);
+        }
+        assert_int_equal(stats_of(t.f).idle + stats_of(t.f).loose, 0);
+        assert_int_equal(t.f->n_frames, stats_of(t.f).used);
+        has_failed = t.f->n_fallible >= n;
+        t.f->fail_at = 0;
+        fixture_end(t.f);
     }
 }
 
@@ -655,9 +880,17 @@ int main(void)
         cmocka_unit_test(a_full_pool_names_the_work_to_wait_for),
         cmocka_unit_test(memory_of_another_stream_comes_with_a_wait),
         cmocka_unit_test(a_sleeping_block_keeps_its_address_and_no_memory),
+        cmocka_unit_test(a_page_that_moves_back_takes_no_call),
+        cmocka_unit_test(pages_are_mapped_once_where_that_is_asked_for),
+        cmocka_unit_test(a_page_is_behind_one_block_of_two_that_map_it),
+        cmocka_unit_test(a_page_with_queued_work_does_not_move_back),
+        cmocka_unit_test(a_place_that_maps_a_page_in_use_gets_another),
+        cmocka_unit_test(a_page_that_goes_is_mapped_nowhere),
+        cmocka_unit_test(there_are_no_more_aliases_than_pages),
         cmocka_unit_test(an_adversary_reaches_two_pages_a_run),
         cmocka_unit_test(one_small_block_keeps_its_page),
         cmocka_unit_test(each_failing_call_leaves_all_as_it_was),
+        cmocka_unit_test(each_failing_call_among_aliases_loses_nothing),
         cmocka_unit_test(no_memory_for_books_is_no_block),
         cmocka_unit_test(random_operations_agree_with_the_model),
         cmocka_unit_test(the_same_calls_give_the_same_addresses),
