@@ -61,6 +61,14 @@ typedef struct aclmem_pool_stream_ops {
     int (*device_synchronize)(void);
 } aclmem_pool_stream_ops;
 
+/*
+ * A page may stay mapped where it was when it moves to another place, and come back without a call.
+ * Blocks use it in one place at a time, and the work there is over before it moves.  For devices on
+ * which memory may be used through one mapping after another: NVIDIA's documents allow it,
+ * AscendCL's do not say.
+ */
+#define ACLMEM_POOL_ALIASES 0x1U
+
 /* Zero means the default, everywhere. */
 typedef struct aclmem_pool_options {
     size_t limit; /* bytes of device memory held at most; default: what the device has */
@@ -76,7 +84,8 @@ typedef struct aclmem_pool_options {
     size_t slack;
     size_t span; /* bytes of addresses reserved at a time; default: twice the limit */
     const aclmem_pool_stream_ops *stream_ops; /* default: aclrt functions */
-    uint64_t rsv[7];                          /* 0 */
+    uint64_t flags;                           /* ACLMEM_POOL_ALIASES, or none */
+    uint64_t rsv[6];                          /* 0 */
 } aclmem_pool_options;
 
 /* options may be NULL. */
@@ -170,10 +179,11 @@ typedef struct aclmem_pool_stats {
     uint64_t mallocs;    /* calls, as the next ones */
     uint64_t hits;       /* that took a freed block of the same size and stream */
     uint64_t creates;    /* pages made */
-    uint64_t remaps;     /* pages moved */
+    uint64_t remaps;     /* pages moved by calls */
     uint64_t waits;      /* times that a call waited for queued work */
     uint64_t by_size[ACLMEM_POOL_SIZES]; /* live blocks of 2^i to 2^(i+1) - 1 bytes */
-    uint64_t rsv[8];                     /* 0 */
+    uint64_t returns; /* pages moved without a call, to a place that mapped them still */
+    uint64_t rsv[7];  /* 0 */
 } aclmem_pool_stats;
 
 aclError aclmem_pool_get_stats(aclmem_pool *pool, aclmem_pool_stats *stats);

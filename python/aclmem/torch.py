@@ -27,7 +27,7 @@ class Stats(ctypes.Structure):
         for name in (
             "live n_live peak_live held peak_held cached idle lost exportable asleep runs mallocs hits creates remaps waits"
         ).split()
-    ] + [("by_size", ctypes.c_uint64 * SIZES), ("rsv", ctypes.c_uint64 * 8)]
+    ] + [("by_size", ctypes.c_uint64 * SIZES), ("returns", ctypes.c_uint64), ("rsv", ctypes.c_uint64 * 7)]
 
 
 # PyTorch's name of a hook's setter -> our function.  Older versions lack some of the setters.
@@ -123,6 +123,7 @@ class Allocator:
             "aclmem.runs": s.runs,
             "aclmem.pages_created": s.creates,
             "aclmem.pages_moved": s.remaps,
+            "aclmem.pages_returned": s.returns,
         }
 
     def memory_snapshot(self, device=None):

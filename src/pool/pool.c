@@ -32,7 +32,7 @@ static size_t span_try(aclmem_pool *pool, size_t span)
     return span;
 }
 
-static int fit_open(aclmem_pool *pool, size_t span)
+static int fit_open(aclmem_pool *pool, size_t span, bool is_aliased)
 {
     struct am_fit_config config = {
         .page = pool->page,
@@ -41,6 +41,7 @@ static int fit_open(aclmem_pool *pool, size_t span)
         .max_pages = pool->limit / pool->page,
         .slack = pool->slack / pool->page,
         .extra = sizeof(struct pool_block),
+        .is_aliased = is_aliased,
     };
 
     if (config.unit < pool->page / 4096)
@@ -87,7 +88,8 @@ static aclError pool_open(aclmem_pool *pool, const aclmem_pool_options *options)
     span = 2 * pool->limit < SPAN_MAX ? 2 * pool->limit : SPAN_MAX;
     if (options->span != 0)
         span = options->span;
-    if (pool_quick_init(pool) != 0 || fit_open(pool, span) != 0)
+    if (pool_quick_init(pool) != 0 ||
+        fit_open(pool, span, (options->flags & ACLMEM_POOL_ALIASES) != 0) != 0)
         return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a pool");
     return ACL_SUCCESS;
 }
@@ -108,8 +110,12 @@ aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
     aclmem_pool *pool;
     aclError rc;
 
+    if (options == NULL)
+        options = &defaults;
     if (ret_pool == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
+    if ((options->flags & ~(uint64_t)ACLMEM_POOL_ALIASES) != 0)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "flags 0x%" PRIx64, options->flags);
     pool = am_sys_calloc(1, sizeof *pool);
     if (pool == NULL)
         return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a pool");
@@ -121,7 +127,7 @@ aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
     for (unsigned i = 0; i < N_SLOTS; i++)
         STAILQ_INIT(&pool->slots[i].marks);
     pthread_mutex_init(&pool->lock, NULL);
-    rc = pool_open(pool, options != NULL ? options : &defaults);
+    rc = pool_open(pool, options);
     if (rc != ACL_SUCCESS) {
         pool_close(pool);
         return rc;

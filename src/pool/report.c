@@ -51,6 +51,7 @@ static void stats_locked(aclmem_pool *pool, aclmem_pool_stats *ret)
         .creates = stats.creates,
         .remaps = stats.remaps,
         .waits = pool->waits,
+        .returns = stats.returns,
     };
     if (stats.used * pool->page + pool->asleep > stats.live)
         ret->lost = stats.used * pool->page + pool->asleep - stats.live;
@@ -123,10 +124,11 @@ static void write_stats(FILE *out, const aclmem_pool_stats *s)
             ", \"cached\": %" PRIu64 ", \"idle\": %" PRIu64 ", \"lost\": %" PRIu64
             ", \"exportable\": %" PRIu64 ", \"asleep\": %" PRIu64 ", \"runs\": %" PRIu64
             ", \"mallocs\": %" PRIu64 ", \"hits\": %" PRIu64 ", \"creates\": %" PRIu64
-            ", \"remaps\": %" PRIu64 ", \"waits\": %" PRIu64 "}",
+            ", \"remaps\": %" PRIu64 ", \"returns\": %" PRIu64 ", \"waits\": %" PRIu64
+            "}",
             s->live, s->n_live, s->peak_live, s->held, s->peak_held, s->cached, s->idle,
             s->lost, s->exportable, s->asleep, s->runs, s->mallocs, s->hits, s->creates,
-            s->remaps, s->waits);
+            s->remaps, s->returns, s->waits);
 }
 
 static void write_block(FILE *out, aclmem_pool *pool, struct pool_block *block,

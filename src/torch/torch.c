@@ -57,7 +57,10 @@ static bool is_device(int device)
 
 static aclmem_pool *pool_make_locked(int device)
 {
-    aclmem_pool_options options = {.stream_ops = is_cuda ? torch_cuda_streams() : NULL};
+    aclmem_pool_options options = {
+        .stream_ops = is_cuda ? torch_cuda_streams() : NULL,
+        .flags = is_cuda ? ACLMEM_POOL_ALIASES : 0,
+    };
     double fraction = devices[device].fraction;
     aclmem_pool *pool = NULL;
     size_t free_now, total;

@@ -25,6 +25,7 @@ struct frame {
     unsigned n; /* 0: a later page of a handle, or none */
     bool is_alive;
     unsigned n_mapped;
+    struct page *used; /* where it was used last, if it is still mapped there */
     uint32_t stamps[UNITS];
 };
 
@@ -63,7 +64,7 @@ static struct clock now, done;
 static unsigned names[N_STREAMS];
 static size_t n_frames, n_alive, n_limit, n_events;
 static unsigned fail_every, n_calls;
-static bool has_failed, is_capturing;
+static bool has_failed, is_capturing, is_aliased;
 
 void played_require(bool is_true, const char *what)
 {
@@ -84,7 +85,7 @@ void played_begin(size_t n_pages)
     memset(&done, 0, sizeof done);
     memset(known, 0, sizeof known);
     n_deps = n_calls = fail_every = 0;
-    is_capturing = has_failed = false;
+    is_capturing = has_failed = is_aliased = false;
     for (unsigned i = 0; i < N_STREAMS; i++)
         names[i] = i;
 }
@@ -131,6 +132,11 @@ static bool call_fails(void)
 void played_set_capturing(bool is_on)
 {
     is_capturing = is_on;
+}
+
+void played_set_aliased(bool is_on)
+{
+    is_aliased = is_on;
 }
 
 /* ---- streams ---- */
@@ -251,6 +257,18 @@ static struct page *page_at(uintptr_t addr)
     return &pages[(addr - BASE) / PAGE];
 }
 
+/* The bytes of a page are used there: what was elsewhere is over. */
+static void page_use(struct page *page)
+{
+    struct page *before = page->frame->used;
+
+    for (unsigned i = 0; before != NULL && before != page && i < UNITS; i++) {
+        require(before->owner[i] == 0, "one page behind blocks at two addresses");
+        require(clock_is_done(&before->last[i]), "a page moved under queued work");
+    }
+    page->frame->used = page;
+}
+
 #define for_each_unit(at_, ptr_, size_) \
     for (uintptr_t at_ = (uintptr_t)(ptr_), end_ = at_ + (size_); at_ < end_; at_ += UNIT)
 
@@ -281,6 +299,7 @@ void played_write(unsigned stream, const void *ptr, size_t size, uint32_t stamp)
         struct clock *last = &page->last[unit_of(at)];
 
         require(page->frame != NULL, "work on bytes without memory");
+        page_use(page);
         for (unsigned s = 0; s < N_STREAMS; s++)
             require(s == stream || last->at[s] <= done.at[s] ||
                         last->at[s] <= known[stream].at[s],
@@ -317,6 +336,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
         uint32_t *stamp;
 
         require(page->frame != NULL, "a copy of bytes without memory");
+        page_use(page);
         require(clock_is_done(&page->last[unit_of((uintptr_t)device + i)]),
                 "a copy under queued work");
         stamp = &page->frame->stamps[unit_of((uintptr_t)device + i)];
@@ -431,7 +451,7 @@ aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle
     require(frame->is_alive && frame->n * PAGE == size, "mapped part of a handle");
     for (unsigned i = 0; i < frame->n; i++) {
         require(page[i].frame == NULL, "mapped twice");
-        require(frame[i].n_mapped++ == 0, "one page at two addresses");
+        require(frame[i].n_mapped++ == 0 || is_aliased, "one page at two addresses");
         page[i].frame = &frame[i];
         memset(page[i].last, 0, sizeof page[i].last);
     }
@@ -449,6 +469,8 @@ aclError aclrtUnmapMem(void *virPtr)
         for (unsigned j = 0; j < UNITS; j++)
             require(clock_is_done(&page[i].last[j]), "unmapped under queued work");
         page[i].frame->n_mapped--;
+        if (page[i].frame->used == &page[i])
+            page[i].frame->used = NULL;
         page[i].frame = NULL;
     }
     return ACL_SUCCESS;

@@ -5,7 +5,8 @@
  * Streams are clocks.  Work has a number on its stream; an event is what its stream had, and had
  * waited for, when it was recorded.  Each unit of each page remembers the last work of each
  * stream on it.  The program is stopped when work touches bytes that another stream may
- * still be using, when a page is unmapped under queued work, when bytes are not what was written, when
+ * still be using, when a page is unmapped under queued work, when it is used through a second address
+ * before the work through the first is done, when bytes are not what was written, when
  * addresses or handles are given back twice, and when a call is made that a graph's capture does
  * not allow.
  */
@@ -32,6 +33,8 @@ size_t played_held(void);
 /* Each nth call that can fail does, from now on; 0: none. */
 void played_fail_every(unsigned n);
 bool played_has_failed(void); /* since this was asked last */
+/* A page may be mapped at several addresses, and is used through one at a time. */
+void played_set_aliased(bool is_aliased);
 /* Events and waits are not allowed. */
 void played_set_capturing(bool is_capturing);
 

@@ -424,6 +424,49 @@ static void idle_memory_above_the_threshold_goes_back(void **state)
     assert_acl_ok(aclmem_pool_destroy(pool));
 }
 
+/*
+ * Between two blocks there is room for 7 MB, and a border that they fit; 8 MB have to lie
+ * elsewhere.  There is memory for one of the two, so three pages go to and fro.
+ */
+static void a_page_that_is_mapped_twice_is_behind_one_block(void **state)
+{
+    aclmem_pool_options options = {.limit = 16 * MIB, .flags = ACLMEM_POOL_ALIASES};
+    aclmem_pool *pool;
+    char *left, *right, *block;
+
+    assert_acl_ok(aclmem_pool_create(0, &options, &pool));
+    left = take(pool, 3 * MIB, NULL);
+    block = take(pool, 7 * MIB, NULL);
+    right = take(pool, 4 * MIB, NULL);
+    fill(left, 3 * MIB, 1);
+    fill(right, 4 * MIB, 2);
+    for (int i = 0; i < 8; i++) {
+        size_t size = i % 2 == 0 ? 8 * MIB : 7 * MIB;
+
+        assert_acl_ok(aclmem_pool_free(pool, block));
+        block = take(pool, size, NULL);
+        fill(block, size, 10 + i);
+        assert_filled(block, size, 10 + i);
+    }
+    assert_int_equal(stats_of(pool).remaps, 3);
+    assert_int_equal(stats_of(pool).returns, 7 * 3);
+    assert_filled(left, 3 * MIB, 1);
+    assert_filled(right, 4 * MIB, 2);
+    assert_acl_ok(aclmem_pool_free(pool, left));
+    assert_acl_ok(aclmem_pool_free(pool, block));
+    assert_acl_ok(aclmem_pool_free(pool, right));
+    assert_acl_ok(aclmem_pool_destroy(pool));
+}
+
+static void flags_that_do_not_exist_are_refused(void **state)
+{
+    aclmem_pool_options options = {.flags = 2};
+    aclmem_pool *pool;
+
+    assert_int_equal(aclmem_pool_create(0, &options, &pool), ACL_ERROR_INVALID_PARAM);
+    assert_says("flags 0x2");
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -443,6 +486,8 @@ int main(void)
         claim(more_streams_than_slots_work),
         claim(statistics_and_snapshot_report_all_memory),
         claim(idle_memory_above_the_threshold_goes_back),
+        claim_both(a_page_that_is_mapped_twice_is_behind_one_block),
+        claim(flags_that_do_not_exist_are_refused),
     };
 
     return run_claims(claims);

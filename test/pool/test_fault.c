@@ -202,7 +202,8 @@ static aclError call_random(aclmem_pool *pool, struct filled *f, aclrtStream str
 
 static void run_with_each_nth_failing(uint64_t nth)
 {
-    aclmem_pool_options options = {.limit = 60 * MIB};
+    aclmem_pool_options options = {.limit = 60 * MIB,
+                                   .flags = nth % 2 == 0 ? ACLMEM_POOL_ALIASES : 0};
     struct filled blocks[N_BLOCKS] = {{0}};
     aclmem_pool_stats stats;
     aclmem_pool *pool;

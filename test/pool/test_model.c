@@ -6,8 +6,9 @@
  * A seed names a run of at most STEPS operations on a pool of its own; runs follow each other
  * until the operations are used up.  --operations 100000000 takes some minutes.  Blocks come
  * and go on four streams, are used on a second one, exported, put to sleep and woken; streams end
- * and others take their handles; the limit changes; graphs are captured; and in two of three
- * runs each nth call that creates, maps, unmaps, reserves, copies or records fails.
+ * and others take their handles; the limit changes; graphs are captured; in two of three
+ * runs each nth call that creates, maps, unmaps, reserves, copies or records fails; and in every
+ * second run pages may be mapped at several addresses.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -324,6 +325,9 @@ static void run(uint64_t seed, uint64_t n_steps)
         options.keep = 1 + below(&r, 60) * PLAYED_PAGE;
     if (below(&r, 2) == 0)
         options.slack = below(&r, 30) * PLAYED_PAGE;
+    if (seed % 2 == 0)
+        options.flags = ACLMEM_POOL_ALIASES;
+    played_set_aliased(options.flags != 0);
     require(aclmem_pool_create(0, &options, &r.pool) == ACL_SUCCESS, "no pool");
     if (seed % 3 != 0)
         r.fail_every = 2 + (unsigned)below(&r, 60);

@@ -92,9 +92,9 @@ static void block_end(aclmem_pool *pool, struct block *b, aclrtStream *streams)
     b->ptr = NULL;
 }
 
-static void run(uint64_t first_seed)
+static void run(uint64_t first_seed, uint64_t flags)
 {
-    aclmem_pool_options options = {.limit = 300 * MIB};
+    aclmem_pool_options options = {.limit = 300 * MIB, .flags = flags};
     struct block blocks[N_BLOCKS] = {{0}};
     aclrtStream streams[N_STREAMS];
     aclmem_pool_stats stats;
@@ -134,8 +134,8 @@ static void run(uint64_t first_seed)
 
 static void no_block_has_the_bytes_of_another(void **state)
 {
-    run(12345);
-    run(67890);
+    run(12345, 0);
+    run(67890, ACLMEM_POOL_ALIASES);
 }
 
 int main(void)

@@ -46,7 +46,7 @@ class Replay(unittest.TestCase):
 
     def test_other_allocators_are_measured_too(self):
         trace = os.path.join(TRACES, "lora.trace.gz")
-        for allocator in ("mempool", "malloc"):
+        for allocator in ("mempool", "malloc", "aliases"):
             result = self.result(trace, "--allocator", allocator)
             self.assertTrue(0.5 < result["ratio"] <= 1, allocator)
             self.assertGreater(result["creates"], 0)

@@ -308,6 +308,13 @@ static aclError pool_open(uint64_t limit)
     return aclmem_pool_create(0, NULL, &pool);
 }
 
+static aclError aliases_open(uint64_t limit)
+{
+    aclmem_pool_options options = {.flags = ACLMEM_POOL_ALIASES};
+
+    return aclmem_pool_create(0, &options, &pool);
+}
+
 static aclError pool_take(size_t size, aclrtStream stream, void **ret_ptr)
 {
     return aclmem_pool_malloc(pool, size, stream, ret_ptr);
@@ -389,6 +396,7 @@ static void malloc_close(void)
 
 static const struct allocator allocators[] = {
     {"pool", pool_open, pool_take, pool_give, pool_figures, pool_close},
+    {"aliases", aliases_open, pool_take, pool_give, pool_figures, pool_close},
     {"mempool", mempool_open, mempool_take, mempool_give, NULL, mempool_close},
     {"malloc", malloc_open, malloc_take, malloc_give, NULL, malloc_close},
 };
@@ -589,6 +597,7 @@ static const struct option options[] = {
     {"allocator", OPTION_TEXT, &choice.allocator, "NAME",
      "as-is (all calls of a trace of ours, the default for one),\n"
      "pool (libaclmem_pool.so; the default for blocks),\n"
+     "aliases (the pool with ACLMEM_POOL_ALIASES),\n"
      "mempool (aclrtMemPool*) or malloc (aclrtMalloc)"},
     {"backend", OPTION_TEXT, &choice.backend, "NAME", "host or cuda (ACLMEM_BACKEND)"},
     {"speed", OPTION_TEXT, &choice.speed, "SPEED",
