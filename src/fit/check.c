@@ -78,8 +78,8 @@ static const char *check_blocks(struct am_fit *fit, struct am_fit_area *area,
         is_run = block->size != 0 && block->gap.size == 0;
         if (block->gap.size != 0) {
             count->n_gaps++;
-            if (RB_FIND(am_fit_gaps, &gap_index(fit, &block->gap)->by_size,
-                        &block->gap) != &block->gap)
+            if (!area->is_small &&
+                RB_FIND(am_fit_gaps, &fit->index.by_size, &block->gap) != &block->gap)
                 return "a gap is not in the index";
         }
         for (uint64_t i = fit_page_of(fit, block->addr); block->size != 0 && i <= last;
@@ -102,7 +102,7 @@ static const char *check_area(struct am_fit *fit, struct am_fit_area *area,
     for (uint64_t i = 0; wrong == NULL && i < area->n_groups; i++) {
         if (area->groups[i] == NULL)
             continue;
-        for (unsigned j = 0; wrong == NULL && j < GROUP_PAGES; j++) {
+        for (uint64_t j = 0; wrong == NULL && j < fit_group_pages(fit, area, i); j++) {
             struct am_fit_page *page = &area->groups[i]->pages[j];
 
             wrong = check_page(fit, area, page, count);
@@ -174,6 +174,26 @@ static const char *check_lists(const struct am_fit *fit, struct count *count)
     return NULL;
 }
 
+static const char *check_bins(const struct am_fit *fit, uint64_t *n_gaps)
+{
+    const struct am_fit_bins *bins = &fit->bins;
+    struct am_fit_gap *gap;
+
+    for (uint32_t i = 0; i < N_CLASSES; i++) {
+        if ((bins->bits[i / 64] >> i % 64 & 1) == LIST_EMPTY(&bins->gaps[i]))
+            return "a bit and the list of gaps behind it disagree";
+        if ((bins->words >> i / 64 & 1) != (bins->bits[i / 64] != 0))
+            return "a bit and the word of bits behind it disagree";
+        LIST_FOREACH (gap, &bins->gaps[i], in_bin) {
+            ++*n_gaps;
+            if (!gap_block(gap)->area->is_small || gap->size != (i + 1ull)
+                                                                    << fit->class_shift)
+                return "a gap is in the wrong list";
+        }
+    }
+    return NULL;
+}
+
 const char *am_fit_check(struct am_fit *fit)
 {
     struct count count = {0};
@@ -192,8 +212,9 @@ const char *am_fit_check(struct am_fit *fit)
     if (fit->stats.live != count.stats.live || fit->stats.n_live != count.stats.n_live ||
         fit->stats.runs != count.stats.runs)
         return "the numbers of blocks are wrong";
-    for (unsigned i = 0; wrong == NULL && i < 2; i++)
-        wrong = check_index(&fit->index[i], &n_gaps);
+    wrong = check_index(&fit->index, &n_gaps);
+    if (wrong == NULL)
+        wrong = check_bins(fit, &n_gaps);
     return wrong == NULL && n_gaps != count.n_gaps ? "a gap that is none is in the index"
                                                    : wrong;
 }

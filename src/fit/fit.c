@@ -40,7 +40,7 @@ void am_fit_destroy(struct am_fit *fit)
     while ((area = TAILQ_FIRST(&fit->areas)) != NULL) {
         struct am_fit_block *block;
 
-        for (uint64_t i = 0; i < area->n_groups * GROUP_PAGES; i++) {
+        for (uint64_t i = 0; i < area->size >> fit->page_shift; i++) {
             struct am_fit_page *page =
                 am_fit_page_find(fit, area, fit_page_of(fit, area->base) + i);
 
@@ -134,10 +134,10 @@ static void block_link(struct am_fit *fit, struct am_fit_block *block,
 
     am_fit_gap_remove(fit, gap);
     block->area = left->area;
-    block->gap = (struct am_fit_gap){.addr = block->addr + block->size,
-                                     .size = end - block->addr - block->size,
-                                     .head = last,
-                                     .tail = gap->tail};
+    block->gap.addr = block->addr + block->size;
+    block->gap.size = end - block->gap.addr;
+    block->gap.head = last;
+    block->gap.tail = gap->tail;
     gap->size = block->addr - gap->addr;
     gap->tail = first;
     TAILQ_INSERT_AFTER(&left->area->blocks, left, block, link);

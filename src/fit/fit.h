@@ -6,8 +6,8 @@
  * and counts only pages: a page is held while a live block touches it.  A block may begin
  * in the page in which its neighbour ends.  A block of k pages and r bytes that is placed
  * beside a neighbour needs k new pages if the neighbour's last page has r bytes free, and
- * k + 1 otherwise; the engine looks up the tightest such neighbour.  Small blocks take the
- * tightest hole in pages that are held anyway.
+ * k + 1 otherwise; the engine looks up the tightest such neighbour.  Blocks below a quarter of
+ * a page take the tightest hole in pages of their own.
  *
  * A page that no live block touches is idle.  It stays mapped where it is, so that a block
  * placed there again needs no call.  A placement that needs memory elsewhere takes the page

@@ -1,5 +1,5 @@
 /*
- * The index of gaps.
+ * The index of gaps beside large blocks; bin.c has the others.
  *
  * All gaps are in one tree by size, for the tightest one.  The two borders of a gap are in
  * the tree of their class: the free bytes of the border's page, in steps of a 4096th of a page.
@@ -69,7 +69,7 @@ static uint32_t class_find(const struct am_fit_index *index, uint32_t from, uint
 static void border_insert(struct am_fit *fit, struct am_fit_gap *gap,
                           struct am_fit_border *border, uint64_t free, bool has_neighbour)
 {
-    struct am_fit_index *index = gap_index(fit, gap);
+    struct am_fit_index *index = &fit->index;
 
     border->gap = gap;
     border->class = N_CLASSES;
@@ -96,11 +96,13 @@ static void border_remove(struct am_fit_index *index, struct am_fit_border *bord
 
 void am_fit_gap_insert(struct am_fit *fit, struct am_fit_gap *gap)
 {
-    struct am_fit_index *index = gap_index(fit, gap);
-
     if (gap->size == 0)
         return;
-    RB_INSERT(am_fit_gaps, &index->by_size, gap);
+    if (gap_block(gap)->area->is_small) {
+        am_fit_bin_insert(fit, gap);
+        return;
+    }
+    RB_INSERT(am_fit_gaps, &fit->index.by_size, gap);
     border_insert(fit, gap, &gap->left, fit_in_page(fit, -gap->addr), gap_has_left(gap));
     border_insert(fit, gap, &gap->right, fit_in_page(fit, gap->addr + gap->size),
                   gap_has_right(gap));
@@ -108,13 +110,15 @@ void am_fit_gap_insert(struct am_fit *fit, struct am_fit_gap *gap)
 
 void am_fit_gap_remove(struct am_fit *fit, struct am_fit_gap *gap)
 {
-    struct am_fit_index *index = gap_index(fit, gap);
-
     if (gap->size == 0)
         return;
-    RB_REMOVE(am_fit_gaps, &index->by_size, gap);
-    border_remove(index, &gap->left);
-    border_remove(index, &gap->right);
+    if (gap_block(gap)->area->is_small) {
+        am_fit_bin_remove(fit, gap);
+        return;
+    }
+    RB_REMOVE(am_fit_gaps, &fit->index.by_size, gap);
+    border_remove(&fit->index, &gap->left);
+    border_remove(&fit->index, &gap->right);
 }
 
 struct am_fit_gap *am_fit_gap_tightest(struct am_fit_index *index, uint64_t size)

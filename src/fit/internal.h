@@ -44,7 +44,7 @@ TAILQ_HEAD(am_fit_pages, am_fit_page);
 
 struct am_fit_group {
     uint64_t mapped[GROUP_PAGES / 64]; /* a bit for each page with a frame */
-    struct am_fit_page pages[GROUP_PAGES];
+    struct am_fit_page pages[];        /* GROUP_PAGES, or what the area has left */
 };
 
 /* One end of a gap: the free bytes of the page in which the neighbour ends or begins. */
@@ -60,12 +60,13 @@ RB_HEAD(am_fit_borders, am_fit_border);
 struct am_fit_gap {
     uint64_t addr;
     uint64_t size; /* 0: there is none, and it is in no index */
-    RB_ENTRY(am_fit_gap) node;
-    struct am_fit_border left;
-    struct am_fit_border right;
     /* Work on the gap's bytes in its first and last page, where blocks live there too. */
     struct am_fit_use head;
     struct am_fit_use tail;
+    LIST_ENTRY(am_fit_gap) in_bin; /* of a page of small blocks; the rest is for others */
+    RB_ENTRY(am_fit_gap) node;
+    struct am_fit_border left;
+    struct am_fit_border right;
 };
 
 RB_HEAD(am_fit_gaps, am_fit_gap);
@@ -87,7 +88,7 @@ struct am_fit_area {
     uint64_t size;
     uint64_t origin;   /* where the first block of the empty area goes */
     uint64_t n_mapped; /* pages with a frame or an alias */
-    bool is_small;     /* for small blocks only, or for others only */
+    bool is_small;     /* one page, for small blocks only */
     struct am_fit_blocks blocks;
     struct am_fit_block head;
     TAILQ_ENTRY(am_fit_area) link;
@@ -95,11 +96,19 @@ struct am_fit_area {
     uint64_t n_groups;
 };
 
-/* The gaps of all areas of one kind. */
+/* The gaps of all areas for large blocks. */
 struct am_fit_index {
     struct am_fit_gaps by_size;
     struct am_fit_borders borders[N_CLASSES];
     uint64_t widest[2 * N_CLASSES]; /* a tree over the classes: the largest gap below */
+};
+
+/* The gaps of all pages for small blocks. */
+struct am_fit_bins {
+    uint64_t words;                /* a bit for each word that is not 0 */
+    uint64_t bits[N_CLASSES / 64]; /* a bit for each list that is not empty */
+    LIST_HEAD(, am_fit_gap)
+    gaps[N_CLASSES]; /* by size: of 1 unit first, of a page last */
 };
 
 struct am_fit_slab {
@@ -114,8 +123,9 @@ struct am_fit {
     unsigned class_shift; /* free bytes -> class */
     uint64_t streams;     /* that ever used a block */
 
-    TAILQ_HEAD(, am_fit_area) areas;
-    struct am_fit_index index[2]; /* of areas for large and for small blocks */
+    TAILQ_HEAD(, am_fit_area) areas; /* those of one page come last */
+    struct am_fit_index index;
+    struct am_fit_bins bins;
     struct am_fit_pages idle;
     struct am_fit_pages aliases;
     LIST_HEAD(, am_fit_frame) loose; /* without an owner */
@@ -135,6 +145,15 @@ static inline uint64_t fit_in_page(const struct am_fit *fit, uint64_t addr)
     return addr & (fit->config.page - 1);
 }
 
+/* How many pages the group of an area has. */
+static inline uint64_t fit_group_pages(const struct am_fit *fit,
+                                       const struct am_fit_area *area, uint64_t group)
+{
+    uint64_t left = fit_page_of(fit, area->size) - group * GROUP_PAGES;
+
+    return left < GROUP_PAGES ? left : GROUP_PAGES;
+}
+
 static inline void use_add(struct am_fit_use *use, struct am_fit_use more)
 {
     use->streams |= more.streams;
@@ -144,6 +163,15 @@ static inline void use_add(struct am_fit_use *use, struct am_fit_use more)
 
 RB_PROTOTYPE(am_fit_gaps, am_fit_gap, node, )
 RB_PROTOTYPE(am_fit_borders, am_fit_border, node, )
+
+/* bin.c: the gaps of small blocks. */
+void am_fit_bin_insert(struct am_fit *fit, struct am_fit_gap *gap);
+void am_fit_bin_remove(struct am_fit *fit, struct am_fit_gap *gap);
+/* The tightest gap of at least `size` bytes, and the next one; NULL: none. */
+struct am_fit_gap *am_fit_bin_tightest(struct am_fit *fit, uint64_t size);
+struct am_fit_gap *am_fit_bin_larger(struct am_fit *fit, struct am_fit_gap *gap);
+/* The largest gap beside a block, in bytes. */
+uint64_t am_fit_bin_widest(const struct am_fit *fit);
 
 /* gap.c: the index.  A gap of size 0 is in none of its trees. */
 void am_fit_gap_insert(struct am_fit *fit, struct am_fit_gap *gap);
@@ -165,11 +193,6 @@ struct am_fit_border *am_fit_border_next(struct am_fit_index *index,
 static inline struct am_fit_block *gap_block(struct am_fit_gap *gap)
 {
     return (struct am_fit_block *)((char *)gap - offsetof(struct am_fit_block, gap));
-}
-
-static inline struct am_fit_index *gap_index(struct am_fit *fit, struct am_fit_gap *gap)
-{
-    return &fit->index[gap_block(gap)->area->is_small];
 }
 
 /* Whether a block lies before the gap, and behind it. */

@@ -46,7 +46,10 @@ struct am_fit_area *am_fit_area_create(struct am_fit *fit, uint64_t size, bool i
     area->head.gap.addr = area->base;
     area->head.gap.size = size;
     am_fit_gap_insert(fit, &area->head.gap);
-    TAILQ_INSERT_TAIL(&fit->areas, area, link);
+    if (is_small)
+        TAILQ_INSERT_TAIL(&fit->areas, area, link);
+    else
+        TAILQ_INSERT_HEAD(&fit->areas, area, link);
     fit->stats.areas++;
     return area;
 
@@ -77,13 +80,15 @@ int am_fit_pages_prepare(struct am_fit *fit, struct am_fit_area *area, uint64_t 
 
     for (uint64_t i = first; i <= last; i++) {
         struct am_fit_group *group = area->groups[i];
+        uint64_t n;
 
         if (group != NULL)
             continue;
-        group = am_sys_calloc(1, sizeof *group);
+        n = fit_group_pages(fit, area, i);
+        group = am_sys_calloc(1, sizeof *group + n * sizeof group->pages[0]);
         if (group == NULL)
             return AM_FIT_NO_MEMORY;
-        for (unsigned j = 0; j < GROUP_PAGES; j++) {
+        for (uint64_t j = 0; j < n; j++) {
             group->pages[j].addr =
                 area->base + ((i * GROUP_PAGES + j) << fit->page_shift);
             group->pages[j].area = area;

@@ -1,7 +1,8 @@
 /*
  * Choosing a place.
  *
- * The places that can be best are few: the ends of the tightest gaps, which a block may
+ * Small blocks have pages of their own, and lie in one page each: the lists of bin.c have the
+ * tightest gap.  For large ones the places that can be best are few: the ends of the tightest gaps, which a block may
  * fill exactly; the borders with the fewest free bytes that still hold the block's odd
  * bytes; and, for a row of its own, an empty area or the middle of the widest gap.  Each
  * is found in the index in O(log n), a bounded number of them is compared, and the
@@ -18,9 +19,10 @@
 
 /* Places that are compared, of each kind. */
 #define N_TIGHTEST 4
-#define N_TIGHTEST_SMALL 2
+#define N_TIGHTEST_SMALL 4
 #define N_BORDERS 4
 #define N_EMPTY 4
+#define N_BUSY 8
 
 /*
  * What a place costs, in thousandths of a page.  A page that is mapped elsewhere has to be
@@ -136,12 +138,9 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
         if (place.cost > best->cost)
             return;
     }
-    /*
-     * A gap that is filled leaves nothing.  In held pages the tightest one counts, for small
-     * blocks the lowest of the tightest, so that the upper pages become empty.
-     */
+    /* A gap that is filled leaves nothing.  In held pages the tightest one counts. */
     if (gap->size != r->size && n_new == 0)
-        place.rest = area->is_small ? addr - area->base : gap->size;
+        place.rest = gap->size;
     else if (gap->size != r->size)
         place.rest = 1 + (before < behind ? before : behind);
     place.wait = use_of_others(fit, r, gap, addr);
@@ -201,7 +200,7 @@ static void try_borders(struct am_fit *fit, const struct am_fit_request *r,
 }
 
 /* Where the first block of an empty area was last time, pages may be mapped. */
-static void try_empty(struct am_fit *fit, const struct am_fit_request *r, bool is_small,
+static void try_empty(struct am_fit *fit, const struct am_fit_request *r,
                       struct am_fit_place *best)
 {
     struct am_fit_area *area;
@@ -210,8 +209,9 @@ static void try_empty(struct am_fit *fit, const struct am_fit_request *r, bool i
     TAILQ_FOREACH (area, &fit->areas, link) {
         uint64_t addr = area->origin;
 
-        if (area->is_small != is_small || area->head.gap.size != area->size ||
-            area->size < r->size)
+        if (area->is_small)
+            break;
+        if (area->head.gap.size != area->size || area->size < r->size)
             continue;
         if (area->base + area->size - addr < r->size)
             addr = area->base +
@@ -240,42 +240,95 @@ static bool is_perfect(const struct am_fit_request *r, const struct am_fit_place
            best->cost == best->n_new * COST_NEW;
 }
 
-int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
-                      struct am_fit_place *best)
+/*
+ * A gap of just this size, or the lowest of the tightest ones: low pages fill, and high ones
+ * become empty.  NULL: none in a page with blocks.
+ */
+static struct am_fit_gap *small_choose(struct am_fit *fit, uint64_t size)
 {
-    /*
-     * Small blocks have areas of their own.  In the holes beside large ones they would
-     * stay behind when the large ones go, each in a page of its own.
-     */
-    bool is_small = (r->size < fit->config.page / 4) != r->is_guest;
-    struct am_fit_index *index = &fit->index[is_small];
+    struct am_fit_gap *gap = am_fit_bin_tightest(fit, size), *lowest = NULL;
+
+    for (unsigned n = 0; n < N_TIGHTEST_SMALL; n++) {
+        if (gap == NULL || gap->size == fit->config.page)
+            break;
+        if (lowest == NULL || gap->addr < lowest->addr)
+            lowest = gap;
+        if (gap->size == size)
+            break;
+        gap = am_fit_bin_larger(fit, gap);
+    }
+    return lowest;
+}
+
+static void find_small(struct am_fit *fit, const struct am_fit_request *r,
+                       struct am_fit_place *best)
+{
+    struct am_fit_gap *gap;
+
+    if (r->size > fit->config.page)
+        return;
+    gap = small_choose(fit, r->size);
+    if (gap != NULL)
+        try_at(fit, r, gap, gap->addr, best);
+    if (best->cost == 0)
+        return;
+    /* Another stream has work there, or all that live there are asleep. */
+    gap = am_fit_bin_tightest(fit, r->size);
+    for (unsigned n = 0; gap != NULL && n < N_BUSY; n++) {
+        try_at(fit, r, gap, gap->addr, best);
+        if (best->cost == 0)
+            return;
+        gap = am_fit_bin_larger(fit, gap);
+    }
+    gap = am_fit_bin_tightest(fit, fit->config.page);
+    for (unsigned n = 0; gap != NULL && n < N_EMPTY; n++) {
+        try_at(fit, r, gap, gap->addr, best);
+        gap = LIST_NEXT(gap, in_bin);
+    }
+}
+
+static void find_large(struct am_fit *fit, const struct am_fit_request *r,
+                       struct am_fit_place *best)
+{
+    struct am_fit_index *index = &fit->index;
     uint64_t n_pages = (r->size + fit->config.page - 1) >> fit->page_shift;
     uint64_t fresh = n_pages * (COST_NEW + cost_unmapped(fit, r->size));
-    uint64_t span = fit->config.span;
     struct am_fit_gap *gap = am_fit_gap_tightest(index, r->size);
-    struct am_fit_area *area;
-    int rc = 0;
 
-    *best = (struct am_fit_place){.cost = UINT64_MAX};
-    for (unsigned n = is_small ? N_TIGHTEST_SMALL : N_TIGHTEST; gap != NULL && n > 0;
-         n--) {
+    for (unsigned n = 0; gap != NULL && n < N_TIGHTEST; n++) {
         try_left(fit, r, gap, best);
         if (gap->size != r->size || !gap_has_left(gap)) /* the same place */
             try_right(fit, r, gap, best);
         gap = am_fit_gap_larger(gap);
     }
     if (is_perfect(r, best) && (best->n_new == 0 || r->may_grow))
-        return 0;
-    /* A small block that needs no page: another hole would be wider. */
-    if (is_small && best->cost == 0)
-        return 0;
+        return;
     try_borders(fit, r, index, fit_in_page(fit, r->size), best);
     if (best->cost >= n_pages * COST_NEW)
         try_borders(fit, r, index, 0, best);
     if (best->cost > n_pages * COST_NEW)
-        try_empty(fit, r, is_small, best);
+        try_empty(fit, r, best);
     if (best->cost > fresh)
         try_middle(fit, r, index, best);
+}
+
+int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
+                      struct am_fit_place *best)
+{
+    /*
+     * Small blocks have pages of their own.  In the holes beside large ones they would
+     * stay behind when the large ones go, each in a page of its own.
+     */
+    bool is_small = (r->size < fit->config.page / 4) != r->is_guest;
+    uint64_t span = is_small ? fit->config.page : fit->config.span;
+    struct am_fit_area *area;
+    int rc = 0;
+
+    *best = (struct am_fit_place){.cost = UINT64_MAX};
+    if (is_small)
+        find_small(fit, r, best);
+    else
+        find_large(fit, r, best);
     if (best->gap != NULL)
         return best->n_new == 0 || r->may_grow ? 0 : AM_FIT_GROWS;
     if (!r->may_call)
@@ -284,7 +337,7 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
         return AM_FIT_LIMIT;
 
     /* Half of an area lies before its first block. */
-    if (r->size > span / 2)
+    if (!is_small && r->size > span / 2)
         span = 2 * am_align_up(r->size, fit->config.page);
     area = am_fit_area_create(fit, span, is_small, &rc);
     if (area != NULL)
@@ -293,9 +346,9 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
 }
 
 /* Beside one block: its page's free bytes and the new pages, as far as the gap goes. */
-static uint64_t largest_beside(const struct am_fit *fit, bool is_small, uint64_t n_pages)
+static uint64_t largest_beside(const struct am_fit *fit, uint64_t n_pages)
 {
-    const uint64_t *widest = &fit->index[is_small].widest[N_CLASSES];
+    const uint64_t *widest = &fit->index.widest[N_CLASSES];
     uint64_t page = fit->config.page, unit = fit->config.unit;
     uint64_t largest = 0;
 
@@ -314,11 +367,9 @@ static uint64_t largest_beside(const struct am_fit *fit, bool is_small, uint64_t
 uint64_t am_fit_largest(const struct am_fit *fit, uint64_t n_pages)
 {
     uint64_t largest = n_pages << fit->page_shift;
+    uint64_t beside = largest_beside(fit, n_pages);
+    uint64_t in_page = am_fit_bin_widest(fit);
 
-    for (unsigned i = 0; i < 2; i++) {
-        uint64_t beside = largest_beside(fit, i != 0, n_pages);
-
-        largest = beside > largest ? beside : largest;
-    }
-    return largest;
+    largest = beside > largest ? beside : largest;
+    return in_page > largest ? in_page : largest;
 }

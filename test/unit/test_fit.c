@@ -212,6 +212,67 @@ static void small_blocks_take_holes_in_held_pages(void **state)
     fixture_end(f);
 }
 
+/* A page of small blocks with gaps of these many units, in this order, and a block behind each. */
+static void gaps_make(struct fixture *f, const unsigned *units, unsigned n)
+{
+    struct am_fit_block *blocks[16];
+    uint64_t left = PAGE;
+
+    for (unsigned i = 0; i < n; i++) {
+        blocks[i] = take(f, units[i] * UNIT);
+        take(f, UNIT);
+        left -= (units[i] + 1) * UNIT;
+    }
+    while (left > 0) {
+        uint64_t size = left < 500 * KB ? left : 500 * KB;
+
+        take(f, size);
+        left -= size;
+    }
+    for (unsigned i = 0; i < n; i++)
+        give(f, blocks[i]);
+}
+
+static void
+a_small_block_takes_a_gap_of_its_size_or_the_lowest_of_the_tightest(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    uint64_t base = f->next_base;
+
+    gaps_make(f, (const unsigned[]){900, 12, 9, 6, 11, 10, 7}, 7);
+    assert_int_equal(stats_of(f).used, 1);
+    /* Just this size, though others lie below. */
+    assert_int_equal(am_fit_addr(take(f, 7 * UNIT)) - base, 954 * UNIT);
+    /* The four tightest of at least 8 are 9, 10, 11 and 12; that of 12 is the lowest. */
+    assert_int_equal(am_fit_addr(take(f, 8 * UNIT)) - base, 901 * UNIT);
+    assert_int_equal(am_fit_addr(take(f, 6 * UNIT)) - base, 924 * UNIT);
+    assert_int_equal(am_fit_addr(take(f, 13 * UNIT)) - base, 0);
+    assert_int_equal(stats_of(f).used, 1);
+    assert_int_equal(am_fit_largest(f->fit, 0), 887 * UNIT);
+    fixture_end(f);
+}
+
+static void a_small_block_lies_in_one_page(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *blocks[100];
+
+    for (unsigned i = 0; i < 100; i++) {
+        blocks[i] = take(f, 300 * KB + i % 16 * UNIT);
+        assert_true(am_fit_addr(blocks[i]) / PAGE ==
+                    (am_fit_addr(blocks[i]) + am_fit_size(blocks[i]) - 1) / PAGE);
+    }
+    assert_int_equal(stats_of(f).used, 17); /* six in a page */
+    for (unsigned i = 0; i < 100; i++)
+        give(f, blocks[i]);
+    /* A page without blocks that has memory serves next. */
+    f->n_calls = 0;
+    take(f, 4 * KB);
+    assert_int_equal(f->n_calls, 0);
+    assert_int_equal(stats_of(f).idle, 16);
+    fixture_end(f);
+}
+
 static void a_freed_place_is_used_again_without_a_call(void **state)
 {
     struct fixture *f = fixture_new(0);
@@ -868,6 +929,9 @@ int main(void)
         cmocka_unit_test(the_tightest_border_that_holds_the_rest_is_taken),
         cmocka_unit_test(blocks_of_whole_pages_share_none),
         cmocka_unit_test(small_blocks_take_holes_in_held_pages),
+        cmocka_unit_test(
+            a_small_block_takes_a_gap_of_its_size_or_the_lowest_of_the_tightest),
+        cmocka_unit_test(a_small_block_lies_in_one_page),
         cmocka_unit_test(a_freed_place_is_used_again_without_a_call),
         cmocka_unit_test(memory_that_is_ready_takes_no_call),
         cmocka_unit_test(idle_pages_move_before_new_ones_are_created),
