@@ -66,7 +66,7 @@ static void attributes_fill(const struct am_mapping *mapping, uintptr_t addr,
         device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
     if (mapping->owner != NULL && mapping->owner->is_managed)
         attributes->location.type = ACL_MEM_LOCATION_TYPE_MANAGED;
-    attributes->pageSize = mapping->page_size;
+    attributes->pageSize = 1u << mapping->page_shift;
 }
 
 /* The same for a block of aclrtMalloc or aclrtMallocHost; false when there is none. */

@@ -229,7 +229,7 @@ aclError am_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(handle, prop);
     AM_TRY(am_phys_get(handle, &phys));
-    *prop = phys->prop;
+    *prop = am_phys_prop(phys);
     am_phys_put(phys);
     return ACL_SUCCESS;
 }

@@ -73,16 +73,26 @@ void am_lock(struct am_lock *lock) AM_ACQUIRE(*lock);
 bool am_lock_try(struct am_lock *lock) AM_TRY_ACQUIRE(true, *lock);
 void am_unlock(struct am_lock *lock) AM_RELEASE(*lock);
 
+/* A latch is one word in builds without assertions: many objects have one. */
 struct AM_CAPABILITY("mutex") am_latch {
     atomic_uint state; /* 0: free; 1: taken; 2: taken, and a thread sleeps */
+#ifndef AM_NDEBUG
     enum am_rank rank;
     const char *name;
+#endif
 };
 
+#ifndef AM_NDEBUG
 #define AM_LATCH_INIT(rank_, name_) \
     { \
         .rank = (rank_), .name = (name_) \
     }
+#else
+#define AM_LATCH_INIT(rank_, name_) \
+    { \
+        .state = 0 \
+    }
+#endif
 
 /* The slow paths: waits until this thread has it; wakes one sleeping thread. */
 void am_latch_wait(struct am_latch *latch) __attribute__((cold));
@@ -93,13 +103,8 @@ void am_latch_wake(struct am_latch *latch) __attribute__((cold));
 void am_held_push(const void *lock, enum am_rank rank, const char *name);
 void am_held_pop(const void *lock);
 #else
-static inline void am_held_push(const void *lock, enum am_rank rank, const char *name)
-{
-}
-
-static inline void am_held_pop(const void *lock)
-{
-}
+#define am_held_push(lock_, rank_, name_) ((void)(lock_))
+#define am_held_pop(lock_) ((void)(lock_))
 #endif
 
 AM_NO_LOCK_ANALYSIS static inline void am_latch_take(struct am_latch *latch)

@@ -17,15 +17,15 @@
 
 struct am_export_desc am_export_desc_of(const struct am_phys *phys, size_t asked)
 {
-    const aclrtMemLocation *location = &phys->prop.location;
+    aclrtPhysicalMemProp prop = am_phys_prop(phys);
     struct am_export_desc desc = {
         .size = phys->mem.size,
         .asked = asked,
-        .handle_type = (uint32_t)phys->prop.handleType,
-        .allocation_type = (uint32_t)phys->prop.allocationType,
-        .attr = (uint32_t)phys->prop.memAttr,
-        .location_type = (uint32_t)location->type,
-        .location_id = (int32_t)location->id,
+        .handle_type = (uint32_t)prop.handleType,
+        .allocation_type = (uint32_t)prop.allocationType,
+        .attr = (uint32_t)prop.memAttr,
+        .location_type = (uint32_t)prop.location.type,
+        .location_id = (int32_t)prop.location.id,
         .share = phys->share,
     };
 

@@ -28,20 +28,25 @@ aclError am_share_check(void)
 /* One export at a time, and one in all while the handle lives. */
 static aclError export_begin(struct am_phys *phys)
 {
-    uint64_t exported;
+    unsigned export;
+    uint64_t number;
 
-    am_latch_take(&phys->lock);
-    exported = phys->exported;
-    if (exported == 0 && phys->imported == 0)
-        phys->exported = AM_PHYS_EXPORTING;
-    am_latch_give(&phys->lock);
     AM_REQUIRE(
-        phys->imported == 0, ACL_ERROR_RT_PARAM_INVALID,
+        !phys->is_imported, ACL_ERROR_RT_PARAM_INVALID,
         "the memory was imported; only the process that allocated it can export it");
-    AM_REQUIRE(exported == 0, ACL_ERROR_RT_PARAM_INVALID,
+    am_latch_take(&phys->lock);
+    export = phys->export;
+    number = phys->share_number;
+    if (export == AM_EXPORT_NONE)
+        phys->export = AM_EXPORT_BEGUN;
+    am_latch_give(&phys->lock);
+    AM_REQUIRE(export != AM_EXPORT_BEGUN, ACL_ERROR_RT_PARAM_INVALID,
+               "the memory is being exported by another thread; memory is exported only "
+               "once");
+    AM_REQUIRE(export == AM_EXPORT_NONE, ACL_ERROR_RT_PARAM_INVALID,
                "the memory is already exported, as 0x%016" PRIx64
                "; memory is exported only once",
-               exported);
+               number);
     return ACL_SUCCESS;
 }
 
@@ -52,7 +57,7 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
 
     am_latch_take(&phys->lock);
     is_dead = phys->named.handle != NULL && phys->handle_refs == 0;
-    phys->exported = is_dead ? 0 : number;
+    phys->export = is_dead || number == 0 ? AM_EXPORT_NONE : AM_EXPORT_DONE;
     if (number != 0)
         phys->share_number = number;
     am_latch_give(&phys->lock);

@@ -90,7 +90,7 @@ void am_mapping_put(struct am_mapping *mapping)
 
     if (!am_ref_drop(&mapping->refs))
         return;
-    if (mapping->extent != NULL)
+    if (atomic_load_explicit(&mapping->reservation, memory_order_relaxed) == NULL)
         mapping_unbind(mapping);
     mapping_give(phys, mapping);
     am_phys_put(phys);
@@ -124,7 +124,7 @@ bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
  */
 static aclError map_size(const struct am_phys *phys, size_t size, size_t *ret_size)
 {
-    size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+    size_t granularity = am_attr_granularity(am_attr_find(am_phys_attr(phys)));
 
     if (size == phys->asked) {
         *ret_size = phys->mem.size;
@@ -155,20 +155,20 @@ static aclError map_size(const struct am_phys *phys, size_t size, size_t *ret_si
 static aclError map_check_strict(const struct am_reservation *r,
                                  const struct am_phys *phys)
 {
-    bool is_huge = am_attr_find(phys->prop.memAttr)->page != AM_PAGE_NORMAL;
+    bool is_huge = am_attr_find(am_phys_attr(phys))->page != AM_PAGE_NORMAL;
 
     AM_REQUIRE((r->flags == 1) == is_huge, ACL_ERROR_RT_PARAM_INVALID,
                "the addresses were reserved with flags %" PRIu64
                ", but the memory is %s; "
                "editions up to 8.5 require that they agree (ACLMEM_RULES=strict)",
-               r->flags, am_attr_find(phys->prop.memAttr)->name);
+               r->flags, am_attr_find(am_phys_attr(phys))->name);
     AM_REQUIRE(
         r->n_mappings == 0 || r->device == phys->domain->device,
         ACL_ERROR_RT_PARAM_INVALID,
         "the reservation at %p has memory of device %d mapped and may not have memory of "
         "device %d too (ACLMEM_RULES=strict)",
         (void *)r->start, r->device, phys->domain->device);
-    AM_REQUIRE(r->n_mappings == 0 || r->is_imported == (phys->imported != 0),
+    AM_REQUIRE(r->n_mappings == 0 || r->is_imported == phys->is_imported,
                ACL_ERROR_RT_PARAM_INVALID,
                "the reservation at %p has %s memory mapped and may not have %s memory "
                "too (ACLMEM_RULES=strict)",
@@ -266,11 +266,21 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
 
     if (r->n_mappings++ == 0) {
         r->device = phys->domain->device;
-        r->is_imported = phys->imported != 0;
+        r->is_imported = phys->is_imported;
     }
     if (r->owner == NULL)
         am_reservation_count(vs, r, 1);
     am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
+}
+
+/* A lookup reads in the mapping what it would have to fetch from phys. */
+static void mapping_describe(struct am_mapping *mapping, const struct am_phys *phys)
+{
+    mapping->device = (int16_t)phys->domain->device;
+    mapping->home = phys->home;
+    mapping->record = phys->named.number;
+    mapping->is_remote = (phys->mem.bank->ops->caps & AM_CAP_REMOTE) != 0;
+    mapping->page_shift = (uint8_t)__builtin_ctz(am_attr_page_size(am_phys_attr(phys)));
 }
 
 /*
@@ -298,15 +308,10 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
     mapping->size = size;
     mapping->asked = asked;
     mapping->phys = am_phys_ref(phys);
-    mapping->device = phys->domain->device;
-    mapping->home = phys->home;
-    mapping->record = phys->named.number;
-    mapping->is_remote = (phys->mem.bank->ops->caps & AM_CAP_REMOTE) != 0;
-    mapping->page_size = am_attr_page_size(phys->prop.memAttr);
+    mapping_describe(mapping, phys);
     mapping->owner = r->owner;
     mapping->can_read = bits;
     mapping->can_write = bits;
-    mapping->extent = NULL;
     atomic_store_explicit(&mapping->reservation, r, memory_order_relaxed);
     atomic_store_explicit(&mapping->run, NULL, memory_order_release);
     atomic_store_explicit(&mapping->refs, 1, memory_order_release);
@@ -359,7 +364,7 @@ aclError am_vspace_map_owned(struct am_vspace *vs, void *addr, struct am_phys *p
 aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
                        struct am_phys *phys, bool has_access)
 {
-    size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+    size_t granularity = am_attr_granularity(am_attr_find(am_phys_attr(phys)));
     struct am_reservation *r;
     size_t rounded;
     aclError rc;
@@ -381,7 +386,7 @@ aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
                             const struct am_mapping *source, bool has_access)
 {
     struct am_phys *phys = source->phys;
-    size_t granularity = am_attr_granularity(am_attr_find(phys->prop.memAttr));
+    size_t granularity = am_attr_granularity(am_attr_find(am_phys_attr(phys)));
     struct am_reservation *r;
     aclError rc;
 
@@ -443,11 +448,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
     mapping->size = phys->mem.size;
     mapping->asked = phys->mem.size;
     mapping->phys = phys;
-    mapping->device = phys->domain->device;
-    mapping->home = phys->home;
-    mapping->record = phys->named.number;
-    mapping->is_remote = (phys->mem.bank->ops->caps & AM_CAP_REMOTE) != 0;
-    mapping->page_size = am_attr_page_size(phys->prop.memAttr);
+    mapping_describe(mapping, phys);
     atomic_store_explicit(&mapping->reservation, NULL, memory_order_relaxed);
     mapping->owner = owner;
     mapping->can_read = am_owner_bit(phys);

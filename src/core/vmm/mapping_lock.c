@@ -74,7 +74,7 @@ bool am_mapping_bury(struct am_vspace *vs, struct am_mapping *dead)
     return true;
 }
 
-_Thread_local uint32_t am_record_ahead[AM_AHEAD_COUNT];
+_Thread_local struct am_record_ahead am_record_ahead[AM_AHEAD_COUNT];
 
 static inline __attribute__((always_inline)) void record_prefetch(const char *record)
 {

@@ -110,13 +110,15 @@ static aclError mem_take(struct am_domain *domain, enum am_bank_kind kind, size_
 static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
                       size_t asked, struct am_domain *domain)
 {
-    phys->prop = *prop;
+    phys->location_id = prop->location.id;
+    phys->location_type = (uint8_t)prop->location.type;
+    phys->attr = (uint8_t)prop->memAttr;
     phys->asked = asked;
     phys->domain = domain;
-    phys->home = domain->device;
-    phys->imported = 0;
+    phys->home = (int8_t)domain->device;
+    phys->is_imported = false;
     phys->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_LEAF, "phys");
-    phys->exported = 0;
+    phys->export = AM_EXPORT_NONE;
     phys->share = 0;
     phys->share_number = 0;
     phys->handle_refs = 0;
@@ -125,6 +127,17 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->is_killed = false;
     atomic_store_explicit(&phys->listed, NULL, memory_order_relaxed);
     LIST_INIT(&phys->mappings);
+}
+
+aclrtPhysicalMemProp am_phys_prop(const struct am_phys *phys)
+{
+    return (aclrtPhysicalMemProp){
+        .handleType = ACL_MEM_HANDLE_TYPE_NONE,
+        .allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+        .memAttr = am_phys_attr(phys),
+        .location = {.id = phys->location_id,
+                     .type = (aclrtMemLocationType)phys->location_type},
+    };
 }
 
 /*
@@ -166,12 +179,14 @@ static void phys_unmake(struct am_phys *phys)
     struct am_domain *domain = phys->domain;
     size_t size = phys->mem.size;
 
-    export_ended(phys->exported); /* a block's */
+    if (phys->export == AM_EXPORT_DONE) /* a block's */
+        export_ended(phys->share_number);
     phys->mem.bank->ops->mem_destroy(&phys->mem);
-    import_ended(phys->imported);
+    if (phys->is_imported)
+        import_ended(phys->share_number);
     if (phys->share != 0)
         am_ledger_share_leave(domain->ledger, phys->share);
-    else if (phys->imported == 0)
+    else if (!phys->is_imported)
         am_domain_uncharge(domain, size);
     am_idslab_give(&am_physes, &phys->named);
     am_domain_put(domain);
@@ -266,8 +281,8 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
             goto err_slab;
     }
     phys_init(phys, &import->prop, import->asked, import->domain);
-    phys->home = import->home;
-    phys->imported = import->number;
+    phys->home = (int8_t)import->home;
+    phys->is_imported = import->number != 0;
     phys->share = import->share;
     phys->share_number = import->number;
     phys->was_mapped = import->is_own;
@@ -419,12 +434,10 @@ aclError am_phys_get(void *handle, struct am_phys **ret_phys)
  */
 static uint64_t export_take_locked(struct am_phys *phys) AM_REQUIRES(phys->lock)
 {
-    uint64_t number = phys->exported;
-
-    if (number == AM_PHYS_EXPORTING) /* the export finds the handle dead when it ends */
+    if (phys->export != AM_EXPORT_DONE) /* one that is begun finds the handle dead */
         return 0;
-    phys->exported = 0;
-    return number;
+    phys->export = AM_EXPORT_NONE;
+    return phys->share_number;
 }
 
 void am_phys_end_export(struct am_phys *phys)

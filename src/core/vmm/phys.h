@@ -20,11 +20,12 @@
 #include "core/device/domain.h"
 #include "core/vmm/vspace.h"
 
-#define AM_PHYS_EXPORTING UINT64_C(1) /* no export has this number: one is under way */
+enum am_phys_export { AM_EXPORT_NONE, AM_EXPORT_BEGUN, AM_EXPORT_DONE };
 
 /*
- * Fields that are used together are in one line of the cache: those of a mapping's coming and
- * going in the first two and in `own`, those that a free needs as well behind them.
+ * Four lines of the cache.  A million records are used at random, so their size is what a call
+ * waits for: it is the number of lines to fetch, and how often the processor has to look up
+ * where a page is.
  */
 struct am_phys {
     union {
@@ -38,34 +39,47 @@ struct am_phys {
     /* With its device: it is neither mapped nor retained any more.  Read without lock. */
     atomic_bool is_killed;
     atomic_bool is_own_used; /* `own` is a mapping, or is still used by work */
-    int32_t home; /* whose memory it is: the domain's, unless it was imported elsewhere */
+    uint8_t export;          /* lock; enum am_phys_export: core/ipc/share.h */
     struct am_latch lock;
     LIST_HEAD(am_mappings, am_mapping) mappings; /* lock */
+    struct am_domain *domain;
+    uint32_t
+        location_id; /* what the program asked for, as the next two: am_phys_prop() */
+    uint8_t location_type;
+    uint8_t attr;
+    int8_t home; /* whose memory it is: the domain's, unless it was imported elsewhere */
+    bool is_imported; /* from another process, or from this one */
 
     struct am_mem mem;
     size_t asked; /* bytes that the program asked for; mem.size is rounded up */
-
-    aclrtPhysicalMemProp prop;
-    struct am_domain *domain;
-    uint64_t imported; /* the number that it came by; 0: it is this process's own */
-    /* lock; the number of its export, 0: none, or AM_PHYS_EXPORTING: core/ipc/share.h */
-    uint64_t exported;
-    /* The domain, while it goes with its device; NULL: a heap's, or killed. */
-    _Atomic(struct am_domain *) listed;
-
-    uint64_t share; /* in the ledger, held instead of a charge; 0: none */
-    /*
-     * The number that it was exported or imported by last: the same means the same
-     * bytes.
-     */
-    _Atomic uint64_t share_number;
 
     /*
      * Its first mapping at a time, which most memory has alone: one fetch from memory brings
      * both.  Further ones are in a slab.
      */
     struct am_mapping own __attribute__((aligned(64)));
+
+    /* The domain, while it goes with its device; NULL: a heap's, or killed. */
+    _Atomic(struct am_domain *) listed;
+    uint64_t share; /* in the ledger, held instead of a charge; 0: none */
+    /*
+     * The number that it was exported or imported by last: the same means the same
+     * bytes.
+     */
+    _Atomic uint64_t share_number;
 };
+
+#ifdef AM_NDEBUG
+_Static_assert(sizeof(struct am_phys) == 256, "a record has four lines");
+#endif
+
+static inline aclrtMemAttr am_phys_attr(const struct am_phys *phys)
+{
+    return (aclrtMemAttr)phys->attr;
+}
+
+/* The description that it was made by; the other fields have one value only. */
+aclrtPhysicalMemProp am_phys_prop(const struct am_phys *phys);
 
 extern struct am_idslab am_physes; /* all records */
 

@@ -120,9 +120,8 @@ struct am_reservation {
 /* The fields that a lookup reads come first, in one cache line. */
 struct am_mapping {
     atomic_uint refs;
-    int32_t device;     /* of phys, -1: the host */
-    int32_t home;       /* of phys: differs where it was imported for another device */
-    uint32_t page_size; /* of phys, in bytes */
+    int16_t device; /* of phys, -1: the host */
+    int16_t home;   /* of phys: differs where it was imported for another device */
     /* Of a heap: the run that describes it (core/heap/heap_run.h); otherwise NULL. */
     _Atomic(struct am_run *) run;
     const struct am_owner *owner; /* the reservation's */
@@ -131,15 +130,18 @@ struct am_mapping {
     struct am_phys *phys; /* holds a reference */
     bool may_alias;       /* phys was mapped before: it may be elsewhere, too */
     bool is_remote;       /* phys is another machine's */
+    uint8_t page_shift;   /* pages of phys have 2^page_shift bytes */
     uint32_t record;      /* the number of phys */
-
-    size_t asked; /* what aclrtMapMem was given; size is rounded up */
     /* NULL: a heap's; to be looked at again under the reservation's lock */
     _Atomic(struct am_reservation *) reservation;
+
+    size_t asked;              /* what aclrtMapMem was given; size is rounded up */
     _Atomic uint64_t can_read; /* a bit for each device, by logical id, and AM_HOST_BIT */
     _Atomic uint64_t can_write;
-    LIST_ENTRY(am_mapping) of_phys; /* phys->lock */
-    struct am_extent *extent; /* a heap's: the addresses, given back with the mapping */
+    union {
+        LIST_ENTRY(am_mapping) of_phys; /* phys->lock */
+        struct am_extent *extent;       /* a heap's: the addresses, given back with it */
+    };
 };
 
 RB_HEAD(am_reservations, am_reservation);
