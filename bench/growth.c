@@ -123,7 +123,7 @@ static void million_report(const struct growth_row *rows)
     report_note("Fetched one after the other: 1 to allocate and free (the memory's "
                 "record, 4 lines");
     report_note("beside each other), 1 to map and unmap (the entry of the address, and "
-                "beside it 5");
+                "beside it 4");
     report_note("lines of the record that is guessed from the address: 2 where the guess "
                 "is wrong,");
     report_note(
