@@ -34,9 +34,9 @@ static void map_each_chunk(struct scene *s, size_t n)
 static void have_pieces(struct scene *s)
 {
     map_each_chunk(s, N);
-    s->bytes = malloc(s->size);
+    s->bytes = malloc(N * PIECE);
     assert_non_null(s->bytes);
-    fill(s->bytes, s->size, 1);
+    fill(s->bytes, N * PIECE, 1);
     assert_acl_ok(aclrtCreateStream(&stream));
     for (size_t i = 0; i < N; i++) {
         dsts[i] = s->va + (N - 1 - i) * CHUNK + 100;

@@ -128,10 +128,9 @@ static void free_handle_and_reset(struct scene *s)
 }
 
 /*
- * Handles have numbers, and the table of numbers grows now and then.  Contexts have
- * numbers of the same table and cost little else, so they are made until one cannot be
- * had without new memory; then one with new memory, and on to the next such place,
- * `arg` times.
+ * Objects that have handles need a new table now and then.  Contexts cost little else, so
+ * they are made until one cannot be had without new memory; then one with new memory, and on
+ * to the next such place, `arg` times.
  */
 enum { MAX_CONTEXTS = 1 << 18 };
 static aclrtContext contexts[MAX_CONTEXTS];
@@ -157,9 +156,18 @@ static void have_full_tables(struct scene *s)
     }
 }
 
-static void free_all(struct scene *s)
+static aclError do_context(struct scene *s)
 {
-    free_handle(s);
+    return aclrtCreateContext(&contexts[n_contexts], 0);
+}
+
+static void context_works(struct scene *s)
+{
+    assert_acl_ok(aclrtSetCurrentContext(contexts[n_contexts++]));
+}
+
+static void end_contexts(struct scene *s)
+{
     while (n_contexts > 0)
         assert_acl_ok(aclrtDestroyContext(contexts[--n_contexts]));
     assert_acl_ok(aclrtSetDevice(0));
@@ -208,14 +216,10 @@ static const struct step steps[] = {
      nothing_is_lost, handle_works, free_handle},
     {"scattered memory", NULL, scatter, do_alloc, NULL, handle_works,
      free_handle_and_reset},
-    {"a full table", NULL, have_full_tables, do_alloc, nothing_is_lost, handle_works,
-     free_all},
-    {"a table that is full again", NULL, have_full_tables, do_alloc, nothing_is_lost,
-     handle_works, free_all, .arg = 1},
-    {"a table that is full for the third time", NULL, have_full_tables, do_alloc,
-     nothing_is_lost, handle_works, free_all, .arg = 2},
-    {"a table that is full for the fourth time", NULL, have_full_tables, do_alloc,
-     nothing_is_lost, handle_works, free_all, .arg = 3},
+    {"a context beside a full table", NULL, have_full_tables, do_context, NULL,
+     context_works, end_contexts},
+    {"a context beside tables that are full", NULL, have_full_tables, do_context, NULL,
+     context_works, end_contexts, .arg = 3},
     {"freeing", NULL, use_handle, do_free, NULL, is_freed},
     {"freeing the host's memory", NULL, use_host_handle, do_free, NULL, is_freed},
 };

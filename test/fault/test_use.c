@@ -195,7 +195,7 @@ static void drop_with_bytes(struct scene *s)
 }
 
 /* More handles in a row than a copy has books for in advance. */
-enum { ROW = 20 };
+enum { ROW = 6 };
 static aclrtDrvMemHandle row[ROW];
 
 static void have_row(struct scene *s)
