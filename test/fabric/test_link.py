@@ -18,10 +18,6 @@ TIMEOUT = 2  # of the copies that may fail
 N_TRIES = 5
 
 
-class Stalled(Exception):
-    """The importer's own fabric process does not answer: UCX waits in connect() for packets that are lost."""
-
-
 class BadNet(machines.Net):
     """Two machines with a wire instead of the bridge."""
 
@@ -104,8 +100,6 @@ class Link(unittest.TestCase):
             do()
         except Refused as error:
             self.assertEqual(error.code, GONE, error)
-            if "the fabric process of this program" in error.text:
-                raise Stalled
             self.assertIn(NET.machines[0].address, error.text)
             self.assertIn("process %d" % self.a.process.pid, error.text)
             return True
@@ -128,16 +122,6 @@ class Link(unittest.TestCase):
 
     def test_a_wire_that_loses_most(self):
         self.pair(FABRIC_TIMEOUT=TIMEOUT)
-        try:
-            self.lose_most()
-        except Stalled:
-            print("the importer's fabric process stood still; others go on")
-            NET.order("set", 0, 0, 0, 0)
-            NET.end_actors()
-            self.pair()
-            self.copy(3)
-
-    def lose_most(self):
         NET.order("set", 500, 50, 50, 20)
         for number in range(3):
             if not self.fails(lambda: self.copy(number)):
