@@ -112,12 +112,37 @@ static bool export_admits(const struct am_desk_export *export, int32_t pid)
 
 /* ---- grants ---- */
 
+static void grant_end(struct am_desk *desk, struct am_desk_guest *guest,
+                      struct am_desk_grant *grant)
+{
+    struct am_desk_export *export = grant->export;
+
+    RB_REMOVE(am_desk_grants, &guest->grants, grant);
+    guest->n_grants--;
+    guest->n_bytes -= export->size;
+    free(grant);
+    export->n_grants--;
+    export_settle(desk, export);
+}
+
+static void grants_end(struct am_desk *desk, struct am_desk_guest *guest)
+{
+    struct am_desk_grant *grant;
+
+    while ((grant = RB_MIN(am_desk_grants, &guest->grants)) != NULL)
+        grant_end(desk, guest, grant);
+}
+
 void am_desk_answer(struct am_desk *desk, struct am_desk_guest *guest,
                     const struct am_frame *import, struct am_frame *ret_grant)
 {
-    struct am_desk_export *export = export_find(desk, &import->import.ticket);
+    struct am_desk_export *export;
     struct am_desk_grant *grant;
 
+    if (guest->is_returning)
+        grants_end(desk, guest);
+    guest->is_returning = false;
+    export = export_find(desk, &import->import.ticket);
     memset(ret_grant, 0, sizeof *ret_grant);
     ret_grant->kind = AM_FRAME_GRANT;
     ret_grant->grant.id = import->import.id;
@@ -142,19 +167,6 @@ void am_desk_answer(struct am_desk *desk, struct am_desk_guest *guest,
     ret_grant->grant.n_rkey = export->n_rkey;
     memcpy(ret_grant->grant.bytes, export->bytes, export->n_bytes);
     memcpy(ret_grant->grant.rkey, export->rkey, export->n_rkey);
-}
-
-static void grant_end(struct am_desk *desk, struct am_desk_guest *guest,
-                      struct am_desk_grant *grant)
-{
-    struct am_desk_export *export = grant->export;
-
-    RB_REMOVE(am_desk_grants, &guest->grants, grant);
-    guest->n_grants--;
-    guest->n_bytes -= export->size;
-    free(grant);
-    export->n_grants--;
-    export_settle(desk, export);
 }
 
 void am_desk_release(struct am_desk *desk, struct am_desk_guest *guest, uint64_t number)
@@ -189,6 +201,7 @@ struct am_desk_guest *am_desk_enter(struct am_desk *desk, const struct am_frame_
 
     if (guest != NULL) {
         away_remove(desk, guest);
+        guest->is_returning = true;
         return guest;
     }
     guest = calloc(1, sizeof *guest);
@@ -199,10 +212,7 @@ struct am_desk_guest *am_desk_enter(struct am_desk *desk, const struct am_frame_
 
 void am_desk_leave(struct am_desk *desk, struct am_desk_guest *guest)
 {
-    struct am_desk_grant *grant;
-
-    while ((grant = RB_MIN(am_desk_grants, &guest->grants)) != NULL)
-        grant_end(desk, guest, grant);
+    grants_end(desk, guest);
     free(guest);
 }
 
@@ -237,9 +247,10 @@ size_t am_desk_expire(struct am_desk *desk, uint64_t now)
     return n;
 }
 
-void am_desk_return(const struct am_desk_guest *guest, const struct am_frame *back,
+void am_desk_return(struct am_desk_guest *guest, const struct am_frame *back,
                     struct am_frame *ret_answer)
 {
+    guest->is_returning = false;
     memset(ret_answer, 0, sizeof *ret_answer);
     ret_answer->kind = AM_FRAME_BACK;
     ret_answer->back.n_grants = guest->n_grants;

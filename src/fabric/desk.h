@@ -51,7 +51,8 @@ struct am_desk_guest {
     TAILQ_ENTRY(am_desk_guest) next;
     uint64_t until;
     struct am_frame_who who;
-    char address[48]; /* for the book */
+    bool is_returning; /* it was away, and has not told yet what it has */
+    char address[48];  /* for the book */
     struct am_desk_grants grants;
     uint32_t n_grants;
     uint64_t n_bytes;
@@ -94,12 +95,16 @@ void am_desk_leave(struct am_desk *desk, struct am_desk_guest *guest);
 /* Guests that were away for too long are taken for gone: how many. */
 size_t am_desk_expire(struct am_desk *desk, uint64_t now);
 
-/* The answer to an import by the guest. */
+/*
+ * The answer to an import by the guest.  A guest that comes back with memory tells so first.
+ * One that imports before has none: its process was killed while it was away, and started
+ * again, so everything that was granted before is given back.
+ */
 void am_desk_answer(struct am_desk *desk, struct am_desk_guest *guest,
                     const struct am_frame *import, struct am_frame *ret_grant);
 void am_desk_release(struct am_desk *desk, struct am_desk_guest *guest, uint64_t number);
 /* The answer to a guest that came back: whether everything that it has is still there. */
-void am_desk_return(const struct am_desk_guest *guest, const struct am_frame *back,
+void am_desk_return(struct am_desk_guest *guest, const struct am_frame *back,
                     struct am_frame *ret_answer);
 
 #endif

@@ -111,6 +111,7 @@ struct am_peer {
     LIST_HEAD(, am_peer_import) imports;
     LIST_HEAD(, am_peer_import) released; /* which the exporter does not know yet */
     bool is_releasing;                    /* it is being told */
+    bool is_forgotten;                    /* by the exporter, with all grants */
     uint32_t n_imports;                   /* of both lists */
     uint32_t n_grants;
     TAILQ_HEAD(, am_peer_move) held; /* until it is connected */

@@ -392,7 +392,7 @@ const char *am_link_reason(const struct am_link *link)
     static const char *const reasons[] = {
         [AM_LINK_ALIVE] = "it is alive",
         [AM_LINK_CLOSED] = "it ended, or closed the connection",
-        [AM_LINK_REFUSED] = "it has another key (ACLMEM_FABRIC_KEY)",
+        [AM_LINK_REFUSED] = "it has another key (ACLMEM_FABRIC_KEY), or it ended",
         [AM_LINK_SILENT] = "nothing was heard of it for ACLMEM_FABRIC_TIMEOUT",
         [AM_LINK_SLOW] = "it did not answer in time",
         [AM_LINK_VERSION] = "it speaks another version of the fabric's protocol",

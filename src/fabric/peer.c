@@ -310,14 +310,16 @@ static void worker_take(struct am_peer *peer, const struct am_frame *frame)
 
 static void back_take(struct am_peer *peer, const struct am_frame *frame)
 {
-    if (peer->visit.state != AM_VISIT_COMING || peer->worker == NULL)
+    if (peer->visit.state != AM_VISIT_COMING || peer->worker == NULL) {
         am_peer_fail(peer, "it answered what was not asked");
-    else if (frame->back.is_known != 0)
+    } else if (frame->back.is_known != 0) {
         host_here(peer);
-    else
+    } else {
+        peer->is_forgotten = true;
         am_peer_fail(peer,
                      "it gave the memory back: it had not heard of this process for "
                      "too long, or its fabric process was started again");
+    }
 }
 
 static void import_reply(struct am_peer_import *import)
@@ -510,6 +512,17 @@ static struct am_peer_import *import_make(struct am_helper *helper)
     return import;
 }
 
+static void import_begin(struct am_peer_import *import, struct am_peer *peer)
+{
+    import->peer = peer;
+    LIST_INSERT_HEAD(&peer->imports, import, next);
+    peer->n_imports++;
+    if (am_visit_is_open(&peer->visit))
+        import_ask(import);
+    else
+        am_visit_want(&peer->helper->visits, &peer->visit, am_helper_now());
+}
+
 void am_peer_import(struct am_helper *helper, const struct am_port_message *message)
 {
     const struct am_port_place *place = &message->import.place;
@@ -521,15 +534,9 @@ void am_peer_import(struct am_helper *helper, const struct am_port_message *mess
                          "the fabric process has no memory for an import");
         return;
     }
-    import->peer = peer;
     import->request = message->id;
     import->ticket = message->import.ticket;
-    LIST_INSERT_HEAD(&peer->imports, import, next);
-    peer->n_imports++;
-    if (am_visit_is_open(&peer->visit))
-        import_ask(import);
-    else
-        am_visit_want(&helper->visits, &peer->visit, am_helper_now());
+    import_begin(import, peer);
 }
 
 void am_peer_release(struct am_helper *helper, uint64_t number)
@@ -613,6 +620,25 @@ static void move_begin(struct am_peer_move *move)
     }
 }
 
+/*
+ * The exporter has given back earlier memory.  That is no reason to refuse an import that
+ * waits: it begins anew.
+ */
+static bool import_renew(struct am_peer_import *import)
+{
+    struct am_peer *peer = import->peer;
+    struct am_peer *fresh = NULL;
+
+    if (peer->is_forgotten && !import->is_asked)
+        fresh = am_peer_at(peer->helper, &peer->place);
+    if (fresh == NULL)
+        return false;
+    LIST_REMOVE(import, next);
+    peer->n_imports--;
+    import_begin(import, fresh);
+    return true;
+}
+
 void am_peer_refuse_all(struct am_peer *peer)
 {
     struct am_peer_import *import, *next;
@@ -627,7 +653,7 @@ void am_peer_refuse_all(struct am_peer *peer)
         import_free(import);
     for (import = LIST_FIRST(&peer->imports); import != NULL; import = next) {
         next = LIST_NEXT(import, next);
-        if (import->is_replied)
+        if (import->is_replied || import_renew(import))
             continue;
         import_refuse(import, ACL_ERROR_RT_IPC_ERROR, peer->why);
         import_free(import);

@@ -150,7 +150,7 @@ static void memory_goes_with_the_last_of_exporter_and_importers(void **state)
     am_desk_leave(&desk, one);
 }
 
-static bool is_known(const struct am_desk_guest *guest, uint32_t n_grants)
+static bool is_known(struct am_desk_guest *guest, uint32_t n_grants)
 {
     struct am_frame back = {.kind = AM_FRAME_BACK};
     struct am_frame answer;
@@ -186,6 +186,31 @@ static void a_guest_that_is_away_keeps_its_memory_for_the_lease(void **state)
     guest = enter(&desk, 1);
     assert_false(is_known(guest, 1));
     am_desk_leave(&desk, guest);
+}
+
+static void a_guest_that_comes_back_without_memory_has_given_it_back(void **state)
+{
+    struct am_desk desk;
+    struct am_desk_guest *guest;
+
+    desk_make(&desk);
+    desk_add(&desk, 5, true);
+    desk_add(&desk, 6, true);
+    guest = enter(&desk, 1);
+    assert_int_equal(ask(&desk, guest, ticket_of(5), NULL), ACL_SUCCESS);
+    am_desk_withdraw(&desk, 5);
+    am_desk_park(&desk, guest, 0);
+    guest = enter(&desk, 1); /* its process was started again, and knows of no memory */
+    assert_int_equal(ask(&desk, guest, ticket_of(6), NULL), ACL_SUCCESS);
+    assert_int_equal(n_gone, 1);
+    am_desk_park(&desk, guest, 0);
+    guest = enter(&desk, 1);
+    assert_true(is_known(guest, 1));
+    assert_int_equal(ask(&desk, guest, ticket_of(6), NULL), ACL_SUCCESS);
+    assert_int_equal(guest->n_grants, 2);
+    am_desk_leave(&desk, guest);
+    am_desk_withdraw(&desk, 6);
+    assert_int_equal(n_gone, 2);
 }
 
 static void a_process_is_away_once(void **state)
@@ -233,6 +258,7 @@ int main(void)
         cmocka_unit_test(the_list_decides_unless_it_is_open),
         cmocka_unit_test(memory_goes_with_the_last_of_exporter_and_importers),
         cmocka_unit_test(a_guest_that_is_away_keeps_its_memory_for_the_lease),
+        cmocka_unit_test(a_guest_that_comes_back_without_memory_has_given_it_back),
         cmocka_unit_test(a_process_is_away_once),
         cmocka_unit_test(a_number_is_exported_once),
     };
