@@ -1,6 +1,7 @@
 /* Physical memory in two processes by fabric handles, which Atlas A3 products have. */
 #include "pair.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,7 +23,16 @@ static int start_a3_strict(void **state)
     return 0;
 }
 
+/* With a network, and without its key. */
+static int start_network(void **state)
+{
+    start("default", "ACLMEM_PRODUCT=A3", "ACLMEM_FABRIC=lo");
+    assert_acl_ok(aclrtSetDevice(0));
+    return 0;
+}
+
 /* clang-format off */
+#define on_network(f_) {#f_, f_, start_network, end_other, NULL}
 #define on_a3(f_) {#f_, f_, start_a3, end_other, NULL}
 #define on_a3_strict(f_) {"strict: " #f_, f_, start_a3_strict, end_other, NULL}
 /* clang-format on */
@@ -256,6 +266,25 @@ static void other_products_have_none(void **state)
     assert_acl_ok(aclrtFreePhysical(handle));
 }
 
+/* Memory of GPUs stays within the machine: that is told before the network is looked for. */
+static void the_backend_says_whether_other_machines_reach_its_memory(void **state)
+{
+    const char *backend = getenv("ACLMEM_BACKEND");
+    bool is_cuda = backend != NULL && strcmp(backend, "cuda") == 0;
+    aclrtDrvMemHandle handle = alloc(CHUNK);
+    aclrtMemFabricHandle fabric;
+    uint64_t key;
+
+    assert_refused(aclrtMemExportToShareableHandleV2(handle, 0, FABRIC, &fabric),
+                   is_cuda ? ACL_ERROR_RT_FEATURE_NOT_SUPPORT : ACL_ERROR_INVALID_PARAM,
+                   is_cuda
+                       ? "memory of the cuda backend cannot be reached over the network"
+                       : "ACLMEM_FABRIC_KEY is not");
+    assert_acl_ok(
+        aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &key));
+    assert_acl_ok(aclrtFreePhysical(handle));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +300,7 @@ int main(int argc, char **argv)
         on_a3(a_handle_of_another_machine_is_told),
         on_a3(a_handle_is_exported_once_and_dies_with_its_memory),
         pair(other_products_have_none),
+        on_network(the_backend_says_whether_other_machines_reach_its_memory),
     };
 
     actor_main(argc, argv);
