@@ -7,12 +7,19 @@
  * Numbers are given and printed so that C reads them.  A pattern is made of a seed and of
  * the place of each byte, so bytes at a wrong place differ too.
  */
+#include <errno.h>
 #include <inttypes.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
@@ -427,6 +434,24 @@ static void do_finalize(void)
     stream = NULL;
 }
 
+/* From now on the kernel refuses filters of sockets, to this program and to its children. */
+static void do_refuse_filters(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SO_ATTACH_FILTER, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+    bool is_done = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                   prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+
+    answer(is_done ? ACL_SUCCESS : ACL_ERROR_FAILURE, "");
+}
+
 static void do_option(void)
 {
     const char *value = NULL;
@@ -475,6 +500,7 @@ static const struct {
     {"abort", do_abort},
     {"finalize", do_finalize},
     {"option", do_option},
+    {"refuse_filters", do_refuse_filters},
 };
 
 int main(void)

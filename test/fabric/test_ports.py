@@ -94,6 +94,32 @@ class Ports(unittest.TestCase):
         b.kill()
         machines.wait_until(lambda: self.knock(1, place) == "silent", "the end of a peer's way", 20)
 
+    def test_a_kernel_that_takes_no_filter(self):
+        """The log says which ports are open to strangers, unasked, and the fabric works."""
+        size = 2 * MIB
+        with tempfile.TemporaryFile("w+") as log:
+            a, b = (machine.start(log=log) for machine in self.net.machines[:2])
+            a.do("refuse_filters")
+            a.do("init")
+            handle, here = a.do("alloc", size), a.value("reserve", size)
+            a.do("map", here, size, handle)
+            fabric = a.do("export", handle, OPEN)
+            log.seek(0)
+            told = log.read()
+        self.assertIn("warn: the fabric: UCX listens at ", told)
+        self.assertIn("open to every address: the kernel takes no filter (Operation not permitted)", told)
+        self.assertIn("close these ports to strangers", told)
+        (helper,) = self.net.machines[0].helpers()
+        for place in self.data_places(0, fabric, helper):
+            self.assertIn("%s:%d" % place, told)
+            self.assertEqual(self.knock(2, place), "open")
+        b.do("init")
+        there = b.value("reserve", size)
+        b.do("map", there, size, b.do("import", fabric))
+        b.do("put", there, size, 5)
+        self.assertEqual(a.value("check", here, size, 5), 0)
+        self.assertEqual(b.value("check", there, size, 5), 0)
+
     def test_a_second_address_of_the_importer(self):
         """UCX connects from the interface's first address, and the fabric from the one of ACLMEM_FABRIC."""
         machine = self.net.machines[1]
