@@ -4,10 +4,14 @@ A machine is a namespace with one interface; all are connected by a bridge in a 
 own.  Programs that run on a machine take orders (test/fabric/actor.c).
 """
 import atexit
+import ctypes
+import errno
 import os
 import secrets
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,14 +20,29 @@ import time
 PREFIX = "aclmem-"
 MIB = 1 << 20
 OPEN = 1  # any process may import
+# Of the kernel's headers.
+CLONE_NEWNET, RTMGRP_LINK, IN_MODIFY, IN_CREATE = 0x40000000, 1, 0x002, 0x100
+N_ENDS = 100  # fabric processes that end one after the other
 
 
 def ip(*words):
     subprocess.run(["ip"] + list(words), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
+def wait_for(fd, is_true, what, seconds=60):
+    """Waits for a change that is told by a message to the descriptor, which was open before."""
+    while not is_true():
+        if not select.select([fd], [], [], seconds)[0]:
+            raise AssertionError("it did not come: " + what)
+        try:
+            os.read(fd, 65536)
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:  # some messages were lost; one of them may be the one
+                raise
+
+
 def wait_until(is_true, what, seconds=60):
-    """Waits for a change that another process or the kernel makes, and that sends no signal to the test."""
+    """Waits for a change of which no message tells: another process's memory, sockets or state."""
     for _ in range(seconds * 50):
         if is_true():
             return
@@ -149,6 +168,61 @@ def is_running(pid):
     return state_of(pid) not in ("", "Z", "X")
 
 
+class End:
+    """The end of a process that may not be a child: the kernel tells of it."""
+
+    def __init__(self, pid):
+        try:
+            self.fd = os.pidfd_open(pid)
+        except ProcessLookupError:  # it has ended
+            self.fd = -1
+
+    def wait(self, seconds=60):
+        if self.fd < 0:
+            return
+        ready, _, _ = select.select([self.fd], [], [], seconds)
+        os.close(self.fd)
+        self.fd = -1
+        if not ready:
+            raise AssertionError("the process did not end")
+
+
+def mended(fabric):
+    """A handle that was altered, with the right check at its end."""
+    value = 0xCBF29CE484222325
+    for byte in fabric[:120]:
+        value = ((value ^ byte) * 0x100000001B3) & (2**64 - 1)
+    return fabric[:120] + value.to_bytes(8, "little")
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def checked(value, what):
+    if value < 0:
+        raise OSError(ctypes.get_errno(), what)
+    return value
+
+
+def link_messages(namespace):
+    """A socket that gets a message for each change of a link in the namespace."""
+    with open("/proc/self/ns/net") as own, open("/run/netns/" + namespace) as other:
+        checked(LIBC.setns(other.fileno(), CLONE_NEWNET), "setns")
+        try:
+            messages = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        finally:
+            checked(LIBC.setns(own.fileno(), CLONE_NEWNET), "setns")
+    messages.bind((0, RTMGRP_LINK))
+    return messages
+
+
+def file_messages(folder):
+    """A descriptor that gets a message when a file in the folder is made or written to."""
+    fd = checked(LIBC.inotify_init1(os.O_CLOEXEC), "inotify_init1")
+    checked(LIBC.inotify_add_watch(fd, folder.encode(), IN_MODIFY | IN_CREATE), "inotify_add_watch")
+    return fd
+
+
 class Machine:
     def __init__(self, net, index):
         self.net = net
@@ -192,6 +266,16 @@ class Machine:
         ).stdout.split()
         return [int(pid) for pid in found if name_of(int(pid)) == "aclmem-fabric"]
 
+    def wait_for_no_helper(self):
+        """Fabric processes end with their programs."""
+        for _ in range(N_ENDS):
+            helpers = self.helpers()
+            if not helpers:
+                return
+            for helper in helpers:
+                End(helper).wait()
+        raise AssertionError("fabric processes begin again and again")
+
     def link(self, state):
         ip("-n", self.net.switch, "link", "set", self.port, state)
         if state == "up":
@@ -199,9 +283,11 @@ class Machine:
 
     def wait_for_link(self):
         """The kernel tells programs, and the bridge, of a link that is up a second later at most."""
-        for show in (["ip", "-n", self.name, "link", "show", "eth0"],
-                     ["ip", "-n", self.net.switch, "link", "show", self.port]):
-            wait_until(lambda: b"state UP" in subprocess.run(show, stdout=subprocess.PIPE).stdout, "the link")
+        for namespace, device in (self.name, "eth0"), (self.net.switch, self.port):
+            show = ["ip", "-n", namespace, "link", "show", device]
+            with link_messages(namespace) as messages:
+                wait_for(messages.fileno(),
+                         lambda: b"state UP" in subprocess.run(show, stdout=subprocess.PIPE).stdout, "the link")
         # A search for a neighbour that began while the link was down would still end as "no route to host".
         for machine in self.net.machines:
             ip("-n", machine.name, "neigh", "flush", "all")
@@ -245,7 +331,7 @@ class Net:
                 actor.close()
         self.actors = []
         for machine in self.machines:
-            wait_until(lambda: not machine.helpers(), "fabric processes end with their programs")
+            machine.wait_for_no_helper()
 
     def close(self):
         self.end_actors()

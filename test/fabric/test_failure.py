@@ -123,7 +123,7 @@ class Failure(unittest.TestCase):
         """Kills the fabric process of a machine; the program starts another one."""
         (helper,) = self.net.machines[index].helpers()
         os.kill(helper, signal.SIGKILL)
-        machines.wait_until(lambda: not machines.is_running(helper), "the end of a fabric process")
+        machines.End(helper).wait()
 
     def test_its_fabric_process_is_killed(self):
         self.pair()
@@ -223,6 +223,18 @@ class Failure(unittest.TestCase):
         self.a.do("free", self.handle)
         self.net.machines[1].link("down")
         machines.wait_until(lambda: self.exported() == 0, "the share of a lost importer")
+
+    def test_an_importer_that_stands_still(self):
+        self.pair(FABRIC_TIMEOUT=2)
+        self.a.do("unmap", self.here)
+        self.a.do("free", self.handle)
+        (helper,) = self.net.machines[1].helpers()
+        os.kill(helper, signal.SIGSTOP)
+        machines.wait_until(lambda: self.exported() == 0, "the share of an importer that stands still")
+        os.kill(helper, signal.SIGCONT)
+        self.named(self.refused(GONE, "process", self.b, "check", self.there, self.size, 1))
+        self.lets_go()
+        self.b.do("import", self.a.do("export", self.a.do("alloc", 2 * MIB), OPEN))
 
     def test_an_importer_lets_go(self):
         self.pair()
@@ -351,7 +363,7 @@ class Failure(unittest.TestCase):
         port = int.from_bytes(bytes.fromhex(self.fabric)[50:52], "little")
         self.lets_go()
         self.a.kill()
-        machines.wait_until(lambda: not self.net.machines[0].helpers(), "the end of the exporter")
+        self.net.machines[0].wait_for_no_helper()
         listener = subprocess.Popen(
             self.net.machines[0].inside
             + [

@@ -37,18 +37,18 @@ def descriptors(pid):
 class Side:
     """A program with its fabric process, which is started by an export that no step needs."""
 
-    def __init__(self, machine):
+    def __init__(self, machine, **options):
         self.machine = machine
-        self.actor = machine.start()
+        self.actor = machine.start(**options)
         self.begin()
 
     def begin(self):
+        self.machine.wait_for_no_helper()  # of the program before
         self.actor.do("init")
         self.actor.do("export", self.actor.do("alloc", 2 * MIB), OPEN)
         self.block = self.actor.value("malloc", SIZE)
         self.actor.do("set_async", self.block, SIZE, 1)
         self.actor.do("sync")
-        machines.wait_until(lambda: len(self.machine.helpers()) == 1, "the end of the fabric process before")
         (self.helper,) = self.machine.helpers()
         self.before = self.held()
 
@@ -134,7 +134,7 @@ class Kill(unittest.TestCase):
         side = self.a if part.startswith("exporter") else self.b
         if part.endswith("process"):
             os.kill(side.helper, signal.SIGKILL)
-            machines.wait_until(lambda: not machines.is_running(side.helper), "the end of a fabric process")
+            machines.End(side.helper).wait()
         else:
             side.actor.process.send_signal(signal.SIGKILL)
             side.actor.process.wait()
@@ -164,7 +164,7 @@ class Kill(unittest.TestCase):
             name = "exporter" if side is self.a else "importer"
             if part == name:
                 side.actor.close()
-                machines.wait_until(lambda: not machines.is_running(side.helper), "the end of a fabric process")
+                machines.End(side.helper).wait()
                 self.net.actors.remove(side.actor)
                 side.actor = side.machine.start()
                 side.begin()
@@ -219,7 +219,7 @@ class Kill(unittest.TestCase):
             os.kill(helper, signal.SIGCONT)
         if part in ("exporter", "importer"):  # until then its fabric process may serve
             of_part = (self.a if part == "exporter" else self.b).helper
-            machines.wait_until(lambda: not machines.is_running(of_part), "the end of a fabric process")
+            machines.End(of_part).wait()
         self.rest(part, STEPS[number:], STEPS[number] if is_under_way else None)
         self.settle(part)
 

@@ -12,14 +12,6 @@ from machines import MIB, OPEN, Refused
 HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE = 1, 2, 3
 
 
-def mend(fabric):
-    """The check at the end of a handle that was altered."""
-    value = 0xCBF29CE484222325
-    for byte in fabric[:120]:
-        value = ((value ^ byte) * 0x100000001B3) & (2**64 - 1)
-    fabric[120:] = value.to_bytes(8, "little")
-
-
 class Remote(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -245,7 +237,7 @@ class Remote(unittest.TestCase):
         handle, _ = self.own(a, 2 * MIB)
         fabric = bytearray.fromhex(a.do("export", handle, OPEN))
         fabric[32] ^= 1  # of the secret
-        mend(fabric)
+        fabric = machines.mended(fabric)
         self.refused(207006, "does not export", b, "import", fabric.hex())
         fabric[50] ^= 1
         self.refused(107000, "not a fabric handle", b, "import", fabric.hex())
@@ -291,7 +283,9 @@ class Remote(unittest.TestCase):
                 seen[:] = json.loads(told)["fabric"]
                 return seen
 
-            machines.wait_until(rows, "a row of the book")
+            book = machines.file_messages(machine.folder)
+            machines.wait_for(book, rows, "a row of the book")
+            os.close(book)
             self.assertEqual([row["direction"] for row in seen], [direction])
             self.assertEqual((seen[0]["pieces"], seen[0]["bytes"]), (1, 4 * MIB))
             self.assertEqual(seen[0]["peer"], (self.b if index == 0 else self.a).process.pid)
@@ -340,7 +334,7 @@ class Remote(unittest.TestCase):
         fabric = bytearray.fromhex(b.do("export", handle, OPEN))
         self.refused(207006, "set ACLMEM_FABRIC", a, "import", fabric.hex())
         fabric[8] ^= 1
-        mend(fabric)
+        fabric = machines.mended(fabric)
         self.refused(207000, "set ACLMEM_FABRIC", a, "import", fabric.hex())
 
     def test_the_boot_of_the_machine_decides_too(self):
@@ -348,7 +342,7 @@ class Remote(unittest.TestCase):
         handle, here = self.own(a, 2 * MIB)
         fabric = bytearray.fromhex(a.do("export", handle, OPEN))
         fabric[8] ^= 1  # as if from another machine
-        mend(fabric)
+        fabric = machines.mended(fabric)
         _, there = self.mapped(b, fabric.hex(), 2 * MIB)
         self.refused(207000, "another machine", b, "view", there, 4096)
         b.do("put", there, 2 * MIB, 3)
