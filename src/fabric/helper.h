@@ -99,7 +99,8 @@ struct am_peer {
     RB_ENTRY(am_peer) node; /* unless it fails or is dead */
     struct am_visit visit;
     struct am_port_place place;
-    uint8_t *worker; /* the address of the exporter's, once it is known */
+    unsigned n_refusals; /* connections in a row that ended without a welcome */
+    uint8_t *worker;     /* the address of the exporter's, once it is known */
     uint32_t lease_ms;
     uint16_t ucx_port; /* where the exporter's UCX listens */
     bool has_ep;

@@ -16,6 +16,7 @@
 #define IDLE_NS (60 * AM_SECOND)
 #define LEASE 30 /* times the timeout */
 #define RETRY_NS (500 * AM_MILLISECOND)
+#define REFUSALS 4 /* in a row, that are taken for an answer */
 
 static int peer_compare(const struct am_peer *a, const struct am_peer *b)
 {
@@ -73,13 +74,28 @@ static void link_fail(struct am_peer *peer)
     am_peer_fail(peer, text);
 }
 
+/*
+ * The exporter closed the connection instead of a welcome.  It may have another key.  Or it
+ * had too many connections without a proof at that moment, as when a thousand importers
+ * come at once on a busy machine: then another try helps.
+ */
+static bool may_be_crowded(struct am_peer *peer)
+{
+    return !peer->is_server && peer->fate == AM_PEER_STAYS &&
+           peer->link.end == AM_LINK_REFUSED && ++peer->n_refusals < REFUSALS &&
+           !am_visit_is_late(&peer->visit, am_helper_now(), peer->helper->timeout_ns);
+}
+
 /* The link is dead. */
 static void link_ended(struct am_peer *peer)
 {
     bool is_agreed = peer->link.end == AM_LINK_CLOSED && !peer->is_server &&
                      peer->visit.state == AM_VISIT_GOING;
 
-    if (!is_agreed) {
+    if (!is_agreed && may_be_crowded(peer)) {
+        peer->fate = AM_PEER_RETRIES;
+        am_peer_settle(peer);
+    } else if (!is_agreed) {
         link_fail(peer);
     } else if (peer->fate == AM_PEER_STAYS) {
         peer->fate = AM_PEER_PARKS;
@@ -190,9 +206,12 @@ static void peer_park(struct am_peer *peer)
 
 static void peer_retry(struct am_peer *peer)
 {
+    /* Importers that were turned away together do not come back together. */
+    uint64_t wait = RETRY_NS / 2 + randombytes_uniform((uint32_t)RETRY_NS);
+
     peer->fate = AM_PEER_STAYS;
     connection_close(peer);
-    am_visit_retry(&peer->helper->visits, &peer->visit, am_helper_now() + RETRY_NS);
+    am_visit_retry(&peer->helper->visits, &peer->visit, am_helper_now() + wait);
 }
 
 static void peer_settle(struct am_peer *peer)
@@ -310,6 +329,7 @@ static void peer_up(struct am_peer *peer)
     if (peer->is_up)
         return;
     peer->is_up = true;
+    peer->n_refusals = 0;
     peer->who = peer->link.peer;
     if (peer->is_server)
         guest_up(peer);
