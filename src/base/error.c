@@ -181,6 +181,22 @@ void am_error_capture_end(struct am_capture before)
     error_capture = before;
 }
 
+const char *am_error_words(char *text)
+{
+    size_t n = am_error_function != NULL ? strlen(am_error_function) : 0;
+    char *code = strrchr(text, '[');
+    char *words = strstr(text, ": ");
+
+    if (code != NULL && code > text && text[strlen(text) - 1] == ']')
+        code[-1] = '\0'; /* a message that was cut has none */
+    if (words == NULL)
+        return text;
+    words += 2;
+    return n > 0 && strncmp(words, am_error_function, n) == 0 && words[n] == ':'
+               ? words + n + 2
+               : words;
+}
+
 int am_error_last(bool clear)
 {
     int code = error_last;

@@ -86,6 +86,11 @@ struct am_capture {
 };
 struct am_capture am_error_capture(char *text, size_t size);
 void am_error_capture_end(struct am_capture before);
+/*
+ * The words of a captured message of this call, without its prefix and its code: for a
+ * message that says more.  Alters the text, and returns a part of it.
+ */
+const char *am_error_words(char *text);
 
 /* "ACL_ERROR_RT_PARAM_INVALID", or NULL for a code we do not return. */
 const char *am_error_name(int code);

@@ -51,6 +51,14 @@ static int fail(const char *where, const char *why)
     return 1;
 }
 
+static bool is_port(const char *text)
+{
+    char *end;
+    unsigned long port = strtoul(text, &end, 10);
+
+    return *end == '\0' && port > 0 && port <= UINT16_MAX;
+}
+
 /* A connected socket, or -1 with the reason. */
 static int reach(const char *where, uint64_t timeout_ns, const char **ret_why)
 {
@@ -64,7 +72,7 @@ static int reach(const char *where, uint64_t timeout_ns, const char **ret_why)
 
     *ret_why = "it takes HOST:PORT; the port is in the exporter's ACLMEM_FABRIC, or in "
                "the log of ACLMEM_LOG=info";
-    if (colon == NULL || (size_t)(colon - where) >= sizeof host)
+    if (colon == NULL || (size_t)(colon - where) >= sizeof host || !is_port(colon + 1))
         return -1;
     memcpy(host, where, (size_t)(colon - where));
     host[colon - where] = '\0';
@@ -79,7 +87,8 @@ static int reach(const char *where, uint64_t timeout_ns, const char **ret_why)
     *ret_why = errno == EINPROGRESS
                    ? "nothing answers: the machine is down, or a firewall "
                      "drops what is sent to this port"
-                   : strerror(errno);
+               : errno == ECONNREFUSED ? "connection refused: no exporter listens there"
+                                       : strerror(errno);
     freeaddrinfo(found);
     if (rc == 0)
         return fd;

@@ -313,6 +313,8 @@ class Remote(unittest.TestCase):
         for key, to, words in (
             (self.net.make_key("stranger"), where, "another key"),
             (self.net.key, self.net.machines[0].address, "HOST:PORT"),
+            (self.net.key, self.net.machines[0].address + ":65537", "HOST:PORT"),
+            (self.net.key, self.net.machines[0].address + ":port", "HOST:PORT"),
             (self.net.key, self.net.machines[0].address + ":1", "refused"),
             (self.net.make_key("loose", 0o644), where, "chmod 600"),
         ):
@@ -332,6 +334,7 @@ class Remote(unittest.TestCase):
         self.assertEqual(self.net.machines[0].helpers(), [])
         handle, _ = self.own(b, 2 * MIB)
         fabric = bytearray.fromhex(b.do("export", handle, OPEN))
+        self.refused(207006, "aclrtMemImportFromShareableHandleV2: no process exports", a, "import", fabric.hex())
         self.refused(207006, "set ACLMEM_FABRIC", a, "import", fabric.hex())
         fabric[8] ^= 1
         fabric = machines.mended(fabric)

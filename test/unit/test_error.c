@@ -386,6 +386,23 @@ static void a_capture_within_a_capture_gives_back_to_it(void **state)
     assert_contains(outer, "second");
 }
 
+static void the_words_of_a_captured_message_are_those_of_the_failure(void **state)
+{
+    char text[128] = "";
+    char cut[40] = "";
+    struct am_capture before = am_error_capture(text, sizeof text);
+
+    am_error_report(ACL_ERROR_INVALID_PARAM, "size [2] is 0: not a size");
+    assert_string_equal(am_error_words(text), "size [2] is 0: not a size");
+    am_error_function = "aclrtMapMem";
+    am_error_report(ACL_ERROR_INVALID_PARAM, "size is 0");
+    assert_string_equal(am_error_words(text), "size is 0");
+    am_error_capture(cut, sizeof cut);
+    am_error_report(ACL_ERROR_INVALID_PARAM, "a text that is longer than its place");
+    assert_string_equal(am_error_words(cut), "a text that is lon");
+    am_error_capture_end(before);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +426,7 @@ int main(int argc, char **argv)
         afresh(without_a_key_the_code_is_right_and_the_program_keeps_its_own),
         afresh(what_is_required_returns_when_it_does_not_hold),
         afresh(a_capture_within_a_capture_gives_back_to_it),
+        afresh(the_words_of_a_captured_message_are_those_of_the_failure),
     };
 
     if (argc > 1)

@@ -111,7 +111,7 @@ static aclError import_remote(const struct am_fabric *fabric, struct am_device *
 aclError am_fabric_import(const aclrtMemFabricHandle *handle, struct am_device *device,
                           void **ret_handle)
 {
-    char why[512] = "";
+    char why[1024] = "";
     struct am_fabric fabric;
     struct am_capture before;
     aclError rc;
@@ -129,7 +129,7 @@ aclError am_fabric_import(const aclrtMemFabricHandle *handle, struct am_device *
     AM_REQUIRE(rc != ACL_ERROR_RT_NO_PERMISSION, rc,
                "%s; where the exporter is in another container, set ACLMEM_FABRIC and "
                "ACLMEM_FABRIC_KEY to reach it",
-               why);
-    AM_REQUIRE(rc == ACL_SUCCESS, rc, "%s", why);
+               am_error_words(why));
+    AM_REQUIRE(rc == ACL_SUCCESS, rc, "%s", am_error_words(why));
     return ACL_SUCCESS;
 }
