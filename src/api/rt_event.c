@@ -155,7 +155,7 @@ static aclError plain_check(const struct am_event *event)
     AM_REQUIRE(!(event->can & AM_EVENT_EX), ACL_ERROR_RT_PARAM_INVALID,
                "event %p was made by aclrtCreateEventExWithFlag; use "
                "aclrtQueryEventStatus",
-               event->signal.handle);
+               event->signal.named.handle);
     return ACL_SUCCESS;
 }
 

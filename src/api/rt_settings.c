@@ -209,7 +209,7 @@ aclError am_aclrtResetStreamResLimit(aclrtStream handle)
 aclError am_aclrtUseStreamResInCurrentThread(aclrtStream handle)
 {
     AM_GET(stream, handle);
-    limits_stream = stream->handle;
+    limits_stream = stream->named.handle;
     return ACL_SUCCESS;
 }
 
@@ -217,7 +217,7 @@ aclError am_aclrtUseStreamResInCurrentThread(aclrtStream handle)
 aclError am_aclrtUnuseStreamResInCurrentThread(aclrtStream handle)
 {
     AM_GET(stream, handle);
-    if (limits_stream == stream->handle)
+    if (limits_stream == stream->named.handle)
         limits_stream = NULL;
     return ACL_SUCCESS;
 }

@@ -1,12 +1,15 @@
 /* See idslab.h. */
 #include "base/idslab.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/keep.h"
 #include "base/sys.h"
 #include "base/util.h"
 
 #define BATCH (AM_IDSLAB_PART / 2) /* objects between a shard and the list for all */
+#define AHEAD 256 /* bytes that a lookup fetches: all of physical memory's record */
 
 /* NULL where no segment has that number yet. */
 AM_HOT static inline struct am_named *object_at(struct am_idslab *slab, uint32_t number)
@@ -115,6 +118,15 @@ AM_HOT void *am_idslab_take(struct am_idslab *slab)
     return __builtin_expect(named != NULL, 1) ? named : slab_refill(slab, part);
 }
 
+void *am_idslab_take_zeroed(struct am_idslab *slab)
+{
+    struct am_named *named = am_idslab_take(slab);
+
+    if (named != NULL)
+        memset(named + 1, 0, slab->size - sizeof *named);
+    return named;
+}
+
 void am_idslab_give(struct am_idslab *slab, struct am_named *named)
 {
     union am_idslab_part *part = &slab->part[am_shard()];
@@ -158,17 +170,16 @@ AM_HOT void *am_idslab_get(struct am_idslab *slab, void *handle,
     named = object_at(slab, am_id_number(handle));
     if (named == NULL)
         return NULL;
-    am_prefetch(named, slab->size);
+    am_prefetch(named, AHEAD);
     if (atomic_load_explicit(&named->handle, memory_order_acquire) != handle)
         return NULL; /* also a number that was made up from another handle's */
     am_moment();
     /*
-     * A handle is stored before the object's first reference and removed after the last one
-     * is dropped.  The acquire of am_ref_try() shows the handle of the life whose reference
-     * this is, and the reference keeps that life from ending: the same handle again is the
-     * same life.
+     * The handle is removed before the memory has its next life, whose first reference is
+     * stored with release order.  So the acquire of am_ref_try() shows the handle's end to a
+     * reader whose reference is one of a later life: the same handle again is the same life.
      */
-    if (!am_ref_try(&named->object.refs))
+    if (!am_ref_try(&named->refs))
         return NULL;
     if (atomic_load_explicit(&named->handle, memory_order_acquire) == handle)
         return named;
@@ -186,4 +197,24 @@ void am_idslab_each(struct am_idslab *slab, void (*visit)(void *object, void *ar
     am_latch_give(&slab->lock);
     for (uint32_t number = 1; number < end; number++)
         visit(object_at(slab, number), arg);
+}
+
+const char *am_id_why(enum am_kind kind, void *handle)
+{
+    static const char *const is_another[AM_KIND_COUNT] = {
+        [AM_KIND_NONE] = "was never created by this process",
+        [AM_KIND_PHYS] =
+            "is a handle of physical memory, which is another kind of handle",
+        [AM_KIND_CONTEXT] = "is a context, which is another kind of handle",
+        [AM_KIND_STREAM] = "is a stream, which is another kind of handle",
+        [AM_KIND_EVENT] = "is an event, which is another kind of handle",
+        [AM_KIND_NOTIFY] = "is a notify, which is another kind of handle",
+        [AM_KIND_POOL] = "is a memory pool, which is another kind of handle",
+        [AM_KIND_ALLOCATOR] = "is an allocator, which is another kind of handle",
+    };
+    enum am_kind given = am_id_kind(handle);
+
+    return given == kind
+               ? "is not alive: it was freed, or ended with its device, or never existed"
+               : is_another[given];
 }

@@ -29,7 +29,7 @@ enum am_rank {
     AM_RANK_RESERVATION, /* one reservation, and what is mapped in it */
     AM_RANK_DOMAIN,      /* physical memory of one device or of the host */
     AM_RANK_VIEW,        /* host views */
-    AM_RANK_IDMAP,       /* handles */
+    AM_RANK_PINS,        /* memory that is registered with GPUs */
     AM_RANK_CLOCK,       /* renewing the clock of a GPU */
     AM_RANK_BANK,        /* frames of a bank */
     AM_RANK_FABRIC,      /* the start of the fabric process */

@@ -84,7 +84,7 @@ static void task_tell(const struct am_queue *queue, const struct am_task *task,
         (const void *)((const char *)queue - offsetof(struct am_stream, queue));
 
     task_told(&(struct am_watch_task){
-        .stream = stream->is_default ? 0 : (uintptr_t)stream->handle,
+        .stream = stream->is_default ? 0 : (uintptr_t)stream->named.handle,
         .function = task->function,
         .queued = task->queued,
         .began = began,

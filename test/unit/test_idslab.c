@@ -8,6 +8,7 @@
 
 #include "base/idslab.h"
 #include "base/util.h"
+#include "moments.h"
 #include "support/process.h"
 
 struct thing {
@@ -27,7 +28,7 @@ static struct thing *take(struct am_idslab *slab)
 
     assert_non_null(thing);
     assert_null(thing->named.handle);
-    assert_int_equal(thing->named.object.refs, 0);
+    assert_int_equal(thing->named.refs, 0);
     return thing;
 }
 
@@ -37,7 +38,7 @@ static struct thing *make(struct am_idslab *slab)
     struct thing *thing = take(slab);
 
     am_idslab_name(slab, &thing->named);
-    thing->named.object.refs = 1;
+    thing->named.refs = 1;
     return thing;
 }
 
@@ -80,7 +81,7 @@ static void a_handle_finds_its_object(void **state)
         struct thing *thing = make(&slab);
 
         assert_ptr_equal(get(&slab, thing->named.handle), thing);
-        assert_int_equal(thing->named.object.refs, 2);
+        assert_int_equal(thing->named.refs, 2);
     }
 }
 
@@ -91,7 +92,7 @@ static void other_numbers_find_nothing(void **state)
     struct thing *nameless = take(&slab);
     uintptr_t handle = (uintptr_t)thing->named.handle;
 
-    nameless->named.object.refs = 1;
+    nameless->named.refs = 1;
     assert_null(get(&slab, NULL));
     assert_null(get(&slab, thing));
     assert_null(get(&slab, (void *)(handle + 1))); /* the nameless one's */
@@ -99,8 +100,102 @@ static void other_numbers_find_nothing(void **state)
     assert_null(get(&slab, (void *)(handle | AM_ID_NUMBER_MAX)));
     assert_null(
         get(&slab, (void *)(handle ^ (uintptr_t)(AM_KIND_PHYS ^ AM_KIND_EVENT) << 56)));
-    assert_int_equal(thing->named.object.refs, 1);
-    assert_int_equal(nameless->named.object.refs, 1);
+    assert_int_equal(thing->named.refs, 1);
+    assert_int_equal(nameless->named.refs, 1);
+}
+
+/* Bits 62 to 56 hold the mark, so no machine takes it for an address. */
+static void a_handle_is_not_an_address(void **state)
+{
+    NEW_SLAB(slab);
+
+    assert_int_equal((uintptr_t)make(&slab)->named.handle >> 56, 0x41);
+}
+
+static void a_message_says_why_a_handle_finds_nothing(void **state)
+{
+    NEW_SLAB(slab);
+    struct thing *thing = make(&slab);
+    uint64_t good = (uintptr_t)thing->named.handle;
+    const uint64_t foreign[] = {
+        0,
+        4096,
+        (uintptr_t)thing,
+        UINT64_MAX,
+        good & ~(UINT64_C(0xff) << 56), /* neither mark nor kind */
+        good & ~(UINT64_C(0x40) << 56), /* no mark */
+        good & ~(UINT64_C(0x01) << 56), /* no kind */
+        good | UINT64_C(0x3f) << 56,    /* a kind that there is not */
+        good | UINT64_C(1) << 63,
+    };
+
+    for (size_t i = 0; i < AM_ARRAY_SIZE(foreign); i++) {
+        void *handle = (void *)(uintptr_t)foreign[i];
+
+        assert_null(get(&slab, handle));
+        assert_contains(am_id_why(AM_KIND_PHYS, handle), "never");
+    }
+    assert_contains(am_id_why(AM_KIND_PHYS, (void *)good), "is not alive");
+    assert_contains(am_id_why(AM_KIND_CONTEXT, (void *)good), "physical memory");
+    assert_int_equal(thing->named.refs, 1);
+}
+
+static void the_generation_starts_over_without_touching_the_mark(void **state)
+{
+    NEW_SLAB(slab);
+    struct thing *thing = take(&slab);
+    void *last;
+    void *handle;
+
+    thing->named.generation = AM_ID_NUMBER_MAX;
+    last = am_idslab_name(&slab, &thing->named);
+    thing->named.refs = 1;
+    am_idslab_unname(&thing->named);
+    handle = am_idslab_name(&slab, &thing->named);
+    assert_int_equal((uintptr_t)handle >> 56, 0x41);
+    assert_int_equal((uintptr_t)handle >> AM_ID_BITS & AM_ID_NUMBER_MAX, 0);
+    assert_null(get(&slab, last));
+    assert_ptr_equal(get(&slab, handle), thing);
+}
+
+static void no_object_has_a_number_that_a_handle_cannot_hold(void **state)
+{
+    NEW_SLAB(slab);
+
+    slab.end = AM_ID_NUMBER_MAX + 1;
+    am_fault_arm(1, true);
+    assert_null(am_idslab_take(&slab));
+    am_fault_disarm();
+    assert_false(am_fault_fired()); /* no memory was asked for */
+}
+
+static void a_handle_ends_before_the_last_reference(void **state)
+{
+    NEW_SLAB(slab);
+    struct thing *thing = make(&slab);
+    void *handle = thing->named.handle;
+
+    am_idslab_unname(&thing->named);
+    assert_null(get(&slab, handle));
+    assert_int_equal(thing->named.refs, 1);
+}
+
+static void a_zeroed_object_keeps_its_number(void **state)
+{
+    static const unsigned char zero[sizeof((struct thing *)NULL)->body];
+    NEW_SLAB(slab);
+    struct thing *thing = take(&slab);
+    struct am_named named = thing->named;
+    struct thing *next;
+
+    memset(thing->body, 0xff, sizeof thing->body);
+    am_idslab_give(&slab, &thing->named);
+    do {
+        next = am_idslab_take_zeroed(&slab);
+    } while (next != thing);
+    assert_memory_equal(next->body, zero, sizeof zero);
+    assert_int_equal(next->named.number, named.number);
+    assert_int_equal(next->named.generation, named.generation);
 }
 
 static void a_handle_ends_with_its_object(void **state)
@@ -110,7 +205,7 @@ static void a_handle_ends_with_its_object(void **state)
     void *stale = thing->named.handle;
     struct thing *next;
 
-    thing->named.object.refs = 0;
+    thing->named.refs = 0;
     assert_null(get(&slab, stale)); /* its last reference is just gone */
     thing_end(&slab, thing);
     assert_null(get(&slab, stale));
@@ -131,7 +226,7 @@ static void the_oldest_is_used_again_first(void **state)
     for (int i = 0; i < N_KEPT; i++)
         things[i] = make(&slab);
     for (int i = 0; i < N; i++) {
-        things[i]->named.object.refs = 0;
+        things[i]->named.refs = 0;
         thing_end(&slab, things[i]);
     }
     for (int i = 0; i < N; i++)
@@ -146,7 +241,7 @@ static void memory_is_asked_for_only_when_none_is_spare(void **state)
     for (int i = 0; i < N_MANY; i++)
         things[i] = make(&slab);
     for (int i = 0; i < N_MANY; i++) {
-        things[i]->named.object.refs = 0;
+        things[i]->named.refs = 0;
         thing_end(&slab, things[i]);
     }
     am_fault_arm(1, true);
@@ -244,7 +339,7 @@ static struct race {
 /* An object whose first byte says which handle it is of. */
 static void race_end(struct thing *thing)
 {
-    if (!am_ref_drop(&thing->named.object.refs))
+    if (!am_ref_drop(&thing->named.refs))
         return;
     thing_end(&race.slab, thing);
 }
@@ -263,7 +358,7 @@ static const char *make_and_end(struct worker *self)
         worker_check(thing != NULL);
         handle = am_idslab_name(&race.slab, &thing->named);
         memcpy(thing->body, &handle, sizeof handle);
-        atomic_store_explicit(&thing->named.object.refs, 1, memory_order_release);
+        atomic_store_explicit(&thing->named.refs, 1, memory_order_release);
         race.handle = handle;
         worker_check(thing->named.handle == handle);
         race_end(thing);
@@ -302,12 +397,44 @@ static void a_handle_never_finds_another_object(void **state)
         fail_msg("%s", failure);
 }
 
+/* The object dies, and the next one is made in the same memory. */
+static void succeed(void *arg)
+{
+    struct thing *thing = arg;
+
+    am_idslab_unname(&thing->named);
+    thing->named.refs = 0;
+    am_idslab_name(&race.slab, &thing->named);
+    thing->named.refs = 1;
+}
+
+static void a_handle_never_gives_the_object_that_came_after_its_own(void **state)
+{
+    struct thing *thing;
+    void *handle;
+
+    race.slab = (struct am_idslab)AM_IDSLAB_INIT(struct thing, AM_KIND_PHYS, "test");
+    thing = make(&race.slab);
+    handle = thing->named.handle;
+    moment_arm(1, succeed, thing);
+    assert_null(am_idslab_get(&race.slab, handle, race_put));
+    assert_true(moment_disarm());
+    assert_int_equal(thing->named.refs, 1);
+    assert_ptr_equal(get(&race.slab, thing->named.handle), thing);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(objects_are_born_zero_in_lines_of_their_own),
         cmocka_unit_test(a_handle_finds_its_object),
         cmocka_unit_test(other_numbers_find_nothing),
+        cmocka_unit_test(a_handle_is_not_an_address),
+        cmocka_unit_test(a_message_says_why_a_handle_finds_nothing),
+        cmocka_unit_test(the_generation_starts_over_without_touching_the_mark),
+        cmocka_unit_test(no_object_has_a_number_that_a_handle_cannot_hold),
+        cmocka_unit_test(a_handle_ends_before_the_last_reference),
+        cmocka_unit_test(a_zeroed_object_keeps_its_number),
         cmocka_unit_test(a_handle_ends_with_its_object),
         cmocka_unit_test(the_oldest_is_used_again_first),
         cmocka_unit_test(memory_is_asked_for_only_when_none_is_spare),
@@ -315,6 +442,7 @@ int main(void)
         cmocka_unit_test(memory_freed_by_one_thread_serves_another),
         cmocka_unit_test(every_object_is_visited_once),
         cmocka_unit_test(a_handle_never_finds_another_object),
+        cmocka_unit_test(a_handle_never_gives_the_object_that_came_after_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

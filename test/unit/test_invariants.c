@@ -92,7 +92,7 @@ static void check_mapping(struct am_vspace *vs, struct am_mapping *m)
         n++;
     }
     must(is_listed && n == m->phys->n_mappings, "memory knows its mappings");
-    must(m->phys->object.refs >= n + (m->phys->handle_refs > 0), "references of memory");
+    must(m->phys->named.refs >= n + (m->phys->handle_refs > 0), "references of memory");
 }
 
 /*

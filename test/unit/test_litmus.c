@@ -12,7 +12,7 @@
 
 #include "acl/acl.h"
 #include "base/chunkmap.h"
-#include "base/idmap.h"
+#include "base/idslab.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/rangemap.h"
@@ -31,29 +31,24 @@
 
 /* An object as a lookup finds it; the words are its owner's, written before the count. */
 struct thing {
-    struct am_object object;
+    struct am_named named; /* of one that is found by its address only the count */
     uintptr_t place;
     uintptr_t again; /* the same once more: half of an object is never seen */
 };
 
 static struct am_slab things = AM_SLAB_INIT(struct thing, "things");
 
-static struct thing *thing_make(uintptr_t place)
+static void thing_fill(struct thing *thing, uintptr_t place)
 {
-    struct thing *thing = am_slab_take(&things);
-
-    if (thing == NULL)
-        return NULL;
     thing->place = place;
     thing->again = ~place;
-    atomic_store_explicit(&thing->object.refs, 1, memory_order_release);
-    return thing;
+    atomic_store_explicit(&thing->named.refs, 1, memory_order_release);
 }
 
-static void thing_put(struct am_object *object)
+static void thing_put(struct thing *thing)
 {
-    if (am_ref_drop(&object->refs))
-        am_slab_give(&things, object);
+    if (am_ref_drop(&thing->named.refs))
+        am_slab_give(&things, thing);
 }
 
 /* ---- addresses ---- */
@@ -81,14 +76,15 @@ static const char *addresses_write(struct worker *self)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         uintptr_t place = places[i % PLACES];
-        struct thing *thing = thing_make(place);
+        struct thing *thing = am_slab_take(&things);
 
         worker_check(thing != NULL);
+        thing_fill(thing, place);
         worker_check(self->shared != ranges ||
                      am_rangemap_prepare(ranges, place, AM_CHUNK) == 0);
         enter(self, place, thing);
         enter(self, place, NULL);
-        thing_put(&thing->object);
+        thing_put(thing);
     }
     return NULL;
 }
@@ -101,11 +97,11 @@ static const char *addresses_read(struct worker *self)
         struct thing *thing = find(self, place);
         bool is_right;
 
-        if (thing == NULL || !am_ref_try(&thing->object.refs))
+        if (thing == NULL || !am_ref_try(&thing->named.refs))
             continue;
         is_right = find(self, place) != thing ||
                    (thing->place == place && thing->again == ~place);
-        thing_put(&thing->object);
+        thing_put(thing);
         worker_check(is_right);
     }
     return NULL;
@@ -141,20 +137,28 @@ static void a_range_leads_to_the_object_at_its_address(void **state)
 
 /* ---- handles ---- */
 
-static struct am_idmap ids = AM_IDMAP_INIT("litmus");
+static struct am_idslab named_things =
+    AM_IDSLAB_INIT(struct thing, AM_KIND_PHYS, "named things");
 static _Atomic(void *) shown; /* a handle that may be stale by now */
+
+static void named_put(struct am_named *named)
+{
+    if (am_ref_drop(&named->refs))
+        am_idslab_give(&named_things, named);
+}
 
 static const char *handles_write(struct worker *self)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
-        struct thing *thing = thing_make(i);
+        struct thing *thing = am_idslab_take(&named_things);
         void *handle;
 
         worker_check(thing != NULL);
-        worker_check(am_idmap_add(&ids, AM_KIND_PHYS, &thing->object, &handle) == 0);
+        handle = am_idslab_name(&named_things, &thing->named);
+        thing_fill(thing, (uintptr_t)handle);
         atomic_store_explicit(&shown, handle, memory_order_relaxed);
-        am_idmap_remove(&ids, handle);
-        thing_put(&thing->object);
+        am_idslab_unname(&thing->named);
+        named_put(&thing->named);
     }
     return NULL;
 }
@@ -163,20 +167,19 @@ static const char *handles_read(struct worker *self)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         void *handle = atomic_load_explicit(&shown, memory_order_relaxed);
-        struct am_object *object = am_idmap_get(&ids, AM_KIND_PHYS, handle, thing_put);
-        struct thing *thing = (struct thing *)object;
+        struct thing *thing = am_idslab_get(&named_things, handle, named_put);
         bool is_right;
 
-        if (object == NULL)
+        if (thing == NULL)
             continue;
-        is_right = thing->again == ~thing->place;
-        thing_put(object);
+        is_right = thing->place == (uintptr_t)handle && thing->again == ~thing->place;
+        named_put(&thing->named);
         worker_check(is_right);
     }
     return NULL;
 }
 
-static void a_handle_leads_to_a_whole_object(void **state)
+static void a_handle_leads_to_its_own_object_and_all_of_it(void **state)
 {
     struct worker workers[] = {
         {.run = handles_write}, {.run = handles_read}, {.run = handles_read}};
@@ -435,7 +438,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chunk_leads_to_the_object_at_its_address),
         cmocka_unit_test(a_range_leads_to_the_object_at_its_address),
-        cmocka_unit_test(a_handle_leads_to_a_whole_object),
+        cmocka_unit_test(a_handle_leads_to_its_own_object_and_all_of_it),
         cmocka_unit_test(a_block_is_told_with_its_own_size),
         cmocka_unit_test(two_processes_never_hold_more_than_there_is),
         cmocka_unit_test(a_stream_has_one_slot_of_a_pool),

@@ -19,7 +19,7 @@ static struct {
     struct am_lock lock;
     struct cuda_gpu *gpu;   /* lock; in whose context memory was registered last */
     _Atomic int32_t chosen; /* the driver's id of what the program works with */
-} pins = {.lock = AM_LOCK_INIT(AM_RANK_IDMAP, "pinned memory")};
+} pins = {.lock = AM_LOCK_INIT(AM_RANK_PINS, "pinned memory")};
 
 void cuda_device_choose(int32_t driver)
 {

@@ -5,10 +5,10 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/slab.h"
 #include "base/util.h"
 
-static struct am_slab context_slab = AM_SLAB_INIT(struct am_context, "context slab");
+static struct am_idslab context_slab =
+    AM_IDSLAB_INIT(struct am_context, AM_KIND_CONTEXT, "context slab");
 static LIST_HEAD(, am_context) contexts =
     LIST_HEAD_INITIALIZER(contexts); /* devices.lock */
 static _Atomic uint64_t n_contexts;
@@ -18,8 +18,8 @@ _Thread_local struct am_current am_current;
 /* The memory returns to the slab with the last reference. */
 void am_context_put(struct am_context *context)
 {
-    if (am_ref_drop(&context->object.refs))
-        am_slab_give(&context_slab, context);
+    if (am_ref_drop(&context->named.refs))
+        am_idslab_give(&context_slab, &context->named);
 }
 
 /* This process is one of those that use the device, or there are too many. */
@@ -36,21 +36,16 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
                                   struct am_context **ret_context)
 {
     struct am_context *context;
-    void *handle;
 
     AM_TRY(device_use(&am_devices.device[device]));
-    context = am_slab_take(&context_slab);
+    context = am_idslab_take(&context_slab);
     AM_REQUIRE(context != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a context");
     context->device = device;
     context->is_primary = is_primary;
     am_params_reset(&context->params);
     context->stream = NULL;
-    atomic_store_explicit(&context->object.refs, 1, memory_order_release);
-    if (am_idmap_add(&am_ids, AM_KIND_CONTEXT, &context->object, &handle) != 0) {
-        am_context_put(context);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a context");
-    }
-    atomic_store_explicit(&context->handle, handle, memory_order_release);
+    atomic_store_explicit(&context->named.refs, 1, memory_order_release);
+    am_idslab_name(&context_slab, &context->named);
     LIST_INSERT_HEAD(&contexts, context, all);
     n_contexts += !is_primary;
     if (am_setup.backend->caps & AM_CAP_DEVICES)
@@ -61,11 +56,9 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
 
 static void context_kill_locked(struct am_context *context) AM_REQUIRES(am_devices.lock)
 {
-    void *handle = atomic_exchange(&context->handle, NULL);
-
+    am_idslab_unname(&context->named);
     LIST_REMOVE(context, all);
     n_contexts -= !context->is_primary;
-    am_idmap_remove(&am_ids, handle);
     am_context_put(context);
 }
 
@@ -91,7 +84,7 @@ aclError am_context_create(int32_t device, void **ret_handle)
     rc = am_context_create_locked(device, false, &context);
     if (rc == ACL_SUCCESS) {
         am_context_make_current(context);
-        *ret_handle = context->handle;
+        *ret_handle = context->named.handle;
     }
     am_unlock(&am_devices.lock);
     return rc;
@@ -130,18 +123,16 @@ aclError am_device_use(struct am_device *device)
     return rc;
 }
 
-static void object_put(struct am_object *object)
+static void named_put(struct am_named *named)
 {
-    am_context_put((struct am_context *)object);
+    am_context_put((struct am_context *)named);
 }
 
 aclError am_context_get(void *handle, struct am_context **ret_context)
 {
-    struct am_object *object = am_idmap_get(&am_ids, AM_KIND_CONTEXT, handle, object_put);
-
-    AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "context %p %s", handle,
-               am_idmap_why(AM_KIND_CONTEXT, handle));
-    *ret_context = (struct am_context *)object;
+    *ret_context = am_idslab_get(&context_slab, handle, named_put);
+    AM_REQUIRE(*ret_context != NULL, ACL_ERROR_RT_INVALID_HANDLE, "context %p %s", handle,
+               am_id_why(AM_KIND_CONTEXT, handle));
     return ACL_SUCCESS;
 }
 
@@ -155,7 +146,7 @@ aclError am_context_kill(struct am_context *context, void *handle)
             ACL_ERROR_RT_PARAM_INVALID,
             "context %p is the default context of device %d; aclrtResetDevice ends it",
             handle, (int)context->device);
-    else if (context->handle == handle) /* no other thread was faster */
+    else if (context->named.handle == handle) /* no other thread was faster */
         context_kill_locked(context);
     else
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "context %p is not alive", handle);
@@ -176,7 +167,7 @@ aclError am_context_set_current(void *handle)
 void am_context_make_current(struct am_context *context)
 {
     am_current.context = context;
-    am_current.handle = context->handle;
+    am_current.handle = context->named.handle;
     am_current.lists = NULL;
 }
 
@@ -195,16 +186,12 @@ void *am_context_current(void)
 
 aclError am_context_get_current(struct am_context **ret_context)
 {
-    struct am_context *context;
-
     AM_REQUIRE(
         am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
         "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
-    context = (struct am_context *)am_idmap_get(&am_ids, AM_KIND_CONTEXT,
-                                                am_current.handle, object_put);
-    AM_REQUIRE(context != NULL, ACL_ERROR_RT_CONTEXT_NULL,
+    *ret_context = am_idslab_get(&context_slab, am_current.handle, named_put);
+    AM_REQUIRE(*ret_context != NULL, ACL_ERROR_RT_CONTEXT_NULL,
                "the device of this thread has just been reset");
-    *ret_context = context;
     return ACL_SUCCESS;
 }
 

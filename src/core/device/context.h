@@ -14,13 +14,12 @@
 #include <sys/queue.h>
 
 #include "acl/acl_rt.h"
-#include "base/idmap.h"
+#include "base/idslab.h"
 #include "core/device/device.h"
 #include "core/device/params.h"
 
 struct am_context {
-    struct am_object object;
-    _Atomic(void *) handle; /* NULL: dead */
+    struct am_named named;  /* handle is NULL: dead */
     _Atomic int32_t device; /* logical id */
     bool is_primary;        /* a device's default context */
     struct am_params params;
@@ -48,8 +47,8 @@ extern _Thread_local struct am_current am_current
 static inline bool am_current_is_alive(void)
 {
     return am_current.context != NULL && am_current.handle != NULL &&
-           atomic_load_explicit(&am_current.context->handle, memory_order_acquire) ==
-               am_current.handle;
+           atomic_load_explicit(&am_current.context->named.handle,
+                                memory_order_acquire) == am_current.handle;
 }
 
 aclError am_context_create_locked(int32_t device, bool is_primary,

@@ -2,5 +2,3 @@
 #include "core/device/setup.h"
 
 struct am_setup am_setup = {.soc = "", .default_device = -1};
-
-struct am_idmap am_ids = AM_IDMAP_INIT("handles");

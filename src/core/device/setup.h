@@ -1,5 +1,5 @@
 /*
- * The setup of the library: rules, product, backend, and the table of handles.
+ * The setup of the library: rules, product, backend.
  *
  * It is set while the library starts and stays until it stops.  Calls read it without a
  * lock, and calls that outlive a stop read it while the next start sets it.
@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "backend/backend.h"
-#include "base/idmap.h"
 #include "core/device/params.h"
 #include "core/device/product.h"
 
@@ -27,8 +26,5 @@ struct am_setup {
 };
 
 extern struct am_setup am_setup;
-
-/* Every handle that the program has. */
-extern struct am_idmap am_ids;
 
 #endif

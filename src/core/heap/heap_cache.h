@@ -89,8 +89,8 @@ static inline struct am_bins *am_cache_noted(void)
 
     if (__builtin_expect(bins == NULL, 0))
         return NULL;
-    return atomic_load_explicit(&am_current.context->handle, memory_order_acquire) ==
-                   am_current.handle
+    return atomic_load_explicit(&am_current.context->named.handle,
+                                memory_order_acquire) == am_current.handle
                ? bins
                : NULL;
 }

@@ -259,7 +259,7 @@ static struct am_phys *export_pop(const struct am_ticket *ticket)
 
     am_lock(&keys.lock);
     key = key_find_locked(&keys.exports, ticket);
-    if (key != NULL && am_ref_try(&key->phys->object.refs)) {
+    if (key != NULL && am_ref_try(&key->phys->named.refs)) {
         phys = key->phys;
         RB_REMOVE(key_tree, &keys.exports, key);
     } else {

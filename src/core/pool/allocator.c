@@ -7,12 +7,12 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/slab.h"
+#include "base/idslab.h"
 #include "base/util.h"
 
 struct am_allocator {
-    struct am_object object;
-    void *handle;
+    struct am_named named;
+    void *handle; /* also of one that was destroyed and is registered with a stream */
     struct am_allocator_functions functions; /* allocators_lock, as all below */
     bool is_dead;
     LIST_ENTRY(am_allocator) all;
@@ -22,29 +22,24 @@ static struct am_lock allocators_lock = AM_LOCK_INIT(AM_RANK_LEAF, "allocators")
 static LIST_HEAD(, am_allocator)
     allocators = LIST_HEAD_INITIALIZER(allocators); /* allocators_lock */
 
-static struct am_slab allocator_slab =
-    AM_SLAB_INIT(struct am_allocator, "allocator slab");
+static struct am_idslab allocator_slab =
+    AM_IDSLAB_INIT(struct am_allocator, AM_KIND_ALLOCATOR, "allocator slab");
 
 void am_allocator_put(struct am_allocator *allocator)
 {
-    if (allocator != NULL && am_ref_drop(&allocator->object.refs))
-        am_slab_give(&allocator_slab, allocator);
+    if (allocator != NULL && am_ref_drop(&allocator->named.refs))
+        am_idslab_give(&allocator_slab, &allocator->named);
 }
 
 aclError am_allocator_create(void **ret_handle)
 {
-    struct am_allocator *allocator = am_slab_take_zeroed(&allocator_slab);
+    struct am_allocator *allocator = am_idslab_take_zeroed(&allocator_slab);
     void *handle;
 
     if (allocator == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an allocator");
-    allocator->object.refs = 1;
-    if (am_idmap_add(&am_ids, AM_KIND_ALLOCATOR, &allocator->object,
-                     &allocator->handle) != 0) {
-        am_slab_give(&allocator_slab, allocator);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of an allocator");
-    }
-    handle = allocator->handle;
+    allocator->named.refs = 1;
+    handle = allocator->handle = am_idslab_name(&allocator_slab, &allocator->named);
     am_lock(&allocators_lock);
     LIST_INSERT_HEAD(&allocators, allocator, all);
     am_unlock(&allocators_lock); /* from here on the library's stop may end it */
@@ -52,19 +47,16 @@ aclError am_allocator_create(void **ret_handle)
     return ACL_SUCCESS;
 }
 
-static void object_put(struct am_object *object)
+static void named_put(struct am_named *named)
 {
-    am_allocator_put((struct am_allocator *)object);
+    am_allocator_put((struct am_allocator *)named);
 }
 
 static aclError allocator_get(void *handle, struct am_allocator **ret_allocator)
 {
-    struct am_object *object =
-        am_idmap_get(&am_ids, AM_KIND_ALLOCATOR, handle, object_put);
-
-    AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "allocatorDesc %p %s", handle,
-               am_idmap_why(AM_KIND_ALLOCATOR, handle));
-    *ret_allocator = (struct am_allocator *)object;
+    *ret_allocator = am_idslab_get(&allocator_slab, handle, named_put);
+    AM_REQUIRE(*ret_allocator != NULL, ACL_ERROR_RT_INVALID_HANDLE, "allocatorDesc %p %s",
+               handle, am_id_why(AM_KIND_ALLOCATOR, handle));
     return ACL_SUCCESS;
 }
 
@@ -80,7 +72,7 @@ static bool allocator_end(struct am_allocator *allocator)
         LIST_REMOVE(allocator, all);
     am_unlock(&allocators_lock);
     if (was_alive) {
-        am_idmap_remove(&am_ids, allocator->handle);
+        am_idslab_unname(&allocator->named);
         am_allocator_put(allocator);
     }
     return was_alive;
@@ -107,7 +99,7 @@ void am_allocator_destroy_all(void)
         am_lock(&allocators_lock);
         allocator = LIST_FIRST(&allocators);
         if (allocator != NULL)
-            am_ref_more(&allocator->object.refs);
+            am_ref_more(&allocator->named.refs);
         am_unlock(&allocators_lock);
         if (allocator != NULL)
             allocator_end(allocator);
@@ -198,7 +190,7 @@ aclError am_allocator_find(struct am_stream *stream, void **ret_handle,
     am_lock(&am_sched.lock);
     allocator = stream->allocator;
     if (allocator != NULL)
-        am_ref_more(&allocator->object.refs);
+        am_ref_more(&allocator->named.refs);
     am_unlock(&am_sched.lock);
     AM_REQUIRE(allocator != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "no allocator is registered with stream %d", stream->id);

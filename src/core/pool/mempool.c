@@ -5,7 +5,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/slab.h"
 #include "base/util.h"
 #include "core/device/setup.h"
 #include "core/pool/mempool_pool.h"
@@ -16,30 +15,29 @@ static LIST_HEAD(, am_pool) pools = LIST_HEAD_INITIALIZER(pools);
 static uint64_t last_serial; /* pools_lock */
 static _Atomic uint64_t n_pools;
 
-static struct am_slab pool_slab = AM_SLAB_INIT(struct am_pool, "pool slab");
+static struct am_idslab pool_slab =
+    AM_IDSLAB_INIT(struct am_pool, AM_KIND_POOL, "pool slab");
 
 void am_pool_put(struct am_pool *pool)
 {
-    if (!am_ref_drop(&pool->object.refs))
+    if (!am_ref_drop(&pool->named.refs))
         return;
     am_backing_close(&pool->backing);
     am_ranges_destroy(&pool->ranges);
     am_lock_destroy(&pool->lock);
-    am_slab_give(&pool_slab, pool);
+    am_idslab_give(&pool_slab, &pool->named);
 }
 
-static void object_put(struct am_object *object)
+static void named_put(struct am_named *named)
 {
-    am_pool_put((struct am_pool *)object);
+    am_pool_put((struct am_pool *)named);
 }
 
 aclError am_pool_get(void *handle, struct am_pool **ret_pool)
 {
-    struct am_object *object = am_idmap_get(&am_ids, AM_KIND_POOL, handle, object_put);
-
-    AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "memPool %p %s", handle,
-               am_idmap_why(AM_KIND_POOL, handle));
-    *ret_pool = (struct am_pool *)object;
+    *ret_pool = am_idslab_get(&pool_slab, handle, named_put);
+    AM_REQUIRE(*ret_pool != NULL, ACL_ERROR_RT_INVALID_HANDLE, "memPool %p %s", handle,
+               am_id_why(AM_KIND_POOL, handle));
     return ACL_SUCCESS;
 }
 
@@ -53,7 +51,7 @@ struct am_pool *am_pool_get_by_address(uintptr_t addr)
             break;
     }
     if (pool != NULL)
-        am_ref_more(&pool->object.refs); /* being listed is a reference */
+        am_ref_more(&pool->named.refs); /* being listed is a reference */
     am_unlock(&pools_lock);
     return pool;
 }
@@ -73,7 +71,7 @@ static struct am_pool *pool_get_older(int32_t device, uint64_t serial)
             break;
     }
     if (pool != NULL)
-        am_ref_more(&pool->object.refs);
+        am_ref_more(&pool->named.refs);
     am_unlock(&pools_lock);
     return pool;
 }
@@ -147,7 +145,7 @@ static aclError pool_open(struct am_pool *pool)
 
 aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
 {
-    struct am_pool *pool = am_slab_take_zeroed(&pool_slab);
+    struct am_pool *pool = am_idslab_take_zeroed(&pool_slab);
     void *handle;
     aclError rc;
 
@@ -157,17 +155,13 @@ aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
     pool->max_size =
         max_size > SIZE_MAX / 4 ? max_size : am_align_up(max_size, AM_POOL_ALIGN);
     pool->reuse = AM_REUSE_ALL;
-    pool->object.refs = 1;
     rc = pool_open(pool);
     if (rc != ACL_SUCCESS) {
-        am_slab_give(&pool_slab, pool);
+        am_idslab_give(&pool_slab, &pool->named);
         return rc;
     }
-    if (am_idmap_add(&am_ids, AM_KIND_POOL, &pool->object, &pool->handle) != 0) {
-        am_pool_put(pool);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a pool");
-    }
-    handle = pool->handle;
+    pool->named.refs = 1;
+    handle = pool->handle = am_idslab_name(&pool_slab, &pool->named);
     am_lock(&pools_lock);
     pool->serial = ++last_serial;
     LIST_INSERT_HEAD(&pools, pool, all);
@@ -213,7 +207,7 @@ static aclError pool_die(struct am_pool *pool, bool is_forced)
     else
         pool->is_dead = true;
     if (rc == ACL_SUCCESS)
-        am_idmap_remove(&am_ids, pool->handle);
+        am_idslab_unname(&pool->named);
     if (pool->is_dead && pool->is_listed && is_forced) {
         unlist_locked(pool);
         is_unlisted = true;

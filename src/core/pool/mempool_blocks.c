@@ -409,7 +409,7 @@ static aclError free_task_make(struct am_pool *pool, struct am_freeing *freeing,
         am_freeing_put(freeing);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
     }
-    am_ref_more(&pool->object.refs);
+    am_ref_more(&pool->named.refs);
     *ft = (struct free_task){
         .task = {.ops = &free_ops, .function = am_error_function, .deadline = AM_FOREVER},
         .pool = pool,

@@ -9,8 +9,8 @@
 #define AM_POOL_ALIGN 512 /* blocks begin and end at multiples of this */
 
 struct am_pool {
-    struct am_object object;
-    void *handle;
+    struct am_named named;
+    void *handle; /* for messages, also when it is dead */
     int32_t device;
     size_t max_size;         /* bytes of blocks, and, rounded up, of memory */
     LIST_ENTRY(am_pool) all; /* pools_lock, as the next one */

@@ -6,27 +6,27 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/slab.h"
 #include "base/util.h"
 #include "core/device/setup.h"
 #include "core/exchange/exchange.h"
 #include "core/stream/sched.h"
 
-static struct am_slab event_slab = AM_SLAB_INIT(struct am_event, "event slab");
+static struct am_idslab event_slab =
+    AM_IDSLAB_INIT(struct am_event, AM_KIND_EVENT, "event slab");
 
 void am_event_put(struct am_event *event)
 {
-    if (!am_ref_drop(&event->signal.object.refs))
+    if (!am_ref_drop(&event->signal.named.refs))
         return;
     am_event_forget_losses(event);
     am_event_page_leave(event->page);
     pthread_cond_destroy(&event->changed);
-    am_slab_give(&event_slab, event);
+    am_idslab_give(&event_slab, &event->signal.named);
 }
 
-static void object_put(struct am_object *object)
+static void named_put(struct am_named *named)
 {
-    am_event_put((struct am_event *)object);
+    am_event_put((struct am_event *)named);
 }
 
 static void event_ended(struct am_signal *signal)
@@ -35,7 +35,7 @@ static void event_ended(struct am_signal *signal)
 }
 
 static struct am_signals events = {
-    .kind = AM_KIND_EVENT, .name = "event", .put = object_put, .ended = event_ended};
+    .slab = &event_slab, .name = "event", .put = named_put, .ended = event_ended};
 
 uint64_t am_event_count(void)
 {
@@ -55,7 +55,7 @@ uint32_t am_event_available(int32_t device)
 /* Takes over the page, also on failure. */
 static aclError event_create(unsigned can, struct am_event_page *page, void **ret_handle)
 {
-    struct am_event *event = am_slab_take_zeroed(&event_slab);
+    struct am_event *event = am_idslab_take_zeroed(&event_slab);
 
     if (event == NULL) {
         am_event_page_leave(page);

@@ -27,7 +27,7 @@ static int launched_sync(struct am_event *event, uint64_t number, uint64_t until
     et = am_launched_find_locked(event, number, false);
     if (et != NULL) {
         stream = et->stream; /* alive as long as the record is listed */
-        am_ref_more(&stream->object.refs);
+        am_ref_more(&stream->named.refs);
         mark = et->mark;
         stream->lane.ops->mark_ref(mark);
         launch = et->task.number;

@@ -102,7 +102,7 @@ aclError am_event_task_make(const struct am_task_ops *ops, struct am_event *even
 
     if (et == NULL)
         return ACL_ERROR_BAD_ALLOC;
-    am_ref_more(&event->signal.object.refs);
+    am_ref_more(&event->signal.named.refs);
     *et = (struct am_event_task){
         .task = et->task, .event = event, .stream = stream, .stream_id = stream->id};
     *ret_task = et;
@@ -141,7 +141,7 @@ bool am_launched_collect(struct am_event *event, uint64_t number, bool or_later)
     et = am_launched_find_locked(event, number, or_later);
     if (et != NULL) {
         stream = et->stream; /* alive as long as the record is listed */
-        am_ref_more(&stream->object.refs);
+        am_ref_more(&stream->named.refs);
     }
     am_latch_give(&event->lock);
     if (stream == NULL)

@@ -6,7 +6,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/slab.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/device/device.h"
@@ -38,23 +37,24 @@ struct notify_desc {
     int32_t driver_id;
 };
 
-static struct am_slab notify_slab = AM_SLAB_INIT(struct am_notify, "notify slab");
+static struct am_idslab notify_slab =
+    AM_IDSLAB_INIT(struct am_notify, AM_KIND_NOTIFY, "notify slab");
 
 void am_notify_put(struct am_notify *notify)
 {
-    if (!am_ref_drop(&notify->signal.object.refs))
+    if (!am_ref_drop(&notify->signal.named.refs))
         return;
     am_event_page_leave(notify->page);
-    am_slab_give(&notify_slab, notify);
+    am_idslab_give(&notify_slab, &notify->signal.named);
 }
 
-static void object_put(struct am_object *object)
+static void named_put(struct am_named *named)
 {
-    am_notify_put((struct am_notify *)object);
+    am_notify_put((struct am_notify *)named);
 }
 
 static struct am_signals notifies = {
-    .kind = AM_KIND_NOTIFY, .name = "notify", .put = object_put};
+    .slab = &notify_slab, .name = "notify", .put = named_put};
 
 uint64_t am_notify_count(void)
 {
@@ -77,7 +77,7 @@ static int32_t driver_id(const struct am_notify *notify)
 static aclError notify_create(struct am_event_page *page, int32_t made_on,
                               void **ret_handle)
 {
-    struct am_notify *notify = am_slab_take_zeroed(&notify_slab);
+    struct am_notify *notify = am_idslab_take_zeroed(&notify_slab);
 
     if (notify == NULL) {
         am_event_page_leave(page);
@@ -297,7 +297,7 @@ static aclError notify_submit(const struct am_task_ops *ops, struct am_notify *n
 
     if (nt == NULL)
         return ACL_ERROR_BAD_ALLOC;
-    am_ref_more(&notify->signal.object.refs);
+    am_ref_more(&notify->signal.named.refs);
     *nt =
         (struct notify_task){.task = nt->task, .notify = notify, .queue = &stream->queue};
     nt->task.deadline = deadline;

@@ -15,7 +15,8 @@ static aclError signal_list_locked(struct am_signals *signals, struct am_signal 
 {
     int32_t device = signal->device;
 
-    AM_REQUIRE(context->handle != NULL, /* since it was looked up; a reset is under way */
+    AM_REQUIRE(context->named.handle !=
+                   NULL, /* since it was looked up; a reset is under way */
                ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
     AM_REQUIRE(signals->of[device].n < limit, ACL_ERROR_RT_NO_EVENT_RESOURCE,
                "device %d has %u %ss, as many as %s allow; destroy some first", device,
@@ -31,21 +32,18 @@ static aclError signal_enter(struct am_signals *signals, struct am_signal *signa
                              const struct am_context *context, uint32_t limit,
                              void **ret_handle)
 {
-    void *handle;
+    /* Once it is listed, a reset by another thread may end it. */
+    void *handle = am_idslab_name(signals->slab, &signal->named);
     aclError rc;
 
     signal->device = context->device;
-    AM_REQUIRE(am_idmap_add(&am_ids, signals->kind, &signal->object, &signal->handle) ==
-                   0,
-               ACL_ERROR_BAD_ALLOC, "no memory for the handle of the %s", signals->name);
-    handle = signal->handle; /* once it is listed, a reset by another thread may end it */
     am_lock(&am_sched.lock);
     rc = signal_list_locked(signals, signal, context, limit);
     am_unlock(&am_sched.lock);
     if (rc == ACL_SUCCESS)
         *ret_handle = handle;
     else
-        am_idmap_remove(&am_ids, handle);
+        am_idslab_unname(&signal->named);
     return rc;
 }
 
@@ -56,13 +54,13 @@ aclError am_signal_enter(struct am_signals *signals, struct am_signal *signal,
     aclError rc = am_context_get_current(&context);
 
     am_waitlist_init(&signal->waiting);
-    signal->object.refs = 1;
+    signal->named.refs = 1;
     if (rc == ACL_SUCCESS) {
         rc = signal_enter(signals, signal, context, limit, ret_handle);
         am_context_put(context);
     }
     if (rc != ACL_SUCCESS)
-        signals->put(&signal->object);
+        signals->put(&signal->named);
     return rc;
 }
 
@@ -78,7 +76,7 @@ static bool signal_end(struct am_signals *signals, struct am_signal *signal)
         LIST_REMOVE(signal, all);
         signals->of[signal->device].n--;
         signals->n--;
-        am_idmap_remove(&am_ids, signal->handle);
+        am_idslab_unname(&signal->named);
         am_sched_wake_locked(&am_sched, &signal->waiting);
         if (signals->ended != NULL)
             signals->ended(signal);
@@ -86,7 +84,7 @@ static bool signal_end(struct am_signals *signals, struct am_signal *signal)
     am_unlock(&am_sched.lock);
     if (was_alive) {
         am_export_withdraw(signal->export);
-        signals->put(&signal->object);
+        signals->put(&signal->named);
     }
     return was_alive;
 }
@@ -100,7 +98,7 @@ aclError am_signal_destroy(struct am_signals *signals, void *handle)
     if (!signal_end(signals, signal))
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "%s %p is not alive", signals->name,
                      handle);
-    signals->put(&signal->object);
+    signals->put(&signal->named);
     return rc;
 }
 
@@ -112,11 +110,11 @@ void am_signal_kill_all(struct am_signals *signals, int32_t device)
         am_lock(&am_sched.lock);
         signal = LIST_FIRST(&signals->of[device].list);
         if (signal != NULL)
-            am_ref_more(&signal->object.refs);
+            am_ref_more(&signal->named.refs);
         am_unlock(&am_sched.lock);
         if (signal != NULL) {
             signal_end(signals, signal);
-            signals->put(&signal->object);
+            signals->put(&signal->named);
         }
     } while (signal != NULL);
 }

@@ -14,14 +14,13 @@
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/idmap.h"
+#include "base/idslab.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/stream/sched.h"
 
 struct am_signal {
-    struct am_object object;
-    void *handle;
+    struct am_named named;
     uint32_t id;
     int32_t device;
     _Atomic uint64_t export; /* the number that other processes open it by; 0: none yet */
@@ -32,9 +31,9 @@ struct am_signal {
 
 /* All signals of one kind. */
 struct am_signals {
-    enum am_kind kind;
+    struct am_idslab *slab;
     const char *name; /* "event", for messages */
-    void (*put)(struct am_object *object);
+    void (*put)(struct am_named *named);
     /* NULL, or is told of one that is no longer alive.  With the scheduler's lock. */
     void (*ended)(struct am_signal *signal);
     uint32_t next_id;   /* sched.lock */
@@ -55,12 +54,10 @@ aclError am_signal_enter(struct am_signals *signals, struct am_signal *signal,
 static inline aclError am_signal_get(struct am_signals *signals, void *handle,
                                      struct am_signal **ret_signal)
 {
-    struct am_object *object = am_idmap_get(&am_ids, signals->kind, handle, signals->put);
-
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", signals->name);
-    AM_REQUIRE(object != NULL, ACL_ERROR_RT_INVALID_HANDLE, "%s %p %s", signals->name,
-               handle, am_idmap_why(signals->kind, handle));
-    *ret_signal = (struct am_signal *)object;
+    *ret_signal = am_idslab_get(signals->slab, handle, signals->put);
+    AM_REQUIRE(*ret_signal != NULL, ACL_ERROR_RT_INVALID_HANDLE, "%s %p %s",
+               signals->name, handle, am_id_why(signals->slab->kind, handle));
     return ACL_SUCCESS;
 }
 /* Streams that wait for a record that can no longer be queued are woken. */

@@ -7,7 +7,6 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/slab.h"
 #include "base/util.h"
 #include "core/device/context.h"
 #include "core/device/device.h"
@@ -25,7 +24,8 @@ static struct {
 static uint64_t next_serial;       /* sched.lock */
 static _Atomic uint64_t n_streams; /* of all devices */
 
-static struct am_slab stream_slab = AM_SLAB_INIT(struct am_stream, "stream slab");
+static struct am_idslab stream_slab =
+    AM_IDSLAB_INIT(struct am_stream, AM_KIND_STREAM, "stream slab");
 
 /* The documents say that no call waits for the work of such a stream. */
 static bool is_never_waited_for(const struct am_stream *stream)
@@ -73,7 +73,7 @@ static bool has_lanes(void)
 static aclError stream_make(struct am_context *context, uint32_t priority, uint32_t flags,
                             bool is_default, struct am_stream **ret_stream)
 {
-    struct am_stream *stream = am_slab_take_zeroed(&stream_slab);
+    struct am_stream *stream = am_idslab_take_zeroed(&stream_slab);
 
     AM_REQUIRE(stream != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a stream");
     stream->device = context->device;
@@ -84,14 +84,9 @@ static aclError stream_make(struct am_context *context, uint32_t priority, uint3
     am_lane_init(&stream->lane, &am_sched, &stream->queue,
                  has_lanes() ? am_setup.backend : NULL,
                  am_devices.device[context->device].driver_id);
-    stream->object.refs = 1;
-    if (am_idmap_add(&am_ids, AM_KIND_STREAM, &stream->object, &stream->handle) != 0) {
-        am_lane_destroy(&stream->lane);
-        am_queue_destroy(&stream->queue);
-        am_slab_give(&stream_slab, stream);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the handle of a stream");
-    }
-    am_ref_more(&context->object.refs);
+    stream->named.refs = 1;
+    am_idslab_name(&stream_slab, &stream->named);
+    am_ref_more(&context->named.refs);
     *ret_stream = stream;
     return ACL_SUCCESS;
 }
@@ -120,21 +115,21 @@ static void stream_unlist_locked(struct am_stream *stream) AM_REQUIRES(am_sched.
     n_streams -= !stream->is_default;
     am_ledger_stream_remove(am_devices.ledger, stream->queue.figure);
     stream->queue.figure = NULL;
-    am_idmap_remove(&am_ids, stream->handle);
+    am_idslab_unname(&stream->named);
     if (stream->is_default && stream->context->stream == stream)
         stream->context->stream = NULL;
 }
 
 void am_stream_put(struct am_stream *stream)
 {
-    if (!am_ref_drop(&stream->object.refs))
+    if (!am_ref_drop(&stream->named.refs))
         return;
     am_lane_destroy(&stream->lane);
     am_queue_destroy(&stream->queue);
     if (stream->allocator != NULL)
         stream->allocator_put(stream->allocator);
     am_context_put(stream->context);
-    am_slab_give(&stream_slab, stream);
+    am_idslab_give(&stream_slab, &stream->named);
 }
 
 aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
@@ -148,9 +143,10 @@ aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
     rc = stream_make(context, priority, flags, false, &stream);
     if (rc != ACL_SUCCESS)
         goto out;
-    handle = stream->handle; /* once it is listed, a reset by another thread may end it */
+    /* Once it is listed, a reset by another thread may end it. */
+    handle = stream->named.handle;
     am_lock(&am_sched.lock);
-    if (context->handle == NULL) /* since it was looked up */
+    if (context->named.handle == NULL) /* since it was looked up */
         rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
     else if (streams[stream->device].n >= am_setup.product->n_streams)
         rc =
@@ -163,7 +159,7 @@ aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
     if (rc == ACL_SUCCESS) {
         *ret_handle = handle;
     } else {
-        am_idmap_remove(&am_ids, handle);
+        am_idslab_unname(&stream->named);
         am_stream_put(stream);
     }
 out:
@@ -189,21 +185,21 @@ static aclError stream_get_default(struct am_stream **ret_stream)
             goto out;
         am_lock(&am_sched.lock);
         stream = context->stream;
-        if (stream == NULL && context->handle != NULL) {
+        if (stream == NULL && context->named.handle != NULL) {
             stream = context->stream = made;
             stream_list_locked(made);
             made = NULL;
         }
     }
     if (stream != NULL)
-        am_ref_more(&stream->object.refs);
+        am_ref_more(&stream->named.refs);
     am_unlock(&am_sched.lock);
     if (stream == NULL)
         rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
     else
         *ret_stream = stream;
     if (made != NULL) { /* another thread was faster, or the context went */
-        am_idmap_remove(&am_ids, made->handle);
+        am_idslab_unname(&made->named);
         am_stream_put(made);
     }
 out:
@@ -211,14 +207,14 @@ out:
     return rc;
 }
 
-static void object_put(struct am_object *object)
+static void named_put(struct am_named *named)
 {
-    am_stream_put((struct am_stream *)object);
+    am_stream_put((struct am_stream *)named);
 }
 
 struct am_stream *am_stream_find(void *handle)
 {
-    return (struct am_stream *)am_idmap_get(&am_ids, AM_KIND_STREAM, handle, object_put);
+    return am_idslab_get(&stream_slab, handle, named_put);
 }
 
 AM_HOT aclError am_stream_get(void *handle, struct am_stream **ret_stream)
@@ -229,7 +225,7 @@ AM_HOT aclError am_stream_get(void *handle, struct am_stream **ret_stream)
         return stream_get_default(ret_stream);
     stream = am_stream_find(handle);
     AM_REQUIRE(stream != NULL, ACL_ERROR_RT_INVALID_HANDLE, "stream %p %s", handle,
-               am_idmap_why(AM_KIND_STREAM, handle));
+               am_id_why(AM_KIND_STREAM, handle));
     *ret_stream = stream;
     return ACL_SUCCESS;
 }
@@ -239,7 +235,7 @@ aclError am_stream_default(void **ret_handle)
     struct am_stream *stream;
 
     AM_TRY(stream_get_default(&stream));
-    *ret_handle = stream->handle;
+    *ret_handle = stream->named.handle;
     am_stream_put(stream);
     return ACL_SUCCESS;
 }
@@ -393,7 +389,7 @@ static struct am_stream *walk_next(struct am_stream *last, int32_t device,
                               (context != NULL && stream->context != context)))
         stream = LIST_NEXT(stream, all);
     if (stream != NULL)
-        am_ref_more(&stream->object.refs);
+        am_ref_more(&stream->named.refs);
     am_unlock(&am_sched.lock);
     if (last != NULL)
         am_stream_put(last);
@@ -556,10 +552,11 @@ static aclError destroy_check(const struct am_stream *stream,
     aclError rc;
 
     AM_REQUIRE(!stream->is_default, ACL_ERROR_RT_PARAM_INVALID,
-               "stream %p is a default stream; it ends with its context", stream->handle);
+               "stream %p is a default stream; it ends with its context",
+               stream->named.handle);
     AM_REQUIRE(stream->context == context, ACL_ERROR_RT_STREAM_CONTEXT,
                "stream %p belongs to another context; make that one current first",
-               stream->handle);
+               stream->named.handle);
     am_lock(&am_sched.lock);
     rc = self_check_locked(stream);
     am_unlock(&am_sched.lock);

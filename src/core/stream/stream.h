@@ -15,7 +15,7 @@
 #include <sys/queue.h>
 
 #include "acl/acl_rt.h"
-#include "base/idmap.h"
+#include "base/idslab.h"
 #include "core/stream/lane.h"
 #include "core/device/limits.h"
 #include "core/stream/sched.h"
@@ -24,8 +24,7 @@ struct am_allocator;
 struct am_context;
 
 struct am_stream {
-    struct am_object object;
-    void *handle;
+    struct am_named named;
     int32_t id;
     int32_t device;
     struct am_context *context; /* holds a reference, alive or not */

@@ -212,7 +212,7 @@ static aclError phys_list(struct am_phys *phys)
         atomic_store_explicit(&phys->listed, phys->domain, memory_order_relaxed);
         if (phys->named.handle != NULL) /* the other physes are not the program's */
             am_tally_add(&n_physes, 1);
-        atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
+        atomic_store_explicit(&phys->named.refs, 1, memory_order_release);
     }
     am_latch_give(&part->lock);
     AM_REQUIRE(!is_closed, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
@@ -340,7 +340,7 @@ aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
     if (rc != ACL_SUCCESS)
         goto err_slab;
     phys_init(phys, &(aclrtPhysicalMemProp){.memAttr = ACL_MEM_NORMAL}, size, domain);
-    atomic_store_explicit(&phys->object.refs, 1, memory_order_release);
+    atomic_store_explicit(&phys->named.refs, 1, memory_order_release);
     *ret_phys = phys;
     return ACL_SUCCESS;
 
@@ -365,7 +365,7 @@ static bool phys_unlist(struct am_phys *phys)
 
 struct am_phys *am_phys_ref(struct am_phys *phys)
 {
-    am_ref_more(&phys->object.refs);
+    am_ref_more(&phys->named.refs);
     return phys;
 }
 
@@ -374,7 +374,7 @@ static void phys_drop(struct am_phys *phys, unsigned n)
 {
     bool had_handle;
 
-    if (atomic_fetch_sub_explicit(&phys->object.refs, n, memory_order_acq_rel) != n)
+    if (atomic_fetch_sub_explicit(&phys->named.refs, n, memory_order_acq_rel) != n)
         return;
     am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
     had_handle = phys->named.handle != NULL;
@@ -401,7 +401,7 @@ static aclError phys_find(void *handle, struct am_phys **ret_phys)
 {
     *ret_phys = am_idslab_get(&am_physes, handle, named_put);
     AM_REQUIRE(*ret_phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
-               am_idmap_why(AM_KIND_PHYS, handle));
+               am_id_why(AM_KIND_PHYS, handle));
     am_moment();
     return ACL_SUCCESS;
 }
@@ -518,7 +518,7 @@ static struct am_phys *phys_of_domain(void *object, struct am_domain *domain)
     struct am_phys *phys = object;
 
     if (atomic_load_explicit(&phys->listed, memory_order_relaxed) != domain ||
-        !am_ref_try(&phys->object.refs))
+        !am_ref_try(&phys->named.refs))
         return NULL;
     /* The acquire of am_ref_try() shows what was listed before the count was set. */
     if (atomic_load_explicit(&phys->listed, memory_order_relaxed) == domain)

@@ -28,11 +28,8 @@ enum am_phys_export { AM_EXPORT_NONE, AM_EXPORT_BEGUN, AM_EXPORT_DONE };
  * where a page is.
  */
 struct am_phys {
-    union {
-        struct am_object object; /* refs */
-        /* handle is NULL: the program has none, the memory is ours to hand out */
-        struct am_named named;
-    };
+    /* handle is NULL: the program has none, the memory is ours to hand out */
+    struct am_named named;
     _Atomic uint32_t handle_refs; /* written under lock, as the next three */
     uint32_t n_mappings;
     bool was_mapped; /* ever, by this handle or by that of its export */
