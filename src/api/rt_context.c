@@ -83,7 +83,7 @@ aclError am_aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 
     AM_TRY(param_check(opt, value));
     AM_TRY(am_context_get_current(&context));
-    am_params_set(&context->params, opt, value);
+    am_settings_set(&context->params, opt, value);
     return ACL_SUCCESS;
 }
 
@@ -95,7 +95,7 @@ aclError am_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
     AM_TRY(param_check(opt, 0));
     AM_REQUIRE_NONNULL(value);
     AM_TRY(am_context_get_current(&context));
-    AM_REQUIRE(am_params_get(&context->params, opt, &found),
+    AM_REQUIRE(am_settings_get(&context->params, opt, &found),
                ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
                "parameter %d has no value in the current context; call "
                "aclrtCtxSetSysParamOpt first",
@@ -107,7 +107,7 @@ aclError am_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 aclError am_aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
     AM_TRY(param_check(opt, value));
-    am_params_set(&am_setup.params, opt, value);
+    am_settings_set(&am_setup.params, opt, value);
     return ACL_SUCCESS;
 }
 
@@ -115,6 +115,6 @@ aclError am_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
     AM_TRY(param_check(opt, 0));
     AM_REQUIRE_NONNULL(value);
-    am_params_get(&am_setup.params, opt, value);
+    am_settings_get(&am_setup.params, opt, value);
     return ACL_SUCCESS;
 }

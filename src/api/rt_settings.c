@@ -123,13 +123,24 @@ static bool cores_of_product(aclrtDevResLimitType type, int64_t *ret_cores)
            am_product_figure(am_setup.product, ACL_DEV_ATTR_AICORE_CORE_NUM, ret_cores);
 }
 
+static bool limit_get(struct am_settings *limits, aclrtDevResLimitType type,
+                      uint32_t *ret_value)
+{
+    int64_t value;
+    bool is_set = am_settings_get(limits, type, &value);
+
+    if (is_set)
+        *ret_value = (uint32_t)value;
+    return is_set;
+}
+
 /* The device's limit, or what it has. */
 static aclError device_limit(struct am_device *device, aclrtDevResLimitType type,
                              uint32_t *ret_value)
 {
     int64_t cores;
 
-    if (am_limits_get(&device->limits, type, ret_value))
+    if (limit_get(&device->limits, type, ret_value))
         return ACL_SUCCESS;
     AM_REQUIRE(cores_of_product(type, &cores), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "no limit was set, and the number of cores of %s is not published",
@@ -145,7 +156,7 @@ aclError am_aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
 
     AM_TRY(limit_check(type));
     AM_TRY(am_device_find(deviceId, &device));
-    am_limits_set(&device->limits, type, value);
+    am_settings_set(&device->limits, type, value);
     return ACL_SUCCESS;
 }
 
@@ -165,7 +176,7 @@ aclError am_aclrtResetDeviceResLimit(int32_t deviceId)
     struct am_device *device;
 
     AM_TRY(am_device_find(deviceId, &device));
-    am_limits_reset(&device->limits);
+    am_settings_reset(&device->limits);
     return ACL_SUCCESS;
 }
 
@@ -174,7 +185,7 @@ aclError am_aclrtSetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type
 {
     AM_TRY(limit_check(type));
     AM_GET(stream, handle);
-    am_limits_set(&stream->limits, type, value);
+    am_settings_set(&stream->limits, type, value);
     return ACL_SUCCESS;
 }
 
@@ -184,7 +195,7 @@ static aclError stream_limit(struct am_stream *stream, aclrtDevResLimitType type
 {
     struct am_device *device;
 
-    if (am_limits_get(&stream->limits, type, ret_value))
+    if (limit_get(&stream->limits, type, ret_value))
         return ACL_SUCCESS;
     AM_TRY(am_device_find(stream->device, &device));
     return device_limit(device, type, ret_value);
@@ -202,7 +213,7 @@ aclError am_aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type
 aclError am_aclrtResetStreamResLimit(aclrtStream handle)
 {
     AM_GET(stream, handle);
-    am_limits_reset(&stream->limits);
+    am_settings_reset(&stream->limits);
     return ACL_SUCCESS;
 }
 
@@ -228,7 +239,7 @@ static bool thread_limit(aclrtDevResLimitType type, uint32_t *ret_value)
     AM_HELD(stream, stream);
 
     stream = am_stream_find(limits_stream);
-    return stream != NULL && am_limits_get(&stream->limits, type, ret_value);
+    return stream != NULL && limit_get(&stream->limits, type, ret_value);
 }
 
 aclError am_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)

@@ -51,7 +51,7 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
     device->domain = domain;
     am_heap_open(domain);
     device->peers = 0;
-    am_limits_reset(&device->limits);
+    am_settings_reset(&device->limits);
     device->sat_mode = AM_SAT_MODE_UNSET;
     return ACL_SUCCESS;
 }

@@ -252,7 +252,7 @@ aclError am_runtime_start_locked(const char *config_path)
     am_setup.default_device = config.default_device;
     am_exchange_start();
     am_remote_allow();
-    am_params_reset(&am_setup.params);
+    am_settings_reset(&am_setup.params);
     am_error_share_messages(config.share_messages);
     am_rt.is_up = true;
     am_log(AM_LOG_INFO, "%s, %d devices, %s rules", am_setup.product->title,

@@ -42,7 +42,7 @@ aclError am_context_create_locked(int32_t device, bool is_primary,
     AM_REQUIRE(context != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a context");
     context->device = device;
     context->is_primary = is_primary;
-    am_params_reset(&context->params);
+    am_settings_reset(&context->params);
     context->stream = NULL;
     atomic_store_explicit(&context->named.refs, 1, memory_order_release);
     am_idslab_name(&context_slab, &context->named);

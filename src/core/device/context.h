@@ -16,13 +16,13 @@
 #include "acl/acl_rt.h"
 #include "base/idslab.h"
 #include "core/device/device.h"
-#include "core/device/params.h"
+#include "core/device/settings.h"
 
 struct am_context {
     struct am_named named;  /* handle is NULL: dead */
     _Atomic int32_t device; /* logical id */
     bool is_primary;        /* a device's default context */
-    struct am_params params;
+    struct am_settings params;
     LIST_ENTRY(am_context) all; /* devices.lock */
     /* sched.lock; its default stream, made when it is first used */
     struct am_stream *stream;

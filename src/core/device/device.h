@@ -15,7 +15,7 @@
 #include "acl/acl_rt.h"
 #include "base/lock.h"
 #include "core/device/domain.h"
-#include "core/device/limits.h"
+#include "core/device/settings.h"
 
 /* A bit each in a mapping's access masks, and the last one for the host. */
 #define AM_DEVICES_MAX 63
@@ -33,7 +33,7 @@ struct am_device {
     _Atomic(struct am_domain *) domain;
     _Atomic uint64_t
         peers; /* a bit for each device whose memory it may reach: core/device/peer.h */
-    struct am_limits limits;    /* on the cores that operators of this process use */
+    struct am_settings limits;  /* on the cores that operators of this process use */
     _Atomic int32_t sat_mode;   /* aclrtFloatOverflowMode, or AM_SAT_MODE_UNSET */
     struct am_device_info info; /* devices.lock; set where the devices are real */
 };

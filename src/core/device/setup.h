@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #include "backend/backend.h"
-#include "core/device/params.h"
 #include "core/device/product.h"
+#include "core/device/settings.h"
 
 struct am_setup {
     atomic_bool is_strict;
@@ -22,7 +22,7 @@ struct am_setup {
     _Atomic(const struct am_backend_ops *) backend;
     _Atomic int32_t default_device; /* logical; -1: none */
     _Atomic size_t malloc_pad;      /* bytes that aclrtMalloc adds on this product */
-    struct am_params params;        /* of the process */
+    struct am_settings params;      /* of the process */
 };
 
 extern struct am_setup am_setup;

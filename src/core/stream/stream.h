@@ -16,8 +16,8 @@
 
 #include "acl/acl_rt.h"
 #include "base/idslab.h"
+#include "core/device/settings.h"
 #include "core/stream/lane.h"
-#include "core/device/limits.h"
 #include "core/stream/sched.h"
 
 struct am_allocator;
@@ -37,7 +37,7 @@ struct am_stream {
     uint32_t overflow_check;
     uint32_t custom_tag;
     uint32_t cache_op_info;
-    struct am_limits limits;        /* on the cores that its operators use */
+    struct am_settings limits;      /* on the cores that its operators use */
     struct am_allocator *allocator; /* the registered one, with a reference, or NULL */
     void (*allocator_put)(struct am_allocator *allocator); /* comes with it */
     LIST_ENTRY(am_stream) all; /* of its device, newest first */
