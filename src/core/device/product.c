@@ -12,30 +12,11 @@
 #define ASCEND "Ascend" /* the beginning of each soc, which a name may lack */
 #define REST_MAX 12     /* letters that a name may have beyond its known beginning */
 
+/* In products.def features go by their short names. */
 enum {
-    RC = AM_PRODUCT_RC,
-    HBM = AM_PRODUCT_HBM,
-    VMM = AM_PRODUCT_VMM,
-    VMM_ALL = AM_PRODUCT_VMM_ALL,
-    MEM_1G = AM_PRODUCT_MEM_1G,
-    HBM_1G = AM_PRODUCT_HBM_1G,
-    P2P_1G = AM_PRODUCT_P2P_1G,
-    NO_UC = AM_PRODUCT_NO_UC,
-    HINT = AM_PRODUCT_HINT,
-    PEER = AM_PRODUCT_PEER,
-    UUID = AM_PRODUCT_UUID,
-    HCCS = AM_PRODUCT_HCCS,
-    DIES = AM_PRODUCT_DIES,
-    BF16 = AM_PRODUCT_BF16,
-    POD = AM_PRODUCT_POD,
-    STREAM_OPS = AM_PRODUCT_STREAM_OPS,
-    MANAGED = AM_PRODUCT_MANAGED,
-    POOL = AM_PRODUCT_POOL,
-    PAD = AM_PRODUCT_PAD,
-    P2P = AM_PRODUCT_P2P,
-    HOST_REG = AM_PRODUCT_HOST_REG,
-    VA_FLAG = AM_PRODUCT_VA_FLAG,
-    USAGE = AM_PRODUCT_USAGE,
+#define AM_FEATURE(name_) name_ = AM_PRODUCT_##name_,
+#include "core/device/features.def"
+#undef AM_FEATURE
 };
 
 static const struct am_product products[] = {
@@ -57,21 +38,11 @@ static const struct {
 
 static const struct {
     const char *product;
-    const char *name;
-} aliases[] = {
-#define AM_SOC(product_, soc_)
-#define AM_ALIAS(name_, product_) {product_, name_},
-#include "core/device/socs.def"
-#undef AM_ALIAS
-#undef AM_SOC
-};
-
-static const struct {
-    const char *product;
+    const char *alias; /* NULL: a soc */
     const char *soc;
-} socs[] = {
-#define AM_SOC(product_, soc_) {product_, soc_},
-#define AM_ALIAS(name_, product_)
+} names[] = {
+#define AM_SOC(product_, soc_) {product_, NULL, soc_},
+#define AM_ALIAS(name_, product_) {product_, name_, NULL},
 #include "core/device/socs.def"
 #undef AM_ALIAS
 #undef AM_SOC
@@ -118,9 +89,9 @@ static const struct am_product *find_family(const char *name, char ret_soc[AM_SO
 {
     const struct am_product *product = find_by_name(name);
 
-    for (size_t i = 0; product == NULL && i < AM_ARRAY_SIZE(aliases); i++) {
-        if (strcasecmp(aliases[i].name, name) == 0)
-            product = find_by_name(aliases[i].product);
+    for (size_t i = 0; product == NULL && i < AM_ARRAY_SIZE(names); i++) {
+        if (names[i].alias != NULL && strcasecmp(names[i].alias, name) == 0)
+            product = find_by_name(names[i].product);
     }
     if (product != NULL)
         snprintf(ret_soc, AM_SOC_SIZE, "%s", product->soc);
@@ -133,9 +104,9 @@ const struct am_product *am_product_find(const char *name, char ret_soc[AM_SOC_S
 
     if (product != NULL)
         return product;
-    for (size_t i = 0; i < AM_ARRAY_SIZE(socs); i++) {
-        if (soc_is(socs[i].soc, name, ret_soc))
-            return find_by_name(socs[i].product);
+    for (size_t i = 0; i < AM_ARRAY_SIZE(names); i++) {
+        if (names[i].soc != NULL && soc_is(names[i].soc, name, ret_soc))
+            return find_by_name(names[i].product);
     }
     if (strncasecmp(name, ASCEND, strlen(ASCEND)) != 0)
         return NULL;
@@ -156,12 +127,12 @@ bool am_product_figure(const struct am_product *product, aclrtDevAttr attr,
 
 const char *am_product_names(void)
 {
-    static const char names[] =
+    static const char text[] =
 #define AM_PRODUCT(name_, soc_, title_, features_, streams_, events_, processes_) \
     ", " name_ " (" soc_ ")"
 #include "core/device/products.def"
 #undef AM_PRODUCT
         ;
 
-    return names + 2;
+    return text + 2;
 }

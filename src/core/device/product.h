@@ -7,30 +7,14 @@
 
 #include "acl/acl_rt.h"
 
+/* AM_PRODUCT_RC and so on, a bit each. */
 enum {
-    AM_PRODUCT_RC = 1u << 0,
-    AM_PRODUCT_HBM = 1u << 1,
-    AM_PRODUCT_VMM = 1u << 2,
-    AM_PRODUCT_VMM_ALL = 1u << 3,
-    AM_PRODUCT_MEM_1G = 1u << 4,
-    AM_PRODUCT_HBM_1G = 1u << 5,
-    AM_PRODUCT_P2P_1G = 1u << 6,
-    AM_PRODUCT_NO_UC = 1u << 7,
-    AM_PRODUCT_PEER = 1u << 8,
-    AM_PRODUCT_UUID = 1u << 9,
-    AM_PRODUCT_HCCS = 1u << 10,
-    AM_PRODUCT_DIES = 1u << 11,
-    AM_PRODUCT_BF16 = 1u << 12,
-    AM_PRODUCT_POD = 1u << 13,
-    AM_PRODUCT_STREAM_OPS = 1u << 14,
-    AM_PRODUCT_MANAGED = 1u << 15,
-    AM_PRODUCT_POOL = 1u << 16,
-    AM_PRODUCT_PAD = 1u << 17,
-    AM_PRODUCT_P2P = 1u << 18,
-    AM_PRODUCT_HOST_REG = 1u << 19,
-    AM_PRODUCT_VA_FLAG = 1u << 20,
-    AM_PRODUCT_USAGE = 1u << 21,
-    AM_PRODUCT_HINT = 1u << 22,
+#define AM_FEATURE(name_) AM_FEATURE_##name_,
+#include "core/device/features.def"
+#undef AM_FEATURE
+#define AM_FEATURE(name_) AM_PRODUCT_##name_ = 1u << AM_FEATURE_##name_,
+#include "core/device/features.def"
+#undef AM_FEATURE
 };
 
 struct am_product {
