@@ -50,6 +50,24 @@ static inline struct am_rangenode *am_range_node(uintptr_t entry)
     return (struct am_rangenode *)(entry - 1);
 }
 
+/*
+ * True: no address of the range has an object, nor one in the 32 GB around it.  The range does
+ * not wrap around.
+ */
+static inline bool am_rangemap_is_empty(struct am_rangemap *map, uintptr_t addr,
+                                        size_t size)
+{
+    size_t end = ((addr + size - 1) >> AM_RANGE_TOP_SHIFT) + 1;
+
+    if (end > AM_ARRAY_SIZE(map->top))
+        end = AM_ARRAY_SIZE(map->top);
+    for (size_t i = addr >> AM_RANGE_TOP_SHIFT; i < end; i++) {
+        if (atomic_load_explicit(&map->top[i], memory_order_relaxed) != 0)
+            return false;
+    }
+    return true;
+}
+
 /* The value that set() entered last for this address; its stores are visible here (acquire). */
 static inline void *am_rangemap_find(struct am_rangemap *map, uintptr_t addr)
 {

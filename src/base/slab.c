@@ -5,7 +5,6 @@
 #include "base/slab.h"
 
 #include <stdint.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/keep.h"
@@ -167,15 +166,6 @@ AM_HOT void *am_slab_take(struct am_slab *slab)
     if (__builtin_expect(node == NULL, 0))
         node = slab_refill(slab, part);
     return node != NULL ? object_of(slab, node) : NULL;
-}
-
-void *am_slab_take_zeroed(struct am_slab *slab)
-{
-    char *object = am_slab_take(slab);
-
-    if (object != NULL)
-        memset(object + sizeof(atomic_uint), 0, slab->size - sizeof(atomic_uint));
-    return object;
 }
 
 void am_slab_give(struct am_slab *slab, void *object)

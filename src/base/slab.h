@@ -48,8 +48,6 @@ struct am_slab {
 
 /* NULL when there is no memory.  The object holds what its last user left. */
 void *am_slab_take(struct am_slab *slab);
-/* The same with all bytes behind the count zeroed; the count is 0 as in every free object. */
-void *am_slab_take_zeroed(struct am_slab *slab);
 void am_slab_give(struct am_slab *slab, void *object);
 /*
  * Calls visit for every object, also for the free ones, whose count is 0.  Objects that

@@ -33,10 +33,9 @@ bool am_watch_find(uintptr_t addr, struct am_watch_place *ret_place)
     return true;
 }
 
-bool am_watch_may_be_reserved(uintptr_t addr)
+bool am_watch_is_reserved(uintptr_t addr)
 {
-    return addr >> AM_ADDRESS_BITS == 0 &&
-           am_vspace.granule[addr >> AM_GRANULE_SHIFT] > 0;
+    return am_rangemap_find(&am_vspace.ranges, addr) != NULL;
 }
 
 static uint64_t domain_size(_Atomic(struct am_domain *) *slot)

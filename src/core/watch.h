@@ -21,8 +21,8 @@ struct am_watch_place {
  * and allocates nothing, so that a signal handler may ask.
  */
 bool am_watch_find(uintptr_t addr, struct am_watch_place *ret_place);
-/* Whether the address may lie in a reservation, by a coarse count.  The same. */
-bool am_watch_may_be_reserved(uintptr_t addr);
+/* Whether the address lies in a reservation.  The same. */
+bool am_watch_is_reserved(uintptr_t addr);
 
 /* What the program has of memory and has not given back. */
 struct am_watch_left {

@@ -100,7 +100,7 @@ static void fault_explain(int number, siginfo_t *info, void *context)
     if (am_watch_find(addr, &place)) {
         if (told == NULL || !told(addr, instruction_of(context)))
             touch_say(addr, &place);
-    } else if (info->si_code == SEGV_ACCERR && am_watch_may_be_reserved(addr)) {
+    } else if (info->si_code == SEGV_ACCERR && am_watch_is_reserved(addr)) {
         reserved_say(addr);
     }
 }

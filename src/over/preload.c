@@ -64,7 +64,7 @@ bool am_watch_find(uintptr_t addr, struct am_watch_place *ret_place)
     return false;
 }
 
-bool am_watch_may_be_reserved(uintptr_t addr)
+bool am_watch_is_reserved(uintptr_t addr)
 {
     return false;
 }

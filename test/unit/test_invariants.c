@@ -36,17 +36,13 @@ static bool reservation_holds(const struct am_reservation *r, size_t start, size
            size <= r->size - (start - r->start);
 }
 
-/*
- * Reservations are aligned, in order, apart, and counted; so are the granules they touch.
- */
+/* Reservations are aligned, in order, apart, and counted. */
 static void check_reservations(struct am_vspace *vs)
 {
-    static uint32_t granule[AM_ARRAY_SIZE(vs->granule)];
     struct am_reservation *r;
     uintptr_t end = 0;
     uint64_t n = 0;
 
-    memset(granule, 0, sizeof granule);
     RB_FOREACH (r, am_reservations, &vs->reservations) {
         must(r->size > 0 && am_is_aligned(r->start | r->size, AM_CHUNK), "alignment");
         must(r->start >= end, "reservations do not overlap");
@@ -58,14 +54,9 @@ static void check_reservations(struct am_vspace *vs)
              "an address knows its reservation");
         if (!must(end >> AM_ADDRESS_BITS == 0, "48 bits"))
             return;
-        for (size_t i = r->start >> AM_GRANULE_SHIFT; i <= (end - 1) >> AM_GRANULE_SHIFT;
-             i++)
-            granule[i]++;
         n++;
     }
     must(n == vs->n_reservations, "n_reservations");
-    for (size_t i = 0; i < AM_ARRAY_SIZE(granule); i++)
-        must(granule[i] == vs->granule[i], "granules count reservations");
 }
 
 /*
@@ -346,9 +337,6 @@ static void each_broken_invariant_is_noticed(void **state)
     am_rangemap_set(&vs->ranges, m->reservation->start, AM_CHUNK, NULL);
     assert_noticed("an address knows its reservation");
     am_rangemap_set(&vs->ranges, m->reservation->start, AM_CHUNK, m->reservation);
-    vs->granule[0]++;
-    assert_noticed("granules");
-    vs->granule[0]--;
     m->reservation->n_mappings++;
     assert_noticed("a reservation counts its mappings");
     m->reservation->n_mappings--;

@@ -79,11 +79,26 @@ static void a_range_of_any_size_is_found_by_its_bytes_alone(void **state)
         for (size_t k = 0; k < AM_ARRAY_SIZE(starts); k++) {
             enter(map, starts[k], sizes[i], &objects[0]);
             assert_holds(map, starts[k], sizes[i], &objects[0]);
+            assert_false(am_rangemap_is_empty(map, starts[k], 1));
+            assert_false(am_rangemap_is_empty(map, starts[k] + sizes[i] - 1, 2 * TOP));
             am_rangemap_set(map, starts[k], sizes[i], NULL);
+            assert_true(am_rangemap_is_empty(map, 0, ADDRESS_END));
             assert_null(am_rangemap_find(map, starts[k]));
             assert_null(am_rangemap_find(map, starts[k] + sizes[i] - 1));
         }
     }
+}
+
+static void addresses_that_no_range_can_have_are_empty(void **state)
+{
+    struct am_rangemap *map = *state;
+
+    enter(map, 2 * TOP, AM_CHUNK, &objects[0]);
+    assert_true(am_rangemap_is_empty(map, ADDRESS_END, TOP));
+    assert_true(am_rangemap_is_empty(map, UINTPTR_MAX, 1));
+    assert_true(am_rangemap_is_empty(map, 0, 2 * TOP));
+    assert_false(am_rangemap_is_empty(map, 0, 2 * TOP + 1));
+    assert_false(am_rangemap_is_empty(map, 0, SIZE_MAX));
 }
 
 static void neighbours_keep_to_themselves(void **state)
@@ -254,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define on_a_new_map(f_) cmocka_unit_test_setup_teardown(f_, map_make, map_drop)
         on_a_new_map(a_range_of_any_size_is_found_by_its_bytes_alone),
+        on_a_new_map(addresses_that_no_range_can_have_are_empty),
         on_a_new_map(neighbours_keep_to_themselves),
         on_a_new_map(the_end_of_the_address_space_can_be_entered),
         on_a_new_map(failed_prepare_changes_nothing_that_a_reader_sees),

@@ -88,28 +88,6 @@ struct am_reservation *am_reservation_meets_locked(struct am_vspace *vs, uintptr
     return next != NULL && next->start - addr < size ? next : NULL;
 }
 
-/* Counts or uncounts a reservation in the coarse table. */
-static void granules_add(struct am_vspace *vs, const struct am_reservation *r, int n)
-{
-    size_t last = (r->start + r->size - 1) >> AM_GRANULE_SHIFT;
-
-    for (size_t i = r->start >> AM_GRANULE_SHIFT; i <= last; i++)
-        atomic_fetch_add_explicit(&vs->granule[i], (uint32_t)n, memory_order_relaxed);
-}
-
-static bool granules_are_empty(struct am_vspace *vs, uintptr_t addr, size_t size)
-{
-    size_t last = (addr + size - 1) >> AM_GRANULE_SHIFT;
-
-    for (size_t i = addr >> AM_GRANULE_SHIFT; i <= last; i++) {
-        if (i >= AM_ARRAY_SIZE(vs->granule))
-            return true; /* no reservation lies there */
-        if (atomic_load_explicit(&vs->granule[i], memory_order_relaxed) != 0)
-            return false;
-    }
-    return true;
-}
-
 bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size,
                            const struct am_owner **ret_owner)
 {
@@ -119,8 +97,8 @@ bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size,
         *ret_owner = NULL;
     if (size - 1 > UINTPTR_MAX - addr)
         return true; /* wraps around: no memory of any kind does */
-    if (granules_are_empty(vs, addr, size))
-        return false;
+    if (am_rangemap_is_empty(&vs->ranges, addr, size))
+        return false; /* most addresses are not ours: that is seen without a lock */
     am_lock(&vs->lock);
     found = am_reservation_meets_locked(vs, addr, size);
     if (found != NULL && ret_owner != NULL)
@@ -156,7 +134,6 @@ static int reservation_enter_locked(struct am_vspace *vs, struct am_reservation 
     if (rc != 0)
         return rc;
     RB_INSERT(am_reservations, &vs->reservations, r);
-    granules_add(vs, r, 1);
     vs->n_reservations += r->owner == NULL;
     am_rangemap_set(&vs->ranges, r->start, r->size, r);
     return 0;
@@ -305,7 +282,6 @@ static void reservation_leave_locked(struct am_vspace *vs, struct am_reservation
 {
     am_rangemap_set(&vs->ranges, r->start, r->size, NULL);
     RB_REMOVE(am_reservations, &vs->reservations, r);
-    granules_add(vs, r, -1);
     vs->n_reservations -= r->owner == NULL;
     if (r->is_from_region)
         am_region_give_locked(vs, r->start, r->size);

@@ -158,8 +158,6 @@ struct am_region {
     size_t n_cut;   /* reservations that are cut from it */
 };
 
-#define AM_GRANULE_SHIFT 36 /* 64 GB */
-
 /* The locks of reservations: each has one of these, by its address. */
 #define AM_STRIPES 128
 
@@ -178,11 +176,6 @@ struct am_vspace {
     struct am_rangemap ranges;
     struct am_chunkmap chunks; /* written under the reservation's lock, read without */
     union am_stripe stripe[AM_STRIPES];
-    /*
-     * How many reservations touch each 64 GB: tells without a lock that an address is not
-     * ours.
-     */
-    _Atomic uint32_t granule[1u << (AM_ADDRESS_BITS - AM_GRANULE_SHIFT)];
     _Atomic uint64_t n_reservations; /* the program's, as the next one */
     struct am_region region;         /* lock */
     /* lock; for device memory and for pinned memory: core/vmm/vspace_arena.c */
