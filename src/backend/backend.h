@@ -148,12 +148,12 @@ struct am_backend_ops {
 
     /* want: exactly there or not at all; NULL: anywhere that is a multiple of align. */
     aclError (*reserve)(size_t size, size_t align, void *want, void **ret_addr);
-    /* The same for our own use, anywhere but where programs like to ask for addresses. */
+    /*
+     * The same for our own use, anywhere but where programs like to ask for addresses.  Pinned
+     * memory of every backend is mapped at addresses of the host's.
+     */
     aclError (*reserve_own)(size_t size, size_t align, void **ret_addr);
     aclError (*release)(void *addr, size_t size);
-    /* Addresses at which only pinned memory is mapped. */
-    aclError (*reserve_pinned)(size_t size, size_t align, void **ret_addr);
-    aclError (*release_pinned)(void *addr, size_t size);
 
     /*
      * true: copies reach pinned memory that is mapped from now on at other addresses than

@@ -27,9 +27,8 @@ static bool ops_are_whole(const struct am_backend_ops *ops)
                      ops->unblock;
     bool has_core = ops->bank_open && ops->bank_close && ops->mem_create &&
                     ops->mem_destroy && ops->reserve && ops->reserve_own &&
-                    ops->release && ops->reserve_pinned && ops->release_pinned &&
-                    ops->map && ops->protect && ops->unmap && ops->pin && ops->unpin &&
-                    ops->copy && ops->fill;
+                    ops->release && ops->map && ops->protect && ops->unmap && ops->pin &&
+                    ops->unpin && ops->copy && ops->fill;
 
     return has_core && has_view == ((ops->caps & AM_CAP_HOST_VIEW) != 0) &&
            has_lanes == ((ops->caps & AM_CAP_LANES) != 0) &&

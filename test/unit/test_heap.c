@@ -321,12 +321,12 @@ static void extents_do_not_overlap_and_are_used_again(void **state)
         uintptr_t addr = extent[i]->start;
         size_t size = extent[i]->size;
 
-        am_arena_give(&am_vspace, extent[i], am_setup.backend);
+        am_arena_give(&am_vspace, extent[i]);
         extent[i] = extent_take(size);
         assert_int_equal(extent[i]->start, addr);
     }
     for (size_t i = 0; i < N; i++)
-        am_arena_give(&am_vspace, extent[i], am_setup.backend);
+        am_arena_give(&am_vspace, extent[i]);
     assert_int_equal(am_vspace.n_reservations, 0);
     stop();
 }
@@ -338,26 +338,24 @@ static void every_number_of_chunks_has_a_list(void **state)
         struct am_extent *extent = extent_take(n * AM_CHUNK);
 
         assert_true(extent->size - n * AM_CHUNK <= n * AM_CHUNK / 4);
-        am_arena_give(&am_vspace, extent, am_setup.backend);
+        am_arena_give(&am_vspace, extent);
     }
     stop();
 }
 
 static void an_extent_in_use_outlives_a_stop(void **state)
 {
-    const struct am_backend_ops *ops;
     struct am_extent *extent;
     struct am_extent *other;
 
     start();
-    ops = am_setup.backend;
     extent = extent_take(AM_CHUNK);
     stop();
     start();
     other = extent_take(AM_CHUNK);
     assert_int_not_equal(other->start, extent->start);
-    am_arena_give(&am_vspace, extent, ops);
-    am_arena_give(&am_vspace, other, ops);
+    am_arena_give(&am_vspace, extent);
+    am_arena_give(&am_vspace, other);
     stop();
 }
 

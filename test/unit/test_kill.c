@@ -167,7 +167,7 @@ static const char *take_some(void)
         found = am_reservation_find(vs, extent->start);
         am_unlock(&vs->lock);
         worker_check(found == extent->arena);
-        am_arena_give(vs, extent, am_setup.backend);
+        am_arena_give(vs, extent);
     }
     return NULL;
 }

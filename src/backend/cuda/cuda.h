@@ -205,8 +205,6 @@ aclError cuda_mem_import(struct am_bank *bank, int fd, size_t size, struct am_me
 void cuda_device_choose(int32_t driver);
 aclError cuda_pin(void *addr, size_t size, bool must_lock);
 void cuda_unpin(void *addr, size_t size);
-aclError cuda_reserve_pinned(size_t size, size_t align, void **ret_addr);
-aclError cuda_release_pinned(void *addr, size_t size);
 aclError cuda_pinned_map(void *addr, size_t size, struct am_mem *mem);
 aclError cuda_pinned_unmap(void *addr, size_t size, struct am_mem *mem);
 

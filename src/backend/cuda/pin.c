@@ -145,16 +145,6 @@ void cuda_unpin(void *addr, size_t size)
     pins_leave(gpu);
 }
 
-aclError cuda_reserve_pinned(size_t size, size_t align, void **ret_addr)
-{
-    return am_backend_find("host")->reserve_pinned(size, align, ret_addr);
-}
-
-aclError cuda_release_pinned(void *addr, size_t size)
-{
-    return am_backend_find("host")->release_pinned(addr, size);
-}
-
 /* Nothing is there any more, but the addresses stay ours. */
 static aclError slab_empty(void *addr, size_t size)
 {

@@ -81,7 +81,7 @@ static void mapping_unbind(struct am_mapping *mapping)
         ACL_SUCCESS)
         am_log(AM_LOG_INFO, "%zu bytes at %p could not be unmapped yet", mapping->size,
                (void *)mapping->start);
-    am_arena_give(&am_vspace, mapping->extent, ops);
+    am_arena_give(&am_vspace, mapping->extent);
 }
 
 void am_mapping_put(struct am_mapping *mapping)
@@ -466,7 +466,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
 err_unmap:
     ops->unmap((void *)mapping->start, mapping->size, &phys->mem);
 err_range:
-    am_arena_give(vs, mapping->extent, ops);
+    am_arena_give(vs, mapping->extent);
 err_slab:
     am_slab_give(&mapping_slab, mapping);
 err_phys:

@@ -139,15 +139,10 @@ static int reservation_enter_locked(struct am_vspace *vs, struct am_reservation 
     return 0;
 }
 
-static aclError reservation_release(const struct am_reservation *r,
-                                    const struct am_backend_ops *ops)
+static aclError reservation_release(const struct am_reservation *r)
 {
-    void *addr = (void *)r->start;
-
-    if (r->is_from_region)
-        return ACL_SUCCESS;
-    return r->is_pinned ? ops->release_pinned(addr, r->size)
-                        : ops->release(addr, r->size);
+    return r->is_from_region ? ACL_SUCCESS
+                             : r->backend->release((void *)r->start, r->size);
 }
 
 static void release_warn(const struct am_reservation *r, enum am_log_level level)
@@ -166,7 +161,7 @@ static aclError reservation_enter(struct am_vspace *vs, struct am_reservation *r
     am_unlock(&vs->lock);
     if (rc == 0)
         return ACL_SUCCESS;
-    if (reservation_release(r, r->backend) != ACL_SUCCESS)
+    if (reservation_release(r) != ACL_SUCCESS)
         release_warn(r, AM_LOG_INFO);
     am_slab_give(&reservation_slab, r);
     return am_fail(ACL_ERROR_BAD_ALLOC,
@@ -249,16 +244,15 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
                                bool is_pinned, size_t size,
                                struct am_reservation **ret_arena)
 {
+    const struct am_backend_ops *backend =
+        is_pinned ? am_backend_find("host") : am_setup.backend;
     struct am_reservation *r = am_slab_take(&reservation_slab);
     void *addr;
     aclError rc;
 
     AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC,
                "no host memory for the records of addresses");
-    if (is_pinned)
-        rc = am_setup.backend->reserve_pinned(size, reservation_align(size), &addr);
-    else
-        rc = am_setup.backend->reserve_own(size, reservation_align(size), &addr);
+    rc = backend->reserve_own(size, reservation_align(size), &addr);
     if (rc != ACL_SUCCESS) {
         am_slab_give(&reservation_slab, r);
         return rc;
@@ -267,7 +261,7 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
                                  .size = size,
                                  .n_mappings = 1,
                                  .owner = owner,
-                                 .backend = am_setup.backend,
+                                 .backend = backend,
                                  .is_arena = true,
                                  .is_pinned = is_pinned};
     rc = reservation_enter(vs, r);
@@ -288,13 +282,12 @@ static void reservation_leave_locked(struct am_vspace *vs, struct am_reservation
     am_slab_give(&reservation_slab, r);
 }
 
-void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *arena,
-                                   const struct am_backend_ops *ops)
+void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *arena)
 {
     struct am_lock *lock = &am_reservation_stripe(vs, arena)->lock;
 
     am_lock(lock);
-    if (reservation_release(arena, ops) != ACL_SUCCESS)
+    if (reservation_release(arena) != ACL_SUCCESS)
         release_warn(arena, AM_LOG_INFO);
     reservation_leave_locked(vs, arena);
     am_unlock(lock);
@@ -304,7 +297,7 @@ void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *
 static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
     AM_REQUIRES(vs->lock)
 {
-    aclError rc = reservation_release(r, r->backend);
+    aclError rc = reservation_release(r);
 
     if (rc == ACL_SUCCESS)
         reservation_leave_locked(vs, r);

@@ -135,8 +135,7 @@ aclError am_arena_take(struct am_vspace *vs, bool is_pinned, size_t size,
     return ACL_SUCCESS;
 }
 
-void am_arena_give(struct am_vspace *vs, struct am_extent *extent,
-                   const struct am_backend_ops *ops)
+void am_arena_give(struct am_vspace *vs, struct am_extent *extent)
 {
     struct am_reservation *arena = extent->arena;
 
@@ -146,7 +145,7 @@ void am_arena_give(struct am_vspace *vs, struct am_extent *extent,
         LIST_INSERT_HEAD(extents_of(vs, arena->is_pinned, extent->size), extent, link);
         extent = NULL;
     } else if (arena->n_mappings == 0) {
-        am_reservation_destroy_locked(vs, arena, ops);
+        am_reservation_destroy_locked(vs, arena);
     }
     am_unlock(&vs->lock);
     free(extent);

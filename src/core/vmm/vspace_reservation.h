@@ -59,8 +59,6 @@ uint64_t am_owner_bit(const struct am_phys *phys);
 /* Rights for a backend: bits of logical ids as bits of the driver's ids. */
 struct am_rights am_rights_of(uint64_t can_read, uint64_t can_write);
 
-struct am_backend_ops;
-
 /*
  * An arena, which the program does not see.  One mapping is counted, the caller's, so
  * that the arena survives if another thread stops the library meanwhile.
@@ -68,8 +66,7 @@ struct am_backend_ops;
 aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owner,
                                bool is_pinned, size_t size,
                                struct am_reservation **ret_arena);
-void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *arena,
-                                   const struct am_backend_ops *ops)
+void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *arena)
     AM_REQUIRES(vs->lock);
 
 #endif
