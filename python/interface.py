@@ -200,7 +200,7 @@ class Interface:
             yield Function(name, returns, *columns(arguments), self)
         for returns, name, parameters in rows(read(self.root, VARIADIC[0]), VARIADIC[1]):
             yield Function(name, returns, parameters, "", self)
-        for returns, name, parameters, _ in rows(read(self.root, UNSUPPORTED[0]), UNSUPPORTED[1]):
+        for returns, name, parameters in rows(read(self.root, UNSUPPORTED[0]), UNSUPPORTED[1]):
             yield Function(name, returns, parameters, "", self, True)
 
     def constants(self):

@@ -20,7 +20,7 @@ import sys
 TOOLKIT = {"AM_DATA": ["ret", "name", "params"], "AM_REFUSED": ["ret", "name", "params", "value"]}
 LISTS = {
     "api/api.def": {"AM_FUNCTION": ["name", "triples"], "AM_FUNCTION_RET": ["ret", "name", "triples"]},
-    "api/api_unsupported.def": {"AM_UNSUPPORTED": ["ret", "name", "params", "value"]},
+    "api/api_unsupported.def": {"AM_UNSUPPORTED": ["ret", "name", "params"]},
     "api/api_variadic.def": {"AM_API_VARIADIC": ["ret", "name", "params"]},
     "api/api_absent.def": {"AM_API_ABSENT": ["ret", "name", "params"]},
     "toolkit/ascendcl.def": TOOLKIT,

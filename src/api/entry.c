@@ -122,19 +122,13 @@ const struct am_api am_api_forked = {
 #include "api/api.def"
 };
 
-/* Functions that are known but not implemented have one body. */
-static aclError refuse_unsupported(const char *function)
-{
-    am_error_function = function;
-    return am_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "this version does not implement %s",
-                   function);
-}
-
-#define AM_UNSUPPORTED(ret_, name_, params_, value_) \
+/* Functions that are known but not implemented. */
+#define AM_UNSUPPORTED(ret_, name_, params_) \
     ret_ name_ params_ \
     { \
-        refuse_unsupported(#name_); \
-        return value_; \
+        am_error_function = #name_; \
+        return am_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, \
+                       "this version does not implement " #name_); \
     }
 #include "api/api_unsupported.def"
 #undef AM_UNSUPPORTED
