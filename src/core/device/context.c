@@ -32,8 +32,9 @@ static aclError device_use(struct am_device *device)
     return rc;
 }
 
-aclError am_context_create_locked(int32_t device, bool is_primary,
-                                  struct am_context **ret_context)
+static aclError context_create_locked(int32_t device, bool is_primary,
+                                      struct am_context **ret_context)
+    AM_REQUIRES(am_devices.lock)
 {
     struct am_context *context;
 
@@ -75,52 +76,47 @@ void am_context_kill_all_locked(int32_t device)
     }
 }
 
+static void context_make_current(struct am_context *context)
+{
+    am_current.context = context;
+    am_current.handle = context->named.handle;
+    am_current.lists = NULL;
+}
+
 aclError am_context_create(int32_t device, void **ret_handle)
 {
     struct am_context *context;
     aclError rc;
 
     am_lock(&am_devices.lock);
-    rc = am_context_create_locked(device, false, &context);
+    rc = context_create_locked(device, false, &context);
     if (rc == ACL_SUCCESS) {
-        am_context_make_current(context);
+        context_make_current(context);
         *ret_handle = context->named.handle;
     }
     am_unlock(&am_devices.lock);
     return rc;
 }
 
-static aclError device_use_locked(struct am_device *device) AM_REQUIRES(am_devices.lock)
+/* The default context becomes the thread's current one. */
+static aclError device_enter(struct am_device *device, bool is_counted)
 {
     aclError rc = ACL_SUCCESS;
 
+    am_lock(&am_devices.lock);
     if (device->primary == NULL)
-        rc = am_context_create_locked(device->id, true, &device->primary);
-    if (rc == ACL_SUCCESS)
-        am_context_make_current(device->primary);
+        rc = context_create_locked(device->id, true, &device->primary);
+    if (rc == ACL_SUCCESS) {
+        context_make_current(device->primary);
+        device->n_set += is_counted;
+    }
+    am_unlock(&am_devices.lock);
     return rc;
 }
 
 aclError am_device_set(struct am_device *device)
 {
-    aclError rc;
-
-    am_lock(&am_devices.lock);
-    rc = device_use_locked(device);
-    if (rc == ACL_SUCCESS)
-        device->n_set++;
-    am_unlock(&am_devices.lock);
-    return rc;
-}
-
-aclError am_device_use(struct am_device *device)
-{
-    aclError rc;
-
-    am_lock(&am_devices.lock);
-    rc = device_use_locked(device);
-    am_unlock(&am_devices.lock);
-    return rc;
+    return device_enter(device, true);
 }
 
 static void named_put(struct am_named *named)
@@ -159,16 +155,9 @@ aclError am_context_set_current(void *handle)
     struct am_context *context;
 
     AM_TRY(am_context_get(handle, &context));
-    am_context_make_current(context);
+    context_make_current(context);
     am_context_put(context);
     return ACL_SUCCESS;
-}
-
-void am_context_make_current(struct am_context *context)
-{
-    am_current.context = context;
-    am_current.handle = context->named.handle;
-    am_current.lists = NULL;
 }
 
 void *am_context_current(void)
@@ -177,9 +166,10 @@ void *am_context_current(void)
 
     if (am_current_is_alive())
         return am_current.handle;
+    /* The default device of aclInit's file is not counted as set. */
     if (am_setup.default_device >= 0 &&
         am_device_find(am_setup.default_device, &device) == ACL_SUCCESS &&
-        am_device_use(device) == ACL_SUCCESS)
+        device_enter(device, false) == ACL_SUCCESS)
         return am_current.handle;
     return NULL;
 }

@@ -51,17 +51,8 @@ static inline bool am_current_is_alive(void)
                                 memory_order_acquire) == am_current.handle;
 }
 
-aclError am_context_create_locked(int32_t device, bool is_primary,
-                                  struct am_context **ret_context)
-    AM_REQUIRES(am_devices.lock);
-
 /* aclrtSetDevice: one more user; the default context becomes the thread's current one. */
 aclError am_device_set(struct am_device *device);
-/*
- * Makes the default context current without counting: for the default device of aclInit's
- * file.
- */
-aclError am_device_use(struct am_device *device);
 /* aclrtCreateContext, aclrtSetCurrentContext; am_context_destroy() is in life.h. */
 aclError am_context_create(int32_t device, void **ret_handle);
 aclError am_context_set_current(void *handle);
@@ -74,8 +65,6 @@ aclError am_context_kill(struct am_context *context, void *handle);
 
 /* The context of a handle, with one more reference; fails with 107017. */
 aclError am_context_get(void *handle, struct am_context **ret_context);
-
-void am_context_make_current(struct am_context *context);
 
 /* The thread's current context's handle, or NULL. */
 void *am_context_current(void);
