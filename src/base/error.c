@@ -48,7 +48,7 @@ static atomic_bool error_is_shared;
 static struct am_lock shared_lock = AM_LOCK_INIT(AM_RANK_LEAF, "messages");
 static struct messages shared; /* shared_lock */
 
-static const struct {
+static const struct row {
     int code;
     const char *name;
     const char *prefix;
@@ -58,22 +58,20 @@ static const struct {
 #undef AM_ERROR
 };
 
-const char *am_error_name(int code)
+static const struct row *error_find(int code)
 {
+    static const struct row unknown = {.prefix = "EE9999"};
+
     for (size_t i = 0; i < AM_ARRAY_SIZE(error_table); i++) {
         if (error_table[i].code == code)
-            return error_table[i].name;
+            return &error_table[i];
     }
-    return NULL;
+    return &unknown;
 }
 
-static const char *error_prefix(int code)
+const char *am_error_name(int code)
 {
-    for (size_t i = 0; i < AM_ARRAY_SIZE(error_table); i++) {
-        if (error_table[i].code == code)
-            return error_table[i].prefix;
-    }
-    return "EE9999";
+    return error_find(code)->name;
 }
 
 static void error_make_key(void)
@@ -138,16 +136,16 @@ void am_error_report(int code, const char *fmt, ...)
     char what[MESSAGE_SIZE - 128];
     char message[MESSAGE_SIZE];
     int saved_errno = errno; /* %m in fmt, and what the caller does next */
-    const char *name = am_error_name(code);
+    const struct row *row = error_find(code);
     va_list args;
 
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
     am_text_clean(what);
-    snprintf(message, sizeof message, "%s: %s%s%s [%d %s]", error_prefix(code),
+    snprintf(message, sizeof message, "%s: %s%s%s [%d %s]", row->prefix,
              am_error_function ? am_error_function : "", am_error_function ? ": " : "",
-             what, code, name ? name : "unknown");
+             what, code, row->name ? row->name : "unknown");
     if (error_capture.text != NULL) {
         snprintf(error_capture.text, error_capture.size, "%s", message);
     } else {
