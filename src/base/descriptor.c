@@ -7,16 +7,17 @@
 #define SELECT_SIZE 1024 /* numbers that select() can handle */
 #define FEW 256          /* of them may be ours */
 
-bool am_descriptor_raise_limit(void)
+bool am_limit_raise(int resource)
 {
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
         return false;
     limit.rlim_cur = limit.rlim_max;
-    if (am_sys_setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    if (am_sys_setrlimit(resource, &limit) != 0)
         return false;
-    am_log(AM_LOG_INFO, "raised the limit of open files to %llu",
+    am_log(AM_LOG_INFO, "raised the limit of %s to %llu",
+           resource == RLIMIT_NOFILE ? "open files" : "bytes of locked memory",
            (unsigned long long)limit.rlim_max);
     return true;
 }
@@ -25,7 +26,7 @@ int am_fd_move_up(int fd)
 {
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, SELECT_SIZE);
 
-    if (moved < 0 && fd >= FEW && am_descriptor_raise_limit())
+    if (moved < 0 && fd >= FEW && am_limit_raise(RLIMIT_NOFILE))
         moved = fcntl(fd, F_DUPFD_CLOEXEC, SELECT_SIZE);
     if (moved < 0 && fd <= STDERR_FILENO)
         moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);

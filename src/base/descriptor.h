@@ -1,15 +1,17 @@
-/* How many file descriptors there may be, which numbers ours have, and locks on bytes. */
+/* Limits of the process, which numbers our descriptors have, and locks on bytes. */
 #ifndef AM_BASE_DESCRIPTOR_H
 #define AM_BASE_DESCRIPTOR_H
 
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /*
- * Raises the soft limit of descriptors to the hard one; false when it is there already.
+ * Raises the soft limit of descriptors (RLIMIT_NOFILE) or locked memory (RLIMIT_MEMLOCK) to
+ * the hard one; false when it is there already.
  */
-bool am_descriptor_raise_limit(void);
+bool am_limit_raise(int resource);
 
 /*
  * The descriptor under another number, which is out of the program's way: above 1023,

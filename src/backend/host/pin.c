@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -65,21 +66,6 @@ void host_pinned_destroy(struct am_mem *mem)
     free(host_mem(mem)->store);
 }
 
-/* Raises the soft limit to the hard one; false when it is there already. */
-static bool lock_limit_raise(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
-        return false;
-    limit.rlim_cur = limit.rlim_max;
-    if (am_sys_setrlimit(RLIMIT_MEMLOCK, &limit) != 0)
-        return false;
-    am_log(AM_LOG_INFO, "raised the limit of locked memory to %llu bytes",
-           (unsigned long long)limit.rlim_max);
-    return true;
-}
-
 /* The pages cannot be locked: an error, or a warning. */
 static aclError lock_refused(size_t size, bool must_lock)
 {
@@ -116,7 +102,7 @@ aclError host_pin(void *addr, size_t size, bool must_lock)
         if (rc != ACL_SUCCESS)
             break;
         if (am_sys_mlock(at, part) != 0 &&
-            !(lock_limit_raise() && am_sys_mlock(at, part) == 0)) {
+            !(am_limit_raise(RLIMIT_MEMLOCK) && am_sys_mlock(at, part) == 0)) {
             rc = lock_refused((size_t)(end - at), must_lock);
             break;
         }

@@ -28,7 +28,7 @@ static int memfd_open(unsigned flags)
     int fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
     int error = errno; /* raising the limit may fail in its own way */
 
-    if (fd < 0 && error == EMFILE && am_descriptor_raise_limit()) {
+    if (fd < 0 && error == EMFILE && am_limit_raise(RLIMIT_NOFILE)) {
         fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
         error = errno;
     }

@@ -284,7 +284,7 @@ static aclError fetch_reply(const struct am_wire_request *request, struct link *
             return ACL_SUCCESS;
         }
         close(link.fd);
-        if (error == EMFILE && n_new < TRIES_MAX && am_descriptor_raise_limit())
+        if (error == EMFILE && n_new < TRIES_MAX && am_limit_raise(RLIMIT_NOFILE))
             continue;
         if (error != EPIPE || n_new >= TRIES_MAX || !is_patient(&patience))
             return ask_error(&link, number, error);
@@ -302,7 +302,7 @@ aclError am_import_fetch(enum am_share_kind kind, const struct am_ticket *ticket
     int error = -am_export_table_take(kind, ticket, ret_reply);
     aclError rc;
 
-    if (error == EMFILE && am_descriptor_raise_limit())
+    if (error == EMFILE && am_limit_raise(RLIMIT_NOFILE))
         error = -am_export_table_take(kind, ticket, ret_reply);
     if (error == 0)
         return ACL_SUCCESS;

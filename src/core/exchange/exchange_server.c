@@ -135,7 +135,7 @@ static void connection_turn_away(void)
 {
     int fd;
 
-    if (am_descriptor_raise_limit() || connection_drop_worst() != NULL)
+    if (am_limit_raise(RLIMIT_NOFILE) || connection_drop_worst() != NULL)
         return;
     if (server.spare >= 0)
         close(server.spare);
@@ -334,7 +334,7 @@ static aclError server_start_locked(void) AM_REQUIRES(server.lock)
     AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, AM_RANDOM_MISSING,
                strerror(-error));
     error = server_open_locked(directory, random);
-    if (error == -EMFILE && am_descriptor_raise_limit())
+    if (error == -EMFILE && am_limit_raise(RLIMIT_NOFILE))
         error = server_open_locked(directory, random);
     AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "memory cannot be shared: no socket in %s, or no thread to serve it: %s%s",

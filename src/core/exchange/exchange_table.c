@@ -100,7 +100,7 @@ static int trusted_get_locked(int32_t id, struct trusted **ret_trusted)
     struct trusted *trusted;
     int rc = am_process_find(id, &process);
 
-    if (rc == -EMFILE && am_descriptor_raise_limit())
+    if (rc == -EMFILE && am_limit_raise(RLIMIT_NOFILE))
         rc = am_process_find(id, &process);
     if (rc != 0)
         return rc;

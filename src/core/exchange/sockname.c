@@ -94,7 +94,7 @@ static int socket_new(void)
     int type = SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC;
     int fd = am_sys_socket(AF_UNIX, type, 0);
 
-    if (fd < 0 && errno == EMFILE && am_descriptor_raise_limit())
+    if (fd < 0 && errno == EMFILE && am_limit_raise(RLIMIT_NOFILE))
         fd = am_sys_socket(AF_UNIX, type, 0);
     return fd < 0 ? -errno : am_fd_move_up(fd);
 }

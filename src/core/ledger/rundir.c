@@ -208,7 +208,7 @@ static int descriptor_copy_locked(void) AM_REQUIRES(rundir.lock)
 {
     int fd = am_sys_fcntl(rundir.fd, F_DUPFD_CLOEXEC, 3);
 
-    if (fd < 0 && errno == EMFILE && am_descriptor_raise_limit())
+    if (fd < 0 && errno == EMFILE && am_limit_raise(RLIMIT_NOFILE))
         fd = am_sys_fcntl(rundir.fd, F_DUPFD_CLOEXEC, 3);
     return fd >= 0 ? fd : -errno;
 }
