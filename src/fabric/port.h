@@ -78,6 +78,14 @@ struct am_port_row {
     char address[48];
 };
 
+struct am_port_export {
+    struct am_port_ticket ticket;
+    uint64_t size;
+    uint32_t is_open;
+    uint32_t n_bytes;
+    uint8_t bytes[AM_PORT_DESC];
+};
+
 struct am_port_message {
     uint32_t kind;
     uint32_t id;
@@ -99,13 +107,7 @@ struct am_port_message {
             struct am_port_place place;
             uint32_t is_open; /* to every address */
         } up;
-        struct {
-            struct am_port_ticket ticket;
-            uint64_t size;
-            uint32_t is_open;
-            uint32_t n_bytes;
-            uint8_t bytes[AM_PORT_DESC];
-        } export_;
+        struct am_port_export export_;
         struct {
             struct am_port_ticket ticket;
             uint32_t n;

@@ -47,7 +47,7 @@ aclError am_fabric_print(const struct am_ticket *ticket, aclrtMemFabricHandle *r
     memcpy(content.magic, magic, sizeof magic);
     am_machine_boot_id(content.machine);
     if (am_remote_is_wanted())
-        AM_TRY(am_remote_place(&content.place));
+        AM_TRY(am_remote_start(&content.place));
     content.check = content_check(&content);
     memcpy(ret_handle, &content, sizeof content);
     return ACL_SUCCESS;

@@ -26,8 +26,11 @@
 
 /* Whether the program asked for it: ACLMEM_FABRIC is set. */
 bool am_remote_is_wanted(void);
-/* Where this process's exports are served; starts the fabric process. */
-aclError am_remote_place(struct am_port_place *ret_place);
+/*
+ * Starts the fabric process, unless it is up.  *ret_place, unless it is NULL, is where this
+ * process's exports are served.
+ */
+aclError am_remote_start(struct am_port_place *ret_place);
 
 /* fd shows `size` bytes and stays the caller's; at most AM_PORT_DESC bytes describe it. */
 aclError am_remote_export(const struct am_port_ticket *ticket, bool is_open, int fd,

@@ -8,7 +8,10 @@
 
 static int offer_compare(const struct am_offer *a, const struct am_offer *b)
 {
-    return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
+    uint64_t x = a->export.ticket.number;
+    uint64_t y = b->export.ticket.number;
+
+    return (x > y) - (x < y);
 }
 
 RB_GENERATE_INTERNAL(am_offer_tree, am_offer, node, offer_compare,
@@ -20,12 +23,8 @@ struct am_offer *am_offer_make(const struct am_port_message *message, int fd)
 
     if (offer == NULL)
         return NULL;
-    offer->ticket = message->export_.ticket;
-    offer->size = message->export_.size;
+    offer->export = message->export_;
     offer->fd = fd;
-    offer->is_open = message->export_.is_open != 0;
-    offer->n_bytes = message->export_.n_bytes;
-    memcpy(offer->bytes, message->export_.bytes, sizeof offer->bytes);
     return offer;
 }
 
@@ -39,14 +38,7 @@ void am_offer_free(struct am_offer *offer)
 
 struct am_port_message am_offer_message(const struct am_offer *offer)
 {
-    struct am_port_message message = {.kind = AM_PORT_EXPORT};
-
-    message.export_.ticket = offer->ticket;
-    message.export_.size = offer->size;
-    message.export_.is_open = offer->is_open;
-    message.export_.n_bytes = offer->n_bytes;
-    memcpy(message.export_.bytes, offer->bytes, sizeof offer->bytes);
-    return message;
+    return (struct am_port_message){.kind = AM_PORT_EXPORT, .export_ = offer->export};
 }
 
 void am_offer_add(struct am_offer_tree *tree, struct am_offer *offer)
@@ -56,14 +48,14 @@ void am_offer_add(struct am_offer_tree *tree, struct am_offer *offer)
 
 struct am_offer *am_offer_find(struct am_offer_tree *tree, uint64_t number)
 {
-    struct am_offer key = {.ticket.number = number};
+    struct am_offer key = {.export.ticket.number = number};
 
     return RB_FIND(am_offer_tree, tree, &key);
 }
 
 struct am_offer *am_offer_after(struct am_offer_tree *tree, uint64_t number)
 {
-    struct am_offer key = {.ticket.number = number + 1};
+    struct am_offer key = {.export.ticket.number = number + 1};
 
     return number == UINT64_MAX ? NULL : RB_NFIND(am_offer_tree, tree, &key);
 }
@@ -93,5 +85,5 @@ void am_offer_remove(struct am_offer_tree *tree, uint64_t number)
 void am_offer_clear(struct am_offer_tree *tree)
 {
     while (!RB_EMPTY(tree))
-        am_offer_remove(tree, RB_ROOT(tree)->ticket.number);
+        am_offer_remove(tree, RB_ROOT(tree)->export.ticket.number);
 }

@@ -14,12 +14,8 @@
 
 struct am_offer {
     RB_ENTRY(am_offer) node;
-    struct am_port_ticket ticket;
-    uint64_t size;
-    int fd; /* the memory's own, which is open until the export is withdrawn */
-    bool is_open;
-    uint32_t n_bytes;
-    uint8_t bytes[AM_PORT_DESC];
+    struct am_port_export export;
+    int fd;        /* the memory's own, which is open until the export is withdrawn */
     int32_t *pids; /* n_pids */
     size_t n_pids;
 };

@@ -99,7 +99,7 @@ static aclError again_trust(uint64_t number)
         offer = am_offer_find(&am_remote.exports, number);
         if (offer != NULL && offer->n_pids > at) {
             n = offer->n_pids - at < AM_PORT_PIDS ? offer->n_pids - at : AM_PORT_PIDS;
-            message.trust.ticket = offer->ticket;
+            message.trust.ticket = offer->export.ticket;
             message.trust.n = (uint32_t)n;
             memcpy(message.trust.pids, offer->pids + at, n * sizeof *offer->pids);
             rc = am_port_send(am_remote.process.socket, &message, -1);
@@ -131,7 +131,7 @@ static aclError again_export(void)
         if (is_over) {
             rc = am_port_send(am_remote.process.socket, &ready, -1);
         } else {
-            number = offer->ticket.number;
+            number = offer->export.ticket.number;
             message = am_offer_message(offer);
             rc = am_port_send(am_remote.process.socket, &message, offer->fd);
         }
@@ -424,9 +424,4 @@ void am_remote_stop(void)
 AM_NO_LOCK_ANALYSIS void am_remote_forget(void)
 {
     am_remote.is_up = am_remote.is_restarting = false;
-}
-
-aclError am_remote_place(struct am_port_place *ret_place)
-{
-    return am_remote_start(ret_place);
 }

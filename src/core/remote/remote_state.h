@@ -83,10 +83,4 @@ void am_remote_fail_all(void);
 /* Of remote memory, in am_mem.impl: the import's number, and the generation it is of. */
 enum { AM_REMOTE_NUMBER, AM_REMOTE_GENERATION };
 
-/*
- * remote_start.c: starts the process, unless it is up.  *ret_place, unless it is NULL, is
- * where exports are served.
- */
-aclError am_remote_start(struct am_port_place *ret_place);
-
 #endif
