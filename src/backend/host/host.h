@@ -155,6 +155,8 @@ void host_store_close(struct host_store *store);
  * one, which has no view yet: an exporter that never touches the memory needs none.
  */
 aclError host_store_create(size_t size, int fd, struct host_store **ret_store);
+/* One without a file or a view, whose frames have this state; NULL: there is no memory. */
+struct host_store *host_store_make(size_t size, uint8_t state);
 /* The view is there from now on; host_store_ready() sees to that, too. */
 aclError host_store_see(struct host_store *store);
 void host_store_destroy(struct host_store *store);

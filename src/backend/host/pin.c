@@ -36,20 +36,12 @@ void host_pinned_watch(bool wants_view)
 aclError host_pinned_create(struct am_mem *mem)
 {
     struct host_mem *hm = host_mem(mem);
-    size_t n_frames = mem->size >> AM_CHUNK_SHIFT;
-    struct host_store *store = am_sys_calloc(1, sizeof *store + n_frames);
 
-    AM_REQUIRE(store != NULL, ACL_ERROR_BAD_ALLOC,
-               "no host memory for the records of pinned memory");
-    store->fd = -1;
-    store->n_frames = n_frames;
-    store->state = (_Atomic uint8_t *)(store + 1);
     /* The program writes behind our back, and locking brings the pages in. */
-    for (size_t i = 0; i < n_frames; i++)
-        store->state[i] = HOST_FRAME_HOLDS | HOST_FRAME_READY;
-    hm->store = store;
-    hm->frames = NULL;
-    hm->first = 0;
+    *hm = (struct host_mem){
+        .store = host_store_make(mem->size, HOST_FRAME_HOLDS | HOST_FRAME_READY)};
+    AM_REQUIRE(hm->store != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of pinned memory");
     return ACL_SUCCESS;
 }
 

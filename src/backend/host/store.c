@@ -156,18 +156,26 @@ void host_store_close(struct host_store *store)
     close(store->fd);
 }
 
-aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
+struct host_store *host_store_make(size_t size, uint8_t state)
 {
     size_t n_frames = size >> AM_CHUNK_SHIFT;
     struct host_store *store = am_sys_calloc(1, sizeof *store + n_frames);
-    int rc;
 
-    AM_REQUIRE(store != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a store");
+    if (store == NULL)
+        return NULL;
     store->fd = -1;
     store->n_frames = n_frames;
     store->state = (_Atomic uint8_t *)(store + 1);
-    for (size_t i = 0; i < n_frames; i++)
-        store->state[i] = HOST_FRAME_HOLDS;
+    memset((void *)store->state, state, n_frames);
+    return store;
+}
+
+aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
+{
+    struct host_store *store = host_store_make(size, HOST_FRAME_HOLDS);
+    int rc;
+
+    AM_REQUIRE(store != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a store");
     store->wants_huge = store_wants_huge(store);
     rc = fd < 0 ? store_open(store, MFD_ALLOW_SEALING)
                 : store_view(store, fd, MAP_NORESERVE);
