@@ -35,7 +35,7 @@ static const char *check_page(const struct am_fit *fit, struct am_fit_area *area
     if (bit != (page->frame != NULL))
         return "a page's bit and its memory disagree";
     if (page->n_live > 0) {
-        TAILQ_FOREACH (block, &area->blocks, link) {
+        for (block = &area->head; block != NULL; block = block->next) {
             if (block->addr < page->addr + fit->config.page &&
                 block->addr + block->size > page->addr && block->size != 0) {
                 n_live++;
@@ -65,7 +65,7 @@ static const char *check_blocks(struct am_fit *fit, struct am_fit_area *area,
     uint64_t at = area->base;
     bool is_run = false;
 
-    TAILQ_FOREACH (block, &area->blocks, link) {
+    for (block = &area->head; block != NULL; block = block->next) {
         uint64_t last = fit_page_of(fit, block->addr + block->size - 1);
 
         if (block->addr != at || block->gap.addr != at + block->size ||

@@ -10,6 +10,11 @@
 /* So large a part of the held pages has to be idle before a block takes some unasked. */
 #define MANY 8
 
+/* Records that are allocated together. */
+#define N_RECORDS 64u
+#define LINE 64u
+#define BLOCK_SIZE ((sizeof(struct am_fit_block) + LINE - 1) / LINE * LINE)
+
 struct am_fit *am_fit_create(const struct am_fit_config *config,
                              const struct am_fit_ops *ops, void *ctx)
 {
@@ -53,7 +58,7 @@ void am_fit_destroy(struct am_fit *fit)
                 LIST_INSERT_HEAD(&fit->loose, page->frame, link);
             }
         }
-        TAILQ_FOREACH (block, &area->blocks, link)
+        for (block = &area->head; block != NULL; block = block->next)
             am_fit_gap_remove(fit, &block->gap);
         area->head.gap.size = 0;
         am_fit_area_destroy(fit, area);
@@ -71,20 +76,24 @@ void am_fit_destroy(struct am_fit *fit)
     free(fit);
 }
 
+/* Records begin at cache lines, and so do the caller's bytes. */
 static struct am_fit_block *block_take(struct am_fit *fit)
 {
-    size_t stride = am_align_up(sizeof(struct am_fit_block) + fit->config.extra, 16);
+    size_t stride = BLOCK_SIZE + am_align_up(fit->config.extra, LINE);
     struct am_fit_block *block = fit->spare;
 
     if (block == NULL) {
-        struct am_fit_slab *slab = am_sys_calloc(1, 16 + 64 * stride);
+        struct am_fit_slab *slab = am_sys_calloc(1, 2 * LINE + N_RECORDS * stride);
+        char *first;
 
         if (slab == NULL)
             return NULL;
         slab->next = fit->slabs;
         fit->slabs = slab;
-        for (size_t i = 64; i-- > 0;) {
-            block = (struct am_fit_block *)((char *)slab + 16 + i * stride);
+        first = (char *)slab + LINE;
+        first += -(uintptr_t)first % LINE;
+        for (size_t i = N_RECORDS; i-- > 0;) {
+            block = (struct am_fit_block *)(first + i * stride);
             block->area = (struct am_fit_area *)fit->spare;
             fit->spare = block;
         }
@@ -113,14 +122,14 @@ static struct am_fit_use page_use_in(const struct am_fit *fit, struct am_fit_gap
 /* A run begins behind a gap, and at the start of an area. */
 static bool block_begins_run(struct am_fit_block *block)
 {
-    struct am_fit_block *before = TAILQ_PREV(block, am_fit_blocks, link);
+    struct am_fit_block *before = block->prev;
 
     return before->size == 0 || before->gap.size != 0;
 }
 
 static bool next_begins_run(struct am_fit_block *block)
 {
-    return TAILQ_NEXT(block, link) != NULL && block_begins_run(TAILQ_NEXT(block, link));
+    return block->next != NULL && block_begins_run(block->next);
 }
 
 /* The block takes its place: the gap becomes what is left of it on both sides. */
@@ -140,7 +149,7 @@ static void block_link(struct am_fit *fit, struct am_fit_block *block,
     block->gap.tail = gap->tail;
     gap->size = block->addr - gap->addr;
     gap->tail = first;
-    TAILQ_INSERT_AFTER(&left->area->blocks, left, block, link);
+    block_insert_after(left, block);
     am_fit_gap_insert(fit, gap);
     am_fit_gap_insert(fit, &block->gap);
     fit->stats.runs += block_begins_run(block) + next_begins_run(block) - had_next;
@@ -229,6 +238,28 @@ int am_fit_alloc(struct am_fit *fit, uint64_t size, unsigned stream,
     return alloc(fit, request, ret_block, ret_wait);
 }
 
+struct am_fit_block *am_fit_alloc_small(struct am_fit *fit, uint64_t size,
+                                        unsigned stream)
+{
+    struct am_fit_block *block;
+
+    size = am_align_up(size, fit->config.unit);
+    if (size >= fit->config.page / 4)
+        return NULL;
+    block = block_take(fit);
+    if (block == NULL)
+        return NULL;
+    if (!am_fit_small_place(fit, block, size, 1ull << stream)) {
+        block_give(fit, block);
+        return NULL;
+    }
+    fit->streams |= 1ull << stream;
+    fit->stats.live += size;
+    fit->stats.n_live++;
+    fit->stats.hits++;
+    return block;
+}
+
 int am_fit_alloc_ready(struct am_fit *fit, uint64_t size, unsigned stream,
                        struct am_fit_block **ret_block, struct am_fit_use *ret_wait)
 {
@@ -255,15 +286,16 @@ static struct am_fit_use page_leave(struct am_fit *fit, struct am_fit_block *blo
     return beside;
 }
 
-void am_fit_free(struct am_fit *fit, struct am_fit_block *block, struct am_fit_use use)
+static void block_unlink(struct am_fit *fit, struct am_fit_block *block,
+                         struct am_fit_use use)
 {
-    struct am_fit_block *left = TAILQ_PREV(block, am_fit_blocks, link);
+    struct am_fit_block *left = block->prev;
     uint64_t first = fit_page_of(fit, block->addr);
     uint64_t last = fit_page_of(fit, block->addr + block->size - 1);
     struct am_fit_use at_first = am_fit_gap_use(fit, &left->gap, first);
     struct am_fit_use at_last = am_fit_gap_use(fit, &block->gap, last);
     struct am_fit_gap *gap = &left->gap;
-    bool has_next = TAILQ_NEXT(block, link) != NULL;
+    bool has_next = block->next != NULL;
 
     fit->stats.runs +=
         has_next - (uint64_t)block_begins_run(block) - next_begins_run(block);
@@ -278,7 +310,7 @@ void am_fit_free(struct am_fit *fit, struct am_fit_block *block, struct am_fit_u
 
     am_fit_gap_remove(fit, gap);
     am_fit_gap_remove(fit, &block->gap);
-    TAILQ_REMOVE(&block->area->blocks, block, link);
+    block_remove(block);
     if (gap->size == 0 || fit_page_of(fit, gap->addr) == first)
         gap->head = at_first;
     if (block->gap.size == 0 ||
@@ -293,6 +325,12 @@ void am_fit_free(struct am_fit *fit, struct am_fit_block *block, struct am_fit_u
         gap->tail = gap->head;
     }
     am_fit_gap_insert(fit, gap);
+}
+
+void am_fit_free(struct am_fit *fit, struct am_fit_block *block, struct am_fit_use use)
+{
+    if (!am_fit_small_leave(fit, block, use))
+        block_unlink(fit, block, use);
     fit->streams |= use.streams;
     fit->stats.live -= block->size;
     fit->stats.n_live--;
@@ -377,7 +415,7 @@ uint64_t am_fit_size(const struct am_fit_block *block)
 
 void *am_fit_extra(struct am_fit_block *block)
 {
-    return block + 1;
+    return (char *)block + BLOCK_SIZE;
 }
 
 struct am_fit_block *am_fit_next(struct am_fit *fit, struct am_fit_block *block)
@@ -386,9 +424,9 @@ struct am_fit_block *am_fit_next(struct am_fit *fit, struct am_fit_block *block)
 
     if (area == NULL)
         return NULL;
-    block = block != NULL ? TAILQ_NEXT(block, link) : TAILQ_NEXT(&area->head, link);
+    block = block != NULL ? block->next : area->head.next;
     while (block == NULL && (area = TAILQ_NEXT(area, link)) != NULL)
-        block = TAILQ_NEXT(&area->head, link);
+        block = area->head.next;
     return block;
 }
 

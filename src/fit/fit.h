@@ -122,6 +122,12 @@ enum {
 int am_fit_alloc(struct am_fit *fit, uint64_t size, unsigned stream,
                  struct am_fit_block **ret_block, struct am_fit_use *ret_wait);
 /*
+ * The same for a small block in a page in which others live, where nothing has to be waited for: no
+ * operation is called.  NULL, and no change: there is no such place.
+ */
+struct am_fit_block *am_fit_alloc_small(struct am_fit *fit, uint64_t size,
+                                        unsigned stream);
+/*
  * The same without a page that is moved or made, or AM_FIT_GROWS and no change at all.  Idle pages
  * are taken only while there are many.
  */
@@ -161,6 +167,8 @@ void am_fit_set_limits(struct am_fit *fit, uint64_t max_pages, uint64_t slack,
                        uint64_t ample);
 void am_fit_set_apart(struct am_fit *fit, bool is_apart);
 void am_fit_get_stats(const struct am_fit *fit, struct am_fit_stats *ret_stats);
+/* Pages: used, idle and loose. */
+uint64_t am_fit_held(const struct am_fit *fit);
 /* Checks every invariant, slowly; for tests.  NULL, or what is wrong. */
 const char *am_fit_check(struct am_fit *fit);
 

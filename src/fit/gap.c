@@ -1,5 +1,5 @@
 /*
- * The index of gaps beside large blocks; bin.c has the others.
+ * The index of gaps beside large blocks; small.c has the others.
  *
  * All gaps are in one tree by size, for the tightest one.  The two borders of a gap are in
  * the tree of their class: the free bytes of the border's page, in steps of a 4096th of a page.

@@ -75,12 +75,10 @@ struct am_fit_block {
     uint64_t addr;
     uint64_t size; /* 0: the head of its area */
     struct am_fit_area *area;
-    TAILQ_ENTRY(am_fit_block) link; /* of the area, by address */
-    struct am_fit_gap gap;          /* behind it */
+    struct am_fit_block *prev, *next; /* of the area, by address; the head is the first */
     bool is_asleep;
+    struct am_fit_gap gap; /* behind it */
 };
-
-TAILQ_HEAD(am_fit_blocks, am_fit_block);
 
 /* Addresses reserved in one go. */
 struct am_fit_area {
@@ -89,7 +87,6 @@ struct am_fit_area {
     uint64_t origin;   /* where the first block of the empty area goes */
     uint64_t n_mapped; /* pages with a frame or an alias */
     bool is_small;     /* one page, for small blocks only */
-    struct am_fit_blocks blocks;
     struct am_fit_block head;
     TAILQ_ENTRY(am_fit_area) link;
     struct am_fit_group **groups;
@@ -164,7 +161,7 @@ static inline void use_add(struct am_fit_use *use, struct am_fit_use more)
 RB_PROTOTYPE(am_fit_gaps, am_fit_gap, node, )
 RB_PROTOTYPE(am_fit_borders, am_fit_border, node, )
 
-/* bin.c: the gaps of small blocks. */
+/* small.c: small blocks, and the gaps of their pages. */
 void am_fit_bin_insert(struct am_fit *fit, struct am_fit_gap *gap);
 void am_fit_bin_remove(struct am_fit *fit, struct am_fit_gap *gap);
 /* The tightest gap of at least `size` bytes, and the next one; NULL: none. */
@@ -172,6 +169,17 @@ struct am_fit_gap *am_fit_bin_tightest(struct am_fit *fit, uint64_t size);
 struct am_fit_gap *am_fit_bin_larger(struct am_fit *fit, struct am_fit_gap *gap);
 /* The largest gap beside a block, in bytes. */
 uint64_t am_fit_bin_widest(const struct am_fit *fit);
+/*
+ * A gap of just this size, or the lowest of the tightest ones: low pages fill, and high ones
+ * become empty.  NULL: none in a page with blocks.
+ */
+struct am_fit_gap *am_fit_small_choose(struct am_fit *fit, uint64_t size);
+/* The block's place in a page with memory and blocks; false: there is none without a wait. */
+bool am_fit_small_place(struct am_fit *fit, struct am_fit_block *block, uint64_t size,
+                        uint64_t stream);
+/* A small block leaves a page in which others live; false: it is none. */
+bool am_fit_small_leave(struct am_fit *fit, struct am_fit_block *block,
+                        struct am_fit_use use);
 
 /* gap.c: the index.  A gap of size 0 is in none of its trees. */
 void am_fit_gap_insert(struct am_fit *fit, struct am_fit_gap *gap);
@@ -190,6 +198,23 @@ struct am_fit_border *am_fit_border_first(const struct am_fit *fit,
 struct am_fit_border *am_fit_border_next(struct am_fit_index *index,
                                          struct am_fit_border *border, uint64_t size);
 
+static inline void block_insert_after(struct am_fit_block *left,
+                                      struct am_fit_block *block)
+{
+    block->prev = left;
+    block->next = left->next;
+    if (block->next != NULL)
+        block->next->prev = block;
+    left->next = block;
+}
+
+static inline void block_remove(struct am_fit_block *block)
+{
+    block->prev->next = block->next;
+    if (block->next != NULL)
+        block->next->prev = block->prev;
+}
+
 static inline struct am_fit_block *gap_block(struct am_fit_gap *gap)
 {
     return (struct am_fit_block *)((char *)gap - offsetof(struct am_fit_block, gap));
@@ -203,7 +228,7 @@ static inline bool gap_has_left(struct am_fit_gap *gap)
 
 static inline bool gap_has_right(struct am_fit_gap *gap)
 {
-    return TAILQ_NEXT(gap_block(gap), link) != NULL;
+    return gap_block(gap)->next != NULL;
 }
 
 /* The work that may touch the gap's bytes in one of its pages where blocks live too. */

@@ -39,10 +39,8 @@ struct am_fit_area *am_fit_area_create(struct am_fit *fit, uint64_t size, bool i
     area->n_groups = n_groups;
     /* Blocks are placed on both sides of the first one. */
     area->origin = area->base + ((size >> fit->page_shift) / 2 << fit->page_shift);
-    TAILQ_INIT(&area->blocks);
     area->head.addr = area->base;
     area->head.area = area;
-    TAILQ_INSERT_TAIL(&area->blocks, &area->head, link);
     area->head.gap.addr = area->base;
     area->head.gap.size = size;
     am_fit_gap_insert(fit, &area->head.gap);
@@ -241,7 +239,7 @@ void am_fit_block_set_awake(struct am_fit *fit, struct am_fit_block *block, bool
     }
 }
 
-static uint64_t fit_held(const struct am_fit *fit)
+uint64_t am_fit_held(const struct am_fit *fit)
 {
     return fit->stats.used + fit->stats.idle + fit->stats.loose;
 }
@@ -354,7 +352,7 @@ static int frame_create(struct am_fit *fit)
     struct am_fit_frame *frame;
     int rc;
 
-    if (fit->config.max_pages != 0 && fit_held(fit) >= fit->config.max_pages)
+    if (fit->config.max_pages != 0 && am_fit_held(fit) >= fit->config.max_pages)
         return AM_FIT_LIMIT;
     frame = am_sys_calloc(1, sizeof *frame);
     if (frame == NULL)
@@ -367,8 +365,8 @@ static int frame_create(struct am_fit *fit)
     LIST_INSERT_HEAD(&fit->loose, frame, link);
     fit->stats.loose++;
     fit->stats.creates++;
-    if (fit_held(fit) > fit->stats.peak_held)
-        fit->stats.peak_held = fit_held(fit);
+    if (am_fit_held(fit) > fit->stats.peak_held)
+        fit->stats.peak_held = am_fit_held(fit);
     return 0;
 }
 
@@ -382,7 +380,7 @@ static int frame_get(struct am_fit *fit, struct am_fit_use *ret_wait)
     if (fit->stats.loose > 0)
         return 0;
     /* Where that fails an idle page will do. */
-    if (fit_held(fit) < fit->config.ample && frame_create(fit) == 0)
+    if (am_fit_held(fit) < fit->config.ample && frame_create(fit) == 0)
         return 0;
     victim = victim_find(fit);
     if (victim != NULL) {
@@ -417,7 +415,7 @@ static bool page_return(struct am_fit *fit, struct am_fit_page *page)
 /* There are no more aliases than pages; one that cannot be unmapped stays. */
 static void aliases_limit(struct am_fit *fit)
 {
-    for (unsigned n = 0; n < 2 && fit->stats.aliases > fit_held(fit); n++)
+    for (unsigned n = 0; n < 2 && fit->stats.aliases > am_fit_held(fit); n++)
         alias_unmap(fit, TAILQ_FIRST(&fit->aliases));
 }
 

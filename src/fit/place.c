@@ -1,8 +1,8 @@
 /*
  * Choosing a place.
  *
- * Small blocks have pages of their own, and lie in one page each: the lists of bin.c have the
- * tightest gap.  For large ones the places that can be best are few: the ends of the tightest gaps, which a block may
+ * Small blocks have pages of their own, and lie in one page each: small.c has the lists of
+ * their gaps.  For large ones the places that can be best are few: the ends of the tightest gaps, which a block may
  * fill exactly; the borders with the fewest free bytes that still hold the block's odd
  * bytes; and, for a row of its own, an empty area or the middle of the widest gap.  Each
  * is found in the index in O(log n), a bounded number of them is compared, and the
@@ -19,7 +19,6 @@
 
 /* Places that are compared, of each kind. */
 #define N_TIGHTEST 4
-#define N_TIGHTEST_SMALL 4
 #define N_BORDERS 4
 #define N_EMPTY 4
 #define N_BUSY 8
@@ -240,26 +239,6 @@ static bool is_perfect(const struct am_fit_request *r, const struct am_fit_place
            best->cost == best->n_new * COST_NEW;
 }
 
-/*
- * A gap of just this size, or the lowest of the tightest ones: low pages fill, and high ones
- * become empty.  NULL: none in a page with blocks.
- */
-static struct am_fit_gap *small_choose(struct am_fit *fit, uint64_t size)
-{
-    struct am_fit_gap *gap = am_fit_bin_tightest(fit, size), *lowest = NULL;
-
-    for (unsigned n = 0; n < N_TIGHTEST_SMALL; n++) {
-        if (gap == NULL || gap->size == fit->config.page)
-            break;
-        if (lowest == NULL || gap->addr < lowest->addr)
-            lowest = gap;
-        if (gap->size == size)
-            break;
-        gap = am_fit_bin_larger(fit, gap);
-    }
-    return lowest;
-}
-
 static void find_small(struct am_fit *fit, const struct am_fit_request *r,
                        struct am_fit_place *best)
 {
@@ -267,7 +246,7 @@ static void find_small(struct am_fit *fit, const struct am_fit_request *r,
 
     if (r->size > fit->config.page)
         return;
-    gap = small_choose(fit, r->size);
+    gap = am_fit_small_choose(fit, r->size);
     if (gap != NULL)
         try_at(fit, r, gap, gap->addr, best);
     if (best->cost == 0)

@@ -165,6 +165,8 @@ unsigned pool_slot_get(aclmem_pool *pool, aclrtStream stream);
 uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use);
 /* So many bytes were freed on the streams: from time to time an event is recorded. */
 void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size);
+/* Whether that may record one. */
+bool pool_slot_is_due_locked(aclmem_pool *pool, unsigned i, size_t size);
 /* Drops the lock while it waits. */
 aclError pool_wait_locked(aclmem_pool *pool, const struct am_fit_use *use);
 /* The stream's later work comes after the use. */
@@ -194,9 +196,10 @@ void pool_quick_flush(aclmem_pool *pool, bool is_all, struct pool_block_list *fl
 /*
  * What is live, and the peak of it.  No counter is common to all streams, since threads would meet
  * there.  So the peak is exact while one stream at a time is at work, and otherwise the
- * highest of what was found when memory was placed or figures were asked for.
+ * highest of what was found when memory was placed or figures were asked for.  A block that was
+ * placed counts from now on; NULL: there is none.
  */
-uint64_t pool_sample_locked(aclmem_pool *pool);
+uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more);
 /* A block counts, or no longer. */
 void pool_count(aclmem_pool *pool, struct pool_block *block, int sign);
 void pool_table_insert(aclmem_pool *pool, struct pool_block *block);

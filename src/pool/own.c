@@ -94,8 +94,7 @@ aclError pool_own_malloc(aclmem_pool *pool, size_t size, aclrtStream stream, uin
             pool->peak_held = pool_held_locked(pool);
         pool->seen |= 1ull << block->slot;
         pool_table_insert(pool, block);
-        pool_count(pool, block, 1);
-        pool_sample_locked(pool);
+        pool_sample_locked(pool, block);
         *ret_ptr = (void *)block->addr;
     } else {
         free(block);
@@ -129,8 +128,8 @@ bool pool_own_reap_locked(aclmem_pool *pool)
         /* One that cannot be unmapped stays, with all that it has, for another time. */
         if (aclrtUnmapMem((void *)block->addr) != ACL_SUCCESS)
             continue;
-        aclrtReleaseMemAddress((void *)block->addr);
-        aclrtFreePhysical(block->handle);
+        pool_fit_ops.release(pool, block->addr, block->size);
+        pool_fit_ops.destroy(pool, block->handle);
         LIST_REMOVE(block, own);
         pool->exportable -= block->size;
         free(block);

@@ -305,20 +305,49 @@ static aclError block_place_locked(aclmem_pool *pool, size_t size, unsigned slot
     }
 }
 
-static aclError malloc_slow(aclmem_pool *pool, size_t size, size_t asked,
-                            aclrtStream stream, unsigned slot, uint32_t tag,
-                            void **ret_ptr)
+/* A block that has a place comes to be the program's. */
+static void *block_open_locked(aclmem_pool *pool, struct am_fit_block *place,
+                               const struct pool_block *request)
+{
+    struct pool_block *block = am_fit_extra(place);
+
+    *block = *request;
+    block->addr = am_fit_addr(place);
+    block->place = place;
+    pool->seen |= 1ull << block->slot;
+    pool_table_insert(pool, block);
+    pool_sample_locked(pool, block);
+    return (void *)block->addr;
+}
+
+/* A small block beside others: no call is made, so the thread's context does not matter. */
+static void *malloc_small(aclmem_pool *pool, const struct pool_block *request)
 {
     struct am_fit_block *place;
+    void *ptr = NULL;
+
+    pthread_mutex_lock(&pool->lock);
+    place = am_fit_alloc_small(pool->fit, request->size, request->slot);
+    if (place != NULL)
+        ptr = block_open_locked(pool, place, request);
+    pthread_mutex_unlock(&pool->lock);
+    return ptr;
+}
+
+static aclError malloc_slow(aclmem_pool *pool, const struct pool_block *request,
+                            void **ret_ptr)
+{
+    aclrtStream stream = request->stream;
+    unsigned slot = request->slot;
+    struct am_fit_block *place;
     struct am_fit_use wait;
-    struct pool_block *block;
     struct pool_visit visit;
     aclError rc = pool_enter(pool, &visit);
 
     if (rc != ACL_SUCCESS)
         return rc;
     pthread_mutex_lock(&pool->lock);
-    rc = block_place_locked(pool, size, slot, &place, &wait);
+    rc = block_place_locked(pool, request->size, slot, &place, &wait);
     if (rc == ACL_SUCCESS && wait.streams != 0) {
         rc = pool_order_locked(pool, stream, &wait);
         if (rc != ACL_SUCCESS) {
@@ -329,23 +358,9 @@ static aclError malloc_slow(aclmem_pool *pool, size_t size, size_t asked,
         }
     }
     if (rc == ACL_SUCCESS) {
-        block = am_fit_extra(place);
-        *block = (struct pool_block){
-            .slot = slot,
-            .addr = am_fit_addr(place),
-            .size = size,
-            .asked = asked,
-            .tag = tag,
-            .place = place,
-            .stream = stream,
-        };
         if (pool_held_locked(pool) > pool->peak_held)
             pool->peak_held = pool_held_locked(pool);
-        pool->seen |= 1ull << slot;
-        pool_table_insert(pool, block);
-        pool_count(pool, block, 1);
-        pool_sample_locked(pool);
-        *ret_ptr = (void *)block->addr;
+        *ret_ptr = block_open_locked(pool, place, request);
     }
     pthread_mutex_unlock(&pool->lock);
     pool_leave(&visit);
@@ -371,9 +386,9 @@ static aclError refuse(aclmem_pool *pool, size_t size)
 aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream stream,
                                    uint32_t tag, uint32_t flags, void **ptr)
 {
+    struct pool_block request = {.asked = size, .tag = tag, .stream = stream};
     struct pool_block *block;
-    size_t rounded;
-    unsigned slot;
+    void *small = NULL;
 
     if (pool == NULL || ptr == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
@@ -387,12 +402,14 @@ aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream s
         return refuse(pool, size);
     if ((flags & ACLMEM_POOL_EXPORTABLE) != 0)
         return pool_own_malloc(pool, size, stream, tag, ptr);
-    rounded = am_align_up(size, UNIT);
-    slot = pool_slot_get(pool, stream);
-    block = pool_quick_take(pool, slot, rounded, size, tag);
-    if (block == NULL)
-        return malloc_slow(pool, rounded, size, stream, slot, tag, ptr);
-    *ptr = (void *)block->addr;
+    request.size = am_align_up(size, UNIT);
+    request.slot = pool_slot_get(pool, stream);
+    block = pool_quick_take(pool, request.slot, request.size, size, tag);
+    if (block == NULL && request.size < pool->page / 4)
+        small = malloc_small(pool, &request);
+    if (block == NULL && small == NULL)
+        return malloc_slow(pool, &request, ptr);
+    *ptr = block != NULL ? (void *)block->addr : small;
     return ACL_SUCCESS;
 }
 
@@ -400,6 +417,22 @@ aclError aclmem_pool_malloc(aclmem_pool *pool, size_t size, aclrtStream stream,
                             void **ptr)
 {
     return aclmem_pool_malloc_tagged(pool, size, stream, 0, 0, ptr);
+}
+
+/*
+ * A kept block goes to the engine for a newer one.  Mostly no call is made: all that it was used on is
+ * its own stream, and no event is due.
+ */
+static bool evict(aclmem_pool *pool, struct pool_block *block)
+{
+    bool is_quick;
+
+    pthread_mutex_lock(&pool->lock);
+    is_quick = !pool_slot_is_due_locked(pool, block->slot, block->size);
+    if (is_quick)
+        block_free_locked(pool, block);
+    pthread_mutex_unlock(&pool->lock);
+    return is_quick;
 }
 
 /* A block that is freed, and counted as such, goes to the engine. */
@@ -436,10 +469,12 @@ aclError aclmem_pool_free(aclmem_pool *pool, void *ptr)
         /* No order is needed: the program frees a block after all calls that use it. */
         atomic_load_explicit(&block->also, memory_order_relaxed) == 0) {
         block = pool_quick_give(pool, block);
+        if (block == NULL || evict(pool, block))
+            return ACL_SUCCESS;
     } else {
         pool_count(pool, block, -1);
     }
-    return block != NULL ? free_slow(pool, block) : ACL_SUCCESS;
+    return free_slow(pool, block);
 }
 
 aclError aclmem_pool_set_limit(aclmem_pool *pool, size_t limit)
@@ -501,7 +536,7 @@ aclError aclmem_pool_trim(aclmem_pool *pool, size_t keep)
     pool_flush_locked(pool, true);
     pool_own_reap_locked(pool);
     rc = am_fit_trim(pool->fit, keep / pool->page, &wait);
-    pool->high = pool_sample_locked(pool);
+    pool->high = pool_sample_locked(pool, NULL);
     pthread_mutex_unlock(&pool->lock);
     pool_leave(&visit);
     return rc == 0 ? ACL_SUCCESS : pool_fail(rc, "an idle page could not be unmapped");

@@ -11,8 +11,8 @@
 #define N_LOOKS 4u  /* at blocks of another size in the same bucket */
 #define N_HEADS 64u /* of a stripe, at first */
 
-/* Blocks in a shard at most, small and large; more hold pages that could go. */
-static const unsigned n_kept_max[2] = {64, 64};
+/* Blocks in a shard at most, of each kind; more hold pages that could go. */
+#define N_KEPT 64u
 
 static int lock_init(pthread_mutex_t *lock)
 {
@@ -175,7 +175,7 @@ struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block)
 
     pthread_mutex_lock(&shard->lock);
     shard_count(shard, block->asked, -1);
-    if (kept->n == n_kept_max[kept - shard->kept]) {
+    if (kept->n == N_KEPT) {
         oldest = TAILQ_FIRST(&kept->blocks);
         kept_remove(shard, kept, oldest);
     }
@@ -184,7 +184,7 @@ struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block)
     return oldest;
 }
 
-uint64_t pool_sample_locked(aclmem_pool *pool)
+uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more)
 {
     uint64_t live = 0, above = 0, peak;
     unsigned n_busy = 0;
@@ -193,6 +193,8 @@ uint64_t pool_sample_locked(aclmem_pool *pool)
         struct pool_shard *shard = &pool->shards[__builtin_ctzll(seen)];
 
         pthread_mutex_lock(&shard->lock);
+        if (more != NULL && shard == shard_of(pool, more->slot))
+            shard_count(shard, more->asked, 1);
         live += shard->live;
         if (shard->is_busy) {
             n_busy++;

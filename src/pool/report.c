@@ -27,16 +27,13 @@ const char *aclmem_pool_message(void)
 
 uint64_t pool_held_locked(aclmem_pool *pool)
 {
-    struct am_fit_stats stats;
-
-    am_fit_get_stats(pool->fit, &stats);
-    return (stats.used + stats.idle + stats.loose) * pool->page + pool->exportable;
+    return am_fit_held(pool->fit) * pool->page + pool->exportable;
 }
 
 static void stats_locked(aclmem_pool *pool, aclmem_pool_stats *ret)
 {
     struct am_fit_stats stats;
-    uint64_t live = pool_sample_locked(pool);
+    uint64_t live = pool_sample_locked(pool, NULL);
 
     am_fit_get_stats(pool->fit, &stats);
     *ret = (aclmem_pool_stats){
@@ -111,7 +108,7 @@ aclError aclmem_pool_reset_peaks(aclmem_pool *pool)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
     pthread_mutex_lock(&pool->lock);
     pool->peak_held = pool_held_locked(pool);
-    pool->peak_live = pool_sample_locked(pool);
+    pool->peak_live = pool_sample_locked(pool, NULL);
     pthread_mutex_unlock(&pool->lock);
     return ACL_SUCCESS;
 }

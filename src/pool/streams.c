@@ -180,6 +180,11 @@ uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use)
     return pending;
 }
 
+bool pool_slot_is_due_locked(aclmem_pool *pool, unsigned i, size_t size)
+{
+    return pool->slots[i].unmarked + size >= MARK_BYTES;
+}
+
 void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size)
 {
     for (; slots != 0; slots &= slots - 1) {

@@ -276,6 +276,23 @@ static void pages_use(struct model *m, const struct model_block *b, bool is_used
     }
 }
 
+/* As the pool does. */
+static int place_get(struct am_fit *fit, uint64_t size, unsigned stream,
+                     struct am_fit_block **ret_block, struct am_fit_use *ret_wait)
+{
+    int rc = AM_FIT_GROWS;
+
+    *ret_wait = (struct am_fit_use){0};
+    *ret_block = am_fit_alloc_small(fit, size, stream);
+    if (*ret_block != NULL)
+        return 0;
+    if (size < PAGE / 4)
+        rc = am_fit_alloc_ready(fit, size, stream, ret_block, ret_wait);
+    if (rc == AM_FIT_GROWS)
+        rc = am_fit_alloc(fit, size, stream, ret_block, ret_wait);
+    return rc;
+}
+
 static void block_alloc(struct model *m, struct model_block *b, uint64_t size,
                         unsigned stream)
 {
@@ -284,11 +301,7 @@ static void block_alloc(struct model *m, struct model_block *b, uint64_t size,
 
     m->failed = false;
     do {
-        rc = AM_FIT_GROWS;
-        if (size < PAGE / 4) /* as the pool does */
-            rc = am_fit_alloc_ready(m->fit, size, stream, &b->block, &wait);
-        if (rc == AM_FIT_GROWS)
-            rc = am_fit_alloc(m->fit, size, stream, &b->block, &wait);
+        rc = place_get(m->fit, size, stream, &b->block, &wait);
         if (rc == AM_FIT_BUSY)
             streams_advance(m, wait);
     } while (rc == AM_FIT_BUSY);

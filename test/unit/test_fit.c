@@ -273,6 +273,32 @@ static void a_small_block_lies_in_one_page(void **state)
     fixture_end(f);
 }
 
+static void a_small_block_beside_others_takes_no_call_and_no_wait(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *first, *second;
+
+    assert_null(am_fit_alloc_small(f->fit, 4 * KB, 0)); /* no page has blocks */
+    first = take(f, 4 * KB);
+    assert_null(am_fit_alloc_small(f->fit, 600 * KB, 0)); /* not small */
+    f->n_calls = 0;
+    second = am_fit_alloc_small(f->fit, 4 * KB, 0);
+    assert_int_equal(am_fit_addr(second), am_fit_addr(first) + 4 * KB);
+    assert_int_equal(stats_of(f).runs, 1);
+    /* Stream 0 has work on the gap behind the first block: it need not wait for itself. */
+    am_fit_free(f->fit, second, (struct am_fit_use){1, 7});
+    assert_null(am_fit_alloc_small(f->fit, 4 * KB, 1));
+    second = am_fit_alloc_small(f->fit, 4 * KB, 0);
+    assert_non_null(second);
+    assert_null(am_fit_check(f->fit));
+    assert_int_equal(f->n_calls, 0);
+    /* A page whose blocks are asleep has no memory. */
+    assert_int_equal(am_fit_sleep(f->fit, first), 0);
+    assert_int_equal(am_fit_sleep(f->fit, second), 0);
+    assert_null(am_fit_alloc_small(f->fit, 4 * KB, 0));
+    fixture_end(f);
+}
+
 static void a_freed_place_is_used_again_without_a_call(void **state)
 {
     struct fixture *f = fixture_new(0);
@@ -932,6 +958,7 @@ int main(void)
         cmocka_unit_test(
             a_small_block_takes_a_gap_of_its_size_or_the_lowest_of_the_tightest),
         cmocka_unit_test(a_small_block_lies_in_one_page),
+        cmocka_unit_test(a_small_block_beside_others_takes_no_call_and_no_wait),
         cmocka_unit_test(a_freed_place_is_used_again_without_a_call),
         cmocka_unit_test(memory_that_is_ready_takes_no_call),
         cmocka_unit_test(idle_pages_move_before_new_ones_are_created),
