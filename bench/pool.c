@@ -55,6 +55,7 @@ static void shares_report(void)
         double budget;
     } kinds[] = {
         {"pool", "libaclmem_pool", 0.99},
+        {"aliases", "libaclmem_pool with aliases", 0.99},
         {"mempool", "aclrtMemPool*", 0.98},
         {"malloc", "aclrtMalloc", 0},
     };

@@ -68,10 +68,11 @@ static void *worker(void *arg)
 
 static void threads_share_a_pool(void **state)
 {
+    aclmem_pool_options options = {.flags = ACLMEM_POOL_ALIASES};
     pthread_t threads[N_THREADS];
     aclmem_pool_stats stats;
 
-    assert_acl_ok(aclmem_pool_create(0, NULL, &pool));
+    assert_acl_ok(aclmem_pool_create(0, &options, &pool));
     for (uintptr_t i = 0; i < N_THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, worker, (void *)i), 0);
     for (unsigned i = 0; i < N_THREADS; i++)

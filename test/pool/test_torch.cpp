@@ -64,6 +64,27 @@ static void *stream_make(bool is_cuda)
     return stream;
 }
 
+/*
+ * As in test_contract.c: three pages go to and fro, and stay mapped on NVIDIA GPUs alone.  The pool
+ * has no idle pages elsewhere.
+ */
+static void pages_come_back_without_a_call_on_a_gpu(bool is_cuda, void *stream)
+{
+    void *left = aclmem_torch_malloc(3 * mb, 0, stream);
+    void *a = aclmem_torch_malloc(7 * mb, 0, stream);
+    void *right = aclmem_torch_malloc(4 * mb, 0, stream);
+
+    for (int i = 0; i < 4; i++) {
+        aclmem_torch_free(a, 0, 0, stream);
+        a = aclmem_torch_malloc(i % 2 == 0 ? 8 * mb : 7 * mb, 0, stream);
+    }
+    REQUIRE((stats_now().returns > 0) == is_cuda);
+    aclmem_torch_free(left, 3 * mb, 0, stream);
+    aclmem_torch_free(a, 7 * mb, 0, stream);
+    aclmem_torch_free(right, 4 * mb, 0, stream);
+    REQUIRE(aclmem_torch_reset_peaks(0) == 0);
+}
+
 static void blocks_come_and_go(void *stream)
 {
     void *a, *b;
@@ -217,6 +238,7 @@ int main(int argc, char **argv)
     aclmem_torch_free(aclmem_torch_malloc(512, 0, nullptr), 512, 0, nullptr);
     REQUIRE(aclmem_torch_use_cuda_streams(!is_cuda) == 0); /* too late */
     stream = stream_make(is_cuda);
+    pages_come_back_without_a_call_on_a_gpu(is_cuda, stream);
     blocks_come_and_go(stream);
     the_size_of_a_block_is_known(stream);
     no_memory_is_an_exception(stream);
