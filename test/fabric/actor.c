@@ -181,6 +181,23 @@ static void do_import(void)
     answer(rc, "%p", handle);
 }
 
+static void do_key(void)
+{
+    char key[ACL_IPC_HANDLE_SIZE] = "";
+    aclError rc =
+        aclrtIpcMemGetExportKey(address(1), number(2), key, ACL_IPC_HANDLE_SIZE, 1);
+
+    answer(rc, "%s", key);
+}
+
+static void do_open_key(void)
+{
+    void *block = NULL;
+    aclError rc = aclrtIpcMemImportByKey(&block, words[1], 0);
+
+    answer(rc, "%p", block);
+}
+
 static void do_reserve(void)
 {
     void *addr = NULL;
@@ -472,6 +489,8 @@ static const struct {
     {"export", do_export},
     {"trust", do_trust},
     {"import", do_import},
+    {"key", do_key},
+    {"open_key", do_open_key},
     {"reserve", do_reserve},
     {"release", do_release},
     {"map", do_map},

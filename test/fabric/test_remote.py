@@ -221,6 +221,12 @@ class Remote(unittest.TestCase):
         c = self.begin(2)
         self.refused(207006, "freed", c, "import", self.fabric)
 
+    def test_a_key_stays_within_its_machine(self):
+        a, b, beside = self.begin(0), self.begin(1), self.begin(0)
+        key = a.do("key", a.do("malloc", 2 * MIB), 2 * MIB)
+        beside.do("open_key", key)
+        self.refused(207006, "on another machine, which fabric handles alone reach", b, "open_key", key)
+
     # ---- which process ----
 
     def test_the_list_of_processes_decides(self):

@@ -126,7 +126,8 @@ static aclError fail_unknown(uint64_t number)
         ACL_ERROR_RT_NO_PERMISSION,
         "no process exports 0x%016" PRIx64
         ": the exporting process has ended or has freed it, or the number is wrong, or "
-        "the process has another runtime directory than %s (ACLMEM_RUNTIME_DIR)",
+        "the process is on another machine, which fabric handles alone reach, or has "
+        "another runtime directory than %s (ACLMEM_RUNTIME_DIR)",
         number, am_rundir_path());
 }
 
