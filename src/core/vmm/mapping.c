@@ -336,10 +336,8 @@ static aclError map_locked(struct am_vspace *vs, struct am_reservation *r, uintp
                            size_t asked, size_t size, struct am_phys *phys,
                            bool has_access, enum source source)
 {
-    aclError rc = am_setup.is_strict ? map_check_strict(r, phys) : ACL_SUCCESS;
-
-    if (rc != ACL_SUCCESS)
-        return rc;
+    if (am_setup.is_strict)
+        AM_TRY(map_check_strict(r, phys));
     AM_REQUIRE(r->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
                (void *)addr, r->owner->name);
@@ -351,10 +349,9 @@ aclError am_vspace_map_owned(struct am_vspace *vs, void *addr, struct am_phys *p
                              bool has_access)
 {
     struct am_reservation *r;
-    aclError rc = range_lock(vs, (uintptr_t)addr, phys->mem.size, &r);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(range_lock(vs, (uintptr_t)addr, phys->mem.size, &r));
     rc = bind_locked(vs, r, (uintptr_t)addr, phys->mem.size, phys->mem.size, phys,
                      has_access ? am_owner_bit(phys) : 0, SOURCE_OWNER);
     am_reservation_unlock(vs, r);
@@ -371,11 +368,8 @@ aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
 
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
                "virPtr %p is not a multiple of the granularity %zu", addr, granularity);
-    rc = map_size(phys, size, &rounded);
-    if (rc == ACL_SUCCESS)
-        rc = range_lock(vs, (uintptr_t)addr, rounded, &r);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(map_size(phys, size, &rounded));
+    AM_TRY(range_lock(vs, (uintptr_t)addr, rounded, &r));
     rc = map_locked(vs, r, (uintptr_t)addr, size, rounded, phys, has_access,
                     SOURCE_HANDLE);
     am_reservation_unlock(vs, r);
@@ -393,9 +387,7 @@ aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
                "%p is not a multiple of the granularity %zu of the memory at %p", addr,
                granularity, (void *)source->start);
-    rc = range_lock(vs, (uintptr_t)addr, source->size, &r);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(range_lock(vs, (uintptr_t)addr, source->size, &r));
     if (am_chunkmap_find(&vs->chunks, source->start) != source || phys->is_killed)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
                      (void *)source->start);
@@ -412,9 +404,8 @@ aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
  */
 static aclError run_enter(struct am_vspace *vs, struct am_mapping *mapping)
 {
-    if (am_chunkmap_prepare(&vs->chunks, mapping->start, mapping->size) != 0)
-        return am_fail(ACL_ERROR_BAD_ALLOC,
-                       "no host memory for the records of a mapping");
+    AM_REQUIRE(am_chunkmap_prepare(&vs->chunks, mapping->start, mapping->size) == 0,
+               ACL_ERROR_BAD_ALLOC, "no host memory for the records of a mapping");
     mapping->may_alias = mapping->phys->was_mapped;
     mapping->phys->was_mapped = true;
     atomic_store_explicit(&mapping->refs, 1, memory_order_release);
@@ -569,10 +560,9 @@ static bool phys_retain(struct am_phys *phys)
 aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
 {
     struct am_mapping *mapping;
-    aclError rc = am_mapping_lock_own(vs, addr, false, &mapping);
+    aclError rc = ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(am_mapping_lock_own(vs, addr, false, &mapping));
     if (am_setup.is_strict && mapping->start != (uintptr_t)addr)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                      "%p lies inside the mapping at %p; the editions that have this call "

@@ -141,35 +141,41 @@ aclrtPhysicalMemProp am_phys_prop(const struct am_phys *phys)
 }
 
 /*
- * A phys with everything but its number; takes over the reference to place, also on
- * failure.
+ * A phys with everything but its number and its first reference.  Takes over the reference to
+ * the domain, also on failure, as the next one.
  */
+static aclError phys_take(struct am_domain *domain, enum am_bank_kind kind, size_t size,
+                          size_t asked, int node, const aclrtPhysicalMemProp *prop,
+                          struct am_phys **ret_phys)
+{
+    struct am_phys *phys = am_idslab_take(&am_physes);
+    aclError rc;
+
+    if (phys == NULL)
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of memory");
+    else
+        rc = mem_take(domain, kind, size, asked, node, &phys->mem);
+    if (rc == ACL_SUCCESS) {
+        phys_init(phys, prop, asked, domain);
+        *ret_phys = phys;
+        return ACL_SUCCESS;
+    }
+    if (phys != NULL)
+        am_idslab_give(&am_physes, &phys->named);
+    am_domain_put(domain);
+    return rc;
+}
+
+/* The same of memory that the program describes. */
 static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
                           struct am_domain *domain, int node, struct am_phys **ret_phys)
 {
-    const struct am_attr *attr = am_attr_find(prop->memAttr);
-    struct am_phys *phys = NULL;
+    size_t granularity = am_attr_granularity(am_attr_find(prop->memAttr));
     size_t rounded;
-    aclError rc = size_round(size, am_attr_granularity(attr), &rounded);
+    aclError rc = size_round(size, granularity, &rounded);
 
-    if (rc != ACL_SUCCESS)
-        goto err_place;
-    phys = am_idslab_take(&am_physes);
-    if (phys == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a handle");
-        goto err_place;
-    }
-    rc = mem_take(domain, AM_BANK_MAIN, rounded, size, node, &phys->mem);
-    if (rc != ACL_SUCCESS)
-        goto err_slab;
-
-    phys_init(phys, prop, size, domain);
-    *ret_phys = phys;
-    return ACL_SUCCESS;
-
-err_slab:
-    am_idslab_give(&am_physes, &phys->named);
-err_place:
+    if (rc == ACL_SUCCESS)
+        return phys_take(domain, AM_BANK_MAIN, rounded, size, node, prop, ret_phys);
     am_domain_put(domain);
     return rc;
 }
@@ -329,26 +335,12 @@ aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
 aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
                              size_t size, size_t asked, struct am_phys **ret_phys)
 {
-    struct am_phys *phys = am_idslab_take(&am_physes);
-    aclError rc;
+    static const aclrtPhysicalMemProp prop = {.memAttr = ACL_MEM_NORMAL};
 
-    if (phys == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of memory");
-        goto err_place;
-    }
-    rc = mem_take(domain, kind, size, asked, -1, &phys->mem);
-    if (rc != ACL_SUCCESS)
-        goto err_slab;
-    phys_init(phys, &(aclrtPhysicalMemProp){.memAttr = ACL_MEM_NORMAL}, size, domain);
-    atomic_store_explicit(&phys->named.refs, 1, memory_order_release);
-    *ret_phys = phys;
+    AM_TRY(phys_take(domain, kind, size, asked, -1, &prop, ret_phys));
+    (*ret_phys)->asked = size; /* all of it is the heap's */
+    atomic_store_explicit(&(*ret_phys)->named.refs, 1, memory_order_release);
     return ACL_SUCCESS;
-
-err_slab:
-    am_idslab_give(&am_physes, &phys->named);
-err_place:
-    am_domain_put(domain);
-    return rc;
 }
 
 /* True for one caller; the caller has a reference, or has dropped the last one. */
