@@ -309,35 +309,35 @@ static void heap_kill_locked(struct am_heap *heap, struct am_run_stack *doomed)
     }
 }
 
-static size_t heap_kill(struct am_heap *heap, struct am_domain *domain)
-{
-    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
-
-    am_lock(&heap->lock);
-    if (heap->domain == domain)
-        heap_kill_locked(heap, &doomed);
-    am_unlock(&heap->lock);
-    am_heap_close_runs(heap, &doomed);
-    return 0;
-}
-
-void am_heap_kill(struct am_domain *domain)
-{
-    heaps_visit(domain, heap_kill);
-}
-
-static size_t heap_close(struct am_heap *heap, struct am_domain *domain)
+/* All blocks of the heap, if the domain is still its own; with is_last it has none then. */
+static size_t heap_end(struct am_heap *heap, struct am_domain *domain, bool is_last)
 {
     struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
 
     am_lock(&heap->lock);
     if (heap->domain == domain) {
         heap_kill_locked(heap, &doomed);
-        heap->domain = NULL;
+        if (is_last)
+            heap->domain = NULL;
     }
     am_unlock(&heap->lock);
     am_heap_close_runs(heap, &doomed);
     return 0;
+}
+
+static size_t heap_kill(struct am_heap *heap, struct am_domain *domain)
+{
+    return heap_end(heap, domain, false);
+}
+
+static size_t heap_close(struct am_heap *heap, struct am_domain *domain)
+{
+    return heap_end(heap, domain, true);
+}
+
+void am_heap_kill(struct am_domain *domain)
+{
+    heaps_visit(domain, heap_kill);
 }
 
 void am_heap_close(struct am_domain *domain)
