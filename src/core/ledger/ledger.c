@@ -12,16 +12,6 @@
 
 #define LOOK_EVERY (5 * AM_MILLISECOND)
 
-/* A figure of the file, limited to the capacity. */
-static uint64_t figure(const struct am_ledger *ledger, int32_t device,
-                       const _Atomic uint64_t *at)
-{
-    uint64_t size = atomic_load(at);
-
-    return size < ledger->config.capacity[device] ? size
-                                                  : ledger->config.capacity[device];
-}
-
 /*
  * Bytes in use as they are written.  1024 times 64 TB and the shares do not overflow.
  * Sequentially consistent: a process that adds to its figure before it reads the sum is
@@ -30,10 +20,10 @@ static uint64_t figure(const struct am_ledger *ledger, int32_t device,
 static uint64_t device_sum(const struct am_ledger *ledger, int32_t device)
 {
     unsigned high = ledger_slots_high(ledger);
-    uint64_t sum = figure(ledger, device, &ledger->head->shared[device]);
+    uint64_t sum = ledger_figure(&ledger->config, device, ledger->head->shared[device]);
 
     for (unsigned i = 0; i < high; i++)
-        sum += figure(ledger, device, &ledger->slots[i].allocated[device]);
+        sum += ledger_figure(&ledger->config, device, ledger->slots[i].allocated[device]);
     return sum;
 }
 
@@ -186,14 +176,11 @@ static bool has_dead(const struct am_ledger *ledger)
 
 size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device)
 {
-    uint64_t sum;
-
     if (may_have_dead(ledger) && has_dead(ledger) && ledger_lock(ledger, NULL)) {
         ledger_reap_locked(ledger);
         ledger_unlock(ledger);
     }
-    sum = device_sum(ledger, device);
-    return sum < ledger->config.capacity[device] ? sum : ledger->config.capacity[device];
+    return ledger_figure(&ledger->config, device, device_sum(ledger, device));
 }
 
 /* ---- the other processes ---- */
@@ -214,7 +201,8 @@ static unsigned holders_find(const struct am_ledger *ledger, int32_t device,
     unsigned found = 0;
 
     for (unsigned i = 0; i < high; i++) {
-        uint64_t size = figure(ledger, device, &ledger->slots[i].allocated[device]);
+        uint64_t size =
+            ledger_figure(&ledger->config, device, ledger->slots[i].allocated[device]);
         unsigned at = found;
 
         if (i == ledger->slot || size == 0)
@@ -232,7 +220,8 @@ static unsigned holders_find(const struct am_ledger *ledger, int32_t device,
 
 void am_ledger_who(struct am_ledger *ledger, int32_t device, char *ret_text)
 {
-    uint64_t shared = figure(ledger, device, &ledger->head->shared[device]);
+    uint64_t shared =
+        ledger_figure(&ledger->config, device, ledger->head->shared[device]);
     struct holder holders[3];
     unsigned n = holders_find(ledger, device, holders, AM_ARRAY_SIZE(holders));
     const char *comma = " (";

@@ -198,6 +198,13 @@ static inline void ledger_tell(const struct am_ledger *ledger, int32_t device)
         ledger_tell_hook(ledger, device, hook);
 }
 
+/* A figure of the file, which any process may have written: at most the capacity. */
+static inline uint64_t ledger_figure(const struct am_ledger_config *config,
+                                     int32_t device, uint64_t size)
+{
+    return size < config->capacity[device] ? size : config->capacity[device];
+}
+
 /* "77 (python3)", from any slot, in LEDGER_NAME_TEXT bytes. */
 #define LEDGER_NAME_TEXT 64
 void ledger_name(const struct ledger_slot *slot, char *ret_text);

@@ -46,12 +46,6 @@ static int label_read(int fd, struct ledger_label *label, struct am_ledger_confi
     return 0;
 }
 
-static uint64_t figure_of(const struct am_ledger_view *view, int32_t device,
-                          uint64_t size)
-{
-    return size < view->config.capacity[device] ? size : view->config.capacity[device];
-}
-
 static void process_add(const struct ledger_slot *slot, struct am_ledger_view *view)
 {
     struct am_ledger_process *process = &view->processes[view->n_processes++];
@@ -61,19 +55,8 @@ static void process_add(const struct ledger_slot *slot, struct am_ledger_view *v
     text_copy(process->command, slot->command);
     process->uses = slot->uses;
     for (int i = 0; i < view->config.n_devices; i++) {
-        process->allocated[i] = figure_of(view, i, slot->allocated[i]);
+        process->allocated[i] = ledger_figure(&view->config, i, slot->allocated[i]);
         view->used[i] += process->allocated[i];
-    }
-}
-
-/* Bytes of another process as text: what is not printed in ASCII becomes "?". */
-static void plain_copy(char *to, const char *from, size_t size)
-{
-    memcpy(to, from, size);
-    to[size - 1] = '\0';
-    for (; *to != '\0'; to++) {
-        if (*to < ' ' || *to > '~')
-            *to = '?';
     }
 }
 
@@ -87,8 +70,9 @@ static void stream_add(const struct am_ledger_stream *stream,
     if (to->id == 0 || stream->is_waiting == 0)
         return;
     to->n_queued = stream->n_queued;
-    plain_copy(to->function, stream->function, sizeof to->function);
-    plain_copy(to->until, stream->until, sizeof to->until);
+    am_text_copy(to->function, sizeof to->function, stream->function,
+                 sizeof to->function);
+    am_text_copy(to->until, sizeof to->until, stream->until, sizeof to->until);
     process->n_waiting++;
 }
 
@@ -97,7 +81,7 @@ static void figures_add(const struct ledger_figures *figures, struct am_ledger_v
     struct am_ledger_process *process = &view->processes[view->n_processes - 1];
 
     for (int i = 0; i < view->config.n_devices; i++) {
-        process->peak[i] = figure_of(view, i, figures->peak[i]);
+        process->peak[i] = ledger_figure(&view->config, i, figures->peak[i]);
         process->taken[i] = figures->taken[i];
         if (process->peak[i] < process->allocated[i])
             process->peak[i] = process->allocated[i];
@@ -139,7 +123,7 @@ static void share_add(const struct look *look, const struct ledger_share *share,
 
     if (device < 0 || device >= view->config.n_devices || share->size == 0)
         return;
-    size = figure_of(view, device, share->size);
+    size = ledger_figure(&view->config, device, share->size);
     for (unsigned i = 0; i < LEDGER_SLOTS; i++) {
         struct am_ledger_process *process;
 
@@ -166,7 +150,7 @@ static int shares_read(const struct look *look, struct am_ledger_view *view)
     for (unsigned i = 0; i < high; i++)
         share_add(look, &shares[i], view);
     for (int i = 0; i < view->config.n_devices; i++)
-        view->used[i] = figure_of(view, i, view->used[i]);
+        view->used[i] = ledger_figure(&view->config, i, view->used[i]);
     return 0;
 }
 

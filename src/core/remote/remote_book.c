@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/sys.h"
@@ -47,16 +46,10 @@ void am_remote_book_remove(void)
     close(directory);
 }
 
-static void row_clean(struct am_port_row *row)
+static void text_clean(char *text, size_t size)
 {
-    char host[sizeof row->host];
-    char address[sizeof row->address];
-
-    am_text_copy(host, sizeof host, row->host, strnlen(row->host, sizeof row->host));
-    am_text_copy(address, sizeof address, row->address,
-                 strnlen(row->address, sizeof row->address));
-    memcpy(row->host, host, sizeof host);
-    memcpy(row->address, address, sizeof address);
+    text[size - 1] = '\0';
+    am_text_clean(text);
 }
 
 static void book_read(int directory, const char *name, int32_t pid,
@@ -70,7 +63,8 @@ static void book_read(int directory, const char *name, int32_t pid,
         return;
     for (int i = 0;
          i < ROWS_MAX && am_sys_read(fd, &row, sizeof row) == (ssize_t)sizeof row; i++) {
-        row_clean(&row);
+        text_clean(row.host, sizeof row.host);
+        text_clean(row.address, sizeof row.address);
         f(arg, pid, &row);
     }
     close(fd);
