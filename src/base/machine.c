@@ -269,6 +269,11 @@ bool am_machine_has_huge_pages(size_t size, char *ret_why)
                                            ret_why);
 }
 
+size_t am_machine_sysctl(const char *folder, const char *name)
+{
+    return group_number("/proc/sys/", folder, name, NULL, 0);
+}
+
 bool am_machine_has_node(int node)
 {
     if (numa_available() < 0)

@@ -38,6 +38,9 @@ bool am_machine_has_huge_pages_under(const char *root, size_t size, bool knows_c
                                      char *ret_why);
 bool am_machine_can_collapse_under(const char *root, bool knows_collapse);
 
+/* A number of the kernel's settings, vm.max_map_count as "vm", "max_map_count"; 0: unknown. */
+size_t am_machine_sysctl(const char *folder, const char *name);
+
 bool am_machine_has_node(int node);
 /* The node of the processor that this thread is on. */
 int am_machine_current_node(void);

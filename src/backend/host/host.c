@@ -6,25 +6,12 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/sys.h"
 
-/* The number in a file of /proc/sys; 0 when it cannot be read. */
-static unsigned long system_number(const char *path)
+static size_t map_count_limit(void)
 {
-    FILE *file = fopen(path, "re");
-    unsigned long limit = 0;
-
-    if (file != NULL) {
-        if (fscanf(file, "%lu", &limit) != 1)
-            limit = 0;
-        fclose(file);
-    }
-    return limit;
-}
-
-static unsigned long map_count_limit(void)
-{
-    return system_number("/proc/sys/vm/max_map_count");
+    return am_machine_sysctl("vm", "max_map_count");
 }
 
 /* How many mappings the process has now: one a line of /proc/self/maps. */
@@ -45,7 +32,7 @@ static unsigned long map_count(void)
 /* Whether the process has about as many mappings as vm.max_map_count allows. */
 static bool is_out_of_mappings(void)
 {
-    unsigned long limit = map_count_limit();
+    size_t limit = map_count_limit();
 
     return limit != 0 &&
            map_count() + 8 >= limit; /* the kernel wants some room for splits */
@@ -58,7 +45,7 @@ static aclError host_error_enomem(const char *what, size_t size)
         return am_fail(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
             "%s of %zu bytes: the process has as many mappings as the system allows "
-            "(vm.max_map_count is %lu); raise it with sysctl -w vm.max_map_count=N",
+            "(vm.max_map_count is %zu); raise it with sysctl -w vm.max_map_count=N",
             what, size, map_count_limit());
     return am_fail(
         ACL_ERROR_RT_MEMORY_ALLOCATION,
@@ -91,8 +78,8 @@ aclError host_error(int error, const char *what, size_t size)
     case ENFILE:
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                        "%s of %zu bytes: no file descriptor is left on the machine "
-                       "(fs.file-max is %lu); raise it with sysctl -w fs.file-max=N",
-                       what, size, system_number("/proc/sys/fs/file-max"));
+                       "(fs.file-max is %zu); raise it with sysctl -w fs.file-max=N",
+                       what, size, am_machine_sysctl("fs", "file-max"));
     case EMFILE:
         getrlimit(RLIMIT_NOFILE, &limit);
         return am_fail(
