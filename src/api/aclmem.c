@@ -48,7 +48,7 @@ EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
     *stats = (aclmem_stats){
         .reservations = am_vspace.n_reservations,
         .handles = am_phys_count(),
-        .mappings = am_vspace_n_mappings(&am_vspace),
+        .mappings = am_vspace_n_mappings(),
         .contexts = am_context_count(),
         .views = am_views.n,
         .warnings = am_log_warnings(),

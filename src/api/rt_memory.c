@@ -89,7 +89,7 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
     struct am_mapping *mapping;
 
     AM_REQUIRE_NONNULL(attributes);
-    mapping = am_mapping_get(&am_vspace, (uintptr_t)ptr);
+    mapping = am_mapping_get((uintptr_t)ptr);
     if (mapping != NULL) {
         if (mapping->run == NULL)
             attributes_fill(mapping, (uintptr_t)ptr, &found);
@@ -113,7 +113,7 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
     AM_REQUIRE_NONNULL(ptr);
     AM_REQUIRE(pbase != NULL || psize != NULL, ACL_ERROR_INVALID_PARAM,
                "pbase and psize are both NULL");
-    mapping = am_mapping_get(&am_vspace, (uintptr_t)ptr);
+    mapping = am_mapping_get((uintptr_t)ptr);
     AM_REQUIRE(mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p",
                ptr);
     is_found = am_mapping_block(mapping, (uintptr_t)ptr, &bounds);
@@ -129,7 +129,7 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 /* Whether addr is device memory that the program has. */
 static bool address_is_device(const void *addr)
 {
-    struct am_mapping *mapping = am_mapping_get(&am_vspace, (uintptr_t)addr);
+    struct am_mapping *mapping = am_mapping_get((uintptr_t)addr);
     struct am_bounds bounds;
     bool is_device;
 
@@ -148,8 +148,7 @@ static bool address_fits(const void *addr, uint32_t types)
 
     return ((types & ACL_RT_MEM_TYPE_DEV) && address_is_device(addr)) ||
            ((types & ACL_RT_MEM_TYPE_RSVD) &&
-            am_vspace_is_reserved(&am_vspace, (uintptr_t)addr, 1, &owner) &&
-            owner == NULL);
+            am_vspace_is_reserved((uintptr_t)addr, 1, &owner) && owner == NULL);
 }
 
 aclError am_aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,

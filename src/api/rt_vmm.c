@@ -46,7 +46,7 @@ aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
         expectPtr == NULL || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
         "expectPtr is %p; editions before 8.5 take NULL only (ACLMEM_RULES=strict)",
         expectPtr);
-    return am_vspace_reserve(&am_vspace, size, expectPtr, flags, virPtr);
+    return am_vspace_reserve(size, expectPtr, flags, virPtr);
 }
 
 aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment,
@@ -67,14 +67,14 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
         "expectPtr is NULL; this call needs an address, preferably 40 TB or above");
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
-    return am_vspace_reserve(&am_vspace, size, expectPtr, 1, virPtr);
+    return am_vspace_reserve(size, expectPtr, 1, virPtr);
 }
 
 aclError am_aclrtReleaseMemAddress(void *virPtr)
 {
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(virPtr);
-    return am_vspace_release(&am_vspace, virPtr);
+    return am_vspace_release(virPtr);
 }
 
 /* Checks the description of physical memory by itself. */
@@ -127,7 +127,7 @@ static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle 
     AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
                flags);
     AM_TRY(am_phys_get(handle, &phys));
-    rc = am_vspace_map(&am_vspace, virPtr, size, phys, has_access);
+    rc = am_vspace_map(virPtr, size, phys, has_access);
     am_phys_put(phys); /* the mapping took a reference of its own */
     return rc;
 }
@@ -157,14 +157,14 @@ aclError am_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSr
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(linkIdx <= 1, ACL_ERROR_INVALID_PARAM,
                "linkIdx is %" PRIu32 "; it takes 0 (SIO) or 1 (HCCS)", linkIdx);
-    return am_vspace_mirror(&am_vspace, virPtrDst, size, virPtrSrc);
+    return am_vspace_mirror(virPtrDst, size, virPtrSrc);
 }
 
 aclError am_aclrtUnmapMem(void *virPtr)
 {
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(virPtr);
-    return am_vspace_unmap(&am_vspace, virPtr);
+    return am_vspace_unmap(virPtr);
 }
 
 static aclError location_check(const aclrtMemLocation *location)
@@ -203,7 +203,7 @@ aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *des
     AM_REQUIRE_NONZERO(count);
     for (size_t i = 0; i < count; i++)
         AM_TRY(desc_check(&desc[i]));
-    return am_vspace_set_access(&am_vspace, virPtr, size, desc, count);
+    return am_vspace_set_access(virPtr, size, desc, count);
 }
 
 aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
@@ -211,14 +211,14 @@ aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(virPtr, location, flag);
     AM_TRY(location_check(location));
-    return am_vspace_get_access(&am_vspace, virPtr, location, flag);
+    return am_vspace_get_access(virPtr, location, flag);
 }
 
 aclError am_aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
 {
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(virPtr, handle);
-    return am_vspace_retain(&am_vspace, virPtr, handle);
+    return am_vspace_retain(virPtr, handle);
 }
 
 aclError am_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,

@@ -274,7 +274,7 @@ void am_runtime_stop_locked(void)
     am_managed_free_all();
     am_host_unregister_all();
     am_maps_close();
-    am_vspace_release_all(&am_vspace);
+    am_vspace_release_all();
     am_rundir_close();
     am_rt.is_stopping = false;
 }

@@ -296,7 +296,7 @@ static struct am_extent *extent_take(size_t size)
 {
     struct am_extent *extent = NULL;
 
-    assert_int_equal(am_arena_take(&am_vspace, false, size, &extent), ACL_SUCCESS);
+    assert_int_equal(am_arena_take(false, size, &extent), ACL_SUCCESS);
     assert_true(extent->size >= size);
     assert_true(am_is_aligned(extent->start, size >= AM_GIB ? AM_GIB : AM_CHUNK));
     return extent;
@@ -321,12 +321,12 @@ static void extents_do_not_overlap_and_are_used_again(void **state)
         uintptr_t addr = extent[i]->start;
         size_t size = extent[i]->size;
 
-        am_arena_give(&am_vspace, extent[i]);
+        am_arena_give(extent[i]);
         extent[i] = extent_take(size);
         assert_int_equal(extent[i]->start, addr);
     }
     for (size_t i = 0; i < N; i++)
-        am_arena_give(&am_vspace, extent[i]);
+        am_arena_give(extent[i]);
     assert_int_equal(am_vspace.n_reservations, 0);
     stop();
 }
@@ -338,7 +338,7 @@ static void every_number_of_chunks_has_a_list(void **state)
         struct am_extent *extent = extent_take(n * AM_CHUNK);
 
         assert_true(extent->size - n * AM_CHUNK <= n * AM_CHUNK / 4);
-        am_arena_give(&am_vspace, extent);
+        am_arena_give(extent);
     }
     stop();
 }
@@ -354,8 +354,8 @@ static void an_extent_in_use_outlives_a_stop(void **state)
     start();
     other = extent_take(AM_CHUNK);
     assert_int_not_equal(other->start, extent->start);
-    am_arena_give(&am_vspace, extent);
-    am_arena_give(&am_vspace, other);
+    am_arena_give(extent);
+    am_arena_give(other);
     stop();
 }
 
@@ -406,7 +406,7 @@ static void pins_are_counted_and_run_out(void **state)
     start();
     assert_int_equal(am_aclrtMalloc(&p, 100, ACL_MEM_MALLOC_HUGE_FIRST), ACL_SUCCESS);
     at = (uintptr_t)p;
-    mapping = am_mapping_get(&am_vspace, at);
+    mapping = am_mapping_get(at);
     assert_non_null(mapping);
     for (uint64_t i = 0; i < AM_WORD_PINS; i++)
         assert_int_equal(owner->pin(at + i % 160, 1, "p"), ACL_SUCCESS);

@@ -95,7 +95,7 @@ static int stop(void **state)
 
 static struct am_run *run_of(const void *p)
 {
-    struct am_mapping *mapping = am_mapping_get(&am_vspace, (uintptr_t)p);
+    struct am_mapping *mapping = am_mapping_get((uintptr_t)p);
     struct am_run *run;
 
     assert_non_null(mapping);
@@ -281,7 +281,7 @@ static void a_block_that_is_shared_is_not_kept(void **state)
     assert_int_equal(am_heap_share(p, LARGE, &phys), ACL_SUCCESS);
     give(p);
     assert_int_equal(n_kept(), 0);
-    assert_null(am_mapping_get(&am_vspace, (uintptr_t)p));
+    assert_null(am_mapping_get((uintptr_t)p));
     assert_int_equal(am_heap_share(p, LARGE, &phys), ACL_ERROR_RT_PARAM_INVALID);
     am_phys_put(phys);
     other_end();

@@ -37,33 +37,33 @@ static bool reservation_holds(const struct am_reservation *r, size_t start, size
 }
 
 /* Reservations are aligned, in order, apart, and counted. */
-static void check_reservations(struct am_vspace *vs)
+static void check_reservations(void)
 {
     struct am_reservation *r;
     uintptr_t end = 0;
     uint64_t n = 0;
 
-    RB_FOREACH (r, am_reservations, &vs->reservations) {
+    RB_FOREACH (r, am_reservations, &am_vspace.reservations) {
         must(r->size > 0 && am_is_aligned(r->start | r->size, AM_CHUNK), "alignment");
         must(r->start >= end, "reservations do not overlap");
-        must(end == r->start || am_rangemap_find(&vs->ranges, r->start - 1) == NULL,
+        must(end == r->start || am_rangemap_find(&am_vspace.ranges, r->start - 1) == NULL,
              "an address between reservations has none");
         end = r->start + r->size;
-        must(am_rangemap_find(&vs->ranges, r->start) == r &&
-                 am_rangemap_find(&vs->ranges, end - 1) == r,
+        must(am_rangemap_find(&am_vspace.ranges, r->start) == r &&
+                 am_rangemap_find(&am_vspace.ranges, end - 1) == r,
              "an address knows its reservation");
         if (!must(end >> AM_ADDRESS_BITS == 0, "48 bits"))
             return;
         n++;
     }
-    must(n == vs->n_reservations, "n_reservations");
+    must(n == am_vspace.n_reservations, "n_reservations");
 }
 
 /*
  * A mapping that starts here: whole in the table, in its reservation, in the list of its
  * memory.
  */
-static void check_mapping(struct am_vspace *vs, struct am_mapping *m)
+static void check_mapping(struct am_mapping *m)
 {
     struct am_mapping *other;
     uint32_t n = 0;
@@ -76,7 +76,7 @@ static void check_mapping(struct am_vspace *vs, struct am_mapping *m)
         return;
     must(m->size > 0 && am_is_aligned(m->start | m->size, AM_CHUNK), "alignment");
     for (uintptr_t at = m->start; at < m->start + m->size; at += AM_CHUNK)
-        must(am_chunkmap_find(&vs->chunks, at) == m, "every chunk has its entry");
+        must(am_chunkmap_find(&am_vspace.chunks, at) == m, "every chunk has its entry");
     must(m->size <= m->phys->mem.size, "no more is mapped than there is");
     LIST_FOREACH (other, &m->phys->mappings, of_phys) {
         is_listed = is_listed || other == m;
@@ -90,13 +90,13 @@ static void check_mapping(struct am_vspace *vs, struct am_mapping *m)
  * Every entry belongs to a mapping that covers it, and mappings are counted by their
  * reservation.
  */
-static void check_chunks(struct am_vspace *vs)
+static void check_chunks(void)
 {
     struct am_reservation *r;
     uint64_t n_mappings = 0;
 
-    for (size_t i = 0; i < AM_ARRAY_SIZE(vs->chunks.top); i++) {
-        struct am_chunkleaf *leaf = vs->chunks.top[i];
+    for (size_t i = 0; i < AM_ARRAY_SIZE(am_vspace.chunks.top); i++) {
+        struct am_chunkleaf *leaf = am_vspace.chunks.top[i];
 
         for (size_t k = 0; leaf != NULL && k < AM_ARRAY_SIZE(leaf->entry); k++) {
             uintptr_t chunk = i << AM_LEAF_BITS | k;
@@ -107,17 +107,17 @@ static void check_chunks(struct am_vspace *vs)
                 continue;
             must(at - m->start < m->size, "no other chunk has an entry");
             if (at == m->start) {
-                check_mapping(vs, m);
+                check_mapping(m);
                 n_mappings++;
             }
         }
     }
-    must(n_mappings == am_vspace_n_mappings(vs), "n_mappings");
-    RB_FOREACH (r, am_reservations, &vs->reservations) {
+    must(n_mappings == am_vspace_n_mappings(), "n_mappings");
+    RB_FOREACH (r, am_reservations, &am_vspace.reservations) {
         size_t n = 0;
 
         for (uintptr_t at = r->start; at < r->start + r->size; at += AM_CHUNK) {
-            struct am_mapping *m = am_chunkmap_find(&vs->chunks, at);
+            struct am_mapping *m = am_chunkmap_find(&am_vspace.chunks, at);
 
             if (m != NULL && at == m->start)
                 n += must(m->reservation == r, "a mapping knows its reservation");
@@ -127,13 +127,13 @@ static void check_chunks(struct am_vspace *vs)
 }
 
 /* For reservations of moderate size: it looks at each of their chunks. */
-static bool am_vspace_is_valid(struct am_vspace *vs)
+static bool am_vspace_is_valid(void)
 {
     broken = NULL;
-    am_lock(&vs->lock);
-    check_reservations(vs);
-    check_chunks(vs);
-    am_unlock(&vs->lock);
+    am_lock(&am_vspace.lock);
+    check_reservations();
+    check_chunks();
+    am_unlock(&am_vspace.lock);
     return broken == NULL;
 }
 
@@ -259,7 +259,7 @@ static void run_steps(unsigned n)
             steps[k].run();
         else
             aclrtUnmapMem(anywhere());
-        if (!am_vspace_is_valid(&am_vspace))
+        if (!am_vspace_is_valid())
             fail_msg("step %u, %s: \"%s\" does not hold", i, steps[k].name, broken);
     }
 }
@@ -294,27 +294,26 @@ static int end(void **state)
 {
     allow_warnings();
     assert_acl_ok(aclFinalize());
-    assert_true(am_vspace_is_valid(&am_vspace));
+    assert_true(am_vspace_is_valid());
     return finish(state);
 }
 
 static void the_invariants_hold_after_every_call(void **state)
 {
     run_steps(600);
-    assert_true(am_vspace_n_mappings(&am_vspace) > 0);
+    assert_true(am_vspace_n_mappings() > 0);
 }
 
 /* ---- the look itself ---- */
 
 #define assert_noticed(words_) \
     do { \
-        assert_false(am_vspace_is_valid(&am_vspace)); \
+        assert_false(am_vspace_is_valid()); \
         assert_contains(broken, (words_)); \
     } while (0)
 
 static void each_broken_invariant_is_noticed(void **state)
 {
-    struct am_vspace *vs = &am_vspace;
     aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE,
                                  .location.type = ACL_MEM_LOCATION_TYPE_DEVICE};
     struct am_mapping *m;
@@ -323,35 +322,35 @@ static void each_broken_invariant_is_noticed(void **state)
     assert_acl_ok(aclrtMallocPhysical(&t.handle[0], 2 * CHUNK, &prop, 0));
     assert_acl_ok(aclrtReserveMemAddress((void **)&t.range[0], 8 * CHUNK, 0, NULL, 1));
     assert_acl_ok(aclrtMapMem(t.range[0] + CHUNK, 2 * CHUNK, 0, t.handle[0], 0));
-    assert_true(am_vspace_is_valid(vs));
-    m = am_chunkmap_find(&vs->chunks, (uintptr_t)t.range[0] + CHUNK);
+    assert_true(am_vspace_is_valid());
+    m = am_chunkmap_find(&am_vspace.chunks, (uintptr_t)t.range[0] + CHUNK);
     assert_non_null(m);
     kept = *m;
 
-    vs->n_reservations++;
+    am_vspace.n_reservations++;
     assert_noticed("n_reservations");
-    vs->n_reservations--;
-    vs->stripe[0].n_mappings++;
+    am_vspace.n_reservations--;
+    am_vspace.stripe[0].n_mappings++;
     assert_noticed("n_mappings");
-    vs->stripe[0].n_mappings--;
-    am_rangemap_set(&vs->ranges, m->reservation->start, AM_CHUNK, NULL);
+    am_vspace.stripe[0].n_mappings--;
+    am_rangemap_set(&am_vspace.ranges, m->reservation->start, AM_CHUNK, NULL);
     assert_noticed("an address knows its reservation");
-    am_rangemap_set(&vs->ranges, m->reservation->start, AM_CHUNK, m->reservation);
+    am_rangemap_set(&am_vspace.ranges, m->reservation->start, AM_CHUNK, m->reservation);
     m->reservation->n_mappings++;
     assert_noticed("a reservation counts its mappings");
     m->reservation->n_mappings--;
     m->phys->n_mappings++;
     assert_noticed("memory knows its mappings");
     m->phys->n_mappings--;
-    am_chunkmap_set(&vs->chunks, m->start, AM_CHUNK, NULL);
+    am_chunkmap_set(&am_vspace.chunks, m->start, AM_CHUNK, NULL);
     assert_noticed("n_mappings");
-    am_chunkmap_set(&vs->chunks, m->start, AM_CHUNK, m);
-    am_chunkmap_set(&vs->chunks, m->start + AM_CHUNK, AM_CHUNK, NULL);
+    am_chunkmap_set(&am_vspace.chunks, m->start, AM_CHUNK, m);
+    am_chunkmap_set(&am_vspace.chunks, m->start + AM_CHUNK, AM_CHUNK, NULL);
     assert_noticed("every chunk has its entry");
-    am_chunkmap_set(&vs->chunks, m->start + AM_CHUNK, AM_CHUNK, m);
-    am_chunkmap_set(&vs->chunks, m->start - AM_CHUNK, AM_CHUNK, m);
+    am_chunkmap_set(&am_vspace.chunks, m->start + AM_CHUNK, AM_CHUNK, m);
+    am_chunkmap_set(&am_vspace.chunks, m->start - AM_CHUNK, AM_CHUNK, m);
     assert_noticed("no other chunk has an entry");
-    am_chunkmap_set(&vs->chunks, m->start - AM_CHUNK, AM_CHUNK, NULL);
+    am_chunkmap_set(&am_vspace.chunks, m->start - AM_CHUNK, AM_CHUNK, NULL);
     m->reservation = NULL;
     assert_noticed("a mapping lies in one reservation");
     m->reservation = kept.reservation;
@@ -364,7 +363,7 @@ static void each_broken_invariant_is_noticed(void **state)
     m->refs = 0;
     assert_noticed("a mapping has a reference");
     m->refs = kept.refs;
-    assert_true(am_vspace_is_valid(vs));
+    assert_true(am_vspace_is_valid());
 }
 
 int main(void)

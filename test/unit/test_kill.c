@@ -71,7 +71,7 @@ static void a_mapping_does_not_outlive_the_reset_of_its_device(void **state)
         fail_msg("%s", failure);
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtResetDevice(0)); /* memory that came after the last reset */
-    assert_int_equal(am_vspace_n_mappings(&am_vspace), 0);
+    assert_int_equal(am_vspace_n_mappings(), 0);
     assert_int_equal(am_phys_count(), 0);
 }
 
@@ -92,9 +92,9 @@ static void a_pool_that_is_in_use_outlives_the_stop(void **state)
     base = pool->backing.base;
 
     assert_acl_ok(aclFinalize());
-    assert_true(am_vspace_is_reserved(&am_vspace, base, CHUNK, NULL));
+    assert_true(am_vspace_is_reserved(base, CHUNK, NULL));
     am_pool_put(pool);
-    assert_false(am_vspace_is_reserved(&am_vspace, base, CHUNK, NULL));
+    assert_false(am_vspace_is_reserved(base, CHUNK, NULL));
     assert_acl_ok(aclInit(NULL));
 }
 
@@ -131,7 +131,7 @@ static void memory_in_use_ends_where_it_came_from(void **state)
     am_pool_put(pool);
     am_registered_put(used);
     am_setup.backend = own;
-    assert_false(am_vspace_is_reserved(&am_vspace, base, CHUNK, NULL));
+    assert_false(am_vspace_is_reserved(base, CHUNK, NULL));
     assert_acl_ok(aclInit(NULL));
 }
 
@@ -142,11 +142,11 @@ static void managed_memory_that_comes_late_stays(void **state)
 
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtMemAllocManaged(&p, CHUNK, ACL_RT_MEM_ATTACH_GLOBAL));
-    am_vspace_release_all(&am_vspace); /* the last step of the stop but one */
-    assert_true(am_vspace_is_reserved(&am_vspace, (uintptr_t)p, CHUNK, NULL));
+    am_vspace_release_all(); /* the last step of the stop but one */
+    assert_true(am_vspace_is_reserved((uintptr_t)p, CHUNK, NULL));
     assert_acl_ok(aclrtMemset(p, CHUNK, 1, CHUNK));
     assert_acl_ok(aclrtFree(p));
-    assert_false(am_vspace_is_reserved(&am_vspace, (uintptr_t)p, CHUNK, NULL));
+    assert_false(am_vspace_is_reserved((uintptr_t)p, CHUNK, NULL));
     assert_acl_ok(aclrtResetDevice(0));
 }
 
@@ -155,19 +155,18 @@ static _Atomic unsigned n_takers;
 /* Addresses for a heap, while others stop the library: they are reserved until given back. */
 static const char *take_some(void)
 {
-    struct am_vspace *vs = &am_vspace;
 
     for (int i = 0; i < 50000; i++) {
         size_t size = i % 10 == 0 ? AM_GIB : CHUNK;
         struct am_extent *extent = NULL;
         struct am_reservation *found;
 
-        worker_check(am_arena_take(vs, false, size, &extent) == ACL_SUCCESS);
-        am_lock(&vs->lock);
-        found = am_reservation_find(vs, extent->start);
-        am_unlock(&vs->lock);
+        worker_check(am_arena_take(false, size, &extent) == ACL_SUCCESS);
+        am_lock(&am_vspace.lock);
+        found = am_reservation_find(extent->start);
+        am_unlock(&am_vspace.lock);
         worker_check(found == extent->arena);
-        am_arena_give(vs, extent);
+        am_arena_give(extent);
     }
     return NULL;
 }
@@ -183,7 +182,7 @@ static const char *take_addresses(struct worker *self)
 static const char *stop_again_and_again(struct worker *self)
 {
     while (n_takers > 0)
-        am_vspace_release_all(&am_vspace);
+        am_vspace_release_all();
     return NULL;
 }
 

@@ -25,7 +25,7 @@ static struct block block_on(uint32_t device, bool has_access)
  */
 static unsigned reach(const struct block *b, int32_t device)
 {
-    struct am_mapping *mapping = am_mapping_get(&am_vspace, (uintptr_t)b->va);
+    struct am_mapping *mapping = am_mapping_get((uintptr_t)b->va);
     struct am_spans spans = {
         .n = 1,
         .inline_list = {{.addr = b->va, .mem = &mapping->phys->mem, .owner = mapping}}};

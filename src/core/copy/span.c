@@ -219,7 +219,7 @@ static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t si
     AM_REQUIRE(size - 1 <= UINTPTR_MAX - addr, ACL_ERROR_RT_PARAM_INVALID,
                "%s: %zu bytes at %p extend past the end of the address space", what, size,
                (void *)addr);
-    is_reserved = am_vspace_is_reserved(&am_vspace, addr, size, &owner);
+    is_reserved = am_vspace_is_reserved(addr, size, &owner);
     AM_REQUIRE(
         !is_reserved || owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
         "%s: %p is not in a live block of %s; the block was freed, or never allocated",
@@ -279,7 +279,7 @@ spans_open_any(struct am_spans *spans, struct am_mapping *mapping, uintptr_t at,
         at += n;
         size -= n;
         if (size > 0)
-            mapping = am_mapping_get(&am_vspace, at);
+            mapping = am_mapping_get(at);
     }
     if (rc != ACL_SUCCESS)
         am_spans_close(spans);
@@ -296,7 +296,7 @@ AM_HOT aclError am_spans_open(struct am_spans *spans, const void *addr, size_t s
     am_spans_init(spans);
     if (size == 0)
         return ACL_SUCCESS;
-    mapping = am_mapping_get(&am_vspace, at);
+    mapping = am_mapping_get(at);
     if (__builtin_expect(
             mapping == NULL || size > mapping->size - (at - mapping->start) ||
                 mapping->home != mapping->device || !is_the_owners(mapping) ||

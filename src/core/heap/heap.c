@@ -309,13 +309,13 @@ static aclError free_mapped(enum am_heap_kind kind, void *addr,
 /* An address that no block has. */
 static aclError free_foreign(enum am_heap_kind kind, void *addr)
 {
-    struct am_mapping *mapping = am_mapping_get(&am_vspace, (uintptr_t)addr);
+    struct am_mapping *mapping = am_mapping_get((uintptr_t)addr);
     const struct am_owner *owner = mapping != NULL ? mapping->owner : NULL;
     bool is_heaps = mapping != NULL && mapping->run != NULL;
 
     if (mapping != NULL)
         am_mapping_put(mapping);
-    else if (am_vspace_is_reserved(&am_vspace, (uintptr_t)addr, 1, &owner))
+    else if (am_vspace_is_reserved((uintptr_t)addr, 1, &owner))
         is_heaps = owner != NULL;
     AM_REQUIRE(
         !is_heaps, ACL_ERROR_RT_PARAM_INVALID,

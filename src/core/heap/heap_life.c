@@ -110,7 +110,7 @@ void am_heap_close_runs(struct am_heap *heap, struct am_run_stack *doomed)
         SLIST_REMOVE_HEAD(doomed, next);
         /* Before the addresses can be another run's: two never start at the same one. */
         atomic_store_explicit(&run->start, 0, memory_order_release);
-        am_vspace_unmap_run(&am_vspace, run->mapping);
+        am_vspace_unmap_run(run->mapping);
         run_spare(heap, run);
     }
 }
@@ -193,13 +193,12 @@ static aclError run_open(struct am_run *run, struct am_domain *domain, size_t si
     aclError rc;
 
     AM_TRY(am_phys_create_bare(domain, kind, size, asked, &phys));
-    AM_TRY(am_vspace_map_run(&am_vspace, &am_heap_owners[run->kind], phys, run,
-                             &run->mapping));
+    AM_TRY(am_vspace_map_run(&am_heap_owners[run->kind], phys, run, &run->mapping));
     atomic_store_explicit(&run->size, size, memory_order_relaxed);
     run->locked = 0;
     rc = am_run_lock(run, run->stride != 0 ? run->stride : size);
     if (rc != ACL_SUCCESS) {
-        am_vspace_unmap_run(&am_vspace, run->mapping);
+        am_vspace_unmap_run(run->mapping);
         return rc;
     }
     atomic_store_explicit(&run->start, run->mapping->start, memory_order_release);

@@ -176,7 +176,7 @@ static bool is_ours_on_host(const void *addr, size_t size)
         size_t left;
         bool is_host;
 
-        mapping = am_mapping_get(&am_vspace, at);
+        mapping = am_mapping_get(at);
         if (mapping == NULL)
             return false;
         left = mapping->size - (at - mapping->start);
@@ -195,7 +195,7 @@ static aclError memory_check(const void *addr, size_t size, unsigned flags)
 {
     int rc;
 
-    if (am_vspace_is_reserved(&am_vspace, (uintptr_t)addr, size, NULL)) {
+    if (am_vspace_is_reserved((uintptr_t)addr, size, NULL)) {
         AM_REQUIRE(is_ours_on_host(addr, size), ACL_ERROR_RT_PARAM_INVALID,
                    "%zu bytes at %p are not host memory, or exceed the allocation there",
                    size, addr);

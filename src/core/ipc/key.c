@@ -174,7 +174,7 @@ aclError am_key_check(const char *key)
 /* All of it is one block, of as many bytes as the exporter named. */
 static bool find_block(uintptr_t addr, struct am_bounds *ret_bounds)
 {
-    struct am_mapping *mapping = am_mapping_get(&am_vspace, addr);
+    struct am_mapping *mapping = am_mapping_get(addr);
 
     if (mapping == NULL)
         return false;
@@ -202,11 +202,10 @@ static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
     }
     key->ticket = *ticket;
     key->phys = phys;
-    rc =
-        am_vspace_reserve_owned(&am_vspace, &key_owner, phys->mem.size, NULL, &key->addr);
+    rc = am_vspace_reserve_owned(&key_owner, phys->mem.size, NULL, &key->addr);
     if (rc != ACL_SUCCESS)
         goto err_key;
-    rc = am_vspace_map_owned(&am_vspace, key->addr, phys, true);
+    rc = am_vspace_map_owned(key->addr, phys, true);
     if (rc != ACL_SUCCESS)
         goto err_release;
     *ret_addr = key->addr;
@@ -214,7 +213,7 @@ static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
     return ACL_SUCCESS;
 
 err_release:
-    am_vspace_release_owned(&am_vspace, key->addr);
+    am_vspace_release_owned(key->addr);
 err_key:
     free(key);
 err_phys:
@@ -224,8 +223,8 @@ err_phys:
 
 static void import_close(struct key *key)
 {
-    am_vspace_unmap_owned(&am_vspace, key->addr, true);
-    am_vspace_release_owned(&am_vspace, key->addr);
+    am_vspace_unmap_owned(key->addr, true);
+    am_vspace_release_owned(key->addr);
     am_phys_put(key->phys);
     free(key);
 }

@@ -121,8 +121,7 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
     for (int i = 0; i < WINDOW_TRIES && at != 0 && rc == ACL_ERROR_RT_PARAM_INVALID;
          i++) {
         before = am_error_capture(unheard, sizeof unheard);
-        rc = am_vspace_reserve_owned(&am_vspace, &managed_owner, size, (void *)at,
-                                     ret_addr);
+        rc = am_vspace_reserve_owned(&managed_owner, size, (void *)at, ret_addr);
         am_error_capture_end(before);
         if (rc != ACL_SUCCESS)
             at = gap_find_locked(at + size, size);
@@ -131,7 +130,7 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
         return rc;
     am_log(AM_LOG_INFO,
            "managed memory lies outside its documented addresses, which are in use");
-    return am_vspace_reserve_owned(&am_vspace, &managed_owner, size, NULL, ret_addr);
+    return am_vspace_reserve_owned(&managed_owner, size, NULL, ret_addr);
 }
 
 /* Memory behind the addresses. */
@@ -147,7 +146,7 @@ static aclError memory_map_locked(void *addr, size_t size) AM_REQUIRES(managed.l
     if (managed.domain == NULL)
         AM_TRY(am_domain_create(-1, -1, WINDOW_SIZE, &managed.domain));
     AM_TRY(am_phys_create_owned(size, &prop, managed.domain, &phys));
-    rc = am_vspace_map_owned(&am_vspace, addr, phys, true);
+    rc = am_vspace_map_owned(addr, phys, true);
     am_phys_put(phys); /* the mapping has a reference of its own */
     return rc;
 }
@@ -186,7 +185,7 @@ static aclError alloc_locked(size_t asked, void **ret_addr) AM_REQUIRES(managed.
     return ACL_SUCCESS;
 
 err_addresses:
-    am_vspace_release_owned(&am_vspace, *ret_addr);
+    am_vspace_release_owned(*ret_addr);
 err_pages:
     free(block->pages);
 err_block:
@@ -214,8 +213,8 @@ aclError am_managed_alloc(uint64_t size, void **ret_addr)
 
 static aclError free_locked(struct block *block, bool is_last) AM_REQUIRES(managed.lock)
 {
-    AM_TRY(am_vspace_unmap_owned(&am_vspace, (void *)block->start, is_last));
-    am_vspace_release_owned(&am_vspace, (void *)block->start);
+    AM_TRY(am_vspace_unmap_owned((void *)block->start, is_last));
+    am_vspace_release_owned((void *)block->start);
     RB_REMOVE(blocks, &managed.blocks, block);
     am_managed_used -= block->size;
     free(block->pages);

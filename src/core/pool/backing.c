@@ -32,7 +32,7 @@ aclError am_backing_open(struct am_backing *backing, const struct am_owner *owne
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of %zu bytes", size);
         goto err_place;
     }
-    rc = am_vspace_reserve_owned(&am_vspace, owner, size, NULL, &base);
+    rc = am_vspace_reserve_owned(owner, size, NULL, &base);
     if (rc != ACL_SUCCESS)
         goto err_chunks;
     backing->base = (uintptr_t)base;
@@ -106,7 +106,7 @@ static aclError chunk_fill(struct am_backing *backing, size_t chunk)
     aclError rc;
 
     AM_TRY(am_phys_create_owned(AM_CHUNK, &prop, backing->domain, &phys));
-    rc = am_vspace_map_owned(&am_vspace, chunk_address(backing, chunk), phys, false);
+    rc = am_vspace_map_owned(chunk_address(backing, chunk), phys, false);
     am_phys_put(phys); /* the mapping has a reference of its own */
     if (rc != ACL_SUCCESS)
         return rc;
@@ -123,8 +123,7 @@ static bool chunk_drop(struct am_backing *backing, size_t chunk, bool is_last)
      * Where the system does not take the mapping back, the memory stays, and is used
      * again.
      */
-    if (am_vspace_unmap_owned(&am_vspace, chunk_address(backing, chunk), is_last) !=
-        ACL_SUCCESS)
+    if (am_vspace_unmap_owned(chunk_address(backing, chunk), is_last) != ACL_SUCCESS)
         return false;
     if (backing->chunks[chunk].n_holders == 0)
         idle_leave(backing, chunk);
@@ -175,7 +174,7 @@ static aclError closed_chunks_open(struct am_backing *backing, size_t first, siz
         while (i + n < end && (backing->chunks[i + n].state & CHUNK_CLOSED))
             n++;
         if (n > 0)
-            rc = am_vspace_open(&am_vspace, chunk_address(backing, i), n * AM_CHUNK);
+            rc = am_vspace_open(chunk_address(backing, i), n * AM_CHUNK);
         i += n + 1;
     }
     return rc;
@@ -206,7 +205,7 @@ void am_backing_close(struct am_backing *backing)
         if (am_backing_has(backing, i))
             chunk_drop(backing, i, true);
     }
-    am_vspace_release_owned(&am_vspace, (void *)backing->base);
+    am_vspace_release_owned((void *)backing->base);
     free(backing->chunks);
     am_domain_put(backing->domain);
 }

@@ -72,13 +72,12 @@ static aclError desc_apply(const aclrtMemAccessDesc *desc, uint64_t *can_read,
  * Where the row of mappings ends that belong together with the first, or with end; their
  * reservation is locked.
  */
-static uintptr_t row_end_locked(struct am_vspace *vs, const struct am_mapping *first,
-                                uintptr_t end)
+static uintptr_t row_end_locked(const struct am_mapping *first, uintptr_t end)
 {
     uintptr_t at = first->start + first->size;
 
     while (at < end) {
-        const struct am_mapping *next = am_chunkmap_find(&vs->chunks, at);
+        const struct am_mapping *next = am_chunkmap_find(&am_vspace.chunks, at);
 
         if (next == NULL || next->reservation != first->reservation ||
             next->phys->domain != first->phys->domain ||
@@ -89,8 +88,7 @@ static uintptr_t row_end_locked(struct am_vspace *vs, const struct am_mapping *f
     return at;
 }
 
-static aclError row_open_locked(struct am_vspace *vs, struct am_mapping *first,
-                                uintptr_t end)
+static aclError row_open_locked(struct am_mapping *first, uintptr_t end)
 {
     struct am_mem *mem = &first->phys->mem;
     uint64_t bits = am_owner_bit(first->phys);
@@ -99,26 +97,26 @@ static aclError row_open_locked(struct am_vspace *vs, struct am_mapping *first,
     AM_TRY(
         mem->bank->ops->protect((void *)first->start, end - first->start, mem, &rights));
     for (struct am_mapping *mapping = first; mapping != NULL && mapping->start < end;
-         mapping = am_chunkmap_find(&vs->chunks, mapping->start + mapping->size)) {
+         mapping = am_chunkmap_find(&am_vspace.chunks, mapping->start + mapping->size)) {
         mapping->can_read = bits;
         mapping->can_write = bits;
     }
     return ACL_SUCCESS;
 }
 
-aclError am_vspace_open(struct am_vspace *vs, void *addr, size_t size)
+aclError am_vspace_open(void *addr, size_t size)
 {
     uintptr_t end = (uintptr_t)addr + size;
     aclError rc = ACL_SUCCESS;
 
     for (uintptr_t at = (uintptr_t)addr; at < end && rc == ACL_SUCCESS;) {
-        struct am_mapping *first = am_mapping_lock(vs, at);
+        struct am_mapping *first = am_mapping_lock(at);
 
         AM_REQUIRE(first != NULL, ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
                    (void *)at);
-        at = row_end_locked(vs, first, end);
-        rc = row_open_locked(vs, first, at);
-        am_mapping_unlock(vs, first);
+        at = row_end_locked(first, end);
+        rc = row_open_locked(first, at);
+        am_mapping_unlock(first);
     }
     return rc;
 }
@@ -146,29 +144,29 @@ static aclError set_access_locked(struct am_mapping *mapping, size_t size,
     return ACL_SUCCESS;
 }
 
-aclError am_vspace_set_access(struct am_vspace *vs, void *addr, size_t size,
-                              const aclrtMemAccessDesc *desc, size_t n)
+aclError am_vspace_set_access(void *addr, size_t size, const aclrtMemAccessDesc *desc,
+                              size_t n)
 {
     struct am_mapping *mapping;
     aclError rc;
 
-    AM_TRY(am_mapping_lock_own(vs, addr, true, &mapping));
+    AM_TRY(am_mapping_lock_own(addr, true, &mapping));
     rc = set_access_locked(mapping, size, desc, n);
-    am_mapping_unlock(vs, mapping);
+    am_mapping_unlock(mapping);
     return rc;
 }
 
-aclError am_vspace_get_access(struct am_vspace *vs, void *addr,
-                              const aclrtMemLocation *location, uint64_t *ret_flags)
+aclError am_vspace_get_access(void *addr, const aclrtMemLocation *location,
+                              uint64_t *ret_flags)
 {
     struct am_mapping *mapping;
     uint64_t bit = 0;
 
     AM_TRY(location_bit(location, &bit));
-    AM_TRY(am_mapping_lock_own(vs, addr, true, &mapping));
+    AM_TRY(am_mapping_lock_own(addr, true, &mapping));
     *ret_flags = (mapping->can_write & bit)  ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE
                  : (mapping->can_read & bit) ? ACL_RT_MEM_ACCESS_FLAGS_READ
                                              : ACL_RT_MEM_ACCESS_FLAGS_NONE;
-    am_mapping_unlock(vs, mapping);
+    am_mapping_unlock(mapping);
     return ACL_SUCCESS;
 }

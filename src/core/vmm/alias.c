@@ -4,10 +4,9 @@
 #include "core/vmm/vspace_reservation.h"
 
 /* The program's mapping that starts here, with a reference; left is what is to follow. */
-static aclError piece_get(struct am_vspace *vs, uintptr_t at, size_t left,
-                          struct am_mapping **ret_piece)
+static aclError piece_get(uintptr_t at, size_t left, struct am_mapping **ret_piece)
 {
-    struct am_mapping *piece = am_mapping_get(vs, at);
+    struct am_mapping *piece = am_mapping_get(at);
     aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(piece != NULL, ACL_ERROR_RT_PARAM_INVALID,
@@ -35,13 +34,13 @@ static aclError piece_get(struct am_vspace *vs, uintptr_t at, size_t left,
     return ACL_SUCCESS;
 }
 
-static aclError ranges_check(struct am_vspace *vs, void *dst, size_t size, void *src)
+static aclError ranges_check(void *dst, size_t size, void *src)
 {
-    struct am_reservation *r = am_reservation_lock(vs, (uintptr_t)dst);
+    struct am_reservation *r = am_reservation_lock((uintptr_t)dst);
     uintptr_t start = r != NULL ? r->start : 0;
 
     if (r != NULL)
-        am_reservation_unlock(vs, r);
+        am_reservation_unlock(r);
     AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "virPtrDst: %p is not reserved; call aclrtReserveMemAddress first", dst);
     AM_REQUIRE(start == (uintptr_t)dst, ACL_ERROR_RT_PARAM_INVALID,
@@ -56,43 +55,43 @@ static aclError ranges_check(struct am_vspace *vs, void *dst, size_t size, void 
 }
 
 /* Unbinds the first n bytes again; the earlier failure is the one that is reported. */
-static void mirror_undo(struct am_vspace *vs, uintptr_t dst, size_t n)
+static void mirror_undo(uintptr_t dst, size_t n)
 {
     char unheard[8];
     struct am_capture before;
 
     before = am_error_capture(unheard, sizeof unheard);
     for (uintptr_t at = dst; at < dst + n;) {
-        struct am_mapping *piece = am_mapping_get(vs, at);
+        struct am_mapping *piece = am_mapping_get(at);
 
         if (piece == NULL)
             break; /* a reset of the device was faster */
         at += piece->size;
-        am_vspace_unmap(vs, (void *)piece->start);
+        am_vspace_unmap((void *)piece->start);
         am_mapping_put(piece);
     }
     am_error_capture_end(before);
 }
 
-aclError am_vspace_mirror(struct am_vspace *vs, void *dst, size_t size, void *src)
+aclError am_vspace_mirror(void *dst, size_t size, void *src)
 {
     size_t done = 0;
-    aclError rc = ranges_check(vs, dst, size, src);
+    aclError rc = ranges_check(dst, size, src);
 
     while (rc == ACL_SUCCESS && done < size) {
         struct am_mapping *piece;
 
-        rc = piece_get(vs, (uintptr_t)src + done, size - done, &piece);
+        rc = piece_get((uintptr_t)src + done, size - done, &piece);
         if (rc != ACL_SUCCESS)
             break;
-        rc = am_vspace_map_like(vs, (char *)dst + done, piece, false);
+        rc = am_vspace_map_like((char *)dst + done, piece, false);
         if (rc == ACL_SUCCESS)
             done += piece->size;
         am_mapping_put(piece);
     }
     if (rc == ACL_SUCCESS)
-        rc = am_vspace_open(vs, dst, done);
+        rc = am_vspace_open(dst, done);
     if (rc != ACL_SUCCESS)
-        mirror_undo(vs, (uintptr_t)dst, done);
+        mirror_undo((uintptr_t)dst, done);
     return rc;
 }

@@ -27,21 +27,21 @@ static inline __attribute__((always_inline)) void own_prefetch(const char *recor
         __builtin_prefetch(record + offsetof(struct am_phys, own), 1);
 }
 
-AM_HOT struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr)
+AM_HOT struct am_mapping *am_mapping_get(uintptr_t addr)
 {
     bool are_many = am_records_are_many();
 
     if (are_many)
         own_prefetch(am_record_guess(addr));
     for (;;) {
-        struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, addr);
+        struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, addr);
 
         if (mapping == NULL)
             return NULL;
         am_moment();
         if (!am_ref_try(&mapping->refs))
             continue; /* being unmapped; the entry goes in a moment */
-        if (am_chunkmap_find(&vs->chunks, addr) == mapping) {
+        if (am_chunkmap_find(&am_vspace.chunks, addr) == mapping) {
             if (are_many)
                 am_record_learn(addr, mapping);
             return mapping;
@@ -81,7 +81,7 @@ static void mapping_unbind(struct am_mapping *mapping)
         ACL_SUCCESS)
         am_log(AM_LOG_INFO, "%zu bytes at %p could not be unmapped yet", mapping->size,
                (void *)mapping->start);
-    am_arena_give(&am_vspace, mapping->extent);
+    am_arena_give(mapping->extent);
 }
 
 void am_mapping_put(struct am_mapping *mapping)
@@ -181,9 +181,8 @@ static aclError map_check_strict(const struct am_reservation *r,
  * Whether the range lies in r, which is locked, with nothing mapped there; *ret_taken is
  * what else is.
  */
-static aclError range_check_locked(struct am_vspace *vs, const struct am_reservation *r,
-                                   uintptr_t addr, size_t size,
-                                   struct am_mapping **ret_taken)
+static aclError range_check_locked(const struct am_reservation *r, uintptr_t addr,
+                                   size_t size, struct am_mapping **ret_taken)
 {
     AM_REQUIRE(!r->is_arena, ACL_ERROR_RT_PARAM_INVALID,
                "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
@@ -193,7 +192,7 @@ static aclError range_check_locked(struct am_vspace *vs, const struct am_reserva
         "%zu bytes at %p extend past the end of the reservation of %zu bytes at %p", size,
         (void *)addr, r->size, (void *)r->start);
     for (uintptr_t at = addr; at < addr + size; at += AM_CHUNK) {
-        struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, at);
+        struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, at);
 
         *ret_taken = mapping;
         AM_REQUIRE(
@@ -206,26 +205,26 @@ static aclError range_check_locked(struct am_vspace *vs, const struct am_reserva
 }
 
 /* Locks the reservation that the whole range lies in, with nothing mapped there. */
-static aclError range_lock(struct am_vspace *vs, uintptr_t addr, size_t size,
+static aclError range_lock(uintptr_t addr, size_t size,
                            struct am_reservation **ret_reservation)
 {
     struct am_mapping *taken;
     aclError rc;
 
     do {
-        struct am_reservation *r = am_reservation_lock(vs, addr);
+        struct am_reservation *r = am_reservation_lock(addr);
 
         AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
                    "%p is not reserved; call aclrtReserveMemAddress first", (void *)addr);
         taken = NULL;
-        rc = range_check_locked(vs, r, addr, size, &taken);
+        rc = range_check_locked(r, addr, size, &taken);
         if (rc == ACL_SUCCESS) {
             *ret_reservation = r;
             return ACL_SUCCESS;
         }
         taken = am_mapping_get_dead(taken);
-        am_reservation_unlock(vs, r);
-    } while (am_mapping_bury(vs, taken));
+        am_reservation_unlock(r);
+    } while (am_mapping_bury(taken));
     return rc;
 }
 
@@ -259,7 +258,7 @@ static bool phys_add_mapping(struct am_phys *phys, struct am_mapping *mapping,
 }
 
 /* Enter a mapping whose memory is bound already, and that the memory knows; cannot fail. */
-static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mapping)
+static void mapping_enter_locked(struct am_mapping *mapping)
 {
     struct am_reservation *r = mapping->reservation;
     struct am_phys *phys = mapping->phys;
@@ -269,8 +268,8 @@ static void mapping_enter_locked(struct am_vspace *vs, struct am_mapping *mappin
         r->is_imported = phys->is_imported;
     }
     if (r->owner == NULL)
-        am_reservation_count(vs, r, 1);
-    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
+        am_reservation_count(r, 1);
+    am_chunkmap_set(&am_vspace.chunks, mapping->start, mapping->size, mapping);
 }
 
 /* A lookup reads in the mapping what it would have to fetch from phys. */
@@ -287,16 +286,16 @@ static void mapping_describe(struct am_mapping *mapping, const struct am_phys *p
  * Binds memory to a part of r where nothing is mapped; `asked` is the size that the program
  * gave for it.  r is locked.
  */
-static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
-                            uintptr_t addr, size_t asked, size_t size,
-                            struct am_phys *phys, uint64_t bits, enum source source)
+static aclError bind_locked(struct am_reservation *r, uintptr_t addr, size_t asked,
+                            size_t size, struct am_phys *phys, uint64_t bits,
+                            enum source source)
 {
     struct am_rights rights = am_rights_of(bits, bits);
     struct am_mapping *mapping;
     aclError rc;
 
     mapping = mapping_take(phys);
-    if (mapping == NULL || am_chunkmap_prepare(&vs->chunks, addr, size) != 0) {
+    if (mapping == NULL || am_chunkmap_prepare(&am_vspace.chunks, addr, size) != 0) {
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a mapping");
         goto err_give;
     }
@@ -316,7 +315,7 @@ static aclError bind_locked(struct am_vspace *vs, struct am_reservation *r,
     atomic_store_explicit(&mapping->run, NULL, memory_order_release);
     atomic_store_explicit(&mapping->refs, 1, memory_order_release);
     if (phys_add_mapping(phys, mapping, source)) {
-        mapping_enter_locked(vs, mapping);
+        mapping_enter_locked(mapping);
         return ACL_SUCCESS;
     }
 
@@ -332,34 +331,32 @@ err_give:
 }
 
 /* The program's wish; r is locked. */
-static aclError map_locked(struct am_vspace *vs, struct am_reservation *r, uintptr_t addr,
-                           size_t asked, size_t size, struct am_phys *phys,
-                           bool has_access, enum source source)
+static aclError map_locked(struct am_reservation *r, uintptr_t addr, size_t asked,
+                           size_t size, struct am_phys *phys, bool has_access,
+                           enum source source)
 {
     if (am_setup.is_strict)
         AM_TRY(map_check_strict(r, phys));
     AM_REQUIRE(r->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
                (void *)addr, r->owner->name);
-    return bind_locked(vs, r, addr, asked, size, phys,
-                       has_access ? am_owner_bit(phys) : 0, source);
+    return bind_locked(r, addr, asked, size, phys, has_access ? am_owner_bit(phys) : 0,
+                       source);
 }
 
-aclError am_vspace_map_owned(struct am_vspace *vs, void *addr, struct am_phys *phys,
-                             bool has_access)
+aclError am_vspace_map_owned(void *addr, struct am_phys *phys, bool has_access)
 {
     struct am_reservation *r;
     aclError rc;
 
-    AM_TRY(range_lock(vs, (uintptr_t)addr, phys->mem.size, &r));
-    rc = bind_locked(vs, r, (uintptr_t)addr, phys->mem.size, phys->mem.size, phys,
+    AM_TRY(range_lock((uintptr_t)addr, phys->mem.size, &r));
+    rc = bind_locked(r, (uintptr_t)addr, phys->mem.size, phys->mem.size, phys,
                      has_access ? am_owner_bit(phys) : 0, SOURCE_OWNER);
-    am_reservation_unlock(vs, r);
+    am_reservation_unlock(r);
     return rc;
 }
 
-aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
-                       struct am_phys *phys, bool has_access)
+aclError am_vspace_map(void *addr, size_t size, struct am_phys *phys, bool has_access)
 {
     size_t granularity = am_attr_granularity(am_attr_find(am_phys_attr(phys)));
     struct am_reservation *r;
@@ -369,15 +366,13 @@ aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
                "virPtr %p is not a multiple of the granularity %zu", addr, granularity);
     AM_TRY(map_size(phys, size, &rounded));
-    AM_TRY(range_lock(vs, (uintptr_t)addr, rounded, &r));
-    rc = map_locked(vs, r, (uintptr_t)addr, size, rounded, phys, has_access,
-                    SOURCE_HANDLE);
-    am_reservation_unlock(vs, r);
+    AM_TRY(range_lock((uintptr_t)addr, rounded, &r));
+    rc = map_locked(r, (uintptr_t)addr, size, rounded, phys, has_access, SOURCE_HANDLE);
+    am_reservation_unlock(r);
     return rc;
 }
 
-aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
-                            const struct am_mapping *source, bool has_access)
+aclError am_vspace_map_like(void *addr, const struct am_mapping *source, bool has_access)
 {
     struct am_phys *phys = source->phys;
     size_t granularity = am_attr_granularity(am_attr_find(am_phys_attr(phys)));
@@ -387,14 +382,14 @@ aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
                "%p is not a multiple of the granularity %zu of the memory at %p", addr,
                granularity, (void *)source->start);
-    AM_TRY(range_lock(vs, (uintptr_t)addr, source->size, &r));
-    if (am_chunkmap_find(&vs->chunks, source->start) != source || phys->is_killed)
+    AM_TRY(range_lock((uintptr_t)addr, source->size, &r));
+    if (am_chunkmap_find(&am_vspace.chunks, source->start) != source || phys->is_killed)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
                      (void *)source->start);
     else
-        rc = map_locked(vs, r, (uintptr_t)addr, source->asked, source->size, phys,
-                        has_access, SOURCE_MAPPING);
-    am_reservation_unlock(vs, r);
+        rc = map_locked(r, (uintptr_t)addr, source->asked, source->size, phys, has_access,
+                        SOURCE_MAPPING);
+    am_reservation_unlock(r);
     return rc;
 }
 
@@ -402,20 +397,19 @@ aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
  * Enter a heap's mapping, which is in no list but the arena's count.  Its addresses are the
  * caller's alone, so no lock is needed.
  */
-static aclError run_enter(struct am_vspace *vs, struct am_mapping *mapping)
+static aclError run_enter(struct am_mapping *mapping)
 {
-    AM_REQUIRE(am_chunkmap_prepare(&vs->chunks, mapping->start, mapping->size) == 0,
+    AM_REQUIRE(am_chunkmap_prepare(&am_vspace.chunks, mapping->start, mapping->size) == 0,
                ACL_ERROR_BAD_ALLOC, "no host memory for the records of a mapping");
     mapping->may_alias = mapping->phys->was_mapped;
     mapping->phys->was_mapped = true;
     atomic_store_explicit(&mapping->refs, 1, memory_order_release);
-    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, mapping);
+    am_chunkmap_set(&am_vspace.chunks, mapping->start, mapping->size, mapping);
     return ACL_SUCCESS;
 }
 
-aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
-                           struct am_phys *phys, struct am_run *run,
-                           struct am_mapping **ret_mapping)
+aclError am_vspace_map_run(const struct am_owner *owner, struct am_phys *phys,
+                           struct am_run *run, struct am_mapping **ret_mapping)
 {
     const struct am_backend_ops *ops = phys->mem.bank->ops;
     struct am_rights rights = am_rights_of(am_owner_bit(phys), am_owner_bit(phys));
@@ -431,8 +425,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a mapping");
         goto err_phys;
     }
-    rc = am_arena_take(vs, phys->mem.bank->spec.is_pinned, phys->mem.size,
-                       &mapping->extent);
+    rc = am_arena_take(phys->mem.bank->spec.is_pinned, phys->mem.size, &mapping->extent);
     if (rc != ACL_SUCCESS)
         goto err_slab;
     mapping->start = mapping->extent->start;
@@ -448,7 +441,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
     rc = ops->map((void *)mapping->start, mapping->size, &phys->mem, &rights);
     if (rc != ACL_SUCCESS)
         goto err_range;
-    rc = run_enter(vs, mapping);
+    rc = run_enter(mapping);
     if (rc != ACL_SUCCESS)
         goto err_unmap;
     *ret_mapping = mapping;
@@ -457,7 +450,7 @@ aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
 err_unmap:
     ops->unmap((void *)mapping->start, mapping->size, &phys->mem);
 err_range:
-    am_arena_give(vs, mapping->extent);
+    am_arena_give(mapping->extent);
 err_slab:
     am_slab_give(&mapping_slab, mapping);
 err_phys:
@@ -465,9 +458,9 @@ err_phys:
     return rc;
 }
 
-void am_vspace_unmap_run(struct am_vspace *vs, struct am_mapping *mapping)
+void am_vspace_unmap_run(struct am_mapping *mapping)
 {
-    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, NULL);
+    am_chunkmap_set(&am_vspace.chunks, mapping->start, mapping->size, NULL);
     am_mapping_put(mapping);
 }
 
@@ -476,13 +469,13 @@ void am_vspace_unmap_run(struct am_vspace *vs, struct am_mapping *mapping)
  * the memory that is to be unmapped is blocked before the lock is taken.  The returned
  * mapping is for mapping_unblock(); NULL: there is nothing to block.
  */
-static struct am_mapping *mapping_block(struct am_vspace *vs, void *addr)
+static struct am_mapping *mapping_block(void *addr)
 {
     struct am_mapping *mapping;
 
     if (!(am_setup.backend->caps & AM_CAP_LANES))
         return NULL;
-    mapping = am_mapping_get(vs, (uintptr_t)addr);
+    mapping = am_mapping_get((uintptr_t)addr);
     if (mapping == NULL)
         return NULL;
     if (mapping->start != (uintptr_t)addr ||
@@ -503,8 +496,8 @@ static void mapping_unblock(struct am_mapping *mapping)
 }
 
 /* Takes a locked mapping away and unlocks it; must_go: also where unmapping fails. */
-static aclError unmap_locked(struct am_vspace *vs, struct am_mapping *mapping,
-                             struct am_mapping *blocked, bool must_go)
+static aclError unmap_locked(struct am_mapping *mapping, struct am_mapping *blocked,
+                             bool must_go)
 {
     struct am_mem *mem = &mapping->phys->mem;
     struct am_reservation *r = mapping->reservation;
@@ -513,33 +506,33 @@ static aclError unmap_locked(struct am_vspace *vs, struct am_mapping *mapping,
     if (must_go)
         rc = ACL_SUCCESS; /* what stays visible goes with the reservation */
     if (rc == ACL_SUCCESS)
-        am_mapping_leave_locked(vs, mapping);
-    am_reservation_unlock(vs, r);
+        am_mapping_leave_locked(mapping);
+    am_reservation_unlock(r);
     mapping_unblock(blocked);
     if (rc == ACL_SUCCESS)
         am_mapping_put(mapping);
     return rc;
 }
 
-aclError am_vspace_unmap(struct am_vspace *vs, void *addr)
+aclError am_vspace_unmap(void *addr)
 {
-    struct am_mapping *blocked = mapping_block(vs, addr);
+    struct am_mapping *blocked = mapping_block(addr);
     struct am_mapping *mapping;
-    aclError rc = am_mapping_lock_own(vs, addr, true, &mapping);
+    aclError rc = am_mapping_lock_own(addr, true, &mapping);
 
     if (rc == ACL_SUCCESS)
-        return unmap_locked(vs, mapping, blocked, false);
+        return unmap_locked(mapping, blocked, false);
     mapping_unblock(blocked);
     return rc;
 }
 
-aclError am_vspace_unmap_owned(struct am_vspace *vs, void *addr, bool is_last)
+aclError am_vspace_unmap_owned(void *addr, bool is_last)
 {
-    struct am_mapping *blocked = mapping_block(vs, addr);
-    struct am_mapping *mapping = am_mapping_lock(vs, (uintptr_t)addr);
+    struct am_mapping *blocked = mapping_block(addr);
+    struct am_mapping *mapping = am_mapping_lock((uintptr_t)addr);
 
     if (mapping != NULL)
-        return unmap_locked(vs, mapping, blocked, is_last);
+        return unmap_locked(mapping, blocked, is_last);
     mapping_unblock(blocked); /* a reset of the device was faster */
     return ACL_SUCCESS;
 }
@@ -557,12 +550,12 @@ static bool phys_retain(struct am_phys *phys)
     return is_alive;
 }
 
-aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
+aclError am_vspace_retain(void *addr, void **ret_handle)
 {
     struct am_mapping *mapping;
     aclError rc = ACL_SUCCESS;
 
-    AM_TRY(am_mapping_lock_own(vs, addr, false, &mapping));
+    AM_TRY(am_mapping_lock_own(addr, false, &mapping));
     if (am_setup.is_strict && mapping->start != (uintptr_t)addr)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                      "%p lies inside the mapping at %p; the editions that have this call "
@@ -573,6 +566,6 @@ aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", addr);
     else
         *ret_handle = mapping->phys->named.handle;
-    am_mapping_unlock(vs, mapping);
+    am_mapping_unlock(mapping);
     return rc;
 }

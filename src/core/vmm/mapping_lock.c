@@ -24,33 +24,33 @@ void am_mapping_tear_off(const struct am_mapping *mapping)
            mapping->size, (void *)mapping->start);
 }
 
-void am_mapping_leave_locked(struct am_vspace *vs, struct am_mapping *mapping)
+void am_mapping_leave_locked(struct am_mapping *mapping)
 {
     struct am_reservation *r = mapping->reservation;
     struct am_phys *phys = mapping->phys;
 
-    am_chunkmap_set(&vs->chunks, mapping->start, mapping->size, NULL);
+    am_chunkmap_set(&am_vspace.chunks, mapping->start, mapping->size, NULL);
     am_latch_take(&phys->lock);
     LIST_REMOVE(mapping, of_phys);
     phys->n_mappings--;
     am_latch_give(&phys->lock);
     r->n_mappings--;
     if (mapping->owner == NULL)
-        am_reservation_count(vs, r, -1);
+        am_reservation_count(r, -1);
 }
 
 /* Takes it away, unless another thread was faster. */
-static void mapping_kill(struct am_vspace *vs, struct am_mapping *mapping)
+static void mapping_kill(struct am_mapping *mapping)
 {
     struct am_reservation *r = mapping->reservation;
-    struct am_lock *lock = &am_reservation_stripe(vs, r)->lock;
+    struct am_lock *lock = &am_reservation_stripe(r)->lock;
     bool is_there;
 
     am_lock(lock);
-    is_there = am_chunkmap_find(&vs->chunks, mapping->start) == mapping;
+    is_there = am_chunkmap_find(&am_vspace.chunks, mapping->start) == mapping;
     if (is_there) {
         am_mapping_tear_off(mapping);
-        am_mapping_leave_locked(vs, mapping);
+        am_mapping_leave_locked(mapping);
     }
     am_unlock(lock);
     if (is_there)
@@ -65,11 +65,11 @@ struct am_mapping *am_mapping_get_dead(struct am_mapping *mapping)
     return mapping;
 }
 
-bool am_mapping_bury(struct am_vspace *vs, struct am_mapping *dead)
+bool am_mapping_bury(struct am_mapping *dead)
 {
     if (dead == NULL)
         return false;
-    mapping_kill(vs, dead);
+    mapping_kill(dead);
     am_mapping_put(dead);
     return true;
 }
@@ -89,15 +89,14 @@ mapping_prefetch(const struct am_mapping *mapping)
     record_prefetch((const char *)((uintptr_t)mapping - offsetof(struct am_phys, own)));
 }
 
-AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
-                                                       uintptr_t addr)
+AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(uintptr_t addr)
 {
     bool are_many = am_records_are_many();
 
     if (are_many)
         record_prefetch(am_record_guess(addr));
     for (;;) {
-        struct am_mapping *mapping = am_chunkmap_find(&vs->chunks, addr);
+        struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, addr);
         struct am_mapping *dead = NULL;
         struct am_reservation *r;
 
@@ -106,13 +105,14 @@ AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
         mapping_prefetch(mapping);
         r = atomic_load_explicit(&mapping->reservation, memory_order_relaxed);
         if (r == NULL) {
-            if (am_chunkmap_find(&vs->chunks, addr) == mapping)
+            if (am_chunkmap_find(&am_vspace.chunks, addr) == mapping)
                 return NULL; /* it was a heap's when its entry was read */
             continue;
         }
-        am_lock(&am_reservation_stripe(vs, r)->lock);
+        am_lock(&am_reservation_stripe(r)->lock);
         /* The mapping may have gone and come back, also in another reservation. */
-        if (am_chunkmap_find(&vs->chunks, addr) == mapping && mapping->reservation == r) {
+        if (am_chunkmap_find(&am_vspace.chunks, addr) == mapping &&
+            mapping->reservation == r) {
             dead = am_mapping_get_dead(mapping);
             if (dead == NULL) {
                 if (are_many)
@@ -120,31 +120,29 @@ AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(struct am_vspace *vs,
                 return mapping;
             }
         }
-        am_unlock(&am_reservation_stripe(vs, r)->lock);
-        am_mapping_bury(vs, dead);
+        am_unlock(&am_reservation_stripe(r)->lock);
+        am_mapping_bury(dead);
     }
 }
 
-AM_NO_LOCK_ANALYSIS void am_mapping_unlock(struct am_vspace *vs,
-                                           const struct am_mapping *mapping)
+AM_NO_LOCK_ANALYSIS void am_mapping_unlock(const struct am_mapping *mapping)
 {
-    am_unlock(&am_reservation_stripe(vs, mapping->reservation)->lock);
+    am_unlock(&am_reservation_stripe(mapping->reservation)->lock);
 }
 
 /* Why am_mapping_lock() found nothing. */
-static aclError refuse_unmapped(struct am_vspace *vs, void *addr)
+static aclError refuse_unmapped(void *addr)
 {
-    struct am_mapping *mapping = am_mapping_get(vs, (uintptr_t)addr);
+    struct am_mapping *mapping = am_mapping_get((uintptr_t)addr);
     const struct am_owner *owner = mapping != NULL ? mapping->owner : NULL;
 
     if (mapping != NULL)
         am_mapping_put(mapping);
     AM_REQUIRE(owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p was not mapped with aclrtMapMem; it belongs to %s", addr, owner->name);
-    return am_fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p%s", addr,
-                   am_reservation_find(vs, (uintptr_t)addr) != NULL
-                       ? ""
-                       : ", which is not reserved");
+    return am_fail(
+        ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p%s", addr,
+        am_reservation_find((uintptr_t)addr) != NULL ? "" : ", which is not reserved");
 }
 
 static aclError own_check(const struct am_mapping *mapping, void *addr, bool must_start)
@@ -159,17 +157,16 @@ static aclError own_check(const struct am_mapping *mapping, void *addr, bool mus
     return ACL_SUCCESS;
 }
 
-aclError am_mapping_lock_own(struct am_vspace *vs, void *addr, bool must_start,
-                             struct am_mapping **ret_mapping)
+aclError am_mapping_lock_own(void *addr, bool must_start, struct am_mapping **ret_mapping)
 {
-    struct am_mapping *mapping = am_mapping_lock(vs, (uintptr_t)addr);
+    struct am_mapping *mapping = am_mapping_lock((uintptr_t)addr);
     aclError rc;
 
     if (mapping == NULL)
-        return refuse_unmapped(vs, addr);
+        return refuse_unmapped(addr);
     rc = own_check(mapping, addr, must_start);
     if (rc != ACL_SUCCESS)
-        am_mapping_unlock(vs, mapping);
+        am_mapping_unlock(mapping);
     else
         *ret_mapping = mapping;
     return rc;
@@ -190,7 +187,6 @@ static struct am_mapping *phys_first_mapping(struct am_phys *phys)
 
 bool am_vspace_kill(struct am_phys *phys)
 {
-    struct am_vspace *vs = &am_vspace;
     struct am_mapping *mapping;
     bool had_handle;
 
@@ -205,7 +201,7 @@ bool am_vspace_kill(struct am_phys *phys)
     phys->handle_refs = 0;
     am_latch_give(&phys->lock);
     while ((mapping = phys_first_mapping(phys)) != NULL) {
-        mapping_kill(vs, mapping);
+        mapping_kill(mapping);
         am_mapping_put(mapping);
     }
     return had_handle;

@@ -29,67 +29,63 @@ static int reservation_compare(struct am_reservation *a, struct am_reservation *
 RB_GENERATE_INTERNAL(am_reservations, am_reservation, node, reservation_compare,
                      __attribute__((unused)) static)
 
-union am_stripe *am_reservation_stripe(struct am_vspace *vs,
-                                       const struct am_reservation *r)
+union am_stripe *am_reservation_stripe(const struct am_reservation *r)
 {
-    return &vs->stripe[(uintptr_t)r / 64 % AM_STRIPES];
+    return &am_vspace.stripe[(uintptr_t)r / 64 % AM_STRIPES];
 }
 
-uint64_t am_vspace_n_mappings(struct am_vspace *vs)
+uint64_t am_vspace_n_mappings(void)
 {
     uint64_t n = 0;
 
     for (unsigned i = 0; i < AM_STRIPES; i++)
-        n += atomic_load_explicit(&vs->stripe[i].n_mappings, memory_order_relaxed);
+        n += atomic_load_explicit(&am_vspace.stripe[i].n_mappings, memory_order_relaxed);
     return n;
 }
 
-void am_reservation_count(struct am_vspace *vs, const struct am_reservation *r, int n)
+void am_reservation_count(const struct am_reservation *r, int n)
 {
-    _Atomic uint64_t *count = &am_reservation_stripe(vs, r)->n_mappings;
+    _Atomic uint64_t *count = &am_reservation_stripe(r)->n_mappings;
     uint64_t now = atomic_load_explicit(count, memory_order_relaxed);
 
     atomic_store_explicit(count, now + (uint64_t)n, memory_order_relaxed);
 }
 
 /* An address is taken out of the table under the lock of its reservation. */
-AM_NO_LOCK_ANALYSIS struct am_reservation *am_reservation_lock(struct am_vspace *vs,
-                                                               uintptr_t addr)
+AM_NO_LOCK_ANALYSIS struct am_reservation *am_reservation_lock(uintptr_t addr)
 {
     for (;;) {
-        struct am_reservation *r = am_reservation_find(vs, addr);
+        struct am_reservation *r = am_reservation_find(addr);
 
         if (r == NULL)
             return NULL;
-        am_lock(&am_reservation_stripe(vs, r)->lock);
-        if (am_reservation_find(vs, addr) == r)
+        am_lock(&am_reservation_stripe(r)->lock);
+        if (am_reservation_find(addr) == r)
             return r;
-        am_unlock(&am_reservation_stripe(vs, r)->lock);
+        am_unlock(&am_reservation_stripe(r)->lock);
     }
 }
 
-AM_NO_LOCK_ANALYSIS void am_reservation_unlock(struct am_vspace *vs,
-                                               const struct am_reservation *r)
+AM_NO_LOCK_ANALYSIS void am_reservation_unlock(const struct am_reservation *r)
 {
-    am_unlock(&am_reservation_stripe(vs, r)->lock);
+    am_unlock(&am_reservation_stripe(r)->lock);
 }
 
-struct am_reservation *am_reservation_meets_locked(struct am_vspace *vs, uintptr_t addr,
-                                                   size_t size)
+struct am_reservation *am_reservation_meets_locked(uintptr_t addr, size_t size)
 {
     struct am_reservation key = {.start = addr};
-    struct am_reservation *next = RB_NFIND(am_reservations, &vs->reservations, &key);
+    struct am_reservation *next =
+        RB_NFIND(am_reservations, &am_vspace.reservations, &key);
     struct am_reservation *before =
-        next != NULL ? RB_PREV(am_reservations, &vs->reservations, next)
-                     : RB_MAX(am_reservations, &vs->reservations);
+        next != NULL ? RB_PREV(am_reservations, &am_vspace.reservations, next)
+                     : RB_MAX(am_reservations, &am_vspace.reservations);
 
     if (before != NULL && addr - before->start < before->size)
         return before;
     return next != NULL && next->start - addr < size ? next : NULL;
 }
 
-bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size,
-                           const struct am_owner **ret_owner)
+bool am_vspace_is_reserved(uintptr_t addr, size_t size, const struct am_owner **ret_owner)
 {
     struct am_reservation *found;
 
@@ -97,13 +93,13 @@ bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size,
         *ret_owner = NULL;
     if (size - 1 > UINTPTR_MAX - addr)
         return true; /* wraps around: no memory of any kind does */
-    if (am_rangemap_is_empty(&vs->ranges, addr, size))
+    if (am_rangemap_is_empty(&am_vspace.ranges, addr, size))
         return false; /* most addresses are not ours: that is seen without a lock */
-    am_lock(&vs->lock);
-    found = am_reservation_meets_locked(vs, addr, size);
+    am_lock(&am_vspace.lock);
+    found = am_reservation_meets_locked(addr, size);
     if (found != NULL && ret_owner != NULL)
         *ret_owner = found->owner;
-    am_unlock(&vs->lock);
+    am_unlock(&am_vspace.lock);
     return found != NULL;
 }
 
@@ -126,16 +122,15 @@ static aclError want_check(const void *want, size_t size)
     return ACL_SUCCESS;
 }
 
-static int reservation_enter_locked(struct am_vspace *vs, struct am_reservation *r)
-    AM_REQUIRES(vs->lock)
+static int reservation_enter_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.lock)
 {
-    int rc = am_rangemap_prepare(&vs->ranges, r->start, r->size);
+    int rc = am_rangemap_prepare(&am_vspace.ranges, r->start, r->size);
 
     if (rc != 0)
         return rc;
-    RB_INSERT(am_reservations, &vs->reservations, r);
-    vs->n_reservations += r->owner == NULL;
-    am_rangemap_set(&vs->ranges, r->start, r->size, r);
+    RB_INSERT(am_reservations, &am_vspace.reservations, r);
+    am_vspace.n_reservations += r->owner == NULL;
+    am_rangemap_set(&am_vspace.ranges, r->start, r->size, r);
     return 0;
 }
 
@@ -152,13 +147,13 @@ static void release_warn(const struct am_reservation *r, enum am_log_level level
 }
 
 /* Addresses of the backend's become a reservation, or are given back. */
-static aclError reservation_enter(struct am_vspace *vs, struct am_reservation *r)
+static aclError reservation_enter(struct am_reservation *r)
 {
     int rc;
 
-    am_lock(&vs->lock);
-    rc = reservation_enter_locked(vs, r);
-    am_unlock(&vs->lock);
+    am_lock(&am_vspace.lock);
+    rc = reservation_enter_locked(r);
+    am_unlock(&am_vspace.lock);
     if (rc == 0)
         return ACL_SUCCESS;
     if (reservation_release(r) != ACL_SUCCESS)
@@ -169,29 +164,28 @@ static aclError reservation_enter(struct am_vspace *vs, struct am_reservation *r
 }
 
 /* From the stock; false: the backend has to be asked. */
-static bool reservation_cut(struct am_vspace *vs, struct am_reservation *r, void *want,
-                            void **ret_addr)
+static bool reservation_cut(struct am_reservation *r, void *want, void **ret_addr)
 {
     uintptr_t start;
     bool is_cut;
 
-    am_lock(&vs->lock);
-    is_cut = am_region_cut_locked(vs, r->backend, r->size, reservation_align(r->size),
-                                  want, &r->start);
+    am_lock(&am_vspace.lock);
+    is_cut = am_region_cut_locked(r->backend, r->size, reservation_align(r->size), want,
+                                  &r->start);
     start = r->start;
     r->is_from_region = is_cut;
-    if (is_cut && reservation_enter_locked(vs, r) != 0) {
-        am_region_give_locked(vs, start, r->size);
+    if (is_cut && reservation_enter_locked(r) != 0) {
+        am_region_give_locked(start, r->size);
         is_cut = r->is_from_region = false;
     }
-    am_unlock(&vs->lock); /* from here on the library's stop may release it */
+    am_unlock(&am_vspace.lock); /* from here on the library's stop may release it */
     if (is_cut)
         *ret_addr = (void *)start;
     return is_cut;
 }
 
-static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size_t size,
-                        void *want, uint64_t flags, void **ret_addr)
+static aclError reserve(const struct am_owner *owner, size_t size, void *want,
+                        uint64_t flags, void **ret_addr)
 {
     const struct am_backend_ops *backend = am_setup.backend;
     struct am_reservation *r;
@@ -211,7 +205,7 @@ static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size
     *r = (struct am_reservation){
         .size = size, .flags = flags, .owner = owner, .backend = backend};
     if (owner == NULL && (backend->caps & AM_CAP_STOCK) &&
-        reservation_cut(vs, r, want, ret_addr))
+        reservation_cut(r, want, ret_addr))
         return ACL_SUCCESS;
     if (owner != NULL && want == NULL)
         rc = backend->reserve_own(size, reservation_align(size), &addr);
@@ -222,26 +216,24 @@ static aclError reserve(struct am_vspace *vs, const struct am_owner *owner, size
         return rc;
     }
     r->start = (uintptr_t)addr;
-    rc = reservation_enter(vs, r);
+    rc = reservation_enter(r);
     if (rc == ACL_SUCCESS)
         *ret_addr = addr;
     return rc;
 }
 
-aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64_t flags,
-                           void **ret_addr)
+aclError am_vspace_reserve(size_t size, void *want, uint64_t flags, void **ret_addr)
 {
-    return reserve(vs, NULL, size, want, flags, ret_addr);
+    return reserve(NULL, size, want, flags, ret_addr);
 }
 
-aclError am_vspace_reserve_owned(struct am_vspace *vs, const struct am_owner *owner,
-                                 size_t size, void *want, void **ret_addr)
+aclError am_vspace_reserve_owned(const struct am_owner *owner, size_t size, void *want,
+                                 void **ret_addr)
 {
-    return reserve(vs, owner, size, want, 1, ret_addr);
+    return reserve(owner, size, want, 1, ret_addr);
 }
 
-aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owner,
-                               bool is_pinned, size_t size,
+aclError am_reservation_create(const struct am_owner *owner, bool is_pinned, size_t size,
                                struct am_reservation **ret_arena)
 {
     const struct am_backend_ops *backend =
@@ -264,43 +256,41 @@ aclError am_reservation_create(struct am_vspace *vs, const struct am_owner *owne
                                  .backend = backend,
                                  .is_arena = true,
                                  .is_pinned = is_pinned};
-    rc = reservation_enter(vs, r);
+    rc = reservation_enter(r);
     if (rc == ACL_SUCCESS)
         *ret_arena = r;
     return rc;
 }
 
 /* Its lock is held as well. */
-static void reservation_leave_locked(struct am_vspace *vs, struct am_reservation *r)
-    AM_REQUIRES(vs->lock)
+static void reservation_leave_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.lock)
 {
-    am_rangemap_set(&vs->ranges, r->start, r->size, NULL);
-    RB_REMOVE(am_reservations, &vs->reservations, r);
-    vs->n_reservations -= r->owner == NULL;
+    am_rangemap_set(&am_vspace.ranges, r->start, r->size, NULL);
+    RB_REMOVE(am_reservations, &am_vspace.reservations, r);
+    am_vspace.n_reservations -= r->owner == NULL;
     if (r->is_from_region)
-        am_region_give_locked(vs, r->start, r->size);
+        am_region_give_locked(r->start, r->size);
     am_slab_give(&reservation_slab, r);
 }
 
-void am_reservation_destroy_locked(struct am_vspace *vs, struct am_reservation *arena)
+void am_reservation_destroy_locked(struct am_reservation *arena)
 {
-    struct am_lock *lock = &am_reservation_stripe(vs, arena)->lock;
+    struct am_lock *lock = &am_reservation_stripe(arena)->lock;
 
     am_lock(lock);
     if (reservation_release(arena) != ACL_SUCCESS)
         release_warn(arena, AM_LOG_INFO);
-    reservation_leave_locked(vs, arena);
+    reservation_leave_locked(arena);
     am_unlock(lock);
 }
 
 /* Its lock is held as well. */
-static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
-    AM_REQUIRES(vs->lock)
+static aclError release_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.lock)
 {
     aclError rc = reservation_release(r);
 
     if (rc == ACL_SUCCESS)
-        reservation_leave_locked(vs, r);
+        reservation_leave_locked(r);
     return rc;
 }
 
@@ -308,19 +298,18 @@ static aclError release_locked(struct am_vspace *vs, struct am_reservation *r)
  * The program releases addresses that were cut from the stock, but a mapping there
  * cannot be undone: the addresses are not reused until the library stops.
  */
-static void retire_locked(struct am_vspace *vs, struct am_reservation *r)
-    AM_REQUIRES(vs->lock)
+static void retire_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.lock)
 {
     static const struct am_owner library = {.name = "the library"};
 
     r->owner = &library;
     r->is_unreleased = true;
-    vs->n_reservations--;
+    am_vspace.n_reservations--;
 }
 
 /* Both locks are held; r is the reservation that addr lies in. */
-static aclError release_checked_locked(struct am_vspace *vs, struct am_reservation *r,
-                                       void *addr) AM_REQUIRES(vs->lock)
+static aclError release_checked_locked(struct am_reservation *r, void *addr)
+    AM_REQUIRES(am_vspace.lock)
 {
     aclError rc = ACL_SUCCESS;
 
@@ -340,55 +329,54 @@ static aclError release_checked_locked(struct am_vspace *vs, struct am_reservati
             "aclrtUnmapMem for each first",
             addr, r->n_mappings);
     else if (r->is_from_region && r->has_stale_mapping)
-        retire_locked(vs, r);
+        retire_locked(r);
     else
-        rc = release_locked(vs, r);
+        rc = release_locked(r);
     return rc;
 }
 
-aclError am_vspace_release(struct am_vspace *vs, void *addr)
+aclError am_vspace_release(void *addr)
 {
     struct am_reservation *r;
     struct am_lock *lock;
     aclError rc;
 
-    am_lock(&vs->lock);
-    r = am_reservation_find(vs, (uintptr_t)addr);
+    am_lock(&am_vspace.lock);
+    r = am_reservation_find((uintptr_t)addr);
     if (r == NULL) {
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not reserved", addr);
     } else {
-        lock = &am_reservation_stripe(vs, r)->lock;
+        lock = &am_reservation_stripe(r)->lock;
         am_lock(lock);
-        rc = release_checked_locked(vs, r, addr);
+        rc = release_checked_locked(r, addr);
         am_unlock(lock);
     }
-    am_unlock(&vs->lock);
+    am_unlock(&am_vspace.lock);
     return rc;
 }
 
-void am_vspace_release_owned(struct am_vspace *vs, void *addr)
+void am_vspace_release_owned(void *addr)
 {
     struct am_reservation *r;
     struct am_lock *lock;
 
-    am_lock(&vs->lock);
-    r = am_reservation_find(vs, (uintptr_t)addr);
-    lock = &am_reservation_stripe(vs, r)->lock;
+    am_lock(&am_vspace.lock);
+    r = am_reservation_find((uintptr_t)addr);
+    lock = &am_reservation_stripe(r)->lock;
     am_lock(lock);
     am_assert(r != NULL && r->start == (uintptr_t)addr && r->n_mappings == 0);
-    if (release_locked(vs, r) != ACL_SUCCESS) {
+    if (release_locked(r) != ACL_SUCCESS) {
         r->is_unreleased = true;
         release_warn(r, AM_LOG_WARN);
     }
     am_unlock(lock);
-    am_unlock(&vs->lock);
+    am_unlock(&am_vspace.lock);
 }
 
 /* The library stops: the reservation goes, unless a thread still needs it. */
-static void release_last_locked(struct am_vspace *vs, struct am_reservation *r)
-    AM_REQUIRES(vs->lock)
+static void release_last_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.lock)
 {
-    struct am_lock *lock = &am_reservation_stripe(vs, r)->lock;
+    struct am_lock *lock = &am_reservation_stripe(r)->lock;
 
     am_lock(lock);
     /* Work in flight, or a host view, still uses memory of a heap there. */
@@ -396,21 +384,21 @@ static void release_last_locked(struct am_vspace *vs, struct am_reservation *r)
     /* A thread is in a call about it, or was about to make it: it ends there. */
     if (!r->is_orphan && (r->owner == NULL || r->is_arena || r->is_unreleased)) {
         am_assert(r->n_mappings == 0);
-        if (release_locked(vs, r) != ACL_SUCCESS)
+        if (release_locked(r) != ACL_SUCCESS)
             release_warn(r, AM_LOG_WARN);
     }
     am_unlock(lock);
 }
 
-void am_vspace_release_all(struct am_vspace *vs)
+void am_vspace_release_all(void)
 {
     struct am_reservation *r;
     struct am_reservation *next;
 
-    am_lock(&vs->lock);
-    am_arena_forget_locked(vs);
-    RB_FOREACH_SAFE (r, am_reservations, &vs->reservations, next)
-        release_last_locked(vs, r);
-    am_region_release_locked(vs);
-    am_unlock(&vs->lock);
+    am_lock(&am_vspace.lock);
+    am_arena_forget_locked();
+    RB_FOREACH_SAFE (r, am_reservations, &am_vspace.reservations, next)
+        release_last_locked(r);
+    am_region_release_locked();
+    am_unlock(&am_vspace.lock);
 }

@@ -189,45 +189,41 @@ struct am_vspace {
 extern struct am_vspace am_vspace;
 
 /* How many mappings the program has. */
-uint64_t am_vspace_n_mappings(struct am_vspace *vs);
+uint64_t am_vspace_n_mappings(void);
 
 /* size is rounded up; want is where it must be, or NULL. */
-aclError am_vspace_reserve(struct am_vspace *vs, size_t size, void *want, uint64_t flags,
-                           void **ret_addr);
-aclError am_vspace_release(struct am_vspace *vs, void *addr);
+aclError am_vspace_reserve(size_t size, void *want, uint64_t flags, void **ret_addr);
+aclError am_vspace_release(void *addr);
 /*
  * Releases the program's reservations and the arenas; nothing is mapped any more.  An
  * owner that a thread still uses releases its own reservations later.
  */
-void am_vspace_release_all(struct am_vspace *vs);
+void am_vspace_release_all(void);
 
 /* Bind addr to phys's memory; the owner gets access unless has_access is false. */
-aclError am_vspace_map(struct am_vspace *vs, void *addr, size_t size,
-                       struct am_phys *phys, bool has_access);
-aclError am_vspace_unmap(struct am_vspace *vs, void *addr);
+aclError am_vspace_map(void *addr, size_t size, struct am_phys *phys, bool has_access);
+aclError am_vspace_unmap(void *addr);
 /* Bind addr to the memory that another mapping has, as large as that is. */
-aclError am_vspace_map_like(struct am_vspace *vs, void *addr,
-                            const struct am_mapping *source, bool has_access);
+aclError am_vspace_map_like(void *addr, const struct am_mapping *source, bool has_access);
 /*
  * Give the owners access to a row of mappings that was bound without.  For neighbours it
  * is one call of the backend: a GPU's driver takes longer for that than for binding.
  */
-aclError am_vspace_open(struct am_vspace *vs, void *addr, size_t size);
+aclError am_vspace_open(void *addr, size_t size);
 /*
  * aclrtMemMapSelectedLink: bind the start of a reservation to the memory of the mappings
  * in a row that src starts, one for one.  All or none.
  */
-aclError am_vspace_mirror(struct am_vspace *vs, void *dst, size_t size, void *src);
+aclError am_vspace_mirror(void *dst, size_t size, void *src);
 /*
  * The same for an owner of ours.  map binds all of phys, unmap what starts at addr; the
  * last unmap before a release cannot fail.  release gives up what has nothing mapped.
  */
-aclError am_vspace_reserve_owned(struct am_vspace *vs, const struct am_owner *owner,
-                                 size_t size, void *want, void **ret_addr);
-void am_vspace_release_owned(struct am_vspace *vs, void *addr);
-aclError am_vspace_map_owned(struct am_vspace *vs, void *addr, struct am_phys *phys,
-                             bool has_access);
-aclError am_vspace_unmap_owned(struct am_vspace *vs, void *addr, bool is_last);
+aclError am_vspace_reserve_owned(const struct am_owner *owner, size_t size, void *want,
+                                 void **ret_addr);
+void am_vspace_release_owned(void *addr);
+aclError am_vspace_map_owned(void *addr, struct am_phys *phys, bool has_access);
+aclError am_vspace_unmap_owned(void *addr, bool is_last);
 
 /*
  * End the handle of phys and undo all its mappings; whether it had a handle, whose
@@ -236,16 +232,16 @@ aclError am_vspace_unmap_owned(struct am_vspace *vs, void *addr, bool is_last);
 bool am_vspace_kill(struct am_phys *phys);
 
 /* Changes the access rights of the mapping that is exactly addr and size. */
-aclError am_vspace_set_access(struct am_vspace *vs, void *addr, size_t size,
-                              const aclrtMemAccessDesc *desc, size_t n);
-aclError am_vspace_get_access(struct am_vspace *vs, void *addr,
-                              const aclrtMemLocation *location, uint64_t *ret_flags);
+aclError am_vspace_set_access(void *addr, size_t size, const aclrtMemAccessDesc *desc,
+                              size_t n);
+aclError am_vspace_get_access(void *addr, const aclrtMemLocation *location,
+                              uint64_t *ret_flags);
 
 /* aclrtMemRetainAllocationHandle: one more handle reference. */
-aclError am_vspace_retain(struct am_vspace *vs, void *addr, void **ret_handle);
+aclError am_vspace_retain(void *addr, void **ret_handle);
 
 /* The mapping that addr lies in, with one more reference, or NULL; takes no lock. */
-struct am_mapping *am_mapping_get(struct am_vspace *vs, uintptr_t addr);
+struct am_mapping *am_mapping_get(uintptr_t addr);
 void am_mapping_put(struct am_mapping *mapping);
 /* The block of the owner, or the mapping, that contains addr; false: none. */
 bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
@@ -256,20 +252,19 @@ bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
  * mapping takes over the reference to phys, also on failure; its own reference is the
  * caller's.
  */
-aclError am_vspace_map_run(struct am_vspace *vs, const struct am_owner *owner,
-                           struct am_phys *phys, struct am_run *run,
-                           struct am_mapping **ret_mapping);
+aclError am_vspace_map_run(const struct am_owner *owner, struct am_phys *phys,
+                           struct am_run *run, struct am_mapping **ret_mapping);
 /*
  * It cannot be found any more; memory and addresses go with the last reference, the
  * caller's being one.
  */
-void am_vspace_unmap_run(struct am_vspace *vs, struct am_mapping *mapping);
+void am_vspace_unmap_run(struct am_mapping *mapping);
 
 /*
  * Whether any byte of the range is reserved; *ret_owner, if not NULL, is then whose it
  * is.
  */
-bool am_vspace_is_reserved(struct am_vspace *vs, uintptr_t addr, size_t size,
+bool am_vspace_is_reserved(uintptr_t addr, size_t size,
                            const struct am_owner **ret_owner);
 
 #endif

@@ -38,11 +38,11 @@ static unsigned extent_list(size_t n)
     return 8 + (order - 1) * 4 + (unsigned)((n - 1) >> order) - 4;
 }
 
-static struct am_extent *extent_cut_locked(struct am_vspace *vs, bool is_pinned,
-                                           size_t size) AM_REQUIRES(vs->lock)
+static struct am_extent *extent_cut_locked(bool is_pinned, size_t size)
+    AM_REQUIRES(am_vspace.lock)
 {
-    struct am_reservation *arena = vs->arenas[is_pinned].arena;
-    size_t *used = &vs->arenas[is_pinned].used;
+    struct am_reservation *arena = am_vspace.arenas[is_pinned].arena;
+    size_t *used = &am_vspace.arenas[is_pinned].used;
     struct am_extent *extent;
 
     if (arena == NULL || size > arena->size - *used)
@@ -59,15 +59,15 @@ static struct am_extent *extent_cut_locked(struct am_vspace *vs, bool is_pinned,
 }
 
 /* The first extent of a new arena, which has a mapping counted for it already. */
-static aclError first_open(struct am_vspace *vs, bool is_pinned, size_t arena_size,
-                           size_t size, struct am_extent **ret_extent)
+static aclError first_open(bool is_pinned, size_t arena_size, size_t size,
+                           struct am_extent **ret_extent)
 {
     struct am_extent *extent = am_sys_malloc(sizeof *extent);
     aclError rc;
 
     AM_REQUIRE(extent != NULL, ACL_ERROR_BAD_ALLOC,
                "no host memory for the records of addresses");
-    rc = am_reservation_create(vs, &arena_owner, is_pinned, arena_size, &extent->arena);
+    rc = am_reservation_create(&arena_owner, is_pinned, arena_size, &extent->arena);
     if (rc != ACL_SUCCESS) {
         free(extent);
         return rc;
@@ -82,44 +82,42 @@ static aclError first_open(struct am_vspace *vs, bool is_pinned, size_t arena_si
  * The same, and later extents are cut from it; the rest of the previous arena stays
  * unused.
  */
-static aclError arena_open(struct am_vspace *vs, bool is_pinned, size_t size,
-                           struct am_extent **ret_extent)
+static aclError arena_open(bool is_pinned, size_t size, struct am_extent **ret_extent)
 {
-    AM_TRY(first_open(vs, is_pinned, ARENA_SIZE, size, ret_extent));
-    am_lock(&vs->lock);
+    AM_TRY(first_open(is_pinned, ARENA_SIZE, size, ret_extent));
+    am_lock(&am_vspace.lock);
     if (!(*ret_extent)->arena->is_orphan) { /* the library may have stopped meanwhile */
-        vs->arenas[is_pinned].arena = (*ret_extent)->arena;
-        vs->arenas[is_pinned].used = size;
+        am_vspace.arenas[is_pinned].arena = (*ret_extent)->arena;
+        am_vspace.arenas[is_pinned].used = size;
     }
-    am_unlock(&vs->lock);
+    am_unlock(&am_vspace.lock);
     return ACL_SUCCESS;
 }
 
 /* Where free extents of this size are. */
-static struct am_extents *extents_of(struct am_vspace *vs, bool is_pinned, size_t size)
+static struct am_extents *extents_of(bool is_pinned, size_t size)
 {
-    return &vs->arenas[is_pinned].extents[extent_list(size >> AM_CHUNK_SHIFT)];
+    return &am_vspace.arenas[is_pinned].extents[extent_list(size >> AM_CHUNK_SHIFT)];
 }
 
-static struct am_extent *extent_find(struct am_vspace *vs, bool is_pinned, size_t size)
+static struct am_extent *extent_find(bool is_pinned, size_t size)
 {
-    struct am_extents *list = extents_of(vs, is_pinned, size);
+    struct am_extents *list = extents_of(is_pinned, size);
     struct am_extent *extent;
 
-    am_lock(&vs->lock);
+    am_lock(&am_vspace.lock);
     extent = LIST_FIRST(list);
     if (extent != NULL) {
         LIST_REMOVE(extent, link);
         extent->arena->n_mappings++;
     } else if (size < AM_GIB) { /* larger ones, for their alignment, are whole arenas */
-        extent = extent_cut_locked(vs, is_pinned, size);
+        extent = extent_cut_locked(is_pinned, size);
     }
-    am_unlock(&vs->lock);
+    am_unlock(&am_vspace.lock);
     return extent;
 }
 
-aclError am_arena_take(struct am_vspace *vs, bool is_pinned, size_t size,
-                       struct am_extent **ret_extent)
+aclError am_arena_take(bool is_pinned, size_t size, struct am_extent **ret_extent)
 {
     struct am_extent *extent;
 
@@ -127,27 +125,27 @@ aclError am_arena_take(struct am_vspace *vs, bool is_pinned, size_t size,
                "Failed to allocate addresses for %zu bytes: there are only 2^%d", size,
                AM_ADDRESS_BITS - 1);
     size = extent_chunks(size) << AM_CHUNK_SHIFT;
-    extent = extent_find(vs, is_pinned, size);
+    extent = extent_find(is_pinned, size);
     if (extent == NULL)
-        return size >= AM_GIB ? first_open(vs, is_pinned, size, size, ret_extent)
-                              : arena_open(vs, is_pinned, size, ret_extent);
+        return size >= AM_GIB ? first_open(is_pinned, size, size, ret_extent)
+                              : arena_open(is_pinned, size, ret_extent);
     *ret_extent = extent;
     return ACL_SUCCESS;
 }
 
-void am_arena_give(struct am_vspace *vs, struct am_extent *extent)
+void am_arena_give(struct am_extent *extent)
 {
     struct am_reservation *arena = extent->arena;
 
-    am_lock(&vs->lock);
+    am_lock(&am_vspace.lock);
     arena->n_mappings--;
     if (!arena->is_orphan) {
-        LIST_INSERT_HEAD(extents_of(vs, arena->is_pinned, extent->size), extent, link);
+        LIST_INSERT_HEAD(extents_of(arena->is_pinned, extent->size), extent, link);
         extent = NULL;
     } else if (arena->n_mappings == 0) {
-        am_reservation_destroy_locked(vs, arena);
+        am_reservation_destroy_locked(arena);
     }
-    am_unlock(&vs->lock);
+    am_unlock(&am_vspace.lock);
     free(extent);
 }
 
@@ -161,11 +159,11 @@ static void extents_forget_locked(struct am_extents *list)
     }
 }
 
-void am_arena_forget_locked(struct am_vspace *vs)
+void am_arena_forget_locked(void)
 {
-    for (size_t kind = 0; kind < AM_ARRAY_SIZE(vs->arenas); kind++) {
-        for (size_t i = 0; i < AM_ARRAY_SIZE(vs->arenas[kind].extents); i++)
-            extents_forget_locked(&vs->arenas[kind].extents[i]);
-        vs->arenas[kind].arena = NULL;
+    for (size_t kind = 0; kind < AM_ARRAY_SIZE(am_vspace.arenas); kind++) {
+        for (size_t i = 0; i < AM_ARRAY_SIZE(am_vspace.arenas[kind].extents); i++)
+            extents_forget_locked(&am_vspace.arenas[kind].extents[i]);
+        am_vspace.arenas[kind].arena = NULL;
     }
 }

@@ -22,11 +22,10 @@ struct am_extent {
 };
 
 /* size is a multiple of AM_CHUNK; from 1 GB on the start is a multiple of 1 GB. */
-aclError am_arena_take(struct am_vspace *vs, bool is_pinned, size_t size,
-                       struct am_extent **ret_extent);
-void am_arena_give(struct am_vspace *vs, struct am_extent *extent);
+aclError am_arena_take(bool is_pinned, size_t size, struct am_extent **ret_extent);
+void am_arena_give(struct am_extent *extent);
 
 /* The library stops: arenas go, now or with the last extent that is in use. */
-void am_arena_forget_locked(struct am_vspace *vs) AM_REQUIRES(vs->lock);
+void am_arena_forget_locked(void) AM_REQUIRES(am_vspace.lock);
 
 #endif

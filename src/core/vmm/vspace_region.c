@@ -36,14 +36,14 @@ static bool is_inside(const struct am_region *region, uintptr_t start, size_t si
 }
 
 /* Low addresses first, which have been in use: a device's page tables are there. */
-static bool room_find_locked(struct am_vspace *vs, size_t size, size_t align,
-                             uintptr_t *ret_start) AM_REQUIRES(vs->lock)
+static bool room_find_locked(size_t size, size_t align, uintptr_t *ret_start)
+    AM_REQUIRES(am_vspace.lock)
 {
-    struct am_region *region = &vs->region;
+    struct am_region *region = &am_vspace.region;
 
     for (int i = 0; i < TRIES && region->next < region->end; i++) {
         uintptr_t at = am_align_up(region->next, align);
-        const struct am_reservation *taken = am_reservation_meets_locked(vs, at, size);
+        const struct am_reservation *taken = am_reservation_meets_locked(at, size);
 
         if (taken == NULL && is_inside(region, at, size)) {
             *ret_start = at;
@@ -60,10 +60,10 @@ static bool room_find_locked(struct am_vspace *vs, size_t size, size_t align,
     return false;
 }
 
-bool am_region_cut_locked(struct am_vspace *vs, const struct am_backend_ops *backend,
-                          size_t size, size_t align, void *want, uintptr_t *ret_start)
+bool am_region_cut_locked(const struct am_backend_ops *backend, size_t size, size_t align,
+                          void *want, uintptr_t *ret_start)
 {
-    struct am_region *region = &vs->region;
+    struct am_region *region = &am_vspace.region;
     uintptr_t start = (uintptr_t)want;
 
     /*
@@ -75,9 +75,9 @@ bool am_region_cut_locked(struct am_vspace *vs, const struct am_backend_ops *bac
     if (region->backend != backend) /* none, or left by one that stopped meanwhile */
         return false;
     if (want != NULL && (!is_inside(region, start, size) ||
-                         am_reservation_meets_locked(vs, start, size) != NULL))
+                         am_reservation_meets_locked(start, size) != NULL))
         return false;
-    if (want == NULL && (size > CUT_MAX || !room_find_locked(vs, size, align, &start)))
+    if (want == NULL && (size > CUT_MAX || !room_find_locked(size, align, &start)))
         return false;
     if (start + size > region->end)
         region->end = start + size;
@@ -86,9 +86,9 @@ bool am_region_cut_locked(struct am_vspace *vs, const struct am_backend_ops *bac
     return true;
 }
 
-void am_region_give_locked(struct am_vspace *vs, uintptr_t start, size_t size)
+void am_region_give_locked(uintptr_t start, size_t size)
 {
-    struct am_region *region = &vs->region;
+    struct am_region *region = &am_vspace.region;
 
     am_assert(region->n_cut > 0 && is_inside(region, start, size));
     if (start < region->next)
@@ -97,9 +97,9 @@ void am_region_give_locked(struct am_vspace *vs, uintptr_t start, size_t size)
         region->end = region->start;
 }
 
-void am_region_release_locked(struct am_vspace *vs)
+void am_region_release_locked(void)
 {
-    struct am_region *region = &vs->region;
+    struct am_region *region = &am_vspace.region;
 
     am_assert(region->n_cut == 0);
     if (region->size > 0 &&

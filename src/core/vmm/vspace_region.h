@@ -20,13 +20,11 @@
  * reservation before it releases the lock, and returns the addresses when the
  * reservation ends.
  */
-bool am_region_cut_locked(struct am_vspace *vs, const struct am_backend_ops *backend,
-                          size_t size, size_t align, void *want, uintptr_t *ret_start)
-    AM_REQUIRES(vs->lock);
-void am_region_give_locked(struct am_vspace *vs, uintptr_t start, size_t size)
-    AM_REQUIRES(vs->lock);
+bool am_region_cut_locked(const struct am_backend_ops *backend, size_t size, size_t align,
+                          void *want, uintptr_t *ret_start) AM_REQUIRES(am_vspace.lock);
+void am_region_give_locked(uintptr_t start, size_t size) AM_REQUIRES(am_vspace.lock);
 
 /* The library stops; nothing is cut from it any more. */
-void am_region_release_locked(struct am_vspace *vs) AM_REQUIRES(vs->lock);
+void am_region_release_locked(void) AM_REQUIRES(am_vspace.lock);
 
 #endif
