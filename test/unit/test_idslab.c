@@ -404,23 +404,27 @@ static void succeed(void *arg)
 
     am_idslab_unname(&thing->named);
     thing->named.refs = 0;
-    am_idslab_name(&race.slab, &thing->named);
+    am_idslab_name(shared_slab, &thing->named);
     thing->named.refs = 1;
+}
+
+static void shared_put(struct am_named *named)
+{
+    assert_false(am_ref_drop(&named->refs));
 }
 
 static void a_handle_never_gives_the_object_that_came_after_its_own(void **state)
 {
-    struct thing *thing;
-    void *handle;
+    NEW_SLAB(slab);
+    struct thing *thing = make(&slab);
+    void *handle = thing->named.handle;
 
-    race.slab = (struct am_idslab)AM_IDSLAB_INIT(struct thing, AM_KIND_PHYS, "test");
-    thing = make(&race.slab);
-    handle = thing->named.handle;
+    shared_slab = &slab;
     moment_arm(1, succeed, thing);
-    assert_null(am_idslab_get(&race.slab, handle, race_put));
+    assert_null(am_idslab_get(&slab, handle, shared_put));
     assert_true(moment_disarm());
     assert_int_equal(thing->named.refs, 1);
-    assert_ptr_equal(get(&race.slab, thing->named.handle), thing);
+    assert_ptr_equal(get(&slab, thing->named.handle), thing);
 }
 
 int main(void)
