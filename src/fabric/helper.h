@@ -3,7 +3,8 @@
  *
  * helper.c     the loop, the program's requests, exports
  * peer_link.c  connections to other fabric processes: their bytes, begin and end
- * peer.c       imports, moves, what peers say
+ * peer.c       imports, what peers say
+ * peer_move.c  moves
  *
  * The loop waits for the program's socket, the listening socket, the peers' sockets and
  * the UCX worker at once.  A peer whose connection is to be closed is marked, and is ended
@@ -37,7 +38,8 @@ struct am_watch {
 
 /* Memory of another process, or the request for it. */
 struct am_peer_import {
-    LIST_ENTRY(am_peer_import) next; /* of its peer */
+    LIST_ENTRY(am_peer_import) next;  /* of its peer */
+    LIST_ENTRY(am_peer_import) fresh; /* is_fresh */
     struct am_peer *peer;
     uint64_t number; /* for the program */
     uint32_t request;
@@ -46,6 +48,8 @@ struct am_peer_import {
     bool is_replied;  /* the program has it */
     bool is_released; /* by the program; it goes with its last move */
     bool has_rkey;
+    bool is_fresh; /* bytes were put that no flush covers yet: as a move under way */
+    uint64_t put;  /* the last one of them: its number */
     uint32_t n_moves;
     struct am_port_ticket ticket;
     uint64_t grant; /* the exporter's number of it */
@@ -115,9 +119,14 @@ struct am_peer {
     bool is_forgotten;                    /* by the exporter, with all grants */
     uint32_t n_imports;                   /* of both lists */
     uint32_t n_grants;
-    TAILQ_HEAD(, am_peer_move) held; /* until it is connected */
-    uint32_t n_moves;                /* that UCX has */
-    uint64_t moved; /* when a move ended last, or began while there was none */
+    TAILQ_HEAD(, am_peer_move) held;   /* until it is connected */
+    LIST_HEAD(, am_peer_import) fresh; /* those with is_fresh */
+    uint64_t n_puts;                   /* ever, for the order of puts and flushes */
+    bool is_flushing;                  /* flush_move is under way, which covers: */
+    uint64_t flushed;
+    struct am_ucx_move flush_move;
+    uint32_t n_moves; /* that UCX has */
+    uint64_t moved;   /* when a move ended last, or began while there was none */
 };
 
 RB_HEAD(am_peer_tree, am_peer);
@@ -155,7 +164,7 @@ struct am_helper {
     size_t n_imports;
     size_t first_free; /* all imports below are taken */
     uint64_t next_tick;
-    uint64_t awake_until; /* after a short move */
+    uint64_t awake_until; /* after a move, or a part of it */
     char where[128];
     uint16_t again; /* the port of the process before this one; 0: there was none */
 };
@@ -176,7 +185,6 @@ void am_helper_scratch(struct am_helper *helper);
 /* peer.c */
 void am_peer_import(struct am_helper *helper, const struct am_port_message *message);
 void am_peer_release(struct am_helper *helper, uint64_t number);
-void am_peer_move(struct am_helper *helper, const struct am_port_message *message);
 /* Writes the book, if it changed. */
 void am_peer_book(struct am_helper *helper);
 /* For peer_link.c: a frame of the peer; the connection to an exporter begins and ends. */
@@ -186,6 +194,24 @@ void am_peer_up(struct am_peer *peer);
 void am_peer_more(struct am_peer *peer);
 void am_peer_data_close(struct am_peer *peer);
 void am_peer_refuse_all(struct am_peer *peer);
+
+/* For peer_move.c: whether there is a way to the memory; a move of it is over. */
+struct am_peer_import *am_peer_import_find(struct am_helper *helper, uint64_t number);
+bool am_peer_import_reach(struct am_peer_import *import);
+void am_peer_import_leave(struct am_peer_import *import);
+
+/* peer_move.c */
+void am_peer_move(struct am_helper *helper, const struct am_port_message *message);
+/* Flushes bytes that no flush covers, as when the rest of their copy failed. */
+void am_peer_flush(struct am_peer *peer);
+/* The puts up to this one have arrived, or never will. */
+void am_peer_puts_over(struct am_peer *peer, uint64_t upto);
+/* A piece of work over UCX begins or ends; the connection stays meanwhile. */
+void am_peer_work_begin(struct am_peer *peer);
+void am_peer_work_end(struct am_peer *peer);
+/* Moves that waited until the peer is connected. */
+void am_peer_held_begin(struct am_peer *peer);
+void am_peer_held_refuse(struct am_peer *peer);
 
 /* peer_link.c */
 void am_peer_start(struct am_helper *helper);

@@ -1,12 +1,9 @@
-/* See helper.h: imports and moves. */
+/* See helper.h: imports, and what peers say. */
 #include <arpa/inet.h>
-#include <linux/futex.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "acl/acl_base.h"
@@ -15,18 +12,6 @@
 #include "fabric/helper.h"
 
 #define BOOK_ROWS 256 /* peers that aclmem info shows */
-
-struct am_peer_move {
-    struct am_ucx_move ucx;
-    TAILQ_ENTRY(am_peer_move) next; /* while it is held */
-    struct am_peer_import *import;
-    bool is_put;
-    uint32_t request;
-    uint32_t bell; /* a number + 1; 0: none */
-    uint64_t offset;
-    uint64_t at;
-    uint64_t size;
-};
 
 /* ---- imports ---- */
 
@@ -135,6 +120,12 @@ static void import_release(struct am_peer_import *import)
     releases_send(peer);
 }
 
+void am_peer_import_leave(struct am_peer_import *import)
+{
+    if (--import->n_moves == 0 && import->is_released)
+        import_release(import);
+}
+
 /* ---- the way of the bytes ---- */
 
 static void ep_broken(void *arg)
@@ -143,7 +134,7 @@ static void ep_broken(void *arg)
 }
 
 /* Makes the way to the memory, if there is none in this connection: whether it is there. */
-static bool import_reach(struct am_peer_import *import)
+bool am_peer_import_reach(struct am_peer_import *import)
 {
     struct am_peer *peer = import->peer;
     char why[AM_UCX_WHY] = "its worker's address is not known";
@@ -196,6 +187,7 @@ void am_peer_data_close(struct am_peer *peer)
              0) /* a part of a failed copy must not follow a later one */
         am_net_doom(&address);
     am_ucx_disconnect(&peer->helper->ucx, peer->ep);
+    am_peer_puts_over(peer, peer->n_puts);
     rkeys_drop(peer);
     /* UCX keeps the connections of an endpoint that was closed, for a peer's use. */
     if (peer->ucx_port != 0)
@@ -253,14 +245,11 @@ static void guest_frame(struct am_peer *peer, const struct am_frame *frame)
     }
 }
 
-static void move_begin(struct am_peer_move *move);
-
 /* The exporter knows this process: what waited for that begins. */
 static void host_here(struct am_peer *peer)
 {
     struct am_helper *helper = peer->helper;
     struct am_peer_import *import;
-    struct am_peer_move *move;
 
     am_visit_here(&helper->visits, &peer->visit, peer->lease_ms * AM_MILLISECOND,
                   am_helper_now());
@@ -269,10 +258,7 @@ static void host_here(struct am_peer *peer)
         if (!import->is_asked)
             import_ask(import);
     }
-    while ((move = TAILQ_FIRST(&peer->held)) != NULL) {
-        TAILQ_REMOVE(&peer->held, move, next);
-        move_begin(move);
-    }
+    am_peer_held_begin(peer);
 }
 
 void am_peer_more(struct am_peer *peer)
@@ -336,25 +322,6 @@ static void import_reply(struct am_peer_import *import)
     am_helper_reply(import->peer->helper, &reply);
 }
 
-static void work_begin(struct am_peer *peer)
-{
-    uint64_t now = am_helper_now();
-
-    am_visit_work(&peer->helper->visits, &peer->visit, now);
-    peer->link.n_used++;
-    if (peer->n_moves++ == 0)
-        peer->moved = now;
-}
-
-static void work_end(struct am_peer *peer)
-{
-    uint64_t now = am_helper_now();
-
-    am_visit_done(&peer->helper->visits, &peer->visit, now);
-    peer->n_moves--;
-    peer->moved = now;
-}
-
 static struct am_peer *peer_of_probe(struct am_ucx_move *move)
 {
     return (struct am_peer *)((char *)move - offsetof(struct am_peer, probe_move));
@@ -366,7 +333,7 @@ static void probe_done(struct am_ucx_move *move)
     struct am_peer_import *import;
 
     peer->is_probing = false;
-    work_end(peer);
+    am_peer_work_end(peer);
     if (move->has_failed) {
         am_peer_fail(peer, "its data port cannot be reached, or it ended");
         return;
@@ -395,12 +362,12 @@ static void import_probe(struct am_peer_import *import)
         return;
     peer->is_probing = true;
     peer->probe_move.done = probe_done;
-    work_begin(peer);
+    am_peer_work_begin(peer);
     am_ucx_get(&peer->helper->ucx, peer->ep, import->rkey, import->address, &peer->probe,
                sizeof peer->probe, &peer->probe_move);
 }
 
-static struct am_peer_import *import_find(struct am_helper *helper, uint64_t number)
+struct am_peer_import *am_peer_import_find(struct am_helper *helper, uint64_t number)
 {
     return number - 1 < helper->n_imports ? helper->imports[number - 1] : NULL;
 }
@@ -419,7 +386,7 @@ static void grant_refused(struct am_peer_import *import, int32_t status)
 
 static void grant_take(struct am_peer *peer, const struct am_frame *frame)
 {
-    struct am_peer_import *import = import_find(peer->helper, frame->grant.id);
+    struct am_peer_import *import = am_peer_import_find(peer->helper, frame->grant.id);
 
     if (import == NULL || import->peer != peer || import->is_granted ||
         !import->is_asked || frame->grant.n_bytes > AM_PORT_DESC ||
@@ -442,7 +409,7 @@ static void grant_take(struct am_peer *peer, const struct am_frame *frame)
     import->packed = malloc(frame->grant.n_rkey + 1);
     if (import->packed != NULL)
         memcpy(import->packed, frame->grant.rkey, frame->grant.n_rkey);
-    if (import->packed == NULL || !import_reach(import)) {
+    if (import->packed == NULL || !am_peer_import_reach(import)) {
         import_refuse(import, ACL_ERROR_RT_IPC_ERROR,
                       "UCX does not understand the key of its memory");
         import_release(import);
@@ -541,83 +508,13 @@ void am_peer_import(struct am_helper *helper, const struct am_port_message *mess
 
 void am_peer_release(struct am_helper *helper, uint64_t number)
 {
-    struct am_peer_import *import = import_find(helper, number);
+    struct am_peer_import *import = am_peer_import_find(helper, number);
 
     if (import == NULL || import->is_released)
         return;
     import->is_released = true;
     if (import->n_moves == 0)
         import_release(import);
-}
-
-static void bell_ring(struct am_helper *helper, const struct am_peer_move *move)
-{
-    struct am_port_bells *bells = (void *)(helper->area + AM_PORT_BELLS_AT);
-    _Atomic uint32_t *bell = &bells->bell[move->bell - 1];
-
-    /*
-     * The partners are am_remote_landed(), which reads the slot's bytes behind its load, and
-     * am_remote_bell_wait(), which counted the bell before it looked.
-     */
-    atomic_store(&bells->landed[move->at / AM_PORT_SLOT_SIZE], 1);
-    atomic_fetch_add(bell, 1);
-    syscall(SYS_futex, bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-static void move_refuse(struct am_peer_move *move)
-{
-    struct am_peer *peer = move->import->peer;
-    char name[192];
-
-    am_helper_refuse(peer->helper, move->request, ACL_ERROR_RT_IPC_ERROR, "%s: %s",
-                     am_peer_name(peer, name, sizeof name), peer->why);
-}
-
-static void move_free(struct am_peer_move *move)
-{
-    struct am_peer_import *import = move->import;
-
-    free(move);
-    if (--import->n_moves == 0 && import->is_released)
-        import_release(import);
-}
-
-static void move_done(struct am_ucx_move *ucx)
-{
-    struct am_peer_move *move = (struct am_peer_move *)ucx;
-    struct am_peer *peer = move->import->peer;
-    struct am_port_message reply = {.kind = AM_PORT_REPLY, .id = move->request};
-
-    if (ucx->has_failed) {
-        am_peer_fail(peer, "its data connection broke; it may have ended");
-        move_refuse(move);
-    } else if (move->bell != 0) {
-        bell_ring(peer->helper, move);
-    } else {
-        am_helper_reply(peer->helper, &reply);
-    }
-    work_end(peer);
-    move_free(move);
-}
-
-/* The peer is connected. */
-static void move_begin(struct am_peer_move *move)
-{
-    struct am_peer_import *import = move->import;
-    struct am_peer *peer = import->peer;
-    uint64_t remote = import->address + move->offset;
-    struct am_ucx *ucx = &peer->helper->ucx;
-    uint8_t *local = peer->helper->area + move->at;
-
-    work_begin(peer);
-    if (peer->fate != AM_PEER_STAYS || !import_reach(import)) {
-        move->ucx.has_failed = true;
-        move_done(&move->ucx);
-    } else if (move->is_put) {
-        am_ucx_put(ucx, peer->ep, import->rkey, remote, local, move->size, &move->ucx);
-    } else {
-        am_ucx_get(ucx, peer->ep, import->rkey, remote, local, move->size, &move->ucx);
-    }
 }
 
 /*
@@ -642,13 +539,8 @@ static bool import_renew(struct am_peer_import *import)
 void am_peer_refuse_all(struct am_peer *peer)
 {
     struct am_peer_import *import, *next;
-    struct am_peer_move *move;
 
-    while ((move = TAILQ_FIRST(&peer->held)) != NULL) {
-        TAILQ_REMOVE(&peer->held, move, next);
-        move_refuse(move);
-        move_free(move);
-    }
+    am_peer_held_refuse(peer);
     while ((import = LIST_FIRST(&peer->released)) != NULL)
         import_free(import);
     for (import = LIST_FIRST(&peer->imports); import != NULL; import = next) {
@@ -657,50 +549,6 @@ void am_peer_refuse_all(struct am_peer *peer)
             continue;
         import_refuse(import, ACL_ERROR_RT_IPC_ERROR, peer->why);
         import_free(import);
-    }
-}
-
-void am_peer_move(struct am_helper *helper, const struct am_port_message *message)
-{
-    struct am_peer_import *import = import_find(helper, message->move.number);
-    uint64_t offset = message->move.offset;
-    uint64_t at = message->move.at;
-    uint64_t size = message->move.size;
-    struct am_peer *peer = import != NULL ? import->peer : NULL;
-    struct am_peer_move *move;
-
-    if (import == NULL || !import->is_granted || import->is_released ||
-        size > import->size || offset > import->size - size || size > AM_PORT_SLOT_SIZE ||
-        at > AM_PORT_BELLS_AT - size || message->move.bell > AM_PORT_BELLS) {
-        am_helper_refuse(helper, message->id, ACL_ERROR_RT_PARAM_INVALID,
-                         "the fabric process has no such memory");
-        return;
-    }
-    move = malloc(sizeof *move);
-    if (move == NULL) {
-        am_helper_refuse(helper, message->id, ACL_ERROR_BAD_ALLOC,
-                         "the fabric process has no memory for a copy");
-        return;
-    }
-    *move = (struct am_peer_move){
-        .ucx.done = move_done,
-        .import = import,
-        .request = message->id,
-        .bell = message->move.bell,
-        .is_put = message->kind == AM_PORT_PUT,
-        .offset = offset,
-        .at = at,
-        .size = size,
-    };
-    import->n_moves++;
-    if (peer->fate == AM_PEER_FAILS || peer->is_dead) {
-        move_refuse(move);
-        move_free(move);
-    } else if (am_visit_is_open(&peer->visit)) {
-        move_begin(move);
-    } else {
-        TAILQ_INSERT_TAIL(&peer->held, move, next);
-        am_visit_want(&helper->visits, &peer->visit, am_helper_now());
     }
 }
 

@@ -425,6 +425,7 @@ static struct am_peer *peer_make(struct am_helper *helper, bool is_server,
              ntohs(address->sin_port));
     LIST_INIT(&peer->imports);
     LIST_INIT(&peer->released);
+    LIST_INIT(&peer->fresh);
     TAILQ_INIT(&peer->held);
     TAILQ_INSERT_TAIL(&helper->peers, peer, next);
     return peer;
@@ -593,6 +594,7 @@ static void peer_tick(struct am_peer *peer, uint64_t now)
         am_peer_fail(peer, late_reason(peer));
     else if (peer->watch.fd >= 0)
         peer_write(peer);
+    am_peer_flush(peer);
     if (peer->guest != NULL && peer->link.n_peer_used != peer->n_seen) {
         peer->n_seen = peer->link.n_peer_used;
         am_seats_use(&helper->guests, &peer->seat, now);

@@ -17,12 +17,13 @@
 
 #include "base/clock.h"
 
-#define AM_PORT_VERSION 3
+#define AM_PORT_VERSION 4
 #define AM_PORT_SLOT_SIZE (UINT64_C(1) << 20)
 #define AM_PORT_SLOTS 32
 /*
- * Waking a thread takes as long as such a short move.  So the caller, and the fabric process
- * that may get the next one, stay awake for a moment, and give way to other threads.
+ * Waking a thread takes as long as a short move, or a segment of a long one.  So the caller
+ * of a short move, and fabric processes that may get the next move or segment, stay awake
+ * for a moment, and give way to other threads.
  */
 #define AM_PORT_SHORT (UINT64_C(64) << 10)
 #define AM_PORT_AWAKE (AM_MILLISECOND / 4)
@@ -132,6 +133,11 @@ struct am_port_message {
             uint64_t size;
             uint32_t
                 bell; /* a bell's number + 1: success is told by it, not by a reply */
+            /*
+             * Of a put: it has ended when its bytes may be overwritten.  A later put to the
+             * same memory, without this, ends when the bytes of both have arrived.
+             */
+            uint32_t has_more;
         } move;
     };
     char text[AM_PORT_TEXT];
@@ -140,11 +146,13 @@ struct am_port_message {
 /*
  * How a thread of the program that waits for its own moves is told: the slot's word
  * becomes 1, the bell is counted up, and the threads that wait for it (FUTEX_WAIT) are
- * woken.  That saves a message and another thread's turn.
+ * woken.  That saves a message and another thread's turn.  A put that has more behind it
+ * does not wake a thread that has made its bell quiet, as it waits for the last one.
  */
 struct am_port_bells {
     _Atomic uint32_t landed[AM_PORT_SLOTS];
     _Atomic uint32_t bell[AM_PORT_BELLS];
+    _Atomic uint32_t is_quiet[AM_PORT_BELLS];
 };
 
 #endif

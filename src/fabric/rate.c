@@ -48,7 +48,8 @@ static void move_begin(unsigned i, bool is_put)
     run.is_busy[i] = true;
     run.moves[i].done = move_done;
     if (is_put)
-        am_ucx_put(&run.ucx, run.ep, run.rkey, remote, local, PIECE_SIZE, &run.moves[i]);
+        am_ucx_put_flush(&run.ucx, run.ep, run.rkey, remote, local, PIECE_SIZE,
+                         &run.moves[i]);
     else
         am_ucx_get(&run.ucx, run.ep, run.rkey, remote, local, PIECE_SIZE, &run.moves[i]);
 }

@@ -95,19 +95,19 @@ int am_ucx_open_out(struct am_ucx *ucx, char *why)
 }
 
 /* Whether the worker is idle when it has done what is to be done now. */
-static bool worker_rest(ucp_worker_h worker)
+static bool worker_rest(struct am_ucx *ucx, ucp_worker_h worker)
 {
     while (ucp_worker_progress(worker) != 0)
-        ;
+        ucx->has_worked = true;
     return ucp_worker_arm(worker) == UCS_OK;
 }
 
 bool am_ucx_progress(struct am_ucx *ucx)
 {
     if (!ucx->is_idle)
-        ucx->is_idle = worker_rest(ucx->worker);
+        ucx->is_idle = worker_rest(ucx, ucx->worker);
     if (!ucx->is_out_idle)
-        ucx->is_out_idle = worker_rest(ucx->out);
+        ucx->is_out_idle = worker_rest(ucx, ucx->out);
     return ucx->is_idle && ucx->is_out_idle;
 }
 
@@ -227,8 +227,29 @@ static ucp_request_param_t move_param(struct am_ucx_move *move)
     };
 }
 
+void am_ucx_flush(struct am_ucx *ucx, ucp_ep_h ep, struct am_ucx_move *move)
+{
+    ucp_request_param_t param = move_param(move);
+
+    ucx->is_out_idle = false;
+    move->n_left = 1;
+    move->has_failed = false;
+    part_take(move, ucp_ep_flush_nbx(ep, &param));
+}
+
 void am_ucx_put(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
                 const void *local, size_t size, struct am_ucx_move *move)
+{
+    ucp_request_param_t param = move_param(move);
+
+    ucx->is_out_idle = false;
+    move->n_left = 1;
+    move->has_failed = false;
+    part_take(move, ucp_put_nbx(ep, local, size, remote, rkey, &param));
+}
+
+void am_ucx_put_flush(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
+                      const void *local, size_t size, struct am_ucx_move *move)
 {
     ucp_request_param_t param = move_param(move);
 

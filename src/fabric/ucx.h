@@ -6,8 +6,9 @@
  * keeps it when one direction is closed; so a connection has one direction only, and is
  * ended by its importer (am_net_shut()).
  *
- * One thread uses it.  A put counts as done when its bytes are in the remote memory (the
- * put and a flush of its endpoint), a get when they are here.
+ * One thread uses it.  A put counts as done when its bytes may be overwritten; a flush of
+ * the endpoint is done when the bytes of all puts before it are in the remote memory.  A get
+ * is done when its bytes are here.
  */
 #ifndef AM_FABRIC_UCX_H
 #define AM_FABRIC_UCX_H
@@ -26,6 +27,7 @@ struct am_ucx {
     ucp_worker_h out;    /* of imports, as the next ones */
     int out_fd;
     bool is_out_idle;
+    bool has_worked; /* a worker had something to do; the caller clears it */
     void *address;
     size_t address_size;
 };
@@ -62,7 +64,7 @@ int am_ucx_connect(struct am_ucx *ucx, const void *address, void (*broken)(void 
 /* Moves under way end, with a failure; the endpoint is gone. */
 void am_ucx_disconnect(struct am_ucx *ucx, ucp_ep_h ep);
 
-/* A put or a get under way. */
+/* A put, a flush, both, or a get under way. */
 struct am_ucx_move {
     unsigned n_left; /* callbacks to come */
     bool has_failed;
@@ -70,8 +72,11 @@ struct am_ucx_move {
 };
 
 /* done() is called later, or from within, exactly once. */
+void am_ucx_flush(struct am_ucx *ucx, ucp_ep_h ep, struct am_ucx_move *move);
 void am_ucx_put(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
                 const void *local, size_t size, struct am_ucx_move *move);
+void am_ucx_put_flush(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
+                      const void *local, size_t size, struct am_ucx_move *move);
 void am_ucx_get(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
                 void *local, size_t size, struct am_ucx_move *move);
 

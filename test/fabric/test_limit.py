@@ -96,6 +96,19 @@ class Limit(unittest.TestCase):
         # Connections that were closed leave nothing behind.
         self.assertLessEqual(max(n_files[24:]), max(n_files[:24]) + 6)
 
+    def test_long_puts_at_the_same_time(self):
+        """The connection changes hands in the middle of a put of many pieces."""
+        exporter = self.exporter(0, FABRIC_CONNECTIONS=1)
+        importers = [self.importer(1), self.importer(2)]
+        there = [self.mapped(importer, exporter) + k * MIB for k, importer in enumerate(importers)]
+        for i in range(8):
+            for k, importer in enumerate(importers):
+                importer.send("put", there[k], MIB, 2 * i + k)
+            for importer in importers:
+                importer.receive()
+            for k in range(2):
+                self.assertEqual(exporter.value("check", exporter.at + k * MIB, MIB, 2 * i + k), 0)
+
     def test_all_import_from_all(self):
         dice = random.Random(3)
         actors = [self.exporter(i % 3, FABRIC_CONNECTIONS=1) for i in range(4)]

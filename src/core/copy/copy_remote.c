@@ -15,12 +15,16 @@
 
 #define PIECES 8 /* of one job that are under way at a time */
 /*
- * A get is cut into four of UCX's segments of 64 KB, less their headers: the slots stay in
- * the cache, and no segment is nearly empty.  So is a put of a few slots, of which one
- * piece is copied while another is sent.  A longer put is cut into slots, as each piece has
- * a round trip that tells of its arrival.
+ * Pieces are made of whole segments of UCX, 64 KB less their headers, as a nearly empty one
+ * costs as much as another.  Each piece costs a turn of two threads, so they are large; but
+ * the first one is sent while the second is copied, so a put begins with a small one.
  */
-#define FINE_SIZE (4 * ((UINT64_C(64) << 10) - 64))
+#define SEGMENT ((UINT64_C(64) << 10) - 64)
+#define PIECE_MOST (8 * SEGMENT)
+#define GET_FEW (4 * SEGMENT) /* of a get that is a few pieces long */
+#define LITTLE (SEGMENT / 2)  /* a rest that is no piece of its own */
+
+_Static_assert(PIECE_MOST + LITTLE <= AM_PORT_SLOT_SIZE, "a piece is in a slot");
 
 enum piece_state {
     PIECE_FREE,
@@ -51,7 +55,8 @@ struct am_remote_job {
     unsigned n_pieces; /* that may be under way */
     /* The step's: where the next piece begins, and where its row began. */
     size_t row;
-    size_t at; /* in the row */
+    size_t at;      /* in the row */
+    size_t n_begun; /* bytes, of all rows */
     struct am_cursor to, from, to_row, from_row;
     bool is_waiting; /* for a slot; `lock`, as the next ones */
     bool is_dropped;
@@ -216,11 +221,13 @@ static struct am_span slot_span(const struct piece *piece)
                             .size = piece->size};
 }
 
-static void piece_begin(struct piece *piece, bool is_put, const struct am_span *remote)
+static void piece_begin(struct piece *piece, bool is_put, bool has_more,
+                        const struct am_span *remote)
 {
     struct am_remote_job *job = piece->job;
 
     piece->move.is_put = is_put;
+    piece->move.has_more = has_more;
     piece->move.mem = remote->mem;
     piece->move.offset = remote->offset;
     piece->move.size = piece->size;
@@ -245,11 +252,31 @@ static void slot_fill(const struct am_remote_job *job, const struct am_span *slo
         words[i] = job->value;
 }
 
+/* Whether both sides of the next piece are here. */
+static bool job_is_local(const struct am_remote_job *job)
+{
+    return !is_remote(job->to.span) && (job->is_fill || !is_remote(job->from.span));
+}
+
+/* How many bytes a piece may have that begins here. */
+static size_t piece_most(const struct am_remote_job *job)
+{
+    size_t n_segments = job->n_begun / SEGMENT;
+
+    if (job->n_pieces == 1)
+        return AM_PORT_SLOT_SIZE; /* what overlaps is copied as a whole */
+    if (!job->is_fill && is_remote(job->from.span))
+        return job->size <= 4 * AM_PORT_SLOT_SIZE ? GET_FEW : PIECE_MOST;
+    if (n_segments >= PIECE_MOST / SEGMENT)
+        return PIECE_MOST;
+    return n_segments == 0 ? SEGMENT : n_segments * SEGMENT;
+}
+
 /* How many bytes the next piece has: one span on each side, and one slot. */
 static size_t piece_size(struct am_remote_job *job)
 {
     size_t size = job->size - job->at;
-    size_t most = AM_PORT_SLOT_SIZE;
+    size_t most;
 
     am_cursor_settle(&job->to);
     if (size > job->to.span->size - job->to.at)
@@ -259,11 +286,9 @@ static size_t piece_size(struct am_remote_job *job)
         if (size > job->from.span->size - job->from.at)
             size = job->from.span->size - job->from.at;
     }
-    if (job->n_pieces > 1 && (job->size <= 4 * AM_PORT_SLOT_SIZE ||
-                              (!job->is_fill && is_remote(job->from.span))))
-        most = FINE_SIZE;
-    if (size <= most ||
-        (!is_remote(job->to.span) && (job->is_fill || !is_remote(job->from.span))))
+    most = piece_most(job);
+    if (job_is_local(job) || size <= most ||
+        (size <= most + LITTLE && most <= PIECE_MOST))
         return size;
     return most;
 }
@@ -271,6 +296,7 @@ static size_t piece_size(struct am_remote_job *job)
 static void job_advance(struct am_remote_job *job, size_t size)
 {
     job->at += size;
+    job->n_begun += size;
     job->to.at += size;
     job->from.at += size;
     if (job->at < job->size)
@@ -284,29 +310,41 @@ static void job_advance(struct am_remote_job *job, size_t size)
     job->from = job->from_row;
 }
 
+/* Whether a later piece of the job is put to the same memory. */
+static bool job_has_more(struct am_remote_job *job, const struct am_mem *mem)
+{
+    if (job->row == job->n_rows)
+        return false;
+    am_cursor_settle(&job->to);
+    return job->to.span->mem == mem;
+}
+
 /* A piece of which both sides are here. */
 static aclError piece_local(struct am_remote_job *job, size_t size)
 {
     struct am_span to = cursor_span(&job->to, size);
+    struct am_cursor from = job->from;
 
+    job_advance(job, size);
     if (job->is_fill)
         return am_setup.backend->fill(&to, size, job->value, job->width);
-    return am_setup.backend->copy(&to, 0, job->from.span, job->from.at, size);
+    return am_setup.backend->copy(&to, 0, from.span, from.at, size);
 }
 
 /* Begins a piece in a slot. */
 static aclError piece_start(struct am_remote_job *job, struct piece *piece, size_t size)
 {
     struct am_span to = cursor_span(&job->to, size);
-    struct am_span from;
+    struct am_cursor from = job->from;
     struct am_span slot;
     aclError rc = ACL_SUCCESS;
 
     piece->to = job->to;
     piece->size = size;
-    if (!job->is_fill && is_remote(job->from.span)) {
-        from = cursor_span(&job->from, size);
-        piece_begin(piece, false, &from);
+    job_advance(job, size);
+    if (!job->is_fill && is_remote(from.span)) {
+        slot = cursor_span(&from, size);
+        piece_begin(piece, false, false, &slot);
         return ACL_SUCCESS;
     }
     if (piece->move.slot < AM_PORT_SLOTS) {
@@ -314,10 +352,10 @@ static aclError piece_start(struct am_remote_job *job, struct piece *piece, size
         if (job->is_fill)
             slot_fill(job, &slot);
         else
-            rc = am_setup.backend->copy(&slot, 0, job->from.span, job->from.at, size);
+            rc = am_setup.backend->copy(&slot, 0, from.span, from.at, size);
     }
     if (rc == ACL_SUCCESS)
-        piece_begin(piece, true, &to);
+        piece_begin(piece, true, job_has_more(job, to.mem), &to);
     return rc;
 }
 
@@ -340,7 +378,7 @@ static aclError piece_go_on(struct piece *piece)
     aclError rc;
 
     if (is_remote(piece->to.span)) {
-        piece_begin(piece, true, &to);
+        piece_begin(piece, true, false, &to);
         return ACL_SUCCESS;
     }
     slot = slot_span(piece);
@@ -437,12 +475,10 @@ static struct piece *piece_take(struct am_remote_job *job)
 static bool step_begin(struct am_remote_job *job, char *why)
 {
     size_t size = piece_size(job);
-    bool is_local =
-        !is_remote(job->to.span) && (job->is_fill || !is_remote(job->from.span));
     struct piece *piece = NULL;
     aclError rc;
 
-    if (is_local) {
+    if (job_is_local(job)) {
         if (job->n_pieces == 1 && job->n_busy > 0)
             return false;
         rc = piece_local(job, size);
@@ -454,7 +490,6 @@ static bool step_begin(struct am_remote_job *job, char *why)
     }
     if (rc != ACL_SUCCESS)
         job_fail(job, rc, why);
-    job_advance(job, size);
     return true;
 }
 
@@ -488,6 +523,17 @@ aclError am_remote_job_result(struct am_remote_job *job)
 
 /* ---- at once ---- */
 
+/* All pieces are begun; when one has failed, each of the others is waited for. */
+static bool job_waits_for_last(struct am_remote_job *job)
+{
+    bool has_failed;
+
+    am_lock(&job->lock);
+    has_failed = job->rc != ACL_SUCCESS;
+    am_unlock(&job->lock);
+    return job->row == job->n_rows && !has_failed;
+}
+
 static aclError job_run(struct am_remote_job *job)
 {
     bool is_short;
@@ -503,6 +549,7 @@ static aclError job_run(struct am_remote_job *job)
         if (job_step(job))
             break;
         if (job->bell != 0) {
+            am_remote_bell_quiet(job->bell, job_waits_for_last(job));
             am_remote_bell_wait(job->bell, count, is_short);
             continue;
         }

@@ -54,6 +54,11 @@ aclError am_remote_import(const struct am_port_place *place,
 /* One slot to or from remote memory. */
 struct am_remote_move {
     bool is_put;
+    /*
+     * Of a put: it ends when the slot may be used again.  A later put to the same memory,
+     * without this, ends when the bytes of both have arrived.
+     */
+    bool has_more;
     unsigned slot;
     struct am_mem *mem;
     size_t offset; /* in mem */
@@ -91,6 +96,8 @@ unsigned am_remote_bell_take(void);
 void am_remote_bell_give(unsigned bell);
 uint32_t am_remote_bell_count(unsigned bell);
 void am_remote_bell_ring(unsigned bell);
+/* Whether puts with has_more do not ring; to be called between the count and the wait. */
+void am_remote_bell_quiet(unsigned bell, bool is_quiet);
 /* Waits until it has rung since it was counted; awake at first, for a short move. */
 void am_remote_bell_wait(unsigned bell, uint32_t count, bool is_short);
 /* Whether a move with a bell has succeeded; true once. */

@@ -99,6 +99,11 @@ uint32_t am_remote_bell_count(unsigned bell)
     return atomic_load(&bells()->bell[bell - 1]);
 }
 
+void am_remote_bell_quiet(unsigned bell, bool is_quiet)
+{
+    atomic_store(&bells()->is_quiet[bell - 1], is_quiet);
+}
+
 void am_remote_bell_ring(unsigned bell)
 {
     _Atomic uint32_t *word = &bells()->bell[bell - 1];
@@ -152,6 +157,7 @@ void am_remote_begin(struct am_remote_move *move)
     message.move.at = move->slot * AM_PORT_SLOT_SIZE;
     message.move.size = move->size;
     message.move.bell = move->bell;
+    message.move.has_more = move->has_more;
     if (move->slot < AM_PORT_SLOTS)
         atomic_store(&bells()->landed[move->slot], 0);
     before = am_error_capture(why, sizeof why);

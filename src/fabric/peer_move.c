@@ -1,0 +1,248 @@
+/* See helper.h: moves. */
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "acl/acl_base.h"
+#include "acl/error_codes/rt_error_codes.h"
+#include "fabric/helper.h"
+
+struct am_peer_move {
+    struct am_ucx_move ucx;
+    TAILQ_ENTRY(am_peer_move) next; /* while it is held */
+    struct am_peer_import *import;
+    bool is_put;
+    bool has_more;     /* as am_port_message.move */
+    uint64_t n_covers; /* a flush covers the puts up to this one */
+    uint32_t request;
+    uint32_t bell; /* a number + 1; 0: none */
+    uint64_t offset;
+    uint64_t at;
+    uint64_t size;
+};
+
+void am_peer_work_begin(struct am_peer *peer)
+{
+    uint64_t now = am_helper_now();
+
+    am_visit_work(&peer->helper->visits, &peer->visit, now);
+    peer->link.n_used++;
+    if (peer->n_moves++ == 0)
+        peer->moved = now;
+}
+
+void am_peer_work_end(struct am_peer *peer)
+{
+    uint64_t now = am_helper_now();
+
+    am_visit_done(&peer->helper->visits, &peer->visit, now);
+    peer->n_moves--;
+    peer->moved = now;
+}
+
+static void bell_ring(struct am_helper *helper, const struct am_peer_move *move)
+{
+    struct am_port_bells *bells = (void *)(helper->area + AM_PORT_BELLS_AT);
+    _Atomic uint32_t *bell = &bells->bell[move->bell - 1];
+
+    /*
+     * The partners are am_remote_landed(), which reads the slot's bytes behind its load, and
+     * am_remote_bell_wait(), which counted the bell before it looked.  The program writes
+     * is_quiet between that count and its wait: where an old value is read here, the wait
+     * finds another count.
+     */
+    atomic_store(&bells->landed[move->at / AM_PORT_SLOT_SIZE], 1);
+    atomic_fetch_add(bell, 1);
+    if (!move->has_more || atomic_load(&bells->is_quiet[move->bell - 1]) == 0)
+        syscall(SYS_futex, bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void move_refuse(struct am_peer_move *move)
+{
+    struct am_peer *peer = move->import->peer;
+    char name[192];
+
+    am_helper_refuse(peer->helper, move->request, ACL_ERROR_RT_IPC_ERROR, "%s: %s",
+                     am_peer_name(peer, name, sizeof name), peer->why);
+}
+
+static void move_free(struct am_peer_move *move)
+{
+    struct am_peer_import *import = move->import;
+
+    free(move);
+    am_peer_import_leave(import);
+}
+
+/* ---- puts and flushes ---- */
+
+/*
+ * A put that has more behind it leaves bytes on their way when it has ended.  Until a flush
+ * covers them, the connection stays, and so does the memory at the exporter.
+ */
+static void put_note(struct am_peer_import *import)
+{
+    struct am_peer *peer = import->peer;
+
+    import->put = ++peer->n_puts;
+    if (import->is_fresh)
+        return;
+    import->is_fresh = true;
+    import->n_moves++;
+    LIST_INSERT_HEAD(&peer->fresh, import, fresh);
+    am_peer_work_begin(peer);
+}
+
+void am_peer_puts_over(struct am_peer *peer, uint64_t upto)
+{
+    struct am_peer_import *import, *next;
+
+    for (import = LIST_FIRST(&peer->fresh); import != NULL; import = next) {
+        next = LIST_NEXT(import, fresh);
+        if (import->put > upto)
+            continue;
+        LIST_REMOVE(import, fresh);
+        import->is_fresh = false;
+        am_peer_work_end(peer);
+        am_peer_import_leave(import);
+    }
+}
+
+static void flush_done(struct am_ucx_move *ucx)
+{
+    struct am_peer *peer =
+        (struct am_peer *)((char *)ucx - offsetof(struct am_peer, flush_move));
+
+    peer->is_flushing = false;
+    if (ucx->has_failed)
+        am_peer_fail(peer, "its data connection broke; it may have ended");
+    else
+        am_peer_puts_over(peer, peer->flushed);
+}
+
+void am_peer_flush(struct am_peer *peer)
+{
+    if (LIST_EMPTY(&peer->fresh) || peer->is_flushing || peer->fate != AM_PEER_STAYS)
+        return;
+    peer->is_flushing = true;
+    peer->flushed = peer->n_puts;
+    peer->flush_move.done = flush_done;
+    am_ucx_flush(&peer->helper->ucx, peer->ep, &peer->flush_move);
+}
+
+/* ---- moves ---- */
+
+static void move_done(struct am_ucx_move *ucx)
+{
+    struct am_peer_move *move = (struct am_peer_move *)ucx;
+    struct am_peer *peer = move->import->peer;
+    struct am_port_message reply = {.kind = AM_PORT_REPLY, .id = move->request};
+
+    if (ucx->has_failed) {
+        am_peer_fail(peer, "its data connection broke; it may have ended");
+        move_refuse(move);
+    } else if (move->bell != 0) {
+        bell_ring(peer->helper, move);
+    } else {
+        am_helper_reply(peer->helper, &reply);
+    }
+    if (!ucx->has_failed)
+        am_peer_puts_over(peer, move->n_covers);
+    am_peer_work_end(peer);
+    move_free(move);
+}
+
+/* The peer is connected. */
+static void move_begin(struct am_peer_move *move)
+{
+    struct am_peer_import *import = move->import;
+    struct am_peer *peer = import->peer;
+    uint64_t remote = import->address + move->offset;
+    struct am_ucx *ucx = &peer->helper->ucx;
+    uint8_t *local = peer->helper->area + move->at;
+
+    am_peer_work_begin(peer);
+    if (peer->fate != AM_PEER_STAYS || !am_peer_import_reach(import)) {
+        move->ucx.has_failed = true;
+        move_done(&move->ucx);
+    } else if (move->has_more) {
+        put_note(import);
+        am_ucx_put(ucx, peer->ep, import->rkey, remote, local, move->size, &move->ucx);
+    } else if (move->is_put) {
+        move->n_covers = peer->n_puts;
+        am_ucx_put_flush(ucx, peer->ep, import->rkey, remote, local, move->size,
+                         &move->ucx);
+    } else {
+        am_ucx_get(ucx, peer->ep, import->rkey, remote, local, move->size, &move->ucx);
+    }
+}
+
+void am_peer_held_begin(struct am_peer *peer)
+{
+    struct am_peer_move *move;
+
+    while ((move = TAILQ_FIRST(&peer->held)) != NULL) {
+        TAILQ_REMOVE(&peer->held, move, next);
+        move_begin(move);
+    }
+}
+
+void am_peer_held_refuse(struct am_peer *peer)
+{
+    struct am_peer_move *move;
+
+    while ((move = TAILQ_FIRST(&peer->held)) != NULL) {
+        TAILQ_REMOVE(&peer->held, move, next);
+        move_refuse(move);
+        move_free(move);
+    }
+}
+
+void am_peer_move(struct am_helper *helper, const struct am_port_message *message)
+{
+    struct am_peer_import *import = am_peer_import_find(helper, message->move.number);
+    uint64_t offset = message->move.offset;
+    uint64_t at = message->move.at;
+    uint64_t size = message->move.size;
+    struct am_peer *peer = import != NULL ? import->peer : NULL;
+    struct am_peer_move *move;
+
+    if (import == NULL || !import->is_granted || import->is_released ||
+        size > import->size || offset > import->size - size || size > AM_PORT_SLOT_SIZE ||
+        at > AM_PORT_BELLS_AT - size || message->move.bell > AM_PORT_BELLS) {
+        am_helper_refuse(helper, message->id, ACL_ERROR_RT_PARAM_INVALID,
+                         "the fabric process has no such memory");
+        return;
+    }
+    move = malloc(sizeof *move);
+    if (move == NULL) {
+        am_helper_refuse(helper, message->id, ACL_ERROR_BAD_ALLOC,
+                         "the fabric process has no memory for a copy");
+        return;
+    }
+    *move = (struct am_peer_move){
+        .ucx.done = move_done,
+        .import = import,
+        .request = message->id,
+        .bell = message->move.bell,
+        .is_put = message->kind == AM_PORT_PUT,
+        .has_more = message->kind == AM_PORT_PUT && message->move.has_more != 0,
+        .offset = offset,
+        .at = at,
+        .size = size,
+    };
+    import->n_moves++;
+    if (peer->fate == AM_PEER_FAILS || peer->is_dead) {
+        move_refuse(move);
+        move_free(move);
+    } else if (am_visit_is_open(&peer->visit)) {
+        move_begin(move);
+    } else {
+        TAILQ_INSERT_TAIL(&peer->held, move, next);
+        am_visit_want(&helper->visits, &peer->visit, am_helper_now());
+        am_peer_flush(peer); /* if the connection is about to go, it waits for that */
+    }
+}
