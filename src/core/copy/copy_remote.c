@@ -13,7 +13,8 @@
 #include "core/device/setup.h"
 #include "core/remote/remote.h"
 
-#define PIECES 8 /* of one job that are under way at a time */
+#define PIECES 8      /* of one job that are under way at a time: of short rows, */
+#define LONG_PIECES 4 /* and of long ones, whose slots shall stay in the cache */
 /*
  * Pieces are made of whole segments of UCX, 64 KB less their headers, as a nearly empty one
  * costs as much as another.  Each piece costs a turn of two threads, so they are large; but
@@ -96,7 +97,7 @@ static struct am_remote_job *job_make(const struct am_span *to,
     job->refs = 1;
     job->size = size;
     job->n_rows = 1;
-    job->n_pieces = PIECES;
+    job->n_pieces = size <= SEGMENT ? PIECES : LONG_PIECES;
     job->to = job->to_row = (struct am_cursor){to, 0};
     job->from = job->from_row = (struct am_cursor){from, 0};
     job->waiter.wake = slot_came;
