@@ -29,9 +29,7 @@ static inline __attribute__((always_inline)) void own_prefetch(const char *recor
 
 AM_HOT struct am_mapping *am_mapping_get(uintptr_t addr)
 {
-    bool are_many = am_records_are_many();
-
-    if (are_many)
+    if (am_records_are_many())
         own_prefetch(am_record_guess(addr));
     for (;;) {
         struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, addr);
@@ -41,11 +39,8 @@ AM_HOT struct am_mapping *am_mapping_get(uintptr_t addr)
         am_moment();
         if (!am_ref_try(&mapping->refs))
             continue; /* being unmapped; the entry goes in a moment */
-        if (am_chunkmap_find(&am_vspace.chunks, addr) == mapping) {
-            if (are_many)
-                am_record_learn(addr, mapping);
+        if (am_chunkmap_find(&am_vspace.chunks, addr) == mapping)
             return mapping;
-        }
         am_mapping_put(mapping);
     }
 }
@@ -270,6 +265,8 @@ static void mapping_enter_locked(struct am_mapping *mapping)
     if (r->owner == NULL)
         am_reservation_count(r, 1);
     am_chunkmap_set(&am_vspace.chunks, mapping->start, mapping->size, mapping);
+    if (am_records_are_many())
+        am_record_learn(mapping->start, phys->named.number);
 }
 
 /* A lookup reads in the mapping what it would have to fetch from phys. */
@@ -277,7 +274,6 @@ static void mapping_describe(struct am_mapping *mapping, const struct am_phys *p
 {
     mapping->device = (int16_t)phys->domain->device;
     mapping->home = phys->home;
-    mapping->record = phys->named.number;
     mapping->is_remote = (phys->mem.bank->ops->caps & AM_CAP_REMOTE) != 0;
     mapping->page_shift = (uint8_t)__builtin_ctz(am_attr_page_size(am_phys_attr(phys)));
 }

@@ -74,7 +74,7 @@ bool am_mapping_bury(struct am_mapping *dead)
     return true;
 }
 
-_Thread_local struct am_record_ahead am_record_ahead[AM_AHEAD_COUNT];
+struct am_record_ahead am_record_ahead[AM_AHEAD_COUNT];
 
 static inline __attribute__((always_inline)) void record_prefetch(const char *record)
 {
@@ -91,9 +91,7 @@ mapping_prefetch(const struct am_mapping *mapping)
 
 AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(uintptr_t addr)
 {
-    bool are_many = am_records_are_many();
-
-    if (are_many)
+    if (am_records_are_many())
         record_prefetch(am_record_guess(addr));
     for (;;) {
         struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, addr);
@@ -114,11 +112,8 @@ AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(uintptr_t addr)
         if (am_chunkmap_find(&am_vspace.chunks, addr) == mapping &&
             mapping->reservation == r) {
             dead = am_mapping_get_dead(mapping);
-            if (dead == NULL) {
-                if (are_many)
-                    am_record_learn(addr, mapping);
+            if (dead == NULL)
                 return mapping;
-            }
         }
         am_unlock(&am_reservation_stripe(r)->lock);
         am_mapping_bury(dead);

@@ -3,13 +3,16 @@
  *
  * Of many mappings the entry of an address comes from memory, and only then the record that the
  * entry leads to: two fetches, one after the other.  Programs make memory in the order in which
- * they map it, so the record's number is as far from the chunk's as it is at addresses nearby.
- * That record is fetched beside the entry; where it is another one, nothing but the fetch is
- * lost.
+ * they map it, so the record's number is as far from the chunk's as that of the memory that was
+ * mapped nearby.  That record is fetched beside the entry; where it is another one, nothing but
+ * the fetch is lost.
  *
- * A thread remembers the distance for some ranges of addresses, since a copy has two sides.  It
- * takes another distance once it has met that twice, so that one mapping out of order does not
- * spoil the guess for the next.
+ * The distance is remembered for some ranges of addresses, since a copy has two sides.  It is
+ * learned when memory is mapped, so lookups of all threads only read it.  It is replaced by one
+ * that was met twice: a mapping out of order does not spoil the guess for the others.
+ *
+ * Threads that map at the same time may take each other's distance.  Any number will do for a
+ * guess, and no other memory is read by it, so loads and stores are relaxed.
  */
 #ifndef AM_CORE_RECORD_GUESS_H
 #define AM_CORE_RECORD_GUESS_H
@@ -23,12 +26,11 @@
 
 /* The number of a record, less the number of its chunk. */
 struct am_record_ahead {
-    uint32_t guess;
-    uint32_t other; /* the last one that was not the guess */
+    _Atomic uint32_t guess;
+    _Atomic uint32_t last; /* that was met and was not the guess */
 };
 
-extern _Thread_local struct am_record_ahead am_record_ahead[AM_AHEAD_COUNT]
-    __attribute__((tls_model("initial-exec")));
+extern struct am_record_ahead am_record_ahead[AM_AHEAD_COUNT];
 
 /* From 8192 records on: fewer are in the caches, and a guess would cost more than it saves. */
 static inline bool am_records_are_many(void)
@@ -49,22 +51,24 @@ static inline struct am_record_ahead *am_record_ahead_at(uintptr_t addr)
 static inline char *am_record_guess(uintptr_t addr)
 {
     uint32_t number =
-        (uint32_t)(addr >> AM_CHUNK_SHIFT) + am_record_ahead_at(addr)->guess;
+        (uint32_t)(addr >> AM_CHUNK_SHIFT) +
+        atomic_load_explicit(&am_record_ahead_at(addr)->guess, memory_order_relaxed);
 
     return am_idslab_place(&am_physes, number);
 }
 
-/* The entry of addr led to this mapping, which the caller keeps. */
-static inline void am_record_learn(uintptr_t addr, const struct am_mapping *mapping)
+/* The record with this number is mapped at addr. */
+static inline void am_record_learn(uintptr_t addr, uint32_t number)
 {
     struct am_record_ahead *ahead = am_record_ahead_at(addr);
-    uint32_t met = mapping->record - (uint32_t)(addr >> AM_CHUNK_SHIFT);
+    uint32_t met = number - (uint32_t)(addr >> AM_CHUNK_SHIFT);
 
-    if (__builtin_expect(met == ahead->guess, 1))
+    if (met == atomic_load_explicit(&ahead->guess, memory_order_relaxed))
         return;
-    if (met == ahead->other)
-        ahead->guess = met;
-    ahead->other = met;
+    if (met == atomic_load_explicit(&ahead->last, memory_order_relaxed))
+        atomic_store_explicit(&ahead->guess, met, memory_order_relaxed);
+    else
+        atomic_store_explicit(&ahead->last, met, memory_order_relaxed);
 }
 
 #endif

@@ -131,7 +131,6 @@ struct am_mapping {
     bool may_alias;       /* phys was mapped before: it may be elsewhere, too */
     bool is_remote;       /* phys is another machine's */
     uint8_t page_shift;   /* pages of phys have 2^page_shift bytes */
-    uint32_t record;      /* the number of phys */
     /* NULL: a heap's; to be looked at again under the reservation's lock */
     _Atomic(struct am_reservation *) reservation;
 
