@@ -59,7 +59,7 @@ aclError am_transfer_run(const struct am_transfer *transfer)
 {
     enum am_order order = am_overlap_order(transfer);
     bool is_one_call = transfer->n_rows == 1 && order <= AM_ORDER_FORWARD;
-    bool is_remote = am_transfer_is_remote(transfer);
+    bool is_remote = am_transfer_has(transfer, AM_SPANS_REMOTE);
 
     if (is_remote && order <= AM_ORDER_FORWARD)
         return am_remote_copy(transfer);
@@ -144,7 +144,7 @@ aclError am_transfer_check_kind(const struct am_transfer *transfer, aclrtMemcpyK
             ? (from_device ? ACL_MEMCPY_DEVICE_TO_DEVICE : ACL_MEMCPY_HOST_TO_DEVICE)
             : (from_device ? ACL_MEMCPY_DEVICE_TO_HOST : ACL_MEMCPY_HOST_TO_HOST);
 
-    if (transfer->to.has_managed || transfer->from.has_managed)
+    if (am_transfer_has(transfer, AM_SPANS_MANAGED))
         return ACL_SUCCESS; /* which is on either side */
     AM_REQUIRE(kind == real, ACL_ERROR_RT_PARAM_INVALID,
                "kind is %s (%d) but the addresses make it %s (%d); editions before the "
@@ -161,7 +161,7 @@ static aclError sides_check(const struct am_transfer *transfer, aclrtMemcpyKind 
                       (devices & (devices - 1)) != 0;
 
     AM_REQUIRE(
-        !is_between || (!transfer->to.has_reserved && !transfer->from.has_reserved),
+        !is_between || !am_transfer_has(transfer, AM_SPANS_RESERVED),
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "the two sides are on different devices; between devices, memory behind reserved "
         "addresses is copied with aclrtMemcpyAsync only");
@@ -189,8 +189,9 @@ aclError am_copy(void *dst, const void *src, size_t size, aclrtMemcpyKind kind)
 aclError am_spans_fill(const struct am_spans *to, size_t size, uint32_t value,
                        unsigned width)
 {
-    return to->has_remote ? am_remote_fill(to, size, value, width)
-                          : am_setup.backend->fill(to->list, size, value, width);
+    return to->has & AM_SPANS_REMOTE
+               ? am_remote_fill(to, size, value, width)
+               : am_setup.backend->fill(to->list, size, value, width);
 }
 
 aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width)

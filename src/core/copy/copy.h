@@ -24,6 +24,12 @@ struct am_transfer {
     size_t from_pitch;
 };
 
+/* Whether such memory, AM_SPANS_*, is on a side. */
+static inline bool am_transfer_has(const struct am_transfer *transfer, unsigned what)
+{
+    return ((transfer->to.has | transfer->from.has) & what) != 0;
+}
+
 /*
  * Whether it is from the host alone to devices alone, or back.  Then the sides share
  * nothing, and no device is asked to reach another.
@@ -31,14 +37,8 @@ struct am_transfer {
 static inline bool am_transfer_is_across(const struct am_transfer *transfer)
 {
     return (transfer->to.devices == 0) != (transfer->from.devices == 0) &&
-           !(transfer->to.has_host && transfer->from.has_host) &&
-           !transfer->to.has_managed && !transfer->from.has_managed;
-}
-
-/* Whether another machine's memory takes part. */
-static inline bool am_transfer_is_remote(const struct am_transfer *transfer)
-{
-    return transfer->to.has_remote || transfer->from.has_remote;
+           !(transfer->to.has & transfer->from.has & AM_SPANS_HOST) &&
+           !am_transfer_has(transfer, AM_SPANS_MANAGED);
 }
 
 /*
@@ -133,18 +133,15 @@ aclError am_spans_fill(const struct am_spans *to, size_t size, uint32_t value,
 aclError am_fill_check(const struct am_spans *to, const void *dst, unsigned width);
 
 /*
- * Whether it is the program's memory and not registered, which must be free for it again
- * when the call returns.
- */
-bool am_spans_are_pageable(const struct am_spans *spans);
-
-/*
  * One that can be queued.  It is made before it is opened, so that it is where it stays;
  * unmake is for one that is not open.
  */
 aclError am_transfer_make(struct am_transfer **ret_transfer);
 void am_transfer_unmake(struct am_transfer *transfer);
-/* Queue the copy, which takes `transfer` over, and wait for it when must_wait. */
+/*
+ * Queues the copy, which takes `transfer` over.  It is waited for when must_wait, and when
+ * pageable memory takes part.
+ */
 aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
                             bool must_wait);
 

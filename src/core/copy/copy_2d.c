@@ -83,9 +83,7 @@ aclError am_copy_2d_async(const struct am_copy_2d *rows, struct am_stream *strea
     rc = am_transfer_check_async(transfer, stream->device);
     if (rc != ACL_SUCCESS)
         goto err_close;
-    return am_transfer_submit(transfer, stream,
-                              am_spans_are_pageable(&transfer->to) ||
-                                  am_spans_are_pageable(&transfer->from));
+    return am_transfer_submit(transfer, stream, false);
 
 err_close:
     am_transfer_close(transfer);

@@ -83,7 +83,7 @@ aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t dev
 {
     uint64_t devices = transfer->to.devices | transfer->from.devices;
 
-    AM_REQUIRE(devices != 0 || transfer->to.has_managed || transfer->from.has_managed ||
+    AM_REQUIRE(devices != 0 || am_transfer_has(transfer, AM_SPANS_MANAGED) ||
                    (am_setup.product->features & AM_PRODUCT_RC),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "both sides are host memory, which only products in RC form copy on a "
@@ -92,11 +92,6 @@ aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t dev
         (devices & (devices - 1)) != 0)
         return peers_check(transfer, devices, device);
     return ACL_SUCCESS;
-}
-
-bool am_spans_are_pageable(const struct am_spans *spans)
-{
-    return spans->list[0].mem == NULL && spans->list[0].owner == NULL;
 }
 
 static aclError strict_check(const struct am_transfer *transfer, aclrtMemcpyKind kind)
@@ -108,9 +103,7 @@ static aclError strict_check(const struct am_transfer *transfer, aclrtMemcpyKind
                "dst %p and src %p must be multiples of 64 in the 8.0 edition "
                "(ACLMEM_RULES=strict)",
                transfer->to.list[0].addr, transfer->from.list[0].addr);
-    AM_REQUIRE(!am_spans_are_pageable(&transfer->to) &&
-                   !am_spans_are_pageable(&transfer->from),
-               ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(!am_transfer_has(transfer, AM_SPANS_PAGEABLE), ACL_ERROR_RT_PARAM_INVALID,
                "host memory must come from aclrtMallocHost in the 8.0 edition "
                "(ACLMEM_RULES=strict)");
     return am_transfer_check_kind(transfer, kind);
@@ -269,9 +262,10 @@ AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_strea
                                    bool must_wait)
 {
     struct work *work = &copy_of(transfer)->work;
-    bool is_remote = am_transfer_is_remote(transfer);
+    bool is_remote = am_transfer_has(transfer, AM_SPANS_REMOTE);
     aclError rc;
 
+    must_wait |= am_transfer_has(transfer, AM_SPANS_PAGEABLE);
     if (work_at_once(work, stream, transfer->size * transfer->n_rows, must_wait,
                      is_remote, &rc))
         return rc;
@@ -313,7 +307,8 @@ static bool copy_at_once(void *dst, const void *src, size_t size, aclrtMemcpyKin
     *ret_rc = async_open(&transfer, dst, src, size, kind, stream);
     if (*ret_rc != ACL_SUCCESS)
         return true;
-    is_ours = !am_transfer_is_remote(&transfer) && am_lane_try_begin(&stream->lane, true);
+    is_ours = !am_transfer_has(&transfer, AM_SPANS_REMOTE) &&
+              am_lane_try_begin(&stream->lane, true);
     if (is_ours) {
         *ret_rc = am_transfer_run_long(&transfer);
         am_sched_end(&am_sched, &stream->queue);
@@ -326,7 +321,6 @@ AM_HOT aclError am_copy_async(void *dst, const void *src, size_t size,
                               aclrtMemcpyKind kind, struct am_stream *stream)
 {
     struct am_transfer *transfer;
-    bool must_wait;
     aclError rc;
 
     if (copy_at_once(dst, src, size, kind, stream, &rc))
@@ -337,10 +331,7 @@ AM_HOT aclError am_copy_async(void *dst, const void *src, size_t size,
         am_transfer_unmake(transfer);
         return rc;
     }
-    must_wait = kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE ||
-                am_spans_are_pageable(&transfer->to) ||
-                am_spans_are_pageable(&transfer->from);
-    return am_transfer_submit(transfer, stream, must_wait);
+    return am_transfer_submit(transfer, stream, kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
 }
 
 static aclError fill_run(struct am_task *task)
@@ -384,8 +375,8 @@ static const struct am_task_ops remote_fill_ops = {
 /* Hands it to the stream, or does it here when it is short and would be alone. */
 static aclError fill_submit(struct fill_task *ft, struct am_stream *stream)
 {
-    bool must_wait = am_spans_are_pageable(&ft->to);
-    bool is_remote = ft->to.has_remote;
+    bool must_wait = (ft->to.has & AM_SPANS_PAGEABLE) != 0;
+    bool is_remote = (ft->to.has & AM_SPANS_REMOTE) != 0;
     aclError rc;
 
     if (work_at_once(&ft->work, stream, ft->size, must_wait, is_remote, &rc))
@@ -418,7 +409,7 @@ aclError am_fill_async(void *dst, size_t size, uint32_t value, unsigned width,
     }
     rc = am_fill_check(&ft->to, dst, width);
     /* Documented: host memory is filled at once.  Managed memory is every device's, too. */
-    is_at_once = width == 4 && ft->to.devices == 0 && !ft->to.has_managed;
+    is_at_once = width == 4 && ft->to.devices == 0 && !(ft->to.has & AM_SPANS_MANAGED);
     if (rc == ACL_SUCCESS && !is_at_once)
         return fill_submit(ft, stream);
     if (rc == ACL_SUCCESS)

@@ -12,12 +12,6 @@
 #include "core/device/context.h"
 #include "core/device/setup.h"
 
-struct batch_work {
-    struct am_transfer *transfer;
-    int32_t device;    /* whose work it is */
-    bool has_pageable; /* some of it must be free for the program when the call returns */
-};
-
 /* Whether the memory is where the attribute of its copy says. */
 static aclError location_check(const struct am_spans *spans,
                                const aclrtMemLocation *location)
@@ -27,7 +21,7 @@ static aclError location_check(const struct am_spans *spans,
     AM_REQUIRE(am_spans_fit(spans, is_device), ACL_ERROR_RT_PARAM_INVALID,
                "%p is not %s memory, as its attribute says", spans->list[0].addr,
                is_device ? "device" : "host");
-    AM_REQUIRE(!am_setup.is_strict || !is_device || spans->has_managed ||
+    AM_REQUIRE(!am_setup.is_strict || !is_device || (spans->has & AM_SPANS_MANAGED) ||
                    spans->devices == UINT64_C(1) << location->id,
                ACL_ERROR_RT_PARAM_INVALID,
                "%p is not on device %u, as its attribute says (ACLMEM_RULES=strict)",
@@ -36,28 +30,27 @@ static aclError location_check(const struct am_spans *spans,
 }
 
 /* Looks up one side of a copy, and appends it. */
-static aclError side_add(struct batch_work *work, bool is_dst, void *addr, size_t size,
-                         const aclrtMemLocation *location)
+static aclError side_add(struct am_spans *side, void *addr, size_t size, unsigned access,
+                         int32_t device, const aclrtMemLocation *location)
 {
     struct am_spans spans;
     aclError rc;
 
-    AM_TRY(am_spans_open(&spans, addr, size, is_dst ? AM_ACCESS_WRITE : AM_ACCESS_READ,
-                         work->device, is_dst ? "dst" : "src"));
+    AM_TRY(am_spans_open(&spans, addr, size, access, device,
+                         access == AM_ACCESS_WRITE ? "dst" : "src"));
     rc = location_check(&spans, location);
     if (rc != ACL_SUCCESS) {
         am_spans_close(&spans);
         return rc;
     }
-    work->has_pageable |= am_spans_are_pageable(&spans);
-    return am_spans_join(is_dst ? &work->transfer->to : &work->transfer->from, &spans);
+    return am_spans_join(side, &spans);
 }
 
 /* Looks up all copies; on failure *ret_fail is the one that failed. */
-static aclError batch_open(struct batch_work *work, const struct am_copy_batch *batch,
+static aclError batch_open(struct am_transfer *transfer,
+                           const struct am_copy_batch *batch, int32_t device,
                            size_t *ret_fail)
 {
-    struct am_transfer *transfer = work->transfer;
     aclError rc = ACL_SUCCESS;
     size_t k = 0;
 
@@ -73,9 +66,11 @@ static aclError batch_open(struct batch_work *work, const struct am_copy_batch *
         if (k + 1 < batch->n_attrs && batch->indexes[k + 1] == i)
             k++;
         attr = &batch->attrs[k];
-        rc = side_add(work, true, batch->dsts[i], batch->sizes[i], &attr->dstLoc);
+        rc = side_add(&transfer->to, batch->dsts[i], batch->sizes[i], AM_ACCESS_WRITE,
+                      device, &attr->dstLoc);
         if (rc == ACL_SUCCESS)
-            rc = side_add(work, false, batch->srcs[i], batch->sizes[i], &attr->srcLoc);
+            rc = side_add(&transfer->from, batch->srcs[i], batch->sizes[i],
+                          AM_ACCESS_READ, device, &attr->srcLoc);
         transfer->size += batch->sizes[i];
         *ret_fail = i;
     }
@@ -89,11 +84,11 @@ static aclError batch_open(struct batch_work *work, const struct am_copy_batch *
 aclError am_copy_batch_run(const struct am_copy_batch *batch, size_t *ret_fail)
 {
     struct am_transfer transfer;
-    struct batch_work work = {.transfer = &transfer};
+    int32_t device;
     aclError rc;
 
-    AM_TRY(am_context_device(&work.device));
-    AM_TRY(batch_open(&work, batch, ret_fail));
+    AM_TRY(am_context_device(&device));
+    AM_TRY(batch_open(&transfer, batch, device, ret_fail));
     rc = am_transfer_run(&transfer);
     am_transfer_close(&transfer);
     return rc;
@@ -102,14 +97,14 @@ aclError am_copy_batch_run(const struct am_copy_batch *batch, size_t *ret_fail)
 aclError am_copy_batch_async(const struct am_copy_batch *batch, struct am_stream *stream,
                              size_t *ret_fail)
 {
-    struct batch_work work = {.device = stream->device};
+    struct am_transfer *transfer;
     aclError rc;
 
-    AM_TRY(am_transfer_make(&work.transfer));
-    rc = batch_open(&work, batch, ret_fail);
+    AM_TRY(am_transfer_make(&transfer));
+    rc = batch_open(transfer, batch, stream->device, ret_fail);
     if (rc != ACL_SUCCESS) {
-        am_transfer_unmake(work.transfer);
+        am_transfer_unmake(transfer);
         return rc;
     }
-    return am_transfer_submit(work.transfer, stream, work.has_pageable);
+    return am_transfer_submit(transfer, stream, false);
 }

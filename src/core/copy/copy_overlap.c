@@ -57,9 +57,9 @@ static bool may_share(const struct am_transfer *transfer)
     const struct am_spans *to = &transfer->to;
     const struct am_spans *from = &transfer->from;
 
-    if ((to->homes & from->homes) == 0 && !(to->has_host && from->has_host))
+    if ((to->homes & from->homes) == 0 && !(to->has & from->has & AM_SPANS_HOST))
         return false;
-    return to->may_alias || from->may_alias || addresses_meet(to, from);
+    return am_transfer_has(transfer, AM_SPANS_ALIAS) || addresses_meet(to, from);
 }
 
 /*
@@ -122,7 +122,7 @@ static aclError row_backward(const struct am_transfer *transfer, size_t to_at,
 {
     const struct am_span *to = transfer->to.list;
     const struct am_span *from = transfer->from.list;
-    size_t most = am_transfer_is_remote(transfer) ? AM_REMOTE_PIECE : SIZE_MAX;
+    size_t most = am_transfer_has(transfer, AM_SPANS_REMOTE) ? AM_REMOTE_PIECE : SIZE_MAX;
     aclError rc = ACL_SUCCESS;
 
     for (size_t left = transfer->size; left > 0 && rc == ACL_SUCCESS;) {

@@ -157,14 +157,14 @@ static inline void spans_enter(struct am_spans *spans, struct am_mapping *mappin
         spans->devices |= UINT64_C(1) << own;
         /* A device that this process does not see has the last bit. */
         spans->homes |= UINT64_C(1) << (mapping->home & 63);
-        spans->has_reserved |= mapping->owner == NULL;
+        spans->has |= mapping->owner == NULL ? AM_SPANS_RESERVED : 0;
     } else {
-        spans->has_host = true;
+        spans->has |= AM_SPANS_HOST;
     }
     if (mapping->owner != NULL && mapping->owner->is_managed)
-        spans->has_managed = true;
-    spans->may_alias |= mapping->may_alias;
-    spans->has_remote |= mapping->is_remote;
+        spans->has |= AM_SPANS_MANAGED;
+    spans->has |= mapping->may_alias ? AM_SPANS_ALIAS : 0;
+    spans->has |= mapping->is_remote ? AM_SPANS_REMOTE : 0;
 }
 
 /* Adds the mapping's part of the range; takes over the reference. */
@@ -235,7 +235,7 @@ static aclError spans_add_host(struct am_spans *spans, uintptr_t addr, size_t si
         AM_TRY(host_check(addr, size, access, what));
     spans->list[spans->n++] =
         (struct am_span){.addr = (void *)addr, .size = size, .owner = registered};
-    spans->has_host = true;
+    spans->has |= AM_SPANS_HOST | (registered == NULL ? AM_SPANS_PAGEABLE : 0);
     return ACL_SUCCESS;
 }
 
@@ -246,11 +246,7 @@ void am_spans_init(struct am_spans *spans)
     spans->n_max = AM_SPANS_INLINE;
     spans->devices = 0;
     spans->homes = 0;
-    spans->has_host = false;
-    spans->has_reserved = false;
-    spans->has_managed = false;
-    spans->may_alias = false;
-    spans->has_remote = false;
+    spans->has = 0;
 }
 
 /* The range is what begins in this mapping, or NULL, whose reference it takes over. */
@@ -324,7 +320,7 @@ aclError am_spans_open_device(struct am_spans *spans, const void *addr, size_t s
     if (spans->list[0].mem == NULL || !am_spans_fit(spans, true))
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not device memory", what,
                      addr);
-    else if (spans->has_remote && (access & AM_ACCESS_ALL) != 0)
+    else if ((spans->has & AM_SPANS_REMOTE) && (access & AM_ACCESS_ALL) != 0)
         rc = am_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                      "%s: %p is memory of another machine, which only copies and fills "
                      "reach",
@@ -371,11 +367,7 @@ aclError am_spans_join(struct am_spans *spans, struct am_spans *more)
         spans->n += more->n;
         spans->devices |= more->devices;
         spans->homes |= more->homes;
-        spans->has_host |= more->has_host;
-        spans->has_reserved |= more->has_reserved;
-        spans->has_managed |= more->has_managed;
-        spans->has_remote |= more->has_remote;
-        spans->may_alias = true;
+        spans->has |= more->has | AM_SPANS_ALIAS;
         more->n = 0; /* the references have a new list */
     }
     am_spans_close(more);
@@ -387,7 +379,7 @@ bool am_spans_fit(const struct am_spans *spans, bool is_device)
     /*
      * Managed memory is both; so is the memory of products whose processor is the host.
      */
-    return (spans->devices != 0) == is_device || spans->has_managed ||
+    return (spans->devices != 0) == is_device || (spans->has & AM_SPANS_MANAGED) ||
            (am_setup.product->features & AM_PRODUCT_RC);
 }
 

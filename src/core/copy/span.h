@@ -16,6 +16,18 @@
 
 #define AM_SPANS_INLINE 2 /* enough for most copies; longer lists are allocated */
 
+/* The memory that is in a list. */
+enum {
+    AM_SPANS_HOST = 1u << 0, /* the host's, managed memory too */
+    AM_SPANS_RESERVED =
+        1u << 1, /* a device's, behind addresses that the program reserved */
+    AM_SPANS_REMOTE = 1u << 2,  /* another machine's: copy_remote.h */
+    AM_SPANS_MANAGED = 1u << 3, /* counts as the host's and a device's */
+    AM_SPANS_ALIAS = 1u << 4, /* is mapped more than once, or there are several ranges */
+    /* the program's own and not registered: free for it again when the call returns */
+    AM_SPANS_PAGEABLE = 1u << 5,
+};
+
 struct am_spans {
     struct am_span *list; /* inline_list, or allocated */
     size_t n;
@@ -24,19 +36,7 @@ struct am_spans {
     uint64_t devices;
     /* a bit for each device that it lies on: other ones where it was imported for a peer */
     uint64_t homes;
-    /* memory of the host is in it, managed memory too */
-    bool has_host;
-    /* device memory behind addresses that the program reserved is in it */
-    bool has_reserved;
-    /* memory of other machines is in it: copy_remote.h */
-    bool has_remote;
-    /* managed memory is in it, which counts as the host's and a device's */
-    bool has_managed;
-    /*
-     * more than one contiguous range, or it contains memory that is mapped more than
-     * once
-     */
-    bool may_alias;
+    unsigned has; /* AM_SPANS_* */
     struct am_span inline_list[AM_SPANS_INLINE];
 };
 

@@ -102,7 +102,7 @@ aclError am_view_open(struct am_views *views, const void *addr, size_t size,
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not mapped device memory", addr);
         goto err_spans;
     }
-    if (view->spans.has_remote) {
+    if (view->spans.has & AM_SPANS_REMOTE) {
         rc = am_fail(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "%p is memory of another machine, which has no address here; copy it", addr);

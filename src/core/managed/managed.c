@@ -514,7 +514,7 @@ static aclError prefetch_open(const struct am_prefetch *prefetch, int32_t device
                            AM_ACCESS_READ | AM_SPANS_PAGES, device, "ptr");
         if (rc != ACL_SUCCESS)
             break;
-        if (!range.has_managed) {
+        if (!(range.has & AM_SPANS_MANAGED)) {
             am_spans_close(&range);
             rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not managed memory",
                          prefetch->addrs[i]);
