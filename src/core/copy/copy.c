@@ -12,6 +12,16 @@
 #include "core/device/context.h"
 #include "core/device/setup.h"
 
+static inline void rows_init(struct am_transfer *transfer, size_t size)
+{
+    transfer->size = size;
+    transfer->n_rows = 1;
+    transfer->to_pitch = 0;
+    transfer->from_pitch = 0;
+    transfer->width = 0;
+    transfer->value = 0;
+}
+
 AM_HOT aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
                                  size_t size, unsigned turn, int32_t device)
 {
@@ -22,10 +32,44 @@ AM_HOT aclError am_transfer_open(struct am_transfer *transfer, void *dst, const 
     rc = am_spans_open(&transfer->from, src, size, AM_ACCESS_READ | turn, device, "src");
     if (rc != ACL_SUCCESS)
         am_spans_close(&transfer->to);
+    rows_init(transfer, size);
+    return rc;
+}
+
+void am_transfer_init(struct am_transfer *transfer)
+{
+    am_spans_init(&transfer->to);
+    am_spans_init(&transfer->from);
+    rows_init(transfer, 0);
+}
+
+static aclError fill_check(const struct am_spans *to, const void *dst, unsigned width)
+{
+    AM_REQUIRE(width != 4 || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "%p is the program's own memory: words can be filled only in memory that "
+               "AscendCL allocated, such as that of aclrtMalloc or aclrtMallocHost",
+               dst);
+    AM_REQUIRE(
+        !am_setup.is_strict || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
+        "%p is host memory that was not allocated through ACL: all editions leave that "
+        "undefined (ACLMEM_RULES=strict)",
+        dst);
+    return ACL_SUCCESS;
+}
+
+aclError am_transfer_open_fill(struct am_transfer *transfer, void *dst, size_t size,
+                               uint32_t value, unsigned width, int32_t device)
+{
+    aclError rc;
+
+    am_transfer_init(transfer);
+    AM_TRY(am_spans_open(&transfer->to, dst, size, AM_ACCESS_WRITE, device, "devPtr"));
     transfer->size = size;
-    transfer->n_rows = 1;
-    transfer->to_pitch = 0;
-    transfer->from_pitch = 0;
+    transfer->value = value;
+    transfer->width = width;
+    rc = fill_check(&transfer->to, dst, width);
+    if (rc != ACL_SUCCESS)
+        am_spans_close(&transfer->to);
     return rc;
 }
 
@@ -33,6 +77,16 @@ void am_transfer_close(struct am_transfer *transfer)
 {
     am_spans_close(&transfer->from);
     am_spans_close(&transfer->to);
+}
+
+/* From a row to the next one. */
+static void row_next(const struct am_transfer *transfer, struct am_cursor *to,
+                     struct am_cursor *from)
+{
+    to->at += transfer->to_pitch;
+    from->at += transfer->from_pitch;
+    am_cursor_settle(to);
+    am_cursor_settle(from);
 }
 
 typedef aclError (*row_f)(const struct am_span *dst, size_t dst_at,
@@ -46,10 +100,7 @@ static aclError rows_visit(const struct am_transfer *transfer, row_f f)
     aclError rc = f(to.span, to.at, from.span, from.at, transfer->size);
 
     for (size_t i = 1; i < transfer->n_rows && rc == ACL_SUCCESS; i++) {
-        to.at += transfer->to_pitch;
-        from.at += transfer->from_pitch;
-        am_cursor_settle(&to);
-        am_cursor_settle(&from);
+        row_next(transfer, &to, &from);
         rc = f(to.span, to.at, from.span, from.at, transfer->size);
     }
     return rc;
@@ -63,6 +114,9 @@ aclError am_transfer_run(const struct am_transfer *transfer)
 
     if (is_remote && order <= AM_ORDER_FORWARD)
         return am_remote_copy(transfer);
+    if (transfer->width != 0)
+        return am_setup.backend->fill(transfer->to.list, transfer->size, transfer->value,
+                                      transfer->width);
     if (!is_one_call && !is_remote && am_setup.backend->prepare != NULL)
         AM_TRY(rows_visit(transfer, am_setup.backend->prepare));
     switch (order) {
@@ -75,48 +129,33 @@ aclError am_transfer_run(const struct am_transfer *transfer)
     }
 }
 
-/* The rows behind the first, which was launched. */
-static aclError rows_launch(const struct am_transfer *transfer,
-                            const struct am_backend_ops *lanes, struct am_lane *lane,
-                            uint64_t *ret_number)
-{
-    struct am_cursor to = {transfer->to.list, 0};
-    struct am_cursor from = {transfer->from.list, 0};
-    aclError rc = ACL_SUCCESS;
-
-    for (size_t i = 1; i < transfer->n_rows && rc == ACL_SUCCESS && *ret_number != 0;
-         i++) {
-        to.at += transfer->to_pitch;
-        from.at += transfer->from_pitch;
-        am_cursor_settle(&to);
-        am_cursor_settle(&from);
-        rc = lanes->lane_copy(lane, to.span, to.at, from.span, from.at, transfer->size,
-                              ret_number);
-        /* All of it is done another way, after what was launched. */
-        if (rc == ACL_SUCCESS && *ret_number == 0)
-            rc = lanes->lane_sync(lane);
-    }
-    return rc;
-}
-
 AM_HOT aclError am_transfer_launch(const struct am_transfer *transfer,
                                    const struct am_backend_ops *lanes,
                                    struct am_lane *lane, uint64_t *ret_number)
 {
-    aclError rc;
+    struct am_cursor to = {transfer->to.list, 0};
+    struct am_cursor from = {transfer->from.list, 0};
 
     *ret_number = 0;
+    if (transfer->width != 0)
+        return lanes->lane_fill(lane, transfer->to.list, transfer->size, transfer->value,
+                                transfer->width, ret_number);
     /*
      * A partly launched copy is repeated in full, so it must be idempotent: overlapping
      * copies are never launched.
      */
     if (!am_transfer_is_across(transfer) && am_overlap_order(transfer) != AM_ORDER_ANY)
         return ACL_SUCCESS;
-    rc = lanes->lane_copy(lane, transfer->to.list, 0, transfer->from.list, 0,
-                          transfer->size, ret_number);
-    if (rc == ACL_SUCCESS && transfer->n_rows > 1)
-        rc = rows_launch(transfer, lanes, lane, ret_number);
-    return rc;
+    for (size_t i = 0; i < transfer->n_rows; i++) {
+        if (i > 0)
+            row_next(transfer, &to, &from);
+        AM_TRY(lanes->lane_copy(lane, to.span, to.at, from.span, from.at, transfer->size,
+                                ret_number));
+        /* The device cannot: all of it is done another way, after what was launched. */
+        if (*ret_number == 0)
+            return i > 0 ? lanes->lane_sync(lane) : ACL_SUCCESS;
+    }
+    return ACL_SUCCESS;
 }
 
 const char *am_copy_kind_name(aclrtMemcpyKind kind)
@@ -186,39 +225,15 @@ aclError am_copy(void *dst, const void *src, size_t size, aclrtMemcpyKind kind)
     return rc;
 }
 
-aclError am_spans_fill(const struct am_spans *to, size_t size, uint32_t value,
-                       unsigned width)
-{
-    return to->has & AM_SPANS_REMOTE
-               ? am_remote_fill(to, size, value, width)
-               : am_setup.backend->fill(to->list, size, value, width);
-}
-
 aclError am_fill(void *dst, size_t size, uint32_t value, unsigned width)
 {
-    struct am_spans to;
+    struct am_transfer transfer;
     int32_t device;
     aclError rc;
 
     AM_TRY(am_context_device(&device));
-    AM_TRY(am_spans_open(&to, dst, size, AM_ACCESS_WRITE, device, "devPtr"));
-    rc = am_fill_check(&to, dst, width);
-    if (rc == ACL_SUCCESS)
-        rc = am_spans_fill(&to, size, value, width);
-    am_spans_close(&to);
+    AM_TRY(am_transfer_open_fill(&transfer, dst, size, value, width, device));
+    rc = am_transfer_run(&transfer);
+    am_transfer_close(&transfer);
     return rc;
-}
-
-aclError am_fill_check(const struct am_spans *to, const void *dst, unsigned width)
-{
-    AM_REQUIRE(width != 4 || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
-               "%p is the program's own memory: words can be filled only in memory that "
-               "AscendCL allocated, such as that of aclrtMalloc or aclrtMallocHost",
-               dst);
-    AM_REQUIRE(
-        !am_setup.is_strict || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
-        "%p is host memory that was not allocated through ACL: all editions leave that "
-        "undefined (ACLMEM_RULES=strict)",
-        dst);
-    return ACL_SUCCESS;
 }

@@ -13,15 +13,18 @@
 #include "core/stream/stream.h"
 
 /*
- * One copy whose two sides are known and kept alive: rows of `size` bytes, one or many.
+ * One copy or fill whose sides are known and kept alive: rows of `size` bytes, one or many.
+ * A fill has one row, and nothing in `from`.
  */
 struct am_transfer {
-    struct am_spans to;
-    struct am_spans from;
     size_t size;
     size_t n_rows;
     size_t to_pitch; /* from the start of a row to that of the next */
     size_t from_pitch;
+    unsigned width; /* of the value that a fill repeats: 1 or 4 bytes; 0: a copy */
+    uint32_t value;
+    struct am_spans to;
+    struct am_spans from;
 };
 
 /* Whether such memory, AM_SPANS_*, is on a side. */
@@ -47,6 +50,11 @@ static inline bool am_transfer_is_across(const struct am_transfer *transfer)
  */
 aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,
                           size_t size, unsigned turn, int32_t device);
+/* The same for a fill, if the rules in force allow it there. */
+aclError am_transfer_open_fill(struct am_transfer *transfer, void *dst, size_t size,
+                               uint32_t value, unsigned width, int32_t device);
+/* An empty copy of one row, whose sides are to be extended by am_spans_join(). */
+void am_transfer_init(struct am_transfer *transfer);
 void am_transfer_close(struct am_transfer *transfer);
 /*
  * Moves the bytes, all or none where the machine has no memory for them.  Sides that
@@ -125,22 +133,9 @@ aclError am_copy_batch_run(const struct am_copy_batch *batch, size_t *ret_fail);
 aclError am_copy_batch_async(const struct am_copy_batch *batch, struct am_stream *stream,
                              size_t *ret_fail);
 
-/* Fills memory that was looked up, at once. */
-aclError am_spans_fill(const struct am_spans *to, size_t size, uint32_t value,
-                       unsigned width);
-
-/* Whether memory that was looked up may be filled at all, by the rules in force. */
-aclError am_fill_check(const struct am_spans *to, const void *dst, unsigned width);
-
 /*
- * One that can be queued.  It is made before it is opened, so that it is where it stays;
- * unmake is for one that is not open.
- */
-aclError am_transfer_make(struct am_transfer **ret_transfer);
-void am_transfer_unmake(struct am_transfer *transfer);
-/*
- * Queues the copy, which takes `transfer` over.  It is waited for when must_wait, and when
- * pageable memory takes part.
+ * Does the copy or queues it, and takes over what the transfer keeps alive, also on failure.
+ * The copy is waited for when must_wait, and when pageable memory takes part.
  */
 aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
                             bool must_wait);

@@ -35,6 +35,7 @@ static aclError rows_open(struct am_transfer *transfer, const struct am_copy_2d 
 {
     aclError rc;
 
+    am_transfer_init(transfer);
     AM_TRY(am_spans_open(&transfer->to, rows->dst, rows_extent(rows, rows->dpitch),
                          AM_ACCESS_WRITE, device, "dst"));
     rc = am_spans_open(&transfer->from, rows->src, rows_extent(rows, rows->spitch),
@@ -73,21 +74,13 @@ aclError am_copy_2d_run(const struct am_copy_2d *rows)
 
 aclError am_copy_2d_async(const struct am_copy_2d *rows, struct am_stream *stream)
 {
-    struct am_transfer *transfer;
+    struct am_transfer transfer;
     aclError rc;
 
-    AM_TRY(am_transfer_make(&transfer));
-    rc = rows_open(transfer, rows, stream->device);
-    if (rc != ACL_SUCCESS)
-        goto err_unmake;
-    rc = am_transfer_check_async(transfer, stream->device);
-    if (rc != ACL_SUCCESS)
-        goto err_close;
-    return am_transfer_submit(transfer, stream, false);
-
-err_close:
-    am_transfer_close(transfer);
-err_unmake:
-    am_transfer_unmake(transfer);
+    AM_TRY(rows_open(&transfer, rows, stream->device));
+    rc = am_transfer_check_async(&transfer, stream->device);
+    if (rc == ACL_SUCCESS)
+        return am_transfer_submit(&transfer, stream, false);
+    am_transfer_close(&transfer);
     return rc;
 }

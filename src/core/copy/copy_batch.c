@@ -54,12 +54,7 @@ static aclError batch_open(struct am_transfer *transfer,
     aclError rc = ACL_SUCCESS;
     size_t k = 0;
 
-    am_spans_init(&transfer->to);
-    am_spans_init(&transfer->from);
-    transfer->size = 0;
-    transfer->n_rows = 1;
-    transfer->to_pitch = 0;
-    transfer->from_pitch = 0;
+    am_transfer_init(transfer);
     for (size_t i = 0; i < batch->n && rc == ACL_SUCCESS; i++) {
         const aclrtMemcpyBatchAttr *attr;
 
@@ -97,14 +92,8 @@ aclError am_copy_batch_run(const struct am_copy_batch *batch, size_t *ret_fail)
 aclError am_copy_batch_async(const struct am_copy_batch *batch, struct am_stream *stream,
                              size_t *ret_fail)
 {
-    struct am_transfer *transfer;
-    aclError rc;
+    struct am_transfer transfer;
 
-    AM_TRY(am_transfer_make(&transfer));
-    rc = batch_open(transfer, batch, stream->device, ret_fail);
-    if (rc != ACL_SUCCESS) {
-        am_transfer_unmake(transfer);
-        return rc;
-    }
-    return am_transfer_submit(transfer, stream, false);
+    AM_TRY(batch_open(&transfer, batch, stream->device, ret_fail));
+    return am_transfer_submit(&transfer, stream, false);
 }

@@ -30,7 +30,7 @@ static aclError piece_copy(struct am_share *share, size_t piece)
 static bool is_shared(const struct am_transfer *transfer)
 {
     return transfer->n_rows == 1 && transfer->size >= AM_COPY_LONG &&
-           !am_transfer_has(transfer, AM_SPANS_REMOTE) &&
+           transfer->width == 0 && !am_transfer_has(transfer, AM_SPANS_REMOTE) &&
            am_transfer_is_across(transfer) && !(am_setup.backend->caps & AM_CAP_DEVICES);
 }
 

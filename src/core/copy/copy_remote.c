@@ -119,22 +119,12 @@ struct am_remote_job *am_remote_job_copy(const struct am_transfer *transfer)
     job->n_rows = transfer->n_rows;
     job->to_pitch = transfer->to_pitch;
     job->from_pitch = transfer->from_pitch;
+    job->is_fill = transfer->width != 0;
+    job->value = transfer->value;
+    job->width = transfer->width;
     /* A piece that is read must not have been written by a later one. */
     if (am_overlap_order(transfer) != AM_ORDER_ANY)
         job->n_pieces = 1;
-    return job;
-}
-
-struct am_remote_job *am_remote_job_fill(const struct am_spans *to, size_t size,
-                                         uint32_t value, unsigned width)
-{
-    struct am_remote_job *job = job_make(to->list, NULL, size);
-
-    if (job == NULL)
-        return NULL;
-    job->is_fill = true;
-    job->value = value;
-    job->width = width;
     return job;
 }
 
@@ -570,14 +560,6 @@ aclError am_remote_copy(const struct am_transfer *transfer)
     if (transfer->size == 0)
         return ACL_SUCCESS;
     return job_run(am_remote_job_copy(transfer));
-}
-
-aclError am_remote_fill(const struct am_spans *to, size_t size, uint32_t value,
-                        unsigned width)
-{
-    if (size == 0)
-        return ACL_SUCCESS;
-    return job_run(am_remote_job_fill(to, size, value, width));
 }
 
 /* Among the first bytes; a piece of a copy is short, and a list of spans hardly longer. */

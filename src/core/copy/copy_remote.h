@@ -21,21 +21,16 @@
 
 struct am_remote_job;
 
-/* At once. */
+/* At once, a copy or a fill. */
 aclError am_remote_copy(const struct am_transfer *transfer);
-aclError am_remote_fill(const struct am_spans *to, size_t size, uint32_t value,
-                        unsigned width);
 /* As am_backend_ops.copy, where either side may be remote. */
 aclError am_remote_bytes(const struct am_span *dst, size_t dst_at,
                          const struct am_span *src, size_t src_at, size_t size);
 
 /*
- * For a stream.  The transfer, or the spans, must stay until the job is dropped.  NULL:
- * there is no memory.
+ * For a stream.  The transfer must stay until the job is dropped.  NULL: there is no memory.
  */
 struct am_remote_job *am_remote_job_copy(const struct am_transfer *transfer);
-struct am_remote_job *am_remote_job_fill(const struct am_spans *to, size_t size,
-                                         uint32_t value, unsigned width);
 /* As am_task_ops.poll, with the scheduler's lock. */
 bool am_remote_job_poll(struct am_remote_job *job, struct am_sched *sched,
                         struct am_waitlist **ret_list);
