@@ -64,71 +64,39 @@ static aclError attr_check(const void *memPool, aclrtMemPoolAttr attr, const voi
     return ACL_SUCCESS;
 }
 
-/* The AM_REUSE_* bit of one of the three switches. */
-static unsigned reuse_bit(aclrtMemPoolAttr attr)
+/* The three switches are 32 bits wide, all else 64. */
+static bool is_switch(aclrtMemPoolAttr attr)
 {
-    return 1u << (attr - ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES);
-}
-
-static aclError reuse_set(aclrtMemPool memPool, aclrtMemPoolAttr attr, uint32_t value)
-{
-    AM_REQUIRE(value <= 1, ACL_ERROR_INVALID_PARAM,
-               "value is %u; attribute %d takes 0 or 1", value, (int)attr);
-    return am_pool_set_reuse(memPool, reuse_bit(attr), value == 1);
-}
-
-static aclError high_reset(aclrtMemPool memPool, bool is_used, uint64_t value)
-{
-    AM_REQUIRE(value == 0, ACL_ERROR_INVALID_PARAM,
-               "value is %" PRIu64 "; a high-water mark can only be set to 0", value);
-    return am_pool_reset_high(memPool, is_used);
+    return attr < ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD;
 }
 
 aclError am_aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
 {
+    uint64_t number;
+
     AM_TRY(attr_check(memPool, attr, value));
-    switch (attr) {
-    case ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD:
-        return am_pool_set_threshold(memPool, *(const uint64_t *)value);
-    case ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT:
-    case ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT:
-        return am_fail(ACL_ERROR_INVALID_PARAM, "attribute %d can only be read",
-                       (int)attr);
-    case ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH:
-        return high_reset(memPool, false, *(const uint64_t *)value);
-    case ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH:
-        return high_reset(memPool, true, *(const uint64_t *)value);
-    default: /* the three switches */
-        return reuse_set(memPool, attr, *(const uint32_t *)value);
-    }
+    AM_REQUIRE(attr != ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT &&
+                   attr != ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT,
+               ACL_ERROR_INVALID_PARAM, "attribute %d can only be read", (int)attr);
+    number = is_switch(attr) ? *(const uint32_t *)value : *(const uint64_t *)value;
+    AM_REQUIRE(!is_switch(attr) || number <= 1, ACL_ERROR_INVALID_PARAM,
+               "value is %" PRIu64 "; attribute %d takes 0 or 1", number, (int)attr);
+    AM_REQUIRE(attr <= ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD || number == 0,
+               ACL_ERROR_INVALID_PARAM,
+               "value is %" PRIu64 "; a high-water mark can only be set to 0", number);
+    return am_pool_set_attr(memPool, attr, number);
 }
 
 aclError am_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
 {
-    struct am_pool_figures figures;
-    uint64_t *wide = value;
+    uint64_t number;
 
     AM_TRY(attr_check(memPool, attr, value));
-    AM_TRY(am_pool_get_figures(memPool, &figures));
-    switch (attr) {
-    case ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD:
-        *wide = figures.threshold;
-        break;
-    case ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT:
-        *wide = figures.reserved;
-        break;
-    case ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH:
-        *wide = figures.reserved_high;
-        break;
-    case ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT:
-        *wide = figures.used;
-        break;
-    case ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH:
-        *wide = figures.used_high;
-        break;
-    default: /* the three switches */
-        *(uint32_t *)value = (figures.reuse & reuse_bit(attr)) != 0;
-    }
+    AM_TRY(am_pool_get_attr(memPool, attr, &number));
+    if (is_switch(attr))
+        *(uint32_t *)value = (uint32_t)number;
+    else
+        *(uint64_t *)value = number;
     return ACL_SUCCESS;
 }
 

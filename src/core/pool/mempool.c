@@ -273,59 +273,64 @@ void am_pool_synced(int32_t device, int32_t stream)
     }
 }
 
-aclError am_pool_get_figures(void *handle, struct am_pool_figures *ret_figures)
+/* The AM_REUSE_* bit of one of the three switches. */
+static unsigned reuse_bit(aclrtMemPoolAttr attr)
+{
+    return 1u << (attr - ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES);
+}
+
+static uint64_t reserved_locked(const struct am_pool *pool) AM_REQUIRES(pool->lock)
+{
+    return (uint64_t)pool->backing.n_backed << AM_CHUNK_SHIFT;
+}
+
+static uint64_t attr_get_locked(const struct am_pool *pool, aclrtMemPoolAttr attr)
+    AM_REQUIRES(pool->lock)
+{
+    switch (attr) {
+    case ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD:
+        return pool->threshold;
+    case ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT:
+        return reserved_locked(pool);
+    case ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH:
+        return pool->reserved_high;
+    case ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT:
+        return pool->ranges.live;
+    case ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH:
+        return pool->used_high;
+    default: /* the three switches */
+        return (pool->reuse & reuse_bit(attr)) != 0;
+    }
+}
+
+aclError am_pool_get_attr(void *handle, aclrtMemPoolAttr attr, uint64_t *ret_value)
 {
     struct am_pool *pool;
 
     AM_TRY(am_pool_get(handle, &pool));
     am_lock(&pool->lock);
-    *ret_figures = (struct am_pool_figures){
-        .threshold = pool->threshold,
-        .reserved = (uint64_t)pool->backing.n_backed << AM_CHUNK_SHIFT,
-        .reserved_high = pool->reserved_high,
-        .used = pool->ranges.live,
-        .used_high = pool->used_high,
-        .reuse = pool->reuse,
-    };
+    *ret_value = attr_get_locked(pool, attr);
     am_unlock(&pool->lock);
     am_pool_put(pool);
     return ACL_SUCCESS;
 }
 
-aclError am_pool_set_reuse(void *handle, unsigned bit, bool is_on)
+aclError am_pool_set_attr(void *handle, aclrtMemPoolAttr attr, uint64_t value)
 {
     struct am_pool *pool;
 
     AM_TRY(am_pool_get(handle, &pool));
     am_lock(&pool->lock);
-    pool->reuse = is_on ? pool->reuse | bit : pool->reuse & ~bit;
-    am_unlock(&pool->lock);
-    am_pool_put(pool);
-    return ACL_SUCCESS;
-}
-
-aclError am_pool_set_threshold(void *handle, uint64_t size)
-{
-    struct am_pool *pool;
-
-    AM_TRY(am_pool_get(handle, &pool));
-    am_lock(&pool->lock);
-    pool->threshold = size;
-    am_unlock(&pool->lock);
-    am_pool_put(pool);
-    return ACL_SUCCESS;
-}
-
-aclError am_pool_reset_high(void *handle, bool is_used)
-{
-    struct am_pool *pool;
-
-    AM_TRY(am_pool_get(handle, &pool));
-    am_lock(&pool->lock);
-    if (is_used)
+    if (attr == ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD)
+        pool->threshold = value;
+    else if (attr == ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH)
+        pool->reserved_high = reserved_locked(pool);
+    else if (attr == ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH)
         pool->used_high = pool->ranges.live;
+    else if (value != 0)
+        pool->reuse |= reuse_bit(attr);
     else
-        pool->reserved_high = (uint64_t)pool->backing.n_backed << AM_CHUNK_SHIFT;
+        pool->reuse &= ~reuse_bit(attr);
     am_unlock(&pool->lock);
     am_pool_put(pool);
     return ACL_SUCCESS;

@@ -47,26 +47,15 @@ enum {
     AM_REUSE_ALL = AM_REUSE_FOLLOW | AM_REUSE_OPPORTUNISTIC | AM_REUSE_INTERNAL,
 };
 
-struct am_pool_figures {
-    uint64_t threshold; /* bytes that are kept when nothing uses them */
-    uint64_t reserved;  /* physical memory now, and at most since the mark was set back */
-    uint64_t reserved_high;
-    uint64_t used; /* bytes in blocks */
-    uint64_t used_high;
-    unsigned reuse; /* AM_REUSE_* */
-};
-
 aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle);
 /* Refused while blocks are handed out. */
 aclError am_pool_destroy(void *handle);
 /* All pools of a device, with their blocks; its streams are gone. */
 void am_pool_kill_all(int32_t device);
 
-aclError am_pool_get_figures(void *handle, struct am_pool_figures *ret_figures);
-/* Each sets what its name says. */
-aclError am_pool_set_reuse(void *handle, unsigned bit, bool is_on);
-aclError am_pool_set_threshold(void *handle, uint64_t size);
-aclError am_pool_reset_high(void *handle, bool is_used);
+aclError am_pool_get_attr(void *handle, aclrtMemPoolAttr attr, uint64_t *ret_value);
+/* attr and value have been checked; a high-water mark becomes what it is the mark of. */
+aclError am_pool_set_attr(void *handle, aclrtMemPoolAttr attr, uint64_t value);
 
 aclError am_pool_malloc_async(void *handle, size_t size, struct am_stream *stream,
                               void **ret_addr);
