@@ -165,13 +165,17 @@ static struct am_lane_queue lanes[4];
 static aclError job_put(unsigned lane, const struct am_task_ops *how, struct job like)
 {
     struct job *job = malloc(sizeof *job);
+    aclError rc;
 
     assert_non_null(job);
     *job = like;
     am_task_init(&job->task, how);
     job->task.function = "aclrtJob";
     t.n_live++;
-    return am_lane_submit(&lanes[lane], &job->task);
+    rc = am_lane_submit(&lanes[lane], &job->task);
+    if (rc != ACL_SUCCESS)
+        job_drop(&job->task);
+    return rc;
 }
 
 /* Capital letters are for the device, small ones for the scheduler. */

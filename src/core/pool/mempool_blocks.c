@@ -19,21 +19,10 @@
 /* Chunks that a pool must have left for that. */
 #define N_SPARE 8
 
-struct free_task {
-    struct am_task task;
-    struct am_pool *pool;       /* holds a reference */
-    struct am_freeing *freeing; /* the same */
-};
-
 struct wait_task {
     struct am_task task;
     struct am_freeing *freeing; /* holds a reference */
 };
-
-/*
- * A task that cannot be queued is dropped by this thread, while am_stream_submit() runs.
- */
-static _Thread_local const struct am_task *submitted;
 
 /* Whether work that was queued before a free may use an idle chunk. */
 static bool chunk_is_busy(struct am_pool *pool, size_t chunk)
@@ -230,14 +219,11 @@ static const struct am_task_ops wait_ops = {.poll = wait_poll,
 /* What the stream does from now on comes after the free, on whatever stream that is. */
 static aclError wait_submit(struct am_freeing *freeing, struct am_stream *stream)
 {
-    struct wait_task *wt = am_sys_malloc(sizeof *wt);
+    struct wait_task *wt = am_task_make(&wait_ops, sizeof *wt);
 
     if (wt == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    *wt = (struct wait_task){
-        .task = {.ops = &wait_ops, .function = am_error_function, .deadline = AM_FOREVER},
-        .freeing = am_freeing_ref(freeing),
-    };
+        return ACL_ERROR_BAD_ALLOC;
+    wt->freeing = am_freeing_ref(freeing);
     return am_stream_submit(stream, &wt->task);
 }
 
@@ -364,59 +350,41 @@ static void pool_settle_locked(struct am_pool *pool, int32_t stream)
 /* Also where the stream was aborted: what came before is over then, too. */
 static void free_drop(struct am_task *task)
 {
-    struct free_task *ft = (struct free_task *)task;
-    bool is_unlisted = false;
+    struct am_freeing *freeing = (struct am_freeing *)task;
+    struct am_pool *pool = freeing->pool;
+    bool is_unlisted;
 
-    if (task != submitted) {
-        am_lock(&ft->pool->lock);
-        freeing_finish(ft->freeing);
-        LIST_REMOVE(ft->freeing, leaving);
-        pool_settle_locked(ft->pool, ft->freeing->stream);
-        is_unlisted = am_pool_unlist_locked(ft->pool);
-        am_unlock(&ft->pool->lock);
-    }
+    am_lock(&pool->lock);
+    freeing_finish(freeing);
+    LIST_REMOVE(freeing, leaving);
+    pool_settle_locked(pool, freeing->stream);
+    is_unlisted = am_pool_unlist_locked(pool);
+    am_unlock(&pool->lock);
     if (is_unlisted)
-        am_pool_put(ft->pool);
-    am_freeing_put(ft->freeing);
-    am_pool_put(ft->pool);
-    free(ft);
+        am_pool_put(pool);
+    am_freeing_put(freeing);
+    am_pool_put(pool);
 }
 
 static const struct am_task_ops free_ops = {.drop = free_drop};
 
-static struct am_freeing *freeing_make(struct am_pool *pool, struct am_stream *stream)
-    AM_REQUIRES(pool->lock)
+static struct am_freeing *freeing_make(struct am_pool *pool, const struct am_range *range,
+                                       struct am_stream *stream) AM_REQUIRES(pool->lock)
 {
     struct am_freeing *freeing = am_sys_calloc(1, sizeof *freeing);
 
     if (freeing == NULL)
         return NULL;
+    am_task_init(&freeing->task, &free_ops);
+    freeing->pool = pool;
     freeing->refs = 1;
     freeing->stream = stream->id;
     freeing->queue = &stream->queue;
     freeing->ticket = ++pool->last_ticket;
+    freeing->start = range->start;
+    freeing->size = range->size;
     am_waitlist_init(&freeing->waiting);
     return freeing;
-}
-
-/* The task takes over the reference, and gives it back where it cannot be made. */
-static aclError free_task_make(struct am_pool *pool, struct am_freeing *freeing,
-                               struct free_task **ret_task)
-{
-    struct free_task *ft = am_sys_malloc(sizeof *ft);
-
-    if (ft == NULL) {
-        am_freeing_put(freeing);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    }
-    am_ref_more(&pool->named.refs);
-    *ft = (struct free_task){
-        .task = {.ops = &free_ops, .function = am_error_function, .deadline = AM_FOREVER},
-        .pool = pool,
-        .freeing = freeing,
-    };
-    *ret_task = ft;
-    return ACL_SUCCESS;
 }
 
 /* The block that starts at addr, which the program may free on the stream. */
@@ -439,45 +407,36 @@ static aclError block_check_locked(struct am_pool *pool, uintptr_t addr,
     return ACL_SUCCESS;
 }
 
-/* The stream has nothing before the free, so it is done at once. */
-static bool free_pass_locked(struct am_pool *pool, struct am_range *range,
-                             struct am_freeing *freeing, struct am_stream *stream)
-    AM_REQUIRES(pool->lock)
+/* The task keeps the freeing and the pool.  A worker that comes to it waits for the lock. */
+static aclError free_submit_locked(struct am_pool *pool, struct am_freeing *freeing,
+                                   struct am_stream *stream) AM_REQUIRES(pool->lock)
 {
-    if (!am_lane_pass(&stream->lane))
-        return false;
-    freeing->is_done = true;
-    range_give_locked(pool, range, freeing);
-    pool_settle_locked(pool, stream->id);
-    return true;
+    aclError rc = am_lane_submit(&stream->lane, &freeing->task);
+
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_freeing_ref(freeing);
+    am_ref_more(&pool->named.refs);
+    LIST_INSERT_HEAD(&pool->leaving, freeing, leaving);
+    return ACL_SUCCESS;
 }
 
 /* Queue the free; the block is the stream's from now on. */
 static aclError pool_free_locked(struct am_pool *pool, struct am_range *range,
                                  struct am_stream *stream) AM_REQUIRES(pool->lock)
 {
-    struct am_freeing *freeing = freeing_make(pool, stream);
-    struct free_task *ft;
-    aclError rc;
+    struct am_freeing *freeing = freeing_make(pool, range, stream);
+    aclError rc = ACL_SUCCESS;
 
-    if (freeing == NULL)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a free");
-    if (free_pass_locked(pool, range, freeing, stream)) {
-        am_freeing_put(freeing);
-        return ACL_SUCCESS;
-    }
-    rc = free_task_make(pool, am_freeing_ref(freeing), &ft);
-    if (rc == ACL_SUCCESS) {
-        submitted = &ft->task;
-        rc = am_stream_submit(stream, &ft->task);
-        submitted = NULL;
-    }
-    if (rc == ACL_SUCCESS) {
-        freeing->start = range->start;
-        freeing->size = range->size;
-        LIST_INSERT_HEAD(&pool->leaving, freeing, leaving);
+    AM_REQUIRE(freeing != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a free");
+    /* Where the stream has nothing before the free, it is done at once. */
+    freeing->is_done = am_lane_pass(&stream->lane);
+    if (!freeing->is_done)
+        rc = free_submit_locked(pool, freeing, stream);
+    if (rc == ACL_SUCCESS)
         range_give_locked(pool, range, freeing);
-    }
+    if (freeing->is_done)
+        pool_settle_locked(pool, stream->id);
     am_freeing_put(freeing);
     return rc;
 }

@@ -24,11 +24,15 @@
 
 #include "core/stream/sched.h"
 
+struct am_pool;
+
 /*
- * One aclrtMemPoolFreeAsync: the tasks that wait for it and the ranges it is about refer
- * to it.
+ * One aclrtMemPoolFreeAsync: its task, the tasks that wait for it and the ranges it is
+ * about refer to it.
  */
 struct am_freeing {
+    struct am_task task;  /* of the free in its stream; the pool's, as the next one */
+    struct am_pool *pool; /* holds a reference while the task is queued */
     atomic_uint refs;
     int32_t stream;                 /* number of the stream it is queued on */
     struct am_queue *queue;         /* of that stream, while it is not done */

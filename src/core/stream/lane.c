@@ -281,8 +281,6 @@ AM_HOT aclError am_lane_submit(struct am_lane_queue *lq, struct am_task *task)
         am_unlock(&lq->sched->lock);
     }
     am_lane_leave(lq);
-    if (rc != ACL_SUCCESS)
-        task->ops->drop(task);
     return rc;
 }
 
@@ -303,12 +301,7 @@ bool am_lane_pass(struct am_lane_queue *lq)
     bool is_done;
 
     am_lane_enter(lq);
-    is_done = am_lane_is_empty_locked(lq);
-    if (is_done) {
-        am_lock(&lq->sched->lock);
-        is_done = am_sched_pass_locked(lq->sched, lq->queue);
-        am_unlock(&lq->sched->lock);
-    }
+    is_done = am_lane_is_empty_locked(lq) && am_bypass_pass(lq->sched, lq->queue);
     am_lane_leave(lq);
     return is_done;
 }

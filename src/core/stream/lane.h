@@ -52,9 +52,7 @@ void am_lane_init(struct am_lane_queue *lq, struct am_sched *sched,
 /* No launched task is left. */
 void am_lane_destroy(struct am_lane_queue *lq);
 
-/*
- * Appends a task, which is the stream's from now on; if that fails, it is dropped.
- */
+/* Appends a task, which is the stream's from now on; if that fails, still the caller's. */
 aclError am_lane_submit(struct am_lane_queue *lq, struct am_task *task);
 
 /*
@@ -77,7 +75,7 @@ static inline bool am_lane_is_empty_locked(const struct am_lane_queue *lq)
 
 /* As am_sched_try_begin(), after the launched tasks are done. */
 bool am_lane_try_begin(struct am_lane_queue *lq, bool is_short);
-/* As am_sched_pass_locked(); false also while launched tasks are left. */
+/* As am_bypass_pass(); false also while launched tasks are left. */
 bool am_lane_pass(struct am_lane_queue *lq);
 
 /* Takes out and drops the tasks that the device has done; true: none is left. */

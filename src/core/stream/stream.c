@@ -242,7 +242,11 @@ aclError am_stream_default(void **ret_handle)
 
 AM_HOT aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
 {
-    return am_lane_submit(&stream->lane, task);
+    aclError rc = am_lane_submit(&stream->lane, task);
+
+    if (rc != ACL_SUCCESS)
+        task->ops->drop(task);
+    return rc;
 }
 
 /* A call must not wait for a stream that waits for the function that makes the call. */

@@ -95,7 +95,7 @@ uint32_t am_stream_available(int32_t device);
  */
 void am_stream_kill_all(int32_t device, const struct am_context *context, bool wait);
 
-/* Queue a task; the stream's flags and state have been looked at. */
+/* Queues a task, or drops it; the stream's flags and state have been looked at. */
 aclError am_stream_submit(struct am_stream *stream, struct am_task *task);
 
 /* The same, and waits for it and for nothing that comes later. */
