@@ -8,34 +8,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-
-/* ---- at once ---- */
-
-static bool pass(unsigned queue)
-{
-    bool has_passed;
-
-    am_lock(&t.sched.lock);
-    has_passed = am_sched_pass_locked(&t.sched, &t.queue[queue]);
-    am_unlock(&t.sched.lock);
-    return has_passed;
-}
-
-static void what_takes_no_time_passes_an_idle_queue(void **state)
-{
-    assert_true(pass(0));
-    assert_int_equal(t.queue[0].n_done, 1);
-    assert_int_equal(t.queue[0].n_queued, 1);
-    put_letters(0, "a");
-    assert_false(pass(0));
-    step_all();
-    t.queue[0].is_stopped = true;
-    assert_false(pass(0));
-    t.queue[0].is_stopped = false;
-    t.queue[0].is_closed = true;
-    assert_false(pass(0));
-    t.queue[0].is_closed = false;
-}
+#include "core/stream/sched_bypass.h"
 
 /* ---- work in pieces ---- */
 
@@ -191,7 +164,7 @@ static void chaos_lets_no_caller_work(void **state)
 {
     begin(&(struct am_sched_setup){.now = clock_now, .is_chaotic = true});
     assert_false(am_sched_try_begin(&t.sched, &t.queue[0], true));
-    assert_false(pass(0));
+    assert_false(am_bypass_pass(&t.sched, &t.queue[0]));
     assert_int_equal(teardown(NULL), 0);
 }
 
@@ -424,7 +397,6 @@ static void it_may_be_stopped_and_started_again(void **state)
 int main(void)
 {
     const struct CMUnitTest claims[] = {
-        stepped(what_takes_no_time_passes_an_idle_queue),
         stepped(each_piece_is_done_once),
         stepped(after_a_piece_that_fails_none_is_begun),
         cmocka_unit_test(idle_workers_join),

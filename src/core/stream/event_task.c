@@ -334,41 +334,23 @@ static const struct am_task_ops record_ops = {
     .drop = record_drop,
 };
 
-/* A record that is done as soon as it is queued. */
-static void record_pass_locked(struct am_event *event, const struct am_stream *stream)
-    AM_REQUIRES(event->lock)
-{
-    event->n_recorded++;
-    if (!TAILQ_EMPTY(&event->lost))
-        am_event_prune_losses_locked(event);
-    record_note_locked(event, event->n_recorded, stream->id, am_sched.setup.now());
-}
-
-/*
- * On an idle stream a record is nothing but the time.  The scheduler's lock is taken where
- * listeners are to be woken, and where lost records may be freed.
- */
+/* On an idle stream a record is nothing but the time. */
 static bool record_at_once(struct am_event *event, struct am_stream *stream)
 {
+    bool is_heard = false;
     bool is_done;
 
     am_latch_take(&event->lock);
-    is_done = event->n_listeners == 0 && TAILQ_EMPTY(&event->lost) &&
-              am_bypass_pass(&am_sched, &stream->queue);
-    if (is_done)
-        record_pass_locked(event, stream);
-    am_latch_give(&event->lock);
-    if (is_done)
-        return true;
-    am_lock(&am_sched.lock);
-    is_done = am_sched_pass_locked(&am_sched, &stream->queue);
+    is_done = am_bypass_pass(&am_sched, &stream->queue);
     if (is_done) {
-        am_latch_take(&event->lock);
-        record_pass_locked(event, stream);
-        am_latch_give(&event->lock);
-        waiters_wake_locked(event);
+        event->n_recorded++;
+        am_event_prune_losses_locked(event);
+        record_note_locked(event, event->n_recorded, stream->id, am_sched.setup.now());
+        is_heard = event->n_listeners > 0;
     }
-    am_unlock(&am_sched.lock);
+    am_latch_give(&event->lock);
+    if (is_heard)
+        waiters_wake(event);
     return is_done;
 }
 

@@ -180,9 +180,8 @@ static const struct am_task_ops wait_ops = {
     .timeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
 };
 
-/* A wait for a record that has run, if the stream is idle: `pass` returns true then. */
-static bool wait_pass(struct am_event *event, struct am_queue *queue,
-                      bool (*pass)(struct am_sched *sched, struct am_queue *queue))
+/* On an idle stream, for a record that has run, there is nothing to wait for. */
+static bool wait_at_once(struct am_event *event, struct am_stream *stream)
 {
     uint64_t target;
     bool is_done;
@@ -190,23 +189,10 @@ static bool wait_pass(struct am_event *event, struct am_queue *queue,
     am_latch_take(&event->lock);
     target = am_event_target_locked(event);
     is_done = is_satisfied_locked(event, target) && TAILQ_EMPTY(&event->lost) &&
-              pass(&am_sched, queue);
+              am_bypass_pass(&am_sched, &stream->queue);
     if (is_done)
         wait_end(event, target);
     am_latch_give(&event->lock);
-    return is_done;
-}
-
-/* On an idle stream, for a record that has run, there is nothing to wait for. */
-static bool wait_at_once(struct am_event *event, struct am_stream *stream)
-{
-    bool is_done = wait_pass(event, &stream->queue, am_bypass_pass);
-
-    if (is_done)
-        return true;
-    am_lock(&am_sched.lock);
-    is_done = wait_pass(event, &stream->queue, am_sched_pass_locked);
-    am_unlock(&am_sched.lock);
     return is_done;
 }
 

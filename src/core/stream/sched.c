@@ -526,13 +526,6 @@ aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
     return ACL_SUCCESS;
 }
 
-/* Whether a task that came now could be done by the caller. */
-static bool is_free_locked(const struct am_sched *sched, const struct am_queue *queue)
-{
-    return queue->state == AM_QUEUE_IDLE && !queue->is_stopped && !queue->is_closed &&
-           !sched->setup.is_chaotic;
-}
-
 bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue, bool is_short)
 {
     bool is_free;
@@ -543,7 +536,8 @@ bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue, bool is_
     }
     am_lock(&sched->lock);
     am_bypass_close_locked(sched, queue);
-    is_free = is_free_locked(sched, queue);
+    is_free = queue->state == AM_QUEUE_IDLE && !queue->is_stopped && !queue->is_closed &&
+              !sched->setup.is_chaotic;
     if (is_free) {
         queue->state = AM_QUEUE_RUNNING;
         queue->running = am_error_function;
@@ -552,21 +546,6 @@ bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue, bool is_
     }
     am_bypass_open_locked(sched, queue);
     am_unlock(&sched->lock);
-    return is_free;
-}
-
-bool am_sched_pass_locked(struct am_sched *sched, struct am_queue *queue)
-{
-    bool is_free;
-
-    am_bypass_close_locked(sched, queue);
-    is_free = is_free_locked(sched, queue);
-    if (is_free) {
-        queue->n_queued++;
-        queue->n_done++;
-        am_tally_add(&sched->moves, 1);
-    }
-    am_bypass_open_locked(sched, queue);
     return is_free;
 }
 

@@ -304,10 +304,6 @@ aclError am_sched_submit_locked(struct am_sched *sched, struct am_queue *queue,
 bool am_sched_try_begin(struct am_sched *sched, struct am_queue *queue, bool is_short);
 void am_sched_end(struct am_sched *sched, struct am_queue *queue);
 
-/* The same for a task without work: it is done at once. */
-bool am_sched_pass_locked(struct am_sched *sched, struct am_queue *queue)
-    AM_REQUIRES(sched->lock);
-
 /*
  * Does all pieces, together with idle workers; returns the first failure.  The caller holds
  * no lock.
