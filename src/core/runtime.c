@@ -162,10 +162,10 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
     return backend_choose(am_option_text(AM_OPTION_backend));
 }
 
-/* Its key, and its number, on this machine and others. */
+/* On this machine and others. */
 static void export_end(uint64_t number)
 {
-    am_key_forget(number);
+    am_export_withdraw(number);
     am_remote_withdraw(number);
 }
 

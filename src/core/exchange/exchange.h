@@ -26,17 +26,23 @@
 #include <stdint.h>
 
 #include "acl/acl_base.h"
+#include "base/idslab.h"
 #include "core/exchange/wire.h"
 
 #define AM_EXCHANGE_WAIT_MS 3000
 
-/*
- * Exports what fd shows: to processes that are listed by am_export_trust(), or to any of
- * this user (is_open).  fd stays the caller's, and open until the export is withdrawn.  At
- * most AM_WIRE_BYTES bytes go with it.
- */
-aclError am_export_add(enum am_share_kind kind, bool is_open, int fd, const void *bytes,
-                       size_t size, struct am_ticket *ret_ticket);
+/* What a process exports. */
+struct am_export {
+    enum am_share_kind kind;
+    bool is_open; /* for any process of this user, or for those of am_export_trust() */
+    int fd;       /* the caller's, and open until the export is withdrawn */
+    /* of am_export_get(), and withdraws the export before it ends; or NULL */
+    struct am_named *object;
+    uint32_t size; /* of the bytes that describe it to importers */
+    uint8_t bytes[AM_WIRE_BYTES];
+};
+
+aclError am_export_add(const struct am_export *what, struct am_ticket *ret_ticket);
 
 /*
  * Lists processes, by ids of aclrtDeviceGetBareTgid, for an export of ours: all of them or
@@ -52,6 +58,8 @@ void am_export_withdraw(uint64_t number);
 
 /* Whether this process exports it. */
 bool am_export_is_own(enum am_share_kind kind, const struct am_ticket *ticket);
+/* Its object with one more reference; NULL: it is not exported, or its object ends. */
+struct am_named *am_export_get(enum am_share_kind kind, const struct am_ticket *ticket);
 /* The ticket of an export of ours; false when there is none of the number. */
 bool am_export_find(enum am_share_kind kind, uint64_t number,
                     struct am_ticket *ret_ticket);

@@ -345,8 +345,7 @@ static aclError server_start_locked(void) AM_REQUIRES(server.lock)
     return ACL_SUCCESS;
 }
 
-aclError am_export_add(enum am_share_kind kind, bool is_open, int fd, const void *bytes,
-                       size_t size, struct am_ticket *ret_ticket)
+aclError am_export_add(const struct am_export *what, struct am_ticket *ret_ticket)
 {
     uint32_t name;
     aclError rc;
@@ -358,7 +357,7 @@ aclError am_export_add(enum am_share_kind kind, bool is_open, int fd, const void
     am_unlock(&server.lock);
     if (rc != ACL_SUCCESS)
         return rc;
-    return am_export_table_add(name, kind, is_open, fd, bytes, size, ret_ticket);
+    return am_export_table_add(name, what, ret_ticket);
 }
 
 void am_exchange_start(void)

@@ -16,6 +16,7 @@
 #include "base/lock.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/util.h"
 
 #define RANDOM_BITS 40
 
@@ -30,13 +31,9 @@ struct export
 {
     RB_ENTRY(export) node;
     struct am_ticket ticket;
-    enum am_share_kind kind;
-    bool is_open;
-    int fd;
+    struct am_export what;
     struct trusted **list; /* n_list */
     size_t n_list;
-    uint32_t size;
-    uint8_t bytes[AM_WIRE_BYTES];
 };
 
 static int export_compare(const struct export *a, const struct export *b)
@@ -60,7 +57,7 @@ static struct export *export_find_locked(enum am_share_kind kind, uint64_t numbe
     struct export key = {.ticket.number = number};
     struct export *export = RB_FIND(export_tree, &exports.tree, &key);
 
-    return export != NULL && export->kind == kind ? export : NULL;
+    return export != NULL && export->what.kind == kind ? export : NULL;
 }
 
 /*
@@ -226,23 +223,17 @@ static int ticket_draw_locked(uint32_t name, bool has_secret,
     return 0;
 }
 
-aclError am_export_table_add(uint32_t name, enum am_share_kind kind, bool is_open, int fd,
-                             const void *bytes, size_t size, struct am_ticket *ret_ticket)
+aclError am_export_table_add(uint32_t name, const struct am_export *what,
+                             struct am_ticket *ret_ticket)
 {
     struct export *export = am_sys_calloc(1, sizeof *export);
     int rc;
 
-    am_assert(size <= sizeof export->bytes);
     AM_REQUIRE(export != NULL, ACL_ERROR_BAD_ALLOC,
                "no host memory for the records of an export");
-    export->kind = kind;
-    export->is_open = is_open;
-    export->fd = fd;
-    export->size = (uint32_t)size;
-    if (size > 0) /* an export may be its descriptor alone, with NULL for bytes */
-        memcpy(export->bytes, bytes, size);
+    export->what = *what;
     am_lock(&exports.lock);
-    rc = ticket_draw_locked(name, kind != AM_SHARE_MEMORY, &export->ticket);
+    rc = ticket_draw_locked(name, what->kind != AM_SHARE_MEMORY, &export->ticket);
     if (rc == 0) {
         *ret_ticket = export->ticket;
         RB_INSERT(export_tree, &exports.tree, export);
@@ -310,6 +301,19 @@ bool am_export_is_own(enum am_share_kind kind, const struct am_ticket *ticket)
     return is_own;
 }
 
+struct am_named *am_export_get(enum am_share_kind kind, const struct am_ticket *ticket)
+{
+    struct am_named *object = NULL;
+    struct export *export;
+
+    am_lock(&exports.lock);
+    export = export_show_locked(kind, ticket);
+    if (export != NULL && am_ref_try(&export->what.object->refs))
+        object = export->what.object;
+    am_unlock(&exports.lock);
+    return object;
+}
+
 int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket,
                          struct am_import_reply *ret_reply)
 {
@@ -319,16 +323,16 @@ int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket
     am_lock(&exports.lock);
     export = export_show_locked(kind, ticket);
     if (export != NULL) {
-        int fd = am_sys_fcntl(export->fd, F_DUPFD_CLOEXEC, 0);
+        int fd = am_sys_fcntl(export->what.fd, F_DUPFD_CLOEXEC, 0);
 
         rc = fd < 0 ? -errno : 0;
         if (rc == 0) {
             *ret_reply = (struct am_import_reply){
                 .fd = fd,
-                .size = export->size,
+                .size = export->what.size,
                 .exporter = (int32_t)getpid(),
             };
-            memcpy(ret_reply->bytes, export->bytes, export->size);
+            memcpy(ret_reply->bytes, export->what.bytes, export->what.size);
         }
     }
     am_unlock(&exports.lock);
@@ -342,7 +346,7 @@ int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket
 static bool export_admits_locked(const struct export *export,
                                  const struct am_asker *asker) AM_REQUIRES(exports.lock)
 {
-    if (export->is_open)
+    if (export->what.is_open)
         return true;
     for (size_t i = 0; i < export->n_list; i++) {
         const struct am_process *listed = &export->list[i]->process;
@@ -383,8 +387,9 @@ int am_export_table_answer(const struct am_wire_request *request,
     if (export != NULL && !export_admits_locked(export, asker))
         export = NULL; /* which looks as if there were none */
     if (export != NULL) {
-        reply = am_wire_reply(AM_WIRE_GRANTED, kind, export->bytes, export->size);
-        rc = am_fdpass_send(socket, &reply, sizeof reply, export->fd);
+        reply =
+            am_wire_reply(AM_WIRE_GRANTED, kind, export->what.bytes, export->what.size);
+        rc = am_fdpass_send(socket, &reply, sizeof reply, export->what.fd);
     }
     am_unlock(&exports.lock);
     if (export != NULL)

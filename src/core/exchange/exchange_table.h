@@ -18,8 +18,7 @@ struct am_asker {
 };
 
 /* `name` is what the numbers begin with: 24 bits. */
-aclError am_export_table_add(uint32_t name, enum am_share_kind kind, bool is_open, int fd,
-                             const void *bytes, size_t size,
+aclError am_export_table_add(uint32_t name, const struct am_export *what,
                              struct am_ticket *ret_ticket);
 
 /*

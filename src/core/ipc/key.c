@@ -67,88 +67,21 @@ aclError am_key_parse(enum am_share_kind kind, const char *key,
     return ACL_SUCCESS;
 }
 
-/* ---- what is exported and imported ---- */
-
-struct key {
-    RB_ENTRY(key) node;
-    struct am_ticket ticket;
-    struct am_phys *phys; /* an import holds a reference, an export does not */
-    void *addr;           /* imported: where */
-};
-
-static int key_compare(const struct key *a, const struct key *b)
-{
-    return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
-}
-
-RB_HEAD(key_tree, key);
-RB_GENERATE_INTERNAL(key_tree, key, node, key_compare, __attribute__((unused)) static)
-
-static struct {
-    struct am_lock lock;
-    struct key_tree exports; /* lock, as the next one */
-    struct key_tree imports;
-} keys = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "keys")};
-
-/* NULL when it is not there, or has another secret. */
-static struct key *key_find_locked(struct key_tree *tree, const struct am_ticket *ticket)
-    AM_REQUIRES(keys.lock)
-{
-    struct key wanted = {.ticket = *ticket};
-    struct key *key = RB_FIND(key_tree, tree, &wanted);
-
-    return key != NULL && memcmp(&key->ticket, ticket, sizeof *ticket) == 0 ? key : NULL;
-}
-
-static void key_enter(struct key_tree *tree, struct key *key)
-{
-    am_lock(&keys.lock);
-    RB_INSERT(key_tree, tree, key);
-    am_unlock(&keys.lock);
-}
-
 /* ---- export ---- */
 
 aclError am_key_export(void *addr, size_t size, bool is_open, char ret_key[AM_KEY_SIZE])
 {
-    struct key *key;
     struct am_ticket ticket;
     struct am_phys *phys;
     aclError rc;
 
     AM_TRY(am_share_check());
     AM_TRY(am_heap_share(addr, size, &phys));
-    key = am_sys_calloc(1, sizeof *key);
-    if (key == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a key");
-        goto out;
-    }
     rc = am_share_offer(phys, AM_SHARE_BLOCK, size, is_open, &ticket);
-    if (rc != ACL_SUCCESS) {
-        free(key);
-        goto out;
-    }
-    key->ticket = ticket;
-    key->phys = phys;
-    key_enter(&keys.exports, key);
-    am_key_print(AM_SHARE_BLOCK, &ticket, ret_key);
-out:
+    if (rc == ACL_SUCCESS)
+        am_key_print(AM_SHARE_BLOCK, &ticket, ret_key);
     am_phys_put(phys); /* which ends the key, where the block was freed meanwhile */
     return rc;
-}
-
-void am_key_forget(uint64_t number)
-{
-    struct key wanted = {.ticket.number = number};
-    struct key *key;
-
-    am_export_withdraw(number);
-    am_lock(&keys.lock);
-    key = RB_FIND(key_tree, &keys.exports, &wanted);
-    if (key != NULL)
-        RB_REMOVE(key_tree, &keys.exports, key);
-    am_unlock(&keys.lock);
-    free(key);
 }
 
 aclError am_key_trust(const char *key, const int32_t *ids, size_t n)
@@ -170,6 +103,27 @@ aclError am_key_check(const char *key)
 }
 
 /* ---- import ---- */
+
+/* An imported key. */
+struct key {
+    RB_ENTRY(key) node;
+    struct am_ticket ticket;
+    struct am_phys *phys; /* holds a reference */
+    void *addr;
+};
+
+static int key_compare(const struct key *a, const struct key *b)
+{
+    return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
+}
+
+RB_HEAD(key_tree, key);
+RB_GENERATE_INTERNAL(key_tree, key, node, key_compare, __attribute__((unused)) static)
+
+static struct {
+    struct am_lock lock;
+    struct key_tree imports; /* lock */
+} keys = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "keys")};
 
 /* All of it is one block, of as many bytes as the exporter named. */
 static bool find_block(uintptr_t addr, struct am_bounds *ret_bounds)
@@ -209,7 +163,9 @@ static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
     if (rc != ACL_SUCCESS)
         goto err_release;
     *ret_addr = key->addr;
-    key_enter(&keys.imports, key);
+    am_lock(&keys.lock);
+    RB_INSERT(key_tree, &keys.imports, key);
+    am_unlock(&keys.lock);
     return ACL_SUCCESS;
 
 err_release:
@@ -250,31 +206,16 @@ aclError am_key_import(const char *text, bool has_peer, void **ret_addr)
     return rc == ACL_SUCCESS ? import_map(&ticket, phys, ret_addr) : rc;
 }
 
-/* The memory of an export that is there no more afterwards, with a reference. */
-static struct am_phys *export_pop(const struct am_ticket *ticket)
-{
-    struct am_phys *phys = NULL;
-    struct key *key;
-
-    am_lock(&keys.lock);
-    key = key_find_locked(&keys.exports, ticket);
-    if (key != NULL && am_ref_try(&key->phys->named.refs)) {
-        phys = key->phys;
-        RB_REMOVE(key_tree, &keys.exports, key);
-    } else {
-        key = NULL; /* the block was just freed, and the key goes with it */
-    }
-    am_unlock(&keys.lock);
-    free(key);
-    return phys;
-}
-
+/* NULL when it is not there, or has another secret. */
 static struct key *import_pop(const struct am_ticket *ticket)
 {
+    struct key wanted = {.ticket = *ticket};
     struct key *key;
 
     am_lock(&keys.lock);
-    key = key_find_locked(&keys.imports, ticket);
+    key = RB_FIND(key_tree, &keys.imports, &wanted);
+    if (key != NULL && memcmp(&key->ticket, ticket, sizeof *ticket) != 0)
+        key = NULL;
     if (key != NULL)
         RB_REMOVE(key_tree, &keys.imports, key);
     am_unlock(&keys.lock);
@@ -286,6 +227,7 @@ aclError am_key_close(const char *text)
     struct am_ticket ticket;
     struct am_phys *phys;
     struct key *key;
+    bool has_ended = false;
 
     AM_TRY(am_key_parse(AM_SHARE_BLOCK, text, &ticket));
     key = import_pop(&ticket);
@@ -293,13 +235,15 @@ aclError am_key_close(const char *text)
         import_close(key);
         return ACL_SUCCESS;
     }
-    phys = export_pop(&ticket);
-    AM_REQUIRE(phys != NULL, ACL_ERROR_RT_PARAM_INVALID,
+    phys = (struct am_phys *)am_export_get(AM_SHARE_BLOCK, &ticket);
+    if (phys != NULL) {
+        has_ended = am_phys_end_export(phys);
+        am_phys_put(phys);
+    }
+    AM_REQUIRE(has_ended, ACL_ERROR_RT_PARAM_INVALID,
                "the key \"%s\" is neither imported nor exported by this process; it was "
                "closed already, or its block freed",
                text);
-    am_phys_end_export(phys);
-    am_phys_put(phys);
     return ACL_SUCCESS;
 }
 

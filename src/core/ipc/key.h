@@ -38,7 +38,5 @@ aclError am_key_close(const char *key);
 
 /* Ends the imports for the device (-1: for all). */
 void am_key_close_imports(int32_t device);
-/* The memory of an exported block is gone. */
-void am_key_forget(uint64_t number);
 
 #endif

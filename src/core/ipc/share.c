@@ -97,8 +97,10 @@ static aclError offer_remote(struct am_phys *phys, bool is_open, int fd,
 aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
                         bool is_open, struct am_ticket *ret_ticket)
 {
-    struct am_ticket ticket;
     struct am_export_desc desc;
+    struct am_export what = {
+        .kind = kind, .is_open = is_open, .object = &phys->named, .size = sizeof desc};
+    struct am_ticket ticket;
     int fd;
     aclError rc;
 
@@ -109,7 +111,9 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
         rc = am_domain_share(phys->domain, phys->mem.size, &phys->share);
     if (rc == ACL_SUCCESS) {
         desc = am_export_desc_of(phys, asked);
-        rc = am_export_add(kind, is_open, fd, &desc, sizeof desc, &ticket);
+        memcpy(what.bytes, &desc, sizeof desc);
+        what.fd = fd;
+        rc = am_export_add(&what, &ticket);
     }
     if (rc == ACL_SUCCESS && kind == AM_SHARE_FABRIC && am_remote_is_wanted()) {
         rc = offer_remote(phys, is_open, fd, &desc, &ticket);

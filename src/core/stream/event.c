@@ -104,8 +104,13 @@ aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket)
                "event %u was not made by aclrtCreateEventExWithFlag with ACL_EVENT_IPC",
                signal->id);
     if (signal->export == 0) {
-        AM_TRY(am_export_add(AM_SHARE_EVENT, true, am_event_page_descriptor(event->page),
-                             NULL, 0, &ticket));
+        struct am_export what = {
+            .kind = AM_SHARE_EVENT,
+            .is_open = true,
+            .fd = am_event_page_descriptor(event->page),
+        };
+
+        AM_TRY(am_export_add(&what, &ticket));
         (void)am_signal_exported(signal, ticket.number); /* or another thread's is */
     }
     AM_REQUIRE(am_export_find(AM_SHARE_EVENT, signal->export, ret_ticket),

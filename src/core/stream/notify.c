@@ -133,14 +133,17 @@ aclError am_notify_export(struct am_notify *notify, bool is_open,
                           struct am_ticket *ret_ticket)
 {
     struct notify_desc desc = {driver_id(notify)};
+    struct am_export what = {
+        .kind = AM_SHARE_NOTIFY, .is_open = is_open, .size = sizeof desc};
     struct am_ticket ticket;
 
     AM_REQUIRE(notify->signal.export == 0, ACL_ERROR_RT_PARAM_INVALID,
                "notify %u is exported already; keep its key", notify->signal.id);
     if (notify->page == NULL)
         AM_TRY(notify_widen(notify));
-    AM_TRY(am_export_add(AM_SHARE_NOTIFY, is_open, am_event_page_descriptor(notify->page),
-                         &desc, sizeof desc, &ticket));
+    what.fd = am_event_page_descriptor(notify->page);
+    memcpy(what.bytes, &desc, sizeof desc);
+    AM_TRY(am_export_add(&what, &ticket));
     AM_REQUIRE(
         am_signal_exported(&notify->signal, ticket.number), ACL_ERROR_RT_PARAM_INVALID,
         "notify %u was exported or destroyed by another thread", notify->signal.id);

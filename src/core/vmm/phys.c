@@ -432,7 +432,7 @@ static uint64_t export_take_locked(struct am_phys *phys) AM_REQUIRES(phys->lock)
     return phys->share_number;
 }
 
-void am_phys_end_export(struct am_phys *phys)
+bool am_phys_end_export(struct am_phys *phys)
 {
     uint64_t number;
 
@@ -440,6 +440,7 @@ void am_phys_end_export(struct am_phys *phys)
     number = export_take_locked(phys);
     am_latch_give(&phys->lock);
     export_ended(number);
+    return number != 0;
 }
 
 /* One handle reference less, and the number of the export that ends with the last one. */

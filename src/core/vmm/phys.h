@@ -141,8 +141,8 @@ struct am_phys_hooks {
 };
 void am_phys_set_hooks(const struct am_phys_hooks *hooks);
 
-/* Ends the export of memory, if there is one.  No lock is held. */
-void am_phys_end_export(struct am_phys *phys);
+/* Ends the export of memory; false: there is none.  No lock is held. */
+bool am_phys_end_export(struct am_phys *phys);
 
 /* All memory of a domain: mappings go, handles die; work in flight keeps what it holds. */
 void am_phys_kill_all(struct am_domain *domain);
