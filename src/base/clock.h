@@ -28,6 +28,13 @@ static inline uint64_t am_clock_after(uint64_t ns)
     return ns > AM_FOREVER - now ? AM_FOREVER : now + ns;
 }
 
+/* The same for a timeout of a call: less than 0 is for ever. */
+static inline uint64_t am_clock_after_ms(int32_t timeout_ms)
+{
+    return am_clock_after(timeout_ms < 0 ? AM_FOREVER
+                                         : (uint64_t)timeout_ms * AM_MILLISECOND);
+}
+
 static inline uint64_t am_clock_left(uint64_t until)
 {
     uint64_t now = until == AM_FOREVER ? 0 : am_clock();

@@ -350,8 +350,7 @@ static bool callback_is_there_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
 static aclError process_locked(uint64_t thread, int32_t timeout_ms)
     AM_REQUIRES(am_sched.lock)
 {
-    uint64_t until =
-        timeout_ms < 0 ? AM_FOREVER : am_clock() + (uint64_t)timeout_ms * AM_MILLISECOND;
+    uint64_t until = am_clock_after_ms(timeout_ms);
     struct call *call;
 
     AM_REQUIRE(callback_next_locked(thread) != NULL ||

@@ -118,29 +118,6 @@ aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket)
     return ACL_SUCCESS;
 }
 
-bool am_event_shared_is_over(const struct am_event *event, uint64_t number)
-{
-    aclError code;
-
-    return am_event_page_look(event->page, number, &code) != AM_EVENT_PAGE_TO_COME;
-}
-
-aclError am_event_shared_check(const struct am_event *event, uint64_t number)
-{
-    aclError code;
-    enum am_event_page_state state = am_event_page_look(event->page, number, &code);
-
-    AM_REQUIRE(state != AM_EVENT_PAGE_LOST, ACL_ERROR_RT_IPC_ERROR,
-               "event %u was not recorded: the process that had queued the record ended "
-               "before it ran",
-               event->signal.id);
-    AM_REQUIRE(state != AM_EVENT_PAGE_FAILED, code,
-               "event %u was not recorded, because work before it failed with %d in the "
-               "process that had queued the record",
-               event->signal.id, (int)code);
-    return ACL_SUCCESS;
-}
-
 aclError am_event_get(void *handle, struct am_event **ret_event)
 {
     struct am_signal *signal;

@@ -108,9 +108,6 @@ aclError am_event_time(struct am_event *event, uint64_t *ret_us);
 
 /* Whether the latest record was queued and has not run. */
 bool am_event_is_to_come(struct am_event *event);
-/* Of an event with a page: whether the record is over, and what a wait for it returns. */
-bool am_event_shared_is_over(const struct am_event *event, uint64_t number);
-aclError am_event_shared_check(const struct am_event *event, uint64_t number);
 
 /* The event goes. */
 void am_event_forget_losses(struct am_event *event);

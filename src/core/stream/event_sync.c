@@ -14,33 +14,6 @@
 #define LOOK_FIRST (AM_SECOND / 50000)
 #define LOOK_LAST (AM_SECOND / 1000)
 
-/* Until a record that a device has is done: 0, ETIMEDOUT, or ENOENT where none has it. */
-static int launched_sync(struct am_event *event, uint64_t number, uint64_t until)
-{
-    const struct am_event_task *et;
-    struct am_stream *stream = NULL;
-    struct am_mark *mark;
-    uint64_t launch;
-    int rc;
-
-    am_latch_take(&event->lock);
-    et = am_launched_find_locked(event, number, false);
-    if (et != NULL) {
-        stream = et->stream; /* alive as long as the record is listed */
-        am_ref_more(&stream->named.refs);
-        mark = et->mark;
-        stream->lane.ops->mark_ref(mark);
-        launch = et->task.number;
-    }
-    am_latch_give(&event->lock);
-    if (stream == NULL)
-        return ENOENT;
-    rc = am_lane_wait_mark(&stream->lane, launch, mark, until);
-    stream->lane.ops->mark_put(mark);
-    am_stream_put(stream);
-    return rc;
-}
-
 struct event_target {
     struct am_event *event;
     uint64_t target;
@@ -194,20 +167,19 @@ static int queued_sync(struct am_event *event, uint64_t number, uint64_t until,
 static int record_sync(struct am_event *event, uint64_t number, uint64_t until,
                        aclError *ret_rc)
 {
-    int rc = launched_sync(event, number, until);
+    int rc = am_launched_wait(event, number, false, until);
 
     *ret_rc = ACL_SUCCESS;
     if (rc == ENOENT)
         rc = queued_sync(event, number, until, ret_rc);
     if (rc == 0) /* the record may have come to a device meanwhile */
-        rc = launched_sync(event, number, until);
+        rc = am_launched_wait(event, number, false, until);
     return rc == ENOENT ? 0 : rc;
 }
 
 static aclError event_sync(struct am_event *event, int32_t timeout_ms)
 {
-    uint64_t until = am_clock_after(
-        timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * AM_MILLISECOND);
+    uint64_t until = am_clock_after_ms(timeout_ms);
     uint64_t number = target_get(event);
     bool is_over = true;
     aclError rc;
@@ -266,7 +238,7 @@ aclError am_event_query(struct am_event *event, bool *ret_is_complete)
         *ret_is_complete = true;
         return ACL_SUCCESS;
     }
-    if (!am_launched_collect(event, target_get(event), false))
+    if (am_launched_wait(event, target_get(event), false, 0) == ENOENT)
         nudge();
     AM_TRY(record_query(event, target_get(event), &is_complete));
     *ret_is_complete = is_complete;

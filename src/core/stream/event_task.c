@@ -4,6 +4,7 @@
  */
 #include "core/stream/event_task.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -23,6 +24,30 @@ struct am_event_task *am_record_find(const struct am_records *records, uint64_t 
     return NULL;
 }
 
+/* Of an event with a page: whether the record is over, and what a wait for it returns. */
+static bool shared_is_over(const struct am_event *event, uint64_t number)
+{
+    aclError code;
+
+    return am_event_page_look(event->page, number, &code) != AM_EVENT_PAGE_TO_COME;
+}
+
+static aclError shared_check(const struct am_event *event, uint64_t number)
+{
+    aclError code;
+    enum am_event_page_state state = am_event_page_look(event->page, number, &code);
+
+    AM_REQUIRE(state != AM_EVENT_PAGE_LOST, ACL_ERROR_RT_IPC_ERROR,
+               "event %u was not recorded: the process that had queued the record ended "
+               "before it ran",
+               event->signal.id);
+    AM_REQUIRE(state != AM_EVENT_PAGE_FAILED, code,
+               "event %u was not recorded, because work before it failed with %d in the "
+               "process that had queued the record",
+               event->signal.id, (int)code);
+    return ACL_SUCCESS;
+}
+
 static bool is_pending_locked(const struct am_event *event, uint64_t number)
     AM_REQUIRES(event->lock)
 {
@@ -33,7 +58,7 @@ static bool is_pending_locked(const struct am_event *event, uint64_t number)
 bool am_event_is_over_locked(const struct am_event *event, uint64_t number)
 {
     if (event->page != NULL)
-        return am_event_shared_is_over(event, number);
+        return shared_is_over(event, number);
     return event->n_completed >= number && !is_pending_locked(event, number);
 }
 
@@ -48,7 +73,7 @@ aclError am_record_check_locked(const struct am_event *event, uint64_t number)
     const struct am_event_task *lost = am_record_find(&event->lost, number);
 
     if (lost == NULL)
-        return event->page == NULL ? ACL_SUCCESS : am_event_shared_check(event, number);
+        return event->page == NULL ? ACL_SUCCESS : shared_check(event, number);
     AM_REQUIRE(lost->cause.function == NULL, lost->cause.rc,
                "event %u was not recorded, because work that %s had queued before on "
                "stream %d failed with %d; synchronising that stream says why",
@@ -132,23 +157,31 @@ const struct am_event_task *am_launched_find_locked(const struct am_event *event
     return NULL;
 }
 
-bool am_launched_collect(struct am_event *event, uint64_t number, bool or_later)
+int am_launched_wait(struct am_event *event, uint64_t number, bool or_later,
+                     uint64_t until)
 {
     const struct am_event_task *et;
     struct am_stream *stream = NULL;
+    struct am_mark *mark;
+    uint64_t launch;
+    int rc;
 
     am_latch_take(&event->lock);
     et = am_launched_find_locked(event, number, or_later);
     if (et != NULL) {
         stream = et->stream; /* alive as long as the record is listed */
         am_ref_more(&stream->named.refs);
+        mark = et->mark;
+        stream->lane.ops->mark_ref(mark);
+        launch = et->task.number;
     }
     am_latch_give(&event->lock);
     if (stream == NULL)
-        return false;
-    am_lane_collect(&stream->lane);
+        return ENOENT;
+    rc = am_lane_wait_mark(&stream->lane, launch, mark, until);
+    stream->lane.ops->mark_put(mark);
     am_stream_put(stream);
-    return true;
+    return rc;
 }
 
 uint64_t am_event_latest(struct am_event *event)
@@ -166,7 +199,7 @@ bool am_event_is_to_come(struct am_event *event)
     uint64_t latest = am_event_latest(event);
     bool is_pending;
 
-    am_launched_collect(event, latest, false);
+    (void)am_launched_wait(event, latest, false, 0);
     am_latch_take(&event->lock);
     is_pending = is_pending_locked(event, latest);
     am_latch_give(&event->lock);

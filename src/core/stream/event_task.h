@@ -51,8 +51,12 @@ void am_event_prune_losses_locked(struct am_event *event) AM_REQUIRES(event->loc
 const struct am_event_task *am_launched_find_locked(const struct am_event *event,
                                                     uint64_t number, bool or_later)
     AM_REQUIRES(event->lock);
-/* Asks the device that has the record; false: none has it. */
-bool am_launched_collect(struct am_event *event, uint64_t number, bool or_later);
+/*
+ * Until the device that has the record is done with it: 0, ETIMEDOUT, or ENOENT where none
+ * has it.  A time of 0 only asks.
+ */
+int am_launched_wait(struct am_event *event, uint64_t number, bool or_later,
+                     uint64_t until);
 
 /* Whether a record is on its way. */
 bool am_event_can_come_locked(struct am_event *event, struct am_sched *sched)

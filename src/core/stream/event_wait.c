@@ -1,4 +1,5 @@
 /* Events: streams that wait for them.  See event.h. */
+#include <errno.h>
 #include <stdio.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -50,7 +51,7 @@ static bool wait_check(struct am_task *task)
 {
     const struct am_event_task *et = (const struct am_event_task *)task;
 
-    return am_launched_collect(et->event, et->target, is_plain(et->event));
+    return am_launched_wait(et->event, et->target, is_plain(et->event), 0) != ENOENT;
 }
 
 /*

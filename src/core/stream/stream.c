@@ -34,11 +34,6 @@ static bool is_never_waited_for(const struct am_stream *stream)
            (ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE);
 }
 
-static uint64_t nanoseconds(int32_t timeout_ms)
-{
-    return timeout_ms < 0 ? AM_FOREVER : (uint64_t)timeout_ms * AM_MILLISECOND;
-}
-
 /* Set before the first stream is made. */
 static void (*when_synced)(int32_t device, int32_t stream);
 
@@ -311,6 +306,14 @@ aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *tas
     return rc;
 }
 
+static aclError sync_timeout(const struct am_stream *stream, uint64_t n_tasks,
+                             int32_t timeout_ms, const char *function)
+{
+    return am_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                   "stream %d still has %llu tasks after %d ms, the first queued by %s",
+                   stream->id, (unsigned long long)n_tasks, timeout_ms, function);
+}
+
 static aclError sync_locked(struct am_stream *stream, uint64_t until, int32_t timeout_ms)
     AM_REQUIRES(am_sched.lock)
 {
@@ -319,11 +322,9 @@ static aclError sync_locked(struct am_stream *stream, uint64_t until, int32_t ti
     aclError rc;
 
     AM_TRY(wait_check_locked(stream));
-    AM_REQUIRE(am_sched_wait_queue_locked(&am_sched, queue, am_clock_left(until)) == 0,
-               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-               "stream %d still has %llu tasks after %d ms, the first queued by %s",
-               stream->id, (unsigned long long)(queue->n_queued - queue->n_done),
-               timeout_ms, am_queue_first_locked(queue));
+    if (am_sched_wait_queue_locked(&am_sched, queue, am_clock_left(until)) != 0)
+        return sync_timeout(stream, queue->n_queued - queue->n_done, timeout_ms,
+                            am_queue_first_locked(queue));
     rc = am_queue_report_locked(queue, seen);
     return rc == ACL_SUCCESS ? rc : am_fail(rc, "stream %d: %s", stream->id, queue->why);
 }
@@ -343,14 +344,12 @@ static aclError lane_timeout(struct am_stream *stream, int32_t timeout_ms)
     n += stream->queue.n_queued - stream->queue.n_done - (stream->lane.barrier != NULL);
     am_unlock(&am_sched.lock);
     am_lane_leave(&stream->lane);
-    return am_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                   "stream %d still has %llu tasks after %d ms, the first queued by %s",
-                   stream->id, (unsigned long long)n, timeout_ms, function);
+    return sync_timeout(stream, n, timeout_ms, function);
 }
 
-aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
+/* Until a time, which is timeout_ms after the begin of the call. */
+static aclError stream_sync(struct am_stream *stream, uint64_t until, int32_t timeout_ms)
 {
-    uint64_t until = am_clock_after(nanoseconds(timeout_ms));
     uint64_t target;
     bool is_synced;
     aclError rc;
@@ -374,6 +373,11 @@ aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
     if (is_synced)
         report_synced(stream);
     return rc;
+}
+
+aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
+{
+    return stream_sync(stream, am_clock_after_ms(timeout_ms), timeout_ms);
 }
 
 /*
@@ -402,21 +406,14 @@ static struct am_stream *walk_next(struct am_stream *last, int32_t device,
 
 aclError am_stream_sync_device(int32_t device, int32_t timeout_ms)
 {
-    uint64_t start = am_clock();
+    uint64_t until = am_clock_after_ms(timeout_ms);
     struct am_stream *stream = NULL;
-    aclError first = am_stream_check_all(device, NULL);
+    aclError first = ACL_SUCCESS;
 
-    if (first != ACL_SUCCESS)
-        return first;
+    AM_TRY(am_stream_check_all(device, NULL));
     while ((stream = walk_next(stream, device, NULL)) != NULL) {
-        int64_t left = timeout_ms;
-        aclError rc;
+        aclError rc = stream_sync(stream, until, timeout_ms);
 
-        if (timeout_ms >= 0) {
-            left -= (int64_t)((am_clock() - start) / AM_MILLISECOND);
-            left = left > 0 ? left : 0;
-        }
-        rc = am_stream_sync(stream, (int32_t)left);
         if (first == ACL_SUCCESS)
             first = rc;
     }
@@ -443,10 +440,7 @@ void am_stream_stop(struct am_stream *stream)
     am_bypass_close_locked(&am_sched, &stream->queue);
     stream->queue.is_stopped = true; /* from now on nothing is launched */
     am_unlock(&am_sched.lock);
-    launched_wait(stream);
-    am_lock(&am_sched.lock);
-    am_sched_drop_tasks_locked(&am_sched, &stream->queue);
-    am_unlock(&am_sched.lock);
+    am_stream_abort(stream);
 }
 
 bool am_stream_is_idle(struct am_stream *stream)
