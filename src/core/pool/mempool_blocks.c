@@ -4,6 +4,7 @@
  * The pool's lock is held while a free is queued, so that nobody gets the block before it
  * stands in the stream; a worker that comes to the free waits for the lock.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -134,50 +135,41 @@ static bool has_room_to_skip(const struct am_pool *pool, size_t size)
     return n + N_SPARE + max / 16 <= max;
 }
 
-/*
- * A block of whole chunks begins at one: there it shares none, and what is freed beside it
- * leaves nothing half used.  Only ranges that hardly differ from the best are looked at.
- */
-static aclError pool_take_whole_locked(struct am_pool *pool, size_t size, int32_t stream,
-                                       struct am_range **ret_range,
-                                       struct am_freeing **ret_freeing)
-    AM_REQUIRES(pool->lock)
-{
-    struct am_range *range = am_ranges_fit(&pool->ranges, size);
+/* How a block is placed. */
+enum way {
+    /*
+     * At the begin of a chunk: a block of whole chunks shares none there, and what is freed
+     * beside it leaves nothing half used.  Only ranges that hardly differ from the best are
+     * looked at.
+     */
+    WAY_WHOLE,
+    WAY_FREE, /* in the best range that the stream may have now */
+    WAY_LENT, /* in the best one that is being freed, to be borrowed */
+};
 
-    for (unsigned n = 0; range != NULL && n < N_LOOKS;
-         n++, range = am_ranges_next(range)) {
-        size_t skip = am_align_up(range->start, AM_CHUNK) - range->start;
-
-        if (!am_range_is_for(range, stream) || range->size - size < skip)
-            continue;
-        range = am_ranges_skip(&pool->ranges, range, skip);
-        if (range == NULL)
-            return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a block");
-        *ret_range = range;
-        return range_take_locked(pool, range, size, ret_freeing);
-    }
-    return ACL_ERROR_RT_MEMORY_ALLOCATION;
-}
-
-/*
- * The best range that the stream may have now, or, to be borrowed, that is being freed.
- */
 static aclError pool_take_locked(struct am_pool *pool, size_t size, int32_t stream,
-                                 bool is_borrowed, struct am_range **ret_range,
+                                 enum way way, struct am_range **ret_range,
                                  struct am_freeing **ret_freeing) AM_REQUIRES(pool->lock)
 {
     struct am_range *range = am_ranges_fit(&pool->ranges, size);
+    unsigned n_most = way == WAY_WHOLE ? N_LOOKS : UINT_MAX;
 
-    for (; range != NULL; range = am_ranges_next(range)) {
+    for (unsigned n = 0; range != NULL && n < n_most;
+         n++, range = am_ranges_next(range)) {
+        size_t start =
+            way == WAY_WHOLE ? am_align_up(range->start, AM_CHUNK) : range->start;
         aclError rc;
 
-        if (!(is_borrowed ? am_range_is_lent_to(range, stream)
-                          : am_range_is_for(range, stream)))
+        if (!(way == WAY_LENT ? am_range_is_lent_to(range, stream)
+                              : am_range_is_for(range, stream)) ||
+            range->size - size < start - range->start)
             continue;
+        range = am_ranges_skip(&pool->ranges, range, start - range->start);
+        if (range == NULL)
+            return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the books of a block");
         rc = range_take_locked(pool, range, size, ret_freeing);
         *ret_range = range;
-        if (rc != ACL_ERROR_RT_MEMORY_ALLOCATION)
+        if (rc != ACL_ERROR_RT_MEMORY_ALLOCATION || way == WAY_WHOLE)
             return rc;
     }
     return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no range has %zu bytes", size);
@@ -236,7 +228,7 @@ static aclError pool_borrow_locked(struct am_pool *pool, size_t size,
     struct am_freeing *lender;
     aclError rc;
 
-    AM_TRY(pool_take_locked(pool, size, stream->id, true, ret_range, &freeing));
+    AM_TRY(pool_take_locked(pool, size, stream->id, WAY_LENT, ret_range, &freeing));
     lender = am_range_lender(*ret_range, freeing);
     rc = wait_submit(lender, stream);
     if (rc == ACL_SUCCESS)
@@ -257,9 +249,9 @@ static aclError pool_find_locked(struct am_pool *pool, size_t size,
     aclError rc = ACL_ERROR_RT_MEMORY_ALLOCATION;
 
     if (am_is_aligned(size, AM_CHUNK) && has_room_to_skip(pool, size))
-        rc = pool_take_whole_locked(pool, size, stream->id, ret_range, &freeing);
+        rc = pool_take_locked(pool, size, stream->id, WAY_WHOLE, ret_range, &freeing);
     if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION)
-        rc = pool_take_locked(pool, size, stream->id, false, ret_range, &freeing);
+        rc = pool_take_locked(pool, size, stream->id, WAY_FREE, ret_range, &freeing);
     if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION) {
         range = am_ranges_gather(&pool->ranges, stream->id, size);
         if (range != NULL)
