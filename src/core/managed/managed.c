@@ -23,10 +23,8 @@
 /* The advice for a page of 2 MB; a type of 0 is none. */
 struct page {
     uint64_t accessed_by; /* a bit for each device, and AM_HOST_BIT */
-    int32_t preferred_id;
-    int32_t prefetched_id;
-    uint8_t preferred; /* aclrtMemManagedLocationType, as the next one */
-    uint8_t prefetched;
+    aclrtMemManagedLocation preferred;
+    aclrtMemManagedLocation prefetched;
     bool is_read_mostly;
 };
 
@@ -360,8 +358,7 @@ static void page_advise(struct page *page, const struct advice *advice)
         break;
     case ACL_MEM_ADVISE_SET_PREFERRED_LOCATION:
     case ACL_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
-        page->preferred = (uint8_t)advice->location.type; /* unset: INVALID */
-        page->preferred_id = advice->location.id;
+        page->preferred = advice->location; /* unset: INVALID */
         break;
     case ACL_MEM_ADVISE_SET_ACCESSED_BY:
         page->accessed_by |= advice->bit;
@@ -413,16 +410,17 @@ enum { ANSWER_HOST = -1, ANSWER_NONE = -2 };
 static aclrtMemManagedLocation pages_location(const struct page *pages, size_t n,
                                               bool is_prefetched)
 {
-    aclrtMemManagedLocation all = {ACL_MEM_LOCATIONTYPE_INVALID, ANSWER_NONE};
+    static const aclrtMemManagedLocation none = {ACL_MEM_LOCATIONTYPE_INVALID,
+                                                 ANSWER_NONE};
+    aclrtMemManagedLocation all = none;
 
     for (size_t i = 0; i < n; i++) {
-        const struct page *page = &pages[i];
-        uint8_t type = is_prefetched ? page->prefetched : page->preferred;
-        int32_t id = is_prefetched ? page->prefetched_id : page->preferred_id;
+        aclrtMemManagedLocation at =
+            is_prefetched ? pages[i].prefetched : pages[i].preferred;
 
-        if (type == 0 || (i > 0 && (type != all.type || id != all.id)))
-            return (aclrtMemManagedLocation){ACL_MEM_LOCATIONTYPE_INVALID, ANSWER_NONE};
-        all = (aclrtMemManagedLocation){(aclrtMemManagedLocationType)type, id};
+        if (at.type == 0 || (i > 0 && (at.type != all.type || at.id != all.id)))
+            return none;
+        all = at;
     }
     return all;
 }
@@ -544,10 +542,8 @@ static void prefetch_note(const struct am_prefetch *prefetch,
         if (pages_find_locked(prefetch->addrs[i], prefetch->sizes[i], &pages, &n) !=
             ACL_SUCCESS)
             continue;
-        for (size_t j = 0; j < n; j++) {
-            pages[j].prefetched = (uint8_t)locations[k].type;
-            pages[j].prefetched_id = locations[k].id;
-        }
+        for (size_t j = 0; j < n; j++)
+            pages[j].prefetched = locations[k];
     }
     am_unlock(&managed.lock);
     am_error_capture_end(before);
