@@ -221,21 +221,13 @@ static int link_ask(const struct link *link, const struct am_wire_request *reque
         if (rc != 0)
             return rc;
     }
-    if (rc == -ECONNRESET || rc == -ENOTCONN)
-        rc = -EPIPE;
-    if (rc == 0) {
-        rc = reply_expect(link->fd, ret_reply, ret_fd);
-        if (rc != -EAGAIN)
-            return rc;
-        rc = 0;
-    }
-    while (rc == 0) {
+    if (rc != 0)
+        return rc == -ECONNRESET || rc == -ENOTCONN ? -EPIPE : rc;
+    rc = reply_expect(link->fd, ret_reply, ret_fd);
+    while (rc == -EAGAIN) {
         rc = ready_wait(link->fd, POLLIN, patience);
         if (rc == 0)
             rc = am_fdpass_receive(link->fd, ret_reply, sizeof *ret_reply, ret_fd);
-        if (rc != -EAGAIN)
-            return rc;
-        rc = 0;
     }
     return rc;
 }

@@ -279,6 +279,17 @@ static int watch(int fd, uint32_t what)
     return am_sys_epoll_ctl(server.epoll, EPOLL_CTL_ADD, fd, &event) != 0 ? -errno : 0;
 }
 
+/* The socket and what the thread waits with. */
+static void server_close_locked(void) AM_REQUIRES(server.lock)
+{
+    am_sockname_remove(server.directory, server.name);
+    if (server.spare >= 0)
+        close(server.spare);
+    close(server.listener);
+    close(server.wake);
+    close(server.epoll);
+}
+
 /* Everything but the runtime directory: 0 or -errno, and nothing is left then. */
 static int server_open_locked(int directory, uint32_t random) AM_REQUIRES(server.lock)
 {
@@ -306,13 +317,10 @@ static int server_open_locked(int directory, uint32_t random) AM_REQUIRES(server
         rc = watch(server.listener, EVENT_LISTEN);
     if (rc == 0)
         rc = -am_thread_start(&server.thread, server_run, NULL);
-    if (rc == 0)
-        return 0;
+    if (rc != 0)
+        server_close_locked();
+    return rc;
 
-    if (server.spare >= 0)
-        close(server.spare);
-    am_sockname_remove(directory, server.name);
-    close(server.listener);
 err_wake:
     close(server.wake);
 err_epoll:
@@ -375,16 +383,11 @@ void am_exchange_stop(void)
     if (server.is_running) {
         eventfd_write(server.wake, 1);
         pthread_join(server.thread, NULL);
-        am_sockname_remove(server.directory, server.name);
         for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
             if (server.connections[i].fd >= 0)
                 connection_close(&server.connections[i]);
         }
-        if (server.spare >= 0)
-            close(server.spare);
-        close(server.listener);
-        close(server.wake);
-        close(server.epoll);
+        server_close_locked();
         server.is_running = false;
     }
     am_unlock(&server.lock);
