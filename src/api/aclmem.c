@@ -25,7 +25,7 @@ EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr
     AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE_NONNULL(hostPtr);
-    AM_TRY(am_view_open(&am_views, devPtr, size, hostPtr));
+    AM_TRY(am_view_open(devPtr, size, hostPtr));
     am_check_view(devPtr, size);
     return ACL_SUCCESS;
 }
@@ -37,7 +37,7 @@ EXPORT aclError aclmem_host_view_end(void *hostPtr)
     if (am_api_top == &am_api_forked)
         return am_refuse_forked(__func__);
     AM_REQUIRE_NONNULL(hostPtr);
-    return am_view_close(&am_views, hostPtr);
+    return am_view_close(hostPtr);
 }
 
 EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
@@ -50,7 +50,7 @@ EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
         .handles = am_phys_count(),
         .mappings = am_vspace_n_mappings(),
         .contexts = am_context_count(),
-        .views = am_views.n,
+        .views = am_view_count(),
         .warnings = am_log_warnings(),
         .blocks = am_heap_count(AM_HEAP_DEVICE, NULL),
         .host_blocks = am_heap_count(AM_HEAP_HOST, NULL),

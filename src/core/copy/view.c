@@ -1,6 +1,7 @@
 /* See view.h. */
 #include "core/copy/view.h"
 
+#include <bsd/sys/tree.h>
 #include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -10,29 +11,33 @@
 #include "core/device/context.h"
 #include "core/device/setup.h"
 
-struct am_views am_views = {
-    .lock = AM_LOCK_INIT(AM_RANK_VIEW, "views"),
-    .tree = RB_INITIALIZER(NULL),
-};
-
-struct am_view {
-    RB_ENTRY(am_view) node;
+struct view {
+    RB_ENTRY(view) node;
     uintptr_t addr; /* the address that the program got */
     bool is_private;
     const struct am_backend_ops *backend;
     struct am_spans spans; /* keeps the memory alive */
 };
 
-static int view_compare(struct am_view *a, struct am_view *b)
+static int view_compare(struct view *a, struct view *b)
 {
     return (a->addr > b->addr) - (a->addr < b->addr);
 }
 
-RB_GENERATE_INTERNAL(am_view_tree, am_view, node, view_compare,
-                     __attribute__((unused)) static)
+RB_HEAD(view_tree, view);
+RB_GENERATE_INTERNAL(view_tree, view, node, view_compare, __attribute__((unused)) static)
+
+static struct am_lock views_lock = AM_LOCK_INIT(AM_RANK_VIEW, "views");
+static struct view_tree views = RB_INITIALIZER(NULL); /* views_lock; by address */
+static _Atomic uint64_t n_views;
+
+uint64_t am_view_count(void)
+{
+    return n_views;
+}
 
 /* Opens it, without the lock: memory that is being moved is waited for. */
-static aclError view_open(struct am_view *view, bool must_be_private)
+static aclError view_open(struct view *view, bool must_be_private)
 {
     void *addr;
 
@@ -42,45 +47,44 @@ static aclError view_open(struct am_view *view, bool must_be_private)
     return ACL_SUCCESS;
 }
 
-static void view_shut(struct am_view *view)
+static void view_shut(struct view *view)
 {
     view->backend->view_close(view->spans.list, view->spans.n, (void *)view->addr,
                               view->is_private);
 }
 
 /* False: another view has the address. */
-static bool view_list(struct am_views *views, struct am_view *view)
+static bool view_list(struct view *view)
 {
     bool is_free;
 
-    am_lock(&views->lock);
-    is_free = RB_INSERT(am_view_tree, &views->tree, view) == NULL;
-    views->n += is_free;
-    am_unlock(&views->lock);
+    am_lock(&views_lock);
+    is_free = RB_INSERT(view_tree, &views, view) == NULL;
+    n_views += is_free;
+    am_unlock(&views_lock);
     return is_free;
 }
 
 /*
  * The backend's address, or a private one where that is taken.  The view enters the tree.
  */
-static aclError view_enter(struct am_views *views, struct am_view *view)
+static aclError view_enter(struct view *view)
 {
     bool is_listed;
     aclError rc = view_open(view, false);
 
-    if (rc != ACL_SUCCESS || view_list(views, view))
+    if (rc != ACL_SUCCESS || view_list(view))
         return rc;
     view_shut(view);
     AM_TRY(view_open(view, true));
-    is_listed = view_list(views, view);
+    is_listed = view_list(view);
     am_assert(is_listed); /* the only view with a private address */
     return ACL_SUCCESS;
 }
 
-aclError am_view_open(struct am_views *views, const void *addr, size_t size,
-                      void **ret_addr)
+aclError am_view_open(const void *addr, size_t size, void **ret_addr)
 {
-    struct am_view *view;
+    struct view *view;
     int32_t device =
         AM_DEVICES_MAX; /* the host, where there is no context: a kernel's stand-in
                                         runs in threads of ours */
@@ -108,7 +112,7 @@ aclError am_view_open(struct am_views *views, const void *addr, size_t size,
             "%p is memory of another machine, which has no address here; copy it", addr);
         goto err_spans;
     }
-    rc = view_enter(views, view);
+    rc = view_enter(view);
     if (rc != ACL_SUCCESS)
         goto err_spans;
     *ret_addr = (void *)view->addr;
@@ -121,18 +125,18 @@ err_free:
     return rc;
 }
 
-aclError am_view_close(struct am_views *views, void *addr)
+aclError am_view_close(void *addr)
 {
-    struct am_view key = {.addr = (uintptr_t)addr};
-    struct am_view *view;
+    struct view key = {.addr = (uintptr_t)addr};
+    struct view *view;
 
-    am_lock(&views->lock);
-    view = RB_FIND(am_view_tree, &views->tree, &key);
+    am_lock(&views_lock);
+    view = RB_FIND(view_tree, &views, &key);
     if (view != NULL) {
-        RB_REMOVE(am_view_tree, &views->tree, view);
-        views->n--;
+        RB_REMOVE(view_tree, &views, view);
+        n_views--;
     }
-    am_unlock(&views->lock);
+    am_unlock(&views_lock);
     AM_REQUIRE(view != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p is not the address of a host view", addr);
     view_shut(view);
