@@ -81,7 +81,7 @@ aclError am_aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 
 aclError am_aclrtDestroyEvent(aclrtEvent event)
 {
-    return am_event_destroy(event);
+    return am_signal_destroy(&am_events, event);
 }
 
 /* No stream is captured here, so EXTERNAL has no effect. */

@@ -18,7 +18,7 @@ aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 
 aclError am_aclrtDestroyNotify(aclrtNotify notify)
 {
-    return am_notify_destroy(notify);
+    return am_signal_destroy(&am_notifies, notify);
 }
 
 aclError am_aclrtRecordNotify(aclrtNotify notify_handle, aclrtStream stream_handle)

@@ -79,7 +79,7 @@ static void destroy_all(void)
         check(aclrtDestroyEvent(events[i]) == ACL_SUCCESS);
     for (int i = 0; i < NOTIFIES; i++)
         check(aclrtDestroyNotify(notifies[i]) == ACL_SUCCESS);
-    check(am_stream_count() == 0 && am_event_count() == 0 && am_notify_count() == 0);
+    check(am_stream_count() == 0 && am_events.n == 0 && am_notifies.n == 0);
 }
 
 static void sched_restart(const struct am_sched_setup *setup)

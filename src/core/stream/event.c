@@ -34,20 +34,15 @@ static void event_ended(struct am_signal *signal)
     pthread_cond_broadcast(&((struct am_event *)signal)->changed);
 }
 
-static struct am_signals events = {
+struct am_signals am_events = {
     .slab = &event_slab, .name = "event", .put = named_put, .ended = event_ended};
-
-uint64_t am_event_count(void)
-{
-    return events.n;
-}
 
 uint32_t am_event_available(int32_t device)
 {
     uint32_t n;
 
     am_lock(&am_sched.lock);
-    n = events.of[device].n;
+    n = am_events.of[device].n;
     am_unlock(&am_sched.lock);
     return n < am_setup.product->n_events ? am_setup.product->n_events - n : 0;
 }
@@ -68,7 +63,7 @@ static aclError event_create(unsigned can, struct am_event_page *page, void **re
     TAILQ_INIT(&event->launched);
     TAILQ_INIT(&event->lost);
     am_cond_init(&event->changed);
-    return am_signal_enter(&events, &event->signal, am_setup.product->n_events,
+    return am_signal_enter(&am_events, &event->signal, am_setup.product->n_events,
                            ret_handle);
 }
 
@@ -122,19 +117,9 @@ aclError am_event_get(void *handle, struct am_event **ret_event)
 {
     struct am_signal *signal;
 
-    AM_TRY(am_signal_get(&events, handle, &signal));
+    AM_TRY(am_signal_get(&am_events, handle, &signal));
     *ret_event = (struct am_event *)signal;
     return ACL_SUCCESS;
-}
-
-aclError am_event_destroy(void *handle)
-{
-    return am_signal_destroy(&events, handle);
-}
-
-void am_event_kill_all(int32_t device)
-{
-    am_signal_kill_all(&events, device);
 }
 
 /* The time of the event's last record and the stream that it ran in. */

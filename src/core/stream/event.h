@@ -72,11 +72,14 @@ struct am_event {
     pthread_cond_t changed;
 };
 
+/* All events and all notifies: am_signal_destroy(), am_signal_kill_all(). */
+extern struct am_signals am_events;
+extern struct am_signals am_notifies;
+
 aclError am_event_create(unsigned can, void **ret_handle);
 /* For other processes, and from another process. */
 aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket);
 aclError am_event_import(const struct am_ticket *ticket, void **ret_handle);
-aclError am_event_destroy(void *handle);
 aclError am_event_get(void *handle, struct am_event **ret_event);
 void am_event_put(struct am_event *event);
 
@@ -113,9 +116,6 @@ bool am_event_is_to_come(struct am_event *event);
 void am_event_forget_losses(struct am_event *event);
 
 uint32_t am_event_available(int32_t device);
-uint64_t am_event_count(void);
-/* All events and notifies of a device die. */
-void am_event_kill_all(int32_t device);
 
 /*
  * How long waits on streams last when the call gives no time: aclrtSetOpWaitTimeout; 0:
@@ -126,7 +126,6 @@ void am_event_set_default_wait(uint32_t seconds);
 struct am_notify;
 
 aclError am_notify_create(void **ret_handle);
-aclError am_notify_destroy(void *handle);
 aclError am_notify_get(void *handle, struct am_notify **ret_notify);
 void am_notify_put(struct am_notify *notify);
 aclError am_notify_record(struct am_notify *notify, struct am_stream *stream);
@@ -139,7 +138,5 @@ aclError am_notify_export(struct am_notify *notify, bool is_open,
 aclError am_notify_trust(struct am_notify *notify, const int32_t *ids, size_t n);
 aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle);
 uint32_t am_notify_id(const struct am_notify *notify);
-uint64_t am_notify_count(void);
-void am_notify_kill_all(int32_t device);
 
 #endif

@@ -53,13 +53,8 @@ static void named_put(struct am_named *named)
     am_notify_put((struct am_notify *)named);
 }
 
-static struct am_signals notifies = {
+struct am_signals am_notifies = {
     .slab = &notify_slab, .name = "notify", .put = named_put};
-
-uint64_t am_notify_count(void)
-{
-    return notifies.n;
-}
 
 uint32_t am_notify_id(const struct am_notify *notify)
 {
@@ -86,7 +81,7 @@ static aclError notify_create(struct am_event_page *page, int32_t made_on,
     notify->made_on = made_on;
     notify->page = page;
     TAILQ_INIT(&notify->pending);
-    return am_signal_enter(&notifies, &notify->signal, UINT32_MAX, ret_handle);
+    return am_signal_enter(&am_notifies, &notify->signal, UINT32_MAX, ret_handle);
 }
 
 aclError am_notify_create(void **ret_handle)
@@ -166,19 +161,9 @@ aclError am_notify_get(void *handle, struct am_notify **ret_notify)
 {
     struct am_signal *signal;
 
-    AM_TRY(am_signal_get(&notifies, handle, &signal));
+    AM_TRY(am_signal_get(&am_notifies, handle, &signal));
     *ret_notify = (struct am_notify *)signal;
     return ACL_SUCCESS;
-}
-
-aclError am_notify_destroy(void *handle)
-{
-    return am_signal_destroy(&notifies, handle);
-}
-
-void am_notify_kill_all(int32_t device)
-{
-    am_signal_kill_all(&notifies, device);
 }
 
 static void notify_drop(struct am_task *task)
