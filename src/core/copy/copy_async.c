@@ -149,12 +149,6 @@ static aclError remote_run(struct am_task *task)
     return copy_report(ct, am_remote_job_result(ct->remote));
 }
 
-/* The fabric process ends every move in time. */
-static bool remote_can_come(struct am_task *task, struct am_sched *sched)
-{
-    return true;
-}
-
 static void remote_describe(const struct am_task *task, char *text, size_t size)
 {
     snprintf(text, size, "bytes have come from, or got to, another machine");
@@ -163,7 +157,7 @@ static void remote_describe(const struct am_task *task, char *text, size_t size)
 static const struct am_task_ops remote_ops = {
     .poll = remote_poll,
     .run = remote_run,
-    .can_come = remote_can_come,
+    .comes_alone = true, /* the fabric process ends every move in time */
     .describe = remote_describe,
     .drop = copy_drop,
 };

@@ -512,13 +512,8 @@ static bool hostfunc_poll(struct am_task *task, struct am_sched *sched,
 }
 
 /* One that is due gets a thread in the end. */
-static bool hostfunc_can_come(struct am_task *task, struct am_sched *sched)
-{
-    return true;
-}
-
 static const struct am_task_ops hostfunc_ops = {
-    .poll = hostfunc_poll, .can_come = hostfunc_can_come, .drop = call_drop};
+    .poll = hostfunc_poll, .comes_alone = true, .drop = call_drop};
 
 aclError am_call_make_hostfunc(aclrtHostFunc function, void *data,
                                struct am_task **ret_task)

@@ -133,12 +133,6 @@ static bool barrier_check(struct am_task *task)
     return is_over;
 }
 
-/* A device does what was launched. */
-static bool barrier_can_come(struct am_task *task, struct am_sched *sched)
-{
-    return true;
-}
-
 static void barrier_drop(struct am_task *task)
 {
     struct am_barrier *barrier = (struct am_barrier *)task;
@@ -151,8 +145,9 @@ static void barrier_drop(struct am_task *task)
     free(barrier);
 }
 
+/* A device does what was launched. */
 static const struct am_task_ops barrier_ops = {
-    .check = barrier_check, .can_come = barrier_can_come, .drop = barrier_drop};
+    .check = barrier_check, .comes_alone = true, .drop = barrier_drop};
 
 /* An abort drops barriers too: behind a dropped one the next task needs its own. */
 static bool needs_barrier_locked(const struct am_lane_queue *lq) AM_REQUIRES(lq->lock)

@@ -107,10 +107,11 @@ struct am_task_ops {
     /* The task will never run; am_queue_cause() says why.  With the lock, before the drop. */
     void (*cancel)(struct am_task *task, const struct am_queue *queue);
     /*
-     * Whether queued work can end the wait of the task.  NULL: only the program can.  With
-     * the lock, while the queue is parked.
+     * Whether queued work can end the wait of the task.  NULL: only the program can, unless
+     * comes_alone: the wait ends by itself.  With the lock, while the queue is parked.
      */
     bool (*can_come)(struct am_task *task, struct am_sched *sched);
+    bool comes_alone;
     /*
      * The only task that can end the wait of this one, with its queue; NULL: there is none,
      * or several could.  With the lock.

@@ -188,7 +188,8 @@ bool am_queue_can_move_locked(struct am_sched *sched, struct am_queue *queue)
         return true;
     if (queue->waiting_on == NULL)
         sched->has_met_polled = true;
-    return task->ops->can_come != NULL && task->ops->can_come(task, sched);
+    return task->ops->comes_alone ||
+           (task->ops->can_come != NULL && task->ops->can_come(task, sched));
 }
 
 void am_walk_begin_locked(struct am_sched *sched)
