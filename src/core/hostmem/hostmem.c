@@ -26,9 +26,8 @@ struct am_registered {
     /* registered_lock; hidden until it is locked, and again while it ends */
     bool is_ready;
     bool is_ending;
-    bool is_over;       /* it is unregistered, though work may still use it */
-    bool is_gone;       /* out of the tree; its last use ends it */
-    atomic_uint n_uses; /* pieces of work; registered_lock to change */
+    bool is_over;     /* it is unregistered, though work may still use it */
+    atomic_uint refs; /* pieces of work, and the tree; registered_lock to change */
 };
 
 RB_HEAD(registered_tree, am_registered);
@@ -126,20 +125,15 @@ static void range_unregister(const void *addr, size_t size)
 {
     while (n_registered > 0) {
         struct am_registered *r;
-        bool is_used = false;
 
         am_lock(&registered_lock);
         r = range_first_locked((uintptr_t)addr, size);
-        if (r != NULL) {
+        if (r != NULL)
             registered_remove_locked(r);
-            is_used = r->n_uses > 0;
-            r->is_gone = true;
-        }
         am_unlock(&registered_lock);
         if (r == NULL)
             return;
-        if (!is_used)
-            registered_end(r);
+        am_registered_put(r);
     }
 }
 
@@ -280,6 +274,7 @@ aclError am_host_register(void *addr, size_t size, unsigned flags)
     r->size = size;
     r->flags = flags;
     r->backend = am_setup.backend;
+    r->refs = 1;
     rc = registered_enter(r);
     if (rc != ACL_SUCCESS)
         goto err_free;
@@ -301,7 +296,7 @@ static void unused_init(void)
 
 static bool is_unused(void *r)
 {
-    return ((const struct am_registered *)r)->n_uses == 0;
+    return ((const struct am_registered *)r)->refs == 1;
 }
 
 /* Workers are at tasks, or will be: those end by themselves, however long they are. */
@@ -348,26 +343,19 @@ static bool registered_wait(struct am_registered *r)
 static aclError registered_leave(struct am_registered *r)
 {
     void *addr = (void *)r->start;
-    bool is_free = registered_wait(r);
-    bool is_over;
+    bool is_over = registered_wait(r);
 
     am_lock(&registered_lock);
-    is_over = is_free || r->is_over;
+    is_over = is_over || r->is_over;
     if (is_over)
         registered_remove_locked(r);
-    else
-        r->is_ending = false;
-    is_free = is_unused(r);
-    r->is_gone = is_over;
+    r->is_ending = is_over;
     am_unlock(&registered_lock);
-    if (!is_over)
-        return am_fail(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "queued work of streams still uses the memory registered at %p, and none of "
-            "it completed for %d seconds; synchronise or abort the streams first",
-            addr, (int)(AM_PATIENCE / AM_SECOND));
-    if (is_free) /* otherwise its last use ends it */
-        registered_end(r);
+    AM_REQUIRE(is_over, ACL_ERROR_RT_PARAM_INVALID,
+               "queued work of streams still uses the memory registered at %p, and none "
+               "of it completed for %d seconds; synchronise or abort the streams first",
+               addr, (int)(AM_PATIENCE / AM_SECOND));
+    am_registered_put(r); /* its last use ends it */
     return ACL_SUCCESS;
 }
 
@@ -404,7 +392,7 @@ struct am_registered *am_registered_get(const void *addr, size_t size)
     if (!is_alive_locked(r) || size > r->size - ((uintptr_t)addr - r->start))
         r = NULL;
     else
-        r->n_uses++;
+        r->refs++;
     am_unlock(&registered_lock);
     return r;
 }
@@ -415,9 +403,8 @@ void am_registered_put(struct am_registered *r)
     bool is_waited_for;
 
     am_lock(&registered_lock);
-    is_last = --r->n_uses == 0;
-    is_waited_for = is_last && r->is_ending;
-    is_last = is_last && r->is_gone;
+    is_last = --r->refs == 0;
+    is_waited_for = r->refs == 1 && r->is_ending;
     am_unlock(&registered_lock);
     if (is_last)
         registered_end(r);
