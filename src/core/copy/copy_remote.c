@@ -38,8 +38,7 @@ enum piece_state {
 struct piece {
     struct am_remote_move move;
     struct am_remote_job *job;
-    enum piece_state state; /* job->lock, as the next one */
-    aclError rc;
+    enum piece_state state; /* job->lock */
     struct am_cursor to;
     size_t size;
 };
@@ -176,7 +175,6 @@ static void piece_moved(struct am_remote_move *move, aclError rc, const char *wh
 
     am_lock(&job->lock);
     is_dropped = job->is_dropped;
-    piece->rc = rc;
     if (rc != ACL_SUCCESS)
         job_fail_locked(job, rc, why);
     piece->state = piece->state == PIECE_FETCHING ? PIECE_FETCHED : PIECE_SENT;

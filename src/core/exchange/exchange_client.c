@@ -38,7 +38,6 @@ struct link {
     int fd; /* -1: none */
     uint32_t name;
     int32_t exporter;
-    bool is_new;
 };
 
 static struct {
@@ -70,7 +69,6 @@ static void link_keep(struct link link)
 {
     int old = -1;
 
-    link.is_new = false;
     am_lock(&kept.lock);
     if (!kept.is_up) {
         old = link.fd;
@@ -182,8 +180,7 @@ static aclError link_open(uint64_t number, struct am_patience *patience,
     if (fd < 0)
         return fail_system(number, "connecting to the exporting process", -fd);
     getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-    *ret_link = (struct link){
-        .fd = fd, .name = name, .exporter = (int32_t)peer.pid, .is_new = true};
+    *ret_link = (struct link){.fd = fd, .name = name, .exporter = (int32_t)peer.pid};
     return ACL_SUCCESS;
 }
 
