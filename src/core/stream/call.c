@@ -1,9 +1,9 @@
 /*
  * See call.h.
  *
- * A call is one function to be run.  The task that queued it and the thread that runs it
- * each hold a reference, since either may end first: a stream can be aborted while its
- * callback runs.
+ * A call is one function to be run, with the task that queued it.  The stream and the thread
+ * that runs the function each hold a reference, since either may end first: a stream can be
+ * aborted while its callback runs.
  *
  * Host functions may wait for each other, so each that is due must get a thread in the
  * end; but two thousand short ones must not get two thousand threads.  The first few threads
@@ -33,6 +33,7 @@
 TAILQ_HEAD(calls, call);
 
 struct call {
+    struct am_task task;
     atomic_uint refs;
     void (*function)(void *);
     void *data;
@@ -40,16 +41,10 @@ struct call {
     bool is_blocking;
     bool is_started; /* sched.lock, as all below */
     bool is_done;
-    struct am_task *task;       /* that queued it; NULL: it left its queue */
     struct calls *listed;       /* where it waits to be run; NULL: it does not */
     struct am_waitlist waiting; /* the one queue that it blocks */
     struct call *outer;         /* of its thread: the one that it was called from */
     TAILQ_ENTRY(call) next;
-};
-
-struct call_task {
-    struct am_task task;
-    struct call *call; /* holds a reference */
 };
 
 /*
@@ -109,8 +104,7 @@ static void call_put(struct call *call)
 static void call_end_locked(struct call *call) AM_REQUIRES(am_sched.lock)
 {
     am_sched.n_outside--;
-    if (call->task != NULL)
-        call->task->is_outside = false;
+    call->task.is_outside = false;
     inside = call->outer;
     call->is_done = true;
     am_sched_wake_locked(&am_sched, &call->waiting);
@@ -145,10 +139,8 @@ static void call_run_locked(struct call *call) AM_REQUIRES(am_sched.lock)
 {
     call->outer = inside;
     inside = call;
-    if (call->task != NULL) {
-        call->task->is_outside = true;
-        call->task->runner = pthread_self();
-    }
+    call->task.is_outside = true;
+    call->task.runner = pthread_self();
     am_sched.n_outside++;
     am_unlock(&am_sched.lock);
     pthread_cleanup_push(call_break_off, call);
@@ -166,7 +158,7 @@ bool am_call_is_inside(void)
 bool am_call_blocks_locked(const struct am_queue *queue)
 {
     for (const struct call *call = inside; call != NULL; call = call->outer) {
-        if (call->task != NULL && call->task == TAILQ_FIRST(&queue->tasks))
+        if (&call->task == TAILQ_FIRST(&queue->tasks))
             return true;
     }
     return false;
@@ -227,12 +219,10 @@ static void call_unlist_locked(struct call *call) AM_REQUIRES(am_sched.lock)
 /* A stream that is aborted takes back a function that has not begun. */
 static void call_drop(struct am_task *task)
 {
-    struct call_task *ct = (struct call_task *)task;
-    struct call *call = ct->call;
+    struct call *call = (struct call *)task;
     bool is_taken_back;
 
     am_lock(&am_sched.lock);
-    call->task = NULL;
     is_taken_back = call->is_blocking && call->listed != NULL;
     if (is_taken_back) {
         hosts.n_calls -= call->listed == &hosts.calls;
@@ -242,7 +232,6 @@ static void call_drop(struct am_task *task)
     if (is_taken_back)
         call_put(call);
     call_put(call);
-    free(ct);
 }
 
 /*
@@ -264,7 +253,7 @@ AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
     callback_poll(struct am_task *task, struct am_sched *sched,
                   struct am_waitlist **ret_list)
 {
-    struct call *call = ((struct call_task *)task)->call;
+    struct call *call = (struct call *)task;
 
     *ret_list = &call->waiting;
     if (!call->is_started) {
@@ -389,20 +378,14 @@ aclError am_call_process(int32_t timeout_ms)
 static aclError call_make(const struct am_task_ops *ops, const struct call *like,
                           struct am_task **ret_task)
 {
-    struct call_task *ct = am_task_make(ops, sizeof *ct);
     struct call *call = am_sys_malloc(sizeof *call);
 
-    if (ct == NULL || call == NULL) {
-        free(ct);
-        free(call);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    }
+    AM_REQUIRE(call != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a task");
     *call = *like;
+    am_task_init(&call->task, ops);
     call->refs = 1;
     am_waitlist_init(&call->waiting);
-    ct->call = call;
-    call->task = &ct->task;
-    *ret_task = &ct->task;
+    *ret_task = &call->task;
     return ACL_SUCCESS;
 }
 
@@ -497,7 +480,7 @@ AM_NO_LOCK_ANALYSIS
 static bool hostfunc_poll(struct am_task *task, struct am_sched *sched,
                           struct am_waitlist **ret_list)
 {
-    struct call *call = ((struct call_task *)task)->call;
+    struct call *call = (struct call *)task;
 
     *ret_list = &call->waiting;
     if (!call->is_started) {
