@@ -243,7 +243,8 @@ static void call_linger_locked(struct call *call) AM_REQUIRES(am_sched.lock)
     for (unsigned n_looks = 0; !call->is_done && n_looks < AM_CHAOS_LOOKS; n_looks++) {
         uint64_t until = am_clock() + AM_CHAOS_LOOK;
 
-        while (!call->is_done && am_cond_wait_locked(&am_sched, &hosts.done, until) == 0)
+        while (!call->is_done &&
+               am_cond_wait_locked(&am_sched.lock, &hosts.done, until) == 0)
             ;
     }
 }
@@ -351,7 +352,7 @@ static aclError process_locked(uint64_t thread, int32_t timeout_ms)
      * such a thread always waits.
      */
     while (!callback_is_there_locked(thread)) {
-        int rc = am_cond_wait_locked(&am_sched, &callbacks_changed, until);
+        int rc = am_cond_wait_locked(&am_sched.lock, &callbacks_changed, until);
 
         /* It may have come while this thread, whose time is over, did not run. */
         AM_REQUIRE(rc == 0 || callback_is_there_locked(thread),
@@ -436,7 +437,7 @@ static bool host_look_out_locked(void) AM_REQUIRES(am_sched.lock)
 
     hosts.has_lookout = true;
     while (n_done == hosts.n_done && !hosts.is_stopping &&
-           am_cond_wait_locked(&am_sched, &hosts.done, until) == 0)
+           am_cond_wait_locked(&am_sched.lock, &hosts.done, until) == 0)
         ;
     hosts.has_lookout = false;
     is_stalled = n_done == hosts.n_done && hosts.n_calls > 0 && !hosts.is_stopping &&
@@ -465,7 +466,7 @@ static void *host_main(void *arg)
     while (!hosts.is_stopping) {
         if (hosts.n_calls == 0) {
             hosts.n_idle++;
-            am_cond_wait_locked(&am_sched, &hosts.work, AM_FOREVER);
+            am_cond_wait_locked(&am_sched.lock, &hosts.work, AM_FOREVER);
             hosts.n_idle--;
         } else if (hosts.n_threads <= HOSTS_EAGER || hosts.n_idle > 0 ||
                    hosts.has_lookout || host_look_out_locked()) {

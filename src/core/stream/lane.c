@@ -320,14 +320,6 @@ static void device_wait_locked(struct am_lane_queue *lq, struct am_mark *mark)
     am_lock(&lq->lock);
 }
 
-static void nap_locked(struct am_lane_queue *lq, uint64_t until) AM_REQUIRES(lq->lock)
-{
-    struct timespec at = {.tv_sec = (time_t)(until / AM_SECOND),
-                          .tv_nsec = (long)(until % AM_SECOND)};
-
-    pthread_cond_timedwait(&lq->changed, &lq->lock.mutex, &at);
-}
-
 static int wait_locked(struct am_lane_queue *lq, uint64_t number, struct am_mark *mark,
                        uint64_t until) AM_REQUIRES(lq->lock)
 {
@@ -344,7 +336,8 @@ static int wait_locked(struct am_lane_queue *lq, uint64_t number, struct am_mark
         now = am_clock();
         if (now >= until)
             return ETIMEDOUT;
-        nap_locked(lq, until - now < nap ? until : now + nap);
+        am_cond_wait_locked(&lq->lock, &lq->changed,
+                            until - now < nap ? until : now + nap);
         nap = nap < NAP_LAST ? 2 * nap : nap;
     }
 }

@@ -597,7 +597,7 @@ static int queue_empty_locked(struct am_sched *sched, struct am_queue *queue, bo
         if (sched->setup.now() >= until)
             return ETIMEDOUT;
         /* The thread that runs its first task signals. */
-        am_cond_wait_locked(sched, &queue->changed, until);
+        am_cond_wait_locked(&sched->lock, &queue->changed, until);
         queue_drop_locked(sched, queue, spares);
     }
     am_bypass_open_locked(sched, queue);

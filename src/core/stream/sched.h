@@ -436,7 +436,7 @@ static inline void am_waitlist_init(struct am_waitlist *list)
  * am_clock().
  */
 void am_cond_init(pthread_cond_t *cond);
-int am_cond_wait_locked(struct am_sched *sched, pthread_cond_t *cond, uint64_t until)
-    AM_REQUIRES(sched->lock);
+int am_cond_wait_locked(struct am_lock *lock, pthread_cond_t *cond, uint64_t until)
+    AM_REQUIRES(*lock);
 
 #endif

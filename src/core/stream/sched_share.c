@@ -70,7 +70,7 @@ aclError am_sched_share(struct am_sched *sched, struct am_share *share)
     if (!sched->setup.is_chaotic)
         TAILQ_REMOVE(&sched->shares, share, next);
     while (share->n_inside > 0)
-        am_cond_wait_locked(sched, &share->left, AM_FOREVER);
+        am_cond_wait_locked(&sched->lock, &share->left, AM_FOREVER);
     am_unlock(&sched->lock);
     pthread_cond_destroy(&share->left);
     if (share->rc != ACL_SUCCESS && share->why[0] != '\0')

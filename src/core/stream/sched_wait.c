@@ -18,14 +18,14 @@ void am_cond_init(pthread_cond_t *cond)
     pthread_condattr_destroy(&attr);
 }
 
-int am_cond_wait_locked(struct am_sched *sched, pthread_cond_t *cond, uint64_t until)
+int am_cond_wait_locked(struct am_lock *lock, pthread_cond_t *cond, uint64_t until)
 {
     struct timespec at = {.tv_sec = (time_t)(until / AM_SECOND),
                           .tv_nsec = (long)(until % AM_SECOND)};
 
     if (until == AM_FOREVER)
-        return pthread_cond_wait(cond, &sched->lock.mutex);
-    return pthread_cond_timedwait(cond, &sched->lock.mutex, &at);
+        return pthread_cond_wait(cond, &lock->mutex);
+    return pthread_cond_timedwait(cond, &lock->mutex, &at);
 }
 
 int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
@@ -62,7 +62,7 @@ int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,
             look = next < look ? next : look;
             look = soon < look ? soon : look;
         }
-        am_cond_wait_locked(sched, cond, look);
+        am_cond_wait_locked(&sched->lock, cond, look);
         sched->activity++;
     }
     sched->n_waiting--;

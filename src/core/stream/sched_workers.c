@@ -17,11 +17,12 @@ static void worker_sleep_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
     if (am_sched_is_watched_locked(sched) && !sched->has_watcher) {
         sched->has_watcher = true;
-        am_cond_wait_locked(sched, &sched->clock, am_sched_next_look_locked(sched));
+        am_cond_wait_locked(&sched->lock, &sched->clock,
+                            am_sched_next_look_locked(sched));
         sched->has_watcher = false;
     } else {
         sched->n_sleeping++;
-        am_cond_wait_locked(sched, &sched->work, AM_FOREVER);
+        am_cond_wait_locked(&sched->lock, &sched->work, AM_FOREVER);
         sched->n_sleeping--;
     }
 }
@@ -53,7 +54,7 @@ static void *chaos_main(void *arg)
     while (!sched->is_stopping) {
         uint64_t seen = sched->activity;
 
-        am_cond_wait_locked(sched, &sched->work, am_clock() + pause);
+        am_cond_wait_locked(&sched->lock, &sched->work, am_clock() + pause);
         pause = AM_CHAOS_LOOK;
         n_looks = seen == sched->activity && sched->n_stepping == 0 ? n_looks + 1 : 0;
         if (n_looks < AM_CHAOS_LOOKS || sched->is_stopping)
