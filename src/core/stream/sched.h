@@ -226,27 +226,22 @@ struct am_share {
     TAILQ_ENTRY(am_share) next;
 };
 
+/*
+ * The clock and the mode are read without the lock too: a call that outlives a stop may read
+ * them while the next start sets them.
+ */
 struct am_sched_setup {
-    uint64_t (*now)(void); /* nanoseconds */
+    uint64_t (*_Atomic now)(void); /* nanoseconds */
     /* NULL, or says that a caller has waited for the queue in vain.  With the lock. */
     void (*warn)(struct am_queue *queue);
     unsigned n_workers; /* 0: threads that wait run the tasks */
-    bool is_chaotic;
+    atomic_bool is_chaotic;
     uint64_t seed;
 };
 
 struct am_sched {
     struct am_lock lock;
-    /*
-     * The setup.  The clock and the mode are read without the lock too: a call that
-     * outlives a stop may read them while the next start sets them.
-     */
-    struct {
-        uint64_t (*_Atomic now)(void);
-        void (*warn)(struct am_queue *queue);
-        unsigned n_workers;
-        atomic_bool is_chaotic;
-    } setup;
+    struct am_sched_setup setup;
     struct am_queues ready[AM_PRIORITIES];
     unsigned n_ready;
     unsigned n_running;
