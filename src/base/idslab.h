@@ -165,7 +165,10 @@ static inline char *am_idslab_place(struct am_idslab *slab, uint32_t number)
 /* Why am_idslab_get() found nothing: "is a context, ...": for a message. */
 const char *am_id_why(enum am_kind kind, void *handle);
 
-/* As am_slab_each(). */
+/*
+ * Calls visit for every object, also for the free ones, whose count is 0.  Objects that
+ * other threads take meanwhile may be left out.
+ */
 void am_idslab_each(struct am_idslab *slab, void (*visit)(void *object, void *arg),
                     void *arg);
 

@@ -24,7 +24,6 @@ struct am_slab_node {
 /* The start of a block; objects follow. */
 struct am_slab_block {
     struct am_slab_block *next;
-    size_t size;
 };
 
 static struct am_slab_node *node_of(const struct am_slab *slab, void *object)
@@ -50,12 +49,6 @@ static char *block_first(struct am_slab_block *block)
     return (char *)am_align_up((uintptr_t)(block + 1), LINE);
 }
 
-/* How many objects a block has. */
-static size_t block_count(const struct am_slab *slab, struct am_slab_block *block)
-{
-    return (size_t)((char *)block + block->size - block_first(block)) / slab_stride(slab);
-}
-
 AM_COLD static int slab_grow_locked(struct am_slab *slab) AM_REQUIRES(slab->lock)
 {
     size_t stride = slab_stride(slab);
@@ -66,11 +59,10 @@ AM_COLD static int slab_grow_locked(struct am_slab *slab) AM_REQUIRES(slab->lock
     if (block == NULL)
         return -ENOMEM;
     block->next = slab->bulk;
-    block->size = size;
     slab->bulk = block;
     slab->n_bulk++;
 
-    n = block_count(slab, block);
+    n = (size_t)((char *)block + size - block_first(block)) / stride;
     am_assert(n > 0);
     while (n-- > 0) {
         struct am_slab_node *node = node_of(slab, block_first(block) + n * stride);
@@ -79,21 +71,6 @@ AM_COLD static int slab_grow_locked(struct am_slab *slab) AM_REQUIRES(slab->lock
         slab->spare = node;
     }
     return 0;
-}
-
-void am_slab_each(struct am_slab *slab, void (*visit)(void *object, void *arg), void *arg)
-{
-    struct am_slab_block *block;
-
-    am_latch_take(&slab->lock);
-    block = slab->bulk;
-    am_latch_give(&slab->lock);
-    for (; block != NULL; block = block->next) { /* a block stays as it is */
-        size_t n = block_count(slab, block);
-
-        for (size_t i = 0; i < n; i++)
-            visit(block_first(block) + i * slab_stride(slab), arg);
-    }
 }
 
 /* Cuts a list behind its first n nodes, or fewer if it is shorter; returns the rest. */

@@ -49,11 +49,5 @@ struct am_slab {
 /* NULL when there is no memory.  The object holds what its last user left. */
 void *am_slab_take(struct am_slab *slab);
 void am_slab_give(struct am_slab *slab, void *object);
-/*
- * Calls visit for every object, also for the free ones, whose count is 0.  Objects that
- * other threads take meanwhile may be left out.
- */
-void am_slab_each(struct am_slab *slab, void (*visit)(void *object, void *arg),
-                  void *arg);
 
 #endif
