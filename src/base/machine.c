@@ -18,14 +18,17 @@
 #include "base/uuid.h"
 
 /*
- * Reads a small file; false when there is none.  Plain calls: whatever fails here means
+ * Reads a small file below root; false when there is none.  Plain calls: whatever fails here means
  * "no limit".
  */
-static bool file_read(const char *path, char *text, size_t size)
+static bool file_read(const char *root, const char *path, char *text, size_t size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char full[1024];
     ssize_t n;
+    int fd;
 
+    snprintf(full, sizeof full, "%s%s", root, path);
+    fd = open(full, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
     n = read(fd, text, size - 1);
@@ -44,12 +47,12 @@ static size_t group_number(const char *base, const char *path, const char *file,
                            const char *key, size_t otherwise)
 {
     unsigned long long value;
-    char full[768];
+    char full[512];
     char text[8192];
     const char *at = text;
 
-    snprintf(full, sizeof full, "%s%s/%s", base, path, file);
-    if (!file_read(full, text, sizeof text))
+    snprintf(full, sizeof full, "%s/%s", path, file);
+    if (!file_read(base, full, text, sizeof text))
         return otherwise;
     if (key != NULL) {
         at = strstr(text, key);
@@ -120,8 +123,7 @@ static size_t groups_allow(const char *root, bool without_usage, size_t most)
     char *line;
     char *rest = text;
 
-    snprintf(base, sizeof base, "%s/proc/self/cgroup", root);
-    if (!file_read(base, text, sizeof text))
+    if (!file_read(root, "/proc/self/cgroup", text, sizeof text))
         return most;
 
     /* Lines are "0::/path" (version 2) or "4:memory:/path" (version 1). */
@@ -170,13 +172,11 @@ size_t am_machine_memory(void)
 /* The word in brackets in "always within_size [advise] never"; empty where none is. */
 static void chosen_word(const char *root, const char *path, char *word, size_t size)
 {
-    char full[768];
     char text[256];
     const char *open;
 
     word[0] = '\0';
-    snprintf(full, sizeof full, "%s%s", root, path);
-    if (!file_read(full, text, sizeof text))
+    if (!file_read(root, path, text, sizeof text))
         return;
     open = strchr(text, '[');
     if (open != NULL)
@@ -309,11 +309,9 @@ static bool id_parse(const char *text, uint8_t *ret_id)
 void am_machine_id_under(const char *root, const char *host, uint8_t *ret_id)
 {
     const uint8_t zero[AM_UUID_SIZE] = {0};
-    char path[256];
     char text[64];
 
-    snprintf(path, sizeof path, "%s/etc/machine-id", root);
-    if (!file_read(path, text, sizeof text) || !id_parse(text, ret_id))
+    if (!file_read(root, "/etc/machine-id", text, sizeof text) || !id_parse(text, ret_id))
         am_uuid_make(zero, host, ret_id);
 }
 
@@ -329,11 +327,9 @@ void am_machine_id(uint8_t *ret_id)
 void am_machine_boot_id_under(const char *root, uint8_t *ret_id)
 {
     const uint8_t zero[AM_UUID_SIZE] = {0};
-    char path[256];
     char text[64];
 
-    snprintf(path, sizeof path, "%s/proc/sys/kernel/random/boot_id", root);
-    if (!file_read(path, text, sizeof text))
+    if (!file_read(root, "/proc/sys/kernel/random/boot_id", text, sizeof text))
         text[0] = '\0';
     am_uuid_make(zero, text, ret_id);
 }
