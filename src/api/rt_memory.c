@@ -49,38 +49,32 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     return rc;
 }
 
-/*
- * The attributes of an address in a mapping; none for an address outside of all blocks
- * of the mapping's owner.
- */
-static void attributes_fill(const struct am_mapping *mapping, uintptr_t addr,
-                            aclrtPtrAttributes *attributes)
+/* The attributes of memory of a device, or of the host. */
+static aclrtPtrAttributes attributes_of(int32_t device, uint32_t page_size)
 {
-    int32_t device = mapping->device;
-    struct am_bounds bounds;
-
-    if (!am_mapping_block(mapping, addr, &bounds))
-        return;
-    attributes->location.id = device < 0 ? 0 : (uint32_t)device;
-    attributes->location.type =
-        device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
-    if (mapping->owner != NULL && mapping->owner->is_managed)
-        attributes->location.type = ACL_MEM_LOCATION_TYPE_MANAGED;
-    attributes->pageSize = 1u << mapping->page_shift;
+    return (aclrtPtrAttributes){
+        .location.id = device < 0 ? 0 : (uint32_t)device,
+        .location.type =
+            device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE,
+        .pageSize = page_size,
+    };
 }
 
-/* The same for a block of aclrtMalloc or aclrtMallocHost; false when there is none. */
-static bool block_attributes_fill(const void *ptr, aclrtPtrAttributes *attributes)
+/* Those of an address in a mapping, if it lies in a block of the mapping's owner. */
+static void attributes_find(const struct am_mapping *mapping, uintptr_t addr,
+                            aclrtPtrAttributes *attributes)
 {
     struct am_block_info block;
+    struct am_bounds bounds;
 
-    if (!am_heap_find(ptr, &block))
-        return false;
-    attributes->location.id = block.device < 0 ? 0 : (uint32_t)block.device;
-    attributes->location.type =
-        block.device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
-    attributes->pageSize = block.page;
-    return true;
+    if (mapping->run != NULL) {
+        if (am_heap_find((const void *)addr, &block))
+            *attributes = attributes_of(block.device, block.page);
+    } else if (am_mapping_block(mapping, addr, &bounds)) {
+        *attributes = attributes_of(mapping->device, 1u << mapping->page_shift);
+        if (mapping->owner != NULL && mapping->owner->is_managed)
+            attributes->location.type = ACL_MEM_LOCATION_TYPE_MANAGED;
+    }
 }
 
 aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
@@ -91,10 +85,7 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
     AM_REQUIRE_NONNULL(attributes);
     mapping = am_mapping_get((uintptr_t)ptr);
     if (mapping != NULL) {
-        if (mapping->run == NULL)
-            attributes_fill(mapping, (uintptr_t)ptr, &found);
-        else
-            block_attributes_fill(ptr, &found);
+        attributes_find(mapping, (uintptr_t)ptr, &found);
         am_mapping_put(mapping);
     } else if (am_host_is_registered(ptr)) {
         found.location.type = ACL_MEM_LOCATION_TYPE_HOST;
