@@ -85,16 +85,15 @@ class Limit(unittest.TestCase):
     def test_an_exporter_of_three_importers(self):
         exporter = self.exporter(0, FABRIC_CONNECTIONS=1)
         (helper,) = self.net.machines[0].helpers()
+        n_files = files(helper)
         importers = [self.importer(1), self.importer(1), self.importer(2)]
         there = [self.mapped(importer, exporter) for importer in importers]
-        n_files = []
         for i in range(48):
             importers[i % 3].do("put", there[i % 3], 5000, i)
             self.assertEqual(importers[(i + 1) % 3].value("check", there[(i + 1) % 3], 5000, i), 0)
-            n_files.append(files(helper))
         machines.wait_until(lambda: connections(self.net.machines[0]) <= 2, "the limit")
-        # Connections that were closed leave nothing behind.
-        self.assertLessEqual(max(n_files[24:]), max(n_files[:24]) + 6)
+        # Of 48 connections that were closed none leaves a descriptor behind; UCX has a timer of its own.
+        machines.wait_until(lambda: files(helper) <= n_files + 4, "the end of closed connections")
 
     def test_long_puts_at_the_same_time(self):
         """The connection changes hands in the middle of a put of many pieces."""
