@@ -2,7 +2,7 @@
  * How far the streams are.
  *
  * Events are recorded only when they may be needed: when memory is wanted that a stream
- * has queued work on and no event covers, and whenever a stream has freed 64 MB, or a 16th
+ * has queued work on and no event covers, and whenever a stream has freed 64 MB, or a quarter
  * of the held memory if that is more.  So pages that lie idle for a while are known to be
  * free when they are wanted.  Memory that one stream frees and uses again needs no event.
  */
@@ -10,7 +10,7 @@
 #include "pool/internal.h"
 
 #define MARK_BYTES ((uint64_t)64 << 20)
-#define MARK_PART 16
+#define MARK_PART 4
 
 static int acl_create(void **event)
 {
