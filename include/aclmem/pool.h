@@ -63,9 +63,9 @@ typedef struct aclmem_pool_stream_ops {
 
 /*
  * A page may stay mapped where it was when it moves to another place, and come back without a call.
- * Blocks use it in one place at a time, and the work there is over before it moves.  For devices on
- * which memory may be used through one mapping after another: NVIDIA's documents allow it,
- * AscendCL's do not say.
+ * Blocks use it in one place at a time: work in another place comes later in stream order, or begins
+ * when the work in the first is over.  For devices on which memory may be used through one mapping
+ * after another: NVIDIA's documents allow it, AscendCL's do not say.
  */
 #define ACLMEM_POOL_ALIASES 0x1U
 

@@ -115,7 +115,7 @@ static struct am_fit_use page_use_in(const struct am_fit *fit, struct am_fit_gap
     struct am_fit_page *p = am_fit_page_find(fit, gap_block(gap)->area, page);
 
     if (p != NULL && p->n_live == 0)
-        return p->frame != NULL ? p->use : (struct am_fit_use){0};
+        return am_fit_page_use(p);
     return am_fit_gap_use(fit, gap, page);
 }
 

@@ -13,7 +13,7 @@
  * placed there again needs no call.  A placement that needs memory elsewhere takes the page
  * that has been idle longest, and a new page is created only when none is idle.  Where pages may
  * be mapped in several places, the mapping that a page leaves behind stays, and the page comes
- * back to it without a call.  Blocks use a page in one place at a time.
+ * back to it without a call.  Blocks use a page in one place at a time, in stream order.
  *
  *     pages created - pages destroyed = used + idle + loose
  *     held = used * page <= live + 2 * page * runs, without what lies idle
@@ -21,9 +21,9 @@
  * where a run is a maximal row of live blocks without a byte between them.
  *
  * Streams: memory that was freed on a stream may be used on it again at once, since the
- * stream's later work comes after.  For everything else - other streams, unmapping - the
- * engine asks how far the streams are.  A use is a set of streams and a ticket: all work
- * that these streams had queued when the ticket was current.
+ * stream's later work comes after, also through another mapping of the page.  For everything
+ * else - other streams, unmapping - the engine asks how far the streams are.  A use is a set of
+ * streams and a ticket: all work that these streams had queued when the ticket was current.
  *
  * The engine makes no call of its own: pages, addresses and streams are behind an
  * operations table.  It takes no lock, reads no clock, and gives the same addresses for the

@@ -35,7 +35,7 @@ struct am_fit_page {
     uint32_t n_awake;
     uint64_t addr;
     struct am_fit_area *area;
-    struct am_fit_use use; /* idle: work that may still touch it */
+    struct am_fit_use use; /* idle, or an alias: work that may still touch it */
     TAILQ_ENTRY(am_fit_page)
     link; /* idle, or an alias: by the time at which it became so */
 };
@@ -252,6 +252,7 @@ struct am_fit_place {
     uint64_t cost;
     uint64_t n_new;     /* pages in which no block lives */
     uint64_t n_missing; /* pages without memory */
+    bool is_busy;       /* the caller has to wait before one of them can have some */
     uint64_t rest;      /* free bytes that the place leaves beside itself */
     struct am_fit_use wait;
 };
@@ -277,9 +278,14 @@ struct am_fit_page *am_fit_page_find(const struct am_fit *fit,
 /* How many of n pages have no memory. */
 uint64_t am_fit_pages_missing(const struct am_fit *fit, const struct am_fit_area *area,
                               uint64_t page, uint64_t n);
-/* How many of them need no call to have some: what they still map is idle, and its work over. */
+/*
+ * How many of them need no call to have some: what they still map is idle.  *ret_is_busy is set
+ * where another one cannot have any yet: work is queued on what it maps, and that is in use.
+ */
 uint64_t am_fit_pages_returning(struct am_fit *fit, const struct am_fit_area *area,
-                                uint64_t page, uint64_t n);
+                                uint64_t page, uint64_t n, bool *ret_is_busy);
+/* Where no block lives: the queued work on the memory that one would get there. */
+struct am_fit_use am_fit_page_use(const struct am_fit_page *page);
 /* A block comes to live there, or leaves: idle pages are those without one. */
 void am_fit_pages_pin(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
                       uint64_t size);
@@ -291,7 +297,10 @@ void am_fit_pages_settle(struct am_fit *fit, struct am_fit_area *area, uint64_t 
 /* Notes whether a block is awake. */
 void am_fit_block_set_awake(struct am_fit *fit, struct am_fit_block *block,
                             bool is_awake);
-/* Memory behind all pages of a pinned range. */
+/*
+ * Memory behind all pages of a pinned range.  A block that is placed there comes after the queued
+ * work in stream order; a page where a block is asleep gets memory without any.
+ */
 int am_fit_pages_fill(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
                       uint64_t size, struct am_fit_use *ret_wait);
 /* The page's memory goes: it is idle, or all its blocks are asleep. */

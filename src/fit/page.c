@@ -6,9 +6,12 @@
  * loose: that is what is left when mapping a frame failed after it left another page.
  *
  * Where a page may be mapped in several places, a frame that leaves an unused page stays mapped
- * there: the page is an alias.  Work through it was over when the frame left, and no block lives
- * in it, so it is unmapped at any time.  A block that comes to live there while the frame is idle
- * elsewhere gets the frame back without a call.
+ * there: the page is an alias.  A block that comes to live there while the frame is idle elsewhere
+ * gets the frame back without a call.  Its work comes after that of the other place in stream
+ * order, as it does in a page that is idle in place; so nothing is waited for, and the alias that
+ * the other place then is may still have queued work.  It is unmapped when that is over.
+ *
+ * When the work of a frame's owner is over, that of the frame's aliases is: it came before.
  */
 #include <string.h>
 
@@ -132,8 +135,8 @@ uint64_t am_fit_pages_missing(const struct am_fit *fit, const struct am_fit_area
 }
 
 /*
- * Whether the work on an idle page is over.  A question that is answered with no may be a call, so
- * within one placement later work of the same streams is not asked for.
+ * Whether the work on an idle page or an alias is over.  A question that is answered with no may be
+ * a call, so within one placement later work of the same streams is not asked for.
  */
 static bool idle_is_over(struct am_fit *fit, struct am_fit_page *page)
 {
@@ -147,26 +150,37 @@ static bool idle_is_over(struct am_fit *fit, struct am_fit_page *page)
     return false;
 }
 
-/* The frame that the page still maps is loose, or idle and its work over. */
-static bool page_may_return(struct am_fit *fit, const struct am_fit_page *page)
+/* The frame that the page still maps is loose or idle. */
+static bool page_may_return(const struct am_fit_page *page)
 {
-    struct am_fit_page *owner;
+    const struct am_fit_frame *frame = page->alias;
 
-    if (page->alias == NULL)
-        return false;
-    owner = page->alias->owner;
-    return owner == NULL || (owner->n_live == 0 && idle_is_over(fit, owner));
+    return frame != NULL && (frame->owner == NULL || frame->owner->n_live == 0);
+}
+
+struct am_fit_use am_fit_page_use(const struct am_fit_page *page)
+{
+    if (page->frame != NULL)
+        return page->use;
+    if (page_may_return(page) && page->alias->owner != NULL)
+        return page->alias->owner->use;
+    return (struct am_fit_use){0}; /* a page that moves there has none */
 }
 
 uint64_t am_fit_pages_returning(struct am_fit *fit, const struct am_fit_area *area,
-                                uint64_t page, uint64_t n)
+                                uint64_t page, uint64_t n, bool *ret_is_busy)
 {
     uint64_t n_returning = 0;
 
     for (uint64_t i = page; i < page + n; i++) {
-        const struct am_fit_page *p = am_fit_page_find(fit, area, i);
+        struct am_fit_page *p = am_fit_page_find(fit, area, i);
 
-        n_returning += p != NULL && page_may_return(fit, p);
+        if (p == NULL || p->alias == NULL)
+            continue;
+        if (page_may_return(p))
+            n_returning++;
+        else if (!idle_is_over(fit, p))
+            *ret_is_busy = true;
     }
     return n_returning;
 }
@@ -256,7 +270,7 @@ static void page_take(struct am_fit *fit, struct am_fit_page *page,
     fit->stats.used++;
 }
 
-/* The page's frame becomes loose; it is still mapped there. */
+/* The page's frame becomes loose; it is still mapped there, and may have queued work there. */
 static void page_yield(struct am_fit *fit, struct am_fit_page *page)
 {
     struct am_fit_frame *frame = page->frame;
@@ -270,7 +284,6 @@ static void page_yield(struct am_fit *fit, struct am_fit_page *page)
     page_set_bit(fit, page, false);
     page->frame = NULL;
     page->alias = frame;
-    page->use = (struct am_fit_use){0};
     TAILQ_INSERT_TAIL(&fit->aliases, page, link);
     fit->stats.aliases++;
     frame->owner = NULL;
@@ -283,6 +296,7 @@ static void place_remove(struct am_fit_page *page, struct am_fit_frame *frame)
     LIST_REMOVE(page, at);
     frame->n_places--;
     page->area->n_mapped--;
+    page->use = (struct am_fit_use){0};
 }
 
 static void alias_end(struct am_fit *fit, struct am_fit_page *page)
@@ -292,6 +306,7 @@ static void alias_end(struct am_fit *fit, struct am_fit_page *page)
     page->alias = NULL;
 }
 
+/* The work there is over. */
 static int alias_unmap(struct am_fit *fit, struct am_fit_page *page)
 {
     struct am_fit_frame *frame = page->alias;
@@ -397,34 +412,52 @@ static int frame_get(struct am_fit *fit, struct am_fit_use *ret_wait)
     return AM_FIT_BUSY;
 }
 
-/* The memory that the page had before, and still maps: whether it is to be had. */
-static bool page_return(struct am_fit *fit, struct am_fit_page *page)
+/* The memory that the page had before, and still maps, if it is to be had. */
+static void page_return(struct am_fit *fit, struct am_fit_page *page)
 {
     struct am_fit_frame *frame = page->alias;
 
-    if (!page_may_return(fit, page))
-        return false;
+    if (!page_may_return(page))
+        return;
+    page->use = am_fit_page_use(page); /* it stays if the block gets no place after all */
     if (frame->owner != NULL)
         page_yield(fit, frame->owner);
     alias_end(fit, page);
     page_take(fit, page, frame);
     fit->stats.returns++;
-    return true;
 }
 
-/* There are no more aliases than pages; one that cannot be unmapped stays. */
+/*
+ * There are no more aliases than pages: the oldest ones without queued work go.  Few are asked for
+ * theirs; one that has none is the alias of the page that moved last.  One that cannot be unmapped
+ * stays.
+ */
 static void aliases_limit(struct am_fit *fit)
 {
-    for (unsigned n = 0; n < 2 && fit->stats.aliases > am_fit_held(fit); n++)
-        alias_unmap(fit, TAILQ_FIRST(&fit->aliases));
+    struct am_fit_page *page = TAILQ_FIRST(&fit->aliases), *next;
+    unsigned n = 0, n_unmapped = 0;
+
+    for (; page != NULL && n_unmapped < 2 && fit->stats.aliases > am_fit_held(fit);
+         page = next) {
+        next = TAILQ_NEXT(page, link);
+        if (page->use.streams != 0 && (n++ >= N_VICTIMS || !idle_is_over(fit, page)))
+            continue;
+        alias_unmap(fit, page);
+        n_unmapped++;
+    }
 }
 
 static int page_fill(struct am_fit *fit, struct am_fit_page *page,
                      struct am_fit_use *ret_wait)
 {
     struct am_fit_frame *frame;
-    int rc = frame_get(fit, ret_wait);
+    int rc;
 
+    if (page->alias != NULL && !idle_is_over(fit, page)) {
+        *ret_wait = page->use;
+        return AM_FIT_BUSY;
+    }
+    rc = frame_get(fit, ret_wait);
     if (rc == 0 && page->alias != NULL)
         rc = alias_unmap(fit, page);
     if (rc != 0)
@@ -448,11 +481,8 @@ int am_fit_pages_fill(struct am_fit *fit, struct am_fit_area *area, uint64_t add
     uint64_t last = fit_page_of(fit, addr + size - 1);
 
     /* Before one page takes what another could have without a call. */
-    for (uint64_t i = first; fit->stats.aliases > 0 && i <= last; i++) {
-        struct am_fit_page *page = am_fit_page_find(fit, area, i);
-
-        page_return(fit, page);
-    }
+    for (uint64_t i = first; fit->stats.aliases > 0 && i <= last; i++)
+        page_return(fit, am_fit_page_find(fit, area, i));
     for (uint64_t i = first; i <= last; i++) {
         struct am_fit_page *page = am_fit_page_find(fit, area, i);
         int rc = page->frame == NULL ? page_fill(fit, page, ret_wait) : 0;

@@ -62,16 +62,16 @@ static uint64_t cost_unmapped(const struct am_fit *fit, uint64_t size)
 }
 
 /* Of a place where some of the n pages have no memory. */
-static uint64_t cost_missing(struct am_fit *fit, const struct am_fit_area *area,
-                             uint64_t first, uint64_t n, uint64_t n_missing,
-                             uint64_t size)
+static uint64_t cost_missing(struct am_fit *fit, struct am_fit_place *place,
+                             uint64_t first, uint64_t n, uint64_t size)
 {
+    const struct am_fit_area *area = gap_block(place->gap)->area;
     uint64_t n_returning = 0;
 
     if (fit->stats.aliases > 0)
-        n_returning = am_fit_pages_returning(fit, area, first, n);
+        n_returning = am_fit_pages_returning(fit, area, first, n, &place->is_busy);
     return n_returning * COST_RETURNS +
-           (n_missing - n_returning) * cost_unmapped(fit, size);
+           (place->n_missing - n_returning) * cost_unmapped(fit, size);
 }
 
 /* The work of other streams on the block's bytes, if it were placed there. */
@@ -90,7 +90,7 @@ static struct am_fit_use use_of_others(struct am_fit *fit, const struct am_fit_r
 
         if (page == NULL)
             continue;
-        part = page->n_live == 0 ? page->use : am_fit_gap_use(fit, gap, i);
+        part = page->n_live == 0 ? am_fit_page_use(page) : am_fit_gap_use(fit, gap, i);
         if ((part.streams & ~r->stream) != 0)
             use_add(&use, part);
     }
@@ -124,6 +124,7 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
                      page_has_memory(fit, area, last);
     uint64_t n_new = n - has_left - (has_right && !(has_left && n == 1));
     struct am_fit_place place = {.gap = gap, .addr = addr, .n_new = n_new};
+    bool waits;
 
     /* Most places fall out before their pages are looked at. */
     place.cost = n_new * COST_NEW;
@@ -133,7 +134,7 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
     if (place.n_missing != 0) {
         if (!r->may_call || place.cost + place.n_missing * COST_RETURNS > best->cost)
             return;
-        place.cost += cost_missing(fit, area, first, n, place.n_missing, r->size);
+        place.cost += cost_missing(fit, &place, first, n, r->size);
         if (place.cost > best->cost)
             return;
     }
@@ -143,9 +144,10 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
     else if (gap->size != r->size)
         place.rest = 1 + (before < behind ? before : behind);
     place.wait = use_of_others(fit, r, gap, addr);
-    if (place.wait.streams != 0 && fit->config.is_apart)
+    waits = place.wait.streams != 0 || place.is_busy;
+    if (waits && fit->config.is_apart)
         return;
-    if (place.wait.streams != 0 && !r->may_wait)
+    if (waits && !r->may_wait)
         place.cost += COST_WAIT;
     if (place.cost < best->cost || (place.cost == best->cost && place.rest < best->rest))
         *best = place;

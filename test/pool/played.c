@@ -27,12 +27,13 @@ struct frame {
     unsigned n_mapped;
     struct page *used; /* where it was used last, if it is still mapped there */
     uint32_t stamps[UNITS];
+    struct clock last[UNITS]; /* at whichever address */
 };
 
 /* One page of addresses. */
 struct page {
     struct frame *frame;
-    struct clock last[UNITS];
+    struct clock last; /* work at these addresses */
     uint32_t owner[UNITS];
 };
 
@@ -257,15 +258,13 @@ static struct page *page_at(uintptr_t addr)
     return &pages[(addr - BASE) / PAGE];
 }
 
-/* The bytes of a page are used there: what was elsewhere is over. */
+/* The bytes of a page are used there, and no block that has them is elsewhere. */
 static void page_use(struct page *page)
 {
     struct page *before = page->frame->used;
 
-    for (unsigned i = 0; before != NULL && before != page && i < UNITS; i++) {
+    for (unsigned i = 0; before != NULL && before != page && i < UNITS; i++)
         require(before->owner[i] == 0, "one page behind blocks at two addresses");
-        require(clock_is_done(&before->last[i]), "a page moved under queued work");
-    }
     page->frame->used = page;
 }
 
@@ -296,15 +295,16 @@ void played_write(unsigned stream, const void *ptr, size_t size, uint32_t stamp)
     for_each_unit(at, ptr, size)
     {
         struct page *page = page_at(at);
-        struct clock *last = &page->last[unit_of(at)];
+        struct clock *last;
 
         require(page->frame != NULL, "work on bytes without memory");
         page_use(page);
+        last = &page->frame->last[unit_of(at)];
         for (unsigned s = 0; s < N_STREAMS; s++)
             require(s == stream || last->at[s] <= done.at[s] ||
                         last->at[s] <= known[stream].at[s],
                     "work on bytes that another stream may be using");
-        last->at[stream] = number;
+        last->at[stream] = page->last.at[stream] = number;
         page->frame->stamps[unit_of(at)] = stamp;
     }
 }
@@ -337,7 +337,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
 
         require(page->frame != NULL, "a copy of bytes without memory");
         page_use(page);
-        require(clock_is_done(&page->last[unit_of((uintptr_t)device + i)]),
+        require(clock_is_done(&page->frame->last[unit_of((uintptr_t)device + i)]),
                 "a copy under queued work");
         stamp = &page->frame->stamps[unit_of((uintptr_t)device + i)];
         memcpy(is_out ? host + i : (char *)stamp, is_out ? (char *)stamp : host + i,
@@ -453,7 +453,7 @@ aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle
         require(page[i].frame == NULL, "mapped twice");
         require(frame[i].n_mapped++ == 0 || is_aliased, "one page at two addresses");
         page[i].frame = &frame[i];
-        memset(page[i].last, 0, sizeof page[i].last);
+        page[i].last = (struct clock){0};
     }
     return ACL_SUCCESS;
 }
@@ -466,8 +466,7 @@ aclError aclrtUnmapMem(void *virPtr)
         return ACL_ERROR_RT_PARAM_INVALID;
     require(page->frame != NULL, "unmapped twice");
     for (unsigned i = 0, n = page->frame->n; i < n; i++) {
-        for (unsigned j = 0; j < UNITS; j++)
-            require(clock_is_done(&page[i].last[j]), "unmapped under queued work");
+        require(clock_is_done(&page[i].last), "unmapped under queued work");
         page[i].frame->n_mapped--;
         if (page[i].frame->used == &page[i])
             page[i].frame->used = NULL;

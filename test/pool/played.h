@@ -5,10 +5,9 @@
  * Streams are clocks.  Work has a number on its stream; an event is what its stream had, and had
  * waited for, when it was recorded.  Each unit of each page remembers the last work of each
  * stream on it.  The program is stopped when work touches bytes that another stream may
- * still be using, when a page is unmapped under queued work, when it is used through a second address
- * before the work through the first is done, when bytes are not what was written, when
- * addresses or handles are given back twice, and when a call is made that a graph's capture does
- * not allow.
+ * still be using, through whichever address, when a page is unmapped under queued work, when it is
+ * behind blocks at two addresses, when bytes are not what was written, when addresses or handles
+ * are given back twice, and when a call is made that a graph's capture does not allow.
  */
 #ifndef TEST_POOL_PLAYED_H
 #define TEST_POOL_PLAYED_H

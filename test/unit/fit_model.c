@@ -19,16 +19,20 @@
 #define N_FRAMES 4096u
 
 struct model_page {
-    uint64_t frame;                   /* 0: none */
-    uint64_t freed[UNITS][N_STREAMS]; /* the ticket of a stream's last use; 0: none */
+    uint64_t frame;            /* 0: none */
+    uint64_t freed[N_STREAMS]; /* the ticket of a stream's last use there; 0: none */
 };
 
-/* A page of memory may be mapped at several addresses; blocks use it at one. */
+/*
+ * A page of memory may be mapped at several addresses; blocks use it at one.  What is used at
+ * another comes later in stream order, unit by unit, wherever the unit was used before.
+ */
 struct model_frame {
     bool is_alive;
     unsigned n_mapped;
     unsigned n_blocks;       /* that are awake */
     struct model_page *used; /* by them, or by the last ones */
+    uint64_t freed[UNITS][N_STREAMS];
 };
 
 struct model_block {
@@ -143,15 +147,6 @@ static int model_map(void *ctx, uint64_t addr, void *frame)
     return 0;
 }
 
-static void require_done(const struct model *m, const struct model_page *page,
-                         const char *what)
-{
-    for (unsigned i = 0; i < UNITS; i++) {
-        for (unsigned s = 0; s < N_STREAMS; s++)
-            require(page->freed[i][s] <= m->done[s], what);
-    }
-}
-
 static int model_unmap(void *ctx, uint64_t addr, void *frame)
 {
     struct model *m = ctx;
@@ -161,7 +156,8 @@ static int model_unmap(void *ctx, uint64_t addr, void *frame)
     if (call_fails(m))
         return 8;
     require(page->frame == (uintptr_t)frame, "unmapped another frame");
-    require_done(m, page, "unmapped under queued work");
+    for (unsigned s = 0; s < N_STREAMS; s++)
+        require(page->freed[s] <= m->done[s], "unmapped under queued work");
     require(f->n_blocks == 0 || f->used != page, "unmapped under a block");
     if (f->used == page)
         f->used = NULL;
@@ -234,7 +230,7 @@ static void check_order(struct model *m, const struct model_block *b,
                         struct am_fit_use wait)
 {
     for (uint64_t at = b->addr; at < b->addr + b->size; at += UNIT) {
-        uint64_t *freed = page_at(m, at)->freed[at % PAGE / UNIT];
+        uint64_t *freed = m->frames[page_at(m, at)->frame].freed[at % PAGE / UNIT];
 
         for (unsigned s = 0; s < N_STREAMS; s++) {
             if (s != b->stream && freed[s] > m->done[s])
@@ -266,12 +262,10 @@ static void pages_use(struct model *m, const struct model_block *b, bool is_used
         struct model_frame *frame = &m->frames[page->frame];
 
         require(page->frame != 0, "a block without memory");
-        if (is_used && frame->used != NULL && frame->used != page) {
+        if (is_used && frame->used != page) {
             require(frame->n_blocks == 0, "one page behind blocks at two addresses");
-            require_done(m, frame->used, "a page moved under queued work");
-        }
-        if (is_used)
             frame->used = page;
+        }
         frame->n_blocks += is_used ? 1u : -1u;
     }
 }
@@ -335,10 +329,13 @@ static void block_free(struct model *m, struct model_block *b)
     else
         pages_use(m, b, false);
     for (uint64_t at = b->addr; use.streams != 0 && at < b->addr + b->size; at += UNIT) {
-        uint64_t *freed = page_at(m, at)->freed[at % PAGE / UNIT];
+        struct model_page *page = page_at(m, at);
+        uint64_t *freed = m->frames[page->frame].freed[at % PAGE / UNIT];
 
-        for (unsigned s = 0; s < N_STREAMS; s++)
+        for (unsigned s = 0; s < N_STREAMS; s++) {
             freed[s] = (use.streams >> s & 1) != 0 ? use.ticket : 0;
+            page->freed[s] = freed[s] != 0 ? use.ticket : page->freed[s];
+        }
     }
     am_fit_free(m->fit, b->block, use);
     b->block = NULL;

@@ -2,7 +2,7 @@
  * The placement engine beside a model of what it may do.
  *
  * The model plays the memory, the addresses and the streams behind the engine's operations
- * table.  It knows for each unit of each page which stream freed it last, and stops the program
+ * table.  It knows for each unit of each frame which stream freed it last, and stops the program
  * when the engine maps twice, unmaps under queued work, gives two blocks the same byte, changes
  * the memory behind a live block, or loses a page.
  */

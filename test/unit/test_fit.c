@@ -11,6 +11,8 @@
 #define KB ((uint64_t)1 << 10)
 #define N_LAYERS 16u
 #define MOVED_MAX 64
+#define BASE ((uint64_t)1 << 40)
+#define N_NUMBERS 2048u /* of addresses, whose work is looked after */
 
 /* Memory that is only counted; streams that are done up to a ticket. */
 struct fixture {
@@ -19,8 +21,10 @@ struct fixture {
     uint64_t n_frames;
     uint64_t n_calls; /* maps and unmaps */
     uint64_t n_mapped;
+    uint64_t n_asked; /* how far streams are */
     uint64_t done[64];
-    uint64_t fail_at; /* of all calls that can fail; 0: none */
+    uint64_t used[N_NUMBERS]; /* the ticket of the last work on stream 0 */
+    uint64_t fail_at;         /* of all calls that can fail; 0: none */
     uint64_t n_fallible;
 };
 
@@ -72,6 +76,11 @@ static int fake_map(void *ctx, uint64_t addr, void *frame)
     return 0;
 }
 
+static uint64_t page_number(uint64_t addr)
+{
+    return (addr - BASE) / PAGE % N_NUMBERS;
+}
+
 static int fake_unmap(void *ctx, uint64_t addr, void *frame)
 {
     struct fixture *f = ctx;
@@ -79,6 +88,7 @@ static int fake_unmap(void *ctx, uint64_t addr, void *frame)
     f->n_calls++;
     if (fails(f))
         return 13;
+    assert_true(f->used[page_number(addr)] <= f->done[0]);
     f->n_mapped--;
     return 0;
 }
@@ -88,6 +98,7 @@ static uint64_t fake_pending(void *ctx, const struct am_fit_use *use)
     struct fixture *f = ctx;
     uint64_t streams = 0;
 
+    f->n_asked++;
     for (unsigned s = 0; s < 64; s++) {
         if ((use->streams >> s & 1) != 0 && f->done[s] < use->ticket)
             streams |= 1ull << s;
@@ -114,7 +125,7 @@ static struct fixture *fixture_make(uint64_t max_pages, bool is_aliased)
                                    .is_aliased = is_aliased};
     struct fixture *f = calloc(1, sizeof *f);
 
-    f->next_base = (uint64_t)1 << 40;
+    f->next_base = BASE;
     f->fit = am_fit_create(&config, &ops, f);
     assert_non_null(f->fit);
     return f;
@@ -148,6 +159,17 @@ static struct am_fit_block *take(struct fixture *f, uint64_t size)
 static void give(struct fixture *f, struct am_fit_block *block)
 {
     am_fit_free(f->fit, block, (struct am_fit_use){0});
+}
+
+/* On stream 0, which may not have got there. */
+static void give_queued(struct fixture *f, struct am_fit_block *block, uint64_t ticket)
+{
+    uint64_t first = page_number(am_fit_addr(block));
+    uint64_t last = page_number(am_fit_addr(block) + am_fit_size(block) - 1);
+
+    for (uint64_t i = first; i <= last; i++)
+        f->used[i] = ticket;
+    am_fit_free(f->fit, block, (struct am_fit_use){.streams = 1, .ticket = ticket});
 }
 
 static struct am_fit_stats stats_of(struct fixture *f)
@@ -554,6 +576,7 @@ struct to_and_fro {
     uint64_t here;            /* where the first block was */
     uint64_t there;           /* where the block of four pages is */
     struct am_fit_block *now; /* the one that is live */
+    uint64_t ticket;
 };
 
 #define HERE (3 * PAGE + PAGE / 2)
@@ -623,19 +646,120 @@ static void a_page_is_behind_one_block_of_two_that_map_it(void **state)
     fixture_end(t.f);
 }
 
-static void a_page_with_queued_work_does_not_move_back(void **state)
+/* The streams' work is queued, and never done. */
+static struct am_fit_use go_queued(struct to_and_fro *t, uint64_t streams, uint64_t size,
+                                   unsigned stream)
+{
+    struct am_fit_use use = {.streams = streams, .ticket = ++t->ticket};
+    struct am_fit_use wait;
+
+    am_fit_free(t->f->fit, t->now, use);
+    assert_int_equal(am_fit_alloc(t->f->fit, size, stream, &t->now, &wait), 0);
+    assert_int_equal(am_fit_addr(t->now), size == HERE ? t->here : t->there);
+    assert_null(am_fit_check(t->f->fit));
+    return wait;
+}
+
+static void a_page_moves_back_in_the_order_of_its_stream(void **state)
+{
+    struct to_and_fro t = to_and_fro_make(true);
+    uint64_t n_calls = t.f->n_calls;
+
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(go_queued(&t, 1, HERE, 0).streams, 0);
+        assert_int_equal(go_queued(&t, 1, THERE, 0).streams, 0);
+    }
+    assert_int_equal(t.f->n_calls, n_calls);
+    assert_int_equal(t.f->n_asked, 0);
+    assert_int_equal(stats_of(t.f).returns, 60);
+    fixture_end(t.f);
+}
+
+static void a_page_of_another_stream_moves_back_with_a_wait_for_it(void **state)
+{
+    struct to_and_fro t = to_and_fro_make(true);
+    struct am_fit_use wait = go_queued(&t, 1u << 1 | 1u << 2, HERE, 2);
+
+    assert_int_equal(wait.streams, 1u << 1);
+    assert_int_equal(wait.ticket, t.ticket);
+    assert_int_equal(stats_of(t.f).returns, 3);
+    fixture_end(t.f);
+}
+
+/* A block that may not wait lies elsewhere, or nowhere. */
+static void a_page_of_another_stream_does_not_move_back_unwaited_for(void **state)
 {
     struct to_and_fro t = to_and_fro_make(true);
     struct am_fit_use wait;
-    uint64_t n_calls = t.f->n_calls;
+    struct am_fit_block *block;
 
-    am_fit_free(t.f->fit, t.now, (struct am_fit_use){.streams = 1, .ticket = 5});
-    assert_int_equal(am_fit_alloc(t.f->fit, HERE, 0, &t.now, &wait), AM_FIT_BUSY);
+    am_fit_set_apart(t.f->fit, true);
+    am_fit_free(t.f->fit, t.now, (struct am_fit_use){.streams = 1u << 1, .ticket = 5});
+    assert_int_equal(am_fit_alloc(t.f->fit, HERE, 0, &block, &wait), AM_FIT_BUSY);
+    assert_int_equal(stats_of(t.f).returns, 0);
+    am_fit_set_limits(t.f->fit, 12, 8, 0);
+    assert_int_equal(am_fit_alloc(t.f->fit, HERE, 0, &block, &wait), 0);
+    assert_int_equal(wait.streams, 0);
+    assert_int_equal(stats_of(t.f).returns, 0);
+    assert_int_equal(stats_of(t.f).creates, 12);
+    fixture_end(t.f);
+}
+
+/* Two pages move back to a block that leaves a quarter of the second one free. */
+static void the_rest_of_a_page_that_moved_back_is_waited_for(void **state)
+{
+    struct fixture *f = fixture_make(9, true);
+    struct am_fit_block *between, *block;
+    struct am_fit_use use = {.streams = 1, .ticket = 5};
+    struct am_fit_use wait;
+
+    take(f, PAGE + PAGE / 2);
+    between = take(f, 3 * PAGE + PAGE / 4);
+    take(f, 2 * PAGE + PAGE / 4);
+    give(f, between);
+    block = take(f, 4 * PAGE);
+    assert_int_equal(stats_of(f).remaps, 2);
+    am_fit_free(f->fit, block, use);
+    between = take(f, 2 * PAGE + PAGE / 4);
+    assert_int_equal(stats_of(f).returns, 2);
+    assert_int_equal(am_fit_alloc(f->fit, PAGE - UNIT, 1, &block, &wait), 0);
+    assert_int_equal(am_fit_addr(block), am_fit_addr(between) + am_fit_size(between));
+    assert_int_equal(wait.streams, 1);
     assert_int_equal(wait.ticket, 5);
-    t.f->done[0] = 5;
-    assert_int_equal(am_fit_alloc(t.f->fit, HERE, 0, &t.now, &wait), 0);
-    assert_int_equal(am_fit_addr(t.now), t.here);
-    assert_int_equal(t.f->n_calls, n_calls);
+    fixture_end(f);
+}
+
+/* What moved back in stream order left queued work at its other address. */
+static void a_place_is_not_unmapped_under_queued_work(void **state)
+{
+    struct to_and_fro t = to_and_fro_make(true);
+    struct am_fit_block *block;
+    struct am_fit_use wait;
+
+    go_queued(&t, 1, HERE, 0);
+    am_fit_set_limits(t.f->fit, 11, 0, 0);
+    assert_int_equal(am_fit_alloc(t.f->fit, THERE, 0, &block, &wait), AM_FIT_BUSY);
+    assert_int_equal(wait.streams, 1);
+    assert_int_equal(wait.ticket, t.ticket);
+    t.f->done[0] = t.ticket;
+    assert_int_equal(am_fit_alloc(t.f->fit, THERE, 0, &block, &wait), 0);
+    assert_int_equal(am_fit_addr(block), t.there);
+    assert_int_equal(stats_of(t.f).aliases, 0);
+    fixture_end(t.f);
+}
+
+static void a_block_rather_lies_where_nothing_has_to_be_unmapped_first(void **state)
+{
+    struct to_and_fro t = to_and_fro_make(true);
+    uint64_t n_calls = t.f->n_calls;
+    struct am_fit_block *block;
+    struct am_fit_use wait;
+
+    go_queued(&t, 1, HERE, 0);
+    am_fit_set_limits(t.f->fit, 12, 8, 0);
+    assert_int_equal(am_fit_alloc(t.f->fit, THERE, 0, &block, &wait), 0);
+    assert_int_equal(t.f->n_calls, n_calls + 4);
+    assert_int_equal(t.f->n_mapped, 8 + 3 + 4);
     fixture_end(t.f);
 }
 
@@ -669,9 +793,9 @@ static void a_page_that_goes_is_mapped_nowhere(void **state)
     fixture_end(t.f);
 }
 
-static void there_are_no_more_aliases_than_pages(void **state)
+/* Blocks on a stream that has got there come and go; the most aliases that there were. */
+static uint64_t churn(struct fixture *f, unsigned stream)
 {
-    struct fixture *f = fixture_make(64, true);
     struct am_fit_block *blocks[16] = {NULL};
     struct am_fit_use wait;
     uint64_t seed = 3, most = 0;
@@ -682,14 +806,34 @@ static void there_are_no_more_aliases_than_pages(void **state)
 
         if (*block != NULL)
             give(f, *block);
-        if (am_fit_alloc(f->fit, size, 0, block, &wait) != 0)
+        if (am_fit_alloc(f->fit, size, stream, block, &wait) != 0)
             *block = NULL;
         assert_true(stats_of(f).aliases <= stats_of(f).used + stats_of(f).idle);
         most = stats_of(f).aliases > most ? stats_of(f).aliases : most;
     }
-    assert_int_equal(most, 64);
+    return most;
+}
+
+static void there_are_no_more_aliases_than_pages(void **state)
+{
+    struct fixture *f = fixture_make(64, true);
+
+    assert_int_equal(churn(f, 0), 64);
     assert_true(stats_of(f).returns > 0);
     fixture_end(f);
+}
+
+/* They are the oldest ones, with work on a stream that does not get there. */
+static void aliases_with_queued_work_stay(void **state)
+{
+    struct to_and_fro t = to_and_fro_make(true);
+
+    give_queued(t.f, t.now, 5);
+    t.now = take(t.f, HERE);
+    am_fit_set_limits(t.f->fit, 64, 8, 0);
+    assert_int_equal(churn(t.f, 1), 64);
+    t.f->done[0] = 5;
+    fixture_end(t.f);
 }
 
 /*
@@ -974,10 +1118,16 @@ int main(void)
         cmocka_unit_test(a_page_that_moves_back_takes_no_call),
         cmocka_unit_test(pages_are_mapped_once_where_that_is_asked_for),
         cmocka_unit_test(a_page_is_behind_one_block_of_two_that_map_it),
-        cmocka_unit_test(a_page_with_queued_work_does_not_move_back),
+        cmocka_unit_test(a_page_moves_back_in_the_order_of_its_stream),
+        cmocka_unit_test(a_page_of_another_stream_moves_back_with_a_wait_for_it),
+        cmocka_unit_test(a_page_of_another_stream_does_not_move_back_unwaited_for),
+        cmocka_unit_test(the_rest_of_a_page_that_moved_back_is_waited_for),
+        cmocka_unit_test(a_place_is_not_unmapped_under_queued_work),
+        cmocka_unit_test(a_block_rather_lies_where_nothing_has_to_be_unmapped_first),
         cmocka_unit_test(a_place_that_maps_a_page_in_use_gets_another),
         cmocka_unit_test(a_page_that_goes_is_mapped_nowhere),
         cmocka_unit_test(there_are_no_more_aliases_than_pages),
+        cmocka_unit_test(aliases_with_queued_work_stay),
         cmocka_unit_test(an_adversary_reaches_two_pages_a_run),
         cmocka_unit_test(one_small_block_keeps_its_page),
         cmocka_unit_test(each_failing_call_leaves_all_as_it_was),
