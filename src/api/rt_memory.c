@@ -49,15 +49,17 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     return rc;
 }
 
-/* The attributes of memory of a device, or of the host. */
-static aclrtPtrAttributes attributes_of(int32_t device, uint32_t page_size)
+/*
+ * The attributes of memory of a device, or of the host.  Field by field: a store in parts
+ * followed by a read of the whole stalls the processor, for longer than all else here.
+ */
+static void attributes_fill(aclrtPtrAttributes *attributes, int32_t device,
+                            uint32_t page_size)
 {
-    return (aclrtPtrAttributes){
-        .location.id = device < 0 ? 0 : (uint32_t)device,
-        .location.type =
-            device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE,
-        .pageSize = page_size,
-    };
+    attributes->location.id = device < 0 ? 0 : (uint32_t)device;
+    attributes->location.type =
+        device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
+    attributes->pageSize = page_size;
 }
 
 /* Those of an address in a mapping, if it lies in a block of the mapping's owner. */
@@ -69,9 +71,9 @@ static void attributes_find(const struct am_mapping *mapping, uintptr_t addr,
 
     if (mapping->run != NULL) {
         if (am_heap_find((const void *)addr, &block))
-            *attributes = attributes_of(block.device, block.page);
+            attributes_fill(attributes, block.device, block.page);
     } else if (am_mapping_block(mapping, addr, &bounds)) {
-        *attributes = attributes_of(mapping->device, 1u << mapping->page_shift);
+        attributes_fill(attributes, mapping->device, 1u << mapping->page_shift);
         if (mapping->owner != NULL && mapping->owner->is_managed)
             attributes->location.type = ACL_MEM_LOCATION_TYPE_MANAGED;
     }
