@@ -367,6 +367,17 @@ static aclError malloc_slow(aclmem_pool *pool, const struct pool_block *request,
     return rc;
 }
 
+static aclError malloc_miss(aclmem_pool *pool, const struct pool_block *request,
+                            void **ret_ptr)
+{
+    void *small = request->size < pool->page / 4 ? malloc_small(pool, request) : NULL;
+
+    if (small == NULL)
+        return malloc_slow(pool, request, ret_ptr);
+    *ret_ptr = small;
+    return ACL_SUCCESS;
+}
+
 /* More than the pool may ever hold. */
 static aclError refuse(aclmem_pool *pool, size_t size)
 {
@@ -386,9 +397,9 @@ static aclError refuse(aclmem_pool *pool, size_t size)
 aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream stream,
                                    uint32_t tag, uint32_t flags, void **ptr)
 {
-    struct pool_block request = {.asked = size, .tag = tag, .stream = stream};
     struct pool_block *block;
-    void *small = NULL;
+    size_t rounded;
+    unsigned slot;
 
     if (pool == NULL || ptr == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
@@ -402,14 +413,18 @@ aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream s
         return refuse(pool, size);
     if ((flags & ACLMEM_POOL_EXPORTABLE) != 0)
         return pool_own_malloc(pool, size, stream, tag, ptr);
-    request.size = am_align_up(size, UNIT);
-    request.slot = pool_slot_get(pool, stream);
-    block = pool_quick_take(pool, request.slot, request.size, size, tag);
-    if (block == NULL && request.size < pool->page / 4)
-        small = malloc_small(pool, &request);
-    if (block == NULL && small == NULL)
-        return malloc_slow(pool, &request, ptr);
-    *ptr = block != NULL ? (void *)block->addr : small;
+    rounded = am_align_up(size, UNIT);
+    slot = pool_slot_get(pool, stream);
+    block = pool_quick_take(pool, slot, rounded, size, tag);
+    if (block == NULL)
+        return malloc_miss(pool,
+                           &(struct pool_block){.slot = slot,
+                                                .size = rounded,
+                                                .asked = size,
+                                                .tag = tag,
+                                                .stream = stream},
+                           ptr);
+    *ptr = (void *)block->addr;
     return ACL_SUCCESS;
 }
 
