@@ -12,7 +12,7 @@
 #define N_HEADS 64u /* of a stripe, at first */
 
 /* Blocks in a shard at most, of each kind; more hold pages that could go. */
-#define N_KEPT 64u
+#define N_KEPT 56u
 
 static int lock_init(pthread_mutex_t *lock)
 {
