@@ -339,12 +339,6 @@ static void key_take(struct am_helper *helper, const struct am_port_message *mes
 
 /* ---- the loop ---- */
 
-/* More is likely to come. */
-static void stay_awake(struct am_helper *helper, uint64_t now)
-{
-    helper->awake_until = now + AM_PORT_AWAKE;
-}
-
 static void message_take(struct am_helper *helper, const struct am_port_message *message,
                          int fd)
 {
@@ -382,7 +376,8 @@ static void message_take(struct am_helper *helper, const struct am_port_message 
         break;
     case AM_PORT_PUT:
     case AM_PORT_GET:
-        stay_awake(helper, am_helper_now());
+        if (message->move.size <= AM_PORT_SHORT && message->move.has_more == 0)
+            helper->awake_until = am_helper_now() + AM_PORT_AWAKE;
         am_peer_move(helper, message);
         break;
     default:
@@ -440,9 +435,6 @@ void am_helper_run(int socket)
         uint64_t left;
         int n;
 
-        if (helper.ucx.has_worked)
-            stay_awake(&helper, now);
-        helper.ucx.has_worked = false;
         if (now >= helper.next_tick)
             tick(&helper, now);
         am_peer_sweep(&helper);

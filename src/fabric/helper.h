@@ -164,7 +164,7 @@ struct am_helper {
     size_t n_imports;
     size_t first_free; /* all imports below are taken */
     uint64_t next_tick;
-    uint64_t awake_until; /* after a move, or a part of it */
+    uint64_t awake_until; /* after a short move */
     char where[128];
     uint16_t again; /* the port of the process before this one; 0: there was none */
 };

@@ -21,9 +21,8 @@
 #define AM_PORT_SLOT_SIZE (UINT64_C(1) << 20)
 #define AM_PORT_SLOTS 32
 /*
- * Waking a thread takes as long as a short move, or a segment of a long one.  So the caller
- * of a short move, and fabric processes that may get the next move or segment, stay awake
- * for a moment, and give way to other threads.
+ * Waking a thread takes as long as such a short move.  So the caller, and the fabric process
+ * that may get the next one, stay awake for a moment, and give way to other threads.
  */
 #define AM_PORT_SHORT (UINT64_C(64) << 10)
 #define AM_PORT_AWAKE (AM_MILLISECOND / 4)

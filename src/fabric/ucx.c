@@ -95,19 +95,19 @@ int am_ucx_open_out(struct am_ucx *ucx, char *why)
 }
 
 /* Whether the worker is idle when it has done what is to be done now. */
-static bool worker_rest(struct am_ucx *ucx, ucp_worker_h worker)
+static bool worker_rest(ucp_worker_h worker)
 {
     while (ucp_worker_progress(worker) != 0)
-        ucx->has_worked = true;
+        ;
     return ucp_worker_arm(worker) == UCS_OK;
 }
 
 bool am_ucx_progress(struct am_ucx *ucx)
 {
     if (!ucx->is_idle)
-        ucx->is_idle = worker_rest(ucx, ucx->worker);
+        ucx->is_idle = worker_rest(ucx->worker);
     if (!ucx->is_out_idle)
-        ucx->is_out_idle = worker_rest(ucx, ucx->out);
+        ucx->is_out_idle = worker_rest(ucx->out);
     return ucx->is_idle && ucx->is_out_idle;
 }
 

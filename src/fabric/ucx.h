@@ -27,7 +27,6 @@ struct am_ucx {
     ucp_worker_h out;    /* of imports, as the next ones */
     int out_fd;
     bool is_out_idle;
-    bool has_worked; /* a worker had something to do; the caller clears it */
     void *address;
     size_t address_size;
 };
