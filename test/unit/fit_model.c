@@ -221,8 +221,8 @@ static void deps_compact(struct model *m)
     }
     m->n_deps = n;
     if (n > N_DEPS - N_STREAMS)
-        streams_advance(m,
-                        (struct am_fit_use){.streams = -1ull, .ticket = m->next_ticket});
+        streams_advance(
+            m, (struct am_fit_use){.streams = -1ull, .ticket = m->next_ticket++});
 }
 
 /* Nothing of another stream is queued on these bytes but what the engine told to wait for. */
@@ -378,7 +378,7 @@ static void step(struct model *m, const uint8_t *in)
     struct model_block *b = &m->blocks[in[1] % N_BLOCKS];
     unsigned stream = in[3] % N_STREAMS;
     struct am_fit_use wait;
-    uint64_t size;
+    uint64_t size, queued;
 
     switch (in[0] % 16) {
     case 0 ... 9:
@@ -396,7 +396,8 @@ static void step(struct model *m, const uint8_t *in)
             b->also |= 1u << stream;
         break;
     case 11 ... 12:
-        stream_advance(m, stream, m->next_ticket - m->next_ticket * in[2] / 1024);
+        queued = m->next_ticket - 1; /* no stream has done what is not queued yet */
+        stream_advance(m, stream, queued - queued * in[2] / 1024);
         break;
     case 13:
         am_fit_trim(m->fit, in[2] % 32, &wait);
