@@ -88,9 +88,8 @@ struct am_fit_stats {
     uint64_t peak_held; /* of used + idle + loose */
     uint64_t runs;
     uint64_t creates;
-    uint64_t remaps; /* pages that moved to another place, by calls */
-    uint64_t
-        returns; /* pages that moved back to a place that still mapped them: no call */
+    uint64_t remaps;  /* pages that moved to another place, by calls */
+    uint64_t returns; /* pages that moved back to a place that mapped them still */
     uint64_t aliases; /* places that map a page which is behind another place */
     uint64_t hits;    /* placements that made no call */
     uint64_t areas;

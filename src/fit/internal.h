@@ -28,16 +28,14 @@ struct am_fit_frame {
 /* One page of addresses. */
 struct am_fit_page {
     struct am_fit_frame *frame; /* the memory behind it, or NULL */
-    struct am_fit_frame
-        *alias; /* mapped there, but not behind it; NULL where frame is not */
+    struct am_fit_frame *alias; /* mapped there, but not behind it; then frame is NULL */
     LIST_ENTRY(am_fit_page) at; /* of the frame's or the alias's places */
     uint32_t n_live;            /* live blocks that touch it */
     uint32_t n_awake;
     uint64_t addr;
     struct am_fit_area *area;
-    struct am_fit_use use; /* idle, or an alias: work that may still touch it */
-    TAILQ_ENTRY(am_fit_page)
-    link; /* idle, or an alias: by the time at which it became so */
+    struct am_fit_use use;         /* idle, or an alias: work that may still touch it */
+    TAILQ_ENTRY(am_fit_page) link; /* idle, or an alias: in the order of becoming so */
 };
 
 TAILQ_HEAD(am_fit_pages, am_fit_page);

@@ -2,11 +2,11 @@
  * Choosing a place.
  *
  * Small blocks have pages of their own, and lie in one page each: small.c has the lists of
- * their gaps.  For large ones the places that can be best are few: the ends of the tightest gaps, which a block may
- * fill exactly; the borders with the fewest free bytes that still hold the block's odd
- * bytes; and, for a row of its own, an empty area or the middle of the widest gap.  Each
- * is found in the index in O(log n), a bounded number of them is compared, and the
- * cheapest is taken.
+ * their gaps.  For large ones the places that can be best are few: the ends of the tightest
+ * gaps, which a block may fill exactly; the borders with the fewest free bytes that still
+ * hold the block's odd bytes; and, for a row of its own, an empty area or the middle of the
+ * widest gap.  Each is found in the index in O(log n), a bounded number of them is compared,
+ * and the cheapest is taken.
  *
  * Tried: comparing four times as many places gains nothing, in recorded traces and in
  * random ones.
