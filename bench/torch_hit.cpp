@@ -1,17 +1,19 @@
 /*
- * A hit, without Python: a block and its end, over and over, by PyTorch's allocator of the process
- * or by two functions.  For torch_pool.py.
+ * PyTorch's allocator of the process without Python, for torch_pool.py: a hit, which is a block and
+ * its end over and over, and a recorded sequence of blocks.
  *
  * PyTorch's allocator is the object that c10::cuda::CUDACachingAllocator::allocator points to, and
  * its first virtual function behind the destructors is allocate(), which torch.empty() calls.
  */
+#include "torch_hit.h"
+
 #include <dlfcn.h>
-#include <sys/types.h>
 #include <time.h>
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace {
 
@@ -23,10 +25,9 @@ struct DataPtr {
 };
 
 using Allocate = DataPtr (*)(void *self, std::size_t size);
-using Malloc = void *(*)(ssize_t size, int device, void *stream);
-using Free = void (*)(void *ptr, ssize_t size, int device, void *stream);
 
 const int n_slot_allocate = 2; /* behind the two destructors */
+const std::size_t line = 64;
 
 double now_ns()
 {
@@ -36,12 +37,104 @@ double now_ns()
     return double(now.tv_sec) * 1e9 + double(now.tv_nsec);
 }
 
+/* PyTorch's allocator; its object is null where the process has no PyTorch with CUDA. */
+class Allocator
+{
+    void *object = nullptr;
+    Allocate allocate = nullptr;
+
+  public:
+    Allocator()
+    {
+        void *library = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+        void *variable = library != nullptr
+                             ? dlsym(library, "_ZN3c104cuda20CUDACachingAllocator9allocatorE")
+                             : nullptr;
+
+        object = variable != nullptr ? *static_cast<void **>(variable) : nullptr;
+        if (object != nullptr)
+            allocate = reinterpret_cast<Allocate>((*static_cast<void ***>(object))[n_slot_allocate]);
+    }
+
+    bool is_there() const
+    {
+        return object != nullptr;
+    }
+
+    DataPtr get(std::size_t size) const
+    {
+        return allocate(object, size);
+    }
+};
+
+/* Blocks that a sequence has now, and the time that it takes. */
+class Player
+{
+    const Allocator &allocator;
+    std::vector<DataPtr> blocks;
+    std::vector<unsigned char> other; /* data of other code, read between two calls */
+    double clock_ns = 1e9;            /* of two looks at the clock */
+
+    void run(const hit_operation &operation)
+    {
+        if (operation.size > 0)
+            blocks[operation.block] = allocator.get(operation.size);
+        else
+            blocks[operation.block].context.reset();
+    }
+
+    /* Pushes the allocator's lines out of the processor's own caches. */
+    void other_code() const
+    {
+        volatile const unsigned char *data = other.data();
+
+        for (std::size_t i = 0; i < other.size(); i += line)
+            (void)data[i];
+    }
+
+  public:
+    Player(const Allocator &of, std::size_t n_blocks, std::size_t n_cold)
+        : allocator(of), other(n_cold, 1)
+    {
+        for (std::size_t i = 0; i < n_blocks; i++)
+            blocks.push_back(DataPtr{nullptr, {nullptr, [](void *) {}}, {}});
+        for (int i = 0; i < 1000; i++) {
+            double start = now_ns();
+
+            clock_ns = std::min(clock_ns, now_ns() - start);
+        }
+    }
+
+    double warm_ns(const hit_operation *operations, std::size_t n)
+    {
+        double start = now_ns();
+
+        for (std::size_t i = 0; i < n; i++)
+            run(operations[i]);
+        return now_ns() - start;
+    }
+
+    double cold_ns(const hit_operation *operations, std::size_t n)
+    {
+        double ns = 0;
+
+        for (std::size_t i = 0; i < n; i++) {
+            hit_operation operation = operations[i];
+            double start;
+
+            other_code();
+            now_ns(); /* the clock is warm */
+            start = now_ns();
+            run(operation);
+            ns += now_ns() - start - clock_ns;
+        }
+        return ns;
+    }
+};
+
 } // namespace
 
-extern "C" {
-
-__attribute__((visibility("default"))) double hit_direct_ns(Malloc malloc, Free free,
-                                                            ssize_t size, std::size_t n)
+double hit_direct_ns(hit_malloc_fn malloc, hit_free_fn free, ssize_t size, std::size_t n)
 {
     double start = 0;
 
@@ -55,23 +148,15 @@ __attribute__((visibility("default"))) double hit_direct_ns(Malloc malloc, Free 
     return (now_ns() - start) / double(n);
 }
 
-/* -1: this process has no PyTorch with CUDA, or another kind of it. */
-__attribute__((visibility("default"))) double hit_allocator_ns(std::size_t size,
-                                                               std::size_t n)
+double hit_allocator_ns(std::size_t size, std::size_t n)
 {
-    void *library = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
-    void *variable = library != nullptr
-                         ? dlsym(library, "_ZN3c104cuda20CUDACachingAllocator9allocatorE")
-                         : nullptr;
-    void **allocator = variable != nullptr ? *static_cast<void ***>(variable) : nullptr;
-    Allocate allocate;
+    Allocator allocator;
     double start = 0;
 
-    if (allocator == nullptr)
+    if (!allocator.is_there())
         return -1;
-    allocate = reinterpret_cast<Allocate>((*reinterpret_cast<void ***>(allocator))[n_slot_allocate]);
     for (std::size_t i = 0; i <= n; i++) {
-        DataPtr ptr = allocate(allocator, size);
+        DataPtr ptr = allocator.get(size);
 
         ptr.context.reset();
         if (i == 0)
@@ -79,4 +164,28 @@ __attribute__((visibility("default"))) double hit_allocator_ns(std::size_t size,
     }
     return (now_ns() - start) / double(n);
 }
+
+double hit_replay_us(const hit_operation *operations, std::size_t n_first, std::size_t n,
+                     std::size_t n_blocks, std::size_t n_rounds, std::size_t n_cold)
+{
+    Allocator allocator;
+    double least = 0;
+
+    if (!allocator.is_there())
+        return -1;
+    try {
+        Player player(allocator, n_blocks, n_cold);
+
+        player.warm_ns(operations, n_first);
+        for (std::size_t i = 0; i <= n_rounds; i++) {
+            double ns = n_cold > 0 && i > 0 ? player.cold_ns(operations + n_first, n)
+                                            : player.warm_ns(operations + n_first, n);
+
+            if (i == 1 || (i > 1 && ns < least))
+                least = ns;
+        }
+    } catch (...) {
+        return -2;
+    }
+    return least / 1000;
 }

@@ -3,6 +3,7 @@
 
     python3 bench/torch_pool.py [--steps N] [--json] [--library build/bench/bench_torch_floor.so]
     python3 bench/torch_pool.py --jobs LoRA,generation [--rounds N] [--in-turn]
+    python3 bench/torch_pool.py --replay [TRACE] [--rounds N]
 
 Each allocator has a process of its own: native, expandable (segments), aclmem, and the least that an allocator behind
 PyTorch's interface can do.  Three jobs run in each, with models of plain modules and random weights: training, training of
@@ -11,11 +12,14 @@ Rows are the time of a step, the share of held memory that is live at the peak, 
 ago, by torch.empty and by a loop without Python.  A last row runs the training with a limit of 1.05 times its live bytes.
 With --jobs those alone run, with expandable segments and with the pool in turn, and the pages that moved or were made in a
 step are told.  With --in-turn both processes live at the same time and take a step each in turn, so that they have the
-same minutes of a machine whose speed changes.  Without PyTorch or a GPU it says so and exits with 0.
+same minutes of a machine whose speed changes.  With --replay the allocators alone are measured, without Python and without
+kernels: each plays the blocks of a recorded LoRA training, or of another trace, warm and with caches that other code has
+filled between two calls.  Without PyTorch or a GPU it says so and exits with 0.
 """
 import argparse
 import ctypes
 import gc
+import gzip
 import json
 import os
 import subprocess
@@ -25,7 +29,11 @@ import time
 ALLOCATORS = ("native", "expandable", "aclmem")
 JOBS = ("training", "LoRA", "generation")
 SIZES = {"512 B": 512, "4 MB": 4 << 20}
-LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "bench", "bench_torch_floor.so")
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIBRARY = os.path.join(HERE, "..", "build", "bench", "bench_torch_floor.so")
+CYCLE = os.path.join(HERE, "traces", "lora_cycle.trace.gz")
+CYCLE_STEPS = 5  # of CYCLE; each has a length of its own
+COLD_BYTES = 4 << 20  # what other code reads between two calls, where caches are cold
 
 # ---- jobs: each yields what makes steps alike, and the seconds and calls of a step ----
 
@@ -199,13 +207,19 @@ def empty_ns(torch, size, n=20000):
     return (time.perf_counter() - start) * 1e9 / n
 
 
+class Operation(ctypes.Structure):
+    """A block, or with size 0 its end."""
+    _fields_ = [("size", ctypes.c_uint64), ("block", ctypes.c_uint64)]
+
+
 def loops_load(path):
     """The loops without Python, or None where they were not built."""
     if not os.path.exists(path):
         return None
     library = ctypes.CDLL(path)
     for name, kinds in (("hit_allocator_ns", [ctypes.c_size_t] * 2),
-                        ("hit_direct_ns", [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 2)):
+                        ("hit_direct_ns", [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 2),
+                        ("hit_replay_us", [ctypes.POINTER(Operation)] + [ctypes.c_size_t] * 5)):
         if not hasattr(library, name):
             return None
         getattr(library, name).restype = ctypes.c_double
@@ -224,6 +238,38 @@ def hits_measure(torch, loops, pool=None):
             functions = [ctypes.cast(getattr(pool, f), ctypes.c_void_p) for f in ("aclmem_torch_malloc", "aclmem_torch_free")]
             hits["direct " + name] = min(loops.hit_direct_ns(*functions, size, 100000) for _ in range(5))
     return hits
+
+
+# ---- a recorded sequence ----
+
+
+def trace_load(path):
+    """Operations, how many of them come before the rounds, and how many blocks: blocks that never end stay in all rounds."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt") as lines:
+        events = [line.split() for line in lines if line[:2] in ("a ", "f ")]
+    ends = {event[1] for event in events if event[0] == "f"}
+    numbers, first, later = {}, [], []
+    for kind, name, *rest in events:
+        if kind == "a":
+            numbers[name] = len(numbers)
+            (later if name in ends else first).append((int(rest[0]), numbers[name]))
+        elif name in numbers:
+            later.append((0, numbers[name]))
+    return (Operation * len(first + later))(*(first + later)), len(first), len(numbers)
+
+
+def replay_measure(torch, loops, path, n_rounds):
+    """Microseconds of a round: {"warm": ..., "cold": ...}."""
+    operations, n_first, n_blocks = trace_load(path)
+    figures = {}
+    torch.empty(1, dtype=torch.uint8, device="cuda")  # the device is ready
+    torch.cuda.synchronize()
+    for name, n_cold in (("warm", 0), ("cold", COLD_BYTES)):
+        n = max(1, n_rounds // 8) if n_cold else n_rounds
+        figures[name] = loops.hit_replay_us(operations, n_first, len(operations) - n_first, n_blocks, n, n_cold)
+        if figures[name] < 0:
+            sys.exit("a block of the trace was refused" if figures[name] < -1 else "this PyTorch's allocator is not known")
+    return figures
 
 
 def oom_type(torch):
@@ -256,6 +302,9 @@ def child(chosen):
         import aclmem.torch
 
         pool = aclmem.torch.install().library
+    if chosen.replay:
+        print("RESULT " + json.dumps(replay_measure(torch, loops, chosen.replay, chosen.replay_rounds)))
+        return
     if chosen.limit:
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, chosen.limit / total))
@@ -269,10 +318,11 @@ def child(chosen):
     print("RESULT " + json.dumps(result))
 
 
-def run(name, chosen, limit=0):
+def run(name, chosen, limit=0, replay=None):
     """The child's figures, or None where it failed."""
+    more = ["--replay", replay, "--replay-rounds", str(chosen.replay_rounds)] if replay else []
     done = subprocess.run([sys.executable, os.path.abspath(__file__), "--child", name, "--steps", str(chosen.steps),
-                           "--limit", str(limit), "--library", chosen.library, "--jobs", ",".join(chosen.jobs)],
+                           "--limit", str(limit), "--library", chosen.library, "--jobs", ",".join(chosen.jobs)] + more,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     for line in done.stdout.splitlines():
         if line.startswith("RESULT "):
@@ -340,6 +390,21 @@ def jobs_rows(chosen):
         yield "%s, a step: waits for the GPU; none" % name, waits, 0, True
 
 
+def replay_rows(chosen, path):
+    """Each allocator plays in a process of its own, in turn; the quickest of the rounds counts."""
+    rounds = [{name: run(name, chosen, replay=path) for name in ALLOCATORS} for _ in range(chosen.rounds)]
+    if any(None in each.values() for each in rounds):
+        sys.exit(1)
+    is_cycle = os.path.abspath(path) == CYCLE
+    what = "a LoRA step" if is_cycle else os.path.basename(path)
+    parts = CYCLE_STEPS if is_cycle else 1
+    for state in ("warm", "cold"):
+        best = {name: min(each[name][state] for each in rounds) / parts for name in ALLOCATORS}
+        for beside in ("expandable", "native"):
+            yield ("allocator's time in %s, replayed, %s, us; %s" % (what, state, beside), best["aclmem"], best[beside],
+                   best["aclmem"] <= 1.5 * best[beside])
+
+
 def rows_of(figures, chosen):
     """Rows: the name, our figure, the figure beside it, and whether the budget is kept."""
     ours, native, theirs = figures["aclmem"], figures["native"], figures["expandable"]
@@ -355,6 +420,8 @@ def rows_of(figures, chosen):
             floor = figures["floor"]["empty " + size]
             yield "torch.empty, %s, ns; no allocator" % size, empty, floor, empty <= 1.1 * floor
     yield "torch.OutOfMemoryError (1: yes)", ours["oom"] == "OutOfMemoryError", 1, ours["oom"] == "OutOfMemoryError"
+    if loops_load(chosen.library) is not None:
+        yield from replay_rows(chosen, CYCLE)
     limit = int(1.05 * ours["training"]["peak_live"])
     fits = run("aclmem", chosen, limit) is not None
     yield "training fits into 1.05 x live (1: yes); native", fits, run("native", chosen, limit) is not None, fits
@@ -376,7 +443,9 @@ def arguments():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--library", "--floor", default=LIBRARY, help="bench_torch_floor.so of the build")
     parser.add_argument("--jobs", default="", help="some of %s, with commas, and nothing else" % ", ".join(JOBS))
-    parser.add_argument("--rounds", type=int, default=2, help="of --jobs: how often each allocator runs")
+    parser.add_argument("--rounds", type=int, default=2, help="of --jobs and --replay: how often each allocator runs")
+    parser.add_argument("--replay", nargs="?", const=CYCLE, help="a trace, by default five steps of LoRA, and nothing else")
+    parser.add_argument("--replay-rounds", type=int, default=40, help="how often a process plays a trace; an eighth of it cold")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--in-turn", action="store_true", help="of --jobs: a step of each allocator in turn")
     parser.add_argument("--limit", type=int, default=0, help=argparse.SUPPRESS)
@@ -401,14 +470,19 @@ def main():
         print("not measured: there is no GPU")
         return None
     start = time.perf_counter()
-    rows = list(jobs_rows(chosen) if chosen.jobs else all_rows(chosen))
+    if chosen.replay:
+        if loops_load(chosen.library) is None:
+            sys.exit("%s has no loops without Python: it is built where there is a C++ compiler" % chosen.library)
+        rows = list(replay_rows(chosen, chosen.replay))
+    else:
+        rows = list(jobs_rows(chosen) if chosen.jobs else all_rows(chosen))
     if chosen.json:
         print(json.dumps([{"what": what, "ours": ours, "limit": limit, "ok": bool(ok)} for what, ours, limit, ok in rows]))
         return None
-    print("%-52s %12s %12s %7s" % ("what; beside", "aclmem", "beside", "ratio"))
+    print("%-72s %12s %12s %7s" % ("what; beside", "aclmem", "beside", "ratio"))
     for what, ours, limit, ok in rows:
         ratio = "%.3f" % (ours / limit) if limit else ""
-        print("%-52s %12.2f %12.2f %7s  %s" % (what, ours, limit, ratio, "ok" if ok else "MISS"))
+        print("%-72s %12.2f %12.2f %7s  %s" % (what, ours, limit, ratio, "ok" if ok else "MISS"))
     print("took %.0f s" % (time.perf_counter() - start))
     return None
 

@@ -82,6 +82,7 @@ RULES = [
     ("test/abi/*", ["test/abi/*", "test/support/*", "src/api/*.def"] + PUBLIC),
     ("test/check/*", ["test/check/*"] + PUBLIC),
     ("test/api/*", ["test/api/*", "test/support/*"] + PUBLIC),
+    ("test/pool/test_torch_hit.cpp", ["test/pool/*", "bench/torch_hit.h"]),  # the benchmark's loops
     ("test/pool/*", ["test/pool/*", "test/support/*"] + PUBLIC),
     ("test/fault/*", ["test/fault/*", "test/share/actor.h", "test/support/*"] + PUBLIC),
     ("test/fake/*", ["test/fake/*", "test/support/*", "src/backend/cuda/driver.*"]),

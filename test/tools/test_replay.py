@@ -38,7 +38,7 @@ class Replay(unittest.TestCase):
 
     def test_the_pool_holds_hardly_more_than_is_live(self):
         traces = sorted(glob.glob(os.path.join(TRACES, "*.trace.gz")))
-        self.assertEqual(len(traces), 4)
+        self.assertEqual(len(traces), 5)
         for trace in traces:
             self.assertGreaterEqual(self.result(trace)["ratio"], 0.99, trace)
             result = self.result(trace, "--allocator", "mempool")

@@ -1,0 +1,50 @@
+/* The part of PyTorch's libc10_cuda.so that bench/torch_hit.cpp calls, for tests. */
+#ifndef TEST_POOL_C10_CUDA_H
+#define TEST_POOL_C10_CUDA_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#pragma GCC visibility push(default)
+namespace c10
+{
+
+struct DataPtr {
+    void *data;
+    std::unique_ptr<void, void (*)(void *)> context;
+    std::int8_t device[2];
+};
+
+class Allocator
+{
+  public:
+    virtual ~Allocator() = default;
+    virtual DataPtr allocate(std::size_t size) = 0;
+};
+
+/* Counts blocks, and refuses those of more than a GB. */
+class CountingAllocator : public Allocator
+{
+  public:
+    std::vector<std::size_t> sizes; /* of all requests */
+    int n_live = 0;
+    int n_live_most = 0;
+
+    DataPtr allocate(std::size_t size) override;
+};
+
+namespace cuda
+{
+namespace CUDACachingAllocator
+{
+extern std::atomic<Allocator *> allocator;
+}
+} // namespace cuda
+
+} // namespace c10
+#pragma GCC visibility pop
+
+#endif
