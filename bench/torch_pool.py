@@ -11,10 +11,12 @@ low-rank adapters (LoRA) on a frozen model, and generation with a cache of keys 
 Rows are the time of a step, the share of held memory that is live at the peak, and a hit: a block that was freed a moment
 ago, by torch.empty and by a loop without Python.  A last row runs the training with a limit of 1.05 times its live bytes.
 With --jobs those alone run, with expandable segments and with the pool in turn, and the pages that moved or were made in a
-step are told.  With --in-turn both processes live at the same time and take a step each in turn, so that they have the
-same minutes of a machine whose speed changes.  With --replay the allocators alone are measured, without Python and without
-kernels: each plays the blocks of a recorded LoRA training, or of another trace, warm and with caches that other code has
-filled between two calls.  Without PyTorch or a GPU it says so and exits with 0.
+step are told.  With --in-turn both processes live at the same time, on the same two processors, and take a step each in
+turn, so that they have the same minutes of a machine whose speed changes; the median of the rounds counts.  With --alike
+expandable segments are on both sides: what is measured then is the error of the method.  With --replay the allocators
+alone are measured, without Python and without kernels: each plays the blocks of a recorded LoRA training, or of another
+trace, warm and with caches that other code has filled between two calls.  Without PyTorch or a GPU it says so and exits
+with 0.
 """
 import argparse
 import ctypes
@@ -347,6 +349,16 @@ def step_take(process):
     sys.exit("a job failed")
 
 
+def processors_choose():
+    """
+    Two for both processes: the main thread and the one of the gradients.  Threads that move between processors make one
+    process faster than the next one by up to a tenth.
+    """
+    all_here = sorted(os.sched_getaffinity(0))
+    middle = len(all_here) // 2  # the first ones serve interrupts
+    os.sched_setaffinity(0, all_here[middle:middle + 2])
+
+
 def run_in_turn(names, chosen):
     """The figures of both; the processes live at the same time, and one of them works."""
     command = [sys.executable, os.path.abspath(__file__), "--in-turn", "--steps", str(chosen.steps), "--library",
@@ -370,19 +382,29 @@ def job_rows(ours, theirs, names):
         yield "%s, peak live / held, %%; expandable" % name, share, 100 * b["peak_live"] / b["peak_held"], share >= 99
 
 
+def rounds_of(chosen):
+    """Each round's figures, ours and theirs.  Which process begins changes: the first one is slower by a hundredth."""
+    names = ("expandable" if chosen.alike else "aclmem", "expandable")
+    if not chosen.in_turn:
+        return [[run(name, chosen) for name in names] for _ in range(chosen.rounds)]
+    processors_choose()
+    return [run_in_turn(names[::order], chosen)[::order] for order in ((1, -1) * chosen.rounds)[:chosen.rounds]]
+
+
 def jobs_rows(chosen):
-    """The jobs alone: the quickest of the rounds counts, and the fullest one; stderr has the rounds."""
-    names = ("aclmem", "expandable")
-    rounds = [run_in_turn(names, chosen) if chosen.in_turn else [run(name, chosen) for name in names]
-              for _ in range(chosen.rounds)]
+    """The jobs alone; stderr has the rounds.  The quickest round counts, in turn the middle one, and the fullest."""
+    rounds = rounds_of(chosen)
     if any(figures is None for each in rounds for figures in each):
         sys.exit(1)
-    both = [{name: dict(min((each[i][name] for each in rounds), key=lambda f: f["step"])) for name in chosen.jobs}
-            for i in (0, 1)]
+    both = ({}, {})
     for name in chosen.jobs:
+        ratios = sorted(rounds, key=lambda each: each[0][name]["step"] / each[1][name]["step"])
+        for i in (0, 1):
+            quickest = min((each[i] for each in rounds), key=lambda figures: figures[name]["step"])
+            both[i][name] = dict((ratios[len(rounds) // 2][i] if chosen.in_turn else quickest)[name])
         both[0][name]["peak_held"] = max(each[0][name]["peak_held"] for each in rounds)
-        ratios = ["%.3f" % (each[0][name]["step"] / each[1][name]["step"]) for each in rounds]
-        print("%s, each round: %s" % (name, " ".join(ratios)), file=sys.stderr)
+        print("%s, each round: %s" % (name, " ".join(
+            "%.3f" % (each[0][name]["step"] / each[1][name]["step"]) for each in rounds)), file=sys.stderr)
     yield from job_rows(*both, chosen.jobs)
     for name in chosen.jobs:
         moved, made, waits = both[0][name]["calls"]
@@ -448,6 +470,7 @@ def arguments():
     parser.add_argument("--replay-rounds", type=int, default=40, help="how often a process plays a trace; an eighth of it cold")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--in-turn", action="store_true", help="of --jobs: a step of each allocator in turn")
+    parser.add_argument("--alike", action="store_true", help="of --jobs: expandable segments on both sides")
     parser.add_argument("--limit", type=int, default=0, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     chosen.library = os.path.abspath(chosen.library)
