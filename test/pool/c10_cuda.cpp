@@ -2,22 +2,30 @@
 
 #include <new>
 
+struct c10_cuda_counts c10_cuda_counts;
+
 namespace c10 {
 
 static void block_end(void *context)
 {
-    static_cast<CountingAllocator *>(context)->n_live--;
+    static_cast<struct c10_cuda_counts *>(context)->n_live--;
 }
 
-DataPtr CountingAllocator::allocate(std::size_t size)
+class CountingAllocator : public Allocator
 {
-    if (size > std::size_t(1) << 30)
-        throw std::bad_alloc();
-    sizes.push_back(size);
-    if (++n_live > n_live_most)
-        n_live_most = n_live;
-    return DataPtr{this, {this, block_end}, {}};
-}
+  public:
+    DataPtr allocate(std::size_t size) override
+    {
+        struct c10_cuda_counts *counts = &c10_cuda_counts;
+
+        if (size > std::size_t(1) << 30)
+            throw std::bad_alloc();
+        counts->sizes.push_back(size);
+        if (++counts->n_live > counts->n_live_most)
+            counts->n_live_most = counts->n_live;
+        return DataPtr{counts, {counts, block_end}, {}};
+    }
+};
 
 static CountingAllocator counting;
 

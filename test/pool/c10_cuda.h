@@ -25,17 +25,6 @@ class Allocator
     virtual DataPtr allocate(std::size_t size) = 0;
 };
 
-/* Counts blocks, and refuses those of more than a GB. */
-class CountingAllocator : public Allocator
-{
-  public:
-    std::vector<std::size_t> sizes; /* of all requests */
-    int n_live = 0;
-    int n_live_most = 0;
-
-    DataPtr allocate(std::size_t size) override;
-};
-
 namespace cuda
 {
 namespace CUDACachingAllocator
@@ -45,6 +34,17 @@ extern std::atomic<Allocator *> allocator;
 } // namespace cuda
 
 } // namespace c10
+
+/*
+ * The blocks of the library's allocator, which refuses blocks of more than a GB.  The test finds this
+ * variable with dlsym().  It has no virtual functions: a sanitizer would want their type in the test too.
+ */
+struct c10_cuda_counts {
+    std::vector<std::size_t> sizes; /* of all requests */
+    int n_live;
+    int n_live_most;
+};
+extern "C" struct c10_cuda_counts c10_cuda_counts;
 #pragma GCC visibility pop
 
 #endif

@@ -18,36 +18,34 @@
 static const hit_operation operations[] = {{100, 0}, {200, 1}, {300, 2}, {0, 1}, {400, 1}, {0, 2}, {0, 1}};
 static const std::size_t n_operations = 6; /* of a round */
 
-static c10::CountingAllocator *allocator_find()
+static struct c10_cuda_counts *counts_find()
 {
     void *library = dlopen(TEST_C10_CUDA, RTLD_NOW);
-    void *variable =
-        library != nullptr ? dlsym(library, "_ZN3c104cuda20CUDACachingAllocator9allocatorE") : nullptr;
+    void *variable = library != nullptr ? dlsym(library, "c10_cuda_counts") : nullptr;
 
     REQUIRE(variable != nullptr);
-    return static_cast<c10::CountingAllocator *>(
-        static_cast<std::atomic<c10::Allocator *> *>(variable)->load());
+    return static_cast<struct c10_cuda_counts *>(variable);
 }
 
-static void rounds_play_all_blocks(c10::CountingAllocator &allocator, std::size_t n_cold)
+static void rounds_play_all_blocks(struct c10_cuda_counts &counts, std::size_t n_cold)
 {
-    allocator.sizes.clear();
-    allocator.n_live_most = 0;
+    counts.sizes.clear();
+    counts.n_live_most = 0;
     REQUIRE(hit_replay_us(operations, 1, n_operations, 3, 4, n_cold) >= 0);
-    REQUIRE(allocator.sizes.size() == 1 + 5 * 3); /* one round is not timed */
-    REQUIRE(allocator.sizes[0] == 100);
-    for (std::size_t i = 1; i < allocator.sizes.size(); i++)
-        REQUIRE(allocator.sizes[i] == 200 + (i - 1) % 3 * 100);
-    REQUIRE(allocator.n_live_most == 3);
-    REQUIRE(allocator.n_live == 0);
+    REQUIRE(counts.sizes.size() == 1 + 5 * 3); /* one round is not timed */
+    REQUIRE(counts.sizes[0] == 100);
+    for (std::size_t i = 1; i < counts.sizes.size(); i++)
+        REQUIRE(counts.sizes[i] == 200 + (i - 1) % 3 * 100);
+    REQUIRE(counts.n_live_most == 3);
+    REQUIRE(counts.n_live == 0);
 }
 
-static void a_refused_block_ends_the_replay(c10::CountingAllocator &allocator)
+static void a_refused_block_ends_the_replay(struct c10_cuda_counts &counts)
 {
     const hit_operation large[] = {{100, 0}, {std::size_t(1) << 40, 1}, {0, 1}};
 
     REQUIRE(hit_replay_us(large, 1, 2, 2, 4, 0) == -2);
-    REQUIRE(allocator.n_live == 0);
+    REQUIRE(counts.n_live == 0);
 }
 
 int main()
@@ -55,12 +53,12 @@ int main()
     REQUIRE(hit_replay_us(operations, 1, n_operations, 3, 4, 0) == -1);
     REQUIRE(hit_allocator_ns(512, 10) == -1);
 
-    c10::CountingAllocator &allocator = *allocator_find();
+    struct c10_cuda_counts &counts = *counts_find();
 
-    rounds_play_all_blocks(allocator, 0);
-    rounds_play_all_blocks(allocator, 4096);
-    a_refused_block_ends_the_replay(allocator);
+    rounds_play_all_blocks(counts, 0);
+    rounds_play_all_blocks(counts, 4096);
+    a_refused_block_ends_the_replay(counts);
     REQUIRE(hit_allocator_ns(512, 10) >= 0);
-    REQUIRE(allocator.n_live == 0);
+    REQUIRE(counts.n_live == 0);
     return 0;
 }
