@@ -118,7 +118,7 @@ aclError aclmem_pool_use(aclmem_pool *pool, void *ptr, aclrtStream stream);
 
 /*
  * The stream will be destroyed: waits for its work, and forgets it.  A pool works without
- * this too, but knows only 63 streams at a time well.
+ * this too, but knows only 62 streams at a time well.
  */
 aclError aclmem_pool_forget_stream(aclmem_pool *pool, aclrtStream stream);
 

@@ -364,24 +364,44 @@ int am_fit_trim(struct am_fit *fit, uint64_t keep, struct am_fit_use *ret_wait)
     return rc;
 }
 
-int am_fit_sleep(struct am_fit *fit, struct am_fit_block *block)
+/* The work of freed blocks in a page where the block lives: all gaps there know of some. */
+static struct am_fit_use page_freed_use(const struct am_fit *fit,
+                                        struct am_fit_block *block, uint64_t page)
+{
+    struct am_fit_use use = {0};
+
+    while (block->size != 0 && fit_page_of(fit, block->addr) >= page)
+        block = block->prev;
+    for (; block != NULL && (block->size == 0 || fit_page_of(fit, block->addr) <= page);
+         block = block->next)
+        use_add(&use, am_fit_gap_use(fit, &block->gap, page));
+    return use;
+}
+
+int am_fit_sleep(struct am_fit *fit, struct am_fit_block *block,
+                 struct am_fit_use *ret_wait)
 {
     uint64_t last = fit_page_of(fit, block->addr + block->size - 1);
 
-    if (block->is_asleep)
-        return 0;
+    *ret_wait = (struct am_fit_use){0};
     am_fit_block_set_awake(fit, block, false);
     for (uint64_t i = fit_page_of(fit, block->addr); i <= last; i++) {
         struct am_fit_page *page = am_fit_page_find(fit, block->area, i);
+        struct am_fit_use use;
         int rc;
 
         if (page->n_awake > 0 || page->frame == NULL)
             continue;
+        use = page_freed_use(fit, block, i);
+        if (!am_fit_use_is_over(fit, &use)) {
+            use_add(ret_wait, use);
+            continue;
+        }
         rc = am_fit_page_drop(fit, page);
         if (rc != 0)
             return rc;
     }
-    return 0;
+    return ret_wait->streams != 0 ? AM_FIT_BUSY : 0;
 }
 
 int am_fit_wake(struct am_fit *fit, struct am_fit_block *block,

@@ -150,9 +150,11 @@ int am_fit_trim(struct am_fit *fit, uint64_t keep, struct am_fit_use *ret_wait);
 
 /*
  * Takes the memory from behind a block; its address stays.  Pages that an awake block
- * touches too keep theirs.  The caller has made sure that no stream uses the block.
+ * touches too keep theirs.  The caller has made sure that no stream uses the block.  AM_FIT_BUSY:
+ * pages in which freed blocks have queued work keep theirs too, until a call after *ret_wait.
  */
-int am_fit_sleep(struct am_fit *fit, struct am_fit_block *block);
+int am_fit_sleep(struct am_fit *fit, struct am_fit_block *block,
+                 struct am_fit_use *ret_wait);
 /* On failure the block is asleep, and a later call goes on. */
 int am_fit_wake(struct am_fit *fit, struct am_fit_block *block,
                 struct am_fit_use *ret_wait);

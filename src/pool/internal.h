@@ -25,8 +25,14 @@
 #include "fit/fit.h"
 
 #define UNIT 512u
-#define N_SLOTS 64u /* streams that are known; the last one stands for all others */
+/*
+ * Streams that are known, and two slots for all others: blocks are asked for on the one, and their
+ * queued work is on the other one, so that no stream takes it for its own.  No event covers
+ * it; the device is waited for.
+ */
+#define N_SLOTS 64u
 #define OTHERS (N_SLOTS - 1)
+#define OTHERS_WORK (N_SLOTS - 2)
 #define N_SHARDS N_SLOTS
 #define N_BUCKETS 128u
 #define N_STRIPES 64u
@@ -114,12 +120,15 @@ struct pool_slot {
 
 struct aclmem_pool {
     pthread_mutex_t lock;
+    pthread_mutex_t
+        sleeping; /* one call sleeps or wakes at a time; comes above the lock */
     int32_t device;
     aclrtContext context;
     size_t page;
     atomic_size_t limit; /* bytes; changed under the lock */
     size_t keep;
-    size_t slack; /* 0: by what is held */
+    size_t slack;               /* 0: by what is held */
+    aclmem_pool_stream_ops ops; /* a copy: the program's may go */
     const aclmem_pool_stream_ops *streams;
     bool is_frozen; /* no events: a graph is being captured */
     struct am_fit *fit;
@@ -211,6 +220,8 @@ struct pool_block *pool_table_claim(aclmem_pool *pool, const void *ptr,
                                     enum block_state state, enum block_state *ret_was);
 
 /* pool.c */
+/* All that the streams have now. */
+struct am_fit_use pool_use_now_locked(aclmem_pool *pool, uint64_t streams);
 /* Kept blocks go to the engine, all or the large ones: whether there were any. */
 bool pool_flush_locked(aclmem_pool *pool, bool is_all);
 /* Tells the engine what it may hold, and how much of it may be idle and busy, as of now. */

@@ -66,7 +66,8 @@ static aclError pool_measure(aclmem_pool *pool, const aclmem_pool_options *optio
     pool->limit = am_align_up(pool->limit, pool->page);
     pool->keep = options->keep != 0 ? options->keep : ACLMEM_POOL_KEEP_ALL;
     pool->slack = options->slack;
-    pool->streams = options->stream_ops != NULL ? options->stream_ops : &pool_acl_streams;
+    pool->ops = options->stream_ops != NULL ? *options->stream_ops : pool_acl_streams;
+    pool->streams = &pool->ops;
     return ACL_SUCCESS;
 }
 
@@ -100,6 +101,7 @@ static void pool_close(aclmem_pool *pool)
     pool_slots_destroy(pool);
     pool_quick_destroy(pool);
     pthread_mutex_destroy(&pool->lock);
+    pthread_mutex_destroy(&pool->sleeping);
     free(pool);
 }
 
@@ -127,6 +129,7 @@ aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
     for (unsigned i = 0; i < N_SLOTS; i++)
         STAILQ_INIT(&pool->slots[i].marks);
     pthread_mutex_init(&pool->lock, NULL);
+    pthread_mutex_init(&pool->sleeping, NULL);
     rc = pool_open(pool, options);
     if (rc != ACL_SUCCESS) {
         pool_close(pool);
@@ -167,14 +170,11 @@ aclError aclmem_pool_destroy(aclmem_pool *pool)
     return rc;
 }
 
-/* All that the streams have now. */
-static struct am_fit_use use_now_locked(aclmem_pool *pool, uint64_t streams)
+struct am_fit_use pool_use_now_locked(aclmem_pool *pool, uint64_t streams)
 {
-    /* No event stands for the streams beyond those that are known. */
-    if ((streams >> OTHERS & 1) != 0) {
-        pool->streams->device_synchronize();
-        streams = 0;
-    }
+    /* Two of the streams beyond those that are known have no order between them. */
+    if ((streams >> OTHERS & 1) != 0)
+        streams = (streams & ~(1ull << OTHERS)) | 1ull << OTHERS_WORK;
     return (struct am_fit_use){.streams = streams, .ticket = pool->ticket};
 }
 
@@ -189,7 +189,7 @@ static void block_free_locked(aclmem_pool *pool, struct pool_block *block)
     if (block->place != NULL && am_fit_is_asleep(block->place)) {
         pool->asleep -= size;
     } else {
-        use = use_now_locked(pool, 1ull << block->slot | atomic_load(&block->also));
+        use = pool_use_now_locked(pool, 1ull << block->slot | atomic_load(&block->also));
     }
     if (block->place == NULL)
         pool_own_free_locked(pool, block, use);
@@ -353,7 +353,7 @@ static aclError malloc_slow(aclmem_pool *pool, const struct pool_block *request,
         if (rc != ACL_SUCCESS) {
             /* The stream's own work is there too: the placement took it as ordered. */
             am_fit_free(pool->fit, place,
-                        use_now_locked(pool, wait.streams | 1ull << slot));
+                        pool_use_now_locked(pool, wait.streams | 1ull << slot));
             pool_fail(rc, "the stream could not be made to wait for another one");
         }
     }

@@ -51,7 +51,7 @@ static bool slot_find(aclmem_pool *pool, uintptr_t name, unsigned *ret_slot)
         unsigned slot = (first + i) % N_SLOTS;
         uintptr_t found;
 
-        if (slot == OTHERS)
+        if (slot == OTHERS || slot == OTHERS_WORK)
             continue;
         /* The partner is the release in pool_slot_get(). */
         found = atomic_load_explicit(&pool->slots[slot].name, memory_order_acquire);
@@ -110,33 +110,38 @@ static struct pool_mark *mark_get(aclmem_pool *pool)
 
 /*
  * An event behind all that the stream has now.  Where none can be had the device is waited for:
- * it then has done all of it (NULL).  A stream that was forgotten has nothing to do, and its
- * handle must not be used any more.
+ * it then has done all of it, and *ret_mark is NULL.  A stream that was forgotten has nothing to
+ * do, and its handle must not be used any more.  Streams that are not known have no event.  An
+ * error: nothing is known of the work.
  */
-static struct pool_mark *slot_mark(aclmem_pool *pool, struct pool_slot *slot)
+static aclError slot_mark(aclmem_pool *pool, struct pool_slot *slot,
+                          struct pool_mark **ret_mark)
 {
-    struct pool_mark *mark;
+    uintptr_t name = atomic_load(&slot->name);
+    struct pool_mark *mark = NULL;
+    aclError rc = ACL_SUCCESS;
 
+    *ret_mark = NULL;
     slot->unmarked = 0;
     slot->marked = pool->ticket++;
-    if (atomic_load(&slot->name) == FORGOTTEN) {
-        slot->done = slot->marked;
-        return NULL;
-    }
-    mark = mark_get(pool);
+    if (name != FORGOTTEN && name != 0)
+        mark = mark_get(pool);
     if (mark != NULL &&
         pool->streams->event_record(mark->event, slot_stream(slot)) == 0) {
         mark->ticket = slot->marked;
         STAILQ_INSERT_TAIL(&slot->marks, mark, link);
-        return mark;
+        *ret_mark = mark;
+        return ACL_SUCCESS;
     }
     if (mark != NULL)
         STAILQ_INSERT_HEAD(&pool->spare_marks, mark, link);
-    if (pool->streams->device_synchronize() == 0)
+    if (name != FORGOTTEN)
+        rc = pool->streams->device_synchronize();
+    if (rc == ACL_SUCCESS)
         slot->done = slot->marked;
     else
         slot->marked = slot->done; /* tried again by the next one that asks */
-    return NULL;
+    return rc;
 }
 
 /* Looks at the oldest events only: later ones of the stream complete later. */
@@ -164,6 +169,7 @@ uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use)
     for (uint64_t rest = use->streams; rest != 0; rest &= rest - 1) {
         unsigned i = (unsigned)__builtin_ctzll(rest);
         struct pool_slot *slot = &pool->slots[i];
+        struct pool_mark *mark;
 
         if (slot->done >= use->ticket)
             continue;
@@ -172,7 +178,7 @@ uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use)
             continue;
         }
         if (slot->marked < use->ticket)
-            slot_mark(pool, slot);
+            slot_mark(pool, slot, &mark);
         slot_poll(pool, slot);
         if (slot->done < use->ticket)
             pending |= 1ull << i;
@@ -189,11 +195,12 @@ void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size)
 {
     for (; slots != 0; slots &= slots - 1) {
         struct pool_slot *slot = &pool->slots[__builtin_ctzll(slots)];
+        struct pool_mark *mark;
 
         slot->unmarked += size;
         if (slot->unmarked >= MARK_BYTES &&
             slot->unmarked >= pool_held_locked(pool) / MARK_PART && !pool->is_frozen) {
-            slot_mark(pool, slot);
+            slot_mark(pool, slot, &mark);
             slot_poll(pool, slot);
         }
     }
@@ -201,19 +208,17 @@ void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size)
 
 /*
  * The oldest event of the slot that covers the ticket.  Another thread may be waiting for the one
- * that did: then there is a new one.  NULL: the stream got there meanwhile.
+ * that did: then there is a new one.  *ret_mark is NULL: the stream got there meanwhile.
  */
-static struct pool_mark *slot_mark_of(aclmem_pool *pool, struct pool_slot *slot,
-                                      uint64_t ticket)
+static aclError slot_mark_of(aclmem_pool *pool, struct pool_slot *slot, uint64_t ticket,
+                             struct pool_mark **ret_mark)
 {
-    struct pool_mark *mark;
-
-    STAILQ_FOREACH(mark, &slot->marks, link)
+    STAILQ_FOREACH(*ret_mark, &slot->marks, link)
     {
-        if (mark->ticket >= ticket)
-            return mark;
+        if ((*ret_mark)->ticket >= ticket)
+            return ACL_SUCCESS;
     }
-    return slot_mark(pool, slot);
+    return slot_mark(pool, slot, ret_mark);
 }
 
 aclError pool_wait_locked(aclmem_pool *pool, const struct am_fit_use *use)
@@ -224,9 +229,10 @@ aclError pool_wait_locked(aclmem_pool *pool, const struct am_fit_use *use)
     pool->waits += pending != 0;
     for (; rc == ACL_SUCCESS && pending != 0; pending &= pending - 1) {
         struct pool_slot *slot = &pool->slots[__builtin_ctzll(pending)];
-        struct pool_mark *mark = slot_mark_of(pool, slot, use->ticket);
+        struct pool_mark *mark;
 
-        if (mark == NULL)
+        rc = slot_mark_of(pool, slot, use->ticket, &mark);
+        if (rc != ACL_SUCCESS || mark == NULL)
             continue;
         /* The mark is not reused meanwhile: it waits in a list of this call alone. */
         STAILQ_REMOVE(&slot->marks, mark, pool_mark, link);
@@ -249,9 +255,10 @@ aclError pool_order_locked(aclmem_pool *pool, aclrtStream stream,
 
     for (; rc == ACL_SUCCESS && pending != 0; pending &= pending - 1) {
         struct pool_slot *slot = &pool->slots[__builtin_ctzll(pending)];
-        struct pool_mark *mark = slot_mark_of(pool, slot, use->ticket);
+        struct pool_mark *mark;
 
-        if (mark != NULL)
+        rc = slot_mark_of(pool, slot, use->ticket, &mark);
+        if (rc == ACL_SUCCESS && mark != NULL)
             rc = pool->streams->stream_wait(stream, mark->event);
     }
     return rc;
@@ -280,6 +287,8 @@ aclError aclmem_pool_forget_stream(aclmem_pool *pool, aclrtStream stream)
             atomic_store(&pool->slots[i].name, FORGOTTEN);
         }
         pthread_mutex_unlock(&pool->lock);
+    } else {
+        pool_fail(rc, "the stream's work did not end well, or there is no such stream");
     }
     pool_leave(&visit);
     return rc;

@@ -91,7 +91,7 @@ static void threads_share_a_pool(void **state)
     assert_acl_ok(aclmem_pool_destroy(pool));
 }
 
-enum { TAG_SLEEPER = 1, TAG_AWAKE, SLEEPS = 400, REUSES = 4000 };
+enum { TAG_SLEEPER = 1, TAG_AWAKE, TAG_KEPT, SLEEPS = 400, REUSES = 4000 };
 static pthread_barrier_t start;
 
 /* The same block is one of either tag in turn. */
@@ -108,7 +108,9 @@ static void *reuser(void *arg)
         must(aclmem_pool_malloc_tagged(pool, 4096, stream, TAG_SLEEPER, 0, &ptr));
         must(aclmem_pool_free(pool, ptr));
         must(aclmem_pool_malloc_tagged(pool, 4000 + i % 96, stream, TAG_AWAKE, 0, &ptr));
-        must(aclrtMemset(ptr, 4000, 1, 4000)); /* fails where there is no memory */
+        /* Either fails where there is no memory. */
+        must(i % 2 == 0 ? aclrtMemset(ptr, 4000, 1, 4000)
+                        : aclrtMemsetAsync(ptr, 4000, 1, 4000, stream));
         must(aclmem_pool_free(pool, ptr));
     }
     must(aclmem_pool_forget_stream(pool, stream));
@@ -117,21 +119,44 @@ static void *reuser(void *arg)
     return NULL;
 }
 
+/* Blocks of a tag of its own keep their contents, whatever other threads put to sleep. */
+static void *keeper(void *arg)
+{
+    void *ptr;
+
+    must(aclrtSetDevice(0));
+    must(aclmem_pool_malloc_tagged(pool, 5000, NULL, TAG_KEPT, 0, &ptr));
+    pthread_barrier_wait(&start);
+    for (unsigned i = 0; i < SLEEPS; i++) {
+        unsigned char byte = 0;
+
+        must(aclrtMemset(ptr, 5000, (int)i % 256, 5000));
+        must(aclmem_pool_sleep(pool, TAG_KEPT, 1));
+        must(aclmem_pool_wake(pool, TAG_KEPT));
+        must(aclrtMemcpy(&byte, 1, ptr, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+        must(byte == i % 256 ? ACL_SUCCESS : ACL_ERROR_FAILURE);
+    }
+    must(aclmem_pool_free(pool, ptr));
+    must(aclrtResetDevice(0));
+    return NULL;
+}
+
 static void a_sleep_leaves_blocks_of_another_tag_alone(void **state)
 {
     aclmem_pool_stats stats;
-    pthread_t threads[2];
+    pthread_t threads[3];
 
     assert_acl_ok(aclmem_pool_create(0, NULL, &pool));
-    assert_int_equal(pthread_barrier_init(&start, NULL, 3), 0);
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, reuser, NULL), 0);
+    assert_int_equal(pthread_barrier_init(&start, NULL, 4), 0);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, i == 0 ? keeper : reuser, NULL), 0);
     pthread_barrier_wait(&start);
     for (unsigned i = 0; i < SLEEPS; i++) {
         must(aclmem_pool_sleep(pool, TAG_SLEEPER, i % 2 == 0));
         must(aclmem_pool_wake(pool, TAG_SLEEPER));
     }
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
     pthread_barrier_destroy(&start);
     assert_int_equal(n_failed, 0);

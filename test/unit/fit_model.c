@@ -355,10 +355,15 @@ static void block_sleep_or_wake(struct model *m, struct model_block *b)
             pages_use(m, b, true);
         return;
     }
-    /* Work of freed neighbours in the block's pages is over, as a pool that sleeps waits. */
-    streams_advance(m, (struct am_fit_use){.streams = -1ull, .ticket = m->next_ticket++});
+    /* The block's own work is over; freed neighbours in its pages may have some. */
+    streams_advance(m, (struct am_fit_use){b->also | 1u << b->stream, m->next_ticket++});
     pages_use(m, b, false);
-    am_fit_sleep(m->fit, b->block);
+    rc = am_fit_sleep(m->fit, b->block, &wait);
+    if (rc == AM_FIT_BUSY && m->next_ticket % 2 == 0) {
+        streams_advance(m, wait);
+        rc = am_fit_sleep(m->fit, b->block, &wait);
+        require(rc != AM_FIT_BUSY, "busy after the wait");
+    }
 }
 
 static void check_books(struct model *m)

@@ -128,6 +128,7 @@ static void a_small_block_beside_others_takes_no_call_and_no_wait(void **state)
 {
     struct fixture *f = fixture_new(0);
     struct am_fit_block *first, *second;
+    struct am_fit_use wait;
 
     assert_null(am_fit_alloc_small(f->fit, 4 * KB, 0)); /* no page has blocks */
     first = take(f, 4 * KB);
@@ -143,9 +144,10 @@ static void a_small_block_beside_others_takes_no_call_and_no_wait(void **state)
     assert_non_null(second);
     assert_null(am_fit_check(f->fit));
     assert_int_equal(f->n_calls, 0);
+    f->done[0] = 7;
     /* A page whose blocks are asleep has no memory. */
-    assert_int_equal(am_fit_sleep(f->fit, first), 0);
-    assert_int_equal(am_fit_sleep(f->fit, second), 0);
+    assert_int_equal(am_fit_sleep(f->fit, first, &wait), 0);
+    assert_int_equal(am_fit_sleep(f->fit, second, &wait), 0);
     assert_null(am_fit_alloc_small(f->fit, 4 * KB, 0));
     fixture_end(f);
 }
@@ -383,15 +385,37 @@ static void a_sleeping_block_keeps_its_address_and_no_memory(void **state)
     uint64_t addr = am_fit_addr(a);
     struct am_fit_use wait;
 
-    assert_int_equal(am_fit_sleep(f->fit, a), 0);
+    assert_int_equal(am_fit_sleep(f->fit, a, &wait), 0);
     assert_true(am_fit_is_asleep(a));
     assert_int_equal(stats_of(f).used, 3);
     assert_int_equal(am_fit_wake(f->fit, a, &wait), 0);
     assert_int_equal(am_fit_addr(a), addr);
     assert_int_equal(stats_of(f).used, 8);
-    assert_int_equal(am_fit_sleep(f->fit, a), 0);
+    assert_int_equal(am_fit_sleep(f->fit, a, &wait), 0);
     give(f, a);
     give(f, b);
+    fixture_end(f);
+}
+
+static void a_page_under_queued_work_does_not_go_to_sleep(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *a = take(f, 4 * PAGE + PAGE / 2);
+    struct am_fit_block *b = take(f, PAGE / 2);
+    struct am_fit_use wait;
+
+    assert_int_equal(am_fit_addr(b), am_fit_addr(a) + am_fit_size(a));
+    am_fit_free(f->fit, b, (struct am_fit_use){.streams = 4, .ticket = 7});
+    assert_int_equal(am_fit_sleep(f->fit, a, &wait), AM_FIT_BUSY);
+    assert_int_equal(wait.streams, 4);
+    assert_int_equal(wait.ticket, 7);
+    assert_true(am_fit_is_asleep(a));
+    assert_int_equal(stats_of(f).used, 1);
+    assert_null(am_fit_check(f->fit));
+    f->done[2] = 7;
+    assert_int_equal(am_fit_sleep(f->fit, a, &wait), 0);
+    assert_int_equal(stats_of(f).used, 0);
+    give(f, a);
     fixture_end(f);
 }
 
@@ -621,6 +645,7 @@ int main(void)
         cmocka_unit_test(a_full_pool_names_the_work_to_wait_for),
         cmocka_unit_test(memory_of_another_stream_comes_with_a_wait),
         cmocka_unit_test(a_sleeping_block_keeps_its_address_and_no_memory),
+        cmocka_unit_test(a_page_under_queued_work_does_not_go_to_sleep),
         cmocka_unit_test(an_adversary_reaches_two_pages_a_run),
         cmocka_unit_test(one_small_block_keeps_its_page),
         cmocka_unit_test(each_failing_call_leaves_all_as_it_was),

@@ -222,7 +222,7 @@ static void a_page_that_goes_is_mapped_nowhere(void **state)
     t.now = take(t.f, THERE);
     go(&t, HERE);
     go(&t, THERE);
-    assert_int_equal(am_fit_sleep(t.f->fit, t.now), 0);
+    assert_int_equal(am_fit_sleep(t.f->fit, t.now, &wait), 0);
     assert_int_equal(t.f->n_frames, 4);
     assert_int_equal(t.f->n_mapped, 4);
     fixture_end(t.f);
@@ -312,7 +312,8 @@ static void each_failing_call_among_aliases_loses_nothing(void **state)
         here = take_twice(t.f, HERE);
         give(t.f, here);
         give(t.f, t.now);
-        if (am_fit_sleep(t.f->fit, more) != 0 || am_fit_trim(t.f->fit, 0, &wait) != 0) {
+        if (am_fit_sleep(t.f->fit, more, &wait) != 0 ||
+            am_fit_trim(t.f->fit, 0, &wait) != 0) {
             assert_null(am_fit_check(t.f->fit));
             assert_int_equal(am_fit_trim(t.f->fit, 0, &wait), 0);
         }
