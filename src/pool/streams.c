@@ -188,7 +188,10 @@ uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use)
 
 bool pool_slot_is_due_locked(aclmem_pool *pool, unsigned i, size_t size)
 {
-    return pool->slots[i].unmarked + size >= MARK_BYTES;
+    uint64_t unmarked = pool->slots[i].unmarked + size;
+
+    return unmarked >= MARK_BYTES && unmarked >= pool_held_locked(pool) / MARK_PART &&
+           !pool->is_frozen;
 }
 
 void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size)
@@ -197,11 +200,11 @@ void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size)
         struct pool_slot *slot = &pool->slots[__builtin_ctzll(slots)];
         struct pool_mark *mark;
 
-        slot->unmarked += size;
-        if (slot->unmarked >= MARK_BYTES &&
-            slot->unmarked >= pool_held_locked(pool) / MARK_PART && !pool->is_frozen) {
+        if (pool_slot_is_due_locked(pool, (unsigned)__builtin_ctzll(slots), size)) {
             slot_mark(pool, slot, &mark);
             slot_poll(pool, slot);
+        } else {
+            slot->unmarked += size;
         }
     }
 }

@@ -3,7 +3,8 @@
  *
  * The thread that runs the backward pass, and any thread that drops a tensor, may have no
  * context.  Each function works in the device's primary context, which is PyTorch's, and leaves the
- * thread's own as it was.
+ * thread's own as it was.  The device is the thread's in AscendCL: the pool calls these functions
+ * where it has entered its own.
  */
 #include "torch/cuda.h"
 
@@ -12,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "acl/acl.h"
 
 #define MAX_DEVICES 64
 #define EVENT_DISABLE_TIMING 2u
@@ -38,7 +41,6 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_there;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *contexts[MAX_DEVICES]; /* lock; held for good, as PyTorch does */
-static _Thread_local int current;
 
 static bool symbol_get(void *library, const char *name, void *into)
 {
@@ -62,19 +64,17 @@ static void load(void)
 #undef GET
 }
 
-void torch_cuda_enter(int device)
-{
-    current = device;
-}
-
 /* Whether the thread's context was changed, and has to be changed back. */
 static int context_enter(bool *ret_is_pushed)
 {
     void *wanted, *now = NULL;
+    int32_t current;
     int device;
-    int rc = 0;
+    int rc = aclrtGetDevice(&current);
 
     *ret_is_pushed = false;
+    if (rc != ACL_SUCCESS)
+        return rc;
     pthread_mutex_lock(&lock);
     if (contexts[current] == NULL) {
         rc = cu.cuDeviceGet(&device, current);

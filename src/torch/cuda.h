@@ -6,7 +6,5 @@
 
 /* NULL where there is no driver. */
 const aclmem_pool_stream_ops *torch_cuda_streams(void);
-/* The device whose streams this thread's next calls are about. */
-void torch_cuda_enter(int device);
 
 #endif

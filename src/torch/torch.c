@@ -148,7 +148,6 @@ void *aclmem_torch_try_malloc(ssize_t size, int device, void *stream)
 
     if (size <= 0 || !is_device(device))
         return NULL;
-    torch_cuda_enter(device);
     pool = pool_of(device);
     if (pool == NULL)
         return NULL;
@@ -182,7 +181,6 @@ void aclmem_torch_free(void *ptr, ssize_t size, int device, void *stream)
 
     if (ptr == NULL || !is_device(device))
         return;
-    torch_cuda_enter(device);
     pool = atomic_load_explicit(&devices[device].pool, memory_order_acquire);
     if (pool != NULL && aclmem_pool_free(pool, ptr) != ACL_SUCCESS &&
         atomic_load(&devices[device].n_graphs) > 0)
@@ -198,7 +196,6 @@ void aclmem_torch_reset(void)
     for (int i = 0; i < MAX_DEVICES; i++) {
         aclmem_pool *pool = atomic_load(&devices[i].pool);
 
-        torch_cuda_enter(i);
         if (pool != NULL)
             aclmem_pool_trim(pool, 0);
     }
@@ -239,7 +236,6 @@ void aclmem_torch_record_stream(void *ptr, void *stream)
     for (int i = 0; i < MAX_DEVICES; i++) {
         aclmem_pool *pool = atomic_load(&devices[i].pool);
 
-        torch_cuda_enter(i);
         if (pool != NULL && aclmem_pool_use(pool, ptr, stream) == ACL_SUCCESS)
             return;
     }
@@ -252,7 +248,6 @@ void aclmem_torch_begin_allocate_to_pool(int device, uint64_t id_0, uint64_t id_
 
     if (!is_device(device) || pool_of(device) == NULL)
         return;
-    torch_cuda_enter(device);
     pthread_mutex_lock(&lock);
     graph = graph_find_locked(device, id_0, id_1);
     if (graph == NULL) {
@@ -295,7 +290,6 @@ void aclmem_torch_release_pool(int device, uint64_t id_0, uint64_t id_1)
 
     if (!is_device(device))
         return;
-    torch_cuda_enter(device);
     pthread_mutex_lock(&lock);
     graph = graph_find_locked(device, id_0, id_1);
     if (graph != NULL) {
