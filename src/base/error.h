@@ -85,6 +85,8 @@ struct am_capture {
     size_t size;
 };
 struct am_capture am_error_capture(char *text, size_t size);
+/* The same for messages that the program is not to see. */
+struct am_capture am_error_hush(void);
 void am_error_capture_end(struct am_capture before);
 /*
  * The words of a captured message of this call, without its prefix and its code: for a

@@ -38,6 +38,7 @@ static const struct step *all_steps;
 static void must_be_documented(aclError rc, aclError other)
 {
     const char *message = aclGetRecentErrMsg();
+    char end[16];
     bool is_resource = rc == ACL_ERROR_BAD_ALLOC ||
                        rc == ACL_ERROR_RT_MEMORY_ALLOCATION ||
                        rc == ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
@@ -47,6 +48,14 @@ static void must_be_documented(aclError rc, aclError other)
         fail_msg("code %d: %s", rc, message);
     if (message == NULL)
         fail_msg("code %d and no message", rc);
+    snprintf(end, sizeof end, "[%d ", rc);
+    if (strchr(message, '\n') != NULL || strstr(message, end) == NULL)
+        fail_msg("code %d with other messages than its own: %s", rc, message);
+    /* Programs free their caches and try again where they find these words. */
+    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION &&
+        (strncmp(message, "EL0004", 6) != 0 ||
+         strstr(message, "Failed to allocate") == NULL))
+        fail_msg("code %d without the words of a memory shortage: %s", rc, message);
 }
 
 static void begin(const struct step *step, struct scene *s)
@@ -83,6 +92,7 @@ static void run_again(const struct step *step, struct scene *s, struct snapshot 
 static bool take_turn(const struct step *step)
 {
     struct snapshot before = {.free = 0};
+    const char *message;
     struct scene s;
     bool fired;
     aclError rc;
@@ -103,6 +113,8 @@ static bool take_turn(const struct step *step)
         must_be_documented(rc, step->other_code);
         assert_true(fired);
         run_again(step, &s, &before);
+    } else if ((message = aclGetRecentErrMsg()) != NULL) {
+        fail_msg("success, and a message: %s", message);
     }
     if (step->check != NULL)
         step->check(&s);

@@ -157,6 +157,7 @@ static aclError slab_empty(void *addr, size_t size)
 
 aclError cuda_pinned_map(void *addr, size_t size, struct am_mem *mem)
 {
+    struct am_capture before;
     aclError rc;
 
     AM_REQUIRE(am_sys_mmap(addr, size, PROT_READ | PROT_WRITE, SLAB_FLAGS, -1, 0) !=
@@ -165,8 +166,11 @@ aclError cuda_pinned_map(void *addr, size_t size, struct am_mem *mem)
                "Failed to allocate %zu bytes of host memory: %m", size);
     madvise(addr, size, MADV_HUGEPAGE); /* a wish: fewer pages to lock */
     rc = cuda_pin(addr, size, true);
-    if (rc != ACL_SUCCESS)
-        slab_empty(addr, size);
+    if (rc == ACL_SUCCESS)
+        return rc;
+    before = am_error_hush(); /* rc has its message */
+    slab_empty(addr, size);
+    am_error_capture_end(before);
     return rc;
 }
 

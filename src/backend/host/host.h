@@ -192,6 +192,8 @@ aclError host_map(void *addr, size_t size, struct am_mem *mem,
 aclError host_protect(void *addr, size_t size, struct am_mem *mem,
                       const struct am_rights *rights);
 aclError host_unmap(void *addr, size_t size, struct am_mem *mem);
+/* The same on the way out of a failure, whose message stays the newest. */
+void host_map_undo(void *addr, size_t size, struct am_mem *mem);
 /*
  * Part of a view once more, at reserved addresses.  On failure (MAP_FAILED and errno)
  * the addresses stay reserved: some kernels unmap them before they know whether the

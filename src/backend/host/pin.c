@@ -139,7 +139,7 @@ aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem)
     if (store->view == MAP_FAILED) {
         rc = host_error(errno, "a view of host memory", size);
         store->view = addr;
-        host_unmap(addr, size, mem);
+        host_map_undo(addr, size, mem);
         return rc;
     }
     store->has_own_view = true;

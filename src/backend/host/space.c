@@ -193,6 +193,14 @@ void *host_remap(void *view, size_t size, void *addr)
     return p;
 }
 
+void host_map_undo(void *addr, size_t size, struct am_mem *mem)
+{
+    struct am_capture before = am_error_hush();
+
+    host_unmap(addr, size, mem);
+    am_error_capture_end(before);
+}
+
 /* Imported memory has no descriptor: its view is mapped a second time. */
 static aclError map_again(void *addr, size_t size, struct am_mem *mem,
                           const struct am_rights *rights)
@@ -203,7 +211,7 @@ static aclError map_again(void *addr, size_t size, struct am_mem *mem,
         return host_error(errno, "mapping memory", size);
     rc = host_protect(addr, size, mem, rights);
     if (rc != ACL_SUCCESS)
-        host_unmap(addr, size, mem);
+        host_map_undo(addr, size, mem);
     return rc;
 }
 

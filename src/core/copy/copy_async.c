@@ -24,6 +24,7 @@
 struct outcome {
     bool has_run;
     aclError rc;
+    char why[512]; /* its message, where rc is a failure */
 };
 
 struct copy_task {
@@ -90,23 +91,30 @@ static aclError strict_check(const struct am_transfer *transfer, aclrtMemcpyKind
 
 /* ---- on streams ---- */
 
+static aclError copy_do(struct copy_task *ct)
+{
+    return ct->remote != NULL ? am_remote_job_result(ct->remote)
+                              : am_transfer_run_long(&ct->transfer);
+}
+
 /*
  * A failure is reported once: to the caller that waits, or to the next call that
  * synchronises.
  */
-static aclError copy_report(struct copy_task *ct, aclError rc)
-{
-    if (ct->outcome == NULL)
-        return rc;
-    *ct->outcome = (struct outcome){true, rc};
-    return ACL_SUCCESS;
-}
-
 static aclError copy_run(struct am_task *task)
 {
     struct copy_task *ct = (struct copy_task *)task;
+    struct outcome *outcome = ct->outcome;
+    struct am_capture before;
 
-    return copy_report(ct, am_transfer_run_long(&ct->transfer));
+    if (outcome == NULL)
+        return copy_do(ct);
+    outcome->why[0] = '\0';
+    before = am_error_capture(outcome->why, sizeof outcome->why);
+    outcome->rc = copy_do(ct);
+    am_error_capture_end(before);
+    outcome->has_run = true;
+    return ACL_SUCCESS;
 }
 
 /* The caller executes work itself that it would wait for. */
@@ -142,13 +150,6 @@ static bool remote_poll(struct am_task *task, struct am_sched *sched,
     return am_remote_job_poll(((struct copy_task *)task)->remote, sched, ret_list);
 }
 
-static aclError remote_run(struct am_task *task)
-{
-    struct copy_task *ct = (struct copy_task *)task;
-
-    return copy_report(ct, am_remote_job_result(ct->remote));
-}
-
 static void remote_describe(const struct am_task *task, char *text, size_t size)
 {
     snprintf(text, size, "bytes have come from, or got to, another machine");
@@ -156,7 +157,7 @@ static void remote_describe(const struct am_task *task, char *text, size_t size)
 
 static const struct am_task_ops remote_ops = {
     .poll = remote_poll,
-    .run = remote_run,
+    .run = copy_run,
     .comes_alone = true, /* the fabric process ends every move in time */
     .describe = remote_describe,
     .drop = copy_drop,
@@ -196,8 +197,9 @@ AM_HOT static aclError copy_make(struct am_transfer *transfer,
 AM_HOT static aclError copy_queue(struct copy_task *ct, struct am_stream *stream,
                                   bool must_wait)
 {
-    struct outcome outcome = {0};
+    struct outcome outcome;
 
+    outcome.has_run = false;
     ct->outcome = must_wait ? &outcome : NULL;
     if (!must_wait)
         return am_stream_submit(stream, &ct->task);
@@ -207,7 +209,8 @@ AM_HOT static aclError copy_queue(struct copy_task *ct, struct am_stream *stream
                "was copied",
                stream->id);
     AM_REQUIRE(outcome.rc == ACL_SUCCESS, outcome.rc,
-               "the copy failed when stream %d executed it", stream->id);
+               "the copy failed when stream %d executed it: %s", stream->id,
+               am_error_words(outcome.why));
     return ACL_SUCCESS;
 }
 

@@ -42,8 +42,7 @@ static bool is_shared(const struct am_transfer *transfer)
 /* A program without streams has no workers yet; without any the caller does it alone. */
 static void workers_start(struct am_sched *sched)
 {
-    char unheard[8];
-    struct am_capture before = am_error_capture(unheard, sizeof unheard);
+    struct am_capture before = am_error_hush();
 
     am_lock(&sched->lock);
     if (!sched->is_stopping && !sched->setup.is_chaotic)

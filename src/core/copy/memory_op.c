@@ -13,7 +13,8 @@ struct value_task {
     struct am_keep_alive keep;
     uint64_t value;
     uint32_t how;
-    aclError rc; /* of a wait: the result of reading the memory */
+    aclError rc;   /* of a wait: the result of reading the memory */
+    char why[256]; /* its message */
 };
 
 /*
@@ -52,17 +53,23 @@ static bool value_is_there(uint64_t now, uint64_t value, uint32_t how)
 static bool wait_check(struct am_task *task)
 {
     struct value_task *vt = (struct value_task *)task;
+    const char *function = am_error_function;
+    struct am_capture before = am_error_capture(vt->why, sizeof vt->why);
     uint64_t now = 0;
 
+    am_error_function = task->function;
     vt->rc = value_read(vt, &now);
+    am_error_capture_end(before);
+    am_error_function = function;
     return vt->rc != ACL_SUCCESS || value_is_there(now, vt->value, vt->how);
 }
 
 static aclError wait_run(struct am_task *task)
 {
-    aclError rc = ((struct value_task *)task)->rc;
+    struct value_task *vt = (struct value_task *)task;
 
-    AM_REQUIRE(rc == ACL_SUCCESS, rc, "the value cannot be read");
+    AM_REQUIRE(vt->rc == ACL_SUCCESS, vt->rc, "the value cannot be read: %s",
+               am_error_words(vt->why));
     return ACL_SUCCESS;
 }
 

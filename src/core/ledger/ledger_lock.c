@@ -110,7 +110,9 @@ bool ledger_lock_file(struct am_ledger *ledger, char *why)
     if (why != NULL && rc == -EAGAIN)
         lock_describe(ledger, why);
     else if (why != NULL && rc != 0)
-        snprintf(why, LEDGER_WHY, "the ledger in %s cannot be locked: %s",
+        snprintf(why, LEDGER_WHY,
+                 "the ledger in %s cannot be locked: %s; set ACLMEM_RUNTIME_DIR to a "
+                 "directory whose file system has locks",
                  am_rundir_path(), strerror(-rc));
     return rc == 0;
 }

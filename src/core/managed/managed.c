@@ -114,11 +114,10 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
     uintptr_t at = gap_find_locked(WINDOW_START, size);
     aclError rc = ACL_ERROR_RT_PARAM_INVALID;
     struct am_capture before;
-    char unheard[8];
 
     for (int i = 0; i < WINDOW_TRIES && at != 0 && rc == ACL_ERROR_RT_PARAM_INVALID;
          i++) {
-        before = am_error_capture(unheard, sizeof unheard);
+        before = am_error_hush();
         rc = am_vspace_reserve_owned(&managed_owner, size, (void *)at, ret_addr);
         am_error_capture_end(before);
         if (rc != ACL_SUCCESS)
@@ -529,8 +528,7 @@ static aclError prefetch_open(const struct am_prefetch *prefetch, int32_t device
 static void prefetch_note(const struct am_prefetch *prefetch,
                           const aclrtMemManagedLocation *locations)
 {
-    char unheard[8];
-    struct am_capture before = am_error_capture(unheard, sizeof unheard);
+    struct am_capture before = am_error_hush();
     struct page *pages;
     size_t n;
     size_t k = 0;

@@ -221,12 +221,11 @@ AM_HOT AM_NO_LOCK_ANALYSIS void am_lane_leave(struct am_lane_queue *lq)
 /* False: there is no lane; then the scheduler does it all. */
 AM_COLD static bool lane_open_locked(struct am_lane_queue *lq) AM_REQUIRES(lq->lock)
 {
-    char unheard[8];
     struct am_capture before;
 
     if (lq->is_refused)
         return false;
-    before = am_error_capture(unheard, sizeof unheard);
+    before = am_error_hush();
     lq->is_refused =
         lq->ops->lane_open(lq->driver, lq->queue->priority, &lq->lane) != ACL_SUCCESS;
     am_error_capture_end(before);
@@ -307,11 +306,10 @@ bool am_lane_pass(struct am_lane_queue *lq)
 static void device_wait_locked(struct am_lane_queue *lq, struct am_mark *mark)
     AM_REQUIRES(lq->lock)
 {
-    char unheard[8];
     struct am_capture before;
 
     am_unlock(&lq->lock);
-    before = am_error_capture(unheard, sizeof unheard); /* collecting reports failures */
+    before = am_error_hush(); /* collecting reports failures */
     if (mark != NULL)
         lq->ops->mark_sync(mark);
     else

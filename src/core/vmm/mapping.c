@@ -69,11 +69,8 @@ static void mapping_give(struct am_phys *phys, struct am_mapping *mapping)
  */
 static void mapping_unbind(struct am_mapping *mapping)
 {
-    const struct am_backend_ops *ops = mapping->phys->mem.bank->ops;
-
     /* Where that fails the memory stays visible until the addresses are bound again. */
-    if (ops->unmap((void *)mapping->start, mapping->size, &mapping->phys->mem) !=
-        ACL_SUCCESS)
+    if (!am_mapping_unmap(mapping))
         am_log(AM_LOG_INFO, "%zu bytes at %p could not be unmapped yet", mapping->size,
                (void *)mapping->start);
     am_arena_give(mapping->extent);
@@ -444,7 +441,7 @@ aclError am_vspace_map_run(const struct am_owner *owner, struct am_phys *phys,
     return ACL_SUCCESS;
 
 err_unmap:
-    ops->unmap((void *)mapping->start, mapping->size, &phys->mem);
+    am_mapping_unmap(mapping);
 err_range:
     am_arena_give(mapping->extent);
 err_slab:
@@ -497,10 +494,12 @@ static aclError unmap_locked(struct am_mapping *mapping, struct am_mapping *bloc
 {
     struct am_mem *mem = &mapping->phys->mem;
     struct am_reservation *r = mapping->reservation;
-    aclError rc = mem->bank->ops->unmap((void *)mapping->start, mapping->size, mem);
+    aclError rc = ACL_SUCCESS;
 
     if (must_go)
-        rc = ACL_SUCCESS; /* what stays visible goes with the reservation */
+        am_mapping_unmap(mapping); /* what stays visible goes with the reservation */
+    else
+        rc = mem->bank->ops->unmap((void *)mapping->start, mapping->size, mem);
     if (rc == ACL_SUCCESS)
         am_mapping_leave_locked(mapping);
     am_reservation_unlock(r);

@@ -12,12 +12,21 @@
 #include "core/vmm/vspace.h"
 #include "core/vmm/vspace_reservation.h"
 
+bool am_mapping_unmap(const struct am_mapping *mapping)
+{
+    struct am_capture before = am_error_hush();
+    struct am_mem *mem = &mapping->phys->mem;
+    aclError rc = mem->bank->ops->unmap((void *)mapping->start, mapping->size, mem);
+
+    am_error_capture_end(before);
+    return rc == ACL_SUCCESS;
+}
+
 void am_mapping_tear_off(const struct am_mapping *mapping)
 {
-    struct am_mem *mem = &mapping->phys->mem;
     struct am_reservation *r = mapping->reservation;
 
-    if (mem->bank->ops->unmap((void *)mapping->start, mapping->size, mem) == ACL_SUCCESS)
+    if (am_mapping_unmap(mapping))
         return;
     r->has_stale_mapping = true;
     am_log(AM_LOG_WARN, "%zu bytes at %p could not be unmapped and stay mapped",

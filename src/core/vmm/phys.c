@@ -84,23 +84,39 @@ static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
     return ACL_SUCCESS;
 }
 
+/*
+ * A real device may have less than the ledger says, since other programs use some of it: then
+ * it is asked again without what is idle.
+ */
+static aclError device_take(struct am_domain *domain, struct am_bank *bank, size_t size,
+                            int node, struct am_mem *mem)
+{
+    char why[1024];
+    struct am_capture before = am_error_capture(why, sizeof why);
+    aclError rc;
+
+    why[0] = '\0';
+    rc = bank->ops->mem_create(bank, size, node, mem);
+    am_error_capture_end(before);
+    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && am_domain_trim(domain))
+        return bank->ops->mem_create(bank, size, node, mem);
+    AM_REQUIRE(rc == ACL_SUCCESS, rc, "%s", am_error_words(why));
+    return ACL_SUCCESS;
+}
+
 /* Memory of the domain, charged to it; `asked` is for messages. */
 static aclError mem_take(struct am_domain *domain, enum am_bank_kind kind, size_t size,
                          size_t asked, int node, struct am_mem *mem)
 {
-    struct am_bank *bank = NULL;
+    struct am_bank *bank;
     aclError rc;
 
     AM_TRY(am_domain_charge(domain, size, asked));
     rc = am_domain_bank(domain, kind, &bank);
     if (rc == ACL_SUCCESS)
-        rc = bank->ops->mem_create(bank, size, node, mem);
-    /*
-     * A real device may have less than the ledger says: other programs use some of it.
-     */
-    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && bank != NULL &&
-        (bank->ops->caps & AM_CAP_DEVICES) && am_domain_trim(domain))
-        rc = bank->ops->mem_create(bank, size, node, mem);
+        rc = bank->ops->caps & AM_CAP_DEVICES
+                 ? device_take(domain, bank, size, node, mem)
+                 : bank->ops->mem_create(bank, size, node, mem);
     if (rc != ACL_SUCCESS)
         am_domain_uncharge(domain, size);
     return rc;

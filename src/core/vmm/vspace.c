@@ -140,10 +140,17 @@ static aclError reservation_release(const struct am_reservation *r)
                              : r->backend->release((void *)r->start, r->size);
 }
 
-static void release_warn(const struct am_reservation *r, enum am_log_level level)
+/* Releases where no call can fail any more; false: it was not possible. */
+static bool reservation_drop(const struct am_reservation *r, enum am_log_level level)
 {
-    am_log(level, "%zu bytes of addresses at %p could not be released", r->size,
-           (void *)r->start);
+    struct am_capture before = am_error_hush();
+    aclError rc = reservation_release(r);
+
+    am_error_capture_end(before);
+    if (rc != ACL_SUCCESS)
+        am_log(level, "%zu bytes of addresses at %p could not be released", r->size,
+               (void *)r->start);
+    return rc == ACL_SUCCESS;
 }
 
 /* Addresses of the backend's become a reservation, or are given back. */
@@ -156,8 +163,7 @@ static aclError reservation_enter(struct am_reservation *r)
     am_unlock(&am_vspace.lock);
     if (rc == 0)
         return ACL_SUCCESS;
-    if (reservation_release(r) != ACL_SUCCESS)
-        release_warn(r, AM_LOG_INFO);
+    reservation_drop(r, AM_LOG_INFO);
     am_slab_give(&reservation_slab, r);
     return am_fail(ACL_ERROR_BAD_ALLOC,
                    "no host memory for the records of a reservation");
@@ -278,20 +284,9 @@ void am_reservation_destroy_locked(struct am_reservation *arena)
     struct am_lock *lock = &am_reservation_stripe(arena)->lock;
 
     am_lock(lock);
-    if (reservation_release(arena) != ACL_SUCCESS)
-        release_warn(arena, AM_LOG_INFO);
+    reservation_drop(arena, AM_LOG_INFO);
     reservation_leave_locked(arena);
     am_unlock(lock);
-}
-
-/* Its lock is held as well. */
-static aclError release_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.lock)
-{
-    aclError rc = reservation_release(r);
-
-    if (rc == ACL_SUCCESS)
-        reservation_leave_locked(r);
-    return rc;
 }
 
 /*
@@ -331,7 +326,9 @@ static aclError release_checked_locked(struct am_reservation *r, void *addr)
     else if (r->is_from_region && r->has_stale_mapping)
         retire_locked(r);
     else
-        rc = release_locked(r);
+        rc = reservation_release(r);
+    if (rc == ACL_SUCCESS && !r->is_unreleased)
+        reservation_leave_locked(r);
     return rc;
 }
 
@@ -365,10 +362,9 @@ void am_vspace_release_owned(void *addr)
     lock = &am_reservation_stripe(r)->lock;
     am_lock(lock);
     am_assert(r != NULL && r->start == (uintptr_t)addr && r->n_mappings == 0);
-    if (release_locked(r) != ACL_SUCCESS) {
-        r->is_unreleased = true;
-        release_warn(r, AM_LOG_WARN);
-    }
+    r->is_unreleased = !reservation_drop(r, AM_LOG_WARN);
+    if (!r->is_unreleased)
+        reservation_leave_locked(r);
     am_unlock(lock);
     am_unlock(&am_vspace.lock);
 }
@@ -384,8 +380,8 @@ static void release_last_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.
     /* A thread is in a call about it, or was about to make it: it ends there. */
     if (!r->is_orphan && (r->owner == NULL || r->is_arena || r->is_unreleased)) {
         am_assert(r->n_mappings == 0);
-        if (release_locked(r) != ACL_SUCCESS)
-            release_warn(r, AM_LOG_WARN);
+        if (reservation_drop(r, AM_LOG_WARN))
+            reservation_leave_locked(r);
     }
     am_unlock(lock);
 }

@@ -36,6 +36,8 @@ aclError am_mapping_lock_own(void *addr, bool must_start,
                              struct am_mapping **ret_mapping);
 void am_mapping_unlock(const struct am_mapping *mapping);
 
+/* Unmaps where no call can fail any more; false: the memory stays visible there. */
+bool am_mapping_unmap(const struct am_mapping *mapping);
 /* Memory that is not in the books is to be unmapped; its reservation is locked. */
 void am_mapping_tear_off(const struct am_mapping *mapping);
 /*
