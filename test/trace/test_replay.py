@@ -65,6 +65,11 @@ class Replay(unittest.TestCase):
         for allocator in ("pool", "mempool", "malloc"):
             self.assertGreater(self.replay("--allocator", allocator)["peak_held"], 0)
 
+    def test_a_trace_may_have_no_calls(self):
+        self.record(PLAYER, "10", "1")
+        os.truncate(self.trace, 4096)  # the process has no more than its name
+        self.assertEqual(self.replay()["calls"], 0)
+
     def test_wrong_arguments_are_named(self):
         self.record(PLAYER, "10", "1")
         self.assertIn("max or recorded", call("replay", self.trace, "--speed", "x", code=2)[1])

@@ -372,6 +372,9 @@ const char *books_import(struct books *books, const char *path)
     if (snapshot != NULL)
         why = is_pool_snapshot(snapshot) ? pool_read(books, snapshot)
                                          : torch_read(books, snapshot);
+    if (n > 0 &&
+        bytes[0] != 0x80) /* a pickle may contain itself: it is left to the end */
+        json_decref(snapshot);
     free(bytes);
     if (why == NULL)
         books_sum(books);

@@ -169,10 +169,13 @@ static size_t begun_count(size_t i)
 /* Turns: a call waits for those that ended before it began. */
 static void turns_make(void)
 {
-    struct call **by_end = must(calloc(p.n_calls + 1, sizeof *by_end));
+    struct call **by_end;
     size_t n = 0;
 
     p.place = must(calloc(p.n_calls + 1, sizeof *p.place));
+    if (p.n_calls == 0) /* qsort() takes no NULL */
+        return;
+    by_end = must(calloc(p.n_calls, sizeof *by_end));
     qsort(p.call, p.n_calls, sizeof *p.call, begin_compare);
     for (size_t i = 0; i < p.n_calls; i++)
         by_end[i] = &p.call[i];
