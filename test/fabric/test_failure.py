@@ -263,6 +263,25 @@ class Failure(unittest.TestCase):
         self.assertEqual(self.b.end(), 0)
         os.kill(helper, signal.SIGKILL)
 
+    def test_memory_is_freed_while_its_own_fabric_process_stands_still(self):
+        """One free may wait for room in the socket, and not every one."""
+        n = 400  # more than the socket holds
+        self.a = self.begin(0)
+        handles = [self.a.do("alloc", 2 * MIB) for _ in range(n)]
+        for handle in handles:
+            self.a.do("export", handle, OPEN)
+        (helper,) = self.net.machines[0].helpers()
+        os.kill(helper, signal.SIGSTOP)
+        times = []
+        for handle in handles:
+            begun = time.monotonic()
+            self.a.do("free", handle)
+            times.append(time.monotonic() - begun)
+            self.assertLess(sum(times), 60, "frees that wait, one after the other")
+        self.refused(GONE, "does not answer", self.a, "export", self.a.do("alloc", 2 * MIB), OPEN)
+        self.assertEqual(self.a.end(), 0)
+        os.kill(helper, signal.SIGKILL)
+
     # ---- the link ----
 
     def test_a_link_that_is_cut(self):

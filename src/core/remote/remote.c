@@ -36,18 +36,24 @@ aclError am_remote_sent(int rc)
     return ACL_SUCCESS;
 }
 
-static aclError send_locked(const struct am_port_message *message, int fd)
+/* Sends to a process that may stand still: then it is given up, and later sends fail at once. */
+static int post_locked(const struct am_port_message *message, int fd)
     AM_REQUIRES(am_remote.lock)
 {
-    int rc = am_remote.is_up && !am_remote.is_gone
-                 ? am_port_send(am_remote.process.socket, message, fd)
-                 : -EPIPE;
+    int rc = am_port_send(am_remote.process.socket, message, fd);
 
-    if (rc == -ETIMEDOUT) { /* it stands still: it is given up */
+    if (rc == -ETIMEDOUT) {
         am_remote.may_restart = false;
         shutdown(am_remote.process.socket, SHUT_RDWR);
     }
-    return am_remote_sent(rc);
+    return rc;
+}
+
+static aclError send_locked(const struct am_port_message *message, int fd)
+    AM_REQUIRES(am_remote.lock)
+{
+    return am_remote_sent(am_remote.is_up && !am_remote.is_gone ? post_locked(message, fd)
+                                                                : -EPIPE);
 }
 
 /* Sends a request whose answer goes to `reply`; id is set here. */
@@ -291,7 +297,7 @@ static void tell_locked(const struct am_port_message *message, uint64_t generati
 {
     if (am_remote.is_up && (!am_remote.is_gone || am_remote.is_heard) &&
         (generation == 0 || generation == am_remote.generation))
-        am_port_send(am_remote.process.socket, message, -1);
+        post_locked(message, -1);
 }
 
 static void tell(const struct am_port_message *message, uint64_t generation)
