@@ -25,6 +25,8 @@
 #define TICK_MAX (500 * AM_MILLISECOND)
 #define FILES_EACH 4    /* a connection's own and UCX's, in each of two roles */
 #define OTHER_FILES 384 /* of the process, and of connections that come and go */
+#define UCX_PORTS 2     /* for exports and for imports */
+#define UCX_START_S 30  /* UCX starts in milliseconds, or looks for a port for ever */
 
 uint64_t am_helper_now(void)
 {
@@ -263,6 +265,32 @@ static void begin_take(struct am_helper *helper, const struct am_port_message *m
         am_helper_watch(helper, &helper->program, EPOLLIN, true);
 }
 
+/*
+ * The range of ports for UCX: 0, or -1 with the reason.  UCX 1.13 looks for a free port for
+ * ever, so there have to be some; where other processes take them at this moment, an alarm
+ * ends this process.
+ */
+static int ucx_ports_choose(const struct am_net_place *place, char *why)
+{
+    unsigned port = ntohs(place->address.sin_port);
+    unsigned first = port + AM_NET_PORTS;
+    unsigned last = first + AM_NET_PORTS - 1;
+    char range[32];
+
+    if (port == 0 || getenv("UCX_TCP_PORT_RANGE") != NULL)
+        return 0;
+    if (!am_net_has_free(place, (uint16_t)first, UCX_PORTS)) {
+        snprintf(why, AM_NET_WHY,
+                 "UCX needs %d of the ports %u to %u of %s, and they are in use; give "
+                 "ACLMEM_FABRIC another port",
+                 UCX_PORTS, first, last, place->device);
+        return -1;
+    }
+    snprintf(range, sizeof range, "%u-%u", first, last);
+    setenv("UCX_TCP_PORT_RANGE", range, 1);
+    return 0;
+}
+
 /* All that the network needs: 0, or -1 with the reason. */
 static int network_open(struct am_helper *helper, int key, char *gate, char *why)
 {
@@ -271,15 +299,10 @@ static int network_open(struct am_helper *helper, int key, char *gate, char *why
         return -1;
     descriptors_raise(helper);
     am_peer_start(helper);
-    if (ntohs(helper->place.address.sin_port) != 0 &&
-        getenv("UCX_TCP_PORT_RANGE") == NULL) {
-        char range[32];
-        unsigned first = ntohs(helper->place.address.sin_port) + AM_NET_PORTS;
-
-        snprintf(range, sizeof range, "%u-%u", first, first + AM_NET_PORTS - 1);
-        setenv("UCX_TCP_PORT_RANGE", range, 1);
-    }
+    if (ucx_ports_choose(&helper->place, why) != 0)
+        return -1;
     am_confine_files();
+    alarm(UCX_START_S);
     if (am_ucx_open(&helper->ucx, helper->place.device, why) != 0)
         return -1;
     if (helper->ucx.address_size > AM_FRAME_WORKER_MAX) {
@@ -290,6 +313,7 @@ static int network_open(struct am_helper *helper, int key, char *gate, char *why
     am_gate_find(&helper->gate);
     if (am_ucx_open_out(&helper->ucx, why) != 0)
         return -1;
+    alarm(0);
     am_gate_shut(&helper->gate, &helper->back,
                  gate); /* before this process listens itself */
     if (helper->again != 0)

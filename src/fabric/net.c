@@ -65,8 +65,8 @@ int am_net_find(const char *text, struct am_net_place *ret_place, char *why)
 
     if (!text_split(text, address, sizeof address, &port)) {
         snprintf(why, AM_NET_WHY,
-                 "ACLMEM_FABRIC is \"%s\"; it takes ADDRESS, ADDRESS:PORT with a port "
-                 "below %d, or the name of an interface",
+                 "ACLMEM_FABRIC is \"%s\"; it takes an IPv4 ADDRESS, ADDRESS:PORT with a "
+                 "port below %d, or the name of an interface",
                  text, 65536 - 2 * AM_NET_PORTS);
         return -1;
     }
@@ -129,9 +129,30 @@ int am_net_listen(struct am_net_place *place, bool is_exact, char *why)
         if (fd >= 0)
             close(fd);
     }
-    snprintf(why, AM_NET_WHY, "no port of %s could be opened: %s", place->device,
-             strerror(error));
+    if (n_tries > 1)
+        snprintf(why, AM_NET_WHY, "no port of %s from %u to %u could be opened: %s",
+                 place->device, first, first + n_tries - 1, strerror(error));
+    else
+        snprintf(why, AM_NET_WHY, "no port of %s could be opened: %s", place->device,
+                 strerror(error));
     return -1;
+}
+
+bool am_net_has_free(const struct am_net_place *place, uint16_t first, int n_wanted)
+{
+    struct sockaddr_in address = place->address;
+
+    /* As UCX binds: without SO_REUSEADDR. */
+    for (int i = 0; i < AM_NET_PORTS && n_wanted > 0; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if (fd < 0)
+            break;
+        address.sin_port = htons((uint16_t)(first + i));
+        n_wanted -= bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+        close(fd);
+    }
+    return n_wanted <= 0;
 }
 
 int am_net_connect(const struct sockaddr_in *from, const struct sockaddr_in *to)

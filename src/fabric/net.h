@@ -28,6 +28,9 @@ int am_net_find(const char *text, struct am_net_place *ret_place, char *why);
  */
 int am_net_listen(struct am_net_place *place, bool is_exact, char *why);
 
+/* Whether at least so many of the AM_NET_PORTS ports from there on are free. */
+bool am_net_has_free(const struct am_net_place *place, uint16_t first, int n_wanted);
+
 /*
  * A socket that connects from one address to another, without waiting: a descriptor, or
  * -errno.

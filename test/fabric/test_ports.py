@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 import machines
-from machines import MIB, OPEN
+from machines import MIB, OPEN, Refused
 
 LISTENS = "0A"  # the kernel's number of the state
 
@@ -19,6 +19,16 @@ try:
     print("open")
 except socket.timeout:
     print("silent")
+"""
+
+
+# In a namespace: listens at the ports from one to another, until it is told to end.
+HOLD = """
+import socket, sys
+address, first, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+held = [socket.create_server((address, port)) for port in range(first, end)]
+print("held", flush=True)
+sys.stdin.read()
 """
 
 
@@ -137,6 +147,27 @@ class Ports(unittest.TestCase):
         self.assertEqual(control_port(fabric), first)
         for _, port in self.data_places(0, fabric, helper):
             self.assertIn(port, range(first + 256, first + 512))
+
+    def test_ports_that_are_in_use(self):
+        """The fabric's own, and those of UCX, which needs two and would look for them for ever."""
+        machine = self.net.machines[0]
+        for first, end, words in (
+            (8000, 8256, "from 8000 to 8255"),
+            (8256, 8512, "ports 8256 to 8511"),
+            (8256, 8511, "ports 8256 to 8511"),
+        ):
+            with subprocess.Popen(
+                machine.inside + [sys.executable, "-c", HOLD, machine.address, str(first), str(end)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True) as holder:
+                self.assertEqual(holder.stdout.readline(), "held\n")
+                actor = machine.start(FABRIC=machine.address + ":8000")
+                actor.do("init")
+                with self.assertRaises(Refused) as caught:
+                    actor.do("export", actor.do("alloc", 2 * MIB), OPEN)
+            self.assertEqual(caught.exception.code, 207000, caught.exception)
+            self.assertIn(words, caught.exception.text)
+            self.assertEqual(actor.end(), 0)
+            machine.wait_for_no_helper()
 
 
 if __name__ == "__main__":
