@@ -19,13 +19,16 @@ b=remote-kv-$$-b
 folder=$(mktemp -d)
 
 leave() {
-    exec 9>&- || true
-    [ -z "${server:-}" ] || wait "$server" || true
+    if [ -n "${server:-}" ]; then
+        kill "$server" 2>/dev/null || true
+        wait "$server" 2>/dev/null || true
+    fi
     ip netns del "$a" 2>/dev/null || true
     ip netns del "$b" 2>/dev/null || true
     rm -rf "$folder"
 }
 trap leave EXIT
+trap 'exit 130' HUP INT TERM # by which the line above takes effect
 
 if ! { ip netns add "$a" && ip netns add "$b" &&
     ip -n "$a" link add eth0 type veth peer name eth0 netns "$b"; } 2>/dev/null; then
