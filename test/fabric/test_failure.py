@@ -68,7 +68,12 @@ class Failure(unittest.TestCase):
     def tearDownClass(cls):
         cls.net.close()
 
+    def setUp(self):
+        self.still = []
+
     def tearDown(self):
+        for helper in self.still:
+            self.go_on(helper)
         for machine in self.net.machines:
             machine.link("up")
         self.net.end_actors()
@@ -108,6 +113,17 @@ class Failure(unittest.TestCase):
         self.b.do("unmap", self.there)
         self.b.do("free", self.there_handle)
         self.b.do("release", self.there)
+
+    def stand_still(self, index):
+        """Stops the fabric process of a machine, until it is to go on."""
+        (helper,) = self.net.machines[index].helpers()
+        os.kill(helper, signal.SIGSTOP)
+        self.still.append(helper)
+        return helper
+
+    def go_on(self, helper):
+        if machines.is_alive(helper):
+            os.kill(helper, signal.SIGCONT)
 
     # ---- the exporter ----
 
@@ -189,12 +205,11 @@ class Failure(unittest.TestCase):
 
     def test_an_exporter_that_stands_still(self):
         self.pair(FABRIC_TIMEOUT=2)
-        (helper,) = self.net.machines[0].helpers()
-        os.kill(helper, signal.SIGSTOP)
+        helper = self.stand_still(0)
         begun = time.monotonic()
         self.named(self.refused(GONE, "ACLMEM_FABRIC_TIMEOUT", self.b, "check", self.there, self.size, 1))
         self.assertGreater(time.monotonic() - begun, 1)
-        os.kill(helper, signal.SIGCONT)
+        self.go_on(helper)
         self.lets_go()
 
     # ---- the importer ----
@@ -229,10 +244,9 @@ class Failure(unittest.TestCase):
         self.pair(FABRIC_TIMEOUT=2)
         self.a.do("unmap", self.here)
         self.a.do("free", self.handle)
-        (helper,) = self.net.machines[1].helpers()
-        os.kill(helper, signal.SIGSTOP)
+        helper = self.stand_still(1)
         machines.wait_until(lambda: self.exported() == 0, "the share of an importer that stands still")
-        os.kill(helper, signal.SIGCONT)
+        self.go_on(helper)
         self.named(self.refused(GONE, "process", self.b, "check", self.there, self.size, 1))
         self.lets_go()
         self.b.do("import", self.a.do("export", self.a.do("alloc", 2 * MIB), OPEN))
@@ -257,11 +271,9 @@ class Failure(unittest.TestCase):
 
     def test_its_own_fabric_process_stands_still(self):
         self.pair(FABRIC_TIMEOUT=2)
-        (helper,) = self.net.machines[1].helpers()
-        os.kill(helper, signal.SIGSTOP)
+        self.stand_still(1)
         self.refused(GONE, "does not answer", self.b, "check", self.there, self.size, 1)
         self.assertEqual(self.b.end(), 0)
-        os.kill(helper, signal.SIGKILL)
 
     def test_memory_is_freed_while_its_own_fabric_process_stands_still(self):
         """One free may wait for room in the socket, and not every one."""
@@ -270,8 +282,7 @@ class Failure(unittest.TestCase):
         handles = [self.a.do("alloc", 2 * MIB) for _ in range(n)]
         for handle in handles:
             self.a.do("export", handle, OPEN)
-        (helper,) = self.net.machines[0].helpers()
-        os.kill(helper, signal.SIGSTOP)
+        self.stand_still(0)
         times = []
         for handle in handles:
             begun = time.monotonic()
@@ -280,7 +291,6 @@ class Failure(unittest.TestCase):
             self.assertLess(sum(times), 60, "frees that wait, one after the other")
         self.refused(GONE, "does not answer", self.a, "export", self.a.do("alloc", 2 * MIB), OPEN)
         self.assertEqual(self.a.end(), 0)
-        os.kill(helper, signal.SIGKILL)
 
     # ---- the link ----
 

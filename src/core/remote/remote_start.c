@@ -270,10 +270,19 @@ static bool ended(int error)
     return is_over;
 }
 
+/*
+ * The thread stays until process_leave() waits for its end, also where no process is left.
+ * A program that ends without aclFinalize would be told of a leaked thread by
+ * ThreadSanitizer otherwise.
+ */
 static void *remote_run(void *arg)
 {
     while (ended(answers_take()) && again())
         ;
+    am_lock(&am_remote.lock);
+    while (!am_remote.is_leaving)
+        pthread_cond_wait(&am_remote.room, &am_remote.lock.mutex);
+    am_unlock(&am_remote.lock);
     return NULL;
 }
 
@@ -288,6 +297,7 @@ static aclError process_enter(const struct am_port_process *process)
     am_lock(&am_remote.lock);
     am_remote.process = *process;
     am_remote.is_gone = am_remote.may_restart = am_remote.is_restarting = false;
+    am_remote.is_leaving = false;
     am_remote.n_restarts = 0;
     am_remote.limit = 2 * timeout + 5 * AM_SECOND;
     am_remote.begun = am_clock();
@@ -327,6 +337,8 @@ static void process_leave(void)
     am_lock(&am_remote.lock);
     was_up = am_remote.is_up;
     am_remote.may_restart = false;
+    am_remote.is_leaving = true;
+    pthread_cond_broadcast(&am_remote.room);
     if (was_up)
         shutdown(am_remote.process.socket, SHUT_RDWR);
     am_unlock(&am_remote.lock);

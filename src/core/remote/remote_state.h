@@ -39,6 +39,7 @@ struct am_remote {
     bool is_gone;        /* no request is taken */
     bool may_restart;    /* it was up once, and is not being stopped */
     bool is_restarting;  /* a request may wait for its end */
+    bool is_leaving;     /* the thread may end: its end is waited for */
     bool is_heard;       /* while it is restarting: it takes messages without an answer */
     unsigned n_restarts; /* in a row */
     uint64_t begun;      /* when the process was up */
