@@ -27,11 +27,13 @@ double hit_allocator_ns(std::size_t size, std::size_t n);
 /*
  * The time of n operations by PyTorch's allocator, in the quickest of the rounds.  The first n_first
  * operations are for blocks that stay during all rounds, and one round more comes before those that
- * are timed.  With n_cold so many bytes are read before each operation, as other code does between
- * two calls of a program, and that is not counted.  -1 as above, -2: a block was refused.
+ * are timed.  With n_cold so many bytes are read before an operation, as other code does between two
+ * calls of a program, and that is not counted.  Then n_timed operations of a round are timed, one by
+ * one, and the result is for all n.  -1 as above, -2: a block was refused.
  */
 double hit_replay_us(const hit_operation *operations, std::size_t n_first, std::size_t n,
-                     std::size_t n_blocks, std::size_t n_rounds, std::size_t n_cold);
+                     std::size_t n_blocks, std::size_t n_rounds, std::size_t n_cold,
+                     std::size_t n_timed);
 }
 #pragma GCC visibility pop
 

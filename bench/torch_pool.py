@@ -3,7 +3,7 @@
 
     python3 bench/torch_pool.py [--steps N] [--json] [--library build/bench/bench_torch_floor.so]
     python3 bench/torch_pool.py --jobs LoRA,generation [--rounds N] [--in-turn]
-    python3 bench/torch_pool.py --replay [TRACE] [--rounds N]
+    python3 bench/torch_pool.py --replay [TRACE]
 
 Each allocator has a process of its own: native, expandable (segments), aclmem, and the least that an allocator behind
 PyTorch's interface can do.  Three jobs run in each, with models of plain modules and random weights: training, training of
@@ -35,7 +35,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.join(HERE, "..", "build", "bench", "bench_torch_floor.so")
 CYCLE = os.path.join(HERE, "traces", "lora_cycle.trace.gz")
 CYCLE_STEPS = 5  # of CYCLE; each has a length of its own
-COLD_BYTES = 4 << 20  # what other code reads between two calls, where caches are cold
+COLD_BYTES = 1 << 20  # what other code reads between two calls, where caches are cold
+COLD_CALLS = 12000  # so many of a trace are timed like that: a second or less
+WARM_CALLS = 400000
 
 # ---- jobs: each yields what makes steps alike, and the seconds and calls of a step ----
 
@@ -221,7 +223,7 @@ def loops_load(path):
     library = ctypes.CDLL(path)
     for name, kinds in (("hit_allocator_ns", [ctypes.c_size_t] * 2),
                         ("hit_direct_ns", [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 2),
-                        ("hit_replay_us", [ctypes.POINTER(Operation)] + [ctypes.c_size_t] * 5)):
+                        ("hit_replay_us", [ctypes.POINTER(Operation)] + [ctypes.c_size_t] * 6)):
         if not hasattr(library, name):
             return None
         getattr(library, name).restype = ctypes.c_double
@@ -260,15 +262,16 @@ def trace_load(path):
     return (Operation * len(first + later))(*(first + later)), len(first), len(numbers)
 
 
-def replay_measure(torch, loops, path, n_rounds):
+def replay_measure(torch, loops, path):
     """Microseconds of a round: {"warm": ..., "cold": ...}."""
     operations, n_first, n_blocks = trace_load(path)
+    n = len(operations) - n_first
     figures = {}
     torch.empty(1, dtype=torch.uint8, device="cuda")  # the device is ready
     torch.cuda.synchronize()
-    for name, n_cold in (("warm", 0), ("cold", COLD_BYTES)):
-        n = max(1, n_rounds // 8) if n_cold else n_rounds
-        figures[name] = loops.hit_replay_us(operations, n_first, len(operations) - n_first, n_blocks, n, n_cold)
+    sys.stdin.readline()  # the others are ready, too, and wait
+    for name, n_rounds, n_cold in (("warm", max(2, WARM_CALLS // n), 0), ("cold", 2, COLD_BYTES)):
+        figures[name] = loops.hit_replay_us(operations, n_first, n, n_blocks, n_rounds, n_cold, COLD_CALLS)
         if figures[name] < 0:
             sys.exit("a block of the trace was refused" if figures[name] < -1 else "this PyTorch's allocator is not known")
     return figures
@@ -305,7 +308,7 @@ def child(chosen):
 
         pool = aclmem.torch.install().library
     if chosen.replay:
-        print("RESULT " + json.dumps(replay_measure(torch, loops, chosen.replay, chosen.replay_rounds)))
+        print("RESULT " + json.dumps(replay_measure(torch, loops, chosen.replay)))
         return
     if chosen.limit:
         total = torch.cuda.get_device_properties(0).total_memory
@@ -320,11 +323,10 @@ def child(chosen):
     print("RESULT " + json.dumps(result))
 
 
-def run(name, chosen, limit=0, replay=None):
+def run(name, chosen, limit=0):
     """The child's figures, or None where it failed."""
-    more = ["--replay", replay, "--replay-rounds", str(chosen.replay_rounds)] if replay else []
     done = subprocess.run([sys.executable, os.path.abspath(__file__), "--child", name, "--steps", str(chosen.steps),
-                           "--limit", str(limit), "--library", chosen.library, "--jobs", ",".join(chosen.jobs)] + more,
+                           "--limit", str(limit), "--library", chosen.library, "--jobs", ",".join(chosen.jobs)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     for line in done.stdout.splitlines():
         if line.startswith("RESULT "):
@@ -412,19 +414,31 @@ def jobs_rows(chosen):
         yield "%s, a step: waits for the GPU; none" % name, waits, 0, True
 
 
+def replay_run(chosen, path):
+    """The figures of all allocators; the processes start together and play one after the other."""
+    command = [sys.executable, os.path.abspath(__file__), "--library", chosen.library, "--replay", path, "--child"]
+    processes = {name: subprocess.Popen(command + [name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        universal_newlines=True) for name in ALLOCATORS}
+    figures = {}
+    for name, process in processes.items():
+        for line in process.communicate("\n")[0].splitlines():
+            if line.startswith("RESULT "):
+                figures[name] = json.loads(line[len("RESULT "):])
+    if len(figures) < len(ALLOCATORS):
+        sys.exit(1)  # the reason is on stderr
+    return figures
+
+
 def replay_rows(chosen, path):
-    """Each allocator plays in a process of its own, in turn; the quickest of the rounds counts."""
-    rounds = [{name: run(name, chosen, replay=path) for name in ALLOCATORS} for _ in range(chosen.rounds)]
-    if any(None in each.values() for each in rounds):
-        sys.exit(1)
+    figures = replay_run(chosen, path)
     is_cycle = os.path.abspath(path) == CYCLE
     what = "a LoRA step" if is_cycle else os.path.basename(path)
     parts = CYCLE_STEPS if is_cycle else 1
     for state in ("warm", "cold"):
-        best = {name: min(each[name][state] for each in rounds) / parts for name in ALLOCATORS}
+        us = {name: figures[name][state] / parts for name in ALLOCATORS}
         for beside in ("expandable", "native"):
-            yield ("allocator's time in %s, replayed, %s, us; %s" % (what, state, beside), best["aclmem"], best[beside],
-                   best["aclmem"] <= 1.5 * best[beside])
+            yield ("allocator's time in %s, replayed, %s, us; %s" % (what, state, beside), us["aclmem"], us[beside],
+                   us["aclmem"] <= 1.5 * us[beside])
 
 
 def rows_of(figures, chosen):
@@ -465,9 +479,8 @@ def arguments():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--library", "--floor", default=LIBRARY, help="bench_torch_floor.so of the build")
     parser.add_argument("--jobs", default="", help="some of %s, with commas, and nothing else" % ", ".join(JOBS))
-    parser.add_argument("--rounds", type=int, default=2, help="of --jobs and --replay: how often each allocator runs")
+    parser.add_argument("--rounds", type=int, default=2, help="of --jobs: how often each allocator runs")
     parser.add_argument("--replay", nargs="?", const=CYCLE, help="a trace, by default five steps of LoRA, and nothing else")
-    parser.add_argument("--replay-rounds", type=int, default=40, help="how often a process plays a trace; an eighth of it cold")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--in-turn", action="store_true", help="of --jobs: a step of each allocator in turn")
     parser.add_argument("--alike", action="store_true", help="of --jobs: expandable segments on both sides")

@@ -27,11 +27,11 @@ static struct c10_cuda_counts *counts_find()
     return static_cast<struct c10_cuda_counts *>(variable);
 }
 
-static void rounds_play_all_blocks(struct c10_cuda_counts &counts, std::size_t n_cold)
+static void rounds_play_all_blocks(struct c10_cuda_counts &counts, std::size_t n_cold, std::size_t n_timed)
 {
     counts.sizes.clear();
     counts.n_live_most = 0;
-    REQUIRE(hit_replay_us(operations, 1, n_operations, 3, 4, n_cold) >= 0);
+    REQUIRE(hit_replay_us(operations, 1, n_operations, 3, 4, n_cold, n_timed) >= 0);
     REQUIRE(counts.sizes.size() == 1 + 5 * 3); /* one round is not timed */
     REQUIRE(counts.sizes[0] == 100);
     for (std::size_t i = 1; i < counts.sizes.size(); i++)
@@ -44,19 +44,20 @@ static void a_refused_block_ends_the_replay(struct c10_cuda_counts &counts)
 {
     const hit_operation large[] = {{100, 0}, {std::size_t(1) << 40, 1}, {0, 1}};
 
-    REQUIRE(hit_replay_us(large, 1, 2, 2, 4, 0) == -2);
+    REQUIRE(hit_replay_us(large, 1, 2, 2, 4, 0, 0) == -2);
     REQUIRE(counts.n_live == 0);
 }
 
 int main()
 {
-    REQUIRE(hit_replay_us(operations, 1, n_operations, 3, 4, 0) == -1);
+    REQUIRE(hit_replay_us(operations, 1, n_operations, 3, 4, 0, 0) == -1);
     REQUIRE(hit_allocator_ns(512, 10) == -1);
 
     struct c10_cuda_counts &counts = *counts_find();
 
-    rounds_play_all_blocks(counts, 0);
-    rounds_play_all_blocks(counts, 4096);
+    rounds_play_all_blocks(counts, 0, 0);
+    rounds_play_all_blocks(counts, 4096, n_operations);
+    rounds_play_all_blocks(counts, 4096, 2);
     a_refused_block_ends_the_replay(counts);
     REQUIRE(hit_allocator_ns(512, 10) >= 0);
     REQUIRE(counts.n_live == 0);
