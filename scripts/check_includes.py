@@ -67,6 +67,7 @@ RULES = [
     ("src/toolkit/*", ["src/toolkit/*"] + BASE + PUBLIC),
     ("tools/aclmem/play_calls.c", ["tools/*", "src/layer/args.h", "src/api/*.def"]),  # all functions
     ("tools/aclmem/kinds.c", ["tools/*", "src/layer/kinds.def"]),  # the list of kinds
+    ("tools/aclmem/fail.c", ["tools/*", "src/api/*.def"]),  # the names of functions
     ("src/trace/*", ["src/trace/*"]),  # by itself: the command reads traces of any version
     ("tools/*", ["tools/*", "src/trace/reader.h"] + PUBLIC),
     ("python/*", ["python/*"] + PUBLIC),

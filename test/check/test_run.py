@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -60,6 +61,17 @@ class Run(unittest.TestCase):
             (["--check", "", "true"], ""),
             (["--exit-code", "x", "true"], "takes a number"),
             (["--chaos", "1..", "true"], "takes seeds"),
+            (["--fail", "aclrtMalloc", "true"], "takes FUNCTION:N"),
+            (["--fail", "aclrtMalloc:0", "true"], "takes FUNCTION:N"),
+            (["--fail", "aclrtMalloc:1=x", "true"], "takes FUNCTION:N"),
+            (["--fail", "aclrtMalloc:each@", "true"], "takes FUNCTION:N"),
+            (["--fail", "aclrtNothing:1", "true"], 'no function "aclrtNothing"'),
+            (["--fail", "aclrtNot*x:each", "true"], 'no function "aclrtNot*x"'),
+            (["--fail", "aclrtM*:each", "--trace", self.path("t"), "true"], "--trace records one run"),
+            (["--fail", "aclrtM*:each", "--chaos", "1..2", "true"], "choose one"),
+            (["--fail", "aclrtM*:each", "--junit", self.path("j"), "true"], "--json has"),
+            (["--all", "true"], "--all is for --fail"),
+            (["--report", self.path("p"), "true"], "--report makes a page of --trace FILE"),
             (["--suppress", "/no/such/file", "true"], "No such file"),
             (["--suppress", self.folder.name, "true"], "Is a directory"),
             (["--suppress", self.path("a", "leek: main\n"), "true"], 'no kind "leek"'),
@@ -70,6 +82,60 @@ class Run(unittest.TestCase):
             if words:
                 self.assertEqual(done.returncode, 2, arguments)
         self.assertIn("free-in-use", self.run_it("--check", "leek", "true").stderr)
+
+    def test_a_file_that_cannot_be_written_is_refused_before_the_program_runs(self):
+        for option in ("--json", "--junit", "--report"):
+            trace = ["--trace", self.path(option)] if option == "--report" else []
+            done = self.run_it(*trace, option, "/no/such/folder/file", "echo", "ran")
+            self.assertEqual((done.returncode, done.stdout), (2, ""), option)
+            self.assertIn("/no/such/folder/file: No such file", done.stderr)
+        if os.path.exists("/dev/full"):
+            for option in ("--json", "--report"):
+                done = self.run_it("--trace", self.path("full" + option), option, "/dev/full", "true")
+                self.assertEqual(done.returncode, 2, option)
+                self.assertIn("/dev/full: No space left", done.stderr)
+
+    def start(self, *arguments):
+        """A run in a session of its own, for which Ctrl-C is not ignored."""
+        started = subprocess.Popen(
+            [ACLMEM, "run"] + list(arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        self.addCleanup(started.stdout.close)
+        self.addCleanup(started.stderr.close)
+        return started
+
+    def test_interrupting_ends_all_runs(self):
+        started = self.start("--chaos", "1..3", "sh", "-c", "echo ready; exec sleep 100")
+        self.assertEqual(started.stdout.readline(), "ready\n")
+        os.killpg(started.pid, signal.SIGINT)
+        _, told = started.communicate(timeout=60)
+        self.assertEqual(started.returncode, 130, told)
+        self.assertIn("stopped by signal 2 (Interrupt) after 0 of 3 seeds", told)
+
+        script = self.path(
+            "script",
+            "#!/bin/sh\ntest -e mark && { echo ready >&2; exec sleep 100; }\n: > mark\nexec %s failing/careful\n" % os.path.abspath(BUGS),
+            0o700,
+        )
+        started = self.start("--fail", "aclrtM*:each", "sh", "-c", "cd %s && exec %s" % (self.folder.name, script))
+        self.assertIn("ready\n", iter(started.stderr.readline, ""))
+        os.kill(started.pid, signal.SIGINT)  # as the terminal: the program is in a group of its own
+        _, told = started.communicate(timeout=60)
+        self.assertEqual(started.returncode, 130, told)
+        self.assertIn("stopped by signal 2 (Interrupt)", told)
+
+    def test_the_program_gets_a_sigterm_and_decides(self):
+        program = "import signal, sys; signal.signal(15, lambda *a: sys.exit(7)); print('ready', flush=True); signal.pause()"
+        started = self.start(sys.executable, "-c", program)
+        self.assertEqual(started.stdout.readline(), "ready\n")
+        os.kill(started.pid, signal.SIGTERM)
+        _, told = started.communicate(timeout=60)
+        self.assertEqual(started.returncode, 7, told)
 
     def test_a_program_that_cannot_run_is_126_or_127(self):
         for program, code, words in (
@@ -248,6 +314,12 @@ class Run(unittest.TestCase):
         self.assertIn("gives 207000", done.stderr)
         done = self.run_it("--fail", "aclrtMalloc:4", BUGS, "leak.block/loop", "mended")
         self.assertEqual(done.returncode, 0)
+        trace = self.path("t.trace")
+        self.run_it("--trace", trace, "--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "mended")
+        done = subprocess.run(
+            [ACLMEM, "trace", trace], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True
+        )
+        self.assertRegex(done.stdout, r"aclrtMalloc\(.*= 207001 ")
 
     def test_each_call_fails_in_turn(self):
         done, found = self.found("--fail", "aclrtM*:each", BUGS, "failing/careful")

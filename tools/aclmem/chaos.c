@@ -83,59 +83,96 @@ static int seed_run(char **argv, long seed, struct findings *findings,
     return rc;
 }
 
-int chaos_run(char **argv)
-{
+/* The runs of all seeds together. */
+struct chaos {
     struct findings findings;
-    size_t n = 0;
-    long *seeds = seeds_parse(run_choice.chaos, &n);
-    size_t n_failed = 0;
-    int code = 0;
-    json_t *results = json_array();
+    json_t *results; /* of each seed, for --json */
+    long *seeds;     /* the first n_failed are those that failed */
+    size_t n_failed;
+    size_t n_run; /* seeds that ran to their end */
+    int code;     /* of the first run that did not return 0 */
+    int stop;     /* the signal with which the user ended it; 0: none */
+};
 
-    if (seeds == NULL)
-        return EXIT_USAGE;
-    run_findings(&findings, "");
+/* Runs the seeds one after the other; 0, or the exit code when the program cannot run. */
+static int seeds_run(struct chaos *chaos, char **argv, size_t n)
+{
     for (size_t i = 0; i < n; i++) {
         struct program_end end = {0};
         long long before;
         long long after;
         int rc;
 
-        findings_count(&findings, &before);
-        rc = seed_run(argv, seeds[i], &findings, &end);
+        findings_count(&chaos->findings, &before);
+        rc = seed_run(argv, chaos->seeds[i], &chaos->findings, &end);
         if (rc != 0)
             return rc;
-        findings_count(&findings, &after);
-        json_array_append_new(results,
-                              json_pack("{s:I, s:i, s:I}", "seed", (json_int_t)seeds[i],
-                                        "exit_code", end.code, "findings",
-                                        (json_int_t)(after - before)));
+        chaos->stop = end.stop;
+        if (chaos->stop != 0)
+            break;
+        chaos->n_run++;
+        findings_count(&chaos->findings, &after);
+        json_array_append_new(chaos->results, json_pack("{s:I, s:i, s:I}", "seed",
+                                                        (json_int_t)chaos->seeds[i],
+                                                        "exit_code", end.code, "findings",
+                                                        (json_int_t)(after - before)));
         if (end.code == 0 && after == before)
             continue;
-        code = code != 0 ? code : end.code;
-        seeds[n_failed++] = seeds[i];
+        chaos->code = chaos->code != 0 ? chaos->code : end.code;
+        chaos->seeds[chaos->n_failed++] = chaos->seeds[i];
     }
-    if (!run_choice.is_quiet) {
-        findings_summary(&findings);
-        fprintf(stderr, "aclmem: %zu of %zu seeds fail", n_failed, n);
-        if (n_failed > 0)
-            fprintf(stderr, ": ");
-        seeds_print(seeds, n_failed);
-        fprintf(stderr, "\n");
-    }
-    free(seeds);
-    if (run_choice.json != NULL) {
-        json_t *more = json_pack("{s:o, s:i, s:s}", "seeds", results, "exit_code", code,
-                                 "program", argv[0]);
+    return 0;
+}
 
-        if (report_json(run_choice.json, &findings, more) != 0)
-            code = EXIT_USAGE;
-        json_decref(more);
+static void chaos_summary(const struct chaos *chaos, size_t n)
+{
+    findings_summary(&chaos->findings);
+    if (chaos->stop != 0)
+        fprintf(stderr, "aclmem: stopped by signal %d (%s) after %zu of %zu seeds\n",
+                chaos->stop, strsignal(chaos->stop), chaos->n_run, n);
+    fprintf(stderr, "aclmem: %zu of %zu seeds fail", chaos->n_failed, chaos->n_run);
+    if (chaos->n_failed > 0)
+        fprintf(stderr, ": ");
+    seeds_print(chaos->seeds, chaos->n_failed);
+    fprintf(stderr, "\n");
+}
+
+/* --json and --junit; 0, or -1 after saying what is wrong. */
+static int chaos_write(const struct chaos *chaos, const char *program)
+{
+    json_t *more = json_pack("{s:O, s:i, s:s}", "seeds", chaos->results, "exit_code",
+                             chaos->code, "program", program);
+    int rc = 0;
+
+    if (run_choice.json != NULL)
+        rc |= report_json(run_choice.json, &chaos->findings, more);
+    if (run_choice.junit != NULL)
+        rc |= report_junit(run_choice.junit, &chaos->findings, program, chaos->code);
+    json_decref(more);
+    return rc;
+}
+
+int chaos_run(char **argv)
+{
+    struct chaos chaos = {0};
+    size_t n = 0;
+    int rc;
+
+    chaos.seeds = seeds_parse(run_choice.chaos, &n);
+    if (chaos.seeds == NULL)
+        return EXIT_USAGE;
+    chaos.results = json_array();
+    run_findings(&chaos.findings, "");
+    rc = seeds_run(&chaos, argv, n);
+    if (rc == 0) {
+        if (!run_choice.is_quiet)
+            chaos_summary(&chaos, n);
+        rc = chaos_write(&chaos, argv[0]) != 0 ? EXIT_USAGE
+             : chaos.stop != 0                 ? 128 + chaos.stop
+                               : run_exit_code(chaos.n_failed, chaos.code);
     }
-    if (run_choice.junit != NULL &&
-        report_junit(run_choice.junit, &findings, argv[0], code) != 0)
-        code = EXIT_USAGE;
-    code = run_exit_code(n_failed, code);
-    findings_close(&findings);
-    return code;
+    findings_close(&chaos.findings);
+    json_decref(chaos.results);
+    free(chaos.seeds);
+    return rc;
 }

@@ -52,6 +52,11 @@ static int trial_run(struct trial *trial, char **argv, const char *fail, double 
     trial->findings.is_quiet = true;
     trial->findings.generates = false;
     rc = program_run(argv, &setup, &trial->findings, &trial->end);
+    if (rc == 0 && trial->end.stop != 0) {
+        fprintf(stderr, "aclmem: stopped by signal %d (%s)\n", trial->end.stop,
+                strsignal(trial->end.stop));
+        rc = 128 + trial->end.stop;
+    }
     return rc;
 }
 
@@ -274,8 +279,9 @@ int each_run(char **argv, const char *pattern)
 
         if (!run_choice.is_quiet)
             summary(counts);
-        if (run_choice.json != NULL)
-            report_json(run_choice.json, &clean.findings, more);
+        if (run_choice.json != NULL &&
+            report_json(run_choice.json, &clean.findings, more) != 0)
+            is_wrong = true;
         json_decref(more);
         rc = is_wrong
                  ? EXIT_USAGE

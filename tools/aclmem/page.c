@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include "books.h"
@@ -695,6 +696,25 @@ static int pool_load(const char *path, bool is_trace, json_t **ret_pool)
     return 0;
 }
 
+/* The page; a part of one, as a full disk leaves it, is removed. */
+static int file_write(const char *output, const struct bytes *packed)
+{
+    FILE *out = fopen(output, "we");
+    struct stat status;
+    int rc = 0;
+
+    if (out == NULL)
+        return failed(output, strerror(errno));
+    template_write(out, packed);
+    if (fflush(out) != 0 || ferror(out)) {
+        rc = failed(output, strerror(errno));
+        if (fstat(fileno(out), &status) == 0 && S_ISREG(status.st_mode))
+            remove(output);
+    }
+    fclose(out);
+    return rc;
+}
+
 int page_write(const char *path, const char *output, const json_t *given)
 {
     json_t *findings = given != NULL ? json_deep_copy(given) : NULL;
@@ -703,7 +723,6 @@ int page_write(const char *path, const char *output, const json_t *given)
     struct bytes packed = {0};
     struct trace *trace;
     json_t *pool;
-    FILE *out;
     int rc;
 
     if (pool_load(path, trace_is(path), &pool) != 0) {
@@ -720,13 +739,7 @@ int page_write(const char *path, const char *output, const json_t *given)
     m.frames = json_array();
     m.known = json_object();
     data_make(&m, path, findings, pool, &packed);
-    out = fopen(output, "we");
-    if (out != NULL)
-        template_write(out, &packed);
-    rc = out == NULL || fflush(out) != 0 || ferror(out) ? failed(output, strerror(errno))
-                                                        : 0;
-    if (out != NULL)
-        fclose(out);
+    rc = file_write(output, &packed);
     json_decref(m.frames);
     json_decref(m.known);
     json_decref(findings);

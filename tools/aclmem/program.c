@@ -243,6 +243,51 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
+/*
+ * While the program runs, a signal that ends commands is the program's: the handler notes
+ * it, and passes it on where the terminal or the sender has not given it to the program.
+ */
+static volatile sig_atomic_t stop_signal;
+static volatile sig_atomic_t stop_child; /* 0: none yet */
+static volatile sig_atomic_t
+    stop_has_group; /* the child is out of the terminal's group */
+
+static const int stop_signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+
+#define N_STOP_SIGNALS (sizeof stop_signals / sizeof stop_signals[0])
+
+static void stop_note(int signal)
+{
+    int error = errno;
+
+    stop_signal = signal;
+    if (stop_child != 0 && stop_has_group)
+        kill(-stop_child, signal);
+    else if (stop_child != 0 && (signal == SIGTERM || signal == SIGHUP))
+        kill(stop_child, signal);
+    errno = error;
+}
+
+/* A signal that is ignored stays so: nohup, or a shell's background job. */
+static void stop_begin(struct sigaction *old)
+{
+    struct sigaction action = {.sa_handler = stop_note, .sa_flags = SA_RESTART};
+
+    stop_signal = 0;
+    stop_child = 0;
+    for (size_t i = 0; i < N_STOP_SIGNALS; i++) {
+        sigaction(stop_signals[i], NULL, &old[i]);
+        if (old[i].sa_handler != SIG_IGN)
+            sigaction(stop_signals[i], &action, NULL);
+    }
+}
+
+static void stop_end(const struct sigaction *old)
+{
+    for (size_t i = 0; i < N_STOP_SIGNALS; i++)
+        sigaction(stop_signals[i], &old[i], NULL);
+}
+
 /* In the child: becomes the program, or says why not through the pipe. */
 static void child_run(char **argv, const struct program_setup *setup, const char *folder,
                       int report)
@@ -258,8 +303,6 @@ static void child_run(char **argv, const struct program_setup *setup, const char
     }
     if (setup->limit > 0)
         setpgid(0, 0); /* what hangs is ended with all that it started */
-    signal(SIGINT, SIG_DFL);
-    signal(SIGQUIT, SIG_DFL);
     execvp(argv[0], argv);
 failed:
     error = errno;
@@ -306,6 +349,7 @@ static int child_wait(pid_t child, const struct program_setup *setup,
 int program_run(char **argv, const struct program_setup *setup, struct findings *findings,
                 struct program_end *ret_end)
 {
+    struct sigaction old[N_STOP_SIGNALS];
     double start = now();
     int report[2];
     int error = 0;
@@ -313,27 +357,30 @@ int program_run(char **argv, const struct program_setup *setup, struct findings 
     pid_t child;
 
     fflush(NULL);
-    if (pipe2(report, O_CLOEXEC) != 0 || (child = fork()) < 0)
+    stop_begin(old);
+    if (pipe2(report, O_CLOEXEC) != 0 || (child = fork()) < 0) {
+        stop_end(old);
         return refuse(1, argv[0], strerror(errno));
+    }
     if (child == 0)
         child_run(argv, setup, findings->folder, report[1]);
     if (setup->limit > 0)
         setpgid(child, child);
+    stop_has_group = setup->limit > 0;
+    stop_child = child;
     close(report[1]);
-    signal(SIGINT, SIG_IGN); /* the program has them too, and decides */
-    signal(SIGQUIT, SIG_IGN);
     if (read(report[0], &error, sizeof error) != sizeof error)
         error = 0;
     close(report[0]);
     unsetenv("DEBUGINFOD_URLS"); /* in this process: no server is asked for names */
     status = child_wait(child, setup, findings, start, &ret_end->is_hung);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGQUIT, SIG_DFL);
+    stop_end(old);
     if (error != 0)
         return refuse(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE, argv[0],
                       strerror(error));
     ret_end->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     ret_end->code = ret_end->signal != 0 ? 128 + ret_end->signal : WEXITSTATUS(status);
     ret_end->seconds = now() - start;
+    ret_end->stop = stop_signal;
     return 0;
 }

@@ -23,8 +23,9 @@ struct program_setup {
 };
 
 struct program_end {
-    int code;     /* its exit code, or 128 + the signal */
-    int signal;   /* that ended it; 0: none */
+    int code;   /* its exit code, or 128 + the signal */
+    int signal; /* that ended it; 0: none */
+    int stop;   /* the signal with which the user ended the run, as by Ctrl-C; 0: none */
     bool is_hung; /* it ran past the limit */
     double seconds;
 };

@@ -5,6 +5,7 @@
  * the program's own, unless there are findings and it is 0.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +34,9 @@ static bool check_is_good(const char *list)
                       (strcmp(list, "none") == 0 && run_choice.trace != NULL);
 
         if (word_n == 0 || (!is_set && !kind_is_known(word, word_n))) {
-            usage_fail("run", "--check: there is no kind \"%.*s\"; these are:", (int)n,
-                       list);
+            fprintf(stderr,
+                    "aclmem run: --check: there is no kind \"%.*s\"; these are:\n",
+                    (int)n, list);
             kinds_print();
             return false;
         }
@@ -61,7 +63,7 @@ void run_setup(struct program_setup *setup, char *check, size_t n, char *patienc
     setup->rules = run_choice.is_strict ? "strict" : NULL;
     setup->follows = run_choice.is_following;
     if (run_choice.fail != NULL) {
-        setup->layers = "check,fail";
+        setup->layers = run_choice.trace != NULL ? "trace,check,fail" : "check,fail";
         setup->fail = run_choice.fail;
     }
 }
@@ -125,9 +127,9 @@ static int once(char **argv)
                         run_choice.trace);
         }
         if (run_choice.report != NULL)
-            page_write(run_choice.trace, run_choice.report, findings.list);
-        rc = reports_write(&findings, argv, &end) != 0 ? EXIT_USAGE
-                                                       : run_exit_code(n, end.code);
+            rc = page_write(run_choice.trace, run_choice.report, findings.list);
+        rc |= reports_write(&findings, argv, &end);
+        rc = rc != 0 ? EXIT_USAGE : run_exit_code(n, end.code);
     }
     findings_close(&findings);
     return rc;
@@ -170,21 +172,52 @@ static bool trace_prepare(void)
     return false;
 }
 
-/* "PATTERN:each", with "@CALLER" and "=CODE" behind: the pattern, or NULL for anything else. */
-static char *each_pattern(void)
+/*
+ * The files that are written when the program has ended can be written now: a mistake in a
+ * name must not cost the run.
+ */
+static bool outputs_are_good(void)
 {
-    char *at = run_choice.fail != NULL ? strstr(run_choice.fail, ":each") : NULL;
-    const char *code;
+    const char *const paths[] = {run_choice.json, run_choice.junit, run_choice.report};
 
-    if (at == NULL || (at[5] != '\0' && at[5] != '=' && at[5] != '@'))
-        return NULL;
-    code = strchr(at, '=');
-    snprintf(run_choice.fail_code, sizeof run_choice.fail_code, "%s",
-             code != NULL ? code : "");
-    if (at[5] == '@')
-        snprintf(run_choice.fail_caller, sizeof run_choice.fail_caller, "%.*s",
-                 (int)strcspn(at + 6, "="), at + 6);
-    return strndup(run_choice.fail, (size_t)(at - run_choice.fail));
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        int fd;
+
+        if (paths[i] == NULL || strcmp(paths[i], "-") == 0)
+            continue;
+        fd = open(paths[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0) {
+            fprintf(stderr, "aclmem run: %s: %s\n", paths[i], strerror(errno));
+            return false;
+        }
+        close(fd);
+    }
+    return true;
+}
+
+/* Options that would have no effect are refused; says which. */
+static bool options_agree(void)
+{
+    bool is_each = run_choice.each[0] != '\0';
+
+    if (run_choice.report != NULL && run_choice.trace == NULL)
+        usage_fail("run", "--report makes a page of --trace FILE");
+    else if (run_choice.trace != NULL && run_choice.chaos != NULL)
+        usage_fail("run", "--trace records one run, and --chaos makes many");
+    else if (run_choice.trace != NULL && is_each)
+        usage_fail("run", "--trace records one run, and --fail %s makes many",
+                   run_choice.fail);
+    else if (run_choice.chaos != NULL && is_each)
+        usage_fail("run", "--chaos and --fail %s both make many runs; choose one",
+                   run_choice.fail);
+    else if (run_choice.junit != NULL && is_each)
+        usage_fail("run", "--junit has no form for --fail %s; --json has",
+                   run_choice.fail);
+    else if (run_choice.is_all && !is_each)
+        usage_fail("run", "--all is for --fail FUNCTION:each");
+    else
+        return true;
+    return false;
 }
 
 /* With --over: the library's absolute path, which must be readable. */
@@ -202,7 +235,6 @@ static bool over_prepare(void)
 
 static int run(int argc, char **argv)
 {
-    char *pattern;
     int rc;
 
     if (argc == 0)
@@ -215,26 +247,22 @@ static int run(int argc, char **argv)
         if (!suppressions_read(run_choice.suppress.text[i]))
             return EXIT_USAGE;
     }
+    if (run_choice.fail != NULL && !fail_parse())
+        return EXIT_USAGE;
+    if (!options_agree() || !stacks_are_good())
+        return EXIT_USAGE;
     if (run_choice.over != NULL && !over_prepare())
         return EXIT_USAGE;
     rc = program_check(argv);
     if (rc != 0)
         return rc;
     argv[argc] = NULL;
-    if (run_choice.report != NULL && run_choice.trace == NULL)
-        return usage_fail("run", "--report makes a page of --trace FILE");
-    if (!stacks_are_good())
+    if (!outputs_are_good())
         return EXIT_USAGE;
-    if (run_choice.trace != NULL && run_choice.chaos != NULL)
-        return usage_fail("run", "--trace records one run, and --chaos makes many");
     if (run_choice.trace != NULL && !trace_prepare())
         return EXIT_USAGE;
-    pattern = each_pattern();
-    if (pattern != NULL) {
-        rc = each_run(argv, pattern);
-        free(pattern);
-        return rc;
-    }
+    if (run_choice.each[0] != '\0')
+        return each_run(argv, run_choice.each);
     if (run_choice.chaos != NULL)
         return chaos_run(argv);
     return once(argv);

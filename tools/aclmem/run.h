@@ -9,6 +9,7 @@ struct run_choice {
     const char *check;
     const char *chaos;
     const char *fail;
+    char each[128];        /* the pattern of PATTERN:each; "": another --fail, or none */
     char fail_code[24];    /* "=207001", or nothing */
     char fail_caller[128]; /* of :each@CALLER; "": any */
     bool is_all;
@@ -37,6 +38,9 @@ void run_setup(struct program_setup *setup, char *check, size_t n, char *patienc
 void run_findings(struct findings *findings, const char *folder);
 /* The exit code for a program that returned `code`. */
 int run_exit_code(size_t n_findings, int code);
+
+/* fail.c: looks at --fail, and takes PATTERN:each apart; false after saying what is wrong. */
+bool fail_parse(void);
 
 /* each.c: again and again, with one call after the other failing. */
 int each_run(char **argv, const char *pattern);
