@@ -71,7 +71,8 @@ typedef struct aclmem_pool_stream_ops {
 
 /* Zero means the default, everywhere. */
 typedef struct aclmem_pool_options {
-    size_t limit; /* bytes of device memory held at most; default: what the device has */
+    /* Bytes of device memory held at most, up to a whole page; default: what the device has. */
+    size_t limit;
     /*
      * Bytes that stay mapped although no block is there, for the next one; default:
      * ACLMEM_POOL_KEEP_ALL.  1 keeps none.
@@ -83,15 +84,21 @@ typedef struct aclmem_pool_options {
      */
     size_t slack;
     size_t span; /* bytes of addresses reserved at a time; default: twice the limit */
-    const aclmem_pool_stream_ops *stream_ops; /* default: aclrt functions */
+    const aclmem_pool_stream_ops *stream_ops; /* copied; default: aclrt functions */
     uint64_t flags;                           /* ACLMEM_POOL_ALIASES, or none */
     uint64_t rsv[6];                          /* 0 */
 } aclmem_pool_options;
 
-/* options may be NULL. */
+/*
+ * In the thread's current context, which is one of the device; options may be NULL.  Stream NULL is
+ * that context's default stream in all functions of the pool, whichever context a caller has.
+ */
 aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
                             aclmem_pool **pool);
-/* Refused while blocks are live; waits for queued work on freed ones. */
+/*
+ * Refused while blocks are live; waits for queued work on freed ones.  Comes before the device is
+ * reset and before aclFinalize: afterwards it fails.
+ */
 aclError aclmem_pool_destroy(aclmem_pool *pool);
 
 /* A block at a multiple of 512 bytes; size 0 is refused. */
@@ -108,7 +115,7 @@ aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream s
 /* Another limit; what is held already stays. */
 aclError aclmem_pool_set_limit(aclmem_pool *pool, size_t limit);
 
-/* How many bytes a live block was asked for with. */
+/* How many bytes a live block was asked for with; a pointer inside one is refused. */
 aclError aclmem_pool_size(aclmem_pool *pool, const void *ptr, size_t *size);
 
 /* Gives a block back, in the order of the stream that it was asked for. */
@@ -117,8 +124,9 @@ aclError aclmem_pool_free(aclmem_pool *pool, void *ptr);
 aclError aclmem_pool_use(aclmem_pool *pool, void *ptr, aclrtStream stream);
 
 /*
- * The stream will be destroyed: waits for its work, and forgets it.  A pool works without
- * this too, but knows only 62 streams at a time well.
+ * The stream will be destroyed: waits for its work, and forgets it.  A program that destroys a stream
+ * without this has waited for the stream's work itself.  A pool knows 62 streams at a time; for
+ * the work of others it waits for the whole device.
  */
 aclError aclmem_pool_forget_stream(aclmem_pool *pool, aclrtStream stream);
 
@@ -156,8 +164,9 @@ aclError aclmem_pool_handle(aclmem_pool *pool, void *ptr, aclrtDrvMemHandle *han
 
 /*
  * Called without a lock when memory runs out, before the allocation fails, in the order of
- * registration.  A function that freed something returns other than 0, and the
- * allocation is tried again.
+ * registration; there may be 16.  A function that freed something returns other than 0, and the
+ * allocation is tried again, up to 8 times.  It may use the pool, but not destroy it; where it
+ * asks a pool for memory itself, no function is called for that.
  */
 typedef int (*aclmem_pool_oom_fn)(void *arg, size_t wanted);
 aclError aclmem_pool_on_oom(aclmem_pool *pool, aclmem_pool_oom_fn fn, void *arg);
@@ -165,14 +174,14 @@ aclError aclmem_pool_on_oom(aclmem_pool *pool, aclmem_pool_oom_fn fn, void *arg)
 #define ACLMEM_POOL_SIZES 48
 
 typedef struct aclmem_pool_stats {
-    uint64_t live;      /* bytes in blocks, as asked for */
+    uint64_t live;      /* bytes in blocks, as asked for; they take multiples of 512 */
     uint64_t n_live;    /* blocks */
     uint64_t peak_live; /* exact while one stream at a time is at work, else sampled */
     uint64_t held;      /* bytes of device memory */
     uint64_t peak_held;
     uint64_t cached; /* in freed blocks that wait for one of the same size and stream */
     uint64_t idle;   /* in pages without a block */
-    uint64_t lost;   /* in pages with blocks, but in none: at borders, and by rounding */
+    uint64_t lost;   /* in pages with blocks, but in none, at borders */
     uint64_t exportable; /* bytes of blocks in handles of their own */
     uint64_t asleep;     /* bytes of blocks without memory */
     uint64_t runs;       /* rows of blocks without a gap; the bound is 2 pages for each */
@@ -191,12 +200,13 @@ aclError aclmem_pool_get_stats(aclmem_pool *pool, aclmem_pool_stats *stats);
 aclError aclmem_pool_reset_peaks(aclmem_pool *pool);
 
 /*
- * All blocks and figures as JSON: {"device", "page", "stats": {...}, "blocks": [{"address",
- * "size", "tag", "stream", "state"}]}.  The text is the caller's to free().
+ * All blocks and figures as JSON: {"device", "page", "limit", "stats": {...}, "blocks": [{"address",
+ * "size", "tag", "stream", "state"}]}.  A state is "live", "asleep", "exportable", or "cached": freed
+ * and kept for the next block of its size.  The text is the caller's to free().
  */
 aclError aclmem_pool_snapshot(aclmem_pool *pool, char **json);
 
-/* What the thread's last failed call of the pool had to say; "" when none failed. */
+/* What the thread's last failed call of any pool had to say; "" when none failed. */
 const char *aclmem_pool_message(void);
 
 #pragma GCC visibility pop

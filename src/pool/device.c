@@ -26,7 +26,11 @@ aclError pool_enter(aclmem_pool *pool, struct pool_visit *visit)
         return ACL_SUCCESS;
     rc = aclrtSetCurrentContext(pool->context);
     if (rc != ACL_SUCCESS)
-        return pool_fail(rc, "the context in which the pool was created is gone");
+        return pool_fail(rc,
+                         "the context in which the pool was created is gone (error %d): "
+                         "destroy a pool before aclrtResetDevice and aclFinalize, and "
+                         "do not use it in a child of fork()",
+                         rc);
     visit->is_changed = visit->before != NULL;
     return ACL_SUCCESS;
 }
@@ -68,6 +72,9 @@ static int device_create(void *ctx, void **ret_frame)
     aclmem_pool *pool = ctx;
     aclrtPhysicalMemProp memory = pool_memory(pool->device);
 
+    /* The engine knows nothing of exportable blocks, and takes a limit of no page for none. */
+    if (pool_held_locked(pool) + pool->page > pool->limit)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
     return aclrtMallocPhysical(ret_frame, pool->page, &memory, 0);
 }
 

@@ -8,7 +8,8 @@
  *
  * Locks: pool->lock covers the engine, the streams' events and the lists of the pool.  A
  * shard's and a stripe's lock come below it and are held for a few lines.  No lock is
- * held while the pool waits for a stream, and none while a function of the program runs.
+ * held while the pool waits for a stream, and none while a function of the program runs.  Where an
+ * event cannot be had, pool->lock is held while the pool waits for the device.
  *
  * Tickets: pool->ticket counts recorded events.  What is freed to the engine has the ticket
  * of that moment; an event that is recorded then or later on the same stream covers it.
@@ -148,6 +149,7 @@ struct aclmem_pool {
     struct pool_block_list left; /* those that were freed and have queued work */
     struct pool_callback callbacks[N_CALLBACKS];
     unsigned n_callbacks;
+    atomic_uint n_calling; /* threads inside them */
 };
 
 /* report.c: the thread's message; returns rc. */

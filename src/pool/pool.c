@@ -18,6 +18,16 @@
 /* How often memory is asked for again after the program's functions freed some. */
 #define N_ROUNDS 8
 
+/* The thread is inside a function that a pool calls when memory runs out. */
+static _Thread_local bool is_called_back;
+
+/* In whole pages; a limit near the largest number is none. */
+static size_t limit_round(const aclmem_pool *pool, size_t limit)
+{
+    return limit < SIZE_MAX / 4 ? am_align_up(limit, pool->page)
+                                : SIZE_MAX / 4 / pool->page * pool->page;
+}
+
 /* Half as many addresses, and so on, where the system has not so many in a row. */
 static size_t span_try(aclmem_pool *pool, size_t span)
 {
@@ -62,8 +72,7 @@ static aclError pool_measure(aclmem_pool *pool, const aclmem_pool_options *optio
     rc = aclrtGetMemInfo(ACL_HBM_MEM, &free, &total);
     if (rc != ACL_SUCCESS)
         return pool_fail(rc, "the memory of device %d is not known", pool->device);
-    pool->limit = options->limit != 0 ? options->limit : total;
-    pool->limit = am_align_up(pool->limit, pool->page);
+    pool->limit = limit_round(pool, options->limit != 0 ? options->limit : total);
     pool->keep = options->keep != 0 ? options->keep : ACLMEM_POOL_KEEP_ALL;
     pool->slack = options->slack;
     pool->ops = options->stream_ops != NULL ? *options->stream_ops : pool_acl_streams;
@@ -105,6 +114,26 @@ static void pool_close(aclmem_pool *pool)
     free(pool);
 }
 
+static aclError options_check(const aclmem_pool_options *options)
+{
+    const aclmem_pool_stream_ops *ops = options->stream_ops;
+
+    if ((options->flags & ~(uint64_t)ACLMEM_POOL_ALIASES) != 0)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "flags 0x%" PRIx64, options->flags);
+    for (size_t i = 0; i < sizeof options->rsv / sizeof options->rsv[0]; i++) {
+        if (options->rsv[i] != 0)
+            return pool_fail(ACL_ERROR_INVALID_PARAM,
+                             "rsv[%zu] is not 0: are the options initialised?", i);
+    }
+    if (ops != NULL &&
+        (ops->event_create == NULL || ops->event_destroy == NULL ||
+         ops->event_record == NULL || ops->event_query == NULL ||
+         ops->event_synchronize == NULL || ops->stream_wait == NULL ||
+         ops->stream_synchronize == NULL || ops->device_synchronize == NULL))
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "a function of stream_ops is NULL");
+    return ACL_SUCCESS;
+}
+
 aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
                             aclmem_pool **ret_pool)
 {
@@ -116,8 +145,9 @@ aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
         options = &defaults;
     if (ret_pool == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
-    if ((options->flags & ~(uint64_t)ACLMEM_POOL_ALIASES) != 0)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "flags 0x%" PRIx64, options->flags);
+    rc = options_check(options);
+    if (rc != ACL_SUCCESS)
+        return rc;
     pool = am_sys_calloc(1, sizeof *pool);
     if (pool == NULL)
         return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a pool");
@@ -151,6 +181,9 @@ aclError aclmem_pool_destroy(aclmem_pool *pool)
     if (stats.n_live > 0)
         return pool_fail(ACL_ERROR_INVALID_PARAM,
                          "%" PRIu64 " blocks of the pool are live", stats.n_live);
+    if (atomic_load(&pool->n_calling) > 0)
+        return pool_fail(ACL_ERROR_INVALID_PARAM,
+                         "a function of aclmem_pool_on_oom() is running");
     rc = pool_enter(pool, &visit);
     if (rc != ACL_SUCCESS)
         return rc;
@@ -233,11 +266,18 @@ bool pool_call_back_locked(aclmem_pool *pool, size_t wanted)
     unsigned n = pool->n_callbacks;
     bool is_freed = false;
 
+    /* What such a function asks for itself would call it again, without end. */
+    if (is_called_back)
+        return false;
+    is_called_back = true;
+    atomic_fetch_add(&pool->n_calling, 1);
     memcpy(callbacks, pool->callbacks, sizeof callbacks);
     pthread_mutex_unlock(&pool->lock);
     for (unsigned i = 0; i < n; i++)
         is_freed |= callbacks[i].fn(callbacks[i].arg, wanted) != 0;
     pthread_mutex_lock(&pool->lock);
+    atomic_fetch_sub(&pool->n_calling, 1);
+    is_called_back = false;
     return is_freed;
 }
 
@@ -404,11 +444,13 @@ aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream s
     if (pool == NULL || ptr == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
                          pool == NULL ? "pool" : "ptr");
-    if (size == 0 || (flags & ~ACLMEM_POOL_EXPORTABLE) != 0 ||
-        tag == ACLMEM_POOL_ALL_TAGS)
-        return pool_fail(ACL_ERROR_INVALID_PARAM,
-                         "size %zu, tag 0x%" PRIx32 ", flags 0x%" PRIx32, size, tag,
-                         flags);
+    if (size == 0)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "size is 0");
+    if (tag == ACLMEM_POOL_ALL_TAGS)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "tag 0x%" PRIx32 " stands for all tags",
+                         tag);
+    if ((flags & ~ACLMEM_POOL_EXPORTABLE) != 0)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "flags 0x%" PRIx32, flags);
     if (size > pool->limit)
         return refuse(pool, size);
     if ((flags & ACLMEM_POOL_EXPORTABLE) != 0)
@@ -450,20 +492,21 @@ static bool evict(aclmem_pool *pool, struct pool_block *block)
     return is_quick;
 }
 
-/* A block that is freed, and counted as such, goes to the engine. */
-static aclError free_slow(aclmem_pool *pool, struct pool_block *block)
+/*
+ * A block that is freed, and counted as such, goes to the engine.  Without the pool's context too, since
+ * it would be lost otherwise: the calls that fail then are made again by the next one.
+ */
+static void free_slow(aclmem_pool *pool, struct pool_block *block)
 {
     struct pool_visit visit;
-    aclError rc = pool_enter(pool, &visit);
+    bool is_there = pool_enter(pool, &visit) == ACL_SUCCESS;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
     pthread_mutex_lock(&pool->lock);
     block_free_locked(pool, block);
     pool_tidy_locked(pool);
     pthread_mutex_unlock(&pool->lock);
-    pool_leave(&visit);
-    return ACL_SUCCESS;
+    if (is_there)
+        pool_leave(&visit);
 }
 
 aclError aclmem_pool_free(aclmem_pool *pool, void *ptr)
@@ -476,8 +519,8 @@ aclError aclmem_pool_free(aclmem_pool *pool, void *ptr)
     block = pool_table_claim(pool, ptr, BLOCK_FREED, &was);
     if (block == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM,
-                         "%p is not a live block of the pool: it was freed before, or is "
-                         "inside one",
+                         "%p is not a live block of the pool: it was freed before, is "
+                         "inside one, or is not the pool's",
                          ptr);
     if (was == BLOCK_LIVE && pool->keep == ACLMEM_POOL_KEEP_ALL &&
         block->slot != OTHERS && block->place != NULL &&
@@ -489,7 +532,8 @@ aclError aclmem_pool_free(aclmem_pool *pool, void *ptr)
     } else {
         pool_count(pool, block, -1);
     }
-    return free_slow(pool, block);
+    free_slow(pool, block);
+    return ACL_SUCCESS;
 }
 
 aclError aclmem_pool_set_limit(aclmem_pool *pool, size_t limit)
@@ -498,7 +542,7 @@ aclError aclmem_pool_set_limit(aclmem_pool *pool, size_t limit)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "%s",
                          pool == NULL ? "pool is NULL" : "limit is 0");
     pthread_mutex_lock(&pool->lock);
-    atomic_store(&pool->limit, am_align_up(limit, pool->page));
+    atomic_store(&pool->limit, limit_round(pool, limit));
     pthread_mutex_unlock(&pool->lock);
     return ACL_SUCCESS;
 }

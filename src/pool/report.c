@@ -82,11 +82,12 @@ aclError pool_fail_memory_locked(aclmem_pool *pool, size_t size)
         stats.asleep > 0 ? largest * pool->page : am_fit_largest(pool->fit, largest);
     return pool_fail(
         ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "out of memory: %.1f MB asked for; %.1f MB held of %.1f MB allowed: %.1f MB "
+        "out of memory: %zu bytes (%.1f MB) asked for; %.1f MB held of %.1f MB allowed: "
+        "%.1f MB "
         "live in %" PRIu64 " blocks, %.1f MB idle, %.1f MB lost at borders, %.1f MB "
         "exportable; %.1f MB asleep; the device has %.1f MB free; at most %.1f MB "
         "would fit now (%zu bytes)",
-        MB(size), MB(stats.held), MB(pool->limit), MB(stats.live), stats.n_live,
+        size, MB(size), MB(stats.held), MB(pool->limit), MB(stats.live), stats.n_live,
         MB(stats.idle), MB(stats.lost), MB(stats.exportable), MB(stats.asleep), MB(free),
         MB(largest), largest);
 }
@@ -147,7 +148,7 @@ aclError aclmem_pool_snapshot(aclmem_pool *pool, char **json)
     struct am_fit_block *place = NULL;
     struct pool_block *block;
     aclmem_pool_stats stats;
-    bool is_first = true;
+    bool is_first = true, is_short;
     size_t size;
     FILE *out;
 
@@ -173,7 +174,8 @@ aclError aclmem_pool_snapshot(aclmem_pool *pool, char **json)
     }
     pthread_mutex_unlock(&pool->lock);
     fprintf(out, "]}\n");
-    if (fclose(out) != 0) {
+    is_short = ferror(out) != 0;
+    if (fclose(out) != 0 || is_short) {
         free(*json);
         *json = NULL;
         return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a snapshot");

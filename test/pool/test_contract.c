@@ -1,6 +1,8 @@
 /* What the pool gives, through its header alone. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "aclmem/pool.h"
 #include "support/support.h"
@@ -224,11 +226,81 @@ static void the_program_may_free_something_when_memory_runs_out(void **state)
     assert_int_equal(hoard.n_calls, 1);
     assert_int_equal(aclmem_pool_malloc(hoard.pool, 3 * CHUNK, NULL, &hoard.ptr),
                      ACL_ERROR_RT_MEMORY_ALLOCATION);
-    assert_says("6.0 MB asked for; ");
+    assert_says("6291456 bytes (6.0 MB) asked for; ");
     assert_says("4.0 MB live in 1 blocks");
     assert_says("at most 4.0 MB would fit now");
     assert_acl_ok(aclmem_pool_free(hoard.pool, ptr));
     assert_acl_ok(aclmem_pool_destroy(hoard.pool));
+}
+
+/* A function that the pool calls, and that asks it for memory or for its end. */
+static int recurse(void *arg, size_t wanted)
+{
+    struct hoard *hoard = arg;
+
+    hoard->n_calls++;
+    assert_int_equal(aclmem_pool_malloc(hoard->pool, wanted, NULL, &hoard->ptr),
+                     ACL_ERROR_RT_MEMORY_ALLOCATION);
+    return 0;
+}
+
+static int destroy(void *arg, size_t wanted)
+{
+    struct hoard *hoard = arg;
+
+    hoard->n_calls++;
+    assert_int_equal(aclmem_pool_destroy(hoard->pool), ACL_ERROR_INVALID_PARAM);
+    assert_says("is running");
+    return 0;
+}
+
+static void a_function_that_memory_is_asked_of_may_not_recurse(void **state)
+{
+    struct hoard hoard = {.pool = pool_make(4 * CHUNK)};
+    aclmem_pool *other;
+    size_t free, total;
+    void *ptr;
+
+    assert_acl_ok(aclmem_pool_on_oom(hoard.pool, recurse, &hoard));
+    ptr = take(hoard.pool, 3 * CHUNK, NULL);
+    assert_int_equal(aclmem_pool_malloc(hoard.pool, 2 * CHUNK, NULL, &hoard.ptr),
+                     ACL_ERROR_RT_MEMORY_ALLOCATION);
+    assert_int_equal(hoard.n_calls, 1);
+    assert_acl_ok(aclmem_pool_free(hoard.pool, ptr));
+    assert_acl_ok(aclmem_pool_destroy(hoard.pool));
+
+    /* Nothing is live there: another pool has a page of the device. */
+    other = pool_make(0);
+    ptr = take(other, MIB, NULL);
+    hoard = (struct hoard){.pool = pool_make(0)};
+    assert_acl_ok(aclmem_pool_on_oom(hoard.pool, destroy, &hoard));
+    assert_acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total));
+    assert_int_equal(aclmem_pool_malloc(hoard.pool, total, NULL, &hoard.ptr),
+                     ACL_ERROR_RT_MEMORY_ALLOCATION);
+    assert_int_equal(hoard.n_calls, 1);
+    assert_acl_ok(aclmem_pool_destroy(hoard.pool));
+    assert_acl_ok(aclmem_pool_free(other, ptr));
+    assert_acl_ok(aclmem_pool_destroy(other));
+}
+
+static void a_limit_is_kept(void **state)
+{
+    aclmem_pool *pool = pool_make(2 * CHUNK);
+    void *own, *ptr;
+
+    assert_acl_ok(aclmem_pool_malloc_tagged(pool, 2 * CHUNK, NULL, 0,
+                                            ACLMEM_POOL_EXPORTABLE, &own));
+    assert_int_equal(aclmem_pool_malloc(pool, 512, NULL, &ptr),
+                     ACL_ERROR_RT_MEMORY_ALLOCATION);
+    assert_int_equal(stats_of(pool).held, 2 * CHUNK);
+    assert_acl_ok(aclmem_pool_set_limit(pool, SIZE_MAX));
+    ptr = take(pool, 512, NULL);
+    assert_acl_ok(aclmem_pool_free(pool, ptr));
+    assert_acl_ok(aclmem_pool_free(pool, own));
+    assert_acl_ok(aclmem_pool_destroy(pool));
+    pool = pool_make(SIZE_MAX);
+    assert_acl_ok(aclmem_pool_free(pool, take(pool, 5 * MIB, NULL)));
+    assert_acl_ok(aclmem_pool_destroy(pool));
 }
 
 static void an_address_without_a_block_is_refused(void **state)
@@ -459,13 +531,47 @@ static void a_page_that_is_mapped_twice_is_behind_one_block(void **state)
     assert_acl_ok(aclmem_pool_destroy(pool));
 }
 
-static void flags_that_do_not_exist_are_refused(void **state)
+static void options_that_do_not_exist_are_refused(void **state)
 {
-    aclmem_pool_options options = {.flags = 2};
+    static const aclmem_pool_stream_ops none;
+    aclmem_pool_options flags = {.flags = 2}, rsv = {.rsv = {[5] = 1}},
+                        ops = {.stream_ops = &none};
     aclmem_pool *pool;
 
-    assert_int_equal(aclmem_pool_create(0, &options, &pool), ACL_ERROR_INVALID_PARAM);
+    assert_int_equal(aclmem_pool_create(0, &flags, &pool), ACL_ERROR_INVALID_PARAM);
     assert_says("flags 0x2");
+    assert_int_equal(aclmem_pool_create(0, &rsv, &pool), ACL_ERROR_INVALID_PARAM);
+    assert_says("rsv[5]");
+    assert_int_equal(aclmem_pool_create(0, &ops, &pool), ACL_ERROR_INVALID_PARAM);
+    assert_says("stream_ops");
+}
+
+/* In a child no function of AscendCL works; frees come there all the same, and lose no block. */
+static void a_free_without_a_device_loses_no_block(void **state)
+{
+    aclmem_pool *pool = pool_make(0);
+    void *own, *ptr = take(pool, 3 * MIB, NULL);
+    int status;
+    pid_t child;
+
+    assert_acl_ok(
+        aclmem_pool_malloc_tagged(pool, MIB, NULL, 0, ACLMEM_POOL_EXPORTABLE, &own));
+    child = fork();
+    if (child == 0) {
+        bool is_right = aclmem_pool_free(pool, own) == ACL_SUCCESS &&
+                        stats_of(pool).exportable == CHUNK &&
+                        aclmem_pool_free(pool, ptr) == ACL_SUCCESS &&
+                        stats_of(pool).n_live == 0 &&
+                        aclmem_pool_malloc(pool, 7 * MIB, NULL, &ptr) != ACL_SUCCESS &&
+                        strstr(aclmem_pool_message(), "fork()") != NULL;
+
+        _exit(is_right ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_acl_ok(aclmem_pool_free(pool, own));
+    assert_acl_ok(aclmem_pool_free(pool, ptr));
+    assert_acl_ok(aclmem_pool_destroy(pool));
 }
 
 int main(void)
@@ -479,6 +585,8 @@ int main(void)
         claim_both(a_use_on_a_second_stream_is_waited_for),
         claim_both(a_full_pool_waits_for_work_and_goes_on),
         claim_both(the_program_may_free_something_when_memory_runs_out),
+        claim_both(a_function_that_memory_is_asked_of_may_not_recurse),
+        claim(a_limit_is_kept),
         claim(an_address_without_a_block_is_refused),
         claim_both(sleeping_blocks_keep_addresses_and_contents),
         claim_both(an_exportable_block_is_one_handle),
@@ -488,7 +596,8 @@ int main(void)
         claim(statistics_and_snapshot_report_all_memory),
         claim(idle_memory_above_the_threshold_goes_back),
         claim_both(a_page_that_is_mapped_twice_is_behind_one_block),
-        claim(flags_that_do_not_exist_are_refused),
+        claim(options_that_do_not_exist_are_refused),
+        claim(a_free_without_a_device_loses_no_block),
     };
 
     return run_claims(claims);
