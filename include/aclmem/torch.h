@@ -34,6 +34,7 @@ int aclmem_torch_use_cuda_streams(int is_cuda);
  * A block; NULL for size 0.  When memory runs out it throws a C++ exception: c10::OutOfMemoryError,
  * which PyTorch turns into torch.OutOfMemoryError, where the process has PyTorch's libc10.so, and
  * std::runtime_error elsewhere.  The text begins with "CUDA out of memory" or "NPU out of memory".
+ * Where no pool can be made on the device it throws std::runtime_error, and says why.
  */
 void *aclmem_torch_malloc(ssize_t size, int device, void *stream);
 /* The same, but NULL instead of an exception. */

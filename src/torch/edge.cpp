@@ -20,6 +20,7 @@
 #include <typeinfo>
 
 #include "aclmem/torch.h"
+#include "torch/why.h"
 
 namespace {
 
@@ -95,6 +96,11 @@ void *aclmem_torch_malloc(ssize_t size, int device, void *stream)
     void *ptr = aclmem_torch_try_malloc(size, device, stream);
 
     if (ptr == nullptr && size > 0) {
+        const char *why = torch_why_no_pool(device);
+
+        if (why != nullptr)
+            throw std::runtime_error("aclmem: there is no memory pool on device " +
+                                     std::to_string(device) + ": " + why);
         const char *backend = std::getenv("ACLMEM_BACKEND");
         bool is_cuda = backend != nullptr && std::string(backend) == "cuda";
         std::string message = std::string(is_cuda ? "CUDA" : "NPU") +

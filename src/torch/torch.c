@@ -3,18 +3,21 @@
  *
  * While a graph is captured its blocks come from a pool of the graph's own, which is frozen:
  * replays write to those addresses, so no other block may have them before the graph is
- * released.
+ * released.  The device's pool is frozen during the capture: an event that it recorded on the
+ * captured stream would belong to the graph.
  */
 #include "aclmem/torch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 
 #include "acl/acl.h"
 #include "torch/cuda.h"
+#include "torch/why.h"
 
 #define MAX_DEVICES 64
 
@@ -31,12 +34,36 @@ struct device {
     atomic_int n_graphs;         /* there are any: the short way ends */
     LIST_HEAD(, graph) graphs;   /* lock */
     double fraction;             /* lock; of the device's memory; 0: all */
+    size_t total;                /* lock; its memory, once it has a pool */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[MAX_DEVICES];
 static bool is_cuda;    /* lock */
 static bool is_started; /* lock */
+static _Thread_local char why[512];
+
+static bool is_device(int device)
+{
+    return device >= 0 && device < MAX_DEVICES;
+}
+
+const char *torch_why_no_pool(int device)
+{
+    if (is_device(device) && atomic_load(&devices[device].pool) != NULL)
+        return NULL;
+    if (!is_device(device))
+        snprintf(why, sizeof why, "devices have numbers from 0 to %d", MAX_DEVICES - 1);
+    return why;
+}
+
+/* Remembers which function failed, and its message. */
+static aclmem_pool *pool_refuse(const char *function, aclError rc, const char *message)
+{
+    snprintf(why, sizeof why, "%s returned %d: %s", function, rc,
+             message != NULL ? message : "");
+    return NULL;
+}
 
 int aclmem_torch_use_cuda_streams(int is_wanted)
 {
@@ -50,11 +77,6 @@ int aclmem_torch_use_cuda_streams(int is_wanted)
     return is_set;
 }
 
-static bool is_device(int device)
-{
-    return device >= 0 && device < MAX_DEVICES;
-}
-
 static aclmem_pool *pool_make_locked(int device)
 {
     aclmem_pool_options options = {
@@ -63,20 +85,27 @@ static aclmem_pool *pool_make_locked(int device)
     };
     double fraction = devices[device].fraction;
     aclmem_pool *pool = NULL;
-    size_t free_now, total;
+    size_t free_now;
     aclError rc;
 
     if (!is_started) {
         rc = aclInit(NULL);
         if (rc != ACL_SUCCESS && rc != ACL_ERROR_REPEAT_INITIALIZE)
-            return NULL;
+            return pool_refuse("aclInit", rc, aclGetRecentErrMsg());
         is_started = true;
     }
-    if (aclrtSetDevice(device) != ACL_SUCCESS)
-        return NULL;
-    if (fraction > 0 && aclrtGetMemInfo(ACL_HBM_MEM, &free_now, &total) == ACL_SUCCESS)
-        options.limit = (size_t)(fraction * (double)total);
-    return aclmem_pool_create(device, &options, &pool) == ACL_SUCCESS ? pool : NULL;
+    rc = aclrtSetDevice(device);
+    if (rc != ACL_SUCCESS)
+        return pool_refuse("aclrtSetDevice", rc, aclGetRecentErrMsg());
+    rc = aclrtGetMemInfo(ACL_HBM_MEM, &free_now, &devices[device].total);
+    if (rc != ACL_SUCCESS)
+        return pool_refuse("aclrtGetMemInfo", rc, aclGetRecentErrMsg());
+    if (fraction > 0)
+        options.limit = (size_t)(fraction * (double)devices[device].total);
+    rc = aclmem_pool_create(device, &options, &pool);
+    return rc == ACL_SUCCESS
+               ? pool
+               : pool_refuse("aclmem_pool_create", rc, aclmem_pool_message());
 }
 
 static aclmem_pool *pool_of(int device)
@@ -204,28 +233,43 @@ void aclmem_torch_reset(void)
 void aclmem_torch_memory_fraction(double fraction, int device)
 {
     aclmem_pool *pool;
-    size_t free_now, total;
 
     if (!is_device(device) || !(fraction > 0) || fraction > 1)
         return;
     pthread_mutex_lock(&lock);
     devices[device].fraction = fraction;
     pool = atomic_load(&devices[device].pool);
-    if (pool != NULL && aclrtGetMemInfo(ACL_HBM_MEM, &free_now, &total) == ACL_SUCCESS)
-        aclmem_pool_set_limit(pool, (size_t)(fraction * (double)total));
+    if (pool != NULL)
+        aclmem_pool_set_limit(pool, (size_t)(fraction * (double)devices[device].total));
     pthread_mutex_unlock(&lock);
+}
+
+/* The pool of a live block, of a device or of a graph; NULL: it is in none. */
+static aclmem_pool *pool_with_locked(const void *ptr, size_t *ret_size)
+{
+    for (int i = 0; i < MAX_DEVICES; i++) {
+        aclmem_pool *pool = atomic_load(&devices[i].pool);
+        struct graph *graph;
+
+        if (pool == NULL)
+            continue;
+        if (aclmem_pool_size(pool, ptr, ret_size) == ACL_SUCCESS)
+            return pool;
+        LIST_FOREACH (graph, &devices[i].graphs, link) {
+            if (aclmem_pool_size(graph->pool, ptr, ret_size) == ACL_SUCCESS)
+                return graph->pool;
+        }
+    }
+    return NULL;
 }
 
 void *aclmem_torch_base_alloc(void *ptr, size_t *size)
 {
     size_t asked = 0;
 
-    for (int i = 0; i < MAX_DEVICES; i++) {
-        aclmem_pool *pool = atomic_load(&devices[i].pool);
-
-        if (pool != NULL && aclmem_pool_size(pool, ptr, &asked) == ACL_SUCCESS)
-            break;
-    }
+    pthread_mutex_lock(&lock);
+    pool_with_locked(ptr, &asked);
+    pthread_mutex_unlock(&lock);
     if (size != NULL)
         *size = asked;
     return ptr;
@@ -233,12 +277,28 @@ void *aclmem_torch_base_alloc(void *ptr, size_t *size)
 
 void aclmem_torch_record_stream(void *ptr, void *stream)
 {
-    for (int i = 0; i < MAX_DEVICES; i++) {
-        aclmem_pool *pool = atomic_load(&devices[i].pool);
+    aclmem_pool *pool;
+    size_t size;
 
-        if (pool != NULL && aclmem_pool_use(pool, ptr, stream) == ACL_SUCCESS)
-            return;
+    pthread_mutex_lock(&lock);
+    pool = pool_with_locked(ptr, &size);
+    if (pool != NULL)
+        aclmem_pool_use(pool, ptr, stream);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The device's pool is frozen while any graph is captured there. */
+static void freeze_update_locked(int device)
+{
+    aclmem_pool *pool = atomic_load(&devices[device].pool);
+    struct graph *graph;
+
+    LIST_FOREACH (graph, &devices[device].graphs, link) {
+        if (graph->is_open)
+            break;
     }
+    if (pool != NULL)
+        aclmem_pool_freeze(pool, graph != NULL);
 }
 
 void aclmem_torch_begin_allocate_to_pool(int device, uint64_t id_0, uint64_t id_1,
@@ -267,6 +327,8 @@ void aclmem_torch_begin_allocate_to_pool(int device, uint64_t id_0, uint64_t id_
     if (graph != NULL) {
         aclmem_pool_freeze(graph->pool, 1);
         graph->is_open = true;
+        graph->is_released = false;
+        freeze_update_locked(device);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -281,6 +343,7 @@ void aclmem_torch_end_allocate_to_pool(int device, uint64_t id_0, uint64_t id_1)
     graph = graph_find_locked(device, id_0, id_1);
     if (graph != NULL)
         graph->is_open = false;
+    freeze_update_locked(device);
     pthread_mutex_unlock(&lock);
 }
 
@@ -297,6 +360,7 @@ void aclmem_torch_release_pool(int device, uint64_t id_0, uint64_t id_1)
         graph->is_released = true;
         aclmem_pool_freeze(graph->pool, 0);
         graph_reap_locked(device, graph);
+        freeze_update_locked(device);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -323,8 +387,18 @@ int aclmem_torch_get_stats(int device, aclmem_pool_stats *stats)
         stats->peak_live += more.peak_live;
         stats->held += more.held;
         stats->peak_held += more.peak_held;
+        stats->cached += more.cached;
         stats->idle += more.idle;
         stats->lost += more.lost;
+        stats->runs += more.runs;
+        stats->mallocs += more.mallocs;
+        stats->hits += more.hits;
+        stats->creates += more.creates;
+        stats->remaps += more.remaps;
+        stats->waits += more.waits;
+        stats->returns += more.returns;
+        for (unsigned i = 0; i < ACLMEM_POOL_SIZES; i++)
+            stats->by_size[i] += more.by_size[i];
     }
     pthread_mutex_unlock(&lock);
     return ACL_SUCCESS;
@@ -333,8 +407,15 @@ int aclmem_torch_get_stats(int device, aclmem_pool_stats *stats)
 int aclmem_torch_reset_peaks(int device)
 {
     aclmem_pool *pool = is_device(device) ? atomic_load(&devices[device].pool) : NULL;
+    struct graph *graph;
 
-    return pool != NULL ? aclmem_pool_reset_peaks(pool) : ACL_ERROR_INVALID_PARAM;
+    if (pool == NULL)
+        return ACL_ERROR_INVALID_PARAM;
+    pthread_mutex_lock(&lock);
+    LIST_FOREACH (graph, &devices[device].graphs, link)
+        aclmem_pool_reset_peaks(graph->pool);
+    pthread_mutex_unlock(&lock);
+    return aclmem_pool_reset_peaks(pool);
 }
 
 int aclmem_torch_snapshot(int device, char **json)

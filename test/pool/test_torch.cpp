@@ -31,6 +31,18 @@ static aclmem_pool_stats stats_now()
     return stats;
 }
 
+/* The pool's events on AscendCL's streams. */
+static int n_records;
+
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+{
+    static auto record =
+        reinterpret_cast<aclError (*)(aclrtEvent, aclrtStream)>(dlsym(RTLD_NEXT, "aclrtRecordEvent"));
+
+    n_records++;
+    return record(event, stream);
+}
+
 template <typename Function> static Function driver_get(const char *name)
 {
     static void *driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -127,6 +139,26 @@ static void no_memory_is_an_exception(void *stream)
     REQUIRE(aclmem_torch_try_malloc(512, 99, stream) == nullptr);
 }
 
+static void a_device_without_a_pool_is_an_exception(void *stream)
+{
+    static const struct {
+        int device;
+        const char *words;
+    } wrong[] = {{-1, "from 0 to 63"}, {99, "from 0 to 63"}, {63, "aclrtSetDevice returned"}};
+
+    for (const auto &w : wrong) {
+        bool is_thrown = false;
+
+        try {
+            aclmem_torch_malloc(512, w.device, stream);
+        } catch (const std::exception &error) {
+            is_thrown = std::strstr(error.what(), w.words) != nullptr &&
+                        std::strstr(error.what(), "out of memory") == nullptr;
+        }
+        REQUIRE(is_thrown);
+    }
+}
+
 static void a_block_used_on_a_second_stream_stays_whole(bool is_cuda, void *stream)
 {
     void *other = stream_make(is_cuda);
@@ -162,6 +194,60 @@ static void blocks_of_a_graph_are_the_graphs_own(void *stream)
     aclmem_torch_free(again, 2 * mb, 0, stream); /* the last block: the pool goes */
     aclmem_torch_free(outside, 4 * mb, 0, stream);
     REQUIRE(stats_now().n_live == 0);
+}
+
+/* The engine gets the block at once, since two streams used it, and an event would be due. */
+static void nothing_is_recorded_while_a_graph_is_captured(bool is_cuda, void *stream)
+{
+    void *other = stream_make(is_cuda);
+    void *before = aclmem_torch_malloc(80 * mb, 0, stream);
+    int n;
+
+    aclmem_torch_record_stream(before, other);
+    aclmem_torch_begin_allocate_to_pool(0, 9, 1, nullptr);
+    n = n_records;
+    aclmem_torch_free(before, 80 * mb, 0, stream);
+    aclmem_torch_reset();
+    REQUIRE(n_records == n);
+    aclmem_torch_end_allocate_to_pool(0, 9, 1);
+    aclmem_torch_release_pool(0, 9, 1);
+    aclmem_torch_reset();
+    REQUIRE(is_cuda || n_records > n);
+}
+
+static void a_block_of_a_graph_may_be_used_on_a_second_stream(bool is_cuda, void *stream)
+{
+    void *other = stream_make(is_cuda);
+    size_t size = 0;
+    void *a, *b;
+
+    aclmem_torch_begin_allocate_to_pool(0, 9, 2, nullptr);
+    a = aclmem_torch_malloc(4 * mb, 0, stream);
+    REQUIRE(aclmem_torch_base_alloc(a, &size) == a && size == size_t(4 * mb));
+    aclmem_torch_record_stream(a, other);
+    aclmem_torch_free(a, 4 * mb, 0, stream);
+    b = aclmem_torch_malloc(4 * mb, 0, stream);
+    REQUIRE(b != a); /* the other stream's captured work may be there */
+    aclmem_torch_free(b, 4 * mb, 0, stream);
+    aclmem_torch_end_allocate_to_pool(0, 9, 2);
+    REQUIRE(aclmem_torch_reset_peaks(0) == 0 && stats_now().peak_live == 0);
+    aclmem_torch_release_pool(0, 9, 2);
+}
+
+static void a_released_pool_may_begin_again(void *stream)
+{
+    void *a, *b;
+
+    aclmem_torch_begin_allocate_to_pool(0, 9, 3, nullptr);
+    a = aclmem_torch_malloc(4 * mb, 0, stream);
+    aclmem_torch_end_allocate_to_pool(0, 9, 3);
+    aclmem_torch_release_pool(0, 9, 3); /* stays, for its block */
+    aclmem_torch_begin_allocate_to_pool(0, 9, 3, nullptr);
+    aclmem_torch_free(a, 4 * mb, 0, stream);
+    b = aclmem_torch_malloc(4 * mb, 0, stream);
+    REQUIRE(b == a);
+    aclmem_torch_free(b, 4 * mb, 0, stream);
+    aclmem_torch_release_pool(0, 9, 3);
 }
 
 /* Without a lock around the other threads' calls the graph's pool ends under one of them. */
@@ -209,7 +295,7 @@ static void a_fraction_limits_the_pool(void *stream)
     void *a;
 
     REQUIRE(aclrtGetMemInfo(ACL_HBM_MEM, &free_now, &total) == ACL_SUCCESS);
-    aclmem_torch_memory_fraction(0.25, 0);
+    std::thread([] { aclmem_torch_memory_fraction(0.25, 0); }).join(); /* it has no device */
     REQUIRE(aclmem_torch_try_malloc(ssize_t(total / 2), 0, stream) == nullptr);
     a = aclmem_torch_try_malloc(ssize_t(total / 8), 0, stream);
     REQUIRE(a != nullptr);
@@ -242,8 +328,12 @@ int main(int argc, char **argv)
     blocks_come_and_go(stream);
     the_size_of_a_block_is_known(stream);
     no_memory_is_an_exception(stream);
+    a_device_without_a_pool_is_an_exception(stream);
     a_block_used_on_a_second_stream_stays_whole(is_cuda, stream);
     blocks_of_a_graph_are_the_graphs_own(stream);
+    nothing_is_recorded_while_a_graph_is_captured(is_cuda, stream);
+    a_block_of_a_graph_may_be_used_on_a_second_stream(is_cuda, stream);
+    a_released_pool_may_begin_again(stream);
     a_graph_ends_while_other_threads_ask_for_blocks(stream);
     a_thread_without_a_device_frees(stream);
     a_fraction_limits_the_pool(stream);
