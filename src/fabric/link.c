@@ -318,6 +318,13 @@ static void message_take(struct am_link *link, const uint8_t *bytes, uint64_t no
         welcome_take(link, bytes, now);
 }
 
+/* Whether the message that comes next begins with AM_FRAME_MAGIC. */
+static bool has_magic(const struct am_link *link)
+{
+    return link->state == AM_LINK_SHAKING &&
+           (link->is_server || link->hello.version == 0);
+}
+
 /* Adds to a message that is there in part: whether it is whole now. */
 static bool partial_add(struct am_link *link, const uint8_t *bytes, size_t size,
                         size_t whole)
@@ -330,7 +337,13 @@ static bool partial_add(struct am_link *link, const uint8_t *bytes, size_t size,
     }
     memcpy(link->partial + link->n_partial, bytes, size);
     link->n_partial += size;
-    return link->n_partial == whole;
+    /* Another program's greeting may be shorter than a message: it is not waited for. */
+    if (has_magic(link) && memcmp(link->partial, AM_FRAME_MAGIC,
+                                  link->n_partial < sizeof link->hello.magic
+                                      ? link->n_partial
+                                      : sizeof link->hello.magic) != 0)
+        link_end(link, AM_LINK_GARBAGE);
+    return link->n_partial == whole && link->state != AM_LINK_DEAD;
 }
 
 void am_link_input(struct am_link *link, const void *bytes, size_t size, uint64_t now)
@@ -394,7 +407,7 @@ const char *am_link_reason(const struct am_link *link)
         [AM_LINK_CLOSED] = "it ended, or closed the connection",
         [AM_LINK_REFUSED] = "it has another key (ACLMEM_FABRIC_KEY), or it ended",
         [AM_LINK_SILENT] = "nothing was heard of it for ACLMEM_FABRIC_TIMEOUT",
-        [AM_LINK_SLOW] = "it did not answer in time",
+        [AM_LINK_SLOW] = "it did not answer in time, or another program answers",
         [AM_LINK_VERSION] = "it speaks another version of the fabric's protocol",
         [AM_LINK_KEY] = "it does not have the same key (ACLMEM_FABRIC_KEY)",
         [AM_LINK_GARBAGE] = "it does not speak the fabric's protocol",

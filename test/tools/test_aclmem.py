@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 MIB = 1 << 20
@@ -56,6 +57,29 @@ class Command(unittest.TestCase):
         )
         self.assertEqual(holder.stdout.readline(), "held\n")
         return holder
+
+    def test_fabric_keys(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("a", "b")]
+            keys = []
+            for path in paths:
+                self.assertIn("ACLMEM_FABRIC_KEY", self.printed("fabric", "keygen", path))
+                self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+                with open(path, "rb") as file:
+                    keys.append(file.read())
+            self.assertEqual([len(key) for key in keys], [32, 32])
+            self.assertNotEqual(*keys)
+            done = self.run_it("fabric", "keygen", paths[0])  # a key that is there stays
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn("File exists", done.stderr)
+            with open(paths[0], "rb") as file:
+                self.assertEqual(file.read(), keys[0])
+
+    def test_fabric_ping_takes_seconds(self):
+        for seconds in "0", "3601", "soon", "-1":
+            done = self.run_it("fabric", "ping", "localhost:1", "--timeout", seconds, ACLMEM_FABRIC_KEY="key")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("--timeout is", done.stderr)
 
     def test_help_and_version_are_there(self):
         for asked in (["--help"], ["-h"], ["info", "--help"], ["info", "--json", "-h"]):

@@ -235,6 +235,22 @@ static void another_version_is_told(void **state)
     pair_destroy(&pair);
 }
 
+static void a_greeting_of_another_program_ends_it(void **state)
+{
+    static const char greeting[] = "SSH-2.0-OpenSSH_9.2p1\r\n"; /* shorter than a hello */
+    struct pair pair;
+
+    pair_init(&pair);
+    am_link_input(&pair.client.link, greeting, 1, 1);
+    assert_int_equal(pair.client.link.state, AM_LINK_DEAD);
+    assert_int_equal(pair.client.link.end, AM_LINK_GARBAGE);
+    am_link_input(&pair.server.link, AM_FRAME_MAGIC, 7, 1);
+    assert_int_equal(pair.server.link.state, AM_LINK_SHAKING);
+    am_link_input(&pair.server.link, greeting, sizeof greeting, 1);
+    assert_int_equal(pair.server.link.end, AM_LINK_GARBAGE);
+    pair_destroy(&pair);
+}
+
 static void a_slow_handshake_is_given_up(void **state)
 {
     struct pair pair;
@@ -310,6 +326,7 @@ int main(void)
         cmocka_unit_test(an_altered_repeated_or_reflected_frame_ends_it),
         cmocka_unit_test(a_recorded_handshake_opens_nothing),
         cmocka_unit_test(another_version_is_told),
+        cmocka_unit_test(a_greeting_of_another_program_ends_it),
         cmocka_unit_test(a_slow_handshake_is_given_up),
         cmocka_unit_test(beats_keep_an_idle_link_alive),
         cmocka_unit_test(silence_ends_it_and_only_after_the_timeout),

@@ -43,7 +43,9 @@ static int keygen(const char *path)
     return 0;
 }
 
-static const char *timeout;
+#define TIMEOUT_MAX 3600
+
+static long timeout = 10;
 
 /* The folder of libascendcl.so, which aclmem-fabric is in, too. */
 static bool folder_find(char *folder, size_t size)
@@ -65,10 +67,13 @@ static bool folder_find(char *folder, size_t size)
 static int ping(const char *where)
 {
     const char *key = getenv("ACLMEM_FABRIC_KEY");
-    const char *seconds = timeout != NULL ? timeout : "10";
+    char seconds[24];
     char folder[PATH_MAX];
     char path[PATH_MAX + 16];
 
+    if (timeout < 1 || timeout > TIMEOUT_MAX)
+        return usage_fail("fabric", "--timeout is %ld, and takes 1 to %d seconds",
+                          timeout, TIMEOUT_MAX);
     if (key == NULL)
         return usage_fail("fabric", "ping needs ACLMEM_FABRIC_KEY, the file of the key");
     if (!folder_find(folder, sizeof folder)) {
@@ -76,6 +81,7 @@ static int ping(const char *where)
         return EXIT_NOT_FOUND;
     }
     snprintf(path, sizeof path, "%s/aclmem-fabric", folder);
+    snprintf(seconds, sizeof seconds, "%ld", timeout);
     execl(path, path, folder, "ping", where, key, seconds, (char *)NULL);
     fprintf(stderr,
             "aclmem fabric: %s: %s; this aclmem has no fabric between machines: build it "
@@ -95,7 +101,7 @@ static int fabric_run(int argc, char **argv)
 }
 
 static const struct option options[] = {
-    {"timeout", OPTION_TEXT, &timeout, "SECONDS", "how long ping waits; 10"},
+    {"timeout", OPTION_NUMBER, &timeout, "SECONDS", "how long ping waits; 10"},
     {0},
 };
 
