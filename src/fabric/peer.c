@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "fabric/helper.h"
 
-#define BOOK_ROWS 256 /* peers that aclmem info shows */
+#define BOOK_ROWS 256 /* peers that aclmem info shows; further ones are a row together */
 
 /* ---- imports ---- */
 
@@ -583,29 +583,64 @@ static bool peer_row(const struct am_peer *peer, struct am_port_row *row)
     return row->n > 0 && !peer->is_dead;
 }
 
-void am_peer_book(struct am_helper *helper)
+struct book {
+    struct am_port_row rows[BOOK_ROWS + 2];
+    size_t n;
+    struct am_port_row rest[2]; /* the peers without a row: exporters, and importers */
+    unsigned n_rest[2];
+};
+
+static void book_add(struct book *book, const struct am_port_row *row)
 {
-    static struct am_port_row rows[BOOK_ROWS], before[BOOK_ROWS];
-    static size_t n_before;
+    struct am_port_row *rest = &book->rest[row->is_importer];
+
+    if (book->n < BOOK_ROWS) {
+        book->rows[book->n++] = *row;
+        return;
+    }
+    rest->is_importer = row->is_importer;
+    rest->n += row->n;
+    rest->n_bytes += row->n_bytes;
+    book->n_rest[row->is_importer]++;
+}
+
+static void book_make(const struct am_helper *helper, struct book *book)
+{
     const struct am_desk_guest *guest;
     const struct am_peer *peer;
-    size_t n = 0;
+    struct am_port_row row;
+
+    memset(book, 0, sizeof *book);
+    TAILQ_FOREACH (peer, &helper->peers, next) {
+        if (peer_row(peer, &row))
+            book_add(book, &row);
+    }
+    TAILQ_FOREACH (guest, &helper->desk.leases, next) {
+        if (guest_row(guest, &row))
+            book_add(book, &row);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (book->n_rest[i] == 0)
+            continue;
+        snprintf(book->rest[i].address, sizeof book->rest[i].address, "%u others",
+                 book->n_rest[i]);
+        book->rows[book->n++] = book->rest[i];
+    }
+}
+
+void am_peer_book(struct am_helper *helper)
+{
+    static struct book book, before;
+    size_t size;
 
     if (helper->book < 0)
         return;
-    TAILQ_FOREACH (peer, &helper->peers, next) {
-        if (n < BOOK_ROWS && peer_row(peer, &rows[n]))
-            n++;
-    }
-    TAILQ_FOREACH (guest, &helper->desk.leases, next) {
-        if (n < BOOK_ROWS && guest_row(guest, &rows[n]))
-            n++;
-    }
-    if (n == n_before && memcmp(rows, before, n * sizeof rows[0]) == 0)
+    book_make(helper, &book);
+    size = book.n * sizeof book.rows[0];
+    if (book.n == before.n && memcmp(book.rows, before.rows, size) == 0)
         return;
-    if (pwrite(helper->book, rows, n * sizeof rows[0], 0) < 0 ||
-        ftruncate(helper->book, (off_t)(n * sizeof rows[0])) != 0)
+    if (pwrite(helper->book, book.rows, size, 0) < 0 ||
+        ftruncate(helper->book, (off_t)size) != 0)
         return; /* aclmem info shows less */
-    memcpy(before, rows, n * sizeof rows[0]);
-    n_before = n;
+    before = book;
 }
