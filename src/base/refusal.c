@@ -48,7 +48,7 @@ static const struct {
 #undef AM_ANSWER
 };
 
-static bool is_answer(int code, const char *function)
+bool am_refusal_is_answer(int code, const char *function)
 {
     for (size_t i = 0; function != NULL && i < AM_ARRAY_SIZE(answers); i++) {
         if (answers[i].code == code && strcmp(answers[i].function, function) == 0)
@@ -152,7 +152,7 @@ void am_refusal_note(int code, const char *function, const char *message)
     uintptr_t place;
     uint64_t key;
 
-    if (is_answer(code, function))
+    if (am_refusal_is_answer(code, function))
         return;
     counts_own();
     place = place_find();

@@ -9,6 +9,11 @@
 #ifndef AM_BASE_REFUSAL_H
 #define AM_BASE_REFUSAL_H
 
+#include <stdbool.h>
+
+/* Whether the code is an ordinary answer of the function. */
+bool am_refusal_is_answer(int code, const char *function);
+
 /* The function is NULL where none is known. */
 void am_refusal_note(int code, const char *function, const char *message);
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/refusal.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "layer/bytes.h"
@@ -176,10 +177,20 @@ static void call_leave(void)
         thread->is_inside = false;
 }
 
+static void refusal_count(const struct am_call *call)
+{
+    const struct am_place place = {.api = (uint16_t)call->id};
+
+    if (!am_refusal_is_answer(call->rc, am_finding_function(&place)))
+        atomic_fetch_add_explicit(&am_books.n_refused, 1, memory_order_relaxed);
+}
+
 static void call_end(struct am_call *call)
 {
     const struct hook *hook = &hooks[call->id];
 
+    if (call->rc != ACL_SUCCESS)
+        refusal_count(call);
     if (call->is_unseen)
         return;
     call->is_after = true;
@@ -257,7 +268,7 @@ static bool touch_tell(uintptr_t addr, uintptr_t instruction)
     am_finding_at(&f, "touched here", place);
     am_finding_at(&f, "made here", object->made);
     am_finding_tell(&f);
-    am_findings_close(am_books.n_calls);
+    am_findings_close(am_books.n_calls, am_books.n_refused);
     am_unlock(&am_books.lock);
     return true;
 }
@@ -288,7 +299,7 @@ __attribute__((destructor)) static void process_end(void)
         am_guards_check(&call);
         am_leaks_tell(-1, 0, "the end of the process");
     }
-    am_findings_close(am_books.n_calls);
+    am_findings_close(am_books.n_calls, am_books.n_refused);
     am_unlock(&am_books.lock);
 }
 

@@ -127,6 +127,7 @@ struct am_books {
     uint64_t serial; /* of the object that was made last */
     uint64_t held;   /* bytes of devices that the program allocated and did not free */
     _Atomic uint64_t n_calls;
+    _Atomic uint64_t n_refused; /* of these, but for ordinary answers (answers.def) */
     /*
      * Counts starts and stops of the library.  What a call was given in another era is
      * gone: the call is not entered.

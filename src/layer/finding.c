@@ -509,7 +509,7 @@ static void counts_write(void)
     }
 }
 
-void am_findings_close(uint64_t n_calls)
+void am_findings_close(uint64_t n_calls, uint64_t n_refused)
 {
     struct am_text text = {0};
 
@@ -517,8 +517,8 @@ void am_findings_close(uint64_t n_calls)
     if (findings.fd >= 0 && !findings.is_closed) {
         counts_write();
         functions_write();
-        am_text_add(&text, "{\"record\":\"end\",\"calls\":%llu}",
-                    (unsigned long long)n_calls);
+        am_text_add(&text, "{\"record\":\"end\",\"calls\":%llu,\"refused\":%llu}",
+                    (unsigned long long)n_calls, (unsigned long long)n_refused);
         line_write(&text);
     } else if (!findings.is_closed && findings.n > 0) {
         char line[96];

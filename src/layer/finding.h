@@ -15,7 +15,7 @@
  *                                      portability: "since":"8.5","before":"","refusing":["950"]
  *     {"record":"function","function":..,"since":..,"before":..,"refusing":..}     at the end
  *     {"record":"count","number":..,"count":..}         at the end, where it is not 1
- *     {"record":"end","calls":..}
+ *     {"record":"end","calls":..,"refused":..}
  */
 #ifndef AM_LAYER_FINDING_H
 #define AM_LAYER_FINDING_H
@@ -98,7 +98,7 @@ void am_findings_unlock(void);
 /* How many there were so far, each counted as often as it happened. */
 uint64_t am_findings_count(void);
 /* Writes counts and the end; once. */
-void am_findings_close(uint64_t n_calls);
+void am_findings_close(uint64_t n_calls, uint64_t n_refused);
 
 /* "1.5 MB" */
 const char *am_size_text(uint64_t size, char *text, size_t n);

@@ -181,7 +181,7 @@ class Run(unittest.TestCase):
         _, found = self.found(BUGS, "double-free/block")
         self.assertEqual(
             sorted(found),
-            ["calls", "exit_code", "findings", "processes", "program", "seconds", "signal", "suppressed"],
+            ["calls", "calls_refused", "exit_code", "findings", "processes", "program", "seconds", "signal", "suppressed"],
         )
         finding = found["findings"][0]
         self.assertEqual(sorted(finding), ["advice", "calls", "count", "kind", "message", "refused"])
@@ -194,6 +194,24 @@ class Run(unittest.TestCase):
         self.assertEqual(finding["calls"][0]["function"], "aclrtFree")
         self.assertTrue(finding["calls"][0]["stack"][0]["file"].endswith("bugs_life.c"))
         self.assertGreater(found["calls"], 3)
+
+    def test_the_last_lines_count_what_was_checked(self):
+        for command, words in (
+            (["true"], "no findings; no process called AscendCL\n"),
+            ([BUGS, "none/halves"], r"no findings; \d+ calls of 1 process were checked\n$"),
+            ([BUGS, "double-free/block"], r"1 call returned an error; ACLMEM_LOG=refusals prints each with its reason\n$"),
+            (
+                ["--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "mended"],  # it ends by _exit
+                "calls were checked of 1 process that was killed or called _exit\n",
+            ),
+        ):
+            self.assertRegex(self.run_it(*command).stderr, words, command)
+        done = self.run_it("--check", "none", "--trace", self.path("t"), "--quiet", "true")
+        self.assertEqual(done.stderr, "")
+        done = self.run_it("--check", "none", "--trace", self.path("t2"), "true")
+        self.assertNotIn("findings", done.stderr)
+        _, found = self.found(BUGS, "double-free/block")
+        self.assertEqual(found["calls_refused"], 1)
 
     def test_equal_findings_are_one_with_a_count(self):
         _, found = self.found(BUGS, "export-twice/loop")

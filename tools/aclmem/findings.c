@@ -218,6 +218,8 @@ static void record_take(struct findings *findings, json_t *file, const json_t *r
                       number_of(record, "count") - 1);
     } else if (strcmp(type, "end") == 0) {
         findings->n_calls += number_of(record, "calls");
+        findings->n_refused += number_of(record, "refused");
+        findings->n_ended++;
         json_object_set_new(file, "ended", json_true());
     }
 }
@@ -284,6 +286,39 @@ size_t findings_count(const struct findings *findings, long long *ret_all)
     return json_array_size(findings->list);
 }
 
+static const char *plural(long long n, const char *ending)
+{
+    return n == 1 ? "" : ending;
+}
+
+/* The calls that the findings are about.  A process that was killed did not count its own. */
+static void calls_print(const struct findings *findings)
+{
+    int n_killed = findings->n_processes - findings->n_ended;
+
+    if (findings->n_processes == 0) {
+        fprintf(stderr, "; no process called AscendCL\n");
+        return;
+    }
+    fprintf(stderr, "; ");
+    if (findings->n_ended > 0)
+        fprintf(stderr, "%lld call%s of %d process%s %s checked", findings->n_calls,
+                plural(findings->n_calls, "s"), findings->n_ended,
+                plural(findings->n_ended, "es"), findings->n_calls == 1 ? "was" : "were");
+    else
+        fprintf(stderr, "calls were checked");
+    if (n_killed > 0)
+        fprintf(stderr, "%s of %d process%s that %s killed or called _exit",
+                findings->n_ended > 0 ? ", and those" : "", n_killed,
+                plural(n_killed, "es"), n_killed == 1 ? "was" : "were");
+    fprintf(stderr, "\n");
+    if (findings->n_refused > 0)
+        fprintf(stderr, "aclmem: %lld call%s returned an error%s\n", findings->n_refused,
+                plural(findings->n_refused, "s"),
+                findings->is_over ? ""
+                                  : "; ACLMEM_LOG=refusals prints each with its reason");
+}
+
 void findings_summary(const struct findings *findings)
 {
     long long all;
@@ -300,8 +335,7 @@ void findings_summary(const struct findings *findings)
         fprintf(stderr, "aclmem: no findings");
     else
         fprintf(stderr, "aclmem: %zu finding%s, %lld in all", n, n > 1 ? "s" : "", all);
-    fprintf(stderr, "; %lld calls of %d process%s were checked\n", findings->n_calls,
-            findings->n_processes, findings->n_processes == 1 ? "" : "es");
+    calls_print(findings);
     needs_print(findings);
     suppressions_summary();
 }

@@ -13,15 +13,18 @@
 
 struct findings {
     const char *folder;
-    json_t *list;      /* the findings, as in --json, in the order in which they came */
-    json_t *files;     /* of each process: how far it was read, modules, pid ... */
-    json_t *calls;     /* that the layer fail was asked to list */
-    json_t *functions; /* of --lint: what the functions need that were called */
-    json_t *by_key;    /* kind and stacks -> index in list */
-    long long n_calls; /* that were checked */
+    json_t *list;        /* the findings, as in --json, in the order in which they came */
+    json_t *files;       /* of each process: how far it was read, modules, pid ... */
+    json_t *calls;       /* that the layer fail was asked to list */
+    json_t *functions;   /* of --lint: what the functions need that were called */
+    json_t *by_key;      /* kind and stacks -> index in list */
+    long long n_calls;   /* that were checked, in processes that ended by themselves */
+    long long n_refused; /* of these */
     int n_processes;
+    int n_ended; /* of these, by themselves */
     int n_suppressed;
     bool is_lint;   /* tell what the program needs */
+    bool is_over;   /* over the vendor's library, whose messages are its own */
     bool is_quiet;  /* print nothing */
     bool is_raw;    /* do not print what is suppressed, nor generate */
     bool generates; /* print a suppression with each */

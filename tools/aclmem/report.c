@@ -31,9 +31,10 @@ int report_json(const char *path, const struct findings *findings, const json_t 
 
     if (file == NULL)
         return -1;
-    report = json_pack("{s:O, s:I, s:i, s:i}", "findings", findings->list, "calls",
-                       (json_int_t)findings->n_calls, "processes", findings->n_processes,
-                       "suppressed", findings->n_suppressed);
+    report = json_pack("{s:O, s:I, s:I, s:i, s:i}", "findings", findings->list, "calls",
+                       (json_int_t)findings->n_calls, "calls_refused",
+                       (json_int_t)findings->n_refused, "processes",
+                       findings->n_processes, "suppressed", findings->n_suppressed);
     if (findings->is_lint)
         json_object_set_new(report, "portability", needs_json(findings));
     json_object_update(report, (json_t *)more);

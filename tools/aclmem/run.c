@@ -73,6 +73,7 @@ void run_findings(struct findings *findings, const char *folder)
     memset(findings, 0, sizeof *findings);
     findings_open(findings, folder);
     findings->is_lint = run_choice.is_lint;
+    findings->is_over = run_choice.over != NULL;
     findings->is_quiet = run_choice.is_quiet;
     findings->generates = run_choice.is_generating;
 }
@@ -121,7 +122,8 @@ static int once(char **argv)
             if (end.signal != 0)
                 fprintf(stderr, "aclmem: the program was ended by signal %d (%s)\n",
                         end.signal, strsignal(end.signal));
-            findings_summary(&findings);
+            if (setup.check != NULL)
+                findings_summary(&findings);
             if (run_choice.trace != NULL && run_choice.report == NULL)
                 fprintf(stderr, "aclmem: recorded; look at it with: aclmem report %s\n",
                         run_choice.trace);
