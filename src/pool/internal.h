@@ -2,12 +2,12 @@
  * What the files of the pool share.
  *
  * A block goes three ways.  The short one: a freed block is kept in the shard of its
- * stream, and the next request of the same size on that stream takes it: two short locks
+ * stream, and the next request of the same size on that stream takes it: two short latches
  * and no call (quick.c).  The middle one: the placement engine finds a place whose pages are
  * mapped.  The long one: pages are moved or made (pool.c).
  *
  * Locks: pool->lock covers the engine, the streams' events and the lists of the pool.  A
- * shard's and a stripe's lock come below it and are held for a few lines.  No lock is
+ * shard's and a stripe's latch come below it and are held for a few lines.  No lock is
  * held while the pool waits for a stream, and none while a function of the program runs.  Where an
  * event cannot be had, pool->lock is held while the pool waits for the device.
  *
@@ -24,6 +24,7 @@
 
 #include "aclmem/pool.h"
 #include "fit/fit.h"
+#include "pool/latch.h"
 
 #define UNIT 512u
 /*
@@ -56,8 +57,8 @@ struct pool_block {
     uint32_t tag;
     struct am_fit_block *place;   /* NULL: an exportable block */
     aclrtStream stream;           /* that it was asked for */
-    struct pool_block *in_stripe; /* the stripe's lock; the next in the address table */
-    /* While it is kept, under the shard's lock: */
+    struct pool_block *in_stripe; /* the stripe's latch; the next in the address table */
+    /* While it is kept, under the shard's latch: */
     LIST_ENTRY(pool_block) in_bucket;
     TAILQ_ENTRY(pool_block) by_age;
     char *saved; /* pool->lock; the bytes of one asleep, or NULL */
@@ -72,12 +73,12 @@ TAILQ_HEAD(pool_block_queue, pool_block);
 
 struct pool_kept {
     struct pool_block_queue blocks; /* freed last comes last */
-    atomic_uint n;                  /* changed under the lock */
+    atomic_uint n;                  /* changed under the latch */
 };
 
 /* What a stream has: its freed blocks, and how much is live. */
 struct pool_shard {
-    _Alignas(64) pthread_mutex_t lock;
+    _Alignas(64) struct pool_latch latch;
     struct pool_block_list buckets[N_BUCKETS]; /* by size; freed last comes first */
     struct pool_kept kept[2];                  /* of small blocks, and of large ones */
     uint64_t cached;                           /* bytes */
@@ -91,7 +92,7 @@ struct pool_shard {
 
 /* Address -> block. */
 struct pool_stripe {
-    _Alignas(64) pthread_mutex_t lock;
+    _Alignas(64) struct pool_latch latch;
     struct pool_block **heads;
     size_t n_heads; /* a power of two */
     size_t n_blocks;
@@ -185,7 +186,7 @@ aclError pool_order_locked(aclmem_pool *pool, aclrtStream stream,
                            const struct am_fit_use *use);
 void pool_slots_destroy(aclmem_pool *pool);
 
-/* The present use of a block.  Calls that hit change it under the shard's lock alone. */
+/* The present use of a block.  Calls that hit change it under the shard's latch alone. */
 struct pool_use {
     size_t asked;
     uint32_t tag;

@@ -14,25 +14,9 @@
 /* Blocks in a shard at most, of each kind; more hold pages that could go. */
 #define N_KEPT 56u
 
-static int lock_init(pthread_mutex_t *lock)
-{
-    pthread_mutexattr_t attr;
-    int rc = pthread_mutexattr_init(&attr);
-
-    if (rc != 0)
-        return rc;
-    /* Held for a few lines: a look or two is cheaper than going to sleep. */
-    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
-    rc = pthread_mutex_init(lock, &attr);
-    pthread_mutexattr_destroy(&attr);
-    return rc;
-}
-
 int pool_quick_init(aclmem_pool *pool)
 {
     for (unsigned i = 0; i < N_SHARDS; i++) {
-        if (lock_init(&pool->shards[i].lock) != 0)
-            return -1;
         TAILQ_INIT(&pool->shards[i].kept[0].blocks);
         TAILQ_INIT(&pool->shards[i].kept[1].blocks);
     }
@@ -41,7 +25,7 @@ int pool_quick_init(aclmem_pool *pool)
 
         stripe->heads = am_sys_calloc(N_HEADS, sizeof *stripe->heads);
         stripe->n_heads = N_HEADS;
-        if (stripe->heads == NULL || lock_init(&stripe->lock) != 0)
+        if (stripe->heads == NULL)
             return -1;
     }
     return 0;
@@ -49,12 +33,8 @@ int pool_quick_init(aclmem_pool *pool)
 
 void pool_quick_destroy(aclmem_pool *pool)
 {
-    for (unsigned i = 0; i < N_SHARDS; i++)
-        pthread_mutex_destroy(&pool->shards[i].lock);
-    for (unsigned i = 0; i < N_STRIPES; i++) {
-        pthread_mutex_destroy(&pool->stripes[i].lock);
+    for (unsigned i = 0; i < N_STRIPES; i++)
         free(pool->stripes[i].heads);
-    }
 }
 
 static struct pool_shard *shard_of(aclmem_pool *pool, unsigned slot)
@@ -79,7 +59,7 @@ static unsigned size_class(size_t size)
     return i < ACLMEM_POOL_SIZES ? i : ACLMEM_POOL_SIZES - 1;
 }
 
-/* The shard's lock is held. */
+/* The shard's latch is held. */
 static void shard_count(struct pool_shard *shard, size_t asked, int sign)
 {
     shard->n_live += (uint64_t)sign;
@@ -95,12 +75,12 @@ void pool_count(aclmem_pool *pool, struct pool_block *block, int sign)
 {
     struct pool_shard *shard = shard_of(pool, block->slot);
 
-    pthread_mutex_lock(&shard->lock);
+    pool_latch_lock(&shard->latch);
     shard_count(shard, block->asked, sign);
-    pthread_mutex_unlock(&shard->lock);
+    pool_latch_unlock(&shard->latch);
 }
 
-/* The shard's lock is held. */
+/* The shard's latch is held. */
 static void kept_insert(struct pool_shard *shard, struct pool_kept *kept,
                         struct pool_block *block)
 {
@@ -125,7 +105,7 @@ struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size
     struct pool_shard *shard = shard_of(pool, slot);
     struct pool_block *block;
 
-    pthread_mutex_lock(&shard->lock);
+    pool_latch_lock(&shard->latch);
     block = LIST_FIRST(&shard->buckets[bucket_of(size)]);
     for (unsigned n = 0; block != NULL && block->size != size; n++)
         block = n < N_LOOKS ? LIST_NEXT(block, in_bucket) : NULL;
@@ -141,7 +121,7 @@ struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size
          */
         atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_release);
     }
-    pthread_mutex_unlock(&shard->lock);
+    pool_latch_unlock(&shard->latch);
     return block;
 }
 
@@ -150,9 +130,9 @@ struct pool_use pool_use_of(aclmem_pool *pool, struct pool_block *block)
     struct pool_shard *shard = shard_of(pool, block->slot);
     struct pool_use use;
 
-    pthread_mutex_lock(&shard->lock);
+    pool_latch_lock(&shard->latch);
     use = (struct pool_use){block->asked, block->tag, atomic_load(&block->state)};
-    pthread_mutex_unlock(&shard->lock);
+    pool_latch_unlock(&shard->latch);
     return use;
 }
 
@@ -161,10 +141,10 @@ void pool_sleep_take(aclmem_pool *pool, struct pool_block *block, uint32_t tag)
     struct pool_shard *shard = shard_of(pool, block->slot);
     int live = BLOCK_LIVE;
 
-    pthread_mutex_lock(&shard->lock);
+    pool_latch_lock(&shard->latch);
     if (tag == ACLMEM_POOL_ALL_TAGS || block->tag == tag)
         atomic_compare_exchange_strong(&block->state, &live, BLOCK_ASLEEP);
-    pthread_mutex_unlock(&shard->lock);
+    pool_latch_unlock(&shard->latch);
 }
 
 struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block)
@@ -173,14 +153,14 @@ struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block)
     struct pool_kept *kept = kept_of(pool, shard, block->size);
     struct pool_block *oldest = NULL;
 
-    pthread_mutex_lock(&shard->lock);
+    pool_latch_lock(&shard->latch);
     shard_count(shard, block->asked, -1);
     if (kept->n == N_KEPT) {
         oldest = TAILQ_FIRST(&kept->blocks);
         kept_remove(shard, kept, oldest);
     }
     kept_insert(shard, kept, block);
-    pthread_mutex_unlock(&shard->lock);
+    pool_latch_unlock(&shard->latch);
     return oldest;
 }
 
@@ -192,7 +172,7 @@ uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more)
     for (uint64_t seen = pool->seen; seen != 0; seen &= seen - 1) {
         struct pool_shard *shard = &pool->shards[__builtin_ctzll(seen)];
 
-        pthread_mutex_lock(&shard->lock);
+        pool_latch_lock(&shard->latch);
         if (more != NULL && shard == shard_of(pool, more->slot))
             shard_count(shard, more->asked, 1);
         live += shard->live;
@@ -202,7 +182,7 @@ uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more)
             shard->high = shard->live;
             shard->is_busy = false;
         }
-        pthread_mutex_unlock(&shard->lock);
+        pool_latch_unlock(&shard->latch);
     }
     peak = n_busy == 1 ? live + above : live;
     if (peak > pool->peak_live)
@@ -227,12 +207,12 @@ void pool_quick_flush(aclmem_pool *pool, bool is_all, struct pool_block_list *fl
              */
             if (atomic_load_explicit(&kept->n, memory_order_relaxed) == 0)
                 continue;
-            pthread_mutex_lock(&shard->lock);
+            pool_latch_lock(&shard->latch);
             while ((block = TAILQ_FIRST(&kept->blocks)) != NULL) {
                 kept_remove(shard, kept, block);
                 LIST_INSERT_HEAD(flushed, block, in_bucket);
             }
-            pthread_mutex_unlock(&shard->lock);
+            pool_latch_unlock(&shard->latch);
         }
     }
 }
@@ -282,13 +262,13 @@ void pool_table_insert(aclmem_pool *pool, struct pool_block *block)
     struct pool_stripe *stripe = stripe_of(pool, hash);
     struct pool_block **head;
 
-    pthread_mutex_lock(&stripe->lock);
+    pool_latch_lock(&stripe->latch);
     if (++stripe->n_blocks > stripe->n_heads)
         stripe_grow(stripe);
     head = head_of(stripe, hash);
     block->in_stripe = *head;
     *head = block;
-    pthread_mutex_unlock(&stripe->lock);
+    pool_latch_unlock(&stripe->latch);
 }
 
 void pool_table_remove(aclmem_pool *pool, struct pool_block *block)
@@ -297,12 +277,12 @@ void pool_table_remove(aclmem_pool *pool, struct pool_block *block)
     struct pool_stripe *stripe = stripe_of(pool, hash);
     struct pool_block **at;
 
-    pthread_mutex_lock(&stripe->lock);
+    pool_latch_lock(&stripe->latch);
     for (at = head_of(stripe, hash); *at != block; at = &(*at)->in_stripe)
         ;
     *at = block->in_stripe;
     stripe->n_blocks--;
-    pthread_mutex_unlock(&stripe->lock);
+    pool_latch_unlock(&stripe->latch);
 }
 
 static struct pool_block *stripe_find(struct pool_stripe *stripe, uint64_t hash,
@@ -321,9 +301,9 @@ struct pool_block *pool_table_find(aclmem_pool *pool, const void *ptr)
     struct pool_stripe *stripe = stripe_of(pool, hash);
     struct pool_block *block;
 
-    pthread_mutex_lock(&stripe->lock);
+    pool_latch_lock(&stripe->latch);
     block = stripe_find(stripe, hash, ptr);
-    pthread_mutex_unlock(&stripe->lock);
+    pool_latch_unlock(&stripe->latch);
     return block;
 }
 
@@ -334,10 +314,10 @@ struct pool_block *pool_table_claim(aclmem_pool *pool, const void *ptr,
     struct pool_stripe *stripe = stripe_of(pool, hash);
     struct pool_block *block;
 
-    pthread_mutex_lock(&stripe->lock);
+    pool_latch_lock(&stripe->latch);
     block = stripe_find(stripe, hash, ptr);
     if (block != NULL)
         *ret_was = (enum block_state)atomic_exchange(&block->state, (int)state);
-    pthread_mutex_unlock(&stripe->lock);
+    pool_latch_unlock(&stripe->latch);
     return block;
 }
