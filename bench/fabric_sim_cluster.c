@@ -63,7 +63,7 @@ static void guest_up(struct conn *conn)
     host->n_shakes++;
     am_seats_give(&host->shaking, &conn->seat);
     am_seats_take(&host->guests, &conn->seat, sim.now);
-    conn->guest = am_desk_enter(&host->desk, &conn->link[1].peer);
+    conn->guest = am_desk_enter(&host->desk, &conn->link[1].peer, conn->link[1].pass);
     sim_require(conn->guest != NULL, "no memory");
     worker.worker.size = 79;
     worker.worker.lease_ms = LEASE / AM_MILLISECOND;

@@ -23,11 +23,18 @@ static int guest_compare(const struct am_desk_guest *a, const struct am_desk_gue
     return memcmp(a->who.instance, b->who.instance, sizeof a->who.instance);
 }
 
+static int pass_compare(const struct am_desk_guest *a, const struct am_desk_guest *b)
+{
+    return memcmp(a->pass, b->pass, sizeof a->pass);
+}
+
 RB_GENERATE_INTERNAL(am_desk_tree, am_desk_export, node, export_compare,
                      __attribute__((unused)) static)
 RB_GENERATE_INTERNAL(am_desk_grants, am_desk_grant, node, grant_compare,
                      __attribute__((unused)) static)
 RB_GENERATE_INTERNAL(am_desk_guests, am_desk_guest, node, guest_compare,
+                     __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(am_desk_passes, am_desk_guest, node, pass_compare,
                      __attribute__((unused)) static)
 
 void am_desk_init(struct am_desk *desk, uint64_t lease_ns,
@@ -178,6 +185,54 @@ void am_desk_release(struct am_desk *desk, struct am_desk_guest *guest, uint64_t
         grant_end(desk, guest, grant);
 }
 
+/* ---- parcels ---- */
+
+/* Where the bytes of a parcel belong; NULL: the guest may not write there. */
+static uint8_t *parcel_place(struct am_desk_guest *guest, const struct am_parcel *parcel,
+                             size_t size)
+{
+    struct am_desk_grant key = {.number = parcel->grant};
+    struct am_desk_grant *grant = RB_FIND(am_desk_grants, &guest->grants, &key);
+
+    if (grant == NULL || guest->is_returning || size > grant->export->size ||
+        parcel->offset > grant->export->size - size)
+        return NULL;
+    return (uint8_t *)(uintptr_t)grant->export->address + parcel->offset;
+}
+
+enum am_desk_parcel am_desk_put(struct am_desk *desk, const void *head, size_t head_size,
+                                const void *bytes, size_t size,
+                                struct am_desk_guest **ret_guest,
+                                struct am_parcel_word *ret_word)
+{
+    struct am_desk_guest key, *guest = NULL;
+    struct am_parcel parcel;
+    uint8_t *to;
+
+    if (head_size == sizeof parcel) {
+        memcpy(&parcel, head, sizeof parcel);
+        memcpy(key.pass, parcel.pass, sizeof key.pass);
+        guest = RB_FIND(am_desk_passes, &desk->here, &key);
+    }
+    *ret_guest = guest;
+    if (guest == NULL)
+        return AM_DESK_STRANGE;
+    to = parcel_place(guest, &parcel, size);
+    if (to == NULL)
+        return AM_DESK_WRONG;
+    if (size > 0)
+        memcpy(to, bytes, size);
+    guest->n_parcels++;
+    if (parcel.asks != 0 && parcel.number > guest->asked)
+        guest->asked = parcel.number;
+    if (guest->asked == 0 || guest->n_parcels < guest->asked)
+        return AM_DESK_TAKEN;
+    guest->asked = 0;
+    memcpy(ret_word->pass, guest->pass, sizeof ret_word->pass);
+    ret_word->number = guest->n_parcels;
+    return AM_DESK_ASKED;
+}
+
 /* ---- guests ---- */
 
 static void away_remove(struct am_desk *desk, struct am_desk_guest *guest)
@@ -195,25 +250,36 @@ static struct am_desk_guest *away_find(struct am_desk *desk,
     return RB_FIND(am_desk_guests, &desk->away, &key);
 }
 
-struct am_desk_guest *am_desk_enter(struct am_desk *desk, const struct am_frame_who *who)
+struct am_desk_guest *am_desk_enter(struct am_desk *desk, const struct am_frame_who *who,
+                                    const uint8_t *pass)
 {
     struct am_desk_guest *guest = away_find(desk, who);
 
     if (guest != NULL) {
         away_remove(desk, guest);
         guest->is_returning = true;
-        return guest;
-    }
-    guest = calloc(1, sizeof *guest);
-    if (guest != NULL)
+    } else {
+        guest = calloc(1, sizeof *guest);
+        if (guest == NULL)
+            return NULL;
         guest->who = *who;
+    }
+    memcpy(guest->pass, pass, sizeof guest->pass);
+    guest->n_parcels = guest->asked = 0;
+    RB_INSERT(am_desk_passes, &desk->here, guest);
     return guest;
+}
+
+static void guest_end(struct am_desk *desk, struct am_desk_guest *guest)
+{
+    grants_end(desk, guest);
+    free(guest);
 }
 
 void am_desk_leave(struct am_desk *desk, struct am_desk_guest *guest)
 {
-    grants_end(desk, guest);
-    free(guest);
+    RB_REMOVE(am_desk_passes, &desk->here, guest);
+    guest_end(desk, guest);
 }
 
 void am_desk_park(struct am_desk *desk, struct am_desk_guest *guest, uint64_t now)
@@ -224,10 +290,11 @@ void am_desk_park(struct am_desk *desk, struct am_desk_guest *guest, uint64_t no
         am_desk_leave(desk, guest);
         return;
     }
+    RB_REMOVE(am_desk_passes, &desk->here, guest);
     /* No honest process has two connections: the older one is not known to it any more. */
     if (other != NULL) {
         away_remove(desk, other);
-        am_desk_leave(desk, other);
+        guest_end(desk, other);
     }
     guest->until = now + desk->lease_ns;
     RB_INSERT(am_desk_guests, &desk->away, guest);
@@ -242,7 +309,7 @@ size_t am_desk_expire(struct am_desk *desk, uint64_t now)
 
     for (; (guest = TAILQ_FIRST(&desk->leases)) != NULL && guest->until <= now; n++) {
         away_remove(desk, guest);
-        am_desk_leave(desk, guest);
+        guest_end(desk, guest);
     }
     return n;
 }

@@ -17,6 +17,7 @@
 #include <sys/queue.h>
 
 #include "fabric/frame.h"
+#include "fabric/parcel.h"
 
 struct am_desk_export {
     RB_ENTRY(am_desk_export) node;
@@ -47,9 +48,14 @@ RB_HEAD(am_desk_grants, am_desk_grant);
 
 /* One importing process. */
 struct am_desk_guest {
-    RB_ENTRY(am_desk_guest) node; /* while it is away, as the next two */
+    /* By its instance while it is away, as the next two, and else by its pass. */
+    RB_ENTRY(am_desk_guest) node;
     TAILQ_ENTRY(am_desk_guest) next;
     uint64_t until;
+    uint8_t pass[AM_PARCEL_PASS]; /* while it is here, as the next ones */
+    uint64_t n_parcels;           /* that have arrived */
+    uint64_t asked;               /* word is due when there are as many; 0: not asked */
+    void *owner;                  /* the caller's */
     struct am_frame_who who;
     bool is_returning; /* it was away, and has not told yet what it has */
     char address[48];  /* for the book */
@@ -60,9 +66,11 @@ struct am_desk_guest {
 };
 
 RB_HEAD(am_desk_guests, am_desk_guest);
+RB_HEAD(am_desk_passes, am_desk_guest);
 
 struct am_desk {
     struct am_desk_tree exports;
+    struct am_desk_passes here;
     struct am_desk_guests away;                       /* by their instance */
     TAILQ_HEAD(am_desk_leases, am_desk_guest) leases; /* the same, the oldest first */
     size_t n_away;
@@ -84,10 +92,11 @@ int am_desk_trust(struct am_desk *desk, const struct am_port_ticket *ticket,
 void am_desk_withdraw(struct am_desk *desk, uint64_t number);
 
 /*
- * A process has connected: the guest that was away, or a new one; NULL: no memory.  It is
- * ended by am_desk_park() or am_desk_leave().
+ * A process has connected, with a pass that no other one has: the guest that was away, or a
+ * new one; NULL: no memory.  It is ended by am_desk_park() or am_desk_leave().
  */
-struct am_desk_guest *am_desk_enter(struct am_desk *desk, const struct am_frame_who *who);
+struct am_desk_guest *am_desk_enter(struct am_desk *desk, const struct am_frame_who *who,
+                                    const uint8_t *pass);
 /* Its connection is closed, and it means to come back. */
 void am_desk_park(struct am_desk *desk, struct am_desk_guest *guest, uint64_t now);
 /* The process is gone: everything that was granted to it is given back. */
@@ -103,6 +112,22 @@ size_t am_desk_expire(struct am_desk *desk, uint64_t now);
 void am_desk_answer(struct am_desk *desk, struct am_desk_guest *guest,
                     const struct am_frame *import, struct am_frame *ret_grant);
 void am_desk_release(struct am_desk *desk, struct am_desk_guest *guest, uint64_t number);
+
+enum am_desk_parcel {
+    AM_DESK_STRANGE, /* no guest has this pass, or it is no parcel */
+    AM_DESK_WRONG,   /* the guest has no such memory, or it is not that large */
+    AM_DESK_TAKEN,
+    AM_DESK_ASKED, /* taken, and now word is due */
+};
+
+/*
+ * A parcel has arrived: its bytes are written to the memory that it is for, if the guest
+ * may do that.  The guest is NULL where the parcel is strange.
+ */
+enum am_desk_parcel am_desk_put(struct am_desk *desk, const void *head, size_t head_size,
+                                const void *bytes, size_t size,
+                                struct am_desk_guest **ret_guest,
+                                struct am_parcel_word *ret_word);
 /* The answer to a guest that came back: whether everything that it has is still there. */
 void am_desk_return(struct am_desk_guest *guest, const struct am_frame *back,
                     struct am_frame *ret_answer);

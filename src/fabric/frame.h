@@ -13,7 +13,7 @@
 #include "fabric/port.h"
 
 #define AM_FRAME_MAGIC "aclmemL"
-#define AM_FRAME_VERSION 2
+#define AM_FRAME_VERSION 3
 #define AM_FRAME_SIZE 1024
 #define AM_FRAME_MAC 32
 #define AM_FRAME_NONCE 32

@@ -302,6 +302,8 @@ static int network_open(struct am_helper *helper, int key, char *gate, char *why
     if (ucx_ports_choose(&helper->place, why) != 0)
         return -1;
     am_confine_files();
+    helper->ucx.parcel = am_peer_parcel;
+    helper->ucx.arg = helper;
     alarm(UCX_START_S);
     if (am_ucx_open(&helper->ucx, helper->place.device, why) != 0)
         return -1;

@@ -48,8 +48,8 @@ struct am_peer_import {
     bool is_replied;  /* the program has it */
     bool is_released; /* by the program; it goes with its last move */
     bool has_rkey;
-    bool is_fresh; /* bytes were put that no flush covers yet: as a move under way */
-    uint64_t put;  /* the last one of them: its number */
+    bool is_fresh; /* bytes were put and not asked for yet: as a move under way */
+    uint64_t put;  /* the number of their last parcel */
     uint32_t n_moves;
     struct am_port_ticket ticket;
     uint64_t grant; /* the exporter's number of it */
@@ -107,12 +107,12 @@ struct am_peer {
     uint8_t *worker;     /* the address of the exporter's, once it is known */
     uint32_t lease_ms;
     uint16_t ucx_port; /* where the exporter's UCX listens */
-    bool has_ep;
+    bool has_way;
     bool is_probing; /* a first byte is under way */
     bool is_probed;  /* it came: UCX has connected */
     uint8_t probe;
     struct am_ucx_move probe_move;
-    ucp_ep_h ep;
+    struct am_ucx_way way;
     LIST_HEAD(, am_peer_import) imports;
     LIST_HEAD(, am_peer_import) released; /* which the exporter does not know yet */
     bool is_releasing;                    /* it is being told */
@@ -121,10 +121,9 @@ struct am_peer {
     uint32_t n_grants;
     TAILQ_HEAD(, am_peer_move) held;   /* until it is connected */
     LIST_HEAD(, am_peer_import) fresh; /* those with is_fresh */
-    uint64_t n_puts;                   /* ever, for the order of puts and flushes */
-    bool is_flushing;                  /* flush_move is under way, which covers: */
-    uint64_t flushed;
-    struct am_ucx_move flush_move;
+    bool is_asking;                    /* for word of these: ask_move is under way */
+    struct am_ucx_move ask_move;
+    struct am_parcel ask_head;
     uint32_t n_moves; /* that UCX has */
     uint64_t moved;   /* when a move ended last, or began while there was none */
 };
@@ -202,10 +201,13 @@ void am_peer_import_leave(struct am_peer_import *import);
 
 /* peer_move.c */
 void am_peer_move(struct am_helper *helper, const struct am_port_message *message);
-/* Flushes bytes that no flush covers, as when the rest of their copy failed. */
-void am_peer_flush(struct am_peer *peer);
-/* The puts up to this one have arrived, or never will. */
+/* Asks for bytes that were put and not asked for, as when the rest of their copy failed. */
+void am_peer_ask(struct am_peer *peer);
+/* The parcels up to this one have arrived, or never will. */
 void am_peer_puts_over(struct am_peer *peer, uint64_t upto);
+/* A parcel of an importer; see am_ucx.parcel. */
+void am_peer_parcel(void *arg, const void *head, size_t head_size, const void *bytes,
+                    size_t size, ucp_ep_h back);
 /* A piece of work over UCX begins or ends; the connection stays meanwhile. */
 void am_peer_work_begin(struct am_peer *peer);
 void am_peer_work_end(struct am_peer *peer);

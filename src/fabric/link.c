@@ -65,20 +65,34 @@ static void frame_code(const uint8_t *key, const struct am_frame *frame,
               ret_code);
 }
 
-/* The keys of the two directions, of both sides' random numbers. */
+enum session_label {
+    SESSION_IMPORTER, /* the key of its frames, */
+    SESSION_EXPORTER, /* and of the other direction's */
+    SESSION_PASS,
+};
+
+/* A code of both sides' random numbers. */
+static void session_code(const struct am_link *link, enum session_label which,
+                         uint8_t *ret_code)
+{
+    const uint8_t label = (uint8_t)which;
+    const struct part parts[] = {
+        {&label, sizeof label},
+        {link->hello.nonce, sizeof link->hello.nonce},
+        {link->proof.nonce, sizeof link->proof.nonce},
+    };
+
+    code_make(link->keys->session, sizeof link->keys->session, parts, 3, ret_code);
+}
+
 static void session_begin(struct am_link *link, uint64_t now)
 {
-    for (int of_server = 0; of_server < 2; of_server++) {
-        const uint8_t label = (uint8_t)of_server;
-        const struct part parts[] = {
-            {&label, sizeof label},
-            {link->hello.nonce, sizeof link->hello.nonce},
-            {link->proof.nonce, sizeof link->proof.nonce},
-        };
+    uint8_t pass[AM_FRAME_MAC];
 
-        code_make(link->keys->session, sizeof link->keys->session, parts, 3,
-                  (of_server != 0) == link->is_server ? link->out_key : link->in_key);
-    }
+    session_code(link, SESSION_IMPORTER, link->is_server ? link->in_key : link->out_key);
+    session_code(link, SESSION_EXPORTER, link->is_server ? link->out_key : link->in_key);
+    session_code(link, SESSION_PASS, pass);
+    memcpy(link->pass, pass, sizeof link->pass);
     link->state = AM_LINK_UP;
     link->heard = now;
     link->sent = now;
@@ -177,6 +191,7 @@ void am_link_destroy(struct am_link *link)
     link->queue_at = link->queue_end = link->queue_size = 0;
     sodium_memzero(link->out_key, sizeof link->out_key);
     sodium_memzero(link->in_key, sizeof link->in_key);
+    sodium_memzero(link->pass, sizeof link->pass);
 }
 
 void am_link_close(struct am_link *link)

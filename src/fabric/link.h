@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "fabric/frame.h"
+#include "fabric/parcel.h"
 
 #define AM_LINK_SHAKE_NS UINT64_C(2000000000) /* for the handshake, at the exporter */
 #define AM_LINK_BEATS 5                       /* in a timeout */
@@ -86,7 +87,8 @@ struct am_link {
     uint8_t nonce[AM_FRAME_NONCE];
     uint8_t out_key[32];
     uint8_t in_key[32];
-    uint64_t n_out; /* frames sent */
+    uint8_t pass[AM_PARCEL_PASS]; /* AM_LINK_UP */
+    uint64_t n_out;               /* frames sent */
     uint64_t n_in;
     uint64_t n_used;      /* set by the owner, and told in beats */
     uint64_t n_peer_used; /* as the peer told it last */

@@ -128,7 +128,7 @@ void am_peer_import_leave(struct am_peer_import *import)
 
 /* ---- the way of the bytes ---- */
 
-static void ep_broken(void *arg)
+static void way_broken(void *arg)
 {
     am_peer_fail(arg, "its data connection broke; it may have ended");
 }
@@ -139,18 +139,18 @@ bool am_peer_import_reach(struct am_peer_import *import)
     struct am_peer *peer = import->peer;
     char why[AM_UCX_WHY] = "its worker's address is not known";
 
-    if (!peer->has_ep) {
+    if (!peer->has_way) {
         if (peer->worker == NULL ||
-            am_ucx_connect(&peer->helper->ucx, peer->worker, ep_broken, peer, &peer->ep,
-                           why) != 0) {
+            am_ucx_connect(&peer->helper->ucx, &peer->way, peer->worker, peer->link.pass,
+                           way_broken, peer, why) != 0) {
             am_peer_fail(peer, why);
             return false;
         }
-        peer->has_ep = true;
+        peer->has_way = true;
     }
     if (!import->has_rkey)
         import->has_rkey =
-            ucp_ep_rkey_unpack(peer->ep, import->packed, &import->rkey) == UCS_OK;
+            ucp_ep_rkey_unpack(peer->way.ep, import->packed, &import->rkey) == UCS_OK;
     return import->has_rkey;
 }
 
@@ -178,7 +178,7 @@ void am_peer_data_close(struct am_peer *peer)
 {
     struct sockaddr_in address = ucx_address(peer);
 
-    if (!peer->has_ep)
+    if (!peer->has_way)
         return;
     /* Keys end before their endpoint, unless moves use them until it ends. */
     if (peer->n_moves == 0)
@@ -186,13 +186,13 @@ void am_peer_data_close(struct am_peer *peer)
     else if (peer->ucx_port !=
              0) /* a part of a failed copy must not follow a later one */
         am_net_doom(&address);
-    am_ucx_disconnect(&peer->helper->ucx, peer->ep);
-    am_peer_puts_over(peer, peer->n_puts);
+    am_ucx_disconnect(&peer->helper->ucx, &peer->way);
+    am_peer_puts_over(peer, peer->way.n_parcels);
     rkeys_drop(peer);
     /* UCX keeps the connections of an endpoint that was closed, for a peer's use. */
     if (peer->ucx_port != 0)
         am_net_shut(&address);
-    peer->has_ep = false;
+    peer->has_way = false;
     peer->is_probed = false;
 }
 
@@ -363,8 +363,8 @@ static void import_probe(struct am_peer_import *import)
     peer->is_probing = true;
     peer->probe_move.done = probe_done;
     am_peer_work_begin(peer);
-    am_ucx_get(&peer->helper->ucx, peer->ep, import->rkey, import->address, &peer->probe,
-               sizeof peer->probe, &peer->probe_move);
+    am_ucx_get(&peer->helper->ucx, &peer->way, import->rkey, import->address,
+               &peer->probe, sizeof peer->probe, &peer->probe_move);
 }
 
 struct am_peer_import *am_peer_import_find(struct am_helper *helper, uint64_t number)

@@ -308,12 +308,13 @@ static void guest_up(struct am_peer *peer)
     am_seats_take(&helper->guests, &peer->seat, am_helper_now());
     peer->is_unproved = false;
     am_peer_listen(helper);
-    peer->guest = am_desk_enter(&helper->desk, &peer->who);
+    peer->guest = am_desk_enter(&helper->desk, &peer->who, peer->link.pass);
     if (peer->guest == NULL) {
         am_peer_fail(peer, "the fabric process has no memory for an importer");
         return;
     }
     peer->is_admitted = am_gate_admit(&helper->gate, peer->from);
+    peer->guest->owner = peer;
     memcpy(peer->guest->address, peer->address, sizeof peer->guest->address);
     frame.worker.lease_ms = (uint32_t)(helper->desk.lease_ns / AM_MILLISECOND);
     frame.worker.port = helper->ucx_port;
@@ -594,7 +595,7 @@ static void peer_tick(struct am_peer *peer, uint64_t now)
         am_peer_fail(peer, late_reason(peer));
     else if (peer->watch.fd >= 0)
         peer_write(peer);
-    am_peer_flush(peer);
+    am_peer_ask(peer);
     if (peer->guest != NULL && peer->link.n_peer_used != peer->n_seen) {
         peer->n_seen = peer->link.n_peer_used;
         am_seats_use(&helper->guests, &peer->seat, now);

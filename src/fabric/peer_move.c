@@ -15,13 +15,13 @@ struct am_peer_move {
     TAILQ_ENTRY(am_peer_move) next; /* while it is held */
     struct am_peer_import *import;
     bool is_put;
-    bool has_more;     /* as am_port_message.move */
-    uint64_t n_covers; /* a flush covers the puts up to this one */
+    bool has_more; /* as am_port_message.move */
     uint32_t request;
     uint32_t bell; /* a number + 1; 0: none */
     uint64_t offset;
     uint64_t at;
     uint64_t size;
+    struct am_parcel heads[AM_PORT_SLOT_SIZE / AM_PARCEL_MOST + 1];
 };
 
 void am_peer_work_begin(struct am_peer *peer)
@@ -77,17 +77,17 @@ static void move_free(struct am_peer_move *move)
     am_peer_import_leave(import);
 }
 
-/* ---- puts and flushes ---- */
+/* ---- puts ---- */
 
 /*
- * A put that has more behind it leaves bytes on their way when it has ended.  Until a flush
- * covers them, the connection stays, and so does the memory at the exporter.
+ * A put that has more behind it leaves bytes on their way when it has ended.  Until there is
+ * word of them, the connection stays, and so does the memory at the exporter.
  */
-static void put_note(struct am_peer_import *import)
+static void put_note(struct am_peer_import *import, uint64_t last)
 {
     struct am_peer *peer = import->peer;
 
-    import->put = ++peer->n_puts;
+    import->put = last;
     if (import->is_fresh)
         return;
     import->is_fresh = true;
@@ -111,26 +111,53 @@ void am_peer_puts_over(struct am_peer *peer, uint64_t upto)
     }
 }
 
-static void flush_done(struct am_ucx_move *ucx)
+static void ask_done(struct am_ucx_move *ucx)
 {
     struct am_peer *peer =
-        (struct am_peer *)((char *)ucx - offsetof(struct am_peer, flush_move));
+        (struct am_peer *)((char *)ucx - offsetof(struct am_peer, ask_move));
 
-    peer->is_flushing = false;
+    peer->is_asking = false;
     if (ucx->has_failed)
         am_peer_fail(peer, "its data connection broke; it may have ended");
     else
-        am_peer_puts_over(peer, peer->flushed);
+        am_peer_puts_over(peer, ucx->last);
 }
 
-void am_peer_flush(struct am_peer *peer)
+void am_peer_ask(struct am_peer *peer)
 {
-    if (LIST_EMPTY(&peer->fresh) || peer->is_flushing || peer->fate != AM_PEER_STAYS)
+    struct am_peer_import *import = LIST_FIRST(&peer->fresh);
+    struct am_ucx_put put = {
+        .bytes = peer->helper->area, /* none of them */
+        .asks = true,
+        .heads = &peer->ask_head,
+    };
+
+    if (import == NULL || peer->is_asking || peer->fate != AM_PEER_STAYS)
         return;
-    peer->is_flushing = true;
-    peer->flushed = peer->n_puts;
-    peer->flush_move.done = flush_done;
-    am_ucx_flush(&peer->helper->ucx, peer->ep, &peer->flush_move);
+    peer->is_asking = true;
+    peer->ask_move.done = ask_done;
+    put.grant = import->grant;
+    am_ucx_put(&peer->helper->ucx, &peer->way, &put, &peer->ask_move);
+}
+
+void am_peer_parcel(void *arg, const void *head, size_t head_size, const void *bytes,
+                    size_t size, ucp_ep_h back)
+{
+    struct am_helper *helper = arg;
+    struct am_desk_guest *guest;
+    struct am_parcel_word word;
+
+    switch (am_desk_put(&helper->desk, head, head_size, bytes, size, &guest, &word)) {
+    case AM_DESK_WRONG:
+        am_peer_fail(guest->owner, "it wrote to memory that it does not have");
+        break;
+    case AM_DESK_ASKED:
+        am_ucx_word(back, &word);
+        break;
+    case AM_DESK_STRANGE: /* or of a connection that is gone */
+    case AM_DESK_TAKEN:
+        break;
+    }
 }
 
 /* ---- moves ---- */
@@ -149,8 +176,8 @@ static void move_done(struct am_ucx_move *ucx)
     } else {
         am_helper_reply(peer->helper, &reply);
     }
-    if (!ucx->has_failed)
-        am_peer_puts_over(peer, move->n_covers);
+    if (!ucx->has_failed && move->is_put && !move->has_more)
+        am_peer_puts_over(peer, ucx->last);
     am_peer_work_end(peer);
     move_free(move);
 }
@@ -160,24 +187,30 @@ static void move_begin(struct am_peer_move *move)
 {
     struct am_peer_import *import = move->import;
     struct am_peer *peer = import->peer;
-    uint64_t remote = import->address + move->offset;
     struct am_ucx *ucx = &peer->helper->ucx;
     uint8_t *local = peer->helper->area + move->at;
+    struct am_ucx_put put = {
+        .grant = import->grant,
+        .offset = move->offset,
+        .bytes = local,
+        .size = move->size,
+        .asks = !move->has_more,
+        .heads = move->heads,
+    };
 
     am_peer_work_begin(peer);
     if (peer->fate != AM_PEER_STAYS || !am_peer_import_reach(import)) {
         move->ucx.has_failed = true;
         move_done(&move->ucx);
-    } else if (move->has_more) {
-        put_note(import);
-        am_ucx_put(ucx, peer->ep, import->rkey, remote, local, move->size, &move->ucx);
-    } else if (move->is_put) {
-        move->n_covers = peer->n_puts;
-        am_ucx_put_flush(ucx, peer->ep, import->rkey, remote, local, move->size,
-                         &move->ucx);
-    } else {
-        am_ucx_get(ucx, peer->ep, import->rkey, remote, local, move->size, &move->ucx);
+        return;
     }
+    if (move->has_more)
+        put_note(import, peer->way.n_parcels + am_parcel_count(move->size));
+    if (move->is_put)
+        am_ucx_put(ucx, &peer->way, &put, &move->ucx);
+    else
+        am_ucx_get(ucx, &peer->way, import->rkey, import->address + move->offset, local,
+                   move->size, &move->ucx);
 }
 
 void am_peer_held_begin(struct am_peer *peer)
@@ -243,6 +276,6 @@ void am_peer_move(struct am_helper *helper, const struct am_port_message *messag
     } else {
         TAILQ_INSERT_TAIL(&peer->held, move, next);
         am_visit_want(&helper->visits, &peer->visit, am_helper_now());
-        am_peer_flush(peer); /* if the connection is about to go, it waits for that */
+        am_peer_ask(peer); /* if the connection is about to go, it waits for that */
     }
 }

@@ -16,11 +16,13 @@
 
 struct run {
     struct am_ucx ucx;
-    ucp_ep_h ep;
+    struct am_ucx_way way;
     ucp_rkey_h rkey;
+    uint64_t grant;
     uint64_t address;
     uint8_t *bytes;
     struct am_ucx_move moves[PIECES];
+    struct am_parcel heads[PIECES][PIECE_SIZE / AM_PARCEL_MOST + 1];
     bool is_busy[PIECES];
     bool has_failed;
     unsigned n_done;
@@ -43,15 +45,22 @@ static void broken(void *arg)
 static void move_begin(unsigned i, bool is_put)
 {
     uint8_t *local = run.bytes + i * PIECE_SIZE;
-    uint64_t remote = run.address + i * PIECE_SIZE;
+    struct am_ucx_put put = {
+        .grant = run.grant,
+        .offset = i * PIECE_SIZE,
+        .bytes = local,
+        .size = PIECE_SIZE,
+        .asks = true,
+        .heads = run.heads[i],
+    };
 
     run.is_busy[i] = true;
     run.moves[i].done = move_done;
     if (is_put)
-        am_ucx_put_flush(&run.ucx, run.ep, run.rkey, remote, local, PIECE_SIZE,
-                         &run.moves[i]);
+        am_ucx_put(&run.ucx, &run.way, &put, &run.moves[i]);
     else
-        am_ucx_get(&run.ucx, run.ep, run.rkey, remote, local, PIECE_SIZE, &run.moves[i]);
+        am_ucx_get(&run.ucx, &run.way, run.rkey, run.address + put.offset, local,
+                   PIECE_SIZE, &run.moves[i]);
 }
 
 static void progress(void)
@@ -96,14 +105,15 @@ static int way_open(const struct am_rate_spec *spec, char *why)
     if (am_ucx_open(&run.ucx, spec->device, why) != 0 ||
         am_ucx_open_out(&run.ucx, why) != 0)
         return -1;
-    if (am_ucx_connect(&run.ucx, spec->worker->worker.address, broken, NULL, &run.ep,
-                       why) != 0)
+    if (am_ucx_connect(&run.ucx, &run.way, spec->worker->worker.address, spec->pass,
+                       broken, NULL, why) != 0)
         return -1;
-    if (ucp_ep_rkey_unpack(run.ep, spec->grant->grant.rkey, &run.rkey) != UCS_OK) {
+    if (ucp_ep_rkey_unpack(run.way.ep, spec->grant->grant.rkey, &run.rkey) != UCS_OK) {
         snprintf(why, AM_UCX_WHY, "UCX does not understand the key of its memory");
         return -1;
     }
     run.address = spec->grant->grant.address;
+    run.grant = spec->grant->grant.number;
     return 0;
 }
 

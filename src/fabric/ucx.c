@@ -5,6 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum message_kind {
+    MESSAGE_PARCEL = 1, /* to the worker of exports */
+    MESSAGE_WORD,       /* to that of imports */
+};
+
+static ucs_status_t parcel_take(void *arg, const void *head, size_t head_size,
+                                void *bytes, size_t size,
+                                const ucp_am_recv_param_t *param);
+static ucs_status_t word_take(void *arg, const void *head, size_t head_size, void *bytes,
+                              size_t size, const ucp_am_recv_param_t *param);
+
 static int fail(char *why, const char *what, ucs_status_t status)
 {
     snprintf(why, AM_UCX_WHY, "UCX: %s: %s", what, ucs_status_string(status));
@@ -39,7 +50,7 @@ static ucs_status_t context_make(const char *device, ucp_context_h *ret_context)
 {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES,
-        .features = UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
+        .features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
     };
     ucp_config_t *config;
     ucs_status_t status;
@@ -53,25 +64,47 @@ static ucs_status_t context_make(const char *device, ucp_context_h *ret_context)
     return status;
 }
 
-int am_ucx_open(struct am_ucx *ucx, const char *device, char *why)
+/* A worker that takes messages of one kind, and its descriptor. */
+static ucs_status_t worker_make(struct am_ucx *ucx, enum message_kind kind,
+                                ucp_am_recv_callback_t take, ucp_worker_h *ret_worker,
+                                int *ret_fd)
 {
     ucp_worker_params_t params = {
         .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
         .thread_mode = UCS_THREAD_MODE_SINGLE,
     };
+    ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = kind,
+        .cb = take,
+        .arg = ucx,
+    };
+    ucs_status_t status = ucp_worker_create(ucx->context, &params, ret_worker);
+
+    if (status != UCS_OK)
+        return status;
+    status = ucp_worker_get_efd(*ret_worker, ret_fd);
+    if (status == UCS_OK)
+        status = ucp_worker_set_am_recv_handler(*ret_worker, &handler);
+    if (status != UCS_OK)
+        ucp_worker_destroy(*ret_worker);
+    return status;
+}
+
+int am_ucx_open(struct am_ucx *ucx, const char *device, char *why)
+{
     ucp_address_t *address;
     ucs_status_t status = context_make(device, &ucx->context);
 
     if (status != UCS_OK)
         return fail(why, device, status);
-    status = ucp_worker_create(ucx->context, &params, &ucx->worker);
+    status = worker_make(ucx, MESSAGE_PARCEL, parcel_take, &ucx->worker, &ucx->fd);
     if (status != UCS_OK) {
         ucp_cleanup(ucx->context);
         return fail(why, "making a worker", status);
     }
-    status = ucp_worker_get_efd(ucx->worker, &ucx->fd);
-    if (status == UCS_OK)
-        status = ucp_worker_get_address(ucx->worker, &address, &ucx->address_size);
+    status = ucp_worker_get_address(ucx->worker, &address, &ucx->address_size);
     if (status != UCS_OK) {
         ucp_worker_destroy(ucx->worker);
         ucp_cleanup(ucx->context);
@@ -83,14 +116,9 @@ int am_ucx_open(struct am_ucx *ucx, const char *device, char *why)
 
 int am_ucx_open_out(struct am_ucx *ucx, char *why)
 {
-    ucp_worker_params_t params = {
-        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-        .thread_mode = UCS_THREAD_MODE_SINGLE,
-    };
-    ucs_status_t status = ucp_worker_create(ucx->context, &params, &ucx->out);
+    ucs_status_t status =
+        worker_make(ucx, MESSAGE_WORD, word_take, &ucx->out, &ucx->out_fd);
 
-    if (status == UCS_OK)
-        status = ucp_worker_get_efd(ucx->out, &ucx->out_fd);
     return status == UCS_OK ? 0 : fail(why, "making a worker for imports", status);
 }
 
@@ -138,7 +166,15 @@ void am_ucx_unregister(struct am_ucx *ucx, struct am_ucx_memory *memory)
     ucp_mem_unmap(ucx->context, memory->handle);
 }
 
-/* ---- endpoints ---- */
+/* ---- ways ---- */
+
+static int way_compare(const struct am_ucx_way *a, const struct am_ucx_way *b)
+{
+    return memcmp(a->pass, b->pass, sizeof a->pass);
+}
+
+RB_GENERATE_INTERNAL(am_ucx_ways, am_ucx_way, node, way_compare,
+                     __attribute__((unused)) static)
 
 struct end {
     void (*broken)(void *arg);
@@ -152,8 +188,8 @@ static void end_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
     end->broken(end->arg);
 }
 
-int am_ucx_connect(struct am_ucx *ucx, const void *address, void (*broken)(void *arg),
-                   void *arg, ucp_ep_h *ret_ep, char *why)
+int am_ucx_connect(struct am_ucx *ucx, struct am_ucx_way *way, const void *address,
+                   const uint8_t *pass, void (*broken)(void *arg), void *arg, char *why)
 {
     struct end *end = malloc(sizeof *end); /* UCX may keep it until the worker is gone */
     ucp_ep_params_t params = {
@@ -170,37 +206,41 @@ int am_ucx_connect(struct am_ucx *ucx, const void *address, void (*broken)(void 
         return fail(why, "connecting", UCS_ERR_NO_MEMORY);
     *end = (struct end){broken, arg};
     ucx->is_out_idle = false;
-    status = ucp_ep_create(ucx->out, &params, ret_ep);
+    status = ucp_ep_create(ucx->out, &params, &way->ep);
     if (status != UCS_OK) {
         free(end);
         return fail(why, "connecting", status);
     }
+    memcpy(way->pass, pass, sizeof way->pass);
+    way->n_parcels = 0;
+    TAILQ_INIT(&way->asking);
+    RB_INSERT(am_ucx_ways, &ucx->ways, way);
     return 0;
-}
-
-void am_ucx_disconnect(struct am_ucx *ucx, ucp_ep_h ep)
-{
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-        .flags = UCP_EP_CLOSE_FLAG_FORCE,
-    };
-    ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
-
-    ucx->is_out_idle = false;
-    if (!UCS_PTR_IS_PTR(request))
-        return;
-    while (ucp_request_check_status(request) == UCS_INPROGRESS)
-        ucp_worker_progress(ucx->out);
-    ucp_request_free(request);
 }
 
 /* ---- moves ---- */
 
-static void part_done(struct am_ucx_move *move, ucs_status_t status)
+static void part_over(struct am_ucx_move *move)
 {
-    move->has_failed |= status != UCS_OK;
     if (--move->n_left == 0)
         move->done(move);
+}
+
+/* Word of the move has come, or never will. */
+static void word_over(struct am_ucx_move *move, bool has_come)
+{
+    TAILQ_REMOVE(&move->asking->asking, move, next);
+    move->asking = NULL;
+    move->has_failed |= !has_come;
+    part_over(move);
+}
+
+static void part_done(struct am_ucx_move *move, ucs_status_t status)
+{
+    if (status != UCS_OK && move->asking != NULL)
+        word_over(move, false);
+    move->has_failed |= status != UCS_OK;
+    part_over(move);
 }
 
 static void part_callback(void *request, ucs_status_t status, void *arg)
@@ -227,46 +267,131 @@ static ucp_request_param_t move_param(struct am_ucx_move *move)
     };
 }
 
-void am_ucx_flush(struct am_ucx *ucx, ucp_ep_h ep, struct am_ucx_move *move)
+/*
+ * Parcels are sent eagerly: a rendezvous would cost a round trip, and copies as often.  UCX
+ * writes all but short ones to the socket from where they are.
+ */
+void am_ucx_put(struct am_ucx *ucx, struct am_ucx_way *way, const struct am_ucx_put *put,
+                struct am_ucx_move *move)
+{
+    ucp_request_param_t param = move_param(move);
+    size_t n = am_parcel_count(put->size);
+
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY;
+    ucx->is_out_idle = false;
+    move->n_left = (unsigned)n + put->asks;
+    move->has_failed = false;
+    move->last = way->n_parcels + n;
+    move->asking = put->asks ? way : NULL;
+    if (put->asks)
+        TAILQ_INSERT_TAIL(&way->asking, move, next);
+    for (size_t i = 0; i < n; i++) {
+        struct am_parcel *head = &put->heads[i];
+        size_t at = am_parcel_at(put->size, i);
+        size_t size = am_parcel_at(put->size, i + 1) - at;
+
+        *head = (struct am_parcel){
+            .grant = put->grant,
+            .offset = put->offset + at,
+            .number = ++way->n_parcels,
+            .asks = put->asks && i + 1 == n,
+        };
+        memcpy(head->pass, way->pass, sizeof head->pass);
+        part_take(move, ucp_am_send_nbx(way->ep, MESSAGE_PARCEL, head, sizeof *head,
+                                        (const uint8_t *)put->bytes + at, size, &param));
+    }
+}
+
+void am_ucx_get(struct am_ucx *ucx, struct am_ucx_way *way, ucp_rkey_h rkey,
+                uint64_t remote, void *local, size_t size, struct am_ucx_move *move)
 {
     ucp_request_param_t param = move_param(move);
 
     ucx->is_out_idle = false;
     move->n_left = 1;
     move->has_failed = false;
-    part_take(move, ucp_ep_flush_nbx(ep, &param));
+    move->asking = NULL;
+    part_take(move, ucp_get_nbx(way->ep, local, size, remote, rkey, &param));
 }
 
-void am_ucx_put(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
-                const void *local, size_t size, struct am_ucx_move *move)
+void am_ucx_disconnect(struct am_ucx *ucx, struct am_ucx_way *way)
 {
-    ucp_request_param_t param = move_param(move);
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = UCP_EP_CLOSE_FLAG_FORCE,
+    };
+    ucs_status_ptr_t request = ucp_ep_close_nbx(way->ep, &param);
+    struct am_ucx_move *move;
 
     ucx->is_out_idle = false;
-    move->n_left = 1;
-    move->has_failed = false;
-    part_take(move, ucp_put_nbx(ep, local, size, remote, rkey, &param));
+    if (UCS_PTR_IS_PTR(request)) {
+        while (ucp_request_check_status(request) == UCS_INPROGRESS)
+            ucp_worker_progress(ucx->out);
+        ucp_request_free(request);
+    }
+    while ((move = TAILQ_FIRST(&way->asking)) != NULL)
+        word_over(move, false);
+    RB_REMOVE(am_ucx_ways, &ucx->ways, way);
 }
 
-void am_ucx_put_flush(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
-                      const void *local, size_t size, struct am_ucx_move *move)
-{
-    ucp_request_param_t param = move_param(move);
+/* ---- messages ---- */
 
-    ucx->is_out_idle = false;
-    move->n_left = 2;
-    move->has_failed = false;
-    part_take(move, ucp_put_nbx(ep, local, size, remote, rkey, &param));
-    part_take(move, ucp_ep_flush_nbx(ep, &param));
+/* A message whose bytes would have to be fetched is none of ours; UCX drops it. */
+static ucs_status_t parcel_take(void *arg, const void *head, size_t head_size,
+                                void *bytes, size_t size,
+                                const ucp_am_recv_param_t *param)
+{
+    const uint64_t must = UCP_AM_RECV_ATTR_FIELD_REPLY_EP;
+    struct am_ucx *ucx = arg;
+
+    if (ucx->parcel != NULL && (param->recv_attr & must) != 0 &&
+        (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0)
+        ucx->parcel(ucx->arg, head, head_size, bytes, size, param->reply_ep);
+    return UCS_OK;
 }
 
-void am_ucx_get(struct am_ucx *ucx, ucp_ep_h ep, ucp_rkey_h rkey, uint64_t remote,
-                void *local, size_t size, struct am_ucx_move *move)
+static ucs_status_t word_take(void *arg, const void *head, size_t head_size, void *bytes,
+                              size_t size, const ucp_am_recv_param_t *param)
 {
-    ucp_request_param_t param = move_param(move);
+    struct am_ucx *ucx = arg;
+    struct am_parcel_word word;
+    struct am_ucx_way key, *way;
+    struct am_ucx_move *move;
 
-    ucx->is_out_idle = false;
-    move->n_left = 1;
-    move->has_failed = false;
-    part_take(move, ucp_get_nbx(ep, local, size, remote, rkey, &param));
+    if (head_size != sizeof word)
+        return UCS_OK;
+    memcpy(&word, head, sizeof word);
+    memcpy(key.pass, word.pass, sizeof key.pass);
+    way = RB_FIND(am_ucx_ways, &ucx->ways, &key);
+    while (way != NULL && (move = TAILQ_FIRST(&way->asking)) != NULL &&
+           move->last <= word.number)
+        word_over(move, true);
+    return UCS_OK;
+}
+
+static void word_sent(void *request, ucs_status_t status, void *arg)
+{
+    ucp_request_free(request);
+    free(arg);
+}
+
+/* An importer that gets no word gives up after its timeout. */
+void am_ucx_word(ucp_ep_h back, const struct am_parcel_word *word)
+{
+    struct am_parcel_word *head = malloc(sizeof *head); /* until it is sent */
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_FLAGS,
+        .cb.send = word_sent,
+        .user_data = head,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+    };
+
+    if (head == NULL)
+        return;
+    *head = *word;
+    if (!UCS_PTR_IS_PTR(
+            ucp_am_send_nbx(back, MESSAGE_WORD, head, sizeof *head, NULL, 0, &param)))
+        free(head);
 }

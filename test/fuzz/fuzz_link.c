@@ -3,7 +3,8 @@
  *
  * The first byte says to which side they go and when: to a side that waits for its
  * handshake, to one that is up, or as the content of frames with right codes, which a
- * process with the key may send.  A stranger never gets a frame through.
+ * process with the key may send.  A stranger never gets a frame through.  Between such
+ * frames are parcels, which come over UCX: with the pass, or as they are.
  */
 #include <sodium.h>
 #include <stdlib.h>
@@ -20,6 +21,9 @@ static struct am_link client, server;
 static int n_frames;
 static struct am_desk desk;
 static struct am_desk_guest *guest;
+static uint8_t *memory; /* of the export */
+
+#define ROOM 64
 
 static void require(bool holds)
 {
@@ -38,7 +42,7 @@ static void frame_take(void *arg, const struct am_frame *frame)
 
     n_frames++;
     if (guest == NULL)
-        guest = am_desk_enter(&desk, &server.peer);
+        guest = am_desk_enter(&desk, &server.peer, server.pass);
     require(guest != NULL);
     if (frame->kind == AM_FRAME_IMPORT) {
         am_desk_answer(&desk, guest, frame, &answer);
@@ -61,6 +65,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     am_desk_init(&desk, 1000000000, export_gone, NULL);
     export->ticket.number = 1;
     export->is_open = true;
+    export->size = ROOM;
+    memory = malloc(ROOM);
+    require(memory != NULL);
+    export->address = (uintptr_t)memory;
     require(am_desk_add(&desk, export));
     return 0;
 }
@@ -96,18 +104,43 @@ static void shake(void)
     require(client.state == AM_LINK_UP && server.state == AM_LINK_UP);
 }
 
+/* The bytes of the head, and behind them as many as the first one says. */
+static void parcel_send(const uint8_t *bytes, size_t n, bool has_pass)
+{
+    static const uint8_t content[2 * ROOM];
+    struct am_desk_guest *of;
+    struct am_parcel_word word;
+    struct am_parcel head = {0};
+    enum am_desk_parcel result;
+
+    memcpy(&head, bytes, n < sizeof head ? n : sizeof head);
+    if (has_pass)
+        memcpy(head.pass, server.pass, sizeof head.pass);
+    head.grant %= 4;
+    result = am_desk_put(&desk, &head, has_pass ? sizeof head : n, content,
+                         bytes[0] % sizeof content, &of, &word);
+    require((result == AM_DESK_STRANGE) == (of == NULL));
+    require(of == NULL || of == guest);
+    require(has_pass || n == sizeof head || of == NULL);
+}
+
 /* A process with the key says anything. */
 static void frames_send(const uint8_t *bytes, size_t n_bytes)
 {
     shake();
     while (n_bytes > 0) {
         struct am_frame frame = {0};
-        size_t n = n_bytes < 40 ? n_bytes : 40;
+        size_t most = bytes[0] >= 0x80 ? sizeof(struct am_parcel) : 40;
+        size_t n = n_bytes < most ? n_bytes : most;
 
         frame.kind = bytes[0] % (AM_FRAME_KINDS + 1);
         memcpy(frame.all, bytes, n);
-        am_link_send(&client, &frame, 0);
-        carry(&client, &server);
+        if (bytes[0] >= 0x80) {
+            parcel_send(bytes, n, bytes[0] < 0xc0);
+        } else {
+            am_link_send(&client, &frame, 0);
+            carry(&client, &server);
+        }
         bytes += n;
         n_bytes -= n;
     }

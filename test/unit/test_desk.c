@@ -35,8 +35,11 @@ static struct am_frame_who who_of(int32_t pid)
 static struct am_desk_guest *enter(struct am_desk *desk, int32_t pid)
 {
     struct am_frame_who who = who_of(pid);
-    struct am_desk_guest *guest = am_desk_enter(desk, &who);
+    static uint8_t pass[AM_PARCEL_PASS];
+    struct am_desk_guest *guest;
 
+    pass[0]++; /* each connection's own */
+    guest = am_desk_enter(desk, &who, pass);
     assert_non_null(guest);
     assert_int_equal(guest->who.pid, pid);
     return guest;
@@ -251,6 +254,157 @@ static void a_number_is_exported_once(void **state)
     assert_int_equal(n_gone, 1);
 }
 
+/* ---- parcels ---- */
+
+#define ROOM 64
+
+/* Memory of ROOM bytes that a guest has. */
+struct parcels {
+    struct am_desk desk;
+    struct am_desk_guest *guest;
+    uint8_t memory[ROOM];
+    uint64_t grant;
+    uint64_t word; /* the last one */
+};
+
+static void parcels_make(struct parcels *p)
+{
+    struct am_desk_export *export = calloc(1, sizeof *export);
+
+    memset(p, 0, sizeof *p);
+    desk_make(&p->desk);
+    export->ticket = ticket_of(5);
+    export->is_open = true;
+    export->size = ROOM;
+    export->address = (uintptr_t)p->memory;
+    assert_true(am_desk_add(&p->desk, export));
+    p->guest = enter(&p->desk, 1);
+    assert_int_equal(ask(&p->desk, p->guest, ticket_of(5), &p->grant), ACL_SUCCESS);
+}
+
+static void parcels_end(struct parcels *p)
+{
+    am_desk_leave(&p->desk, p->guest);
+    am_desk_withdraw(&p->desk, 5);
+    assert_int_equal(n_gone, 1);
+}
+
+static struct am_parcel parcel_of(const struct parcels *p, uint64_t number, bool asks)
+{
+    struct am_parcel parcel = {.grant = p->grant, .number = number, .asks = asks};
+
+    memcpy(parcel.pass, p->guest->pass, sizeof parcel.pass);
+    return parcel;
+}
+
+static enum am_desk_parcel put(struct parcels *p, const struct am_parcel *parcel,
+                               const char *bytes)
+{
+    struct am_desk_guest *guest;
+    struct am_parcel_word word = {0};
+    enum am_desk_parcel result = am_desk_put(&p->desk, parcel, sizeof *parcel, bytes,
+                                             strlen(bytes), &guest, &word);
+
+    assert_ptr_equal(guest, result == AM_DESK_STRANGE ? NULL : p->guest);
+    if (result != AM_DESK_ASKED)
+        return result;
+    assert_memory_equal(word.pass, p->guest->pass, sizeof word.pass);
+    p->word = word.number;
+    return result;
+}
+
+static void a_parcel_is_written_to_its_place_alone(void **state)
+{
+    static const uint8_t nothing[ROOM];
+    struct parcels p;
+    struct am_parcel parcel, wrong;
+
+    parcels_make(&p);
+    parcel = parcel_of(&p, 1, false);
+    wrong = parcel;
+    wrong.grant++;
+    assert_int_equal(put(&p, &wrong, "abc"), AM_DESK_WRONG);
+    wrong.grant = 0;
+    assert_int_equal(put(&p, &wrong, "abc"), AM_DESK_WRONG);
+    wrong = parcel;
+    wrong.offset = ROOM - 2; /* a byte too far */
+    assert_int_equal(put(&p, &wrong, "abc"), AM_DESK_WRONG);
+    wrong.offset = ROOM + 1;
+    assert_int_equal(put(&p, &wrong, ""), AM_DESK_WRONG);
+    wrong.offset = UINT64_MAX;
+    assert_int_equal(put(&p, &wrong, "abc"), AM_DESK_WRONG);
+    assert_memory_equal(p.memory, nothing, ROOM);
+    parcel.offset = ROOM - 3;
+    assert_int_equal(put(&p, &parcel, "abc"), AM_DESK_TAKEN);
+    assert_memory_equal(p.memory + ROOM - 3, "abc", 3);
+    parcel.offset = ROOM; /* no bytes */
+    assert_int_equal(put(&p, &parcel, ""), AM_DESK_TAKEN);
+    am_desk_release(&p.desk, p.guest, p.grant);
+    assert_int_equal(put(&p, &parcel, ""), AM_DESK_WRONG);
+    parcels_end(&p);
+}
+
+static void a_parcel_without_the_pass_is_nothing(void **state)
+{
+    struct am_desk_guest *guest;
+    struct am_parcel_word word;
+    struct am_parcel parcel, strange;
+    struct parcels p;
+
+    parcels_make(&p);
+    parcel = strange = parcel_of(&p, 1, true);
+    strange.pass[AM_PARCEL_PASS - 1] ^= 1;
+    assert_int_equal(put(&p, &strange, "abc"), AM_DESK_STRANGE);
+    for (size_t size = 0; size < sizeof parcel; size++)
+        assert_int_equal(am_desk_put(&p.desk, &parcel, size, "", 0, &guest, &word),
+                         AM_DESK_STRANGE);
+    am_desk_park(&p.desk, p.guest, 0); /* bytes that were under way come too late */
+    assert_int_equal(
+        am_desk_put(&p.desk, &parcel, sizeof parcel, "abc", 3, &guest, &word),
+        AM_DESK_STRANGE);
+    assert_null(guest);
+    assert_ptr_equal(enter(&p.desk, 1), p.guest);
+    assert_int_equal(put(&p, &parcel, "abc"), AM_DESK_STRANGE); /* of the time before */
+    parcel = parcel_of(&p, 1, true);
+    assert_int_equal(put(&p, &parcel, "abc"),
+                     AM_DESK_WRONG); /* what it has is not told */
+    assert_int_equal(p.memory[0], 0);
+    p.guest->is_returning = false;
+    assert_int_equal(put(&p, &parcel, "abc"), AM_DESK_ASKED);
+    assert_int_equal(p.word, 1); /* counted from the connection's begin on */
+    parcels_end(&p);
+}
+
+/* Numbers in the order of their arrival, with a + behind one that asks; when there is word. */
+static void word_follows(const char *order, const char *words)
+{
+    struct parcels p;
+    char told[16] = "";
+
+    parcels_make(&p);
+    for (const char *at = order; *at != '\0'; at++) {
+        struct am_parcel parcel = parcel_of(&p, (uint64_t)(*at - '0'), at[1] == '+');
+
+        at += at[1] == '+';
+        p.word = 0;
+        if (put(&p, &parcel, "") == AM_DESK_ASKED)
+            assert_in_range(p.word, 1, 9);
+        told[strlen(told)] = p.word == 0 ? '.' : (char)('0' + p.word);
+    }
+    assert_string_equal(told, words);
+    parcels_end(&p);
+}
+
+static void word_is_sent_when_all_before_have_arrived(void **state)
+{
+    word_follows("12+34+", ".2.4");
+    word_follows("1+2+3+", "123");
+    word_follows("2+1", ".2");
+    word_follows("24+13", "...4");
+    word_follows("2+4+13", "...4"); /* the later one counts for both */
+    word_follows("9+12", "...");    /* it never comes */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +415,9 @@ int main(void)
         cmocka_unit_test(a_guest_that_comes_back_without_memory_has_given_it_back),
         cmocka_unit_test(a_process_is_away_once),
         cmocka_unit_test(a_number_is_exported_once),
+        cmocka_unit_test(a_parcel_is_written_to_its_place_alone),
+        cmocka_unit_test(a_parcel_without_the_pass_is_nothing),
+        cmocka_unit_test(word_is_sent_when_all_before_have_arrived),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

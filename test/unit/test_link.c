@@ -223,6 +223,31 @@ static void a_recorded_handshake_opens_nothing(void **state)
     pair_destroy(&pair);
 }
 
+/* Both sides have it, and it is another one in each connection. */
+static void the_pass_is_of_one_connection(void **state)
+{
+    uint8_t before[AM_PARCEL_PASS];
+    struct pair pair;
+
+    pair_init(&pair);
+    talk(&pair, 4096);
+    assert_up(&pair);
+    assert_memory_equal(pair.client.link.pass, pair.server.link.pass, sizeof before);
+    assert_memory_not_equal(pair.client.link.pass, pair.client.link.in_key,
+                            sizeof before);
+    assert_memory_not_equal(pair.client.link.pass, pair.client.link.out_key,
+                            sizeof before);
+    memcpy(before, pair.client.link.pass, sizeof before);
+    pair_destroy(&pair);
+    pair_init(&pair);
+    pair.client.link.nonce[0] ^= 1;
+    talk(&pair, 4096);
+    assert_up(&pair);
+    assert_memory_equal(pair.client.link.pass, pair.server.link.pass, sizeof before);
+    assert_memory_not_equal(pair.client.link.pass, before, sizeof before);
+    pair_destroy(&pair);
+}
+
 static void another_version_is_told(void **state)
 {
     struct pair pair;
@@ -325,6 +350,7 @@ int main(void)
         cmocka_unit_test(every_bit_of_the_handshake_counts),
         cmocka_unit_test(an_altered_repeated_or_reflected_frame_ends_it),
         cmocka_unit_test(a_recorded_handshake_opens_nothing),
+        cmocka_unit_test(the_pass_is_of_one_connection),
         cmocka_unit_test(another_version_is_told),
         cmocka_unit_test(a_greeting_of_another_program_ends_it),
         cmocka_unit_test(a_slow_handshake_is_given_up),

@@ -16,9 +16,10 @@
 #define PIECES 8      /* of one job that are under way at a time: of short rows, */
 #define LONG_PIECES 4 /* and of long ones, whose slots shall stay in the cache */
 /*
- * Pieces are made of whole segments of UCX, 64 KB less their headers, as a nearly empty one
- * costs as much as another.  Each piece costs a turn of two threads, so they are large; but
- * the first one is sent while the second is copied, so a put begins with a small one.
+ * Pieces of a get are made of whole segments of UCX, 64 KB less their headers, as a nearly
+ * empty one costs as much as another; a parcel of a put is two of them.  Each piece costs a
+ * turn of two threads, so they are large; but the first one is sent while the second is
+ * copied, so a put begins with a small one.
  */
 #define SEGMENT ((UINT64_C(64) << 10) - 64)
 #define PIECE_MOST (8 * SEGMENT)
