@@ -12,6 +12,7 @@ memory_summary, reset_peak_memory_stats.  Not available with any pluggable alloc
 cudnn.benchmark, torch.compile(mode="reduce-overhead").
 """
 import ctypes
+import importlib
 import json
 import os
 
@@ -43,6 +44,16 @@ HOOKS = {
 }
 # torch_npu gives these a C++ object, which a function in C cannot use.
 NOT_FOR_NPU = ("set_record_stream_fn", "set_base_alloc_fn")
+
+# PyTorch's keys: each of these has a figure for each part of its pools and each kind; those that a pool has no figure for are 0.
+METRICS = (
+    "allocation segment active inactive_split allocated_bytes reserved_bytes active_bytes inactive_split_bytes requested_bytes"
+).split()
+KEYS = ["%s.%s.%s" % (metric, part, kind) for metric in METRICS for part in ("all", "large_pool", "small_pool")
+        for kind in ("current", "peak", "allocated", "freed")] + [
+    "oversize_allocations.%s" % kind for kind in ("current", "peak", "allocated", "freed")] + [
+    "oversize_segments.%s" % kind for kind in ("current", "peak", "allocated", "freed")] + [
+    "num_alloc_retries", "num_ooms", "num_sync_all_streams", "num_device_alloc", "num_device_free", "max_split_size"]
 
 _installed = None
 
@@ -104,7 +115,8 @@ class Allocator:
 
     def memory_stats(self, device=None):
         s = self.stats(device)
-        return {
+        stats = dict.fromkeys(KEYS, 0)
+        stats.update({
             "allocated_bytes.all.current": s.live,
             "allocated_bytes.all.peak": s.peak_live,
             "requested_bytes.all.current": s.live,
@@ -116,6 +128,8 @@ class Allocator:
             "inactive_split_bytes.all.current": s.held - min(s.held, s.live),
             "allocation.all.current": s.n_live,
             "allocation.all.allocated": s.mallocs,
+            "allocation.all.freed": s.mallocs - s.n_live,
+            "active.all.current": s.n_live,
             "num_alloc_retries": s.waits,
             "num_ooms": 0,
             "aclmem.idle_bytes": s.idle,
@@ -124,7 +138,8 @@ class Allocator:
             "aclmem.pages_created": s.creates,
             "aclmem.pages_moved": s.remaps,
             "aclmem.pages_returned": s.returns,
-        }
+        })
+        return stats
 
     def memory_snapshot(self, device=None):
         """The pool's blocks, as aclmem_pool_snapshot() lists them."""
@@ -165,6 +180,13 @@ def _plug(module, kind, path):
     return library, plugged
 
 
+def _framework(name):
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError("aclmem.torch.install() needs %s: %s" % (name, error)) from error
+
+
 def install(backend=None):
     """Makes the pool the allocator of torch.cuda, or, with backend="npu", of torch_npu.  Returns the Allocator."""
     global _installed
@@ -173,16 +195,17 @@ def install(backend=None):
     if backend is None:
         backend = "cuda"
     if backend == "cuda":
-        import torch
-
-        module, memory = torch.cuda, torch.cuda.memory
+        module = _framework("torch").cuda
+        memory = module.memory
         kind, change = memory.CUDAPluggableAllocator, memory.change_current_allocator
-        os.environ.setdefault("ACLMEM_BACKEND", "cuda")
+        if os.environ.get("ACLMEM_BACKEND", "auto") == "auto":
+            os.environ["ACLMEM_BACKEND"] = "cuda"
+        if os.environ["ACLMEM_BACKEND"] != "cuda":
+            raise RuntimeError('aclmem.torch: ACLMEM_BACKEND is "%s", whose memory a GPU cannot use; unset it, or set it to '
+                               '"cuda"' % os.environ["ACLMEM_BACKEND"])
     elif backend == "npu":
-        import torch_npu
-
-        module = memory = torch_npu.npu
-        kind, change = torch_npu.npu.NPUPluggableAllocator, torch_npu.npu.change_current_allocator
+        module = memory = _framework("torch_npu").npu
+        kind, change = module.NPUPluggableAllocator, module.change_current_allocator
     else:
         raise ValueError('backend is "cuda" or "npu", not %r' % (backend,))
     library, plugged = _plug(backend, kind, library_path())

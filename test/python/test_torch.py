@@ -57,6 +57,7 @@ assert torch_npu.npu.memory_allocated() == 5 << 20
 assert torch_npu.npu.memory_reserved() == 6 << 20
 stats = torch_npu.npu.memory_stats()
 assert stats["allocated_bytes.all.current"] == 5 << 20 and stats["allocation.all.current"] == 1
+assert stats["active.all.current"] == 1 and stats["segment.small_pool.peak"] == 0 and stats["num_device_alloc"] == 0
 assert [b["size"] for b in torch_npu.npu.memory_snapshot()] == [5 << 20]
 assert "1 blocks, 5.0 MB live" in torch_npu.npu.memory_summary()
 inside.free(ptr, 5 << 20, 0, None)
@@ -106,6 +107,19 @@ def test_without_a_driver_cuda_is_refused(tmp_path):
     if done.returncode == 0:
         pytest.skip("this machine has an NVIDIA driver")
     assert "there is no NVIDIA driver" in done.stderr
+
+
+def test_memory_that_a_gpu_cannot_use_is_refused(tmp_path):
+    done = run(tmp_path, "import aclmem.torch; aclmem.torch.install()", ACLMEM_BACKEND="host")
+    assert done.returncode == 1
+    assert 'ACLMEM_BACKEND is "host"' in done.stderr
+
+
+def test_a_framework_that_is_not_there_is_named(monkeypatch):
+    for backend, name in (("cuda", "torch"), ("npu", "torch_npu")):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(ImportError, match="install\\(\\) needs %s" % name):
+            aclmem_torch.install(backend)
 
 
 def test_a_wrong_backend_is_refused():
