@@ -73,6 +73,8 @@ class Replay(unittest.TestCase):
             ("a 1 512 0\nb 2\n", ':2: neither "a ID SIZE STREAM" nor "f ID"'),
             ("a 1 0 0\n", ":1: neither"),
             ("a 1 512 64\n", ":1: neither"),
+            ("a 1 -512 0\n", ":1: neither"),
+            ("a 1 99999999999999999999999 0\n", "sizes go from 1 to 17592186044416"),
             ("", "has no blocks"),
         ):
             done = self.replay(self.trace(text))
@@ -82,7 +84,14 @@ class Replay(unittest.TestCase):
         with open(damaged, "wb") as file:
             file.write(gzip.compress(b"a 1 512 0\n" * 1000)[:40])
         self.assertEqual(self.replay(damaged).returncode, 1)
+        self.assertIn("damaged", self.replay(damaged).stderr)
         self.assertEqual(self.replay("/nowhere/at.all").returncode, 1)
+        self.assertIn("Is a directory", self.replay("/").stderr)
+
+    def test_a_full_disk_is_a_failure(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([COMMAND, "replay", "--json", self.trace("a 1 512 0\n")], stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual((done.returncode, done.stderr), (1, b"aclmem: the output could not be written: No space left on device\n"))
 
     def test_wrong_arguments_are_refused(self):
         self.assertEqual(self.replay().returncode, 2)

@@ -63,7 +63,7 @@ static bool wants_help(const struct command *command, int argc, char **argv)
     return false;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const struct command *command;
     int n;
@@ -83,4 +83,15 @@ int main(int argc, char **argv)
         return help(command);
     n = options_parse(command, argc - 2, argv + 2);
     return n < 0 ? EXIT_USAGE : command->run(n, argv + 2);
+}
+
+/* A result that could not be written is no success: a disk may be full. */
+int main(int argc, char **argv)
+{
+    int rc = run(argc, argv);
+
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return rc;
+    fprintf(stderr, "aclmem: the output could not be written: %m\n");
+    return rc != 0 ? rc : 1;
 }

@@ -5,6 +5,7 @@
  * gzip; or it is one that `aclmem run --trace` recorded.  It is read once and played twice: for
  * the figures, which are asked for after each block, and for the time, with nothing in between.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@
 #include "trace/reader.h"
 
 #define MAX_STREAMS 64
+#define MAX_SIZE ((uint64_t)1 << 44) /* more than a device has */
 #define PAGE ((size_t)2 << 20)
 
 static struct {
@@ -134,7 +136,10 @@ static bool line_read(struct recording *t, const char *line)
 
     if (2 * t->n_ids >= t->n_slots)
         ids_grow(t);
-    if (is_take && size > 0 && stream < MAX_STREAMS && t->n_blocks < UINT32_MAX) {
+    if (strchr(line, '-') != NULL) /* sscanf() takes it for a large number */
+        return false;
+    if (is_take && size > 0 && size <= MAX_SIZE && stream < MAX_STREAMS &&
+        t->n_blocks < UINT32_MAX) {
         slot = slot_of(t, id);
         t->n_ids += t->blocks[slot] == 0;
         t->ids[slot] = id;
@@ -264,14 +269,18 @@ static int recording_read_lines(struct recording *t, const char *path)
         if (strspn(line, " \t\r\n") == strlen(line) || line[0] == '#')
             continue;
         if (!line_read(t, line)) {
-            fprintf(stderr, "aclmem: %s:%lu: neither \"a ID SIZE STREAM\" nor \"f ID\"\n",
-                    path, n_lines);
+            fprintf(stderr,
+                    "aclmem: %s:%lu: neither \"a ID SIZE STREAM\" nor \"f ID\" (sizes go "
+                    "from 1 to %" PRIu64 ", streams from 0 to %d)\n",
+                    path, n_lines, MAX_SIZE, MAX_STREAMS - 1);
             rc = 1;
         }
     }
     gzerror(file, &error);
     if (rc == 0 && error != Z_OK && error != Z_STREAM_END) {
-        fprintf(stderr, "aclmem: %s is damaged\n", path);
+        fprintf(stderr, "aclmem: %s%s%s\n", path,
+                error == Z_ERRNO ? ": " : " is damaged, or cut off",
+                error == Z_ERRNO ? strerror(errno) : "");
         rc = 1;
     }
     gzclose(file);
