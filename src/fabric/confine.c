@@ -5,9 +5,11 @@
  * before it listens.  Landlock, where the kernel has it, leaves it the system's files to
  * read, of which UCX needs some (/proc/net/route for each connection): no file of a user,
  * and nothing to write.  The filter of system calls leaves it what sockets, memory and
- * waiting need: it starts no program, touches no other process, opens nothing for writing
- * and makes no memory executable.  Every other call fails with EPERM.
+ * waiting need: it starts no program, touches no other process, reaches no socket of this
+ * machine's programs, opens nothing for writing and makes no memory executable.  Every other call fails with EPERM.
  */
+#include "fabric/confine.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,10 +22,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <ucp/api/ucp.h>
 #include <unistd.h>
-
-#include "fabric/helper.h"
 
 #if defined(__x86_64__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64
@@ -43,6 +45,12 @@
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name_, 0, 4), LOAD(args[0]), \
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value_), 0, 1), ANSWER(SECCOMP_RET_ALLOW), \
         ANSWER(SECCOMP_RET_ERRNO | EPERM)
+#define ALLOW_FOR_THREE(name_, a_, b_, c_) \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name_, 0, 6), LOAD(args[0]), \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (a_), 3, 0), \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (b_), 2, 0), \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (c_), 1, 0), \
+        ANSWER(SECCOMP_RET_ERRNO | EPERM), ANSWER(SECCOMP_RET_ALLOW)
 /* Where none of the bits is in the third argument. */
 #define ALLOW_BUT(name_, bits_) \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name_, 0, 4), LOAD(args[2]), \
@@ -92,8 +100,11 @@ static struct sock_filter filter[] = {
     ALLOW(pwrite64), /* the book, as the next one; nothing else is open for writing */
     ALLOW(ftruncate),
     ALLOW_BUT(openat, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC),
-    /* Connections. */
-    ALLOW(socket),
+    /*
+     * Connections.  Landlock does not cover sockets in the file system, behind which are
+     * programs with rights.  Newer UCX asks the kernel for its routes by netlink.
+     */
+    ALLOW_FOR_THREE(socket, AF_INET, AF_INET6, AF_NETLINK),
     ALLOW(connect),
     ALLOW(bind),
     ALLOW(listen),

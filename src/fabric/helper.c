@@ -19,6 +19,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/clock.h"
 #include "base/fdpass.h"
+#include "fabric/confine.h"
 #include "fabric/secret.h"
 
 #define TICKS 20 /* in a timeout */
@@ -331,7 +332,8 @@ static int network_open(struct am_helper *helper, int key, char *gate, char *why
     am_helper_watch(helper, &helper->listener, helper->is_shut ? 0 : EPOLLIN, true);
     helper->is_listening = !helper->is_shut;
     if (am_confine_calls() != 0) {
-        snprintf(why, AM_NET_WHY, "the fabric process cannot give up its rights: %s",
+        snprintf(why, AM_NET_WHY,
+                 "the fabric process cannot give up its rights, which needs seccomp: %s",
                  strerror(errno));
         return -1;
     }

@@ -232,11 +232,4 @@ const char *am_peer_name(const struct am_peer *peer, char *text, size_t size);
 void am_peer_tick(struct am_helper *helper, uint64_t now);
 void am_peer_sweep(struct am_helper *helper);
 
-/*
- * confine.c: before UCX is opened, and after; from then on this process can do little but
- * serve.  The second returns -1 where it cannot.
- */
-void am_confine_files(void);
-int am_confine_calls(void);
-
 #endif

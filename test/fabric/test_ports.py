@@ -104,6 +104,13 @@ class Ports(unittest.TestCase):
         b.kill()
         machines.wait_until(lambda: self.knock(1, place) == "silent", "the end of a peer's way", 20)
 
+    def test_the_process_at_the_ports_has_few_rights(self):
+        """See test/unit/test_confine.c for which."""
+        _, _, helper = self.begin(0)
+        with open("/proc/%d/status" % helper) as file:
+            status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+        self.assertEqual((status["Seccomp"], status["NoNewPrivs"]), ("2", "1"))
+
     def test_a_kernel_that_takes_no_filter(self):
         """The log says which ports are open to strangers, unasked, and the fabric works."""
         size = 2 * MIB
