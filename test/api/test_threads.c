@@ -133,6 +133,7 @@ static void threads_share_a_reservation(void **state)
 struct race {
     void *va;
     aclrtDrvMemHandle handle;
+    aclrtNotify notify;
     pthread_barrier_t barrier;
     atomic_uint wins;
 };
@@ -206,6 +207,48 @@ static void one_of_many_frees(void **state)
         workers[i] = (struct worker){.run = race_to_free, .shared = &r};
     assert_ptr_equal(run_workers(workers, N_THREADS), NULL);
     assert_int_equal(atomic_load(&r.wins), ROUNDS);
+    pthread_barrier_destroy(&r.barrier);
+}
+
+/* Memory and a notify, made by the first thread in each round. */
+static const char *race_to_export(struct worker *self)
+{
+    aclrtPhysicalMemProp prop = device_prop(0, ACL_HBM_MEM_HUGE);
+    struct race *r = self->shared;
+    char key[65];
+    uint64_t number;
+    bool ok = aclrtSetDevice(0) == ACL_SUCCESS;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        if (self->index == 0)
+            ok &= aclrtMallocPhysical(&r->handle, CHUNK, &prop, 0) == ACL_SUCCESS &&
+                  aclrtCreateNotify(&r->notify, 0) == ACL_SUCCESS;
+        pthread_barrier_wait(&r->barrier);
+        ok &= is_race_answer(aclrtNotifyGetExportKey(r->notify, key, sizeof(key), 0),
+                             ACL_ERROR_RT_PARAM_INVALID, r);
+        ok &= is_race_answer(aclrtMemExportToShareableHandle(
+                                 r->handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &number),
+                             ACL_ERROR_RT_PARAM_INVALID, r);
+        pthread_barrier_wait(&r->barrier);
+        if (self->index == 0)
+            ok &= aclrtFreePhysical(r->handle) == ACL_SUCCESS &&
+                  aclrtDestroyNotify(r->notify) == ACL_SUCCESS;
+    }
+    ok &= aclrtResetDevice(0) == ACL_SUCCESS;
+    worker_check(ok);
+    return NULL;
+}
+
+static void one_of_many_exports(void **state)
+{
+    struct race r = {.va = NULL};
+    struct worker workers[N_THREADS];
+
+    pthread_barrier_init(&r.barrier, NULL, N_THREADS);
+    for (unsigned i = 0; i < N_THREADS; i++)
+        workers[i] = (struct worker){.run = race_to_export, .shared = &r};
+    assert_ptr_equal(run_workers(workers, N_THREADS), NULL);
+    assert_int_equal(atomic_load(&r.wins), 2 * ROUNDS);
     pthread_barrier_destroy(&r.barrier);
 }
 
@@ -395,6 +438,7 @@ int main(void)
         claim(threads_share_a_reservation),
         claim(one_of_many_maps_and_one_unmaps),
         claim(one_of_many_frees),
+        claim(one_of_many_exports),
         claim(unmapping_under_copies_is_safe),
         claim_alone(unmapping_under_copies_is_safe_without_isolation),
         claim(resetting_under_copies_is_safe),

@@ -18,9 +18,9 @@ struct am_notify {
     struct am_signal signal;
     /* by the driver's id; -1: this process made it, on the signal's device */
     int32_t made_on;
-    bool is_set; /* sched.lock, as all below */
-    struct am_event_page
-        *page; /* has the bit instead, once other processes may have it too */
+    bool is_set; /* sched.lock, as the list below */
+    /* Has the bit instead, once other processes may have it too; written under sched.lock. */
+    _Atomic(struct am_event_page *) page;
     TAILQ_HEAD(, notify_task) pending; /* records that have not run */
 };
 
