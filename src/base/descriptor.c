@@ -1,6 +1,9 @@
 /* See descriptor.h. */
 #include "base/descriptor.h"
 
+#include <errno.h>
+#include <stdio.h>
+
 #include "base/log.h"
 #include "base/sys.h"
 
@@ -20,6 +23,28 @@ bool am_limit_raise(int resource)
            resource == RLIMIT_NOFILE ? "open files" : "bytes of locked memory",
            (unsigned long long)limit.rlim_max);
     return true;
+}
+
+bool am_fd_make_room(void)
+{
+    int error = errno;
+    bool has_room = error == EMFILE && am_limit_raise(RLIMIT_NOFILE);
+
+    errno = error; /* raising the limit may fail in its own way */
+    return has_room;
+}
+
+const char *am_fd_shortage(char text[AM_FD_SHORTAGE_SIZE])
+{
+    struct rlimit limit = {0};
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    snprintf(
+        text, AM_FD_SHORTAGE_SIZE,
+        "no file descriptor is left (ulimit -n is %llu, at most %llu); raise it with "
+        "ulimit -n or LimitNOFILE=",
+        (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
+    return text;
 }
 
 int am_fd_move_up(int fd)

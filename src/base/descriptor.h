@@ -14,6 +14,15 @@
 bool am_limit_raise(int resource);
 
 /*
+ * After a call that failed for want of a descriptor (EMFILE in errno): true when there may be
+ * one now, and the call is to be made again.  Otherwise errno stays as it is.
+ */
+bool am_fd_make_room(void);
+/* Why no descriptor is left, and what to do: for a message. */
+#define AM_FD_SHORTAGE_SIZE 160
+const char *am_fd_shortage(char text[AM_FD_SHORTAGE_SIZE]);
+
+/*
  * The descriptor under another number, which is out of the program's way: above 1023,
  * which select() cannot use.  If the soft limit is no higher, as it usually is, a few
  * descriptors stay below, and only a program with many gets the limit raised, since

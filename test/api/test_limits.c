@@ -1,7 +1,8 @@
 /*
  * The system's own limits: memory that the program may touch takes a descriptor for
- * each handle and a kernel mapping for each mapping.  Where they run out, 207005 says
- * which limit it was, how high it is, and how to raise it.
+ * each handle and a kernel mapping for each mapping, and an event that processes share
+ * takes two descriptors.  Where they run out, 207005 says which limit it was, how high it
+ * is, and how to raise it.
  */
 #include "support/vmm.h"
 
@@ -81,6 +82,39 @@ static void descriptors_run_out_in_words(void **state)
     block_destroy(&d);
 }
 
+/* Events that other processes may open, of two descriptors each. */
+static size_t make_events(aclrtEvent *events, size_t most, aclError *rc)
+{
+    size_t n = 0;
+
+    do
+        *rc = aclrtCreateEventExWithFlag(&events[n], ACL_EVENT_IPC);
+    while (*rc == ACL_SUCCESS && ++n < most);
+    return n;
+}
+
+static void shared_events_raise_the_soft_limit_and_run_out_in_words(void **state)
+{
+    aclrtEvent events[200], more = NULL;
+    aclError rc = ACL_SUCCESS;
+    size_t n;
+
+    limit_files(64, 200);
+    start("default");
+    assert_acl_ok(aclrtSetDevice(0));
+    n = make_events(events, 200, &rc);
+    assert_int_equal(rc, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    assert_in_range(n, 50, 100);
+    assert_refused(aclrtCreateEventExWithFlag(&more, ACL_EVENT_IPC),
+                   ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "ulimit -n is 200, at most 200");
+    assert_null(more);
+
+    assert_acl_ok(aclrtDestroyEvent(events[--n]));
+    assert_acl_ok(aclrtCreateEventExWithFlag(&events[n++], ACL_EVENT_IPC));
+    while (n-- > 0)
+        assert_acl_ok(aclrtDestroyEvent(events[n]));
+}
+
 static size_t kernel_map_limit(void)
 {
     FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
@@ -138,6 +172,7 @@ int main(void)
     const struct CMUnitTest claims[] = {
         claim_alone(the_soft_limit_of_descriptors_is_raised_when_needed),
         claim_alone(descriptors_run_out_in_words),
+        claim_alone(shared_events_raise_the_soft_limit_and_run_out_in_words),
         claim_alone(mappings_run_out_in_words),
     };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/sys.h"
@@ -57,6 +58,7 @@ static aclError host_error_enomem(const char *what, size_t size)
 
 aclError host_error(int error, const char *what, size_t size)
 {
+    char why[AM_FD_SHORTAGE_SIZE];
     struct rlimit limit = {0};
 
     switch (error) {
@@ -81,13 +83,8 @@ aclError host_error(int error, const char *what, size_t size)
                        "(fs.file-max is %zu); raise it with sysctl -w fs.file-max=N",
                        what, size, am_machine_sysctl("fs", "file-max"));
     case EMFILE:
-        getrlimit(RLIMIT_NOFILE, &limit);
-        return am_fail(
-            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-            "%s of %zu bytes: no file descriptor is left (ulimit -n is %llu, at most "
-            "%llu); raise it with ulimit -n or LimitNOFILE=",
-            what, size, (unsigned long long)limit.rlim_cur,
-            (unsigned long long)limit.rlim_max);
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s of %zu bytes: %s", what,
+                       size, am_fd_shortage(why));
     default:
         return am_fail(ACL_ERROR_RT_INTERNAL_ERROR, "%s of %zu bytes: %s", what, size,
                        strerror(error));

@@ -25,14 +25,12 @@
 
 static int memfd_open(unsigned flags)
 {
-    int fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
-    int error = errno; /* raising the limit may fail in its own way */
+    int fd;
 
-    if (fd < 0 && error == EMFILE && am_limit_raise(RLIMIT_NOFILE)) {
+    do
         fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
-        error = errno;
-    }
-    return fd < 0 ? -error : am_fd_move_up(fd);
+    while (fd < 0 && am_fd_make_room());
+    return fd < 0 ? -errno : am_fd_move_up(fd);
 }
 
 static int memfd_resize(int fd, size_t size)

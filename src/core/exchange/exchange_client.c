@@ -139,18 +139,13 @@ static aclError fail_silent(uint64_t number, int32_t exporter)
 
 static aclError fail_system(uint64_t number, const char *what, int error)
 {
-    struct rlimit limit = {0};
+    char why[AM_FD_SHORTAGE_SIZE];
 
     if (error != EMFILE)
         return am_fail(ACL_ERROR_RT_IPC_ERROR, "0x%016" PRIx64 ": %s: %s%s", number, what,
                        strerror(error), am_sockname_advice(error));
-    getrlimit(RLIMIT_NOFILE, &limit);
-    return am_fail(
-        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-        "0x%016" PRIx64
-        ": no file descriptor is left (ulimit -n is %llu, at most %llu); raise "
-        "it with ulimit -n or LimitNOFILE=",
-        number, (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
+    return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "0x%016" PRIx64 ": %s", number,
+                   am_fd_shortage(why));
 }
 
 static aclError link_open(uint64_t number, struct am_patience *patience,

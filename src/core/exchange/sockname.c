@@ -92,10 +92,11 @@ static struct sockaddr_un address(int directory, const char *file)
 static int socket_new(void)
 {
     int type = SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC;
-    int fd = am_sys_socket(AF_UNIX, type, 0);
+    int fd;
 
-    if (fd < 0 && errno == EMFILE && am_limit_raise(RLIMIT_NOFILE))
+    do
         fd = am_sys_socket(AF_UNIX, type, 0);
+    while (fd < 0 && am_fd_make_room());
     return fd < 0 ? -errno : am_fd_move_up(fd);
 }
 

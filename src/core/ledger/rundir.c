@@ -117,7 +117,7 @@ static aclError let_pass(int fd, const char *path, const struct stat *st)
 
 static aclError open_fail(int error, const char *path)
 {
-    struct rlimit limit = {0};
+    char why[AM_FD_SHORTAGE_SIZE];
 
     switch (error) {
     case ENOTDIR:
@@ -127,12 +127,8 @@ static aclError open_fail(int error, const char *path)
             "the runtime directory %s is a symbolic link or not a directory; %s", path,
             am_rundir_advice());
     case EMFILE:
-        getrlimit(RLIMIT_NOFILE, &limit);
-        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                       "the runtime directory %s: no file descriptor is left (ulimit -n "
-                       "is %llu, at most %llu); raise it with ulimit -n or LimitNOFILE=",
-                       path, (unsigned long long)limit.rlim_cur,
-                       (unsigned long long)limit.rlim_max);
+        return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "the runtime directory %s: %s",
+                       path, am_fd_shortage(why));
     default:
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                        "the runtime directory %s cannot be created or opened: %s; %s",
@@ -206,10 +202,11 @@ aclError am_rundir_open(int *ret_fd)
 /* A descriptor of the directory that is its caller's, or -errno. */
 static int descriptor_copy_locked(void) AM_REQUIRES(rundir.lock)
 {
-    int fd = am_sys_fcntl(rundir.fd, F_DUPFD_CLOEXEC, 3);
+    int fd;
 
-    if (fd < 0 && errno == EMFILE && am_limit_raise(RLIMIT_NOFILE))
+    do
         fd = am_sys_fcntl(rundir.fd, F_DUPFD_CLOEXEC, 3);
+    while (fd < 0 && am_fd_make_room());
     return fd >= 0 ? fd : -errno;
 }
 

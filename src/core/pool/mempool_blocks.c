@@ -294,7 +294,8 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t asked,
         "rest is in pieces, or not yet freed by streams; device %d has %zu left",
         asked, pool->ranges.live, pool->max_size, pool->device,
         domain->capacity - domain->used);
-    AM_REQUIRE(rc == ACL_SUCCESS, rc, "no block of %zu bytes: %s", asked, why);
+    AM_REQUIRE(rc == ACL_SUCCESS, rc, "no block of %zu bytes: %s", asked,
+               am_error_words(why));
     range->asked = asked;
     if (pool->ranges.live > pool->used_high)
         pool->used_high = pool->ranges.live;

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -67,9 +68,11 @@ static LIST_HEAD(, am_event_page) pages = LIST_HEAD_INITIALIZER(pages); /* pages
 
 static aclError shortage(const char *what)
 {
+    char why[AM_FD_SHORTAGE_SIZE];
+
     return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                   "no %s for an event or notify that processes share: %m%s", what,
-                   errno == EMFILE ? " (see ulimit -n)" : "");
+                   "no %s for an event or notify that processes share: %s", what,
+                   errno == EMFILE ? am_fd_shortage(why) : strerror(errno));
 }
 
 static bool peer_lives(const struct am_event_page *page, unsigned id)
@@ -117,7 +120,9 @@ static int file_reopen(int fd)
     char path[32];
 
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    fd = am_sys_open(path, O_RDWR | O_CLOEXEC);
+    do
+        fd = am_sys_open(path, O_RDWR | O_CLOEXEC);
+    while (fd < 0 && am_fd_make_room());
     return fd < 0 ? fd : am_fd_move_up(fd);
 }
 
@@ -165,9 +170,12 @@ err_fd:
 
 aclError am_event_page_make(struct am_event_page **ret_page)
 {
-    int fd = am_sys_memfd_create("aclmem-event", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     aclError rc;
+    int fd;
 
+    do
+        fd = am_sys_memfd_create("aclmem-event", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    while (fd < 0 && am_fd_make_room());
     if (fd < 0)
         return shortage("memory file");
     if (am_sys_ftruncate(fd, SIZE) != 0 || am_sys_fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
@@ -199,7 +207,9 @@ aclError am_event_page_join(int fd, struct am_event_page **ret_page)
     int copy;
 
     AM_TRY(file_check(fd));
-    copy = am_sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    do
+        copy = am_sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    while (copy < 0 && am_fd_make_room());
     if (copy < 0)
         return shortage("descriptor");
     AM_TRY(page_open(copy, &page));
