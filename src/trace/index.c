@@ -43,6 +43,15 @@ static bool bytes_read(const struct trace *trace, uint64_t at, void *into, size_
     return true;
 }
 
+/* A disk that was full is another matter: the slot was claimed and never there. */
+static uint64_t slots_cut(const struct am_trace_header *header, uint64_t size)
+{
+    uint64_t n =
+        size > header->header_size ? (size - header->header_size) / header->slot_size : 0;
+
+    return header->full_at == 0 && header->n_slots > n ? header->n_slots - n : 0;
+}
+
 static bool header_read(struct trace *trace, char *why)
 {
     struct am_trace_header header;
@@ -71,6 +80,8 @@ static bool header_read(struct trace *trace, char *why)
     trace->about.full_at = header.full_at;
     trace->about.n_lost = header.n_lost;
     trace->about.size = (uint64_t)status.st_size;
+    trace->about.n_slots = header.n_slots;
+    trace->about.n_cut = slots_cut(&header, (uint64_t)status.st_size);
     return true;
 }
 

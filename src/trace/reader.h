@@ -129,7 +129,9 @@ struct trace_about {
     uint64_t full_at;    /* when the disk was full; 0: never */
     uint64_t n_lost;     /* calls that are not in the file */
     uint64_t n_damaged;  /* chunks and records that made no sense */
-    uint64_t size;       /* of the file */
+    uint64_t n_cut;   /* slots that were claimed and are not in the file, or not whole */
+    uint64_t n_slots; /* that were claimed */
+    uint64_t size;    /* of the file */
 };
 
 /* NULL, and the reason in TRACE_WHY_SIZE bytes. */

@@ -116,6 +116,26 @@ class Command(unittest.TestCase):
             self.assertIn("usage: aclmem --help", done.stderr)
             self.assertEqual(done.stdout, "")
 
+    def test_help_is_for_a_command_that_exists(self):
+        self.assertEqual(self.printed("help"), self.printed("--help"))
+        self.assertEqual(self.printed("help", "run"), self.printed("run", "--help"))
+        for arguments in (["--help", "leek"], ["help", "leek"], ["leek"]):
+            done = self.run_it(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+            self.assertIn('there is no command "leek"; the commands are run, trace, ', done.stderr)
+        self.assertIn("no command was given; the commands are run, ", self.run_it().stderr)
+
+    def test_a_full_disk_is_told(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("there is no /dev/full")
+        for arguments in (["--help"], ["info"], ["info", "--json"], ["top", "--once"], ["describe", "man"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(
+                    [COMMAND] + arguments, env=self.env, stdout=full, stderr=subprocess.PIPE, universal_newlines=True
+                )
+            self.assertEqual(done.returncode, 1, arguments)
+            self.assertRegex(done.stderr, r"^aclmem: the output could not be written: ")
+
     def test_a_wrong_option_is_told(self):
         done = self.run_it("info", ACLMEM_RULES="sloppy")
         self.assertEqual((done.returncode, done.stdout), (1, ""))

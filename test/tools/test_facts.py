@@ -65,6 +65,11 @@ class Facts(unittest.TestCase):
         done = run(os.path.join(BIN, "aclmem"), "facts", "--compare", "/nonexistent")
         self.assertEqual(done.returncode, 2)
         self.assertIn("/nonexistent", done.stderr)
+        done = run(os.path.join(BIN, "aclmem"), "facts", "--compare", os.path.join(ROOT, "README.md"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("README.md: it has no answer to any question", done.stderr)
+        done = run(os.path.join(BIN, "aclmem"), "facts", "--only", "nothing")
+        self.assertIn('there is no question "nothing"; --list has them all', done.stderr)
 
     def test_a_library_without_a_function_and_one_that_hangs(self):
         """Stands for a vendor's library of another edition."""

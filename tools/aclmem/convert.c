@@ -126,6 +126,7 @@ static int form_write(const struct form *form, const char *path, FILE *out)
         if (trace == NULL)
             return 1;
         books_read(&books, trace);
+        trace_losses_say(trace);
     } else {
         const char *reason = books_import(&books, path);
 

@@ -3,6 +3,7 @@
  * CSV, and lines `a ID SIZE STREAM` and `f ID`; each plain or compressed with gzip.  And the
  * snapshot of a pool, which is one moment.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +103,7 @@ static uint8_t *file_load(const char *path, size_t *ret_n, const char **ret_why)
     size_t max = 0;
     int got = 0;
 
-    *ret_why = "it cannot be opened";
+    *ret_why = strerror(errno); /* of gzopen */
     if (file == NULL)
         return NULL;
     gzbuffer(file, 1 << 20);
@@ -123,6 +124,9 @@ static uint8_t *file_load(const char *path, size_t *ret_n, const char **ret_why)
     } while (got > 0);
     *ret_why = "it is damaged, or cut off";
     if (got < 0)
+        goto failed;
+    *ret_why = "it is empty";
+    if (n == 0)
         goto failed;
     if (gzclose(file) != Z_OK) {
         free(bytes);

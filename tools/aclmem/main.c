@@ -43,6 +43,19 @@ static int help(const struct command *command)
     return 0;
 }
 
+/* "WHAT; the commands are run, trace, ..." */
+static int command_fail(const char *what, const char *name)
+{
+    char list[256] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; i < N_COMMANDS && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "",
+                              commands[i]->name);
+    return usage_fail(NULL, "%s%s%s; the commands are %s", what, name,
+                      name[0] != '\0' ? "\"" : "", list);
+}
+
 static bool is_help(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
@@ -69,16 +82,21 @@ static int run(int argc, char **argv)
     int n;
 
     if (argc < 2)
-        return usage_fail(NULL, "what to do?");
-    if (is_help(argv[1]))
-        return help(argc > 2 ? command_find(argv[2]) : NULL);
+        return command_fail("no command was given", "");
+    if ((is_help(argv[1]) || strcmp(argv[1], "help") == 0) && argc == 2)
+        return help(NULL);
+    if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
+        command = command_find(argv[2]);
+        return command != NULL ? help(command)
+                               : command_fail("there is no command \"", argv[2]);
+    }
     if (strcmp(argv[1], "--version") == 0 && argc == 2) {
         printf("aclmem %s\n", aclmem_version());
         return 0;
     }
     command = command_find(argv[1]);
     if (command == NULL)
-        return usage_fail(NULL, "there is no command \"%s\"", argv[1]);
+        return command_fail("there is no command \"", argv[1]);
     if (wants_help(command, argc, argv))
         return help(command);
     n = options_parse(command, argc - 2, argv + 2);

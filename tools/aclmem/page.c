@@ -734,8 +734,10 @@ int page_write(const char *path, const char *output, const json_t *given)
         json_decref(pool);
         return 1;
     }
-    if (trace != NULL)
+    if (trace != NULL) {
+        trace_losses_say(trace);
         moments_find(&books, trace, findings);
+    }
     m.frames = json_array();
     m.known = json_object();
     data_make(&m, path, findings, pool, &packed);

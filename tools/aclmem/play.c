@@ -564,6 +564,7 @@ int play_calls(const char *path, const struct play_choice *choice)
         if (event.kind == TRACE_CALL || event.kind == TRACE_END)
             call_keep(&event);
     }
+    trace_losses_say(trace);
     turns_make();
     shared_make();
     p.began = p.n_calls > 0 ? p.call[0].begin : 0;

@@ -261,7 +261,7 @@ static int recording_read_lines(struct recording *t, const char *path)
     int rc = 0;
 
     if (file == NULL) {
-        fprintf(stderr, "aclmem: %s: %m\n", path);
+        fprintf(stderr, "aclmem replay: %s: %m\n", path);
         return 1;
     }
     while (rc == 0 && gzgets(file, line, sizeof line) != NULL) {
@@ -270,7 +270,8 @@ static int recording_read_lines(struct recording *t, const char *path)
             continue;
         if (!line_read(t, line)) {
             fprintf(stderr,
-                    "aclmem: %s:%lu: neither \"a ID SIZE STREAM\" nor \"f ID\" (sizes go "
+                    "aclmem replay: %s:%lu: neither \"a ID SIZE STREAM\" nor \"f ID\" "
+                    "(sizes go "
                     "from 1 to %" PRIu64 ", streams from 0 to %d)\n",
                     path, n_lines, MAX_SIZE, MAX_STREAMS - 1);
             rc = 1;
@@ -293,7 +294,7 @@ static int recording_read(struct recording *t, const char *path)
         trace_is(path) ? recording_read_calls(t, path) : recording_read_lines(t, path);
 
     if (rc == 0 && t->n_events == 0) {
-        fprintf(stderr, "aclmem: %s has no blocks\n", path);
+        fprintf(stderr, "aclmem replay: %s: it has no blocks\n", path);
         rc = 1;
     }
     if (rc == 0)
@@ -577,7 +578,11 @@ static int replay_run(int argc, char **argv)
     aclError rc;
 
     if (argc != 1)
-        return usage_fail("replay", "one trace, please");
+        return usage_fail("replay", "which trace?");
+    if (choice.backend != NULL && strcmp(choice.backend, "host") != 0 &&
+        strcmp(choice.backend, "cuda") != 0)
+        return usage_fail("replay", "--backend takes host or cuda, not \"%s\"",
+                          choice.backend);
     if (choice.backend != NULL)
         setenv("ACLMEM_BACKEND", choice.backend, 1);
     if (choice.allocator == NULL ? trace_is(argv[0])

@@ -274,6 +274,26 @@ json_t *show_frames(const struct trace_process *process, uint32_t number)
     return frames;
 }
 
+void trace_losses_say(const struct trace *trace)
+{
+    const struct trace_about *about = trace_about(trace);
+
+    if (about->full_at != 0)
+        fprintf(stderr,
+                "aclmem: the disk was full after %.6f s: %" PRIu64
+                " calls were not recorded\n",
+                (double)(about->full_at - about->began) / 1e9, about->n_lost);
+    if (about->n_cut != 0)
+        fprintf(stderr,
+                "aclmem: the file is cut off: %" PRIu64 " of its %" PRIu64
+                " parts %s missing\n",
+                about->n_cut, about->n_slots, about->n_cut == 1 ? "is" : "are");
+    if (about->n_damaged != 0)
+        fprintf(stderr,
+                "aclmem: the file is damaged: %" PRIu64 " of its parts %s left out\n",
+                about->n_damaged, about->n_damaged == 1 ? "was" : "were");
+}
+
 struct trace *trace_open_or_say(const char *command, const char *path)
 {
     char why[TRACE_WHY_SIZE];

@@ -179,25 +179,15 @@ static bool is_recording(const struct trace *trace)
 /* How it ended, where that was not as it should be. */
 static void end_print(const struct trace *trace)
 {
-    const struct trace_about *about = trace_about(trace);
-
     for (size_t i = 0; i < trace_n_processes(trace); i++) {
         const struct trace_process *process = trace_process_at(trace, i);
 
-        if (process != NULL && process->ended == 0)
-            fprintf(stderr, "aclmem: process %d has not ended by itself: %s\n",
-                    process->pid,
-                    kill(process->pid, 0) == 0 ? "it runs" : "it was killed");
+        if (process != NULL && process->pid > 0 && process->ended == 0)
+            fprintf(stderr, "aclmem: process %d %s\n", process->pid,
+                    kill(process->pid, 0) == 0 ? "still runs"
+                                               : "was killed, or called _exit");
     }
-    if (about->full_at != 0)
-        fprintf(stderr,
-                "aclmem: the disk was full after %.6f s: %" PRIu64
-                " calls were not recorded\n",
-                (double)(about->full_at - about->began) / 1e9, about->n_lost);
-    if (about->n_damaged != 0)
-        fprintf(stderr,
-                "aclmem: %" PRIu64 " parts of the file are damaged and were left out\n",
-                about->n_damaged);
+    trace_losses_say(trace);
 }
 
 static int trace_run(int argc, char **argv)
@@ -231,7 +221,7 @@ static int trace_run(int argc, char **argv)
     if (filter.has_grep)
         regfree(&filter.grep);
     trace_close(trace);
-    return fflush(stdout) == 0 ? 0 : 1;
+    return 0;
 }
 
 static const struct option options[] = {

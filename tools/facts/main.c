@@ -221,6 +221,17 @@ static int files_compare(FILE *theirs, FILE *ours)
     return differs;
 }
 
+static bool has_answers(FILE *file)
+{
+    char line[512];
+
+    for (size_t i = 0; i < N_FACTS; i++) {
+        if (answer_in(file, facts[i].name, line, sizeof line) != NULL)
+            return true;
+    }
+    return false;
+}
+
 static FILE *file_open(const char *path)
 {
     FILE *file = fopen(path, "r");
@@ -230,6 +241,11 @@ static FILE *file_open(const char *path)
         perror(path);
         exit(2);
     }
+    if (!has_answers(file)) {
+        fprintf(stderr, "aclmem_facts: %s: it has no answer to any question\n", path);
+        exit(2);
+    }
+    rewind(file);
     return file;
 }
 
@@ -266,7 +282,7 @@ static int list(void)
 {
     for (size_t i = 0; i < N_FACTS; i++)
         printf("%s: %s\n", facts[i].name, facts[i].sentence);
-    return 0;
+    return fflush(stdout) == 0 ? 0 : 1;
 }
 
 static int one(const char *name)
@@ -310,9 +326,13 @@ int main(int argc, char **argv)
         else
             return usage();
     }
-    if (device < 0 || limit < 1 || (ours != NULL && theirs == NULL) ||
-        (only != NULL && fact_find(only, strlen(only)) == NULL))
+    if (device < 0 || limit < 1 || (ours != NULL && theirs == NULL))
         return usage();
+    if (only != NULL && fact_find(only, strlen(only)) == NULL) {
+        fprintf(stderr,
+                "aclmem_facts: there is no question \"%s\"; --list has them all\n", only);
+        return 2;
+    }
     if (theirs != NULL)
         return compare(theirs, ours, limit);
     if (only == NULL)
