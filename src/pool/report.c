@@ -85,7 +85,7 @@ aclError pool_fail_memory_locked(aclmem_pool *pool, size_t size)
         "out of memory: %zu bytes (%.1f MB) asked for; %.1f MB held of %.1f MB allowed: "
         "%.1f MB "
         "live in %" PRIu64 " blocks, %.1f MB idle, %.1f MB lost at borders, %.1f MB "
-        "exportable; %.1f MB asleep; the device has %.1f MB free; at most %.1f MB "
+        "exportable; %.1f MB asleep; the device has %.1f MB free; a block of %.1f MB "
         "would fit now (%zu bytes)",
         size, MB(size), MB(stats.held), MB(pool->limit), MB(stats.live), stats.n_live,
         MB(stats.idle), MB(stats.lost), MB(stats.exportable), MB(stats.asleep), MB(free),

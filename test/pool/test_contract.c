@@ -228,7 +228,7 @@ static void the_program_may_free_something_when_memory_runs_out(void **state)
                      ACL_ERROR_RT_MEMORY_ALLOCATION);
     assert_says("6291456 bytes (6.0 MB) asked for; ");
     assert_says("4.0 MB live in 1 blocks");
-    assert_says("at most 4.0 MB would fit now");
+    assert_says("a block of 4.0 MB would fit now");
     assert_acl_ok(aclmem_pool_free(hoard.pool, ptr));
     assert_acl_ok(aclmem_pool_destroy(hoard.pool));
 }
