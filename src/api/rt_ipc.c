@@ -1,9 +1,12 @@
 /* Memory of aclrtMalloc shared with other processes, by keys. */
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "api/check.h"
 #include "base/error.h"
+#include "base/sys.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/ipc/key.h"
@@ -65,6 +68,30 @@ static aclError server_check(const aclrtServerPid *server, size_t i)
     return ACL_SUCCESS;
 }
 
+/* The processes of all servers in one list: all of them may import, or none. */
+static aclError servers_trust(const char *key, const aclrtServerPid *servers, size_t n)
+{
+    size_t n_pids = 0;
+    size_t at = 0;
+    int32_t *pids;
+    aclError rc;
+
+    for (size_t i = 0; i < n; i++) {
+        AM_REQUIRE(servers[i].num <= SIZE_MAX - n_pids, ACL_ERROR_INVALID_PARAM,
+                   "serverPids[%zu].num is %zu, more than there can be", i,
+                   servers[i].num);
+        n_pids += servers[i].num;
+    }
+    pids = am_sys_calloc(n_pids, sizeof *pids);
+    AM_REQUIRE(pids != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a list of %zu processes",
+               n_pids);
+    for (size_t i = 0; i < n; at += servers[i++].num)
+        memcpy(&pids[at], servers[i].pid, servers[i].num * sizeof *pids);
+    rc = am_key_trust(key, pids, n_pids);
+    free(pids);
+    return rc;
+}
+
 aclError am_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids,
                                             size_t num)
 {
@@ -73,9 +100,7 @@ aclError am_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *ser
     AM_REQUIRE_NONZERO(num);
     for (size_t i = 0; i < num; i++)
         AM_TRY(server_check(&serverPids[i], i));
-    for (size_t i = 0; i < num; i++)
-        AM_TRY(am_key_trust(key, serverPids[i].pid, serverPids[i].num));
-    return ACL_SUCCESS;
+    return servers_trust(key, serverPids, num);
 }
 
 aclError am_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)

@@ -371,8 +371,9 @@ static void wrong_arguments_are_refused(void **state)
 static void a3_products_have_two_calls_more(void **state)
 {
     char key[KEY];
-    int32_t pid = getpid();
+    int32_t pid = getpid(), none = INT32_MAX;
     aclrtServerPid server = {.sdid = 1, .pid = &pid, .num = 1};
+    aclrtServerPid both[] = {server, {.sdid = 1, .pid = &none, .num = 1}};
     char *p;
 
     start("default", "ACLMEM_PRODUCT=A3");
@@ -390,6 +391,9 @@ static void a3_products_have_two_calls_more(void **state)
     server.sdid = 1;
     start_other(0);
     pid = (int32_t)done(&other, DO_TGID, 0, 0, 0);
+    assert_refused(aclrtIpcMemImportPidInterServer(key, both, 2),
+                   ACL_ERROR_RT_PARAM_INVALID, "not a running process");
+    expect(order_key(&other, DO_KEY_IMPORT, key, 0), ACL_ERROR_RT_NO_PERMISSION, "");
     assert_acl_ok(aclrtIpcMemImportPidInterServer(key, &server, 1));
     other_imports(key, 0);
     actor_end(&other);

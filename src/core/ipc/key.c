@@ -185,27 +185,6 @@ static void import_close(struct key *key)
     free(key);
 }
 
-aclError am_key_import(const char *text, bool has_peer, void **ret_addr)
-{
-    struct am_import import;
-    struct am_ticket ticket;
-    struct am_phys *phys;
-    int32_t device;
-    aclError rc;
-
-    AM_TRY(am_key_parse(AM_SHARE_BLOCK, text, &ticket));
-    AM_TRY(am_context_device(&device));
-    AM_TRY(am_share_fetch(AM_SHARE_BLOCK, &ticket, &am_devices.device[device], &import));
-    rc = am_phys_import_owned(&import, &phys);
-    close(import.fd);
-    if (rc == ACL_SUCCESS && has_peer && import.home != device) {
-        rc = am_peer_set(import.home, true);
-        if (rc != ACL_SUCCESS)
-            am_phys_put(phys);
-    }
-    return rc == ACL_SUCCESS ? import_map(&ticket, phys, ret_addr) : rc;
-}
-
 /* NULL when it is not there, or has another secret. */
 static struct key *import_pop(const struct am_ticket *ticket)
 {
@@ -222,19 +201,50 @@ static struct key *import_pop(const struct am_ticket *ticket)
     return key;
 }
 
+/* Ends the import of a key; false: it is not imported. */
+static bool import_end(const struct am_ticket *ticket)
+{
+    struct key *key = import_pop(ticket);
+
+    if (key != NULL)
+        import_close(key);
+    return key != NULL;
+}
+
+aclError am_key_import(const char *text, bool has_peer, void **ret_addr)
+{
+    struct am_import import;
+    struct am_ticket ticket;
+    struct am_phys *phys;
+    int32_t device;
+    void *addr = NULL;
+    aclError rc;
+
+    AM_TRY(am_key_parse(AM_SHARE_BLOCK, text, &ticket));
+    AM_TRY(am_context_device(&device));
+    AM_TRY(am_share_fetch(AM_SHARE_BLOCK, &ticket, &am_devices.device[device], &import));
+    rc = am_phys_import_owned(&import, &phys);
+    close(import.fd);
+    AM_TRY(rc);
+    AM_TRY(import_map(&ticket, phys, &addr));
+    if (has_peer && import.home != device)
+        rc = am_peer_set(import.home, true);
+    if (rc == ACL_SUCCESS)
+        *ret_addr = addr;
+    else
+        import_end(&ticket);
+    return rc;
+}
+
 aclError am_key_close(const char *text)
 {
     struct am_ticket ticket;
     struct am_phys *phys;
-    struct key *key;
     bool has_ended = false;
 
     AM_TRY(am_key_parse(AM_SHARE_BLOCK, text, &ticket));
-    key = import_pop(&ticket);
-    if (key != NULL) {
-        import_close(key);
+    if (import_end(&ticket))
         return ACL_SUCCESS;
-    }
     phys = (struct am_phys *)am_export_get(AM_SHARE_BLOCK, &ticket);
     if (phys != NULL) {
         has_ended = am_phys_end_export(phys);
