@@ -295,7 +295,7 @@ class Failure(unittest.TestCase):
     # ---- the link ----
 
     def test_a_link_that_is_cut(self):
-        self.pair(64 * MIB, FABRIC_TIMEOUT=2)
+        self.pair(64 * MIB, FABRIC_TIMEOUT=6)  # a busy machine takes seconds for so much
         self.b.send("put", self.there, self.size, 2)
         self.net.machines[0].link("down")
         begun = time.monotonic()
