@@ -373,6 +373,37 @@ static void do_copy_async(void)
            "");
 }
 
+#define STREAMS_MAX 128
+static aclrtStream streams[STREAMS_MAX];
+static size_t n_streams;
+
+/* Copies the same bytes on so many streams, one copy on each. */
+static void do_copy_streams(void)
+{
+    aclError rc = ACL_SUCCESS;
+
+    for (n_streams = 0; rc == ACL_SUCCESS && n_streams < number(5); n_streams++) {
+        rc = aclrtCreateStream(&streams[n_streams]);
+        if (rc == ACL_SUCCESS)
+            rc = aclrtMemcpyAsync(address(1), number(3), address(2), number(3),
+                                  (aclrtMemcpyKind)number(4), streams[n_streams]);
+    }
+    answer(rc, "");
+}
+
+/* Waits for the streams of copy_streams. */
+static void do_sync_streams(void)
+{
+    aclError rc = ACL_SUCCESS;
+
+    for (size_t i = 0; rc == ACL_SUCCESS && i < n_streams; i++) {
+        rc = aclrtSynchronizeStream(streams[i]);
+        if (rc == ACL_SUCCESS)
+            rc = aclrtDestroyStream(streams[i]);
+    }
+    answer(rc, "");
+}
+
 static void do_set_async(void)
 {
     answer(aclrtMemsetAsync(address(1), number(2), (int32_t)number(3), number(2),
@@ -509,6 +540,8 @@ static const struct {
     {"copy", do_copy},
     {"set", do_set},
     {"copy_async", do_copy_async},
+    {"copy_streams", do_copy_streams},
+    {"sync_streams", do_sync_streams},
     {"set_async", do_set_async},
     {"sync", do_sync},
     {"copy_2d", do_copy_2d},

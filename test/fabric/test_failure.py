@@ -212,6 +212,20 @@ class Failure(unittest.TestCase):
         self.go_on(helper)
         self.lets_go()
 
+    def test_streams_that_wait_for_the_network_keep_no_thread(self):
+        """Work on this machine goes on beside more of them than there are threads, and slots."""
+        self.pair()
+        block = self.b.value("malloc", 2 * self.size)
+        self.b.do("put", block, self.size, 5)
+        helper = self.stand_still(0)
+        self.b.do("copy_streams", block + self.size, self.there, self.size, DEVICE_TO_DEVICE, 100)
+        self.b.do("copy_async", block + self.size // 2, block, self.size // 2, DEVICE_TO_DEVICE)
+        self.b.do("sync")
+        self.assertEqual(self.b.value("check", block + self.size // 2, self.size // 2, 5), 0)
+        self.go_on(helper)
+        self.b.do("sync_streams")  # they have waited: after ACLMEM_FABRIC_TIMEOUT they would have failed
+        self.assertEqual(self.b.value("check", block + self.size, self.size, 1), 0)
+
     # ---- the importer ----
 
     def exported(self):

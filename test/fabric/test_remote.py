@@ -359,7 +359,10 @@ class Remote(unittest.TestCase):
 
     def test_the_end_of_the_library_in_any_order(self):
         for first in 0, 1:
-            here, there = self.pair(2 * MIB)
+            here, there = self.pair(16 * MIB)
+            block = self.b.value("malloc", 16 * MIB)
+            for _ in range(6):  # which are queued when it ends
+                self.b.do("copy_async", there, block, 16 * MIB, DEVICE_TO_DEVICE)
             ends = (self.a, self.b) if first else (self.b, self.a)
             for actor in ends:
                 actor.do("finalize")
