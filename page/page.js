@@ -148,6 +148,7 @@ function memoryView(main) {
         value: (u, v, si, i) => (i === null ? "" : bytesText(s.values[si - 1][i])) });
       if (k > 0) bands.push({ series: [k + 1, k], fill: colour(k) });
     }
+    peak.hidden = !n;
     if (!n) { chart.append(make("p", {}, "No memory was allocated here.")); return; }
     if (data.held.n && state.device >= 0) {
       const held = heldAt(data.held, Number(state.device), s.times);

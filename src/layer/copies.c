@@ -47,7 +47,7 @@ static void tell_bounds(struct am_call *call, const struct am_object *object,
         f, AM_KIND_out_of_bounds,
         "%s: %" PRIu64 " bytes from 0x%" PRIx64 " on end %" PRIu64 " behind %s%s",
         argument, size, addr, over, am_object_text(object, 0, text, sizeof text), behind);
-    f->advice = "the size that was asked for is the limit, whatever lies behind it";
+    f->advice = "keep to the size that was allocated, or allocate more";
     am_finding_at(f, "here", am_here(call));
     am_finding_at(f, "made here", object->made);
     if (next != NULL)

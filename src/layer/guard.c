@@ -75,7 +75,7 @@ static void tell_written(struct am_call *call, const struct am_object *block,
                      " is 0x%02x, and %u byte%s from there on changed",
                      am_object_text(block, 0, text, sizeof text), block->size + first,
                      guard[first], last - first + 1, last > first ? "s" : "");
-    f->advice = "the size that was asked for is the limit, whatever lies behind it";
+    f->advice = "keep to the size that was allocated, or allocate more";
     am_finding_at(f, "seen here", am_here(call));
     am_finding_at(f, "still whole here", block->freed);
     am_finding_at(f, "made here", block->made);

@@ -30,7 +30,7 @@ const char *am_object_text(const struct am_object *object, uint64_t addr, char *
     if (object->kind >= AM_OBJECT_STREAM)
         snprintf(text, n, "%s 0x%" PRIx64, name, object->key);
     else if (object->kind >= AM_OBJECT_PHYS)
-        snprintf(text, n, "%s of %s, handle 0x%" PRIx64, name,
+        snprintf(text, n, "the %s of %s, handle 0x%" PRIx64, name,
                  am_size_text(object->size, size, sizeof size), object->key);
     else if (addr > object->key)
         snprintf(text, n, "byte %" PRIu64 " of the %s of %" PRIu64 " bytes at 0x%" PRIx64,
@@ -62,8 +62,7 @@ void am_after_told(struct am_call *call)
 {
 }
 
-static const char *const advice_freed =
-    "keep it until the last use, or give the use what it needs";
+static const char *const advice_freed = "free or unmap it after its last use";
 
 void am_tell_freed(struct am_call *call, enum am_kind_of_finding kind,
                    struct am_object *object, uint64_t addr, const char *argument)
@@ -88,7 +87,7 @@ void am_tell_freed(struct am_call *call, enum am_kind_of_finding kind,
     f->needs_refusal |=
         kind == AM_KIND_stale_handle && am_option_text(AM_OPTION_over)[0] == '\0';
     f->advice = kind == AM_KIND_double_free
-                    ? "give each thing back once; set the variable to NULL afterwards"
+                    ? "free or unmap it once, and set the variable to NULL afterwards"
                     : advice_freed;
     am_finding_at(f, kind == AM_KIND_double_free ? "again here" : "used here",
                   am_here(call));

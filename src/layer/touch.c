@@ -208,7 +208,7 @@ static void tell_fence(const struct am_object *block, uint64_t addr, bool is_wri
                      "the program %s %" PRIu64 " bytes behind the end of %s",
                      is_write ? "writes" : "reads", addr - block->key - block->size,
                      am_object_text(block, 0, text, sizeof text));
-    f.advice = "the size that was asked for is the limit, whatever lies behind it";
+    f.advice = "keep to the size that was allocated, or allocate more";
     am_finding_at(&f, "touched here", place);
     am_finding_at(&f, "made here", block->made);
     am_finding_tell(&f);

@@ -391,7 +391,7 @@ const struct bug life_bugs[] = {
     BUG("stale-handle/event", event_that_is_gone, "stale-handle", "event is event 0x",
         "record_it"),
     BUG("stale-handle/phys", handle_that_is_gone, "stale-handle",
-        "handle is physical allocation", "map_it"),
+        "handle is the physical allocation", "map_it"),
     BUG("stale-handle/reset", stream_of_a_reset_device, "stale-handle",
         "stream is stream", "synchronize_it"),
     BUG("use-after-free/block", freed_block, "use-after-free",

@@ -218,7 +218,7 @@ class Findings(unittest.TestCase):
             finally:
                 chrome.close()
 
-    def test_names_of_the_trace_are_text(self):
+    def test_names_of_the_trace_are_text_and_an_empty_one_is_shown(self):
         with tempfile.TemporaryDirectory() as folder:
             snapshot = os.path.join(folder, "snapshot.json")
             evil = "<img src=x onerror=document.title='bad'>"
@@ -233,6 +233,15 @@ class Findings(unittest.TestCase):
                     chrome.evaluate("document.querySelector('#views button[data-view=%s]').click()" % view)
                 self.assertNotEqual(chrome.evaluate("document.title"), "bad")
                 self.assertEqual(chrome.evaluate("document.images.length"), 0)
+                self.assertEqual(chrome.complaints(), [])
+                # A trace without a call, in the same browser: every view is there, with nothing to click on.
+                empty = os.path.join(folder, "empty.trace")
+                call("run", "--check", "none", "--quiet", "--trace", empty, "true")
+                call("report", empty)
+                chrome.open(empty + ".html")
+                self.assertTrue(chrome.evaluate("document.getElementById('peak').hidden"))
+                for view in ("addresses", "lives", "streams", "flame", "findings", "totals"):
+                    chrome.evaluate("document.querySelector('#views button[data-view=%s]').click()" % view)
                 self.assertEqual(chrome.complaints(), [])
             finally:
                 chrome.close()
