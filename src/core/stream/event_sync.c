@@ -84,7 +84,7 @@ static const struct am_worry sync_worry = {sync_can_come, sync_warn};
  * 0 or ETIMEDOUT.  A record of another process wakes no thread here, so the page is polled,
  * at first often.
  */
-static int event_wait_locked(struct event_target *target, uint64_t timeout)
+static int event_wait_locked(struct event_target *target, uint64_t until)
     AM_REQUIRES(am_sched.lock)
 {
     pthread_cond_t *changed = &target->event->changed;
@@ -93,15 +93,14 @@ static int event_wait_locked(struct event_target *target, uint64_t timeout)
 
     if (target->event->page == NULL)
         return am_sched_wait_worried_locked(&am_sched, changed, event_is_there, target,
-                                            timeout, &sync_worry);
+                                            am_clock_left(until), &sync_worry);
     for (;;) {
-        uint64_t slice = timeout < look ? timeout : look;
+        uint64_t left = am_clock_left(until); /* a slice takes longer on a busy machine */
+        uint64_t slice = left < look ? left : look;
 
         rc = am_sched_wait_locked(&am_sched, changed, event_is_there, target, slice);
-        if (rc == 0 || slice == timeout)
+        if (rc == 0 || slice == left)
             return rc;
-        if (timeout != AM_FOREVER)
-            timeout -= slice;
         if (look < LOOK_LAST)
             look *= 2;
     }
@@ -158,7 +157,7 @@ static int queued_sync(struct am_event *event, uint64_t number, uint64_t until,
     am_lock(&am_sched.lock);
     *ret_rc = sync_check_locked(event, number);
     if (*ret_rc == ACL_SUCCESS)
-        rc = event_wait_locked(&target, am_clock_left(until));
+        rc = event_wait_locked(&target, until);
     am_unlock(&am_sched.lock);
     return rc;
 }
