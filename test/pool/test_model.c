@@ -130,8 +130,8 @@ static void block_check(struct block *b)
         played_check(b->ptr, b->size, b->stamp);
 }
 
-/* Work of a second stream, behind that of the first. */
-static void block_use(struct run *r, struct block *b)
+/* Work of a second stream, behind that of the first; after its last use a block is freed. */
+static void block_use(struct run *r, struct block *b, bool is_last)
 {
     unsigned other = (unsigned)below(r, PLAYED_STREAMS);
 
@@ -142,15 +142,16 @@ static void block_use(struct run *r, struct block *b)
             "a use was refused");
     played_write(other, b->ptr, b->size, b->stamp);
     b->is_lost = false;
-    /* The next work of the first stream comes after it. */
-    played_stream_follow(b->stream, other);
+    /* The next work of the first stream comes after it, but after a free only the pool orders it. */
+    if (!is_last)
+        played_stream_follow(b->stream, other);
 }
 
 static void block_end(struct run *r, struct block *b)
 {
     block_check(b);
     if (below(r, 4) == 0)
-        block_use(r, b);
+        block_use(r, b, true);
     played_own(b->ptr, b->size, 0);
     require(aclmem_pool_free(r->pool, b->ptr) == ACL_SUCCESS, "a free was refused");
     if (below(r, 64) == 0)
@@ -278,7 +279,7 @@ static void step(struct run *r)
         break;
     case 52 ... 55:
         if (b->ptr != NULL)
-            block_use(r, b);
+            block_use(r, b, false);
         break;
     case 56 ... 62:
         played_stream_run((unsigned)below(r, PLAYED_STREAMS), (uint32_t)below(r, 40));

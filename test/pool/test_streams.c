@@ -152,6 +152,26 @@ static void memory_whose_work_is_not_known_goes_to_no_other_stream(void **state)
     end(pool);
 }
 
+static void a_block_that_a_second_stream_uses_comes_back_behind_that(void **state)
+{
+    aclmem_pool *pool = pool_make(PAGES(4));
+    void *block = take(pool, PAGES(4), 1);
+
+    give(pool, block);
+    assert_ptr_equal(take(pool, PAGES(4), 1), block);
+    assert_int_equal(now.n_waits, 0);
+    assert_acl_ok(aclmem_pool_use(pool, block, stream(2)));
+    give(pool, block);
+    assert_ptr_equal(take(pool, PAGES(4), 1), block);
+    assert_int_equal(now.n_waits, 1);
+    give(pool, block);
+    /* The use is over with that block. */
+    assert_ptr_equal(take(pool, PAGES(4), 1), block);
+    assert_int_equal(now.n_waits, 1);
+    give(pool, block);
+    end(pool);
+}
+
 /* Two idle pages, apart from each other, cannot move: the call has to end all the same. */
 static void a_device_that_answers_no_more_is_an_error(void **state)
 {
@@ -223,7 +243,7 @@ static int event_synchronize_and_look(void *event)
     return event_synchronize(event);
 }
 
-static void sleep_beside(void (*meanwhile)(void), size_t size)
+static void sleep_beside(void (*meanwhile)(void), size_t size, uintptr_t i)
 {
     aclmem_pool_stream_ops looking = ops;
     aclmem_pool_options options = {.limit = PAGES(8), .stream_ops = &looking};
@@ -234,7 +254,7 @@ static void sleep_beside(void (*meanwhile)(void), size_t size)
     unmapped_too_early = 0;
     assert_acl_ok(aclmem_pool_create(0, &options, &sleeper));
     block = take(sleeper, 3 * MIB, 1);
-    neighbour = take(sleeper, size, 1);
+    neighbour = take(sleeper, size, i);
     now.meanwhile = meanwhile;
     assert_acl_ok(aclmem_pool_sleep(sleeper, ACLMEM_POOL_ALL_TAGS, 0));
     assert_true(now.is_done); /* it was waited for */
@@ -247,13 +267,13 @@ static void sleep_beside(void (*meanwhile)(void), size_t size)
 
 static void a_page_does_not_sleep_under_queued_work_of_a_freed_block(void **state)
 {
-    sleep_beside(free_under_queued_work, MIB);
+    sleep_beside(free_under_queued_work, MIB, 2);
     end(sleeper);
 }
 
 static void a_page_does_not_sleep_under_queued_work_of_its_stream(void **state)
 {
-    sleep_beside(place_under_queued_work, PAGES(2));
+    sleep_beside(place_under_queued_work, PAGES(2), 1);
     give(sleeper, neighbour);
     end(sleeper);
 }
@@ -283,6 +303,7 @@ int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim(memory_whose_work_is_not_known_goes_to_no_other_stream),
+        claim(a_block_that_a_second_stream_uses_comes_back_behind_that),
         claim(a_device_that_answers_no_more_is_an_error),
         claim(a_stream_without_a_slot_never_gets_memory_under_queued_work),
         claim(a_page_does_not_sleep_under_queued_work_of_a_freed_block),
