@@ -1,7 +1,7 @@
 /*
  * How the bytes of puts travel: as active messages of UCX, in parcels.
  *
- * UCX's own put over TCP copies the bytes twice more, has each of its segments acknowledged,
+ * UCX's own put over TCP copies the bytes once more, has each of its segments acknowledged,
  * and lets a peer write at any address.  A parcel is sent from where its bytes are, as one
  * message of UCX, and says which memory it is for.  The exporter's books tell where that
  * memory is and whether the parcel may be written there (am_desk_put()).
