@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 
-MAGIC, VERSION, FRAME, MAC = b"aclmemL\0", 2, 1024, 32
+MAGIC, FRAME, MAC = b"aclmemL\0", 1024, 32
 WORKER, IMPORT, GRANT = 2, 3, 4
 CLIENT, SERVER, SESSION = (
     b"aclmem fabric: proof of the importer\0",
@@ -37,7 +37,7 @@ class Importer:
         hello = received(self.connection, 48)
         nonce = secrets.token_bytes(32)
         who = bytes(16) + secrets.token_bytes(16) + b"python".ljust(64, b"\0") + struct.pack("<iI", pid, 0)
-        proof = MAGIC + struct.pack("<II", VERSION, 0) + nonce + who
+        proof = MAGIC + hello[8:16] + nonce + who  # of the same version
         proof += code(code(key, CLIENT), hello + proof)
         self.connection.sendall(proof)
         welcome = received(self.connection, 136)
