@@ -56,8 +56,9 @@ struct pool_block {
     size_t asked;
     uint32_t tag;
     struct am_fit_block *place;   /* NULL: an exportable block */
-    aclrtStream stream;           /* that it was asked for */
     struct pool_block *in_stripe; /* the stripe's latch; the next in the address table */
+    /* The line ends here: a hit and a free need those above alone. */
+    aclrtStream stream; /* that it was asked for */
     /* While it is kept, under the shard's latch: */
     LIST_ENTRY(pool_block) in_bucket;
     TAILQ_ENTRY(pool_block) by_age;
@@ -66,6 +67,15 @@ struct pool_block {
     aclrtDrvMemHandle handle;
     struct am_fit_use use; /* when freed: what is queued on it */
     LIST_ENTRY(pool_block) own;
+};
+
+/* What a block is asked for with. */
+struct pool_request {
+    size_t size; /* rounded to the unit */
+    size_t asked;
+    aclrtStream stream;
+    unsigned slot;
+    uint32_t tag;
 };
 
 LIST_HEAD(pool_block_list, pool_block);
@@ -79,14 +89,14 @@ struct pool_kept {
 /* What a stream has: its freed blocks, and how much is live. */
 struct pool_shard {
     _Alignas(64) struct pool_latch latch;
-    struct pool_block_list buckets[N_BUCKETS]; /* by size; freed last comes first */
-    struct pool_kept kept[2];                  /* of small blocks, and of large ones */
-    uint64_t cached;                           /* bytes */
+    bool is_busy;    /* something was counted since pool_sample_locked() */
+    uint64_t cached; /* bytes */
     uint64_t n_live;
     uint64_t live; /* bytes asked for */
     uint64_t high; /* of live, since pool_sample_locked() */
-    bool is_busy;  /* something was counted since then */
     uint64_t mallocs, hits;
+    _Alignas(64) struct pool_kept kept[2];     /* of small blocks, and of large ones */
+    struct pool_block_list buckets[N_BUCKETS]; /* by size; freed last comes first */
     uint64_t by_size[ACLMEM_POOL_SIZES];
 };
 
@@ -121,20 +131,21 @@ struct pool_slot {
 };
 
 struct aclmem_pool {
-    pthread_mutex_t lock;
-    pthread_mutex_t
-        sleeping; /* one call sleeps or wakes at a time; comes above the lock */
-    int32_t device;
-    aclrtContext context;
-    size_t page;
+    /* What each call reads, in one line. */
+    _Alignas(64) size_t page;
     atomic_size_t limit; /* bytes; changed under the lock */
     size_t keep;
-    size_t slack;               /* 0: by what is held */
-    aclmem_pool_stream_ops ops; /* a copy: the program's may go */
-    const aclmem_pool_stream_ops *streams;
+    int32_t device;
+    aclrtContext context;
+    size_t slack; /* 0: by what is held */
+    _Alignas(64) pthread_mutex_t lock;
     bool is_frozen; /* no events: a graph is being captured */
     struct am_fit *fit;
     uint64_t ticket; /* at least 1 */
+    pthread_mutex_t
+        sleeping; /* one call sleeps or wakes at a time; comes above the lock */
+    aclmem_pool_stream_ops ops; /* a copy: the program's may go */
+    const aclmem_pool_stream_ops *streams;
     struct pool_slot slots[N_SLOTS];
     struct pool_marks spare_marks;
     struct pool_shard shards[N_SHARDS];
@@ -155,7 +166,7 @@ struct aclmem_pool {
 
 /* report.c: the thread's message; returns rc. */
 aclError pool_fail(aclError rc, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+    __attribute__((format(printf, 2, 3), cold));
 /* Says why `size` bytes are not to be had; nothing is cached. */
 aclError pool_fail_memory_locked(aclmem_pool *pool, size_t size);
 uint64_t pool_held_locked(aclmem_pool *pool);
@@ -173,7 +184,24 @@ aclrtPhysicalMemProp pool_memory(int32_t device);
 /* streams.c */
 extern const aclmem_pool_stream_ops pool_acl_streams;
 /* The slot of a stream, a new one where it has none; the caller does not hold the lock. */
-unsigned pool_slot_get(aclmem_pool *pool, aclrtStream stream);
+unsigned pool_slot_search(aclmem_pool *pool, aclrtStream stream);
+
+static inline unsigned pool_slot_first(uintptr_t name)
+{
+    return (unsigned)(name * 0x9e3779b97f4a7c15 >> 58);
+}
+
+static inline unsigned pool_slot_get(aclmem_pool *pool, aclrtStream stream)
+{
+    uintptr_t name = (uintptr_t)stream + 1;
+    unsigned slot = pool_slot_first(name);
+
+    /* The partner is the release in pool_slot_search(). */
+    if (atomic_load_explicit(&pool->slots[slot].name, memory_order_acquire) == name)
+        return slot;
+    return pool_slot_search(pool, stream);
+}
+
 uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use);
 /* So many bytes were freed on the streams: from time to time an event is recorded. */
 void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size);

@@ -148,9 +148,10 @@ aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
     rc = options_check(options);
     if (rc != ACL_SUCCESS)
         return rc;
-    pool = am_sys_calloc(1, sizeof *pool);
+    pool = am_sys_aligned_alloc(_Alignof(aclmem_pool), sizeof *pool);
     if (pool == NULL)
         return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a pool");
+    memset(pool, 0, sizeof *pool);
     pool->device = device;
     pool->ticket = 1;
     STAILQ_INIT(&pool->spare_marks);
@@ -347,13 +348,22 @@ static aclError block_place_locked(aclmem_pool *pool, size_t size, unsigned slot
 
 /* A block that has a place comes to be the program's. */
 static void *block_open_locked(aclmem_pool *pool, struct am_fit_block *place,
-                               const struct pool_block *request)
+                               const struct pool_request *request)
 {
     struct pool_block *block = am_fit_extra(place);
 
-    *block = *request;
+    /* Field by field: the rest of the record would be lines that nothing else needs. */
+    block->slot = request->slot;
+    block->size = request->size;
+    block->asked = request->asked;
+    block->tag = request->tag;
+    block->stream = request->stream;
     block->addr = am_fit_addr(place);
     block->place = place;
+    block->saved = NULL;
+    atomic_store_explicit(&block->also, 0, memory_order_relaxed);
+    /* The table's latch publishes all of it. */
+    atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_relaxed);
     pool->seen |= 1ull << block->slot;
     pool_table_insert(pool, block);
     pool_sample_locked(pool, block);
@@ -361,7 +371,7 @@ static void *block_open_locked(aclmem_pool *pool, struct am_fit_block *place,
 }
 
 /* A small block beside others: no call is made, so the thread's context does not matter. */
-static void *malloc_small(aclmem_pool *pool, const struct pool_block *request)
+static void *malloc_small(aclmem_pool *pool, const struct pool_request *request)
 {
     struct am_fit_block *place;
     void *ptr = NULL;
@@ -374,7 +384,7 @@ static void *malloc_small(aclmem_pool *pool, const struct pool_block *request)
     return ptr;
 }
 
-static aclError malloc_slow(aclmem_pool *pool, const struct pool_block *request,
+static aclError malloc_slow(aclmem_pool *pool, const struct pool_request *request,
                             void **ret_ptr)
 {
     aclrtStream stream = request->stream;
@@ -407,14 +417,34 @@ static aclError malloc_slow(aclmem_pool *pool, const struct pool_block *request,
     return rc;
 }
 
-static aclError malloc_miss(aclmem_pool *pool, const struct pool_block *request,
-                            void **ret_ptr)
+/* Apart: a hit fills in no record. */
+static __attribute__((noinline)) aclError malloc_miss(aclmem_pool *pool, size_t size,
+                                                      aclrtStream stream, unsigned slot,
+                                                      uint32_t tag, void **ret_ptr)
 {
-    void *small = request->size < pool->page / 4 ? malloc_small(pool, request) : NULL;
+    const struct pool_request request = {.size = am_align_up(size, UNIT),
+                                         .asked = size,
+                                         .stream = stream,
+                                         .slot = slot,
+                                         .tag = tag};
+    void *small = request.size < pool->page / 4 ? malloc_small(pool, &request) : NULL;
 
     if (small == NULL)
-        return malloc_slow(pool, request, ret_ptr);
+        return malloc_slow(pool, &request, ret_ptr);
     *ret_ptr = small;
+    return ACL_SUCCESS;
+}
+
+static inline aclError malloc_on(aclmem_pool *pool, size_t size, aclrtStream stream,
+                                 uint32_t tag, void **ret_ptr)
+{
+    unsigned slot = pool_slot_get(pool, stream);
+    struct pool_block *block =
+        pool_quick_take(pool, slot, am_align_up(size, UNIT), size, tag);
+
+    if (block == NULL)
+        return malloc_miss(pool, size, stream, slot, tag, ret_ptr);
+    *ret_ptr = (void *)block->addr;
     return ACL_SUCCESS;
 }
 
@@ -437,10 +467,6 @@ static aclError refuse(aclmem_pool *pool, size_t size)
 aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream stream,
                                    uint32_t tag, uint32_t flags, void **ptr)
 {
-    struct pool_block *block;
-    size_t rounded;
-    unsigned slot;
-
     if (pool == NULL || ptr == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
                          pool == NULL ? "pool" : "ptr");
@@ -455,25 +481,15 @@ aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream s
         return refuse(pool, size);
     if ((flags & ACLMEM_POOL_EXPORTABLE) != 0)
         return pool_own_malloc(pool, size, stream, tag, ptr);
-    rounded = am_align_up(size, UNIT);
-    slot = pool_slot_get(pool, stream);
-    block = pool_quick_take(pool, slot, rounded, size, tag);
-    if (block == NULL)
-        return malloc_miss(pool,
-                           &(struct pool_block){.slot = slot,
-                                                .size = rounded,
-                                                .asked = size,
-                                                .tag = tag,
-                                                .stream = stream},
-                           ptr);
-    *ptr = (void *)block->addr;
-    return ACL_SUCCESS;
+    return malloc_on(pool, size, stream, tag, ptr);
 }
 
 aclError aclmem_pool_malloc(aclmem_pool *pool, size_t size, aclrtStream stream,
                             void **ptr)
 {
-    return aclmem_pool_malloc_tagged(pool, size, stream, 0, 0, ptr);
+    if (pool == NULL || ptr == NULL || size == 0 || size > pool->limit)
+        return aclmem_pool_malloc_tagged(pool, size, stream, 0, 0, ptr); /* says why */
+    return malloc_on(pool, size, stream, 0, ptr);
 }
 
 /*

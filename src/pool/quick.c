@@ -80,29 +80,43 @@ void pool_count(aclmem_pool *pool, struct pool_block *block, int sign)
     pool_latch_unlock(&shard->latch);
 }
 
+/* Changed under the latch alone, so that no locked instruction is needed. */
+static inline void kept_count(struct pool_kept *kept, int sign)
+{
+    unsigned n = atomic_load_explicit(&kept->n, memory_order_relaxed);
+
+    atomic_store_explicit(&kept->n, n + (unsigned)sign, memory_order_relaxed);
+}
+
 /* The shard's latch is held. */
-static void kept_insert(struct pool_shard *shard, struct pool_kept *kept,
-                        struct pool_block *block)
+static inline void kept_insert(struct pool_shard *shard, struct pool_kept *kept,
+                               struct pool_block *block)
 {
     LIST_INSERT_HEAD(&shard->buckets[bucket_of(block->size)], block, in_bucket);
     TAILQ_INSERT_TAIL(&kept->blocks, block, by_age);
-    kept->n++;
+    kept_count(kept, 1);
     shard->cached += block->size;
 }
 
-static void kept_remove(struct pool_shard *shard, struct pool_kept *kept,
-                        struct pool_block *block)
+static inline void kept_remove(struct pool_shard *shard, struct pool_kept *kept,
+                               struct pool_block *block)
 {
     LIST_REMOVE(block, in_bucket);
     TAILQ_REMOVE(&kept->blocks, block, by_age);
-    kept->n--;
+    kept_count(kept, -1);
     shard->cached -= block->size;
 }
 
-struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size,
-                                   size_t asked, uint32_t tag)
+/*
+ * Functions that take a shard by its address are not made part of their callers: compilers would
+ * work out the address of each field from the pool's, which takes twice the code.
+ */
+#define APART __attribute__((noinline))
+
+static APART struct pool_block *shard_take(struct pool_shard *shard,
+                                           struct pool_kept *kept, size_t size,
+                                           size_t asked, uint32_t tag)
 {
-    struct pool_shard *shard = shard_of(pool, slot);
     struct pool_block *block;
 
     pool_latch_lock(&shard->latch);
@@ -110,7 +124,7 @@ struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size
     for (unsigned n = 0; block != NULL && block->size != size; n++)
         block = n < N_LOOKS ? LIST_NEXT(block, in_bucket) : NULL;
     if (block != NULL) {
-        kept_remove(shard, kept_of(pool, shard, size), block);
+        kept_remove(shard, kept, block);
         block->asked = asked;
         block->tag = tag;
         shard->hits++;
@@ -123,6 +137,14 @@ struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size
     }
     pool_latch_unlock(&shard->latch);
     return block;
+}
+
+struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size,
+                                   size_t asked, uint32_t tag)
+{
+    struct pool_shard *shard = shard_of(pool, slot);
+
+    return shard_take(shard, kept_of(pool, shard, size), size, asked, tag);
 }
 
 struct pool_use pool_use_of(aclmem_pool *pool, struct pool_block *block)
@@ -147,10 +169,9 @@ void pool_sleep_take(aclmem_pool *pool, struct pool_block *block, uint32_t tag)
     pool_latch_unlock(&shard->latch);
 }
 
-struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block)
+static APART struct pool_block *
+shard_give(struct pool_shard *shard, struct pool_kept *kept, struct pool_block *block)
 {
-    struct pool_shard *shard = shard_of(pool, block->slot);
-    struct pool_kept *kept = kept_of(pool, shard, block->size);
     struct pool_block *oldest = NULL;
 
     pool_latch_lock(&shard->latch);
@@ -162,6 +183,13 @@ struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block)
     kept_insert(shard, kept, block);
     pool_latch_unlock(&shard->latch);
     return oldest;
+}
+
+struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block)
+{
+    struct pool_shard *shard = shard_of(pool, block->slot);
+
+    return shard_give(shard, kept_of(pool, shard, block->size), block);
 }
 
 uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more)
@@ -285,8 +313,8 @@ void pool_table_remove(aclmem_pool *pool, struct pool_block *block)
     pool_latch_unlock(&stripe->latch);
 }
 
-static struct pool_block *stripe_find(struct pool_stripe *stripe, uint64_t hash,
-                                      const void *ptr)
+static inline struct pool_block *stripe_find(struct pool_stripe *stripe, uint64_t hash,
+                                             const void *ptr)
 {
     struct pool_block *block = *head_of(stripe, hash);
 

@@ -44,7 +44,7 @@ const aclmem_pool_stream_ops pool_acl_streams = {
 /* The slot with this name; otherwise *ret_free is one that could have it, or OTHERS. */
 static bool slot_find(aclmem_pool *pool, uintptr_t name, unsigned *ret_slot)
 {
-    unsigned first = (unsigned)(name * 0x9e3779b97f4a7c15 >> 58);
+    unsigned first = pool_slot_first(name);
     unsigned free = OTHERS;
 
     for (unsigned i = 0; i < N_SLOTS; i++) {
@@ -53,7 +53,7 @@ static bool slot_find(aclmem_pool *pool, uintptr_t name, unsigned *ret_slot)
 
         if (slot == OTHERS || slot == OTHERS_WORK)
             continue;
-        /* The partner is the release in pool_slot_get(). */
+        /* The partner is the release in pool_slot_search(). */
         found = atomic_load_explicit(&pool->slots[slot].name, memory_order_acquire);
         if (found == name) {
             *ret_slot = slot;
@@ -68,7 +68,7 @@ static bool slot_find(aclmem_pool *pool, uintptr_t name, unsigned *ret_slot)
     return false;
 }
 
-unsigned pool_slot_get(aclmem_pool *pool, aclrtStream stream)
+unsigned pool_slot_search(aclmem_pool *pool, aclrtStream stream)
 {
     uintptr_t name = (uintptr_t)stream + 1;
     unsigned slot;

@@ -30,7 +30,7 @@ struct graph {
 };
 
 struct device {
-    _Atomic(aclmem_pool *) pool; /* set once, under the lock, by pool_of() */
+    _Atomic(aclmem_pool *) pool; /* set once, under the lock, by pool_first() */
     atomic_int n_graphs;         /* there are any: the short way ends */
     LIST_HEAD(, graph) graphs;   /* lock */
     double fraction;             /* lock; of the device's memory; 0: all */
@@ -108,14 +108,12 @@ static aclmem_pool *pool_make_locked(int device)
                : pool_refuse("aclmem_pool_create", rc, aclmem_pool_message());
 }
 
-static aclmem_pool *pool_of(int device)
+/* The device's pool, which is made with its first block. */
+static __attribute__((noinline, cold)) aclmem_pool *pool_first(int device)
 {
     struct device *d = &devices[device];
-    /* The partner is the release below: the pool is whole. */
-    aclmem_pool *pool = atomic_load_explicit(&d->pool, memory_order_acquire);
+    aclmem_pool *pool;
 
-    if (pool != NULL)
-        return pool;
     pthread_mutex_lock(&lock);
     pool = atomic_load(&d->pool);
     if (pool == NULL) {
@@ -124,6 +122,14 @@ static aclmem_pool *pool_of(int device)
     }
     pthread_mutex_unlock(&lock);
     return pool;
+}
+
+static inline aclmem_pool *pool_of(int device)
+{
+    /* The partner is the release above: the pool is whole. */
+    aclmem_pool *pool = atomic_load_explicit(&devices[device].pool, memory_order_acquire);
+
+    return pool != NULL ? pool : pool_first(device);
 }
 
 /*
