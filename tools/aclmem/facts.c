@@ -66,13 +66,14 @@ static int facts_run(int argc, char **argv)
 static const struct option options[] = {
     {"device", OPTION_TEXT, &choice.device, "N", "the device that is asked; 0"},
     {"limit", OPTION_TEXT, &choice.limit, "SECONDS",
-     "after which a question has no answer; 20"},
+     "the most that an answer may take; 20"},
     {"only", OPTION_TEXT, &choice.only, "FACT", "this question alone"},
     {"list", OPTION_FLAG, &choice.is_list, NULL, "the questions, in words"},
     {"compare", OPTION_TEXT, &choice.compare, "FILE",
-     "answers from another machine; which agree, and which do not,\n"
-     "with those of this library for the same product"},
-    {"with", OPTION_TEXT, &choice.with, "FILE", "compare with these answers instead"},
+     "compares the answers of another machine with those of this\nlibrary for the same "
+     "product"},
+    {"with", OPTION_TEXT, &choice.with, "FILE",
+     "with --compare: these answers instead of this library's"},
     {0},
 };
 

@@ -785,9 +785,9 @@ static int report_run(int argc, char **argv)
 static const struct option options[] = {
     {"output", OPTION_TEXT, &choice.output, "PAGE", "the page; FILE.html when not given"},
     {"findings", OPTION_TEXT, &choice.findings, "JSON",
-     "what aclmem run --json wrote: shown with their moments"},
+     "the output of aclmem run --json: findings on the page"},
     {"pool", OPTION_TEXT, &choice.pool, "JSON",
-     "what aclmem_pool_snapshot() gave: blocks by tag, stream and state"},
+     "the output of aclmem_pool_snapshot(): blocks of the pool"},
     {0},
 };
 

@@ -615,7 +615,7 @@ static const struct option options[] = {
      "mempool (aclrtMemPool*) or malloc (aclrtMalloc)"},
     {"backend", OPTION_TEXT, &choice.backend, "NAME", "host or cuda (ACLMEM_BACKEND)"},
     {"speed", OPTION_TEXT, &choice.speed, "SPEED",
-     "as-is: max, or recorded: as slowly as it was"},
+     "of as-is: max (the default), or recorded"},
     {"json", OPTION_FLAG, &choice.is_json, NULL, "print JSON"},
     {0},
 };
@@ -623,7 +623,7 @@ static const struct option options[] = {
 const struct command replay_command = {
     .name = "replay",
     .operands = "TRACE",
-    .help = "the calls of a trace again, or its blocks given to an allocator",
+    .help = "makes the calls of a trace again, or gives its blocks to an allocator",
     .options = options,
     .run = replay_run,
 };

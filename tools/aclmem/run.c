@@ -272,19 +272,19 @@ static int run(int argc, char **argv)
 
 static const struct option options[] = {
     {"check", OPTION_TEXT, &run_choice.check, "LIST",
-     "what is looked for: default, all, kinds (race), families\n"
-     "(leak), each with no- to leave it out; with commas"},
+     "the mistakes to look for, separated by commas: default,\n"
+     "all, kinds (race), families (leak); no- leaves one out"},
     {"strict", OPTION_FLAG, &run_choice.is_strict, NULL,
-     "only what every edition of CANN takes (ACLMEM_RULES)"},
+     "refuses calls that some edition of CANN refuses\n(ACLMEM_RULES=strict)"},
     {"lint", OPTION_FLAG, &run_choice.is_lint, NULL,
-     "tells, and does not refuse, what some edition or product\nwould refuse"},
+     "reports calls that some edition or product refuses, and\nlets them pass"},
     {"chaos", OPTION_TEXT, &run_choice.chaos, "SEEDS",
-     "runs it once for each seed of 1..50, or of 3,7, and sums up"},
+     "runs the program once for each seed: 1..50, or 3,7"},
     {"trace", OPTION_TEXT, &run_choice.trace, "FILE",
      "records every call too; --check none only records"},
     {"stacks", OPTION_TEXT, &run_choice.stacks, "none|fast|full",
-     "where each call of the trace was made: not, the innermost 48\nframes (the "
-     "default), or all"},
+     "the frames of each call in the trace: none, the innermost\n48 (fast, the default), "
+     "or up to 512 (full)"},
     {"over", OPTION_TEXT, &run_choice.over, "LIBRARY",
      "the vendor's libascendcl.so instead of ours, on an NPU"},
     {"report", OPTION_TEXT, &run_choice.report, "PAGE",
@@ -292,20 +292,20 @@ static const struct option options[] = {
     {"force", OPTION_FLAG, &run_choice.is_replacing, NULL,
      "an existing FILE of --trace is replaced"},
     {"fail", OPTION_TEXT, &run_choice.fail, "FUNCTION:N",
-     "lets the Nth call fail, N+ that and all after it, N=CODE with\n"
-     "this code; FUNCTION:each runs it again and again, with one\n"
-     "call after the other failing, each@CALLER those that this\n"
-     "function of the program makes; names may have * in them"},
+     "fails the Nth call; N+ fails all later calls too, N=CODE\n"
+     "chooses the code. FUNCTION:each runs the program again for\n"
+     "each call and fails that one; each@CALLER fails only calls\n"
+     "that CALLER makes. Names may have * in them"},
     {"all", OPTION_FLAG, &run_choice.is_all, NULL,
-     "with each: every call, not some of each place"},
+     "with FUNCTION:each: every call, not three of each place"},
     {"patience", OPTION_NUMBER, &run_choice.patience, "SECONDS",
-     "how long a wait may take that nothing can end; 5"},
+     "after which a wait that nothing can end is reported; 5"},
     {"exit-code", OPTION_NUMBER, &run_choice.exit_code, "N",
-     "for findings where the program itself returned 0; 99"},
+     "returned if there are findings and the program returned 0;\n99 by default"},
     {"json", OPTION_TEXT, &run_choice.json, "FILE", "the findings as JSON; - is stdout"},
     {"junit", OPTION_TEXT, &run_choice.junit, "FILE", "the findings as JUnit's XML"},
     {"suppress", OPTION_LIST, &run_choice.suppress, "FILE",
-     "findings that are accepted, a line each:\nkind: frame; ...; frame  # why"},
+     "findings to leave out, a line each:\nkind: frame; ...; frame  # why"},
     {"gen-suppressions", OPTION_FLAG, &run_choice.is_generating, NULL,
      "prints such a line with each finding"},
     {"quiet", OPTION_FLAG, &run_choice.is_quiet, NULL, "prints nothing of its own"},
@@ -318,7 +318,7 @@ static const struct option options[] = {
 const struct command run_command = {
     "run",
     "[--] PROGRAM [ARGUMENTS]",
-    "runs a program and tells what it does wrong with memory and streams",
+    "runs a program and reports its mistakes with memory and streams",
     options,
     true,
     run,

@@ -230,7 +230,7 @@ static const struct option options[] = {
     {"from", OPTION_TEXT, &choice.from, "SECONDS", "from this time of the trace"},
     {"to", OPTION_TEXT, &choice.to, "SECONDS", "up to this time"},
     {"tasks", OPTION_FLAG, &choice.has_tasks, NULL,
-     "also when work on streams ran, and bytes held of devices"},
+     "prints work on streams and bytes held of devices, too"},
     {"stacks", OPTION_FLAG, &choice.has_stacks, NULL, "where each call was made"},
     {"follow", OPTION_FLAG, &choice.is_following, NULL,
      "goes on while the program records, as tail -f"},
