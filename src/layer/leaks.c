@@ -132,7 +132,8 @@ static void group_tell(struct am_object **list, size_t n, const char *when)
     for (size_t i = 0; i < n; i++)
         list[i]->is_told = true;
     if (size > 0 && first->kind != AM_OBJECT_IMPORT)
-        snprintf(bytes, sizeof bytes, ", %s", am_size_text(size, text, sizeof text));
+        snprintf(bytes, sizeof bytes, n > 1 ? ", %s," : " of %s",
+                 am_size_text(size, text, sizeof text));
     am_finding_begin(&f,
                      is_retained ? AM_KIND_leak_retain
                                  : (enum am_kind_of_finding)kinds[first->kind],

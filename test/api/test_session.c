@@ -81,7 +81,7 @@ static void leaks_are_what_the_session_made(void **state)
     assert_string_equal(taken(), "[]");
     assert_int_equal(count(ended(1), "\"kind\":\"leak.block\""), 1);
     assert_non_null(
-        strstr(text, "1 block, 2.9 KB is still there at the end of the test"));
+        strstr(text, "1 block of 2.9 KB is still there at the end of the test"));
     assert_acl_ok(aclmem_check_begin(0));
     assert_string_equal(ended(1), "[]");
     assert_acl_ok(aclrtFree(before));

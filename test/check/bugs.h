@@ -6,7 +6,7 @@
  * the difference between the two, and nothing else.  What must be found stands beside the
  * case, so that the program can list it and the test compare:
  *
- *     BUG("leak.block/forgotten", forgotten, "leak.block", "1 block, 1.0 MB", "take_block")
+ *     BUG("leak.block/forgotten", forgotten, "leak.block", "1 block of 1.0 MB", "take_block")
  */
 #ifndef TEST_CHECK_BUGS_H
 #define TEST_CHECK_BUGS_H

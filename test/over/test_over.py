@@ -71,7 +71,7 @@ class Over(unittest.TestCase):
             "print(text.value.decode())\n"
         )
         out, err = self.run_it("--over", HALF, "/usr/bin/python3", "-c", script, code=99)
-        self.assertIn("1 block, 2.9 KB is still there at the end of the test", out)
+        self.assertIn("1 block of 2.9 KB is still there at the end of the test", out)
         self.assertEqual(err.count("aclmem: leak.block: 1 block"), 1)
 
     def test_the_plugin_of_pytest_works(self):

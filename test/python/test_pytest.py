@@ -149,7 +149,7 @@ FAILED = {  # test -> what its failure says
     "test_limit": r"over-limit: with this call the test holds 80.0 MB of device memory, and its limit is 64.0 MB\n.*"
                   r"#1 test_limit  test_planted\.py:75\n",
     "test_mapped": r"over-limit: with this call the test holds 8.0 MB",
-    "test_child": r"leak.block: 1 block, 4.0 KB is still there at the end of the process, in process \d+\n.*"
+    "test_child": r"leak.block: 1 block of 4.0 KB is still there at the end of the process, in process \d+\n.*"
                   r"#0 <module>  <string>:1",
 }
 IN_TEARDOWN = {
