@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "core/stream/event_page.h"
 #include "support/support.h"
 
@@ -277,6 +278,8 @@ static void no_failure_leaves_a_descriptor(void **state)
     struct am_event_page *page;
     size_t before = open_descriptors();
 
+    /* A failure would raise it otherwise, and the call would succeed. */
+    am_limit_raise(RLIMIT_NOFILE);
     for_each_fault (n) {
         aclError rc = am_event_page_join(am_event_page_descriptor(a), &page);
 
