@@ -302,6 +302,34 @@ class Remote(unittest.TestCase):
         self.b.do("finalize")
         self.assertEqual([name for name in os.listdir(machine.folder) if name.startswith("fabric-")], [])
 
+    def test_aclmem_info_beside_containers_that_share_a_directory(self):
+        """Their process ids are the same; a process that was killed has no row."""
+        machine = self.net.machines[0]
+        inside = machine.inside
+        machine.inside = inside + ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        exporters = [self.begin(0) for _ in range(3)]
+        machine.inside = inside
+        b = self.begin(1)
+        for a in exporters:
+            b.do("import", a.do("export", a.do("alloc", 2 * MIB), OPEN))
+
+        def processes():
+            env = dict(os.environ, ACLMEM_RUNTIME_DIR=machine.folder)
+            told = subprocess.run([COMMAND, "info", "--json"], env=env, stdout=subprocess.PIPE, check=True).stdout
+            return [row["process"] for row in json.loads(told)["fabric"]]
+
+        book = machines.file_messages(machine.folder)
+        machines.wait_for(book, lambda: processes() == [1, 1, 1], "three rows")
+        os.close(book)
+        ends = [machines.End(helper) for helper in machine.helpers()]
+        for a in exporters[:2]:
+            a.kill()
+        exporters[2].do("finalize")
+        for end in ends:
+            end.wait()
+        self.assertEqual(processes(), [])
+        self.assertEqual([name for name in os.listdir(machine.folder) if name.startswith("fabric-")], [])
+
     def ping(self, key, where):
         env = dict(os.environ, ACLMEM_FABRIC_KEY=key)
         return subprocess.run(self.net.machines[1].inside + [COMMAND, "fabric", "ping", where], env=env,

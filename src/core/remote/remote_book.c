@@ -2,9 +2,10 @@
 #include "core/remote/remote_book.h"
 
 #include <dirent.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/sys.h"
@@ -13,33 +14,60 @@
 
 #define PREFIX "fabric-"
 #define ROWS_MAX 1024
+#define NAME_SIZE 40
+#define TRIES 4
 
-static void name_make(char *name, size_t size, pid_t pid)
+/* Containers may have one runtime directory, and the same process ids. */
+static void name_make(char *name, size_t size)
 {
-    snprintf(name, size, PREFIX "%d", (int)pid);
+    struct stat space = {0};
+
+    stat("/proc/self/ns/pid", &space);
+    snprintf(name, size, PREFIX "%x-%d", (unsigned)space.st_ino, (int)getpid());
+}
+
+/*
+ * A new file with a lock, which this process passes on with the descriptor: the lock ends
+ * with the fabric process.  -1: there is none, or a reader has removed it before the lock.
+ */
+static int file_make(int directory, const char *name)
+{
+    struct stat status;
+    int fd;
+
+    unlinkat(directory, name, 0);
+    fd = am_sys_openat(directory, name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    if (flock(fd, LOCK_EX) == 0 && fstat(fd, &status) == 0 && status.st_nlink > 0)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 int am_remote_book_make(void)
 {
     char why[512];
     struct am_capture before = am_error_capture(why, sizeof why);
-    char name[32];
+    char name[NAME_SIZE];
     int directory;
     int fd = -1;
 
-    name_make(name, sizeof name, getpid());
-    if (am_rundir_open(&directory) == 0)
-        fd = am_sys_openat(directory, name, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600);
+    name_make(name, sizeof name);
+    if (am_rundir_open(&directory) == 0) {
+        for (int i = 0; i < TRIES && fd < 0; i++)
+            fd = file_make(directory, name);
+    }
     am_error_capture_end(before);
     return fd;
 }
 
 void am_remote_book_remove(void)
 {
-    char name[32];
+    char name[NAME_SIZE];
     int directory;
 
-    name_make(name, sizeof name, getpid());
+    name_make(name, sizeof name);
     if (am_rundir_look(&directory) != 0)
         return;
     unlinkat(directory, name, 0);
@@ -52,21 +80,32 @@ static void text_clean(char *text, size_t size)
     am_text_clean(text);
 }
 
-static void book_read(int directory, const char *name, int32_t pid,
+static void rows_read(int fd, int32_t pid,
                       void (*f)(void *arg, int32_t pid, const struct am_port_row *row),
                       void *arg)
 {
-    int fd = am_sys_openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
     struct am_port_row row;
 
-    if (fd < 0)
-        return;
     for (int i = 0;
          i < ROWS_MAX && am_sys_read(fd, &row, sizeof row) == (ssize_t)sizeof row; i++) {
         text_clean(row.host, sizeof row.host);
         text_clean(row.address, sizeof row.address);
         f(arg, pid, &row);
     }
+}
+
+static void book_read(int directory, const char *name, int32_t pid,
+                      void (*f)(void *arg, int32_t pid, const struct am_port_row *row),
+                      void *arg)
+{
+    int fd = am_sys_openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_SH | LOCK_NB) == 0) /* its fabric process has ended */
+        unlinkat(directory, name, 0);
+    else
+        rows_read(fd, pid, f, arg);
     close(fd);
 }
 
@@ -82,14 +121,11 @@ void am_remote_book_visit(int directory,
     if (list == NULL && fd >= 0)
         close(fd);
     while (list != NULL && (entry = readdir(list)) != NULL) {
+        unsigned space;
         int pid;
 
-        if (sscanf(entry->d_name, PREFIX "%d", &pid) != 1 || pid <= 0)
-            continue;
-        if (kill(pid, 0) == 0 || errno == EPERM)
+        if (sscanf(entry->d_name, PREFIX "%x-%d", &space, &pid) == 2 && pid > 0)
             book_read(directory, entry->d_name, pid, f, arg);
-        else
-            unlinkat(directory, entry->d_name, 0); /* its process was killed */
     }
     if (list != NULL)
         closedir(list);

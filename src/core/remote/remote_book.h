@@ -3,7 +3,8 @@
  * info reads what a process imports from, and exports to, other machines.
  *
  * The program makes the file and removes it, the fabric process writes it, as rows of
- * struct am_port_row.
+ * struct am_port_row.  The file of a process that was killed has no lock, and the next
+ * reader removes it.
  */
 #ifndef AM_CORE_REMOTE_BOOK_H
 #define AM_CORE_REMOTE_BOOK_H
