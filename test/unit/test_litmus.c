@@ -317,7 +317,24 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
     return __real_pthread_mutex_lock(mutex);
 }
 
+static int no_event_create(void **event)
+{
+    *event = event; /* any address */
+    return 0;
+}
+
+static int no_event_query(void *event, int *is_done)
+{
+    *is_done = 1;
+    return 0;
+}
+
 static int no_stream(void *stream)
+{
+    return 0;
+}
+
+static int no_order(void *one, void *other)
 {
     return 0;
 }
@@ -380,7 +397,13 @@ static void streams_choose(aclmem_pool *pool)
 
 static aclmem_pool *slots_begin(void)
 {
-    static const aclmem_pool_stream_ops ops = {.stream_synchronize = no_stream,
+    static const aclmem_pool_stream_ops ops = {.event_create = no_event_create,
+                                               .event_destroy = no_stream,
+                                               .event_record = no_order,
+                                               .event_query = no_event_query,
+                                               .event_synchronize = no_stream,
+                                               .stream_wait = no_order,
+                                               .stream_synchronize = no_stream,
                                                .device_synchronize = no_device};
     const aclmem_pool_options options = {.stream_ops = &ops};
     aclmem_pool *pool;
