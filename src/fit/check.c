@@ -79,7 +79,7 @@ static const char *check_blocks(struct am_fit *fit, struct am_fit_area *area,
         if (block->gap.size != 0) {
             count->n_gaps++;
             if (!area->is_small &&
-                RB_FIND(am_fit_gaps, &fit->index.by_size, &block->gap) != &block->gap)
+                RB_FIND(am_fit_gaps, &fit->by_size, &block->gap) != &block->gap)
                 return "a gap is not in the index";
         }
         for (uint64_t i = fit_page_of(fit, block->addr); block->size != 0 && i <= last;
@@ -112,33 +112,6 @@ static const char *check_area(struct am_fit *fit, struct am_fit_area *area,
     if (wrong == NULL && n_mapped != area->n_mapped)
         wrong = "an area does not know how many pages are mapped";
     return wrong;
-}
-
-static const char *check_index(struct am_fit_index *index, uint64_t *n_gaps)
-{
-    struct am_fit_border *border;
-    struct am_fit_gap *gap;
-
-    RB_FOREACH (gap, am_fit_gaps, &index->by_size)
-        ++*n_gaps;
-    for (uint32_t i = 0; i < N_CLASSES; i++) {
-        uint64_t widest = 0;
-
-        RB_FOREACH (border, am_fit_borders, &index->borders[i]) {
-            if (border->class != i || border->gap->size < widest)
-                return "a border is in the wrong class, or out of order";
-            widest = border->gap->size;
-        }
-        if (index->widest[N_CLASSES + i] != widest)
-            return "a class does not know its widest gap";
-    }
-    for (uint32_t i = 1; i < N_CLASSES; i++) {
-        uint64_t left = index->widest[2 * i], right = index->widest[2 * i + 1];
-
-        if (index->widest[i] != (left > right ? left : right))
-            return "the tree of the widest gaps is wrong";
-    }
-    return NULL;
 }
 
 /* The lists of frames and pages, beside what was counted in the areas. */
@@ -174,24 +147,62 @@ static const char *check_lists(const struct am_fit *fit, struct count *count)
     return NULL;
 }
 
-static const char *check_bins(const struct am_fit *fit, uint64_t *n_gaps)
+/* A bin has what belongs there; *ret_n is how many all of them have. */
+static const char *check_bins(const struct am_fit *fit, const struct am_fit_bins *bins,
+                              uint64_t (*bytes_of)(const struct am_fit *,
+                                                   struct am_fit_border *),
+                              uint64_t *ret_n)
 {
-    const struct am_fit_bins *bins = &fit->bins;
-    struct am_fit_gap *gap;
+    struct am_fit_border *border;
 
-    for (uint32_t i = 0; i < N_CLASSES; i++) {
-        if ((bins->bits[i / 64] >> i % 64 & 1) == LIST_EMPTY(&bins->gaps[i]))
-            return "a bit and the list of gaps behind it disagree";
+    *ret_n = 0;
+    for (uint32_t i = 0; i < N_BINS; i++) {
+        if ((bins->bits[i / 64] >> i % 64 & 1) == LIST_EMPTY(&bins->lists[i]))
+            return "a bit and the list behind it disagree";
         if ((bins->words >> i / 64 & 1) != (bins->bits[i / 64] != 0))
             return "a bit and the word of bits behind it disagree";
-        LIST_FOREACH (gap, &bins->gaps[i], in_bin) {
-            ++*n_gaps;
-            if (!gap_block(gap)->area->is_small || gap->size != (i + 1ull)
-                                                                    << fit->class_shift)
-                return "a gap is in the wrong list";
+        LIST_FOREACH (border, &bins->lists[i], in_bin) {
+            ++*ret_n;
+            if (bytes_of(fit, border) >> fit->bin_shift != i)
+                return "a gap is in the wrong bin";
         }
     }
     return NULL;
+}
+
+static uint64_t hole_bytes(const struct am_fit *fit, struct am_fit_border *border)
+{
+    struct am_fit_gap *gap = border_gap(border);
+
+    return gap_block(gap)->area->is_small ? gap->size - 1 : UINT64_MAX;
+}
+
+static uint64_t free_bytes(const struct am_fit *fit, struct am_fit_border *border)
+{
+    struct am_fit_gap *gap = border_gap(border);
+
+    if (gap_block(gap)->area->is_small)
+        return UINT64_MAX;
+    return fit_in_page(fit, border->is_right ? gap->addr + gap->size : -gap->addr);
+}
+
+static const char *check_index(struct am_fit *fit, uint64_t n_gaps)
+{
+    uint64_t n_holes, n_borders, n_sides = 0, n = 0;
+    const char *wrong = check_bins(fit, &fit->holes, hole_bytes, &n_holes);
+    struct am_fit_gap *gap;
+
+    if (wrong == NULL)
+        wrong = check_bins(fit, &fit->borders, free_bytes, &n_borders);
+    if (wrong != NULL)
+        return wrong;
+    RB_FOREACH (gap, am_fit_gaps, &fit->by_size) {
+        n++;
+        n_sides += (uint64_t)gap_has_left(gap) + gap_has_right(gap);
+    }
+    if (n + n_holes != n_gaps)
+        return "a gap that is none is in the index";
+    return n_borders == n_sides ? NULL : "a border is in no bin, or is none";
 }
 
 const char *am_fit_check(struct am_fit *fit)
@@ -199,7 +210,6 @@ const char *am_fit_check(struct am_fit *fit)
     struct count count = {0};
     struct am_fit_area *area;
     const char *wrong = NULL;
-    uint64_t n_gaps = 0;
 
     TAILQ_FOREACH (area, &fit->areas, link) {
         wrong = check_area(fit, area, &count);
@@ -212,9 +222,5 @@ const char *am_fit_check(struct am_fit *fit)
     if (fit->stats.live != count.stats.live || fit->stats.n_live != count.stats.n_live ||
         fit->stats.runs != count.stats.runs)
         return "the numbers of blocks are wrong";
-    wrong = check_index(&fit->index, &n_gaps);
-    if (wrong == NULL)
-        wrong = check_bins(fit, &n_gaps);
-    return wrong == NULL && n_gaps != count.n_gaps ? "a gap that is none is in the index"
-                                                   : wrong;
+    return check_index(fit, count.n_gaps);
 }

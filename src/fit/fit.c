@@ -12,7 +12,6 @@
 
 /* Records that are allocated together. */
 #define N_RECORDS 64u
-#define LINE 64u
 #define BLOCK_SIZE ((sizeof(struct am_fit_block) + LINE - 1) / LINE * LINE)
 
 struct am_fit *am_fit_create(const struct am_fit_config *config,
@@ -26,7 +25,7 @@ struct am_fit *am_fit_create(const struct am_fit_config *config,
     fit->ops = ops;
     fit->ctx = ctx;
     fit->page_shift = (unsigned)__builtin_ctzll(config->page);
-    fit->class_shift = fit->page_shift - (unsigned)__builtin_ctz(N_CLASSES);
+    fit->bin_shift = fit->page_shift - (unsigned)__builtin_ctz(N_BINS);
     TAILQ_INIT(&fit->areas);
     TAILQ_INIT(&fit->idle);
     TAILQ_INIT(&fit->aliases);
@@ -319,11 +318,6 @@ static void block_unlink(struct am_fit *fit, struct am_fit_block *block,
     else
         gap->tail = block->gap.tail;
     gap->size += block->size + block->gap.size;
-    /* In one page, both ends tell of all of it. */
-    if (fit_page_of(fit, gap->addr) == fit_page_of(fit, gap->addr + gap->size - 1)) {
-        use_add(&gap->head, gap->tail);
-        gap->tail = gap->head;
-    }
     am_fit_gap_insert(fit, gap);
 }
 

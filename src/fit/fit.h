@@ -161,7 +161,7 @@ int am_fit_wake(struct am_fit *fit, struct am_fit_block *block,
 bool am_fit_is_asleep(const struct am_fit_block *block);
 
 /* The largest block that is sure to fit when no more than so many pages are to be had. */
-uint64_t am_fit_largest(const struct am_fit *fit, uint64_t n_pages);
+uint64_t am_fit_largest(struct am_fit *fit, uint64_t n_pages);
 
 /* Of the config. */
 void am_fit_set_limits(struct am_fit *fit, uint64_t max_pages, uint64_t slack,

@@ -7,7 +7,8 @@
 
 #include "fit/fit.h"
 
-#define N_CLASSES 4096   /* of the free bytes of a border page */
+#define N_BINS 4096      /* for the bytes of a page, in units */
+#define LINE 64u         /* bytes of a cache line */
 #define GROUP_PAGES 512u /* pages whose records are allocated together */
 
 struct am_fit_area;
@@ -45,26 +46,29 @@ struct am_fit_group {
     struct am_fit_page pages[];        /* GROUP_PAGES, or what the area has left */
 };
 
-/* One end of a gap: the free bytes of the page in which the neighbour ends or begins. */
+/* One end of a gap. */
 struct am_fit_border {
-    RB_ENTRY(am_fit_border) node; /* of its class: by the gap's size */
-    struct am_fit_gap *gap;
-    uint32_t class; /* N_CLASSES: the area ends there, without a neighbour */
+    LIST_ENTRY(am_fit_border) in_bin;
+    bool is_right;
+    bool is_in; /* false: the area ends there, without a neighbour */
 };
 
-RB_HEAD(am_fit_borders, am_fit_border);
+/* Borders by a number of bytes up to a page: two looks at a bitmap find the next one. */
+struct am_fit_bins {
+    uint64_t words;             /* a bit for each word that is not 0 */
+    uint64_t bits[N_BINS / 64]; /* a bit for each list that is not empty */
+    LIST_HEAD(, am_fit_border) lists[N_BINS];
+};
 
 /* The free addresses behind a block, up to the next block or the area's end. */
 struct am_fit_gap {
+    struct am_fit_use head; /* work on its bytes in its first page, where blocks live */
     uint64_t addr;
-    uint64_t size; /* 0: there is none, and it is in no index */
-    /* Work on the gap's bytes in its first and last page, where blocks live there too. */
-    struct am_fit_use head;
-    struct am_fit_use tail;
-    LIST_ENTRY(am_fit_gap) in_bin; /* of a page of small blocks; the rest is for others */
-    RB_ENTRY(am_fit_gap) node;
-    struct am_fit_border left;
+    uint64_t size;             /* 0: there is none, and it is in no index */
+    struct am_fit_border left; /* in a page of small blocks the rest is not used */
     struct am_fit_border right;
+    RB_ENTRY(am_fit_gap) node;
+    struct am_fit_use tail; /* as head, of its last page, if that is another one */
 };
 
 RB_HEAD(am_fit_gaps, am_fit_gap);
@@ -77,6 +81,10 @@ struct am_fit_block {
     bool is_asleep;
     struct am_fit_gap gap; /* behind it */
 };
+
+_Static_assert(offsetof(struct am_fit_block, gap.addr) == LINE &&
+                   offsetof(struct am_fit_block, gap.node) == 2 * LINE,
+               "a look at a block, and at a gap, is one cache line");
 
 /* Addresses reserved in one go. */
 struct am_fit_area {
@@ -91,21 +99,6 @@ struct am_fit_area {
     uint64_t n_groups;
 };
 
-/* The gaps of all areas for large blocks. */
-struct am_fit_index {
-    struct am_fit_gaps by_size;
-    struct am_fit_borders borders[N_CLASSES];
-    uint64_t widest[2 * N_CLASSES]; /* a tree over the classes: the largest gap below */
-};
-
-/* The gaps of all pages for small blocks. */
-struct am_fit_bins {
-    uint64_t words;                /* a bit for each word that is not 0 */
-    uint64_t bits[N_CLASSES / 64]; /* a bit for each list that is not empty */
-    LIST_HEAD(, am_fit_gap)
-    gaps[N_CLASSES]; /* by size: of 1 unit first, of a page last */
-};
-
 struct am_fit_slab {
     struct am_fit_slab *next;
 };
@@ -115,12 +108,14 @@ struct am_fit {
     const struct am_fit_ops *ops;
     void *ctx;
     unsigned page_shift;
-    unsigned class_shift; /* free bytes -> class */
-    uint64_t streams;     /* that ever used a block */
+    unsigned bin_shift; /* bytes -> bin */
+    uint64_t streams;   /* that ever used a block */
 
     TAILQ_HEAD(, am_fit_area) areas; /* those of one page come last */
-    struct am_fit_index index;
-    struct am_fit_bins bins;
+    struct am_fit_gaps by_size;      /* the gaps beside large blocks */
+    struct am_fit_bins
+        borders;              /* their borders, by the free bytes of the border's page */
+    struct am_fit_bins holes; /* the gaps of pages for small blocks, by size */
     struct am_fit_pages idle;
     struct am_fit_pages aliases;
     LIST_HEAD(, am_fit_frame) loose; /* without an owner */
@@ -157,16 +152,36 @@ static inline void use_add(struct am_fit_use *use, struct am_fit_use more)
 }
 
 RB_PROTOTYPE(am_fit_gaps, am_fit_gap, node, )
-RB_PROTOTYPE(am_fit_borders, am_fit_border, node, )
+
+/* gap.c: the index.  A gap of size 0 is not in it. */
+void am_fit_gap_insert(struct am_fit *fit, struct am_fit_gap *gap);
+void am_fit_gap_remove(struct am_fit *fit, struct am_fit_gap *gap);
+/* The tightest gap of at least `size` bytes, and the next larger one; NULL: none. */
+struct am_fit_gap *am_fit_gap_tightest(struct am_fit *fit, uint64_t size);
+struct am_fit_gap *am_fit_gap_larger(struct am_fit_gap *gap);
+struct am_fit_gap *am_fit_gap_widest(struct am_fit *fit);
+/* The border with the fewest free bytes, but at least so many, and the next one; NULL: none. */
+struct am_fit_border *am_fit_border_first(struct am_fit *fit, uint64_t free);
+struct am_fit_border *am_fit_border_next(struct am_fit *fit,
+                                         struct am_fit_border *border);
+
+/* The bins: a border comes into one and out of it; the first one from a bin on, and the next. */
+void am_fit_bin_insert(struct am_fit_bins *bins, struct am_fit_border *border,
+                       uint64_t bin);
+void am_fit_bin_remove(struct am_fit_bins *bins, struct am_fit_border *border,
+                       uint64_t bin);
+struct am_fit_border *am_fit_bin_first(struct am_fit_bins *bins, uint64_t bin);
+struct am_fit_border *am_fit_bin_next(struct am_fit_bins *bins,
+                                      struct am_fit_border *border, uint64_t bin);
 
 /* small.c: small blocks, and the gaps of their pages. */
-void am_fit_bin_insert(struct am_fit *fit, struct am_fit_gap *gap);
-void am_fit_bin_remove(struct am_fit *fit, struct am_fit_gap *gap);
+void am_fit_hole_insert(struct am_fit *fit, struct am_fit_gap *gap);
+void am_fit_hole_remove(struct am_fit *fit, struct am_fit_gap *gap);
 /* The tightest gap of at least `size` bytes, and the next one; NULL: none. */
-struct am_fit_gap *am_fit_bin_tightest(struct am_fit *fit, uint64_t size);
-struct am_fit_gap *am_fit_bin_larger(struct am_fit *fit, struct am_fit_gap *gap);
+struct am_fit_gap *am_fit_hole_tightest(struct am_fit *fit, uint64_t size);
+struct am_fit_gap *am_fit_hole_larger(struct am_fit *fit, struct am_fit_gap *gap);
 /* The largest gap beside a block, in bytes. */
-uint64_t am_fit_bin_widest(const struct am_fit *fit);
+uint64_t am_fit_hole_widest(const struct am_fit *fit);
 /*
  * A gap of just this size, or the lowest of the tightest ones: low pages fill, and high ones
  * become empty.  NULL: none in a page with blocks.
@@ -178,23 +193,6 @@ bool am_fit_small_place(struct am_fit *fit, struct am_fit_block *block, uint64_t
 /* A small block leaves a page in which others live; false: it is none. */
 bool am_fit_small_leave(struct am_fit *fit, struct am_fit_block *block,
                         struct am_fit_use use);
-
-/* gap.c: the index.  A gap of size 0 is in none of its trees. */
-void am_fit_gap_insert(struct am_fit *fit, struct am_fit_gap *gap);
-void am_fit_gap_remove(struct am_fit *fit, struct am_fit_gap *gap);
-/* The tightest gap of at least `size` bytes, and the next larger one; NULL: none. */
-struct am_fit_gap *am_fit_gap_tightest(struct am_fit_index *index, uint64_t size);
-struct am_fit_gap *am_fit_gap_larger(struct am_fit_gap *gap);
-struct am_fit_gap *am_fit_gap_widest(struct am_fit_index *index);
-/*
- * The border with the fewest free bytes, but at least `free`, in a gap of at least `size` bytes,
- * and the next one; NULL: none.
- */
-struct am_fit_border *am_fit_border_first(const struct am_fit *fit,
-                                          struct am_fit_index *index, uint64_t free,
-                                          uint64_t size);
-struct am_fit_border *am_fit_border_next(struct am_fit_index *index,
-                                         struct am_fit_border *border, uint64_t size);
 
 static inline void block_insert_after(struct am_fit_block *left,
                                       struct am_fit_block *block)
@@ -216,6 +214,14 @@ static inline void block_remove(struct am_fit_block *block)
 static inline struct am_fit_block *gap_block(struct am_fit_gap *gap)
 {
     return (struct am_fit_block *)((char *)gap - offsetof(struct am_fit_block, gap));
+}
+
+static inline struct am_fit_gap *border_gap(struct am_fit_border *border)
+{
+    size_t at = border->is_right ? offsetof(struct am_fit_gap, right)
+                                 : offsetof(struct am_fit_gap, left);
+
+    return (struct am_fit_gap *)((char *)border - at);
 }
 
 /* Whether a block lies before the gap, and behind it. */
@@ -251,6 +257,7 @@ struct am_fit_place {
     uint64_t n_new;     /* pages in which no block lives */
     uint64_t n_missing; /* pages without memory */
     bool is_busy;       /* the caller has to wait before one of them can have some */
+    uint64_t beside;    /* free bytes of its first or last page, the fewer */
     uint64_t rest;      /* free bytes that the place leaves beside itself */
     struct am_fit_use wait;
 };

@@ -20,6 +20,7 @@
 /* Places that are compared, of each kind. */
 #define N_TIGHTEST 4
 #define N_BORDERS 4
+#define N_LOOKS 32 /* at borders, of gaps wide enough or not */
 #define N_EMPTY 4
 #define N_BUSY 8
 
@@ -61,19 +62,6 @@ static uint64_t cost_unmapped(const struct am_fit *fit, uint64_t size)
     return am_fit_has_idle(fit, size, EASY) ? COST_UNMAPPED_EASY : COST_UNMAPPED;
 }
 
-/* Of a place where some of the n pages have no memory. */
-static uint64_t cost_missing(struct am_fit *fit, struct am_fit_place *place,
-                             uint64_t first, uint64_t n, uint64_t size)
-{
-    const struct am_fit_area *area = gap_block(place->gap)->area;
-    uint64_t n_returning = 0;
-
-    if (fit->stats.aliases > 0)
-        n_returning = am_fit_pages_returning(fit, area, first, n, &place->is_busy);
-    return n_returning * COST_RETURNS +
-           (place->n_missing - n_returning) * cost_unmapped(fit, size);
-}
-
 /* The work of other streams on the block's bytes, if it were placed there. */
 static struct am_fit_use use_of_others(struct am_fit *fit, const struct am_fit_request *r,
                                        struct am_fit_gap *gap, uint64_t addr)
@@ -100,14 +88,42 @@ static struct am_fit_use use_of_others(struct am_fit *fit, const struct am_fit_r
     return use;
 }
 
-/* Not where all that live there are asleep. */
-static bool page_has_memory(const struct am_fit *fit, const struct am_fit_area *area,
-                            uint64_t page)
+/* Pages in which no block lives: the neighbours live in the first and in the last one. */
+static void count_new(struct am_fit_place *place, const struct am_fit_request *r,
+                      uint64_t n, bool has_left, bool has_right)
 {
-    return am_fit_page_find(fit, area, page)->frame != NULL;
+    place->n_new = n - has_left - (has_right && !(has_left && n == 1));
+    place->cost = place->n_new * COST_NEW;
+    /* A gap that is filled leaves nothing.  In held pages the tightest one counts. */
+    if (place->gap->size == r->size)
+        place->rest = 0;
+    else
+        place->rest = place->n_new == 0 ? place->gap->size : 1 + place->beside;
 }
 
-/* Keeps the better one of the best place so far and this one. */
+static bool is_better(const struct am_fit_place *place, const struct am_fit_place *best)
+{
+    return place->cost < best->cost ||
+           (place->cost == best->cost && place->rest < best->rest);
+}
+
+/* What it costs that some of the n pages have no memory. */
+static uint64_t cost_missing(struct am_fit *fit, struct am_fit_place *place,
+                             uint64_t first, uint64_t n, uint64_t size)
+{
+    const struct am_fit_area *area = gap_block(place->gap)->area;
+    uint64_t n_returning = 0;
+
+    if (fit->stats.aliases > 0)
+        n_returning = am_fit_pages_returning(fit, area, first, n, &place->is_busy);
+    return n_returning * COST_RETURNS +
+           (place->n_missing - n_returning) * cost_unmapped(fit, size);
+}
+
+/*
+ * Keeps the better one of the best place so far and this one.  Each look makes a place dearer, and
+ * most fall out before their pages are looked at: those are not in the caches.
+ */
 static void try_at(struct am_fit *fit, const struct am_fit_request *r,
                    struct am_fit_gap *gap, uint64_t addr, struct am_fit_place *best)
 {
@@ -117,39 +133,34 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
     uint64_t n = last - first + 1;
     uint64_t before = fit_in_page(fit, addr);
     uint64_t behind = fit_in_page(fit, -(addr + r->size));
-    bool has_left = gap_has_left(gap) && first == fit_page_of(fit, gap->addr - 1) &&
-                    page_has_memory(fit, area, first);
-    bool has_right = gap_has_right(gap) &&
-                     last == fit_page_of(fit, gap->addr + gap->size) &&
-                     page_has_memory(fit, area, last);
-    uint64_t n_new = n - has_left - (has_right && !(has_left && n == 1));
-    struct am_fit_place place = {.gap = gap, .addr = addr, .n_new = n_new};
+    bool has_left = gap_has_left(gap) && first == fit_page_of(fit, gap->addr - 1);
+    bool has_right =
+        gap_has_right(gap) && last == fit_page_of(fit, gap->addr + gap->size);
+    struct am_fit_place place = {
+        .gap = gap, .addr = addr, .beside = before < behind ? before : behind};
     bool waits;
 
-    /* Most places fall out before their pages are looked at. */
-    place.cost = n_new * COST_NEW;
-    if (place.cost > best->cost)
+    count_new(&place, r, n, has_left, has_right);
+    if (!is_better(&place, best))
         return;
     place.n_missing = am_fit_pages_missing(fit, area, first, n);
     if (place.n_missing != 0) {
         if (!r->may_call || place.cost + place.n_missing * COST_RETURNS > best->cost)
             return;
+        /* Where all that live in a page are asleep, it has none either. */
+        count_new(&place, r, n, has_left && am_fit_page_find(fit, area, first)->frame,
+                  has_right && am_fit_page_find(fit, area, last)->frame);
         place.cost += cost_missing(fit, &place, first, n, r->size);
-        if (place.cost > best->cost)
+        if (!is_better(&place, best))
             return;
     }
-    /* A gap that is filled leaves nothing.  In held pages the tightest one counts. */
-    if (gap->size != r->size && n_new == 0)
-        place.rest = gap->size;
-    else if (gap->size != r->size)
-        place.rest = 1 + (before < behind ? before : behind);
     place.wait = use_of_others(fit, r, gap, addr);
     waits = place.wait.streams != 0 || place.is_busy;
     if (waits && fit->config.is_apart)
         return;
     if (waits && !r->may_wait)
         place.cost += COST_WAIT;
-    if (place.cost < best->cost || (place.cost == best->cost && place.rest < best->rest))
+    if (is_better(&place, best))
         *best = place;
 }
 
@@ -184,19 +195,30 @@ static void try_right(struct am_fit *fit, const struct am_fit_request *r,
         try_at(fit, r, gap, end - r->size - skip, best);
 }
 
-/* Borders with at least so many bytes free. */
-static void try_borders(struct am_fit *fit, const struct am_fit_request *r,
-                        struct am_fit_index *index, uint64_t free,
+/*
+ * Borders with at least so many bytes free.  Many may be those of narrow gaps; all are looked at
+ * only when there is no place otherwise.
+ */
+static void try_borders(struct am_fit *fit, const struct am_fit_request *r, uint64_t free,
                         struct am_fit_place *best)
 {
-    struct am_fit_border *border = am_fit_border_first(fit, index, free, r->size);
+    struct am_fit_border *border = am_fit_border_first(fit, free);
+    unsigned n = 0;
 
-    for (unsigned n = 0; border != NULL && n < N_BORDERS; n++) {
-        if (border == &border->gap->left)
-            try_left(fit, r, border->gap, best);
-        else
-            try_right(fit, r, border->gap, best);
-        border = am_fit_border_next(index, border, r->size);
+    for (unsigned n_looks = 0; border != NULL && n < N_BORDERS; n_looks++) {
+        struct am_fit_gap *gap = border_gap(border);
+
+        if (n_looks == N_LOOKS && !r->may_wait)
+            return;
+
+        if (gap->size >= r->size) {
+            if (border->is_right)
+                try_right(fit, r, gap, best);
+            else
+                try_left(fit, r, gap, best);
+            n++;
+        }
+        border = am_fit_border_next(fit, border);
     }
 }
 
@@ -224,9 +246,9 @@ static void try_empty(struct am_fit *fit, const struct am_fit_request *r,
 }
 
 static void try_middle(struct am_fit *fit, const struct am_fit_request *r,
-                       struct am_fit_index *index, struct am_fit_place *best)
+                       struct am_fit_place *best)
 {
-    struct am_fit_gap *gap = am_fit_gap_widest(index);
+    struct am_fit_gap *gap = am_fit_gap_widest(fit);
 
     if (gap != NULL && gap->size / ROOM >= r->size &&
         gap->size >= ROOM * fit->config.page)
@@ -254,27 +276,26 @@ static void find_small(struct am_fit *fit, const struct am_fit_request *r,
     if (best->cost == 0)
         return;
     /* Another stream has work there, or all that live there are asleep. */
-    gap = am_fit_bin_tightest(fit, r->size);
+    gap = am_fit_hole_tightest(fit, r->size);
     for (unsigned n = 0; gap != NULL && n < N_BUSY; n++) {
         try_at(fit, r, gap, gap->addr, best);
         if (best->cost == 0)
             return;
-        gap = am_fit_bin_larger(fit, gap);
+        gap = am_fit_hole_larger(fit, gap);
     }
-    gap = am_fit_bin_tightest(fit, fit->config.page);
+    gap = am_fit_hole_tightest(fit, fit->config.page);
     for (unsigned n = 0; gap != NULL && n < N_EMPTY; n++) {
         try_at(fit, r, gap, gap->addr, best);
-        gap = LIST_NEXT(gap, in_bin);
+        gap = am_fit_hole_larger(fit, gap);
     }
 }
 
 static void find_large(struct am_fit *fit, const struct am_fit_request *r,
                        struct am_fit_place *best)
 {
-    struct am_fit_index *index = &fit->index;
     uint64_t n_pages = (r->size + fit->config.page - 1) >> fit->page_shift;
     uint64_t fresh = n_pages * (COST_NEW + cost_unmapped(fit, r->size));
-    struct am_fit_gap *gap = am_fit_gap_tightest(index, r->size);
+    struct am_fit_gap *gap = am_fit_gap_tightest(fit, r->size);
 
     for (unsigned n = 0; gap != NULL && n < N_TIGHTEST; n++) {
         try_left(fit, r, gap, best);
@@ -284,13 +305,13 @@ static void find_large(struct am_fit *fit, const struct am_fit_request *r,
     }
     if (is_perfect(r, best) && (best->n_new == 0 || r->may_grow))
         return;
-    try_borders(fit, r, index, fit_in_page(fit, r->size), best);
+    try_borders(fit, r, fit_in_page(fit, r->size), best);
     if (best->cost >= n_pages * COST_NEW)
-        try_borders(fit, r, index, 0, best);
+        try_borders(fit, r, 0, best);
     if (best->cost > n_pages * COST_NEW)
         try_empty(fit, r, best);
     if (best->cost > fresh)
-        try_middle(fit, r, index, best);
+        try_middle(fit, r, best);
 }
 
 int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
@@ -327,16 +348,19 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
 }
 
 /* Beside one block: its page's free bytes and the new pages, as far as the gap goes. */
-static uint64_t largest_beside(const struct am_fit *fit, uint64_t n_pages)
+static uint64_t largest_beside(struct am_fit *fit, uint64_t n_pages)
 {
-    const uint64_t *widest = &fit->index.widest[N_CLASSES];
     uint64_t page = fit->config.page, unit = fit->config.unit;
+    struct am_fit_border *border;
     uint64_t largest = 0;
 
-    for (uint64_t i = 0; i < N_CLASSES; i++) {
-        uint64_t size = (n_pages << fit->page_shift) + (i << fit->class_shift);
+    for (border = am_fit_border_first(fit, 0); border != NULL;
+         border = am_fit_border_next(fit, border)) {
+        struct am_fit_gap *gap = border_gap(border);
+        uint64_t free = border->is_right ? gap->addr + gap->size : -gap->addr;
+        uint64_t size = (n_pages << fit->page_shift) + fit_in_page(fit, free);
 
-        size = size < widest[i] ? size : widest[i];
+        size = size < gap->size ? size : gap->size;
         largest = size > largest ? size : largest;
     }
     if (largest > 0 &&
@@ -345,11 +369,11 @@ static uint64_t largest_beside(const struct am_fit *fit, uint64_t n_pages)
     return largest;
 }
 
-uint64_t am_fit_largest(const struct am_fit *fit, uint64_t n_pages)
+uint64_t am_fit_largest(struct am_fit *fit, uint64_t n_pages)
 {
     uint64_t largest = n_pages << fit->page_shift;
     uint64_t beside = largest_beside(fit, n_pages);
-    uint64_t in_page = am_fit_bin_widest(fit);
+    uint64_t in_page = am_fit_hole_widest(fit);
 
     largest = beside > largest ? beside : largest;
     return in_page > largest ? in_page : largest;

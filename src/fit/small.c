@@ -13,82 +13,49 @@
 
 #define N_TIGHTEST 4
 
-static unsigned bin_of(const struct am_fit *fit, uint64_t size)
+static uint64_t bin_of(const struct am_fit *fit, uint64_t size)
 {
-    return (unsigned)((size >> fit->class_shift) - 1);
+    return (size >> fit->bin_shift) - 1;
 }
 
-void am_fit_bin_insert(struct am_fit *fit, struct am_fit_gap *gap)
+void am_fit_hole_insert(struct am_fit *fit, struct am_fit_gap *gap)
 {
-    struct am_fit_bins *bins = &fit->bins;
-    unsigned i = bin_of(fit, gap->size);
-    struct am_fit_gap *first = LIST_FIRST(&bins->gaps[i]);
-
-    /* The lowest first, nearly: low pages fill, and high ones become empty. */
-    if (first != NULL && first->addr < gap->addr)
-        LIST_INSERT_AFTER(first, gap, in_bin);
-    else
-        LIST_INSERT_HEAD(&bins->gaps[i], gap, in_bin);
-    bins->bits[i / 64] |= 1ull << i % 64;
-    bins->words |= 1ull << i / 64;
+    am_fit_bin_insert(&fit->holes, &gap->left, bin_of(fit, gap->size));
 }
 
-void am_fit_bin_remove(struct am_fit *fit, struct am_fit_gap *gap)
+void am_fit_hole_remove(struct am_fit *fit, struct am_fit_gap *gap)
 {
-    struct am_fit_bins *bins = &fit->bins;
-    unsigned i = bin_of(fit, gap->size);
-
-    LIST_REMOVE(gap, in_bin);
-    if (!LIST_EMPTY(&bins->gaps[i]))
-        return;
-    bins->bits[i / 64] &= ~(1ull << i % 64);
-    if (bins->bits[i / 64] == 0)
-        bins->words &= ~(1ull << i / 64);
+    am_fit_bin_remove(&fit->holes, &gap->left, bin_of(fit, gap->size));
 }
 
-/* The first gap of the bins from i on. */
-static struct am_fit_gap *bin_first(struct am_fit_bins *bins, unsigned i)
+/* The bins have the left border of each hole. */
+static struct am_fit_gap *hole_of(struct am_fit_border *border)
 {
-    unsigned word = i / 64;
-    uint64_t bits, words;
-
-    if (i >= N_CLASSES)
-        return NULL;
-    bits = bins->bits[word] >> i % 64;
-    if (bits != 0)
-        return LIST_FIRST(&bins->gaps[i + (unsigned)__builtin_ctzll(bits)]);
-    words = bins->words >> word >> 1;
-    if (words == 0)
-        return NULL;
-    word += 1 + (unsigned)__builtin_ctzll(words);
-    return LIST_FIRST(
-        &bins->gaps[64 * word + (unsigned)__builtin_ctzll(bins->bits[word])]);
+    return border != NULL ? border_gap(border) : NULL;
 }
 
-struct am_fit_gap *am_fit_bin_tightest(struct am_fit *fit, uint64_t size)
+struct am_fit_gap *am_fit_hole_tightest(struct am_fit *fit, uint64_t size)
 {
-    return bin_first(&fit->bins, bin_of(fit, size));
+    return hole_of(am_fit_bin_first(&fit->holes, bin_of(fit, size)));
 }
 
-struct am_fit_gap *am_fit_bin_larger(struct am_fit *fit, struct am_fit_gap *gap)
+struct am_fit_gap *am_fit_hole_larger(struct am_fit *fit, struct am_fit_gap *gap)
 {
-    struct am_fit_gap *next = LIST_NEXT(gap, in_bin);
-
-    return next != NULL ? next : bin_first(&fit->bins, bin_of(fit, gap->size) + 1);
+    return hole_of(am_fit_bin_next(&fit->holes, &gap->left, bin_of(fit, gap->size)));
 }
 
-uint64_t am_fit_bin_widest(const struct am_fit *fit)
+uint64_t am_fit_hole_widest(const struct am_fit *fit)
 {
-    for (unsigned i = N_CLASSES - 1; i-- > 0;) {
-        if (!LIST_EMPTY(&fit->bins.gaps[i]))
-            return (i + 1ull) << fit->class_shift;
+    for (unsigned i = N_BINS - 1; i-- > 0;) {
+        if (!LIST_EMPTY(&fit->holes.lists[i]))
+            return (i + 1ull) << fit->bin_shift;
     }
     return 0;
 }
 
 struct am_fit_gap *am_fit_small_choose(struct am_fit *fit, uint64_t size)
 {
-    struct am_fit_gap *gap = am_fit_bin_tightest(fit, size), *lowest = NULL;
+    struct am_fit_gap *gap = am_fit_hole_tightest(fit, size), *lowest = NULL;
 
     for (unsigned n = 0; n < N_TIGHTEST; n++) {
         if (gap == NULL || gap->size == fit->config.page)
@@ -97,7 +64,7 @@ struct am_fit_gap *am_fit_small_choose(struct am_fit *fit, uint64_t size)
             lowest = gap;
         if (gap->size == size)
             break;
-        gap = am_fit_bin_larger(fit, gap);
+        gap = am_fit_hole_larger(fit, gap);
     }
     return lowest;
 }
@@ -114,7 +81,7 @@ bool am_fit_small_place(struct am_fit *fit, struct am_fit_block *block, uint64_t
     struct am_fit_block *left, *next;
     struct am_fit_page *page;
 
-    if (gap == NULL || ((gap->head.streams | gap->tail.streams) & ~stream) != 0)
+    if (gap == NULL || (gap->head.streams & ~stream) != 0)
         return false;
     left = gap_block(gap);
     page = small_page(left);
@@ -122,7 +89,7 @@ bool am_fit_small_place(struct am_fit *fit, struct am_fit_block *block, uint64_t
         return false;
     page->n_live++;
     page->n_awake++;
-    am_fit_bin_remove(fit, gap);
+    am_fit_hole_remove(fit, gap);
     next = left->next;
     block->addr = gap->addr;
     block->size = size;
@@ -130,12 +97,11 @@ bool am_fit_small_place(struct am_fit *fit, struct am_fit_block *block, uint64_t
     block->is_asleep = false;
     block->gap.addr = gap->addr + size;
     block->gap.size = gap->size - size;
-    block->gap.head = gap->head; /* in one page, both ends tell of all of it */
-    block->gap.tail = gap->head;
+    block->gap.head = gap->head;
     block_insert_after(left, block);
     gap->size = 0;
     if (block->gap.size != 0)
-        am_fit_bin_insert(fit, &block->gap);
+        am_fit_hole_insert(fit, &block->gap);
     /* The block begins a run at the start of the page, and ends one where it fills the gap. */
     fit->stats.runs += left->size == 0;
     fit->stats.runs -= next != NULL && block->gap.size == 0;
@@ -157,19 +123,19 @@ bool am_fit_small_leave(struct am_fit *fit, struct am_fit_block *block,
     page->n_live--;
     page->n_awake--;
     if (gap->size != 0) {
-        am_fit_bin_remove(fit, gap);
+        am_fit_hole_remove(fit, gap);
         use_add(&use, gap->head);
     }
     if (block->gap.size != 0) {
-        am_fit_bin_remove(fit, &block->gap);
+        am_fit_hole_remove(fit, &block->gap);
         use_add(&use, block->gap.head);
     }
     /* The block began a run unless it adjoins another one, and so does the next from now on. */
     fit->stats.runs -= left->size == 0 || gap->size != 0;
     fit->stats.runs += next != NULL && block->gap.size == 0;
     gap->size += block->size + block->gap.size;
-    gap->head = gap->tail = use;
+    gap->head = use;
     block_remove(block);
-    am_fit_bin_insert(fit, gap);
+    am_fit_hole_insert(fit, gap);
     return true;
 }

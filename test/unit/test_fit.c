@@ -319,6 +319,35 @@ static void the_last_page_serves_blocks_of_both_kinds(void **state)
     fixture_end(f);
 }
 
+/* Among many narrow holes and a few wide ones, when few more pages are to be had. */
+static void largest_among_many_holes(uint64_t seed)
+{
+    struct am_fit_block *blocks[200], *large;
+    struct fixture *f = fixture_new(0);
+    uint64_t n_more = random_below(&seed, 3);
+    struct am_fit_use wait;
+    uint64_t largest;
+
+    for (unsigned i = 0; i < 200; i++)
+        blocks[i] = take(f, (i % 16 == 0 ? 8 * PAGE : 512 * KB) +
+                                random_below(&seed, 2048) * UNIT);
+    for (unsigned i = 0; i < 200; i++) {
+        if (i % 16 == 0 || random_below(&seed, 2) == 0)
+            give(f, blocks[i]);
+    }
+    assert_int_equal(am_fit_trim(f->fit, 0, &wait), 0);
+    am_fit_set_limits(f->fit, am_fit_held(f->fit) + n_more, 0, 0);
+    largest = am_fit_largest(f->fit, n_more);
+    assert_int_equal(am_fit_alloc(f->fit, largest, 0, &large, &wait), 0);
+    fixture_end(f);
+}
+
+static void the_largest_block_that_should_fit_does(void **state)
+{
+    for (uint64_t seed = 1; seed <= 50; seed++)
+        largest_among_many_holes(seed);
+}
+
 static void a_page_with_queued_work_is_not_unmapped(void **state)
 {
     struct fixture *f = fixture_new(8);
@@ -547,7 +576,7 @@ static uint64_t random_run(uint64_t seed, size_t n)
 
 static void random_operations_agree_with_the_model(void **state)
 {
-    for (uint64_t seed = 1; seed <= 40; seed++)
+    for (uint64_t seed = 1; seed <= 50; seed++)
         random_run(seed, 4 * 2000);
 }
 
@@ -641,6 +670,7 @@ int main(void)
         cmocka_unit_test(blocks_that_grow_a_little_leave_idle_pages_where_they_are),
         cmocka_unit_test(the_limit_counts_pages),
         cmocka_unit_test(the_last_page_serves_blocks_of_both_kinds),
+        cmocka_unit_test(the_largest_block_that_should_fit_does),
         cmocka_unit_test(a_page_with_queued_work_is_not_unmapped),
         cmocka_unit_test(a_full_pool_names_the_work_to_wait_for),
         cmocka_unit_test(memory_of_another_stream_comes_with_a_wait),
