@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/sys.h"
@@ -34,17 +35,35 @@ bool am_fd_make_room(void)
     return has_room;
 }
 
-const char *am_fd_shortage(char text[AM_FD_SHORTAGE_SIZE])
+const char *am_shortage(int error, char text[AM_SHORTAGE_SIZE])
 {
     struct rlimit limit = {0};
 
-    getrlimit(RLIMIT_NOFILE, &limit);
-    snprintf(
-        text, AM_FD_SHORTAGE_SIZE,
-        "no file descriptor is left (ulimit -n is %llu, at most %llu); raise it with "
-        "ulimit -n or LimitNOFILE=",
-        (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
+    getrlimit(error == EFBIG ? RLIMIT_FSIZE : RLIMIT_NOFILE, &limit);
+    if (error == EMFILE)
+        snprintf(text, AM_SHORTAGE_SIZE,
+                 "no file descriptor is left (ulimit -n is %llu, at most %llu); raise it "
+                 "with ulimit -n or LimitNOFILE=",
+                 (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
+    else if (error == EFBIG)
+        snprintf(
+            text, AM_SHORTAGE_SIZE,
+            "larger than a file may be here (ulimit -f is %llu bytes); raise it with "
+            "ulimit -f unlimited",
+            (unsigned long long)limit.rlim_cur);
+    else
+        snprintf(text, AM_SHORTAGE_SIZE, "%s", strerror(error));
     return text;
+}
+
+bool am_file_may_have(size_t size)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= size)
+        return true;
+    errno = EFBIG;
+    return false;
 }
 
 int am_fd_move_up(int fd)

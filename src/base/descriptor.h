@@ -18,9 +18,11 @@ bool am_limit_raise(int resource);
  * one now, and the call is to be made again.  Otherwise errno stays as it is.
  */
 bool am_fd_make_room(void);
-/* Why no descriptor is left, and what to do: for a message. */
-#define AM_FD_SHORTAGE_SIZE 160
-const char *am_fd_shortage(char text[AM_FD_SHORTAGE_SIZE]);
+/* The words of an error number, and of a limit (EMFILE, EFBIG) how high it is and what to do. */
+#define AM_SHORTAGE_SIZE 160
+const char *am_shortage(int error, char text[AM_SHORTAGE_SIZE]);
+/* False, and EFBIG in errno: a file so large would end the process with a signal. */
+bool am_file_may_have(size_t size);
 
 /*
  * The descriptor under another number, which is out of the program's way: above 1023,

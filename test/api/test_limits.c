@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 enum { MAX_HANDLES = 4096, MAX_MAPPINGS = 100000 };
@@ -115,6 +116,37 @@ static void shared_events_raise_the_soft_limit_and_run_out_in_words(void **state
         assert_acl_ok(aclrtDestroyEvent(events[n]));
 }
 
+/*
+ * A file larger than the limit would end the process with a signal.  The output of the
+ * claim may be such a file, so the limit is there for the calls alone.
+ */
+static void a_limit_of_file_sizes_is_told_in_words(void **state)
+{
+    struct rlimit old, small;
+    aclrtEvent event = NULL;
+    aclError rc_init, rc_event;
+    char words[256];
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = (struct rlimit){.rlim_cur = 16, .rlim_max = old.rlim_max};
+    set_options("default", "ACLMEM_LOG=error"); /* no line in such a file */
+    allow_warnings();                           /* the ledger is a private one */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    rc_init = aclInit(NULL);
+    if (rc_init == ACL_SUCCESS)
+        rc_init = aclrtSetDevice(0);
+    rc_event = aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC);
+    snprintf(words, sizeof(words), "%s", aclGetRecentErrMsg());
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+
+    assert_int_equal(rc_init, ACL_SUCCESS);
+    assert_int_equal(rc_event, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    assert_non_null(strstr(words, "ulimit -f is 16 bytes"));
+    assert_null(event);
+    assert_acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    assert_acl_ok(aclrtDestroyEvent(event));
+}
+
 static size_t kernel_map_limit(void)
 {
     FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
@@ -173,6 +205,7 @@ int main(void)
         claim_alone(the_soft_limit_of_descriptors_is_raised_when_needed),
         claim_alone(descriptors_run_out_in_words),
         claim_alone(shared_events_raise_the_soft_limit_and_run_out_in_words),
+        claim_alone(a_limit_of_file_sizes_is_told_in_words),
         claim_alone(mappings_run_out_in_words),
     };
 

@@ -58,20 +58,12 @@ static aclError host_error_enomem(const char *what, size_t size)
 
 aclError host_error(int error, const char *what, size_t size)
 {
-    char why[AM_FD_SHORTAGE_SIZE];
-    struct rlimit limit = {0};
+    char why[AM_SHORTAGE_SIZE];
 
     switch (error) {
     case ENOMEM:
     case EAGAIN:
         return host_error_enomem(what, size);
-    case EFBIG:
-        getrlimit(RLIMIT_FSIZE, &limit);
-        return am_fail(
-            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-            "%s of %zu bytes: larger than a file may be here (ulimit -f is %llu "
-            "bytes); raise it with ulimit -f unlimited",
-            what, size, (unsigned long long)limit.rlim_cur);
     case ENOSPC:
     case EOVERFLOW:
         return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
@@ -83,8 +75,9 @@ aclError host_error(int error, const char *what, size_t size)
                        "(fs.file-max is %zu); raise it with sysctl -w fs.file-max=N",
                        what, size, am_machine_sysctl("fs", "file-max"));
     case EMFILE:
+    case EFBIG:
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s of %zu bytes: %s", what,
-                       size, am_fd_shortage(why));
+                       size, am_shortage(error, why));
     default:
         return am_fail(ACL_ERROR_RT_INTERNAL_ERROR, "%s of %zu bytes: %s", what, size,
                        strerror(error));

@@ -35,11 +35,7 @@ static int memfd_open(unsigned flags)
 
 static int memfd_resize(int fd, size_t size)
 {
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
-        return -EFBIG; /* ftruncate would send a signal */
-    return am_sys_ftruncate(fd, (off_t)size) != 0 ? -errno : 0;
+    return am_file_may_have(size) && am_sys_ftruncate(fd, (off_t)size) == 0 ? 0 : -errno;
 }
 
 static bool store_wants_huge(const struct host_store *store)

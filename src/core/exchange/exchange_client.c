@@ -139,13 +139,13 @@ static aclError fail_silent(uint64_t number, int32_t exporter)
 
 static aclError fail_system(uint64_t number, const char *what, int error)
 {
-    char why[AM_FD_SHORTAGE_SIZE];
+    char why[AM_SHORTAGE_SIZE];
 
     if (error != EMFILE)
         return am_fail(ACL_ERROR_RT_IPC_ERROR, "0x%016" PRIx64 ": %s: %s%s", number, what,
                        strerror(error), am_sockname_advice(error));
     return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "0x%016" PRIx64 ": %s", number,
-                   am_fd_shortage(why));
+                   am_shortage(error, why));
 }
 
 static aclError link_open(uint64_t number, struct am_patience *patience,

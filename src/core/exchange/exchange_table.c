@@ -174,7 +174,7 @@ aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket
                          const int32_t *ids, size_t n, bool may_miss)
 {
     struct export *export;
-    char why[AM_FD_SHORTAGE_SIZE];
+    char why[AM_SHORTAGE_SIZE];
     size_t bad = 0;
     int rc = -ENOENT;
 
@@ -196,7 +196,7 @@ aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket
                "no memory for a list of %zu processes", n);
     AM_REQUIRE(rc == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "pid[%zu] is %d, which cannot be examined: %s", bad, ids[bad],
-               rc == -EMFILE ? am_fd_shortage(why) : strerror(-rc));
+               am_shortage(-rc, why));
     return ACL_SUCCESS;
 }
 

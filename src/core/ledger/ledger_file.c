@@ -153,7 +153,8 @@ static aclError books_make(struct am_ledger *ledger)
     ledger->head->id = random[0];
     ledger->head->generation =
         random[1] >> 17; /* 48 bits of a share's number, and room */
-    if (am_sys_pwrite(ledger->fd, &label, sizeof label, 0) != sizeof label)
+    if (!am_file_may_have(sizeof label) ||
+        am_sys_pwrite(ledger->fd, &label, sizeof label, 0) != sizeof label)
         return file_fail(errno, "written");
     am_step();
     if (am_sys_ftruncate(ledger->fd, sizeof label) != 0) /* a damaged one may be longer */

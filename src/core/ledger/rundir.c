@@ -40,6 +40,8 @@ const char *am_rundir_errno_advice(int error)
         return "make room there, or name another directory with ACLMEM_RUNTIME_DIR";
     case EMFILE:
         return "raise the limit of open files with ulimit -n or LimitNOFILE=";
+    case EFBIG:
+        return "raise the limit of file sizes with ulimit -f unlimited";
     default:
         return "name another directory with ACLMEM_RUNTIME_DIR";
     }
@@ -117,7 +119,7 @@ static aclError let_pass(int fd, const char *path, const struct stat *st)
 
 static aclError open_fail(int error, const char *path)
 {
-    char why[AM_FD_SHORTAGE_SIZE];
+    char why[AM_SHORTAGE_SIZE];
 
     switch (error) {
     case ENOTDIR:
@@ -128,7 +130,7 @@ static aclError open_fail(int error, const char *path)
             am_rundir_advice());
     case EMFILE:
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "the runtime directory %s: %s",
-                       path, am_fd_shortage(why));
+                       path, am_shortage(error, why));
     default:
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                        "the runtime directory %s cannot be created or opened: %s; %s",

@@ -68,11 +68,11 @@ static LIST_HEAD(, am_event_page) pages = LIST_HEAD_INITIALIZER(pages); /* pages
 
 static aclError shortage(const char *what)
 {
-    char why[AM_FD_SHORTAGE_SIZE];
+    char why[AM_SHORTAGE_SIZE];
 
     return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                    "no %s for an event or notify that processes share: %s", what,
-                   errno == EMFILE ? am_fd_shortage(why) : strerror(errno));
+                   am_shortage(errno, why));
 }
 
 static bool peer_lives(const struct am_event_page *page, unsigned id)
@@ -178,7 +178,8 @@ aclError am_event_page_make(struct am_event_page **ret_page)
     while (fd < 0 && am_fd_make_room());
     if (fd < 0)
         return shortage("memory file");
-    if (am_sys_ftruncate(fd, SIZE) != 0 || am_sys_fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
+    if (!am_file_may_have(SIZE) || am_sys_ftruncate(fd, SIZE) != 0 ||
+        am_sys_fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
         rc = shortage("memory file");
         close(fd);
         return rc;
