@@ -18,7 +18,7 @@ SETTINGS = {
     "UCX_TLS": "tcp",
     "UCX_NET_DEVICES": "eth0",
     "UCX_TCP_TX_SEG_SIZE": "64k",
-    "UCX_TCP_RX_SEG_SIZE": "128k",
+    "UCX_TCP_RX_SEG_SIZE": "132k",
     "UCX_WARN_UNUSED_ENV_VARS": "n",
 }
 ROWS = ((8, 60), (4096, 60), (32768, 40), (1 << 20, 12), (64 << 20, 1))  # bytes, moves in a turn

@@ -40,10 +40,10 @@ _Static_assert(sizeof(struct am_parcel) == 48, "the format is fixed");
 _Static_assert(sizeof(struct am_parcel_word) == 24, "the format is fixed");
 
 /*
- * The bytes of a parcel, at most: with its head and UCX's it fills one buffer of UCX's
- * receiver, 128 KB, from which it is copied to its place without being put together first.
+ * The bytes of a parcel, at most.  With its head and UCX's it fits in one buffer of UCX's
+ * receiver, from which it is copied to its place without being put together first.
  */
-#define AM_PARCEL_MOST ((UINT64_C(128) << 10) - 128)
+#define AM_PARCEL_MOST (UINT64_C(128) << 10)
 
 /* How many parcels a put is; without bytes it is one. */
 static inline size_t am_parcel_count(size_t size)

@@ -17,16 +17,18 @@
 #define LONG_PIECES 4 /* and of long ones, whose slots shall stay in the cache */
 /*
  * Pieces of a get are made of whole segments of UCX, 64 KB less their headers, as a nearly
- * empty one costs as much as another; a parcel of a put is two of them.  Each piece costs a
- * turn of two threads, so they are large; but the first one is sent while the second is
- * copied, so a put begins with a small one.
+ * empty one costs as much as another.  Each piece costs a turn of two threads, so they are
+ * large; but the first one is sent while the second is copied, so a put begins with a small
+ * one, and later ones are as long as all before them.
  */
 #define SEGMENT ((UINT64_C(64) << 10) - 64)
-#define PIECE_MOST (8 * SEGMENT)
+#define GET_MOST (8 * SEGMENT)
 #define GET_FEW (4 * SEGMENT) /* of a get that is a few pieces long */
-#define LITTLE (SEGMENT / 2)  /* a rest that is no piece of its own */
+#define PUT_FIRST (UINT64_C(64) << 10)
+#define PUT_MOST (8 * PUT_FIRST)
+#define LITTLE (SEGMENT / 2) /* a rest that is no piece of its own */
 
-_Static_assert(PIECE_MOST + LITTLE <= AM_PORT_SLOT_SIZE, "a piece is in a slot");
+_Static_assert(PUT_MOST + LITTLE <= AM_PORT_SLOT_SIZE, "a piece is in a slot");
 
 enum piece_state {
     PIECE_FREE,
@@ -251,15 +253,15 @@ static bool job_is_local(const struct am_remote_job *job)
 /* How many bytes a piece may have that begins here. */
 static size_t piece_most(const struct am_remote_job *job)
 {
-    size_t n_segments = job->n_begun / SEGMENT;
+    size_t before = job->n_begun / PUT_FIRST * PUT_FIRST;
 
     if (job->n_pieces == 1)
         return AM_PORT_SLOT_SIZE; /* what overlaps is copied as a whole */
     if (!job->is_fill && is_remote(job->from.span))
-        return job->size <= 4 * AM_PORT_SLOT_SIZE ? GET_FEW : PIECE_MOST;
-    if (n_segments >= PIECE_MOST / SEGMENT)
-        return PIECE_MOST;
-    return n_segments == 0 ? SEGMENT : n_segments * SEGMENT;
+        return job->size <= 4 * AM_PORT_SLOT_SIZE ? GET_FEW : GET_MOST;
+    if (before >= PUT_MOST)
+        return PUT_MOST;
+    return before == 0 ? PUT_FIRST : before;
 }
 
 /* How many bytes the next piece has: one span on each side, and one slot. */
@@ -278,7 +280,7 @@ static size_t piece_size(struct am_remote_job *job)
     }
     most = piece_most(job);
     if (job_is_local(job) || size <= most ||
-        (size <= most + LITTLE && most <= PIECE_MOST))
+        (size <= most + LITTLE && most < AM_PORT_SLOT_SIZE))
         return size;
     return most;
 }
