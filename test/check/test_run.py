@@ -345,6 +345,7 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         done, found = self.found("--fail", "aclrtM*:each@careful", BUGS, "failing/careful")
         self.assertEqual(len(found["failures"]), 4, done.stderr)
+        self.assertTrue(done.stderr.endswith("aclmem: calls that failed: 4 survived\n"), done.stderr)
         done, found = self.found("--fail", "aclrtM*:each@care*=207000", BUGS, "failing/careful")
         self.assertEqual(len(found["failures"]), 4, done.stderr)
         done, found = self.found("--fail", "aclrtM*:each@nobody", BUGS, "failing/careful")

@@ -234,13 +234,16 @@ static int one(char **argv, const char *pattern, long long n, bool is_lasting,
 
 static void summary(const size_t *counts)
 {
+    const char *between = " ";
+
     fprintf(stderr, "aclmem: calls that failed:");
     for (int i = 0; i < VERDICTS; i++) {
-        if (counts[i] > 0)
-            fprintf(stderr, " %zu %s%s", counts[i], verdict_names[i],
-                    i + 1 < VERDICTS ? "," : "");
+        if (counts[i] == 0)
+            continue;
+        fprintf(stderr, "%s%zu %s", between, counts[i], verdict_names[i]);
+        between = ", ";
     }
-    fprintf(stderr, "\n");
+    fprintf(stderr, "%s\n", between[0] == ' ' ? " none" : "");
 }
 
 int each_run(char **argv, const char *pattern)
