@@ -97,7 +97,7 @@ aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
                             aclmem_pool **pool);
 /*
  * Refused while blocks are live; waits for queued work on freed ones.  Comes before the device is
- * reset and before aclFinalize: afterwards it fails.
+ * reset and before aclFinalize: afterwards it fails.  When it fails the pool is whole.
  */
 aclError aclmem_pool_destroy(aclmem_pool *pool);
 

@@ -170,6 +170,29 @@ aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
     return ACL_SUCCESS;
 }
 
+/* Gives all memory back; all streams have done all work.  What fails may be done again. */
+static aclError pool_empty(aclmem_pool *pool)
+{
+    struct am_fit_use wait;
+    uint64_t held;
+    aclError rc;
+
+    pthread_mutex_lock(&pool->lock);
+    pool_flush_locked(pool, true);
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        pool->slots[i].done = pool->slots[i].marked = pool->ticket;
+    pool->ticket++;
+    pool_own_reap_locked(pool);
+    rc = am_fit_trim(pool->fit, 0, &wait);
+    held = pool_held_locked(pool);
+    pthread_mutex_unlock(&pool->lock);
+    if (held == 0)
+        return ACL_SUCCESS;
+    return pool_fail(rc != ACL_SUCCESS ? rc : ACL_ERROR_RT_FAILURE,
+                     "%.1f MB could not be unmapped; the pool may be destroyed again",
+                     (double)held / (1 << 20));
+}
+
 aclError aclmem_pool_destroy(aclmem_pool *pool)
 {
     struct pool_visit visit;
@@ -189,16 +212,12 @@ aclError aclmem_pool_destroy(aclmem_pool *pool)
     if (rc != ACL_SUCCESS)
         return rc;
     rc = pool->streams->device_synchronize();
-    if (rc == ACL_SUCCESS) {
-        pthread_mutex_lock(&pool->lock);
-        pool_flush_locked(pool, true);
-        for (unsigned i = 0; i < N_SLOTS; i++)
-            pool->slots[i].done = UINT64_MAX;
-        pool_own_reap_locked(pool);
-        pthread_mutex_unlock(&pool->lock);
-        pool_close(pool);
-    } else {
+    if (rc != ACL_SUCCESS) {
         pool_fail(rc, "the device's work did not end well");
+    } else {
+        rc = pool_empty(pool);
+        if (rc == ACL_SUCCESS)
+            pool_close(pool);
     }
     pool_leave(&visit);
     return rc;

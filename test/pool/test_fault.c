@@ -139,6 +139,38 @@ static void a_failed_sleep_or_wake_loses_no_byte(void **state)
     try_each_fault(op_sleep_and_wake);
 }
 
+/* With an idle page, a kept block and an exportable one that was freed. */
+static void a_failed_destroy_loses_nothing(void **state)
+{
+    struct snapshot before = take_snapshot();
+    bool fired = true;
+
+    for (uint64_t n = 1; fired; n++) {
+        aclmem_pool_options options = {.flags = n % 2 == 0 ? ACLMEM_POOL_ALIASES : 0};
+        aclmem_pool *pool;
+        aclError rc;
+        void *own;
+
+        assert_acl_ok(aclmem_pool_create(0, &options, &pool));
+        assert_acl_ok(aclmem_pool_malloc_tagged(pool, 3 * MIB, NULL, 0,
+                                                ACLMEM_POOL_EXPORTABLE, &own));
+        assert_acl_ok(aclmem_pool_free(pool, take(pool, 9 * MIB)));
+        assert_acl_ok(aclmem_pool_free(pool, take(pool, 700)));
+        am_fault_arm(n, true);
+        assert_acl_ok(aclmem_pool_free(pool, own));
+        rc = aclmem_pool_destroy(pool);
+        fired = am_fault_fired();
+        am_fault_disarm();
+        if (rc != ACL_SUCCESS) {
+            assert_string_not_equal(aclmem_pool_message(), "");
+            assert_acl_ok(aclmem_pool_free(pool, take(pool, 5 * MIB)));
+            assert_acl_ok(aclmem_pool_destroy(pool));
+        }
+        assert_int_equal(take_snapshot().free, before.free);
+        assert_int_equal(take_snapshot().stats.reservations, before.stats.reservations);
+    }
+}
+
 /* ---- every Nth call ---- */
 
 #define N_BLOCKS 24
@@ -266,6 +298,7 @@ int main(void)
         claim(a_failed_malloc_loses_no_block_and_no_page),
         claim(a_failed_trim_loses_no_page),
         claim(a_failed_sleep_or_wake_loses_no_byte),
+        claim(a_failed_destroy_loses_nothing),
         claim(random_calls_lose_nothing_whatever_fails),
     };
 
