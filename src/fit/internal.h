@@ -256,6 +256,7 @@ struct am_fit_place {
     uint64_t cost;
     uint64_t n_new;     /* pages in which no block lives */
     uint64_t n_missing; /* pages without memory */
+    uint64_t n_moves;   /* those of them to which no memory returns by itself */
     bool is_busy;       /* the caller has to wait before one of them can have some */
     uint64_t beside;    /* free bytes of its first or last page, the fewer */
     uint64_t rest;      /* free bytes that the place leaves beside itself */
@@ -280,6 +281,12 @@ int am_fit_pages_prepare(struct am_fit *fit, struct am_fit_area *area, uint64_t 
 /* NULL where there is no record: nothing is mapped there. */
 struct am_fit_page *am_fit_page_find(const struct am_fit *fit,
                                      const struct am_fit_area *area, uint64_t page);
+/*
+ * The first of n pages in a row that have memory, from `*page` on and before `end`; false: there
+ * are none, or not among the first ones.
+ */
+bool am_fit_row_find(const struct am_fit *fit, const struct am_fit_area *area,
+                     uint64_t *page, uint64_t end, uint64_t n);
 /* How many of n pages have no memory. */
 uint64_t am_fit_pages_missing(const struct am_fit *fit, const struct am_fit_area *area,
                               uint64_t page, uint64_t n);

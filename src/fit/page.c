@@ -20,6 +20,8 @@
 
 /* How many idle pages are asked whether their work is done before the caller has to wait. */
 #define N_VICTIMS 8
+/* How many pages, and groups without any, are looked at in search of a row of them. */
+#define N_LOOKS 4096
 
 struct am_fit_area *am_fit_area_create(struct am_fit *fit, uint64_t size, bool is_small,
                                        int *ret_rc)
@@ -132,6 +134,32 @@ uint64_t am_fit_pages_missing(const struct am_fit *fit, const struct am_fit_area
         i += step;
     }
     return n - n_mapped;
+}
+
+bool am_fit_row_find(const struct am_fit *fit, const struct am_fit_area *area,
+                     uint64_t *page, uint64_t end, uint64_t n)
+{
+    uint64_t base = fit_page_of(fit, area->base);
+    uint64_t in_row = 0;
+    unsigned n_looks = 0;
+
+    for (uint64_t i = *page - base; i < end - base && n_looks < N_LOOKS; n_looks++) {
+        const struct am_fit_group *group = area->groups[i / GROUP_PAGES];
+        uint64_t word = group != NULL ? group->mapped[i % GROUP_PAGES / 64] >> i % 64 : 0;
+
+        if (word == 0) {
+            i = group != NULL ? (i | 63) + 1 : (i | (GROUP_PAGES - 1)) + 1;
+            in_row = 0;
+            continue;
+        }
+        in_row = (word & 1) != 0 ? in_row + 1 : 0;
+        i++;
+        if (in_row == n) {
+            *page = base + i - n;
+            return true;
+        }
+    }
+    return false;
 }
 
 /*

@@ -252,6 +252,30 @@ static void an_idle_page_will_do_where_no_new_one_is_to_be_had(void **state)
  * A cache of keys and values: each token, the blocks of each layer are made anew, a little
  * longer, and the old ones freed.  A third of the memory is idle, so that there is no reason to move any.
  */
+/* Idle pages that lie in a row inside a gap, while both of its ends have none. */
+static void a_row_of_idle_pages_is_found_inside_a_gap(void **state)
+{
+    struct fixture *f = fixture_new(0);
+    struct am_fit_block *blocks[5];
+    struct am_fit_use wait;
+    uint64_t addr, n_calls;
+
+    for (unsigned i = 0; i < 5; i++)
+        blocks[i] = take(f, i == 2 ? 20 * PAGE : 8 * PAGE);
+    addr = am_fit_addr(blocks[2]);
+    assert_int_equal(am_fit_addr(blocks[3]) - am_fit_addr(blocks[1]), 28 * PAGE);
+    give(f, blocks[1]);
+    give(f, blocks[3]);
+    give_queued(f, blocks[2], 1);
+    assert_int_equal(am_fit_trim(f->fit, 0, &wait), 0);
+    f->done[0] = 1;
+    assert_int_equal(stats_of(f).idle, 20);
+    n_calls = f->n_calls;
+    assert_int_equal(am_fit_addr(take(f, 19 * PAGE + PAGE / 2)), addr);
+    assert_int_equal(f->n_calls, n_calls);
+    fixture_end(f);
+}
+
 static void blocks_that_grow_a_little_leave_idle_pages_where_they_are(void **state)
 {
     struct fixture *f = fixture_new(0);
@@ -667,6 +691,7 @@ int main(void)
         cmocka_unit_test(idle_pages_move_before_new_ones_are_created),
         cmocka_unit_test(new_pages_come_first_while_memory_is_ample),
         cmocka_unit_test(an_idle_page_will_do_where_no_new_one_is_to_be_had),
+        cmocka_unit_test(a_row_of_idle_pages_is_found_inside_a_gap),
         cmocka_unit_test(blocks_that_grow_a_little_leave_idle_pages_where_they_are),
         cmocka_unit_test(the_limit_counts_pages),
         cmocka_unit_test(the_last_page_serves_blocks_of_both_kinds),
