@@ -181,10 +181,28 @@ struct am_domain *am_domain_get(_Atomic(struct am_domain *) *slot)
     }
 }
 
+/* What is charged and free all the same. */
+static size_t idle_sum(struct am_domain *domain)
+{
+    return am_domain_idle(domain) + credits_sum(domain);
+}
+
+/*
+ * What of it was there before the charges were read, and still is.  What another thread gives
+ * back between the two is in the charges no more, and must not be taken from them.
+ */
+static size_t idle_still(struct am_domain *domain, size_t before)
+{
+    size_t now = before != 0 ? idle_sum(domain) : 0;
+
+    return now < before ? now : before;
+}
+
 size_t am_domain_in_use(struct am_domain *domain)
 {
-    size_t idle = am_domain_idle(domain) + credits_sum(domain);
+    size_t before = idle_sum(domain);
     size_t used = domain->used;
+    size_t idle = idle_still(domain, before);
     size_t shared =
         domain->ledger != NULL ? am_ledger_shared(domain->ledger, domain->driver) : 0;
 
@@ -194,10 +212,11 @@ size_t am_domain_in_use(struct am_domain *domain)
 /* The bytes that the ledger has left; for a device, that of all processes. */
 static size_t domain_left(struct am_domain *domain)
 {
-    size_t idle = am_domain_idle(domain) + credits_sum(domain);
+    size_t before = idle_sum(domain);
     size_t used = domain->ledger != NULL
                       ? am_ledger_in_use(domain->ledger, domain->driver)
                       : (size_t)domain->used;
+    size_t idle = idle_still(domain, before);
 
     used = used > idle ? used - idle : 0;
     return used < domain->capacity ? domain->capacity - used : 0;
