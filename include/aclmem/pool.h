@@ -206,7 +206,7 @@ aclError aclmem_pool_reset_peaks(aclmem_pool *pool);
  */
 aclError aclmem_pool_snapshot(aclmem_pool *pool, char **json);
 
-/* What the thread's last failed call of any pool had to say; "" when none failed. */
+/* The message of the thread's last failed call of any pool; "" when none failed. */
 const char *aclmem_pool_message(void);
 
 #pragma GCC visibility pop

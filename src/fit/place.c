@@ -111,7 +111,7 @@ static bool is_better(const struct am_fit_place *place, const struct am_fit_plac
            (place->cost == best->cost && place->rest < best->rest);
 }
 
-/* What it costs that some of the n pages have no memory. */
+/* The cost of those of the n pages that have no memory. */
 static uint64_t cost_missing(struct am_fit *fit, struct am_fit_place *place,
                              uint64_t first, uint64_t n, uint64_t size)
 {

@@ -69,7 +69,7 @@ struct pool_block {
     LIST_ENTRY(pool_block) own;
 };
 
-/* What a block is asked for with. */
+/* A request for a block. */
 struct pool_request {
     size_t size; /* rounded to the unit */
     size_t asked;
@@ -131,7 +131,7 @@ struct pool_slot {
 };
 
 struct aclmem_pool {
-    /* What each call reads, in one line. */
+    /* Each call reads these: one line. */
     _Alignas(64) size_t page;
     atomic_size_t limit; /* bytes; changed under the lock */
     size_t keep;

@@ -286,7 +286,7 @@ bool pool_call_back_locked(aclmem_pool *pool, size_t wanted)
     unsigned n = pool->n_callbacks;
     bool is_freed = false;
 
-    /* What such a function asks for itself would call it again, without end. */
+    /* A function that asks for memory itself would be called again for that, without end. */
     if (is_called_back)
         return false;
     is_called_back = true;

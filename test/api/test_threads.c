@@ -148,6 +148,18 @@ static bool is_race_answer(aclError rc, aclError refusal, struct race *r)
     return rc == ACL_SUCCESS || rc == refusal;
 }
 
+/* All threads; r->wins says how many calls succeeded. */
+static void race_run(struct race *r, const char *(*run)(struct worker *self))
+{
+    struct worker workers[N_THREADS];
+
+    pthread_barrier_init(&r->barrier, NULL, N_THREADS);
+    for (unsigned i = 0; i < N_THREADS; i++)
+        workers[i] = (struct worker){.run = run, .shared = r};
+    assert_ptr_equal(run_workers(workers, N_THREADS), NULL);
+    pthread_barrier_destroy(&r->barrier);
+}
+
 static const char *race_for_one(struct worker *self)
 {
     struct race *r = self->shared;
@@ -167,14 +179,9 @@ static const char *race_for_one(struct worker *self)
 static void one_of_many_maps_and_one_unmaps(void **state)
 {
     struct race r = {.va = reserve(CHUNK), .handle = alloc(CHUNK)};
-    struct worker workers[N_THREADS];
 
-    pthread_barrier_init(&r.barrier, NULL, N_THREADS);
-    for (unsigned i = 0; i < N_THREADS; i++)
-        workers[i] = (struct worker){.run = race_for_one, .shared = &r};
-    assert_ptr_equal(run_workers(workers, N_THREADS), NULL);
+    race_run(&r, race_for_one);
     assert_int_equal(atomic_load(&r.wins), 2 * ROUNDS);
-    pthread_barrier_destroy(&r.barrier);
     assert_acl_ok(aclrtFreePhysical(r.handle));
     assert_acl_ok(aclrtReleaseMemAddress(r.va));
 }
@@ -200,14 +207,9 @@ static const char *race_to_free(struct worker *self)
 static void one_of_many_frees(void **state)
 {
     struct race r = {.va = NULL};
-    struct worker workers[N_THREADS];
 
-    pthread_barrier_init(&r.barrier, NULL, N_THREADS);
-    for (unsigned i = 0; i < N_THREADS; i++)
-        workers[i] = (struct worker){.run = race_to_free, .shared = &r};
-    assert_ptr_equal(run_workers(workers, N_THREADS), NULL);
+    race_run(&r, race_to_free);
     assert_int_equal(atomic_load(&r.wins), ROUNDS);
-    pthread_barrier_destroy(&r.barrier);
 }
 
 /* Memory and a notify, made by the first thread in each round. */
@@ -242,14 +244,9 @@ static const char *race_to_export(struct worker *self)
 static void one_of_many_exports(void **state)
 {
     struct race r = {.va = NULL};
-    struct worker workers[N_THREADS];
 
-    pthread_barrier_init(&r.barrier, NULL, N_THREADS);
-    for (unsigned i = 0; i < N_THREADS; i++)
-        workers[i] = (struct worker){.run = race_to_export, .shared = &r};
-    assert_ptr_equal(run_workers(workers, N_THREADS), NULL);
+    race_run(&r, race_to_export);
     assert_int_equal(atomic_load(&r.wins), 2 * ROUNDS);
-    pthread_barrier_destroy(&r.barrier);
 }
 
 /* ---- memory goes away under a copy ---- */

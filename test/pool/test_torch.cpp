@@ -12,14 +12,7 @@
 
 #include "acl/acl.h"
 #include "aclmem/torch.h"
-
-#define REQUIRE(condition_) \
-    do { \
-        if (!(condition_)) { \
-            std::fprintf(stderr, "line %d: %s\n", __LINE__, #condition_); \
-            std::exit(1); \
-        } \
-    } while (0)
+#include "require.h"
 
 static const ssize_t mb = 1 << 20;
 

@@ -5,14 +5,7 @@
 
 #include "aclmem/torch.h"
 #include "c10.h"
-
-#define REQUIRE(condition_) \
-    do { \
-        if (!(condition_)) { \
-            std::fprintf(stderr, "line %d: %s\n", __LINE__, #condition_); \
-            std::exit(1); \
-        } \
-    } while (0)
+#include "require.h"
 
 /* As PyTorch turns exceptions into Python's: the first type that matches. */
 static const char *python_type()

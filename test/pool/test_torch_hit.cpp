@@ -1,18 +1,11 @@
-/* What bench/torch_hit.cpp asks PyTorch's allocator for, with a stand-in for its libc10_cuda.so. */
+/* The loops of bench/torch_hit.cpp, with a stand-in for PyTorch's libc10_cuda.so. */
 #include <dlfcn.h>
 #include <cstdio>
 #include <cstdlib>
 
 #include "../../bench/torch_hit.h"
 #include "c10_cuda.h"
-
-#define REQUIRE(condition_) \
-    do { \
-        if (!(condition_)) { \
-            std::fprintf(stderr, "line %d: %s\n", __LINE__, #condition_); \
-            std::exit(1); \
-        } \
-    } while (0)
+#include "require.h"
 
 /* Block 0 stays; the others come and go. */
 static const hit_operation operations[] = {{100, 0}, {200, 1}, {300, 2}, {0, 1}, {400, 1}, {0, 2}, {0, 1}};

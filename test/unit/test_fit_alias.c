@@ -164,7 +164,7 @@ static void the_rest_of_a_page_that_moved_back_is_waited_for(void **state)
     fixture_end(f);
 }
 
-/* What moved back in stream order left queued work at its other address. */
+/* A page that moved back in stream order left queued work at its other address. */
 static void a_place_is_not_unmapped_under_queued_work(void **state)
 {
     struct to_and_fro t = to_and_fro_make(true);

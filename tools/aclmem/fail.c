@@ -33,7 +33,7 @@ static bool code_is_good(const char *code)
     return strtol(code, &end, 10) != 0 && *end == '\0';
 }
 
-/* What stands behind "PATTERN:". */
+/* The text behind "PATTERN:". */
 static bool when_is_good(const char *when)
 {
     char *end;
@@ -44,7 +44,7 @@ static bool when_is_good(const char *when)
     return *end == '\0' || (*end == '=' && code_is_good(end + 1));
 }
 
-/* What stands behind "PATTERN:each": "@CALLER", "=CODE", both or nothing. */
+/* The text behind "PATTERN:each" is "@CALLER", "=CODE", both or nothing. */
 static bool each_take(const char *text)
 {
     const char *code = text + strcspn(text, "=");

@@ -181,15 +181,15 @@ struct am_domain *am_domain_get(_Atomic(struct am_domain *) *slot)
     }
 }
 
-/* What is charged and free all the same. */
+/* Memory that is charged, but free. */
 static size_t idle_sum(struct am_domain *domain)
 {
     return am_domain_idle(domain) + credits_sum(domain);
 }
 
 /*
- * What of it was there before the charges were read, and still is.  What another thread gives
- * back between the two is in the charges no more, and must not be taken from them.
+ * The part of it that was there before the charges were read, and still is.  Memory that another
+ * thread gives back between the two looks is in the charges no more, and must not be taken from them.
  */
 static size_t idle_still(struct am_domain *domain, size_t before)
 {
