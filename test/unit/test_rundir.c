@@ -88,23 +88,6 @@ static void it_is_made_for_its_user_alone(void **state)
     assert_int_equal(mode_of(path), 0700);
 }
 
-static void other_users_may_pass_through_if_the_option_says_so(void **state)
-{
-    char why[AM_WHY_SIZE];
-    mode_t mask = umask(077);
-
-    assert_opens();
-    am_rundir_close();
-    assert_int_equal(am_options_set("share_across_users", "1", why), 0);
-    assert_opens();
-    assert_int_equal(mode_of(path), 0711);
-    am_rundir_close();
-    assert_int_equal(am_options_set("share_across_users", "0", why), 0);
-    assert_opens(); /* others that share still need it */
-    assert_int_equal(mode_of(path), 0711);
-    umask(mask);
-}
-
 static void one_that_is_there_is_taken_as_it_is(void **state)
 {
     assert_int_equal(mkdir(path, 0700), 0);
@@ -194,12 +177,10 @@ static void a_full_disk_and_a_lack_of_descriptors_are_named(void **state)
 
 static void any_failure_leaves_nothing_behind(void **state)
 {
-    char why[AM_WHY_SIZE];
     int fd = -1;
     int next = dup(0);
 
     close(next);
-    assert_int_equal(am_options_set("share_across_users", "1", why), 0);
     for_each_fault (n) {
         int rc = am_rundir_open(&fd);
 
@@ -312,8 +293,6 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(it_is_made_for_its_user_alone, begin, end),
-        cmocka_unit_test_setup_teardown(
-            other_users_may_pass_through_if_the_option_says_so, begin, end),
         cmocka_unit_test_setup_teardown(one_that_is_there_is_taken_as_it_is, begin, end),
         cmocka_unit_test_setup_teardown(a_link_is_refused, begin, end),
         cmocka_unit_test_setup_teardown(a_file_is_refused, begin, end),

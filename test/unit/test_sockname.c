@@ -59,7 +59,7 @@ static int listen_there(int backlog)
 static uint32_t name_left(void)
 {
     uint32_t name;
-    int fd = am_sockname_listen(directory, false, 1, &name);
+    int fd = am_sockname_listen(directory, 1, &name);
 
     assert_true(fd >= 0);
     close(fd);

@@ -10,10 +10,10 @@
  *
  * The number of a ticket is
  *
- *     uid, hashed (12 bits) | exporter (12) | random (40)
+ *     exporter (24 bits) | random (40)
  *
- * The first two name the socket; the third is hard to guess, and guesses are slowed down
- * (guess.h). Most kinds have a secret of 128 random bits beside it.
+ * The first part is the name of the exporter's socket.  Most kinds also have a secret of
+ * 128 random bits.  Exporter and importer belong to the same user.
  *
  * No lock is held while a peer is waited for, and no wait is longer than
  * AM_EXCHANGE_WAIT_MS in all.

@@ -3,19 +3,16 @@
  *
  * A request is one message and is answered at once, so the only state of a connection is
  * the process at its other end; in each round every connection gets at most one answer.
- * Sending and receiving never wait, so a peer that is slow, silent or malicious costs
- * only an entry of the table.  When the table is full, the least useful connection is
- * closed: one without a valid request before one with, the oldest first.  A peer whose
- * connection was closed opens a new one.
+ * Sending and receiving never wait.  If the table is full or no descriptor is left, the
+ * least recently used connection is closed; its peer connects again.
  *
  * The socket gets its name when it is ready to be connected to, so a name that refuses
- * connections belongs to a process that is gone.
+ * connections belongs to a process that has ended.
  */
 #include "core/exchange/exchange.h"
 
 #include <linux/sockios.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +23,6 @@
 #include <sys/socket.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fdpass.h"
@@ -43,35 +39,30 @@
 #define CONNECTIONS_MAX 256 /* more than processes that may use the devices */
 #define ACCEPT_MAX 16       /* in one round */
 #define EVENTS_MAX 64
-#define ATTEND_NS 50000 /* how long the next request is looked for */
 
 /* Event data other than the index of a connection. */
 #define EVENT_LISTEN UINT32_C(0xffffffff)
-#define EVENT_WAKE UINT32_C(0xfffffffe)
+#define EVENT_STOP UINT32_C(0xfffffffe)
 
 struct connection {
     _Atomic int fd; /* -1: free */
-    struct am_asker asker;
-    bool has_asked; /* for something sensible */
-    uint64_t used;  /* the round in which it was last heard of */
+    struct am_process peer;
+    uint64_t used; /* the round of the last request */
 };
 
 static struct {
     struct am_lock lock;
     bool is_up;      /* lock; the library is */
-    bool is_running; /* lock; the thread is there, and all below are set */
+    bool is_running; /* lock; the thread exists, and all below are set */
     pthread_t thread;
     uint32_t name; /* the first bits of its numbers */
     pid_t owner;   /* the process that made it; a child of a fork did not */
     int directory; /* of rundir.h */
     _Atomic int listener;
     _Atomic int epoll;
-    _Atomic int wake; /* readable: end */
-    int spare;        /* given up to get rid of a connection that there is no room for */
-    bool has_other_users;
+    _Atomic int stop; /* readable: the thread returns */
 
-    /* The thread's own. */
-    struct am_guesses guesses;
+    /* Used by the thread only. */
     uint64_t round;
     struct connection connections[CONNECTIONS_MAX];
 } server = {.lock = AM_LOCK_INIT(AM_RANK_SHARE, "exchange")};
@@ -82,94 +73,58 @@ static void connection_close(struct connection *c)
 {
     int fd = c->fd;
 
-    c->fd = -1; /* first: a child of a fork must not close what has the number next */
+    c->fd = -1; /* first: a child of a fork must not close the number's next descriptor */
     close(fd);
-    am_process_close(&c->asker.process);
+    am_process_close(&c->peer);
 }
 
-static bool is_worse(const struct connection *a, const struct connection *b)
+/* A free slot; or the slot of the least recently used connection, which is closed. */
+static struct connection *connection_slot(bool must_close)
 {
-    return a->has_asked != b->has_asked ? b->has_asked : a->used < b->used;
-}
-
-/* Closes the least useful connection and returns its place; NULL: there is none. */
-static struct connection *connection_drop_worst(void)
-{
-    struct connection *worst = NULL;
+    struct connection *oldest = NULL;
 
     for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
         struct connection *c = &server.connections[i];
 
-        if (c->fd >= 0 && (worst == NULL || is_worse(c, worst)))
-            worst = c;
+        if (c->fd < 0 && !must_close)
+            return c;
+        if (c->fd >= 0 && (oldest == NULL || c->used < oldest->used))
+            oldest = c;
     }
-    if (worst != NULL)
-        connection_close(worst);
-    return worst;
+    if (oldest != NULL)
+        connection_close(oldest);
+    return oldest;
 }
 
-/* A place in the table; the least useful connection goes where there is none. */
-static struct connection *connection_place(void)
-{
-    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
-        if (server.connections[i].fd < 0)
-            return &server.connections[i];
-    }
-    return connection_drop_worst();
-}
-
-static int connection_accept(void)
-{
-    return am_sys_accept4(server.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-}
-
-static int spare_open(void)
-{
-    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-    return fd < 0 ? -1 : am_fd_move_up(fd);
-}
-
-/* No descriptor is left for a new connection: it is accepted and closed. */
-static void connection_turn_away(void)
-{
-    int fd;
-
-    if (am_limit_raise(RLIMIT_NOFILE) || connection_drop_worst() != NULL)
-        return;
-    if (server.spare >= 0)
-        close(server.spare);
-    fd = connection_accept();
-    if (fd >= 0)
-        close(fd);
-    else /* the machine has none left: it will knock again */
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    server.spare = spare_open();
-}
-
-/* Accepts one more connection, if a peer wants one. */
+/* Accepts a connection; false if none is pending. */
 static bool connection_open(void)
 {
     struct epoll_event event = {.events = EPOLLIN};
-    struct am_asker asker;
+    int fd = am_sys_accept4(server.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    struct am_process peer;
     struct connection *c;
-    int fd = connection_accept();
+    uid_t uid;
 
     if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE)
-            connection_turn_away();
+        if ((errno == EMFILE || errno == ENFILE) && !am_limit_raise(RLIMIT_NOFILE) &&
+            connection_slot(true) == NULL)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         return false;
     }
     fd = am_fd_move_up(fd);
-    if (am_process_of_peer(fd, &asker.process, &asker.uid) != 0) {
+    if (am_process_of_peer(fd, &peer, &uid) != 0) {
         close(fd);
         return true;
     }
-    if (asker.process.pidfd >= 0)
-        asker.process.pidfd = am_fd_move_up(asker.process.pidfd);
-    c = connection_place();
-    c->asker = asker;
-    c->has_asked = false;
+    if (uid != geteuid()) {
+        am_process_close(&peer);
+        close(fd);
+        return true;
+    }
+    if (peer.pidfd >= 0)
+        peer.pidfd = am_fd_move_up(peer.pidfd);
+    c = connection_slot(false);
+    c->peer = peer;
     c->used = server.round;
     c->fd = fd;
     event.data.u32 = (uint32_t)(c - server.connections);
@@ -179,9 +134,8 @@ static bool connection_open(void)
 }
 
 /*
- * Whether the peer has not read the last answer.  A peer that asks again before it reads
- * would pile up descriptors in flight, whose number is limited for each user: no other
- * peer would get one.
+ * Whether the peer has not read the last answer.  A peer that sends requests without
+ * reading would accumulate descriptors in flight, whose number is limited for each user.
  */
 static bool has_unread(int fd)
 {
@@ -190,7 +144,7 @@ static bool has_unread(int fd)
     return ioctl(fd, SIOCOUTQ, &size) == 0 && size > 0;
 }
 
-/* Answers one request; false when the connection is over. */
+/* Answers one request; false if the connection is to be closed. */
 static bool connection_serve(struct connection *c)
 {
     struct am_wire_request request;
@@ -211,47 +165,23 @@ static bool connection_serve(struct connection *c)
     }
     if (has_unread(c->fd))
         return false;
-    c->has_asked = true;
     c->used = server.round;
-    return am_export_table_answer(&request, &c->asker,
-                                  server.has_other_users ? &server.guesses : NULL,
-                                  c->fd) == 0;
-}
-
-/*
- * Waits for events, stores them in `events` and returns their number.  A peer that
- * imports one handle mostly imports many, and waking this thread takes longer than the
- * rest of an import.  So after a request the thread polls all connections for a moment
- * before it sleeps.
- */
-static int events_await(struct epoll_event *events, bool was_busy)
-{
-    uint64_t end = was_busy ? am_clock() + ATTEND_NS : 0;
-    int n = 0;
-
-    while (was_busy && n == 0 && am_clock() < end) {
-        n = epoll_wait(server.epoll, events, EVENTS_MAX, 0);
-        if (n == 0)
-            sched_yield();
-    }
-    return n > 0 ? n : epoll_wait(server.epoll, events, EVENTS_MAX, -1);
+    return am_export_table_answer(&request, &c->peer, c->fd) == 0;
 }
 
 static void *server_run(void *arg)
 {
     struct epoll_event events[EVENTS_MAX];
-    bool was_busy = false;
 
     pthread_setname_np(pthread_self(), "aclmem-share");
     for (;;) {
-        int n = events_await(events, was_busy);
+        int n = epoll_wait(server.epoll, events, EVENTS_MAX, -1);
 
         server.round++;
-        was_busy = n > 0;
         for (int i = 0; i < n; i++) {
             uint32_t what = events[i].data.u32;
 
-            if (what == EVENT_WAKE)
+            if (what == EVENT_STOP)
                 return NULL;
             if (what == EVENT_LISTEN) {
                 for (int k = 0; k < ACCEPT_MAX && connection_open(); k++)
@@ -283,10 +213,8 @@ static int watch(int fd, uint32_t what)
 static void server_close_locked(void) AM_REQUIRES(server.lock)
 {
     am_sockname_remove(server.directory, server.name);
-    if (server.spare >= 0)
-        close(server.spare);
     close(server.listener);
-    close(server.wake);
+    close(server.stop);
     close(server.epoll);
 }
 
@@ -295,24 +223,22 @@ static int server_open_locked(int directory, uint32_t random) AM_REQUIRES(server
 {
     int rc;
 
-    server.has_other_users = am_option_number(AM_OPTION_share_across_users) != 0;
     server.epoll = descriptor_new(am_sys_epoll_create1(EPOLL_CLOEXEC));
     if (server.epoll < 0)
         return server.epoll;
-    server.wake = descriptor_new(am_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    rc = server.wake;
+    server.stop = descriptor_new(am_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    rc = server.stop;
     if (rc < 0)
         goto err_epoll;
-    rc = am_sockname_listen(directory, server.has_other_users, random, &server.name);
+    rc = am_sockname_listen(directory, random, &server.name);
     if (rc < 0)
-        goto err_wake;
+        goto err_stop;
     server.listener = rc;
     server.directory = directory;
     server.owner = getpid();
-    server.spare = spare_open();
     for (size_t i = 0; i < CONNECTIONS_MAX; i++)
         server.connections[i].fd = -1;
-    rc = watch(server.wake, EVENT_WAKE);
+    rc = watch(server.stop, EVENT_STOP);
     if (rc == 0)
         rc = watch(server.listener, EVENT_LISTEN);
     if (rc == 0)
@@ -321,8 +247,8 @@ static int server_open_locked(int directory, uint32_t random) AM_REQUIRES(server
         server_close_locked();
     return rc;
 
-err_wake:
-    close(server.wake);
+err_stop:
+    close(server.stop);
 err_epoll:
     close(server.epoll);
     return rc;
@@ -374,6 +300,11 @@ void am_exchange_start(void)
     server.is_up = true;
     am_unlock(&server.lock);
     am_import_client_start();
+    if (am_option_number(AM_OPTION_share_across_users) != 0)
+        am_log(
+            AM_LOG_WARN,
+            "ACLMEM_SHARE_ACROSS_USERS=1 is no longer supported: processes import only "
+            "from processes of their own user");
 }
 
 void am_exchange_stop(void)
@@ -381,7 +312,7 @@ void am_exchange_stop(void)
     am_lock(&server.lock);
     server.is_up = false;
     if (server.is_running) {
-        eventfd_write(server.wake, 1);
+        eventfd_write(server.stop, 1);
         pthread_join(server.thread, NULL);
         for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
             if (server.connections[i].fd >= 0)

@@ -9,7 +9,6 @@
 #include <sys/queue.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fdpass.h"
@@ -340,61 +339,43 @@ int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket
 }
 
 /*
- * Whether the asker is on the list.  Both processes live and have one id, the asker at a
- * moment when the listed one did: so they are the same.
+ * Whether the peer is listed.  The peer and the listed process are alive at the same time
+ * and have the same id: they are the same process.
  */
 static bool export_admits_locked(const struct export *export,
-                                 const struct am_asker *asker) AM_REQUIRES(exports.lock)
+                                 const struct am_process *peer) AM_REQUIRES(exports.lock)
 {
     if (export->what.is_open)
         return true;
     for (size_t i = 0; i < export->n_list; i++) {
         const struct am_process *listed = &export->list[i]->process;
 
-        if (listed->pid == asker->process.pid && am_process_is_alive(&asker->process) &&
+        if (listed->pid == peer->pid && am_process_is_alive(peer) &&
             am_process_is_alive(listed))
             return true;
     }
     return false;
 }
 
-/* Says no, and closes the connection if it has to be. */
-static int refuse(int socket, enum am_wire_status status, enum am_share_kind kind)
-{
-    struct am_wire_reply reply = am_wire_reply(status, kind, NULL, 0);
-    int rc = am_fdpass_send(socket, &reply, sizeof reply, -1);
-
-    return status == AM_WIRE_TOO_MANY ? -EACCES : rc;
-}
-
 int am_export_table_answer(const struct am_wire_request *request,
-                           const struct am_asker *asker, struct am_guesses *guesses,
-                           int socket)
+                           const struct am_process *peer, int socket)
 {
-    bool is_other = asker->uid != geteuid();
     enum am_share_kind kind = request->kind;
-    struct am_wire_reply reply;
+    /* A number that does not exist and one that the peer may not import look the same. */
+    struct am_wire_reply reply = am_wire_reply(AM_WIRE_REFUSED, kind, NULL, 0);
     struct export *export;
-    int rc = 0;
+    int fd = -1;
+    int rc;
 
-    if (is_other && guesses == NULL)
-        return refuse(socket, AM_WIRE_OTHER_USER, kind);
-    if (is_other && !am_guess_may(guesses, asker->uid, am_clock()))
-        return refuse(socket, AM_WIRE_TOO_MANY, kind);
-    /* Under the lock, so that the descriptor is not closed meanwhile; it never waits. */
+    /* The lock keeps the descriptor open; sending does not wait. */
     am_lock(&exports.lock);
     export = export_show_locked(kind, &request->ticket);
-    if (export != NULL && !export_admits_locked(export, asker))
-        export = NULL; /* which looks as if there were none */
-    if (export != NULL) {
+    if (export != NULL && export_admits_locked(export, peer)) {
         reply =
             am_wire_reply(AM_WIRE_GRANTED, kind, export->what.bytes, export->what.size);
-        rc = am_fdpass_send(socket, &reply, sizeof reply, export->what.fd);
+        fd = export->what.fd;
     }
+    rc = am_fdpass_send(socket, &reply, sizeof reply, fd);
     am_unlock(&exports.lock);
-    if (export != NULL)
-        return rc;
-    if (is_other)
-        am_guess_was_wrong(guesses, asker->uid, am_clock());
-    return refuse(socket, AM_WIRE_REFUSED, kind);
+    return rc;
 }

@@ -9,25 +9,16 @@
 
 #include "base/process.h"
 #include "core/exchange/exchange.h"
-#include "core/exchange/guess.h"
-
-/* The process that asks, as the kernel reports it. */
-struct am_asker {
-    struct am_process process;
-    uid_t uid;
-};
-
 /* `name` is what the numbers begin with: 24 bits. */
 aclError am_export_table_add(uint32_t name, const struct am_export *what,
                              struct am_ticket *ret_ticket);
 
 /*
- * Decides about a request that makes sense and answers it on the socket: 0, or -errno when
- * the connection is to be closed.  guesses: of other users; NULL: they are refused.
+ * Checks the permission of the peer and answers the request on the socket: 0, or -errno if
+ * the connection is to be closed.
  */
 int am_export_table_answer(const struct am_wire_request *request,
-                           const struct am_asker *asker, struct am_guesses *guesses,
-                           int socket);
+                           const struct am_process *peer, int socket);
 
 /* Our own import of it: a copy of the descriptor; 0, -ENOENT, or another -errno. */
 int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket,

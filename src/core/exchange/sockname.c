@@ -2,9 +2,7 @@
 #include "core/exchange/sockname.h"
 
 #include <dirent.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <sys/file.h>
@@ -16,52 +14,18 @@
 #include "base/sys.h"
 #include "base/util.h"
 
-#define ID_BITS 12
-#define ID_MASK ((1u << ID_BITS) - 1)
+#define NAME_MASK UINT32_C(0xffffff)
+#define ATTEMPTS_MAX 4096
 #define BACKLOG 128
 #define NAME_SIZE 32
 
 #define PREFIX "share-"
-#define PREFIX_NEW ".share-" /* and the maker: not ready yet */
-#define NEW_SECONDS 60       /* the namespace of a process that cannot be examined */
-
-static uint32_t user_hash(uid_t uid)
-{
-    return (uint32_t)uid * UINT32_C(2654435761) >> (32 - ID_BITS);
-}
+#define PREFIX_NEW ".share-" /* a socket that does not listen yet */
+#define NEW_SECONDS 60       /* after which the maker of such a socket has ended */
 
 static void name_print(uint32_t name, char *text)
 {
     snprintf(text, NAME_SIZE, PREFIX "%06x", name);
-}
-
-/*
- * Which namespace of process ids this is; 0 when /proc does not say.  Containers may have
- * one runtime directory and the same process ids.
- */
-static unsigned namespace_own(void)
-{
-    struct stat status;
-
-    return stat("/proc/self/ns/pid", &status) == 0 ? (unsigned)status.st_ino : 0;
-}
-
-static void name_print_new(char *text)
-{
-    snprintf(text, NAME_SIZE, PREFIX_NEW "%x-%d", namespace_own(), (int)getpid());
-}
-
-/* Whether the maker of a name that is not ready is gone. */
-static bool new_is_stale(int directory, const char *file)
-{
-    struct stat status;
-    unsigned space = 0;
-    int pid = 0;
-
-    if (sscanf(file, PREFIX_NEW "%x-%d", &space, &pid) == 2 && space == namespace_own())
-        return pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH);
-    return fstatat(directory, file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-           status.st_mtime < time(NULL) - NEW_SECONDS;
 }
 
 /*
@@ -145,6 +109,7 @@ static void remove_all_stale(int directory)
     int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *entry;
+    struct stat status;
 
     if (list == NULL) {
         if (fd >= 0)
@@ -152,27 +117,24 @@ static void remove_all_stale(int directory)
         return;
     }
     while ((entry = readdir(list)) != NULL) {
-        if (strncmp(entry->d_name, PREFIX_NEW, strlen(PREFIX_NEW)) == 0) {
-            if (new_is_stale(directory, entry->d_name))
-                unlinkat(directory, entry->d_name, 0);
-        } else if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0) {
-            fd = connect_to(directory, entry->d_name);
-            if (fd >= 0)
-                close(fd);
-            else if (fd == -ECONNREFUSED)
-                remove_stale(directory, entry->d_name);
-        }
+        const char *file = entry->d_name;
+
+        if (strncmp(file, PREFIX, strlen(PREFIX)) == 0)
+            remove_stale(directory, file);
+        else if (strncmp(file, PREFIX_NEW, strlen(PREFIX_NEW)) == 0 &&
+                 fstatat(directory, file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                 status.st_mtime < time(NULL) - NEW_SECONDS)
+            unlinkat(directory, file, 0);
     }
     closedir(list);
 }
 
 /* Gives the socket a name that is free: 0 or -errno. */
-static int name_take(int directory, const char *file, uint32_t first, uint32_t *ret_name)
+static int name_assign(int directory, const char *file, uint32_t first,
+                       uint32_t *ret_name)
 {
-    int error = EEXIST;
-
-    for (uint32_t i = 0; i <= ID_MASK && error == EEXIST; i++) {
-        uint32_t name = user_hash(geteuid()) << ID_BITS | ((first + i) & ID_MASK);
+    for (uint32_t i = 0; i < ATTEMPTS_MAX; i++) {
+        uint32_t name = (first + i) & NAME_MASK;
         char text[NAME_SIZE];
 
         name_print(name, text);
@@ -180,46 +142,40 @@ static int name_take(int directory, const char *file, uint32_t first, uint32_t *
             *ret_name = name;
             return 0;
         }
-        error = errno;
+        if (errno != EEXIST)
+            return -errno;
     }
-    return -error;
+    return -EEXIST;
 }
 
-static int listen_at(int fd, int directory, const char *file, bool for_all,
-                     uint32_t random, uint32_t *ret_name)
+int am_sockname_listen(int directory, uint32_t random, uint32_t *ret_name)
 {
-    struct sockaddr_un addr = address(directory, file);
-    int rc = 0;
-
-    unlinkat(directory, file, 0);
-    if (am_sys_bind(fd, (struct sockaddr *)&addr, sizeof addr) != 0)
-        return -errno;
-    if (am_sys_fchmodat(directory, file, for_all ? 0666 : 0600, 0) != 0 ||
-        am_sys_listen(fd, BACKLOG) != 0)
-        rc = -errno;
-    if (rc == 0)
-        rc = name_take(directory, file, random, ret_name);
-    unlinkat(directory, file, 0);
-    return rc;
-}
-
-int am_sockname_listen(int directory, bool for_all, uint32_t random, uint32_t *ret_name)
-{
+    struct sockaddr_un addr;
     char file[NAME_SIZE];
+    int rc = 0;
     int fd;
-    int rc;
 
     remove_all_stale(directory);
     fd = socket_new();
     if (fd < 0)
         return fd;
-    name_print_new(file);
-    rc = listen_at(fd, directory, file, for_all, random, ret_name);
-    if (rc != 0) {
-        close(fd);
-        return proc_check(rc);
+    /* Containers that share the directory may have the same process ids. */
+    snprintf(file, sizeof file, PREFIX_NEW "%d-%08x", (int)getpid(), random);
+    addr = address(directory, file);
+    if (am_sys_bind(fd, (struct sockaddr *)&addr, sizeof addr) != 0) {
+        rc = -errno;
+    } else {
+        if (am_sys_fchmodat(directory, file, 0600, 0) != 0 ||
+            am_sys_listen(fd, BACKLOG) != 0)
+            rc = -errno;
+        if (rc == 0)
+            rc = name_assign(directory, file, random, ret_name);
+        unlinkat(directory, file, 0);
     }
-    return fd;
+    if (rc == 0)
+        return fd;
+    close(fd);
+    return proc_check(rc);
 }
 
 void am_sockname_remove(int directory, uint32_t name)
@@ -230,82 +186,25 @@ void am_sockname_remove(int directory, uint32_t name)
     unlinkat(directory, text, 0);
 }
 
-/* Whether the listening process belongs to this user. */
-static bool listener_is(int fd, uid_t uid)
+int am_sockname_connect(int directory, uint32_t name)
 {
-    struct ucred credentials;
-    socklen_t size = sizeof credentials;
-
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 &&
-           credentials.uid == uid;
-}
-
-static int connect_in(int directory, uint32_t name, uid_t uid)
-{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
     char text[NAME_SIZE];
     int fd;
 
     name_print(name, text);
     fd = connect_to(directory, text);
     if (fd == -ECONNREFUSED) {
-        if (uid == geteuid())
-            remove_stale(directory, text);
+        remove_stale(directory, text);
         return -ENOENT;
     }
-    if (fd >= 0 && !listener_is(fd, uid)) {
+    if (fd < 0)
+        return proc_check(fd);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+        peer.uid != geteuid()) {
         close(fd);
         return -ENOENT;
     }
     return fd;
-}
-
-/* In another user's directory, if it really is that user's. */
-static int connect_of_user(int base, const char *entry, uint32_t name)
-{
-    char *end;
-    unsigned long uid = strtoul(entry + strlen("aclmem-"), &end, 10);
-    struct stat status;
-    int fd;
-    int directory;
-
-    if (*end != '\0' || uid == geteuid() || user_hash((uid_t)uid) != name >> ID_BITS)
-        return -ENOENT;
-    directory = openat(base, entry, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (directory < 0)
-        return -ENOENT;
-    fd = -ENOENT;
-    if (fstat(directory, &status) == 0 && status.st_uid == (uid_t)uid)
-        fd = connect_in(directory, name, (uid_t)uid);
-    close(directory);
-    return fd;
-}
-
-/* Among the runtime directories of other users. */
-static int connect_among(const char *path, uint32_t name)
-{
-    DIR *list = opendir(path);
-    struct dirent *entry;
-    int fd = -ENOENT;
-
-    if (list == NULL)
-        return -ENOENT;
-    while (fd == -ENOENT && (entry = readdir(list)) != NULL) {
-        if (strncmp(entry->d_name, "aclmem-", strlen("aclmem-")) == 0)
-            fd = connect_of_user(dirfd(list), entry->d_name, name);
-    }
-    closedir(list);
-    return fd;
-}
-
-int am_sockname_connect(int directory, uint32_t name)
-{
-    int fd = -ENOENT;
-
-    if (name >> ID_BITS == user_hash(geteuid()))
-        fd = connect_in(directory, name, geteuid());
-    if (fd == -ENOENT)
-        fd = connect_among("/dev/shm", name);
-    if (fd == -ENOENT)
-        fd = connect_among("/tmp", name);
-    return proc_check(fd);
 }

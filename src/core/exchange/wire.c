@@ -62,40 +62,6 @@ static const char *list_call(enum am_share_kind kind)
     }
 }
 
-static aclError refusal(const struct am_wire_reply *reply,
-                        const struct am_wire_request *request, int32_t exporter)
-{
-    uint64_t number = request->ticket.number;
-
-    switch (reply->status) {
-    case AM_WIRE_REFUSED:
-        return am_fail(
-            ACL_ERROR_RT_NO_PERMISSION,
-            "process %d does not let process %d import 0x%016" PRIx64
-            ": the memory was freed there, or the number is wrong, or this process is "
-            "not listed; call %s there with the id that aclrtDeviceGetBareTgid returns "
-            "here, or export without validation of process ids",
-            exporter, (int)getpid(), number, list_call(request->kind));
-    case AM_WIRE_OTHER_USER:
-        return am_fail(ACL_ERROR_RT_NO_PERMISSION,
-                       "process %d belongs to another user and does not let user %u "
-                       "import 0x%016" PRIx64
-                       "; start it with ACLMEM_SHARE_ACROSS_USERS=1 to allow it",
-                       exporter, (unsigned)geteuid(), number);
-    case AM_WIRE_TOO_MANY:
-        return am_fail(
-            ACL_ERROR_RT_NO_PERMISSION,
-            "process %d did not examine the request for 0x%016" PRIx64
-            ": it has refused too many requests of user %u and now examines one a second",
-            exporter, number, (unsigned)geteuid());
-    default:
-        return am_fail(ACL_ERROR_RT_IPC_ERROR,
-                       "process %d did not understand the request for 0x%016" PRIx64
-                       " (answer %u)",
-                       exporter, number, reply->status);
-    }
-}
-
 aclError am_wire_check_reply(const struct am_wire_reply *reply,
                              const struct am_wire_request *request, bool has_fd,
                              int32_t exporter)
@@ -107,8 +73,17 @@ aclError am_wire_check_reply(const struct am_wire_reply *reply,
                "process %d uses version %u of the sharing protocol, and this process "
                "version %d; both must load the same aclmem",
                exporter, reply->version, AM_WIRE_VERSION);
-    if (reply->status != AM_WIRE_GRANTED)
-        return refusal(reply, request, exporter);
+    AM_REQUIRE(
+        reply->status != AM_WIRE_REFUSED, ACL_ERROR_RT_NO_PERMISSION,
+        "process %d does not let process %d import 0x%016" PRIx64
+        ": the memory was freed there, or the number is wrong, or this process is not "
+        "listed; call %s there with the id that aclrtDeviceGetBareTgid returns here, or "
+        "export without validation of process ids",
+        exporter, (int)getpid(), request->ticket.number, list_call(request->kind));
+    AM_REQUIRE(reply->status == AM_WIRE_GRANTED, ACL_ERROR_RT_IPC_ERROR,
+               "process %d did not understand the request for 0x%016" PRIx64
+               " (answer %u)",
+               exporter, request->ticket.number, reply->status);
     AM_REQUIRE(
         has_fd && reply->kind == request->kind && reply->size <= sizeof reply->bytes,
         ACL_ERROR_RT_IPC_ERROR,

@@ -42,12 +42,9 @@ struct am_ticket {
 /* The answer, and why not. */
 enum am_wire_status {
     AM_WIRE_GRANTED,
-    AM_WIRE_REFUSED, /* there is no such export, or it is not for this process */
-    AM_WIRE_OTHER_USER,
-    AM_WIRE_BAD_VERSION,
+    AM_WIRE_REFUSED,         /* there is no such export, or it is not for this process */
+    AM_WIRE_BAD_VERSION = 3, /* 2 and 5 were used by earlier versions */
     AM_WIRE_BAD_REQUEST,
-    AM_WIRE_TOO_MANY, /* of the user's requests were refused; nothing was looked up */
-    AM_WIRE_STATUSES,
 };
 
 struct am_wire_request {

@@ -103,20 +103,6 @@ static const char *find_fault(const struct stat *st)
     return NULL;
 }
 
-/* Lets other users pass through if the option says so. */
-static aclError let_pass(int fd, const char *path, const struct stat *st)
-{
-    mode_t mode = (st->st_mode & 07777) | S_IXGRP | S_IXOTH;
-
-    if (am_option_number(AM_OPTION_share_across_users) == 0 ||
-        mode == (st->st_mode & 07777) || am_sys_fchmodat(fd, ".", mode, 0) == 0)
-        return ACL_SUCCESS;
-    return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                   "the runtime directory %s cannot be opened for other users "
-                   "(ACLMEM_SHARE_ACROSS_USERS=1): %m",
-                   path);
-}
-
 static aclError open_fail(int error, const char *path)
 {
     char why[AM_SHORTAGE_SIZE];
@@ -170,22 +156,18 @@ static aclError rundir_open_locked(void) AM_REQUIRES(rundir.lock)
     const char *path = paths[index];
     const char *fault;
     struct stat st;
-    aclError rc;
 
     path_set_locked(path);
     if (fd < 0)
         return open_fail(-fd, path);
     fault = fstat(fd, &st) == 0 ? find_fault(&st) : "cannot be examined";
-    if (fault != NULL)
-        rc = am_fail(ACL_ERROR_RT_NO_PERMISSION, "the runtime directory %s %s; %s", path,
-                     fault, am_rundir_advice());
-    else
-        rc = let_pass(fd, path, &st);
-    if (rc != ACL_SUCCESS)
+    if (fault != NULL) {
         close(fd);
-    else
-        rundir.fd = am_fd_move_up(fd);
-    return rc;
+        return am_fail(ACL_ERROR_RT_NO_PERMISSION, "the runtime directory %s %s; %s",
+                       path, fault, am_rundir_advice());
+    }
+    rundir.fd = am_fd_move_up(fd);
+    return ACL_SUCCESS;
 }
 
 aclError am_rundir_open(int *ret_fd)

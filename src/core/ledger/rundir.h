@@ -2,11 +2,10 @@
  * The runtime directory: where the processes of one user find each other.
  *
  * It is /dev/shm/aclmem-UID; /tmp/aclmem-UID where /dev/shm is missing or cannot be
- * written; or the directory that ACLMEM_RUNTIME_DIR names.  It is created if it is
- * missing, for this user alone; with ACLMEM_SHARE_ACROSS_USERS=1 other users may pass
- * through it, but not list it.  A link, a directory of another user, or one that other
- * users may write to is refused, so every file that openat() finds in it was put there
- * by this user.
+ * written; or the directory that ACLMEM_RUNTIME_DIR names.  It is created with mode 0700
+ * if it is missing.  A link, a directory of another user, or one that other users may
+ * write to is refused, so every file that openat() finds in it was put there by this
+ * user.
  */
 #ifndef AM_CORE_RUNDIR_H
 #define AM_CORE_RUNDIR_H
