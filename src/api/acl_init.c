@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "api/api.h"
+#include "base/epoch.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "base/refusal.h"
@@ -67,6 +68,7 @@ AM_NO_LOCK_ANALYSIS static void fork_end_in_child(void)
         am_remote_forget();
         am_event_page_forget_all();
     }
+    am_epoch_forget_threads();
     am_error_fork_end();
     am_ledger_fork_end_in_child();
     if (fork_has_lock)
@@ -128,7 +130,8 @@ aclError am_boot(const char *function)
     aclError rc = ACL_SUCCESS;
 
     am_error_function = function;
-    am_lock(&am_rt.lock);
+    if (!am_runtime_lock())
+        return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s", am_why_stopping);
     if (!am_rt.is_up && am_rt.why_down != NULL) {
         rc = am_refuse_down(function); /* stopped since the caller looked */
     } else if (!am_rt.is_up) {
@@ -249,7 +252,8 @@ aclError am_aclFinalize(void)
     aclError rc;
 
     AM_TRY(inside_check());
-    am_lock(&am_rt.lock);
+    if (!am_runtime_lock())
+        return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s", am_why_stopping);
     rc = up_check_locked();
     if (rc == ACL_SUCCESS)
         stop_locked();
@@ -263,7 +267,8 @@ aclError am_aclFinalizeReference(uint64_t *refCount)
     aclError rc;
 
     AM_TRY(inside_check());
-    am_lock(&am_rt.lock);
+    if (!am_runtime_lock())
+        return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s", am_why_stopping);
     rc = up_check_locked();
     if (rc == ACL_SUCCESS) {
         if (am_rt.init_refs > 1)

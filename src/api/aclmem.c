@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "api/check.h"
+#include "base/epoch.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -21,6 +22,8 @@
 
 EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr)
 {
+    AM_READ_SECTION;
+
     AM_TRY(am_state_check(__func__)); /* not in the tables, so it asks */
     AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE_NONZERO(size);
@@ -33,6 +36,8 @@ EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr
 /* Works after aclFinalize too: a view outlives what it shows. */
 EXPORT aclError aclmem_host_view_end(void *hostPtr)
 {
+    AM_READ_SECTION;
+
     am_error_function = __func__;
     if (am_api_top == &am_api_forked)
         return am_refuse_forked(__func__);
@@ -42,6 +47,8 @@ EXPORT aclError aclmem_host_view_end(void *hostPtr)
 
 EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
 {
+    AM_READ_SECTION;
+
     am_error_function = __func__;
     AM_REQUIRE_NONNULL(stats);
     am_check_settle();

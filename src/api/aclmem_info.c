@@ -15,6 +15,7 @@
 #include "aclmem/aclmem.h"
 #include "api/api.h"
 #include "api/check.h"
+#include "base/epoch.h"
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/options.h"
@@ -300,6 +301,7 @@ static aclError info_make_locked(json_t **ret_info) AM_REQUIRES(am_rt.lock)
 
 EXPORT aclError aclmem_info(char **json)
 {
+    AM_READ_SECTION;
     json_t *info = NULL;
     char *text = NULL;
     aclError rc;

@@ -1,22 +1,24 @@
 /*
  * The exported symbols and the tables behind them, all made from the lists.
  *
- * An entry is a load and a jump.  The functions that tell about errors, versions and data
+ * An entry is a read section around a call through the table.  The functions that tell about errors, versions and data
  * types, start and stop the library work in every state; is_always() is a constant for
  * each row.
  */
 #include "api/api.h"
 
+#include "base/epoch.h"
 #include "base/error.h"
 
 _Atomic(const struct am_api *) am_api_top = &am_api_boot;
 
 #define TOP atomic_load_explicit(&am_api_top, memory_order_acquire)
 
-/* The exported symbols. */
+/* The exported symbols: each call is a read section (base/epoch.h). */
 #define AM_API(ret_, name_, params_, args_, sig_) \
     ret_ name_ params_ \
     { \
+        AM_READ_SECTION; \
         return TOP->name_ args_; \
     }
 #include "api/api.def"

@@ -160,6 +160,19 @@ void am_idslab_unname(struct am_named *named)
     named->generation = (named->generation + 1) & AM_ID_NUMBER_MAX;
 }
 
+AM_HOT void *am_idslab_find(struct am_idslab *slab, void *handle)
+{
+    struct am_named *named;
+
+    if (am_id_kind(handle) != slab->kind)
+        return NULL;
+    named = object_at(slab, am_id_number(handle));
+    if (named == NULL ||
+        atomic_load_explicit(&named->handle, memory_order_acquire) != handle)
+        return NULL;
+    return named;
+}
+
 AM_HOT void *am_idslab_get(struct am_idslab *slab, void *handle,
                            void (*put)(struct am_named *named))
 {

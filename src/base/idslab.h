@@ -151,6 +151,12 @@ void am_idslab_unname(struct am_named *named);
 void *am_idslab_get(struct am_idslab *slab, void *handle,
                     void (*put)(struct am_named *named));
 
+/*
+ * The object that has this handle now, or NULL.  The caller is in a read section, and the
+ * objects of this slab are freed by am_epoch_defer() (base/epoch.h).
+ */
+void *am_idslab_find(struct am_idslab *slab, void *handle);
+
 /* Where the object with this number lies, if there is one; NULL: there is none. */
 static inline char *am_idslab_place(struct am_idslab *slab, uint32_t number)
 {

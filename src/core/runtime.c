@@ -8,6 +8,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/config.h"
+#include "base/epoch.h"
 #include "base/error.h"
 #include "base/keep.h"
 #include "base/log.h"
@@ -38,16 +39,17 @@ struct am_runtime am_rt = {.lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "runtime")};
 
 AM_NO_LOCK_ANALYSIS bool am_runtime_lock(void)
 {
+    unsigned depth = am_epoch_suspend(); /* the holder may wait for all sections */
+    bool is_locked = true;
+
     if (!am_call_is_inside()) {
         am_lock(&am_rt.lock);
-        return true;
+    } else {
+        while (!(is_locked = am_lock_try(&am_rt.lock)) && !am_rt.is_stopping)
+            sched_yield();
     }
-    while (!am_lock_try(&am_rt.lock)) {
-        if (am_rt.is_stopping)
-            return false;
-        sched_yield();
-    }
-    return true;
+    am_epoch_resume(depth);
+    return is_locked;
 }
 
 /* Translates the result of am_config_read() into a code. */
@@ -264,6 +266,7 @@ void am_runtime_stop_locked(void)
 {
     am_rt.is_up = false;
     am_rt.is_stopping = true;
+    am_epoch_synchronize(); /* only calls that wait are still under way */
     am_setup.default_device = -1;
     am_devices_close(&am_devices);
     am_exchange_stop();
@@ -276,5 +279,6 @@ void am_runtime_stop_locked(void)
     am_maps_close();
     am_vspace_release_all();
     am_rundir_close();
+    am_epoch_synchronize(); /* nothing that was deferred is left */
     am_rt.is_stopping = false;
 }

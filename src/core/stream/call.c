@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/epoch.h"
 #include "base/error.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -137,15 +138,19 @@ static void call_break_off(void *arg)
 /* The function, without any lock of ours, then its queue goes on. */
 static void call_run_locked(struct call *call) AM_REQUIRES(am_sched.lock)
 {
+    unsigned depth;
+
     call->outer = inside;
     inside = call;
     call->task.is_outside = true;
     call->task.runner = pthread_self();
     am_sched.n_outside++;
     am_unlock(&am_sched.lock);
+    depth = am_epoch_suspend();
     pthread_cleanup_push(call_break_off, call);
     call->function(call->data);
     pthread_cleanup_pop(0);
+    am_epoch_resume(depth);
     am_lock(&am_sched.lock);
     call_end_locked(call);
 }

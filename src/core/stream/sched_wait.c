@@ -1,6 +1,7 @@
 /* Waiting for what queues do, and giving up.  See sched.h. */
 #include <errno.h>
 
+#include "base/epoch.h"
 #include "core/stream/sched_bypass.h"
 
 #define QUIET_LOOK (AM_SECOND / 10)
@@ -22,10 +23,15 @@ int am_cond_wait_locked(struct am_lock *lock, pthread_cond_t *cond, uint64_t unt
 {
     struct timespec at = {.tv_sec = (time_t)(until / AM_SECOND),
                           .tv_nsec = (long)(until % AM_SECOND)};
+    unsigned depth = am_epoch_suspend();
+    int rc;
 
     if (until == AM_FOREVER)
-        return pthread_cond_wait(cond, &lock->mutex);
-    return pthread_cond_timedwait(cond, &lock->mutex, &at);
+        rc = pthread_cond_wait(cond, &lock->mutex);
+    else
+        rc = pthread_cond_timedwait(cond, &lock->mutex, &at);
+    am_epoch_resume(depth);
+    return rc;
 }
 
 int am_sched_wait_locked(struct am_sched *sched, pthread_cond_t *cond,

@@ -196,6 +196,14 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
     return rc;
 }
 
+/* No section can find the record by its handle any more. */
+static void phys_release(struct am_deferred *deferred)
+{
+    struct am_phys *phys = AM_CONTAINER_OF(deferred, struct am_phys, deferred);
+
+    am_idslab_give(&am_physes, &phys->named);
+}
+
 static void phys_unmake(struct am_phys *phys)
 {
     struct am_domain *domain = phys->domain;
@@ -210,7 +218,7 @@ static void phys_unmake(struct am_phys *phys)
         am_ledger_share_leave(domain->ledger, phys->share);
     else if (!phys->is_imported)
         am_domain_uncharge(domain, size);
-    am_idslab_give(&am_physes, &phys->named);
+    am_epoch_defer(&phys->deferred, phys_release);
     am_domain_put(domain);
 }
 
@@ -221,7 +229,7 @@ static void phys_unmake(struct am_phys *phys)
  * so freeing one of a million would fetch two more from memory.  Instead the slab is
  * searched (am_idslab_each()), which happens when a device is reset.
  */
-static aclError phys_list(struct am_phys *phys)
+static aclError phys_list(struct am_phys *phys, bool has_handle)
 {
     union am_domain_part *part = &phys->domain->part[am_shard()];
     bool is_closed;
@@ -232,7 +240,7 @@ static aclError phys_list(struct am_phys *phys)
     if (!is_closed) {
         atomic_fetch_add_explicit(&part->n_listed, 1, memory_order_relaxed);
         atomic_store_explicit(&phys->listed, phys->domain, memory_order_relaxed);
-        if (phys->named.handle != NULL) /* the other physes are not the program's */
+        if (has_handle) /* the other physes are not the program's */
             am_tally_add(&n_physes, 1);
         atomic_store_explicit(&phys->named.refs, 1, memory_order_release);
     }
@@ -244,7 +252,7 @@ static aclError phys_list(struct am_phys *phys)
 /* The same for memory without a handle; it is gone on failure. */
 static aclError phys_enter(struct am_phys *phys)
 {
-    aclError rc = phys_list(phys);
+    aclError rc = phys_list(phys, false);
 
     if (rc != ACL_SUCCESS)
         phys_unmake(phys);
@@ -254,20 +262,15 @@ static aclError phys_enter(struct am_phys *phys)
 /* Gives it a handle and enters it; it is gone on failure. */
 static aclError phys_publish(struct am_phys *phys, void **ret_handle)
 {
-    void *handle;
     aclError rc;
 
     phys->handle_refs = 1;
-    /* The handle first: until refs is set, no thread can reach the phys by it. */
-    handle = am_idslab_name(&am_physes, &phys->named);
-    rc = phys_list(phys); /* from here on another thread may free it */
-    if (rc != ACL_SUCCESS) {
-        am_idslab_unname(&phys->named);
+    rc = phys_list(phys, true);
+    if (rc == ACL_SUCCESS)
+        *ret_handle = am_idslab_name(&am_physes, &phys->named);
+    else
         phys_unmake(phys);
-        return rc;
-    }
-    *ret_handle = handle;
-    return ACL_SUCCESS;
+    return rc;
 }
 
 aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **ret_handle)
@@ -377,12 +380,11 @@ struct am_phys *am_phys_ref(struct am_phys *phys)
     return phys;
 }
 
-/* n references less. */
-static void phys_drop(struct am_phys *phys, unsigned n)
+void am_phys_put(struct am_phys *phys)
 {
     bool had_handle;
 
-    if (atomic_fetch_sub_explicit(&phys->named.refs, n, memory_order_acq_rel) != n)
+    if (!am_ref_drop(&phys->named.refs))
         return;
     am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
     had_handle = phys->named.handle != NULL;
@@ -394,23 +396,12 @@ static void phys_drop(struct am_phys *phys, unsigned n)
         am_tally_add(&n_physes, -1);
 }
 
-void am_phys_put(struct am_phys *phys)
-{
-    phys_drop(phys, 1);
-}
-
-static void named_put(struct am_named *named)
-{
-    am_phys_put((struct am_phys *)named);
-}
-
-/* The memory of a handle, which may be dead, with one more reference. */
+/* The record of a handle, which may be dead; valid in this section. */
 static aclError phys_find(void *handle, struct am_phys **ret_phys)
 {
-    *ret_phys = am_idslab_get(&am_physes, handle, named_put);
+    *ret_phys = am_idslab_find(&am_physes, handle);
     AM_REQUIRE(*ret_phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
                am_id_why(AM_KIND_PHYS, handle));
-    am_moment();
     return ACL_SUCCESS;
 }
 
@@ -424,14 +415,16 @@ static aclError refuse_dead(void *handle)
 aclError am_phys_get(void *handle, struct am_phys **ret_phys)
 {
     struct am_phys *phys;
-    aclError rc;
+    bool is_alive;
 
     AM_TRY(phys_find(handle, &phys));
-    if (atomic_load_explicit(&phys->handle_refs, memory_order_acquire) == 0) {
-        rc = refuse_dead(handle);
-        am_phys_put(phys);
-        return rc;
-    }
+    am_latch_take(&phys->lock);
+    is_alive = phys->handle_refs > 0; /* and holds a reference */
+    if (is_alive)
+        am_phys_ref(phys);
+    am_latch_give(&phys->lock);
+    if (!is_alive)
+        return refuse_dead(handle);
     *ret_phys = phys;
     return ACL_SUCCESS;
 }
@@ -460,7 +453,7 @@ bool am_phys_end_export(struct am_phys *phys)
 }
 
 /* One handle reference less, and the number of the export that ends with the last one. */
-static aclError handle_drop(struct am_phys *phys, bool *ret_was_last,
+static aclError handle_drop(struct am_phys *phys, void *handle, bool *ret_was_last,
                             uint64_t *ret_number)
 {
     uint32_t n;
@@ -479,12 +472,12 @@ static aclError handle_drop(struct am_phys *phys, bool *ret_was_last,
     }
     am_latch_give(&phys->lock);
     if (n == 0)
-        return refuse_dead(phys->named.handle);
+        return refuse_dead(handle);
     AM_REQUIRE(
         !is_mapped, ACL_ERROR_RT_PARAM_INVALID,
         "handle %p is still mapped; editions before 9.1 require aclrtUnmapMem first "
         "(ACLMEM_RULES=strict)",
-        phys->named.handle);
+        handle);
     return ACL_SUCCESS;
 }
 
@@ -496,10 +489,11 @@ aclError am_phys_free(void *handle)
     aclError rc;
 
     AM_TRY(phys_find(handle, &phys));
-    rc = handle_drop(phys, &was_last, &number);
-    if (was_last)
-        export_ended(number);          /* while the memory is there */
-    phys_drop(phys, was_last ? 2 : 1); /* ours, and the handle's */
+    rc = handle_drop(phys, handle, &was_last, &number);
+    if (was_last) {
+        export_ended(number); /* before the memory is freed */
+        am_phys_put(phys);    /* the handle's reference */
+    }
     return rc;
 }
 

