@@ -11,12 +11,13 @@
 
 #define FRAMES_MAX 32
 #define TEXT_MAX 8192
+#define TEXT_ROOM 48 /* left free: an escape, two quotes, the line, the ends */
 
 /* As JSON: quotes, backslashes and control characters are escaped. */
 static size_t quote(char *text, size_t at, const char *string)
 {
     text[at++] = '"';
-    for (; *string != '\0' && at < TEXT_MAX - 16; string++) {
+    for (; *string != '\0' && at < TEXT_MAX - TEXT_ROOM; string++) {
         if (*string == '"' || *string == '\\' || (unsigned char)*string < ' ')
             at += (size_t)sprintf(text + at, "\\u%04x", (unsigned char)*string);
         else

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "layer/bytes.h"
-#include "layer/facts.h"
+#include "layer/effects.h"
 #include "layer/hold.h"
 #include "layer/hooks.h"
 #include "layer/layers.h"
@@ -28,26 +28,19 @@
 #include "layer/stacks.h"
 #include "layer/thread.h"
 
-#define NO_STREAM SIZE_MAX
-
 static const struct hook {
-    bool is_set;
-    uint16_t stream; /* where in the arguments it stands; UINT16_MAX: nowhere */
+    uint16_t effect;
+    uint16_t stream; /* its offset in the arguments; UINT16_MAX: there is none */
     am_hook before;
     am_hook after;
 } hooks[AM_API_COUNT] = {
-#define HOOK_STREAM_stream(name_) offsetof(struct am_args_##name_, stream)
-#define HOOK_STREAM_NO_STREAM(name_) UINT16_MAX
-#define AM_HOOK(name_, stream_, before_, after_) \
-    [AM_API_##name_] = {true, (uint16_t)(HOOK_STREAM_##stream_(name_)), \
+#define STREAM_stream(name_) offsetof(struct am_args_##name_, stream)
+#define STREAM__(name_) UINT16_MAX
+#define AM_CALL(name_, effect_, stream_, before_, after_, lint_) \
+    [AM_API_##name_] = {effect_, (uint16_t)(STREAM_##stream_(name_)), \
                         am_before_##before_, am_after_##after_},
-#include "layer/hooks.def"
-#undef AM_HOOK
-};
-
-static const unsigned short facts[AM_API_COUNT] = {
-#define AM_API(ret_, name_, ...) [AM_API_##name_] = AM_FACTS_##name_,
-#include "api/api.def"
+#include "layer/calls.def"
+#undef AM_CALL
 };
 
 static _Atomic pid_t owner; /* the process that the books are of */
@@ -124,21 +117,20 @@ void am_check_view(const void *addr, size_t size)
 static void call_begin(struct am_call *call)
 {
     const struct hook *hook = &hooks[call->id];
-    unsigned what = facts[call->id];
+    unsigned what = hook->effect;
 
     struct am_thread *thread = am_thread_get();
 
     atomic_fetch_add_explicit(&am_books.n_calls, 1, memory_order_relaxed);
     call->era = am_books.era;
     call->device = -1;
-    call->is_unseen = thread == NULL || what == AM_FACT_LOOKS ||
-                      what == AM_FACT_ASKS_ERROR ||
-                      (what == AM_FACT_LINTS && !am_kind_is_on(AM_KIND_portability));
+    call->is_unseen = thread == NULL || what == AM_LOOKS || what == AM_ASKS_ERROR ||
+                      (what == AM_LINTS && !am_kind_is_on(AM_KIND_portability));
     if (thread == NULL)
         return;
-    if (what & (AM_FACT_ENDS | AM_FACT_LOOKS))
+    if (what & (AM_ENDS | AM_LOOKS))
         held_settle();
-    if (what == AM_FACT_ASKS_ERROR)
+    if (what == AM_ASKS_ERROR)
         am_ignored_forget();
     if (call->is_unseen)
         return;
@@ -149,7 +141,7 @@ static void call_begin(struct am_call *call)
         .python = am_python_take(),
         .api = (uint16_t)call->id,
     };
-    thread_ask(call, what & AM_FACT_MAKES);
+    thread_ask(call, what & AM_MAKES);
     if (am_kind_is_on(AM_KIND_portability)) {
         am_lock(&am_books.lock);
         am_lint(call);
@@ -194,7 +186,7 @@ static void call_end(struct am_call *call)
     if (call->is_unseen)
         return;
     call->is_after = true;
-    if (call->device < 0 && (facts[call->id] & AM_FACT_MAKES))
+    if (call->device < 0 && (hook->effect & AM_MAKES))
         thread_ask(call, true); /* the call itself may have chosen the device */
     am_lock(&am_books.lock);
     if (hook->after != NULL)
@@ -236,7 +228,7 @@ static void call_end(struct am_call *call)
 /* A function that the books have no use for is not in the table, and costs nothing. */
 static const struct am_api check_table = {
 #define AM_API(ret_, name_, ...) \
-    .name_ = (AM_FACTS_##name_ & ~(AM_FACT_SETS | AM_FACT_NONE)) ? check_##name_ : NULL,
+    .name_ = (AM_EFFECT_##name_ & ~AM_SETS) ? check_##name_ : NULL,
 #include "api/api.def"
 };
 

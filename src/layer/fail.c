@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "layer/args.h"
-#include "layer/facts.h"
+#include "layer/effects.h"
 #include "layer/finding.h"
 #include "layer/layers.h"
 #include "layer/stacks.h"
@@ -39,8 +39,8 @@ static const char *const names[] = {
 #include "api/api.def"
 };
 
-static const unsigned short facts[] = {
-#define AM_API(ret_, name_, ...) AM_FACTS_##name_,
+static const unsigned short effects[] = {
+#define AM_API(ret_, name_, ...) AM_EFFECT_##name_,
 #include "api/api.def"
 };
 
@@ -53,8 +53,7 @@ static aclError code_of(enum am_api_id id)
         return ACL_ERROR_RT_NO_STREAM_RESOURCE;
     if (strncmp(names[id], "aclrtCreateEvent", 16) == 0)
         return ACL_ERROR_RT_NO_EVENT_RESOURCE;
-    if (facts[id] & (AM_FACT_MAKES | AM_FACT_RETAINS | AM_FACT_READS | AM_FACT_WRITES |
-                     AM_FACT_QUEUES))
+    if (effects[id] & (AM_MAKES | AM_RETAINS | AM_READS | AM_WRITES | AM_QUEUES))
         return ACL_ERROR_RT_MEMORY_ALLOCATION;
     return ACL_ERROR_RT_INTERNAL_ERROR;
 }
@@ -131,7 +130,7 @@ bool am_fail_parse(const char *text)
         bool is_exact = strcmp(pattern, names[id]) == 0;
 
         fail.is_meant[id] = is_exact || (fnmatch(pattern, names[id], 0) == 0 &&
-                                         !(facts[id] & AM_FACT_FREES));
+                                         !(effects[id] & AM_FREES));
         is_any |= fail.is_meant[id];
     }
     return is_any;

@@ -17,13 +17,13 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "layer/json.h"
 #include "layer/lint.h"
 #include "layer/modules.h"
 #include "layer/names.h"
 #include "layer/python.h"
 #include "layer/session.h"
 #include "layer/stacks.h"
-#include "layer/text.h"
 
 static const char *const kind_names[] = {
 #define AM_KIND(id_, name_, is_default_, help_) name_,
@@ -119,24 +119,28 @@ bool am_kind_is_on(enum am_kind_of_finding kind)
 
 /* ---- the file ---- */
 
-static void line_write(struct am_text *text)
+/* Writes a record as a line, and drops it; NULL: there was no memory for it. */
+static void line_write(json_t *record)
 {
+    char *line = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
+    size_t n = line != NULL ? strlen(line) : 0;
     size_t at = 0;
 
-    am_text_add(text, "\n");
-    while (text->n > at && !text->is_from_region) {
-        ssize_t n = write(findings.fd, text->data + at, text->n - at);
+    if (line != NULL)
+        line[n++] = '\n'; /* where its zero was */
+    while (at < n) {
+        ssize_t written = write(findings.fd, line + at, n - at);
 
-        if (n <= 0)
+        if (written <= 0)
             break; /* a full disk loses findings, not the program */
-        at += (size_t)n;
+        at += (size_t)written;
     }
-    am_text_free(text);
+    free(line);
+    json_decref(record);
 }
 
 static void process_write(void)
 {
-    struct am_text text = {0};
     char command[4096];
     int fd = am_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? am_sys_read(fd, command, sizeof command - 1) : 0;
@@ -148,12 +152,8 @@ static void process_write(void)
             command[i] = ' ';
     }
     command[n > 0 ? n : 0] = '\0';
-    am_text_add(&text,
-                "{\"record\":\"process\",\"pid\":%d,\"parent\":%d,\"command\":", getpid(),
-                getppid());
-    am_text_quote(&text, command);
-    am_text_add(&text, "}");
-    line_write(&text);
+    line_write(json_pack("{ss, si, si, so}", "record", "process", "pid", getpid(),
+                         "parent", getppid(), "command", am_json_text(command)));
 }
 
 void am_findings_open(const char *folder)
@@ -191,6 +191,28 @@ static bool module_is_known(int number)
     return is_known;
 }
 
+/* A path that is no UTF-8 is there as bytes too: the command opens the file. */
+static json_t *module_record(int number)
+{
+    const struct am_module *module = am_module_get(number);
+    size_t n = strlen(module->path);
+    json_t *path = am_json_text(module->path);
+    json_t *record =
+        json_pack("{ss, si, sO, sI, ss}", "record", "module", "number", number, "path",
+                  path, "base", (json_int_t)module->base, "build_id", module->build_id);
+    char *hex = NULL;
+
+    if (record != NULL && strcmp(json_string_value(path), module->path) != 0)
+        hex = am_sys_malloc(2 * n + 1);
+    for (size_t i = 0; hex != NULL && i < n; i++)
+        snprintf(hex + 2 * i, 3, "%02x", (unsigned char)module->path[i]);
+    if (hex != NULL)
+        json_object_set_new(record, "bytes", json_string(hex));
+    free(hex);
+    json_decref(path);
+    return record;
+}
+
 static void modules_write(uint32_t stack)
 {
     uint32_t era;
@@ -199,115 +221,92 @@ static void modules_write(uint32_t stack)
 
     for (size_t i = 0; i < n; i++) {
         int number = am_module_find(frame[i] - 1, era);
-        const struct am_module *module;
-        struct am_text text = {0};
 
-        if (number < 0 || module_is_known(number))
-            continue;
-        module = am_module_get(number);
-        am_text_add(&text, "{\"record\":\"module\",\"number\":%d,\"path\":", number);
-        am_text_quote(&text, module->path);
-        am_text_add(&text, ",\"base\":%llu,\"build_id\":\"%s\"}",
-                    (unsigned long long)module->base, module->build_id);
-        line_write(&text);
+        if (number >= 0 && !module_is_known(number))
+            line_write(module_record(number));
     }
 }
 
 /* The file's own addresses, of the calls and not of what follows them. */
-static void stack_add(struct am_text *text, uint32_t stack)
+static json_t *stack_json(uint32_t stack)
 {
+    json_t *list = json_array();
     uint32_t era;
     size_t n;
     const uintptr_t *frame = am_stack_frames(stack, &n, &era);
 
-    am_text_add(text, "[");
     for (size_t i = 0; i < n; i++) {
         int number = am_module_find(frame[i] - 1, era);
         uintptr_t base = number >= 0 ? am_module_get(number)->base : 0;
 
-        am_text_add(text, "%s[%d,%llu]", i > 0 ? "," : "", number,
-                    (unsigned long long)(frame[i] - 1 - base));
+        json_array_append_new(
+            list, json_pack("[iI]", number, (json_int_t)(frame[i] - 1 - base)));
     }
-    am_text_add(text, "]");
+    return list;
 }
 
-static void edition_add(struct am_text *text, const char *name, unsigned edition)
+static json_t *edition_json(unsigned edition)
 {
-    if (edition != 0)
-        am_text_add(text, ",\"%s\":\"%u.%u\"", name, edition / 100, edition % 100);
-    else
-        am_text_add(text, ",\"%s\":\"\"", name);
+    return edition != 0 ? json_sprintf("%u.%u", edition / 100, edition % 100)
+                        : json_string("");
 }
 
-static void reach_add(struct am_text *text, const struct am_reach *reach)
+static void reach_add(json_t *record, const struct am_reach *reach)
 {
+    json_t *refusing = json_array();
     const char *name;
-    bool is_any = false;
 
-    edition_add(text, "since", reach->since);
-    edition_add(text, "before", reach->before);
-    am_text_add(text, ",\"refusing\":[");
     for (unsigned i = 0; (name = am_lint_product(i)) != NULL; i++) {
-        if (reach->refusing & 1u << i) {
-            am_text_add(text, "%s\"%s\"", is_any ? "," : "", name);
-            is_any = true;
-        }
+        if (reach->refusing & 1u << i)
+            json_array_append_new(refusing, json_string(name));
     }
-    am_text_add(text, "]");
+    json_object_set_new(record, "since", edition_json(reach->since));
+    json_object_set_new(record, "before", edition_json(reach->before));
+    json_object_set_new(record, "refusing", refusing);
 }
 
 static void functions_write(void)
 {
     for (unsigned api = 0; api < AM_API_COUNT; api++) {
-        struct am_text text = {0};
         struct am_reach reach;
+        json_t *record;
 
         if (!am_lint_function(api, &reach))
             continue;
-        am_text_add(&text, "{\"record\":\"function\",\"function\":\"%s\"",
-                    api_names[api]);
-        reach_add(&text, &reach);
-        am_text_add(&text, "}");
-        line_write(&text);
+        record = json_pack("{ss, ss}", "record", "function", "function", api_names[api]);
+        reach_add(record, &reach);
+        line_write(record);
     }
 }
 
 static void record_write(const struct am_finding *f, uint32_t number)
 {
-    struct am_text text = {0};
+    json_t *calls = json_array();
+    json_t *record;
 
-    for (size_t i = 0; i < f->n; i++)
-        modules_write(f->at[i].place.stack);
-    am_text_add(&text,
-                "{\"record\":\"finding\",\"number\":%u,\"kind\":\"%s\",\"message\":",
-                number, kind_names[f->kind]);
-    am_text_quote(&text, f->message);
-    am_text_add(&text, ",\"advice\":");
-    am_text_quote(&text, f->advice != NULL ? f->advice : "");
-    am_text_add(&text, ",\"refused\":%d,\"calls\":[", f->refused);
     for (size_t i = 0; i < f->n; i++) {
         const struct am_place *place = &f->at[i].place;
 
-        am_text_add(&text, "%s{\"function\":\"%s\",\"what\":", i > 0 ? "," : "",
-                    api_names[place->api]);
-        am_text_quote(&text, f->at[i].what);
-        am_text_add(&text, ",\"thread\":%u,\"stack\":", place->thread);
-        stack_add(&text, place->stack);
-        am_text_add(&text, ",\"python\":");
-        am_python_add(&text, place->python);
-        am_text_add(&text, "}");
+        modules_write(place->stack);
+        json_array_append_new(
+            calls,
+            json_pack("{ss, ss, sI, so, so}", "function", api_names[place->api], "what",
+                      f->at[i].what, "thread", (json_int_t)place->thread, "stack",
+                      stack_json(place->stack), "python", am_python_json(place->python)));
     }
-    am_text_add(&text, "]");
+    record = json_pack(
+        "{ss, sI, ss, so, ss, si, so}", "record", "finding", "number", (json_int_t)number,
+        "kind", kind_names[f->kind], "message", am_json_text(f->message), "advice",
+        f->advice != NULL ? f->advice : "", "refused", f->refused, "calls", calls);
     if (f->kind == AM_KIND_portability)
-        reach_add(&text, &f->reach);
-    am_text_add(&text, "}");
-    line_write(&text);
+        reach_add(record, &f->reach);
+    line_write(record);
 }
 
 /* ---- as text ---- */
 
 /* Whether it is main's: what is below that is the system's. */
-static bool frame_print(struct am_text *text, size_t i, uintptr_t addr, uint32_t era)
+static bool frame_print(FILE *out, size_t i, uintptr_t addr, uint32_t era)
 {
     int number = am_module_find(addr, era);
     const struct am_module *module = number >= 0 ? am_module_get(number) : NULL;
@@ -318,43 +317,47 @@ static bool frame_print(struct am_text *text, size_t i, uintptr_t addr, uint32_t
         name = am_name_find(module->path, addr - module->base);
     if (name.function == NULL && dladdr((void *)addr, &info) != 0)
         name.function = info.dli_sname;
-    am_text_add(text, "        #%zu ", i);
+    fprintf(out, "        #%zu ", i);
     if (name.function != NULL)
-        am_text_add(text, "%s  ", name.function);
+        fprintf(out, "%s  ", name.function);
     if (name.file != NULL)
-        am_text_add(text, "%s:%d\n", name.file, name.line);
+        fprintf(out, "%s:%d\n", name.file, name.line);
     else if (module != NULL)
-        am_text_add(text, "(%s+0x%llx)\n", module->path,
-                    (unsigned long long)(addr - module->base));
+        fprintf(out, "(%s+0x%llx)\n", module->path,
+                (unsigned long long)(addr - module->base));
     else
-        am_text_add(text, "0x%llx\n", (unsigned long long)addr);
+        fprintf(out, "0x%llx\n", (unsigned long long)addr);
     return name.function != NULL && strcmp(name.function, "main") == 0;
 }
 
 static void finding_print(const struct am_finding *f)
 {
-    struct am_text text = {0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
 
-    am_text_add(&text, "aclmem: %s: %s\n", kind_names[f->kind], f->message);
+    if (out == NULL)
+        return;
+    fprintf(out, "aclmem: %s: %s\n", kind_names[f->kind], f->message);
     for (size_t i = 0; i < f->n; i++) {
         const struct am_place *place = &f->at[i].place;
         uint32_t era;
         size_t n;
         const uintptr_t *frame = am_stack_frames(place->stack, &n, &era);
 
-        am_text_add(&text, "    %s: %s, process %d, thread %u\n", f->at[i].what,
-                    api_names[place->api], getpid(), place->thread);
-        am_python_print(&text, place->python);
+        fprintf(out, "    %s: %s, process %d, thread %u\n", f->at[i].what,
+                api_names[place->api], getpid(), place->thread);
+        am_python_print(out, place->python);
         for (size_t k = 0; place->python == 0 && k < n; k++) {
-            if (frame_print(&text, k, frame[k] - 1, era))
+            if (frame_print(out, k, frame[k] - 1, era))
                 break;
         }
     }
     if (f->advice != NULL)
-        am_text_add(&text, "    what to do: %s\n", f->advice);
-    if (text.data != NULL && write(STDERR_FILENO, text.data, text.n) < 0)
-        text.is_from_region = true; /* there is nowhere to say it */
-    am_text_free(&text);
+        fprintf(out, "    what to do: %s\n", f->advice);
+    if (fclose(out) == 0 && write(STDERR_FILENO, text, size) < 0)
+        findings.is_closed = true; /* there is nowhere to report */
+    free(text);
 }
 
 /* ---- telling ---- */
@@ -475,16 +478,12 @@ void am_finding_tell(const struct am_finding *finding)
 
 void am_findings_call(const char *record, uint64_t n, struct am_place place)
 {
-    struct am_text text = {0};
-
     am_lock(&findings.lock);
     if (findings.fd >= 0) {
         modules_write(place.stack);
-        am_text_add(&text, "{\"record\":\"%s\",\"n\":%llu,\"function\":\"%s\",\"stack\":",
-                    record, (unsigned long long)n, api_names[place.api]);
-        stack_add(&text, place.stack);
-        am_text_add(&text, "}");
-        line_write(&text);
+        line_write(json_pack("{ss, sI, ss, so}", "record", record, "n", (json_int_t)n,
+                             "function", api_names[place.api], "stack",
+                             stack_json(place.stack)));
     }
     am_unlock(&findings.lock);
 }
@@ -498,34 +497,31 @@ static void counts_write(void)
 {
     for (size_t i = 0; i < TOLD_BUCKETS; i++) {
         for (struct told *t = findings.told[i]; t != NULL; t = t->next) {
-            struct am_text text = {0};
-
-            if (t->count < 2)
-                continue;
-            am_text_add(&text, "{\"record\":\"count\",\"number\":%u,\"count\":%llu}",
-                        t->number, (unsigned long long)t->count);
-            line_write(&text);
+            if (t->count > 1)
+                line_write(json_pack("{ss, sI, sI}", "record", "count", "number",
+                                     (json_int_t)t->number, "count",
+                                     (json_int_t)t->count));
         }
     }
 }
 
 void am_findings_close(uint64_t n_calls, uint64_t n_refused)
 {
-    struct am_text text = {0};
-
     am_lock(&findings.lock);
     if (findings.fd >= 0 && !findings.is_closed) {
         counts_write();
         functions_write();
-        am_text_add(&text, "{\"record\":\"end\",\"calls\":%llu,\"refused\":%llu}",
-                    (unsigned long long)n_calls, (unsigned long long)n_refused);
-        line_write(&text);
+        line_write(json_pack("{ss, sI, sI}", "record", "end", "calls",
+                             (json_int_t)n_calls, "refused", (json_int_t)n_refused));
     } else if (!findings.is_closed && findings.n > 0) {
         char line[96];
-        int n =
-            snprintf(line, sizeof line, "aclmem: %u finding%s, %llu in all\n", findings.n,
-                     findings.n == 1 ? "" : "s", (unsigned long long)findings.n_all);
+        int n = snprintf(line, sizeof line, "aclmem: %u finding%s", findings.n,
+                         findings.n == 1 ? "" : "s");
 
+        if (findings.n_all > findings.n)
+            n += snprintf(line + n, sizeof line - (size_t)n, ", %llu in all",
+                          (unsigned long long)findings.n_all);
+        line[n++] = '\n';
         if (write(STDERR_FILENO, line, (size_t)n) < 0)
             findings.is_closed = true;
     }

@@ -1,5 +1,5 @@
 /*
- * The hooks of hooks.def, and how they get at their arguments:
+ * The hooks of calls.def, and how they get at their arguments:
  *
  *     AM_ARGS(aclrtUnmapMem);     declares `a`, the call's arguments
  *
@@ -14,8 +14,8 @@
 
 typedef void (*am_hook)(struct am_call *call);
 
-#define am_before_NO_HOOK NULL
-#define am_after_NO_HOOK NULL
+#define am_before__ NULL
+#define am_after__ NULL
 
 /* life.c */
 void am_before_release(struct am_call *call);

@@ -481,36 +481,11 @@ static void lint_param(struct am_call *call)
 }
 
 static const am_hook lints[AM_API_COUNT] = {
-    [AM_API_aclrtReserveMemAddress] = lint_reserve,
-    [AM_API_aclrtMallocPhysical] = lint_phys,
-    [AM_API_aclrtMapMem] = lint_map,
-    [AM_API_aclrtFreePhysical] = lint_free_phys,
-    [AM_API_aclrtMemSetAccess] = lint_access,
-    [AM_API_aclrtMemRetainAllocationHandle] = lint_retain,
-    [AM_API_aclrtMemExportToShareableHandle] = lint_export,
-    [AM_API_aclrtMemImportFromShareableHandle] = lint_import,
-    [AM_API_aclrtIpcMemImportByKey] = lint_import_key,
-    [AM_API_aclrtMalloc] = lint_malloc,
-    [AM_API_aclrtMallocAlign32] = lint_malloc,
-    [AM_API_aclrtMallocCached] = lint_malloc,
-    [AM_API_aclrtMallocWithCfg] = lint_malloc,
-    [AM_API_aclrtMallocHost] = lint_malloc_host,
-    [AM_API_aclrtMemcpy] = lint_memcpy,
-    [AM_API_aclrtMemcpyAsync] = lint_async,
-    [AM_API_aclrtMemcpyBatch] = lint_batch,
-    [AM_API_aclrtMemset] = lint_memset,
-    [AM_API_aclrtMemsetAsync] = lint_memset,
-    [AM_API_aclrtCreateEventWithFlag] = lint_event_flag,
-    [AM_API_aclrtCreateEventExWithFlag] = lint_event_flag,
-    [AM_API_aclrtStreamWaitEvent] = lint_wait,
-    [AM_API_aclrtResetEvent] = lint_event,
-    [AM_API_aclrtQueryEventWaitStatus] = lint_event,
-    [AM_API_aclrtRecordEventWithFlag] = lint_record_flag,
-    [AM_API_aclrtEventElapsedTime] = lint_elapsed,
-    [AM_API_aclrtDevicePeerAccessStatus] = lint_peer_status,
-    [AM_API_aclrtGetPrimaryCtxState] = lint_context_state,
-    [AM_API_aclrtSetSysParamOpt] = lint_param,
-    [AM_API_aclrtCtxSetSysParamOpt] = lint_param,
+#define lint__ NULL
+#define AM_CALL(name_, effect_, stream_, before_, after_, rule_) \
+    [AM_API_##name_] = lint_##rule_,
+#include "layer/calls.def"
+#undef AM_CALL
 };
 
 void am_lint(struct am_call *call)

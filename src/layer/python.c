@@ -8,7 +8,6 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "layer/layers.h"
-#include "layer/text.h"
 
 #define STACKS_MAX 65536
 #define BUCKETS 4096
@@ -83,14 +82,16 @@ const char *am_python_text(uint32_t stack)
     return python.text[stack]->json;
 }
 
-void am_python_add(struct am_text *text, uint32_t stack)
+json_t *am_python_json(uint32_t stack)
 {
-    am_text_add(text, "%s", stack != 0 ? python.text[stack]->json : "[]");
+    json_t *frames = stack != 0 ? json_loads(python.text[stack]->json, 0, NULL) : NULL;
+
+    return frames != NULL ? frames : json_array();
 }
 
 json_t *am_python_frames(uint32_t stack)
 {
-    json_t *frames = stack != 0 ? json_loads(python.text[stack]->json, 0, NULL) : NULL;
+    json_t *frames = am_python_json(stack);
     json_t *list = json_array();
     json_t *frame;
     size_t i;
@@ -103,16 +104,16 @@ json_t *am_python_frames(uint32_t stack)
     return list;
 }
 
-void am_python_print(struct am_text *text, uint32_t stack)
+void am_python_print(FILE *out, uint32_t stack)
 {
-    json_t *frames = stack != 0 ? json_loads(python.text[stack]->json, 0, NULL) : NULL;
+    json_t *frames = am_python_json(stack);
     json_t *frame;
     size_t i;
 
     json_array_foreach (frames, i, frame)
-        am_text_add(text, "        #%zu %s  %s:%lld\n", i,
-                    json_string_value(json_array_get(frame, 0)),
-                    json_string_value(json_array_get(frame, 1)),
-                    (long long)json_integer_value(json_array_get(frame, 2)));
+        fprintf(out, "        #%zu %s  %s:%lld\n", i,
+                json_string_value(json_array_get(frame, 0)),
+                json_string_value(json_array_get(frame, 1)),
+                (long long)json_integer_value(json_array_get(frame, 2)));
     json_decref(frames);
 }

@@ -9,19 +9,18 @@
 
 #include <jansson.h>
 #include <stdint.h>
-
-struct am_text;
+#include <stdio.h>
 
 /* The number of the Python stack of the call that this thread is in; 0: none. */
 uint32_t am_python_take(void);
 
 /* The text that the binding gave, for a number that is not 0. */
 const char *am_python_text(uint32_t stack);
-/* As an array of JSON: [[function,file,line],..]. */
-void am_python_add(struct am_text *text, uint32_t stack);
+/* As an array of JSON: [[function,file,line],..]; the caller's. */
+json_t *am_python_json(uint32_t stack);
 /* As objects with "function", "file" and "line"; the caller's. */
 json_t *am_python_frames(uint32_t stack);
 /* As lines. */
-void am_python_print(struct am_text *text, uint32_t stack);
+void am_python_print(FILE *out, uint32_t stack);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/util.h"
-#include "layer/text.h"
+#include "layer/json.h"
 #include "layer/trace.h"
 #include "layer/trace_file.h"
 #include "trace/codec.h"
@@ -222,8 +222,9 @@ static bool codes_define(void)
 }
 
 /* The words of the command, from /proc. */
-static void command_add(struct am_text *text)
+static json_t *command_json(void)
 {
+    json_t *list = json_array();
     char words[2048];
     FILE *file = fopen("/proc/self/cmdline", "re");
     size_t n = file != NULL ? fread(words, 1, sizeof words - 1, file) : 0;
@@ -231,39 +232,35 @@ static void command_add(struct am_text *text)
     if (file != NULL)
         fclose(file);
     words[n] = '\0';
-    am_text_add(text, "[");
-    for (size_t at = 0; at < n; at += strlen(words + at) + 1) {
-        am_text_add(text, at > 0 ? "," : "");
-        am_text_quote(text, words + at);
-    }
-    am_text_add(text, "]");
+    for (size_t at = 0; at < n; at += strlen(words + at) + 1)
+        json_array_append_new(list, am_json_text(words + at));
+    return list;
 }
 
 static bool process_define(const struct am_api *below)
 {
     const char *soc = below->aclrtGetSocName();
-    struct am_text text = {0};
+    json_t *options = json_object();
+    json_t *process;
     char folder[1024];
+    char *text;
     bool is_done;
 
-    am_text_add(&text, "{\"pid\":%d,\"parent\":%d,\"version\":\"%s\",\"soc\":", getpid(),
-                getppid(), AM_VERSION);
-    am_text_quote(&text, soc != NULL ? soc : "");
-    am_text_add(&text, ",\"folder\":");
-    am_text_quote(&text, getcwd(folder, sizeof folder) != NULL ? folder : "");
-    am_text_add(&text, ",\"command\":");
-    command_add(&text);
-    am_text_add(&text, ",\"options\":{");
     for (int i = 0; i < AM_OPTION_COUNT; i++) {
         struct am_option_row row = am_option_row((enum am_option)i);
 
-        am_text_add(&text, "%s\"%s\":", i > 0 ? "," : "", row.name);
-        am_text_quote(&text, row.value);
+        json_object_set_new(options, row.name, am_json_text(row.value));
     }
-    am_text_add(&text, "}}");
-    is_done = !text.is_from_region && text.n < 32768 &&
-              define(AM_TRACE_PROCESS, (const uint8_t *)text.data, text.n);
-    am_text_free(&text);
+    process = json_pack("{si, si, ss, so, so, so, so}", "pid", getpid(), "parent",
+                        getppid(), "version", AM_VERSION, "soc",
+                        am_json_text(soc != NULL ? soc : ""), "folder",
+                        am_json_text(getcwd(folder, sizeof folder) != NULL ? folder : ""),
+                        "command", command_json(), "options", options);
+    text = process != NULL ? json_dumps(process, JSON_COMPACT) : NULL;
+    is_done = text != NULL && strlen(text) < 32768 &&
+              define(AM_TRACE_PROCESS, (const uint8_t *)text, strlen(text));
+    free(text);
+    json_decref(process);
     return is_done;
 }
 

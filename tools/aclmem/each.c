@@ -240,7 +240,8 @@ static void summary(const size_t *counts)
     for (int i = 0; i < VERDICTS; i++) {
         if (counts[i] == 0)
             continue;
-        fprintf(stderr, "%s%zu %s", between, counts[i], verdict_names[i]);
+        fprintf(stderr, "%s%zu %s%s", between, counts[i], verdict_names[i],
+                i == FOUND && counts[i] > 1 ? "s" : "");
         between = ", ";
     }
     fprintf(stderr, "%s\n", between[0] == ' ' ? " none" : "");

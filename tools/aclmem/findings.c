@@ -74,12 +74,30 @@ void finding_print(const json_t *finding)
     }
     if (text_of(finding, "advice")[0] != '\0')
         fprintf(stderr, "    what to do: %s\n", text_of(finding, "advice"));
-    fprintf(stderr, "SUMMARY: aclmem: %s %s:%lld in %s\n\n", text_of(finding, "kind"),
-            base_of(text_of(first, "file")), number_of(first, "line"),
-            text_of(first, "function"));
+    fprintf(stderr, "SUMMARY: aclmem: %s", text_of(finding, "kind"));
+    if (text_of(first, "file")[0] != '\0')
+        fprintf(stderr, " %s:%lld", base_of(text_of(first, "file")),
+                number_of(first, "line"));
+    fprintf(stderr, " in %s\n\n", text_of(first, "function"));
 }
 
 /* ---- reading ---- */
+
+/* The path of a module's file, which "bytes" has where it is no UTF-8. */
+static const char *module_path(const json_t *module)
+{
+    static char path[4096];
+    const char *hex = text_of(module, "bytes");
+    size_t n = strlen(hex) / 2;
+    unsigned byte;
+
+    if (n == 0 || n >= sizeof path)
+        return text_of(module, "path");
+    for (size_t i = 0; i < n && sscanf(hex + 2 * i, "%2x", &byte) == 1; i++)
+        path[i] = (char)byte;
+    path[n] = '\0';
+    return path;
+}
 
 /* A record's stack with names: Python's frames where there are some. */
 static json_t *stack_name(const json_t *file, const json_t *call)
@@ -103,7 +121,7 @@ static json_t *stack_name(const json_t *file, const json_t *call)
         snprintf(number, sizeof number, "%lld",
                  (long long)json_integer_value(json_array_get(frame, 0)));
         module = json_object_get(modules, number);
-        names_add(stack, module != NULL ? text_of(module, "path") : "?",
+        names_add(stack, module != NULL ? module_path(module) : "?",
                   (uint64_t)json_integer_value(json_array_get(frame, 1)));
     }
     return stack;
@@ -334,7 +352,9 @@ void findings_summary(const struct findings *findings)
     if (n == 0)
         fprintf(stderr, "aclmem: no findings");
     else
-        fprintf(stderr, "aclmem: %zu finding%s, %lld in all", n, n > 1 ? "s" : "", all);
+        fprintf(stderr, "aclmem: %zu finding%s", n, n > 1 ? "s" : "");
+    if (all > (long long)n)
+        fprintf(stderr, ", %lld in all", all);
     calls_print(findings);
     needs_print(findings);
     suppressions_summary();

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text.h"
+
 /* Separate files with debug information are found by these rules. */
 static char *debug_path;
 static const Dwfl_Callbacks callbacks = {
@@ -84,10 +86,10 @@ static void frame_add(json_t *frames, const char *function, const char *file, in
 {
     char *name = demangle(function);
 
-    json_array_append_new(frames, json_pack("{s:s, s:s, s:i, s:s}", "function",
-                                            name != NULL ? name : function, "file",
-                                            file != NULL ? file : "", "line", line,
-                                            "module", module));
+    json_array_append_new(frames, json_pack("{s:o, s:o, s:i, s:o}", "function",
+                                            text_json(name != NULL ? name : function),
+                                            "file", text_json(file != NULL ? file : ""),
+                                            "line", line, "module", text_json(module)));
     free(name);
 }
 
@@ -197,12 +199,13 @@ void names_add(json_t *stack, const char *path, uint64_t offset)
     snprintf(key, sizeof key, "%s+%llx", path, (unsigned long long)offset);
     if (known == NULL)
         known = json_object();
-    frames = json_object_get(known, key);
+    frames = json_incref(json_object_get(known, key));
     if (frames == NULL) {
         frames = frames_find(path, offset);
-        json_object_set_new(known, key, frames);
+        json_object_set_nocheck(known, key, frames); /* a path may hold any byte */
     }
     json_array_extend(stack, frames);
+    json_decref(frames);
 }
 
 void names_close(void)

@@ -2,12 +2,29 @@
 #include "text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
 
     return text != NULL ? text : "";
+}
+
+json_t *text_json(const char *text)
+{
+    json_t *string = json_string(text);
+    char *copy = string == NULL ? strdup(text) : NULL;
+
+    for (char *at = copy; at != NULL && *at != '\0'; at++) {
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    }
+    if (copy != NULL)
+        string = json_string(copy);
+    free(copy);
+    return string;
 }
 
 long long number_of(const json_t *object, const char *key)

@@ -6,6 +6,8 @@
 
 /* A member's text, "" where there is none. */
 const char *text_of(const json_t *object, const char *key);
+/* A string of any bytes: where it is no UTF-8, with ? for what is not ASCII. */
+json_t *text_json(const char *text);
 long long number_of(const json_t *object, const char *key);
 
 /* "1.5 GB"; in the largest unit of which there is one. */
