@@ -55,6 +55,7 @@ RULES = [
     ("src/api/stack.c", ["src/api/*", "src/layer/layers.h"] + BASE + PUBLIC),  # the list of layers
     ("src/api/acl_init.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
     ("src/api/aclmem.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
+    ("src/api/rt_device.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
     ("src/api/*", ["src/api/*", "src/core/*"] + BASE + PUBLIC + PORT),
     ("src/layer/trace*", ["src/layer/*", "src/core/watch.h", "src/trace/codec.h", "src/trace/format.h", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     # Without a layer: what the core tells those who watch.
