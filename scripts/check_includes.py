@@ -42,6 +42,7 @@ RULES = [
     ("src/base/refusal.c", BASE + ACL),  # the codes that are ordinary answers
     ("src/base/*", BASE),
     ("src/fit/*", FIT + BASE),
+    ("src/torch/cuda.c", ["src/torch/*", "src/backend/cuda/driver.h"] + PUBLIC),  # the driver's types
     ("src/torch/*", ["src/torch/*"] + PUBLIC),
     ("src/fabric/*", ["src/fabric/*"] + BASE + ACL),
     ("src/pool/*", ["src/pool/*"] + FIT + BASE + PUBLIC),
@@ -55,7 +56,6 @@ RULES = [
     ("src/api/stack.c", ["src/api/*", "src/layer/layers.h"] + BASE + PUBLIC),  # the list of layers
     ("src/api/acl_init.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
     ("src/api/aclmem.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
-    ("src/api/rt_device.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
     ("src/api/*", ["src/api/*", "src/core/*"] + BASE + PUBLIC + PORT),
     ("src/layer/trace*", ["src/layer/*", "src/core/watch.h", "src/trace/codec.h", "src/trace/format.h", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     # Without a layer: what the core tells those who watch.

@@ -15,32 +15,17 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "backend/cuda/driver.h"
 
 #define MAX_DEVICES 64
-#define EVENT_DISABLE_TIMING 2u
-#define NOT_READY 600
 
-static struct {
-    int (*cuInit)(unsigned flags);
-    int (*cuDeviceGet)(int *ret_device, int ordinal);
-    int (*cuDevicePrimaryCtxRetain)(void **ret_context, int device);
-    int (*cuCtxGetCurrent)(void **ret_context);
-    int (*cuCtxPushCurrent_v2)(void *context);
-    int (*cuCtxPopCurrent_v2)(void **ret_context);
-    int (*cuCtxSynchronize)(void);
-    int (*cuEventCreate)(void **ret_event, unsigned flags);
-    int (*cuEventDestroy_v2)(void *event);
-    int (*cuEventRecord)(void *event, void *stream);
-    int (*cuEventQuery)(void *event);
-    int (*cuEventSynchronize)(void *event);
-    int (*cuStreamWaitEvent)(void *stream, void *event, unsigned flags);
-    int (*cuStreamSynchronize)(void *stream);
-} cu;
+/* Of the driver's functions those that load() names. */
+static struct am_cuda_driver cu;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_there;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *contexts[MAX_DEVICES]; /* lock; held for good, as PyTorch does */
+static CUcontext contexts[MAX_DEVICES]; /* lock; held for good, as PyTorch does */
 
 static bool symbol_get(void *library, const char *name, void *into)
 {
@@ -67,9 +52,9 @@ static void load(void)
 /* Whether the thread's context was changed, and has to be changed back. */
 static int context_enter(bool *ret_is_pushed)
 {
-    void *wanted, *now = NULL;
+    CUcontext wanted, now = NULL;
     int32_t current;
-    int device;
+    CUdevice device;
     int rc = aclrtGetDevice(&current);
 
     *ret_is_pushed = false;
@@ -94,7 +79,7 @@ static int context_enter(bool *ret_is_pushed)
 
 static void context_leave(bool is_pushed)
 {
-    void *popped;
+    CUcontext popped;
 
     if (is_pushed)
         cu.cuCtxPopCurrent_v2(&popped);
@@ -114,7 +99,7 @@ static void context_leave(bool is_pushed)
 
 static int event_create(void **event)
 {
-    IN_CONTEXT(cu.cuEventCreate(event, EVENT_DISABLE_TIMING));
+    IN_CONTEXT(cu.cuEventCreate((CUevent *)event, CU_EVENT_DISABLE_TIMING));
 }
 
 static int event_destroy(void *event)
@@ -137,7 +122,7 @@ static int event_query(void *event, int *is_done)
     rc = cu.cuEventQuery(event);
     context_leave(is_pushed);
     *is_done = rc == 0;
-    return rc == NOT_READY ? 0 : rc;
+    return rc == CUDA_ERROR_NOT_READY ? 0 : rc;
 }
 
 static int event_synchronize(void *event)
