@@ -50,8 +50,8 @@ static int refuse(const char *why)
 }
 
 /*
- * UCX reads these when it is loaded: no handlers of signals, no hooks of memory calls,
- * and no lines on standard error about peers that end.
+ * UCX reads these when it is loaded: no handlers of signals, no hooks of memory calls, no
+ * thread of its own, and no lines on standard error about peers that end.
  */
 static void ucx_quiet(void)
 {
@@ -60,6 +60,8 @@ static void ucx_quiet(void)
     setenv("UCX_LOG_LEVEL", "fatal", 0);
     setenv("UCX_LOG_FILE", "stderr", 0);
     setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 0);
+    setenv("UCX_VFS_ENABLE", "n",
+           1); /* its thread would start before this one is confined */
 }
 
 static void *module_load(const char *folder)

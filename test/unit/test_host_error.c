@@ -116,12 +116,16 @@ static unsigned long map_count(void)
 /* A child's role: as many mappings as are allowed but a few, then ENOMEM. */
 static int run_out_of_mappings(void)
 {
-    unsigned long left = map_count_limit() - map_count() - 6;
+    unsigned long left;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *all =
-        mmap(NULL, (left + 1) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *all;
     aclError rc;
 
+    /* Once before: standard I/O, messages and a sanitizer make mappings at their first use. */
+    host_error(ENOMEM, "mapping memory", 1);
+    printf("%s\n", am_error_take_messages());
+    left = map_count_limit() - map_count() - 6;
+    all = mmap(NULL, (left + 1) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED)
         return 2;
     /*
