@@ -18,15 +18,13 @@ def version():
 
 
 def sources():
-    """The files that are packed: those that git knows, or in an unpacked archive all."""
-    if os.path.exists(os.path.join(ROOT, ".git")):
-        listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "-co", "--exclude-standard"], stdout=subprocess.PIPE, check=True).stdout
-        return sorted(name for name in listed.decode().split("\0") if name and os.path.lexists(os.path.join(ROOT, name)))
+    """The files that are packed: all but what .gitignore names.  git itself is not needed."""
     found = []
     for at, folders, names in os.walk(ROOT):
-        folders[:] = [f for f in folders if f != "__pycache__" and os.path.join(at, f) != os.path.join(ROOT, "build")]
+        left_out = {"__pycache__"} | ({"build", ".cache", ".git"} if at == ROOT else set())
+        folders[:] = [f for f in folders if f not in left_out]
         found += [os.path.relpath(os.path.join(at, n), ROOT) for n in names]
-    return sorted(n for n in found if n != "PKG-INFO")
+    return sorted(n for n in found if n not in ("PKG-INFO", ".git"))
 
 
 def build_sdist(sdist_directory, config_settings=None):

@@ -2,7 +2,8 @@
 """Packs an installed tree as a wheel:  wheel.py VERSION TREE ROOT FOLDER
 
 The wheel needs nothing of the machine but the C library: the other libraries that ours are linked with are carried in
-aclmem.libs/, under names with a digest, and every file looks for them there.  That is what auditwheel does; Debian 12
+aclmem.libs/, under names with a digest, and every file looks for them there; their licences are in
+dist-info/licenses/, a file for each package.  That is what auditwheel does; Debian 12
 has no auditwheel, so patchelf is called from here.  The wheel's tag is computed from the files: the newest version of
 glibc that any of them asks for.
 
@@ -10,6 +11,7 @@ A wheel has no links.  Of the names under which programs load the library (libru
 libraries instead, which contain nothing and need libascendcl.so.
 """
 import base64
+import glob
 import hashlib
 import os
 import re
@@ -65,6 +67,26 @@ def glibc_of(path):
     return max(((int(a), int(b)) for a, b in versions), default=(2, 17))
 
 
+def licence_of(path):
+    """The file with the licence of a library of the system: (name of its package, path; None: not found)."""
+    real = os.path.realpath(path)
+    for name in (path, real, "/usr" + real, re.sub("^/usr", "", real)):  # dpkg may list it in /lib or in /usr/lib
+        for command in (["dpkg-query", "-S", name], ["rpm", "-qf", "--qf", "%{NAME}:", name]):
+            try:
+                done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True)
+            except FileNotFoundError:
+                continue
+            package = done.stdout.partition(":")[0]
+            if done.returncode != 0:
+                continue
+            found = sorted(glob.glob("/usr/share/licenses/%s/*" % package)) + ["/usr/share/doc/%s/copyright" % package]
+            if os.path.exists(found[0]):
+                return package, found[0]
+    print("warning: %s is packed without its licence, which was not found; a wheel that is given to others needs it" % path,
+          file=sys.stderr)
+    return os.path.basename(path), None
+
+
 class Stage:
     """A folder with what goes into the wheel."""
 
@@ -72,6 +94,7 @@ class Stage:
         self.tree = tree
         self.folder = folder
         self.carried = {}  # name of a library of the system -> its name in aclmem.libs
+        self.licences = {}  # name of a package of the system -> the file with its licence
 
     def path(self, name):
         path = os.path.join(self.folder, name)
@@ -129,6 +152,7 @@ class Stage:
                 copy = self.path("aclmem.libs/" + self.carried[name])
                 shutil.copyfile(source, copy)
                 os.chmod(copy, 0o755)
+                self.licences.update([licence_of(source)])
                 said_by("patchelf", "--set-soname", self.carried[name], copy)
                 self.carry(copy)
             said_by("patchelf", "--replace-needed", name, self.carried[name], path)
@@ -158,7 +182,7 @@ def metadata(version, readme):
     return (
         "Metadata-Version: 2.1\nName: aclmem\nVersion: %s\n"
         "Summary: The AscendCL memory runtime for any Linux machine\n"
-        "License: Apache-2.0\nRequires-Python: >=3.9\nDescription-Content-Type: text/markdown\n\n%s"
+        "License: Apache-2.0\nLicense-File: LICENSE\nRequires-Python: >=3.9\nDescription-Content-Type: text/markdown\n\n%s"
     ) % (version, readme)
 
 
@@ -168,7 +192,7 @@ def information(stage, version, root):
         "LICENSE": read(os.path.join(root, "LICENSE")).decode(),
         "METADATA": metadata(version, read(os.path.join(root, "README.md")).decode()),
         "WHEEL": "Wheel-Version: 1.0\nGenerator: aclmem\nRoot-Is-Purelib: false\nTag: %s\n" % stage.tag(),
-        "entry_points.txt": "[console_scripts]\naclmem = aclmem:main\n\n[pytest11]\naclmem = aclmem.pytest_plugin\n",
+        "entry_points.txt": read(os.path.join(root, "python", "entry_points.txt")).decode(),
     }
 
 
@@ -202,9 +226,14 @@ def main(version, tree, root, folder):
         stage.fill(root)
         stage.link()
         stage.mend()
+        info = "aclmem-%s.dist-info/" % version
         for name, text in information(stage, version, root).items():
-            with open(stage.path("aclmem-%s.dist-info/%s" % (version, name)), "w", encoding="utf-8") as file:
+            with open(stage.path(info + name), "w", encoding="utf-8") as file:
                 file.write(text)
+        shutil.copyfile(os.path.join(root, "page", "vendor", "LICENSES"), stage.path(info + "licenses/report-page"))
+        for package, licence in stage.licences.items():
+            if licence:
+                shutil.copyfile(licence, stage.path(info + "licenses/" + package))
         path = os.path.join(folder, "aclmem-%s-%s.whl" % (version, stage.tag()))
         write(stage, path)
     print(path)

@@ -9,8 +9,8 @@ import sys
 
 
 def root():
-    """The folder with bin/, lib64/ and include/: of a wheel, an installed tree, or a build (which has no include/)."""
-    here = os.path.dirname(os.path.abspath(__file__))
+    """The folder with bin/, lib64/ and include/: of a wheel, an installed tree, or a build (without include/)."""
+    here = os.path.dirname(os.path.realpath(__file__))  # Debian's package has links
     for up in ("", os.path.join("..", "..", ".."), os.path.join("..", "..")):
         folder = os.path.normpath(os.path.join(here, up))
         if os.path.exists(os.path.join(folder, "lib64", "libascendcl.so")):

@@ -2,8 +2,8 @@
 
     pytest --aclmem-check
 
-The wheel registers the plugin; elsewhere `-p aclmem.pytest_plugin` loads it.  docs/CHECK.md has the options, the markers
-and the fixture.
+entry_points.txt registers the plugin, in a wheel, a package, an installed tree and a build.  docs/CHECK.md has the
+options, the markers and the fixture.
 """
 import ctypes
 import fnmatch

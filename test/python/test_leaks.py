@@ -26,15 +26,20 @@ def only_our_objects():
 
 
 def blocks_left(function, n):
-    """How many memory blocks of Python's allocator n calls leave behind."""
-    for _ in range(50):
-        function()
-    gc.collect()
-    before = sys.getallocatedblocks()
-    for _ in range(n):
-        function()
-    gc.collect()
-    return sys.getallocatedblocks() - before
+    """How many memory blocks of Python's allocator n calls leave behind.
+
+    The interpreter itself allocates while it warms up (specialised code, free lists), so a round that leaves blocks
+    behind is repeated.  A call that leaks does so in every round."""
+    for _ in range(4):
+        gc.collect()
+        before = sys.getallocatedblocks()
+        for _ in range(n):
+            function()
+        gc.collect()
+        left = sys.getallocatedblocks() - before
+        if left < SLACK:
+            break
+    return left
 
 
 PROP = {"memAttr": acl.ACL_HBM_MEM_HUGE, "location": {"id": 0, "type": acl.ACL_MEM_LOCATION_TYPE_DEVICE}}
@@ -90,12 +95,13 @@ def test_every_function_leaves_nothing_behind(world, path):
 
 
 def test_functions_that_ran_leave_nothing_behind(world):
-    stream, count = world.stream(), [0]
+    stream, count, launched = world.stream(), [0], [0]
 
     def note(value):
         count[0] += 1
 
     def launch():
+        launched[0] += 100
         for _ in range(100):
             rt.launch_host_func(stream, note, (1, 2))
         assert rt.synchronize_stream(stream) == 0
@@ -104,7 +110,7 @@ def test_functions_that_ran_leave_nothing_behind(world):
     references = sys.getrefcount(note), sys.getrefcount(data)
     assert blocks_left(launch, N // 1000) < SLACK
     assert (sys.getrefcount(note), sys.getrefcount(data)) == references
-    assert count[0] == 100 * (N // 1000 + 50)
+    assert count == launched
 
 
 def test_references_to_arguments_are_given_back(world):

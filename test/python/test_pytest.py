@@ -162,8 +162,7 @@ def run(folder, *options, text=PLANTED, **environment):
     path = os.path.join(str(folder), "test_planted.py")
     with open(path, "w") as file:
         file.write(text)
-    command = [sys.executable, "-B", "-m", "pytest", "-p", "aclmem.pytest_plugin", "-p", "no:cacheprovider", "-q",
-               "--junit-xml=out.xml"]
+    command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", "--junit-xml=out.xml"]
     return subprocess.run(command + list(options) + [path], cwd=str(folder), env=dict(os.environ, **environment),
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
 
@@ -194,6 +193,11 @@ def test_findings_fail_the_test_that_made_them(tmp_path):
     assert {name for name, tag in found if tag == "skipped"} == {"test_expected"}
     assert done.stdout.count("aclmem findings") == 1, done.stdout  # beside its own failure
     assert "_pytest" not in done.stdout and "pytest_plugin" not in done.stdout, done.stdout
+
+
+def test_the_plugin_may_be_named_too(tmp_path):
+    done = run(tmp_path, "-p", "aclmem.pytest_plugin", "--aclmem-check", text="def test_nothing():\n    pass\n")
+    assert done.returncode == 0, done.stdout
 
 
 def test_without_the_option_nothing_is_checked(tmp_path):

@@ -109,6 +109,15 @@ def test_the_same_input_gives_the_same_wheel(tree, wheel, tmp_path):
         assert one.read() == two.read()
 
 
+def test_every_library_that_is_carried_has_its_licence(unpacked):
+    carried = {re.sub(r"-[0-9a-f]{8}\.so.*", "", path.name) for path in unpacked.glob("aclmem.libs/*")}
+    licences = {path.name: path.read_text(encoding="utf-8") for path in unpacked.glob("aclmem-*.dist-info/licenses/*")}
+    for library, words in (("libjansson", "Petri Lehtinen"), ("libz", "Jean-loup Gailly"), ("libdw", "GPL")):
+        assert library in carried
+        assert [name for name, text in licences.items() if words in text], (library, sorted(licences))
+    assert len(licences) >= 5 and all(licences.values()), sorted(licences)
+
+
 def test_pip_installs_it_without_a_network(wheel, tmp_path):
     venv = tmp_path / "venv"
     without = {"LD_PRELOAD": ""}  # a sanitizer would only slow pip down
