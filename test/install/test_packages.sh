@@ -3,14 +3,15 @@
 #
 #     test_packages.sh BUILD [SUITE...]        BUILD has deb/ and wheel/; the suites are bookworm if none is given
 #
-# The systems are made with debootstrap, in BUILD/systems, and kept there for the next run.  Where that cannot be done
-# the reason is printed and the exit status is 77.
+# The systems are made with debootstrap (scripts/debian_system.sh), in BUILD/systems.  Where that cannot be done the
+# reason is printed and the exit status is 77.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- bookworm
-mirror=${MIRROR:-http://deb.debian.org/debian}
+systems=$build/systems
+. "$here/../../scripts/debian_system.sh"
 
 skip() {
     echo "not run: $1"
@@ -23,11 +24,10 @@ fail() {
     exit 1
 }
 
-[ "$(id -u)" -eq 0 ] || skip "only root can make a system with debootstrap"
-command -v debootstrap >/dev/null || skip "debootstrap is missing (Debian's package: debootstrap)"
+why=$(system_lacks)
+[ -z "$why" ] || skip "$why"
 # Mounts of ours end with this process.
 [ -n "${PACKAGES_UNSHARED:-}" ] || {
-    unshare -m true 2>/dev/null || skip "this machine does not allow mounts"
     PACKAGES_UNSHARED=1 exec unshare -m "$0" "$build" "$@"
 }
 ls "$build"/deb/aclmem_*.deb "$build"/wheel/*.whl >/dev/null || fail "make deb wheel comes first"
@@ -60,17 +60,9 @@ apt() {
 }
 
 system_make() {
-    base=$build/systems/$suite
-    system=$build/systems/$suite.used
-    if [ ! -e "$base/made" ]; then
-        rm -rf "$base"
-        mkdir -p "$base"
-        debootstrap --variant=minbase "$suite" "$base" "$mirror" >"$base.log" 2>&1 ||
-            skip "debootstrap of $suite: $(tail -n 1 "$base.log")"
-        touch "$base/made"
-    fi
-    rm -rf "$system"
-    cp -a --reflink=auto "$base" "$system"
+    system=$systems/$suite.used
+    why=$(system_bootstrap "$suite") || skip "$why"
+    system_copy "$suite" "$system"
     mount -t proc proc "$system/proc"
     mount -t sysfs -o ro sysfs "$system/sys" # where UCX looks for networks
     mkdir "$system/packages"
@@ -105,6 +97,10 @@ try_command() {
     ! inside python3 -c 'import acl' 2>/dev/null || fail "$suite: the module is not there for all without its package"
     apt python3-aclmem.deb || fail "$suite: python3-aclmem installs"
     must "python3-aclmem makes the module everybody's" python3 /tmp/client.py
+    must "aclmem.root() is the tree" sh -euc '[ "$(python3 -c "import aclmem; print(aclmem.root())")" = /opt/aclmem ]'
+    apt python3-pytest || fail "$suite: pytest installs"
+    echo "def test_nothing(aclmem_devices): pass" >"$system/tmp/test_plugin.py"
+    must "pytest knows the plugin" python3 -m pytest -p no:cacheprovider --aclmem-check /tmp/test_plugin.py
 }
 
 try_builds() {
@@ -112,7 +108,7 @@ try_builds() {
     must "set_env.sh is enough for a build" sh -euc '. /opt/aclmem/set_env.sh; cd /tmp
         cc -I$ASCEND_HOME_PATH/include client.c -o built -L$ASCEND_HOME_PATH/lib64 -lascendcl -ldl; ./built'
     must "pkg-config finds it" sh -euc 'cd /tmp
-        cc $(pkg-config --cflags ascendcl) client.c -o built $(pkg-config --libs ascendcl) -ldl; aclmem run ./built'
+        cc $(pkg-config --cflags ascendcl) client.c -o built $(pkg-config --libs ascendcl) -ldl; ./built; aclmem run ./built'
     must "CMake finds it" sh -euc 'cd /tmp; cmake -S project -B made -DCLIENT_LANGUAGE=C; cmake --build made; made/client'
 }
 
@@ -123,15 +119,18 @@ try_wheel() {
     must "the module of the wheel works" /tmp/venv/bin/python /tmp/client.py
     must "the command of the wheel works" sh -euc 'PATH=/tmp/venv/bin:$PATH; aclmem run python3 /tmp/client.py'
     must_fabric "the wheel has no fabric, and says so" sh -euc 'PATH=/tmp/venv/bin:$PATH; aclmem run /tmp/fabric libucx0'
-    must "the wheel needs no package of ours" sh -euc 'apt-get purge -qq -y "aclmem*" python3-aclmem libjansson4 libnuma1
+    must "the wheel needs no package of ours" sh -euc 'apt-get purge -qq -y libjansson4 libnuma1
         PATH=/tmp/venv/bin:$PATH; aclmem run python3 /tmp/client.py; aclmem run /tmp/client'
 }
 
 # Removing leaves nothing but what dpkg and apt write of it.
 try_removal() {
-    inside apt-get -qq -y purge aclmem aclmem-dev python3-aclmem >"$system/tmp/log" 2>&1 || :
-    left=$(inside find / -xdev -name '*aclmem*' ! -path '/var/log/*' ! -path '/tmp/*' ! -path '/packages/*' ! -path '/proc/*' ! -path '/dev/*')
+    inside aclmem run /tmp/client >/dev/null || fail "$suite: a program before the removal"
+    [ -n "$(inside find /dev/shm -name 'aclmem-*')" ] || fail "$suite: a program leaves its records in /dev/shm"
+    must "the packages can be removed" apt-get -qq -y purge aclmem aclmem-dev python3-aclmem
+    left=$(inside find / -xdev -name '*aclmem*' ! -path '/var/log/*' ! -path '/tmp/*' ! -path '/packages/*' ! -path '/proc/*')
     [ -z "$left" ] || fail "$suite: removing leaves $left"
+    [ -d "$system/opt" ] || fail "$suite: removing takes /opt"
 }
 
 # A tree that dpkg does not know is not mixed with the package's.
@@ -169,8 +168,8 @@ for suite; do
     try_foreign
     try_command
     try_builds
-    try_wheel
     try_removal
+    try_wheel
     umount "$system/sys" "$system/proc"
     rm -rf "$system"
     echo "$suite: the packages install, work and go"
