@@ -44,7 +44,7 @@ class Recipes(unittest.TestCase):
         """Runs the lines as one script, as far as they can be run here."""
         tree = os.path.join(self.folder, "tree")
         script = []
-        for line in lines:
+        for line in "\n".join(lines).splitlines():
             if LEFT_OUT.match(line):
                 continue
             line = re.sub(r"make -C aclmem install PREFIX=\S+", "cmake --install '%s' --prefix '%s' >log" % (BUILD, tree), line)
@@ -74,24 +74,34 @@ class Recipes(unittest.TestCase):
         steps = [step["run"] for step in job["steps"] if "run" in step]
         self.assertEqual([s["uses"] for s in job["steps"] if "aclmem@" in s.get("uses", "")], ["OWNER/aclmem@v0.2.0"])
         self.assertIn("project(aclmem VERSION 0.2.0 ", read("CMakeLists.txt"))
-        # What the action does, with a `make` that installs the build that is tested.
+        # What the action does, with a `make` that installs the build that is tested, and without sudo: its folder can be written.
         tools = os.path.join(self.folder, "tools")
         os.mkdir(tools)
         with open(os.path.join(tools, "make"), "w") as file:
             file.write("#!/bin/sh\ncmake --install '%s' --prefix \"${2#PREFIX=}\" >/dev/null\n" % BUILD)
-        os.chmod(os.path.join(tools, "make"), 0o755)
+        with open(os.path.join(tools, "sudo"), "w") as file:
+            file.write("#!/bin/sh\necho sudo: not found >&2\nexit 127\n")
+        for name in ("make", "sudo"):
+            os.chmod(os.path.join(tools, name), 0o755)
         files = {name: os.path.join(self.folder, name) for name in ("GITHUB_ENV", "GITHUB_PATH")}
         action = yaml.safe_load(read("action.yml"))["runs"]
         self.assertEqual(action["using"], "composite")
         script = action["steps"][0]["run"].replace("${{ github.action_path }}", ROOT)
         script = script.replace("${{ inputs.prefix }}", os.path.join(self.folder, "prefix"))
-        self.shell(script.splitlines(), PATH=tools + ":" + os.environ["PATH"], **files)
+        self.shell(["set -e; " + script], PATH=tools + ":" + os.environ["PATH"], **files)
         with open(files["GITHUB_ENV"]) as file:
             given = dict(line.rstrip("\n").split("=", 1) for line in file)
         with open(files["GITHUB_PATH"]) as file:
             given["PATH"] = file.read().strip() + ":" + os.environ["PATH"]
         self.shell(steps, ACLMEM_PRODUCT="A3", ACLMEM_RULES="strict", **given)
         self.check_findings("findings.xml")
+
+    def test_pinned_memory_is_explained(self):
+        text = read("docs", "CI.md").partition("## Pinned memory\n")[2].partition("\n## ")[0]
+        for words in ("207005", "ulimit -l", "prlimit", "--ulimit memlock=-1"):
+            self.assertIn(words, text)
+        for title, language in (("GitHub Actions", "yaml"), ("Plain shell", "sh")):
+            self.assertIn("memlock", section(title, language))
 
     def test_a_finding_fails_the_job(self):
         shutil.copy(os.path.join(ROOT, "examples", "missing_sync.c"), os.path.join(self.folder, "my_test.c"))

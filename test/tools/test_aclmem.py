@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,22 @@ def hold(library, size):
         sys.exit(3)
     print("held", flush=True)
     sys.stdin.read()
+
+
+def pin(library, size):
+    """In a process of its own: pinned memory."""
+    acl = ctypes.CDLL(library)
+    block = ctypes.c_void_p()
+    for ret in (acl.aclInit(None), acl.aclrtSetDevice(0), acl.aclrtMallocHost(ctypes.byref(block), ctypes.c_size_t(size)),
+                acl.aclrtFreeHost(block)):
+        if ret:
+            sys.exit(2)
+
+
+def limit_locking():
+    """ulimit -l 64, also for root, whom no limit binds while it has CAP_IPC_LOCK."""
+    ctypes.CDLL(None).prctl(24, 14, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_IPC_LOCK
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
 
 
 class Command(unittest.TestCase):
@@ -57,6 +74,14 @@ class Command(unittest.TestCase):
         )
         self.assertEqual(holder.stdout.readline(), "held\n")
         return holder
+
+    def test_a_low_limit_of_locked_memory_is_reported_once_for_all_seeds(self):
+        program = [sys.executable, os.path.abspath(__file__), "pin", LIBRARY, str(4 * MIB)]
+        for more, n in (({}, 1), ({"ACLMEM_LOCK_WARNING": "0"}, 0), ({"ACLMEM_LOCK_WARNING": "1"}, 3)):
+            done = subprocess.run([COMMAND, "run", "--chaos", "1..3"] + program, env=dict(self.env, **more),
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, preexec_fn=limit_locking)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr.count("host memory is not locked"), n, done.stderr)
 
     def test_fabric_keys(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -240,6 +265,9 @@ class Command(unittest.TestCase):
 if __name__ == "__main__":
     if sys.argv[1] == "hold":
         hold(sys.argv[2], int(sys.argv[3]))
+        sys.exit(0)
+    if sys.argv[1] == "pin":
+        pin(sys.argv[2], int(sys.argv[3]))
         sys.exit(0)
     COMMAND, LIBRARY = sys.argv[1:3]
     unittest.main(argv=sys.argv[:1])

@@ -19,6 +19,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/sys.h"
 
 #define LIMIT_PLENTY (512 * AM_MIB) /* a chunk for every class of blocks, twice */
@@ -72,7 +73,7 @@ static aclError lock_refused(size_t size, bool must_lock)
             "bytes; raise it with ulimit -l or LimitMEMLOCK=, or give the process "
             "CAP_IPC_LOCK",
             size, (unsigned long long)limit.rlim_cur);
-    if (!atomic_exchange(&was_said, true))
+    if (am_option_number(AM_OPTION_lock_warning) && !atomic_exchange(&was_said, true))
         am_log(AM_LOG_WARN,
                "host memory is not locked from here on: RLIMIT_MEMLOCK is %llu bytes "
                "(%m); raise "
