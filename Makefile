@@ -2,16 +2,17 @@
 PREFIX ?= /opt/aclmem
 SETUP ?= scripts/setup.sh
 
-.PHONY: all setup run check bench fuzz wheel sdist deb check-packages check-aarch64 docs install uninstall format coverage clean help
+.PHONY: all setup configure run check bench fuzz wheel sdist deb check-packages check-aarch64 check-debian docs install uninstall format coverage clean help
 
-all: build/build.ninja
+all: configure
 	@scripts/quietly.sh build/make.log cmake --build build
 
 setup:
 	@$(SETUP) build
 
-build/build.ninja: CMakePresets.json | setup
-	@echo "Building aclmem in build/; what the tools say goes to build/make.log"
+# Each time: a compiler or a library that was missing may have been installed since.
+configure: setup
+	@[ -e build/build.ninja ] || echo "Building aclmem in build/; what the tools say goes to build/make.log"
 	@cmake --preset release >/dev/null
 
 run: all
@@ -21,7 +22,7 @@ check:
 	@$(SETUP) check
 	@scripts/check.sh release clang dev asan tsan aarch64-part
 
-bench: build/build.ninja
+bench: configure
 	@$(SETUP) bench
 	@cmake --build build --target bench
 
@@ -37,6 +38,7 @@ wheel: all
 	@scripts/pip_word.sh
 
 sdist:
+	@$(SETUP) sdist
 	@python3 -B python/backend.py build/sdist
 
 deb:
@@ -49,6 +51,11 @@ check-packages: deb wheel sdist
 check-aarch64:
 	@$(SETUP) aarch64
 	@scripts/check.sh aarch64
+
+# make check-debian [DEBIAN="12 13"] [COMMAND="make run && make check"]
+check-debian:
+	@$(SETUP) debian
+	@scripts/check_debian.sh $(DEBIAN) $(if $(COMMAND),-- '$(COMMAND)')
 
 docs: all
 	@$(SETUP) docs
@@ -90,6 +97,8 @@ help:
 	@echo "make deb         make Debian packages: build/deb/"
 	@echo "make check-packages   install these packages into a fresh system, and use them there"
 	@echo "make check-aarch64    build for aarch64, and run the tests of the interface in qemu-user"
+	@echo "make check-debian     make run and make check on bare Debian 12 and 13, in build/systems (DEBIAN=13: one of them;"
+	@echo "                 COMMAND=: another command)"
 	@echo "make docs        make a site of the documents, with a search: build/docs/site/"
 	@echo "make install     install into PREFIX (now $(PREFIX)); DESTDIR= stages it elsewhere"
 	@echo "                 FORCE=1 replaces a libascendcl.so that is not aclmem's"

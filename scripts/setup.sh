@@ -6,9 +6,11 @@
 #     scripts/setup.sh coverage    that, and what the coverage report needs
 #     scripts/setup.sh bench       what `make`, and comparing with others, needs
 #     scripts/setup.sh wheel       what `make wheel` needs
+#     scripts/setup.sh sdist       what `make sdist` needs
 #     scripts/setup.sh deb         what `make deb` needs
 #     scripts/setup.sh docs        what `make docs` needs
 #     scripts/setup.sh aarch64     what `make check-aarch64` needs; libraries are fetched into build/
+#     scripts/setup.sh debian      what `make check-debian` needs
 #
 # Each row of the tables below is a probe that works on any distribution, the name of Debian's
 # package, and what it is.  Where apt-get is at hand and we may use it, only what is missing is
@@ -18,9 +20,9 @@ set -u
 
 mode=${1:-build}
 case $mode in
-build | check | coverage | bench | wheel | deb | docs | aarch64) ;;
+build | check | coverage | bench | wheel | sdist | deb | docs | aarch64 | debian) ;;
 *)
-    echo "usage: $0 build|check|coverage|bench|wheel|deb|docs|aarch64" >&2
+    echo "usage: $0 build|check|coverage|bench|wheel|sdist|deb|docs|aarch64|debian" >&2
     exit 2
     ;;
 esac
@@ -37,6 +39,7 @@ needed_to_build() {
     need "has_library libzstd" libzstd-dev "zstd, which compresses traces"
     need "has_library libbsd" libbsd-dev "libbsd, for its tree.h"
     need "has_library libdw" libdw-dev "libdw, which names functions and lines"
+    want "has c++" g++ "a C++ compiler, for the pool as an allocator of PyTorch"
     want "has_library ncursesw" libncurses-dev "ncurses, for aclmem top"
     want has_libunwind libunwind8 "libunwind, for stacks that cost little"
     want has_python_headers python3-dev "Python's headers, for the module acl"
@@ -53,7 +56,8 @@ needed_to_check() {
     need "has ld.lld" lld "lld, the linker of the sanitizers' builds"
     need "has nm" binutils "GNU binutils"
     need "has python3" python3 "Python 3.9 or newer"
-    need "has git" git "git"
+    need "has ip" iproute2 "iproute2, which makes the network namespaces of the fabric tests"
+    need "has llvm-symbolizer" llvm "LLVM's symbolizer, which names functions in sanitizer reports"
     need has_python_headers python3-dev "Python's headers"
     need "has_module pytest" python3-pytest "pytest"
     need "has_module numpy" python3-numpy "numpy"
@@ -77,6 +81,7 @@ needed_to_pack() {
 }
 
 needed_for_debian() {
+    need "has_package build-essential" build-essential "Debian's tools for every build of a package"
     need "has dpkg-buildpackage" dpkg-dev "dpkg's tools for building packages"
     need "has dh" debhelper "debhelper"
     need "has lintian" lintian "lintian, which looks at packages"
@@ -112,6 +117,10 @@ has_jemalloc() {
         [ ! -e "$folder/libjemalloc.so.2" ] || return 0
     done
     return 1
+}
+
+has_package() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
 has_browser() {
@@ -202,7 +211,11 @@ look() {
     needed=
     missing=
     wanted=
-    needed_to_build
+    case $mode in
+    sdist) need "has python3" python3 "Python 3.9 or newer" ;;
+    debian) need "has debootstrap" debootstrap "debootstrap, which makes Debian systems in folders" ;;
+    *) needed_to_build ;;
+    esac
     case $mode in check | coverage) needed_to_check ;; esac
     [ "$mode" != bench ] || needed_to_bench
     [ "$mode" != wheel ] || needed_to_pack

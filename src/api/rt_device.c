@@ -6,8 +6,6 @@
 #include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/life.h"
-#include "core/watch.h"
-#include "layer/layers.h"
 
 aclError am_aclrtSetDevice(int32_t deviceId)
 {
@@ -17,25 +15,20 @@ aclError am_aclrtSetDevice(int32_t deviceId)
     return am_device_set(device);
 }
 
-static aclError device_reset(int32_t deviceId, bool is_forced)
+aclError am_aclrtResetDevice(int32_t deviceId)
 {
-    struct am_watch_left before = am_watch_count();
     struct am_device *device;
 
     AM_TRY(am_device_find(deviceId, &device));
-    AM_TRY(am_device_reset(device, is_forced));
-    am_explain_reset(&before);
-    return ACL_SUCCESS;
-}
-
-aclError am_aclrtResetDevice(int32_t deviceId)
-{
-    return device_reset(deviceId, false);
+    return am_device_reset(device, false);
 }
 
 aclError am_aclrtResetDeviceForce(int32_t deviceId)
 {
-    return device_reset(deviceId, true);
+    struct am_device *device;
+
+    AM_TRY(am_device_find(deviceId, &device));
+    return am_device_reset(device, true);
 }
 
 aclError am_aclrtGetDevice(int32_t *deviceId)

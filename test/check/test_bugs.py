@@ -36,10 +36,7 @@ class Bugs(unittest.TestCase):
     def told(self, found):
         return "\n".join("%s: %s" % (f["kind"], f["message"]) for f in found["findings"])
 
-    def check(self, name, kind, words, function, options, code, product):
-        if product:
-            os.environ["ACLMEM_PRODUCT"] = product
-            self.addCleanup(os.environ.pop, "ACLMEM_PRODUCT")
+    def check(self, name, kind, words, function, options, code):
         options = options.split()
         done, found = self.run_it(*options, BUGS, name)
         if not kind:
@@ -57,9 +54,9 @@ class Bugs(unittest.TestCase):
         self.assertEqual((self.told(found), done.returncode), ("", 0), done.stderr)
 
 
-def case(name, kind, words, function, options, code, product):
+def case(name, kind, words, function, options, code):
     def test(self):
-        self.check(name, kind, words, function, options, int(code), product)
+        self.check(name, kind, words, function, options, int(code))
 
     return test
 

@@ -1,51 +1,130 @@
 #!/bin/sh
-# What scripts/setup.sh says on a machine with no tools, where the user may not install any: each package by
-# name, and one line to paste; also where there is a sudo and it refuses.  test_setup.sh <root of the sources>
+# The scripts that set a machine up, on machines that lack something:  test_setup.sh <root of the sources>
 root=$1
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 failed=0
 
-for tool in sh sed grep uname dirname env; do
-    ln -s "$(command -v "$tool")" "$folder/$tool"
-done
-printf '#!/bin/sh\necho 1000\n' >"$folder/id"
-printf '#!/bin/sh\necho "apt-get was called: $*"\nexit 1\n' >"$folder/apt-get"
-chmod +x "$folder/id" "$folder/apt-get"
+fail() {
+    echo "FAILED: $1"
+    failed=1
+}
 
-# expect WORDS...: setup.sh fails and says all of them.
-expect() {
-    if said=$(PATH=$folder "$root/scripts/setup.sh" check 2>&1 </dev/null); then
-        echo "$1: it did not fail"
-        failed=1
-    fi
-    shift
-    for words in "$@"; do
+# has CLAIM TEXT WORDS...: all of the words are in the text.
+has() {
+    claim=$1
+    said=$2
+    shift 2
+    for words; do
         case $said in
         *"$words"*) continue ;;
         esac
         echo "\"$words\" is not in:"
         echo "$said"
-        failed=1
+        fail "$claim"
     done
 }
 
-expect "without sudo" "Ninja, the build tool (Debian's package: ninja-build)" \
+# tool NAME SCRIPT: a command of a machine.
+tool() {
+    printf '#!/bin/sh\n%s\n' "$2" >"$tools/$1"
+    chmod +x "$tools/$1"
+}
+
+# machine TOOL...: an empty folder of commands, with those of this machine that are named.
+machine() {
+    tools=$(mktemp -d -p "$folder")
+    for name; do
+        ln -s "$(command -v "$name")" "$tools/$name"
+    done
+}
+
+# ---- no tools, and no rights to install any: each package by name, and one line to paste ----
+
+machine sh sed grep uname dirname env
+tool id 'echo 1000'
+tool apt-get 'echo "apt-get was called: $*"; exit 1'
+setup_fails() {
+    claim=$1
+    mode=$2
+    shift 2
+    said=$(PATH=$tools "$root/scripts/setup.sh" "$mode" 2>&1 </dev/null) && fail "$claim: setup.sh $mode did not fail"
+    has "$claim" "$said" "$@"
+}
+setup_fails "without sudo" check "Ninja, the build tool (Debian's package: ninja-build)" \
     "
     apt-get install -y --no-install-recommends cmake ninja-build pkg-config gcc"
-printf '#!/bin/sh\n[ "$2" = true ]\n' >"$folder/sudo" # asked whether it may, it agrees
-chmod +x "$folder/sudo"
-expect "where sudo refuses" "Ninja, the build tool (Debian's package: ninja-build)" \
+setup_fails "the fabric tests need network namespaces, and sanitizer reports a symbolizer" check \
+    "(Debian's package: iproute2)" "(Debian's package: llvm)"
+setup_fails "a package needs build-essential" deb "(Debian's package: build-essential)"
+setup_fails "a bare system needs debootstrap" debian "(Debian's package: debootstrap)"
+setup_fails "the sources are packed with Python" sdist "(Debian's package: python3)"
+tool sudo '[ "$2" = true ]' # asked whether it may, it agrees
+setup_fails "where sudo refuses" check "Ninja, the build tool (Debian's package: ninja-build)" \
     "
     sudo apt-get install -y --no-install-recommends cmake ninja-build pkg-config gcc"
-# A Python without pip.
-printf '#!/bin/sh\nexit 1\n' >"$folder/python3"
-chmod +x "$folder/python3"
-case $(PATH=$folder "$root/scripts/pip_word.sh") in
-*"has no pip"*python3-aclmem*) ;;
-*)
-    echo "where python3 has no pip: it does not say so"
-    failed=1
-    ;;
+tool python3 'exit 1'
+has "where python3 has no pip" "$(PATH=$tools "$root/scripts/pip_word.sh")" "has no pip" python3-aclmem
+
+# ---- a C++ compiler that arrives after the first configuration; clang beside it for C ----
+
+configure() {
+    cmake -S "$root" -B "$folder/build" -G Ninja -DCMAKE_C_COMPILER=clang -DACLMEM_PYTHON=OFF 2>&1
+}
+has "a missing C++ compiler is reported" "$(CXX=/nonexistent/c++ configure)" "libaclmem_torch.so is not built"
+said=$(CXX='' configure) && grep -q "libaclmem_torch.so:" "$folder/build/build.ninja" ||
+    fail "a C++ compiler that arrived later is not found: $said"
+grep -q '^CMAKE_CXX_COMPILER:.*clang' "$folder/build/CMakeCache.txt" && fail "the C++ compiler is not g++"
+said=$(ninja -C "$folder/build" src/torch/CMakeFiles/aclmem_torch.dir/edge.cpp.o 2>&1) ||
+    fail "g++ takes the options beside clang: $said"
+
+# ---- packing the sources where git fails: none is needed ----
+
+python=$(python3 -c 'import sys; print(sys.executable)')
+machine sh
+tool git 'echo "fatal: detected dubious ownership" >&2; exit 128'
+said=$(PATH=$tools "$python" -B "$root/python/backend.py" "$folder/sdist" 2>&1) || fail "make sdist without git: $said"
+case $said in
+"$folder"/sdist/aclmem-*.tar.gz) ;;
+*) fail "make sdist prints the archive alone: $said" ;;
 esac
+said=$(tar -tzf "$said" | grep -e /.git/ -e /build/ -e __pycache__) && fail "the archive has what is not source: $(echo "$said" | head -n 3)"
+
+# ---- libraries for aarch64: names that a Debian gave up, and what is to blame ----
+
+machine sh dirname realpath mkdir rm cmp cp ln timeout sed
+tool dpkg ':'
+tool apt-get 'case "$*" in *update*) exit 0 ;; esac; echo "$*" >"'"$folder"'/fetched"'
+tool apt-cache 'for name; do :; done; case $name in libdw1 | libelf1) ;; *) echo "Package: $name" ;; esac'
+said=$(PATH=$tools "$root/scripts/sysroot.sh" "$folder/sysroot" 2>&1) || fail "libraries for aarch64: $said"
+has "renamed libraries are fetched" "$(cat "$folder/fetched") " " libdw1t64 " " libelf1t64 " " libnuma1 "
+rm -rf "$folder/sysroot"
+tool apt-cache ':'
+has "libraries that do not exist are named" "$(PATH=$tools "$root/scripts/sysroot.sh" "$folder/sysroot" 2>&1)" \
+    "has no packages for arm64 of these names: libjansson-dev"
+tool apt-get 'exit 100'
+has "a network that is missing is blamed" "$(PATH=$tools "$root/scripts/sysroot.sh" "$folder/sysroot" 2>&1)" \
+    "apt-get update for arm64 failed; it needs a network"
+
+# ---- the last line of a check ----
+
+mkdir -p "$folder/tree/scripts"
+cp "$root/scripts/check.sh" "$folder/tree/scripts/"
+machine
+tool cmake 'mkdir -p build/dev/Testing/Temporary; touch build/dev/build.ninja build/dev/Testing/Temporary/LastTest.log'
+tool ninja ':'
+tool ctest 'echo "1/3 Test  #1: unit.a ...   Passed    0.1 sec"
+echo "2/3 Test  #2: unit.b ...***Skipped   0.1 sec"
+echo "3/3 Test  #3: unit.c ...***Failed   0.1 sec"
+exit 8'
+said=$(PATH=$tools:$PATH "$folder/tree/scripts/check.sh" dev)
+[ "$(echo "$said" | tail -n 1)" = "1 passed, 1 failed, 1 skipped" ] || fail "the last line counts all: $said"
+
+# ---- make check-debian ----
+
+said=$("$root/scripts/check_debian.sh" 11 2>&1)
+[ $? -eq 2 ] || fail "a version that is not known is refused"
+has "the usage" "$said" "scripts/check_debian.sh [--keep] [VERSION...] [-- COMMAND...]"
+tool id 'echo 1000'
+has "only root makes systems" "$(PATH=$tools:$PATH "$root/scripts/check_debian.sh" 12 2>&1)" "only root can make a system"
 exit "$failed"
