@@ -184,6 +184,7 @@ aclError am_aclrtFree(void *devPtr)
 
 aclError am_aclrtFreeWithDevSync(void *devPtr)
 {
+    const struct am_context *context = am_current_find();
     struct am_block_info block;
     aclError failure = ACL_SUCCESS;
     int32_t device = -1;
@@ -192,8 +193,8 @@ aclError am_aclrtFreeWithDevSync(void *devPtr)
     AM_REQUIRE(devPtr != NULL, ACL_ERROR_RT_PARAM_INVALID, "devPtr is NULL");
     if (am_heap_find(devPtr, &block) && block.kind == AM_HEAP_DEVICE)
         device = block.device;
-    else if (am_current_is_alive()) /* managed memory is every device's */
-        device = am_current.context->device;
+    else if (context != NULL) /* managed memory is every device's */
+        device = context->device;
     if (device >= 0) {
         AM_TRY(am_stream_check_all(device, NULL));
         failure = am_stream_sync_device(device, -1);

@@ -137,28 +137,23 @@ static void a_range_leads_to_the_object_at_its_address(void **state)
 
 /* ---- handles ---- */
 
-static struct am_idslab named_things =
-    AM_IDSLAB_INIT(struct thing, AM_KIND_PHYS, "named things");
 static _Atomic(void *) shown; /* a handle that may be stale by now */
-
-static void named_put(struct am_named *named)
-{
-    if (am_ref_drop(&named->refs))
-        am_idslab_give(&named_things, named);
-}
 
 static const char *handles_write(struct worker *self)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
-        struct thing *thing = am_idslab_take(&named_things);
+        struct thing *thing;
         void *handle;
 
+        am_epoch_enter();
+        thing = am_named_alloc(AM_KIND_PHYS, sizeof *thing);
         worker_check(thing != NULL);
-        handle = am_idslab_name(&named_things, &thing->named);
-        thing_fill(thing, (uintptr_t)handle);
+        thing->place = (uintptr_t)thing;
+        thing->again = ~thing->place;
+        handle = am_named_publish(&thing->named);
         atomic_store_explicit(&shown, handle, memory_order_relaxed);
-        am_idslab_unname(&thing->named);
-        named_put(&thing->named);
+        am_named_free(&thing->named);
+        am_epoch_leave();
     }
     return NULL;
 }
@@ -167,14 +162,13 @@ static const char *handles_read(struct worker *self)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         void *handle = atomic_load_explicit(&shown, memory_order_relaxed);
-        struct thing *thing = am_idslab_get(&named_things, handle, named_put);
-        bool is_right;
+        struct thing *thing;
 
-        if (thing == NULL)
-            continue;
-        is_right = thing->place == (uintptr_t)handle && thing->again == ~thing->place;
-        named_put(&thing->named);
-        worker_check(is_right);
+        am_epoch_enter();
+        thing = am_named_find(AM_KIND_PHYS, handle);
+        worker_check(thing == NULL ||
+                     (thing->place == (uintptr_t)thing && thing->again == ~thing->place));
+        am_epoch_leave();
     }
     return NULL;
 }
@@ -185,6 +179,7 @@ static void a_handle_leads_to_its_own_object_and_all_of_it(void **state)
         {.run = handles_write}, {.run = handles_read}, {.run = handles_read}};
     const char *failure = run_workers(workers, 3);
 
+    am_epoch_synchronize();
     if (failure != NULL)
         fail_msg("%s", failure);
 }

@@ -7,19 +7,16 @@
 #include "base/error.h"
 #include "base/util.h"
 
-static struct am_idslab context_slab =
-    AM_IDSLAB_INIT(struct am_context, AM_KIND_CONTEXT, "context slab");
 static LIST_HEAD(, am_context) contexts =
     LIST_HEAD_INITIALIZER(contexts); /* devices.lock */
 static _Atomic uint64_t n_contexts;
 
 _Thread_local struct am_current am_current;
 
-/* The memory returns to the slab with the last reference. */
 void am_context_put(struct am_context *context)
 {
     if (am_ref_drop(&context->named.refs))
-        am_idslab_give(&context_slab, &context->named);
+        am_named_free(&context->named);
 }
 
 /* This process is one of those that use the device, or there are too many. */
@@ -39,14 +36,12 @@ static aclError context_create_locked(int32_t device, bool is_primary,
     struct am_context *context;
 
     AM_TRY(device_use(&am_devices.device[device]));
-    context = am_idslab_take(&context_slab);
+    context = am_named_alloc(AM_KIND_CONTEXT, sizeof *context);
     AM_REQUIRE(context != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a context");
     context->device = device;
     context->is_primary = is_primary;
     am_settings_reset(&context->params);
-    context->stream = NULL;
-    atomic_store_explicit(&context->named.refs, 1, memory_order_release);
-    am_idslab_name(&context_slab, &context->named);
+    am_named_publish(&context->named);
     LIST_INSERT_HEAD(&contexts, context, all);
     n_contexts += !is_primary;
     if (am_setup.backend->caps & AM_CAP_DEVICES)
@@ -57,7 +52,7 @@ static aclError context_create_locked(int32_t device, bool is_primary,
 
 static void context_kill_locked(struct am_context *context) AM_REQUIRES(am_devices.lock)
 {
-    am_idslab_unname(&context->named);
+    am_named_unpublish(&context->named);
     LIST_REMOVE(context, all);
     n_contexts -= !context->is_primary;
     am_context_put(context);
@@ -78,7 +73,6 @@ void am_context_kill_all_locked(int32_t device)
 
 static void context_make_current(struct am_context *context)
 {
-    am_current.context = context;
     am_current.handle = context->named.handle;
     am_current.lists = NULL;
 }
@@ -119,16 +113,11 @@ aclError am_device_set(struct am_device *device)
     return device_enter(device, true);
 }
 
-static void named_put(struct am_named *named)
-{
-    am_context_put((struct am_context *)named);
-}
-
 aclError am_context_get(void *handle, struct am_context **ret_context)
 {
-    *ret_context = am_idslab_get(&context_slab, handle, named_put);
+    *ret_context = am_named_get(AM_KIND_CONTEXT, handle);
     AM_REQUIRE(*ret_context != NULL, ACL_ERROR_RT_INVALID_HANDLE, "context %p %s", handle,
-               am_id_why(AM_KIND_CONTEXT, handle));
+               am_handle_why(AM_KIND_CONTEXT, handle));
     return ACL_SUCCESS;
 }
 
@@ -164,7 +153,7 @@ void *am_context_current(void)
 {
     struct am_device *device;
 
-    if (am_current_is_alive())
+    if (am_current_find() != NULL)
         return am_current.handle;
     /* The default device of aclInit's file is not counted as set. */
     if (am_setup.default_device >= 0 &&
@@ -179,7 +168,7 @@ aclError am_context_get_current(struct am_context **ret_context)
     AM_REQUIRE(
         am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
         "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
-    *ret_context = am_idslab_get(&context_slab, am_current.handle, named_put);
+    *ret_context = am_named_get(AM_KIND_CONTEXT, am_current.handle);
     AM_REQUIRE(*ret_context != NULL, ACL_ERROR_RT_CONTEXT_NULL,
                "the device of this thread has just been reset");
     return ACL_SUCCESS;
@@ -187,10 +176,14 @@ aclError am_context_get_current(struct am_context **ret_context)
 
 aclError am_context_device(int32_t *ret_device)
 {
+    struct am_context *context = am_current_find();
+
+    if (context == NULL && am_context_current() != NULL)
+        context = am_current_find();
     AM_REQUIRE(
-        am_current_is_alive() || am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
+        context != NULL, ACL_ERROR_RT_CONTEXT_NULL,
         "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
-    *ret_device = am_current.context->device;
+    *ret_device = context->device;
     return ACL_SUCCESS;
 }
 

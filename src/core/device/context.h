@@ -1,9 +1,5 @@
 /*
- * Contexts, and which one a thread works in.
- *
- * A thread remembers its current context by address and handle; contexts' memory is never
- * used for anything else, so a look at the handle tells whether it is still that context,
- * without a lock.
+ * Contexts, and the current context of a thread, which the thread remembers by its handle.
  */
 #ifndef AM_CORE_CONTEXT_H
 #define AM_CORE_CONTEXT_H
@@ -14,12 +10,12 @@
 #include <sys/queue.h>
 
 #include "acl/acl_rt.h"
-#include "base/idslab.h"
+#include "base/handle.h"
 #include "core/device/device.h"
 #include "core/device/settings.h"
 
 struct am_context {
-    struct am_named named;  /* handle is NULL: dead */
+    struct am_named named;  /* handle is NULL: destroyed */
     _Atomic int32_t device; /* logical id */
     bool is_primary;        /* a device's default context */
     struct am_settings params;
@@ -32,8 +28,7 @@ struct am_bins;
 
 /* The current context of a thread. */
 struct am_current {
-    struct am_context *context; /* NULL: nothing yet */
-    void *handle;
+    void *handle; /* NULL: none yet; the context may be destroyed */
     /* core/heap/heap_cache.h: for the device of this context, once there are */
     struct am_bins *lists;
 };
@@ -41,14 +36,11 @@ struct am_current {
 extern _Thread_local struct am_current am_current
     __attribute__((tls_model("initial-exec")));
 
-/*
- * Whether the thread's context still lives; the acquire pairs with the release in create.
- */
-static inline bool am_current_is_alive(void)
+/* The thread's context, valid in this read section; NULL: none, or it is destroyed. */
+static inline struct am_context *am_current_find(void)
 {
-    return am_current.context != NULL && am_current.handle != NULL &&
-           atomic_load_explicit(&am_current.context->named.handle,
-                                memory_order_acquire) == am_current.handle;
+    return am_current.handle == NULL ? NULL
+                                     : am_named_find(AM_KIND_CONTEXT, am_current.handle);
 }
 
 /* aclrtSetDevice: one more user; the default context becomes the thread's current one. */

@@ -112,7 +112,7 @@ static void part_init(union am_domain_part *part)
 {
     part->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_DOMAIN, "domain's list");
     part->is_closed = false;
-    part->n_listed = 0;
+    LIST_INIT(&part->physes);
     part->credit = 0;
     part->keeps = false;
 }

@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "acl/acl_base.h"
 #include "backend/backend.h"
@@ -30,15 +31,16 @@
 /* Pinned memory is the program's own to touch, whatever the domain's other memory is. */
 enum am_bank_kind { AM_BANK_MAIN, AM_BANK_PINNED, AM_BANK_COUNT };
 
+struct am_phys;
+
 /* A shard's part of a domain. */
 union am_domain_part {
     struct {
         struct am_latch lock;
-        bool is_closed; /* lock; the library stops: nothing comes any more */
-        /* Physical memory that am_phys_kill_all() has to find; a part may be negative. */
-        _Atomic int64_t n_listed;
-        atomic_size_t credit; /* bytes that are charged and not in use */
-        atomic_bool keeps;    /* freed bytes become credit */
+        bool is_closed;              /* lock; the library stops: nothing comes any more */
+        LIST_HEAD(, am_phys) physes; /* lock; that go with the device */
+        atomic_size_t credit;        /* bytes that are charged and not in use */
+        atomic_bool keeps;           /* freed bytes become credit */
     };
     char stride[AM_SHARD_STRIDE];
 };

@@ -89,10 +89,7 @@ static inline struct am_bins *am_cache_noted(void)
 
     if (__builtin_expect(bins == NULL, 0))
         return NULL;
-    return atomic_load_explicit(&am_current.context->named.handle,
-                                memory_order_acquire) == am_current.handle
-               ? bins
-               : NULL;
+    return am_current_find() != NULL ? bins : NULL;
 }
 
 static inline void am_bin_push(struct am_bin *bin, struct am_run *run, am_word *word,

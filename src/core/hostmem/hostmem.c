@@ -60,7 +60,7 @@ aclError am_host_malloc(size_t size, unsigned module, int32_t device, void **ret
      * The documents set the device first; that it is needed in EP form too, none of them
      * says.
      */
-    AM_REQUIRE(is_rc || device >= 0 || !am_setup.is_strict || am_current_is_alive(),
+    AM_REQUIRE(is_rc || device >= 0 || !am_setup.is_strict || am_current_find() != NULL,
                ACL_ERROR_RT_CONTEXT_NULL,
                "this thread has no device, which all editions require; call "
                "aclrtSetDevice or aclrtSetCurrentContext first (ACLMEM_RULES=strict)");

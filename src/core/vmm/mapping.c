@@ -13,24 +13,14 @@
 #include "core/device/attr.h"
 #include "core/device/setup.h"
 #include "core/vmm/phys.h"
-#include "core/vmm/record_guess.h"
 #include "core/vmm/vspace.h"
 #include "core/vmm/vspace_arena.h"
 #include "core/vmm/vspace_reservation.h"
 
 static struct am_slab mapping_slab = AM_SLAB_INIT(struct am_mapping, "mapping slab");
 
-/* Of a lookup's own lines: the first one of the mapping in the record. */
-static inline __attribute__((always_inline)) void own_prefetch(const char *record)
-{
-    if (record != NULL)
-        __builtin_prefetch(record + offsetof(struct am_phys, own), 1);
-}
-
 AM_HOT struct am_mapping *am_mapping_get(uintptr_t addr)
 {
-    if (am_records_are_many())
-        own_prefetch(am_record_guess(addr));
     for (;;) {
         struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, addr);
 
@@ -262,8 +252,6 @@ static void mapping_enter_locked(struct am_mapping *mapping)
     if (r->owner == NULL)
         am_reservation_count(r, 1);
     am_chunkmap_set(&am_vspace.chunks, mapping->start, mapping->size, mapping);
-    if (am_records_are_many())
-        am_record_learn(mapping->start, phys->named.number);
 }
 
 /* A lookup reads in the mapping what it would have to fetch from phys. */

@@ -8,7 +8,6 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/vmm/phys.h"
-#include "core/vmm/record_guess.h"
 #include "core/vmm/vspace.h"
 #include "core/vmm/vspace_reservation.h"
 
@@ -83,25 +82,8 @@ bool am_mapping_bury(struct am_mapping *dead)
     return true;
 }
 
-struct am_record_ahead am_record_ahead[AM_AHEAD_COUNT];
-
-static inline __attribute__((always_inline)) void record_prefetch(const char *record)
-{
-    if (record != NULL)
-        am_prefetch(record, sizeof(struct am_phys));
-}
-
-/* Most mappings lie in the record of their memory, which is about to be used as well. */
-static inline __attribute__((always_inline)) void
-mapping_prefetch(const struct am_mapping *mapping)
-{
-    record_prefetch((const char *)((uintptr_t)mapping - offsetof(struct am_phys, own)));
-}
-
 AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(uintptr_t addr)
 {
-    if (am_records_are_many())
-        record_prefetch(am_record_guess(addr));
     for (;;) {
         struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, addr);
         struct am_mapping *dead = NULL;
@@ -109,7 +91,6 @@ AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(uintptr_t addr)
 
         if (mapping == NULL)
             return NULL;
-        mapping_prefetch(mapping);
         r = atomic_load_explicit(&mapping->reservation, memory_order_relaxed);
         if (r == NULL) {
             if (am_chunkmap_find(&am_vspace.chunks, addr) == mapping)

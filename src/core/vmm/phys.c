@@ -13,7 +13,6 @@
 #include "core/ledger/ledger.h"
 #include "core/vmm/vspace.h"
 
-struct am_idslab am_physes = AM_IDSLAB_INIT(struct am_phys, AM_KIND_PHYS, "phys slab");
 static struct am_tally n_physes;
 /* Set before the first memory is made; NULL: nothing is shared. */
 static const struct am_phys_hooks *sharing;
@@ -141,7 +140,7 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->n_mappings = 0;
     phys->was_mapped = false;
     phys->is_killed = false;
-    atomic_store_explicit(&phys->listed, NULL, memory_order_relaxed);
+    phys->part = NULL;
     LIST_INIT(&phys->mappings);
 }
 
@@ -164,7 +163,7 @@ static aclError phys_take(struct am_domain *domain, enum am_bank_kind kind, size
                           size_t asked, int node, const aclrtPhysicalMemProp *prop,
                           struct am_phys **ret_phys)
 {
-    struct am_phys *phys = am_idslab_take(&am_physes);
+    struct am_phys *phys = am_named_alloc(AM_KIND_PHYS, sizeof *phys);
     aclError rc;
 
     if (phys == NULL)
@@ -177,7 +176,7 @@ static aclError phys_take(struct am_domain *domain, enum am_bank_kind kind, size
         return ACL_SUCCESS;
     }
     if (phys != NULL)
-        am_idslab_give(&am_physes, &phys->named);
+        am_named_free(&phys->named);
     am_domain_put(domain);
     return rc;
 }
@@ -196,14 +195,6 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
     return rc;
 }
 
-/* No section can find the record by its handle any more. */
-static void phys_release(struct am_deferred *deferred)
-{
-    struct am_phys *phys = AM_CONTAINER_OF(deferred, struct am_phys, deferred);
-
-    am_idslab_give(&am_physes, &phys->named);
-}
-
 static void phys_unmake(struct am_phys *phys)
 {
     struct am_domain *domain = phys->domain;
@@ -218,31 +209,24 @@ static void phys_unmake(struct am_phys *phys)
         am_ledger_share_leave(domain->ledger, phys->share);
     else if (!phys->is_imported)
         am_domain_uncharge(domain, size);
-    am_epoch_defer(&phys->deferred, phys_release);
+    am_named_free(&phys->named);
     am_domain_put(domain);
 }
 
-/*
- * Enter it in its domain, alive from now on; fails when the library is stopping.
- *
- * There is no list of a domain's memory: lists join objects that are far from each other,
- * so freeing one of a million would fetch two more from memory.  Instead the slab is
- * searched (am_idslab_each()), which happens when a device is reset.
- */
+/* Lists it in its domain; fails when the library is stopping. */
 static aclError phys_list(struct am_phys *phys, bool has_handle)
 {
     union am_domain_part *part = &phys->domain->part[am_shard()];
     bool is_closed;
 
-    am_moment();
     am_latch_take(&part->lock);
     is_closed = part->is_closed;
     if (!is_closed) {
-        atomic_fetch_add_explicit(&part->n_listed, 1, memory_order_relaxed);
-        atomic_store_explicit(&phys->listed, phys->domain, memory_order_relaxed);
+        LIST_INSERT_HEAD(&part->physes, phys, listed);
+        phys->part = part;
+        phys->is_listed = true;
         if (has_handle) /* the other physes are not the program's */
             am_tally_add(&n_physes, 1);
-        atomic_store_explicit(&phys->named.refs, 1, memory_order_release);
     }
     am_latch_give(&part->lock);
     AM_REQUIRE(!is_closed, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
@@ -267,7 +251,7 @@ static aclError phys_publish(struct am_phys *phys, void **ret_handle)
     phys->handle_refs = 1;
     rc = phys_list(phys, true);
     if (rc == ACL_SUCCESS)
-        *ret_handle = am_idslab_name(&am_physes, &phys->named);
+        *ret_handle = am_named_publish(&phys->named);
     else
         phys_unmake(phys);
     return rc;
@@ -287,7 +271,7 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
 
 static aclError import_make(const struct am_import *import, struct am_phys **ret_phys)
 {
-    struct am_phys *phys = am_idslab_take(&am_physes);
+    struct am_phys *phys = am_named_alloc(AM_KIND_PHYS, sizeof *phys);
     struct am_bank *bank;
     aclError rc;
 
@@ -315,7 +299,7 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
     return ACL_SUCCESS;
 
 err_slab:
-    am_idslab_give(&am_physes, &phys->named);
+    am_named_free(&phys->named);
 err_place:
     if (import->remote != NULL) {
         struct am_mem mem = *import->remote;
@@ -358,20 +342,19 @@ aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
 
     AM_TRY(phys_take(domain, kind, size, asked, -1, &prop, ret_phys));
     (*ret_phys)->asked = size; /* all of it is the heap's */
-    atomic_store_explicit(&(*ret_phys)->named.refs, 1, memory_order_release);
     return ACL_SUCCESS;
 }
 
-/* True for one caller; the caller has a reference, or has dropped the last one. */
-static bool phys_unlist(struct am_phys *phys)
+static void phys_unlist(struct am_phys *phys)
 {
-    struct am_domain *domain =
-        atomic_exchange_explicit(&phys->listed, NULL, memory_order_relaxed);
+    union am_domain_part *part = phys->part;
 
-    if (domain != NULL)
-        atomic_fetch_sub_explicit(&domain->part[am_shard()].n_listed, 1,
-                                  memory_order_relaxed);
-    return domain != NULL;
+    if (part == NULL)
+        return;
+    am_latch_take(&part->lock);
+    if (phys->is_listed)
+        LIST_REMOVE(phys, listed);
+    am_latch_give(&part->lock);
 }
 
 struct am_phys *am_phys_ref(struct am_phys *phys)
@@ -388,8 +371,6 @@ void am_phys_put(struct am_phys *phys)
         return;
     am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
     had_handle = phys->named.handle != NULL;
-    if (had_handle)
-        am_idslab_unname(&phys->named);
     phys_unlist(phys);
     phys_unmake(phys);
     if (had_handle)
@@ -399,9 +380,9 @@ void am_phys_put(struct am_phys *phys)
 /* The record of a handle, which may be dead; valid in this section. */
 static aclError phys_find(void *handle, struct am_phys **ret_phys)
 {
-    *ret_phys = am_idslab_find(&am_physes, handle);
+    *ret_phys = am_named_find(AM_KIND_PHYS, handle);
     AM_REQUIRE(*ret_phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
-               am_id_why(AM_KIND_PHYS, handle));
+               am_handle_why(AM_KIND_PHYS, handle));
     return ACL_SUCCESS;
 }
 
@@ -498,80 +479,52 @@ aclError am_phys_free(void *handle)
 }
 
 /*
- * Whether the domain has memory that is listed.  A thread that lists memory meanwhile may
- * be missed, as if it did so later; once the domain is closed there is none.
+ * Takes memory from the list, with one more reference, so that no other thread kills it;
+ * NULL: the list is empty.
  */
-static bool domain_has_physes(struct am_domain *domain)
+static struct am_phys *part_pop(union am_domain_part *part)
 {
-    int64_t n = 0;
+    struct am_phys *phys;
 
-    for (unsigned i = 0; i < AM_SHARDS; i++) {
-        union am_domain_part *part = &domain->part[i];
-
-        am_latch_take(&part->lock);
-        n += atomic_load_explicit(&part->n_listed, memory_order_relaxed);
-        am_latch_give(&part->lock);
+    am_latch_take(&part->lock);
+    phys = LIST_FIRST(&part->physes);
+    while (phys != NULL && !am_ref_try(&phys->named.refs)) /* it is being freed */
+        phys = LIST_NEXT(phys, listed);
+    if (phys != NULL) {
+        LIST_REMOVE(phys, listed);
+        phys->is_listed = false;
     }
-    return n != 0;
-}
-
-/* The object of the slab with one more reference, if it is the domain's memory. */
-static struct am_phys *phys_of_domain(void *object, struct am_domain *domain)
-{
-    struct am_phys *phys = object;
-
-    if (atomic_load_explicit(&phys->listed, memory_order_relaxed) != domain ||
-        !am_ref_try(&phys->named.refs))
-        return NULL;
-    /* The acquire of am_ref_try() shows what was listed before the count was set. */
-    if (atomic_load_explicit(&phys->listed, memory_order_relaxed) == domain)
-        return phys;
-    am_phys_put(phys);
-    return NULL;
-}
-
-static void phys_kill(void *object, void *domain)
-{
-    struct am_phys *phys = phys_of_domain(object, domain);
-
-    if (phys == NULL)
-        return;
-    if (phys_unlist(phys) && am_vspace_kill(phys)) {
-        am_phys_end_export(phys);
-        am_phys_put(phys); /* the handle's */
-    }
-    am_phys_put(phys); /* ours */
+    am_latch_give(&part->lock);
+    return phys;
 }
 
 void am_phys_kill_all(struct am_domain *domain)
 {
-    if (domain != NULL && domain_has_physes(domain))
-        am_idslab_each(&am_physes, phys_kill, domain);
-}
+    struct am_phys *phys;
 
-struct sum {
-    struct am_domain *domain;
-    uint64_t size;
-};
-
-static void sum_add(void *object, void *arg)
-{
-    struct sum *sum = arg;
-    struct am_phys *phys = phys_of_domain(object, sum->domain);
-
-    if (phys == NULL)
-        return;
-    sum->size += phys->named.handle != NULL ? phys->mem.size : 0;
-    am_phys_put(phys);
+    for (unsigned i = 0; domain != NULL && i < AM_SHARDS; i++) {
+        while ((phys = part_pop(&domain->part[i])) != NULL) {
+            if (am_vspace_kill(phys)) {
+                am_phys_end_export(phys);
+                am_phys_put(phys); /* the handle's */
+            }
+            am_phys_put(phys); /* part_pop()'s */
+        }
+    }
 }
 
 uint64_t am_phys_size(struct am_domain *domain)
 {
-    struct sum sum = {.domain = domain};
+    const struct am_phys *phys;
+    uint64_t size = 0;
 
-    if (domain != NULL && domain_has_physes(domain))
-        am_idslab_each(&am_physes, sum_add, &sum);
-    return sum.size;
+    for (unsigned i = 0; domain != NULL && i < AM_SHARDS; i++) {
+        am_latch_take(&domain->part[i].lock);
+        LIST_FOREACH (phys, &domain->part[i].physes, listed)
+            size += phys->named.handle != NULL ? phys->mem.size : 0;
+        am_latch_give(&domain->part[i].lock);
+    }
+    return size;
 }
 
 uint64_t am_phys_count(void)

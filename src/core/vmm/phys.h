@@ -16,8 +16,7 @@
 
 #include "acl/acl_rt.h"
 #include "backend/backend.h"
-#include "base/epoch.h"
-#include "base/idslab.h"
+#include "base/handle.h"
 #include "core/device/domain.h"
 #include "core/vmm/vspace.h"
 
@@ -52,15 +51,16 @@ struct am_phys {
      */
     struct am_mapping own __attribute__((aligned(64)));
 
-    /* The domain, while it goes with its device; NULL: a heap's, or killed. */
-    _Atomic(struct am_domain *) listed;
+    /* Where am_phys_kill_all() finds it; NULL: a heap's. */
+    union am_domain_part *part;
+    LIST_ENTRY(am_phys) listed; /* part->lock, as the next one */
+    bool is_listed;
     uint64_t share; /* in the ledger, held instead of a charge; 0: none */
     /*
      * The number that it was exported or imported by last: the same means the same
      * bytes.
      */
     _Atomic uint64_t share_number;
-    struct am_deferred deferred; /* the free of the record */
 };
 
 static inline aclrtMemAttr am_phys_attr(const struct am_phys *phys)
@@ -70,8 +70,6 @@ static inline aclrtMemAttr am_phys_attr(const struct am_phys *phys)
 
 /* The description that it was made by; the other fields have one value only. */
 aclrtPhysicalMemProp am_phys_prop(const struct am_phys *phys);
-
-extern struct am_idslab am_physes; /* all records */
 
 /* Whether product, rules and machine have memory of this description. */
 aclError am_phys_check(const aclrtPhysicalMemProp *prop);

@@ -1,0 +1,192 @@
+/* See handle.h. */
+#include "base/handle.h"
+
+#include <stdlib.h>
+
+#include "base/lock.h"
+#include "base/sys.h"
+
+/*
+ * Each shard has slots and a free list for its threads: the slot number is the number in the
+ * shard * AM_SHARDS + the shard.  Slots lie in segments of 64, 64, 128, 256, ... slots that
+ * are never freed, so lookups need no lock.
+ */
+#define FIRST_SEGMENT 64u
+#define SEGMENTS 18
+#define SLOTS_MAX (AM_HANDLE_MAX / AM_SHARDS) /* of a shard */
+
+struct slot {
+    _Atomic(struct am_named *) object; /* NULL: not published */
+    uint32_t generation; /* of the next handle; its object's owner writes it */
+    uint32_t next;       /* the shard's lock; in the free list: the next + 1 */
+};
+
+static union {
+    struct {
+        struct am_latch lock;
+        uint32_t end;       /* lock; slots from here on were never used */
+        uint32_t free_list; /* lock; the first free slot + 1; 0: none */
+        _Atomic(struct slot *) segments[SEGMENTS];
+    };
+    char stride[2 * AM_SHARD_STRIDE];
+} shards[AM_SHARDS] = {[0 ... AM_SHARDS - 1].lock =
+                           AM_LATCH_INIT(AM_RANK_LEAF, "handle table")};
+
+static unsigned segment_of(uint32_t i)
+{
+    return i < FIRST_SEGMENT ? 0 : 26 - (unsigned)__builtin_clz(i);
+}
+
+static uint32_t segment_first(unsigned segment)
+{
+    return segment == 0 ? 0 : FIRST_SEGMENT << (segment - 1);
+}
+
+/* NULL: no segment has that slot yet. */
+static struct slot *slot_find(uint32_t number)
+{
+    uint32_t i = number / AM_SHARDS;
+    unsigned segment = segment_of(i);
+    struct slot *slots = atomic_load_explicit(
+        &shards[number % AM_SHARDS].segments[segment], memory_order_acquire);
+
+    return slots != NULL ? &slots[i - segment_first(segment)] : NULL;
+}
+
+/* Reserves a slot for an object: 0 or -ENOMEM. */
+static int slot_alloc(uint32_t *ret_number)
+{
+    unsigned shard = am_shard();
+    int rc = 0;
+
+    am_latch_take(&shards[shard].lock);
+    if (shards[shard].free_list != 0) {
+        *ret_number = (shards[shard].free_list - 1) * AM_SHARDS + shard;
+        shards[shard].free_list = slot_find(*ret_number)->next;
+    } else {
+        uint32_t i = shards[shard].end;
+        unsigned segment = segment_of(i);
+
+        if (i <= SLOTS_MAX && shards[shard].segments[segment] == NULL) {
+            uint32_t n = segment == 0 ? FIRST_SEGMENT : segment_first(segment);
+
+            atomic_store_explicit(&shards[shard].segments[segment],
+                                  am_sys_calloc(n, sizeof(struct slot)),
+                                  memory_order_release);
+        }
+        if (i > SLOTS_MAX || shards[shard].segments[segment] == NULL)
+            rc = -ENOMEM;
+        else
+            shards[shard].end++;
+        *ret_number = i * AM_SHARDS + shard;
+    }
+    am_latch_give(&shards[shard].lock);
+    return rc;
+}
+
+static void slot_free(uint32_t number)
+{
+    unsigned shard = number % AM_SHARDS;
+
+    am_latch_take(&shards[shard].lock);
+    slot_find(number)->next = shards[shard].free_list;
+    shards[shard].free_list = number / AM_SHARDS + 1;
+    am_latch_give(&shards[shard].lock);
+}
+
+void *am_named_alloc(enum am_kind kind, size_t size)
+{
+    struct am_named *object = am_sys_calloc(1, size);
+
+    if (object == NULL)
+        return NULL;
+    if (slot_alloc(&object->slot) != 0) {
+        free(object);
+        return NULL;
+    }
+    object->refs = 1;
+    object->kind = kind;
+    return object;
+}
+
+void *am_named_publish(struct am_named *object)
+{
+    struct slot *slot = slot_find(object->slot);
+    uint64_t value = (uint64_t)(AM_HANDLE_MARK | object->kind) << 56 |
+                     (uint64_t)slot->generation << AM_HANDLE_BITS | object->slot;
+
+    atomic_store_explicit(&object->handle, (void *)(uintptr_t)value,
+                          memory_order_relaxed);
+    atomic_store_explicit(&slot->object, object, memory_order_release);
+    return (void *)(uintptr_t)value;
+}
+
+void am_named_unpublish(struct am_named *object)
+{
+    struct slot *slot = slot_find(object->slot);
+
+    if (object->handle == NULL)
+        return;
+    atomic_store_explicit(&slot->object, NULL, memory_order_release);
+    atomic_store_explicit(&object->handle, NULL, memory_order_release);
+    slot->generation = (slot->generation + 1) & AM_HANDLE_MAX;
+}
+
+static void object_free(struct am_deferred *deferred)
+{
+    struct am_named *object = AM_CONTAINER_OF(deferred, struct am_named, deferred);
+
+    slot_free(object->slot);
+    free(object);
+}
+
+void am_named_free(struct am_named *object)
+{
+    am_named_unpublish(object);
+    am_epoch_defer(&object->deferred, object_free);
+}
+
+AM_HOT void *am_named_find(enum am_kind kind, void *handle)
+{
+    uint32_t number = (uint32_t)(uintptr_t)handle & AM_HANDLE_MAX;
+    struct am_named *object;
+    struct slot *slot;
+
+    if (am_handle_kind(handle) != kind)
+        return NULL;
+    slot = slot_find(number);
+    if (slot == NULL)
+        return NULL;
+    object = atomic_load_explicit(&slot->object, memory_order_acquire);
+    if (object == NULL ||
+        atomic_load_explicit(&object->handle, memory_order_relaxed) != handle)
+        return NULL;
+    return object;
+}
+
+AM_HOT void *am_named_get(enum am_kind kind, void *handle)
+{
+    struct am_named *object = am_named_find(kind, handle);
+
+    return object != NULL && am_ref_try(&object->refs) ? object : NULL;
+}
+
+const char *am_handle_why(enum am_kind kind, void *handle)
+{
+    static const char *const is_another[AM_KIND_COUNT] = {
+        [AM_KIND_NONE] = "was never created by this process",
+        [AM_KIND_PHYS] =
+            "is a handle of physical memory, which is another kind of handle",
+        [AM_KIND_CONTEXT] = "is a context, which is another kind of handle",
+        [AM_KIND_STREAM] = "is a stream, which is another kind of handle",
+        [AM_KIND_EVENT] = "is an event, which is another kind of handle",
+        [AM_KIND_NOTIFY] = "is a notify, which is another kind of handle",
+        [AM_KIND_POOL] = "is a memory pool, which is another kind of handle",
+        [AM_KIND_ALLOCATOR] = "is an allocator, which is another kind of handle",
+    };
+    enum am_kind given = am_handle_kind(handle);
+
+    return given == kind
+               ? "is not alive: it was freed, or ended with its device, or never existed"
+               : is_another[given];
+}
