@@ -17,12 +17,13 @@ PUBLIC = ["include/*"]
 BASE = ["src/base/*"]
 FIT = ["src/fit/*"]
 BACKEND = ["src/backend/backend.h"]
+REMOTE = ["src/backend/remote/remote.h"]  # what core does with memory of other machines besides copies
 ACL = ["include/acl/*"]
 ANYTHING = ["*"]
 PORT = ["src/fabric/port.h"]  # between a program and its fabric process
 
 # src/core/ from the bottom up.
-ROOMS = ["ledger", "exchange", "remote", "device", "vmm", "heap", "stream", "hostmem", "copy", "pool", "managed", "ipc"]
+ROOMS = ["ledger", "exchange", "device", "vmm", "heap", "stream", "hostmem", "copy", "pool", "managed", "ipc"]
 
 
 def room_rules():
@@ -30,7 +31,7 @@ def room_rules():
     below = []
     for room in ROOMS:
         below = below + ["src/core/%s/*" % room]
-        yield ("src/core/%s/*" % room, below + BACKEND + BASE + ACL + PORT)
+        yield ("src/core/%s/*" % room, below + BACKEND + BASE + ACL + (REMOTE if room == "ipc" else []))
 
 
 RULES = [
@@ -48,15 +49,17 @@ RULES = [
     ("src/pool/*", ["src/pool/*"] + FIT + BASE + PUBLIC),
     ("src/backend/host/*", ["src/backend/host/*"] + BACKEND + BASE + ACL),
     ("src/backend/cuda/*", ["src/backend/cuda/*"] + BACKEND + BASE + ACL),
+    ("src/backend/remote/*", ["src/backend/remote/*"] + BACKEND + BASE + ACL + PORT),
     ("src/backend/*", BACKEND + BASE + ACL),
     *room_rules(),
-    ("src/core/*", ["src/core/*"] + BACKEND + BASE + ACL),  # start and end: knows all rooms
+    ("src/core/*", ["src/core/*"] + BACKEND + REMOTE + BASE + ACL),  # start and end: knows all rooms
     ("src/api/entry.c", ["src/api/*"] + BASE + PUBLIC),  # only the am_acl... names of core
     ("src/api/exports.map.in", ["src/api/*.def", "src/toolkit/*.def"]),
     ("src/api/stack.c", ["src/api/*", "src/layer/layers.h"] + BASE + PUBLIC),  # the list of layers
-    ("src/api/acl_init.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
+    ("src/api/acl_init.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + REMOTE + BASE + PUBLIC),
     ("src/api/aclmem.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
-    ("src/api/*", ["src/api/*", "src/core/*"] + BASE + PUBLIC + PORT),
+    ("src/api/aclmem_info.c", ["src/api/*", "src/core/*"] + REMOTE + BASE + PUBLIC),
+    ("src/api/*", ["src/api/*", "src/core/*"] + BASE + PUBLIC),
     ("src/layer/trace*", ["src/layer/*", "src/core/watch.h", "src/trace/codec.h", "src/trace/format.h", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     # Without a layer: what the core tells those who watch.
     ("src/layer/explain.c", ["src/layer/*", "src/core/watch.h", "src/api/api.h"] + BASE + PUBLIC),

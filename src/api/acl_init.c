@@ -12,7 +12,7 @@
 #include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/exchange/exchange.h"
-#include "core/remote/remote.h"
+#include "backend/remote/remote.h"
 #include "core/ledger/ledger.h"
 #include "core/life.h"
 #include "core/managed/managed.h"

@@ -25,7 +25,7 @@
 #include "core/ledger/ledger.h"
 #include "core/ledger/rundir.h"
 #include "core/life.h"
-#include "core/remote/remote_book.h"
+#include "backend/remote/remote.h"
 #include "core/runtime.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -188,7 +188,7 @@ static json_t *fabric_json(void)
 
     if (am_rundir_look(&dir) != 0)
         return all;
-    am_remote_book_visit(dir, fabric_row_add, all);
+    am_remote_records_visit(dir, fabric_row_add, all);
     close(dir);
     return all;
 }

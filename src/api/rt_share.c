@@ -9,7 +9,6 @@
 #include "core/device/context.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
-#include "core/ipc/fabric.h"
 #include "core/ipc/share.h"
 
 /* Which kind of offer a type of handle stands for. */
@@ -34,14 +33,8 @@ static aclError type_kind(aclrtMemSharedHandleType type, enum am_share_kind *ret
 static aclError ticket_read(enum am_share_kind kind, const void *handle,
                             struct am_ticket *ret_ticket)
 {
-    if (kind == AM_SHARE_FABRIC) {
-        struct am_fabric fabric;
-        aclError rc = am_fabric_parse(handle, &fabric);
-
-        if (rc == ACL_SUCCESS)
-            *ret_ticket = fabric.ticket;
-        return rc;
-    }
+    if (kind == AM_SHARE_FABRIC)
+        return am_share_parse_fabric(handle, ret_ticket);
     *ret_ticket = (struct am_ticket){.number = *(const uint64_t *)handle};
     return ACL_SUCCESS;
 }
@@ -50,7 +43,7 @@ static aclError ticket_write(enum am_share_kind kind, const struct am_ticket *ti
                              void *handle)
 {
     if (kind == AM_SHARE_FABRIC)
-        return am_fabric_print(ticket, handle);
+        return am_share_print_fabric(ticket, handle);
     *(uint64_t *)handle = ticket->number;
     return ACL_SUCCESS;
 }
@@ -167,7 +160,7 @@ aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
         return share_import(kind, &ticket, id, handle);
     AM_REQUIRE_NONNULL(handle);
     AM_TRY(am_device_find(id, &device));
-    return am_fabric_import(shareableHandle, device, handle);
+    return am_share_import_fabric(shareableHandle, device, handle);
 }
 
 aclError am_aclrtDeviceGetBareTgid(int32_t *pid)

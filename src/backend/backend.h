@@ -30,7 +30,8 @@ enum {
     AM_CAP_LANES = 1u << 4,     /* lane_*, mark_* */
     AM_CAP_STOCK = 1u << 5,     /* reserve() takes long: parts of a reservation serve */
     AM_CAP_FABRIC = 1u << 6,    /* mem_export's descriptor serves other machines, too */
-    /* another machine's memory: no backend's copy() takes it (core/copy/copy_remote.h) */
+    /* another machine's memory: copy() and fill() wait for the network, and the lists may
+       have memory of the local backend, too; only copy, fill, map, mem_destroy exist */
     AM_CAP_REMOTE = 1u << 7,
 };
 
@@ -199,6 +200,8 @@ struct am_backend_ops {
                      size_t src_at, size_t size);
     aclError (*fill)(const struct am_span *dst, size_t size, uint32_t value,
                      unsigned width);
+    /* Bytes that copy() moves as memmove() does, whichever way they overlap; 0: any number. */
+    size_t copy_max;
     /*
      * Makes memory ready for a copy and does no more, so that one of many pieces fails
      * before the first moves; NULL: there is nothing to make ready.
@@ -276,5 +279,8 @@ struct am_backend_ops {
  * The backend called name; NULL when there is none.  Checks that caps and pointers agree.
  */
 const struct am_backend_ops *am_backend_find(const char *name);
+
+/* The backend of memory of other machines; it is not in the list. */
+extern const struct am_backend_ops am_backend_remote;
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "backend/remote/remote.h"
 #include "base/config.h"
 #include "base/epoch.h"
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "base/log.h"
 #include "base/maps.h"
 #include "base/options.h"
+#include "core/copy/copy.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/exchange/exchange.h"
@@ -26,7 +28,6 @@
 #include "core/managed/managed.h"
 #include "core/pool/allocator.h"
 #include "core/pool/mempool.h"
-#include "core/remote/remote.h"
 #include "core/stream/event.h"
 #include "core/stream/call.h"
 #include "core/stream/sched.h"
@@ -253,7 +254,7 @@ aclError am_runtime_start_locked(const char *config_path)
     am_maps_open();
     am_setup.default_device = config.default_device;
     am_exchange_start();
-    am_remote_allow();
+    am_remote_init(am_setup.backend);
     am_settings_reset(&am_setup.params);
     am_error_share_messages(config.share_messages);
     am_rt.is_up = true;
@@ -271,6 +272,7 @@ void am_runtime_stop_locked(void)
     am_devices_close(&am_devices);
     am_exchange_stop();
     am_remote_stop();
+    am_copy_stop();
     am_calls_stop();
     am_sched_stop(&am_sched);
     am_allocator_destroy_all();

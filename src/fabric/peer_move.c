@@ -17,9 +17,8 @@ struct am_peer_move {
     bool is_put;
     bool has_more; /* as am_port_message.move */
     uint32_t request;
-    uint32_t bell; /* a number + 1; 0: none */
+    uint32_t slot;
     uint64_t offset;
-    uint64_t at;
     uint64_t size;
     struct am_parcel heads[AM_PORT_SLOT_SIZE / AM_PARCEL_MOST + 1];
 };
@@ -43,21 +42,20 @@ void am_peer_work_end(struct am_peer *peer)
     peer->moved = now;
 }
 
-static void bell_ring(struct am_helper *helper, const struct am_peer_move *move)
+static void doorbell_ring(struct am_helper *helper, const struct am_peer_move *move)
 {
-    struct am_port_bells *bells = (void *)(helper->area + AM_PORT_BELLS_AT);
-    _Atomic uint32_t *bell = &bells->bell[move->bell - 1];
+    struct am_port_doorbells *bells = (void *)(helper->area + AM_PORT_DOORBELLS_AT);
+    uint32_t channel = move->slot / AM_PORT_CHANNEL_SLOTS;
 
     /*
-     * The partners are am_remote_landed(), which reads the slot's bytes behind its load, and
-     * am_remote_bell_wait(), which counted the bell before it looked.  The program writes
-     * is_quiet between that count and its wait: where an old value is read here, the wait
-     * finds another count.
+     * The program reads the slot's bytes after it has loaded `done`.  It sets is_quiet
+     * between its load of the count and its wait: if an old value is read here, the
+     * wait finds another count.
      */
-    atomic_store(&bells->landed[move->at / AM_PORT_SLOT_SIZE], 1);
-    atomic_fetch_add(bell, 1);
-    if (!move->has_more || atomic_load(&bells->is_quiet[move->bell - 1]) == 0)
-        syscall(SYS_futex, bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    atomic_store(&bells->done[move->slot], move->request);
+    atomic_fetch_add(&bells->count[channel], 1);
+    if (!move->has_more || atomic_load(&bells->is_quiet[channel]) == 0)
+        syscall(SYS_futex, &bells->count[channel], FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 static void move_refuse(struct am_peer_move *move)
@@ -166,15 +164,12 @@ static void move_done(struct am_ucx_move *ucx)
 {
     struct am_peer_move *move = (struct am_peer_move *)ucx;
     struct am_peer *peer = move->import->peer;
-    struct am_port_message reply = {.kind = AM_PORT_REPLY, .id = move->request};
 
     if (ucx->has_failed) {
         am_peer_fail(peer, "its data connection broke; it may have ended");
         move_refuse(move);
-    } else if (move->bell != 0) {
-        bell_ring(peer->helper, move);
     } else {
-        am_helper_reply(peer->helper, &reply);
+        doorbell_ring(peer->helper, move);
     }
     if (!ucx->has_failed && move->is_put && !move->has_more)
         am_peer_puts_over(peer, ucx->last);
@@ -188,7 +183,7 @@ static void move_begin(struct am_peer_move *move)
     struct am_peer_import *import = move->import;
     struct am_peer *peer = import->peer;
     struct am_ucx *ucx = &peer->helper->ucx;
-    uint8_t *local = peer->helper->area + move->at;
+    uint8_t *local = peer->helper->area + move->slot * AM_PORT_SLOT_SIZE;
     struct am_ucx_put put = {
         .grant = import->grant,
         .offset = move->offset,
@@ -238,14 +233,13 @@ void am_peer_move(struct am_helper *helper, const struct am_port_message *messag
 {
     struct am_peer_import *import = am_peer_import_find(helper, message->move.number);
     uint64_t offset = message->move.offset;
-    uint64_t at = message->move.at;
     uint64_t size = message->move.size;
     struct am_peer *peer = import != NULL ? import->peer : NULL;
     struct am_peer_move *move;
 
     if (import == NULL || !import->is_granted || import->is_released ||
         size > import->size || offset > import->size - size || size > AM_PORT_SLOT_SIZE ||
-        at > AM_PORT_BELLS_AT - size || message->move.bell > AM_PORT_BELLS) {
+        message->move.slot >= AM_PORT_SLOTS) {
         am_helper_refuse(helper, message->id, ACL_ERROR_RT_PARAM_INVALID,
                          "the fabric process has no such memory");
         return;
@@ -260,11 +254,10 @@ void am_peer_move(struct am_helper *helper, const struct am_port_message *messag
         .ucx.done = move_done,
         .import = import,
         .request = message->id,
-        .bell = message->move.bell,
+        .slot = message->move.slot,
         .is_put = message->kind == AM_PORT_PUT,
         .has_more = message->kind == AM_PORT_PUT && message->move.has_more != 0,
         .offset = offset,
-        .at = at,
         .size = size,
     };
     import->n_moves++;

@@ -17,19 +17,21 @@
 
 #include "base/clock.h"
 
-#define AM_PORT_VERSION 4
-#define AM_PORT_SLOT_SIZE (UINT64_C(1) << 20)
-#define AM_PORT_SLOTS 32
+#define AM_PORT_VERSION 5
+#define AM_PORT_SLOT_SIZE (UINT64_C(512) << 10)
+/* A copy uses the slots of one channel, and its doorbell. */
+#define AM_PORT_CHANNELS 8
+#define AM_PORT_CHANNEL_SLOTS 8
+#define AM_PORT_SLOTS (AM_PORT_CHANNELS * AM_PORT_CHANNEL_SLOTS)
 /*
  * Waking a thread takes as long as such a short move.  So the caller, and the fabric process
  * that may get the next one, stay awake for a moment, and give way to other threads.
  */
 #define AM_PORT_SHORT (UINT64_C(64) << 10)
 #define AM_PORT_AWAKE (AM_MILLISECOND / 4)
-/* The slots, and behind them struct am_port_bells. */
-#define AM_PORT_BELLS_AT (AM_PORT_SLOTS * AM_PORT_SLOT_SIZE)
-#define AM_PORT_AREA_SIZE (AM_PORT_BELLS_AT + 4096)
-#define AM_PORT_BELLS 32
+/* The area: the slots, followed by struct am_port_doorbells. */
+#define AM_PORT_DOORBELLS_AT (AM_PORT_SLOTS * AM_PORT_SLOT_SIZE)
+#define AM_PORT_AREA_SIZE (AM_PORT_DOORBELLS_AT + 4096)
 #define AM_PORT_TEXT 384
 #define AM_PORT_DESC 112 /* bytes that describe exported memory, for the importer */
 #define AM_PORT_PIDS 16  /* in one message */
@@ -49,7 +51,6 @@ enum am_port_kind {
     AM_PORT_GET,
     /* From the fabric process. */
     AM_PORT_REPLY,
-    AM_PORT_LOST, /* never sent: the reply that the program makes when the process is gone */
 };
 
 /* The place of an exporting fabric process: it is a part of fabric handles. */
@@ -128,12 +129,10 @@ struct am_port_message {
         struct {
             uint64_t number; /* as RELEASE */
             uint64_t offset; /* in the remote memory */
-            uint64_t at;     /* in the area */
             uint64_t size;
-            uint32_t
-                bell; /* a bell's number + 1: success is told by it, not by a reply */
+            uint32_t slot; /* success is reported by its doorbell, failure by a reply */
             /*
-             * Of a put: it has ended when its bytes may be overwritten.  A later put to the
+             * A put with this has ended when its bytes may be overwritten.  A later put to the
              * same memory, without this, ends when the bytes of both have arrived.
              */
             uint32_t has_more;
@@ -143,15 +142,15 @@ struct am_port_message {
 };
 
 /*
- * How a thread of the program that waits for its own moves is told: the slot's word
- * becomes 1, the bell is counted up, and the threads that wait for it (FUTEX_WAIT) are
- * woken.  That saves a message and another thread's turn.  A put that has more behind it
- * does not wake a thread that has made its bell quiet, as it waits for the last one.
+ * How the fabric process reports that a move has succeeded.  It sets the word of the slot to
+ * the number of the request, increments the count of the channel, and wakes the thread that
+ * waits for the count (FUTEX_WAIT).  A put with has_more does not wake a thread that has set
+ * is_quiet: that thread waits for the last put.
  */
-struct am_port_bells {
-    _Atomic uint32_t landed[AM_PORT_SLOTS];
-    _Atomic uint32_t bell[AM_PORT_BELLS];
-    _Atomic uint32_t is_quiet[AM_PORT_BELLS];
+struct am_port_doorbells {
+    _Atomic uint32_t done[AM_PORT_SLOTS];
+    _Atomic uint32_t count[AM_PORT_CHANNELS];
+    _Atomic uint32_t is_quiet[AM_PORT_CHANNELS];
 };
 
 #endif

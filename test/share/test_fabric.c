@@ -1,8 +1,10 @@
 /* Physical memory in two processes by fabric handles, which Atlas A3 products have. */
 #include "pair.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FABRIC ACL_MEM_SHARE_HANDLE_TYPE_FABRIC
@@ -275,6 +277,7 @@ static void the_backend_says_whether_other_machines_reach_its_memory(void **stat
     aclrtMemFabricHandle fabric;
     uint64_t key;
 
+    expect_warnings(1);
     assert_refused(aclrtMemExportToShareableHandleV2(handle, 0, FABRIC, &fabric),
                    is_cuda ? ACL_ERROR_RT_FEATURE_NOT_SUPPORT : ACL_ERROR_INVALID_PARAM,
                    is_cuda
@@ -283,6 +286,36 @@ static void the_backend_says_whether_other_machines_reach_its_memory(void **stat
     assert_acl_ok(
         aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &key));
     assert_acl_ok(aclrtFreePhysical(handle));
+}
+
+/* Also in a program that exports nothing. */
+static void a_wrong_option_is_reported_at_the_start(void **state)
+{
+    static const char *const wrong[] = {"ACLMEM_FABRIC=nosuch0",
+                                        "ACLMEM_FABRIC=203.0.113.7",
+                                        "ACLMEM_FABRIC=203.0.113.7:7000"};
+    char key[300];
+    FILE *file;
+
+    snprintf(key, sizeof key, "ACLMEM_FABRIC_KEY=%s.key", getenv("ACLMEM_RUNTIME_DIR"));
+    umask(077);
+    file = fopen(strchr(key, '=') + 1, "w");
+    assert_non_null(file);
+    fprintf(file, "%064d", 7);
+    fclose(file);
+    for (size_t i = 0; i <= sizeof wrong / sizeof wrong[0]; i++) {
+        uint64_t before = stats().warnings;
+
+        if (i < sizeof wrong / sizeof wrong[0])
+            start("default", "ACLMEM_PRODUCT=A3", wrong[i], key);
+        else
+            start("default", "ACLMEM_PRODUCT=A3", "ACLMEM_FABRIC=127.0.0.1",
+                  "ACLMEM_FABRIC_KEY=/nosuch");
+        assert_int_equal(stats().warnings, before + 1);
+        assert_acl_ok(aclFinalize());
+    }
+    expect_warnings(1); /* of the last start */
+    unlink(strchr(key, '=') + 1);
 }
 
 int main(int argc, char **argv)
@@ -301,6 +334,8 @@ int main(int argc, char **argv)
         on_a3(a_handle_is_exported_once_and_dies_with_its_memory),
         pair(other_products_have_none),
         on_network(the_backend_says_whether_other_machines_reach_its_memory),
+        {"a_wrong_option_is_reported_at_the_start",
+         a_wrong_option_is_reported_at_the_start, NULL, finish, NULL},
     };
 
     actor_main(argc, argv);

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "core/copy/copy_overlap.h"
-#include "core/copy/copy_remote.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
 
@@ -106,26 +105,30 @@ static aclError rows_visit(const struct am_transfer *transfer, row_f f)
     return rc;
 }
 
+const struct am_backend_ops *am_transfer_backend(const struct am_transfer *transfer)
+{
+    return am_transfer_has(transfer, AM_SPANS_REMOTE) ? &am_backend_remote
+                                                      : am_setup.backend;
+}
+
 aclError am_transfer_run(const struct am_transfer *transfer)
 {
+    const struct am_backend_ops *backend = am_transfer_backend(transfer);
     enum am_order order = am_overlap_order(transfer);
     bool is_one_call = transfer->n_rows == 1 && order <= AM_ORDER_FORWARD;
-    bool is_remote = am_transfer_has(transfer, AM_SPANS_REMOTE);
 
-    if (is_remote && order <= AM_ORDER_FORWARD)
-        return am_remote_copy(transfer);
     if (transfer->width != 0)
-        return am_setup.backend->fill(transfer->to.list, transfer->size, transfer->value,
-                                      transfer->width);
-    if (!is_one_call && !is_remote && am_setup.backend->prepare != NULL)
-        AM_TRY(rows_visit(transfer, am_setup.backend->prepare));
+        return backend->fill(transfer->to.list, transfer->size, transfer->value,
+                             transfer->width);
+    if (!is_one_call && backend->prepare != NULL)
+        AM_TRY(rows_visit(transfer, backend->prepare));
     switch (order) {
     case AM_ORDER_BACKWARD:
         return am_overlap_backward(transfer);
     case AM_ORDER_STAGED:
         return am_overlap_staged(transfer);
     default:
-        return rows_visit(transfer, am_setup.backend->copy);
+        return rows_visit(transfer, backend->copy);
     }
 }
 

@@ -140,4 +140,10 @@ aclError am_copy_batch_async(const struct am_copy_batch *batch, struct am_stream
 aclError am_transfer_submit(struct am_transfer *transfer, struct am_stream *stream,
                             bool must_wait);
 
+/* The backend whose copy() and fill() move the bytes. */
+const struct am_backend_ops *am_transfer_backend(const struct am_transfer *transfer);
+
+/* At the stop of the library: waits for threads of copies that were dropped. */
+void am_copy_stop(void);
+
 #endif

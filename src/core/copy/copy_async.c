@@ -11,10 +11,10 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/slab.h"
+#include "base/sys.h"
+#include "base/thread.h"
 #include "base/util.h"
 #include "core/copy/copy.h"
-#include "core/copy/copy_overlap.h"
-#include "core/copy/copy_remote.h"
 #include "core/device/setup.h"
 #include "core/stream/sched.h"
 
@@ -27,10 +27,21 @@ struct outcome {
     char why[512]; /* its message, where rc is a failure */
 };
 
+/* A copy that waits for another machine has a thread, so that it occupies no worker. */
+struct remote_run {
+    struct am_waitlist
+        waiting; /* the stream's queue; the scheduler's lock, as the next ones */
+    bool is_started;
+    bool is_done;
+    aclError rc;
+    char why[512];
+};
+
 struct copy_task {
     struct am_task task;
-    struct outcome *outcome; /* NULL: no caller waits, and the stream keeps a failure */
-    struct am_remote_job *remote; /* NULL: all memory is on this machine */
+    struct outcome *outcome;   /* NULL: no caller waits, and the stream keeps a failure */
+    struct remote_run *remote; /* NULL: all memory is on this machine */
+    atomic_uint refs;          /* is_remote: the queue and the thread */
     struct am_transfer transfer;
 };
 
@@ -93,8 +104,11 @@ static aclError strict_check(const struct am_transfer *transfer, aclrtMemcpyKind
 
 static aclError copy_do(struct copy_task *ct)
 {
-    return ct->remote != NULL ? am_remote_job_result(ct->remote)
-                              : am_transfer_run_long(&ct->transfer);
+    if (ct->remote == NULL)
+        return am_transfer_run_long(&ct->transfer);
+    AM_REQUIRE(ct->remote->rc == ACL_SUCCESS, ct->remote->rc, "%s",
+               am_error_words(ct->remote->why));
+    return ACL_SUCCESS;
 }
 
 /*
@@ -133,8 +147,11 @@ static void copy_drop(struct am_task *task)
 {
     struct copy_task *ct = (struct copy_task *)task;
 
-    if (ct->remote != NULL)
-        am_remote_job_drop(ct->remote);
+    if (ct->remote != NULL) {
+        if (!am_ref_drop(&ct->refs))
+            return; /* its thread still uses the memory */
+        free(ct->remote);
+    }
     am_transfer_close(&ct->transfer);
     am_slab_give(&copy_slab, ct);
 }
@@ -142,23 +159,88 @@ static void copy_drop(struct am_task *task)
 static const struct am_task_ops copy_ops = {
     .launch = copy_launch, .run = copy_run, .drop = copy_drop};
 
-/* ---- with another machine's memory: the stream is parked while bytes travel ---- */
+/* ---- with another machine's memory ---- */
+
+static struct {
+    struct am_lock lock;
+    pthread_cond_t ended;
+    unsigned n; /* lock; threads that run */
+} threads = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "remote copies"),
+             .ended = PTHREAD_COND_INITIALIZER};
+
+static void *remote_thread(void *arg)
+{
+    struct copy_task *ct = arg;
+    struct am_capture before;
+    aclError rc;
+
+    am_error_function = ct->task.function;
+    before = am_error_capture(ct->remote->why, sizeof ct->remote->why);
+    rc = am_transfer_run(&ct->transfer);
+    am_error_capture_end(before);
+    am_lock(&am_sched.lock);
+    ct->remote->rc = rc;
+    ct->remote->is_done = true;
+    am_sched_wake_locked(&am_sched, &ct->remote->waiting);
+    am_unlock(&am_sched.lock);
+    copy_drop(&ct->task);
+    am_lock(&threads.lock);
+    threads.n--;
+    pthread_cond_broadcast(&threads.ended);
+    am_unlock(&threads.lock);
+    return NULL;
+}
+
+static void remote_start(struct copy_task *ct)
+{
+    pthread_t thread;
+    int rc;
+
+    ct->remote->is_started = true;
+    am_ref_more(&ct->refs);
+    am_lock(&threads.lock);
+    rc = am_thread_start(&thread, remote_thread, ct);
+    threads.n += rc == 0;
+    am_unlock(&threads.lock);
+    if (rc == 0) {
+        pthread_detach(thread);
+        return;
+    }
+    am_ref_drop(&ct->refs); /* not the last one */
+    ct->remote->rc = ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    ct->remote->is_done = true;
+    snprintf(ct->remote->why, sizeof ct->remote->why,
+             "no thread for a copy between machines: %s", strerror(rc));
+}
+
+void am_copy_stop(void)
+{
+    am_lock(&threads.lock);
+    while (threads.n > 0)
+        pthread_cond_wait(&threads.ended, &threads.lock.mutex);
+    am_unlock(&threads.lock);
+}
 
 static bool remote_poll(struct am_task *task, struct am_sched *sched,
                         struct am_waitlist **ret_list)
 {
-    return am_remote_job_poll(((struct copy_task *)task)->remote, sched, ret_list);
+    struct copy_task *ct = (struct copy_task *)task;
+
+    *ret_list = &ct->remote->waiting;
+    if (!ct->remote->is_started)
+        remote_start(ct);
+    return ct->remote->is_done;
 }
 
 static void remote_describe(const struct am_task *task, char *text, size_t size)
 {
-    snprintf(text, size, "bytes have come from, or got to, another machine");
+    snprintf(text, size, "a copy from or to another machine ends");
 }
 
 static const struct am_task_ops remote_ops = {
     .poll = remote_poll,
     .run = copy_run,
-    .comes_alone = true, /* the fabric process ends every move in time */
+    .comes_alone = true, /* the fabric process ends every request in time */
     .describe = remote_describe,
     .drop = copy_drop,
 };
@@ -181,16 +263,17 @@ AM_HOT static aclError copy_make(struct am_transfer *transfer,
     am_spans_move(&ct->transfer.to, &transfer->to);
     am_spans_move(&ct->transfer.from, &transfer->from);
     *ret_task = ct;
-    /* Sides that overlap in both directions are rare, and a worker waits for them. */
-    if (!am_transfer_has(transfer, AM_SPANS_REMOTE) ||
-        am_overlap_order(&ct->transfer) > AM_ORDER_FORWARD)
+    if (!am_transfer_has(transfer, AM_SPANS_REMOTE))
         return ACL_SUCCESS;
     ct->task.ops = &remote_ops;
-    ct->remote = am_remote_job_copy(&ct->transfer);
-    if (ct->remote != NULL)
-        return ACL_SUCCESS;
-    copy_drop(&ct->task);
-    return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a copy between machines");
+    ct->refs = 1;
+    ct->remote = am_sys_calloc(1, sizeof *ct->remote);
+    if (ct->remote == NULL) {
+        copy_drop(&ct->task);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a copy between machines");
+    }
+    am_waitlist_init(&ct->remote->waiting);
+    return ACL_SUCCESS;
 }
 
 /* Queues it; with must_wait, until it is over: done, failed or dropped. */

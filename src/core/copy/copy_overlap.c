@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "base/util.h"
-#include "core/copy/copy_remote.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
@@ -122,7 +121,8 @@ static aclError row_backward(const struct am_transfer *transfer, size_t to_at,
 {
     const struct am_span *to = transfer->to.list;
     const struct am_span *from = transfer->from.list;
-    size_t most = am_transfer_has(transfer, AM_SPANS_REMOTE) ? AM_REMOTE_PIECE : SIZE_MAX;
+    const struct am_backend_ops *backend = am_transfer_backend(transfer);
+    size_t most = backend->copy_max != 0 ? backend->copy_max : SIZE_MAX;
     aclError rc = ACL_SUCCESS;
 
     for (size_t left = transfer->size; left > 0 && rc == ACL_SUCCESS;) {
@@ -133,7 +133,7 @@ static aclError row_backward(const struct am_transfer *transfer, size_t to_at,
         n = n < left ? n : left;
         n = n < most ? n : most;
         left -= n;
-        rc = am_remote_bytes(to, to_at + left, from, from_at + left, n);
+        rc = backend->copy(to, to_at + left, from, from_at + left, n);
     }
     return rc;
 }
@@ -152,6 +152,7 @@ aclError am_overlap_staged(const struct am_transfer *transfer)
     size_t size = transfer->size * transfer->n_rows;
     struct am_span buffer = {.addr = am_sys_malloc(size), .size = size};
     size_t width = transfer->size;
+    const struct am_backend_ops *backend = am_transfer_backend(transfer);
     aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(buffer.addr != NULL, ACL_ERROR_BAD_ALLOC,
@@ -159,11 +160,11 @@ aclError am_overlap_staged(const struct am_transfer *transfer)
                "overlap in more than one direction",
                size);
     for (size_t i = 0; i < transfer->n_rows && rc == ACL_SUCCESS; i++)
-        rc = am_remote_bytes(&buffer, i * width, transfer->from.list,
-                             i * transfer->from_pitch, width);
+        rc = backend->copy(&buffer, i * width, transfer->from.list,
+                           i * transfer->from_pitch, width);
     for (size_t i = 0; i < transfer->n_rows && rc == ACL_SUCCESS; i++)
-        rc = am_remote_bytes(transfer->to.list, i * transfer->to_pitch, &buffer,
-                             i * width, width);
+        rc = backend->copy(transfer->to.list, i * transfer->to_pitch, &buffer, i * width,
+                           width);
     free(buffer.addr);
     return rc;
 }

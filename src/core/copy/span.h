@@ -21,7 +21,7 @@ enum {
     AM_SPANS_HOST = 1u << 0, /* the host's, managed memory too */
     AM_SPANS_RESERVED =
         1u << 1, /* a device's, behind addresses that the program reserved */
-    AM_SPANS_REMOTE = 1u << 2,  /* another machine's: copy_remote.h */
+    AM_SPANS_REMOTE = 1u << 2,  /* another machine's */
     AM_SPANS_MANAGED = 1u << 3, /* counts as the host's and a device's */
     AM_SPANS_ALIAS = 1u << 4, /* is mapped more than once, or there are several ranges */
     /* the program's own and not registered: free for it again when the call returns */

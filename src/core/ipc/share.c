@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "backend/remote/remote.h"
 #include "base/error.h"
 #include "base/sys.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/exchange/exchange.h"
 #include "core/ipc/export_desc.h"
-#include "core/remote/remote.h"
+#include "core/ledger/rundir.h"
 #include "core/vmm/vspace.h"
 
 /* ---- export ---- */
@@ -85,13 +86,16 @@ static aclError offer_remote(struct am_phys *phys, bool is_open, int fd,
                              const struct am_ticket *ticket)
 {
     struct am_port_ticket port = port_ticket(ticket);
+    int directory;
 
+    AM_TRY(am_rundir_open(&directory));
     AM_REQUIRE(phys->mem.bank->ops->caps & AM_CAP_FABRIC,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "memory of the %s backend cannot be reached over the network; unset "
                "ACLMEM_FABRIC to share it within this machine",
                phys->mem.bank->ops->name);
-    return am_remote_export(&port, is_open, fd, phys->mem.size, desc, sizeof *desc);
+    return am_remote_export(directory, &port, is_open, fd, phys->mem.size, desc,
+                            sizeof *desc);
 }
 
 aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
@@ -243,41 +247,6 @@ err_claim:
     return rc;
 }
 
-aclError am_share_import_remote(const struct am_port_place *place,
-                                const struct am_ticket *ticket, struct am_device *device,
-                                void **ret_handle)
-{
-    struct am_port_ticket port = port_ticket(ticket);
-    struct am_remote_import remote;
-    struct am_import_reply reply = {.fd = -1};
-    struct am_import import;
-    aclError rc;
-
-    AM_TRY(am_share_check());
-    AM_TRY(claim(ticket->number));
-    rc = am_remote_import(place, &port, &remote);
-    if (rc != ACL_SUCCESS)
-        goto err_claim;
-    reply.exporter = remote.pid;
-    reply.size = remote.n_bytes;
-    memcpy(reply.bytes, remote.bytes, sizeof remote.bytes);
-    rc = am_export_desc_read(&reply, device, &import);
-    if (rc != ACL_SUCCESS)
-        goto err_remote;
-    import.number = ticket->number;
-    import.is_own = false;
-    import.remote = &remote.mem;
-    if (import.home >= 0)
-        import.home = device->id; /* the exporter's devices are not this machine's */
-    return am_phys_import(&import, ret_handle);
-
-err_remote:
-    remote.mem.bank->ops->mem_destroy(&remote.mem);
-err_claim:
-    am_share_forget(ticket->number);
-    return rc;
-}
-
 aclError am_share_import(enum am_share_kind kind, const struct am_ticket *ticket,
                          struct am_device *device, void **ret_handle)
 {
@@ -288,4 +257,107 @@ aclError am_share_import(enum am_share_kind kind, const struct am_ticket *ticket
     rc = am_phys_import(&import, ret_handle);
     close(import.fd);
     return rc;
+}
+
+/* ---- fabric handles ---- */
+
+aclError am_share_print_fabric(const struct am_ticket *ticket,
+                               aclrtMemFabricHandle *ret_handle)
+{
+    struct am_port_ticket port = port_ticket(ticket);
+    int directory;
+
+    AM_TRY(am_rundir_open(&directory));
+    return am_fabric_handle_print(directory, &port, ret_handle);
+}
+
+aclError am_share_parse_fabric(const aclrtMemFabricHandle *handle,
+                               struct am_ticket *ret_ticket)
+{
+    struct am_fabric_handle fabric;
+
+    AM_TRY(am_fabric_handle_parse(handle, &fabric));
+    *ret_ticket = (struct am_ticket){fabric.ticket.number,
+                                     {fabric.ticket.secret[0], fabric.ticket.secret[1]}};
+    return ACL_SUCCESS;
+}
+
+/* Imports over the network. */
+static aclError import_remote(const struct am_fabric_handle *fabric,
+                              struct am_device *device, void **ret_handle)
+{
+    const char *where = fabric->is_here
+                            ? "with another runtime directory"
+                            : "on another machine, or before this one was started";
+    uint64_t number = fabric->ticket.number;
+    struct am_remote_import remote;
+    struct am_import_reply reply = {.fd = -1};
+    struct am_import import;
+    int directory;
+    aclError rc;
+
+    AM_REQUIRE(fabric->place.family != 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "the fabric handle was exported %s, by a process without ACLMEM_FABRIC; "
+               "set it there and here to share between machines",
+               where);
+    AM_REQUIRE(am_remote_is_wanted(), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "the fabric handle was exported %s; set ACLMEM_FABRIC and "
+               "ACLMEM_FABRIC_KEY to reach it",
+               where);
+    AM_TRY(am_share_check());
+    AM_TRY(am_rundir_open(&directory));
+    AM_TRY(claim(number));
+    rc = am_remote_import(directory, &fabric->place, &fabric->ticket, &remote);
+    if (rc != ACL_SUCCESS)
+        goto err_claim;
+    reply.exporter = remote.pid;
+    reply.size = remote.n_bytes;
+    memcpy(reply.bytes, remote.bytes, sizeof remote.bytes);
+    rc = am_export_desc_read(&reply, device, &import);
+    if (rc != ACL_SUCCESS)
+        goto err_remote;
+    import.number = number;
+    import.is_own = false;
+    import.remote = &remote.mem;
+    if (import.home >= 0)
+        import.home = device->id; /* the exporter's devices are not this machine's */
+    return am_phys_import(&import, ret_handle);
+
+err_remote:
+    remote.mem.bank->ops->mem_destroy(&remote.mem);
+err_claim:
+    am_share_forget(number);
+    return rc;
+}
+
+/*
+ * On this machine first.  The runtime directory may be another container's, with no such
+ * socket or the socket of another process: then the network is tried, and its result counts.
+ */
+aclError am_share_import_fabric(const aclrtMemFabricHandle *handle,
+                                struct am_device *device, void **ret_handle)
+{
+    char why[1024] = "";
+    struct am_fabric_handle fabric;
+    struct am_ticket ticket;
+    struct am_capture before;
+    aclError rc;
+
+    AM_TRY(am_share_parse_fabric(handle, &ticket));
+    AM_TRY(am_fabric_handle_parse(handle, &fabric));
+    if (!fabric.is_here)
+        return import_remote(&fabric, device, ret_handle);
+    if (fabric.place.family == 0 || am_export_is_own(AM_SHARE_FABRIC, &ticket))
+        return am_share_import(AM_SHARE_FABRIC, &ticket, device, ret_handle);
+    before = am_error_capture(why, sizeof why);
+    rc = am_share_import(AM_SHARE_FABRIC, &ticket, device, ret_handle);
+    am_error_capture_end(before);
+    if (rc == ACL_ERROR_RT_NO_PERMISSION && am_remote_is_wanted())
+        return import_remote(&fabric, device, ret_handle);
+    AM_REQUIRE(rc != ACL_ERROR_RT_NO_PERMISSION, rc,
+               "%s; where the exporter is in another container, set ACLMEM_FABRIC and "
+               "ACLMEM_FABRIC_KEY to reach it",
+               am_error_words(why));
+    AM_REQUIRE(rc == ACL_SUCCESS, rc, "%s", am_error_words(why));
+    return ACL_SUCCESS;
 }

@@ -15,9 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "acl/acl_base.h"
+#include "acl/acl_rt.h"
 #include "core/exchange/wire.h"
-#include "fabric/port.h"
 
 struct am_device;
 struct am_import;
@@ -34,10 +33,16 @@ aclError am_share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
 aclError am_share_import(enum am_share_kind kind, const struct am_ticket *ticket,
                          struct am_device *device, void **ret_handle);
 
-/* The same for memory of another machine, which is reached at that place. */
-aclError am_share_import_remote(const struct am_port_place *place,
-                                const struct am_ticket *ticket, struct am_device *device,
-                                void **ret_handle);
+/*
+ * Fabric handles: the handle of an export of this process; the ticket in a handle (107000 if
+ * it is not a handle); an import, from this machine or another one.
+ */
+aclError am_share_print_fabric(const struct am_ticket *ticket,
+                               aclrtMemFabricHandle *ret_handle);
+aclError am_share_parse_fabric(const aclrtMemFabricHandle *handle,
+                               struct am_ticket *ret_ticket);
+aclError am_share_import_fabric(const aclrtMemFabricHandle *handle,
+                                struct am_device *device, void **ret_handle);
 
 /* The two halves of it for memory of another kind, which has no handle. */
 aclError am_share_check(void); /* 207000 where the backend cannot share */

@@ -1,7 +1,10 @@
-/* See remote_process.h. */
-#include "core/remote/remote_process.h"
+/* See spawn.h. */
+#include "backend/remote/spawn.h"
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -11,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "backend/remote/remote.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fdpass.h"
@@ -82,6 +86,51 @@ struct am_port_message am_port_begin(const struct am_port_place *place)
     return message;
 }
 
+bool am_remote_is_wanted(void)
+{
+    return am_option_number(AM_OPTION_fabric) != 0;
+}
+
+/* Whether the option's value, up to a colon, is an interface or address of this machine. */
+static bool where_exists(const char *where)
+{
+    char name[INET_ADDRSTRLEN + IFNAMSIZ];
+    char text[INET_ADDRSTRLEN];
+    struct ifaddrs *all, *one;
+    bool is_found = false;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(where, ":"), where);
+    if (getifaddrs(&all) != 0)
+        return true;
+    for (one = all; one != NULL && !is_found; one = one->ifa_next) {
+        if (one->ifa_addr == NULL || one->ifa_addr->sa_family != AF_INET)
+            continue;
+        inet_ntop(AF_INET, &((struct sockaddr_in *)(void *)one->ifa_addr)->sin_addr, text,
+                  sizeof text);
+        is_found = strcmp(name, one->ifa_name) == 0 || strcmp(name, text) == 0;
+    }
+    freeifaddrs(all);
+    return is_found;
+}
+
+aclError am_remote_check(void)
+{
+    const char *where = am_option_text(AM_OPTION_fabric);
+    char folder[4096];
+    int key;
+
+    if (!am_remote_is_wanted())
+        return ACL_SUCCESS;
+    AM_TRY(folder_find(folder, sizeof folder));
+    AM_TRY(am_port_key_open(&key));
+    close(key);
+    AM_REQUIRE(where_exists(where), ACL_ERROR_INVALID_PARAM,
+               "ACLMEM_FABRIC is \"%s\", and this machine has no such interface with an "
+               "IPv4 address, and no such address",
+               where);
+    return ACL_SUCCESS;
+}
+
 /* ---- the process ---- */
 
 static int actions_make(posix_spawn_file_actions_t *actions, int socket)
@@ -143,33 +192,27 @@ static int process_spawn(char *folder, int socket)
     return rc;
 }
 
-static int area_open(struct am_port_process *process)
+aclError am_port_area_open(int *ret_fd, uint8_t **ret_area)
 {
     int fd = am_sys_memfd_create("aclmem-fabric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *area = MAP_FAILED;
-    int error;
+    int error = errno;
 
-    if (fd < 0)
-        return errno;
-    fd = am_fd_move_up(fd);
-    if (am_sys_ftruncate(fd, AM_PORT_AREA_SIZE) == 0 &&
-        am_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        area = am_sys_mmap(NULL, AM_PORT_AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-                           fd, 0);
-    if (area == MAP_FAILED) {
+    if (fd >= 0) {
+        fd = am_fd_move_up(fd);
+        if (am_sys_ftruncate(fd, AM_PORT_AREA_SIZE) == 0 &&
+            am_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+            area = am_sys_mmap(NULL, AM_PORT_AREA_SIZE, PROT_READ | PROT_WRITE,
+                               MAP_SHARED, fd, 0);
         error = errno;
-        close(fd);
-        return error;
+        if (area == MAP_FAILED)
+            close(fd);
     }
-    process->area_fd = fd;
-    process->area = area;
-    return 0;
-}
-
-static void area_close(struct am_port_process *process)
-{
-    munmap(process->area, AM_PORT_AREA_SIZE);
-    close(process->area_fd);
+    AM_REQUIRE(area != MAP_FAILED, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+               "no memory to share with the fabric process: %s", strerror(error));
+    *ret_fd = fd;
+    *ret_area = area;
+    return ACL_SUCCESS;
 }
 
 aclError am_port_spawn(int *ret_socket)
@@ -192,28 +235,6 @@ aclError am_port_spawn(int *ret_socket)
     }
     *ret_socket = sockets[0];
     return ACL_SUCCESS;
-}
-
-aclError am_port_open(struct am_port_process *ret_process)
-{
-    struct am_port_process process;
-    int error = area_open(&process);
-    aclError rc;
-
-    AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "no memory to share with the fabric process: %s", strerror(error));
-    rc = am_port_spawn(&process.socket);
-    if (rc == ACL_SUCCESS)
-        *ret_process = process;
-    else
-        area_close(&process);
-    return rc;
-}
-
-void am_port_close(struct am_port_process *process)
-{
-    close(process->socket);
-    area_close(process);
 }
 
 /* ---- messages ---- */

@@ -1,5 +1,5 @@
-/* See remote_book.h. */
-#include "core/remote/remote_book.h"
+/* See records.h. */
+#include "backend/remote/records.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -7,17 +7,16 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "base/error.h"
 #include "base/sys.h"
 #include "base/text.h"
-#include "core/ledger/rundir.h"
+#include "backend/remote/remote.h"
 
 #define PREFIX "fabric-"
 #define ROWS_MAX 1024
 #define NAME_SIZE 40
 #define TRIES 4
 
-/* Containers may have one runtime directory, and the same process ids. */
+/* Containers that share the directory may have the same process ids. */
 static void name_make(char *name, size_t size)
 {
     struct stat space = {0};
@@ -45,33 +44,23 @@ static int file_make(int directory, const char *name)
     return -1;
 }
 
-int am_remote_book_make(void)
+int am_remote_records_make(int directory)
 {
-    char why[512];
-    struct am_capture before = am_error_capture(why, sizeof why);
     char name[NAME_SIZE];
-    int directory;
     int fd = -1;
 
     name_make(name, sizeof name);
-    if (am_rundir_open(&directory) == 0) {
-        for (int i = 0; i < TRIES && fd < 0; i++)
-            fd = file_make(directory, name);
-    }
-    am_error_capture_end(before);
+    for (int i = 0; i < TRIES && fd < 0 && directory >= 0; i++)
+        fd = file_make(directory, name);
     return fd;
 }
 
-void am_remote_book_remove(void)
+void am_remote_records_remove(int directory)
 {
     char name[NAME_SIZE];
-    int directory;
 
     name_make(name, sizeof name);
-    if (am_rundir_look(&directory) != 0)
-        return;
     unlinkat(directory, name, 0);
-    close(directory);
 }
 
 static void text_clean(char *text, size_t size)
@@ -94,7 +83,7 @@ static void rows_read(int fd, int32_t pid,
     }
 }
 
-static void book_read(int directory, const char *name, int32_t pid,
+static void file_read(int directory, const char *name, int32_t pid,
                       void (*f)(void *arg, int32_t pid, const struct am_port_row *row),
                       void *arg)
 {
@@ -109,10 +98,10 @@ static void book_read(int directory, const char *name, int32_t pid,
     close(fd);
 }
 
-void am_remote_book_visit(int directory,
-                          void (*f)(void *arg, int32_t pid,
-                                    const struct am_port_row *row),
-                          void *arg)
+void am_remote_records_visit(int directory,
+                             void (*f)(void *arg, int32_t pid,
+                                       const struct am_port_row *row),
+                             void *arg)
 {
     int fd = am_sys_openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
@@ -125,7 +114,7 @@ void am_remote_book_visit(int directory,
         int pid;
 
         if (sscanf(entry->d_name, PREFIX "%x-%d", &space, &pid) == 2 && pid > 0)
-            book_read(directory, entry->d_name, pid, f, arg);
+            file_read(directory, entry->d_name, pid, f, arg);
     }
     if (list != NULL)
         closedir(list);
