@@ -1,4 +1,9 @@
-/* What a process says of itself: functions, structs, modules, stacks. */
+/*
+ * Records that define: functions, structs, codes, modules, stacks, the process itself.
+ *
+ * A definition is counted against the memory bound of the trace when it is stored.  One that
+ * exceeds the bound, or that defines a number for a second time, is discarded.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +14,11 @@
 #define FUNCTIONS_MAX 65536u
 #define STRUCTS_MAX 4096u
 #define MODULES_MAX 65536u
-#define STACKS_MAX (1u << 24)
+#define CODES_MAX 4096u
 
-bool trace_grow(void **array, uint32_t *n, uint64_t wanted, size_t size, uint64_t most)
+/* Enlarges an array of `size` bytes each, so that [wanted] exists and is zero. */
+static bool array_grow(struct trace *trace, void **array, uint32_t *n, uint64_t wanted,
+                       size_t size, uint64_t most)
 {
     uint64_t larger = *n > 0 ? *n : 16;
     char *made;
@@ -22,6 +29,8 @@ bool trace_grow(void **array, uint32_t *n, uint64_t wanted, size_t size, uint64_
         return false;
     while (larger <= wanted)
         larger *= 2;
+    if (!trace_charge(trace, (larger - *n) * size))
+        return false;
     made = realloc(*array, larger * size);
     if (made == NULL)
         return false;
@@ -35,11 +44,11 @@ struct trace_process *trace_process_get(struct trace *trace, uint32_t number)
 {
     struct trace_process *process;
 
-    if (number == 0 || !trace_grow((void **)&trace->process, &trace->n_processes,
+    if (number == 0 || !array_grow(trace, (void **)&trace->process, &trace->n_processes,
                                    number - 1, sizeof *trace->process, PROCESSES_MAX))
         return NULL;
     process = trace->process[number - 1];
-    if (process == NULL) {
+    if (process == NULL && trace_charge(trace, sizeof *process)) {
         process = calloc(1, sizeof *process);
         if (process != NULL)
             process->number = number;
@@ -103,8 +112,10 @@ static void function_free(struct trace_function *function)
     memset(function, 0, sizeof *function);
 }
 
-static void function_define(struct trace_process *process, struct am_input *in)
+static void function_define(struct trace *trace, struct trace_process *process,
+                            struct am_input *in)
 {
+    uint64_t size = sizeof(struct trace_function) + (uint64_t)(in->end - in->at);
     uint64_t id = am_get_varint(in);
     struct trace_function made = {0};
     struct trace_function *function;
@@ -126,9 +137,10 @@ static void function_define(struct trace_process *process, struct am_input *in)
         n -= part;
     }
     if (in->is_bad || n > 0 || made.name == NULL ||
-        !trace_grow((void **)&process->function, &process->n_functions, id,
+        !array_grow(trace, (void **)&process->function, &process->n_functions, id,
                     sizeof *process->function, FUNCTIONS_MAX) ||
-        process->function[id] != NULL || (function = malloc(sizeof *function)) == NULL) {
+        process->function[id] != NULL || !trace_charge(trace, size) ||
+        (function = malloc(sizeof *function)) == NULL) {
         function_free(&made);
         return;
     }
@@ -169,7 +181,8 @@ static void struct_free(struct trace_struct *structure)
     free(structure->name);
 }
 
-static void struct_define(struct trace_process *process, struct am_input *in)
+static void struct_define(struct trace *trace, struct trace_process *process,
+                          struct am_input *in)
 {
     uint64_t number = am_get_varint(in);
     struct trace_struct made = {0};
@@ -189,48 +202,68 @@ static void struct_define(struct trace_process *process, struct am_input *in)
         n -= part;
     }
     if (in->is_bad || made.name == NULL || made.size == 0 ||
-        !trace_grow((void **)&process->structure, &process->n_structs, number,
+        !array_grow(trace, (void **)&process->structure, &process->n_structs, number,
                     sizeof *process->structure, STRUCTS_MAX) ||
-        process->structure[number].name != NULL) {
+        process->structure[number].name != NULL ||
+        !trace_charge(trace, made.n_fields * (sizeof *made.field + 32))) {
         struct_free(&made);
         return;
     }
     process->structure[number] = made;
 }
 
+/* The index of the first code that is not below `code`. */
+static size_t code_index(const struct trace *trace, int64_t code)
+{
+    size_t low = 0;
+    size_t high = trace->n_codes;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (trace->code[middle].code < code)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static void code_define(struct trace *trace, struct am_input *in)
 {
     int64_t code = am_get_signed(in);
-    char *name = text_get(in);
-    void *larger;
+    size_t at = code_index(trace, code);
+    bool is_known = at < trace->n_codes && trace->code[at].code == code;
+    char *name = is_known || trace->n_codes >= CODES_MAX ? NULL : text_get(in);
+    void *larger = name != NULL && trace_charge(trace, strlen(name) + sizeof *trace->code)
+                       ? realloc(trace->code, (trace->n_codes + 1) * sizeof *trace->code)
+                       : NULL;
 
-    if (name == NULL || trace_code(trace, code) != NULL || trace->n_codes >= 4096) {
-        free(name);
-        return;
-    }
-    larger = realloc(trace->code, (trace->n_codes + 1) * sizeof *trace->code);
     if (larger == NULL) {
         free(name);
         return;
     }
     trace->code = larger;
-    trace->code[trace->n_codes].code = code;
-    trace->code[trace->n_codes++].name = name;
+    memmove(&trace->code[at + 1], &trace->code[at],
+            (trace->n_codes++ - at) * sizeof *trace->code);
+    trace->code[at].code = code;
+    trace->code[at].name = name;
 }
 
 const char *trace_code(const struct trace *trace, int64_t code)
 {
-    for (size_t i = 0; i < trace->n_codes; i++) {
-        if (trace->code[i].code == code)
-            return trace->code[i].name;
-    }
-    return NULL;
+    size_t at = code_index(trace, code);
+
+    return at < trace->n_codes && trace->code[at].code == code ? trace->code[at].name
+                                                               : NULL;
 }
 
 /* ---- modules and stacks ---- */
 
-static void module_define(struct trace_process *process, struct am_input *in)
+static void module_define(struct trace *trace, struct trace_process *process,
+                          struct am_input *in)
 {
+    uint64_t size = (uint64_t)(in->end - in->at);
     uint64_t number = am_get_varint(in);
     struct trace_module made = {0};
 
@@ -240,9 +273,9 @@ static void module_define(struct trace_process *process, struct am_input *in)
     made.path = text_get(in);
     made.build_id = text_get(in);
     if (in->is_bad || made.path == NULL ||
-        !trace_grow((void **)&process->module, &process->n_modules, number,
+        !array_grow(trace, (void **)&process->module, &process->n_modules, number,
                     sizeof *process->module, MODULES_MAX) ||
-        process->module[number].path != NULL) {
+        process->module[number].path != NULL || !trace_charge(trace, size)) {
         free(made.path);
         free(made.build_id);
         return;
@@ -250,17 +283,73 @@ static void module_define(struct trace_process *process, struct am_input *in)
     process->module[number] = made;
 }
 
-static void stack_define(struct trace_process *process, struct am_input *in)
+/* The slot of a stack's number, or the empty one where it belongs; there are slots. */
+static uint32_t *stack_slot(const struct trace_process *process, uint32_t number)
+{
+    uint32_t mask = process->n_stack_slots - 1;
+    uint32_t i = (number * 0x9e3779b1u) & mask;
+
+    while (process->stack_slot[i] != 0 &&
+           process->stack[process->stack_slot[i] - 1].number != number)
+        i = (i + 1) & mask;
+    return &process->stack_slot[i];
+}
+
+const struct trace_stack *trace_stack_find(const struct trace_process *process,
+                                           uint32_t number)
+{
+    uint32_t index = process->n_stack_slots > 0 ? *stack_slot(process, number) : 0;
+
+    return index > 0 ? &process->stack[index - 1] : NULL;
+}
+
+/* Doubles the hash table when it is half full. */
+static bool stack_slots_grow(struct trace *trace, struct trace_process *process)
+{
+    uint32_t n = process->n_stack_slots > 0 ? 2 * process->n_stack_slots : 64;
+    uint32_t *slots;
+
+    if (2 * (process->n_stacks + 1) <= process->n_stack_slots)
+        return true;
+    slots = n < (1u << 30) && trace_charge(trace, n * sizeof *slots)
+                ? calloc(n, sizeof *slots)
+                : NULL;
+    if (slots == NULL)
+        return false;
+    trace_discharge(trace, process->n_stack_slots * sizeof *slots);
+    free(process->stack_slot);
+    process->stack_slot = slots;
+    process->n_stack_slots = n;
+    for (uint32_t i = 0; i < process->n_stacks; i++)
+        *stack_slot(process, process->stack[i].number) = i + 1;
+    return true;
+}
+
+/* Numbers are sparse, so the table grows with the number of stacks and not with numbers. */
+static bool stack_add(struct trace *trace, struct trace_process *process,
+                      const struct trace_stack *stack, uint64_t size)
+{
+    if (!stack_slots_grow(trace, process) || *stack_slot(process, stack->number) != 0 ||
+        !array_grow(trace, (void **)&process->stack, &process->max_stacks,
+                    process->n_stacks, sizeof *process->stack, UINT32_MAX) ||
+        !trace_charge(trace, size))
+        return false;
+    process->stack[process->n_stacks++] = *stack;
+    *stack_slot(process, stack->number) = process->n_stacks;
+    return true;
+}
+
+static void stack_define(struct trace *trace, struct trace_process *process,
+                         struct am_input *in)
 {
     uint64_t number = am_get_varint(in);
-    struct trace_stack made = {.era = (uint32_t)am_get_varint(in)};
+    struct trace_stack made = {.number = (uint32_t)number,
+                               .era = (uint32_t)am_get_varint(in)};
     uint64_t n = am_get_varint(in);
     uint64_t frame = 0;
 
-    if (in->is_bad || n > 4096 ||
-        !trace_grow((void **)&process->stack, &process->n_stacks, number,
-                    sizeof *process->stack, STACKS_MAX) ||
-        process->stack[number].frame != NULL)
+    if (in->is_bad || n > 4096 || n > (uint64_t)(in->end - in->at) ||
+        number >= AM_TRACE_PYTHON_STACKS)
         return;
     made.n = (uint32_t)n;
     made.frame = calloc(n + 1, sizeof *made.frame);
@@ -268,21 +357,19 @@ static void stack_define(struct trace_process *process, struct am_input *in)
         return;
     for (uint64_t i = 0; i < n; i++)
         made.frame[i] = frame += (uint64_t)am_get_signed(in);
-    process->stack[number] = made;
+    if (!stack_add(trace, process, &made, n * sizeof *made.frame))
+        free(made.frame);
 }
 
-static void python_define(struct trace_process *process, struct am_input *in)
+static void python_define(struct trace *trace, struct trace_process *process,
+                          struct am_input *in)
 {
     uint64_t number = am_get_varint(in);
-    char *text = text_get(in);
+    struct trace_stack made = {.number = AM_TRACE_PYTHON_STACKS + (uint32_t)number};
 
-    if (text == NULL ||
-        !trace_grow((void **)&process->python, &process->n_python, number,
-                    sizeof *process->python, STACKS_MAX) ||
-        process->python[number] != NULL)
-        free(text);
-    else
-        process->python[number] = text;
+    made.python = number < AM_TRACE_PYTHON_STACKS ? text_get(in) : NULL;
+    if (made.python == NULL || !stack_add(trace, process, &made, strlen(made.python) + 1))
+        free(made.python);
 }
 
 const struct trace_module *trace_module_find(const struct trace_process *process,
@@ -301,7 +388,7 @@ const struct trace_module *trace_module_find(const struct trace_process *process
 
 /* ---- the process ---- */
 
-/* A number of the JSON text; a parser for all of it is the command's business. */
+/* A number of the JSON text.  The command parses the rest of the text. */
 static int number_find(const char *text, const char *key)
 {
     const char *at = strstr(text, key);
@@ -309,9 +396,10 @@ static int number_find(const char *text, const char *key)
     return at != NULL ? atoi(at + strlen(key)) : 0;
 }
 
-static void process_define(struct trace_process *process, const struct am_input *in)
+static void process_define(struct trace *trace, struct trace_process *process,
+                           const struct am_input *in)
 {
-    if (process->about != NULL)
+    if (process->about != NULL || !trace_charge(trace, (uint64_t)(in->end - in->at)))
         return;
     process->about = text_copy(in->at, (size_t)(in->end - in->at));
     if (process->about == NULL)
@@ -325,25 +413,25 @@ void trace_define(struct trace *trace, struct trace_process *process, unsigned k
 {
     switch (kind) {
     case AM_TRACE_PROCESS:
-        process_define(process, in);
+        process_define(trace, process, in);
         break;
     case AM_TRACE_FUNCTION:
-        function_define(process, in);
+        function_define(trace, process, in);
         break;
     case AM_TRACE_CODE:
         code_define(trace, in);
         break;
     case AM_TRACE_STRUCT:
-        struct_define(process, in);
+        struct_define(trace, process, in);
         break;
     case AM_TRACE_MODULE:
-        module_define(process, in);
+        module_define(trace, process, in);
         break;
     case AM_TRACE_STACK:
-        stack_define(process, in);
+        stack_define(trace, process, in);
         break;
     case AM_TRACE_PYTHON:
-        python_define(process, in);
+        python_define(trace, process, in);
         break;
     default: /* a later version's, or an event */
         break;
@@ -365,15 +453,15 @@ static void process_free(struct trace_process *process)
         free(process->module[i].path);
         free(process->module[i].build_id);
     }
-    for (uint32_t i = 0; i < process->n_stacks; i++)
+    for (uint32_t i = 0; i < process->n_stacks; i++) {
         free(process->stack[i].frame);
-    for (uint32_t i = 0; i < process->n_python; i++)
-        free(process->python[i]);
+        free(process->stack[i].python);
+    }
     free(process->function);
     free(process->structure);
     free(process->module);
     free(process->stack);
-    free(process->python);
+    free(process->stack_slot);
     free(process->about);
     free(process);
 }

@@ -7,8 +7,9 @@
  * record are written, so whatever ends the process, the bytes up to `used` are whole.
  *
  * Full chunks are compressed into packs, which are slots with frames in them.  A chunk is
- * named by process, thread and sequence number; when a process dies between writing a
- * frame and freeing the chunk's slot the reader sees the same chunk twice and takes one.
+ * identified by process, thread, begin time and sequence number: the kernel reuses thread
+ * ids.  If a process dies between writing a frame and freeing the chunk's slot, the reader
+ * finds the same chunk twice and uses one.
  *
  * All numbers are little endian.
  */

@@ -1,8 +1,10 @@
 /*
- * Where the chunks of a file are, and threads' turns.
+ * The index of a file's chunks, and the order of threads.
  *
- * All slots are looked at once: a header each, and the frames of packs.  Chunks are sorted
- * by process, thread and number; of two with the same name the packed one counts.
+ * One scan reads the header of each slot and the frames of packs.  Chunks are sorted by
+ * process, thread, begin time and number.  The begin time separates two threads that had
+ * the same id: the kernel reuses ids, and each thread numbers its chunks from 0.  If a chunk
+ * is both in a slot and in a pack, the packed one counts.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +23,10 @@
 /* ---- reading ---- */
 
 /*
- * Bytes as of now.  A writer may be at work, so reads have an order: the fence keeps the next read
- * behind this one, the bytes of a chunk behind its head, and a second look at the head
- * behind the bytes.  Its partners are the releases of the writer (src/layer/trace_file.c,
- * record_end() in src/layer/trace_record.c).
+ * Reads bytes of a file that may grow meanwhile.  The fence orders this read before the next
+ * one: the head of a chunk before its bytes, and the bytes before the re-check of the head.
+ * Its partners are the releases of the writer (src/layer/trace_file.c, record_end() in
+ * src/layer/trace_record.c).
  */
 static bool bytes_read(const struct trace *trace, uint64_t at, void *into, size_t n)
 {
@@ -43,7 +45,7 @@ static bool bytes_read(const struct trace *trace, uint64_t at, void *into, size_
     return true;
 }
 
-/* A disk that was full is another matter: the slot was claimed and never there. */
+/* Slots that were claimed before the disk was full never existed: they are not counted. */
 static uint64_t slots_cut(const struct am_trace_header *header, uint64_t size)
 {
     uint64_t n =
@@ -82,11 +84,34 @@ static bool header_read(struct trace *trace, char *why)
     trace->about.size = (uint64_t)status.st_size;
     trace->about.n_slots = header.n_slots;
     trace->about.n_cut = slots_cut(&header, (uint64_t)status.st_size);
+    trace->about.n_bytes = trace->about.n_decoded = 0;
+    trace->about.memory_max = TRACE_MEMORY_BASE;
     return true;
+}
+
+bool trace_charge(struct trace *trace, uint64_t size)
+{
+    if (size > trace->about.memory_max ||
+        trace->about.memory > trace->about.memory_max - size)
+        return false;
+    trace->about.memory += size;
+    return true;
+}
+
+void trace_discharge(struct trace *trace, uint64_t size)
+{
+    trace->about.memory -= size;
 }
 
 static void chunk_add(struct trace *trace, const struct trace_chunk *chunk)
 {
+    /* A frame of 20 bytes may decompress to 64 KB: the sum is bounded by the file. */
+    if (trace->about.n_decoded + chunk->used >
+        TRACE_DECODED_BASE + TRACE_DECODED_RATIO * trace->about.n_bytes) {
+        trace->about.n_damaged++;
+        return;
+    }
+    trace->about.n_decoded += chunk->used;
     if (trace->n_chunks == trace->max_chunks) {
         size_t larger = trace->max_chunks > 0 ? 2 * trace->max_chunks : 64;
         void *made = larger <= CHUNKS_MAX
@@ -105,14 +130,15 @@ static void chunk_add(struct trace *trace, const struct trace_chunk *chunk)
 
 static bool is_same(const struct trace_chunk *a, const struct trace_chunk *b)
 {
-    return a->process == b->process && a->thread == b->thread && a->number == b->number;
+    return a->process == b->process && a->thread == b->thread && a->began == b->began &&
+           a->number == b->number;
 }
 
 /*
- * The frames of a pack; the slot is in trace->buffer.  All are added, or, with `wanted`, the
- * one of that name takes its place.
+ * Reads the frames of the pack in trace->buffer: adds all of them, or with `wanted` replaces
+ * that chunk by its packed copy.
  */
-static void pack_look(struct trace *trace, uint64_t at, uint32_t used,
+static void pack_read(struct trace *trace, uint64_t at, uint32_t used,
                       struct trace_chunk *wanted)
 {
     const uint8_t *bytes = trace->buffer + sizeof(struct am_trace_chunk);
@@ -147,17 +173,29 @@ static void pack_look(struct trace *trace, uint64_t at, uint32_t used,
     }
 }
 
-static void slot_look(struct trace *trace, uint64_t at)
+static bool is_fill_valid(uint64_t fill)
+{
+    return am_trace_used(fill) <= TRACE_PAYLOAD &&
+           am_trace_pending(fill) <= TRACE_PAYLOAD - am_trace_used(fill);
+}
+
+/* False for a slot that was never used. */
+static bool slot_read(struct trace *trace, uint64_t at)
 {
     struct am_trace_chunk head;
 
     if (!bytes_read(trace, at, &head, sizeof head) || head.magic == 0)
-        return;
-    if (head.magic != AM_TRACE_CHUNK_MAGIC || am_trace_used(head.fill) > TRACE_PAYLOAD) {
+        return false;
+    trace->about.n_bytes += trace->slot_size < trace->about.size - at
+                                ? trace->slot_size
+                                : trace->about.size - at;
+    trace->about.memory_max =
+        TRACE_MEMORY_BASE + TRACE_MEMORY_RATIO * trace->about.n_bytes;
+    if (head.magic != AM_TRACE_CHUNK_MAGIC || !is_fill_valid(head.fill)) {
         trace->about.n_damaged++;
     } else if (head.kind == AM_TRACE_PACK) {
         if (bytes_read(trace, at, trace->buffer, sizeof head + am_trace_used(head.fill)))
-            pack_look(trace, at, am_trace_used(head.fill), NULL);
+            pack_read(trace, at, am_trace_used(head.fill), NULL);
     } else if (head.kind == AM_TRACE_RAW) {
         chunk_add(trace, &(struct trace_chunk){.process = head.process,
                                                .thread = head.thread,
@@ -167,6 +205,29 @@ static void slot_look(struct trace *trace, uint64_t at)
                                                .pending = am_trace_pending(head.fill),
                                                .ended = head.ended,
                                                .at = at});
+    }
+    return true;
+}
+
+/* The first slot from `at` on that is not in a hole of the file: a file may be sparse. */
+static uint64_t slot_next(const struct trace *trace, uint64_t at)
+{
+    off_t data = lseek(trace->fd, (off_t)at, SEEK_DATA);
+
+    if (data < 0)
+        return errno == ENXIO ? trace->about.size : at;
+    return at + ((uint64_t)data - at) / trace->slot_size * trace->slot_size;
+}
+
+static void slots_read(struct trace *trace)
+{
+    for (uint64_t at = trace->header_size; at < trace->about.size;
+         at += trace->slot_size) {
+        if (slot_read(trace, at))
+            continue;
+        at = slot_next(trace, at);
+        if (at < trace->about.size)
+            slot_read(trace, at);
     }
 }
 
@@ -179,18 +240,23 @@ static int chunk_compare(const void *left, const void *right)
         return a->process < b->process ? -1 : 1;
     if (a->thread != b->thread)
         return a->thread < b->thread ? -1 : 1;
+    if (a->began != b->began)
+        return a->began < b->began ? -1 : 1;
     if (a->number != b->number)
         return a->number < b->number ? -1 : 1;
     return (a->packed == 0) - (b->packed == 0);
 }
 
-/* A chunk that was packed after the scan passed the pack is missing, as is one made behind it. */
+/*
+ * Whether the scan missed a chunk: one that was packed after the scan read the pack.  A
+ * thread that reuses an id begins with chunk 0 again.
+ */
 static bool has_gap(const struct trace *trace)
 {
     for (size_t i = 0; i < trace->n_chunks; i++) {
         const struct trace_chunk *chunk = &trace->chunk[i];
         bool is_first = i == 0 || chunk[-1].process != chunk->process ||
-                        chunk[-1].thread != chunk->thread;
+                        chunk[-1].thread != chunk->thread || chunk->number == 0;
 
         if (chunk->number != (is_first ? 0 : chunk[-1].number + 1))
             return true;
@@ -214,18 +280,19 @@ static void chunks_sort(struct trace *trace)
 /* ---- chunks ---- */
 
 static bool packed_load(struct trace *trace, const struct trace_chunk *chunk,
-                        uint8_t *data, uint32_t *ret_used)
+                        uint32_t *ret_used)
 {
     if (chunk->packed > trace->slot_size ||
         !bytes_read(trace, chunk->at, trace->buffer, chunk->packed) ||
-        ZSTD_decompress(data, TRACE_PAYLOAD, trace->buffer, chunk->packed) != chunk->used)
+        ZSTD_decompress(trace->payload, TRACE_PAYLOAD, trace->buffer, chunk->packed) !=
+            chunk->used)
         return false;
     *ret_used = chunk->used;
     return true;
 }
 
-/* False for a slot that its process has used again: the chunk is in a pack by now. */
-static bool raw_load(struct trace *trace, const struct trace_chunk *chunk, uint8_t *data,
+/* False if the process has reused the slot: the chunk is in a pack by now. */
+static bool raw_load(struct trace *trace, const struct trace_chunk *chunk,
                      uint32_t *ret_used, uint32_t *ret_pending)
 {
     struct am_trace_chunk head;
@@ -237,19 +304,20 @@ static bool raw_load(struct trace *trace, const struct trace_chunk *chunk, uint8
         return false;
     used = am_trace_used(head.fill);
     pending = am_trace_pending(head.fill);
-    if (used > TRACE_PAYLOAD || pending > TRACE_PAYLOAD - used ||
-        !bytes_read(trace, chunk->at + sizeof head, data, used + pending) ||
+    if (!is_fill_valid(head.fill) ||
+        !bytes_read(trace, chunk->at + sizeof head, trace->payload, used + pending) ||
         !bytes_read(trace, chunk->at, &again, sizeof again))
         return false;
     if (again.kind != AM_TRACE_RAW || again.process != chunk->process ||
-        again.thread != chunk->thread || again.number != chunk->number)
+        again.thread != chunk->thread || again.began != chunk->began ||
+        again.number != chunk->number)
         return false;
     *ret_used = used;
     *ret_pending = pending;
     return true;
 }
 
-/* The chunk in a pack, in the place of the raw one. */
+/* Replaces a raw chunk by its packed copy. */
 static bool packed_find(struct trace *trace, struct trace_chunk *chunk)
 {
     struct stat status;
@@ -264,30 +332,36 @@ static bool packed_find(struct trace *trace, struct trace_chunk *chunk)
             head.magic == AM_TRACE_CHUNK_MAGIC && head.kind == AM_TRACE_PACK &&
             am_trace_used(head.fill) <= TRACE_PAYLOAD &&
             bytes_read(trace, at, trace->buffer, sizeof head + am_trace_used(head.fill)))
-            pack_look(trace, at, am_trace_used(head.fill), chunk);
+            pack_read(trace, at, am_trace_used(head.fill), chunk);
     }
     return chunk->packed > 0;
 }
 
-/* The bytes of a chunk, and as much as it has by now. */
-bool trace_chunk_load(struct trace *trace, const struct trace_chunk *chunk, uint8_t *data,
-                      uint32_t *ret_used, uint32_t *ret_pending)
+/* Reads the bytes of a chunk, as many as it has now, into trace->payload. */
+static bool chunk_load(struct trace *trace, const struct trace_chunk *chunk,
+                       uint32_t *ret_used, uint32_t *ret_pending)
 {
     struct trace_chunk found = *chunk;
 
     *ret_pending = 0;
-    if (chunk->packed == 0 && raw_load(trace, chunk, data, ret_used, ret_pending))
+    if (chunk->packed == 0 && raw_load(trace, chunk, ret_used, ret_pending))
         return true;
     return (chunk->packed > 0 || packed_find(trace, &found)) &&
-           packed_load(trace, &found, data, ret_used);
+           packed_load(trace, &found, ret_used);
 }
 
-/* The first chunk of a thread whose number is at least `number`. */
-static const struct trace_chunk *chunk_find(const struct trace *trace, uint32_t process,
-                                            uint32_t thread, uint64_t number)
+/*
+ * The chunk that the cursor reads (is_next false) or the one behind it; NULL: none.  Chunks
+ * of a thread are in a strict order, so a cursor ends whatever their numbers are.
+ */
+static const struct trace_chunk *
+chunk_find(const struct trace *trace, const struct trace_cursor *cursor, bool is_next)
 {
-    struct trace_chunk wanted = {
-        .process = process, .thread = thread, .number = number, .packed = 1};
+    struct trace_chunk wanted = {.process = cursor->process,
+                                 .thread = cursor->thread,
+                                 .began = cursor->began,
+                                 .number = cursor->number,
+                                 .packed = 1};
     size_t low = 0;
     size_t high = trace->n_chunks;
 
@@ -299,35 +373,69 @@ static const struct trace_chunk *chunk_find(const struct trace *trace, uint32_t 
         else
             high = middle;
     }
-    if (low == trace->n_chunks || trace->chunk[low].process != process ||
-        trace->chunk[low].thread != thread)
+    if (is_next && low < trace->n_chunks && cursor->has_chunk &&
+        is_same(&trace->chunk[low], &wanted))
+        low++;
+    if (low == trace->n_chunks || trace->chunk[low].process != cursor->process ||
+        trace->chunk[low].thread != cursor->thread)
         return NULL;
     return &trace->chunk[low];
 }
 
+/* Moves trace->payload to the cursor; false if that exceeds the memory bound. */
+static bool cursor_data_set(struct trace *trace, struct trace_cursor *cursor,
+                            uint32_t used, uint32_t pending)
+{
+    uint8_t *data;
+
+    trace_cursor_data_free(trace, cursor);
+    data = trace_charge(trace, used + pending) ? malloc(used + pending + 1) : NULL;
+    if (data == NULL)
+        return false;
+    memcpy(data, trace->payload, used + pending);
+    cursor->data = data;
+    cursor->used = used;
+    cursor->pending = pending;
+    return true;
+}
+
+void trace_cursor_data_free(struct trace *trace, struct trace_cursor *cursor)
+{
+    if (cursor->data == NULL)
+        return;
+    trace_discharge(trace, cursor->used + cursor->pending);
+    free(cursor->data);
+    cursor->data = NULL;
+}
+
 bool trace_chunk_next(struct trace *trace, struct trace_cursor *cursor)
 {
-    uint64_t number = cursor->has_data ? cursor->number + 1 : 0;
     const struct trace_chunk *chunk;
 
-    while ((chunk = chunk_find(trace, cursor->process, cursor->thread, number)) != NULL) {
-        if (trace_chunk_load(trace, chunk, cursor->data, &cursor->used,
-                             &cursor->pending)) {
-            cursor->number = chunk->number;
-            cursor->has_data = true;
+    while ((chunk = chunk_find(trace, cursor, true)) != NULL) {
+        uint32_t used;
+        uint32_t pending;
+
+        cursor->began = chunk->began;
+        cursor->number = chunk->number;
+        cursor->has_chunk = true;
+        if (chunk->number == 0) /* a thread that reuses the id */
+            trace_cursor_reset(trace, cursor);
+        if (chunk_load(trace, chunk, &used, &pending) &&
+            cursor_data_set(trace, cursor, used, pending)) {
             cursor->at = 0;
             cursor->last = chunk->began;
             cursor->last_pointer = 0;
-            cursor->is_pending_told = false;
+            cursor->is_pending_read = false;
             return true;
         }
+        cursor->used = cursor->pending = cursor->at = 0;
         trace->about.n_damaged++;
-        number = chunk->number + 1;
     }
     return false;
 }
 
-/* ---- whose turn it is ---- */
+/* ---- the order of threads ---- */
 
 static bool is_before(const struct trace_cursor *a, const struct trace_cursor *b)
 {
@@ -373,43 +481,49 @@ struct trace_cursor *trace_heap_first(struct trace *trace)
     return trace->n_cursors > 0 && trace->cursor[0]->has_event ? trace->cursor[0] : NULL;
 }
 
-static struct trace_cursor *cursor_find(const struct trace *trace, uint32_t process,
-                                        uint32_t thread)
+static bool cursors_reserve(struct trace *trace)
 {
-    for (size_t i = 0; i < trace->n_cursors; i++) {
-        if (trace->cursor[i]->process == process && trace->cursor[i]->thread == thread)
-            return trace->cursor[i];
-    }
-    return NULL;
+    size_t larger = trace->max_cursors > 0 ? 2 * trace->max_cursors : 64;
+    void *heap;
+    void *by_name;
+
+    if (trace->n_cursors < trace->max_cursors)
+        return true;
+    heap = realloc(trace->cursor, larger * sizeof *trace->cursor);
+    if (heap != NULL)
+        trace->cursor = heap;
+    by_name = realloc(trace->by_name, larger * sizeof *trace->by_name);
+    if (by_name != NULL)
+        trace->by_name = by_name;
+    if (heap == NULL || by_name == NULL)
+        return false;
+    trace->max_cursors = larger;
+    return true;
 }
 
-static struct trace_cursor *cursor_add(struct trace *trace, uint32_t process,
-                                       uint32_t thread)
+static void cursor_add(struct trace *trace, uint32_t process, uint32_t thread)
 {
-    struct trace_cursor *cursor = calloc(1, sizeof *cursor);
-    void *larger = realloc(trace->cursor, (trace->n_cursors + 1) * sizeof *trace->cursor);
+    struct trace_cursor *cursor =
+        trace_charge(trace, sizeof *cursor) ? calloc(1, sizeof *cursor) : NULL;
 
-    if (larger != NULL)
-        trace->cursor = larger;
-    if (cursor != NULL)
-        cursor->data = malloc(TRACE_PAYLOAD);
-    if (larger == NULL || cursor == NULL || cursor->data == NULL) {
+    if (cursor == NULL || !cursors_reserve(trace)) {
         free(cursor);
-        return NULL;
+        trace->about.n_damaged++;
+        return;
     }
     cursor->process = process;
     cursor->thread = thread;
     cursor->place = trace->n_cursors;
+    trace->by_name[trace->n_cursors] = cursor;
     trace->cursor[trace->n_cursors++] = cursor;
-    return cursor;
 }
 
-/* What a process says of itself, before its calls are read. */
+/* Reads the definitions of all processes, before their calls. */
 static void definitions_read(struct trace *trace)
 {
-    uint8_t *data = malloc(TRACE_PAYLOAD);
+    const uint8_t *data = trace->payload;
 
-    for (size_t i = 0; data != NULL && i < trace->n_chunks; i++) {
+    for (size_t i = 0; i < trace->n_chunks; i++) {
         const struct trace_chunk *chunk = &trace->chunk[i];
         struct trace_process *process;
         uint32_t used = 0;
@@ -418,7 +532,7 @@ static void definitions_read(struct trace *trace)
         if (chunk->thread != 0)
             continue;
         process = trace_process_get(trace, chunk->process);
-        if (process == NULL || !trace_chunk_load(trace, chunk, data, &used, &pending)) {
+        if (process == NULL || !chunk_load(trace, chunk, &used, &pending)) {
             trace->about.n_damaged++;
             continue;
         }
@@ -436,21 +550,45 @@ static void definitions_read(struct trace *trace)
             at += 3 + n;
         }
     }
-    free(data);
 }
 
-static void cursors_fill(struct trace *trace)
+static int cursor_compare(const void *left, const void *right)
 {
+    const struct trace_cursor *a = *(struct trace_cursor *const *)left;
+    const struct trace_cursor *b = *(struct trace_cursor *const *)right;
+
+    if (a->process != b->process)
+        return a->process < b->process ? -1 : 1;
+    return (a->thread > b->thread) - (a->thread < b->thread);
+}
+
+/* Adds a cursor for each thread without one; both lists are sorted by process and thread. */
+static void cursors_add(struct trace *trace)
+{
+    size_t n_known = trace->n_cursors;
+    size_t known = 0;
+
     for (size_t i = 0; i < trace->n_chunks; i++) {
         const struct trace_chunk *chunk = &trace->chunk[i];
+        struct trace_cursor wanted = {.process = chunk->process, .thread = chunk->thread};
+        const struct trace_cursor *key = &wanted;
 
         if (chunk->thread == 0 ||
             (i > 0 && trace->chunk[i - 1].process == chunk->process &&
              trace->chunk[i - 1].thread == chunk->thread))
             continue;
-        if (cursor_find(trace, chunk->process, chunk->thread) == NULL)
+        while (known < n_known && cursor_compare(&trace->by_name[known], &key) < 0)
+            known++;
+        if (known == n_known || cursor_compare(&trace->by_name[known], &key) != 0)
             cursor_add(trace, chunk->process, chunk->thread);
     }
+    if (trace->n_cursors > 0)
+        qsort(trace->by_name, trace->n_cursors, sizeof *trace->by_name, cursor_compare);
+}
+
+static void cursors_fill(struct trace *trace)
+{
+    cursors_add(trace);
     for (size_t i = 0; i < trace->n_cursors; i++)
         trace_cursor_fill(trace, trace->cursor[i]);
     for (size_t i = trace->n_cursors; i > 0; i--)
@@ -466,17 +604,15 @@ static void cursors_reload(struct trace *trace)
         uint32_t used;
         uint32_t pending;
 
-        if (!cursor->has_data || cursor->has_event)
+        if (!cursor->has_chunk || cursor->has_event)
             continue;
-        chunk = chunk_find(trace, cursor->process, cursor->thread, cursor->number);
-        if (chunk == NULL || chunk->number != cursor->number)
+        chunk = chunk_find(trace, cursor, false);
+        if (chunk == NULL || chunk->number != cursor->number ||
+            chunk->began != cursor->began || !chunk_load(trace, chunk, &used, &pending) ||
+            used < cursor->used)
             continue;
-        if (trace_chunk_load(trace, chunk, cursor->data, &used, &pending) &&
-            used >= cursor->used) {
-            cursor->is_pending_told = cursor->is_pending_told && used == cursor->used;
-            cursor->used = used;
-            cursor->pending = pending;
-        }
+        cursor->is_pending_read = cursor->is_pending_read && used == cursor->used;
+        cursor_data_set(trace, cursor, used, pending);
     }
 }
 
@@ -489,9 +625,7 @@ static bool index_make(struct trace *trace, char *why)
             return false;
         trace->n_chunks = 0;
         trace->about.n_damaged = n_damaged;
-        for (uint64_t at = trace->header_size; at < trace->about.size;
-             at += trace->slot_size)
-            slot_look(trace, at);
+        slots_read(trace);
         chunks_sort(trace);
         if (!has_gap(trace))
             break;
@@ -504,11 +638,16 @@ struct trace *trace_open(const char *path, char *why)
 {
     struct trace *trace = calloc(1, sizeof *trace);
 
-    if (trace != NULL)
-        trace->buffer = malloc(AM_TRACE_SLOT_SIZE);
-    if (trace == NULL || trace->buffer == NULL) {
-        free(trace);
+    if (trace == NULL) {
         snprintf(why, TRACE_WHY_SIZE, "there is no memory");
+        return NULL;
+    }
+    trace->fd = -1;
+    trace->buffer = malloc(AM_TRACE_SLOT_SIZE);
+    trace->payload = malloc(TRACE_PAYLOAD);
+    if (trace->buffer == NULL || trace->payload == NULL) {
+        snprintf(why, TRACE_WHY_SIZE, "there is no memory");
+        trace_close(trace);
         return NULL;
     }
     trace->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -528,7 +667,7 @@ struct trace *trace_open(const char *path, char *why)
 static void cursors_close(struct trace *trace)
 {
     for (size_t i = 0; i < trace->n_cursors; i++)
-        trace_cursor_close(trace->cursor[i]);
+        trace_cursor_close(trace, trace->cursor[i]);
     trace->n_cursors = 0;
     trace->given = NULL;
 }
@@ -540,8 +679,10 @@ void trace_close(struct trace *trace)
     cursors_close(trace);
     trace_processes_free(trace);
     free(trace->cursor);
+    free(trace->by_name);
     free(trace->chunk);
     free(trace->buffer);
+    free(trace->payload);
     if (trace->fd >= 0)
         close(trace->fd);
     free(trace);
@@ -558,7 +699,7 @@ bool trace_rewind(struct trace *trace, char *why)
 
 bool trace_refresh(struct trace *trace, char *why)
 {
-    if (trace->given != NULL) { /* its event is the caller's no more */
+    if (trace->given != NULL) { /* the caller has used its event */
         trace->given->has_event = false;
         trace->given = NULL;
     }

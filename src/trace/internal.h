@@ -26,19 +26,21 @@ struct trace_chunk {
 /* A call whose end is not read yet; the bytes of its arguments are copies. */
 struct trace_open {
     struct trace_event event;
+    uint64_t size; /* counted against the memory bound */
 };
 
 /* How far a thread is read. */
 struct trace_cursor {
     uint32_t process;
     uint32_t thread;
-    uint64_t number; /* of the chunk in `data` */
-    uint8_t *data;   /* TRACE_PAYLOAD bytes */
-    bool has_data;
+    uint64_t began; /* with `number`: the chunk that is being read */
+    uint64_t number;
+    bool has_chunk;
+    uint8_t *data; /* used + pending bytes; NULL when all events are read */
     uint32_t used;
     uint32_t pending;
     uint32_t at;
-    bool is_pending_told;
+    bool is_pending_read;
     uint64_t last;
     uint64_t last_pointer;
     bool has_event;
@@ -47,8 +49,8 @@ struct trace_cursor {
     uint32_t n_open;
     struct trace_open *closed; /* the last event's arguments may lie in it */
     size_t place;              /* in the heap */
-    uint64_t item[TRACE_ITEMS_MAX];
-    size_t n_items;
+    uint64_t *item;            /* elements of the event's arrays */
+    size_t n_items, max_items;
 };
 
 struct trace {
@@ -56,31 +58,34 @@ struct trace {
     uint32_t slot_size;
     uint32_t header_size;
     struct trace_about about;
-    struct trace_chunk *chunk; /* sorted by process, thread, number */
+    struct trace_chunk *chunk; /* sorted by process, thread, time, number */
     size_t n_chunks, max_chunks;
     struct trace_process **process; /* by number - 1 */
     uint32_t n_processes;
     struct {
         int64_t code;
         char *name;
-    } * code;
+    } * code; /* sorted */
     size_t n_codes;
-    struct trace_cursor **cursor; /* a heap by time: the first is the earliest */
-    size_t n_cursors;
+    struct trace_cursor **cursor;  /* a heap by time: the first is the earliest */
+    struct trace_cursor **by_name; /* the same, sorted by process and thread */
+    size_t n_cursors, max_cursors;
     struct trace_cursor *given; /* whose event the caller has */
     uint8_t *buffer;            /* a slot */
+    uint8_t *payload;           /* TRACE_PAYLOAD bytes: a decompressed chunk */
 };
 
 /* index.c */
-bool trace_chunk_load(struct trace *trace, const struct trace_chunk *chunk, uint8_t *data,
-                      uint32_t *ret_used, uint32_t *ret_pending);
 bool trace_chunk_next(struct trace *trace, struct trace_cursor *cursor);
+void trace_cursor_data_free(struct trace *trace, struct trace_cursor *cursor);
 void trace_heap_fix(struct trace *trace, struct trace_cursor *cursor);
 struct trace_cursor *trace_heap_first(struct trace *trace);
 
 /* reader.c */
 void trace_cursor_fill(struct trace *trace, struct trace_cursor *cursor);
-void trace_cursor_close(struct trace_cursor *cursor);
+void trace_cursor_close(struct trace *trace, struct trace_cursor *cursor);
+/* Discards calls that were begun and not ended. */
+void trace_cursor_reset(struct trace *trace, struct trace_cursor *cursor);
 
 /* definitions.c */
 struct trace_process *trace_process_get(struct trace *trace, uint32_t number);
@@ -88,7 +93,8 @@ struct trace_process *trace_process_get(struct trace *trace, uint32_t number);
 void trace_define(struct trace *trace, struct trace_process *process, unsigned kind,
                   struct am_input *in);
 void trace_processes_free(struct trace *trace);
-/* Enlarges an array of `size` bytes each so that [n] is there, and zero. */
-bool trace_grow(void **array, uint32_t *n, uint64_t wanted, size_t size, uint64_t most);
+/* Counts memory against the bound of the trace; false if it exceeds the bound. */
+bool trace_charge(struct trace *trace, uint64_t size);
+void trace_discharge(struct trace *trace, uint64_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* See reader.h.  definitions.c has what processes say of themselves, index.c the chunks. */
+/* See reader.h.  definitions.c reads the records that define, index.c finds the chunks. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,15 +10,36 @@
 
 /* ---- values ---- */
 
-/* An array of numbers; its items lie in the cursor. */
 _Static_assert(TRACE_PYTHON_STACKS == AM_TRACE_PYTHON_STACKS, "one number, two names");
 
+/* Room for the elements of all arrays in a record: an element has at least one byte. */
+static bool items_reserve(struct trace *trace, struct trace_cursor *cursor,
+                          const struct am_input *in)
+{
+    size_t n = (size_t)(in->end - in->at);
+    uint64_t *item;
+
+    if (n > TRACE_ITEMS_MAX)
+        n = TRACE_ITEMS_MAX;
+    if (n <= cursor->max_items)
+        return true;
+    if (!trace_charge(trace, (n - cursor->max_items) * sizeof *item))
+        return false;
+    item = realloc(cursor->item, n * sizeof *item);
+    if (item == NULL)
+        return false;
+    cursor->item = item;
+    cursor->max_items = n;
+    return true;
+}
+
+/* An array of numbers; its elements are stored in the cursor. */
 static void items_get(struct trace_cursor *cursor, struct am_input *in, char element,
                       struct trace_value *value)
 {
     uint64_t n = am_get_varint(in);
 
-    if (n > AM_TRACE_ARRAY_MAX || cursor->n_items + n > TRACE_ITEMS_MAX) {
+    if (n > AM_TRACE_ARRAY_MAX || n > cursor->max_items - cursor->n_items) {
         in->is_bad = true;
         return;
     }
@@ -97,10 +118,24 @@ static void begin_get(struct trace *trace, struct trace_cursor *cursor,
     }
 }
 
-static void results_get(struct trace_cursor *cursor, struct am_input *in,
-                        struct trace_event *event)
+static bool has_arrays(const struct trace_function *function)
+{
+    for (uint32_t i = 0; i < function->n; i++) {
+        if (function->param[i].element != 0)
+            return true;
+    }
+    return false;
+}
+
+static void results_get(struct trace *trace, struct trace_cursor *cursor,
+                        struct am_input *in, struct trace_event *event)
 {
     const struct trace_function *function = event->function;
+
+    if (has_arrays(function) && !items_reserve(trace, cursor, in)) {
+        in->is_bad = true;
+        return;
+    }
 
     for (uint32_t i = 0; i < function->n; i++) {
         const struct trace_param *param = &function->param[i];
@@ -121,7 +156,7 @@ static void results_get(struct trace_cursor *cursor, struct am_input *in,
     }
 }
 
-static void end_get(struct trace_cursor *cursor, struct am_input *in,
+static void end_get(struct trace *trace, struct trace_cursor *cursor, struct am_input *in,
                     struct trace_event *event)
 {
     cursor->last += am_get_varint(in);
@@ -138,22 +173,35 @@ static void end_get(struct trace_cursor *cursor, struct am_input *in,
         break;
     }
     if (event->function->result != 'r' || event->result == 0)
-        results_get(cursor, in, event);
+        results_get(trace, cursor, in, event);
 }
 
 /* ---- calls that make calls ---- */
 
-/* Arguments of a call whose end comes later: their bytes are copied. */
-static void open_push(struct trace_cursor *cursor, const struct trace_event *event)
+static uint64_t open_size(const struct trace_event *event)
+{
+    uint64_t size = sizeof(struct trace_open);
+
+    for (uint32_t i = 0; i < event->function->n; i++)
+        size += event->value[i].size;
+    return size;
+}
+
+/* Copies the arguments of a call whose end is a later record. */
+static void open_push(struct trace *trace, struct trace_cursor *cursor,
+                      const struct trace_event *event)
 {
     struct trace_open *open;
 
-    if (cursor->n_open == TRACE_DEPTH_MAX)
+    if (cursor->n_open == TRACE_DEPTH_MAX || !trace_charge(trace, open_size(event)))
         return;
     open = malloc(sizeof *open);
-    if (open == NULL)
+    if (open == NULL) {
+        trace_discharge(trace, open_size(event));
         return;
+    }
     open->event = *event;
+    open->size = open_size(event);
     for (uint32_t i = 0; i < event->function->n; i++) {
         struct trace_value *value = &open->event.value[i];
 
@@ -168,29 +216,30 @@ static void open_push(struct trace_cursor *cursor, const struct trace_event *eve
     cursor->open[cursor->n_open++] = open;
 }
 
-static void open_free(struct trace_open *open)
+static void open_free(struct trace *trace, struct trace_open *open)
 {
     if (open == NULL)
         return;
+    trace_discharge(trace, open->size);
     for (uint32_t i = 0; i < open->event.function->n; i++)
         free((void *)open->event.value[i].bytes);
     free(open);
 }
 
-/* The end of the call that was begun last; its arguments are those of the begin. */
-static bool open_end(struct trace_cursor *cursor, struct am_input *in,
-                     struct trace_event *event)
+/* The end of the call that was begun last, with the arguments of its begin. */
+static bool open_end(struct trace *trace, struct trace_cursor *cursor,
+                     struct am_input *in, struct trace_event *event)
 {
     struct trace_open *open;
 
     if (cursor->n_open == 0)
         return false;
     open = cursor->open[--cursor->n_open];
-    open_free(cursor->closed);
+    open_free(trace, cursor->closed);
     cursor->closed = open;
     *event = open->event;
     event->kind = TRACE_END;
-    end_get(cursor, in, event);
+    end_get(trace, cursor, in, event);
     event->time = event->end;
     return true;
 }
@@ -242,16 +291,16 @@ static bool record_get(struct trace *trace, struct trace_cursor *cursor, unsigne
         event->kind = TRACE_CALL;
         begin_get(trace, cursor, in, event);
         if (!in->is_bad)
-            end_get(cursor, in, event);
+            end_get(trace, cursor, in, event);
         break;
     case AM_TRACE_BEGIN:
         event->kind = TRACE_BEGIN;
         begin_get(trace, cursor, in, event);
         if (!in->is_bad)
-            open_push(cursor, event);
+            open_push(trace, cursor, event);
         break;
     case AM_TRACE_END:
-        is_event = open_end(cursor, in, event);
+        is_event = open_end(trace, cursor, in, event);
         break;
     case AM_TRACE_TASK:
         task_get(cursor, in, event);
@@ -275,11 +324,11 @@ static bool pending_get(struct trace *trace, struct trace_cursor *cursor,
 {
     struct am_input in;
 
-    if (cursor->pending < 4 || cursor->is_pending_told)
+    if (cursor->data == NULL || cursor->pending < 4 || cursor->is_pending_read)
         return false;
     in = (struct am_input){cursor->data + cursor->used + 3,
                            cursor->data + cursor->used + cursor->pending, false};
-    cursor->is_pending_told = true;
+    cursor->is_pending_read = true;
     memset(event, 0, sizeof *event);
     event->process = trace_process_get(trace, cursor->process);
     event->thread = cursor->thread;
@@ -296,7 +345,7 @@ static bool pending_get(struct trace *trace, struct trace_cursor *cursor,
 static bool cursor_advance(struct trace *trace, struct trace_cursor *cursor)
 {
     for (;;) {
-        while (cursor->at + 3 <= cursor->used) {
+        while (cursor->data != NULL && cursor->at + 3 <= cursor->used) {
             const uint8_t *at = cursor->data + cursor->at;
             uint32_t n = at[1] | (uint32_t)at[2] << 8;
             struct am_input in = {at + 3, at + 3 + n, false};
@@ -310,8 +359,12 @@ static bool cursor_advance(struct trace *trace, struct trace_cursor *cursor)
             if (record_get(trace, cursor, at[0], &in, &cursor->event))
                 return true;
         }
-        if (!trace_chunk_next(trace, cursor))
-            return pending_get(trace, cursor, &cursor->event);
+        if (trace_chunk_next(trace, cursor))
+            continue;
+        if (pending_get(trace, cursor, &cursor->event))
+            return true;
+        trace_cursor_data_free(trace, cursor);
+        return false;
     }
 }
 
@@ -338,12 +391,20 @@ void trace_cursor_fill(struct trace *trace, struct trace_cursor *cursor)
         cursor->has_event = cursor_advance(trace, cursor);
 }
 
-void trace_cursor_close(struct trace_cursor *cursor)
+void trace_cursor_reset(struct trace *trace, struct trace_cursor *cursor)
 {
     for (uint32_t i = 0; i < cursor->n_open; i++)
-        open_free(cursor->open[i]);
-    open_free(cursor->closed);
-    free(cursor->data);
+        open_free(trace, cursor->open[i]);
+    cursor->n_open = 0;
+}
+
+void trace_cursor_close(struct trace *trace, struct trace_cursor *cursor)
+{
+    trace_cursor_reset(trace, cursor);
+    open_free(trace, cursor->closed);
+    trace_cursor_data_free(trace, cursor);
+    trace_discharge(trace, cursor->max_items * sizeof *cursor->item + sizeof *cursor);
+    free(cursor->item);
     free(cursor);
 }
 

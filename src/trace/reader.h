@@ -14,7 +14,7 @@
 
 #define TRACE_ARGS_MAX 16
 #define TRACE_WHY_SIZE 512
-/* From here on an event's stack is one of Python: trace_process.python, counted from 0. */
+/* Stack numbers from here on are Python stacks. */
 #define TRACE_PYTHON_STACKS (1u << 22)
 
 struct trace;
@@ -56,9 +56,11 @@ struct trace_module {
 };
 
 struct trace_stack {
+    uint32_t number;
     uint32_t era; /* how many modules there were */
     uint32_t n;
     uint64_t *frame; /* return addresses, innermost first */
+    char *python;    /* JSON of a Python stack; NULL for others */
 };
 
 struct trace_process {
@@ -74,10 +76,10 @@ struct trace_process {
     uint32_t n_structs;
     struct trace_module *module;
     uint32_t n_modules;
-    struct trace_stack *stack; /* by number */
-    uint32_t n_stacks;
-    char **python; /* Python stacks, JSON, by number */
-    uint32_t n_python;
+    struct trace_stack *stack; /* in the order of their records: trace_stack_find() */
+    uint32_t n_stacks, max_stacks;
+    uint32_t *stack_slot; /* hash table: index into stack + 1; 0: empty */
+    uint32_t n_stack_slots;
 };
 
 /* An argument or a result. */
@@ -132,7 +134,20 @@ struct trace_about {
     uint64_t n_cut;   /* slots that were claimed and are not in the file, or not whole */
     uint64_t n_slots; /* that were claimed */
     uint64_t size;    /* of the file */
+    /*
+     * A file comes from strangers, so the reader bounds its own memory and work by the bytes
+     * of the file.  Definitions, chunks and frames beyond a bound are counted as damaged.
+     */
+    uint64_t n_bytes;    /* of slots in use */
+    uint64_t n_decoded;  /* bytes of all chunks, decompressed */
+    uint64_t memory;     /* bytes allocated for definitions, chunks and open calls */
+    uint64_t memory_max; /* TRACE_MEMORY_BASE + TRACE_MEMORY_RATIO * n_bytes */
 };
+
+#define TRACE_MEMORY_BASE ((uint64_t)32 << 20)
+#define TRACE_MEMORY_RATIO 64u
+#define TRACE_DECODED_BASE ((uint64_t)64 << 20)
+#define TRACE_DECODED_RATIO 256u
 
 /* NULL, and the reason in TRACE_WHY_SIZE bytes. */
 struct trace *trace_open(const char *path, char *why);
@@ -171,6 +186,10 @@ uint64_t trace_number(const struct trace_event *event, const char *name);
 
 /* "ACL_ERROR_RT_PARAM_INVALID"; NULL: not known. */
 const char *trace_code(const struct trace *trace, int64_t code);
+
+/* The stack of an event; NULL if the trace has none of that number. */
+const struct trace_stack *trace_stack_find(const struct trace_process *process,
+                                           uint32_t number);
 
 /* The module that has an address in an era; NULL: none. */
 const struct trace_module *trace_module_find(const struct trace_process *process,

@@ -58,6 +58,15 @@ class Replay(unittest.TestCase):
         done = self.replay(self.trace(text))
         self.assertIn("3 blocks, 5 operations on 4 streams, 1 frees of blocks", done.stdout)
 
+    def test_streams_may_have_any_number(self):
+        done = self.replay(self.trace("a 1 512 70000\na 2 512 0\nf 1\n"))
+        self.assertIn("2 blocks, 3 operations on 2 streams", done.stdout)
+
+    def test_replay_reads_what_convert_reads(self):
+        events = [{"action": "alloc", "addr": 64, "size": 4096, "stream": 0}, {"action": "free_completed", "addr": 64, "size": 4096}]
+        snapshot = self.trace(json.dumps({"segments": [], "device_traces": [events]}))
+        self.assertEqual(self.result(snapshot)["peak_live"], 4096)
+
     def test_a_recorded_program_is_a_trace_too(self):
         with tempfile.TemporaryDirectory() as folder:
             recorded = os.path.join(folder, "recorded")
@@ -70,12 +79,13 @@ class Replay(unittest.TestCase):
 
     def test_what_is_no_trace_is_refused_with_its_line(self):
         for text, words in (
-            ("a 1 512 0\nb 2\n", ':2: neither "a ID SIZE STREAM" nor "f ID"'),
-            ("a 1 0 0\n", ":1: neither"),
-            ("a 1 512 64\n", ":1: neither"),
-            ("a 1 -512 0\n", ":1: neither"),
+            ("a 1 512 0\nb 2\n", 'line 2: neither "a ID SIZE STREAM" nor "f ID"'),
+            ("a 1 0 0\n", "line 1: neither"),
+            ("a 1 512 99999999999\n", "line 1: neither"),
+            ("a 1 -512 0\n", "line 1: neither"),
             ("a 1 99999999999999999999999 0\n", "sizes go from 1 to 17592186044416"),
-            ("", "has no blocks"),
+            ("", "it is empty"),
+            ("# nothing\n", "has no blocks"),
         ):
             done = self.replay(self.trace(text))
             self.assertEqual((done.returncode, done.stdout), (1, ""))

@@ -8,10 +8,12 @@ import json
 import os
 import pickle
 import re
+import resource
 import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 
 ACLMEM, PLAYER = sys.argv[1:3]
 CALLS = sys.argv[3] if len(sys.argv) > 3 else "6000"
@@ -182,6 +184,30 @@ class Convert(unittest.TestCase):
         self.assertEqual(play(self.convert("lines", self.write("r.csv", rmm))), (96, 2, 32))
         lines = b"a 1 64 0\na 2 32 1\nf 1\n"
         self.assertEqual(play(self.convert("lines", self.write("l.gz", gzip.compress(lines)))), (96, 2, 32))
+
+    def limited(self, *arguments):
+        """The command with at most 600 MB of address space for data; returns its message."""
+        done = subprocess.run([ACLMEM] + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (600 << 20, 600 << 20)))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return done.stderr.decode()
+
+    def test_a_compressed_file_has_a_bound(self):
+        packer = zlib.compressobj(9, wbits=31)
+        zeros = bytes(1 << 24)
+        bomb = b"".join(packer.compress(zeros) for _ in range(160)) + packer.flush()
+        self.assertLess(len(bomb), 4 << 20)  # it would be 2.7 GB
+        self.assertIn("expands more than 50-fold", self.limited("convert", self.write("bomb.gz", bomb), "--to", "lines"))
+
+    def test_a_pickle_has_bounds(self):
+        self.assertIn("too deep", self.limited("convert", self.write("marks", b"\x80\x04" + b"(" * ((1 << 20) + 1) + b"."), "--to", "lines"))
+        # A list that has a list 4,000 times, which has an event 4,000 times, of 4,000 frames.
+        def many(n):
+            return b"](" + b"h\x01" * n + b"eq\x01"
+        frames = b"](" + b"h\x00" * 4000 + b"eq\x01"
+        event = b"}(X\x06\0\0\0actionX\x05\0\0\0allocX\x06\0\0\0framesh\x01uq\x01"
+        data = b"\x80\x02}q\x000" + frames + b"0" + event + b"0" + many(4000) + b"0}X\x0d\0\0\0device_traces" + many(4000) + b"s."
+        self.assertIn("more events than", self.limited("convert", self.write("laughs", data), "--to", "lines"))
 
     def test_a_pickle_executes_nothing(self):
         mark = os.path.join(self.folder.name, "executed")

@@ -606,7 +606,7 @@ static void stacks_are_as_deep_as_asked_for(void **state)
         child_run(child_deep, rows[i].stacks);
         trace = opened();
         find(trace, "aclrtGetDevice", &event);
-        n = event.stack != 0 ? event.process->stack[event.stack].n : 0;
+        n = event.stack != 0 ? trace_stack_find(event.process, event.stack)->n : 0;
         trace_close(trace);
         assert_in_range(n, rows[i].low, rows[i].high);
     }

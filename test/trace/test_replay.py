@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Recorded traces played again: test_replay.py ACLMEM PLAYER SHARE.SH SHARE_A SHARE_B"""
+"""Replay of recorded traces: test_replay.py ACLMEM PLAYER CALLER SHARE.SH SHARE_A SHARE_B"""
 import json
 import os
 import subprocess
@@ -7,8 +7,8 @@ import sys
 import tempfile
 import unittest
 
-ACLMEM, PLAYER = sys.argv[1:3]
-SHARE = sys.argv[3:6]
+ACLMEM, PLAYER, CALLER = sys.argv[1:4]
+SHARE = sys.argv[4:7]
 
 
 def call(*arguments, code=0):
@@ -69,6 +69,49 @@ class Replay(unittest.TestCase):
         self.record(PLAYER, "10", "1")
         os.truncate(self.trace, 4096)  # the process has no more than its name
         self.assertEqual(self.replay()["calls"], 0)
+
+    def test_arrays_above_1024_elements_and_pointers_to_values_replay(self):
+        self.record(CALLER)
+        played = self.replay()
+        self.assertEqual((played["differences"], played["skipped"]), (0, 0))
+        self.assertEqual(played["shortened"], 1)  # 3,000 copies, of which the trace has 1,024
+        self.assertEqual(played["functions"]["aclrtMemcpyBatch"]["calls"], 1)
+        self.assertEqual(played["functions"]["aclrtLaunchHostFunc"]["calls"], 1)
+
+    def forge(self, right, wrong):
+        with open(self.trace, "r+b") as file:
+            content = file.read()
+            self.assertEqual((content.count(right), len(right)), (1, len(wrong)))
+            file.seek(0)
+            file.write(content.replace(right, wrong))
+
+    def test_a_trace_with_other_signatures_is_refused(self):
+        """A function pointer as a number would be an address of the file that is called."""
+        for right, wrong in ((b"stream:p fn:p args:p", b"stream:x fn:x args:x"),
+                             (b"stream:p fn:p args:p", b"args:p stream:p fn:p"),
+                             (b"dsts:p<p destMaxs:p<z", b"dsts:p<z destMaxs:p<p")):
+            self.record(CALLER)
+            with open(self.trace, "rb") as file:
+                n = file.read().count(right)
+            if n > 1:  # the batch functions have the same arguments: forge the first
+                with open(self.trace, "r+b") as file:
+                    content = file.read()
+                    file.seek(content.index(right))
+                    file.write(wrong)
+            else:
+                self.forge(right, wrong)
+            self.assertIn("other arguments of aclrt", call("replay", self.trace, code=1)[1])
+            os.unlink(self.trace)
+
+    def test_an_array_of_another_length_is_refused(self):
+        self.record(CALLER)
+        # numBatches, 3000, becomes 300 where the call is recorded: varint b8 17 -> ac 02.
+        with open(self.trace, "r+b") as file:
+            content = file.read()
+            at = content.index(b"\xb8\x17")
+            file.seek(at)
+            file.write(b"\xac\x02")
+        self.assertIn("another length", call("replay", self.trace, code=1)[1])
 
     def test_wrong_arguments_are_named(self):
         self.record(PLAYER, "10", "1")

@@ -46,17 +46,17 @@ static int step_compare(const void *left, const void *right)
     return (int64_t)a->bytes < (int64_t)b->bytes ? -1 : 1; /* frees, negative, first */
 }
 
-struct step *steps_make(const struct books *books, size_t *ret_n)
+struct step *steps_make(const struct history *history, size_t *ret_n)
 {
-    struct step *step = calloc(2 * books->n_blocks + 1, sizeof *step);
+    struct step *step = calloc(2 * history->n_blocks + 1, sizeof *step);
     uint64_t live[256] = {0};
     size_t n = 0;
 
     *ret_n = 0;
     if (step == NULL)
         return NULL;
-    for (size_t i = 0; i < books->n_blocks; i++) {
-        const struct block *block = &books->block[i];
+    for (size_t i = 0; i < history->n_blocks; i++) {
+        const struct block *block = &history->block[i];
 
         if (!kind_is_memory(block->kind) || block->device < -1 || block->device > 254)
             continue;
@@ -76,8 +76,8 @@ struct step *steps_make(const struct books *books, size_t *ret_n)
 static const struct form {
     const char *name;
     bool is_by_calls;
-    void (*by_blocks)(FILE *out, struct books *books);
-    void (*by_calls)(FILE *out, struct books *books, struct trace *trace);
+    void (*by_blocks)(FILE *out, struct history *history);
+    void (*by_calls)(FILE *out, struct history *history, struct trace *trace);
 } forms[] = {
     {"folded", false, NULL, NULL},
     {"speedscope", false, write_speedscope, NULL},
@@ -117,34 +117,22 @@ static int failed(const char *path, const char *why)
 static int form_write(const struct form *form, const char *path, FILE *out)
 {
     char why[TRACE_WHY_SIZE];
-    struct trace *trace = NULL;
-    struct books books;
+    struct trace *trace;
+    struct history history;
     int rc = 0;
 
-    if (trace_is(path)) {
-        trace = trace_open_or_say("convert", path);
-        if (trace == NULL)
-            return 1;
-        books_read(&books, trace);
-        trace_losses_say(trace);
-    } else {
-        const char *reason = books_import(&books, path);
-
-        if (reason != NULL) {
-            books_free(&books);
-            return failed(path, reason);
-        }
-    }
+    if (!history_load("convert", path, &history, &trace))
+        return 1;
     if (form->is_by_calls && trace == NULL)
         rc = failed(path, "it has blocks and no calls; it can be made folded, "
                           "speedscope, pytorch, lines");
     else if (form->is_by_calls && trace_rewind(trace, why))
-        form->by_calls(out, &books, trace);
+        form->by_calls(out, &history, trace);
     else if (form->by_blocks != NULL)
-        form->by_blocks(out, &books);
+        form->by_blocks(out, &history);
     else
-        write_folded(out, &books, (enum of)of_find(choice.of));
-    books_free(&books);
+        write_folded(out, &history, (enum of)of_find(choice.of));
+    history_free(&history);
     trace_close(trace);
     names_close();
     return rc;

@@ -23,15 +23,15 @@ static void frame_write(FILE *out, const json_t *frame)
     }
 }
 
-void write_folded(FILE *out, struct books *books, enum of of)
+void write_folded(FILE *out, struct history *history, enum of of)
 {
-    for (size_t i = 0; i < books->n_wheres; i++) {
-        uint64_t value = where_value(&books->where[i], of);
+    for (size_t i = 0; i < history->n_wheres; i++) {
+        uint64_t value = where_value(&history->where[i], of);
         const json_t *frames;
 
         if (value == 0)
             continue;
-        frames = books_frames(books, (uint32_t)i);
+        frames = history_frames(history, (uint32_t)i);
         for (size_t k = json_array_size(frames); k > 0; k--) {
             frame_write(out, json_array_get(frames, k - 1));
             fputc(k > 1 ? ';' : ' ', out);
@@ -65,7 +65,7 @@ static json_int_t frame_number(json_t *known, json_t *frames, const json_t *fram
     return made;
 }
 
-static json_t *profile_make(struct books *books, enum of of, json_t *known,
+static json_t *profile_make(struct history *history, enum of of, json_t *known,
                             json_t *frames)
 {
     static const char *const names[] = {"bytes at the peak", "bytes allocated", "calls",
@@ -75,14 +75,14 @@ static json_t *profile_make(struct books *books, enum of of, json_t *known,
     json_t *weights = json_array();
     uint64_t sum = 0;
 
-    for (size_t i = 0; i < books->n_wheres; i++) {
-        uint64_t value = where_value(&books->where[i], of);
+    for (size_t i = 0; i < history->n_wheres; i++) {
+        uint64_t value = where_value(&history->where[i], of);
         const json_t *stack;
         json_t *sample;
 
         if (value == 0)
             continue;
-        stack = books_frames(books, (uint32_t)i);
+        stack = history_frames(history, (uint32_t)i);
         sample = json_array();
         for (size_t k = json_array_size(stack); k > 0; k--)
             json_array_append_new(
@@ -97,7 +97,7 @@ static json_t *profile_make(struct books *books, enum of of, json_t *known,
                      (json_int_t)sum, "samples", samples, "weights", weights);
 }
 
-void write_speedscope(FILE *out, struct books *books)
+void write_speedscope(FILE *out, struct history *history)
 {
     json_t *known = json_object();
     json_t *frames = json_array();
@@ -105,7 +105,7 @@ void write_speedscope(FILE *out, struct books *books)
     json_t *all;
 
     for (enum of of = OF_PEAK; of < OF_COUNT; of++)
-        json_array_append_new(profiles, profile_make(books, of, known, frames));
+        json_array_append_new(profiles, profile_make(history, of, known, frames));
     all = json_pack("{s:s, s:s, s:{s:o}, s:o, s:s}", "$schema",
                     "https://www.speedscope.app/file-format-schema.json", "exporter",
                     "aclmem", "shared", "frames", frames, "profiles", profiles, "name",
@@ -141,10 +141,10 @@ static int torch_compare(const void *left, const void *right)
     return a->block < b->block ? -1 : a->block > b->block;
 }
 
-static json_t *torch_frames(struct books *books, const struct block *block)
+static json_t *torch_frames(struct history *history, const struct block *block)
 {
     json_t *frames = json_array();
-    const json_t *ours = books_frames(books, block->where);
+    const json_t *ours = history_frames(history, block->where);
     json_t *frame;
     size_t i;
 
@@ -171,7 +171,7 @@ static void torch_event_write(FILE *out, const char *action, const struct block 
     *is_first = false;
 }
 
-static void torch_device_write(FILE *out, struct books *books,
+static void torch_device_write(FILE *out, struct history *history,
                                const struct torch_event *event, size_t n, int32_t device,
                                const uint64_t *addr)
 {
@@ -179,13 +179,13 @@ static void torch_device_write(FILE *out, struct books *books,
 
     fputc('[', out);
     for (size_t i = 0; i < n; i++) {
-        const struct block *block = &books->block[event[i].block];
+        const struct block *block = &history->block[event[i].block];
         uint64_t at = addr[event[i].block];
         json_t *frames;
 
         if (block->device != device)
             continue;
-        frames = torch_frames(books, block);
+        frames = torch_frames(history, block);
         if (event[i].is_free) {
             torch_event_write(out, "free_requested", block, at, event[i].time, frames,
                               &is_first);
@@ -203,19 +203,19 @@ static void torch_device_write(FILE *out, struct books *books,
     fputc(']', out);
 }
 
-static void torch_segments_write(FILE *out, struct books *books, const uint64_t *addr,
+static void torch_segments_write(FILE *out, struct history *history, const uint64_t *addr,
                                  int32_t host)
 {
     bool is_first = true;
 
     fprintf(out, "\"segments\":[");
-    for (size_t i = 0; i < books->n_blocks; i++) {
-        const struct block *block = &books->block[i];
+    for (size_t i = 0; i < history->n_blocks; i++) {
+        const struct block *block = &history->block[i];
         json_t *frames;
 
         if (!kind_is_memory(block->kind) || block->freed != 0)
             continue;
-        frames = torch_frames(books, block);
+        frames = torch_frames(history, block);
         fprintf(
             out,
             "%s{\"device\":%" PRId32 ",\"address\":%" PRIu64 ",\"total_size\":%" PRIu64
@@ -235,17 +235,17 @@ static void torch_segments_write(FILE *out, struct books *books, const uint64_t 
     fprintf(out, "]");
 }
 
-void write_pytorch(FILE *out, struct books *books)
+void write_pytorch(FILE *out, struct history *history)
 {
-    struct torch_event *event = calloc(2 * books->n_blocks + 1, sizeof *event);
-    uint64_t *addr = calloc(books->n_blocks + 1, sizeof *addr);
+    struct torch_event *event = calloc(2 * history->n_blocks + 1, sizeof *event);
+    uint64_t *addr = calloc(history->n_blocks + 1, sizeof *addr);
     uint64_t next = UINT64_C(1) << 44;
     int32_t n_devices = 0;
     bool has_host = false;
     size_t n = 0;
 
-    for (size_t i = 0; event != NULL && addr != NULL && i < books->n_blocks; i++) {
-        const struct block *block = &books->block[i];
+    for (size_t i = 0; event != NULL && addr != NULL && i < history->n_blocks; i++) {
+        const struct block *block = &history->block[i];
 
         if (!kind_is_memory(block->kind))
             continue;
@@ -259,15 +259,15 @@ void write_pytorch(FILE *out, struct books *books)
     }
     qsort(event, n, sizeof *event, torch_compare);
     fputc('{', out);
-    torch_segments_write(out, books, addr, n_devices);
+    torch_segments_write(out, history, addr, n_devices);
     fprintf(out, ",\n\"device_traces\":[");
     for (int32_t device = 0; device < n_devices; device++) {
         fprintf(out, device > 0 ? ",\n" : "");
-        torch_device_write(out, books, event, n, device, addr);
+        torch_device_write(out, history, event, n, device, addr);
     }
     if (has_host) { /* the host comes last */
         fprintf(out, n_devices > 0 ? ",\n" : "");
-        torch_device_write(out, books, event, n, DEVICE_HOST, addr);
+        torch_device_write(out, history, event, n, DEVICE_HOST, addr);
     }
     fprintf(out, "],\n\"allocator_settings\":{}}\n");
     free(event);
@@ -276,13 +276,13 @@ void write_pytorch(FILE *out, struct books *books)
 
 /* ---- lines ---- */
 
-void write_lines(FILE *out, struct books *books)
+void write_lines(FILE *out, struct history *history)
 {
-    struct torch_event *event = calloc(2 * books->n_blocks + 1, sizeof *event);
+    struct torch_event *event = calloc(2 * history->n_blocks + 1, sizeof *event);
     size_t n = 0;
 
-    for (size_t i = 0; event != NULL && i < books->n_blocks; i++) {
-        const struct block *block = &books->block[i];
+    for (size_t i = 0; event != NULL && i < history->n_blocks; i++) {
+        const struct block *block = &history->block[i];
 
         if (!kind_is_memory(block->kind))
             continue;
@@ -292,7 +292,7 @@ void write_lines(FILE *out, struct books *books)
     }
     qsort(event, n, sizeof *event, torch_compare);
     for (size_t i = 0; i < n; i++) {
-        const struct block *block = &books->block[event[i].block];
+        const struct block *block = &history->block[event[i].block];
 
         if (event[i].is_free)
             fprintf(out, "f %" PRIu32 "\n", event[i].block);

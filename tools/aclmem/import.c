@@ -10,11 +10,22 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "books.h"
+#include "history.h"
 #include "pickle.h"
+#include "show.h"
 #include "text.h"
 
 #define FILE_MAX ((size_t)8 << 30)
+#define SIZE_MAX_OF_BLOCK ((uint64_t)1 << 44) /* more than a device has */
+/*
+ * Above EXPANDED_BASE bytes a compressed file may expand EXPANDED_RATIO-fold at most: a file
+ * from strangers may expand 1,000-fold, and a trace does not.
+ */
+#define EXPANDED_BASE ((size_t)64 << 20)
+#define EXPANDED_RATIO 50u
+/* Values that are read of a snapshot: events, and their frames, which events share. */
+#define VALUES_BASE 100000u
+#define VALUES_RATIO 16u
 
 /* The live block of each id, with the newest first; addresses are few enough to hash. */
 struct ids {
@@ -61,36 +72,37 @@ static void id_set(struct ids *ids, uint64_t id, uint32_t block)
     ids->slot[at].block = block + 1;
 }
 
-static struct block *id_find(const struct ids *ids, struct books *books, uint64_t id)
+static struct block *id_find(const struct ids *ids, struct history *history, uint64_t id)
 {
     uint32_t block = ids->max > 0 ? ids->slot[id_place(ids, id)].block : 0;
 
-    if (block == 0 || books->block[block - 1].freed != 0)
+    if (block == 0 || history->block[block - 1].freed != 0)
         return NULL;
-    return &books->block[block - 1];
+    return &history->block[block - 1];
 }
 
-static struct block *block_make(struct books *books, struct ids *ids, uint64_t id,
+static struct block *block_make(struct history *history, struct ids *ids, uint64_t id,
                                 uint64_t size, uint64_t time)
 {
-    struct block *block = books_add(books);
+    struct block *block = history_add(history);
 
     block->addr = id;
     block->size = size;
     block->made = time;
     block->kind = KIND_BLOCK;
-    id_set(ids, id, (uint32_t)(block - books->block));
+    id_set(ids, id, (uint32_t)(block - history->block));
     return block;
 }
 
-static void block_end(struct books *books, struct ids *ids, uint64_t id, uint64_t time)
+static void block_end(struct history *history, struct ids *ids, uint64_t id,
+                      uint64_t time)
 {
-    struct block *block = id_find(ids, books, id);
+    struct block *block = id_find(ids, history, id);
 
     if (block != NULL) /* clocks of microseconds show both at one time */
         block->freed = time > block->made ? time : block->made + 1;
     else
-        books->n_unknown_frees++;
+        history->n_unknown_frees++;
 }
 
 /* ---- the file ---- */
@@ -101,6 +113,7 @@ static uint8_t *file_load(const char *path, size_t *ret_n, const char **ret_why)
     uint8_t *bytes = NULL;
     size_t n = 0;
     size_t max = 0;
+    int error = Z_OK;
     int got = 0;
 
     *ret_why = strerror(errno); /* of gzopen */
@@ -121,9 +134,14 @@ static uint8_t *file_load(const char *path, size_t *ret_n, const char **ret_why)
         }
         got = gzread(file, bytes + n, 1 << 20);
         n += got > 0 ? (size_t)got : 0;
+        if (n > EXPANDED_BASE && n / EXPANDED_RATIO > (size_t)gzoffset(file)) {
+            *ret_why = "it expands more than 50-fold, which no trace does";
+            goto failed;
+        }
     } while (got > 0);
-    *ret_why = "it is damaged, or cut off";
-    if (got < 0)
+    gzerror(file, &error);
+    *ret_why = error == Z_ERRNO ? strerror(errno) : "it is damaged, or cut off";
+    if (got < 0 || (error != Z_OK && error != Z_STREAM_END))
         goto failed;
     *ret_why = "it is empty";
     if (n == 0)
@@ -143,31 +161,51 @@ failed:
 
 /* ---- lines ---- */
 
-/* Each line is a microsecond after the one before. */
-static const char *lines_read(struct books *books, char *text)
+/* One line; false if it is neither an allocation nor a free. */
+static bool line_read(struct history *history, struct ids *ids, const char *line,
+                      uint64_t time)
 {
+    uint64_t id, size, stream = 0;
+    char end;
+    int n = sscanf(line, "a %" SCNu64 " %" SCNu64 " %" SCNu64 " %c", &id, &size, &stream,
+                   &end);
+
+    if (strchr(line, '-') != NULL) /* sscanf() reads it as a large number */
+        return false;
+    if (n == 2 || n == 3) {
+        if (size == 0 || size > SIZE_MAX_OF_BLOCK || stream > UINT32_MAX)
+            return false;
+        block_make(history, ids, id, size, time)->stream = (uint32_t)stream;
+        return true;
+    }
+    if (sscanf(line, "f %" SCNu64 " %c", &id, &end) != 1)
+        return false;
+    block_end(history, ids, id, time);
+    return true;
+}
+
+/* Each line is a microsecond after the one before. */
+static const char *lines_read(struct history *history, char *text)
+{
+    static char why[160];
     struct ids ids = {0};
-    uint64_t time = 0;
-    const char *why = NULL;
-    char *rest;
+    uint64_t number = 0;
+    char *line;
 
-    for (char *line = strtok_r(text, "\n", &rest); line != NULL && why == NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
-        uint64_t id, size, stream = 0;
-
-        time += 1000;
-        if (line[0] == '#' || line[0] == '\r' || line[0] == '\0')
+    why[0] = '\0';
+    while ((line = strsep(&text, "\n")) != NULL && why[0] == '\0') {
+        number++;
+        if (line[0] == '#' || strspn(line, " \t\r") == strlen(line))
             continue;
-        if (sscanf(line, "a %" SCNu64 " %" SCNu64 " %" SCNu64, &id, &size, &stream) >= 2)
-            block_make(books, &ids, id, size, time)->stream = (uint32_t)stream;
-        else if (sscanf(line, "f %" SCNu64, &id) == 1)
-            block_end(books, &ids, id, time);
-        else
-            why = "it is no trace of a kind that is known";
+        if (!line_read(history, &ids, line, 1000 * number))
+            snprintf(why, sizeof why,
+                     "line %" PRIu64 ": neither \"a ID SIZE STREAM\" nor \"f ID\" (sizes "
+                     "go from 1 to %" PRIu64 ")",
+                     number, SIZE_MAX_OF_BLOCK);
     }
     free(ids.slot);
-    books->ended = time;
-    return why;
+    history->ended = 1000 * number;
+    return why[0] != '\0' ? why : NULL;
 }
 
 /* ---- RMM ---- */
@@ -194,7 +232,7 @@ static int fields_split(char *line, char **field, int max)
     return n;
 }
 
-static const char *rmm_read(struct books *books, char *text)
+static const char *rmm_read(struct history *history, char *text)
 {
     static const char *const names[] = {"Time", "Action", "Pointer", "Size", "Stream"};
     struct ids ids = {0};
@@ -218,13 +256,13 @@ static const char *rmm_read(struct books *books, char *text)
         time = clock_parse(field[column[0]]);
         id = strtoull(field[column[2]], NULL, 0);
         if (strcmp(field[column[1]], "allocate") == 0)
-            block_make(books, &ids, id, strtoull(field[column[3]], NULL, 10), time)
+            block_make(history, &ids, id, strtoull(field[column[3]], NULL, 10), time)
                 ->stream = (uint32_t)strtoull(field[column[4]], NULL, 0);
         else if (strcmp(field[column[1]], "free") == 0)
-            block_end(books, &ids, id, time);
-        if (books->began == 0)
-            books->began = time;
-        books->ended = time;
+            block_end(history, &ids, id, time);
+        if (history->began == 0)
+            history->began = time;
+        history->ended = time;
     }
     free(ids.slot);
     return NULL;
@@ -233,22 +271,21 @@ static const char *rmm_read(struct books *books, char *text)
 /* ---- PyTorch ---- */
 
 /* Frames as ours: name -> function. */
-static uint32_t torch_where(struct books *books, const json_t *frames)
+static uint32_t torch_where(struct history *history, const json_t *frames)
 {
-    json_t *ours = json_array();
+    json_t *ours;
     json_t *frame;
     size_t i;
 
-    if (json_array_size(frames) == 0) {
-        json_decref(ours);
+    if (json_array_size(frames) == 0)
         return 0;
-    }
+    ours = json_array();
     json_array_foreach (frames, i, frame)
         json_array_append_new(ours, json_pack("{s:s, s:s, s:I}", "function",
                                               text_of(frame, "name"), "file",
                                               text_of(frame, "filename"), "line",
                                               (json_int_t)number_of(frame, "line")));
-    return books_where_add(books, ours);
+    return history_where_add(history, ours);
 }
 
 static uint64_t torch_time(const json_t *event, uint64_t number)
@@ -259,7 +296,16 @@ static uint64_t torch_time(const json_t *event, uint64_t number)
                                  : (number + 1) * 1000;
 }
 
-static void torch_trace(struct books *books, const json_t *trace, int32_t device)
+/* Values left to read.  A pickle may refer to one list many times, at each depth. */
+static uint64_t n_left;
+
+static bool value_count(uint64_t n)
+{
+    n_left -= n < n_left ? n : n_left;
+    return n_left > 0;
+}
+
+static void torch_trace(struct history *history, const json_t *trace, int32_t device)
 {
     struct ids blocks = {0};
     struct ids segments = {0};
@@ -274,37 +320,39 @@ static void torch_trace(struct books *books, const json_t *trace, int32_t device
         uint64_t time = torch_time(event, i);
         struct block *block = NULL;
 
+        if (!value_count(1 + json_array_size(json_object_get(event, "frames"))))
+            break;
         last = time = time > last ? time : last + 1; /* the order is that of the list */
         if (strcmp(action, "alloc") == 0) {
-            block = block_make(books, &blocks, addr, size, time);
+            block = block_make(history, &blocks, addr, size, time);
         } else if (strcmp(action, "free_completed") == 0) {
-            block_end(books, &blocks, addr, time);
+            block_end(history, &blocks, addr, time);
         } else if (strcmp(action, "segment_alloc") == 0 ||
                    strcmp(action, "segment_map") == 0) {
-            block = block_make(books, &segments, addr, size, time);
+            block = block_make(history, &segments, addr, size, time);
             block->kind = KIND_RESERVATION;
         } else if (strcmp(action, "segment_free") == 0 ||
                    strcmp(action, "segment_unmap") == 0) {
-            block_end(books, &segments, addr, time);
+            block_end(history, &segments, addr, time);
         }
         if (block != NULL) {
-            size_t number = (size_t)(block - books->block);
-            uint32_t where = torch_where(books, json_object_get(event, "frames"));
+            size_t number = (size_t)(block - history->block);
+            uint32_t where = torch_where(history, json_object_get(event, "frames"));
 
-            books->block[number].device = device;
-            books->block[number].stream = (uint32_t)number_of(event, "stream");
-            books->block[number].where = where;
+            history->block[number].device = device;
+            history->block[number].stream = (uint32_t)number_of(event, "stream");
+            history->block[number].where = where;
         }
-        if (books->began == 0 || time < books->began)
-            books->began = time;
-        if (time > books->ended)
-            books->ended = time;
+        if (history->began == 0 || time < history->began)
+            history->began = time;
+        if (time > history->ended)
+            history->ended = time;
     }
     free(blocks.slot);
     free(segments.slot);
 }
 
-static const char *torch_read(struct books *books, const json_t *snapshot)
+static const char *torch_read(struct history *history, const json_t *snapshot)
 {
     const json_t *traces = json_object_get(snapshot, "device_traces");
     json_t *trace;
@@ -312,9 +360,12 @@ static const char *torch_read(struct books *books, const json_t *snapshot)
 
     if (!json_is_array(traces))
         return "it has no device_traces: record it with _record_memory_history";
-    json_array_foreach (traces, i, trace)
-        torch_trace(books, trace, (int32_t)i);
-    return NULL;
+    json_array_foreach (traces, i, trace) {
+        if (!value_count(1))
+            break;
+        torch_trace(history, trace, (int32_t)i);
+    }
+    return n_left > 0 ? NULL : "it has more events than its size allows";
 }
 
 /* ---- the pool ---- */
@@ -327,7 +378,7 @@ bool is_pool_snapshot(const json_t *json)
 }
 
 /* Blocks with memory, all made at the moment of the snapshot; tags as attributes. */
-static const char *pool_read(struct books *books, const json_t *snapshot)
+static const char *pool_read(struct history *history, const json_t *snapshot)
 {
     json_t *entry;
     size_t i;
@@ -338,7 +389,7 @@ static const char *pool_read(struct books *books, const json_t *snapshot)
 
         if (strcmp(state, "live") != 0 && strcmp(state, "exportable") != 0)
             continue;
-        block = books_add(books);
+        block = history_add(history);
         block->addr = (uint64_t)number_of(entry, "address");
         block->size = (uint64_t)number_of(entry, "size");
         block->attr = (uint32_t)number_of(entry, "tag");
@@ -346,41 +397,64 @@ static const char *pool_read(struct books *books, const json_t *snapshot)
         block->made = 1;
         block->kind = KIND_BLOCK;
     }
-    books->began = 1;
-    books->ended = 2;
+    history->began = 1;
+    history->ended = 2;
     return NULL;
 }
 
-const char *books_import(struct books *books, const char *path)
+const char *history_import(struct history *history, const char *path)
 {
     const char *why = NULL;
     json_t *snapshot = NULL;
     uint8_t *bytes;
     size_t n;
 
-    memset(books, 0, sizeof *books);
+    memset(history, 0, sizeof *history);
     bytes = file_load(path, &n, &why);
     if (bytes == NULL)
         return why;
-    books_where_add(books, NULL);
+    history_where_add(history, NULL);
+    n_left = VALUES_BASE + VALUES_RATIO * n;
     if (n > 0 && bytes[0] == 0x80) {
         snapshot = pickle_read(bytes, n, &why);
     } else if (n > 0 && (bytes[0] == '{' || bytes[0] == '[')) {
         snapshot = json_loadb((const char *)bytes, n, 0, NULL);
         why = "it is no JSON";
     } else if (strncmp((const char *)bytes, "Thread,", 7) == 0) {
-        why = rmm_read(books, (char *)bytes);
+        why = rmm_read(history, (char *)bytes);
     } else {
-        why = lines_read(books, (char *)bytes);
+        why = lines_read(history, (char *)bytes);
     }
     if (snapshot != NULL)
-        why = is_pool_snapshot(snapshot) ? pool_read(books, snapshot)
-                                         : torch_read(books, snapshot);
+        why = is_pool_snapshot(snapshot) ? pool_read(history, snapshot)
+                                         : torch_read(history, snapshot);
     if (n > 0 &&
         bytes[0] != 0x80) /* a pickle may contain itself: it is left to the end */
         json_decref(snapshot);
     free(bytes);
     if (why == NULL)
-        books_sum(books);
+        history_sum(history);
     return why;
+}
+
+bool history_load(const char *command, const char *path, struct history *history,
+                  struct trace **ret_trace)
+{
+    const char *why;
+
+    *ret_trace = NULL;
+    if (trace_is(path)) {
+        *ret_trace = trace_open_or_say(command, path);
+        if (*ret_trace == NULL)
+            return false;
+        history_read(history, *ret_trace);
+        trace_losses_say(*ret_trace);
+        return true;
+    }
+    why = history_import(history, path);
+    if (why == NULL)
+        return true;
+    fprintf(stderr, "aclmem %s: %s: %s\n", command, path, why);
+    history_free(history);
+    return false;
 }

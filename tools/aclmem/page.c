@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "books.h"
+#include "history.h"
 #include "command.h"
 #include "names.h"
 #include "page_files.h"
@@ -70,7 +70,7 @@ static void number_add(struct bytes *bytes, int64_t *last, int64_t value)
 /* ---- columns ---- */
 
 struct making {
-    struct books *books;
+    struct history *history;
     struct bytes columns;
     uint32_t *block; /* those of the page */
     uint32_t *place; /* of a block on the page; NO_BLOCK: left out */
@@ -81,7 +81,7 @@ struct making {
 
 static int64_t since(const struct making *m, uint64_t time)
 {
-    return time == 0 ? 0 : (int64_t)(time - m->books->began);
+    return time == 0 ? 0 : (int64_t)(time - m->history->began);
 }
 
 enum column {
@@ -151,21 +151,21 @@ static json_t *blocks_add(struct making *m)
         json_array_append_new(names, json_string(column_names[c]));
         for (size_t i = 0; i < m->n_blocks; i++)
             number_add(&m->columns, &last,
-                       column_value(m, &m->books->block[m->block[i]], c));
+                       column_value(m, &m->history->block[m->block[i]], c));
     }
     return json_pack("{s:I, s:o}", "n", (json_int_t)m->n_blocks, "columns", names);
 }
 
 static json_t *copies_add(struct making *m)
 {
-    const struct books *books = m->books;
-    json_int_t n = (json_int_t)books->n_copies;
+    const struct history *history = m->history;
+    json_int_t n = (json_int_t)history->n_copies;
 
     for (int c = 0; c < 5; c++) {
         int64_t last = 0;
 
-        for (size_t i = 0; i < books->n_copies; i++) {
-            const struct copy *copy = &books->copy[i];
+        for (size_t i = 0; i < history->n_copies; i++) {
+            const struct copy *copy = &history->copy[i];
 
             number_add(&m->columns, &last,
                        c == 0   ? since(m, copy->begin)
@@ -181,13 +181,13 @@ static json_t *copies_add(struct making *m)
 
 static json_t *marks_add(struct making *m)
 {
-    const struct books *books = m->books;
+    const struct history *history = m->history;
 
     for (int c = 0; c < 4; c++) {
         int64_t last = 0;
 
-        for (size_t i = 0; i < books->n_marks; i++) {
-            const struct mark *mark = &books->mark[i];
+        for (size_t i = 0; i < history->n_marks; i++) {
+            const struct mark *mark = &history->mark[i];
 
             number_add(&m->columns, &last,
                        c == 0   ? since(m, mark->recorded)
@@ -196,19 +196,19 @@ static json_t *marks_add(struct making *m)
                                 : (int64_t)mark->to);
         }
     }
-    return json_pack("{s:I, s:[s,s,s,s]}", "n", (json_int_t)books->n_marks, "columns",
+    return json_pack("{s:I, s:[s,s,s,s]}", "n", (json_int_t)history->n_marks, "columns",
                      "recorded", "waited", "from", "to");
 }
 
 static json_t *held_add(struct making *m)
 {
-    const struct books *books = m->books;
+    const struct history *history = m->history;
 
     for (int c = 0; c < 3; c++) {
         int64_t last = 0;
 
-        for (size_t i = 0; i < books->n_held; i++) {
-            const struct held *held = &books->held[i];
+        for (size_t i = 0; i < history->n_held; i++) {
+            const struct held *held = &history->held[i];
 
             number_add(&m->columns, &last,
                        c == 0   ? since(m, held->time)
@@ -216,7 +216,7 @@ static json_t *held_add(struct making *m)
                                 : held->device);
         }
     }
-    return json_pack("{s:I, s:[s,s,s]}", "n", (json_int_t)books->n_held, "columns",
+    return json_pack("{s:I, s:[s,s,s]}", "n", (json_int_t)history->n_held, "columns",
                      "time", "bytes", "device");
 }
 
@@ -231,19 +231,19 @@ static int size_compare(const void *left, const void *right)
 }
 
 /* The size from which blocks are on the page; 0: all of them. */
-static uint64_t threshold_find(const struct books *books)
+static uint64_t threshold_find(const struct history *history)
 {
     uint64_t *size;
     uint64_t threshold = 0;
 
-    if (books->n_blocks <= BLOCKS_MAX)
+    if (history->n_blocks <= BLOCKS_MAX)
         return 0;
-    size = calloc(books->n_blocks, sizeof *size);
+    size = calloc(history->n_blocks, sizeof *size);
     if (size == NULL)
         return 0;
-    for (size_t i = 0; i < books->n_blocks; i++)
-        size[i] = books->block[i].size;
-    qsort(size, books->n_blocks, sizeof *size, size_compare);
+    for (size_t i = 0; i < history->n_blocks; i++)
+        size[i] = history->block[i].size;
+    qsort(size, history->n_blocks, sizeof *size, size_compare);
     threshold = size[BLOCKS_MAX] + 1;
     free(size);
     return threshold;
@@ -251,23 +251,24 @@ static uint64_t threshold_find(const struct books *books)
 
 static void blocks_choose(struct making *m, char *notice, size_t notice_n)
 {
-    const struct books *books = m->books;
-    uint64_t threshold = threshold_find(books);
+    const struct history *history = m->history;
+    uint64_t threshold = threshold_find(history);
 
-    m->block = calloc(books->n_blocks + 1, sizeof *m->block);
-    m->place = calloc(books->n_blocks + 1, sizeof *m->place);
-    for (size_t i = 0; m->block != NULL && m->place != NULL && i < books->n_blocks; i++) {
+    m->block = calloc(history->n_blocks + 1, sizeof *m->block);
+    m->place = calloc(history->n_blocks + 1, sizeof *m->place);
+    for (size_t i = 0; m->block != NULL && m->place != NULL && i < history->n_blocks;
+         i++) {
         m->place[i] = NO_BLOCK;
-        if (books->block[i].size < threshold && kind_is_memory(books->block[i].kind))
+        if (history->block[i].size < threshold && kind_is_memory(history->block[i].kind))
             continue;
         m->place[i] = (uint32_t)m->n_blocks;
         m->block[m->n_blocks++] = (uint32_t)i;
     }
-    if (m->n_blocks < books->n_blocks)
+    if (m->n_blocks < history->n_blocks)
         snprintf(notice, notice_n,
                  "%zu of %zu blocks are left out, those smaller than %" PRIu64
                  " bytes; totals and flame graphs have them all.",
-                 books->n_blocks - m->n_blocks, books->n_blocks, threshold);
+                 history->n_blocks - m->n_blocks, history->n_blocks, threshold);
 }
 
 /* ---- the JSON part ---- */
@@ -296,9 +297,9 @@ static json_t *wheres_make(struct making *m)
 {
     json_t *wheres = json_array();
 
-    for (size_t i = 0; i < m->books->n_wheres; i++) {
-        const json_t *frames = books_frames(m->books, (uint32_t)i);
-        const struct where *where = &m->books->where[i];
+    for (size_t i = 0; i < m->history->n_wheres; i++) {
+        const json_t *frames = history_frames(m->history, (uint32_t)i);
+        const struct where *where = &m->history->where[i];
         json_t *numbers = json_array();
         json_t *frame;
         size_t k;
@@ -322,15 +323,15 @@ static int figures_compare(const void *left, const void *right)
     return a->ns < b->ns ? 1 : a->ns > b->ns ? -1 : 0;
 }
 
-static json_t *functions_make(struct books *books)
+static json_t *functions_make(struct history *history)
 {
     json_t *functions = json_array();
 
-    if (books->n_functions > 0)
-        qsort(books->function, books->n_functions, sizeof *books->function,
+    if (history->n_functions > 0)
+        qsort(history->function, history->n_functions, sizeof *history->function,
               figures_compare);
-    for (size_t i = 0; i < books->n_functions; i++) {
-        const struct function_figures *f = &books->function[i];
+    for (size_t i = 0; i < history->n_functions; i++) {
+        const struct function_figures *f = &history->function[i];
 
         json_array_append_new(functions,
                               json_pack("{s:s, s:I, s:I, s:I, s:I}", "name", f->name,
@@ -341,7 +342,7 @@ static json_t *functions_make(struct books *books)
     return functions;
 }
 
-static json_t *directions_make(const struct books *books)
+static json_t *directions_make(const struct history *history)
 {
     static const char *const names[] = {"host to host", "host to device",
                                         "device to host", "device to device", "other"};
@@ -350,8 +351,8 @@ static json_t *directions_make(const struct books *books)
     for (unsigned k = 0; k < 5; k++) {
         json_int_t n = 0, bytes = 0, ns = 0;
 
-        for (size_t i = 0; i < books->n_copies; i++) {
-            const struct copy *copy = &books->copy[i];
+        for (size_t i = 0; i < history->n_copies; i++) {
+            const struct copy *copy = &history->copy[i];
 
             if (copy->kind != k && (k < 4 || copy->kind < 4))
                 continue;
@@ -367,30 +368,31 @@ static json_t *directions_make(const struct books *books)
     return directions;
 }
 
-static json_t *streams_make(const struct books *books)
+static json_t *streams_make(const struct history *history)
 {
     json_t *streams = json_array();
     char name[64];
 
-    for (size_t i = 0; i < books->n_streams; i++) {
+    for (size_t i = 0; i < history->n_streams; i++) {
         if (i == 0)
             snprintf(name, sizeof name, "no stream");
         else
-            snprintf(name, sizeof name, "0x%" PRIx64, books->stream[i].handle);
+            snprintf(name, sizeof name, "0x%" PRIx64, history->stream[i].handle);
         json_array_append_new(streams, json_pack("{s:s}", "name", name));
     }
     return streams;
 }
 
-static json_t *processes_make(const struct books *books)
+static json_t *processes_make(const struct history *history)
 {
     json_t *processes = json_array();
 
-    for (size_t i = 0; i < books->n_processes; i++)
+    for (size_t i = 0; i < history->n_processes; i++)
         json_array_append_new(
-            processes, json_pack("{s:i}", "pid",
-                                 books->process[i] != NULL ? books->process[i]->pid : 0));
-    if (books->n_processes == 0)
+            processes,
+            json_pack("{s:i}", "pid",
+                      history->process[i] != NULL ? history->process[i]->pid : 0));
+    if (history->n_processes == 0)
         json_array_append_new(processes, json_pack("{s:i}", "pid", 0));
     return processes;
 }
@@ -407,21 +409,21 @@ static json_t *kinds_make(void)
 }
 
 /* The devices that have memory, and the one that has most at the peak. */
-static json_t *devices_make(const struct books *books, json_int_t *ret_peak_device)
+static json_t *devices_make(const struct history *history, json_int_t *ret_peak_device)
 {
     uint64_t at_peak[256] = {0};
     bool is_there[256] = {false};
     json_t *devices = json_array();
     int best = 0;
 
-    for (size_t i = 0; i < books->n_blocks; i++) {
-        const struct block *block = &books->block[i];
+    for (size_t i = 0; i < history->n_blocks; i++) {
+        const struct block *block = &history->block[i];
 
         if (!kind_is_memory(block->kind) || block->device < -1 || block->device > 254)
             continue;
         is_there[block->device + 1] = true;
-        if (block->made <= books->peak_at &&
-            (block->freed == 0 || block->freed > books->peak_at))
+        if (block->made <= history->peak_at &&
+            (block->freed == 0 || block->freed > history->peak_at))
             at_peak[block->device + 1] += block->size;
     }
     for (int i = 0; i < 256; i++) {
@@ -439,7 +441,7 @@ static json_t *devices_make(const struct books *books, json_int_t *ret_peak_devi
 /* ---- findings and their moments ---- */
 
 /* Whether a call of the trace is the one that a finding tells of. */
-static bool is_moment(struct books *books, const struct trace_event *event,
+static bool is_moment(struct history *history, const struct trace_event *event,
                       const json_t *call)
 {
     const json_t *top = json_array_get(json_object_get(call, "stack"), 0);
@@ -460,7 +462,7 @@ static bool is_moment(struct books *books, const struct trace_event *event,
     return is_same;
 }
 
-static void moments_find(struct books *books, struct trace *trace, json_t *findings)
+static void moments_find(struct history *history, struct trace *trace, json_t *findings)
 {
     char why[TRACE_WHY_SIZE];
     struct trace_event event;
@@ -474,10 +476,10 @@ static void moments_find(struct books *books, struct trace *trace, json_t *findi
             const json_t *call = json_array_get(json_object_get(finding, "calls"), 0);
 
             if (json_object_get(finding, "time") == NULL &&
-                is_moment(books, &event, call))
+                is_moment(history, &event, call))
                 json_object_set_new(
                     finding, "time",
-                    json_integer((json_int_t)(event.begin - books->began)));
+                    json_integer((json_int_t)(event.begin - history->began)));
         }
     }
 }
@@ -488,27 +490,27 @@ static void moments_find(struct books *books, struct trace *trace, json_t *findi
  * At the moment when the devices' live bytes are the most: those, and the bytes held.  A
  * call writes what is held when it ends, so a block counts from then on.
  */
-static void held_sum(const struct books *books, json_t *totals)
+static void held_sum(const struct history *history, json_t *totals)
 {
     uint64_t now[256] = {0};
     uint64_t held = 0;
     uint64_t live = 0;
 
-    for (size_t i = 0; i < books->n_held; i++) {
-        const struct held *change = &books->held[i];
+    for (size_t i = 0; i < history->n_held; i++) {
+        const struct held *change = &history->held[i];
 
         now[change->device & 0xff] = change->bytes;
-        if (i + 1 == books->n_held || books->held[i + 1].time > books->peak_at)
+        if (i + 1 == history->n_held || history->held[i + 1].time > history->peak_at)
             break;
     }
     for (size_t i = 0; i < 256; i++)
         held += now[i];
-    for (size_t i = 0; i < books->n_blocks; i++) {
-        const struct block *block = &books->block[i];
+    for (size_t i = 0; i < history->n_blocks; i++) {
+        const struct block *block = &history->block[i];
 
         if (kind_is_memory(block->kind) && block->device >= 0 &&
-            block->made <= books->peak_at &&
-            (block->freed == 0 || block->freed > books->peak_at))
+            block->made <= history->peak_at &&
+            (block->freed == 0 || block->freed > history->peak_at))
             live += block->size;
     }
     if (held >= live && held > 0) {
@@ -520,31 +522,32 @@ static void held_sum(const struct books *books, json_t *totals)
 static json_t *meta_make(struct making *m, const char *path, const json_t *findings,
                          const char *notice)
 {
-    struct books *books = m->books;
+    struct history *history = m->history;
     const char *base = strrchr(path, '/');
     json_int_t peak_device;
-    json_t *devices = devices_make(books, &peak_device);
-    json_t *meta = json_pack(
-        "{s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:b}", "program",
-        base != NULL ? base + 1 : path, "duration",
-        (json_int_t)(books->ended - books->began), "peakAt", since(m, books->peak_at),
-        "peakDevice", peak_device, "devices", devices, "kinds", kinds_make(), "wheres",
-        wheres_make(m), "functions", functions_make(books), "directions",
-        directions_make(books), "streams", streams_make(books), "processes",
-        processes_make(books), "notice", notice, "isChecked", findings != NULL);
+    json_t *devices = devices_make(history, &peak_device);
+    json_t *meta =
+        json_pack("{s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:b}",
+                  "program", base != NULL ? base + 1 : path, "duration",
+                  (json_int_t)(history->ended - history->began), "peakAt",
+                  since(m, history->peak_at), "peakDevice", peak_device, "devices",
+                  devices, "kinds", kinds_make(), "wheres", wheres_make(m), "functions",
+                  functions_make(history), "directions", directions_make(history),
+                  "streams", streams_make(history), "processes", processes_make(history),
+                  "notice", notice, "isChecked", findings != NULL);
 
     json_object_set_new(meta, "frames", json_incref(m->frames));
     json_object_set_new(meta, "findings",
                         findings != NULL ? json_deep_copy(findings) : json_array());
     json_object_set_new(
         meta, "totals",
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "peak", (json_int_t)books->peak,
-                  "live", (json_int_t)books->live, "allocated",
-                  (json_int_t)books->allocated, "allocations",
-                  (json_int_t)books->n_allocations, "calls", (json_int_t)books->n_calls,
-                  "errors", (json_int_t)books->n_errors));
-    held_sum(books, json_object_get(meta, "totals"));
-    json_object_set_new(meta, "hasTasks", json_boolean(books->n_tasks > 0));
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "peak", (json_int_t)history->peak,
+                  "live", (json_int_t)history->live, "allocated",
+                  (json_int_t)history->allocated, "allocations",
+                  (json_int_t)history->n_allocations, "calls",
+                  (json_int_t)history->n_calls, "errors", (json_int_t)history->n_errors));
+    held_sum(history, json_object_get(meta, "totals"));
+    json_object_set_new(meta, "hasTasks", json_boolean(history->n_tasks > 0));
     return meta;
 }
 
@@ -644,22 +647,6 @@ static int failed(const char *path, const char *why)
     return 1;
 }
 
-static int books_load(struct books *books, const char *path, struct trace **ret_trace)
-{
-    const char *why;
-
-    *ret_trace = NULL;
-    if (trace_is(path)) {
-        *ret_trace = trace_open_or_say("report", path);
-        return *ret_trace == NULL || !books_read(books, *ret_trace);
-    }
-    why = books_import(books, path);
-    if (why == NULL)
-        return 0;
-    books_free(books);
-    return failed(path, why);
-}
-
 /* Handles of streams as text: numbers of a page have 53 bits. */
 static void pool_streams_name(json_t *pool)
 {
@@ -718,8 +705,8 @@ static int file_write(const char *output, const struct bytes *packed)
 int page_write(const char *path, const char *output, const json_t *given)
 {
     json_t *findings = given != NULL ? json_deep_copy(given) : NULL;
-    struct books books;
-    struct making m = {.books = &books};
+    struct history history;
+    struct making m = {.history = &history};
     struct bytes packed = {0};
     struct trace *trace;
     json_t *pool;
@@ -729,15 +716,13 @@ int page_write(const char *path, const char *output, const json_t *given)
         json_decref(findings);
         return 1;
     }
-    if (books_load(&books, path, &trace) != 0) {
+    if (!history_load("report", path, &history, &trace)) {
         json_decref(findings);
         json_decref(pool);
         return 1;
     }
-    if (trace != NULL) {
-        trace_losses_say(trace);
-        moments_find(&books, trace, findings);
-    }
+    if (trace != NULL)
+        moments_find(&history, trace, findings);
     m.frames = json_array();
     m.known = json_object();
     data_make(&m, path, findings, pool, &packed);
@@ -750,7 +735,7 @@ int page_write(const char *path, const char *output, const json_t *given)
     free(m.place);
     free(m.columns.data);
     free(packed.data);
-    books_free(&books);
+    history_free(&history);
     trace_close(trace);
     names_close();
     return rc;

@@ -40,14 +40,15 @@ static void stop(struct machine *m, const char *why)
 static void push(struct machine *m, json_t *value)
 {
     if (m->n == m->max && m->n < DEPTH_MAX) {
-        json_t **larger =
-            realloc(m->stack, (m->max = m->max ? 2 * m->max : 256) * sizeof *larger);
+        size_t max = m->max > 0 ? 2 * m->max : 256;
+        json_t **larger = realloc(m->stack, max * sizeof *larger);
 
         if (larger == NULL) {
             stop(m, "there is no memory");
             return;
         }
         m->stack = larger;
+        m->max = max;
     }
     if (value == NULL || m->n == m->max) {
         stop(m, value == NULL ? "it has a text that is not UTF-8" : "it is too deep");
@@ -141,15 +142,15 @@ static void float_push(struct machine *m)
 static void mark_push(struct machine *m)
 {
     if (m->n_marks == m->max_marks) {
-        size_t *larger =
-            realloc(m->mark, (m->max_marks = m->max_marks ? 2 * m->max_marks : 64) *
-                                 sizeof *larger);
+        size_t max = m->max_marks > 0 ? 2 * m->max_marks : 64;
+        size_t *larger = max <= DEPTH_MAX ? realloc(m->mark, max * sizeof *larger) : NULL;
 
-        if (larger == NULL || m->max_marks > DEPTH_MAX) {
+        if (larger == NULL) {
             stop(m, "it is too deep");
             return;
         }
         m->mark = larger;
+        m->max_marks = max;
     }
     m->mark[m->n_marks++] = m->n;
 }

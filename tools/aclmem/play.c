@@ -1,17 +1,21 @@
 /*
- * A recorded trace, played again: the same calls in the same order by as many threads, and
- * processes, as there were.
+ * Replays a recorded trace: the same calls in the same order, by as many threads and
+ * processes as there were.
  *
- * A call begins when all calls that had ended before it began have ended here too; calls
- * that overlapped may overlap.  Handles, addresses, keys and processes of the recording
- * stand for those of this run.  The program's own memory and functions are not in a trace:
- * copies go to memory of the player, callbacks do nothing.
+ * A call begins after all calls that ended before it began in the recording; calls that
+ * overlapped may overlap.  Handles, addresses, keys and process ids are translated
+ * (translate.h).  The program's own memory and functions are not in a trace: copies use
+ * memory of the replay, callbacks do nothing.
+ *
+ * A trace comes from strangers.  Arguments are decoded by the rows of this library
+ * (play_calls.c); a trace whose signatures differ is refused.
  */
 #include "play.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,26 +32,29 @@
 #define PROCESSES_MAX 256
 #define THREADS_MAX 4096
 #define FUNCTIONS_MAX 512
+#define ARRAY_MAX 1024u /* elements that a trace has of an array */
 
 struct call {
-    const struct trace_function *function;
+    const struct play_function *function; /* NULL: the call is left out */
+    const char *name;
     struct trace_value *value;
     uint64_t begin, end;
-    uint64_t turn;    /* so many calls, in the order of their ends, have ended before */
-    uint64_t n_begun; /* so many, in the order of their begins, began before it ended */
+    uint64_t turn;    /* number of calls that ended before it began */
+    uint64_t n_begun; /* number of calls that began before it ended */
     int64_t result;
     uint32_t process; /* of the recording */
     uint32_t thread;
-    bool is_played; /* it returned in the recording, and there is a caller for it */
+    bool is_counted; /* it returns an error code: leaving it out is reported */
 };
 
 /* The memory that processes of the replay share. */
 struct shared {
     pthread_mutex_t lock;
     pthread_cond_t change;
-    uint64_t n_ended; /* all of the first so many in the order of ends have ended */
-    uint64_t n_begun; /* the same for begins: their arguments are those of this run */
-    uint64_t n_played, n_differences, n_skipped;
+    uint64_t n_ended; /* the first n_ended calls, in the order of ends, have ended */
+    uint64_t n_begun; /* the same for begins: their arguments are translated */
+    uint64_t n_played, n_differences, n_shortened;
+    _Atomic uint64_t n_skipped;
     uint64_t live, peak_live, peak_held;
     bool is_failed;  /* a process could not begin */
     bool is_started; /* every process is known by its id */
@@ -63,6 +70,7 @@ struct shared {
 #define HAS_BEGUN 2u /* by place in the order of begins */
 
 static struct {
+    const char *path;
     const struct play_choice *choice;
     struct call *call; /* in the order of their begins */
     size_t n_calls, max_calls;
@@ -86,9 +94,56 @@ static void *must(void *memory)
     return memory;
 }
 
+/*
+ * The row of this library for a recorded function; NULL if it has none.  Exits if the
+ * trace's signature differs: the same bytes would be other arguments.
+ */
+static const struct play_function *function_check(const struct trace_function *recorded)
+{
+    const struct play_function *function = play_function_find(recorded->name);
+
+    if (function == NULL || play_function_agrees(function, recorded))
+        return function;
+    fprintf(
+        stderr,
+        "aclmem replay: %s: the trace has other arguments of %s than this version: it "
+        "is damaged, or was recorded by another version\n",
+        p.path, recorded->name);
+    exit(1);
+}
+
+/* Exits if an array or a struct has another size than the call's own arguments say. */
+static void call_check(const struct call *call)
+{
+    for (uint32_t i = 0; call->function != NULL && i < call->function->n; i++) {
+        const struct play_param *param = &call->function->param[i];
+        const struct trace_value *value = &call->value[i];
+        size_t size =
+            strcmp(param->name, "cfg") == 0 ? sizeof(aclrtMallocAttribute) : param->size;
+        uint64_t count = param->count >= 0 ? call->value[param->count].number : 1;
+        bool is_right = true;
+
+        if (value->bytes != NULL && param->element == 't')
+            is_right = size > 0 && value->size % size == 0 && value->size / size <= count;
+        else if (value->bytes != NULL && param->element == 0 && size > 0)
+            is_right = strcmp(param->name, "cfg") == 0 ? value->size % size == 0
+                                                       : value->size == size;
+        else if (value->item != NULL)
+            is_right = value->n_items == (count < ARRAY_MAX ? count : ARRAY_MAX);
+        if (is_right)
+            continue;
+        fprintf(stderr,
+                "aclmem replay: %s: %s in a call of %s has another length than the call "
+                "says: the trace is damaged\n",
+                p.path, param->name, call->name);
+        exit(1);
+    }
+}
+
 static void call_keep(const struct trace_event *event)
 {
     uint32_t n = event->function->n;
+    bool is_played = event->function->result == 'r' && event->kind != TRACE_BEGIN;
     struct call *call;
 
     if (p.n_calls == p.max_calls) {
@@ -97,13 +152,14 @@ static void call_keep(const struct trace_event *event)
     }
     call = &p.call[p.n_calls++];
     *call = (struct call){
-        .function = event->function,
+        .function = is_played ? function_check(event->function) : NULL,
+        .name = event->function->name,
         .begin = event->begin,
         .end = event->end,
         .result = event->result,
         .process = event->process->number,
         .thread = event->thread,
-        .is_played = event->function->result == 'r' && event->kind != TRACE_BEGIN,
+        .is_counted = event->function->result == 'r',
     };
     call->value = must(calloc(n + 1, sizeof *call->value));
     for (uint32_t i = 0; i < n; i++) {
@@ -117,6 +173,7 @@ static void call_keep(const struct trace_event *event)
             value->item = memcpy(must(malloc((value->n_items + 1) * sizeof *value->item)),
                                  value->item, value->n_items * sizeof *value->item);
     }
+    call_check(call);
     if (strcmp(event->function->name, "aclrtProcessReport") == 0 && p.report_thread == 0)
         p.report_thread = event->thread;
 }
@@ -139,9 +196,9 @@ static int end_compare(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-static bool gives_address(const struct trace_function *function)
+static bool gives_address(const struct play_function *function)
 {
-    for (uint32_t i = 0; i < function->n; i++) {
+    for (uint32_t i = 0; function != NULL && i < function->n; i++) {
         if (function->param[i].letter == 'P')
             return true;
     }
@@ -279,7 +336,7 @@ static size_t function_number(const char *name)
 /* Bytes that a call gives or takes; for the peak. */
 static int64_t bytes_of(const struct call *call, struct translation *t)
 {
-    const char *name = call->function->name;
+    const char *name = call->name;
     bool is_take = strncmp(name, "aclrtMalloc", 11) == 0 ||
                    strcmp(name, "aclrtMemPoolMallocAsync") == 0 ||
                    strcmp(name, "aclrtMemAllocManaged") == 0;
@@ -293,7 +350,7 @@ static int64_t bytes_of(const struct call *call, struct translation *t)
     return 0;
 }
 
-static void held_look(void)
+static void held_update(void)
 {
     size_t free_bytes, total;
 
@@ -302,13 +359,15 @@ static void held_look(void)
         p.shared->peak_held = total - free_bytes;
 }
 
-static void result_note(const struct call *call, int64_t rc, uint64_t ns, int64_t bytes)
+static void result_note(const struct call *call, int64_t rc, uint64_t ns, int64_t bytes,
+                        bool is_shortened)
 {
     struct shared *s = p.shared;
-    size_t function = function_number(call->function->name);
+    size_t function = function_number(call->name);
 
     pthread_mutex_lock(&s->lock);
     s->n_played++;
+    s->n_shortened += is_shortened;
     s->figures[function].n++;
     s->figures[function].ns += ns;
     s->figures[function].recorded_ns += call->end - call->begin;
@@ -317,15 +376,14 @@ static void result_note(const struct call *call, int64_t rc, uint64_t ns, int64_
         if (s->live > s->peak_live)
             s->peak_live = s->live;
         if (bytes > 0)
-            held_look();
+            held_update();
     }
     if (rc != call->result) {
         if (s->n_differences < 8)
             snprintf(s->difference[s->n_differences], sizeof s->difference[0],
                      "%s at %.6f s returned %" PRId64 ", and %" PRId64
                      " in the recording",
-                     call->function->name, (double)(call->begin - p.began) / 1e9, rc,
-                     call->result);
+                     call->name, (double)(call->begin - p.began) / 1e9, rc, call->result);
         s->n_differences++;
     }
     pthread_mutex_unlock(&s->lock);
@@ -333,27 +391,27 @@ static void result_note(const struct call *call, int64_t rc, uint64_t ns, int64_
 
 static void call_play(const struct call *call, struct translation *t)
 {
-    play_call function = call->is_played ? play_call_find(call->function->name) : NULL;
     uint64_t argument[TRACE_ARGS_MAX];
     uint64_t begin;
     uint64_t ns;
     int64_t rc;
 
-    if (function == NULL) {
+    if (call->function == NULL ||
+        !translate_arguments(t, call->function, call->value, argument)) {
         turn_begun(call);
-        p.shared->n_skipped += call->function->result == 'r';
+        if (call->is_counted)
+            atomic_fetch_add(&p.shared->n_skipped, 1);
         return;
     }
-    translate_arguments(t, call->function, call->value, argument);
     turn_begun(call);
     begin = now();
-    rc = function(argument);
+    rc = call->function->call(argument);
     ns = now() - begin;
     if (rc == 0) {
         results_wait(call);
         translate_results(t, call->function, call->value, argument);
     }
-    result_note(call, rc, ns, bytes_of(call, t));
+    result_note(call, rc, ns, bytes_of(call, t), t->is_shortened);
 }
 
 /* ---- threads and processes ---- */
@@ -440,9 +498,9 @@ static void shared_make(void)
     pthread_condattr_setpshared(&change, PTHREAD_PROCESS_SHARED);
     pthread_cond_init(&p.shared->change, &change);
     for (size_t i = 0; i < p.n_calls; i++) {
-        if (function_number(p.call[i].function->name) == FUNCTIONS_MAX - 1 &&
+        if (function_number(p.call[i].name) == FUNCTIONS_MAX - 1 &&
             p.n_functions < FUNCTIONS_MAX - 1)
-            p.function[p.n_functions++] = p.call[i].function->name;
+            p.function[p.n_functions++] = p.call[i].name;
     }
 }
 
@@ -511,6 +569,9 @@ static void result_print(double seconds)
            s->n_differences);
     if (s->n_skipped > 0)
         printf(", %" PRIu64 " calls were left out", s->n_skipped);
+    if (s->n_shortened > 0)
+        printf(", %" PRIu64 " with the first %u elements of their arrays", s->n_shortened,
+               ARRAY_MAX);
     printf("\npeak live   %s\npeak held   %s\ntime        %.3f s\n",
            size_text((long long)s->peak_live, live, sizeof live),
            size_text((long long)s->peak_held, held, sizeof held), seconds);
@@ -539,11 +600,12 @@ static void result_json(double seconds)
                                           (json_int_t)s->figures[i].ns, "recorded_ns",
                                           (json_int_t)s->figures[i].recorded_ns));
     }
-    all = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "calls",
+    all = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "calls",
                     (json_int_t)s->n_played, "differences", (json_int_t)s->n_differences,
-                    "skipped", (json_int_t)s->n_skipped, "peak_live",
-                    (json_int_t)s->peak_live, "peak_held", (json_int_t)s->peak_held,
-                    "seconds", seconds, "functions", functions);
+                    "skipped", (json_int_t)s->n_skipped, "shortened",
+                    (json_int_t)s->n_shortened, "peak_live", (json_int_t)s->peak_live,
+                    "peak_held", (json_int_t)s->peak_held, "seconds", seconds,
+                    "functions", functions);
     json_dumpf(all, stdout, JSON_INDENT(2));
     printf("\n");
     json_decref(all);
@@ -560,6 +622,7 @@ int play_calls(const char *path, const struct play_choice *choice)
     if (trace == NULL)
         return 1;
     p.choice = choice;
+    p.path = path;
     while (trace_next(trace, &event)) {
         if (event.kind == TRACE_CALL || event.kind == TRACE_END)
             call_keep(&event);

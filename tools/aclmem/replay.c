@@ -1,29 +1,24 @@
 /*
- * aclmem replay: the blocks of a recorded program, given to an allocator of ours.
+ * aclmem replay: repeats the allocations of a recorded program with an allocator of ours.
  *
- * A trace has a line for each event, `a ID SIZE STREAM` or `f ID`, and may be compressed with
- * gzip; or it is one that `aclmem run --trace` recorded.  It is read once and played twice: for
- * the figures, which are asked for after each block, and for the time, with nothing in between.
+ * The trace is of any kind that history_load() reads.  It is replayed twice: once for the
+ * statistics, which are queried after each block, and once for the time, without queries.
  */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <zlib.h>
 
 #include "acl/acl.h"
 #include "aclmem/aclmem.h"
 #include "aclmem/pool.h"
+#include "history.h"
 #include "command.h"
 #include "play.h"
 #include "text.h"
-#include "trace/reader.h"
 
 #define MAX_STREAMS 64
-#define MAX_SIZE ((uint64_t)1 << 44) /* more than a device has */
 #define PAGE ((size_t)2 << 20)
 
 static struct {
@@ -34,17 +29,16 @@ static struct {
 } choice;
 
 struct event {
+    uint64_t time;
     uint64_t size;  /* 0: a free */
-    uint32_t block; /* blocks are numbered as they come */
+    uint32_t block; /* its number */
     uint32_t stream;
 };
 
 struct recording {
-    struct event *events;
-    size_t n_events, room;
-    uint32_t *blocks; /* a table from ids: the newest block of each, + 1 */
-    uint64_t *ids;
-    size_t n_slots, n_ids;
+    struct event *events; /* in the order of time */
+    size_t n_events;
+    uint64_t *sizes; /* of each block */
     uint32_t n_blocks;
     uint32_t n_streams;
     uint64_t peak_live;
@@ -76,9 +70,9 @@ static int failed(const char *what, aclError rc)
 
 /* ---- the trace ---- */
 
-static void *grown(void *old, size_t size)
+static void *alloc_or_exit(size_t size)
 {
-    void *memory = realloc(old, size);
+    void *memory = calloc(1, size);
 
     if (memory == NULL) {
         fprintf(stderr, "aclmem: no memory for the trace\n");
@@ -87,118 +81,20 @@ static void *grown(void *old, size_t size)
     return memory;
 }
 
-static size_t slot_of(const struct recording *t, uint64_t id)
+static int event_compare(const void *left, const void *right)
 {
-    size_t i = (size_t)(id * 0x9e3779b97f4a7c15 >> 20) & (t->n_slots - 1);
+    const struct event *a = left;
+    const struct event *b = right;
 
-    while (t->blocks[i] != 0 && t->ids[i] != id)
-        i = (i + 1) & (t->n_slots - 1);
-    return i;
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    return (a->size > b->size) - (a->size < b->size); /* frees, of size 0, first */
 }
 
-static void ids_grow(struct recording *t)
+/* A small number for a stream; streams beyond the last share its number. */
+static uint32_t stream_number(uint32_t *streams, uint32_t *n, uint32_t stream)
 {
-    struct recording old = *t;
-
-    t->n_slots = old.n_slots == 0 ? 4096 : 2 * old.n_slots;
-    t->blocks = grown(NULL, t->n_slots * sizeof *t->blocks);
-    t->ids = grown(NULL, t->n_slots * sizeof *t->ids);
-    memset(t->blocks, 0, t->n_slots * sizeof *t->blocks);
-    for (size_t i = 0; i < old.n_slots; i++) {
-        if (old.blocks[i] != 0) {
-            size_t to = slot_of(t, old.ids[i]);
-
-            t->ids[to] = old.ids[i];
-            t->blocks[to] = old.blocks[i];
-        }
-    }
-    free(old.blocks);
-    free(old.ids);
-}
-
-static void recording_add(struct recording *t, struct event event)
-{
-    if (t->n_events == t->room) {
-        t->room = t->room == 0 ? 4096 : 2 * t->room;
-        t->events = grown(t->events, t->room * sizeof *t->events);
-    }
-    t->events[t->n_events++] = event;
-}
-
-/* One line: whether it is one of a trace. */
-static bool line_read(struct recording *t, const char *line)
-{
-    unsigned long long id, size, stream = 0;
-    size_t slot;
-    char end;
-    int n = sscanf(line, "a %llu %llu %llu %c", &id, &size, &stream, &end);
-    bool is_take = n == 2 || n == 3;
-
-    if (2 * t->n_ids >= t->n_slots)
-        ids_grow(t);
-    if (strchr(line, '-') != NULL) /* sscanf() takes it for a large number */
-        return false;
-    if (is_take && size > 0 && size <= MAX_SIZE && stream < MAX_STREAMS &&
-        t->n_blocks < UINT32_MAX) {
-        slot = slot_of(t, id);
-        t->n_ids += t->blocks[slot] == 0;
-        t->ids[slot] = id;
-        t->blocks[slot] = ++t->n_blocks;
-        if (stream >= t->n_streams)
-            t->n_streams = (uint32_t)stream + 1;
-        recording_add(t, (struct event){size, t->n_blocks - 1, (uint32_t)stream});
-        return true;
-    }
-    if (is_take || sscanf(line, "f %llu %c", &id, &end) != 1)
-        return false;
-    slot = slot_of(t, id);
-    if (t->blocks[slot] == 0)
-        t->n_skipped++;
-    else
-        recording_add(t, (struct event){0, t->blocks[slot] - 1, 0});
-    return true;
-}
-
-/* Frees of blocks that are free are dropped; the peak of what is live is counted. */
-static void recording_finish(struct recording *t)
-{
-    uint64_t *live = grown(NULL, (t->n_blocks + 1) * sizeof *live);
-    uint64_t now = 0;
-    size_t n = 0;
-
-    memset(live, 0, (t->n_blocks + 1) * sizeof *live);
-    for (size_t i = 0; i < t->n_events; i++) {
-        struct event *e = &t->events[i];
-
-        if (e->size == 0 && live[e->block] == 0) {
-            t->n_skipped++;
-            continue;
-        }
-        now += e->size - (e->size == 0 ? live[e->block] : 0);
-        live[e->block] = e->size;
-        if (now > t->peak_live)
-            t->peak_live = now;
-        t->events[n++] = *e;
-    }
-    t->n_events = n;
-    free(live);
-}
-
-/* ---- traces of `aclmem run --trace` ---- */
-
-static bool is_one_of(const char *name, const char *const *names)
-{
-    for (; *names != NULL; names++) {
-        if (strcmp(name, *names) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* A small number for a stream; those beyond the last share it. */
-static unsigned stream_number(uint64_t *streams, unsigned *n, uint64_t stream)
-{
-    for (unsigned i = 0; i < *n; i++) {
+    for (uint32_t i = 0; i < *n; i++) {
         if (streams[i] == stream)
             return i;
     }
@@ -208,105 +104,75 @@ static unsigned stream_number(uint64_t *streams, unsigned *n, uint64_t stream)
     return (*n)++;
 }
 
-/* The blocks of all processes, as the lines that a plain trace would have. */
-static int recording_read_calls(struct recording *t, const char *path)
+/* Numbers below MAX_STREAMS stay; others, such as handles, are numbered. */
+static void streams_fill(struct recording *t)
 {
-    static const char *const takes[] = {
-        "aclrtMalloc",        "aclrtMallocAlign32",      "aclrtMallocCached",
-        "aclrtMallocWithCfg", "aclrtMemPoolMallocAsync", NULL};
-    static const char *const gives[] = {"aclrtFree", "aclrtFreeWithDevSync",
-                                        "aclrtMemPoolFreeAsync", NULL};
-    uint64_t streams[MAX_STREAMS] = {0};
-    unsigned n_streams = 1; /* the default one */
-    char why[TRACE_WHY_SIZE];
-    char line[128];
-    struct trace *trace = trace_open(path, why);
-    struct trace_event event;
+    uint32_t streams[MAX_STREAMS];
+    uint32_t most = 0;
 
-    if (trace == NULL) {
-        fprintf(stderr, "aclmem: %s\n", why);
-        return 1;
+    for (size_t i = 0; i < t->n_events; i++)
+        most = most > t->events[i].stream ? most : t->events[i].stream;
+    if (most < MAX_STREAMS) {
+        t->n_streams = most + 1;
+        return;
     }
-    while (trace_next(trace, &event)) {
-        bool is_take, is_give;
-        uint64_t id;
-
-        if ((event.kind != TRACE_CALL && event.kind != TRACE_END) ||
-            event.result != ACL_SUCCESS)
-            continue;
-        is_take = is_one_of(event.function->name, takes);
-        is_give = is_one_of(event.function->name, gives);
-        id = trace_number(&event, trace_arg(&event, "devPtr") != NULL ? "devPtr" : "ptr");
-        id ^= (uint64_t)event.process->number << 52;
-        if (is_take)
-            snprintf(line, sizeof line, "a %" PRIu64 " %" PRIu64 " %u", id,
-                     trace_number(&event, "size"),
-                     stream_number(streams, &n_streams, trace_number(&event, "stream")));
-        else if (is_give)
-            snprintf(line, sizeof line, "f %" PRIu64, id);
-        if (is_take || is_give)
-            line_read(t, line);
-    }
-    trace_close(trace);
-    return 0;
+    for (size_t i = 0; i < t->n_events; i++)
+        t->events[i].stream = stream_number(streams, &t->n_streams, t->events[i].stream);
 }
 
-/* 0, or what to exit with. */
-static int recording_read_lines(struct recording *t, const char *path)
+/* The device memory blocks of a trace as events in the order of time. */
+static void recording_fill(struct recording *t, const struct history *history)
 {
-    gzFile file = gzopen(path, "rb");
-    unsigned long n_lines = 0;
-    char line[256];
-    int error = Z_OK;
-    int rc = 0;
+    uint64_t live = 0;
 
-    if (file == NULL) {
-        fprintf(stderr, "aclmem replay: %s: %m\n", path);
-        return 1;
-    }
-    while (rc == 0 && gzgets(file, line, sizeof line) != NULL) {
-        n_lines++;
-        if (strspn(line, " \t\r\n") == strlen(line) || line[0] == '#')
+    t->events = alloc_or_exit((2 * history->n_blocks + 1) * sizeof *t->events);
+    for (size_t i = 0; i < history->n_blocks; i++) {
+        const struct block *block = &history->block[i];
+
+        if ((block->kind != KIND_BLOCK && block->kind != KIND_POOL) || block->size == 0)
             continue;
-        if (!line_read(t, line)) {
-            fprintf(stderr,
-                    "aclmem replay: %s:%lu: neither \"a ID SIZE STREAM\" nor \"f ID\" "
-                    "(sizes go "
-                    "from 1 to %" PRIu64 ", streams from 0 to %d)\n",
-                    path, n_lines, MAX_SIZE, MAX_STREAMS - 1);
-            rc = 1;
-        }
+        t->events[t->n_events++] =
+            (struct event){block->made, block->size, t->n_blocks, block->stream};
+        if (block->freed != 0)
+            t->events[t->n_events++] =
+                (struct event){block->freed, 0, t->n_blocks, block->stream};
+        t->n_blocks++;
     }
-    gzerror(file, &error);
-    if (rc == 0 && error != Z_OK && error != Z_STREAM_END) {
-        fprintf(stderr, "aclmem: %s%s%s\n", path,
-                error == Z_ERRNO ? ": " : " is damaged, or cut off",
-                error == Z_ERRNO ? strerror(errno) : "");
-        rc = 1;
+    t->n_skipped = history->n_unknown_frees;
+    qsort(t->events, t->n_events, sizeof *t->events, event_compare);
+    streams_fill(t);
+    t->sizes = alloc_or_exit((t->n_blocks + 1) * sizeof *t->sizes);
+    for (size_t i = 0; i < t->n_events; i++) {
+        const struct event *e = &t->events[i];
+
+        if (e->size != 0)
+            t->sizes[e->block] = e->size;
+        live = e->size != 0 ? live + e->size : live - t->sizes[e->block];
+        t->peak_live = t->peak_live > live ? t->peak_live : live;
     }
-    gzclose(file);
-    return rc;
 }
 
+/* 0, or the exit code. */
 static int recording_read(struct recording *t, const char *path)
 {
-    int rc =
-        trace_is(path) ? recording_read_calls(t, path) : recording_read_lines(t, path);
+    struct trace *trace;
+    struct history history;
 
-    if (rc == 0 && t->n_events == 0) {
-        fprintf(stderr, "aclmem replay: %s: it has no blocks\n", path);
-        rc = 1;
-    }
-    if (rc == 0)
-        recording_finish(t);
-    return rc;
+    if (!history_load("replay", path, &history, &trace))
+        return 1;
+    recording_fill(t, &history);
+    history_free(&history);
+    trace_close(trace);
+    if (t->n_events > 0)
+        return 0;
+    fprintf(stderr, "aclmem replay: %s: it has no blocks\n", path);
+    return 1;
 }
 
-static void recording_drop(struct recording *t)
+static void recording_free(struct recording *t)
 {
     free(t->events);
-    free(t->blocks);
-    free(t->ids);
+    free(t->sizes);
 }
 
 /* ---- the allocators ---- */
@@ -454,12 +320,11 @@ static double seconds(void)
 static int play(const struct recording *t, const struct allocator *a,
                 aclrtStream *streams, struct watch *watch, struct result *result)
 {
-    void **ptr = grown(NULL, t->n_blocks * sizeof *ptr);
-    uint32_t *stream = grown(NULL, t->n_blocks * sizeof *stream);
+    void **ptr = alloc_or_exit((t->n_blocks + 1) * sizeof *ptr);
+    uint32_t *stream = alloc_or_exit((t->n_blocks + 1) * sizeof *stream);
     double start = seconds();
     aclError rc = ACL_SUCCESS;
 
-    memset(ptr, 0, t->n_blocks * sizeof *ptr);
     for (size_t i = 0; rc == ACL_SUCCESS && i < t->n_events; i++) {
         const struct event *e = &t->events[i];
 
@@ -533,12 +398,15 @@ static void result_print(const struct recording *t, const struct result *r)
     char live[32], held[32];
 
     if (choice.is_json) {
-        printf("{\"peak_live\": %llu, \"peak_held\": %llu, \"ratio\": %.4f, \"creates\": "
-               "%llu, "
-               "\"remaps\": %llu, \"ns_per_op\": %.0f}\n",
-               (unsigned long long)t->peak_live, (unsigned long long)r->peak_held, ratio,
-               (unsigned long long)r->creates, (unsigned long long)r->remaps,
-               r->ns_per_op);
+        json_t *json =
+            json_pack("{s:I, s:I, s:f, s:I, s:I, s:f}", "peak_live",
+                      (json_int_t)t->peak_live, "peak_held", (json_int_t)r->peak_held,
+                      "ratio", ratio, "creates", (json_int_t)r->creates, "remaps",
+                      (json_int_t)r->remaps, "ns_per_op", r->ns_per_op);
+
+        json_dumpf(json, stdout, JSON_REAL_PRECISION(6));
+        printf("\n");
+        json_decref(json);
         return;
     }
     printf("%u blocks, %zu operations on %u streams", t->n_blocks, t->n_events,
@@ -603,7 +471,7 @@ static int replay_run(int argc, char **argv)
     }
     if (exit_code == 0)
         result_print(&trace, &result);
-    recording_drop(&trace);
+    recording_free(&trace);
     return exit_code;
 }
 

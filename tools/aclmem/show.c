@@ -222,12 +222,11 @@ bool field_number(const struct trace_event *event, const char *argument, const c
 
 /* ---- stacks ---- */
 
-/* Frames of Python, from the text that the module gave: [[function,file,line],..]. */
-static json_t *python_frames(const struct trace_process *process, uint32_t number)
+/* Frames of Python, from JSON: [[function,file,line],..]. */
+static json_t *python_frames(const char *text)
 {
     json_t *frames = json_array();
-    const char *text = number < process->n_python ? process->python[number] : NULL;
-    json_t *list = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    json_t *list = json_loads(text, 0, NULL);
     json_t *frame;
     size_t i;
 
@@ -248,15 +247,15 @@ static json_t *python_frames(const struct trace_process *process, uint32_t numbe
 
 json_t *show_frames(const struct trace_process *process, uint32_t number)
 {
+    const struct trace_stack *stack =
+        number != 0 ? trace_stack_find(process, number) : NULL;
     json_t *frames;
-    const struct trace_stack *stack;
 
-    if (number >= TRACE_PYTHON_STACKS)
-        return python_frames(process, number - TRACE_PYTHON_STACKS);
+    if (stack != NULL && stack->python != NULL)
+        return python_frames(stack->python);
     frames = json_array();
-    if (number == 0 || number >= process->n_stacks)
+    if (stack == NULL)
         return frames;
-    stack = &process->stack[number];
     for (uint32_t i = 0; i < stack->n; i++) {
         /* A return address is behind the call, which is what we want to name. */
         uint64_t addr = stack->frame[i] - 1;

@@ -33,7 +33,7 @@ static void csv_text(FILE *out, const char *text)
     fputc('"', out);
 }
 
-void write_csv(FILE *out, struct books *books, struct trace *trace)
+void write_csv(FILE *out, struct history *history, struct trace *trace)
 {
     uint64_t began = trace_about(trace)->began;
     struct trace_event event;
@@ -79,10 +79,10 @@ static void json_text(FILE *out, const char *text)
     fputc('"', out);
 }
 
-static void chrome_counters(FILE *out, struct books *books, uint64_t began)
+static void chrome_counters(FILE *out, struct history *history, uint64_t began)
 {
     size_t n;
-    struct step *step = steps_make(books, &n);
+    struct step *step = steps_make(history, &n);
 
     for (size_t i = 0; i < n; i++)
         fprintf(out,
@@ -94,7 +94,7 @@ static void chrome_counters(FILE *out, struct books *books, uint64_t began)
     free(step);
 }
 
-void write_chrome(FILE *out, struct books *books, struct trace *trace)
+void write_chrome(FILE *out, struct history *history, struct trace *trace)
 {
     uint64_t began = trace_about(trace)->began;
     struct trace_event event;
@@ -119,7 +119,7 @@ void write_chrome(FILE *out, struct books *books, struct trace *trace)
         fprintf(out, "}}");
         free(arguments);
     }
-    chrome_counters(out, books, began);
+    chrome_counters(out, history, began);
     fprintf(out, "\n]}\n");
 }
 
@@ -332,11 +332,11 @@ static void edge_write(struct perfetto *p, const struct trace_event *event, uint
     packet_write(p, &packet);
 }
 
-static void counters_write(struct perfetto *p, struct books *books)
+static void counters_write(struct perfetto *p, struct history *history)
 {
     bool is_described[256] = {false};
     size_t n;
-    struct step *step = steps_make(books, &n);
+    struct step *step = steps_make(history, &n);
 
     for (size_t i = 0; i < n; i++) {
         uint64_t uuid = (UINT64_C(2) << 32) + (uint64_t)(step[i].device + 1);
@@ -369,7 +369,7 @@ static void counters_write(struct perfetto *p, struct books *books)
     free(step);
 }
 
-void write_perfetto(FILE *out, struct books *books, struct trace *trace)
+void write_perfetto(FILE *out, struct history *history, struct trace *trace)
 {
     struct perfetto p = {.out = out};
     struct trace_event event;
@@ -386,7 +386,7 @@ void write_perfetto(FILE *out, struct books *books, struct trace *trace)
         if (event.kind == TRACE_CALL || event.kind == TRACE_END)
             edge_write(&p, &event, event.end, TYPE_END);
     }
-    counters_write(&p, books);
+    counters_write(&p, history);
     free(p.track);
     free(p.name);
 }

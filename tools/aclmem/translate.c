@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "acl/acl.h"
 
-#define ARGUMENT_SIZE 65536 /* of an argument that is pointed to */
+#define SCRATCH_SIZE ((size_t)1 << 20)     /* what the arguments of a call point to */
+#define MEMORY_SIZE ((uint64_t)1 << 36)    /* stands for the program's own memory */
+#define NO_ACCESS_SIZE ((uint64_t)2 << 20) /* larger than any alignment that is checked */
 
 struct range {
     uint64_t recorded, size, actual;
@@ -19,31 +22,44 @@ struct ranges {
     size_t n, max;
 };
 
+/* Addresses of a process: all its threads have the same. */
+struct places {
+    struct ranges ranges;
+    void *memory; /* MEMORY_SIZE bytes, never freed: queued copies may still use them */
+    char *no_access; /* aligned to NO_ACCESS_SIZE, twice its size, without access */
+};
+
 struct translation *translate_begin(struct translate_shared *shared)
 {
     struct translation *t = calloc(1, sizeof *t);
-    struct ranges *ranges = calloc(1, sizeof *ranges);
+    struct places *places = calloc(1, sizeof *places);
+    char *none = mmap(NULL, 4 * NO_ACCESS_SIZE, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (t == NULL || ranges == NULL) {
+    if (t == NULL || places == NULL || none == MAP_FAILED) {
         fprintf(stderr, "aclmem: no memory for the replay\n");
         exit(1);
     }
-    pthread_mutex_init(&ranges->lock, NULL);
+    pthread_mutex_init(&places->ranges.lock, NULL);
+    places->no_access = none + NO_ACCESS_SIZE - (uintptr_t)none % NO_ACCESS_SIZE;
+    places->memory = mmap(NULL, MEMORY_SIZE, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (places->memory == MAP_FAILED)
+        places->memory = NULL;
     t->shared = shared;
-    t->ranges = ranges;
+    t->places = places;
     return t;
 }
 
 void translate_end(struct translation *t)
 {
     free(t->scratch);
-    free(t->memory);
 }
 
 /* ---- ranges and handles ---- */
 
-/* The place of the first range that begins behind addr. */
-static size_t range_place(const struct ranges *ranges, uint64_t addr)
+/* The index of the first range that begins behind addr. */
+static size_t range_index(const struct ranges *ranges, uint64_t addr)
 {
     size_t low = 0;
     size_t high = ranges->n;
@@ -65,7 +81,7 @@ static void range_set(struct ranges *ranges, uint64_t recorded, uint64_t size,
     size_t at;
 
     pthread_mutex_lock(&ranges->lock);
-    at = range_place(ranges, recorded);
+    at = range_index(ranges, recorded);
     if (at > 0 && ranges->range[at - 1].recorded == recorded) {
         ranges->range[at - 1] = (struct range){recorded, size, actual};
     } else {
@@ -83,7 +99,7 @@ static void range_set(struct ranges *ranges, uint64_t recorded, uint64_t size,
     pthread_mutex_unlock(&ranges->lock);
 }
 
-/* The value here; false when it is not known. */
+/* The value in this run; false if no call returned it. */
 static bool range_get(struct ranges *ranges, uint64_t recorded, uint64_t *ret_actual,
                       uint64_t *ret_size)
 {
@@ -91,7 +107,7 @@ static bool range_get(struct ranges *ranges, uint64_t recorded, uint64_t *ret_ac
     size_t at;
 
     pthread_mutex_lock(&ranges->lock);
-    at = range_place(ranges, recorded);
+    at = range_index(ranges, recorded);
     if (at > 0) {
         const struct range *range = &ranges->range[at - 1];
         uint64_t offset = recorded - range->recorded;
@@ -162,35 +178,83 @@ static int pid_of(struct translation *t, int recorded)
 
 /* ---- arguments ---- */
 
-static void *scratch_take(struct translation *t, size_t size)
+/*
+ * What an address argument may be used for.  A trace comes from strangers, so an address
+ * that no call of this replay returned is never passed: POINTER_HANDLE passes an address
+ * without access in its place, which every lookup refuses and every access faults on.
+ */
+enum pointer_use {
+    POINTER_HANDLE,   /* a handle or device address: the library looks it up */
+    POINTER_MEMORY,   /* the library reads or writes the program's memory */
+    POINTER_VALUE,    /* the library reads or writes one value */
+    POINTER_FUNCTION, /* the library calls it */
+    POINTER_NULL,     /* the program's own, passed back to its functions */
+    POINTER_NEVER,    /* it points to pointers that the trace does not have */
+};
+
+static const struct {
+    const char *function; /* NULL: of all functions */
+    const char *argument;
+    enum pointer_use use;
+} pointer_uses[] = {
+    {"aclrtMemcpyAsyncWithOffset", "dst", POINTER_NEVER},
+    {"aclrtMemcpyAsyncWithOffset", "src", POINTER_NEVER},
+    {"aclrtMemManagedGetAttrs", "attributes", POINTER_NEVER},
+    {NULL, "serverPids", POINTER_NEVER},
+    {NULL, "dst", POINTER_MEMORY},
+    {NULL, "src", POINTER_MEMORY},
+    {NULL, "ptr", POINTER_MEMORY},
+    {NULL, "srcAddr", POINTER_MEMORY},
+    {NULL, "dstAddr", POINTER_MEMORY},
+    {NULL, "desc", POINTER_MEMORY},
+    {NULL, "cmoDesc", POINTER_MEMORY},
+    {NULL, "value", POINTER_VALUE},
+    {NULL, "data", POINTER_VALUE},
+    {NULL, "list", POINTER_VALUE},
+    {NULL, "modelRI", POINTER_VALUE},
+    {NULL, "fn", POINTER_FUNCTION},
+    {NULL, "func", POINTER_FUNCTION},
+    {NULL, "callback", POINTER_FUNCTION},
+    {NULL, "userData", POINTER_NULL},
+    {NULL, "args", POINTER_NULL},
+    {NULL, "config", POINTER_NULL},
+    {NULL, "reserve", POINTER_NULL},
+    {NULL, "allocator", POINTER_NULL},
+};
+
+static enum pointer_use pointer_use_of(const char *function, const char *argument)
+{
+    for (size_t i = 0; i < sizeof pointer_uses / sizeof pointer_uses[0]; i++) {
+        if (strcmp(pointer_uses[i].argument, argument) == 0 &&
+            (pointer_uses[i].function == NULL ||
+             strcmp(pointer_uses[i].function, function) == 0))
+            return pointer_uses[i].use;
+    }
+    return POINTER_HANDLE;
+}
+
+/* Zeroed memory for an argument; NULL, and the call is not made, if there is no more. */
+static void *scratch_alloc(struct translation *t, uint64_t size)
 {
     void *at;
 
-    size = (size + 15) & ~(size_t)15;
-    if (t->n_scratch + size > t->max_scratch)
+    size = (size + 15) & ~(uint64_t)15;
+    if (size > SCRATCH_SIZE - t->n_scratch) {
+        t->is_refused = true;
         return NULL;
+    }
     at = t->scratch + t->n_scratch;
     t->n_scratch += size;
     memset(at, 0, size);
     return at;
 }
 
-/* Memory that stands for the program's own. */
-static uint64_t memory_of(struct translation *t, uint64_t size)
+static void *nothing(void)
 {
-    if (size > t->memory_size) {
-        free(t->memory);
-        t->memory = calloc(1, size);
-        t->memory_size = t->memory != NULL ? size : 0;
-    }
-    return (uint64_t)(uintptr_t)t->memory;
+    return NULL;
 }
 
-static void nothing_void(void *arg)
-{
-}
-
-static uint64_t number_of_argument(const struct trace_function *function,
+static uint64_t number_of_argument(const struct play_function *function,
                                    const struct trace_value *value, const char *name)
 {
     for (uint32_t i = 0; i < function->n; i++) {
@@ -200,60 +264,83 @@ static uint64_t number_of_argument(const struct trace_function *function,
     return 0;
 }
 
-/* How many bytes an address that is not known may be used for. */
-static uint64_t extent_of(const struct trace_function *function,
+/* Bytes of the program's memory that a call may access; above MEMORY_SIZE: too many. */
+static uint64_t extent_of(const struct play_function *function,
                           const struct trace_value *value)
 {
-    uint64_t size = number_of_argument(function, value, "destMax");
-    uint64_t other = number_of_argument(function, value, "count");
+    static const char *const sizes[] = {"destMax", "count", "size", "memSize",
+                                        "maxCount"};
     uint64_t rows = number_of_argument(function, value, "height");
     uint64_t pitch = number_of_argument(function, value, "dpitch");
-    uint64_t other_pitch = number_of_argument(function, value, "spitch");
+    uint64_t other = number_of_argument(function, value, "spitch");
+    uint64_t size;
 
-    size = size > other ? size : other;
-    other = number_of_argument(function, value, "size");
-    size = size > other ? size : other;
-    pitch = pitch > other_pitch ? pitch : other_pitch;
-    size = size > rows * pitch ? size : rows * pitch;
-    return size < ((uint64_t)1 << 36) ? size : 0;
+    pitch = pitch > other ? pitch : other;
+    if (__builtin_mul_overflow(rows, pitch, &size))
+        return UINT64_MAX;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        other = number_of_argument(function, value, sizes[i]);
+        size = size > other ? size : other;
+    }
+    return size;
 }
 
-static uint64_t pointer_of(struct translation *t, const struct trace_function *function,
-                           const struct trace_value *value,
-                           const struct trace_param *param, uint64_t recorded)
+/* Memory that stands for the program's own, at least `size` bytes. */
+static uint64_t memory_of(struct translation *t, uint64_t size)
 {
-    uint64_t actual, size;
-    const char *name = param->name;
-
-    if (recorded == 0 || strcmp(name, "userData") == 0 || strcmp(name, "args") == 0)
+    if (size > MEMORY_SIZE || t->places->memory == NULL) {
+        t->is_refused = true;
         return 0;
-    if (strcmp(name, "fn") == 0 || strcmp(name, "callback") == 0)
-        return (uint64_t)(uintptr_t)nothing_void;
-    if (range_get(t->ranges, recorded, &actual, &size)) {
+    }
+    return (uint64_t)(uintptr_t)t->places->memory;
+}
+
+/* An address without access; its alignment is kept: the library may refuse it for that. */
+static uint64_t no_access_of(const struct translation *t, uint64_t recorded)
+{
+    return (uint64_t)(uintptr_t)t->places->no_access + recorded % NO_ACCESS_SIZE;
+}
+
+static uint64_t pointer_of(struct translation *t, const struct play_function *function,
+                           const struct trace_value *value,
+                           const struct play_param *param, uint64_t recorded)
+{
+    enum pointer_use use = pointer_use_of(function->name, param->name);
+    uint64_t actual, size;
+
+    if (use == POINTER_NEVER)
+        t->is_refused = true;
+    if (recorded == 0 || use == POINTER_NULL || use == POINTER_NEVER)
+        return 0;
+    if (use == POINTER_FUNCTION)
+        return (uint64_t)(uintptr_t)nothing;
+    if (use == POINTER_VALUE) {
+        size = number_of_argument(function, value, "dataSize");
+        return (uint64_t)(uintptr_t)scratch_alloc(t, size > 4096 ? size : 4096);
+    }
+    if (range_get(&t->places->ranges, recorded, &actual, &size)) {
         if (strstr(function->name, "Free") != NULL)
             t->freed = size;
         return actual;
     }
-    if (strcmp(name, "dst") == 0 || strcmp(name, "src") == 0 ||
-        strcmp(name, "ptr") == 0 || strcmp(name, "desc") == 0)
-        return memory_of(t, extent_of(function, value) + 4096);
-    return recorded; /* a wrong one stays wrong */
+    if (use == POINTER_MEMORY)
+        return memory_of(t, extent_of(function, value));
+    return no_access_of(t, recorded);
 }
 
-static uint64_t array_make(struct translation *t, const struct trace_function *function,
-                           const struct trace_value *all, const struct trace_param *param,
+static uint64_t array_make(struct translation *t, const struct play_param *param,
                            const struct trace_value *value)
 {
     size_t width = strchr("pz", param->element) != NULL ? 8 : 4;
-    uint8_t *array = scratch_take(t, value->n_items * width + 64);
+    uint8_t *array = scratch_alloc(t, value->n_items * width);
 
     for (size_t i = 0; array != NULL && i < value->n_items; i++) {
         uint64_t item = value->item[i];
 
-        if (param->element == 'p')
-            item = range_get(t->ranges, item, &item, &(uint64_t){0})
-                       ? item
-                       : memory_of(t, 1 << 20);
+        if (param->element == 'p' &&
+            !range_get(&t->places->ranges, item, &item, &(uint64_t){0}))
+            item = strcmp(param->name, "notifies") == 0 ? no_access_of(t, item)
+                                                        : memory_of(t, t->extent);
         else if (strcmp(param->name, "pid") == 0)
             item = (uint64_t)pid_of(t, (int)item);
         memcpy(array + i * width, &item, width);
@@ -261,23 +348,33 @@ static uint64_t array_make(struct translation *t, const struct trace_function *f
     return (uint64_t)(uintptr_t)array;
 }
 
-/* Bytes: a text, a struct, structs, a shareable handle. */
-static uint64_t bytes_make(struct translation *t, const struct trace_param *param,
-                           const struct trace_value *value, const char *structure)
+/* A text, a struct, structs, a shareable handle; what the argument points to, or is. */
+static uint64_t bytes_make(struct translation *t, const struct play_param *param,
+                           const struct trace_value *value)
 {
+    bool is_config = strcmp(param->name, "cfg") == 0;
+    size_t least = is_config || param->element == 't' ? 0
+                   : param->element == 'H'            ? sizeof(aclrtMemFabricHandle)
+                                                      : param->size;
     uint8_t actual[NAME_SIZE];
     const uint8_t *bytes = value->bytes;
     size_t size = value->size;
+    uint64_t direct = 0;
     uint8_t *copy;
 
-    if ((param->letter == 's' || param->element == 'H') &&
+    if ((param->letter == 's' || param->letter == 'v' || param->element == 'H') &&
         name_get(t->shared, bytes, size, actual, &size))
         bytes = actual;
-    copy = scratch_take(t, size + 64);
-    if (copy != NULL)
-        memcpy(copy, bytes, size);
-    if (copy != NULL && strcmp(structure, "cfg") == 0) {
-        aclrtMallocConfig *config = scratch_take(t, sizeof *config);
+    if (param->letter == 'v' && param->size <= sizeof direct) {
+        memcpy(&direct, bytes, size < param->size ? size : param->size);
+        return direct;
+    }
+    copy = scratch_alloc(t, (size > least ? size : least) + 1);
+    if (copy == NULL)
+        return 0;
+    memcpy(copy, bytes, size);
+    if (is_config) {
+        aclrtMallocConfig *config = scratch_alloc(t, sizeof *config);
 
         if (config == NULL)
             return 0;
@@ -288,11 +385,26 @@ static uint64_t bytes_make(struct translation *t, const struct trace_param *para
     return (uint64_t)(uintptr_t)copy;
 }
 
-static uint64_t argument_make(struct translation *t,
-                              const struct trace_function *function,
+/* Room for a result: a text, structs or numbers, as many as the call asks for. */
+static uint64_t result_make(struct translation *t, const struct play_function *function,
+                            const struct trace_value *all, const struct play_param *param)
+{
+    uint64_t n = param->count >= 0 ? all[param->count].number : 1;
+    uint64_t size = param->size > 0 ? param->size : 8;
+
+    if (param->letter == 'S')
+        n = number_of_argument(function, all, "len");
+    if (n > SCRATCH_SIZE / size) {
+        t->is_refused = true;
+        return 0;
+    }
+    return (uint64_t)(uintptr_t)scratch_alloc(t, n * size > 4096 ? n * size : 4096);
+}
+
+static uint64_t argument_make(struct translation *t, const struct play_function *function,
                               const struct trace_value *all, uint32_t i)
 {
-    const struct trace_param *param = &function->param[i];
+    const struct play_param *param = &function->param[i];
     const struct trace_value *value = &all[i];
     bool is_result = param->letter >= 'A' && param->letter <= 'Z';
     uint64_t actual;
@@ -301,37 +413,75 @@ static uint64_t argument_make(struct translation *t,
     if (value->is_null)
         return 0;
     if (value->item != NULL && !param->is_output)
-        return array_make(t, function, all, param, value);
-    if (is_result || param->is_output)
-        return (uint64_t)(uintptr_t)scratch_take(t, 4096);
+        return array_make(t, param, value);
+    if (param->element != 0 ? param->is_output : is_result)
+        return result_make(t, function, all, param);
     if (value->bytes != NULL)
-        return bytes_make(t, param, value, param->name);
+        return bytes_make(t, param, value);
+    if (param->element != 0) { /* the call failed: its arrays are not in the trace */
+        if (param->letter == 'p' && value->number == 0)
+            return 0;
+        return result_make(t, function, all, param);
+    }
+    if (strchr("stv", param->letter) != NULL) {
+        t->is_refused = true;
+        return 0;
+    }
     if (param->letter == 'p')
         return pointer_of(t, function, all, param, value->number);
-    if (param->letter == 'x' && name_get(t->shared, &value->number, 8, &actual, &n))
+    if (param->letter == 'x' && name_get(t->shared, &value->number, 8, &actual, &n) &&
+        n == sizeof actual)
         return actual;
     if (strcmp(param->name, "threadId") == 0)
         return t->report_thread;
     return value->number;
 }
 
-void translate_arguments(struct translation *t, const struct trace_function *function,
+/* An array has fewer elements in the trace than the call had: at most 1,024 are recorded. */
+static void counts_shorten(struct translation *t, const struct play_function *function,
+                           const struct trace_value *value, uint64_t *argument)
+{
+    for (uint32_t i = 0; i < function->n; i++) {
+        const struct play_param *param = &function->param[i];
+        uint64_t n =
+            param->element == 't' ? value[i].size / param->size : value[i].n_items;
+
+        if (param->element == 0 || param->is_output || param->count < 0 ||
+            strchr("SH", param->element) != NULL || value[i].is_null ||
+            !value[i].is_there)
+            continue;
+        if (argument[param->count] > n) {
+            argument[param->count] = n;
+            t->is_shortened = true;
+        }
+    }
+}
+
+bool translate_arguments(struct translation *t, const struct play_function *function,
                          const struct trace_value *value, uint64_t *ret_argument)
 {
-    if (t->scratch == NULL) {
-        t->max_scratch = 16 * ARGUMENT_SIZE;
-        t->scratch = malloc(t->max_scratch);
-    }
+    if (t->scratch == NULL)
+        t->scratch = malloc(SCRATCH_SIZE);
     t->n_scratch = 0;
     t->freed = 0;
-    for (uint32_t i = 0; i < function->n; i++)
+    t->is_refused = t->scratch == NULL;
+    t->is_shortened = false;
+    t->extent = 0;
+    for (uint32_t i = 0; i < function->n; i++) { /* elements of batches have sizes */
+        for (size_t k = 0; k < value[i].n_items && function->param[i].element == 'z'; k++)
+            t->extent = t->extent > value[i].item[k] ? t->extent : value[i].item[k];
+    }
+    for (uint32_t i = 0; i < function->n && !t->is_refused; i++)
         ret_argument[i] = argument_make(t, function, value, i);
+    if (!t->is_refused)
+        counts_shorten(t, function, value, ret_argument);
+    return !t->is_refused;
 }
 
 /* ---- results ---- */
 
-/* Bytes that an address which a call gave is good for. */
-static uint64_t result_size(const struct trace_function *function,
+/* The size of the object at an address that a call returned. */
+static uint64_t result_size(const struct play_function *function,
                             const struct trace_value *value, const char *name)
 {
     if (strcmp(name, "handle") == 0 || strcmp(name, "stream") == 0 ||
@@ -341,26 +491,28 @@ static uint64_t result_size(const struct trace_function *function,
     return number_of_argument(function, value, "size");
 }
 
-void translate_results(struct translation *t, const struct trace_function *function,
+void translate_results(struct translation *t, const struct play_function *function,
                        const struct trace_value *value, const uint64_t *argument)
 {
     for (uint32_t i = 0; i < function->n; i++) {
-        const struct trace_param *param = &function->param[i];
+        const struct play_param *param = &function->param[i];
         const void *place = (const void *)(uintptr_t)argument[i];
 
-        if (!value[i].is_there || place == NULL)
+        if (!value[i].is_there || value[i].is_null || place == NULL)
             continue;
         if (param->letter == 'P' && param->element == 0) {
             uint64_t actual = *(const uint64_t *)place;
 
-            range_set(t->ranges, value[i].number,
+            range_set(&t->places->ranges, value[i].number,
                       result_size(function, value, param->name), actual);
         } else if (param->letter == 'X') {
             name_set(t->shared, &value[i].number, 8, place, 8);
-        } else if (param->is_output && param->element == 'S') {
+        } else if (param->is_output && param->element == 'S' && value[i].bytes != NULL) {
             name_set(t->shared, value[i].bytes, value[i].size, place,
                      strnlen(place, NAME_SIZE));
-        } else if (param->is_output && param->element == 'H') {
+        } else if (value[i].bytes != NULL && value[i].size <= NAME_SIZE &&
+                   ((param->is_output && param->element == 'H') ||
+                    strcmp(function->name, "aclrtIpcGetEventHandle") == 0)) {
             name_set(t->shared, value[i].bytes, value[i].size, place, value[i].size);
         }
     }

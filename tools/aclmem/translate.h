@@ -1,6 +1,7 @@
 /*
- * Values of a recording as values of this run: addresses within ranges, handles, keys,
- * shareable handles, processes; and what stands for the program's own memory and functions.
+ * Translates values of a recording to values of this run: addresses within ranges, handles,
+ * keys, shareable handles, process ids, and substitutes for the program's own memory and
+ * functions.
  */
 #ifndef ACLMEM_TRANSLATE_H
 #define ACLMEM_TRANSLATE_H
@@ -8,6 +9,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "play.h"
 #include "trace/reader.h"
 
 #define NAMES_MAX 4096
@@ -23,27 +25,29 @@ struct translate_shared {
     } name[NAMES_MAX];
 };
 
-struct ranges; /* of a process: all its threads have the same */
+struct places; /* of a process: all its threads have the same */
 
-/* One for each thread: a copy of what translate_begin() gave. */
+/* One for each thread: a copy of the result of translate_begin(). */
 struct translation {
     struct translate_shared *shared;
-    struct ranges *ranges;
+    struct places *places;
     uint64_t report_thread; /* that runs callbacks, here */
     uint64_t freed;         /* bytes of the block that the last call frees */
-    uint8_t *scratch;       /* for arguments of a call */
-    size_t n_scratch, max_scratch;
-    void *memory; /* for copies from and to the program's own memory */
-    size_t memory_size;
+    uint64_t extent;        /* the largest element of a batch, in bytes */
+    bool is_refused;        /* the arguments cannot be made: the call is left out */
+    bool is_shortened;      /* an array was recorded in part */
+    uint8_t *scratch;       /* what the arguments of a call point to */
+    size_t n_scratch;
 };
 
 struct translation *translate_begin(struct translate_shared *shared);
 void translate_pid(struct translate_shared *shared, int recorded, int actual);
 void translate_end(struct translation *t);
 
-void translate_arguments(struct translation *t, const struct trace_function *function,
+/* False if the call cannot be made with this trace. */
+bool translate_arguments(struct translation *t, const struct play_function *function,
                          const struct trace_value *value, uint64_t *ret_argument);
-void translate_results(struct translation *t, const struct trace_function *function,
+void translate_results(struct translation *t, const struct play_function *function,
                        const struct trace_value *value, const uint64_t *argument);
 
 #endif

@@ -5,8 +5,8 @@
  * A free counts from its begin and an allocation from its end, since another thread may get
  * the same address in between.
  */
-#ifndef ACLMEM_BOOKS_H
-#define ACLMEM_BOOKS_H
+#ifndef ACLMEM_HISTORY_H
+#define ACLMEM_HISTORY_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -15,8 +15,8 @@
 
 #include "trace/reader.h"
 
-/* BOOKS_KIND(id, name, whether it is memory of a device or of the host) */
-#define BOOKS_KINDS(K) \
+/* HISTORY_KIND(id, name, whether it is memory of a device or of the host) */
+#define HISTORY_KINDS(K) \
     K(BLOCK, "block", true) \
     K(POOL, "pool", true) \
     K(PHYS, "physical", true) \
@@ -31,7 +31,7 @@
 
 enum block_kind {
 #define K(id_, name_, is_memory_) KIND_##id_,
-    BOOKS_KINDS(K)
+    HISTORY_KINDS(K)
 #undef K
         KIND_COUNT,
 };
@@ -51,8 +51,8 @@ struct block {
     uint64_t exported; /* 0: never */
     uint64_t offset;   /* mapping: in its physical memory */
     uint32_t of;       /* mapping: which physical memory; an import: what was exported */
-    uint32_t where;    /* books->where */
-    uint32_t process;  /* books->process */
+    uint32_t where;    /* history->where */
+    uint32_t process;  /* history->process */
     int32_t device;
     uint32_t stream; /* in the order in which they come; 0 is the default */
     uint32_t attr;   /* memory attribute or policy */
@@ -106,7 +106,7 @@ struct function_figures {
     uint64_t n_calls, n_errors, ns, longest;
 };
 
-struct books {
+struct history {
     struct block *block; /* by when they were made */
     size_t n_blocks, max_blocks;
     struct where *where; /* the first is "not known" */
@@ -133,19 +133,25 @@ struct books {
     uint64_t n_unknown_frees;
 };
 
-/* Reads a trace to its end.  The trace stays open as long as the books are used. */
-bool books_read(struct books *books, struct trace *trace);
+/* Reads a trace to its end.  The trace stays open as long as the history is used. */
+bool history_read(struct history *history, struct trace *trace);
 
 /* Puts the peak and what was live then into wheres; after blocks were added. */
-void books_sum(struct books *books);
-struct block *books_add(struct books *books);
+void history_sum(struct history *history);
+struct block *history_add(struct history *history);
 /* The place with these frames, for traces of other programs; takes the reference. */
-uint32_t books_where_add(struct books *books, json_t *frames);
-const json_t *books_frames(struct books *books, uint32_t where);
-void books_free(struct books *books);
+uint32_t history_where_add(struct history *history, json_t *frames);
+const json_t *history_frames(struct history *history, uint32_t where);
+void history_free(struct history *history);
 
-/* import.c: traces of other programs.  NULL, or why not. */
-const char *books_import(struct books *books, const char *path);
+/* import.c: traces of other programs.  NULL, or the reason. */
+const char *history_import(struct history *history, const char *path);
+/*
+ * Reads a trace of any kind.  *ret_trace is NULL for one of another program; otherwise it
+ * stays open as long as the history is used.  False after printing the reason.
+ */
+bool history_load(const char *command, const char *path, struct history *history,
+                  struct trace **ret_trace);
 /* Whether it is what aclmem_pool_snapshot() gives. */
 bool is_pool_snapshot(const json_t *json);
 

@@ -1,5 +1,5 @@
-/* See books.h. */
-#include "books.h"
+/* See history.h. */
+#include "history.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 const char *const kind_names[KIND_COUNT] = {
 #define K(id_, name_, is_memory_) [KIND_##id_] = name_,
-    BOOKS_KINDS(K)
+    HISTORY_KINDS(K)
 #undef K
 };
 
@@ -17,7 +17,7 @@ bool kind_is_memory(enum block_kind kind)
 {
     static const bool is_memory[KIND_COUNT] = {
 #define K(id_, name_, is_memory_) [KIND_##id_] = is_memory_,
-        BOOKS_KINDS(K)
+        HISTORY_KINDS(K)
 #undef K
     };
 
@@ -40,13 +40,13 @@ static void *grown(void *array, size_t n, size_t *max, size_t size)
     return larger;
 }
 
-struct block *books_add(struct books *books)
+struct block *history_add(struct history *history)
 {
     struct block *block;
 
-    books->block =
-        grown(books->block, books->n_blocks, &books->max_blocks, sizeof *books->block);
-    block = &books->block[books->n_blocks++];
+    history->block = grown(history->block, history->n_blocks, &history->max_blocks,
+                           sizeof *history->block);
+    block = &history->block[history->n_blocks++];
     memset(block, 0, sizeof *block);
     block->of = NO_BLOCK;
     return block;
@@ -54,31 +54,31 @@ struct block *books_add(struct books *books)
 
 /* ---- places ---- */
 
-static uint32_t where_add(struct books *books, const struct trace_process *process,
+static uint32_t where_add(struct history *history, const struct trace_process *process,
                           uint32_t stack)
 {
     struct where *where;
 
-    books->where =
-        grown(books->where, books->n_wheres, &books->max_wheres, sizeof *books->where);
-    where = &books->where[books->n_wheres];
+    history->where = grown(history->where, history->n_wheres, &history->max_wheres,
+                           sizeof *history->where);
+    where = &history->where[history->n_wheres];
     memset(where, 0, sizeof *where);
     where->process = process;
     where->stack = stack;
-    return (uint32_t)books->n_wheres++;
+    return (uint32_t)history->n_wheres++;
 }
 
-uint32_t books_where_add(struct books *books, json_t *frames)
+uint32_t history_where_add(struct history *history, json_t *frames)
 {
-    uint32_t where = where_add(books, NULL, 0);
+    uint32_t where = where_add(history, NULL, 0);
 
-    books->where[where].frames = frames;
+    history->where[where].frames = frames;
     return where;
 }
 
-const json_t *books_frames(struct books *books, uint32_t number)
+const json_t *history_frames(struct history *history, uint32_t number)
 {
-    struct where *where = &books->where[number];
+    struct where *where = &history->where[number];
 
     if (where->frames == NULL && where->process != NULL)
         where->frames = show_frames(where->process, where->stack);
@@ -243,7 +243,7 @@ struct op {
 };
 
 struct reading {
-    struct books *books;
+    struct history *history;
     struct trace *trace;
     struct op *op;
     size_t n_ops, max_ops;
@@ -270,7 +270,7 @@ static uint32_t where_of(struct reading *r, const struct trace_event *event)
     if (event->stack == 0)
         return 0;
     if (where == UINT64_MAX) {
-        where = where_add(r->books, event->process, event->stack);
+        where = where_add(r->history, event->process, event->stack);
         map_set(&r->wheres, process, event->stack, where);
     }
     return (uint32_t)where;
@@ -278,34 +278,34 @@ static uint32_t where_of(struct reading *r, const struct trace_event *event)
 
 static void figures_add(struct reading *r, const struct trace_event *event)
 {
-    struct books *books = r->books;
+    struct history *history = r->history;
     struct function_figures *figures;
     uint64_t ns = event->end - event->begin;
     uint64_t number = UINT64_MAX;
     struct where *where;
 
-    for (size_t i = 0; i < books->n_functions; i++) {
-        if (strcmp(books->function[i].name, event->function->name) == 0) {
+    for (size_t i = 0; i < history->n_functions; i++) {
+        if (strcmp(history->function[i].name, event->function->name) == 0) {
             number = i;
             break;
         }
     }
     if (number == UINT64_MAX) {
-        number = books->n_functions++;
-        books->function = grown(books->function, number, &books->max_functions,
-                                sizeof *books->function);
-        books->function[number] =
+        number = history->n_functions++;
+        history->function = grown(history->function, number, &history->max_functions,
+                                  sizeof *history->function);
+        history->function[number] =
             (struct function_figures){.name = event->function->name};
     }
-    figures = &books->function[number];
+    figures = &history->function[number];
     figures->n_calls++;
     figures->ns += ns;
     figures->n_errors += event->function->result == 'r' && event->result != 0;
     if (ns > figures->longest)
         figures->longest = ns;
-    books->n_calls++;
-    books->n_errors += event->function->result == 'r' && event->result != 0;
-    where = &books->where[where_of(r, event)];
+    history->n_calls++;
+    history->n_errors += event->function->result == 'r' && event->result != 0;
+    where = &history->where[where_of(r, event)];
     where->n_calls++;
     where->ns += ns;
 }
@@ -337,12 +337,12 @@ static void device_set(struct reading *r, const struct trace_event *event,
     }
 }
 
-static uint32_t stream_add(struct books *books, uint32_t process, uint64_t handle)
+static uint32_t stream_add(struct history *history, uint32_t process, uint64_t handle)
 {
-    books->stream = grown(books->stream, books->n_streams, &books->max_streams,
-                          sizeof *books->stream);
-    books->stream[books->n_streams] = (struct stream){process, handle};
-    return (uint32_t)books->n_streams++;
+    history->stream = grown(history->stream, history->n_streams, &history->max_streams,
+                            sizeof *history->stream);
+    history->stream[history->n_streams] = (struct stream){process, handle};
+    return (uint32_t)history->n_streams++;
 }
 
 static uint32_t stream_of(struct reading *r, const struct trace_event *event)
@@ -354,7 +354,7 @@ static uint32_t stream_of(struct reading *r, const struct trace_event *event)
         return 0;
     number = map_get(&r->streams, event->process->number, handle, 0);
     if (number == 0) {
-        number = stream_add(r->books, event->process->number - 1, handle);
+        number = stream_add(r->history, event->process->number - 1, handle);
         map_set(&r->streams, event->process->number, handle, number);
     }
     return (uint32_t)number;
@@ -363,13 +363,13 @@ static uint32_t stream_of(struct reading *r, const struct trace_event *event)
 static void copy_add(struct reading *r, const struct trace_event *event,
                      const struct rule *rule)
 {
-    struct books *books = r->books;
+    struct history *history = r->history;
     uint64_t height =
         trace_arg(event, "height") != NULL ? trace_number(event, "height") : 1;
 
-    books->copy =
-        grown(books->copy, books->n_copies, &books->max_copies, sizeof *books->copy);
-    books->copy[books->n_copies++] = (struct copy){
+    history->copy = grown(history->copy, history->n_copies, &history->max_copies,
+                          sizeof *history->copy);
+    history->copy[history->n_copies++] = (struct copy){
         .begin = event->begin,
         .end = event->end,
         .called = event->end,
@@ -388,7 +388,7 @@ static void copy_add(struct reading *r, const struct trace_event *event,
  */
 static void task_take(struct reading *r, const struct trace_event *event)
 {
-    struct books *books = r->books;
+    struct history *history = r->history;
     uint64_t stream = event->stream == 0 ? 0
                                          : map_get(&r->streams, event->process->number,
                                                    event->stream, UINT64_MAX);
@@ -397,8 +397,8 @@ static void task_take(struct reading *r, const struct trace_event *event)
 
     if (stream == UINT64_MAX)
         return;
-    for (i = map_get(&r->places, key, stream, 0); i < books->n_copies; i++) {
-        struct copy *copy = &books->copy[i];
+    for (i = map_get(&r->places, key, stream, 0); i < history->n_copies; i++) {
+        struct copy *copy = &history->copy[i];
 
         if (copy->stream != stream || copy->process != event->process->number - 1 ||
             copy->called < event->queued)
@@ -406,7 +406,7 @@ static void task_take(struct reading *r, const struct trace_event *event)
         if (copy->begin <= event->queued) {
             copy->begin = event->begin;
             copy->end = event->end;
-            books->n_tasks++;
+            history->n_tasks++;
             i++;
         }
         break;
@@ -417,22 +417,22 @@ static void task_take(struct reading *r, const struct trace_event *event)
 /* The sum over processes for each device; *at keeps what each process has. */
 static void held_take(struct reading *r, const struct trace_event *event)
 {
-    struct books *books = r->books;
+    struct history *history = r->history;
     uint64_t device = event->stream & 0xff;
     uint64_t before = map_get(&r->held, event->process->number, device, 0);
     uint64_t sum = map_get(&r->held, 0, device, 0) + event->size - before;
 
     map_set(&r->held, event->process->number, device, event->size);
     map_set(&r->held, 0, device, sum);
-    books->held =
-        grown(books->held, books->n_held, &books->max_held, sizeof *books->held);
-    books->held[books->n_held++] = (struct held){event->time, sum, (int32_t)device};
+    history->held =
+        grown(history->held, history->n_held, &history->max_held, sizeof *history->held);
+    history->held[history->n_held++] = (struct held){event->time, sum, (int32_t)device};
 }
 
 /* Records of events, and waits for them. */
 static void mark_take(struct reading *r, const struct trace_event *event)
 {
-    struct books *books = r->books;
+    struct history *history = r->history;
     uint64_t process = event->process->number;
     uint64_t handle = trace_number(event, "event");
     uint64_t record;
@@ -445,9 +445,9 @@ static void mark_take(struct reading *r, const struct trace_event *event)
         record = map_get(&r->records, process, handle, UINT64_MAX);
         if (record == UINT64_MAX)
             return;
-        books->mark =
-            grown(books->mark, books->n_marks, &books->max_marks, sizeof *books->mark);
-        books->mark[books->n_marks++] =
+        history->mark = grown(history->mark, history->n_marks, &history->max_marks,
+                              sizeof *history->mark);
+        history->mark[history->n_marks++] =
             (struct mark){r->record[record].time, event->end, r->record[record].stream,
                           stream_of(r, event)};
     }
@@ -498,13 +498,13 @@ static void op_add(struct reading *r, const struct trace_event *event,
 
 static void event_take(struct reading *r, const struct trace_event *event)
 {
-    struct books *books = r->books;
+    struct history *history = r->history;
     const struct rule *rule;
 
-    if (books->began == 0 || event->begin < books->began)
-        books->began = event->begin;
-    if (event->end > books->ended)
-        books->ended = event->end;
+    if (history->began == 0 || event->begin < history->began)
+        history->began = event->begin;
+    if (event->end > history->ended)
+        history->ended = event->end;
     if (event->kind == TRACE_TASK)
         task_take(r, event);
     if (event->kind == TRACE_HELD)
@@ -547,9 +547,9 @@ static struct block *live_find(struct reading *r, uint32_t process, unsigned kin
 {
     uint64_t number = map_get(&r->live, live_key(process, kind), addr, UINT64_MAX);
 
-    if (number >= r->books->n_blocks || r->books->block[number].freed != 0)
+    if (number >= r->history->n_blocks || r->history->block[number].freed != 0)
         return NULL;
-    return &r->books->block[number];
+    return &r->history->block[number];
 }
 
 /* Physical memory goes with its last handle and its last mapping. */
@@ -563,8 +563,8 @@ static void phys_settle(struct block *phys, uint64_t time)
 
 static void make_apply(struct reading *r, const struct op *op)
 {
-    struct block *block = books_add(r->books);
-    uint32_t number = (uint32_t)(block - r->books->block);
+    struct block *block = history_add(r->history);
+    uint32_t number = (uint32_t)(block - r->history->block);
     struct block *phys;
 
     block->addr = op->addr;
@@ -586,7 +586,7 @@ static void make_apply(struct reading *r, const struct op *op)
         phys = live_find(r, op->process, KIND_IMPORT, op->handle);
     if (phys != NULL) {
         phys->maps++;
-        block->of = (uint32_t)(phys - r->books->block);
+        block->of = (uint32_t)(phys - r->history->block);
         block->device = phys->device;
         if (phys->kind == KIND_IMPORT && phys->size < op->offset + op->size)
             phys->size = op->offset + op->size;
@@ -602,7 +602,7 @@ static void free_apply(struct reading *r, const struct op *op)
     if (block == NULL && op->kind == KIND_PHYS)
         block = live_find(r, op->process, KIND_IMPORT, op->addr);
     if (block == NULL) {
-        r->books->n_unknown_frees++;
+        r->history->n_unknown_frees++;
         return;
     }
     if (block->kind == KIND_PHYS || block->kind == KIND_IMPORT) {
@@ -612,7 +612,7 @@ static void free_apply(struct reading *r, const struct op *op)
     }
     block->freed = op->time > block->made ? op->time : block->made + 1;
     if (block->kind == KIND_MAPPING && block->of != NO_BLOCK) {
-        struct block *phys = &r->books->block[block->of];
+        struct block *phys = &r->history->block[block->of];
 
         phys->maps -= phys->maps > 0;
         phys_settle(phys, op->time);
@@ -659,55 +659,55 @@ static int change_compare(const void *left, const void *right)
            (int)a->is_free; /* what is free at a time makes room first */
 }
 
-void books_sum(struct books *books)
+void history_sum(struct history *history)
 {
-    struct change *change = calloc(2 * books->n_blocks + 1, sizeof *change);
+    struct change *change = calloc(2 * history->n_blocks + 1, sizeof *change);
     size_t n = 0;
     uint64_t live = 0;
 
     if (change == NULL)
         return;
-    for (size_t i = 0; i < books->n_blocks; i++) {
-        const struct block *block = &books->block[i];
+    for (size_t i = 0; i < history->n_blocks; i++) {
+        const struct block *block = &history->block[i];
 
         if (!kind_is_memory(block->kind))
             continue;
-        books->allocated += block->size;
-        books->n_allocations++;
-        books->where[block->where].allocated += block->size;
+        history->allocated += block->size;
+        history->n_allocations++;
+        history->where[block->where].allocated += block->size;
         change[n++] = (struct change){block->made, (uint32_t)i, false};
         if (block->freed != 0)
             change[n++] = (struct change){block->freed, (uint32_t)i, true};
     }
     qsort(change, n, sizeof *change, change_compare);
     for (size_t i = 0; i < n; i++) {
-        uint64_t size = books->block[change[i].block].size;
+        uint64_t size = history->block[change[i].block].size;
 
         live = change[i].is_free ? live - size : live + size;
-        if (live > books->peak) {
-            books->peak = live;
-            books->peak_at = change[i].time;
+        if (live > history->peak) {
+            history->peak = live;
+            history->peak_at = change[i].time;
         }
     }
-    books->live = live;
+    history->live = live;
     free(change);
-    for (size_t i = 0; i < books->n_blocks; i++) {
-        const struct block *block = &books->block[i];
+    for (size_t i = 0; i < history->n_blocks; i++) {
+        const struct block *block = &history->block[i];
 
-        if (kind_is_memory(block->kind) && block->made <= books->peak_at &&
-            (block->freed == 0 || block->freed > books->peak_at))
-            books->where[block->where].at_peak += block->size;
+        if (kind_is_memory(block->kind) && block->made <= history->peak_at &&
+            (block->freed == 0 || block->freed > history->peak_at))
+            history->where[block->where].at_peak += block->size;
     }
 }
 
-bool books_read(struct books *books, struct trace *trace)
+bool history_read(struct history *history, struct trace *trace)
 {
-    struct reading r = {.books = books, .trace = trace};
+    struct reading r = {.history = history, .trace = trace};
     struct trace_event event;
 
-    memset(books, 0, sizeof *books);
-    where_add(books, NULL, 0);
-    stream_add(books, 0, 0);
+    memset(history, 0, sizeof *history);
+    where_add(history, NULL, 0);
+    stream_add(history, 0, 0);
     while (trace_next(trace, &event))
         event_take(&r, &event);
     if (r.n_ops > 0)
@@ -724,25 +724,25 @@ bool books_read(struct books *books, struct trace *trace)
     free(r.places.slot);
     free(r.held.slot);
     free(r.record);
-    books->n_processes = trace_n_processes(trace);
-    books->process = calloc(books->n_processes + 1, sizeof *books->process);
-    for (size_t i = 0; books->process != NULL && i < books->n_processes; i++)
-        books->process[i] = trace_process_at(trace, i);
-    books_sum(books);
+    history->n_processes = trace_n_processes(trace);
+    history->process = calloc(history->n_processes + 1, sizeof *history->process);
+    for (size_t i = 0; history->process != NULL && i < history->n_processes; i++)
+        history->process[i] = trace_process_at(trace, i);
+    history_sum(history);
     return true;
 }
 
-void books_free(struct books *books)
+void history_free(struct history *history)
 {
-    for (size_t i = 0; i < books->n_wheres; i++)
-        json_decref(books->where[i].frames);
-    free(books->where);
-    free(books->block);
-    free(books->copy);
-    free(books->stream);
-    free(books->mark);
-    free(books->held);
-    free(books->function);
-    free(books->process);
-    memset(books, 0, sizeof *books);
+    for (size_t i = 0; i < history->n_wheres; i++)
+        json_decref(history->where[i].frames);
+    free(history->where);
+    free(history->block);
+    free(history->copy);
+    free(history->stream);
+    free(history->mark);
+    free(history->held);
+    free(history->function);
+    free(history->process);
+    memset(history, 0, sizeof *history);
 }
