@@ -69,7 +69,8 @@ RULES = [
     ("src/toolkit/tensor_desc.c", ["src/toolkit/*", "src/api/api.h"] + BASE + PUBLIC),
     ("src/over/*", ["src/api/api.h", "src/api/*.def", "src/toolkit/ascendcl.def", "src/layer/layers.h", "src/core/watch.h"] + BASE + PUBLIC),
     ("src/toolkit/*", ["src/toolkit/*"] + BASE + PUBLIC),
-    ("tools/aclmem/play_calls.c", ["tools/*", "src/layer/args.h", "src/api/*.def"]),  # all functions
+    ("tools/aclmem/play_calls.c", ["tools/*", "src/trace/reader.h", "src/layer/args.h", "src/layer/trace_structs.h",
+                                   "src/layer/trace_arrays.def", "src/api/*.def"]),  # all functions and their arguments
     ("tools/aclmem/kinds.c", ["tools/*", "src/layer/kinds.def"]),  # the list of kinds
     ("tools/aclmem/fail.c", ["tools/*", "src/api/*.def"]),  # the names of functions
     ("src/trace/*", ["src/trace/*"]),  # by itself: the command reads traces of any version
@@ -100,7 +101,7 @@ RULES = [
     ("test/fabric/*", ["test/fabric/*", "test/support/*"] + PUBLIC),
     ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/api/*.def", "src/layer/check.h", "src/layer/layers.h"] + PUBLIC),
     ("test/over/*", PUBLIC),
-    ("test/trace/*", ["test/trace/*", "test/support/*", "src/trace/reader.h"] + PUBLIC),
+    ("test/trace/*", ["test/trace/*", "test/support/*", "src/trace/*.h"] + PUBLIC),
     ("test/model/*", ["test/model/*", "test/support/*"] + PUBLIC),
 ]
 
