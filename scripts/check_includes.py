@@ -59,6 +59,7 @@ RULES = [
     ("src/api/acl_init.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + REMOTE + BASE + PUBLIC),
     ("src/api/aclmem.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
     ("src/api/aclmem_info.c", ["src/api/*", "src/core/*"] + REMOTE + BASE + PUBLIC),
+    ("src/api/rt_device.c", ["src/api/*", "src/core/*", "src/layer/layers.h"] + BASE + PUBLIC),
     ("src/api/*", ["src/api/*", "src/core/*"] + BASE + PUBLIC),
     ("src/layer/trace*", ["src/layer/*", "src/core/watch.h", "src/trace/codec.h", "src/trace/format.h", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     # Without a layer: what the core tells those who watch.

@@ -6,6 +6,8 @@
 #include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/life.h"
+#include "core/watch.h"
+#include "layer/layers.h"
 
 aclError am_aclrtSetDevice(int32_t deviceId)
 {
@@ -15,20 +17,25 @@ aclError am_aclrtSetDevice(int32_t deviceId)
     return am_device_set(device);
 }
 
-aclError am_aclrtResetDevice(int32_t deviceId)
+static aclError device_reset(int32_t deviceId, bool is_forced)
 {
+    struct am_watch_left before = am_watch_count();
     struct am_device *device;
 
     AM_TRY(am_device_find(deviceId, &device));
-    return am_device_reset(device, false);
+    AM_TRY(am_device_reset(device, is_forced));
+    am_explain_reset(&before);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtResetDevice(int32_t deviceId)
+{
+    return device_reset(deviceId, false);
 }
 
 aclError am_aclrtResetDeviceForce(int32_t deviceId)
 {
-    struct am_device *device;
-
-    AM_TRY(am_device_find(deviceId, &device));
-    return am_device_reset(device, true);
+    return device_reset(deviceId, true);
 }
 
 aclError am_aclrtGetDevice(int32_t *deviceId)

@@ -22,7 +22,7 @@ static aclError type_kind(aclrtMemSharedHandleType type, enum am_share_kind *ret
                    (am_setup.product->features & AM_PRODUCT_POD),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "shareType is FABRIC (2), which %s (ACLMEM_PRODUCT=%s) do not have; use "
-               "DEFAULT (1)",
+               "DEFAULT (1), or ACLMEM_PRODUCT=A3",
                am_setup.product->title, am_setup.product->name);
     *ret_kind =
         type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC ? AM_SHARE_FABRIC : AM_SHARE_MEMORY;

@@ -173,22 +173,42 @@ static void count_add(char *text, size_t size, uint64_t n, const char *what,
                  n > 1 ? what_many : what);
 }
 
-void am_explain_left(const char *when)
+static void left_print(const struct am_watch_left *left, const char *when)
 {
-    struct am_watch_left left = am_watch_count();
     char text[160] = "";
     char size[32];
 
     if (owner != getpid() || am_touch_told != NULL ||
         am_option_number(AM_OPTION_explain) == 0)
-        return; /* a child of fork has nothing; the layer check tells more */
-    count_add(text, sizeof text, left.blocks, "block", "blocks");
-    count_add(text, sizeof text, left.host_blocks, "pinned block", "pinned blocks");
-    count_add(text, sizeof text, left.handles, "physical allocation",
+        return; /* a child of fork has nothing; the layer check reports more */
+    count_add(text, sizeof text, left->blocks, "block", "blocks");
+    count_add(text, sizeof text, left->host_blocks, "pinned block", "pinned blocks");
+    count_add(text, sizeof text, left->handles, "physical allocation",
               "physical allocations");
     if (text[0] != '\0')
         am_log_note(AM_LOG_WARN, "%s, %s, still there at %s; aclmem run shows where from",
-                    text, am_size_text(left.size, size, sizeof size), when);
+                    text, am_size_text(left->size, size, sizeof size), when);
+}
+
+void am_explain_left(const char *when)
+{
+    struct am_watch_left left = am_watch_count();
+
+    left_print(&left, when);
+}
+
+void am_explain_reset(const struct am_watch_left *before)
+{
+    struct am_watch_left left = am_watch_count();
+
+    /* Other threads may have allocated and freed since. */
+    if (left.size >= before->size || left.blocks > before->blocks ||
+        left.handles > before->handles)
+        return;
+    left = (struct am_watch_left){.blocks = before->blocks - left.blocks,
+                                  .handles = before->handles - left.handles,
+                                  .size = before->size - left.size};
+    left_print(&left, "the last aclrtResetDevice");
 }
 
 __attribute__((destructor)) static void process_end(void)

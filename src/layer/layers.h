@@ -21,6 +21,9 @@ aclError am_layers_configure(void);
 void am_explain_open(void);
 void am_explain_close(void);
 void am_explain_left(const char *when);
+/* After a reset of a device: what it has freed, given what there was before. */
+struct am_watch_left;
+void am_explain_reset(const struct am_watch_left *before);
 /*
  * A layer tells more about a touch of device memory; true: it did.  Called in a signal
  * handler.

@@ -40,6 +40,8 @@ static const char *const product_names[] = {
 #undef AM_LINT_PRODUCT
 };
 
+#define LATER 0
+
 static const struct {
     uint16_t since;
     uint16_t products;
@@ -79,6 +81,39 @@ bool am_lint_function(unsigned api, struct am_reach *ret_reach)
         am_finding_at(f_, "here", am_here(call_)); \
         am_call_tell(call_, f_); \
     } while (0)
+
+/* ---- names ---- */
+
+#define NAME(value_) [value_] = #value_
+#define NAMES(list_, ...) static const char *const list_[] = {__VA_ARGS__}
+
+NAMES(attr_names, NAME(ACL_DDR_MEM), NAME(ACL_HBM_MEM), NAME(ACL_DDR_MEM_HUGE),
+      NAME(ACL_DDR_MEM_NORMAL), NAME(ACL_HBM_MEM_HUGE), NAME(ACL_HBM_MEM_NORMAL),
+      NAME(ACL_DDR_MEM_P2P_HUGE), NAME(ACL_DDR_MEM_P2P_NORMAL),
+      NAME(ACL_HBM_MEM_P2P_HUGE), NAME(ACL_HBM_MEM_P2P_NORMAL), NAME(ACL_HBM_MEM_HUGE1G),
+      NAME(ACL_HBM_MEM_P2P_HUGE1G), NAME(ACL_MEM_NORMAL), NAME(ACL_MEM_HUGE),
+      NAME(ACL_MEM_HUGE1G), NAME(ACL_MEM_P2P_NORMAL), NAME(ACL_MEM_P2P_HUGE),
+      NAME(ACL_MEM_P2P_HUGE1G));
+NAMES(location_names, NAME(ACL_MEM_LOCATION_TYPE_HOST),
+      NAME(ACL_MEM_LOCATION_TYPE_DEVICE), NAME(ACL_MEM_LOCATION_TYPE_UNREGISTERED),
+      NAME(ACL_MEM_LOCATION_TYPE_MANAGED), NAME(ACL_MEM_LOCATION_TYPE_HOST_NUMA));
+NAMES(policy_names, NAME(ACL_MEM_MALLOC_HUGE_FIRST), NAME(ACL_MEM_MALLOC_HUGE_ONLY),
+      NAME(ACL_MEM_MALLOC_NORMAL_ONLY), NAME(ACL_MEM_MALLOC_HUGE_FIRST_P2P),
+      NAME(ACL_MEM_MALLOC_HUGE_ONLY_P2P), NAME(ACL_MEM_MALLOC_NORMAL_ONLY_P2P),
+      NAME(ACL_MEM_MALLOC_HUGE1G_ONLY), NAME(ACL_MEM_MALLOC_HUGE1G_ONLY_P2P));
+NAMES(copy_names, NAME(ACL_MEMCPY_HOST_TO_HOST), NAME(ACL_MEMCPY_HOST_TO_DEVICE),
+      NAME(ACL_MEMCPY_DEVICE_TO_HOST), NAME(ACL_MEMCPY_DEVICE_TO_DEVICE));
+NAMES(access_names, NAME(ACL_RT_MEM_ACCESS_FLAGS_NONE),
+      NAME(ACL_RT_MEM_ACCESS_FLAGS_READ), NAME(ACL_RT_MEM_ACCESS_FLAGS_READWRITE));
+NAMES(option_names, NAME(ACL_OPT_DETERMINISTIC), NAME(ACL_OPT_ENABLE_DEBUG_KERNEL),
+      NAME(ACL_OPT_STRONG_CONSISTENCY));
+
+#define NAME_OF(list_, value_) name_of(list_, AM_ARRAY_SIZE(list_), (unsigned)(value_))
+
+static const char *name_of(const char *const *list, size_t n, unsigned value)
+{
+    return value < n && list[value] != NULL ? list[value] : "a value that is not known";
+}
 
 /* ---- virtual memory ---- */
 
@@ -128,14 +163,14 @@ static void lint_phys(struct am_call *call)
         TELL(call,
              SINCE(a->prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ? 805 : 900),
              "use aclrtMallocHost where old editions must run it",
-             "the location is of type %d; editions before CANN %s allocate physical "
+             "the location is %s; editions before CANN %s allocate physical "
              "memory of devices only",
-             (int)a->prop->location.type,
+             NAME_OF(location_names, a->prop->location.type),
              a->prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ? "8.5" : "9.0");
     if (reach.since > 800)
         TELL(call, reach, "use ACL_HBM_MEM_HUGE or ACL_HBM_MEM_NORMAL",
-             "memAttr is %d, which came with CANN %d.%d", (int)a->prop->memAttr,
-             reach.since / 100, reach.since % 100);
+             "memAttr is %s, which came with CANN %d.%d",
+             NAME_OF(attr_names, a->prop->memAttr), reach.since / 100, reach.since % 100);
 }
 
 /* Memory of another kind that is mapped in the reservation. */
@@ -201,8 +236,8 @@ static void lint_access(struct am_call *call)
     if (a->desc != NULL && a->count > 0 &&
         a->desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READWRITE)
         TELL(call, SOME, "give both rights, or none by not mapping",
-             "flags are %d; not every edition takes other rights than READWRITE",
-             (int)a->desc->flags);
+             "flags are %s; not every edition takes other rights than READWRITE",
+             NAME_OF(access_names, a->desc->flags));
 }
 
 static void lint_retain(struct am_call *call)
@@ -238,6 +273,28 @@ static void lint_export(struct am_call *call)
              "pass 0, and name each importer with "
              "aclrtMemSetPidToShareableHandle",
              "flags is 0x%" PRIx64 "; editions before CANN 8.3 take only 0", a->flags);
+}
+
+static void type_check(struct am_call *call, aclrtMemSharedHandleType type)
+{
+    if (type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC)
+        TELL(call, ((struct am_reach){.since = 900, .refusing = EVERY - A3}),
+             "use ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT within one server",
+             "shareType is ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, which only A3 has");
+}
+
+static void lint_export_v2(struct am_call *call)
+{
+    AM_ARGS(aclrtMemExportToShareableHandleV2);
+
+    type_check(call, a->shareType);
+}
+
+static void lint_import_v2(struct am_call *call)
+{
+    AM_ARGS(aclrtMemImportFromShareableHandleV2);
+
+    type_check(call, a->shareType);
 }
 
 static void lint_import(struct am_call *call)
@@ -276,12 +333,12 @@ static void lint_malloc(struct am_call *call)
         a->policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P)
         TELL(call, ((struct am_reach){.since = 801, .refusing = NO_1G}),
              "use a policy of 2 MB pages",
-             "policy is %d; CANN 8.0 and some products have no pages of 1 GB",
-             (int)a->policy);
+             "policy is %s; CANN 8.0 and some products have no pages of 1 GB",
+             NAME_OF(policy_names, a->policy));
     else if (is_p2p)
         TELL(call, ((struct am_reach){.since = 800, .refusing = P310B + P310B_EP}),
-             "use a policy without P2P", "policy is %d; not every product has P2P memory",
-             (int)a->policy);
+             "use a policy without P2P", "policy is %s; not every product has P2P memory",
+             NAME_OF(policy_names, a->policy));
 }
 
 static void lint_malloc_host(struct am_call *call)
@@ -313,9 +370,9 @@ static void lint_kind(struct am_call *call, const void *dst, const void *src,
         return; /* which is on either side */
     if ((int)kind != real && kind <= ACL_MEMCPY_DEVICE_TO_DEVICE)
         TELL(call, SOME, "pass the kind that the addresses have",
-             "kind is %d, and the addresses make it %d; editions before the newest go by "
+             "kind is %s, and the addresses make it %s; editions before the newest go by "
              "kind",
-             (int)kind, real);
+             NAME_OF(copy_names, kind), NAME_OF(copy_names, real));
 }
 
 static void lint_memcpy(struct am_call *call)
@@ -476,8 +533,8 @@ static void lint_param(struct am_call *call)
 
     if (a->opt == ACL_OPT_STRONG_CONSISTENCY || a->value > 1)
         TELL(call, SOME, "use 0 and 1 of ACL_OPT_DETERMINISTIC",
-             "option %d is set to %" PRId64 "; not every edition has that", (int)a->opt,
-             a->value);
+             "%s is set to %" PRId64 "; not every edition has that",
+             NAME_OF(option_names, a->opt), a->value);
 }
 
 static const am_hook lints[AM_API_COUNT] = {

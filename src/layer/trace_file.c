@@ -77,7 +77,9 @@ static int file_begin(int fd)
 
     if (am_sys_ftruncate(fd, 0) != 0)
         return -errno;
-    error = am_sys_posix_fallocate(fd, 0, AM_TRACE_HEADER_SIZE);
+    error = am_file_may_have(AM_TRACE_HEADER_SIZE)
+                ? am_sys_posix_fallocate(fd, 0, AM_TRACE_HEADER_SIZE)
+                : errno;
     if (error != 0)
         return -error;
     header = am_sys_mmap(NULL, AM_TRACE_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -222,7 +224,9 @@ static struct am_trace_slot_map *slot_claim(void)
     number = atomic_fetch_add(&file.header->n_slots, 1);
     at = (off_t)(AM_TRACE_HEADER_SIZE + number * AM_TRACE_SLOT_SIZE);
     /* Pages that the disk has no room for must never be touched: that is a SIGBUS. */
-    error = am_sys_posix_fallocate(file.fd, at, AM_TRACE_SLOT_SIZE);
+    error = am_file_may_have((size_t)at + AM_TRACE_SLOT_SIZE)
+                ? am_sys_posix_fallocate(file.fd, at, AM_TRACE_SLOT_SIZE)
+                : errno;
     if (error != 0) {
         free(slot);
         errno = error;

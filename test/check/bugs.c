@@ -90,8 +90,9 @@ static void list_print(void)
 {
     for (size_t i = 0; i < N_LISTS; i++) {
         for (const struct bug *bug = lists[i]; bug->name != NULL; bug++)
-            printf("%s\t%s\t%s\t%s\t%s\t%d\n", bug->name, bug->kind, bug->words,
-                   bug->function, bug->options != NULL ? bug->options : "", bug->code);
+            printf("%s\t%s\t%s\t%s\t%s\t%d\t%s\n", bug->name, bug->kind, bug->words,
+                   bug->function, bug->options != NULL ? bug->options : "", bug->code,
+                   bug->product != NULL ? bug->product : "");
     }
 }
 

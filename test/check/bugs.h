@@ -26,6 +26,7 @@ struct bug {
     const char *words;    /* in its message */
     const char *function; /* in one of its stacks */
     const char *options;  /* "--check all": further ones of aclmem run, or NULL */
+    const char *product;  /* ACLMEM_PRODUCT, where it is not the default one */
     int code;             /* the program's exit code where it is not 0 */
     bool ends_by_itself;  /* the case finalizes, or leaves that out */
 };

@@ -284,6 +284,36 @@ static void pool_of_a2(bool is_mended)
     MUST(aclrtMemPoolDestroy(pool));
 }
 
+MISTAKE void export_to_fabric(aclrtDrvMemHandle handle, aclrtMemSharedHandleType type)
+{
+    aclrtMemFabricHandle shared;
+
+    MUST(aclrtMemExportToShareableHandleV2(handle, 0, type, &shared));
+}
+
+static void fabric_handle(bool is_mended)
+{
+    aclrtDrvMemHandle handle = take_odd(CHUNK);
+
+    export_to_fabric(handle, is_mended ? ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT
+                                       : ACL_MEM_SHARE_HANDLE_TYPE_FABRIC);
+    MUST(aclrtFreePhysical(handle));
+}
+
+static void newer_function(bool is_mended)
+{
+    struct chunk chunk = chunk_open();
+    aclrtDrvMemHandle again;
+
+    MUST(aclrtMemRetainAllocationHandle(chunk.va, &again));
+    MUST(aclrtFreePhysical(again));
+    chunk_close(chunk);
+}
+
+static void nothing(bool is_mended)
+{
+}
+
 #define LINT .options = "--lint"
 
 const struct bug lint_bugs[] = {
@@ -310,8 +340,8 @@ const struct bug lint_bugs[] = {
         "editions before CANN 8.3 take only 0", "export_it", LINT),
     BUG("portability/own", own_export, "portability", "import its own export",
         "import_it", LINT),
-    BUG("portability/kind", wrong_kind, "portability", "kind is 3, and the addresses",
-        "copy_as", LINT),
+    BUG("portability/kind", wrong_kind, "portability",
+        "kind is ACL_MEMCPY_DEVICE_TO_DEVICE, and the", "copy_as", LINT),
     BUG("portability/fill", fill_of_own_memory, "portability",
         "devPtr is the program's own memory", "fill_it", LINT),
     BUG("portability/times", times_of_two_streams, "portability",
@@ -320,6 +350,11 @@ const struct bug lint_bugs[] = {
         "was made without ACL_EVENT_SYNC", "wait_on", LINT),
     BUG("portability/state", flags_of_a_context, "portability", "flags is given",
         "ask_state", LINT),
+    BUG("portability/fabric", fabric_handle, "portability",
+        "shareType is ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, which only A3 has",
+        "export_to_fabric", LINT, .product = "A3"),
+    BUG("none/newer", newer_function, "", "", "", LINT),
+    BUG("none/nothing", nothing, "", "", ""),
     BUG("none/products", pool_of_a2, "", "", "", LINT),
     {.name = NULL},
 };

@@ -36,7 +36,10 @@ class Bugs(unittest.TestCase):
     def told(self, found):
         return "\n".join("%s: %s" % (f["kind"], f["message"]) for f in found["findings"])
 
-    def check(self, name, kind, words, function, options, code):
+    def check(self, name, kind, words, function, options, code, product):
+        if product:
+            os.environ["ACLMEM_PRODUCT"] = product
+            self.addCleanup(os.environ.pop, "ACLMEM_PRODUCT")
         options = options.split()
         done, found = self.run_it(*options, BUGS, name)
         if not kind:
@@ -54,9 +57,9 @@ class Bugs(unittest.TestCase):
         self.assertEqual((self.told(found), done.returncode), ("", 0), done.stderr)
 
 
-def case(name, kind, words, function, options, code):
+def case(name, kind, words, function, options, code, product):
     def test(self):
-        self.check(name, kind, words, function, options, int(code))
+        self.check(name, kind, words, function, options, int(code), product)
 
     return test
 

@@ -2,6 +2,7 @@
 """The command `aclmem run` itself: test_run.py ACLMEM BUGS"""
 import json
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -316,6 +317,8 @@ class Run(unittest.TestCase):
             ("portability/wish", "needs CANN 8.5 or later, because of aclrtReserveMemAddress: expectPtr"),
             ("portability/part", "needs CANN before 8.5, because of aclrtMapMem: size is 2097152"),
             ("portability/kind", "not every edition takes its calls of aclrtMemcpy\n"),
+            ("portability/attribute", "memAttr is ACL_"),
+            ("none/newer", "not every edition takes its calls of aclrtMemRetainAllocationHandle\n"),
             ("none/halves", "nothing here needs a later CANN than 8.0\n"),
         ):
             self.assertIn("aclmem: portability: ", self.run_it("--lint", BUGS, case).stderr)
@@ -325,6 +328,23 @@ class Run(unittest.TestCase):
         self.assertEqual(found["portability"]["since"]["edition"], "9.1")
         self.assertEqual(found["portability"]["since"]["function"], "aclrtFreePhysical")
         self.assertNotIn("portability", self.found(BUGS, "portability/mapped")[1])
+
+        done, found = self.found("--lint", BUGS, "portability/fabric", ACLMEM_PRODUCT="A3")
+        self.assertEqual(found["portability"]["since"]["edition"], "9.0")
+        self.assertNotIn("A3", found["portability"]["refusing"])
+        self.assertIn("A2", found["portability"]["refusing"])
+
+    def test_a_limit_of_file_sizes_ends_the_trace_and_not_the_program(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
+        trace = self.path("limited")
+        done = subprocess.run(
+            [ACLMEM, "run", "--trace", trace, BUGS, "none/nothing"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, preexec_fn=limit,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("no room for", done.stderr)
 
     def test_products_that_lint_names_refuse_the_program(self):
         for case in ("none/products", "portability/wish"):

@@ -71,8 +71,7 @@ static void reach_take(struct needs *needs, const json_t *from, const char *func
             json_object_set_new(needs->refusing, name, json_array());
         list_add(json_object_get(needs->refusing, name), function);
     }
-    if (why[0] != '\0' && text_of(from, "since")[0] == '\0' &&
-        text_of(from, "before")[0] == '\0')
+    if (text_of(from, "since")[0] == '\0' && text_of(from, "before")[0] == '\0')
         list_add(needs->some, function);
 }
 
