@@ -55,7 +55,7 @@ EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
     *stats = (aclmem_stats){
         .reservations = am_vspace.n_reservations,
         .handles = am_phys_count(),
-        .mappings = am_vspace_n_mappings(),
+        .mappings = am_tally_sum(&am_vspace.n_mappings),
         .contexts = am_context_count(),
         .views = am_view_count(),
         .warnings = am_log_warnings(),

@@ -10,32 +10,43 @@
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
+/* A handler of SIGSEGV asks: it may be in a read section or not, and must not free. */
+static void section_end(unsigned depth)
+{
+    (void)am_epoch_suspend();
+    am_epoch_resume(depth);
+}
+
 bool am_watch_find(uintptr_t addr, struct am_watch_place *ret_place)
 {
-    const struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, addr);
+    unsigned depth = am_epoch_thread.depth;
+    const struct am_mapping *mapping;
     struct am_block_info info;
 
-    if (mapping == NULL)
+    am_epoch_enter();
+    mapping = am_mapping_find(addr);
+    if (mapping == NULL) {
+        section_end(depth);
         return false;
+    }
     *ret_place = (struct am_watch_place){
         .what = mapping->owner != NULL ? mapping->owner->name : "mapping",
         .start = mapping->start,
         .size = mapping->size,
         .device = mapping->device,
     };
-    if (mapping->run == NULL)
-        return true;
-    if (!am_heap_find((const void *)addr, &info))
-        return true;
-    ret_place->what = "block";
-    ret_place->start = info.bounds.start;
-    ret_place->size = info.bounds.asked;
+    if (mapping->run != NULL && am_heap_find((const void *)addr, &info)) {
+        ret_place->what = "block";
+        ret_place->start = info.bounds.start;
+        ret_place->size = info.bounds.asked;
+    }
+    section_end(depth);
     return true;
 }
 
 bool am_watch_is_reserved(uintptr_t addr)
 {
-    return am_rangemap_find(&am_vspace.ranges, addr) != NULL;
+    return am_address_find(&am_vspace.reservations, addr) != NULL;
 }
 
 static uint64_t domain_size(_Atomic(struct am_domain *) *slot)

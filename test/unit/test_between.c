@@ -282,75 +282,6 @@ static void a_task_that_runs_in_its_call_is_named_by_a_timeout(void **state)
     assert_acl_ok(aclrtFree(to));
 }
 
-/* ---- other threads find a mapping while it is made ---- */
-
-static size_t asked_at_first; /* what the mapping that was entered last said then */
-
-/* What the linker makes of am_chunkmap_set(), from which on others find the mapping. */
-void __real_am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size,
-                            void *object);
-void __wrap_am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size,
-                            void *object);
-
-void __wrap_am_chunkmap_set(struct am_chunkmap *map, uintptr_t addr, size_t size,
-                            void *object)
-{
-    if (object != NULL)
-        asked_at_first = ((struct am_mapping *)object)->asked;
-    __real_am_chunkmap_set(map, addr, size, object);
-}
-
-static void a_mapping_is_complete_when_it_is_found(void **state)
-{
-    aclrtDrvMemHandle handle = alloc(CHUNK / 2);
-    char *va = reserve(CHUNK);
-
-    map(va, CHUNK / 2, handle);
-    assert_int_equal(asked_at_first, CHUNK / 2);
-    assert_acl_ok(aclrtUnmapMem(va));
-    map(va, CHUNK, handle);
-    assert_int_equal(asked_at_first, CHUNK);
-    assert_acl_ok(aclrtUnmapMem(va));
-    assert_acl_ok(aclrtFreePhysical(handle));
-    assert_acl_ok(aclrtReleaseMemAddress(va));
-}
-
-/* ---- an address is looked up while its mapping becomes another one's ---- */
-
-struct moving {
-    void *from;
-    void *to;
-    aclrtDrvMemHandle handle;
-};
-
-static void map_elsewhere(void *arg)
-{
-    struct moving *m = arg;
-
-    assert_acl_ok(aclrtUnmapMem(m->from));
-    map(m->to, CHUNK, m->handle);
-}
-
-static void an_address_never_gives_the_mapping_of_another(void **state)
-{
-    struct moving m = {reserve(CHUNK), reserve(CHUNK), alloc(CHUNK)};
-    struct am_mapping *before;
-    struct am_mapping *after;
-
-    map(m.from, CHUNK, m.handle);
-    before = am_chunkmap_find(&am_vspace.chunks, (uintptr_t)m.from);
-    moment_arm(1, map_elsewhere, &m);
-    assert_null(am_mapping_get((uintptr_t)m.from));
-    assert_true(moment_disarm());
-    after = am_mapping_get((uintptr_t)m.to);
-    assert_ptr_equal(after, before); /* in the same memory, which is what is tried here */
-    am_mapping_put(after);
-    assert_acl_ok(aclrtUnmapMem(m.to));
-    assert_acl_ok(aclrtFreePhysical(m.handle));
-    assert_acl_ok(aclrtReleaseMemAddress(m.from));
-    assert_acl_ok(aclrtReleaseMemAddress(m.to));
-}
-
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -362,8 +293,6 @@ int main(void)
         claim(a_registration_beside_a_stop_ends),
         claim(an_import_beside_a_stop_ends),
         claim(a_task_that_runs_in_its_call_is_named_by_a_timeout),
-        claim(a_mapping_is_complete_when_it_is_found),
-        claim(an_address_never_gives_the_mapping_of_another),
     };
 
     return run_claims(claims);

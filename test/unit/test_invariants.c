@@ -12,13 +12,7 @@
 #include "core/vmm/vspace.h"
 #include "support/support.h"
 
-static int reservation_compare(struct am_reservation *a, struct am_reservation *b)
-{
-    return (a->start > b->start) - (a->start < b->start);
-}
-
-RB_GENERATE_INTERNAL(am_reservations, am_reservation, node, reservation_compare,
-                     __attribute__((unused)) static)
+#define ADDRESS_END ((uintptr_t)1 << AM_ADDRESS_BITS)
 
 /* What does not hold, for the message of a test; NULL when all does. */
 static const char *broken;
@@ -43,14 +37,13 @@ static void check_reservations(void)
     uintptr_t end = 0;
     uint64_t n = 0;
 
-    RB_FOREACH (r, am_reservations, &am_vspace.reservations) {
+    while ((r = am_address_first(&am_vspace.reservations, end, ADDRESS_END - end)) !=
+           NULL) {
         must(r->size > 0 && am_is_aligned(r->start | r->size, AM_CHUNK), "alignment");
         must(r->start >= end, "reservations do not overlap");
-        must(end == r->start || am_rangemap_find(&am_vspace.ranges, r->start - 1) == NULL,
-             "an address between reservations has none");
         end = r->start + r->size;
-        must(am_rangemap_find(&am_vspace.ranges, r->start) == r &&
-                 am_rangemap_find(&am_vspace.ranges, end - 1) == r,
+        must(am_address_find(&am_vspace.reservations, r->start) == r &&
+                 am_address_find(&am_vspace.reservations, end - 1) == r,
              "an address knows its reservation");
         if (!must(end >> AM_ADDRESS_BITS == 0, "48 bits"))
             return;
@@ -76,7 +69,7 @@ static void check_mapping(struct am_mapping *m)
         return;
     must(m->size > 0 && am_is_aligned(m->start | m->size, AM_CHUNK), "alignment");
     for (uintptr_t at = m->start; at < m->start + m->size; at += AM_CHUNK)
-        must(am_chunkmap_find(&am_vspace.chunks, at) == m, "every chunk has its entry");
+        must(am_mapping_find(at) == m, "every chunk has its entry");
     must(m->size <= m->phys->mem.size, "no more is mapped than there is");
     LIST_FOREACH (other, &m->phys->mappings, of_phys) {
         is_listed = is_listed || other == m;
@@ -95,35 +88,24 @@ static void check_chunks(void)
     struct am_reservation *r;
     uint64_t n_mappings = 0;
 
-    for (size_t i = 0; i < AM_ARRAY_SIZE(am_vspace.chunks.top); i++) {
-        struct am_chunkleaf *leaf = am_vspace.chunks.top[i];
+    LIST_FOREACH (r, &am_vspace.all, all) {
+        size_t n = 0;
 
-        for (size_t k = 0; leaf != NULL && k < AM_ARRAY_SIZE(leaf->entry); k++) {
-            uintptr_t chunk = i << AM_LEAF_BITS | k;
-            uintptr_t at = chunk << AM_CHUNK_SHIFT;
-            struct am_mapping *m = leaf->entry[am_chunk_entry(chunk)];
+        for (uintptr_t at = r->start; at < r->start + r->size; at += AM_CHUNK) {
+            struct am_mapping *m = am_mapping_find(at);
 
             if (m == NULL)
                 continue;
             must(at - m->start < m->size, "no other chunk has an entry");
-            if (at == m->start) {
-                check_mapping(m);
-                n_mappings++;
-            }
-        }
-    }
-    must(n_mappings == am_vspace_n_mappings(), "n_mappings");
-    RB_FOREACH (r, am_reservations, &am_vspace.reservations) {
-        size_t n = 0;
-
-        for (uintptr_t at = r->start; at < r->start + r->size; at += AM_CHUNK) {
-            struct am_mapping *m = am_chunkmap_find(&am_vspace.chunks, at);
-
-            if (m != NULL && at == m->start)
-                n += must(m->reservation == r, "a mapping knows its reservation");
+            if (at != m->start)
+                continue;
+            check_mapping(m);
+            n += must(m->reservation == r, "a mapping knows its reservation");
         }
         must(n == r->n_mappings, "a reservation counts its mappings");
+        n_mappings += n;
     }
+    must(n_mappings == am_tally_sum(&am_vspace.n_mappings), "n_mappings");
 }
 
 /* For reservations of moderate size: it looks at each of their chunks. */
@@ -301,7 +283,7 @@ static int end(void **state)
 static void the_invariants_hold_after_every_call(void **state)
 {
     run_steps(600);
-    assert_true(am_vspace_n_mappings() > 0);
+    assert_true(am_tally_sum(&am_vspace.n_mappings) > 0);
 }
 
 /* ---- the look itself ---- */
@@ -311,6 +293,13 @@ static void the_invariants_hold_after_every_call(void **state)
         assert_false(am_vspace_is_valid()); \
         assert_contains(broken, (words_)); \
     } while (0)
+
+static void entry_set(struct am_mapping *m, uintptr_t at, struct am_mapping *entry)
+{
+    const struct am_reservation *r = m->reservation;
+
+    r->mappings[(at - r->start) / AM_CHUNK].mapping = entry;
+}
 
 static void each_broken_invariant_is_noticed(void **state)
 {
@@ -323,34 +312,35 @@ static void each_broken_invariant_is_noticed(void **state)
     assert_acl_ok(aclrtReserveMemAddress((void **)&t.range[0], 8 * CHUNK, 0, NULL, 1));
     assert_acl_ok(aclrtMapMem(t.range[0] + CHUNK, 2 * CHUNK, 0, t.handle[0], 0));
     assert_true(am_vspace_is_valid());
-    m = am_chunkmap_find(&am_vspace.chunks, (uintptr_t)t.range[0] + CHUNK);
+    m = am_mapping_find((uintptr_t)t.range[0] + CHUNK);
     assert_non_null(m);
     kept = *m;
 
     am_vspace.n_reservations++;
     assert_noticed("n_reservations");
     am_vspace.n_reservations--;
-    am_vspace.stripe[0].n_mappings++;
+    am_tally_add(&am_vspace.n_mappings, 1);
     assert_noticed("n_mappings");
-    am_vspace.stripe[0].n_mappings--;
-    am_rangemap_set(&am_vspace.ranges, m->reservation->start, AM_CHUNK, NULL);
+    am_tally_add(&am_vspace.n_mappings, -1);
+    am_address_set(&am_vspace.reservations, m->reservation->start, AM_CHUNK, NULL);
     assert_noticed("an address knows its reservation");
-    am_rangemap_set(&am_vspace.ranges, m->reservation->start, AM_CHUNK, m->reservation);
+    am_address_set(&am_vspace.reservations, m->reservation->start, AM_CHUNK,
+                   m->reservation);
     m->reservation->n_mappings++;
     assert_noticed("a reservation counts its mappings");
     m->reservation->n_mappings--;
     m->phys->n_mappings++;
     assert_noticed("memory knows its mappings");
     m->phys->n_mappings--;
-    am_chunkmap_set(&am_vspace.chunks, m->start, AM_CHUNK, NULL);
-    assert_noticed("n_mappings");
-    am_chunkmap_set(&am_vspace.chunks, m->start, AM_CHUNK, m);
-    am_chunkmap_set(&am_vspace.chunks, m->start + AM_CHUNK, AM_CHUNK, NULL);
+    entry_set(m, m->start, NULL);
+    assert_noticed("a reservation counts its mappings");
+    entry_set(m, m->start, m);
+    entry_set(m, m->start + AM_CHUNK, NULL);
     assert_noticed("every chunk has its entry");
-    am_chunkmap_set(&am_vspace.chunks, m->start + AM_CHUNK, AM_CHUNK, m);
-    am_chunkmap_set(&am_vspace.chunks, m->start - AM_CHUNK, AM_CHUNK, m);
+    entry_set(m, m->start + AM_CHUNK, m);
+    entry_set(m, m->start - AM_CHUNK, m);
     assert_noticed("no other chunk has an entry");
-    am_chunkmap_set(&am_vspace.chunks, m->start - AM_CHUNK, AM_CHUNK, NULL);
+    entry_set(m, m->start - AM_CHUNK, NULL);
     m->reservation = NULL;
     assert_noticed("a mapping lies in one reservation");
     m->reservation = kept.reservation;

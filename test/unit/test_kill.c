@@ -71,8 +71,82 @@ static void a_mapping_does_not_outlive_the_reset_of_its_device(void **state)
         fail_msg("%s", failure);
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtResetDevice(0)); /* memory that came after the last reset */
-    assert_int_equal(am_vspace_n_mappings(), 0);
+    assert_int_equal(am_tally_sum(&am_vspace.n_mappings), 0);
     assert_int_equal(am_phys_count(), 0);
+}
+
+/*
+ * Maps of handles that another thread frees at the same time fail, while a third thread uses
+ * the mappings that succeeded.
+ */
+#define N_FREES 20000
+
+static struct {
+    char *va;                         /* two chunks */
+    _Atomic(aclrtDrvMemHandle) freed; /* that is mapped and freed by two threads */
+    atomic_uint n_mapped;             /* of the second chunk, with success */
+    atomic_uint n_refused;
+} race;
+
+static const char *map_and_free(struct worker *self)
+{
+    aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE,
+                                 .location.type = ACL_MEM_LOCATION_TYPE_DEVICE};
+
+    for (int i = 0; i < N_FREES; i++) {
+        aclrtDrvMemHandle handle;
+
+        worker_check(aclrtMallocPhysical(&handle, CHUNK, &prop, 0) == ACL_SUCCESS);
+        worker_check(aclrtMapMem(race.va, CHUNK, 0, handle, 0) == ACL_SUCCESS);
+        race.freed = handle;
+        worker_check(aclrtFreePhysical(handle) == ACL_SUCCESS);
+        worker_check(aclrtUnmapMem(race.va) == ACL_SUCCESS);
+    }
+    is_over = true;
+    return NULL;
+}
+
+static const char *map_what_is_freed(struct worker *self)
+{
+    while (!is_over) {
+        aclError rc = aclrtMapMem(race.va + CHUNK, CHUNK, 0, race.freed, 0);
+
+        worker_check(rc == ACL_SUCCESS || rc == ACL_ERROR_RT_INVALID_HANDLE ||
+                     race.freed == NULL);
+        race.n_mapped += rc == ACL_SUCCESS;
+        race.n_refused += rc != ACL_SUCCESS;
+        if (rc == ACL_SUCCESS)
+            worker_check(aclrtUnmapMem(race.va + CHUNK) == ACL_SUCCESS);
+    }
+    return NULL;
+}
+
+static const char *use_both(struct worker *self)
+{
+    char bytes[64];
+
+    worker_check(aclrtSetDevice(0) == ACL_SUCCESS);
+    for (int i = 0; !is_over; i++) /* fails where nothing is mapped */
+        (void)aclrtMemcpy(bytes, sizeof bytes, race.va + i % 2 * CHUNK, sizeof bytes,
+                          ACL_MEMCPY_DEVICE_TO_HOST);
+    return NULL;
+}
+
+static void a_map_of_a_freed_handle_leaves_other_mappings_alone(void **state)
+{
+    struct worker workers[3] = {
+        {.run = map_and_free}, {.run = map_what_is_freed}, {.run = use_both}};
+    void *va = NULL;
+
+    is_over = false;
+    race.freed = NULL;
+    assert_acl_ok(aclrtReserveMemAddress(&va, 2 * CHUNK, 0, NULL, 1));
+    race.va = va;
+    assert_null(run_workers(workers, 3));
+    assert_int_equal(am_tally_sum(&am_vspace.n_mappings), 0);
+    assert_int_equal(am_phys_count(), 0); /* each reference was dropped */
+    assert_acl_ok(aclrtReleaseMemAddress(va));
+    is_over = false;
 }
 
 /* What a thread does that is in a call about the pool when another stops the library. */
@@ -213,6 +287,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             a_mapping_does_not_outlive_the_reset_of_its_device, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_map_of_a_freed_handle_leaves_other_mappings_alone, begin, end),
         cmocka_unit_test_setup_teardown(a_pool_that_is_in_use_outlives_the_stop, begin,
                                         end),
         cmocka_unit_test_setup_teardown(memory_in_use_ends_where_it_came_from, begin,

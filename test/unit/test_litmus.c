@@ -11,12 +11,10 @@
 #include <string.h>
 
 #include "acl/acl.h"
-#include "base/chunkmap.h"
-#include "base/idslab.h"
+#include "base/address_index.h"
+#include "base/handle.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "base/rangemap.h"
-#include "base/slab.h"
 #include "base/util.h"
 #include "core/ledger/ledger_file.h"
 #include "core/ledger/rundir.h"
@@ -29,110 +27,74 @@
 #define PLACES 2
 #define READERS 2
 
-/* An object as a lookup finds it; the words are its owner's, written before the count. */
+/* An object as a lookup finds it. */
 struct thing {
-    struct am_named named; /* of one that is found by its address only the count */
+    struct am_named named;
     uintptr_t place;
     uintptr_t again; /* the same once more: half of an object is never seen */
 };
 
-static struct am_slab things = AM_SLAB_INIT(struct thing, "things");
-
-static void thing_fill(struct thing *thing, uintptr_t place)
+static void thing_free(struct am_deferred *deferred)
 {
-    thing->place = place;
-    thing->again = ~place;
-    atomic_store_explicit(&thing->named.refs, 1, memory_order_release);
-}
+    struct thing *thing = (void *)AM_CONTAINER_OF(deferred, struct am_named, deferred);
 
-static void thing_put(struct thing *thing)
-{
-    if (am_ref_drop(&thing->named.refs))
-        am_slab_give(&things, thing);
+    thing->place = 0;
+    free(thing);
 }
 
 /* ---- addresses ---- */
 
-static struct am_chunkmap *chunks;
-static struct am_rangemap *ranges;
-/* Two pieces of 32 GB: the nodes of one serve the other when it is emptied. */
+static struct am_address_index *addresses;
 static const uintptr_t places[PLACES] = {5 * AM_CHUNK, (UINT64_C(64) << 30) + AM_CHUNK};
-
-static void *find(struct worker *self, uintptr_t place)
-{
-    return self->shared == chunks ? am_chunkmap_find(chunks, place)
-                                  : am_rangemap_find(ranges, place);
-}
-
-static void enter(struct worker *self, uintptr_t place, void *object)
-{
-    if (self->shared == chunks)
-        am_chunkmap_set(chunks, place, AM_CHUNK, object);
-    else
-        am_rangemap_set(ranges, place, AM_CHUNK, object);
-}
 
 static const char *addresses_write(struct worker *self)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         uintptr_t place = places[i % PLACES];
-        struct thing *thing = am_slab_take(&things);
+        struct thing *thing;
 
+        am_epoch_enter();
+        thing = calloc(1, sizeof *thing);
         worker_check(thing != NULL);
-        thing_fill(thing, place);
-        worker_check(self->shared != ranges ||
-                     am_rangemap_prepare(ranges, place, AM_CHUNK) == 0);
-        enter(self, place, thing);
-        enter(self, place, NULL);
-        thing_put(thing);
+        thing->place = place;
+        thing->again = ~place;
+        am_address_set(addresses, place, AM_CHUNK, thing);
+        am_address_set(addresses, place, AM_CHUNK, NULL);
+        am_epoch_defer(&thing->named.deferred, thing_free);
+        am_epoch_leave();
     }
     return NULL;
 }
 
-/* Find, refer, find again: then the object is the one of this address. */
 static const char *addresses_read(struct worker *self)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         uintptr_t place = places[i % PLACES];
-        struct thing *thing = find(self, place);
-        bool is_right;
+        struct thing *thing;
 
-        if (thing == NULL || !am_ref_try(&thing->named.refs))
-            continue;
-        is_right = find(self, place) != thing ||
-                   (thing->place == place && thing->again == ~place);
-        thing_put(thing);
-        worker_check(is_right);
+        am_epoch_enter();
+        thing = am_address_find(addresses, place);
+        worker_check(thing == NULL ||
+                     (thing->place == place && thing->again == ~thing->place));
+        am_epoch_leave();
     }
     return NULL;
 }
 
-static void addresses_try(void *map)
+static void an_address_leads_to_its_own_object_and_all_of_it(void **state)
 {
-    struct worker workers[1 + READERS] = {{.run = addresses_write, .shared = map}};
+    struct worker workers[] = {
+        {.run = addresses_write}, {.run = addresses_read}, {.run = addresses_read}};
     const char *failure;
 
-    for (int i = 1; i <= READERS; i++)
-        workers[i] = (struct worker){.run = addresses_read, .shared = map};
-    failure = run_workers(workers, 1 + READERS);
+    addresses = calloc(1, sizeof *addresses);
+    assert_non_null(addresses);
+    for (int i = 0; i < PLACES; i++)
+        assert_int_equal(am_address_prepare(addresses, places[i], AM_CHUNK), 0);
+    failure = run_workers(workers, 3);
+    am_epoch_synchronize();
     if (failure != NULL)
         fail_msg("%s", failure);
-}
-
-static void a_chunk_leads_to_the_object_at_its_address(void **state)
-{
-    chunks = calloc(1, sizeof *chunks);
-    assert_non_null(chunks);
-    for (int i = 0; i < PLACES; i++)
-        assert_int_equal(am_chunkmap_prepare(chunks, places[i], AM_CHUNK), 0);
-    addresses_try(chunks);
-}
-
-static void a_range_leads_to_the_object_at_its_address(void **state)
-{
-    ranges = calloc(1, sizeof *ranges);
-    assert_non_null(ranges);
-    addresses_try(ranges);
 }
 
 /* ---- handles ---- */
@@ -454,8 +416,7 @@ static void a_slot_is_looked_for_again_under_the_lock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chunk_leads_to_the_object_at_its_address),
-        cmocka_unit_test(a_range_leads_to_the_object_at_its_address),
+        cmocka_unit_test(an_address_leads_to_its_own_object_and_all_of_it),
         cmocka_unit_test(a_handle_leads_to_its_own_object_and_all_of_it),
         cmocka_unit_test(a_block_is_told_with_its_own_size),
         cmocka_unit_test(two_processes_never_hold_more_than_there_is),

@@ -40,7 +40,7 @@ static struct am_bounds block_bounds(const struct am_block *block)
 static inline struct am_run *run_find(uintptr_t addr, size_t *ret_i, uint64_t *ret_seen)
 {
     for (;;) {
-        struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, addr);
+        struct am_mapping *mapping = am_mapping_find(addr);
         struct am_run *run;
         uintptr_t start;
         size_t i;

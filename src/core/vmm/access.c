@@ -77,7 +77,7 @@ static uintptr_t row_end_locked(const struct am_mapping *first, uintptr_t end)
     uintptr_t at = first->start + first->size;
 
     while (at < end) {
-        const struct am_mapping *next = am_chunkmap_find(&am_vspace.chunks, at);
+        const struct am_mapping *next = am_mapping_find(at);
 
         if (next == NULL || next->reservation != first->reservation ||
             next->phys->domain != first->phys->domain ||
@@ -97,7 +97,7 @@ static aclError row_open_locked(struct am_mapping *first, uintptr_t end)
     AM_TRY(
         mem->bank->ops->protect((void *)first->start, end - first->start, mem, &rights));
     for (struct am_mapping *mapping = first; mapping != NULL && mapping->start < end;
-         mapping = am_chunkmap_find(&am_vspace.chunks, mapping->start + mapping->size)) {
+         mapping = am_mapping_find(mapping->start + mapping->size)) {
         mapping->can_read = bits;
         mapping->can_write = bits;
     }

@@ -3,67 +3,76 @@
  * access.c.  See vspace.h.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/slab.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/device/attr.h"
 #include "core/device/setup.h"
 #include "core/vmm/phys.h"
+#include "core/vmm/vspace_reservation.h"
 #include "core/vmm/vspace.h"
 #include "core/vmm/vspace_arena.h"
-#include "core/vmm/vspace_reservation.h"
 
-static struct am_slab mapping_slab = AM_SLAB_INIT(struct am_mapping, "mapping slab");
+/* ---- lifetime ---- */
 
 AM_HOT struct am_mapping *am_mapping_get(uintptr_t addr)
 {
-    for (;;) {
-        struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, addr);
+    struct am_mapping *mapping = am_mapping_find(addr);
 
-        if (mapping == NULL)
-            return NULL;
-        am_moment();
-        if (!am_ref_try(&mapping->refs))
-            continue; /* being unmapped; the entry goes in a moment */
-        if (am_chunkmap_find(&am_vspace.chunks, addr) == mapping)
-            return mapping;
-        am_mapping_put(mapping);
-    }
+    return mapping != NULL && am_ref_try(&mapping->refs) ? mapping : NULL;
 }
 
-/* Room for a mapping of phys; NULL: there is no memory. */
-static struct am_mapping *mapping_take(struct am_phys *phys)
+/* A mapping with one reference; NULL: no memory. */
+static struct am_mapping *mapping_alloc(uintptr_t start, size_t asked, size_t size,
+                                        struct am_phys *phys, uint64_t bits)
 {
-    /* The acquire pairs with mapping_give(): its last user is done with it. */
-    if (!atomic_exchange_explicit(&phys->is_own_used, true, memory_order_acquire))
-        return &phys->own;
-    return am_slab_take(&mapping_slab);
+    struct am_mapping *mapping = am_sys_calloc(1, sizeof *mapping);
+
+    if (mapping == NULL)
+        return NULL;
+    mapping->refs = 1;
+    mapping->start = start;
+    mapping->asked = asked;
+    mapping->size = size;
+    mapping->phys = phys;
+    mapping->device = (int16_t)phys->domain->device;
+    mapping->home = phys->home;
+    mapping->is_remote = (phys->mem.bank->ops->caps & AM_CAP_REMOTE) != 0;
+    mapping->page_shift = (uint8_t)__builtin_ctz(am_attr_page_size(am_phys_attr(phys)));
+    mapping->can_read = bits;
+    mapping->can_write = bits;
+    return mapping;
 }
 
-/* No reference to it is left; the caller has one to phys. */
-static void mapping_give(struct am_phys *phys, struct am_mapping *mapping)
+static void mapping_free(struct am_deferred *deferred)
 {
-    if (mapping == &phys->own)
-        atomic_store_explicit(&phys->is_own_used, false, memory_order_release);
-    else
-        am_slab_give(&mapping_slab, mapping);
+    free(AM_CONTAINER_OF(deferred, struct am_mapping, deferred));
 }
 
-/*
- * The last user of a heap's mapping is gone: only now may memory and addresses be
- * reused.
- */
-static void mapping_unbind(struct am_mapping *mapping)
+/* Enters the mapping, or NULL, for each of its chunks; lookups find it from now on. */
+static void chunks_set(struct am_reservation *r, const struct am_mapping *mapping,
+                       struct am_mapping *entry)
 {
-    /* Where that fails the memory stays visible until the addresses are bound again. */
-    if (!am_mapping_unmap(mapping))
-        am_log(AM_LOG_INFO, "%zu bytes at %p could not be unmapped yet", mapping->size,
-               (void *)mapping->start);
-    am_arena_give(mapping->extent);
+    size_t first = (mapping->start - r->start) >> AM_CHUNK_SHIFT;
+
+    for (size_t i = 0; i < mapping->size >> AM_CHUNK_SHIFT; i++)
+        atomic_store_explicit(&r->mappings[first + i].mapping, entry,
+                              memory_order_release);
+}
+
+/* Unmaps where the caller cannot fail; false: the memory stays visible there. */
+static bool mapping_unbind(const struct am_mapping *mapping)
+{
+    struct am_capture before = am_error_hush();
+    struct am_mem *mem = &mapping->phys->mem;
+    aclError rc = mem->bank->ops->unmap((void *)mapping->start, mapping->size, mem);
+
+    am_error_capture_end(before);
+    return rc == ACL_SUCCESS;
 }
 
 void am_mapping_put(struct am_mapping *mapping)
@@ -72,9 +81,14 @@ void am_mapping_put(struct am_mapping *mapping)
 
     if (!am_ref_drop(&mapping->refs))
         return;
-    if (atomic_load_explicit(&mapping->reservation, memory_order_relaxed) == NULL)
-        mapping_unbind(mapping);
-    mapping_give(phys, mapping);
+    if (mapping->reservation == NULL) {
+        /* A heap's memory and addresses are reused only now. */
+        if (!mapping_unbind(mapping))
+            am_log(AM_LOG_INFO, "%zu bytes at %p could not be unmapped yet",
+                   mapping->size, (void *)mapping->start);
+        am_arena_give(mapping->extent);
+    }
+    am_epoch_defer(&mapping->deferred, mapping_free);
     am_phys_put(phys);
 }
 
@@ -99,6 +113,120 @@ bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
     *ret_bounds = am_bounds_of(mapping->start, mapping->size, mapping->size, false);
     return true;
 }
+
+/* ---- locked mappings ---- */
+
+/* Removes the mapping from the table and the lists; the caller drops its reference. */
+static void mapping_remove_locked(struct am_mapping *mapping)
+{
+    struct am_reservation *r = mapping->reservation;
+    struct am_phys *phys = mapping->phys;
+
+    chunks_set(r, mapping, NULL);
+    am_latch_take(&phys->lock);
+    LIST_REMOVE(mapping, of_phys);
+    phys->n_mappings--;
+    am_latch_give(&phys->lock);
+    r->n_mappings--;
+    if (mapping->owner == NULL)
+        am_tally_add(&am_vspace.n_mappings, -1);
+}
+
+/* Unmaps and removes the mapping of killed memory, unless another thread has done so. */
+static void mapping_kill(struct am_mapping *mapping)
+{
+    struct am_reservation *r = mapping->reservation;
+    bool is_mapped;
+
+    am_lock(&r->lock);
+    is_mapped = am_mapping_find(mapping->start) == mapping;
+    if (is_mapped) {
+        if (!mapping_unbind(mapping)) {
+            r->has_stale_mapping = true;
+            am_log(AM_LOG_WARN, "%zu bytes at %p could not be unmapped and stay mapped",
+                   mapping->size, (void *)mapping->start);
+        }
+        mapping_remove_locked(mapping);
+    }
+    am_unlock(&r->lock);
+    if (is_mapped)
+        am_mapping_put(mapping);
+}
+
+bool am_vspace_kill(struct am_phys *phys)
+{
+    struct am_mapping *mapping;
+    bool had_handle;
+
+    /* In one step: the handle is dead, and its mappings count as unmapped. */
+    am_latch_take(&phys->lock);
+    had_handle = phys->handle_refs > 0;
+    phys->is_killed = true;
+    phys->handle_refs = 0;
+    am_latch_give(&phys->lock);
+    do {
+        am_latch_take(&phys->lock);
+        mapping = LIST_FIRST(&phys->mappings);
+        am_latch_give(&phys->lock);
+        if (mapping != NULL) /* valid in this section, also if it is unmapped meanwhile */
+            mapping_kill(mapping);
+    } while (mapping != NULL);
+    return had_handle;
+}
+
+AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(uintptr_t addr)
+{
+    for (;;) {
+        struct am_mapping *mapping = am_mapping_find(addr);
+        bool is_mapped;
+
+        if (mapping == NULL || mapping->reservation == NULL)
+            return NULL;
+        am_lock(&mapping->reservation->lock);
+        is_mapped = am_mapping_find(addr) == mapping;
+        if (is_mapped && !mapping->phys->is_killed)
+            return mapping;
+        am_unlock(&mapping->reservation->lock);
+        if (is_mapped)
+            mapping_kill(mapping);
+    }
+}
+
+AM_NO_LOCK_ANALYSIS void am_mapping_unlock(struct am_mapping *mapping)
+{
+    am_unlock(&mapping->reservation->lock);
+}
+
+aclError am_mapping_lock_own(void *addr, bool must_start, struct am_mapping **ret_mapping)
+{
+    struct am_mapping *locked = am_mapping_lock((uintptr_t)addr);
+    struct am_mapping *mapping =
+        locked != NULL ? locked : am_mapping_find((uintptr_t)addr); /* a heap's */
+    aclError rc = ACL_SUCCESS;
+
+    if (mapping == NULL)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p%s", addr,
+                     am_reservation_find((uintptr_t)addr) != NULL
+                         ? ""
+                         : ", which is not reserved");
+    else if (mapping->owner != NULL)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "%p was not mapped with aclrtMapMem; it belongs to %s", addr,
+                     mapping->owner->name);
+    else if (locked == NULL)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", addr);
+    else if (must_start && mapping->start != (uintptr_t)addr)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "%p lies inside the mapping of %zu bytes at %p; pass its start",
+                     addr, mapping->size, (void *)mapping->start);
+    if (rc == ACL_SUCCESS)
+        *ret_mapping = mapping;
+    else if (locked != NULL)
+        am_mapping_unlock(locked);
+    return rc;
+}
+
+/* ---- map ---- */
 
 /*
  * The size that is really mapped: the asked-for size of a handle stands for its rounded
@@ -160,76 +288,69 @@ static aclError map_check_strict(const struct am_reservation *r,
 }
 
 /*
- * Whether the range lies in r, which is locked, with nothing mapped there; *ret_taken is
- * what else is.
+ * Locks the reservation that the whole range lies in, with nothing mapped there.
  */
-static aclError range_check_locked(const struct am_reservation *r, uintptr_t addr,
-                                   size_t size, struct am_mapping **ret_taken)
-{
-    AM_REQUIRE(!r->is_arena, ACL_ERROR_RT_PARAM_INVALID,
-               "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
-               (void *)addr, r->owner->name);
-    AM_REQUIRE(
-        size <= r->size - (addr - r->start), ACL_ERROR_RT_PARAM_INVALID,
-        "%zu bytes at %p extend past the end of the reservation of %zu bytes at %p", size,
-        (void *)addr, r->size, (void *)r->start);
-    for (uintptr_t at = addr; at < addr + size; at += AM_CHUNK) {
-        struct am_mapping *mapping = am_chunkmap_find(&am_vspace.chunks, at);
-
-        *ret_taken = mapping;
-        AM_REQUIRE(
-            mapping == NULL, ACL_ERROR_RT_PARAM_INVALID,
-            "%zu bytes at %p are already mapped, by the mapping of %zu bytes at %p; call "
-            "aclrtUnmapMem first",
-            size, (void *)addr, mapping->size, (void *)mapping->start);
-    }
-    return ACL_SUCCESS;
-}
-
-/* Locks the reservation that the whole range lies in, with nothing mapped there. */
 static aclError range_lock(uintptr_t addr, size_t size,
                            struct am_reservation **ret_reservation)
 {
-    struct am_mapping *taken;
-    aclError rc;
-
-    do {
+    for (;;) {
         struct am_reservation *r = am_reservation_lock(addr);
+        struct am_mapping *other = NULL;
+        aclError rc;
 
         AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
                    "%p is not reserved; call aclrtReserveMemAddress first", (void *)addr);
-        taken = NULL;
-        rc = range_check_locked(r, addr, size, &taken);
-        if (rc == ACL_SUCCESS) {
-            *ret_reservation = r;
-            return ACL_SUCCESS;
+        if (r->is_arena) {
+            rc = am_fail(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
+                (void *)addr, r->owner->name);
+        } else if (size > r->size - (addr - r->start)) {
+            rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                         "%zu bytes at %p extend past the end of the reservation of %zu "
+                         "bytes at %p",
+                         size, (void *)addr, r->size, (void *)r->start);
+        } else {
+            for (size_t at = 0; at < size && other == NULL; at += AM_CHUNK)
+                other = am_mapping_find(addr + at);
+            if (other == NULL) {
+                *ret_reservation = r;
+                return ACL_SUCCESS;
+            }
+            rc =
+                am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                        "%zu bytes at %p are already mapped, by the mapping of %zu bytes "
+                        "at %p; call aclrtUnmapMem first",
+                        size, (void *)addr, other->size, (void *)other->start);
         }
-        taken = am_mapping_get_dead(taken);
         am_reservation_unlock(r);
-    } while (am_mapping_bury(taken));
-    return rc;
+        if (other == NULL || !other->phys->is_killed)
+            return rc;
+        mapping_kill(other);
+    }
 }
 
-/* The owner of the mapped memory. */
+/* The origin of the memory. */
 enum source {
-    SOURCE_HANDLE,  /* a handle's, which has to be alive */
-    SOURCE_MAPPING, /* of another mapping, whose handle may be dead */
-    SOURCE_OWNER,   /* an owner's, that of a pool */
+    SOURCE_HANDLE,  /* a handle, which has to be alive */
+    SOURCE_MAPPING, /* another mapping, whose handle may be dead */
+    SOURCE_OWNER,   /* an owner, such as a pool */
 };
 
 /*
- * The memory knows the mapping from now on; false when the handle was freed since it was
- * looked up, or the device was reset.
+ * Lists the mapping with its memory, to which it gets a reference; false if the handle was
+ * freed since it was looked up, or the device was reset.
  */
-static bool phys_add_mapping(struct am_phys *phys, struct am_mapping *mapping,
-                             enum source source)
+static bool phys_add_mapping(struct am_mapping *mapping, enum source source)
 {
+    struct am_phys *phys = mapping->phys;
     bool is_alive;
 
     am_latch_take(&phys->lock);
     is_alive = source == SOURCE_OWNER ||
                (!phys->is_killed && (source == SOURCE_MAPPING || phys->handle_refs > 0));
     if (is_alive) {
+        am_phys_ref(phys);
         phys->n_mappings++;
         mapping->may_alias = phys->was_mapped;
         phys->was_mapped = true;
@@ -239,33 +360,24 @@ static bool phys_add_mapping(struct am_phys *phys, struct am_mapping *mapping,
     return is_alive;
 }
 
-/* Enter a mapping whose memory is bound already, and that the memory knows; cannot fail. */
-static void mapping_enter_locked(struct am_mapping *mapping)
+/* Undoes it; no lookup has found the mapping. */
+static void phys_remove_mapping(struct am_mapping *mapping)
 {
-    struct am_reservation *r = mapping->reservation;
     struct am_phys *phys = mapping->phys;
 
-    if (r->n_mappings++ == 0) {
-        r->device = phys->domain->device;
-        r->is_imported = phys->is_imported;
-    }
-    if (r->owner == NULL)
-        am_reservation_count(r, 1);
-    am_chunkmap_set(&am_vspace.chunks, mapping->start, mapping->size, mapping);
-}
-
-/* A lookup reads in the mapping what it would have to fetch from phys. */
-static void mapping_describe(struct am_mapping *mapping, const struct am_phys *phys)
-{
-    mapping->device = (int16_t)phys->domain->device;
-    mapping->home = phys->home;
-    mapping->is_remote = (phys->mem.bank->ops->caps & AM_CAP_REMOTE) != 0;
-    mapping->page_shift = (uint8_t)__builtin_ctz(am_attr_page_size(am_phys_attr(phys)));
+    am_latch_take(&phys->lock);
+    LIST_REMOVE(mapping, of_phys);
+    phys->n_mappings--;
+    am_latch_give(&phys->lock);
+    am_phys_put(phys);
 }
 
 /*
  * Binds memory to a part of r where nothing is mapped; `asked` is the size that the program
- * gave for it.  r is locked.
+ * gave for it.  r is locked, and the caller has a reference to phys.
+ *
+ * The memory lists the mapping before lookups find it: a reset of the device that finds
+ * the mapping there waits for the lock of r, and then finds it mapped or not.
  */
 static aclError bind_locked(struct am_reservation *r, uintptr_t addr, size_t asked,
                             size_t size, struct am_phys *phys, uint64_t bits,
@@ -275,43 +387,37 @@ static aclError bind_locked(struct am_reservation *r, uintptr_t addr, size_t ask
     struct am_mapping *mapping;
     aclError rc;
 
-    mapping = mapping_take(phys);
-    if (mapping == NULL || am_chunkmap_prepare(&am_vspace.chunks, addr, size) != 0) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a mapping");
-        goto err_give;
+    AM_REQUIRE(am_reservation_prepare(r) == 0, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the table of mappings of a reservation");
+    mapping = mapping_alloc(addr, asked, size, phys, bits);
+    AM_REQUIRE(mapping != NULL, ACL_ERROR_BAD_ALLOC, "no host memory for a mapping");
+    mapping->reservation = r;
+    mapping->owner = r->owner;
+    if (!phys_add_mapping(mapping, source)) {
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is not alive",
+                     phys->named.handle);
+        goto err_free;
     }
     rc = phys->mem.bank->ops->map((void *)addr, size, &phys->mem, &rights);
     if (rc != ACL_SUCCESS)
-        goto err_give;
-
-    mapping->start = addr;
-    mapping->size = size;
-    mapping->asked = asked;
-    mapping->phys = am_phys_ref(phys);
-    mapping_describe(mapping, phys);
-    mapping->owner = r->owner;
-    mapping->can_read = bits;
-    mapping->can_write = bits;
-    atomic_store_explicit(&mapping->reservation, r, memory_order_relaxed);
-    atomic_store_explicit(&mapping->run, NULL, memory_order_release);
-    atomic_store_explicit(&mapping->refs, 1, memory_order_release);
-    if (phys_add_mapping(phys, mapping, source)) {
-        mapping_enter_locked(mapping);
-        return ACL_SUCCESS;
+        goto err_remove;
+    if (r->n_mappings++ == 0) {
+        r->device = phys->domain->device;
+        r->is_imported = phys->is_imported;
     }
+    if (r->owner == NULL)
+        am_tally_add(&am_vspace.n_mappings, 1);
+    chunks_set(r, mapping, mapping);
+    return ACL_SUCCESS;
 
-    rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is not alive",
-                 phys->named.handle);
-    am_mapping_tear_off(mapping);
-    atomic_store_explicit(&mapping->refs, 0, memory_order_relaxed);
-    am_phys_put(phys); /* not the last one: the caller has one */
-err_give:
-    if (mapping != NULL)
-        mapping_give(phys, mapping);
+err_remove:
+    phys_remove_mapping(mapping);
+err_free:
+    am_epoch_defer(&mapping->deferred, mapping_free);
     return rc;
 }
 
-/* The program's wish; r is locked. */
+/* For the program; r is locked. */
 static aclError map_locked(struct am_reservation *r, uintptr_t addr, size_t asked,
                            size_t size, struct am_phys *phys, bool has_access,
                            enum source source)
@@ -364,7 +470,7 @@ aclError am_vspace_map_like(void *addr, const struct am_mapping *source, bool ha
                "%p is not a multiple of the granularity %zu of the memory at %p", addr,
                granularity, (void *)source->start);
     AM_TRY(range_lock((uintptr_t)addr, source->size, &r));
-    if (am_chunkmap_find(&am_vspace.chunks, source->start) != source || phys->is_killed)
+    if (am_mapping_find(source->start) != source || phys->is_killed)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
                      (void *)source->start);
     else
@@ -374,66 +480,42 @@ aclError am_vspace_map_like(void *addr, const struct am_mapping *source, bool ha
     return rc;
 }
 
-/*
- * Enter a heap's mapping, which is in no list but the arena's count.  Its addresses are the
- * caller's alone, so no lock is needed.
- */
-static aclError run_enter(struct am_mapping *mapping)
-{
-    AM_REQUIRE(am_chunkmap_prepare(&am_vspace.chunks, mapping->start, mapping->size) == 0,
-               ACL_ERROR_BAD_ALLOC, "no host memory for the records of a mapping");
-    mapping->may_alias = mapping->phys->was_mapped;
-    mapping->phys->was_mapped = true;
-    atomic_store_explicit(&mapping->refs, 1, memory_order_release);
-    am_chunkmap_set(&am_vspace.chunks, mapping->start, mapping->size, mapping);
-    return ACL_SUCCESS;
-}
-
 aclError am_vspace_map_run(const struct am_owner *owner, struct am_phys *phys,
                            struct am_run *run, struct am_mapping **ret_mapping)
 {
     const struct am_backend_ops *ops = phys->mem.bank->ops;
-    struct am_rights rights = am_rights_of(am_owner_bit(phys), am_owner_bit(phys));
-    /*
-     * Not phys->own: the blocks of a heap are what many threads copy to and from at the same
-     * time, and 16 of them did a sixth less where the counts of mapping and memory, which each
-     * copy changes, were a few lines from those of the next block.
-     */
-    struct am_mapping *mapping = am_slab_take(&mapping_slab);
+    size_t size = phys->mem.size;
+    uint64_t bits = am_owner_bit(phys);
+    struct am_rights rights = am_rights_of(bits, bits);
+    struct am_mapping *mapping;
+    struct am_extent *extent;
     aclError rc;
 
-    if (mapping == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a mapping");
+    rc = am_arena_take(phys->mem.bank->spec.is_pinned, size, &extent);
+    if (rc != ACL_SUCCESS)
         goto err_phys;
+    mapping = mapping_alloc(extent->start, size, size, phys, bits);
+    if (mapping == NULL) {
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for a mapping");
+        goto err_extent;
     }
-    rc = am_arena_take(phys->mem.bank->spec.is_pinned, phys->mem.size, &mapping->extent);
-    if (rc != ACL_SUCCESS)
-        goto err_slab;
-    mapping->start = mapping->extent->start;
-    mapping->size = phys->mem.size;
-    mapping->asked = phys->mem.size;
-    mapping->phys = phys;
-    mapping_describe(mapping, phys);
-    atomic_store_explicit(&mapping->reservation, NULL, memory_order_relaxed);
+    mapping->extent = extent;
     mapping->owner = owner;
-    mapping->can_read = am_owner_bit(phys);
-    mapping->can_write = am_owner_bit(phys);
-    atomic_store_explicit(&mapping->run, run, memory_order_release);
-    rc = ops->map((void *)mapping->start, mapping->size, &phys->mem, &rights);
+    atomic_store_explicit(&mapping->run, run, memory_order_relaxed);
+    rc = ops->map((void *)mapping->start, size, &phys->mem, &rights);
     if (rc != ACL_SUCCESS)
-        goto err_range;
-    rc = run_enter(mapping);
-    if (rc != ACL_SUCCESS)
-        goto err_unmap;
+        goto err_mapping;
+    /* Its addresses are the caller's alone, so no lock is needed. */
+    mapping->may_alias = phys->was_mapped;
+    phys->was_mapped = true;
+    chunks_set(extent->arena, mapping, mapping);
     *ret_mapping = mapping;
     return ACL_SUCCESS;
 
-err_unmap:
-    am_mapping_unmap(mapping);
-err_range:
-    am_arena_give(mapping->extent);
-err_slab:
-    am_slab_give(&mapping_slab, mapping);
+err_mapping:
+    free(mapping);
+err_extent:
+    am_arena_give(extent);
 err_phys:
     am_phys_put(phys);
     return rc;
@@ -441,9 +523,11 @@ err_phys:
 
 void am_vspace_unmap_run(struct am_mapping *mapping)
 {
-    am_chunkmap_set(&am_vspace.chunks, mapping->start, mapping->size, NULL);
+    chunks_set(mapping->extent->arena, mapping, NULL);
     am_mapping_put(mapping);
 }
+
+/* ---- unmap ---- */
 
 /*
  * A device may use the memory for long, and other threads need the lock meanwhile.  So
@@ -485,11 +569,11 @@ static aclError unmap_locked(struct am_mapping *mapping, struct am_mapping *bloc
     aclError rc = ACL_SUCCESS;
 
     if (must_go)
-        am_mapping_unmap(mapping); /* what stays visible goes with the reservation */
+        mapping_unbind(mapping); /* memory that stays visible goes with the reservation */
     else
         rc = mem->bank->ops->unmap((void *)mapping->start, mapping->size, mem);
     if (rc == ACL_SUCCESS)
-        am_mapping_leave_locked(mapping);
+        mapping_remove_locked(mapping);
     am_reservation_unlock(r);
     mapping_unblock(blocked);
     if (rc == ACL_SUCCESS)

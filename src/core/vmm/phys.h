@@ -30,8 +30,7 @@ struct am_phys {
     bool was_mapped; /* ever, by this handle or by that of its export */
     /* With its device: it is neither mapped nor retained any more.  Read without lock. */
     atomic_bool is_killed;
-    atomic_bool is_own_used; /* `own` is a mapping, or is still used by work */
-    uint8_t export;          /* lock; enum am_phys_export: core/ipc/share.h */
+    uint8_t export; /* lock; enum am_phys_export: core/ipc/share.h */
     struct am_latch lock;
     LIST_HEAD(am_mappings, am_mapping) mappings; /* lock */
     struct am_domain *domain;
@@ -44,12 +43,6 @@ struct am_phys {
 
     struct am_mem mem;
     size_t asked; /* bytes that the program asked for; mem.size is rounded up */
-
-    /*
-     * Its first mapping at a time, which most memory has alone: one fetch from memory brings
-     * both.  Further ones are in a slab.
-     */
-    struct am_mapping own __attribute__((aligned(64)));
 
     /* Where am_phys_kill_all() finds it; NULL: a heap's. */
     union am_domain_part *part;

@@ -1,88 +1,36 @@
 /* Reservations; mappings are in mapping.c.  See vspace.h. */
 #include "core/vmm/vspace.h"
 
+#include <stdlib.h>
+
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/slab.h"
+#include "base/sys.h"
 #include "base/util.h"
 #include "core/device/setup.h"
+#include "core/vmm/vspace_reservation.h"
 #include "core/vmm/vspace_arena.h"
 #include "core/vmm/vspace_region.h"
-#include "core/vmm/vspace_reservation.h"
 
-struct am_vspace am_vspace = {
-    .lock = AM_LOCK_INIT(AM_RANK_VSPACE, "vspace"),
-    .reservations = RB_INITIALIZER(NULL),
-    .stripe = {[0 ... AM_STRIPES - 1].lock =
-                   AM_LOCK_INIT(AM_RANK_RESERVATION, "reservation")},
-};
+struct am_vspace am_vspace = {.lock = AM_LOCK_INIT(AM_RANK_VSPACE, "vspace")};
 
-static struct am_slab reservation_slab =
-    AM_SLAB_INIT(struct am_reservation, "reservation slab");
-
-static int reservation_compare(struct am_reservation *a, struct am_reservation *b)
-{
-    return (a->start > b->start) - (a->start < b->start);
-}
-
-RB_GENERATE_INTERNAL(am_reservations, am_reservation, node, reservation_compare,
-                     __attribute__((unused)) static)
-
-union am_stripe *am_reservation_stripe(const struct am_reservation *r)
-{
-    return &am_vspace.stripe[(uintptr_t)r / 64 % AM_STRIPES];
-}
-
-uint64_t am_vspace_n_mappings(void)
-{
-    uint64_t n = 0;
-
-    for (unsigned i = 0; i < AM_STRIPES; i++)
-        n += atomic_load_explicit(&am_vspace.stripe[i].n_mappings, memory_order_relaxed);
-    return n;
-}
-
-void am_reservation_count(const struct am_reservation *r, int n)
-{
-    _Atomic uint64_t *count = &am_reservation_stripe(r)->n_mappings;
-    uint64_t now = atomic_load_explicit(count, memory_order_relaxed);
-
-    atomic_store_explicit(count, now + (uint64_t)n, memory_order_relaxed);
-}
-
-/* An address is taken out of the table under the lock of its reservation. */
 AM_NO_LOCK_ANALYSIS struct am_reservation *am_reservation_lock(uintptr_t addr)
 {
-    for (;;) {
-        struct am_reservation *r = am_reservation_find(addr);
+    struct am_reservation *r;
 
-        if (r == NULL)
-            return NULL;
-        am_lock(&am_reservation_stripe(r)->lock);
-        if (am_reservation_find(addr) == r)
-            return r;
-        am_unlock(&am_reservation_stripe(r)->lock);
+    while ((r = am_reservation_find(addr)) != NULL) {
+        am_lock(&r->lock);
+        if (!r->is_released)
+            break;
+        am_unlock(&r->lock);
     }
+    return r;
 }
 
-AM_NO_LOCK_ANALYSIS void am_reservation_unlock(const struct am_reservation *r)
+AM_NO_LOCK_ANALYSIS void am_reservation_unlock(struct am_reservation *r)
 {
-    am_unlock(&am_reservation_stripe(r)->lock);
-}
-
-struct am_reservation *am_reservation_meets_locked(uintptr_t addr, size_t size)
-{
-    struct am_reservation key = {.start = addr};
-    struct am_reservation *next =
-        RB_NFIND(am_reservations, &am_vspace.reservations, &key);
-    struct am_reservation *before =
-        next != NULL ? RB_PREV(am_reservations, &am_vspace.reservations, next)
-                     : RB_MAX(am_reservations, &am_vspace.reservations);
-
-    if (before != NULL && addr - before->start < before->size)
-        return before;
-    return next != NULL && next->start - addr < size ? next : NULL;
+    am_unlock(&r->lock);
 }
 
 bool am_vspace_is_reserved(uintptr_t addr, size_t size, const struct am_owner **ret_owner)
@@ -93,13 +41,9 @@ bool am_vspace_is_reserved(uintptr_t addr, size_t size, const struct am_owner **
         *ret_owner = NULL;
     if (size - 1 > UINTPTR_MAX - addr)
         return true; /* wraps around: no memory of any kind does */
-    if (am_rangemap_is_empty(&am_vspace.ranges, addr, size))
-        return false; /* most addresses are not ours: that is seen without a lock */
-    am_lock(&am_vspace.lock);
-    found = am_reservation_meets_locked(addr, size);
+    found = am_reservation_first(addr, size);
     if (found != NULL && ret_owner != NULL)
         *ret_owner = found->owner;
-    am_unlock(&am_vspace.lock);
     return found != NULL;
 }
 
@@ -122,15 +66,42 @@ static aclError want_check(const void *want, size_t size)
     return ACL_SUCCESS;
 }
 
+static struct am_reservation *reservation_alloc(void)
+{
+    struct am_reservation *r = am_sys_calloc(1, sizeof *r);
+
+    if (r != NULL)
+        am_lock_init(&r->lock, AM_RANK_RESERVATION, "reservation");
+    return r;
+}
+
+static void reservation_free(struct am_deferred *deferred)
+{
+    struct am_reservation *r = AM_CONTAINER_OF(deferred, struct am_reservation, deferred);
+
+    am_lock_destroy(&r->lock);
+    free(r->mappings);
+    free(r);
+}
+
+int am_reservation_prepare(struct am_reservation *r)
+{
+    if (r->mappings == NULL)
+        atomic_store_explicit(
+            &r->mappings, am_sys_calloc(r->size >> AM_CHUNK_SHIFT, sizeof *r->mappings),
+            memory_order_release);
+    return r->mappings != NULL ? 0 : -ENOMEM;
+}
+
 static int reservation_enter_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.lock)
 {
-    int rc = am_rangemap_prepare(&am_vspace.ranges, r->start, r->size);
+    int rc = am_address_prepare(&am_vspace.reservations, r->start, r->size);
 
     if (rc != 0)
         return rc;
-    RB_INSERT(am_reservations, &am_vspace.reservations, r);
+    LIST_INSERT_HEAD(&am_vspace.all, r, all);
     am_vspace.n_reservations += r->owner == NULL;
-    am_rangemap_set(&am_vspace.ranges, r->start, r->size, r);
+    am_address_set(&am_vspace.reservations, r->start, r->size, r);
     return 0;
 }
 
@@ -164,9 +135,8 @@ static aclError reservation_enter(struct am_reservation *r)
     if (rc == 0)
         return ACL_SUCCESS;
     reservation_drop(r, AM_LOG_INFO);
-    am_slab_give(&reservation_slab, r);
-    return am_fail(ACL_ERROR_BAD_ALLOC,
-                   "no host memory for the records of a reservation");
+    reservation_free(&r->deferred); /* no lookup has found it */
+    return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
 }
 
 /* From the stock; false: the backend has to be asked. */
@@ -205,11 +175,12 @@ static aclError reserve(const struct am_owner *owner, size_t size, void *want,
     if (want != NULL)
         AM_TRY(want_check(want, size));
 
-    r = am_slab_take(&reservation_slab);
-    AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC,
-               "no host memory for the records of a reservation");
-    *r = (struct am_reservation){
-        .size = size, .flags = flags, .owner = owner, .backend = backend};
+    r = reservation_alloc();
+    AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
+    r->size = size;
+    r->flags = flags;
+    r->owner = owner;
+    r->backend = backend;
     if (owner == NULL && (backend->caps & AM_CAP_STOCK) &&
         reservation_cut(r, want, ret_addr))
         return ACL_SUCCESS;
@@ -218,7 +189,7 @@ static aclError reserve(const struct am_owner *owner, size_t size, void *want,
     else
         rc = backend->reserve(size, reservation_align(size), want, &addr);
     if (rc != ACL_SUCCESS) {
-        am_slab_give(&reservation_slab, r);
+        reservation_free(&r->deferred);
         return rc;
     }
     r->start = (uintptr_t)addr;
@@ -244,24 +215,28 @@ aclError am_reservation_create(const struct am_owner *owner, bool is_pinned, siz
 {
     const struct am_backend_ops *backend =
         is_pinned ? am_backend_find("host") : am_setup.backend;
-    struct am_reservation *r = am_slab_take(&reservation_slab);
+    struct am_reservation *r = reservation_alloc();
     void *addr;
     aclError rc;
 
-    AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC,
-               "no host memory for the records of addresses");
+    AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
     rc = backend->reserve_own(size, reservation_align(size), &addr);
     if (rc != ACL_SUCCESS) {
-        am_slab_give(&reservation_slab, r);
+        reservation_free(&r->deferred);
         return rc;
     }
-    *r = (struct am_reservation){.start = (uintptr_t)addr,
-                                 .size = size,
-                                 .n_mappings = 1,
-                                 .owner = owner,
-                                 .backend = backend,
-                                 .is_arena = true,
-                                 .is_pinned = is_pinned};
+    r->start = (uintptr_t)addr;
+    r->size = size;
+    r->n_mappings = 1;
+    r->owner = owner;
+    r->backend = backend;
+    r->is_arena = true;
+    r->is_pinned = is_pinned;
+    if (am_reservation_prepare(r) != 0) {
+        reservation_drop(r, AM_LOG_INFO);
+        reservation_free(&r->deferred);
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
+    }
     rc = reservation_enter(r);
     if (rc == ACL_SUCCESS)
         *ret_arena = r;
@@ -271,22 +246,21 @@ aclError am_reservation_create(const struct am_owner *owner, bool is_pinned, siz
 /* Its lock is held as well. */
 static void reservation_leave_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.lock)
 {
-    am_rangemap_set(&am_vspace.ranges, r->start, r->size, NULL);
-    RB_REMOVE(am_reservations, &am_vspace.reservations, r);
+    am_address_set(&am_vspace.reservations, r->start, r->size, NULL);
+    LIST_REMOVE(r, all);
+    r->is_released = true;
     am_vspace.n_reservations -= r->owner == NULL;
     if (r->is_from_region)
         am_region_give_locked(r->start, r->size);
-    am_slab_give(&reservation_slab, r);
+    am_epoch_defer(&r->deferred, reservation_free);
 }
 
 void am_reservation_destroy_locked(struct am_reservation *arena)
 {
-    struct am_lock *lock = &am_reservation_stripe(arena)->lock;
-
-    am_lock(lock);
+    am_lock(&arena->lock);
     reservation_drop(arena, AM_LOG_INFO);
     reservation_leave_locked(arena);
-    am_unlock(lock);
+    am_unlock(&arena->lock);
 }
 
 /*
@@ -335,7 +309,6 @@ static aclError release_checked_locked(struct am_reservation *r, void *addr)
 aclError am_vspace_release(void *addr)
 {
     struct am_reservation *r;
-    struct am_lock *lock;
     aclError rc;
 
     am_lock(&am_vspace.lock);
@@ -343,10 +316,9 @@ aclError am_vspace_release(void *addr)
     if (r == NULL) {
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not reserved", addr);
     } else {
-        lock = &am_reservation_stripe(r)->lock;
-        am_lock(lock);
+        am_lock(&r->lock);
         rc = release_checked_locked(r, addr);
-        am_unlock(lock);
+        am_unlock(&r->lock);
     }
     am_unlock(&am_vspace.lock);
     return rc;
@@ -355,26 +327,22 @@ aclError am_vspace_release(void *addr)
 void am_vspace_release_owned(void *addr)
 {
     struct am_reservation *r;
-    struct am_lock *lock;
 
     am_lock(&am_vspace.lock);
     r = am_reservation_find((uintptr_t)addr);
-    lock = &am_reservation_stripe(r)->lock;
-    am_lock(lock);
     am_assert(r != NULL && r->start == (uintptr_t)addr && r->n_mappings == 0);
+    am_lock(&r->lock);
     r->is_unreleased = !reservation_drop(r, AM_LOG_WARN);
     if (!r->is_unreleased)
         reservation_leave_locked(r);
-    am_unlock(lock);
+    am_unlock(&r->lock);
     am_unlock(&am_vspace.lock);
 }
 
 /* The library stops: the reservation goes, unless a thread still needs it. */
 static void release_last_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.lock)
 {
-    struct am_lock *lock = &am_reservation_stripe(r)->lock;
-
-    am_lock(lock);
+    am_lock(&r->lock);
     /* Work in flight, or a host view, still uses memory of a heap there. */
     r->is_orphan = r->is_arena && r->n_mappings > 0;
     /* A thread is in a call about it, or was about to make it: it ends there. */
@@ -383,7 +351,7 @@ static void release_last_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.
         if (reservation_drop(r, AM_LOG_WARN))
             reservation_leave_locked(r);
     }
-    am_unlock(lock);
+    am_unlock(&r->lock);
 }
 
 void am_vspace_release_all(void)
@@ -393,8 +361,10 @@ void am_vspace_release_all(void)
 
     am_lock(&am_vspace.lock);
     am_arena_forget_locked();
-    RB_FOREACH_SAFE (r, am_reservations, &am_vspace.reservations, next)
+    for (r = LIST_FIRST(&am_vspace.all); r != NULL; r = next) {
+        next = LIST_NEXT(r, all);
         release_last_locked(r);
+    }
     am_region_release_locked();
     am_unlock(&am_vspace.lock);
 }

@@ -1,19 +1,16 @@
 /*
  * Address space: reservations, and what is mapped in them.
  *
- * reservation  a range of addresses with nothing behind it; few and possibly huge
- *              (32 TB), in an ordered tree
- * mapping      part of one reservation bound to one phys; entered for each 2 MB chunk in
- *              a table that is read without a lock
+ * reservation  a range of addresses with nothing behind it; few and possibly huge (32 TB)
+ * mapping      part of one reservation bound to one phys
  *
- * The address space's lock is for changes of which reservations there are.  What is mapped
- * in a reservation is behind the reservation's lock, and what memory is mapped where, behind
- * the memory's (core/vmm/phys.h); they are taken in this order.  So threads that map into
- * reservations of their own do not meet.
+ * A reservation is found by address in an index, and has a table of what is mapped in it;
+ * both are read without a lock, in a read section (base/epoch.h).  The address space's lock protects the set of reservations.  Each
+ * reservation has a lock for what is mapped in it; the memory's lock (core/vmm/phys.h)
+ * protects the list of its mappings.  They are taken in this order.
  *
- * A mapping has a reference for being mapped and one for each piece of work or view that
- * uses it, so unmapping never pulls memory away under a copy.  Lock-free readers take a
- * reference and look again whether the entry is still the same.
+ * A mapping has a reference for being mapped, and one for each piece of work or host view
+ * that uses it: so unmapping does not free memory that a copy uses.
  *
  * Invariants: mappings do not overlap; each lies in one reservation, whose n_mappings
  * counts it; every chunk of a mapping has its entry, and no other chunk has one.
@@ -21,7 +18,6 @@
 #ifndef AM_CORE_VSPACE_H
 #define AM_CORE_VSPACE_H
 
-#include <bsd/sys/tree.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,9 +25,9 @@
 
 #include "acl/acl_rt.h"
 #include "backend/backend.h"
-#include "base/chunkmap.h"
+#include "base/address_index.h"
+#include "base/epoch.h"
 #include "base/lock.h"
-#include "base/rangemap.h"
 #include "base/shard.h"
 
 struct am_mapping;
@@ -96,25 +92,32 @@ struct am_owner {
     aclError (*free)(void *addr, bool *ret_is_ours);
 };
 
+struct am_mapping_entry {
+    _Atomic(struct am_mapping *) mapping; /* NULL: nothing is mapped */
+};
+
 struct am_reservation {
-    RB_ENTRY(am_reservation) node;
+    LIST_ENTRY(am_reservation) all; /* vspace.lock */
+    struct am_lock lock;
     uintptr_t start;
     size_t size;
-    uint64_t flags; /* as asked for: 0 normal, 1 huge pages */
-    /* The reservation's lock, as the next two; of an arena: vspace.lock. */
-    size_t n_mappings;
-    int32_t device;               /* of what was mapped first, while n_mappings > 0 */
-    bool is_imported;             /* as above: it came from another process */
+    uint64_t flags;               /* as requested: 0 normal pages, 1 huge pages */
+    bool is_released;             /* both locks: it is not in the index any more */
+    size_t n_mappings;            /* lock; of an arena: vspace.lock */
+    int32_t device;               /* lock; of the first mapping, while n_mappings > 0 */
+    bool is_imported;             /* lock; the same: it came from another process */
     const struct am_owner *owner; /* NULL: the program; written under both locks */
+    /* The mapping of each chunk; NULL until the first one.  Written under lock. */
+    _Atomic(struct am_mapping_entry *) mappings;
     const struct am_backend_ops *backend; /* whose addresses these are */
-    bool is_from_region;                  /* from the region: core/vmm/vspace_region.h */
+    bool is_from_region;                  /* core/vmm/vspace_region.h */
     bool is_arena;  /* addresses of the heaps: core/vmm/vspace_arena.h */
     bool is_pinned; /* an arena of pinned memory */
-    bool is_orphan; /* vspace.lock; an arena that goes with the last mapping in it */
-    /* vspace.lock; its owner let go of it, and the system did not take it back */
-    bool is_unreleased;
-    /* the reservation's lock; memory that is not in the books could not be unmapped in it */
-    bool has_stale_mapping;
+    bool is_orphan; /* vspace.lock; an arena that is destroyed with its last mapping */
+    bool
+        is_unreleased; /* vspace.lock; its owner is done, the system refused to release it */
+    bool has_stale_mapping; /* lock; memory in it could not be unmapped */
+    struct am_deferred deferred;
 };
 
 /* The fields that a lookup reads come first, in one cache line. */
@@ -128,22 +131,20 @@ struct am_mapping {
     uintptr_t start;
     size_t size;
     struct am_phys *phys; /* holds a reference */
-    bool may_alias;       /* phys was mapped before: it may be elsewhere, too */
+    bool may_alias;       /* phys was mapped before: it may be mapped elsewhere, too */
     bool is_remote;       /* phys is another machine's */
     uint8_t page_shift;   /* pages of phys have 2^page_shift bytes */
-    /* NULL: a heap's; to be looked at again under the reservation's lock */
-    _Atomic(struct am_reservation *) reservation;
+    struct am_reservation *reservation; /* NULL: a heap's */
 
     size_t asked;              /* what aclrtMapMem was given; size is rounded up */
     _Atomic uint64_t can_read; /* a bit for each device, by logical id, and AM_HOST_BIT */
     _Atomic uint64_t can_write;
     union {
         LIST_ENTRY(am_mapping) of_phys; /* phys->lock */
-        struct am_extent *extent;       /* a heap's: the addresses, given back with it */
+        struct am_extent *extent;       /* a heap's: its addresses */
     };
+    struct am_deferred deferred;
 };
-
-RB_HEAD(am_reservations, am_reservation);
 
 LIST_HEAD(am_extents, am_extent);
 
@@ -157,26 +158,13 @@ struct am_region {
     size_t n_cut;   /* reservations that are cut from it */
 };
 
-/* The locks of reservations: each has one of these, by its address. */
-#define AM_STRIPES 128
-
-union am_stripe {
-    struct {
-        struct am_lock lock;
-        _Atomic uint64_t n_mappings; /* lock; the program's, in these reservations */
-    };
-    char stride[AM_SHARD_STRIDE];
-};
-
 struct am_vspace {
     struct am_lock lock;
-    struct am_reservations reservations; /* lock */
-    /* Which reservation an address lies in.  Written under lock and that of the reservation. */
-    struct am_rangemap ranges;
-    struct am_chunkmap chunks; /* written under the reservation's lock, read without */
-    union am_stripe stripe[AM_STRIPES];
-    _Atomic uint64_t n_reservations; /* the program's, as the next one */
-    struct am_region region;         /* lock */
+    LIST_HEAD(, am_reservation) all;      /* lock */
+    struct am_address_index reservations; /* written under lock */
+    _Atomic uint64_t n_reservations;      /* the program's */
+    struct am_tally n_mappings;           /* the program's */
+    struct am_region region;              /* lock */
     /* lock; for device memory and for pinned memory: core/vmm/vspace_arena.c */
     struct {
         struct am_reservation *arena;   /* the region that ranges are cut from, or NULL */
@@ -186,9 +174,6 @@ struct am_vspace {
 };
 
 extern struct am_vspace am_vspace;
-
-/* How many mappings the program has. */
-uint64_t am_vspace_n_mappings(void);
 
 /* size is rounded up; want is where it must be, or NULL. */
 aclError am_vspace_reserve(size_t size, void *want, uint64_t flags, void **ret_addr);
@@ -239,7 +224,20 @@ aclError am_vspace_get_access(void *addr, const aclrtMemLocation *location,
 /* aclrtMemRetainAllocationHandle: one more handle reference. */
 aclError am_vspace_retain(void *addr, void **ret_handle);
 
-/* The mapping that addr lies in, with one more reference, or NULL; takes no lock. */
+/* The mapping that addr lies in, or NULL; valid in this read section. */
+static inline struct am_mapping *am_mapping_find(uintptr_t addr)
+{
+    struct am_reservation *r = am_address_find(&am_vspace.reservations, addr);
+    struct am_mapping_entry *entries =
+        r != NULL ? atomic_load_explicit(&r->mappings, memory_order_acquire) : NULL;
+
+    return entries == NULL ? NULL
+                           : atomic_load_explicit(
+                                 &entries[(addr - r->start) >> AM_CHUNK_SHIFT].mapping,
+                                 memory_order_acquire);
+}
+
+/* The same with one more reference, which keeps the memory from being freed. */
 struct am_mapping *am_mapping_get(uintptr_t addr);
 void am_mapping_put(struct am_mapping *mapping);
 /* The block of the owner, or the mapping, that contains addr; false: none. */

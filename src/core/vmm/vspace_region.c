@@ -42,7 +42,7 @@ static bool room_find_locked(size_t size, size_t align, uintptr_t *ret_start)
 
     for (int i = 0; i < TRIES && region->next < region->end; i++) {
         uintptr_t at = am_align_up(region->next, align);
-        const struct am_reservation *taken = am_reservation_meets_locked(at, size);
+        const struct am_reservation *taken = am_reservation_first(at, size);
 
         if (taken == NULL && is_inside(region, at, size)) {
             *ret_start = at;
@@ -73,8 +73,8 @@ bool am_region_cut_locked(const struct am_backend_ops *backend, size_t size, siz
         region_open_locked(region, backend);
     if (region->backend != backend) /* none, or left by one that stopped meanwhile */
         return false;
-    if (want != NULL && (!is_inside(region, start, size) ||
-                         am_reservation_meets_locked(start, size) != NULL))
+    if (want != NULL &&
+        (!is_inside(region, start, size) || am_reservation_first(start, size) != NULL))
         return false;
     if (want == NULL && (size > CUT_MAX || !room_find_locked(size, align, &start)))
         return false;

@@ -3,64 +3,60 @@
 
 #include <stdlib.h>
 
-#include "base/rangemap.h"
+#include "base/address_index.h"
 #include "base/sys.h"
 #include "support/process.h"
 
-#define MID ((size_t)1 << AM_RANGE_MID_SHIFT)
-#define TOP ((size_t)1 << AM_RANGE_TOP_SHIFT)
+#define MID ((size_t)1 << AM_ADDRESS_MID_SHIFT)
+#define TOP ((size_t)1 << AM_ADDRESS_TOP_SHIFT)
 #define ADDRESS_END ((uintptr_t)1 << AM_ADDRESS_BITS)
 
 static uint64_t objects[4];
 
 static int map_make(void **state)
 {
-    *state = calloc(1, sizeof(struct am_rangemap));
+    *state = calloc(1, sizeof(struct am_address_index));
     return *state == NULL;
 }
 
 /* Nodes stay for the life of a map, and maps live for ever but here. */
 static int map_drop(void **state)
 {
-    struct am_rangemap *map = *state;
-    struct am_rangenode *spare;
+    struct am_address_index *map = *state;
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(map->top); i++) {
-        struct am_rangenode *node;
+        struct am_address_node *node;
 
         if ((map->top[i] & 1) == 0)
             continue;
-        node = am_range_node(map->top[i]);
-        for (size_t k = 0; k < AM_RANGE_PARTS; k++) {
+        node = (struct am_address_node *)(map->top[i] - 1);
+        for (size_t k = 0; k < AM_ADDRESS_PARTS; k++) {
             if (node->entry[k] & 1)
-                free(am_range_node(node->entry[k]));
+                free((struct am_address_node *)(node->entry[k] - 1));
         }
         free(node);
-    }
-    while ((spare = map->spare) != NULL) {
-        map->spare = spare->spare;
-        free(spare);
     }
     free(map);
     return 0;
 }
 
-static void enter(struct am_rangemap *map, uintptr_t start, size_t size, void *object)
+static void enter(struct am_address_index *map, uintptr_t start, size_t size,
+                  void *object)
 {
-    assert_int_equal(am_rangemap_prepare(map, start, size), 0);
-    am_rangemap_set(map, start, size, object);
+    assert_int_equal(am_address_prepare(map, start, size), 0);
+    am_address_set(map, start, size, object);
 }
 
 /* Each byte at an end, and some between. */
-static void assert_holds(struct am_rangemap *map, uintptr_t start, size_t size,
+static void assert_holds(struct am_address_index *map, uintptr_t start, size_t size,
                          void *object)
 {
-    assert_ptr_equal(am_rangemap_find(map, start), object);
-    assert_ptr_equal(am_rangemap_find(map, start + size / 2), object);
-    assert_ptr_equal(am_rangemap_find(map, start + size - 1), object);
+    assert_ptr_equal(am_address_find(map, start), object);
+    assert_ptr_equal(am_address_find(map, start + size / 2), object);
+    assert_ptr_equal(am_address_find(map, start + size - 1), object);
     if (start > 0)
-        assert_null(am_rangemap_find(map, start - 1));
-    assert_null(am_rangemap_find(map, start + size));
+        assert_null(am_address_find(map, start - 1));
+    assert_null(am_address_find(map, start + size));
 }
 
 static void a_range_of_any_size_is_found_by_its_bytes_alone(void **state)
@@ -73,84 +69,86 @@ static void a_range_of_any_size_is_found_by_its_bytes_alone(void **state)
         16 * AM_TIB,       16 * AM_TIB + AM_CHUNK,       16 * AM_TIB + MID,
         17 * AM_TIB - MID, 17 * AM_TIB + TOP - AM_CHUNK, 0,
     };
-    struct am_rangemap *map = *state;
+    struct am_address_index *map = *state;
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(sizes); i++) {
         for (size_t k = 0; k < AM_ARRAY_SIZE(starts); k++) {
             enter(map, starts[k], sizes[i], &objects[0]);
             assert_holds(map, starts[k], sizes[i], &objects[0]);
-            assert_false(am_rangemap_is_empty(map, starts[k], 1));
-            assert_false(am_rangemap_is_empty(map, starts[k] + sizes[i] - 1, 2 * TOP));
-            am_rangemap_set(map, starts[k], sizes[i], NULL);
-            assert_true(am_rangemap_is_empty(map, 0, ADDRESS_END));
-            assert_null(am_rangemap_find(map, starts[k]));
-            assert_null(am_rangemap_find(map, starts[k] + sizes[i] - 1));
+            assert_non_null(am_address_first(map, starts[k], 1));
+            assert_ptr_equal(am_address_first(map, starts[k] + sizes[i] - 1, 2 * TOP),
+                             &objects[0]);
+            assert_null(am_address_first(map, starts[k] + sizes[i], 2 * TOP));
+            am_address_set(map, starts[k], sizes[i], NULL);
+            assert_null(am_address_first(map, 0, ADDRESS_END));
+            assert_null(am_address_find(map, starts[k]));
+            assert_null(am_address_find(map, starts[k] + sizes[i] - 1));
         }
     }
 }
 
 static void addresses_that_no_range_can_have_are_empty(void **state)
 {
-    struct am_rangemap *map = *state;
+    struct am_address_index *map = *state;
 
     enter(map, 2 * TOP, AM_CHUNK, &objects[0]);
-    assert_true(am_rangemap_is_empty(map, ADDRESS_END, TOP));
-    assert_true(am_rangemap_is_empty(map, UINTPTR_MAX, 1));
-    assert_true(am_rangemap_is_empty(map, 0, 2 * TOP));
-    assert_false(am_rangemap_is_empty(map, 0, 2 * TOP + 1));
-    assert_false(am_rangemap_is_empty(map, 0, SIZE_MAX));
+    assert_null(am_address_first(map, ADDRESS_END, TOP));
+    assert_null(am_address_first(map, UINTPTR_MAX, 1));
+    assert_null(am_address_first(map, 0, 2 * TOP));
+    assert_non_null(am_address_first(map, 0, 2 * TOP + 1));
+    assert_non_null(am_address_first(map, 0, SIZE_MAX));
 }
 
 static void neighbours_keep_to_themselves(void **state)
 {
-    struct am_rangemap *map = *state;
+    struct am_address_index *map = *state;
     uintptr_t at = 16 * AM_TIB + 3 * AM_CHUNK;
 
     enter(map, at, TOP, &objects[0]);
     enter(map, at + TOP, AM_CHUNK, &objects[1]);
     enter(map, at - AM_CHUNK, AM_CHUNK, &objects[2]);
-    assert_ptr_equal(am_rangemap_find(map, at - 1), &objects[2]);
-    assert_ptr_equal(am_rangemap_find(map, at), &objects[0]);
-    assert_ptr_equal(am_rangemap_find(map, at + TOP - 1), &objects[0]);
-    assert_ptr_equal(am_rangemap_find(map, at + TOP), &objects[1]);
-    am_rangemap_set(map, at, TOP, NULL);
-    assert_ptr_equal(am_rangemap_find(map, at - 1), &objects[2]);
-    assert_null(am_rangemap_find(map, at));
-    assert_ptr_equal(am_rangemap_find(map, at + TOP), &objects[1]);
+    assert_ptr_equal(am_address_find(map, at - 1), &objects[2]);
+    assert_ptr_equal(am_address_find(map, at), &objects[0]);
+    assert_ptr_equal(am_address_find(map, at + TOP - 1), &objects[0]);
+    assert_ptr_equal(am_address_find(map, at + TOP), &objects[1]);
+    am_address_set(map, at, TOP, NULL);
+    assert_ptr_equal(am_address_find(map, at - 1), &objects[2]);
+    assert_null(am_address_find(map, at));
+    assert_ptr_equal(am_address_find(map, at + TOP), &objects[1]);
 }
 
 static void the_end_of_the_address_space_can_be_entered(void **state)
 {
-    struct am_rangemap *map = *state;
+    struct am_address_index *map = *state;
 
     enter(map, ADDRESS_END - AM_CHUNK, AM_CHUNK, &objects[0]);
-    assert_ptr_equal(am_rangemap_find(map, ADDRESS_END - 1), &objects[0]);
-    assert_null(am_rangemap_find(map, ADDRESS_END));
-    assert_null(am_rangemap_find(map, UINTPTR_MAX));
-    am_rangemap_set(map, ADDRESS_END - AM_CHUNK, AM_CHUNK, NULL);
+    assert_ptr_equal(am_address_find(map, ADDRESS_END - 1), &objects[0]);
+    assert_null(am_address_find(map, ADDRESS_END));
+    assert_null(am_address_find(map, UINTPTR_MAX));
+    am_address_set(map, ADDRESS_END - AM_CHUNK, AM_CHUNK, NULL);
     enter(map, 0, ADDRESS_END, &objects[1]);
-    assert_ptr_equal(am_rangemap_find(map, 0), &objects[1]);
-    assert_ptr_equal(am_rangemap_find(map, ADDRESS_END - 1), &objects[1]);
+    assert_ptr_equal(am_address_find(map, 0), &objects[1]);
+    assert_ptr_equal(am_address_find(map, ADDRESS_END - 1), &objects[1]);
 }
 
 static void failed_prepare_changes_nothing_that_a_reader_sees(void **state)
 {
-    struct am_rangemap *map = *state;
+    struct am_address_index *map = *state;
     uintptr_t at = 16 * AM_TIB + AM_CHUNK;
 
     for (unsigned n = 1; n <= 4; n++) {
         am_fault_arm(n, true);
-        assert_int_equal(am_rangemap_prepare(map, at, 3 * TOP), -ENOMEM);
+        assert_int_equal(am_address_prepare(map, at, 3 * TOP), -ENOMEM);
         am_fault_disarm();
-        assert_null(am_rangemap_find(map, at));
-        assert_null(am_rangemap_find(map, at + 3 * TOP - 1));
+        assert_null(am_address_find(map, at));
+        assert_null(am_address_find(map, at + 3 * TOP - 1));
         map_drop(state);
         assert_int_equal(map_make(state), 0);
         map = *state;
     }
     enter(map, at, 3 * TOP, &objects[0]);
     am_fault_arm(1, true); /* what is there already needs no memory */
-    assert_int_equal(am_rangemap_prepare(map, at, 3 * TOP), 0);
+    assert_int_equal(am_address_prepare(map, at, 3 * TOP), 0);
     am_fault_disarm();
     assert_false(am_fault_fired());
 }
@@ -184,7 +182,7 @@ static void random_ranges_agree_with_a_plain_table(void **state)
 {
     static struct range *model[CHUNKS];
     static struct range ranges[2000];
-    struct am_rangemap *map = *state;
+    struct am_address_index *map = *state;
     uint64_t seed = 1;
 
     for (size_t round = 0; round < AM_ARRAY_SIZE(ranges); round++) {
@@ -193,7 +191,7 @@ static void random_ranges_agree_with_a_plain_table(void **state)
         struct range *range = model[first];
 
         if (range != NULL) {
-            am_rangemap_set(map, range->first * AM_CHUNK, range->n * AM_CHUNK, NULL);
+            am_address_set(map, range->first * AM_CHUNK, range->n * AM_CHUNK, NULL);
             model_set(model, range, NULL);
         } else {
             range = &ranges[round];
@@ -205,39 +203,18 @@ static void random_ranges_agree_with_a_plain_table(void **state)
         for (int look = 0; look < 50; look++) {
             size_t k = random_below(&seed, CHUNKS);
 
-            assert_ptr_equal(am_rangemap_find(map, k * AM_CHUNK + 77), model[k]);
+            assert_ptr_equal(am_address_find(map, k * AM_CHUNK + 77), model[k]);
         }
     }
-}
-
-/* Lives of a library at ever new addresses take no more memory. */
-static void what_is_emptied_serves_other_addresses(void **state)
-{
-    struct am_rangemap *map = *state;
-    uintptr_t at = 16 * AM_TIB + AM_CHUNK;
-
-    enter(map, at, AM_CHUNK, &objects[0]);
-    am_rangemap_set(map, at, AM_CHUNK, NULL);
-    am_fault_arm(1, true); /* no memory is to be had from now on */
-    for (int i = 0; i < 100; i++) {
-        at += 40 * AM_GIB;
-        assert_int_equal(am_rangemap_prepare(map, at, AM_CHUNK), 0);
-        am_rangemap_set(map, at, AM_CHUNK, &objects[1]);
-        assert_ptr_equal(am_rangemap_find(map, at), &objects[1]);
-        assert_null(am_rangemap_find(map, at + AM_CHUNK));
-        am_rangemap_set(map, at, AM_CHUNK, NULL);
-        assert_null(am_rangemap_find(map, at));
-    }
-    am_fault_disarm();
 }
 
 static const char *read_always(struct worker *self)
 {
     for (int i = 0; i < 100000; i++) {
-        void *found = am_rangemap_find(self->shared, 16 * AM_TIB + MID / 2);
+        void *found = am_address_find(self->shared, 16 * AM_TIB + MID / 2);
 
         worker_check(found == NULL || found == &objects[0]);
-        worker_check(am_rangemap_find(self->shared, 15 * AM_TIB) == NULL);
+        worker_check(am_address_find(self->shared, 15 * AM_TIB) == NULL);
     }
     return NULL;
 }
@@ -247,10 +224,10 @@ static const char *write_often(struct worker *self)
     for (int i = 0; i < 20000; i++) {
         size_t size = (size_t)(1 + i % 5) * MID + (size_t)(i % 3) * AM_CHUNK;
 
-        if (am_rangemap_prepare(self->shared, 16 * AM_TIB, size) != 0)
+        if (am_address_prepare(self->shared, 16 * AM_TIB, size) != 0)
             break;
-        am_rangemap_set(self->shared, 16 * AM_TIB, size, &objects[0]);
-        am_rangemap_set(self->shared, 16 * AM_TIB, size, NULL);
+        am_address_set(self->shared, 16 * AM_TIB, size, &objects[0]);
+        am_address_set(self->shared, 16 * AM_TIB, size, NULL);
     }
     return NULL;
 }
@@ -274,7 +251,6 @@ int main(void)
         on_a_new_map(the_end_of_the_address_space_can_be_entered),
         on_a_new_map(failed_prepare_changes_nothing_that_a_reader_sees),
         on_a_new_map(random_ranges_agree_with_a_plain_table),
-        on_a_new_map(what_is_emptied_serves_other_addresses),
         on_a_new_map(readers_find_an_object_or_none),
     };
 
