@@ -51,6 +51,8 @@ PyDoc_STRVAR(
     "the names of the C fields; a key that is not given is 0.\n");
 
 static struct PyModuleDef submodules[] = {
+    {PyModuleDef_HEAD_INIT, "acl.mdl", "Sets of data buffers; models do not run.", -1,
+     methods_mdl, NULL, NULL, NULL, NULL},
     {PyModuleDef_HEAD_INIT, "acl.rt", "The runtime: devices, memory, streams, events.",
      -1, methods_rt, NULL, NULL, NULL, NULL},
     {PyModuleDef_HEAD_INIT, "acl.sys", "Versions of what is installed.", -1, methods_sys,

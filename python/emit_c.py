@@ -1,12 +1,14 @@
 """The C text of the module: field tables of structs, a function for each wrapper, tables of methods and constants."""
 import textwrap
 
+import interface
+
 KIND_NAMES = {"pointer": "AM_PY_POINTER", "struct": "AM_PY_STRUCT"}
 C_TYPES = {"i32": "int32_t", "u32": "uint32_t", "u64": "uint64_t", "i64": "int64_t", "u16": "uint16_t",
            "float": "float", "pointer": "void *"}
 # Fields of char that are no text.
 RAW_FIELDS = {("aclrtUuid", "bytes"), ("aclrtIpcEventHandle", "reserved")}
-MODULES = ("", "rt", "sys", "util")
+MODULES = ("", "mdl", "rt", "sys", "util")
 
 
 def kind_name(kind):
@@ -294,7 +296,7 @@ def result(wrapper, known):
     elif returns == "const char *":
         yield "result = am_py_from_string(ret);"
     elif not wrapper.has_ret():
-        yield "result = %s;" % number(known.kind(returns), "ret")
+        yield "result = %s;" % number(interface.Type(returns, known).scalar(), "ret")
     elif not wrapper.outputs:
         yield "result = PyLong_FromLong(ret);"
     else:

@@ -7,6 +7,7 @@ API = ("src/api/api.def", "AM_FUNCTION")
 API_RET = ("src/api/api.def", "AM_FUNCTION_RET")
 VARIADIC = ("src/api/api_variadic.def", "AM_API_VARIADIC")
 UNSUPPORTED = ("src/api/api_unsupported.def", "AM_UNSUPPORTED")
+DATA = ("src/toolkit/ascendcl.def", "AM_DATA")
 
 SCALARS = {
     "int": "i32",
@@ -82,7 +83,7 @@ class Type:
         self.is_const = bool(re.search(r"\bconst\b[^*]*\*", self.text))
         self.stars = self.text.count("*")
         self.base = " ".join(re.sub(r"\bconst\b|\*", " ", self.text).split())
-        self.kind = known.kind(self.base)
+        self.kind = "void" if self.stars and self.base in known.opaque else known.kind(self.base)
         if self.kind == "pointer":  # void * under another name
             self.kind, self.stars = "void", self.stars + 1
 
@@ -160,6 +161,8 @@ class Interface:
         )
         bodies = re.findall(r"typedef\s+(struct|union)\s+(\w+)\s*(\{.*?\})\s*\2\s*;", self.headers, flags=re.S)
         self.struct_names = {name for _, name, _ in bodies}
+        # Structs that programs have only pointers to.
+        self.opaque = set(re.findall(r"typedef\s+struct\s+(\w+)\s+\1\s*;", self.headers)) - self.struct_names
         self.structs = {}
         for kind, name, body in bodies:
             self.structs[name] = Struct(name, kind == "union", list(self.fields(body)))
@@ -200,6 +203,9 @@ class Interface:
             yield Function(name, returns, *columns(arguments), self)
         for returns, name, parameters in rows(read(self.root, VARIADIC[0]), VARIADIC[1]):
             yield Function(name, returns, parameters, "", self)
+        for returns, name, parameters in rows(read(self.root, DATA[0]), DATA[1]):
+            if "[" not in parameters and "**" not in parameters:  # none of those has a wrapper
+                yield Function(name, returns, parameters, "", self)
         for returns, name, parameters in rows(read(self.root, UNSUPPORTED[0]), UNSUPPORTED[1]):
             yield Function(name, returns, parameters, "", self, True)
 

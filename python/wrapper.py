@@ -48,7 +48,7 @@ class Wrapper:
             if value.role in ("array", "list", "view"):
                 self.count_of(value)
         self.inputs = [v for v in self.values if not v.is_out and v.role not in ("null", "count")]
-        self.outputs = [v for v in self.values if v.is_out and v.role != "count"]
+        self.outputs = [v for v in self.values if (v.is_out and v.role != "count") or v.has("back")]
         self.counts = list(dict.fromkeys(v.roles["array"][0] for v in self.values if v.role == "array"))
 
     @staticmethod

@@ -251,7 +251,7 @@ def known_things():
     plugin = re.findall(r"\baclmem_\w+", read("python/aclmem/pytest_plugin.py"))  # its markers and fixtures
     return {
         "function": set(re.findall(r"\bacl\w+", headers)) | set(toolkit_names(TOOLKIT["What refuses"])) | set(plugin),
-        "Python function": {name for name in python_functions()} | {"acl.rt", "acl.util", "acl.sys"},
+        "Python function": {name for name in python_functions()} | {"acl.mdl", "acl.rt", "acl.util", "acl.sys"},
         "constant": set(re.findall(r"\bACL_\w+", headers)),
         "code": set(re.findall(r"\b\d{6}\b", headers)),
         "make target": set(re.findall(r"^([\w-]+):", makefile, flags=re.M)),

@@ -14,6 +14,23 @@
 extern "C" {
 #endif
 
+/* Kinds of data to collect: dataTypeConfig of aclprofCreateConfig, combined with |. */
+#define ACL_PROF_ACL_API 0x1ULL
+#define ACL_PROF_TASK_TIME 0x2ULL
+#define ACL_PROF_AICORE_METRICS 0x4ULL
+#define ACL_PROF_AICPU 0x8ULL
+#define ACL_PROF_L2CACHE 0x10ULL
+#define ACL_PROF_HCCL_TRACE 0x20ULL
+#define ACL_PROF_TRAINING_TRACE 0x40ULL
+#define ACL_PROF_MSPROFTX 0x80ULL
+#define ACL_PROF_RUNTIME_API 0x100ULL
+#define ACL_PROF_FWK_SCHEDULE_L0 0x200ULL
+#define ACL_PROF_TASK_TIME_L0 0x800ULL
+#define ACL_PROF_TASK_MEMORY 0x1000ULL
+#define ACL_PROF_TASK_TIME_L2 0x2000ULL
+#define ACL_PROF_OP_ATTR 0x4000ULL
+#define ACL_PROF_FWK_SCHEDULE_L1 0x1000000ULL
+
 typedef struct aclprofConfig aclprofConfig;
 typedef struct aclprofStepInfo aclprofStepInfo;
 typedef struct aclprofAicoreEvents aclprofAicoreEvents;

@@ -312,6 +312,11 @@ typedef enum aclrtHostMemMapCapability {
 #define ACL_STREAM_WAIT_VALUE_EQ 0x1U
 #define ACL_STREAM_WAIT_VALUE_AND 0x2U
 #define ACL_STREAM_WAIT_VALUE_NOR 0x3U
+/* The names that CANN 8.5 has for these. */
+#define ACL_VALUE_WAIT_GEQ 0x0U
+#define ACL_VALUE_WAIT_EQ 0x1U
+#define ACL_VALUE_WAIT_AND 0x2U
+#define ACL_VALUE_WAIT_NOR 0x3U
 
 /* The behaviour of a stream after a task failed. */
 #define ACL_CONTINUE_ON_FAILURE 0x0U

@@ -8,6 +8,8 @@
 #ifndef HCCL_HCCL_H
 #define HCCL_HCCL_H
 
+#include <stddef.h>
+
 #include "hccl_types.h"
 #include "../acl/acl_rt.h"
 
@@ -20,15 +22,31 @@ ACL_FUNC_VISIBILITY const char *HcclGetErrorString(HcclResult code);
 
 /* ---- Communicators ---- */
 
+/* The documented defaults; no function here reads the settings. */
+static inline void HcclCommConfigInit(HcclCommConfig *config)
+{
+    static const HcclCommConfig initial = {{0}, 200, 0, {0}, {0}, 0, 0, 0};
+
+    if (config != NULL)
+        *config = initial;
+}
+
 ACL_FUNC_VISIBILITY HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo);
 ACL_FUNC_VISIBILITY HcclResult HcclCommInitRootInfo(uint32_t nRanks,
                                                     const HcclRootInfo *rootInfo,
                                                     uint32_t rank, HcclComm *comm);
+ACL_FUNC_VISIBILITY HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks,
+                                                          const HcclRootInfo *rootInfo,
+                                                          uint32_t rank,
+                                                          const HcclCommConfig *config,
+                                                          HcclComm *comm);
 ACL_FUNC_VISIBILITY HcclResult HcclCommInitClusterInfo(const char *clusterInfo,
                                                        uint32_t rank, HcclComm *comm);
 ACL_FUNC_VISIBILITY HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices,
                                                HcclComm *comms);
 ACL_FUNC_VISIBILITY HcclResult HcclCommDestroy(HcclComm comm);
+ACL_FUNC_VISIBILITY HcclResult HcclGetCommAsyncError(HcclComm comm,
+                                                     HcclResult *asyncError);
 ACL_FUNC_VISIBILITY HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank);
 ACL_FUNC_VISIBILITY HcclResult HcclGetRankSize(HcclComm comm, uint32_t *rankSize);
 

@@ -81,6 +81,22 @@ typedef struct HcclRootInfoDef {
     char internal[HCCL_ROOT_INFO_BYTES];
 } HcclRootInfo;
 
+#define HCCL_COMM_CONFIG_INFO_BYTES 24
+#define COMM_NAME_MAX_LENGTH 128
+#define UDI_MAX_LENGTH 128
+
+/* The settings of one communicator; HcclCommConfigInit comes first. */
+typedef struct HcclCommConfigDef {
+    char reserved[HCCL_COMM_CONFIG_INFO_BYTES]; /* not the program's */
+    uint32_t hcclBufferSize;                    /* MB */
+    uint32_t hcclDeterministic;                 /* 1: the same bits each time */
+    char hcclCommName[COMM_NAME_MAX_LENGTH];
+    char hcclUdi[UDI_MAX_LENGTH];
+    uint32_t hcclOpExpansionMode;
+    uint32_t hcclRdmaTrafficClass;
+    uint32_t hcclRdmaServiceLevel;
+} HcclCommConfig;
+
 typedef struct HcclSendRecvItemDef {
     HcclSendRecvType sendRecvType;
     void *buf;

@@ -120,6 +120,84 @@ int32_t rtDisableP2P(uint32_t deviceId, uint32_t peerDeviceId)
     return rc == ACL_SUCCESS ? aclrtDeviceDisablePeerAccess((int32_t)peerDeviceId) : rc;
 }
 
+int32_t rtSetDevice(int32_t device)
+{
+    return aclrtSetDevice(device);
+}
+
+/* ---- memory of a device ---- */
+
+int32_t rtMalloc(void **devPtr, uint64_t size, uint32_t type, uint16_t moduleId)
+{
+    return aclrtMalloc(devPtr, size, ACL_MEM_MALLOC_HUGE_FIRST);
+}
+
+int32_t rtFree(void *devPtr)
+{
+    return aclrtFree(devPtr);
+}
+
+int32_t rtFreePhysical(void *handle)
+{
+    return aclrtFreePhysical(handle);
+}
+
+/* A product has HBM or DDR: the kind that it has is never empty. */
+int32_t rtMemGetInfoEx(int32_t memInfoType, size_t *free, size_t *total)
+{
+    int32_t rc = aclrtGetMemInfo(ACL_HBM_MEM, free, total);
+
+    return rc == ACL_SUCCESS && *total == 0 ? aclrtGetMemInfo(ACL_DDR_MEM, free, total)
+                                            : rc;
+}
+
+/* ---- streams and events ---- */
+
+int32_t rtStreamCreate(void **stream, int32_t priority)
+{
+    return aclrtCreateStreamWithConfig(stream, (uint32_t)priority, 0);
+}
+
+int32_t rtStreamDestroy(void *stream)
+{
+    return aclrtDestroyStream(stream);
+}
+
+int32_t rtStreamSynchronize(void *stream)
+{
+    return aclrtSynchronizeStream(stream);
+}
+
+int32_t rtStreamWaitEvent(void *stream, void *event)
+{
+    return aclrtStreamWaitEvent(stream, event);
+}
+
+int32_t rtEventCreate(void **event)
+{
+    return aclrtCreateEvent(event);
+}
+
+int32_t rtEventDestroy(void *event)
+{
+    return aclrtDestroyEvent(event);
+}
+
+int32_t rtEventRecord(void *event, void *stream)
+{
+    return aclrtRecordEvent(event, stream);
+}
+
+int32_t rtEventSynchronize(void *event)
+{
+    return aclrtSynchronizeEvent(event);
+}
+
+int32_t rtEventElapsedTime(float *time, void *start, void *end)
+{
+    return aclrtEventElapsedTime(time, start, end);
+}
+
 /* ---- copies ---- */
 
 /* Only strict rules look at the kind of a copy. */

@@ -28,6 +28,8 @@ IMPLEMENTED = of_module(
     + rows("src/api/api_variadic.def", r"\bAM_API_VARIADIC\([^,]*,\s*(\w+)")
 )
 UNSUPPORTED = of_module(rows("src/api/api_unsupported.def", r"\bAM_UNSUPPORTED\([^,]*,\s*(\w+)"))
+# Those for data on the host: blocks with their sizes, lists of them, descriptions of tensors.
+DATA = [f for f in rows("src/toolkit/ascendcl.def", r"\bAM_DATA\([^,]*,\s*(\w+)") if re.match("acl(Create|Destroy|Get|Set|Update|mdl.*Dataset)", f)]
 # C function -> names in Python, from the table that the module is made of
 TABLE = {}
 for path, function in rows("python/wrappers.def", r"\bAM_PY(?:_QUICK)?\(([\w.]+),\s*(\w+)"):
@@ -48,7 +50,7 @@ def resolve(path):
 def stubs():
     """path -> ast.FunctionDef, of all stubs."""
     found = {}
-    for module in ("", "rt", "sys", "util"):
+    for module in ("", "mdl", "rt", "sys", "util"):
         with open(os.path.join(PACKAGE, (module or "__init__") + ".pyi"), encoding="utf-8") as file:
             tree = ast.parse(file.read())
         for node in tree.body:

@@ -300,7 +300,47 @@ def last_error(world, function):
 
 ANY = "a code"  # what the product that is played does not have, or what needs a broken device
 
+def data_buffer():
+    return acl.create_data_buffer(4096, 64)
+
+
+def tensor_desc():
+    return acl.create_tensor_desc(acl.ACL_FLOAT16, [2, 3, 4], acl.ACL_FORMAT_ND)
+
+
+def dataset():
+    """A list with one data buffer."""
+    made = acl.mdl.create_dataset()
+    assert acl.mdl.add_dataset_buffer(made, data_buffer()) == (made, 0)
+    return made
+
+
 CALLS = {
+    # Functions without a code: the difference from the right value.
+    "create_data_buffer": lambda w: 0 if data_buffer() else 1,
+    "destroy_data_buffer": lambda w: acl.destroy_data_buffer(data_buffer()),
+    "update_data_buffer": lambda w: acl.update_data_buffer(data_buffer(), 8192, 128),
+    "get_data_buffer_addr": lambda w: acl.get_data_buffer_addr(data_buffer()) - 4096,
+    "get_data_buffer_size": lambda w: acl.get_data_buffer_size(data_buffer()) - 64,
+    "get_data_buffer_size_v2": lambda w: acl.get_data_buffer_size_v2(data_buffer()) - 64,
+    "create_tensor_desc": lambda w: 0 if tensor_desc() else 1,
+    "destroy_tensor_desc": lambda w: acl.destroy_tensor_desc(tensor_desc()) or 0,
+    "get_tensor_desc_type": lambda w: acl.get_tensor_desc_type(tensor_desc()) - acl.ACL_FLOAT16,
+    "get_tensor_desc_format": lambda w: acl.get_tensor_desc_format(tensor_desc()) - acl.ACL_FORMAT_ND,
+    "get_tensor_desc_size": lambda w: acl.get_tensor_desc_size(tensor_desc()) - 48,
+    "get_tensor_desc_element_count": lambda w: acl.get_tensor_desc_element_count(tensor_desc()) - 24,
+    "get_tensor_desc_num_dims": lambda w: acl.get_tensor_desc_num_dims(tensor_desc()) - 3,
+    "get_tensor_desc_dim_v2": lambda w: acl.get_tensor_desc_dim_v2(tensor_desc(), 2),
+    "get_tensor_desc_name": lambda w: len(acl.get_tensor_desc_name(tensor_desc())),
+    "set_tensor_desc_name": lambda w: acl.set_tensor_desc_name(tensor_desc(), "x") or 0,
+    "set_tensor_format": lambda w: acl.set_tensor_format(tensor_desc(), acl.ACL_FORMAT_NCHW),
+    "set_tensor_shape": lambda w: acl.set_tensor_shape(tensor_desc(), [5, 6]),
+    "set_tensor_const": lambda w: acl.set_tensor_const(tensor_desc(), acl.util.bytes_to_ptr(b"12"), 2),
+    "mdl.create_dataset": lambda w: 0 if acl.mdl.create_dataset() else 1,
+    "mdl.destroy_dataset": lambda w: acl.mdl.destroy_dataset(dataset()),
+    "mdl.add_dataset_buffer": lambda w: acl.mdl.add_dataset_buffer(dataset(), data_buffer()),
+    "mdl.get_dataset_num_buffers": lambda w: acl.mdl.get_dataset_num_buffers(dataset()) - 1,
+    "mdl.get_dataset_buffer": lambda w: acl.get_data_buffer_size(acl.mdl.get_dataset_buffer(dataset(), 0)) - 64,
     "init": lambda w: acl.finalize() or acl.init(),
     "finalize": lambda w: acl.finalize(),
     "finalize_reference": twice_initialised,
@@ -546,6 +586,7 @@ CALLS = {
 
 # What some of them must give besides the code 0.
 EXPECTED = {
+    "get_tensor_desc_dim_v2": (4, 0),
     "get_version": (acl.ACL_MAJOR_VERSION, acl.ACL_MINOR_VERSION, acl.ACL_PATCH_VERSION, 0),
     "finalize_reference": (1, 0),
     "get_cann_attribute": (1, 0),

@@ -100,6 +100,9 @@ ret = rt.unsubscribe_report(thread_id, stream)
 major_version, minor_version, patch_version, ret = get_version()
 can_access_peer, ret = rt.device_can_access_peer(dev_id, peer_dev_id)
 ret = rt.device_enable_peer_access(peer_dev_id, flags)
+value = create_data_buffer(data, size)
+ret = destroy_data_buffer(data_buffer)
+dataset, ret = mdl.add_dataset_buffer(dataset, data_buffer)
 thread_id, ret = util.start_thread(func, args_list)
 ret = util.stop_thread(thread_id)
 """.strip().splitlines()
@@ -107,7 +110,7 @@ ret = util.stop_thread(thread_id)
 
 def by_rule(function):
     """aclrtMapMem -> rt.map_mem"""
-    prefix, name = re.match(r"acl(rt|sys|)([A-Z].*)", function).groups()
+    prefix, name = re.match(r"acl(rt|sys|mdl|)([A-Z].*)", function).groups()
     name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
     # "P2P" and "PCIBusId" are words, and a digit goes with the word before it.
@@ -125,6 +128,11 @@ def test_every_declared_function_has_a_wrapper(function):
     assert facts.TABLE.get(function) == EXCEPTIONS.get(function, [by_rule(function)])
 
 
+@pytest.mark.parametrize("function", sorted(set(facts.DATA) - {"aclSetTensorShapeRange", "aclSetTensorPlaceMent"}))
+def test_every_function_for_data_has_a_wrapper(function):
+    assert facts.TABLE.get(function) == [by_rule(function)]
+
+
 @pytest.mark.parametrize("path", facts.PATHS)
 def test_every_function_has_a_docstring_and_a_stub_that_agree(path):
     function = facts.resolve(path)
@@ -139,7 +147,7 @@ def test_every_function_has_a_docstring_and_a_stub_that_agree(path):
 
 def test_nothing_else_is_in_the_module():
     found = set()
-    for prefix, module in (("", acl), ("rt.", acl.rt), ("sys.", acl.sys), ("util.", acl.util)):
+    for prefix, module in (("", acl), ("mdl.", acl.mdl), ("rt.", acl.rt), ("sys.", acl.sys), ("util.", acl.util)):
         found |= {prefix + n for n in dir(module) if isinstance(getattr(module, n), types.BuiltinFunctionType)}
     found = {path for path in found if not path.rpartition(".")[2].startswith("__")}
     assert found == set(facts.PATHS) == set(facts.STUBS)
@@ -213,7 +221,7 @@ def test_another_python_is_told_what_the_module_is_built_for(tmp_path):
 
 
 def test_submodules_can_be_imported_by_name():
-    status, said = run("import acl.rt, acl.util, acl.sys; from acl.rt import map_mem; print(acl.rt.map_mem is map_mem)")
+    status, said = run("import acl.mdl, acl.rt, acl.util, acl.sys; from acl.rt import map_mem; print(acl.rt.map_mem is map_mem)")
     assert (status, said) == (0, "True\n")
 
 

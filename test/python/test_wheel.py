@@ -59,7 +59,7 @@ def test_the_wheel_has_the_module_the_library_the_command_and_the_stubs(wheel):
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
         record = packed.read("aclmem-%s.dist-info/RECORD" % acl.__version__).decode()
-    for name in ("acl/__init__.pyi", "acl/rt.pyi", "acl/util.pyi", "acl/sys.pyi", "acl/py.typed", "aclmem/bin/aclmem",
+    for name in ("acl/__init__.pyi", "acl/mdl.pyi", "acl/rt.pyi", "acl/util.pyi", "acl/sys.pyi", "acl/py.typed", "aclmem/bin/aclmem",
                  "aclmem/lib64/libascendcl.so", "aclmem/include/acl/acl.h"):
         assert name in names
     assert "acl/" + os.path.basename(acl.__file__) in names

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "support/support.h"
+#include "support/vmm.h"
 
 #define AM_RUNTIME(name_, params_) static int32_t(*name_) params_;
 #include "../../src/toolkit/runtime.def"
@@ -171,6 +172,59 @@ static void memory_is_opened_by_name_and_closed_by_address(void **state)
     assert_acl_ok(aclrtFree(p));
 }
 
+static void memory_streams_and_events_are_those_of_ascendcl(void **state)
+{
+    size_t total = 0, before = 0, now = 0;
+    void *p, *streams[2], *events[2];
+    aclrtPtrAttributes attributes;
+    float time = -1;
+
+    assert_acl_ok(rtSetDevice(1));
+    assert_acl_ok(rtMemGetInfoEx(0, &before, &total));
+    assert_in_range(before, 1, total);
+    assert_acl_ok(rtMalloc(&p, 64 * MIB, 2, 0));
+    assert_acl_ok(aclrtPointerGetAttributes(p, &attributes));
+    assert_int_equal(attributes.location.id, 1);
+    assert_acl_ok(rtMemGetInfoEx(0, &now, &total));
+    assert_true(before - now >= 64 * MIB);
+    for (int i = 0; i < 2; i++) {
+        assert_acl_ok(rtStreamCreate(&streams[i], 0));
+        assert_acl_ok(rtEventCreate(&events[i]));
+        if (i == 1)
+            assert_acl_ok(rtStreamWaitEvent(streams[1], events[0]));
+        assert_acl_ok(aclrtMemsetAsync(p, 64 * MIB, i, 64 * MIB, streams[i]));
+        assert_acl_ok(rtEventRecord(events[i], streams[i]));
+    }
+    assert_acl_ok(rtEventSynchronize(events[1]));
+    assert_acl_ok(rtStreamSynchronize(streams[1]));
+    assert_acl_ok(rtEventElapsedTime(&time, events[0], events[1]));
+    assert_true(time >= 0);
+    for (int i = 0; i < 2; i++) {
+        assert_acl_ok(rtEventDestroy(events[i]));
+        assert_acl_ok(rtStreamDestroy(streams[i]));
+    }
+    assert_acl_ok(rtFree(p));
+    assert_refused(rtFree(p), ACL_ERROR_RT_PARAM_INVALID, "freed");
+}
+
+static void a_device_with_ddr_has_memory_too(void **state)
+{
+    size_t left = 0, total = 0;
+
+    start("default", "ACLMEM_PRODUCT=310P");
+    assert_acl_ok(rtSetDevice(0));
+    assert_acl_ok(rtMemGetInfoEx(0, &left, &total));
+    assert_in_range(left, 1, total);
+}
+
+static void a_physical_handle_is_freed(void **state)
+{
+    aclrtDrvMemHandle handle = alloc(2 * MIB);
+
+    assert_acl_ok(rtFreePhysical(handle));
+    assert_false(aclrtFreePhysical(handle) == ACL_SUCCESS);
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -182,6 +236,9 @@ int main(void)
         claim_both(copies_are_queued),
         claim(a_copy_of_another_kind_is_done),
         claim(memory_is_opened_by_name_and_closed_by_address),
+        claim(memory_streams_and_events_are_those_of_ascendcl),
+        claim_alone(a_device_with_ddr_has_memory_too),
+        claim(a_physical_handle_is_freed),
     };
 
     look_up(NULL);
