@@ -48,6 +48,16 @@ class TryClient(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertIn("vllm-ascend llama.cpp", done.stdout)
 
+    def test_headers_that_aclmem_does_not_have_are_named(self):
+        folder = os.path.join(self.folder, "ggml", "src", "ggml-cann")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "aclnn_ops.cpp"), "w") as file:
+            file.write("#include <aclnnop/aclnn_sub.h>\n#include <aclnnop/aclnn_add.h>\n#include <vector>\n")
+        done = run("llama.cpp", self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("2 headers of operators are missing, the first is aclnnop/aclnn_add.h", done.stdout)
+        self.assertIn("OPERATOR_HEADERS=FOLDER", done.stdout)
+
     def test_without_a_network_it_says_so(self):
         with open(os.path.join(self.folder, "git"), "w") as file:
             file.write("#!/bin/sh\necho 'fatal: Could not resolve host: github.com' >&2\nexit 128\n")
