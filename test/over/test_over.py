@@ -106,7 +106,7 @@ class Over(unittest.TestCase):
         self.assertEqual(over, ["aclInit"] + direct)
         err = self.run_it("--over", other, RACE, code=99)[1]
         self.assertIn("aclmem: race:", err)
-        self.assertIn("1 finding,", err)
+        self.assertIn("aclmem: 1 finding;", err)
 
     def test_a_library_that_is_not_there_is_refused(self):
         self.assertIn("--over", self.run_it("--over", "/nowhere/lib.so", "true", code=2)[1])

@@ -38,7 +38,7 @@ class Facts(unittest.TestCase):
 
     def test_every_function_of_a_decision_has_a_fact(self):
         decisions = read("docs", "ARCHITECTURE.md").partition("## Decisions")[2]
-        rows = re.findall(r"^\| (.*?) \|", decisions.partition("**Which code.**")[0], flags=re.M)
+        rows = re.findall(r"^\| (.*?) \|", decisions.partition("**Error codes.**")[0], flags=re.M)
         marked = "".join(re.findall(r'FACT\(\w+, \w+, "decision:.*?(?=^FACT|^#|\Z)', read("tools", "facts", "facts.def"),
                                     flags=re.M | re.S)) + read("tools", "facts", "support.c")
         for name in sorted({n for row in rows for n in re.findall(r"`(acl\w+)`", row)}):
