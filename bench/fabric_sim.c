@@ -4,7 +4,7 @@
  *     aclmem_fabric_sim [--processes N] [--peers K] [--stores N] [--limit N] [--seconds S]
  *                       [--rate R] [--seed S] [--check]
  *
- * Links, desks, visits and seats are the code that fabric processes run; sockets, UCX and
+ * Links, desks, connections and slots are the code that fabric processes run; sockets, UCX and
  * the clock are events in a heap.  Everything comes from the seed: the same seed gives the
  * same table, which ends with a hash of all events.  The cluster works for S seconds; each
  * process copies R times a second, mostly to a few of the K exporters that it imports from,
@@ -136,7 +136,7 @@ static void head_print(void)
 static void costs_print(void)
 {
     struct am_link link = {.state = AM_LINK_UP};
-    struct am_frame frame = {.kind = AM_FRAME_BEAT};
+    struct am_frame frame = {.kind = AM_FRAME_HEARTBEAT};
     uint64_t begun = am_clock();
     const uint8_t *bytes;
 
@@ -144,11 +144,11 @@ static void costs_print(void)
         am_link_send(&link, &frame, 0);
         am_link_took(&link, am_link_output(&link, &bytes));
     }
-    printf("%llu bytes for a link, %llu for a guest, %llu for a grant; %.1f us for a "
+    printf("%llu bytes for a link, %llu for a importer, %llu for a grant; %.1f us for a "
            "frame\n",
            (unsigned long long)sizeof(struct am_link),
-           (unsigned long long)sizeof(struct am_desk_guest),
-           (unsigned long long)sizeof(struct am_desk_grant),
+           (unsigned long long)sizeof(struct am_importer),
+           (unsigned long long)sizeof(struct am_registry_grant),
            (double)(am_clock() - begun) / 2000 / 1e3);
 }
 

@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "fabric/desk.h"
+#include "fabric/registry.h"
 #include "fabric/link.h"
-#include "fabric/seats.h"
-#include "fabric/visit.h"
+#include "fabric/conn_slots.h"
+#include "fabric/connection.h"
 
 #define TIMEOUT (10 * AM_SECOND)
 #define TICK (500 * AM_MILLISECOND)
@@ -29,7 +29,7 @@ struct node;
 
 /* The way of an importer to one exporter. */
 struct way {
-    struct am_visit visit;
+    struct am_connection connection;
     struct node *node;
     struct node *host;
     struct conn *conn;
@@ -50,7 +50,7 @@ struct end { /* what a link's callback is told */
 
 /* A TCP connection: side 0 is the importer's, side 1 the exporter's. */
 struct conn {
-    LIST_ENTRY(conn) next; /* of the host, as a guest */
+    LIST_ENTRY(conn) next; /* of the host, as a importer */
     struct way *way;
     struct node *host;
     struct am_link link[2];
@@ -59,8 +59,8 @@ struct conn {
     bool is_proved;
     uint64_t order[2]; /* when the last bytes to each side arrive */
     uint32_t n_events;
-    struct am_seat seat;
-    struct am_desk_guest *guest;
+    struct am_conn_slot slot;
+    struct am_importer *importer;
     uint64_t n_seen;
     STAILQ_ENTRY(conn) queued; /* in the kernel of the host */
 };
@@ -70,9 +70,9 @@ struct node {
     bool is_dead;
     bool is_silent; /* its machine is gone */
     struct am_frame_who who;
-    struct am_desk desk;
-    struct am_seats shaking, guests;
-    struct am_visits visits;
+    struct am_registry registry;
+    struct am_conn_slots handshakes, importers;
+    struct am_connections connections;
     struct way *ways;
     LIST_HEAD(, conn) conns;
     STAILQ_HEAD(, conn) backlog;

@@ -14,17 +14,17 @@ static void accept_one(struct conn *conn)
 {
     struct node *host = conn->host;
 
-    am_seats_take(&host->shaking, &conn->seat, sim.now);
+    am_conn_slots_acquire(&host->handshakes, &conn->slot, sim.now);
     LIST_INSERT_HEAD(&host->conns, conn, next);
     sim_link_begin(conn, 1);
     sim_flush(conn, 1);
 }
 
-static void guest_gone(struct conn *conn, bool is_told)
+static void importer_gone(struct conn *conn, bool is_told)
 {
-    if (conn->guest != NULL)
-        am_desk_leave(&conn->host->desk, conn->guest);
-    conn->guest = NULL;
+    if (conn->importer != NULL)
+        am_registry_remove(&conn->host->registry, conn->importer);
+    conn->importer = NULL;
     sim_conn_close(conn, 1, is_told);
 }
 
@@ -34,15 +34,17 @@ void sim_door_open(struct node *host)
     struct conn *conn;
 
     while ((conn = STAILQ_FIRST(&host->backlog)) != NULL) {
-        enum am_door door = am_seats_door(&host->shaking, &host->guests, sim.now);
+        enum am_admission door =
+            am_conn_slots_admission(&host->handshakes, &host->importers, sim.now);
 
-        if (door == AM_DOOR_SHUT)
+        if (door == AM_ADMISSION_PAUSED)
             return;
         STAILQ_REMOVE_HEAD(&host->backlog, queued);
-        if (door == AM_DOOR_FULL) {
-            struct am_seat *seat = am_seats_least(&host->shaking);
+        if (door == AM_ADMISSION_EVICT) {
+            struct am_conn_slot *slot = am_conn_slots_lru(&host->handshakes);
 
-            guest_gone((struct conn *)((char *)seat - offsetof(struct conn, seat)), true);
+            importer_gone((struct conn *)((char *)slot - offsetof(struct conn, slot)),
+                          true);
         }
         conn->n_events--;
         if (conn->is_open[0])
@@ -52,67 +54,68 @@ void sim_door_open(struct node *host)
     }
 }
 
-static void guest_up(struct conn *conn)
+static void importer_up(struct conn *conn)
 {
     struct node *host = conn->host;
     struct am_frame worker = {.kind = AM_FRAME_WORKER};
-    struct am_frame park = {.kind = AM_FRAME_PARK};
-    struct am_seat *seat;
+    struct am_frame park = {.kind = AM_FRAME_CLOSE};
+    struct am_conn_slot *slot;
 
     conn->is_proved = true;
     host->n_shakes++;
-    am_seats_give(&host->shaking, &conn->seat);
-    am_seats_take(&host->guests, &conn->seat, sim.now);
-    conn->guest = am_desk_enter(&host->desk, &conn->link[1].peer, conn->link[1].pass);
-    sim_require(conn->guest != NULL, "no memory");
+    am_conn_slots_release(&host->handshakes, &conn->slot);
+    am_conn_slots_acquire(&host->importers, &conn->slot, sim.now);
+    conn->importer =
+        am_registry_connect(&host->registry, &conn->link[1].peer, conn->link[1].token);
+    sim_require(conn->importer != NULL, "no memory");
     worker.worker.size = 79;
     worker.worker.lease_ms = LEASE / AM_MILLISECOND;
     sim_send(conn, 1, &worker);
-    while (host->guests.n - host->guests.n_leaving > host->guests.limit &&
-           (seat = am_seats_least(&host->guests)) != NULL) {
-        am_seats_leave(&host->guests, seat);
-        sim_send((struct conn *)((char *)seat - offsetof(struct conn, seat)), 1, &park);
+    while (host->importers.n - host->importers.n_draining > host->importers.limit &&
+           (slot = am_conn_slots_lru(&host->importers)) != NULL) {
+        am_conn_slots_drain(&host->importers, slot);
+        sim_send((struct conn *)((char *)slot - offsetof(struct conn, slot)), 1, &park);
     }
-    if (host->guests.n > host->n_most[1])
-        host->n_most[1] = host->guests.n;
-    sim_require(host->guests.n + host->shaking.n <=
-                    host->guests.limit + AM_DOOR_LEAVING + AM_DOOR_SHAKING,
+    if (host->importers.n > host->n_most[1])
+        host->n_most[1] = host->importers.n;
+    sim_require(host->importers.n + host->handshakes.n <=
+                    host->importers.limit + AM_DRAINING_MAX + AM_HANDSHAKES_MAX,
                 "an exporter has more connections than its limit");
-    sim_require(host->shaking.n <= AM_DOOR_SHAKING,
+    sim_require(host->handshakes.n <= AM_HANDSHAKES_MAX,
                 "more unproved connections than allowed");
     sim_door_open(host);
 }
 
-static void guest_frame(struct conn *conn, const struct am_frame *frame)
+static void importer_frame(struct conn *conn, const struct am_frame *frame)
 {
     struct node *host = conn->host;
     struct am_frame answer = {0};
 
-    am_seats_use(&host->guests, &conn->seat, sim.now);
+    am_conn_slots_touch(&host->importers, &conn->slot, sim.now);
     switch (frame->kind) {
     case AM_FRAME_IMPORT:
-        am_desk_answer(&host->desk, conn->guest, frame, &answer);
+        am_registry_import(&host->registry, conn->importer, frame, &answer);
         sim_send(conn, 1, &answer);
         break;
     case AM_FRAME_RELEASE:
-        am_desk_release(&host->desk, conn->guest, frame->release.number);
+        am_registry_release(&host->registry, conn->importer, frame->release.number);
         break;
-    case AM_FRAME_BACK:
-        am_desk_return(conn->guest, frame, &answer);
+    case AM_FRAME_RECONNECT:
+        am_registry_reconnect(conn->importer, frame, &answer);
         sim_send(conn, 1, &answer);
         break;
     default: /* PARK; the connection is closed when the frame has been taken */
-        am_desk_park(&host->desk, conn->guest, sim.now);
-        conn->guest = NULL;
+        am_registry_disconnect(&host->registry, conn->importer, sim.now);
+        conn->importer = NULL;
         break;
     }
 }
 
 /* ---- the importer ---- */
 
-static void visit_come(struct am_visit *visit)
+static void connection_open(struct am_connection *connection)
 {
-    struct way *way = (struct way *)visit;
+    struct way *way = (struct way *)connection;
     struct conn *conn = sim_allocate(1, sizeof *conn);
 
     conn->way = way;
@@ -122,17 +125,17 @@ static void visit_come(struct am_visit *visit)
     sim.n_made++;
     if (++sim.n_conns > sim.n_most_conns)
         sim.n_most_conns = sim.n_conns;
-    if (way->node->visits.seats.n > way->node->n_most[0])
-        way->node->n_most[0] = way->node->visits.seats.n;
-    sim_require(way->node->visits.seats.n <= way->node->visits.seats.limit,
+    if (way->node->connections.slots.n > way->node->n_most[0])
+        way->node->n_most[0] = way->node->connections.slots.n;
+    sim_require(way->node->connections.slots.n <= way->node->connections.slots.limit,
                 "an importer has more connections than its limit");
     sim_carry(conn, 0, ARRIVES);
 }
 
-static void visit_go(struct am_visit *visit)
+static void connection_leave(struct am_connection *connection)
 {
-    struct way *way = (struct way *)visit;
-    struct am_frame frame = {.kind = AM_FRAME_PARK};
+    struct way *way = (struct way *)connection;
+    struct am_frame frame = {.kind = AM_FRAME_CLOSE};
 
     sim_send(way->conn, 0, &frame);
 }
@@ -155,7 +158,7 @@ static void copies_begin(struct way *way)
     if (way->n_held > 0)
         wait_note(sim.now - way->wanted);
     for (; way->n_held > 0; way->n_held--) {
-        am_visit_work(&way->node->visits, &way->visit, sim.now);
+        am_connection_work_begin(&way->node->connections, &way->connection, sim.now);
         way->conn->link[0].n_used++;
         sim_event_add(sim.now + 2 * sim_latency() + COPY_NS, DONE, way);
     }
@@ -175,7 +178,8 @@ static void way_here(struct way *way)
 {
     struct am_frame frame = {0};
 
-    am_visit_here(&way->node->visits, &way->visit, way->lease_ns, sim.now);
+    am_connection_opened(&way->node->connections, &way->connection, way->lease_ns,
+                         sim.now);
     if (way->is_released && way->is_granted) {
         way_release(way);
     } else if (!way->is_asked && !way->is_released) {
@@ -183,7 +187,7 @@ static void way_here(struct way *way)
         frame.import.id = 1;
         frame.import.ticket.number = 1;
         way->is_asked = true;
-        am_visit_work(&way->node->visits, &way->visit, sim.now);
+        am_connection_work_begin(&way->node->connections, &way->connection, sim.now);
         sim_send(way->conn, 0, &frame);
     } else if (way->is_granted) {
         copies_begin(way);
@@ -199,7 +203,7 @@ static void way_fail(struct way *way)
     sim.n_lost += way->n_held;
     way->n_held = 0;
     sim.n_failed += !way->host->is_dead;
-    am_visit_end(&way->node->visits, &way->visit);
+    am_connection_fail(&way->node->connections, &way->connection);
     if (way->conn != NULL)
         sim_conn_close(way->conn, 0, true);
     way->conn = NULL;
@@ -215,13 +219,13 @@ static void host_frame(struct conn *conn, const struct am_frame *frame)
         if (!way->is_granted)
             way_here(way);
         break;
-    case AM_FRAME_BACK:
+    case AM_FRAME_RECONNECT:
         sim_require(frame->back.is_known != 0, "memory was given back too early");
         way_here(way);
         break;
     case AM_FRAME_GRANT:
         sim_require(frame->grant.status == 0, "an import was refused");
-        am_visit_done(&way->node->visits, &way->visit, sim.now);
+        am_connection_work_end(&way->node->connections, &way->connection, sim.now);
         way->is_granted = true;
         way->grant = frame->grant.number;
         if (way->is_released)
@@ -230,13 +234,13 @@ static void host_frame(struct conn *conn, const struct am_frame *frame)
             copies_begin(way);
         break;
     default: /* PARK */
-        am_visit_ask(&way->node->visits, &way->visit);
+        am_connection_drain(&way->node->connections, &way->connection);
     }
 }
 
 static void back_send(struct conn *conn)
 {
-    struct am_frame frame = {.kind = AM_FRAME_BACK};
+    struct am_frame frame = {.kind = AM_FRAME_RECONNECT};
 
     if (!conn->way->is_granted)
         return;
@@ -249,7 +253,7 @@ void sim_frame_take(void *arg, const struct am_frame *frame)
     const struct end *end = arg;
 
     if (end->side == 1)
-        guest_frame(end->conn, frame);
+        importer_frame(end->conn, frame);
     else
         host_frame(end->conn, frame);
 }
@@ -266,17 +270,17 @@ static void bytes_take(struct conn *conn, const struct event *event)
         return;
     am_link_input(link, event->bytes, event->size, sim.now);
     sim_require(link->state != AM_LINK_DEAD, "a link failed");
-    if (before == AM_LINK_SHAKING && link->state == AM_LINK_UP) {
+    if (before == AM_LINK_HANDSHAKE && link->state == AM_LINK_UP) {
         if (side == 1)
-            guest_up(conn);
+            importer_up(conn);
         else
             back_send(conn);
     }
     sim_flush(conn, side);
-    if (side == 1 && conn->is_proved && conn->guest == NULL)
+    if (side == 1 && conn->is_proved && conn->importer == NULL)
         sim_conn_close(conn, 1, true); /* it has taken its leave */
     else if (side == 0)
-        am_visits_step(&conn->way->node->visits, sim.now);
+        am_connections_step(&conn->way->node->connections, sim.now);
 }
 
 static void close_take(struct conn *conn, int side)
@@ -286,18 +290,18 @@ static void close_take(struct conn *conn, int side)
     if (!conn->is_open[side])
         return;
     if (side == 1) {
-        guest_gone(conn, false);
+        importer_gone(conn, false);
         return;
     }
     am_link_close(&conn->link[0]);
-    if (way->visit.state == AM_VISIT_GOING) {
+    if (way->connection.state == AM_CONNECTION_CLOSING) {
         way->conn = NULL;
         sim_conn_close(conn, 0, false);
-        am_visit_closed(&way->node->visits, &way->visit, sim.now);
+        am_connection_closed(&way->node->connections, &way->connection, sim.now);
     } else {
         way_fail(way);
     }
-    am_visits_step(&way->node->visits, sim.now);
+    am_connections_step(&way->node->connections, sim.now);
 }
 
 static void arrive(struct conn *conn)
@@ -330,19 +334,19 @@ static void work(struct node *node)
     sim.n_copies++;
     if (way->n_held++ == 0)
         way->wanted = sim.now;
-    if (am_visit_is_open(&way->visit) && way->is_granted)
+    if (am_connection_is_open(&way->connection) && way->is_granted)
         copies_begin(way);
     else
-        am_visit_want(&node->visits, &way->visit, sim.now);
-    am_visits_step(&node->visits, sim.now);
+        am_connection_request(&node->connections, &way->connection, sim.now);
+    am_connections_step(&node->connections, sim.now);
 }
 
 static void copy_done(struct way *way)
 {
     if (way->node->is_dead || way->is_failed)
         return;
-    am_visit_done(&way->node->visits, &way->visit, sim.now);
-    am_visits_step(&way->node->visits, sim.now);
+    am_connection_work_end(&way->node->connections, &way->connection, sim.now);
+    am_connections_step(&way->node->connections, sim.now);
 }
 
 static void node_tick(struct node *node)
@@ -361,7 +365,7 @@ static void node_tick(struct node *node)
             sim_flush(way->conn, 0);
         }
         if ((way->conn != NULL && way->conn->link[0].state == AM_LINK_DEAD) ||
-            am_visit_is_late(&way->visit, sim.now, TIMEOUT))
+            am_connection_is_late(&way->connection, sim.now, TIMEOUT))
             way_fail(way);
     }
     for (conn = LIST_FIRST(&node->conns); conn != NULL; conn = next) {
@@ -370,14 +374,14 @@ static void node_tick(struct node *node)
         sim_flush(conn, 1);
         if (conn->link[1].n_peer_used != conn->n_seen) {
             conn->n_seen = conn->link[1].n_peer_used;
-            am_seats_use(&node->guests, &conn->seat, sim.now);
+            am_conn_slots_touch(&node->importers, &conn->slot, sim.now);
         }
         if (conn->link[1].state == AM_LINK_DEAD)
-            guest_gone(conn, true);
+            importer_gone(conn, true);
     }
-    am_desk_expire(&node->desk, sim.now);
+    am_registry_expire(&node->registry, sim.now);
     sim_door_open(node);
-    am_visits_step(&node->visits, sim.now);
+    am_connections_step(&node->connections, sim.now);
     if (sim.now + TICK < sim.ends)
         sim_event_add(sim.now + TICK, TICKS, node);
 }
@@ -398,7 +402,7 @@ void sim_node_kill(struct node *node, bool is_told)
         way->conn = NULL;
     }
     while ((conn = LIST_FIRST(&node->conns)) != NULL)
-        guest_gone(conn, is_told);
+        importer_gone(conn, is_told);
     while ((conn = STAILQ_FIRST(&node->backlog)) != NULL) {
         STAILQ_REMOVE_HEAD(&node->backlog, queued);
         conn->n_events--;
@@ -415,17 +419,17 @@ void sim_node_let_go(struct node *node)
         way->n_held = 0;
         if (way->is_failed || !way->is_asked)
             continue;
-        if (am_visit_is_open(&way->visit) && way->is_granted)
+        if (am_connection_is_open(&way->connection) && way->is_granted)
             way_release(way);
         else
-            am_visit_want(&node->visits, &way->visit, sim.now);
+            am_connection_request(&node->connections, &way->connection, sim.now);
     }
-    am_visits_step(&node->visits, sim.now);
+    am_connections_step(&node->connections, sim.now);
 }
 
 /* ---- a run ---- */
 
-static void export_gone(void *arg, struct am_desk_export *export)
+static void export_gone(void *arg, struct am_registry_export *export)
 {
 }
 
@@ -440,23 +444,24 @@ static bool is_way(const struct node *node, size_t n, const struct node *host)
 
 void sim_node_begin(struct node *node, uint32_t id)
 {
-    struct am_desk_export *export = sim_allocate(1, sizeof *export);
+    struct am_registry_export *export = sim_allocate(1, sizeof *export);
 
     node->id = id;
     node->who.pid = (int32_t)id;
     memcpy(node->who.instance, &id, sizeof id);
-    am_desk_init(&node->desk, LEASE, export_gone, NULL);
-    am_seats_init(&node->shaking, AM_DOOR_SHAKING);
-    am_seats_init(&node->guests, sim_options.limit);
-    am_visits_init(&node->visits, sim_options.limit, IDLE, sim_roll(UINT64_MAX));
-    node->visits.come = visit_come;
-    node->visits.go = visit_go;
+    am_registry_init(&node->registry, LEASE, export_gone, NULL);
+    am_conn_slots_init(&node->handshakes, AM_HANDSHAKES_MAX);
+    am_conn_slots_init(&node->importers, sim_options.limit);
+    am_connections_init(&node->connections, sim_options.limit, IDLE,
+                        sim_roll(UINT64_MAX));
+    node->connections.come = connection_open;
+    node->connections.go = connection_leave;
     LIST_INIT(&node->conns);
     STAILQ_INIT(&node->backlog);
     export->ticket.number = 1;
     export->is_open = true;
     export->size = 1;
-    sim_require(am_desk_add(&node->desk, export), "an export");
+    sim_require(am_registry_add(&node->registry, export), "an export");
     node->ways = sim_allocate(sim_options.n_peers, sizeof *node->ways);
     for (size_t i = 0; i < sim_options.n_peers; i++) {
         struct way *way = &node->ways[i];
@@ -467,7 +472,7 @@ void sim_node_begin(struct node *node, uint32_t id)
         } while (is_way(node, i, host));
         way->node = node;
         way->host = host;
-        am_visits_add(&node->visits, &way->visit);
+        am_connections_add(&node->connections, &way->connection);
     }
     sim_event_add(sim_roll(TICK), TICKS, node);
     sim_event_add(sim_roll(AM_SECOND), WORKS, node);
@@ -537,11 +542,12 @@ void sim_end_check(void)
 
         if (node->is_dead)
             continue;
-        sim_require(RB_ROOT(&node->desk.exports)->n_grants == 0,
+        sim_require(RB_ROOT(&node->registry.exports)->n_grants == 0,
                     "memory was not given back");
-        sim_require(node->desk.n_away == 0 && node->guests.n == 0 && node->shaking.n == 0,
-                    "an importer that is gone is still in the books");
-        sim_require(node->visits.seats.n == 0, "an importer kept a connection");
+        sim_require(node->registry.n_disconnected == 0 && node->importers.n == 0 &&
+                        node->handshakes.n == 0,
+                    "an importer that is gone is still in the records");
+        sim_require(node->connections.slots.n == 0, "an importer kept a connection");
     }
     sim_require(sim.n_heap == 0, "something is still under way");
 }
@@ -550,11 +556,11 @@ void sim_nodes_free(void)
 {
     for (size_t i = 0; i < sim_options.n; i++) {
         struct node *node = &sim.nodes[i];
-        struct am_desk_guest *guest;
+        struct am_importer *importer;
 
-        while ((guest = TAILQ_FIRST(&node->desk.leases)) != NULL)
-            am_desk_expire(&node->desk, guest->until);
-        am_desk_withdraw(&node->desk, 1);
+        while ((importer = TAILQ_FIRST(&node->registry.leases)) != NULL)
+            am_registry_expire(&node->registry, importer->until);
+        am_registry_withdraw(&node->registry, 1);
         free(node->ways);
     }
     free(sim.nodes);

@@ -134,7 +134,8 @@ void sim_conn_close(struct conn *conn, int side, bool is_told)
     conn->is_open[side] = false;
     am_link_destroy(&conn->link[side]);
     if (side == 1) {
-        am_seats_give(conn->is_proved ? &host->guests : &host->shaking, &conn->seat);
+        am_conn_slots_release(conn->is_proved ? &host->importers : &host->handshakes,
+                              &conn->slot);
         LIST_REMOVE(conn, next);
     } else {
         sim.n_conns--;

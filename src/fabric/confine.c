@@ -97,7 +97,7 @@ static struct sock_filter filter[] = {
     ALLOW(timerfd_create),
     ALLOW(timerfd_settime),
     ALLOW(lseek),
-    ALLOW(pwrite64), /* the book, as the next one; nothing else is open for writing */
+    ALLOW(pwrite64), /* the records, as the next one; nothing else is open for writing */
     ALLOW(ftruncate),
     ALLOW_BUT(openat, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC),
     /*

@@ -50,14 +50,14 @@ struct am_welcome {
 };
 
 enum am_frame_kind {
-    AM_FRAME_BEAT = 1, /* a sign of life */
-    AM_FRAME_WORKER,   /* exporter: the address of its UCX worker */
-    AM_FRAME_IMPORT,   /* importer */
-    AM_FRAME_GRANT,    /* exporter: the answer */
-    AM_FRAME_RELEASE,  /* importer: the memory is not used any more */
-    AM_FRAME_ECHO,     /* importer; the exporter answers with the same */
-    AM_FRAME_BACK,     /* importer, once more connected; the exporter answers */
-    AM_FRAME_PARK,     /* exporter: asks for the connection; importer: it may be closed */
+    AM_FRAME_HEARTBEAT = 1, /* a sign of life */
+    AM_FRAME_WORKER,        /* exporter: the address of its UCX worker */
+    AM_FRAME_IMPORT,        /* importer */
+    AM_FRAME_GRANT,         /* exporter: the answer */
+    AM_FRAME_RELEASE,       /* importer: the memory is not used any more */
+    AM_FRAME_ECHO,          /* importer; the exporter answers with the same */
+    AM_FRAME_RECONNECT,     /* importer, once more connected; the exporter answers */
+    AM_FRAME_CLOSE, /* exporter: asks for the connection; importer: it may be closed */
     AM_FRAME_KINDS,
 };
 

@@ -77,7 +77,7 @@ struct memory {
     struct am_ucx_memory ucx;
 };
 
-static void memory_gone(void *arg, struct am_desk_export *export)
+static void memory_gone(void *arg, struct am_registry_export *export)
 {
     struct am_helper *helper = arg;
     struct memory *memory = export->memory;
@@ -126,7 +126,7 @@ static bool export_add(struct am_helper *helper, struct memory *memory,
                        const struct am_port_ticket *ticket, bool is_open,
                        const void *bytes, uint32_t n_bytes)
 {
-    struct am_desk_export *export = calloc(1, sizeof *export);
+    struct am_registry_export *export = calloc(1, sizeof *export);
 
     if (export != NULL) {
         export->ticket = *ticket;
@@ -138,10 +138,10 @@ static bool export_add(struct am_helper *helper, struct memory *memory,
         export->n_rkey = (uint32_t)memory->ucx.rkey_size;
         memcpy(export->rkey, memory->ucx.rkey, memory->ucx.rkey_size);
         export->memory = memory;
-        if (am_desk_add(&helper->desk, export))
+        if (am_registry_add(&helper->registry, export))
             return true;
     }
-    memory_gone(helper, &(struct am_desk_export){.memory = memory});
+    memory_gone(helper, &(struct am_registry_export){.memory = memory});
     free(export);
     return false;
 }
@@ -186,7 +186,8 @@ static void trust_take(struct am_helper *helper, const struct am_port_message *m
     struct am_port_message reply = {.kind = AM_PORT_REPLY, .id = message->id};
     size_t n = message->trust.n < AM_PORT_PIDS ? message->trust.n : AM_PORT_PIDS;
 
-    if (am_desk_trust(&helper->desk, &message->trust.ticket, message->trust.pids, n) == 0)
+    if (am_registry_trust(&helper->registry, &message->trust.ticket, message->trust.pids,
+                          n) == 0)
         am_helper_reply(helper, &reply);
     else
         am_helper_refuse(helper, message->id, ACL_ERROR_RT_PARAM_INVALID,
@@ -303,7 +304,7 @@ static int network_open(struct am_helper *helper, int key, char *gate, char *why
     if (ucx_ports_choose(&helper->place, why) != 0)
         return -1;
     am_confine_files();
-    helper->ucx.parcel = am_peer_parcel;
+    helper->ucx.parcel = am_peer_put_message;
     helper->ucx.arg = helper;
     alarm(UCX_START_S);
     if (am_ucx_open(&helper->ucx, helper->place.device, why) != 0)
@@ -371,14 +372,14 @@ static void message_take(struct am_helper *helper, const struct am_port_message 
                          int fd)
 {
     if (!helper->is_up && message->kind != AM_PORT_BEGIN &&
-        message->kind != AM_PORT_BOOK && message->kind != AM_PORT_KEY)
+        message->kind != AM_PORT_RECORDS && message->kind != AM_PORT_KEY)
         leave();
     switch (message->kind) {
     case AM_PORT_BEGIN:
         begin_take(helper, message, fd);
         break;
-    case AM_PORT_BOOK:
-        helper->book = dup(fd);
+    case AM_PORT_RECORDS:
+        helper->records = dup(fd);
         break;
     case AM_PORT_KEY:
         key_take(helper, message, fd);
@@ -394,7 +395,7 @@ static void message_take(struct am_helper *helper, const struct am_port_message 
         trust_take(helper, message);
         break;
     case AM_PORT_WITHDRAW:
-        am_desk_withdraw(&helper->desk, message->trust.ticket.number);
+        am_registry_withdraw(&helper->registry, message->trust.ticket.number);
         break;
     case AM_PORT_IMPORT:
         am_peer_import(helper, message);
@@ -438,7 +439,7 @@ static void tick(struct am_helper *helper, uint64_t now)
     uint64_t step = helper->timeout_ns / TICKS;
 
     am_peer_tick(helper, now);
-    am_peer_book(helper);
+    am_peer_records_write(helper);
     helper->next_tick = now + (step < TICK_MAX && step > 0 ? step : TICK_MAX);
 }
 
@@ -452,8 +453,8 @@ void am_helper_run(int socket)
     helper.epoll = epoll_create1(EPOLL_CLOEXEC);
     helper.port = (struct am_watch){socket, port_ready};
     helper.program.fd = -1;
-    helper.book = -1;
-    am_desk_init(&helper.desk, 0, memory_gone, &helper);
+    helper.records = -1;
+    am_registry_init(&helper.registry, 0, memory_gone, &helper);
     TAILQ_INIT(&helper.peers);
     TAILQ_INIT(&helper.ending);
     am_helper_watch(&helper, &helper.port, EPOLLIN, true);

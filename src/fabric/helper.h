@@ -19,13 +19,13 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "fabric/desk.h"
+#include "fabric/registry.h"
 #include "fabric/gate.h"
 #include "fabric/link.h"
 #include "fabric/net.h"
-#include "fabric/seats.h"
+#include "fabric/conn_slots.h"
 #include "fabric/ucx.h"
-#include "fabric/visit.h"
+#include "fabric/connection.h"
 
 struct am_helper;
 struct am_peer;
@@ -61,12 +61,12 @@ struct am_peer_import {
     ucp_rkey_h rkey;
 };
 
-/* The fate of a peer when the events of this round are done. */
-enum am_peer_fate {
-    AM_PEER_STAYS,
-    AM_PEER_PARKS,   /* its connection is closed, as agreed */
-    AM_PEER_RETRIES, /* it could not be reached yet */
-    AM_PEER_FAILS,
+/* The action of a peer when the events of this round are done. */
+enum am_peer_action {
+    AM_PEER_KEEP,
+    AM_PEER_DISCONNECT, /* its connection is closed, as agreed */
+    AM_PEER_RETRY,      /* it could not be reached yet */
+    AM_PEER_FAIL,
 };
 
 struct am_peer_move;
@@ -78,10 +78,10 @@ struct am_peer {
     struct am_helper *helper;
     struct am_link link;     /* of the latest connection */
     struct am_frame_who who; /* the other process, once a handshake was done */
-    enum am_peer_fate fate;
+    enum am_peer_action action;
     bool is_ending;     /* it is in helper->ending */
     bool is_server;     /* the peer imports from here */
-    bool is_unproved;   /* its seat is one of helper->shaking */
+    bool is_unproved;   /* its slot is one of helper->handshakes */
     bool is_connecting; /* TCP is not there yet */
     bool is_up;         /* the handshake of this connection is over */
     bool is_waiting;    /* for room to send */
@@ -94,14 +94,14 @@ struct am_peer {
     bool has_source;       /* `source` does */
     struct in_addr source; /* that of its data, if it is another one */
 
-    /* The guest is there when the handshake is done. */
-    struct am_seat seat;
-    struct am_desk_guest *guest;
-    uint64_t n_seen; /* of the guest's uses */
+    /* The importer is there when the handshake is done. */
+    struct am_conn_slot slot;
+    struct am_importer *importer;
+    uint64_t n_seen; /* of the importer's uses */
 
     /* !is_server, as all below */
     RB_ENTRY(am_peer) node; /* unless it fails or is dead */
-    struct am_visit visit;
+    struct am_connection connection;
     struct am_port_place place;
     unsigned n_refusals; /* connections in a row that ended without a welcome */
     uint8_t *worker;     /* the address of the exporter's, once it is known */
@@ -123,7 +123,7 @@ struct am_peer {
     LIST_HEAD(, am_peer_import) fresh; /* those with is_fresh */
     bool is_asking;                    /* for word of these: ask_move is under way */
     struct am_ucx_move ask_move;
-    struct am_parcel ask_head;
+    struct am_put_head ask_head;
     uint32_t n_moves; /* that UCX has */
     uint64_t moved;   /* when a move ended last, or began while there was none */
 };
@@ -137,7 +137,7 @@ struct am_helper {
     struct am_watch worker;
     struct am_watch out;
     int epoll;
-    int book; /* -1: none */
+    int records; /* -1: none */
     bool is_up;
     bool is_shut;      /* until AM_PORT_READY: importers wait at the listener */
     bool is_listening; /* the listener is waited for */
@@ -151,15 +151,15 @@ struct am_helper {
     struct am_gate gate;
     struct am_gate back; /* of imports, for exporters */
     uint16_t ucx_port;   /* where UCX listens */
-    struct am_desk desk;
+    struct am_registry registry;
     TAILQ_HEAD(, am_peer) peers;
     TAILQ_HEAD(, am_peer) ending;
-    struct am_peer_tree places;      /* peers to import from */
-    struct am_visits visits;         /* to them */
-    struct am_seats guests;          /* peers that import */
-    size_t n_connections;            /* the limit of each of the two */
-    struct am_seats shaking;         /* peers that have not proved the key yet */
-    struct am_peer_import **imports; /* by number - 1; NULL: free */
+    struct am_peer_tree places;        /* peers to import from */
+    struct am_connections connections; /* to them */
+    struct am_conn_slots importers;    /* peers that import */
+    size_t n_connections;              /* the limit of each of the two */
+    struct am_conn_slots handshakes;   /* peers that have not proved the key yet */
+    struct am_peer_import **imports;   /* by number - 1; NULL: free */
     size_t n_imports;
     size_t first_free; /* all imports below are taken */
     uint64_t next_tick;
@@ -184,8 +184,8 @@ void am_helper_scratch(struct am_helper *helper);
 /* peer.c */
 void am_peer_import(struct am_helper *helper, const struct am_port_message *message);
 void am_peer_release(struct am_helper *helper, uint64_t number);
-/* Writes the book, if it changed. */
-void am_peer_book(struct am_helper *helper);
+/* Writes the records, if it changed. */
+void am_peer_records_write(struct am_helper *helper);
 /* For peer_link.c: a frame of the peer; the connection to an exporter begins and ends. */
 void am_peer_frame(struct am_peer *peer, const struct am_frame *frame);
 void am_peer_up(struct am_peer *peer);
@@ -206,8 +206,8 @@ void am_peer_ask(struct am_peer *peer);
 /* The parcels up to this one have arrived, or never will. */
 void am_peer_puts_over(struct am_peer *peer, uint64_t upto);
 /* A parcel of an importer; see am_ucx.parcel. */
-void am_peer_parcel(void *arg, const void *head, size_t head_size, const void *bytes,
-                    size_t size, ucp_ep_h back);
+void am_peer_put_message(void *arg, const void *head, size_t head_size, const void *bytes,
+                         size_t size, ucp_ep_h back);
 /* A piece of work over UCX begins or ends; the connection stays meanwhile. */
 void am_peer_work_begin(struct am_peer *peer);
 void am_peer_work_end(struct am_peer *peer);

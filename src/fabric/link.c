@@ -68,7 +68,7 @@ static void frame_code(const uint8_t *key, const struct am_frame *frame,
 enum session_label {
     SESSION_IMPORTER, /* the key of its frames, */
     SESSION_EXPORTER, /* and of the other direction's */
-    SESSION_PASS,
+    SESSION_TOKEN,
 };
 
 /* A code of both sides' random numbers. */
@@ -87,12 +87,12 @@ static void session_code(const struct am_link *link, enum session_label which,
 
 static void session_begin(struct am_link *link, uint64_t now)
 {
-    uint8_t pass[AM_FRAME_MAC];
+    uint8_t token[AM_FRAME_MAC];
 
     session_code(link, SESSION_IMPORTER, link->is_server ? link->in_key : link->out_key);
     session_code(link, SESSION_EXPORTER, link->is_server ? link->out_key : link->in_key);
-    session_code(link, SESSION_PASS, pass);
-    memcpy(link->pass, pass, sizeof link->pass);
+    session_code(link, SESSION_TOKEN, token);
+    memcpy(link->token, token, sizeof link->token);
     link->state = AM_LINK_UP;
     link->heard = now;
     link->sent = now;
@@ -191,14 +191,14 @@ void am_link_destroy(struct am_link *link)
     link->queue_at = link->queue_end = link->queue_size = 0;
     sodium_memzero(link->out_key, sizeof link->out_key);
     sodium_memzero(link->in_key, sizeof link->in_key);
-    sodium_memzero(link->pass, sizeof link->pass);
+    sodium_memzero(link->token, sizeof link->token);
 }
 
 void am_link_close(struct am_link *link)
 {
     /* The exporter says nothing to a process without its key. */
     bool is_refusal =
-        !link->is_server && link->state == AM_LINK_SHAKING && link->hello.version != 0;
+        !link->is_server && link->state == AM_LINK_HANDSHAKE && link->hello.version != 0;
 
     link_end(link, is_refusal ? AM_LINK_REFUSED : AM_LINK_CLOSED);
 }
@@ -305,7 +305,7 @@ static void frame_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
     }
     link->n_in++;
     link->heard = now;
-    if (frame.kind == AM_FRAME_BEAT)
+    if (frame.kind == AM_FRAME_HEARTBEAT)
         link->n_peer_used = frame.beat.n_used;
     else
         link->frame(link->arg, &frame);
@@ -336,7 +336,7 @@ static void message_take(struct am_link *link, const uint8_t *bytes, uint64_t no
 /* Whether the message that comes next begins with AM_FRAME_MAGIC. */
 static bool has_magic(const struct am_link *link)
 {
-    return link->state == AM_LINK_SHAKING &&
+    return link->state == AM_LINK_HANDSHAKE &&
            (link->is_server || link->hello.version == 0);
 }
 
@@ -387,14 +387,14 @@ void am_link_input(struct am_link *link, const void *bytes, size_t size, uint64_
 
 uint64_t am_link_tick(struct am_link *link, uint64_t now)
 {
-    uint64_t shake = link->is_server && AM_LINK_SHAKE_NS < link->timeout_ns
-                         ? AM_LINK_SHAKE_NS
+    uint64_t shake = link->is_server && AM_LINK_HANDSHAKE_NS < link->timeout_ns
+                         ? AM_LINK_HANDSHAKE_NS
                          : link->timeout_ns;
-    uint64_t beat = link->timeout_ns / AM_LINK_BEATS;
-    struct am_frame frame = {.kind = AM_FRAME_BEAT, .beat.n_used = link->n_used};
+    uint64_t beat = link->timeout_ns / AM_LINK_HEARTBEATS;
+    struct am_frame frame = {.kind = AM_FRAME_HEARTBEAT, .beat.n_used = link->n_used};
 
     switch (link->state) {
-    case AM_LINK_SHAKING:
+    case AM_LINK_HANDSHAKE:
         if (now - link->begun >= shake)
             link_end(link, AM_LINK_SLOW);
         return link->state == AM_LINK_DEAD ? UINT64_MAX : link->begun + shake;

@@ -22,11 +22,11 @@
 #include <stdint.h>
 
 #include "fabric/frame.h"
-#include "fabric/parcel.h"
+#include "fabric/message.h"
 
-#define AM_LINK_SHAKE_NS UINT64_C(2000000000) /* for the handshake, at the exporter */
-#define AM_LINK_BEATS 5                       /* in a timeout */
-#define AM_LINK_QUEUE_MAX (UINT64_C(1) << 20) /* bytes that wait to be sent */
+#define AM_LINK_HANDSHAKE_NS UINT64_C(2000000000) /* for the handshake, at the exporter */
+#define AM_LINK_HEARTBEATS 5                      /* in a timeout */
+#define AM_LINK_QUEUE_MAX (UINT64_C(1) << 20)     /* bytes that wait to be sent */
 
 /* The keys that are made of the cluster's; equal on all machines. */
 struct am_link_keys {
@@ -39,7 +39,7 @@ struct am_link_keys {
 void am_link_keys_make(struct am_link_keys *keys, const void *secret, size_t size);
 
 enum am_link_state {
-    AM_LINK_SHAKING,
+    AM_LINK_HANDSHAKE,
     AM_LINK_UP,
     AM_LINK_DEAD,
 };
@@ -87,7 +87,7 @@ struct am_link {
     uint8_t nonce[AM_FRAME_NONCE];
     uint8_t out_key[32];
     uint8_t in_key[32];
-    uint8_t pass[AM_PARCEL_PASS]; /* AM_LINK_UP */
+    uint8_t token[AM_TOKEN_SIZE]; /* AM_LINK_UP */
     uint64_t n_out;               /* frames sent */
     uint64_t n_in;
     uint64_t n_used;      /* set by the owner, and told in beats */

@@ -11,7 +11,8 @@
 #include "base/clock.h"
 #include "fabric/helper.h"
 
-#define BOOK_ROWS 256 /* peers that aclmem info shows; further ones are a row together */
+#define RECORD_ROWS \
+    256 /* peers that aclmem info shows; further ones are a row together */
 
 /* ---- imports ---- */
 
@@ -68,7 +69,8 @@ static void import_ask(struct am_peer_import *import)
     struct am_frame frame = {.kind = AM_FRAME_IMPORT};
 
     import->is_asked = true;
-    am_visit_work(&peer->helper->visits, &peer->visit, am_helper_now());
+    am_connection_work_begin(&peer->helper->connections, &peer->connection,
+                             am_helper_now());
     frame.import.id = import->number;
     frame.import.ticket = import->ticket;
     source_tell(peer, frame.import.source);
@@ -81,11 +83,11 @@ static void import_ask(struct am_peer_import *import)
  */
 static void releases_send(struct am_peer *peer)
 {
-    struct am_visits *visits = &peer->helper->visits;
+    struct am_connections *connections = &peer->helper->connections;
     struct am_peer_import *import;
     uint64_t now = am_helper_now();
 
-    while (peer->visit.state == AM_VISIT_HERE && peer->fate == AM_PEER_STAYS &&
+    while (peer->connection.state == AM_CONNECTION_OPEN && peer->action == AM_PEER_KEEP &&
            !peer->is_waiting && (import = LIST_FIRST(&peer->released)) != NULL) {
         struct am_frame frame = {.kind = AM_FRAME_RELEASE};
 
@@ -95,12 +97,12 @@ static void releases_send(struct am_peer *peer)
     }
     if (LIST_EMPTY(&peer->released)) {
         if (peer->is_releasing)
-            am_visit_done(visits, &peer->visit, now);
+            am_connection_work_end(connections, &peer->connection, now);
         peer->is_releasing = false;
-    } else if (peer->visit.state != AM_VISIT_HERE) {
-        am_visit_want(visits, &peer->visit, now);
+    } else if (peer->connection.state != AM_CONNECTION_OPEN) {
+        am_connection_request(connections, &peer->connection, now);
     } else if (!peer->is_releasing) {
-        am_visit_work(visits, &peer->visit, now);
+        am_connection_work_begin(connections, &peer->connection, now);
         peer->is_releasing = true;
     }
 }
@@ -141,7 +143,7 @@ bool am_peer_import_reach(struct am_peer_import *import)
 
     if (!peer->has_way) {
         if (peer->worker == NULL ||
-            am_ucx_connect(&peer->helper->ucx, &peer->way, peer->worker, peer->link.pass,
+            am_ucx_connect(&peer->helper->ucx, &peer->way, peer->worker, peer->link.token,
                            way_broken, peer, why) != 0) {
             am_peer_fail(peer, why);
             return false;
@@ -187,7 +189,7 @@ void am_peer_data_close(struct am_peer *peer)
              0) /* a part of a failed copy must not follow a later one */
         am_net_doom(&address);
     am_ucx_disconnect(&peer->helper->ucx, &peer->way);
-    am_peer_puts_over(peer, peer->way.n_parcels);
+    am_peer_puts_over(peer, peer->way.n_messages);
     rkeys_drop(peer);
     /* UCX keeps the connections of an endpoint that was closed, for a peer's use. */
     if (peer->ucx_port != 0)
@@ -210,34 +212,34 @@ static void source_take(struct am_peer *peer, const uint8_t *bytes)
 }
 
 /* An importer's frame. */
-static void guest_frame(struct am_peer *peer, const struct am_frame *frame)
+static void importer_frame(struct am_peer *peer, const struct am_frame *frame)
 {
     struct am_helper *helper = peer->helper;
     struct am_frame answer = {0};
 
-    am_seats_use(&helper->guests, &peer->seat, am_helper_now());
+    am_conn_slots_touch(&helper->importers, &peer->slot, am_helper_now());
     switch (frame->kind) {
     case AM_FRAME_IMPORT:
         source_take(peer, frame->import.source);
         if (frame->import.ticket.number == AM_FRAME_SCRATCH)
             am_helper_scratch(helper);
-        am_desk_answer(&helper->desk, peer->guest, frame, &answer);
+        am_registry_import(&helper->registry, peer->importer, frame, &answer);
         am_peer_send(peer, &answer);
         return;
     case AM_FRAME_RELEASE:
-        am_desk_release(&helper->desk, peer->guest, frame->release.number);
+        am_registry_release(&helper->registry, peer->importer, frame->release.number);
         return;
     case AM_FRAME_ECHO:
         answer = *frame;
         am_peer_send(peer, &answer);
         return;
-    case AM_FRAME_BACK:
+    case AM_FRAME_RECONNECT:
         source_take(peer, frame->back.source);
-        am_desk_return(peer->guest, frame, &answer);
+        am_registry_reconnect(peer->importer, frame, &answer);
         am_peer_send(peer, &answer);
         return;
-    case AM_FRAME_PARK:
-        peer->fate = AM_PEER_PARKS;
+    case AM_FRAME_CLOSE:
+        peer->action = AM_PEER_DISCONNECT;
         am_peer_settle(peer);
         return;
     default:
@@ -251,8 +253,8 @@ static void host_here(struct am_peer *peer)
     struct am_helper *helper = peer->helper;
     struct am_peer_import *import;
 
-    am_visit_here(&helper->visits, &peer->visit, peer->lease_ms * AM_MILLISECOND,
-                  am_helper_now());
+    am_connection_opened(&helper->connections, &peer->connection,
+                         peer->lease_ms * AM_MILLISECOND, am_helper_now());
     releases_send(peer);
     LIST_FOREACH (import, &peer->imports, next) {
         if (!import->is_asked)
@@ -269,7 +271,7 @@ void am_peer_more(struct am_peer *peer)
 
 void am_peer_up(struct am_peer *peer)
 {
-    struct am_frame frame = {.kind = AM_FRAME_BACK};
+    struct am_frame frame = {.kind = AM_FRAME_RECONNECT};
 
     am_gate_admit_once(&peer->helper->back, peer->from);
     if (peer->n_grants == 0)
@@ -296,7 +298,7 @@ static void worker_take(struct am_peer *peer, const struct am_frame *frame)
 
 static void back_take(struct am_peer *peer, const struct am_frame *frame)
 {
-    if (peer->visit.state != AM_VISIT_COMING || peer->worker == NULL) {
+    if (peer->connection.state != AM_CONNECTION_OPENING || peer->worker == NULL) {
         am_peer_fail(peer, "it answered what was not asked");
     } else if (frame->back.is_known != 0) {
         host_here(peer);
@@ -394,7 +396,8 @@ static void grant_take(struct am_peer *peer, const struct am_frame *frame)
         am_peer_fail(peer, "it answered what was not asked");
         return;
     }
-    am_visit_done(&peer->helper->visits, &peer->visit, am_helper_now());
+    am_connection_work_end(&peer->helper->connections, &peer->connection,
+                           am_helper_now());
     if (frame->grant.status != ACL_SUCCESS) {
         grant_refused(import, frame->grant.status);
         return;
@@ -428,11 +431,11 @@ static void host_frame(struct am_peer *peer, const struct am_frame *frame)
     case AM_FRAME_GRANT:
         grant_take(peer, frame);
         return;
-    case AM_FRAME_BACK:
+    case AM_FRAME_RECONNECT:
         back_take(peer, frame);
         return;
-    case AM_FRAME_PARK:
-        am_visit_ask(&peer->helper->visits, &peer->visit);
+    case AM_FRAME_CLOSE:
+        am_connection_drain(&peer->helper->connections, &peer->connection);
         return;
     case AM_FRAME_ECHO:
         return;
@@ -444,7 +447,7 @@ static void host_frame(struct am_peer *peer, const struct am_frame *frame)
 void am_peer_frame(struct am_peer *peer, const struct am_frame *frame)
 {
     if (peer->is_server)
-        guest_frame(peer, frame);
+        importer_frame(peer, frame);
     else
         host_frame(peer, frame);
 }
@@ -484,10 +487,11 @@ static void import_begin(struct am_peer_import *import, struct am_peer *peer)
     import->peer = peer;
     LIST_INSERT_HEAD(&peer->imports, import, next);
     peer->n_imports++;
-    if (am_visit_is_open(&peer->visit))
+    if (am_connection_is_open(&peer->connection))
         import_ask(import);
     else
-        am_visit_want(&peer->helper->visits, &peer->visit, am_helper_now());
+        am_connection_request(&peer->helper->connections, &peer->connection,
+                              am_helper_now());
 }
 
 void am_peer_import(struct am_helper *helper, const struct am_port_message *message)
@@ -552,17 +556,17 @@ void am_peer_refuse_all(struct am_peer *peer)
     }
 }
 
-/* ---- the book ---- */
+/* ---- the records ---- */
 
-static bool guest_row(const struct am_desk_guest *guest, struct am_port_row *row)
+static bool importer_row(const struct am_importer *importer, struct am_port_row *row)
 {
     memset(row, 0, sizeof *row);
     row->is_importer = 1;
-    row->n = guest->n_grants;
-    row->n_bytes = guest->n_bytes;
-    row->pid = guest->who.pid;
-    memcpy(row->host, guest->who.host, sizeof row->host);
-    memcpy(row->address, guest->address, sizeof row->address);
+    row->n = importer->n_grants;
+    row->n_bytes = importer->n_bytes;
+    row->pid = importer->who.pid;
+    memcpy(row->host, importer->who.host, sizeof row->host);
+    memcpy(row->address, importer->address, sizeof row->address);
     return row->n > 0;
 }
 
@@ -571,7 +575,7 @@ static bool peer_row(const struct am_peer *peer, struct am_port_row *row)
     const struct am_peer_import *import;
 
     if (peer->is_server)
-        return peer->guest != NULL && guest_row(peer->guest, row);
+        return peer->importer != NULL && importer_row(peer->importer, row);
     memset(row, 0, sizeof *row);
     LIST_FOREACH (import, &peer->imports, next) {
         row->n += import->is_granted;
@@ -583,64 +587,64 @@ static bool peer_row(const struct am_peer *peer, struct am_port_row *row)
     return row->n > 0 && !peer->is_dead;
 }
 
-struct book {
-    struct am_port_row rows[BOOK_ROWS + 2];
+struct records {
+    struct am_port_row rows[RECORD_ROWS + 2];
     size_t n;
     struct am_port_row rest[2]; /* the peers without a row: exporters, and importers */
     unsigned n_rest[2];
 };
 
-static void book_add(struct book *book, const struct am_port_row *row)
+static void records_add(struct records *records, const struct am_port_row *row)
 {
-    struct am_port_row *rest = &book->rest[row->is_importer];
+    struct am_port_row *rest = &records->rest[row->is_importer];
 
-    if (book->n < BOOK_ROWS) {
-        book->rows[book->n++] = *row;
+    if (records->n < RECORD_ROWS) {
+        records->rows[records->n++] = *row;
         return;
     }
     rest->is_importer = row->is_importer;
     rest->n += row->n;
     rest->n_bytes += row->n_bytes;
-    book->n_rest[row->is_importer]++;
+    records->n_rest[row->is_importer]++;
 }
 
-static void book_make(const struct am_helper *helper, struct book *book)
+static void records_make(const struct am_helper *helper, struct records *records)
 {
-    const struct am_desk_guest *guest;
+    const struct am_importer *importer;
     const struct am_peer *peer;
     struct am_port_row row;
 
-    memset(book, 0, sizeof *book);
+    memset(records, 0, sizeof *records);
     TAILQ_FOREACH (peer, &helper->peers, next) {
         if (peer_row(peer, &row))
-            book_add(book, &row);
+            records_add(records, &row);
     }
-    TAILQ_FOREACH (guest, &helper->desk.leases, next) {
-        if (guest_row(guest, &row))
-            book_add(book, &row);
+    TAILQ_FOREACH (importer, &helper->registry.leases, next) {
+        if (importer_row(importer, &row))
+            records_add(records, &row);
     }
     for (int i = 0; i < 2; i++) {
-        if (book->n_rest[i] == 0)
+        if (records->n_rest[i] == 0)
             continue;
-        snprintf(book->rest[i].address, sizeof book->rest[i].address, "%u others",
-                 book->n_rest[i]);
-        book->rows[book->n++] = book->rest[i];
+        snprintf(records->rest[i].address, sizeof records->rest[i].address, "%u others",
+                 records->n_rest[i]);
+        records->rows[records->n++] = records->rest[i];
     }
 }
 
-void am_peer_book(struct am_helper *helper)
+void am_peer_records_write(struct am_helper *helper)
 {
-    static struct book book, before;
+    static struct records records, before;
     size_t size;
 
-    if (helper->book < 0)
+    if (helper->records < 0)
         return;
-    book_make(helper, &book);
-    size = book.n * sizeof book.rows[0];
-    if (book.n == before.n && memcmp(book.rows, before.rows, size) == 0)
+    records_make(helper, &records);
+    size = records.n * sizeof records.rows[0];
+    if (records.n == before.n && memcmp(records.rows, before.rows, size) == 0)
         return;
-    if (pwrite(helper->book, book.rows, size, 0) < 0 ||
-        ftruncate(helper->book, (off_t)size) != 0)
+    if (pwrite(helper->records, records.rows, size, 0) < 0 ||
+        ftruncate(helper->records, (off_t)size) != 0)
         return; /* aclmem info shows less */
-    before = book;
+    before = records;
 }

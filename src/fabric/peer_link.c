@@ -47,12 +47,12 @@ void am_peer_settle(struct am_peer *peer)
 
 void am_peer_fail(struct am_peer *peer, const char *why)
 {
-    if (peer->fate == AM_PEER_FAILS || peer->is_dead)
+    if (peer->action == AM_PEER_FAIL || peer->is_dead)
         return;
     /* An importer that has taken its leave has nothing to fail in. */
-    if (peer->fate == AM_PEER_PARKS && peer->is_server)
+    if (peer->action == AM_PEER_DISCONNECT && peer->is_server)
         return;
-    peer->fate = AM_PEER_FAILS;
+    peer->action = AM_PEER_FAIL;
     snprintf(peer->why, sizeof peer->why, "%s", why);
     if (!peer->is_server)
         RB_REMOVE(am_peer_tree, &peer->helper->places, peer);
@@ -81,24 +81,25 @@ static void link_fail(struct am_peer *peer)
  */
 static bool may_be_crowded(struct am_peer *peer)
 {
-    return !peer->is_server && peer->fate == AM_PEER_STAYS &&
+    return !peer->is_server && peer->action == AM_PEER_KEEP &&
            peer->link.end == AM_LINK_REFUSED && ++peer->n_refusals < REFUSALS &&
-           !am_visit_is_late(&peer->visit, am_helper_now(), peer->helper->timeout_ns);
+           !am_connection_is_late(&peer->connection, am_helper_now(),
+                                  peer->helper->timeout_ns);
 }
 
 /* The link is dead. */
 static void link_ended(struct am_peer *peer)
 {
     bool is_agreed = peer->link.end == AM_LINK_CLOSED && !peer->is_server &&
-                     peer->visit.state == AM_VISIT_GOING;
+                     peer->connection.state == AM_CONNECTION_CLOSING;
 
     if (!is_agreed && may_be_crowded(peer)) {
-        peer->fate = AM_PEER_RETRIES;
+        peer->action = AM_PEER_RETRY;
         am_peer_settle(peer);
     } else if (!is_agreed) {
         link_fail(peer);
-    } else if (peer->fate == AM_PEER_STAYS) {
-        peer->fate = AM_PEER_PARKS;
+    } else if (peer->action == AM_PEER_KEEP) {
+        peer->action = AM_PEER_DISCONNECT;
         am_peer_settle(peer);
     }
 }
@@ -110,8 +111,8 @@ static void unreachable(struct am_peer *peer, int error)
 
     /* A network that comes back in time is no failure for memory that was imported. */
     if (peer->n_grants > 0 && error != ECONNREFUSED &&
-        !am_visit_is_late(&peer->visit, am_helper_now(), helper->timeout_ns)) {
-        peer->fate = AM_PEER_RETRIES;
+        !am_connection_is_late(&peer->connection, am_helper_now(), helper->timeout_ns)) {
+        peer->action = AM_PEER_RETRY;
         am_peer_settle(peer);
         return;
     }
@@ -120,9 +121,10 @@ static void unreachable(struct am_peer *peer, int error)
     am_peer_fail(peer, text);
 }
 
-static enum am_door door(const struct am_helper *helper)
+static enum am_admission admission(const struct am_helper *helper)
 {
-    return am_seats_door(&helper->shaking, &helper->guests, am_helper_now());
+    return am_conn_slots_admission(&helper->handshakes, &helper->importers,
+                                   am_helper_now());
 }
 
 static void listener_pause(struct am_helper *helper)
@@ -134,7 +136,7 @@ static void listener_pause(struct am_helper *helper)
 void am_peer_listen(struct am_helper *helper)
 {
     if (!helper->is_up || helper->is_shut || helper->is_listening ||
-        door(helper) == AM_DOOR_SHUT)
+        admission(helper) == AM_ADMISSION_PAUSED)
         return;
     am_helper_watch(helper, &helper->listener, EPOLLIN, false);
     helper->is_listening = true;
@@ -152,9 +154,9 @@ static void connection_close(struct am_peer *peer)
         am_gate_leave(&helper->gate, peer->source);
     peer->is_admitted = peer->has_source = false;
     if (peer->is_unproved)
-        am_seats_give(&helper->shaking, &peer->seat);
+        am_conn_slots_release(&helper->handshakes, &peer->slot);
     else
-        am_seats_give(&helper->guests, &peer->seat);
+        am_conn_slots_release(&helper->importers, &peer->slot);
     peer->is_unproved = false;
     close(peer->watch.fd);
     peer->watch.fd = -1;
@@ -173,31 +175,31 @@ static void peer_end(struct am_peer *peer)
     connection_close(peer);
     peer->is_dead = true;
     if (peer->is_server) {
-        if (peer->guest != NULL)
-            am_desk_leave(&helper->desk, peer->guest);
-        peer->guest = NULL;
+        if (peer->importer != NULL)
+            am_registry_remove(&helper->registry, peer->importer);
+        peer->importer = NULL;
         return;
     }
-    am_visit_end(&helper->visits, &peer->visit);
+    am_connection_fail(&helper->connections, &peer->connection);
     am_peer_data_close(peer); /* its moves end by this */
     am_peer_refuse_all(peer);
 }
 
 /* The connection is closed, and memory that was imported over it stays. */
-static void peer_park(struct am_peer *peer)
+static void peer_disconnect(struct am_peer *peer)
 {
     struct am_helper *helper = peer->helper;
     uint64_t now = am_helper_now();
 
-    peer->fate = AM_PEER_STAYS;
+    peer->action = AM_PEER_KEEP;
     if (peer->is_server) {
-        am_desk_park(&helper->desk, peer->guest, now);
-        peer->guest = NULL;
+        am_registry_disconnect(&helper->registry, peer->importer, now);
+        peer->importer = NULL;
         peer_end(peer);
         return;
     }
     connection_close(peer);
-    am_visit_closed(&helper->visits, &peer->visit, now);
+    am_connection_closed(&helper->connections, &peer->connection, now);
     if (peer->n_imports > 0)
         return;
     am_peer_fail(peer, "it is not used");
@@ -209,20 +211,21 @@ static void peer_retry(struct am_peer *peer)
     /* Importers that were turned away together do not come back together. */
     uint64_t wait = RETRY_NS / 2 + randombytes_uniform((uint32_t)RETRY_NS);
 
-    peer->fate = AM_PEER_STAYS;
+    peer->action = AM_PEER_KEEP;
     connection_close(peer);
-    am_visit_retry(&peer->helper->visits, &peer->visit, am_helper_now() + wait);
+    am_connection_retry(&peer->helper->connections, &peer->connection,
+                        am_helper_now() + wait);
 }
 
 static void peer_settle(struct am_peer *peer)
 {
     struct am_helper *helper = peer->helper;
 
-    if (peer->fate == AM_PEER_PARKS && !peer->is_dead)
-        peer_park(peer);
-    else if (peer->fate == AM_PEER_RETRIES && !peer->is_dead)
+    if (peer->action == AM_PEER_DISCONNECT && !peer->is_dead)
+        peer_disconnect(peer);
+    else if (peer->action == AM_PEER_RETRY && !peer->is_dead)
         peer_retry(peer);
-    else if (peer->fate == AM_PEER_FAILS && !peer->is_dead)
+    else if (peer->action == AM_PEER_FAIL && !peer->is_dead)
         peer_end(peer);
     if (!peer->is_dead || peer->n_imports > 0)
         return;
@@ -243,7 +246,7 @@ void am_peer_sweep(struct am_helper *helper)
             peer_settle(peer);
         }
         if (helper->is_up)
-            am_visits_step(&helper->visits, am_helper_now());
+            am_connections_step(&helper->connections, am_helper_now());
     } while (!TAILQ_EMPTY(&helper->ending));
 }
 
@@ -283,45 +286,45 @@ void am_peer_send(struct am_peer *peer, struct am_frame *frame)
 }
 
 /* The least used importers are asked to close their connections. */
-static void guests_limit(struct am_helper *helper)
+static void importers_limit(struct am_helper *helper)
 {
-    struct am_seats *guests = &helper->guests;
-    struct am_frame frame = {.kind = AM_FRAME_PARK};
-    struct am_seat *seat;
+    struct am_conn_slots *importers = &helper->importers;
+    struct am_frame frame = {.kind = AM_FRAME_CLOSE};
+    struct am_conn_slot *slot;
 
-    while (guests->n - guests->n_leaving > guests->limit &&
-           (seat = am_seats_least(guests)) != NULL) {
-        am_seats_leave(guests, seat);
-        am_peer_send((struct am_peer *)((char *)seat - offsetof(struct am_peer, seat)),
+    while (importers->n - importers->n_draining > importers->limit &&
+           (slot = am_conn_slots_lru(importers)) != NULL) {
+        am_conn_slots_drain(importers, slot);
+        am_peer_send((struct am_peer *)((char *)slot - offsetof(struct am_peer, slot)),
                      &frame);
     }
 }
 
 /* The handshake with an importer is over. */
-static void guest_up(struct am_peer *peer)
+static void importer_up(struct am_peer *peer)
 {
     struct am_helper *helper = peer->helper;
     struct am_ucx *ucx = &helper->ucx;
     struct am_frame frame = {.kind = AM_FRAME_WORKER};
 
-    am_seats_give(&helper->shaking, &peer->seat);
-    am_seats_take(&helper->guests, &peer->seat, am_helper_now());
+    am_conn_slots_release(&helper->handshakes, &peer->slot);
+    am_conn_slots_acquire(&helper->importers, &peer->slot, am_helper_now());
     peer->is_unproved = false;
     am_peer_listen(helper);
-    peer->guest = am_desk_enter(&helper->desk, &peer->who, peer->link.pass);
-    if (peer->guest == NULL) {
+    peer->importer = am_registry_connect(&helper->registry, &peer->who, peer->link.token);
+    if (peer->importer == NULL) {
         am_peer_fail(peer, "the fabric process has no memory for an importer");
         return;
     }
     peer->is_admitted = am_gate_admit(&helper->gate, peer->from);
-    peer->guest->owner = peer;
-    memcpy(peer->guest->address, peer->address, sizeof peer->guest->address);
-    frame.worker.lease_ms = (uint32_t)(helper->desk.lease_ns / AM_MILLISECOND);
+    peer->importer->owner = peer;
+    memcpy(peer->importer->address, peer->address, sizeof peer->importer->address);
+    frame.worker.lease_ms = (uint32_t)(helper->registry.lease_ns / AM_MILLISECOND);
     frame.worker.port = helper->ucx_port;
     frame.worker.size = (uint32_t)ucx->address_size;
     memcpy(frame.worker.address, ucx->address, ucx->address_size);
     am_peer_send(peer, &frame);
-    guests_limit(helper);
+    importers_limit(helper);
 }
 
 /* The handshake is over.  Frames may have come with its last message. */
@@ -333,7 +336,7 @@ static void peer_up(struct am_peer *peer)
     peer->n_refusals = 0;
     peer->who = peer->link.peer;
     if (peer->is_server)
-        guest_up(peer);
+        importer_up(peer);
     else if (memcmp(peer->who.instance, peer->place.instance,
                     sizeof peer->place.instance) == 0)
         am_peer_up(peer);
@@ -346,7 +349,7 @@ static void frame_take(void *arg, const struct am_frame *frame)
     struct am_peer *peer = arg;
 
     peer_up(peer);
-    if (peer->fate == AM_PEER_STAYS)
+    if (peer->action == AM_PEER_KEEP)
         am_peer_frame(peer, frame);
 }
 
@@ -354,7 +357,7 @@ static void peer_read(struct am_peer *peer)
 {
     uint8_t bytes[16 * AM_FRAME_SIZE];
 
-    for (int i = 0; i < 8 && peer->fate == AM_PEER_STAYS; i++) {
+    for (int i = 0; i < 8 && peer->action == AM_PEER_KEEP; i++) {
         ssize_t n = recv(peer->watch.fd, bytes, sizeof bytes, 0);
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -393,7 +396,7 @@ static void peer_ready(struct am_watch *watch, uint32_t events)
 {
     struct am_peer *peer = (struct am_peer *)watch;
 
-    if (peer->fate != AM_PEER_STAYS || peer->is_dead)
+    if (peer->action != AM_PEER_KEEP || peer->is_dead)
         return;
     if (peer->is_connecting) {
         peer_connected(peer);
@@ -455,19 +458,19 @@ static void connection_begin(struct am_peer *peer, int fd)
     am_helper_watch(helper, &peer->watch, peer->is_server ? EPOLLIN : EPOLLOUT, true);
 }
 
-static void shaking_drop(struct am_helper *helper)
+static void handshake_evict(struct am_helper *helper)
 {
-    struct am_seat *seat = am_seats_least(&helper->shaking);
+    struct am_conn_slot *slot = am_conn_slots_lru(&helper->handshakes);
 
-    if (seat == NULL)
+    if (slot == NULL)
         return;
-    am_seats_leave(&helper->shaking, seat);
-    am_peer_fail((struct am_peer *)((char *)seat - offsetof(struct am_peer, seat)),
+    am_conn_slots_drain(&helper->handshakes, slot);
+    am_peer_fail((struct am_peer *)((char *)slot - offsetof(struct am_peer, slot)),
                  "too many connections are waiting for their handshake");
 }
 
-static void guest_begin(struct am_helper *helper, int fd,
-                        const struct sockaddr_in *address)
+static void importer_begin(struct am_helper *helper, int fd,
+                           const struct sockaddr_in *address)
 {
     struct am_peer *peer = peer_make(helper, true, address);
 
@@ -476,20 +479,20 @@ static void guest_begin(struct am_helper *helper, int fd,
         return;
     }
     peer->is_unproved = true;
-    am_seats_take(&helper->shaking, &peer->seat, am_helper_now());
+    am_conn_slots_acquire(&helper->handshakes, &peer->slot, am_helper_now());
     connection_begin(peer, fd);
     peer_write(peer);
 }
 
 void am_peer_accept(struct am_helper *helper)
 {
-    for (int i = 0; i < AM_DOOR_SHAKING; i++) {
+    for (int i = 0; i < AM_HANDSHAKES_MAX; i++) {
         struct sockaddr_in address = {0};
         socklen_t size = sizeof address;
-        enum am_door at_door = door(helper);
+        enum am_admission verdict = admission(helper);
         int fd;
 
-        if (at_door == AM_DOOR_SHUT) {
+        if (verdict == AM_ADMISSION_PAUSED) {
             listener_pause(helper);
             return;
         }
@@ -500,16 +503,16 @@ void am_peer_accept(struct am_helper *helper)
             listener_pause(helper);
         if (fd < 0)
             return;
-        if (at_door == AM_DOOR_FULL)
-            shaking_drop(helper);
-        guest_begin(helper, fd, &address);
+        if (verdict == AM_ADMISSION_EVICT)
+            handshake_evict(helper);
+        importer_begin(helper, fd, &address);
     }
 }
 
-static void visit_come(struct am_visit *visit)
+static void connection_open(struct am_connection *connection)
 {
     struct am_peer *peer =
-        (struct am_peer *)((char *)visit - offsetof(struct am_peer, visit));
+        (struct am_peer *)((char *)connection - offsetof(struct am_peer, connection));
     struct sockaddr_in address = {
         .sin_family = AF_INET,
         .sin_port = htons(peer->place.port),
@@ -525,11 +528,11 @@ static void visit_come(struct am_visit *visit)
 }
 
 /* The exporter closes the connection when it has read this. */
-static void visit_go(struct am_visit *visit)
+static void connection_leave(struct am_connection *connection)
 {
     struct am_peer *peer =
-        (struct am_peer *)((char *)visit - offsetof(struct am_peer, visit));
-    struct am_frame frame = {.kind = AM_FRAME_PARK};
+        (struct am_peer *)((char *)connection - offsetof(struct am_peer, connection));
+    struct am_frame frame = {.kind = AM_FRAME_CLOSE};
 
     am_peer_data_close(peer);
     am_peer_send(peer, &frame);
@@ -549,7 +552,7 @@ struct am_peer *am_peer_at(struct am_helper *helper, const struct am_port_place 
         return NULL;
     peer->place = *place;
     RB_INSERT(am_peer_tree, &helper->places, peer);
-    am_visits_add(&helper->visits, &peer->visit);
+    am_connections_add(&helper->connections, &peer->connection);
     return peer;
 }
 
@@ -558,23 +561,23 @@ void am_peer_start(struct am_helper *helper)
     uint64_t seed;
 
     randombytes_buf(&seed, sizeof seed);
-    am_seats_init(&helper->shaking, AM_DOOR_SHAKING);
-    am_seats_init(&helper->guests, helper->n_connections);
-    am_visits_init(&helper->visits, helper->n_connections, IDLE_NS, seed);
-    helper->visits.come = visit_come;
-    helper->visits.go = visit_go;
-    helper->desk.lease_ns = LEASE * helper->timeout_ns;
+    am_conn_slots_init(&helper->handshakes, AM_HANDSHAKES_MAX);
+    am_conn_slots_init(&helper->importers, helper->n_connections);
+    am_connections_init(&helper->connections, helper->n_connections, IDLE_NS, seed);
+    helper->connections.come = connection_open;
+    helper->connections.go = connection_leave;
+    helper->registry.lease_ns = LEASE * helper->timeout_ns;
 }
 
 /* ---- time ---- */
 
 static const char *late_reason(const struct am_peer *peer)
 {
-    switch (peer->visit.state) {
-    case AM_VISIT_WAITING:
+    switch (peer->connection.state) {
+    case AM_CONNECTION_WAITING:
         return "no connection was free for it for ACLMEM_FABRIC_TIMEOUT "
                "(ACLMEM_FABRIC_CONNECTIONS)";
-    case AM_VISIT_COMING:
+    case AM_CONNECTION_OPENING:
         return "it did not answer in time";
     default:
         return "it could not be reached for ACLMEM_FABRIC_TIMEOUT";
@@ -591,14 +594,15 @@ static void peer_tick(struct am_peer *peer, uint64_t now)
         link_ended(peer);
     else if (peer->n_moves > 0 && now - peer->moved >= helper->timeout_ns)
         am_peer_fail(peer, "no byte was moved for ACLMEM_FABRIC_TIMEOUT");
-    else if (!peer->is_server && am_visit_is_late(&peer->visit, now, helper->timeout_ns))
+    else if (!peer->is_server &&
+             am_connection_is_late(&peer->connection, now, helper->timeout_ns))
         am_peer_fail(peer, late_reason(peer));
     else if (peer->watch.fd >= 0)
         peer_write(peer);
     am_peer_ask(peer);
-    if (peer->guest != NULL && peer->link.n_peer_used != peer->n_seen) {
+    if (peer->importer != NULL && peer->link.n_peer_used != peer->n_seen) {
         peer->n_seen = peer->link.n_peer_used;
-        am_seats_use(&helper->guests, &peer->seat, now);
+        am_conn_slots_touch(&helper->importers, &peer->slot, now);
     }
 }
 
@@ -607,9 +611,9 @@ void am_peer_tick(struct am_helper *helper, uint64_t now)
     struct am_peer *peer;
 
     TAILQ_FOREACH (peer, &helper->peers, next) {
-        if (!peer->is_dead && peer->fate == AM_PEER_STAYS)
+        if (!peer->is_dead && peer->action == AM_PEER_KEEP)
             peer_tick(peer, now);
     }
-    am_desk_expire(&helper->desk, now);
+    am_registry_expire(&helper->registry, now);
     am_peer_listen(helper);
 }

@@ -20,14 +20,14 @@ struct am_peer_move {
     uint32_t slot;
     uint64_t offset;
     uint64_t size;
-    struct am_parcel heads[AM_PORT_SLOT_SIZE / AM_PARCEL_MOST + 1];
+    struct am_put_head heads[AM_PORT_SLOT_SIZE / AM_PUT_MAX + 1];
 };
 
 void am_peer_work_begin(struct am_peer *peer)
 {
     uint64_t now = am_helper_now();
 
-    am_visit_work(&peer->helper->visits, &peer->visit, now);
+    am_connection_work_begin(&peer->helper->connections, &peer->connection, now);
     peer->link.n_used++;
     if (peer->n_moves++ == 0)
         peer->moved = now;
@@ -37,25 +37,26 @@ void am_peer_work_end(struct am_peer *peer)
 {
     uint64_t now = am_helper_now();
 
-    am_visit_done(&peer->helper->visits, &peer->visit, now);
+    am_connection_work_end(&peer->helper->connections, &peer->connection, now);
     peer->n_moves--;
     peer->moved = now;
 }
 
 static void doorbell_ring(struct am_helper *helper, const struct am_peer_move *move)
 {
-    struct am_port_doorbells *bells = (void *)(helper->area + AM_PORT_DOORBELLS_AT);
+    struct am_port_doorbells *doorbells_ = (void *)(helper->area + AM_PORT_DOORBELLS_AT);
     uint32_t channel = move->slot / AM_PORT_CHANNEL_SLOTS;
 
     /*
-     * The program reads the slot's bytes after it has loaded `done`.  It sets is_quiet
+     * The program reads the slot's bytes after it has loaded `done`.  It sets is_last_awaited
      * between its load of the count and its wait: if an old value is read here, the
      * wait finds another count.
      */
-    atomic_store(&bells->done[move->slot], move->request);
-    atomic_fetch_add(&bells->count[channel], 1);
-    if (!move->has_more || atomic_load(&bells->is_quiet[channel]) == 0)
-        syscall(SYS_futex, &bells->count[channel], FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    atomic_store(&doorbells_->done[move->slot], move->request);
+    atomic_fetch_add(&doorbells_->count[channel], 1);
+    if (!move->has_more || atomic_load(&doorbells_->is_last_awaited[channel]) == 0)
+        syscall(SYS_futex, &doorbells_->count[channel], FUTEX_WAKE, INT32_MAX, NULL, NULL,
+                0);
 }
 
 static void move_refuse(struct am_peer_move *move)
@@ -130,7 +131,7 @@ void am_peer_ask(struct am_peer *peer)
         .heads = &peer->ask_head,
     };
 
-    if (import == NULL || peer->is_asking || peer->fate != AM_PEER_STAYS)
+    if (import == NULL || peer->is_asking || peer->action != AM_PEER_KEEP)
         return;
     peer->is_asking = true;
     peer->ask_move.done = ask_done;
@@ -138,22 +139,23 @@ void am_peer_ask(struct am_peer *peer)
     am_ucx_put(&peer->helper->ucx, &peer->way, &put, &peer->ask_move);
 }
 
-void am_peer_parcel(void *arg, const void *head, size_t head_size, const void *bytes,
-                    size_t size, ucp_ep_h back)
+void am_peer_put_message(void *arg, const void *head, size_t head_size, const void *bytes,
+                         size_t size, ucp_ep_h back)
 {
     struct am_helper *helper = arg;
-    struct am_desk_guest *guest;
-    struct am_parcel_word word;
+    struct am_importer *importer;
+    struct am_ack word;
 
-    switch (am_desk_put(&helper->desk, head, head_size, bytes, size, &guest, &word)) {
-    case AM_DESK_WRONG:
-        am_peer_fail(guest->owner, "it wrote to memory that it does not have");
+    switch (am_registry_put(&helper->registry, head, head_size, bytes, size, &importer,
+                            &word)) {
+    case AM_REGISTRY_FORBIDDEN:
+        am_peer_fail(importer->owner, "it wrote to memory that it does not have");
         break;
-    case AM_DESK_ASKED:
-        am_ucx_word(back, &word);
+    case AM_REGISTRY_ACK_DUE:
+        am_ucx_ack(back, &word);
         break;
-    case AM_DESK_STRANGE: /* or of a connection that is gone */
-    case AM_DESK_TAKEN:
+    case AM_REGISTRY_UNKNOWN: /* or of a connection that is gone */
+    case AM_REGISTRY_WRITTEN:
         break;
     }
 }
@@ -194,13 +196,13 @@ static void move_begin(struct am_peer_move *move)
     };
 
     am_peer_work_begin(peer);
-    if (peer->fate != AM_PEER_STAYS || !am_peer_import_reach(import)) {
+    if (peer->action != AM_PEER_KEEP || !am_peer_import_reach(import)) {
         move->ucx.has_failed = true;
         move_done(&move->ucx);
         return;
     }
     if (move->has_more)
-        put_note(import, peer->way.n_parcels + am_parcel_count(move->size));
+        put_note(import, peer->way.n_messages + am_put_count(move->size));
     if (move->is_put)
         am_ucx_put(ucx, &peer->way, &put, &move->ucx);
     else
@@ -261,14 +263,14 @@ void am_peer_move(struct am_helper *helper, const struct am_port_message *messag
         .size = size,
     };
     import->n_moves++;
-    if (peer->fate == AM_PEER_FAILS || peer->is_dead) {
+    if (peer->action == AM_PEER_FAIL || peer->is_dead) {
         move_refuse(move);
         move_free(move);
-    } else if (am_visit_is_open(&peer->visit)) {
+    } else if (am_connection_is_open(&peer->connection)) {
         move_begin(move);
     } else {
         TAILQ_INSERT_TAIL(&peer->held, move, next);
-        am_visit_want(&helper->visits, &peer->visit, am_helper_now());
+        am_connection_request(&helper->connections, &peer->connection, am_helper_now());
         am_peer_ask(peer); /* if the connection is about to go, it waits for that */
     }
 }

@@ -211,7 +211,7 @@ static int rate(struct ping *ping, const char *where, struct am_rate *ret_rate)
         .device = place.device,
         .worker = &ping->worker,
         .grant = &ping->grant,
-        .pass = ping->link.pass,
+        .token = ping->link.token,
         .timeout_ns = ping->timeout_ns,
         .keep = keep,
         .arg = ping,

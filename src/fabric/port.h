@@ -39,7 +39,7 @@
 enum am_port_kind {
     /* From the program. */
     AM_PORT_BEGIN = 1, /* with the area */
-    AM_PORT_BOOK,      /* with the file that aclmem info reads; may be left out */
+    AM_PORT_RECORDS,   /* with the file that aclmem info reads; may be left out */
     AM_PORT_KEY,       /* with the key's file; answered when all is up */
     AM_PORT_READY,  /* to a process with another one before: it has all exports again */
     AM_PORT_EXPORT, /* with the memory */
@@ -68,7 +68,7 @@ struct am_port_ticket {
     uint64_t secret[2];
 };
 
-/* A row of the book: a process of another machine that memory is shared with. */
+/* A row of the records: a process of another machine that memory is shared with. */
 struct am_port_row {
     uint64_t n_bytes;     /* imported from there, or exported to there */
     uint32_t n;           /* pieces of memory */
@@ -145,12 +145,12 @@ struct am_port_message {
  * How the fabric process reports that a move has succeeded.  It sets the word of the slot to
  * the number of the request, increments the count of the channel, and wakes the thread that
  * waits for the count (FUTEX_WAIT).  A put with has_more does not wake a thread that has set
- * is_quiet: that thread waits for the last put.
+ * is_last_awaited: that thread waits for the last put.
  */
 struct am_port_doorbells {
     _Atomic uint32_t done[AM_PORT_SLOTS];
     _Atomic uint32_t count[AM_PORT_CHANNELS];
-    _Atomic uint32_t is_quiet[AM_PORT_CHANNELS];
+    _Atomic uint32_t is_last_awaited[AM_PORT_CHANNELS];
 };
 
 #endif

@@ -22,7 +22,7 @@ struct run {
     uint64_t address;
     uint8_t *bytes;
     struct am_ucx_move moves[PIECES];
-    struct am_parcel heads[PIECES][PIECE_SIZE / AM_PARCEL_MOST + 1];
+    struct am_put_head heads[PIECES][PIECE_SIZE / AM_PUT_MAX + 1];
     bool is_busy[PIECES];
     bool has_failed;
     unsigned n_done;
@@ -105,7 +105,7 @@ static int way_open(const struct am_rate_spec *spec, char *why)
     if (am_ucx_open(&run.ucx, spec->device, why) != 0 ||
         am_ucx_open_out(&run.ucx, why) != 0)
         return -1;
-    if (am_ucx_connect(&run.ucx, &run.way, spec->worker->worker.address, spec->pass,
+    if (am_ucx_connect(&run.ucx, &run.way, spec->worker->worker.address, spec->token,
                        broken, NULL, why) != 0)
         return -1;
     if (ucp_ep_rkey_unpack(run.way.ep, spec->grant->grant.rkey, &run.rkey) != UCS_OK) {

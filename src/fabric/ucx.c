@@ -6,15 +6,16 @@
 #include <string.h>
 
 enum message_kind {
-    MESSAGE_PARCEL = 1, /* to the worker of exports */
-    MESSAGE_WORD,       /* to that of imports */
+    MESSAGE_PUT = 1, /* to the worker of exports */
+    MESSAGE_ACK,     /* to that of imports */
 };
 
-static ucs_status_t parcel_take(void *arg, const void *head, size_t head_size,
+static ucs_status_t put_receive(void *arg, const void *head, size_t head_size,
                                 void *bytes, size_t size,
                                 const ucp_am_recv_param_t *param);
-static ucs_status_t word_take(void *arg, const void *head, size_t head_size, void *bytes,
-                              size_t size, const ucp_am_recv_param_t *param);
+static ucs_status_t ack_receive(void *arg, const void *head, size_t head_size,
+                                void *bytes, size_t size,
+                                const ucp_am_recv_param_t *param);
 
 static int fail(char *why, const char *what, ucs_status_t status)
 {
@@ -100,7 +101,7 @@ int am_ucx_open(struct am_ucx *ucx, const char *device, char *why)
 
     if (status != UCS_OK)
         return fail(why, device, status);
-    status = worker_make(ucx, MESSAGE_PARCEL, parcel_take, &ucx->worker, &ucx->fd);
+    status = worker_make(ucx, MESSAGE_PUT, put_receive, &ucx->worker, &ucx->fd);
     if (status != UCS_OK) {
         ucp_cleanup(ucx->context);
         return fail(why, "making a worker", status);
@@ -118,7 +119,7 @@ int am_ucx_open(struct am_ucx *ucx, const char *device, char *why)
 int am_ucx_open_out(struct am_ucx *ucx, char *why)
 {
     ucs_status_t status =
-        worker_make(ucx, MESSAGE_WORD, word_take, &ucx->out, &ucx->out_fd);
+        worker_make(ucx, MESSAGE_ACK, ack_receive, &ucx->out, &ucx->out_fd);
 
     return status == UCS_OK ? 0 : fail(why, "making a worker for imports", status);
 }
@@ -171,7 +172,7 @@ void am_ucx_unregister(struct am_ucx *ucx, struct am_ucx_memory *memory)
 
 static int way_compare(const struct am_ucx_way *a, const struct am_ucx_way *b)
 {
-    return memcmp(a->pass, b->pass, sizeof a->pass);
+    return memcmp(a->token, b->token, sizeof a->token);
 }
 
 RB_GENERATE_INTERNAL(am_ucx_ways, am_ucx_way, node, way_compare,
@@ -190,7 +191,7 @@ static void end_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 }
 
 int am_ucx_connect(struct am_ucx *ucx, struct am_ucx_way *way, const void *address,
-                   const uint8_t *pass, void (*broken)(void *arg), void *arg, char *why)
+                   const uint8_t *token, void (*broken)(void *arg), void *arg, char *why)
 {
     struct end *end = malloc(sizeof *end); /* UCX may keep it until the worker is gone */
     ucp_ep_params_t params = {
@@ -212,8 +213,8 @@ int am_ucx_connect(struct am_ucx *ucx, struct am_ucx_way *way, const void *addre
         free(end);
         return fail(why, "connecting", status);
     }
-    memcpy(way->pass, pass, sizeof way->pass);
-    way->n_parcels = 0;
+    memcpy(way->token, token, sizeof way->token);
+    way->n_messages = 0;
     TAILQ_INIT(&way->asking);
     RB_INSERT(am_ucx_ways, &ucx->ways, way);
     return 0;
@@ -228,7 +229,7 @@ static void part_over(struct am_ucx_move *move)
 }
 
 /* Word of the move has come, or never will. */
-static void word_over(struct am_ucx_move *move, bool has_come)
+static void ack_end(struct am_ucx_move *move, bool has_come)
 {
     TAILQ_REMOVE(&move->asking->asking, move, next);
     move->asking = NULL;
@@ -239,7 +240,7 @@ static void word_over(struct am_ucx_move *move, bool has_come)
 static void part_done(struct am_ucx_move *move, ucs_status_t status)
 {
     if (status != UCS_OK && move->asking != NULL)
-        word_over(move, false);
+        ack_end(move, false);
     move->has_failed |= status != UCS_OK;
     part_over(move);
 }
@@ -276,30 +277,30 @@ void am_ucx_put(struct am_ucx *ucx, struct am_ucx_way *way, const struct am_ucx_
                 struct am_ucx_move *move)
 {
     ucp_request_param_t param = move_param(move);
-    size_t n = am_parcel_count(put->size);
+    size_t n = am_put_count(put->size);
 
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY;
     ucx->is_out_idle = false;
     move->n_left = (unsigned)n + put->asks;
     move->has_failed = false;
-    move->last = way->n_parcels + n;
+    move->last = way->n_messages + n;
     move->asking = put->asks ? way : NULL;
     if (put->asks)
         TAILQ_INSERT_TAIL(&way->asking, move, next);
     for (size_t i = 0; i < n; i++) {
-        struct am_parcel *head = &put->heads[i];
-        size_t at = am_parcel_at(put->size, i);
-        size_t size = am_parcel_at(put->size, i + 1) - at;
+        struct am_put_head *head = &put->heads[i];
+        size_t at = am_put_at(put->size, i);
+        size_t size = am_put_at(put->size, i + 1) - at;
 
-        *head = (struct am_parcel){
+        *head = (struct am_put_head){
             .grant = put->grant,
             .offset = put->offset + at,
-            .number = ++way->n_parcels,
+            .number = ++way->n_messages,
             .asks = put->asks && i + 1 == n,
         };
-        memcpy(head->pass, way->pass, sizeof head->pass);
-        part_take(move, ucp_am_send_nbx(way->ep, MESSAGE_PARCEL, head, sizeof *head,
+        memcpy(head->token, way->token, sizeof head->token);
+        part_take(move, ucp_am_send_nbx(way->ep, MESSAGE_PUT, head, sizeof *head,
                                         (const uint8_t *)put->bytes + at, size, &param));
     }
 }
@@ -332,14 +333,14 @@ void am_ucx_disconnect(struct am_ucx *ucx, struct am_ucx_way *way)
         ucp_request_free(request);
     }
     while ((move = TAILQ_FIRST(&way->asking)) != NULL)
-        word_over(move, false);
+        ack_end(move, false);
     RB_REMOVE(am_ucx_ways, &ucx->ways, way);
 }
 
 /* ---- messages ---- */
 
 /* A message whose bytes would have to be fetched is none of ours; UCX drops it. */
-static ucs_status_t parcel_take(void *arg, const void *head, size_t head_size,
+static ucs_status_t put_receive(void *arg, const void *head, size_t head_size,
                                 void *bytes, size_t size,
                                 const ucp_am_recv_param_t *param)
 {
@@ -352,39 +353,40 @@ static ucs_status_t parcel_take(void *arg, const void *head, size_t head_size,
     return UCS_OK;
 }
 
-static ucs_status_t word_take(void *arg, const void *head, size_t head_size, void *bytes,
-                              size_t size, const ucp_am_recv_param_t *param)
+static ucs_status_t ack_receive(void *arg, const void *head, size_t head_size,
+                                void *bytes, size_t size,
+                                const ucp_am_recv_param_t *param)
 {
     struct am_ucx *ucx = arg;
-    struct am_parcel_word word;
+    struct am_ack word;
     struct am_ucx_way key, *way;
     struct am_ucx_move *move;
 
     if (head_size != sizeof word)
         return UCS_OK;
     memcpy(&word, head, sizeof word);
-    memcpy(key.pass, word.pass, sizeof key.pass);
+    memcpy(key.token, word.token, sizeof key.token);
     way = RB_FIND(am_ucx_ways, &ucx->ways, &key);
     while (way != NULL && (move = TAILQ_FIRST(&way->asking)) != NULL &&
            move->last <= word.number)
-        word_over(move, true);
+        ack_end(move, true);
     return UCS_OK;
 }
 
-static void word_sent(void *request, ucs_status_t status, void *arg)
+static void ack_sent(void *request, ucs_status_t status, void *arg)
 {
     ucp_request_free(request);
     free(arg);
 }
 
 /* An importer that gets no word gives up after its timeout. */
-void am_ucx_word(ucp_ep_h back, const struct am_parcel_word *word)
+void am_ucx_ack(ucp_ep_h back, const struct am_ack *word)
 {
-    struct am_parcel_word *head = malloc(sizeof *head); /* until it is sent */
+    struct am_ack *head = malloc(sizeof *head); /* until it is sent */
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                         UCP_OP_ATTR_FIELD_FLAGS,
-        .cb.send = word_sent,
+        .cb.send = ack_sent,
         .user_data = head,
         .flags = UCP_AM_SEND_FLAG_EAGER,
     };
@@ -393,6 +395,6 @@ void am_ucx_word(ucp_ep_h back, const struct am_parcel_word *word)
         return;
     *head = *word;
     if (!UCS_PTR_IS_PTR(
-            ucp_am_send_nbx(back, MESSAGE_WORD, head, sizeof *head, NULL, 0, &param)))
+            ucp_am_send_nbx(back, MESSAGE_ACK, head, sizeof *head, NULL, 0, &param)))
         free(head);
 }

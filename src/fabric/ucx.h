@@ -21,7 +21,7 @@
 
 #include <ucp/api/ucp.h>
 
-#include "fabric/parcel.h"
+#include "fabric/message.h"
 
 RB_HEAD(am_ucx_ways, am_ucx_way);
 
@@ -36,7 +36,7 @@ struct am_ucx {
     void *address;
     size_t address_size;
     struct am_ucx_ways ways; /* to peers, by their passes */
-    /* A parcel arrived; am_ucx_word() answers it.  NULL: this process exports nothing. */
+    /* A parcel arrived; am_ucx_ack() answers it.  NULL: this process exports nothing. */
     void (*parcel)(void *arg, const void *head, size_t head_size, const void *bytes,
                    size_t size, ucp_ep_h back);
     void *arg;
@@ -81,15 +81,15 @@ struct am_ucx_move {
 /* A way to a peer's worker. */
 struct am_ucx_way {
     RB_ENTRY(am_ucx_way) node;
-    uint8_t pass[AM_PARCEL_PASS];
+    uint8_t token[AM_TOKEN_SIZE];
     ucp_ep_h ep;
-    uint64_t n_parcels;               /* that were sent */
+    uint64_t n_messages;              /* that were sent */
     TAILQ_HEAD(, am_ucx_move) asking; /* in the order of their parcels */
 };
 
 /* broken() is called when the way is of no use any more. */
 int am_ucx_connect(struct am_ucx *ucx, struct am_ucx_way *way, const void *address,
-                   const uint8_t *pass, void (*broken)(void *arg), void *arg, char *why);
+                   const uint8_t *token, void (*broken)(void *arg), void *arg, char *why);
 /* Moves under way end, with a failure; the way is gone. */
 void am_ucx_disconnect(struct am_ucx *ucx, struct am_ucx_way *way);
 
@@ -99,7 +99,7 @@ struct am_ucx_put {
     const void *bytes;
     size_t size;
     bool asks;
-    struct am_parcel *heads; /* am_parcel_count(size), which stay until the put is done */
+    struct am_put_head *heads; /* am_put_count(size), which stay until the put is done */
 };
 
 /* done() is called later, or from within, exactly once. */
@@ -109,6 +109,6 @@ void am_ucx_get(struct am_ucx *ucx, struct am_ucx_way *way, ucp_rkey_h rkey,
                 uint64_t remote, void *local, size_t size, struct am_ucx_move *move);
 
 /* Sends word to an importer, from within parcel(). */
-void am_ucx_word(ucp_ep_h back, const struct am_parcel_word *word);
+void am_ucx_ack(ucp_ep_h back, const struct am_ack *word);
 
 #endif

@@ -136,11 +136,11 @@ static void wrong_done(struct am_ucx_move *move)
 
 struct sent {
     struct am_ucx_move move;
-    struct am_parcel heads[SIZE / AM_PARCEL_MOST + 1];
+    struct am_put_head heads[SIZE / AM_PUT_MAX + 1];
 };
 
-static void parcels_send(struct am_ucx_put *put, struct sent *sent,
-                         void (*done)(struct am_ucx_move *move))
+static void puts_send(struct am_ucx_put *put, struct sent *sent,
+                      void (*done)(struct am_ucx_move *move))
 {
     static uint8_t bytes[SIZE];
 
@@ -158,16 +158,16 @@ static void cheat(const char *what)
     if (strcmp(what, "none") == 0)
         return;
     if (strcmp(what, "pass") == 0)
-        way.pass[0] ^= 1;
+        way.token[0] ^= 1;
     else if (strcmp(what, "grant") == 0)
         put.grant += 7;
     else
         put.offset = grant.grant.size - (strcmp(what, "end") == 0 ? 99 : 0);
-    parcels_send(&put, &sent, wrong_done);
+    puts_send(&put, &sent, wrong_done);
     if (strcmp(what, "pass") != 0)
         return;
-    way.pass[0] ^= 1;
-    way.n_parcels--; /* the exporter does not count it */
+    way.token[0] ^= 1;
+    way.n_messages--; /* the exporter does not count it */
 }
 
 int main(int argc, char **argv)
@@ -180,12 +180,12 @@ int main(int argc, char **argv)
     connect_to(argv[1], argv[2], argv[3]);
     require(am_ucx_open(&ucx, "eth0", why) == 0 && am_ucx_open_out(&ucx, why) == 0, why);
     has_ucx = true;
-    require(am_ucx_connect(&ucx, &way, worker.worker.address, link_.pass, broken, NULL,
+    require(am_ucx_connect(&ucx, &way, worker.worker.address, link_.token, broken, NULL,
                            why) == 0,
             why);
     put.grant = grant.grant.number;
     cheat(argv[4]);
-    parcels_send(&put, &sent, move_done);
+    puts_send(&put, &sent, move_done);
     until(&has_arrived, NULL, "word of the parcels");
     printf("%s\n", has_arrived ? "arrived" : "closed");
     fflush(stdout);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/desk.h"
+#include "fabric/registry.h"
 #include "fabric/link.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -19,8 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 static struct am_link_keys keys;
 static struct am_link client, server;
 static int n_frames;
-static struct am_desk desk;
-static struct am_desk_guest *guest;
+static struct am_registry registry;
+static struct am_importer *importer;
 static uint8_t *memory; /* of the export */
 
 #define ROOM 64
@@ -31,7 +31,7 @@ static void require(bool holds)
         abort();
 }
 
-static void export_gone(void *arg, struct am_desk_export *export)
+static void export_gone(void *arg, struct am_registry_export *export)
 {
 }
 
@@ -41,35 +41,35 @@ static void frame_take(void *arg, const struct am_frame *frame)
     struct am_frame answer;
 
     n_frames++;
-    if (guest == NULL)
-        guest = am_desk_enter(&desk, &server.peer, server.pass);
-    require(guest != NULL);
+    if (importer == NULL)
+        importer = am_registry_connect(&registry, &server.peer, server.token);
+    require(importer != NULL);
     if (frame->kind == AM_FRAME_IMPORT) {
-        am_desk_answer(&desk, guest, frame, &answer);
+        am_registry_import(&registry, importer, frame, &answer);
     } else if (frame->kind == AM_FRAME_RELEASE) {
-        am_desk_release(&desk, guest, frame->release.number);
-    } else if (frame->kind == AM_FRAME_BACK) {
-        am_desk_return(guest, frame, &answer);
-    } else if (frame->kind == AM_FRAME_PARK) {
-        am_desk_park(&desk, guest, 0);
-        guest = NULL;
+        am_registry_release(&registry, importer, frame->release.number);
+    } else if (frame->kind == AM_FRAME_RECONNECT) {
+        am_registry_reconnect(importer, frame, &answer);
+    } else if (frame->kind == AM_FRAME_CLOSE) {
+        am_registry_disconnect(&registry, importer, 0);
+        importer = NULL;
     }
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    struct am_desk_export *export = calloc(1, sizeof *export);
+    struct am_registry_export *export = calloc(1, sizeof *export);
 
     require(sodium_init() >= 0);
     am_link_keys_make(&keys, "secret", 6);
-    am_desk_init(&desk, 1000000000, export_gone, NULL);
+    am_registry_init(&registry, 1000000000, export_gone, NULL);
     export->ticket.number = 1;
     export->is_open = true;
     export->size = ROOM;
     memory = malloc(ROOM);
     require(memory != NULL);
     export->address = (uintptr_t)memory;
-    require(am_desk_add(&desk, export));
+    require(am_registry_add(&registry, export));
     return 0;
 }
 
@@ -108,19 +108,19 @@ static void shake(void)
 static void parcel_send(const uint8_t *bytes, size_t n, bool has_pass)
 {
     static const uint8_t content[2 * ROOM];
-    struct am_desk_guest *of;
-    struct am_parcel_word word;
-    struct am_parcel head = {0};
-    enum am_desk_parcel result;
+    struct am_importer *of;
+    struct am_ack word;
+    struct am_put_head head = {0};
+    enum am_registry_result result;
 
     memcpy(&head, bytes, n < sizeof head ? n : sizeof head);
     if (has_pass)
-        memcpy(head.pass, server.pass, sizeof head.pass);
+        memcpy(head.token, server.token, sizeof head.token);
     head.grant %= 4;
-    result = am_desk_put(&desk, &head, has_pass ? sizeof head : n, content,
-                         bytes[0] % sizeof content, &of, &word);
-    require((result == AM_DESK_STRANGE) == (of == NULL));
-    require(of == NULL || of == guest);
+    result = am_registry_put(&registry, &head, has_pass ? sizeof head : n, content,
+                             bytes[0] % sizeof content, &of, &word);
+    require((result == AM_REGISTRY_UNKNOWN) == (of == NULL));
+    require(of == NULL || of == importer);
     require(has_pass || n == sizeof head || of == NULL);
 }
 
@@ -130,7 +130,7 @@ static void frames_send(const uint8_t *bytes, size_t n_bytes)
     shake();
     while (n_bytes > 0) {
         struct am_frame frame = {0};
-        size_t most = bytes[0] >= 0x80 ? sizeof(struct am_parcel) : 40;
+        size_t most = bytes[0] >= 0x80 ? sizeof(struct am_put_head) : 40;
         size_t n = n_bytes < most ? n_bytes : most;
 
         frame.kind = bytes[0] % (AM_FRAME_KINDS + 1);
@@ -170,11 +170,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
         require(n_frames == 0);
         require(way >= 4 || to->state != AM_LINK_UP);
     }
-    if (guest != NULL)
-        am_desk_leave(&desk, guest);
-    guest = NULL;
-    am_desk_expire(&desk, 1000000000);
-    require(desk.n_away == 0 && RB_ROOT(&desk.exports)->n_grants == 0);
+    if (importer != NULL)
+        am_registry_remove(&registry, importer);
+    importer = NULL;
+    am_registry_expire(&registry, 1000000000);
+    require(registry.n_disconnected == 0 && RB_ROOT(&registry.exports)->n_grants == 0);
     am_link_destroy(&client);
     am_link_destroy(&server);
     return 0;

@@ -41,7 +41,7 @@ static void side_init(struct side *side, const struct am_link_keys *keys, bool i
         .arg = side,
     };
 
-    snprintf(spec.who.host, sizeof spec.who.host, "%s", is_server ? "host" : "guest");
+    snprintf(spec.who.host, sizeof spec.who.host, "%s", is_server ? "host" : "importer");
     memset(spec.nonce, is_server ? 0x55 : 0xaa, sizeof spec.nonce);
     memset(side, 0, sizeof *side);
     am_link_init(&side->link, &spec);
@@ -108,7 +108,7 @@ static void two_with_one_key_know_each_other(void **state)
         talk(&pair, steps[i]);
         assert_up(&pair);
         assert_int_equal(pair.client.link.peer.pid, 7);
-        assert_string_equal(pair.server.link.peer.host, "guest");
+        assert_string_equal(pair.server.link.peer.host, "importer");
         send_echo(&pair.client, 1, 0);
         send_echo(&pair.client, 2, 0);
         send_echo(&pair.server, 3, 0);
@@ -130,7 +130,7 @@ static void another_key_ends_it_on_both_sides(void **state)
     pair.client.link.keys = &other;
     talk(&pair, 64);
     assert_int_equal(pair.server.link.end, AM_LINK_KEY);
-    assert_int_equal(pair.client.link.state, AM_LINK_SHAKING); /* it is told nothing */
+    assert_int_equal(pair.client.link.state, AM_LINK_HANDSHAKE); /* it is told nothing */
     am_link_close(&pair.client.link);
     assert_int_equal(pair.client.link.end, AM_LINK_REFUSED);
     pair_destroy(&pair);
@@ -226,25 +226,25 @@ static void a_recorded_handshake_opens_nothing(void **state)
 /* Both sides have it, and it is another one in each connection. */
 static void the_pass_is_of_one_connection(void **state)
 {
-    uint8_t before[AM_PARCEL_PASS];
+    uint8_t before[AM_TOKEN_SIZE];
     struct pair pair;
 
     pair_init(&pair);
     talk(&pair, 4096);
     assert_up(&pair);
-    assert_memory_equal(pair.client.link.pass, pair.server.link.pass, sizeof before);
-    assert_memory_not_equal(pair.client.link.pass, pair.client.link.in_key,
+    assert_memory_equal(pair.client.link.token, pair.server.link.token, sizeof before);
+    assert_memory_not_equal(pair.client.link.token, pair.client.link.in_key,
                             sizeof before);
-    assert_memory_not_equal(pair.client.link.pass, pair.client.link.out_key,
+    assert_memory_not_equal(pair.client.link.token, pair.client.link.out_key,
                             sizeof before);
-    memcpy(before, pair.client.link.pass, sizeof before);
+    memcpy(before, pair.client.link.token, sizeof before);
     pair_destroy(&pair);
     pair_init(&pair);
     pair.client.link.nonce[0] ^= 1;
     talk(&pair, 4096);
     assert_up(&pair);
-    assert_memory_equal(pair.client.link.pass, pair.server.link.pass, sizeof before);
-    assert_memory_not_equal(pair.client.link.pass, before, sizeof before);
+    assert_memory_equal(pair.client.link.token, pair.server.link.token, sizeof before);
+    assert_memory_not_equal(pair.client.link.token, before, sizeof before);
     pair_destroy(&pair);
 }
 
@@ -270,7 +270,7 @@ static void a_greeting_of_another_program_ends_it(void **state)
     assert_int_equal(pair.client.link.state, AM_LINK_DEAD);
     assert_int_equal(pair.client.link.end, AM_LINK_GARBAGE);
     am_link_input(&pair.server.link, AM_FRAME_MAGIC, 7, 1);
-    assert_int_equal(pair.server.link.state, AM_LINK_SHAKING);
+    assert_int_equal(pair.server.link.state, AM_LINK_HANDSHAKE);
     am_link_input(&pair.server.link, greeting, sizeof greeting, 1);
     assert_int_equal(pair.server.link.end, AM_LINK_GARBAGE);
     pair_destroy(&pair);
@@ -281,10 +281,10 @@ static void a_slow_handshake_is_given_up(void **state)
     struct pair pair;
 
     pair_init(&pair);
-    assert_int_equal(am_link_tick(&pair.server.link, 0), AM_LINK_SHAKE_NS);
-    am_link_tick(&pair.server.link, AM_LINK_SHAKE_NS - 1);
-    assert_int_equal(pair.server.link.state, AM_LINK_SHAKING);
-    am_link_tick(&pair.server.link, AM_LINK_SHAKE_NS);
+    assert_int_equal(am_link_tick(&pair.server.link, 0), AM_LINK_HANDSHAKE_NS);
+    am_link_tick(&pair.server.link, AM_LINK_HANDSHAKE_NS - 1);
+    assert_int_equal(pair.server.link.state, AM_LINK_HANDSHAKE);
+    am_link_tick(&pair.server.link, AM_LINK_HANDSHAKE_NS);
     assert_int_equal(pair.server.link.end, AM_LINK_SLOW);
     am_link_tick(&pair.client.link, TIMEOUT);
     assert_int_equal(pair.client.link.end, AM_LINK_SLOW);
@@ -304,7 +304,7 @@ static void beats_keep_an_idle_link_alive(void **state)
     }
     assert_up(&pair);
     assert_int_equal(pair.server.n_frames + pair.client.n_frames, 0);
-    assert_true(pair.client.link.n_out <= 100 * (AM_LINK_BEATS + 1));
+    assert_true(pair.client.link.n_out <= 100 * (AM_LINK_HEARTBEATS + 1));
     pair_destroy(&pair);
 }
 

@@ -83,10 +83,10 @@ static void a_copy_of_an_earlier_session_frees_no_channel_of_this_one(void **sta
 
 static void ring(uint32_t slot, uint32_t id)
 {
-    struct am_port_doorbells *bells =
+    struct am_port_doorbells *doorbells_ =
         (void *)(am_remote.session->area + AM_PORT_DOORBELLS_AT);
 
-    atomic_store(&bells->done[slot], id);
+    atomic_store(&doorbells_->done[slot], id);
     am_remote_ring(am_remote.session, slot / AM_PORT_CHANNEL_SLOTS);
 }
 

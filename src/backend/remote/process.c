@@ -59,7 +59,7 @@ static aclError process_begin(int key, struct am_port_message *ret_reply)
     if (records >= 0) {
         aclError rc;
 
-        message = (struct am_port_message){.kind = AM_PORT_BOOK};
+        message = (struct am_port_message){.kind = AM_PORT_RECORDS};
         rc = send_first(&message, records);
         close(records);
         if (rc != ACL_SUCCESS)

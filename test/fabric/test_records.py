@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""aclmem info beside more importers than it has rows for: test_book.py <actor> <aclmem>"""
+"""aclmem info with more importers than it has rows for: test_records.py <actor> <aclmem>"""
 import json
 import os
 import subprocess

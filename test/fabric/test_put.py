@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An importer that has the key and writes where it may not: test_parcel.py <fabric_actor> <aclmem>"""
+"""An importer that has the key and writes where it may not: test_put.py <fabric_actor> <aclmem>"""
 import os
 import subprocess
 import sys

@@ -1,0 +1,337 @@
+/* See registry.h. */
+#include "fabric/registry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/acl_base.h"
+#include "acl/error_codes/rt_error_codes.h"
+
+static int export_compare(const struct am_registry_export *a,
+                          const struct am_registry_export *b)
+{
+    return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
+}
+
+static int grant_compare(const struct am_registry_grant *a,
+                         const struct am_registry_grant *b)
+{
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+static int instance_compare(const struct am_importer *a, const struct am_importer *b)
+{
+    return memcmp(a->who.instance, b->who.instance, sizeof a->who.instance);
+}
+
+static int token_compare(const struct am_importer *a, const struct am_importer *b)
+{
+    return memcmp(a->token, b->token, sizeof a->token);
+}
+
+RB_GENERATE_INTERNAL(am_registry_exports, am_registry_export, node, export_compare,
+                     __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(am_registry_grants, am_registry_grant, node, grant_compare,
+                     __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(am_registry_instances, am_importer, node, instance_compare,
+                     __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(am_registry_tokens, am_importer, node, token_compare,
+                     __attribute__((unused)) static)
+
+void am_registry_init(struct am_registry *registry, uint64_t lease_ns,
+                      void (*gone)(void *arg, struct am_registry_export *export),
+                      void *arg)
+{
+    *registry = (struct am_registry){.lease_ns = lease_ns, .gone = gone, .arg = arg};
+    TAILQ_INIT(&registry->leases);
+}
+
+/* ---- exports ---- */
+
+/* In a time that reveals nothing about the secret. */
+static struct am_registry_export *export_find(struct am_registry *registry,
+                                              const struct am_port_ticket *ticket)
+{
+    struct am_registry_export key = {.ticket.number = ticket->number};
+    struct am_registry_export *export =
+        RB_FIND(am_registry_exports, &registry->exports, &key);
+    uint64_t differs;
+
+    if (export == NULL)
+        return NULL;
+    differs = (export->ticket.secret[0] ^ ticket->secret[0]) |
+              (export->ticket.secret[1] ^ ticket->secret[1]);
+    return differs == 0 ? export : NULL;
+}
+
+static void export_settle(struct am_registry *registry, struct am_registry_export *export)
+{
+    if (!export->is_withdrawn || export->n_grants > 0)
+        return;
+    RB_REMOVE(am_registry_exports, &registry->exports, export);
+    registry->gone(registry->arg, export);
+    free(export->pids);
+    free(export);
+}
+
+bool am_registry_add(struct am_registry *registry, struct am_registry_export *export)
+{
+    return RB_INSERT(am_registry_exports, &registry->exports, export) == NULL;
+}
+
+int am_registry_trust(struct am_registry *registry, const struct am_port_ticket *ticket,
+                      const int32_t *pids, size_t n)
+{
+    struct am_registry_export *export = export_find(registry, ticket);
+    int32_t *list;
+
+    if (export == NULL)
+        return -ENOENT;
+    list = realloc(export->pids, (export->n_pids + n) * sizeof *list);
+    if (list == NULL)
+        return -ENOMEM;
+    memcpy(list + export->n_pids, pids, n * sizeof *list);
+    export->pids = list;
+    export->n_pids += n;
+    return 0;
+}
+
+void am_registry_withdraw(struct am_registry *registry, uint64_t number)
+{
+    struct am_registry_export key = {.ticket.number = number};
+    struct am_registry_export *export =
+        RB_FIND(am_registry_exports, &registry->exports, &key);
+
+    if (export == NULL)
+        return;
+    export->is_withdrawn = true;
+    export_settle(registry, export);
+}
+
+static bool export_admits(const struct am_registry_export *export, int32_t pid)
+{
+    if (export->is_withdrawn)
+        return false;
+    if (export->is_open)
+        return true;
+    for (size_t i = 0; i < export->n_pids; i++) {
+        if (export->pids[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+/* ---- grants ---- */
+
+static void grant_end(struct am_registry *registry, struct am_importer *importer,
+                      struct am_registry_grant *grant)
+{
+    struct am_registry_export *export = grant->export;
+
+    RB_REMOVE(am_registry_grants, &importer->grants, grant);
+    importer->n_grants--;
+    importer->n_bytes -= export->size;
+    free(grant);
+    export->n_grants--;
+    export_settle(registry, export);
+}
+
+static void grants_end(struct am_registry *registry, struct am_importer *importer)
+{
+    struct am_registry_grant *grant;
+
+    while ((grant = RB_MIN(am_registry_grants, &importer->grants)) != NULL)
+        grant_end(registry, importer, grant);
+}
+
+void am_registry_import(struct am_registry *registry, struct am_importer *importer,
+                        const struct am_frame *import, struct am_frame *ret_grant)
+{
+    struct am_registry_export *export;
+    struct am_registry_grant *grant;
+
+    if (importer->is_reconnecting)
+        grants_end(registry, importer);
+    importer->is_reconnecting = false;
+    export = export_find(registry, &import->import.ticket);
+    memset(ret_grant, 0, sizeof *ret_grant);
+    ret_grant->kind = AM_FRAME_GRANT;
+    ret_grant->grant.id = import->import.id;
+    ret_grant->grant.status = ACL_ERROR_RT_NO_PERMISSION;
+    if (export == NULL || !export_admits(export, importer->who.pid))
+        return;
+    grant = malloc(sizeof *grant);
+    if (grant == NULL) {
+        ret_grant->grant.status = ACL_ERROR_BAD_ALLOC;
+        return;
+    }
+    export->n_grants++;
+    importer->n_grants++;
+    importer->n_bytes += export->size;
+    *grant = (struct am_registry_grant){.export = export, .number = ++importer->n_ever};
+    RB_INSERT(am_registry_grants, &importer->grants, grant);
+    ret_grant->grant.status = ACL_SUCCESS;
+    ret_grant->grant.number = grant->number;
+    ret_grant->grant.size = export->size;
+    ret_grant->grant.address = export->address;
+    ret_grant->grant.n_bytes = export->n_bytes;
+    ret_grant->grant.n_rkey = export->n_rkey;
+    memcpy(ret_grant->grant.bytes, export->bytes, export->n_bytes);
+    memcpy(ret_grant->grant.rkey, export->rkey, export->n_rkey);
+}
+
+void am_registry_release(struct am_registry *registry, struct am_importer *importer,
+                         uint64_t number)
+{
+    struct am_registry_grant key = {.number = number};
+    struct am_registry_grant *grant =
+        RB_FIND(am_registry_grants, &importer->grants, &key);
+
+    if (grant != NULL)
+        grant_end(registry, importer, grant);
+}
+
+/* ---- parcels ---- */
+
+/* Where the bytes of a parcel belong; NULL: the importer may not write there. */
+static uint8_t *put_address(struct am_importer *importer,
+                            const struct am_put_head *parcel, size_t size)
+{
+    struct am_registry_grant key = {.number = parcel->grant};
+    struct am_registry_grant *grant =
+        RB_FIND(am_registry_grants, &importer->grants, &key);
+
+    if (grant == NULL || importer->is_reconnecting || size > grant->export->size ||
+        parcel->offset > grant->export->size - size)
+        return NULL;
+    return (uint8_t *)(uintptr_t)grant->export->address + parcel->offset;
+}
+
+enum am_registry_result am_registry_put(struct am_registry *registry, const void *head,
+                                        size_t head_size, const void *bytes, size_t size,
+                                        struct am_importer **ret_guest,
+                                        struct am_ack *ret_ack)
+{
+    struct am_importer key, *importer = NULL;
+    struct am_put_head parcel;
+    uint8_t *to;
+
+    if (head_size == sizeof parcel) {
+        memcpy(&parcel, head, sizeof parcel);
+        memcpy(key.token, parcel.token, sizeof key.token);
+        importer = RB_FIND(am_registry_tokens, &registry->connected, &key);
+    }
+    *ret_guest = importer;
+    if (importer == NULL)
+        return AM_REGISTRY_UNKNOWN;
+    to = put_address(importer, &parcel, size);
+    if (to == NULL)
+        return AM_REGISTRY_FORBIDDEN;
+    if (size > 0)
+        memcpy(to, bytes, size);
+    importer->n_messages++;
+    if (parcel.asks != 0 && parcel.number > importer->asked)
+        importer->asked = parcel.number;
+    if (importer->asked == 0 || importer->n_messages < importer->asked)
+        return AM_REGISTRY_WRITTEN;
+    importer->asked = 0;
+    memcpy(ret_ack->token, importer->token, sizeof ret_ack->token);
+    ret_ack->number = importer->n_messages;
+    return AM_REGISTRY_ACK_DUE;
+}
+
+/* ---- importers ---- */
+
+static void disconnected_remove(struct am_registry *registry,
+                                struct am_importer *importer)
+{
+    RB_REMOVE(am_registry_instances, &registry->disconnected, importer);
+    TAILQ_REMOVE(&registry->leases, importer, next);
+    registry->n_disconnected--;
+}
+
+static struct am_importer *disconnected_find(struct am_registry *registry,
+                                             const struct am_frame_who *who)
+{
+    struct am_importer key = {.who = *who};
+
+    return RB_FIND(am_registry_instances, &registry->disconnected, &key);
+}
+
+struct am_importer *am_registry_connect(struct am_registry *registry,
+                                        const struct am_frame_who *who,
+                                        const uint8_t *token)
+{
+    struct am_importer *importer = disconnected_find(registry, who);
+
+    if (importer != NULL) {
+        disconnected_remove(registry, importer);
+        importer->is_reconnecting = true;
+    } else {
+        importer = calloc(1, sizeof *importer);
+        if (importer == NULL)
+            return NULL;
+        importer->who = *who;
+    }
+    memcpy(importer->token, token, sizeof importer->token);
+    importer->n_messages = importer->asked = 0;
+    RB_INSERT(am_registry_tokens, &registry->connected, importer);
+    return importer;
+}
+
+static void importer_end(struct am_registry *registry, struct am_importer *importer)
+{
+    grants_end(registry, importer);
+    free(importer);
+}
+
+void am_registry_remove(struct am_registry *registry, struct am_importer *importer)
+{
+    RB_REMOVE(am_registry_tokens, &registry->connected, importer);
+    importer_end(registry, importer);
+}
+
+void am_registry_disconnect(struct am_registry *registry, struct am_importer *importer,
+                            uint64_t now)
+{
+    struct am_importer *other = disconnected_find(registry, &importer->who);
+
+    if (importer->n_grants == 0) {
+        am_registry_remove(registry, importer);
+        return;
+    }
+    RB_REMOVE(am_registry_tokens, &registry->connected, importer);
+    /* No honest process has two connections: the older one is not known to it any more. */
+    if (other != NULL) {
+        disconnected_remove(registry, other);
+        importer_end(registry, other);
+    }
+    importer->until = now + registry->lease_ns;
+    RB_INSERT(am_registry_instances, &registry->disconnected, importer);
+    TAILQ_INSERT_TAIL(&registry->leases, importer, next);
+    registry->n_disconnected++;
+}
+
+size_t am_registry_expire(struct am_registry *registry, uint64_t now)
+{
+    struct am_importer *importer;
+    size_t n = 0;
+
+    for (; (importer = TAILQ_FIRST(&registry->leases)) != NULL && importer->until <= now;
+         n++) {
+        disconnected_remove(registry, importer);
+        importer_end(registry, importer);
+    }
+    return n;
+}
+
+void am_registry_reconnect(struct am_importer *importer, const struct am_frame *back,
+                           struct am_frame *ret_answer)
+{
+    importer->is_reconnecting = false;
+    memset(ret_answer, 0, sizeof *ret_answer);
+    ret_answer->kind = AM_FRAME_RECONNECT;
+    ret_answer->back.n_grants = importer->n_grants;
+    ret_answer->back.is_known = importer->n_grants == back->back.n_grants;
+}
