@@ -100,7 +100,7 @@ RULES = [
     ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),
     ("test/fabric/cheat.c", ["src/fabric/*"] + BASE),  # speaks as fabric processes do
     ("test/fabric/*", ["test/fabric/*", "test/support/*"] + PUBLIC),
-    ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/api/*.def", "src/layer/check.h", "src/layer/layers.h"] + PUBLIC),
+    ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/base/epoch.h", "src/api/*.def", "src/layer/check.h", "src/layer/layers.h"] + PUBLIC),
     ("test/over/*", PUBLIC),
     ("test/trace/*", ["test/trace/*", "test/support/*", "src/trace/*.h"] + PUBLIC),
     ("test/model/*", ["test/model/*", "test/support/*"] + PUBLIC),

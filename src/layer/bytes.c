@@ -102,9 +102,9 @@ static struct am_segment *segment_at(struct am_bytes *bytes, uint64_t at)
 static bool is_unordered(const struct am_access *other, const struct am_access *access,
                          const struct am_clock *clock)
 {
-    return !other->is_vague && !access->is_vague &&
+    return !other->is_order_unknown && !access->is_order_unknown &&
            (access->area == 0 || access->area == other->area) &&
-           am_clock_get(clock, other->actor) < other->step;
+           am_clock_get(clock, other->agent) < other->step;
 }
 
 bool am_bytes_conflict(struct am_bytes *bytes, uint64_t at, uint64_t size,
@@ -202,7 +202,7 @@ static void segment_touch(struct am_segment *s, const struct am_access *access,
     if (s->reads == NULL)
         return;
     for (uint32_t i = 0; i < s->n_reads; i++) {
-        if (am_clock_get(clock, s->reads[i].actor) < s->reads[i].step)
+        if (am_clock_get(clock, s->reads[i].agent) < s->reads[i].step)
             s->reads[n++] = s->reads[i];
     }
     if (n == READS_MAX) {
@@ -215,7 +215,7 @@ static void segment_touch(struct am_segment *s, const struct am_access *access,
 
 static bool is_same(const struct am_access *a, const struct am_access *b)
 {
-    return a->actor == b->actor && a->step == b->step;
+    return a->agent == b->agent && a->step == b->step;
 }
 
 static bool are_alike(const struct am_segment *a, const struct am_segment *b)
@@ -272,15 +272,15 @@ void am_bytes_note(struct am_bytes *bytes, uint64_t at, uint64_t size,
     segments_merge(bytes, at, end);
 }
 
-bool am_bytes_were_used_by(struct am_bytes *bytes, uint32_t actor)
+bool am_bytes_were_used_by(struct am_bytes *bytes, uint32_t agent)
 {
     struct am_segment *s;
 
     RB_FOREACH (s, am_segments, &bytes->segments) {
-        if (s->has_write && s->write.actor == actor)
+        if (s->has_write && s->write.agent == agent)
             return true;
         for (uint32_t i = 0; i < s->n_reads; i++) {
-            if (s->reads[i].actor == actor)
+            if (s->reads[i].agent == agent)
                 return true;
         }
     }

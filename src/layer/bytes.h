@@ -16,26 +16,26 @@
 #include "layer/clock.h"
 #include "layer/finding.h"
 
-/* One step of an actor that touched bytes. */
+/* One step of an agent that touched bytes. */
 struct am_access {
     uint64_t step;
     uint64_t area; /* where the mapping or block begins that it went through */
-    uint32_t actor;
-    struct am_place place;
+    uint32_t agent;
+    struct am_site site;
     bool is_write;
-    bool is_vague; /* something that the books cannot see may order it */
+    bool is_order_unknown; /* an order that the layer cannot see may exist */
 };
 
 struct am_segment;
 RB_HEAD(am_segments, am_segment);
 
 struct am_bytes {
-    uint32_t refs;      /* objects that show them, and work that waits in the books */
+    uint32_t refs;      /* objects that show them, and queued work */
     uint32_t n_handles; /* of physical memory: allocated, and retained */
     uint32_t n_mapped;  /* live mappings that show them */
     uint64_t size;
-    uint64_t key;         /* where or as what the program first had them */
-    struct am_place made; /* the allocation */
+    uint64_t key;        /* where or as what the program first had them */
+    struct am_site made; /* the allocation */
     struct am_segments segments;
     uint64_t **written; /* a page each: NULL, ALL, or a bit for each byte */
     uint8_t kind;       /* enum am_object_kind of what made them */
@@ -45,7 +45,7 @@ struct am_bytes {
     bool is_protected; /* some pages are, against the program */
     struct am_protected *protected; /* touch.c; NULL: no page is */
     bool
-        is_counted; /* in am_books.held: the handle is freed, and mappings hold the bytes */
+        is_counted; /* in am_check.device_bytes: the handle is freed, and mappings hold the bytes */
 };
 
 struct am_object;
@@ -76,8 +76,8 @@ typedef void (*am_range_fn)(uint64_t start, uint64_t end, bool is_write, void *a
 void am_bytes_undone(struct am_bytes *bytes, const struct am_clock *clock,
                      am_range_fn each, void *arg);
 
-/* Whether an access of the actor is in the history. */
-bool am_bytes_were_used_by(struct am_bytes *bytes, uint32_t actor);
+/* Whether an access of the agent is in the history. */
+bool am_bytes_were_used_by(struct am_bytes *bytes, uint32_t agent);
 
 /* Which bytes were written, for uninit-read. */
 void am_bytes_write(struct am_bytes *bytes, uint64_t at, uint64_t size);

@@ -2,7 +2,7 @@
  * The layer itself: a wrapper for each function that has a hook, made from the lists.
  *
  * A wrapper packs the arguments, takes the stack, and runs the hook before, the call and
- * the hook after.  The hooks run under the books' lock, the call under none.
+ * the hook after.  The hooks run under am_check.lock, the call under none.
  */
 #include "layer/check.h"
 
@@ -18,7 +18,7 @@
 #include "base/options.h"
 #include "layer/bytes.h"
 #include "layer/effects.h"
-#include "layer/hold.h"
+#include "layer/quarantine.h"
 #include "layer/hooks.h"
 #include "layer/layers.h"
 #include "layer/lint.h"
@@ -43,13 +43,13 @@ static const struct hook {
 #undef AM_CALL
 };
 
-static _Atomic pid_t owner; /* the process that the books are of */
+static _Atomic pid_t owner; /* the process that is checked */
 
 /*
- * What the books want to know about the calling thread.  The questions are the layer's and
+ * Queries the state of the calling thread.  The queries are the layer's and
  * not the program's, so a refusal leaves no message.
  */
-static void thread_ask(struct am_call *call, bool wants_context)
+static void thread_query(struct am_call *call, bool wants_context)
 {
     const struct hook *hook = &hooks[call->id];
     struct am_capture before;
@@ -59,27 +59,27 @@ static void thread_ask(struct am_call *call, bool wants_context)
     aclrtStream stream = NULL;
 
     before = am_error_capture(message, sizeof message);
-    if (am_books.below->aclrtGetDevice(&device) == ACL_SUCCESS)
+    if (am_check.below->aclrtGetDevice(&device) == ACL_SUCCESS)
         call->device = (int16_t)device;
-    if (wants_context && am_books.below->aclrtGetCurrentContext(&context) == ACL_SUCCESS)
+    if (wants_context && am_check.below->aclrtGetCurrentContext(&context) == ACL_SUCCESS)
         call->context = (uintptr_t)context;
     if (hook->stream != UINT16_MAX) {
         memcpy(&stream, (const char *)call->args + hook->stream, sizeof stream);
         call->is_default_stream = stream == NULL;
         if (stream == NULL)
-            am_books.below->aclrtCtxGetCurrentDefaultStream(&stream);
+            am_check.below->aclrtCtxGetCurrentDefaultStream(&stream);
         call->stream = stream;
     }
     am_error_capture_end(before);
 }
 
-/* Frees that were held back are passed on; whether there were any. */
-static bool held_settle(void)
+/* Passes quarantined frees on; true: there were any. */
+static bool quarantine_flush(void)
 {
-    am_lock(&am_books.lock);
-    am_hold_release_all();
-    am_unlock(&am_books.lock);
-    return am_hold_drain();
+    am_lock(&am_check.lock);
+    am_quarantine_release_all();
+    am_unlock(&am_check.lock);
+    return am_quarantine_drain();
 }
 
 bool am_check_is_on(void)
@@ -90,7 +90,7 @@ bool am_check_is_on(void)
 void am_check_settle(void)
 {
     if (owner == getpid() && am_api_top != &am_api_down)
-        held_settle();
+        quarantine_flush();
 }
 
 /* Writes through a view are not seen: its bytes count as written. */
@@ -101,7 +101,7 @@ void am_check_view(const void *addr, size_t size)
 
     if (owner != getpid())
         return;
-    am_lock(&am_books.lock);
+    am_lock(&am_check.lock);
     while (at < end) {
         struct am_object *object = am_area_find(at);
 
@@ -111,7 +111,7 @@ void am_check_view(const void *addr, size_t size)
             object->bytes->is_shared = true;
         at = object->key + object->size;
     }
-    am_unlock(&am_books.lock);
+    am_unlock(&am_check.lock);
 }
 
 static void call_begin(struct am_call *call)
@@ -121,47 +121,47 @@ static void call_begin(struct am_call *call)
 
     struct am_thread *thread = am_thread_get();
 
-    atomic_fetch_add_explicit(&am_books.n_calls, 1, memory_order_relaxed);
-    call->era = am_books.era;
+    atomic_fetch_add_explicit(&am_check.n_calls, 1, memory_order_relaxed);
+    call->era = am_check.era;
     call->device = -1;
     call->is_unseen = thread == NULL || what == AM_LOOKS || what == AM_ASKS_ERROR ||
                       (what == AM_LINTS && !am_kind_is_on(AM_KIND_portability));
     if (thread == NULL)
         return;
     if (what & (AM_ENDS | AM_LOOKS))
-        held_settle();
+        quarantine_flush();
     if (what == AM_ASKS_ERROR)
         am_ignored_forget();
     if (call->is_unseen)
         return;
     thread->is_inside = true;
-    call->place = (struct am_place){
+    call->site = (struct am_site){
         .stack = am_stack_take(),
         .thread = thread->id,
         .python = am_python_take(),
         .api = (uint16_t)call->id,
     };
-    thread_ask(call, what & AM_MAKES);
+    thread_query(call, what & AM_MAKES);
     if (am_kind_is_on(AM_KIND_portability)) {
-        am_lock(&am_books.lock);
+        am_lock(&am_check.lock);
         am_lint(call);
-        am_unlock(&am_books.lock);
+        am_unlock(&am_check.lock);
     }
     if (hook->before != NULL) {
-        am_lock(&am_books.lock);
+        am_lock(&am_check.lock);
         hook->before(call);
-        am_unlock(&am_books.lock);
-        am_hold_drain();
+        am_unlock(&am_check.lock);
+        am_quarantine_drain();
     }
 }
 
 /* Whether a call that found no memory is worth another try. */
 static bool call_again(const struct am_call *call)
 {
-    return call->rc == ACL_ERROR_RT_MEMORY_ALLOCATION && held_settle();
+    return call->rc == ACL_ERROR_RT_MEMORY_ALLOCATION && quarantine_flush();
 }
 
-static void call_leave(void)
+static void call_finish(void)
 {
     struct am_thread *thread = am_thread_get();
 
@@ -171,10 +171,10 @@ static void call_leave(void)
 
 static void refusal_count(const struct am_call *call)
 {
-    const struct am_place place = {.api = (uint16_t)call->id};
+    const struct am_site site = {.api = (uint16_t)call->id};
 
-    if (!am_refusal_is_answer(call->rc, am_finding_function(&place)))
-        atomic_fetch_add_explicit(&am_books.n_refused, 1, memory_order_relaxed);
+    if (!am_refusal_is_answer(call->rc, am_finding_function(&site)))
+        atomic_fetch_add_explicit(&am_check.n_refused, 1, memory_order_relaxed);
 }
 
 static void call_end(struct am_call *call)
@@ -187,18 +187,18 @@ static void call_end(struct am_call *call)
         return;
     call->is_after = true;
     if (call->device < 0 && (hook->effect & AM_MAKES))
-        thread_ask(call, true); /* the call itself may have chosen the device */
-    am_lock(&am_books.lock);
+        thread_query(call, true); /* the call itself may have chosen the device */
+    am_lock(&am_check.lock);
     if (hook->after != NULL)
         hook->after(call);
     if (call->finding != NULL) {
         call->finding->refused = call->rc;
-        am_finding_tell(call->finding);
+        am_finding_report(call->finding);
     }
-    am_call_let_go(call);
+    am_call_unref(call);
     am_touch_update();
-    am_unlock(&am_books.lock);
-    call_leave();
+    am_unlock(&am_check.lock);
+    call_finish();
 }
 
 #define AM_API(ret_, name_, params_, args_, sig_) \
@@ -208,9 +208,9 @@ static void call_end(struct am_call *call)
         struct am_call call = {.id = AM_API_##name_, .args = &packed}; \
         call_begin(&call); \
         if (!call.is_answered) \
-            call.rc = am_books.below->name_ AM_UNPACK(args_); \
+            call.rc = am_check.below->name_ AM_UNPACK(args_); \
         if (call_again(&call)) \
-            call.rc = am_books.below->name_ AM_UNPACK(args_); \
+            call.rc = am_check.below->name_ AM_UNPACK(args_); \
         call_end(&call); \
         return call.rc; \
     }
@@ -220,12 +220,12 @@ static void call_end(struct am_call *call)
         struct am_args_##name_ packed = AM_PACK(args_); \
         struct am_call call = {.id = AM_API_##name_, .args = &packed}; \
         call_begin(&call); \
-        call_leave(); \
-        return am_books.below->name_ AM_UNPACK(args_); \
+        call_finish(); \
+        return am_check.below->name_ AM_UNPACK(args_); \
     }
 #include "api/api.def"
 
-/* A function that the books have no use for is not in the table, and costs nothing. */
+/* A function without an effect on the metadata is not in the table, and costs nothing. */
 static const struct am_api check_table = {
 #define AM_API(ret_, name_, ...) \
     .name_ = (AM_EFFECT_##name_ & ~AM_SETS) ? check_##name_ : NULL,
@@ -233,23 +233,23 @@ static const struct am_api check_table = {
 };
 
 /*
- * The program dies of this; what is told may allocate, which the handler's rules would
+ * The program dies of this fault; the report may allocate, which the handler's rules would
  * forbid a program that goes on.
  */
-static bool touch_tell(uintptr_t addr, uintptr_t instruction)
+static bool touch_report(uintptr_t addr, uintptr_t instruction)
 {
     static struct am_finding f;
-    struct am_place place = {.api = AM_API_COUNT};
+    struct am_site site = {.api = AM_API_COUNT};
     struct am_object *object;
     char text[160];
 
-    if (!am_kind_is_on(AM_KIND_device_touch) || !am_lock_try(&am_books.lock))
+    if (!am_kind_is_on(AM_KIND_device_touch) || !am_lock_try(&am_check.lock))
         return false;
-    place.stack = am_stack_take_from(instruction);
-    place.thread = (uint32_t)syscall(SYS_gettid);
+    site.stack = am_stack_take_from(instruction);
+    site.thread = (uint32_t)syscall(SYS_gettid);
     object = am_area_find(addr);
     if (object == NULL) {
-        am_unlock(&am_books.lock);
+        am_unlock(&am_check.lock);
         return false;
     }
     am_finding_begin(&f, AM_KIND_device_touch, "the program touched %s%s on device %d",
@@ -257,20 +257,20 @@ static bool touch_tell(uintptr_t addr, uintptr_t instruction)
                      am_object_text(object, addr, text, sizeof text), object->device);
     f.advice = "copy it (aclrtMemcpy), ask for a view (aclmem_host_view), or set "
                "ACLMEM_ISOLATE=0";
-    am_finding_at(&f, "touched here", place);
+    am_finding_at(&f, "touched here", site);
     am_finding_at(&f, "made here", object->made);
-    am_finding_tell(&f);
-    am_findings_close(am_books.n_calls, am_books.n_refused);
-    am_unlock(&am_books.lock);
+    am_finding_report(&f);
+    am_findings_close(am_check.n_calls, am_check.n_refused);
+    am_unlock(&am_check.lock);
     return true;
 }
 
 static void attach(const struct am_api *below)
 {
-    am_touch_told = touch_tell;
+    am_touch_report = touch_report;
     am_callers_are_wanted = true;
-    am_books.below = below;
-    am_books.era++;
+    am_check.below = below;
+    am_check.era++;
     owner = getpid();
     am_stacks_open();
     am_order_open();
@@ -282,17 +282,17 @@ static void attach(const struct am_api *below)
 __attribute__((destructor)) static void process_end(void)
 {
     struct am_call call = {
-        .id = AM_API_COUNT, .is_after = true, .place = {.api = AM_API_COUNT}};
+        .id = AM_API_COUNT, .is_after = true, .site = {.api = AM_API_COUNT}};
 
     if (owner != getpid())
-        return; /* not in use, or made by fork: the books are the parent's */
-    am_lock(&am_books.lock);
+        return; /* not in use, or made by fork: the metadata is the parent's */
+    am_lock(&am_check.lock);
     if (am_api_top != &am_api_down) {
         am_guards_check(&call);
-        am_leaks_tell(-1, 0, "the end of the process");
+        am_leaks_report(-1, 0, "the end of the process");
     }
-    am_findings_close(am_books.n_calls, am_books.n_refused);
-    am_unlock(&am_books.lock);
+    am_findings_close(am_check.n_calls, am_check.n_refused);
+    am_unlock(&am_check.lock);
 }
 
 const struct am_layer am_check_layer = {"check", &check_table, attach, NULL};

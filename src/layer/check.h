@@ -1,20 +1,20 @@
 /*
  * The layer check: what the program does wrong with memory, handles and streams.
  *
- * The layer keeps books of its own about the program's calls, in these nouns:
+ * The layer records the program's calls in its own metadata:
  *
  *   object   what the program was given: a block, a handle, a mapping, a stream ...
  *            Known by its address or handle, with the call that made it.  What was freed
  *            stays known for a while, with the call that freed it.
  *   bytes    physical memory, whatever addresses show it; has a history of accesses
- *   actor    a stream, or the host: what does things one after the other
- *   clock    for each actor how much of its work is known to be done before
+ *   agent    a stream, or the host: what does things one after the other
+ *   clock    for each agent how much of its work is known to be done before
  *   work     what one call does to bytes, in its turn in a stream
  *
  * A call of the program goes through a hook before it is passed on and one afterwards
  * (hooks.h).  Frees are entered before, since the next thread may get the same address at
- * once; what is made is entered afterwards.  One lock guards the books; no lock is held
- * while a call is passed on.  Where memory for the books runs out an object stays unknown,
+ * once; what is made is entered afterwards.  One lock guards the metadata; no lock is held
+ * while a call is passed on.  Where memory for the metadata runs out an object stays unknown,
  * and nothing is said of it.
  */
 #ifndef AM_LAYER_CHECK_H
@@ -49,7 +49,7 @@ enum am_object_kind {
 };
 
 struct am_bytes;
-struct am_actor;
+struct am_agent;
 struct am_signal;
 struct am_work;
 
@@ -60,26 +60,27 @@ struct am_object {
     uint64_t key;                      /* address or handle */
     uint64_t size;                     /* in bytes, as asked for */
     struct am_bytes *bytes;            /* of memory; NULL until it is needed */
-    struct am_actor *actor;            /* of a stream */
+    struct am_agent *agent;            /* of a stream */
     struct am_signal *signal;          /* of an event or notify */
-    struct am_place made;
-    struct am_place freed; /* while it lives: of a handle, the last retain; of a pinned
+    struct am_site made;
+    struct am_site freed; /* while it lives: of a handle, the last retain; of a pinned
                               block, where its guard was last whole */
-    struct am_place exported;
+    struct am_site exported;
     int16_t device; /* -1: none, or the host */
     uint8_t flag;   /* a reservation's flags; of physical memory: it has huge pages */
     uint8_t kind;   /* enum am_object_kind */
     bool is_freed;
-    bool is_dead;     /* forgotten; a call still has it */
-    uint16_t n_kept;  /* calls that have it */
-    bool is_held;     /* freed by the program, and the free was not passed on yet */
-    bool is_taken;    /* freed by a call that came second in the books and first below */
+    bool is_forgotten;   /* forgotten; a call still has it */
+    uint16_t n_refs;     /* calls that have it */
+    bool is_quarantined; /* freed by the program, and the free was not passed on yet */
+    bool
+        is_taken; /* freed by a call that entered the layer second and the library first */
     bool is_exported; /* `exported` counts */
     bool is_retained; /* the last retain is noted in `freed` */
-    bool is_counted;  /* its size is in am_books.held, unless it is freed */
+    bool is_counted;  /* its size is in am_check.device_bytes, unless it is freed */
     bool is_guarded;  /* pinned: guard bytes lie behind it */
     bool is_fenced;   /* and a page without access behind those */
-    bool is_told;     /* that it leaked, at the end of a test */
+    bool is_reported; /* that it leaked, at the end of a test */
 };
 
 RB_HEAD(am_objects, am_object);
@@ -89,35 +90,32 @@ TAILQ_HEAD(am_freed, am_object);
 struct am_call {
     enum am_api_id id;
     const void *args; /* struct am_args_ + the name; the hook before may change them */
-    struct am_place place;
+    struct am_site site;
     int16_t device;     /* of the calling thread; -1: none */
     const void *stream; /* what a stream argument names: a default one by its handle */
     bool is_default_stream;
     uint64_t context;  /* of the calling thread, where it makes something */
     aclError rc;       /* in the hook after the call */
     bool is_after;     /* which hook */
-    bool stream_reads; /* its addresses are looked at when the stream gets there */
+    bool stream_reads; /* the stream reads its addresses when it runs */
     bool is_waited;    /* it returns when its work on the stream is done */
-    bool is_unseen;    /* the books have no use for it */
+    bool is_unseen;    /* it does not change the metadata */
     bool is_answered;  /* the call is not passed on now: it succeeded */
-    uint64_t era;      /* when it began: am_books.era */
+    uint64_t era;      /* when it began: am_check.era */
     /* From the hook before to the one after. */
     struct am_object *object;
-    struct am_actor *actor;
+    struct am_agent *agent;
     uint64_t value;
     struct am_work *work;
-    struct am_finding *finding; /* is told when the result is known */
+    struct am_finding *finding; /* is reported when the result is known */
 };
 
-/* The call's place, its stack taken. */
-#define am_here(call_) ((call_)->place)
-
-/* The books. */
-struct am_books {
+/* The metadata of the layer. */
+struct am_check {
     struct am_lock lock;
     const struct am_api *_Atomic below;
     struct am_objects areas;        /* live memory that addresses show */
-    struct am_objects gone;         /* memory that was freed; none overlaps a live one */
+    struct am_objects freed_areas;  /* memory that was freed; none overlaps a live one */
     struct am_objects reservations; /* live ones */
     struct am_objects released;     /* reservations that were released */
     struct am_objects handles;      /* of other objects, live and freed */
@@ -125,23 +123,24 @@ struct am_books {
     size_t n_freed;
     size_t n_live;
     uint64_t serial; /* of the object that was made last */
-    uint64_t held;   /* bytes of devices that the program allocated and did not free */
+    uint64_t
+        device_bytes; /* bytes of devices that the program allocated and did not free */
     _Atomic uint64_t n_calls;
     _Atomic uint64_t n_refused; /* of these, but for ordinary answers (answers.def) */
     /*
      * Counts starts and stops of the library.  What a call was given in another era is
-     * gone: the call is not entered.
+     * freed: the call is not recorded.
      */
     _Atomic uint64_t era;
     /*
-     * Calls under way that stop the library, or reset a device.  Meanwhile the books go
+     * Calls in progress that stop the library, or reset a device.  Recording goes
      * on, but memory that such a call may end is not touched.
      */
     unsigned n_stopping;
     unsigned n_resetting;
 };
 
-extern struct am_books am_books;
+extern struct am_check am_check;
 
 #define AM_FREED_MAX 65536 /* how many freed objects are remembered */
 
@@ -149,14 +148,14 @@ extern struct am_books am_books;
 
 const char *am_object_name(enum am_object_kind kind); /* "block" */
 
-/* Enters a new object.  NULL without memory, and where a stop has ended it meanwhile. */
+/* Enters a new object.  NULL without memory, and where a stop has freed it since. */
 struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
                                  uint64_t key, uint64_t size);
 /* Counts the bytes of a new object as device memory that the program holds. */
 void am_object_count(const struct am_call *call, struct am_object *object);
 /* The live area, or freed one, or reservation, that addr lies in; NULL: none. */
 struct am_object *am_area_find(uint64_t addr);
-struct am_object *am_gone_find(uint64_t addr);
+struct am_object *am_freed_area_find(uint64_t addr);
 struct am_object *am_reservation_find(uint64_t addr);
 struct am_object *am_released_find(uint64_t addr);
 /* The last area whose start is at addr or below. */
@@ -167,41 +166,41 @@ struct am_object *am_area_next(uint64_t addr);
 struct am_object *am_handle_find(enum am_object_kind kind, const void *handle);
 /* From live to freed; the call is where. */
 void am_object_free(struct am_call *call, struct am_object *object);
-/* The call's free was refused: it is live again, unless a stop has ended it meanwhile. */
+/* The call's free was refused: it is live again, unless a stop has freed it since. */
 void am_object_revive(const struct am_call *call, struct am_object *object);
 /* Forgets it without a trace: what was made did not come about, or all is over. */
 void am_object_drop(struct am_object *object);
 /* Everything that is live goes to `each`; it may free and drop what it is given. */
-void am_objects_walk(bool (*is_meant)(const struct am_object *, const void *arg),
+void am_objects_walk(bool (*matches)(const struct am_object *, const void *arg),
                      void (*each)(struct am_object *, void *arg), void *arg);
 
 /*
  * For the hook after the call: what was found stays in memory until then, though another
  * thread may free and forget it.
  */
-void am_call_keep(struct am_call *call, struct am_object *object);
-void am_call_keep_actor(struct am_call *call, struct am_actor *actor);
-void am_call_let_go(struct am_call *call);
+void am_call_ref_object(struct am_call *call, struct am_object *object);
+void am_call_ref_agent(struct am_call *call, struct am_agent *agent);
+void am_call_unref(struct am_call *call);
 
-/* ---- life.c ---- */
+/* ---- allocations.c ---- */
 
 /* "16 bytes into the block of 64 bytes at 0x.."; for messages. */
 const char *am_object_text(const struct am_object *object, uint64_t addr, char *text,
                            size_t n);
 
 /*
- * Where a call's finding is written; told by am_call_tell(), in the hook before the call
+ * Where a call's finding is written; reported by am_call_report(), in the hook before the call
  * when its result is known.
  */
 struct am_finding *am_call_finding(struct am_call *call);
-void am_call_tell(struct am_call *call, struct am_finding *finding);
+void am_call_report(struct am_call *call, struct am_finding *finding);
 
 /* About an object that was freed: made, freed, used. */
-void am_tell_freed(struct am_call *call, enum am_kind_of_finding kind,
-                   struct am_object *object, uint64_t addr, const char *argument);
+void am_report_freed(struct am_call *call, enum am_kind_of_finding kind,
+                     struct am_object *object, uint64_t addr, const char *argument);
 
 /*
- * The live stream, event ... that a handle names; tells a stale one.  NULL otherwise.
+ * The live stream, event ... that a handle names; reports a stale handle.  NULL otherwise.
  */
 struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
                                 const void *handle, const char *argument);
@@ -212,7 +211,7 @@ struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
  * Tells what is left at the end of a device (-1: of everything), of the objects that were
  * made after the one with this serial number.
  */
-void am_leaks_tell(int device, uint64_t since, const char *when);
+void am_leaks_report(int device, uint64_t since, const char *when);
 
 /* ---- ignored.c ---- */
 
@@ -221,6 +220,6 @@ void am_ignored_note(struct am_call *call, void *const *out);
 /* The program asked for the message or the code. */
 void am_ignored_forget(void);
 /* The call was given a value that no object has. */
-void am_ignored_look(struct am_call *call, uint64_t value, const char *argument);
+void am_ignored_check(struct am_call *call, uint64_t value, const char *argument);
 
 #endif

@@ -31,15 +31,15 @@ void am_clock_join(struct am_clock *clock, const struct am_clock *other)
     }
 }
 
-void am_clock_set(struct am_clock *clock, uint32_t actor, uint64_t step)
+void am_clock_set(struct am_clock *clock, uint32_t agent, uint64_t step)
 {
-    if (grow(clock, actor + 1))
-        clock->step[actor] = step;
+    if (grow(clock, agent + 1))
+        clock->step[agent] = step;
 }
 
-uint64_t am_clock_get(const struct am_clock *clock, uint32_t actor)
+uint64_t am_clock_get(const struct am_clock *clock, uint32_t agent)
 {
-    return actor < clock->n ? clock->step[actor] : 0;
+    return agent < clock->n ? clock->step[agent] : 0;
 }
 
 void am_clock_free(struct am_clock *clock)

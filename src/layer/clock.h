@@ -1,9 +1,9 @@
 /*
- * Vector clocks: for each actor, how many of its steps are known to be done before.
+ * Vector clocks: for each agent, how many of its steps are known to be done before.
  *
- * Step n of an actor happened before something with clock c if c.step[actor] >= n.
- * Joining two clocks is what waiting does.  Actors have small numbers that are used again,
- * and their steps are counted on, so clocks stay as long as the most actors at a time.
+ * Step n of an agent happened before something with clock c if c.step[agent] >= n.
+ * Joining two clocks is what waiting does.  Agents have small numbers that are used again,
+ * and their steps are counted on, so clocks stay as long as the most agents at a time.
  */
 #ifndef AM_LAYER_CLOCK_H
 #define AM_LAYER_CLOCK_H
@@ -16,10 +16,10 @@ struct am_clock {
     uint64_t *step;
 };
 
-/* What does not fit into memory is left out: then less is known, and more is told. */
+/* What does not fit into memory is left out: then less is known to be ordered. */
 void am_clock_join(struct am_clock *clock, const struct am_clock *other);
-void am_clock_set(struct am_clock *clock, uint32_t actor, uint64_t step);
-uint64_t am_clock_get(const struct am_clock *clock, uint32_t actor);
+void am_clock_set(struct am_clock *clock, uint32_t agent, uint64_t step);
+uint64_t am_clock_get(const struct am_clock *clock, uint32_t agent);
 void am_clock_free(struct am_clock *clock);
 
 #endif

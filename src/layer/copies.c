@@ -2,8 +2,8 @@
  * Hooks: copies, fills and other work on bytes.
  *
  * Before the call the ranges are looked up and become pieces of one work; when the call
- * succeeded the work is queued in the books, or done there at once.  What is wrong with a
- * range is told with the call's result, also where the library refuses the call.
+ * succeeded the work is queued in the model, or run there at once.  What is wrong with a
+ * range is reported with the call's result, also where the library refuses the call.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static struct am_work *work_of(struct am_call *call)
     struct am_work *work = &am_thread_get()->work;
 
     if (call->work == NULL) {
-        am_work_begin(work, AM_WORK_TOUCH, call, call->actor);
+        am_work_begin(work, AM_WORK_TOUCH, call, call->agent);
         call->work = work;
     }
     return call->work;
@@ -31,8 +31,8 @@ static struct am_work *work_of(struct am_call *call)
 
 /* ---- ranges ---- */
 
-static void tell_bounds(struct am_call *call, const struct am_object *object,
-                        uint64_t addr, uint64_t size, const char *argument)
+static void report_bounds(struct am_call *call, const struct am_object *object,
+                          uint64_t addr, uint64_t size, const char *argument)
 {
     struct am_finding *f = am_call_finding(call);
     uint64_t over = addr + size - (object->key + object->size);
@@ -48,11 +48,11 @@ static void tell_bounds(struct am_call *call, const struct am_object *object,
         "%s: %" PRIu64 " bytes from 0x%" PRIx64 " on end %" PRIu64 " behind %s%s",
         argument, size, addr, over, am_object_text(object, 0, text, sizeof text), behind);
     f->advice = "keep to the size that was allocated, or allocate more";
-    am_finding_at(f, "here", am_here(call));
+    am_finding_at(f, "here", call->site);
     am_finding_at(f, "made here", object->made);
     if (next != NULL)
         am_finding_at(f, "what lies behind was made here", next->made);
-    am_call_tell(call, f);
+    am_call_report(call, f);
     if (object->is_guarded)
         am_guard_refuse(call, object, addr, size, argument);
 }
@@ -74,16 +74,16 @@ static struct am_object *mapping_next(const struct am_object *mapping)
 static void device_check(struct am_call *call, const struct am_object *object,
                          const char *argument)
 {
-    const struct am_actor *actor = call->actor;
+    const struct am_agent *agent = call->agent;
     struct am_finding *f;
     int32_t is_peer = 0;
     char text[160];
 
-    if (!am_kind_is_on(AM_KIND_wrong_device) || actor == NULL || actor->device < 0 ||
-        object->device < 0 || object->device == actor->device ||
+    if (!am_kind_is_on(AM_KIND_wrong_device) || agent == NULL || agent->device < 0 ||
+        object->device < 0 || object->device == agent->device ||
         (object->bytes != NULL && object->bytes->kind == AM_OBJECT_IMPORT))
         return;
-    if (am_books.below->aclrtDevicePeerAccessStatus(actor->device, object->device,
+    if (am_check.below->aclrtDevicePeerAccessStatus(agent->device, object->device,
                                                     &is_peer) != ACL_SUCCESS ||
         is_peer != 0)
         return;
@@ -92,12 +92,12 @@ static void device_check(struct am_call *call, const struct am_object *object,
                      "%s is %s on device %d, and the stream is one of device %d, which "
                      "has no access to it",
                      argument, am_object_text(object, 0, text, sizeof text),
-                     object->device, actor->device);
+                     object->device, agent->device);
     f->advice = "aclrtDeviceEnablePeerAccess first, or a stream of the memory's device";
-    am_finding_at(f, "here", am_here(call));
+    am_finding_at(f, "here", call->site);
     am_finding_at(f, "the memory was made here", object->made);
-    am_finding_at(f, "the stream was made here", actor->made);
-    am_call_tell(call, f);
+    am_finding_at(f, "the stream was made here", agent->made);
+    am_call_report(call, f);
 }
 
 /* Looks up `size` bytes at addr and adds the pieces to the call's work. */
@@ -109,15 +109,15 @@ static void range_add(struct am_call *call, const void *at, uint64_t size, bool 
     struct am_work *work = work_of(call);
 
     if (object == NULL && (object = am_guard_find(addr)) != NULL) {
-        tell_bounds(call, object, addr, size, argument);
+        report_bounds(call, object, addr, size, argument);
         return;
     }
     if (object == NULL) {
-        object = am_gone_find(addr);
+        object = am_freed_area_find(addr);
         if (object != NULL)
-            am_tell_freed(call, AM_KIND_use_after_free, object, addr, argument);
+            am_report_freed(call, AM_KIND_use_after_free, object, addr, argument);
         else
-            am_ignored_look(call, addr, argument);
+            am_ignored_check(call, addr, argument);
         /* The program's own memory, which is not pinned, is waited for. */
         call->is_waited |= am_reservation_find(addr) == NULL;
         return;
@@ -134,7 +134,7 @@ static void range_add(struct am_call *call, const void *at, uint64_t size, bool 
             return;
         next = mapping_next(object);
         if (next == NULL) {
-            tell_bounds(call, object, addr, size, argument);
+            report_bounds(call, object, addr, size, argument);
             return;
         }
         addr += n;
@@ -145,8 +145,8 @@ static void range_add(struct am_call *call, const void *at, uint64_t size, bool 
 
 /* ---- what was never written ---- */
 
-static void tell_unwritten(struct am_call *call, const struct am_piece *piece,
-                           uint64_t at)
+static void report_unwritten(struct am_call *call, const struct am_piece *piece,
+                             uint64_t at)
 {
     struct am_finding *f = am_call_finding(call);
     const struct am_bytes *bytes = piece->bytes;
@@ -157,9 +157,9 @@ static void tell_unwritten(struct am_call *call, const struct am_piece *piece,
         " of the %s of %" PRIu64 " bytes was never written",
         piece->size, piece->addr, at, am_object_name(bytes->kind), bytes->size);
     f->advice = "write it first (aclrtMemset), or copy only what was written";
-    am_finding_at(f, "read here", am_here(call));
+    am_finding_at(f, "read here", call->site);
     am_finding_at(f, "made here", bytes->made);
-    am_call_tell(call, f);
+    am_call_report(call, f);
 }
 
 static bool is_device(const struct am_piece *piece)
@@ -200,17 +200,17 @@ static void written_follow(struct am_call *call, struct am_work *work)
             am_bytes_write(p->bytes, p->at, p->size);
         else if ((!to_device || to->bytes->is_exported) &&
                  am_bytes_unwritten(p->bytes, p->at, p->size, &at))
-            tell_unwritten(call, p, at);
+            report_unwritten(call, p, at);
     }
 }
 
 /* ---- the hooks ---- */
 
-/* The stream's actor, where the function has a stream. */
-static void stream_look(struct am_call *call)
+/* The stream's agent, where the function has a stream. */
+static void stream_resolve(struct am_call *call)
 {
     if (call->stream != NULL)
-        am_call_keep_actor(call, am_actor_find(call, call->stream));
+        am_call_ref_agent(call, am_agent_find(call, call->stream));
 }
 
 void am_after_work(struct am_call *call)
@@ -230,15 +230,15 @@ void am_after_work(struct am_call *call)
     if (am_kind_is_on(AM_KIND_uninit_read))
         written_follow(call, work);
     am_work_queue(work);
-    if (call->is_waited && call->actor != NULL)
-        am_host_joins_actor(call->actor, 0);
+    if (call->is_waited && call->agent != NULL)
+        am_host_joins_agent(call->agent, 0);
 }
 
 void am_before_memcpy(struct am_call *call)
 {
     AM_ARGS(aclrtMemcpy);
 
-    stream_look(call);
+    stream_resolve(call);
     range_add(call, a->dst, a->count, true, "dst");
     range_add(call, a->src, a->count, false, "src");
     call->is_waited |= a->kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
@@ -249,7 +249,7 @@ void am_before_memcpy_batch(struct am_call *call)
     AM_ARGS(aclrtMemcpyBatch);
     char what[48];
 
-    stream_look(call);
+    stream_resolve(call);
     if (a->dsts == NULL || a->srcs == NULL || a->sizes == NULL ||
         a->numBatches > 1u << 20)
         return;
@@ -264,7 +264,7 @@ void am_before_memcpy_batch(struct am_call *call)
 static void rows_add(struct am_call *call, const void *at, size_t pitch, size_t width,
                      size_t height, bool is_write, const char *argument)
 {
-    /* One finding for a rectangle is enough: the last row is looked at first. */
+    /* One finding for a rectangle is enough: the last row is checked first. */
     if (pitch == width) {
         range_add(call, at, width * height, is_write, argument);
         return;
@@ -280,7 +280,7 @@ void am_before_memcpy_2d(struct am_call *call)
 {
     AM_ARGS(aclrtMemcpy2d);
 
-    stream_look(call);
+    stream_resolve(call);
     if (a->width > 5000000 || a->height > 5242880 || a->width > a->dpitch ||
         a->width > a->spitch)
         return; /* refused anyway */
@@ -292,7 +292,7 @@ void am_before_memset(struct am_call *call)
 {
     AM_ARGS(aclrtMemset);
 
-    stream_look(call);
+    stream_resolve(call);
     range_add(call, a->devPtr, a->count, true, "devPtr");
 }
 
@@ -300,7 +300,7 @@ void am_before_memset32(struct am_call *call)
 {
     AM_ARGS(aclrtMemsetD32);
 
-    stream_look(call);
+    stream_resolve(call);
     if (a->N <= SIZE_MAX / 4)
         range_add(call, a->ptr, 4 * a->N, true, "ptr");
 }
@@ -309,9 +309,9 @@ void am_before_value_write(struct am_call *call)
 {
     AM_ARGS(aclrtValueWrite);
 
-    stream_look(call);
+    stream_resolve(call);
     range_add(call, a->devAddr, 8, true, "devAddr");
-    if (call->work != NULL && call->actor != NULL) /* it is there to be waited for */
+    if (call->work != NULL && call->agent != NULL) /* it is there to be waited for */
         call->work->n_pieces = 0;
 }
 
@@ -319,17 +319,17 @@ void am_before_value_wait(struct am_call *call)
 {
     AM_ARGS(aclrtValueWait);
 
-    stream_look(call);
+    stream_resolve(call);
     range_add(call, a->devAddr, 8, false, "devAddr");
     if (call->work != NULL)
         call->work->n_pieces = 0;
 }
 
-/* What memory decides is not in the books: from here on others may order this stream. */
+/* The layer cannot see what memory decides: the order of this stream is unknown from here on. */
 void am_after_value_wait(struct am_call *call)
 {
-    if (call->rc == ACL_SUCCESS && call->actor != NULL)
-        call->actor->is_vague = true;
+    if (call->rc == ACL_SUCCESS && call->agent != NULL)
+        call->agent->is_order_unknown = true;
 }
 
 void am_before_cmo(struct am_call *call)
@@ -337,9 +337,9 @@ void am_before_cmo(struct am_call *call)
     AM_ARGS(aclrtCmoAsync);
     struct am_object *object = am_area_find((uintptr_t)a->src);
 
-    stream_look(call);
-    if (object == NULL && (object = am_gone_find((uintptr_t)a->src)) != NULL)
-        am_tell_freed(call, AM_KIND_use_after_free, object, (uintptr_t)a->src, "src");
+    stream_resolve(call);
+    if (object == NULL && (object = am_freed_area_find((uintptr_t)a->src)) != NULL)
+        am_report_freed(call, AM_KIND_use_after_free, object, (uintptr_t)a->src, "src");
 }
 
 void am_before_cmo_set_desc(struct am_call *call)
@@ -359,7 +359,7 @@ struct desc {
     uint64_t count;
     uint64_t src_made; /* the numbers of the areas, 0: none */
     uint64_t dst_made;
-    struct am_place place;
+    struct am_site site;
 };
 
 #define DESCS_MAX 1024
@@ -396,7 +396,7 @@ void am_after_set_desc(struct am_call *call)
             .count = a->count,
             .src_made = area_number(am_area_find((uintptr_t)a->srcAddr)),
             .dst_made = area_number(am_area_find((uintptr_t)a->dstAddr)),
-            .place = am_here(call),
+            .site = call->site,
         };
     }
     am_after_work(call);
@@ -419,10 +419,10 @@ static void desc_side(struct am_call *call, const struct desc *desc, uint64_t ad
                      " showed other memory than now: it is %s",
                      argument, addr, am_object_text(area, addr, text, sizeof text));
     f->advice = "write the descriptor again after the address is mapped anew";
-    am_finding_at(f, "used here", am_here(call));
-    am_finding_at(f, "written here", desc->place);
+    am_finding_at(f, "used here", call->site);
+    am_finding_at(f, "written here", desc->site);
     am_finding_at(f, "what is there now was made here", area->made);
-    am_call_tell(call, f);
+    am_call_report(call, f);
 }
 
 void am_before_memcpy_desc(struct am_call *call)
@@ -430,7 +430,7 @@ void am_before_memcpy_desc(struct am_call *call)
     AM_ARGS(aclrtMemcpyAsyncWithDesc);
     const struct desc *desc = desc_slot((uintptr_t)a->desc);
 
-    stream_look(call);
+    stream_resolve(call);
     range_add(call, a->desc, 64, false, "desc");
     if (desc->at != (uintptr_t)a->desc)
         return; /* it came there another way */
@@ -444,7 +444,7 @@ void am_before_memcpy_offset(struct am_call *call)
 {
     AM_ARGS(aclrtMemcpyAsyncWithOffset);
 
-    stream_look(call);
+    stream_resolve(call);
     range_add(call, a->dst, 8, false, "dst");
     range_add(call, a->src, 8, false, "src");
 }
@@ -456,7 +456,7 @@ void am_after_pool_malloc(struct am_call *call)
     AM_ARGS(aclrtMemPoolMallocAsync);
     struct am_object *object;
 
-    stream_look(call);
+    stream_resolve(call);
     if (call->rc != ACL_SUCCESS) {
         am_ignored_note(call, a->ptr);
         return;
@@ -474,9 +474,9 @@ void am_before_pool_free(struct am_call *call)
     uint64_t addr = (uintptr_t)a->ptr;
     struct am_object *object = am_area_find(addr);
 
-    stream_look(call);
+    stream_resolve(call);
     if (object != NULL && object->key == addr && object->kind == AM_OBJECT_POOL_BLOCK) {
-        am_call_keep(call, object);
+        am_call_ref_object(call, object);
         am_work_piece(work_of(call), object, 0, object->size, true);
         call->work->type = AM_WORK_FREE;
         am_object_free(call, object);
@@ -484,11 +484,11 @@ void am_before_pool_free(struct am_call *call)
     }
     if (object != NULL)
         return;
-    object = am_gone_find(addr);
+    object = am_freed_area_find(addr);
     if (object != NULL && object->key == addr)
-        am_tell_freed(call, AM_KIND_double_free, object, addr, "ptr");
+        am_report_freed(call, AM_KIND_double_free, object, addr, "ptr");
     else
-        am_ignored_look(call, addr, "ptr");
+        am_ignored_check(call, addr, "ptr");
 }
 
 /* The stream frees it in its turn: a use that is not ordered before is one in use. */
@@ -496,7 +496,7 @@ void am_after_pool_free(struct am_call *call)
 {
     am_after_freed(call);
     if (call->work != NULL) {
-        call->work->actor = call->actor;
+        call->work->agent = call->agent;
         am_after_work(call);
     }
 }

@@ -2,7 +2,7 @@
  * What is said without any layer: why a program that touches device memory dies, and that
  * it leaves memory behind.
  *
- * The handler is there only where the program has none of its own.  It writes one line,
+ * The handler is installed only if the program has none.  It writes one line,
  * takes itself away and returns, so that the same instruction faults again and the process
  * dies as it would have, with the same signal and the same core.
  */
@@ -25,7 +25,7 @@
 #include "layer/layers.h"
 #include "layer/names.h"
 
-_Atomic(am_touch_hook) am_touch_told;
+_Atomic(am_touch_hook) am_touch_report;
 _Atomic(am_touch_let_hook) am_touch_let;
 
 static atomic_bool is_installed;
@@ -86,7 +86,7 @@ static void fault_explain(int number, siginfo_t *info, void *context)
 {
     uintptr_t addr = (uintptr_t)info->si_addr;
     struct sigaction plain = {.sa_handler = SIG_DFL};
-    am_touch_hook told = am_touch_told;
+    am_touch_hook report = am_touch_report;
     am_touch_let_hook let = am_touch_let;
     struct am_watch_place place;
     int error = errno;
@@ -98,7 +98,7 @@ static void fault_explain(int number, siginfo_t *info, void *context)
     }
     sigaction(number, &plain, NULL); /* first: a fault in here ends it as well */
     if (am_watch_find(addr, &place)) {
-        if (told == NULL || !told(addr, instruction_of(context)))
+        if (report == NULL || !report(addr, instruction_of(context)))
             touch_say(addr, &place);
     } else if (info->si_code == SEGV_ACCERR && am_watch_is_reserved(addr)) {
         reserved_say(addr);
@@ -106,12 +106,12 @@ static void fault_explain(int number, siginfo_t *info, void *context)
 }
 
 /*
- * A stack for the handler: that of the program may be what has run over.  Where a layer
- * tells more, naming frames takes much of it; pages that are not used cost nothing.
+ * A stack for the handler: the program's stack may have overflowed.  Where a layer
+ * reports more, naming frames takes much of it; pages that are not used cost nothing.
  */
 static void stack_give(void)
 {
-    size_t size = am_touch_told != NULL ? AM_NAMES_STACK : 64 * 1024;
+    size_t size = am_touch_report != NULL ? AM_NAMES_STACK : 64 * 1024;
     stack_t now;
     stack_t more = {.ss_size = size};
 
@@ -178,7 +178,7 @@ static void left_print(const struct am_watch_left *left, const char *when)
     char text[160] = "";
     char size[32];
 
-    if (owner != getpid() || am_touch_told != NULL ||
+    if (owner != getpid() || am_touch_report != NULL ||
         am_option_number(AM_OPTION_explain) == 0)
         return; /* a child of fork has nothing; the layer check reports more */
     count_add(text, sizeof text, left->blocks, "block", "blocks");

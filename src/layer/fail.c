@@ -26,7 +26,7 @@
 static const struct am_api *_Atomic below;
 
 static struct {
-    atomic_bool is_meant[AM_API_COUNT];
+    atomic_bool matches[AM_API_COUNT];
     _Atomic uint64_t first; /* the call that fails */
     atomic_bool is_lasting; /* and all after it */
     atomic_bool is_list;
@@ -61,18 +61,18 @@ static aclError code_of(enum am_api_id id)
 /* Whether this call fails; counts it. */
 static bool is_due(enum am_api_id id)
 {
-    struct am_place place = {.api = (uint16_t)id};
+    struct am_site site = {.api = (uint16_t)id};
     uint64_t n;
     bool is_it;
 
-    if (!fail.is_meant[id])
+    if (!fail.matches[id])
         return false;
     n = atomic_fetch_add(&fail.n, 1) + 1;
     is_it = !fail.is_list && (fail.is_lasting ? n >= fail.first : n == fail.first);
     if (fail.is_list || is_it) {
-        place.stack = am_stack_take();
-        place.thread = (uint32_t)syscall(SYS_gettid);
-        am_findings_call(fail.is_list ? "call" : "failed", n, place);
+        site.stack = am_stack_take();
+        site.thread = (uint32_t)syscall(SYS_gettid);
+        am_findings_call(fail.is_list ? "call" : "failed", n, site);
     }
     return is_it;
 }
@@ -129,9 +129,9 @@ bool am_fail_parse(const char *text)
     for (int id = 0; id < AM_API_COUNT; id++) {
         bool is_exact = strcmp(pattern, names[id]) == 0;
 
-        fail.is_meant[id] = is_exact || (fnmatch(pattern, names[id], 0) == 0 &&
-                                         !(effects[id] & AM_FREES));
-        is_any |= fail.is_meant[id];
+        fail.matches[id] = is_exact || (fnmatch(pattern, names[id], 0) == 0 &&
+                                        !(effects[id] & AM_FREES));
+        is_any |= fail.matches[id];
     }
     return is_any;
 }

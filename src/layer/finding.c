@@ -43,26 +43,26 @@ static const char *const api_names[] = {
     [AM_API_COUNT] = "the program itself",
 };
 
-/* What was told, for the next that is equal. */
-struct told {
-    struct told *next;
+/* A reported finding, to count equal ones. */
+struct reported {
+    struct reported *next;
     uint64_t hash;
     uint32_t number;
     uint32_t session; /* the last one that has it */
     uint64_t count;
 };
 
-#define TOLD_BUCKETS 1024
+#define REPORTED_BUCKETS 1024
 
 static struct {
     atomic_bool is_on[AM_KIND_COUNT];
     struct am_lock lock;
-    int fd;                                  /* lock; -1: standard error */
-    bool is_closed;                          /* lock */
-    struct told *told[TOLD_BUCKETS];         /* lock */
-    uint32_t n;                              /* lock; findings that differ */
-    _Atomic uint64_t n_all;                  /* with those that are equal */
-    unsigned char is_module_known[4096 / 8]; /* lock; those in the file */
+    int fd;                                      /* lock; -1: standard error */
+    bool is_closed;                              /* lock */
+    struct reported *reported[REPORTED_BUCKETS]; /* lock */
+    uint32_t n;                                  /* lock; findings that differ */
+    _Atomic uint64_t n_all;                      /* with equal ones */
+    unsigned char is_module_known[4096 / 8];     /* lock; those in the file */
 } findings = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "findings"), .fd = -1};
 
 /* ---- which kinds ---- */
@@ -285,14 +285,14 @@ static void record_write(const struct am_finding *f, uint32_t number)
     json_t *record;
 
     for (size_t i = 0; i < f->n; i++) {
-        const struct am_place *place = &f->at[i].place;
+        const struct am_site *site = &f->at[i].site;
 
-        modules_write(place->stack);
+        modules_write(site->stack);
         json_array_append_new(
             calls,
-            json_pack("{ss, ss, sI, so, so}", "function", api_names[place->api], "what",
-                      f->at[i].what, "thread", (json_int_t)place->thread, "stack",
-                      stack_json(place->stack), "python", am_python_json(place->python)));
+            json_pack("{ss, ss, sI, so, so}", "function", api_names[site->api], "what",
+                      f->at[i].what, "thread", (json_int_t)site->thread, "stack",
+                      stack_json(site->stack), "python", am_python_json(site->python)));
     }
     record = json_pack(
         "{ss, sI, ss, so, ss, si, so}", "record", "finding", "number", (json_int_t)number,
@@ -340,15 +340,15 @@ static void finding_print(const struct am_finding *f)
         return;
     fprintf(out, "aclmem: %s: %s\n", kind_names[f->kind], f->message);
     for (size_t i = 0; i < f->n; i++) {
-        const struct am_place *place = &f->at[i].place;
+        const struct am_site *site = &f->at[i].site;
         uint32_t era;
         size_t n;
-        const uintptr_t *frame = am_stack_frames(place->stack, &n, &era);
+        const uintptr_t *frame = am_stack_frames(site->stack, &n, &era);
 
         fprintf(out, "    %s: %s, process %d, thread %u\n", f->at[i].what,
-                api_names[place->api], getpid(), place->thread);
-        am_python_print(out, place->python);
-        for (size_t k = 0; place->python == 0 && k < n; k++) {
+                api_names[site->api], getpid(), site->thread);
+        am_python_print(out, site->python);
+        for (size_t k = 0; site->python == 0 && k < n; k++) {
             if (frame_print(out, k, frame[k] - 1, era))
                 break;
         }
@@ -367,9 +367,9 @@ const char *am_finding_kind(const struct am_finding *finding)
     return kind_names[finding->kind];
 }
 
-const char *am_finding_function(const struct am_place *place)
+const char *am_finding_function(const struct am_site *site)
 {
-    return api_names[place->api];
+    return api_names[site->api];
 }
 
 AM_NO_LOCK_ANALYSIS void am_findings_lock(void)
@@ -398,12 +398,12 @@ void am_finding_begin(struct am_finding *finding, enum am_kind_of_finding kind,
     va_end(args);
 }
 
-void am_finding_at(struct am_finding *finding, const char *what, struct am_place place)
+void am_finding_at(struct am_finding *finding, const char *what, struct am_site site)
 {
-    if (finding->n == AM_PLACES_MAX)
+    if (finding->n == AM_SITES_MAX)
         return;
     finding->at[finding->n].what = what;
-    finding->at[finding->n].place = place;
+    finding->at[finding->n].site = site;
     finding->n++;
 }
 
@@ -412,25 +412,25 @@ static uint64_t finding_hash(const struct am_finding *f)
     uint64_t hash = (uint64_t)f->kind + 1;
 
     for (size_t i = 0; i < f->n; i++) {
-        const struct am_place *place = &f->at[i].place;
+        const struct am_site *site = &f->at[i].site;
 
-        hash = (hash ^ place->stack ^ (uint64_t)place->api << 32) *
+        hash = (hash ^ site->stack ^ (uint64_t)site->api << 32) *
                UINT64_C(0x9e3779b97f4a7c15);
-        hash = (hash ^ hash >> 31 ^ place->python) * UINT64_C(0xbf58476d1ce4e5b9);
+        hash = (hash ^ hash >> 31 ^ site->python) * UINT64_C(0xbf58476d1ce4e5b9);
     }
     return hash;
 }
 
 /* The entry of an equal one, or a new one with count 0; NULL without memory. */
-static struct told *told_get_locked(uint64_t hash)
+static struct reported *reported_get_locked(uint64_t hash)
 {
-    struct told **bucket = &findings.told[hash % TOLD_BUCKETS];
+    struct reported **bucket = &findings.reported[hash % REPORTED_BUCKETS];
 
-    for (struct told *t = *bucket; t != NULL; t = t->next) {
+    for (struct reported *t = *bucket; t != NULL; t = t->next) {
         if (t->hash == hash)
             return t;
     }
-    struct told *made = am_sys_calloc(1, sizeof *made);
+    struct reported *made = am_sys_calloc(1, sizeof *made);
 
     if (made != NULL) {
         made->hash = hash;
@@ -441,34 +441,35 @@ static struct told *told_get_locked(uint64_t hash)
     return made;
 }
 
-/* Whether the session takes it: a touch ends the program, and is printed all the same. */
-static bool session_take_locked(const struct am_finding *finding, struct told *told)
+/* Whether the session takes it: a touch ends the program, and is printed in both cases. */
+static bool session_take_locked(const struct am_finding *finding,
+                                struct reported *reported)
 {
     uint32_t session = am_session_number();
 
     if (session == 0 || finding->kind == AM_KIND_device_touch)
         return false;
-    if (told == NULL || told->session != session)
+    if (reported == NULL || reported->session != session)
         am_session_add(finding);
-    if (told != NULL)
-        told->session = session;
+    if (reported != NULL)
+        reported->session = session;
     return true;
 }
 
-void am_finding_tell(const struct am_finding *finding)
+void am_finding_report(const struct am_finding *finding)
 {
-    struct told *told;
+    struct reported *reported;
     bool is_taken;
 
     if (!findings.is_on[finding->kind] ||
         (finding->needs_refusal && finding->refused == 0))
         return;
     am_lock(&findings.lock);
-    told = told_get_locked(finding_hash(finding));
-    is_taken = session_take_locked(finding, told);
-    if (told == NULL || told->count++ == 0) {
+    reported = reported_get_locked(finding_hash(finding));
+    is_taken = session_take_locked(finding, reported);
+    if (reported == NULL || reported->count++ == 0) {
         if (findings.fd >= 0)
-            record_write(finding, told != NULL ? told->number : findings.n++);
+            record_write(finding, reported != NULL ? reported->number : findings.n++);
         else if (!is_taken)
             finding_print(finding);
     }
@@ -476,14 +477,14 @@ void am_finding_tell(const struct am_finding *finding)
     atomic_fetch_add(&findings.n_all, 1);
 }
 
-void am_findings_call(const char *record, uint64_t n, struct am_place place)
+void am_findings_call(const char *record, uint64_t n, struct am_site site)
 {
     am_lock(&findings.lock);
     if (findings.fd >= 0) {
-        modules_write(place.stack);
+        modules_write(site.stack);
         line_write(json_pack("{ss, sI, ss, so}", "record", record, "n", (json_int_t)n,
-                             "function", api_names[place.api], "stack",
-                             stack_json(place.stack)));
+                             "function", api_names[site.api], "stack",
+                             stack_json(site.stack)));
     }
     am_unlock(&findings.lock);
 }
@@ -495,8 +496,8 @@ uint64_t am_findings_count(void)
 
 static void counts_write(void)
 {
-    for (size_t i = 0; i < TOLD_BUCKETS; i++) {
-        for (struct told *t = findings.told[i]; t != NULL; t = t->next) {
+    for (size_t i = 0; i < REPORTED_BUCKETS; i++) {
+        for (struct reported *t = findings.reported[i]; t != NULL; t = t->next) {
             if (t->count > 1)
                 line_write(json_pack("{ss, sI, sI}", "record", "count", "number",
                                      (json_int_t)t->number, "count",

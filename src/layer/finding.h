@@ -1,7 +1,7 @@
 /*
- * Findings: what is wrong with the program, with the places that tell why.
+ * Findings: what is wrong with the program, with the call sites that show why.
  *
- * A finding is told when it happens.  Equal ones (kind, places) are told once and
+ * A finding is reported when it happens.  Equal findings (kind, call sites) are printed once and
  * counted.  Where they go: to the file of this process in the folder that ACLMEM_FINDINGS
  * names, as records that the command aclmem reads, adds names to and prints; without it to
  * standard error, with the names that the dynamic linker knows.
@@ -32,7 +32,7 @@ enum am_kind_of_finding {
 };
 
 /* A call of the program. */
-struct am_place {
+struct am_site {
     uint32_t stack;  /* stacks.h */
     uint32_t thread; /* gettid() */
     uint32_t python; /* the Python frames: python.h; 0: none */
@@ -50,7 +50,7 @@ struct am_reach {
     uint16_t refusing;
 };
 
-#define AM_PLACES_MAX 8
+#define AM_SITES_MAX 8
 
 struct am_finding {
     enum am_kind_of_finding kind;
@@ -58,17 +58,17 @@ struct am_finding {
     const char *advice; /* what to do */
     int refused;        /* the code with which the call was refused; 0: it went through */
     struct am_reach reach;
-    bool needs_refusal; /* where the call went through it is none */
+    bool needs_refusal; /* if the call succeeded, the finding is discarded */
     size_t n;
     struct {
         const char *what; /* "freed here" */
-        struct am_place place;
-    } at[AM_PLACES_MAX];
+        struct am_site site;
+    } at[AM_SITES_MAX];
 };
 
 /*
  * What ACLMEM_CHECK chooses: "default", "all", kinds, families ("leak"), each with "no-"
- * in front to leave it out.  False: *ret_wrong is the word that is none, and its length.
+ * in front to leave it out.  False: *ret_wrong is the unknown word, and its length.
  */
 bool am_kinds_choose(const char *list, const char **ret_wrong, size_t *ret_n);
 bool am_kind_is_on(enum am_kind_of_finding kind);
@@ -78,19 +78,19 @@ void am_findings_open(const char *folder);
 
 void am_finding_begin(struct am_finding *finding, enum am_kind_of_finding kind,
                       const char *format, ...) __attribute__((format(printf, 3, 4)));
-void am_finding_at(struct am_finding *finding, const char *what, struct am_place place);
+void am_finding_at(struct am_finding *finding, const char *what, struct am_site site);
 /* Tells it, unless its kind is off. */
-void am_finding_tell(const struct am_finding *finding);
+void am_finding_report(const struct am_finding *finding);
 
 /*
  * A record of one call: {"record":RECORD,"n":..,"function":..,"stack":..}.  Only where
  * there is a file.
  */
-void am_findings_call(const char *record, uint64_t n, struct am_place place);
+void am_findings_call(const char *record, uint64_t n, struct am_site site);
 
 /* "double-free"; "aclrtFree". */
 const char *am_finding_kind(const struct am_finding *finding);
-const char *am_finding_function(const struct am_place *place);
+const char *am_finding_function(const struct am_site *site);
 /* Holds back findings of other threads. */
 void am_findings_lock(void);
 void am_findings_unlock(void);

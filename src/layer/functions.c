@@ -1,8 +1,8 @@
 /*
  * Hooks: functions of the program on streams.
  *
- * The layer stands between the library and the function, so that the books know when it
- * begins and ends: what was queued before is done by then, and whoever the function tells
+ * The layer stands between the library and the function, so that it knows when the function
+ * begins and ends: earlier work is done by then, and threads that the function notifies
  * may rely on that.
  */
 #include "base/sys.h"
@@ -49,20 +49,20 @@ static void function_run(void *arg)
     void (*run)(void *) = function->run;
     void *its = function->arg;
 
-    am_lock(&am_books.lock);
+    am_lock(&am_check.lock);
     if (work != NULL)
         am_function_begin(work);
     else if (function->signal != NULL)
         am_host_joins_signal(function->signal);
     function_delete_locked(function);
     am_touch_update();
-    am_unlock(&am_books.lock);
+    am_unlock(&am_check.lock);
     program_run(run, its);
     if (work == NULL)
         return;
-    am_lock(&am_books.lock);
+    am_lock(&am_check.lock);
     am_function_end(work);
-    am_unlock(&am_books.lock);
+    am_unlock(&am_check.lock);
 }
 
 /* Before the call: the function may run before it returns. */
@@ -78,14 +78,14 @@ static struct function *function_make(struct am_call *call, void (*run)(void *),
     function->arg = arg;
     TAILQ_INSERT_TAIL(&functions, function, link);
     am_before_use_stream(call);
-    am_call_keep_actor(call,
-                       call->stream != NULL ? am_actor_find(call, call->stream) : NULL);
-    if (call->actor == NULL)
+    am_call_ref_agent(call,
+                      call->stream != NULL ? am_agent_find(call, call->stream) : NULL);
+    if (call->agent == NULL)
         return function;
     if (is_waited_for) {
-        function->work = am_function_queue(call, call->actor);
+        function->work = am_function_queue(call, call->agent);
     } else if ((function->signal = am_signal_make(false)) != NULL) {
-        am_work_begin(&work, AM_WORK_RECORD, call, call->actor);
+        am_work_begin(&work, AM_WORK_RECORD, call, call->agent);
         work.signal = function->signal;
         am_work_queue(&work);
     }

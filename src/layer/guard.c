@@ -16,7 +16,7 @@ size_t am_guard_room(size_t size)
 {
     if (!am_kind_is_on(AM_KIND_out_of_bounds) || size == 0 || size > SIZE_MAX / 2)
         return size;
-    if (am_touch_is_on()) /* pages of its own, and the fence */
+    if (am_touch_is_on()) /* whole pages, and the fence */
         return am_pages_up(size + AM_GUARD) + AM_PAGE;
     return size <= AM_GUARD_SMALL ? size + AM_GUARD : size;
 }
@@ -27,20 +27,20 @@ static unsigned char *guard_of(const struct am_object *block)
 }
 
 /*
- * Whether the block's memory stays for as long as the books are locked: no stop is under
+ * Whether the block's memory stays for as long as am_check.lock is held: no stop is under
  * way and, where host and device are one, no reset.  What a reset has ended while another
- * thread set the device again may stand in the books still, so the library is asked.
+ * thread set the device again may still be recorded, so the library is queried.
  */
 static bool is_there(const struct am_object *block)
 {
     aclrtPtrAttributes attributes;
 
-    if (am_books.n_stopping > 0)
+    if (am_check.n_stopping > 0)
         return false;
     if (block->device < 0)
         return true;
-    return am_books.n_resetting == 0 &&
-           am_books.below->aclrtPointerGetAttributes((void *)(uintptr_t)block->key,
+    return am_check.n_resetting == 0 &&
+           am_check.below->aclrtPointerGetAttributes((void *)(uintptr_t)block->key,
                                                      &attributes) == ACL_SUCCESS &&
            attributes.location.type != ACL_MEM_LOCATION_TYPE_UNREGISTERED;
 }
@@ -63,8 +63,8 @@ struct am_object *am_guard_find(uint64_t addr)
     return addr - block->key < am_guard_room(block->size) ? block : NULL;
 }
 
-static void tell_written(struct am_call *call, const struct am_object *block,
-                         unsigned first, unsigned last)
+static void report_written(struct am_call *call, const struct am_object *block,
+                           unsigned first, unsigned last)
 {
     struct am_finding *f = am_call_finding(call);
     const unsigned char *guard = guard_of(block);
@@ -76,10 +76,10 @@ static void tell_written(struct am_call *call, const struct am_object *block,
                      am_object_text(block, 0, text, sizeof text), block->size + first,
                      guard[first], last - first + 1, last > first ? "s" : "");
     f->advice = "keep to the size that was allocated, or allocate more";
-    am_finding_at(f, "seen here", am_here(call));
+    am_finding_at(f, "seen here", call->site);
     am_finding_at(f, "still whole here", block->freed);
     am_finding_at(f, "made here", block->made);
-    am_call_tell(call, f);
+    am_call_report(call, f);
 }
 
 void am_guard_check(struct am_call *call, struct am_object *block)
@@ -94,14 +94,14 @@ void am_guard_check(struct am_call *call, struct am_object *block)
         return;
     if (memcmp(guard, pattern, AM_GUARD) == 0) {
         if (!block->is_freed)
-            block->freed = am_here(call);
+            block->freed = call->site;
         return;
     }
     while (guard[first] == pattern[first])
         first++;
     while (guard[last] == pattern[last])
         last--;
-    tell_written(call, block, first, last);
+    report_written(call, block, first, last);
     memcpy(guard, pattern, AM_GUARD); /* the next write is another one */
 }
 
@@ -123,7 +123,7 @@ void am_guards_check(struct am_call *call)
 void am_guard_refuse(struct am_call *call, const struct am_object *block, uint64_t addr,
                      uint64_t size, const char *argument)
 {
-    am_error_function = am_finding_function(&call->place);
+    am_error_function = am_finding_function(&call->site);
     call->is_answered = true;
     call->rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                        "%s: %" PRIu64 " bytes at 0x%" PRIx64

@@ -17,7 +17,7 @@ typedef void (*am_hook)(struct am_call *call);
 #define am_before__ NULL
 #define am_after__ NULL
 
-/* life.c */
+/* allocations.c */
 void am_before_release(struct am_call *call);
 void am_before_free_phys(struct am_call *call);
 void am_before_map(struct am_call *call);
@@ -54,7 +54,6 @@ void am_after_register(struct am_call *call);
 void am_after_unregister(struct am_call *call);
 void am_after_pool(struct am_call *call);
 void am_after_freed(struct am_call *call); /* what was freed before, if it was refused */
-void am_after_told(struct am_call *call);  /* only what the hook before has found */
 
 /* copies.c */
 void am_before_memcpy(struct am_call *call);

@@ -17,7 +17,7 @@ void am_ignored_note(struct am_call *call, void *const *out)
     note->is_set = true;
     note->value = (uintptr_t)*out;
     note->rc = call->rc;
-    note->place = am_here(call);
+    note->site = call->site;
 }
 
 void am_ignored_forget(void)
@@ -28,7 +28,7 @@ void am_ignored_forget(void)
         thread->failure[i].is_set = false;
 }
 
-void am_ignored_look(struct am_call *call, uint64_t value, const char *argument)
+void am_ignored_check(struct am_call *call, uint64_t value, const char *argument)
 {
     struct am_thread *thread = am_thread_get();
 
@@ -43,10 +43,11 @@ void am_ignored_look(struct am_call *call, uint64_t value, const char *argument)
                          "%s is 0x%" PRIx64 ", which is what was left where a call that "
                          "failed with %d should have put its result",
                          argument, value, note->rc);
-        f->advice = "look at the code of every call; aclGetRecentErrMsg() says why";
-        am_finding_at(f, "used here", am_here(call));
-        am_finding_at(f, "failed here", note->place);
-        am_call_tell(call, f);
+        f->advice =
+            "check the code of every call; aclGetRecentErrMsg() returns the reason";
+        am_finding_at(f, "used here", call->site);
+        am_finding_at(f, "failed here", note->site);
+        am_call_report(call, f);
         note->is_set = false;
         return;
     }

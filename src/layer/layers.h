@@ -17,7 +17,7 @@ bool am_fail_parse(const char *text);
 
 /* Fails with 100000 where an option of a layer has a wrong value. */
 aclError am_layers_configure(void);
-/* explain.c: faults are explained, and what is left is told, without any layer. */
+/* explain.c: explains faults and reports leaks, without any layer. */
 void am_explain_open(void);
 void am_explain_close(void);
 void am_explain_left(const char *when);
@@ -25,11 +25,11 @@ void am_explain_left(const char *when);
 struct am_watch_left;
 void am_explain_reset(const struct am_watch_left *before);
 /*
- * A layer tells more about a touch of device memory; true: it did.  Called in a signal
+ * A layer reports more about a touch of device memory; true: it did.  Called in a signal
  * handler.
  */
 typedef bool (*am_touch_hook)(uintptr_t addr, uintptr_t instruction);
-extern _Atomic(am_touch_hook) am_touch_told;
+extern _Atomic(am_touch_hook) am_touch_report;
 
 /*
  * A layer lets a fault of the program pass: what faulted is accessible now, and the
@@ -40,9 +40,9 @@ extern _Atomic(am_touch_let_hook) am_touch_let;
 /* Whether faults of the program come to our handler. */
 bool am_explain_handles(void);
 
-/* Whether the layer check looks at this process, or did until aclFinalize. */
+/* Whether the layer check is active in this process, or did until aclFinalize. */
 bool am_check_is_on(void);
-/* Whatever the layer check holds back is passed on: the next look shows the truth. */
+/* Passes quarantined frees on, so that the next query shows the memory that is free. */
 void am_check_settle(void);
 /* session.c: what is found in a test.  Begins a session; one before is dropped.  limit 0: none. */
 void am_session_begin(uint64_t limit);

@@ -2,7 +2,7 @@
  * Leaks: what is left at the end, by the place where it was made.
  *
  * Everything that is live is sorted by kind and place; each group is one finding with its
- * number and bytes.  Memory that only a mapping holds is told by the mapping.
+ * number and bytes.  Memory that only a mapping holds is reported with the mapping.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const int kinds[] = {
     [AM_OBJECT_STREAM] = AM_KIND_leak_stream,
     [AM_OBJECT_EVENT] = AM_KIND_leak_event,
     [AM_OBJECT_NOTIFY] = AM_KIND_leak_event,
-    [AM_OBJECT_POOL] = -1, /* its blocks are told */
+    [AM_OBJECT_POOL] = -1, /* its blocks are reported */
 };
 
 static const char *const advices[] = {
@@ -61,7 +61,7 @@ static bool is_unreleased(const struct am_object *object, const void *arg)
     const struct left *left = arg;
 
     return (left->device < 0 || object->device == left->device) &&
-           object->serial > left->since && !object->is_told;
+           object->serial > left->since && !object->is_reported;
 }
 
 static void left_add(struct am_object *object, void *arg)
@@ -86,8 +86,8 @@ static bool is_retain(const struct am_object *object)
            object->bytes->n_handles > 0;
 }
 
-/* A mapping is told when nothing else would be: the handle of its memory is gone. */
-static bool is_worth(const struct am_object *object)
+/* A mapping is reported if the handle of its memory was freed; otherwise the handle is. */
+static bool is_reportable(const struct am_object *object)
 {
     if (kinds[object->kind] < 0)
         return false;
@@ -95,7 +95,7 @@ static bool is_worth(const struct am_object *object)
            object->bytes->n_handles == 0;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_site(const void *a, const void *b)
 {
     const struct am_object *x = *(struct am_object *const *)a;
     const struct am_object *y = *(struct am_object *const *)b;
@@ -111,15 +111,15 @@ static int by_place(const void *a, const void *b)
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-static bool is_same_place(const struct am_object *a, const struct am_object *b)
+static bool is_same_site(const struct am_object *a, const struct am_object *b)
 {
     return a->kind == b->kind && a->made.stack == b->made.stack &&
            a->made.python == b->made.python && is_retain(a) == is_retain(b);
 }
 
-static void group_tell(struct am_object **list, size_t n, const char *when)
+static void group_report(struct am_object **list, size_t n, const char *when)
 {
-    static struct am_finding f; /* under the books' lock */
+    static struct am_finding f; /* under am_check.lock */
     const struct am_object *first = list[0];
     bool is_retained = is_retain(first);
     bool is_notify = first->kind == AM_OBJECT_NOTIFY;
@@ -130,7 +130,7 @@ static void group_tell(struct am_object **list, size_t n, const char *when)
     for (size_t i = 0; i < n; i++)
         size += list[i]->bytes != NULL ? list[i]->bytes->size : list[i]->size;
     for (size_t i = 0; i < n; i++)
-        list[i]->is_told = true;
+        list[i]->is_reported = true;
     if (size > 0 && first->kind != AM_OBJECT_IMPORT)
         snprintf(bytes, sizeof bytes, n > 1 ? ", %s," : " of %s",
                  am_size_text(size, text, sizeof text));
@@ -146,25 +146,25 @@ static void group_tell(struct am_object **list, size_t n, const char *when)
     am_finding_at(&f, "made here", first->made);
     if (is_retained)
         am_finding_at(&f, "retained here", first->freed);
-    am_finding_tell(&f);
+    am_finding_report(&f);
 }
 
-void am_leaks_tell(int device, uint64_t since, const char *when)
+void am_leaks_report(int device, uint64_t since, const char *when)
 {
     struct left left = {.device = device, .since = since};
     size_t n = 0;
 
     am_objects_walk(is_unreleased, left_add, &left);
     for (size_t i = 0; i < left.n; i++) {
-        if (is_worth(left.list[i]))
+        if (is_reportable(left.list[i]))
             left.list[n++] = left.list[i];
     }
     if (n > 0)
-        qsort(left.list, n, sizeof left.list[0], by_place);
+        qsort(left.list, n, sizeof left.list[0], by_site);
     for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && is_same_place(left.list[i], left.list[end]);)
+        for (end = i + 1; end < n && is_same_site(left.list[i], left.list[end]);)
             end++;
-        group_tell(left.list + i, end - i, when);
+        group_report(left.list + i, end - i, when);
     }
     free(left.list);
 }

@@ -1,9 +1,9 @@
 /*
  * portability: calls that the default rules take and some edition or product refuses.
  *
- * The rules are those that ACLMEM_RULES=strict enforces (docs/ARCHITECTURE.md), as far as
- * arguments and the books show them, and those of products.  They are collected here and
- * refuse nothing.  A finding tells the first edition that takes the call, or the first one
+ * The rules are the rules of ACLMEM_RULES=strict (docs/ARCHITECTURE.md), as far as
+ * arguments and metadata show them, and the rules of products.  They are collected here and
+ * refuse nothing.  A finding has the first edition that takes the call, or the first one
  * that does not, and the products that refuse it, so that the command can say what the
  * program as a whole needs.
  */
@@ -51,7 +51,7 @@ static const struct {
 #undef AM_LINT_FUNCTION
 };
 
-static bool was_used[AM_API_COUNT]; /* functions with a row; the books' lock */
+static bool was_used[AM_API_COUNT]; /* functions with a row; am_check.lock */
 
 const char *am_lint_product(unsigned index)
 {
@@ -72,14 +72,14 @@ bool am_lint_function(unsigned api, struct am_reach *ret_reach)
 #define BEFORE(edition_) ((struct am_reach){.before = (edition_)})
 #define SOME ((struct am_reach){0})
 
-#define TELL(call_, reach_, advice_, ...) \
+#define REPORT(call_, reach_, advice_, ...) \
     do { \
         struct am_finding *f_ = am_call_finding(call_); \
         am_finding_begin(f_, AM_KIND_portability, __VA_ARGS__); \
         f_->advice = (advice_); \
         f_->reach = (reach_); \
-        am_finding_at(f_, "here", am_here(call_)); \
-        am_call_tell(call_, f_); \
+        am_finding_at(f_, "here", call_->site); \
+        am_call_report(call_, f_); \
     } while (0)
 
 /* ---- names ---- */
@@ -122,9 +122,9 @@ static void lint_reserve(struct am_call *call)
     AM_ARGS(aclrtReserveMemAddress);
 
     if (a->expectPtr != NULL)
-        TELL(call, ((struct am_reach){.since = 805, .refusing = P950}),
-             "pass NULL and take the address that is given",
-             "expectPtr is %p; editions before CANN 8.5 take NULL only", a->expectPtr);
+        REPORT(call, ((struct am_reach){.since = 805, .refusing = P950}),
+               "pass NULL and take the address that is given",
+               "expectPtr is %p; editions before CANN 8.5 take NULL only", a->expectPtr);
 }
 
 /* The first edition with the attribute, and the products without it. */
@@ -154,23 +154,24 @@ static void lint_phys(struct am_call *call)
         return;
     reach = attr_reach(a->prop->memAttr);
     if (a->size % GRANULE != 0)
-        TELL(call, SINCE(805),
-             "ask aclrtMemGetAllocationGranularity and round the size up",
-             "size is %zu; editions before CANN 8.5 take multiples of the granularity "
-             "only",
-             a->size);
+        REPORT(call, SINCE(805),
+               "ask aclrtMemGetAllocationGranularity and round the size up",
+               "size is %zu; editions before CANN 8.5 take multiples of the granularity "
+               "only",
+               a->size);
     if (a->prop->location.type != ACL_MEM_LOCATION_TYPE_DEVICE)
-        TELL(call,
-             SINCE(a->prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ? 805 : 900),
-             "use aclrtMallocHost where old editions must run it",
-             "the location is %s; editions before CANN %s allocate physical "
-             "memory of devices only",
-             NAME_OF(location_names, a->prop->location.type),
-             a->prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ? "8.5" : "9.0");
+        REPORT(call,
+               SINCE(a->prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ? 805 : 900),
+               "use aclrtMallocHost where old editions must run it",
+               "the location is %s; editions before CANN %s allocate physical "
+               "memory of devices only",
+               NAME_OF(location_names, a->prop->location.type),
+               a->prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ? "8.5" : "9.0");
     if (reach.since > 800)
-        TELL(call, reach, "use ACL_HBM_MEM_HUGE or ACL_HBM_MEM_NORMAL",
-             "memAttr is %s, which came with CANN %d.%d",
-             NAME_OF(attr_names, a->prop->memAttr), reach.since / 100, reach.since % 100);
+        REPORT(call, reach, "use ACL_HBM_MEM_HUGE or ACL_HBM_MEM_NORMAL",
+               "memAttr is %s, which came with CANN %d.%d",
+               NAME_OF(attr_names, a->prop->memAttr), reach.since / 100,
+               reach.since % 100);
 }
 
 /* Memory of another kind that is mapped in the reservation. */
@@ -199,21 +200,22 @@ static void lint_map(struct am_call *call)
         return;
     other = mapped_otherwise(reservation, phys);
     if (phys->kind == AM_OBJECT_PHYS && phys->size != a->size)
-        TELL(call, BEFORE(805), "map the size that the handle was allocated with",
-             "size is %zu and the handle's is %" PRIu64
-             "; editions since CANN 8.5 require that they agree",
-             a->size, phys->size);
+        REPORT(call, BEFORE(805), "map the size that the handle was allocated with",
+               "size is %zu and the handle's is %" PRIu64
+               "; editions since CANN 8.5 require that they agree",
+               a->size, phys->size);
     if (phys->kind == AM_OBJECT_PHYS && reservation->flag != phys->flag)
-        TELL(call, SINCE(900), "reserve with 1 for huge pages and 0 for normal ones",
-             "the addresses were reserved with flags %d, and the memory has %s pages; "
-             "editions up to CANN 8.5 require that they agree",
-             reservation->flag, phys->flag ? "huge" : "normal");
+        REPORT(call, SINCE(900), "reserve with 1 for huge pages and 0 for normal ones",
+               "the addresses were reserved with flags %d, and the memory has %s pages; "
+               "editions up to CANN 8.5 require that they agree",
+               reservation->flag, phys->flag ? "huge" : "normal");
     if (other != NULL)
-        TELL(call, SOME, "use a reservation for each device, and one for imported memory",
-             "the reservation has %s memory of device %d mapped, and the handle is %s "
-             "memory of device %d; editions since CANN 8.0 refuse to mix them",
-             other->bytes->kind == AM_OBJECT_IMPORT ? "imported" : "own", other->device,
-             phys->kind == AM_OBJECT_IMPORT ? "imported" : "own", phys->device);
+        REPORT(call, SOME,
+               "use a reservation for each device, and one for imported memory",
+               "the reservation has %s memory of device %d mapped, and the handle is %s "
+               "memory of device %d; editions since CANN 8.0 refuse to mix them",
+               other->bytes->kind == AM_OBJECT_IMPORT ? "imported" : "own", other->device,
+               phys->kind == AM_OBJECT_IMPORT ? "imported" : "own", phys->device);
 }
 
 static void lint_free_phys(struct am_call *call)
@@ -224,9 +226,9 @@ static void lint_free_phys(struct am_call *call)
     if (phys == NULL || phys->is_freed || phys->bytes == NULL)
         return;
     if (phys->bytes->n_handles == 1 && phys->bytes->n_mapped > 0)
-        TELL(call, SINCE(901), "unmap first, then free the handle",
-             "the handle is freed while its memory is mapped; editions before CANN 9.1 "
-             "refuse that");
+        REPORT(call, SINCE(901), "unmap first, then free the handle",
+               "the handle is freed while its memory is mapped; editions before CANN 9.1 "
+               "refuse that");
 }
 
 static void lint_access(struct am_call *call)
@@ -235,9 +237,9 @@ static void lint_access(struct am_call *call)
 
     if (a->desc != NULL && a->count > 0 &&
         a->desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READWRITE)
-        TELL(call, SOME, "give both rights, or none by not mapping",
-             "flags are %s; not every edition takes other rights than READWRITE",
-             NAME_OF(access_names, a->desc->flags));
+        REPORT(call, SOME, "give both rights, or none by not mapping",
+               "flags are %s; not every edition takes other rights than READWRITE",
+               NAME_OF(access_names, a->desc->flags));
 }
 
 static void lint_retain(struct am_call *call)
@@ -246,10 +248,10 @@ static void lint_retain(struct am_call *call)
     const struct am_object *area = am_area_find((uintptr_t)a->virPtr);
 
     if (area != NULL && area->key != (uintptr_t)a->virPtr)
-        TELL(call, SOME, "pass the start of the mapping",
-             "virPtr is byte %" PRIu64
-             " of its mapping; the editions that have this call require its start",
-             (uintptr_t)a->virPtr - area->key);
+        REPORT(call, SOME, "pass the start of the mapping",
+               "virPtr is byte %" PRIu64
+               " of its mapping; the editions that have this call require its start",
+               (uintptr_t)a->virPtr - area->key);
 }
 
 /* ---- sharing ---- */
@@ -269,18 +271,18 @@ static void lint_export(struct am_call *call)
     AM_ARGS(aclrtMemExportToShareableHandle);
 
     if (a->flags != 0)
-        TELL(call, SINCE(803),
-             "pass 0, and name each importer with "
-             "aclrtMemSetPidToShareableHandle",
-             "flags is 0x%" PRIx64 "; editions before CANN 8.3 take only 0", a->flags);
+        REPORT(call, SINCE(803),
+               "pass 0, and name each importer with "
+               "aclrtMemSetPidToShareableHandle",
+               "flags is 0x%" PRIx64 "; editions before CANN 8.3 take only 0", a->flags);
 }
 
 static void type_check(struct am_call *call, aclrtMemSharedHandleType type)
 {
     if (type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC)
-        TELL(call, ((struct am_reach){.since = 900, .refusing = EVERY - A3}),
-             "use ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT within one server",
-             "shareType is ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, which only A3 has");
+        REPORT(call, ((struct am_reach){.since = 900, .refusing = EVERY - A3}),
+               "use ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT within one server",
+               "shareType is ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, which only A3 has");
 }
 
 static void lint_export_v2(struct am_call *call)
@@ -303,10 +305,10 @@ static void lint_import(struct am_call *call)
 
     for (unsigned i = 0; i < OWN_MAX && i < n_own_exports; i++) {
         if (own_exports[i] == a->shareableHandle) {
-            TELL(call, SOME, "map the handle a second time instead",
-                 "0x%" PRIx64 " is exported by this process; no edition lets a process "
-                 "import its own export",
-                 a->shareableHandle);
+            REPORT(call, SOME, "map the handle a second time instead",
+                   "0x%" PRIx64 " is exported by this process; no edition lets a process "
+                   "import its own export",
+                   a->shareableHandle);
             return;
         }
     }
@@ -317,8 +319,8 @@ static void lint_import_key(struct am_call *call)
     AM_ARGS(aclrtIpcMemImportByKey);
 
     if (a->flags != 0)
-        TELL(call, SINCE(805), "pass 0, and call aclrtDeviceEnablePeerAccess",
-             "flags is 0x%" PRIx64 "; editions before CANN 8.5 take only 0", a->flags);
+        REPORT(call, SINCE(805), "pass 0, and call aclrtDeviceEnablePeerAccess",
+               "flags is 0x%" PRIx64 "; editions before CANN 8.5 take only 0", a->flags);
 }
 
 /* ---- memory and copies ---- */
@@ -331,22 +333,24 @@ static void lint_malloc(struct am_call *call)
 
     if (a->policy == ACL_MEM_MALLOC_HUGE1G_ONLY ||
         a->policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P)
-        TELL(call, ((struct am_reach){.since = 801, .refusing = NO_1G}),
-             "use a policy of 2 MB pages",
-             "policy is %s; CANN 8.0 and some products have no pages of 1 GB",
-             NAME_OF(policy_names, a->policy));
+        REPORT(call, ((struct am_reach){.since = 801, .refusing = NO_1G}),
+               "use a policy of 2 MB pages",
+               "policy is %s; CANN 8.0 and some products have no pages of 1 GB",
+               NAME_OF(policy_names, a->policy));
     else if (is_p2p)
-        TELL(call, ((struct am_reach){.since = 800, .refusing = P310B + P310B_EP}),
-             "use a policy without P2P", "policy is %s; not every product has P2P memory",
-             NAME_OF(policy_names, a->policy));
+        REPORT(call, ((struct am_reach){.since = 800, .refusing = P310B + P310B_EP}),
+               "use a policy without P2P",
+               "policy is %s; not every product has P2P memory",
+               NAME_OF(policy_names, a->policy));
 }
 
 static void lint_malloc_host(struct am_call *call)
 {
     if (call->device < 0)
-        TELL(call, SOME, "call aclrtSetDevice first",
-             "this thread has no device; not every edition allocates host memory without "
-             "one");
+        REPORT(
+            call, SOME, "call aclrtSetDevice first",
+            "this thread has no device; not every edition allocates host memory without "
+            "one");
 }
 
 static bool is_device_area(const struct am_object *area)
@@ -369,10 +373,11 @@ static void lint_kind(struct am_call *call, const void *dst, const void *src,
         (from != NULL && from->kind == AM_OBJECT_MANAGED))
         return; /* which is on either side */
     if ((int)kind != real && kind <= ACL_MEMCPY_DEVICE_TO_DEVICE)
-        TELL(call, SOME, "pass the kind that the addresses have",
-             "kind is %s, and the addresses make it %s; editions before the newest go by "
-             "kind",
-             NAME_OF(copy_names, kind), NAME_OF(copy_names, real));
+        REPORT(
+            call, SOME, "pass the kind that the addresses have",
+            "kind is %s, and the addresses make it %s; editions before the newest go by "
+            "kind",
+            NAME_OF(copy_names, kind), NAME_OF(copy_names, real));
 }
 
 static void lint_memcpy(struct am_call *call)
@@ -392,16 +397,17 @@ static void lint_async(struct am_call *call)
         const char *name = i == 0 ? "dst" : "src";
 
         if ((uintptr_t)side[i] % 64 != 0) {
-            TELL(call, SOME, "align both addresses to 64 bytes",
-                 "%s is %p; CANN 8.0 takes multiples of 64 only", name, side[i]);
+            REPORT(call, SOME, "align both addresses to 64 bytes",
+                   "%s is %p; CANN 8.0 takes multiples of 64 only", name, side[i]);
             return;
         }
         if (am_area_find((uintptr_t)side[i]) == NULL) {
-            TELL(call, SINCE(805),
-                 "take the host's side from aclrtMallocHost, or register it",
-                 "%s is memory that is not pinned; editions before CANN 8.5 do not take "
-                 "it in a copy on a stream",
-                 name);
+            REPORT(
+                call, SINCE(805),
+                "take the host's side from aclrtMallocHost, or register it",
+                "%s is memory that is not pinned; editions before CANN 8.5 do not take "
+                "it in a copy on a stream",
+                name);
             return;
         }
     }
@@ -414,10 +420,10 @@ static void batch_side(struct am_call *call, void *const *list, size_t i,
 
     if (location->type == ACL_MEM_LOCATION_TYPE_DEVICE && is_device_area(area) &&
         area->device != (int)location->id)
-        TELL(call, SOME, "name the memory's own device in the attribute",
-             "%s[%zu] is memory of device %d, and its attribute names device %u; not "
-             "every edition takes that",
-             name, i, area->device, location->id);
+        REPORT(call, SOME, "name the memory's own device in the attribute",
+               "%s[%zu] is memory of device %d, and its attribute names device %u; not "
+               "every edition takes that",
+               name, i, area->device, location->id);
 }
 
 static void lint_batch(struct am_call *call)
@@ -441,8 +447,8 @@ static void lint_memset(struct am_call *call)
     AM_ARGS(aclrtMemset);
 
     if (a->devPtr != NULL && am_area_find((uintptr_t)a->devPtr) == NULL)
-        TELL(call, SOME, "use memset",
-             "devPtr is the program's own memory; all editions leave that undefined");
+        REPORT(call, SOME, "use memset",
+               "devPtr is the program's own memory; all editions leave that undefined");
 }
 
 /* ---- events, devices, settings ---- */
@@ -452,8 +458,8 @@ static void lint_event_flag(struct am_call *call)
     AM_ARGS(aclrtCreateEventWithFlag);
 
     if (a->flag & 0x4)
-        TELL(call, SOME, "leave the bit out", "flag is 0x%x; no edition documents 0x4",
-             a->flag);
+        REPORT(call, SOME, "leave the bit out", "flag is 0x%x; no edition documents 0x4",
+               a->flag);
 }
 
 /* An event, for streams to wait for. */
@@ -462,10 +468,10 @@ static void event_sync_check(struct am_call *call, const void *event)
     const struct am_object *object = am_handle_find(AM_OBJECT_EVENT, event);
 
     if (object != NULL && object->signal != NULL && object->signal->lacks_sync)
-        TELL(call, SOME, "make the event with ACL_EVENT_SYNC too",
-             "event %p was made without ACL_EVENT_SYNC; not every edition lets streams "
-             "wait for it, or resets it",
-             event);
+        REPORT(call, SOME, "make the event with ACL_EVENT_SYNC too",
+               "event %p was made without ACL_EVENT_SYNC; not every edition lets streams "
+               "wait for it, or resets it",
+               event);
 }
 
 static void lint_wait(struct am_call *call)
@@ -487,9 +493,10 @@ static void lint_record_flag(struct am_call *call)
     AM_ARGS(aclrtRecordEventWithFlag);
 
     if (a->flag != 0)
-        TELL(call, SOME, "pass 0",
-             "flag is 0x%x; not every edition takes it on a stream that is not captured",
-             a->flag);
+        REPORT(
+            call, SOME, "pass 0",
+            "flag is 0x%x; not every edition takes it on a stream that is not captured",
+            a->flag);
 }
 
 static void lint_elapsed(struct am_call *call)
@@ -500,8 +507,8 @@ static void lint_elapsed(struct am_call *call)
 
     if (start != NULL && end != NULL && start->signal != NULL && end->signal != NULL &&
         start->signal->stream != end->signal->stream)
-        TELL(call, SOME, "record both events in one stream",
-             "the events were recorded in two streams; all editions ask for one");
+        REPORT(call, SOME, "record both events in one stream",
+               "the events were recorded in two streams; all editions ask for one");
 }
 
 static void lint_peer_status(struct am_call *call)
@@ -509,13 +516,14 @@ static void lint_peer_status(struct am_call *call)
     AM_ARGS(aclrtDevicePeerAccessStatus);
     uint32_t n = 0;
 
-    if (am_books.below->aclrtGetDeviceCount(&n) == ACL_SUCCESS &&
+    if (am_check.below->aclrtGetDeviceCount(&n) == ACL_SUCCESS &&
         (a->deviceId < 0 || a->peerDeviceId < 0 || (uint32_t)a->deviceId >= n ||
          (uint32_t)a->peerDeviceId >= n))
-        TELL(call, SOME, "ask aclrtGetDeviceCount first",
-             "devices %d and %d, and there are %u; not every edition answers for devices "
-             "that do not exist",
-             a->deviceId, a->peerDeviceId, n);
+        REPORT(
+            call, SOME, "ask aclrtGetDeviceCount first",
+            "devices %d and %d, and there are %u; not every edition answers for devices "
+            "that do not exist",
+            a->deviceId, a->peerDeviceId, n);
 }
 
 static void lint_context_state(struct am_call *call)
@@ -523,8 +531,8 @@ static void lint_context_state(struct am_call *call)
     AM_ARGS(aclrtGetPrimaryCtxState);
 
     if (a->flags != NULL)
-        TELL(call, SOME, "pass NULL",
-             "flags is given; not every edition takes other than NULL");
+        REPORT(call, SOME, "pass NULL",
+               "flags is given; not every edition takes other than NULL");
 }
 
 static void lint_param(struct am_call *call)
@@ -532,9 +540,9 @@ static void lint_param(struct am_call *call)
     AM_ARGS(aclrtSetSysParamOpt);
 
     if (a->opt == ACL_OPT_STRONG_CONSISTENCY || a->value > 1)
-        TELL(call, SOME, "use 0 and 1 of ACL_OPT_DETERMINISTIC",
-             "%s is set to %" PRId64 "; not every edition has that",
-             NAME_OF(option_names, a->opt), a->value);
+        REPORT(call, SOME, "use 0 and 1 of ACL_OPT_DETERMINISTIC",
+               "%s is set to %" PRId64 "; not every edition has that",
+               NAME_OF(option_names, a->opt), a->value);
 }
 
 static const am_hook lints[AM_API_COUNT] = {

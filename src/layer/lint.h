@@ -4,7 +4,7 @@
 
 #include "layer/check.h"
 
-/* Before the call, under the books' lock. */
+/* Before the call, under am_check.lock. */
 void am_lint(struct am_call *call);
 /* This process has exported memory by this number. */
 void am_lint_exported(uint64_t number);

@@ -18,13 +18,13 @@ static struct {
     struct am_latch latch;
     struct am_module *list[MODULES_MAX]; /* an entry is written once */
     _Atomic uint32_t n;
-    unsigned long long adds; /* the linker's count when it was looked at last */
+    unsigned long long adds; /* the linker's count at the last update */
     unsigned long long subs;
     const struct am_module *own;
 } modules = {.latch = AM_LATCH_INIT(AM_RANK_LEAF, "modules")};
 
 /* What the callbacks of dl_iterate_phdr share. */
-struct look {
+struct module_scan {
     bool is_changed;
     bool is_first; /* the first module is the executable */
 };
@@ -98,48 +98,48 @@ static void module_add(const struct dl_phdr_info *info, const char *path)
         return;
     }
     modules.list[modules.n] = m;
-    if (m->start <= (uintptr_t)am_modules_look && (uintptr_t)am_modules_look < m->end)
+    if (m->start <= (uintptr_t)am_modules_update && (uintptr_t)am_modules_update < m->end)
         modules.own = m;
     atomic_fetch_add_explicit(&modules.n, 1, memory_order_release);
 }
 
 static int changed_see(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    struct look *look = arg;
+    struct module_scan *scan = arg;
 
-    look->is_changed = info->dlpi_adds != modules.adds || info->dlpi_subs != modules.subs;
+    scan->is_changed = info->dlpi_adds != modules.adds || info->dlpi_subs != modules.subs;
     modules.adds = info->dlpi_adds;
     modules.subs = info->dlpi_subs;
-    return 1; /* every module tells the same */
+    return 1; /* every module has the same counts */
 }
 
 static int module_see(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    struct look *look = arg;
+    struct module_scan *scan = arg;
     const char *path = info->dlpi_name;
     char executable[4096];
 
-    if (look->is_first) {
+    if (scan->is_first) {
         ssize_t n = readlink("/proc/self/exe", executable, sizeof executable - 1);
 
         executable[n > 0 ? n : 0] = '\0';
         path = executable;
-        look->is_first = false;
+        scan->is_first = false;
     }
     if (!is_known(path, info->dlpi_addr))
         module_add(info, path);
     return 0;
 }
 
-uint32_t am_modules_look(void)
+uint32_t am_modules_update(void)
 {
-    struct look look = {.is_first = true};
+    struct module_scan scan = {.is_first = true};
     uint32_t n;
 
     am_latch_take(&modules.latch);
-    dl_iterate_phdr(changed_see, &look);
-    if (look.is_changed)
-        dl_iterate_phdr(module_see, &look);
+    dl_iterate_phdr(changed_see, &scan);
+    if (scan.is_changed)
+        dl_iterate_phdr(module_see, &scan);
     n = modules.n;
     am_latch_give(&modules.latch);
     return n;

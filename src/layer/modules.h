@@ -17,11 +17,11 @@ struct am_module {
     uintptr_t base;   /* what was added to the file's addresses */
     uintptr_t start;  /* of its code */
     uintptr_t end;
-    char build_id[41]; /* hexadecimal; "" where there is none */
+    char build_id[41]; /* hexadecimal; "" if it has none */
 };
 
 /* Notes what was loaded since; returns the era: how many entries there are. */
-uint32_t am_modules_look(void);
+uint32_t am_modules_update(void);
 
 /*
  * The number of the module that had addr in that era; -1: none.  The era 0 is now.

@@ -2,8 +2,8 @@
  * Names of functions, with files and lines, for findings that this process prints itself.
  *
  * libdw is loaded privately and only where findings are printed here, since the command
- * aclmem names those that it reads.  Without libdw the dynamic linker's names are all that
- * there is.  Inlined functions are not told apart.
+ * aclmem names the frames that it reads.  Without libdw the dynamic linker's names are all that
+ * there is.  Inlined functions are not distinguished.
  */
 #ifndef AM_LAYER_NAMES_H
 #define AM_LAYER_NAMES_H

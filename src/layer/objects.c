@@ -1,4 +1,4 @@
-/* The books of objects: check.h. */
+/* Objects: check.h. */
 #include <string.h>
 
 #include "base/error.h"
@@ -6,14 +6,14 @@
 #include "base/util.h"
 #include "layer/bytes.h"
 #include "layer/check.h"
-#include "layer/hold.h"
+#include "layer/quarantine.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/session.h"
 
-struct am_books am_books = {
+struct am_check am_check = {
     .lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "check"),
-    .freed = TAILQ_HEAD_INITIALIZER(am_books.freed),
+    .freed = TAILQ_HEAD_INITIALIZER(am_check.freed),
 };
 
 static int object_compare(const struct am_object *a, const struct am_object *b)
@@ -54,10 +54,10 @@ static bool is_area(enum am_object_kind kind)
 static struct am_objects *tree_of(const struct am_object *object)
 {
     if (is_area(object->kind))
-        return object->is_freed ? &am_books.gone : &am_books.areas;
+        return object->is_freed ? &am_check.freed_areas : &am_check.areas;
     if (object->kind == AM_OBJECT_RESERVATION)
-        return object->is_freed ? &am_books.released : &am_books.reservations;
-    return &am_books.handles;
+        return object->is_freed ? &am_check.released : &am_check.reservations;
+    return &am_check.handles;
 }
 
 /* The object in the tree with the last start at addr or below. */
@@ -87,40 +87,40 @@ static struct am_object *find_in(struct am_objects *tree, uint64_t addr)
 
 struct am_object *am_area_find(uint64_t addr)
 {
-    return find_in(&am_books.areas, addr);
+    return find_in(&am_check.areas, addr);
 }
 
-struct am_object *am_gone_find(uint64_t addr)
+struct am_object *am_freed_area_find(uint64_t addr)
 {
-    return find_in(&am_books.gone, addr);
+    return find_in(&am_check.freed_areas, addr);
 }
 
 struct am_object *am_reservation_find(uint64_t addr)
 {
-    return find_in(&am_books.reservations, addr);
+    return find_in(&am_check.reservations, addr);
 }
 
 struct am_object *am_released_find(uint64_t addr)
 {
-    return find_in(&am_books.released, addr);
+    return find_in(&am_check.released, addr);
 }
 
 struct am_object *am_area_before(uint64_t addr)
 {
-    return find_below(&am_books.areas, addr);
+    return find_below(&am_check.areas, addr);
 }
 
 struct am_object *am_area_next(uint64_t addr)
 {
     struct am_object key = {.key = addr};
 
-    return RB_NFIND(am_objects, &am_books.areas, &key);
+    return RB_NFIND(am_objects, &am_check.areas, &key);
 }
 
 struct am_object *am_handle_find(enum am_object_kind kind, const void *handle)
 {
     struct am_object key = {.key = (uintptr_t)handle};
-    struct am_object *found = RB_FIND(am_objects, &am_books.handles, &key);
+    struct am_object *found = RB_FIND(am_objects, &am_check.handles, &key);
 
     if (found == NULL || found->kind == kind)
         return found;
@@ -131,13 +131,13 @@ struct am_object *am_handle_find(enum am_object_kind kind, const void *handle)
 
 static void object_delete(struct am_object *object)
 {
-    object->is_dead = true;
-    if (object->n_kept > 0)
+    object->is_forgotten = true;
+    if (object->n_refs > 0)
         return;
     am_touch_forget(object->bytes);
     am_bytes_put(object->bytes);
     if (object->kind == AM_OBJECT_STREAM)
-        am_actor_put(object->actor);
+        am_agent_put(object->agent);
     if (object->kind == AM_OBJECT_EVENT || object->kind == AM_OBJECT_NOTIFY)
         am_signal_put(object->signal);
     free(object);
@@ -147,11 +147,11 @@ static void object_delete(struct am_object *object)
  * Out of the list and the tree of what was freed.  Where the library has given the address
  * to another object the free of this one was not its business any more: a reset was.
  */
-static void gone_forget(struct am_object *object)
+static void freed_forget(struct am_object *object)
 {
-    am_hold_forget(object);
-    TAILQ_REMOVE(&am_books.freed, object, freed_link);
-    am_books.n_freed--;
+    am_quarantine_remove(object);
+    TAILQ_REMOVE(&am_check.freed, object, freed_link);
+    am_check.n_freed--;
     RB_REMOVE(am_objects, tree_of(object), object);
     object_delete(object);
 }
@@ -163,12 +163,12 @@ static void range_renew(struct am_objects *tree, uint64_t addr, uint64_t size)
     struct am_object *at = find_in(tree, addr);
 
     if (at != NULL)
-        gone_forget(at);
+        freed_forget(at);
     while ((at = RB_NFIND(am_objects, tree, &key)) != NULL && at->key - addr < size)
-        gone_forget(at);
+        freed_forget(at);
 }
 
-/* The same for live ones: the books missed how they ended. */
+/* The same for live ones: the layer missed their end. */
 static void live_renew(uint64_t addr, uint64_t size)
 {
     struct am_object key = {.key = addr};
@@ -176,7 +176,7 @@ static void live_renew(uint64_t addr, uint64_t size)
 
     if (at != NULL)
         am_object_drop(at);
-    while ((at = RB_NFIND(am_objects, &am_books.areas, &key)) != NULL &&
+    while ((at = RB_NFIND(am_objects, &am_check.areas, &key)) != NULL &&
            at->key - addr < size)
         am_object_drop(at);
 }
@@ -187,54 +187,54 @@ struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
     struct am_object *object;
     struct am_object *other;
 
-    if (call->era != am_books.era)
+    if (call->era != am_check.era)
         return NULL;
     object = am_sys_calloc(1, sizeof *object);
     if (object == NULL)
         return NULL;
     object->kind = (uint8_t)kind;
-    object->serial = ++am_books.serial;
+    object->serial = ++am_check.serial;
     object->key = key;
     object->size = size;
-    object->made = am_here(call);
+    object->made = call->site;
     object->device = -1;
     if (is_area(kind)) {
-        range_renew(&am_books.gone, key, size);
+        range_renew(&am_check.freed_areas, key, size);
         live_renew(key, size);
     }
     if (kind == AM_OBJECT_RESERVATION)
-        range_renew(&am_books.released, key, size);
+        range_renew(&am_check.released, key, size);
     other = RB_INSERT(am_objects, tree_of(object), object);
-    if (other != NULL) { /* books that missed a free; the new one counts */
+    if (other != NULL) { /* the layer missed a free; the new object counts */
         if (other->is_freed)
-            gone_forget(other);
+            freed_forget(other);
         else
             am_object_drop(other);
         RB_INSERT(am_objects, tree_of(object), object);
     }
-    am_books.n_live++;
+    am_check.n_live++;
     return object;
 }
 
 void am_object_count(const struct am_call *call, struct am_object *object)
 {
     object->is_counted = true;
-    am_books.held += object->size;
+    am_check.device_bytes += object->size;
     am_session_grown(call);
 }
 
 /* The object goes; memory that mappings still hold stays counted. */
-static void count_leave(struct am_object *object)
+static void count_remove(struct am_object *object)
 {
     struct am_bytes *bytes = object->bytes;
 
     if (object->kind == AM_OBJECT_PHYS && bytes != NULL && bytes->n_mapped > 0)
         bytes->is_counted = object->is_counted;
     else if (object->is_counted)
-        am_books.held -= object->size;
+        am_check.device_bytes -= object->size;
 }
 
-static void count_return(const struct am_object *object)
+static void count_add(const struct am_object *object)
 {
     struct am_bytes *bytes = object->bytes;
 
@@ -243,16 +243,16 @@ static void count_return(const struct am_object *object)
     if (object->kind == AM_OBJECT_PHYS && bytes != NULL && bytes->is_counted)
         bytes->is_counted = false;
     else
-        am_books.held += object->size;
+        am_check.device_bytes += object->size;
 }
 
 /* One mapping less; with the last one, memory without a handle goes. */
-static void mapping_leave(struct am_bytes *bytes)
+static void mapping_count_remove(struct am_bytes *bytes)
 {
     if (--bytes->n_mapped > 0 || !bytes->is_counted)
         return;
     bytes->is_counted = false;
-    am_books.held -= bytes->size;
+    am_check.device_bytes -= bytes->size;
 }
 
 void am_object_free(struct am_call *call, struct am_object *object)
@@ -261,40 +261,40 @@ void am_object_free(struct am_call *call, struct am_object *object)
 
     RB_REMOVE(am_objects, tree_of(object), object);
     if (is_area(object->kind))
-        range_renew(&am_books.gone, object->key, object->size);
+        range_renew(&am_check.freed_areas, object->key, object->size);
     object->is_freed = true;
-    object->freed = am_here(call);
+    object->freed = call->site;
     if (object->kind == AM_OBJECT_MAPPING && object->bytes != NULL)
-        mapping_leave(object->bytes);
+        mapping_count_remove(object->bytes);
     else
-        count_leave(object);
+        count_remove(object);
     other = RB_INSERT(am_objects, tree_of(object), object);
-    if (other != NULL) { /* books that missed what came between */
-        gone_forget(other);
+    if (other != NULL) { /* the layer missed a call in between */
+        freed_forget(other);
         RB_INSERT(am_objects, tree_of(object), object);
     }
-    TAILQ_INSERT_TAIL(&am_books.freed, object, freed_link);
-    am_books.n_live--;
-    am_books.n_freed++;
-    if (am_books.n_freed > AM_FREED_MAX && !TAILQ_FIRST(&am_books.freed)->is_held)
-        gone_forget(TAILQ_FIRST(&am_books.freed));
+    TAILQ_INSERT_TAIL(&am_check.freed, object, freed_link);
+    am_check.n_live--;
+    am_check.n_freed++;
+    if (am_check.n_freed > AM_FREED_MAX && !TAILQ_FIRST(&am_check.freed)->is_quarantined)
+        freed_forget(TAILQ_FIRST(&am_check.freed));
 }
 
 void am_object_revive(const struct am_call *call, struct am_object *object)
 {
-    if (call->era != am_books.era)
+    if (call->era != am_check.era)
         return;
-    TAILQ_REMOVE(&am_books.freed, object, freed_link);
-    am_books.n_freed--;
+    TAILQ_REMOVE(&am_check.freed, object, freed_link);
+    am_check.n_freed--;
     RB_REMOVE(am_objects, tree_of(object), object);
     object->is_freed = false;
     if (object->kind == AM_OBJECT_MAPPING && object->bytes != NULL)
         object->bytes->n_mapped++;
-    count_return(object);
-    am_books.n_live++;
+    count_add(object);
+    am_check.n_live++;
     if (RB_INSERT(am_objects, tree_of(object), object) != NULL) {
-        am_books.n_live--; /* another thread was given the place meanwhile */
-        count_leave(object);
+        am_check.n_live--; /* another thread was given the address since */
+        count_remove(object);
         object_delete(object);
     }
 }
@@ -302,51 +302,51 @@ void am_object_revive(const struct am_call *call, struct am_object *object)
 void am_object_drop(struct am_object *object)
 {
     if (object->is_freed) {
-        gone_forget(object);
+        freed_forget(object);
         return;
     }
     RB_REMOVE(am_objects, tree_of(object), object);
-    count_leave(object);
-    am_books.n_live--;
+    count_remove(object);
+    am_check.n_live--;
     object_delete(object);
 }
 
-void am_objects_walk(bool (*is_meant)(const struct am_object *, const void *arg),
+void am_objects_walk(bool (*matches)(const struct am_object *, const void *arg),
                      void (*each)(struct am_object *, void *arg), void *arg)
 {
-    struct am_objects *trees[] = {&am_books.areas, &am_books.handles,
-                                  &am_books.reservations};
+    struct am_objects *trees[] = {&am_check.areas, &am_check.handles,
+                                  &am_check.reservations};
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(trees); i++) {
         struct am_object *next;
 
         for (struct am_object *o = RB_MIN(am_objects, trees[i]); o != NULL; o = next) {
             next = RB_NEXT(am_objects, trees[i], o);
-            if (!o->is_freed && is_meant(o, arg))
+            if (!o->is_freed && matches(o, arg))
                 each(o, arg);
         }
     }
 }
 
-void am_call_keep(struct am_call *call, struct am_object *object)
+void am_call_ref_object(struct am_call *call, struct am_object *object)
 {
     if (object != NULL)
-        object->n_kept++;
-    if (call->object != NULL && --call->object->n_kept == 0 && call->object->is_dead)
+        object->n_refs++;
+    if (call->object != NULL && --call->object->n_refs == 0 && call->object->is_forgotten)
         object_delete(call->object);
     call->object = object;
 }
 
-void am_call_keep_actor(struct am_call *call, struct am_actor *actor)
+void am_call_ref_agent(struct am_call *call, struct am_agent *agent)
 {
-    if (actor != NULL)
-        actor->refs++;
-    am_actor_put(call->actor);
-    call->actor = actor;
+    if (agent != NULL)
+        agent->refs++;
+    am_agent_put(call->agent);
+    call->agent = agent;
 }
 
-void am_call_let_go(struct am_call *call)
+void am_call_unref(struct am_call *call)
 {
-    am_call_keep(call, NULL);
-    am_call_keep_actor(call, NULL);
+    am_call_ref_object(call, NULL);
+    am_call_ref_agent(call, NULL);
 }

@@ -8,30 +8,30 @@
 #include "base/sys.h"
 #include "base/util.h"
 
-#define ACTORS_MAX 65536
+#define AGENTS_MAX 65536
 #define HOST 0
 
-struct am_actors am_actors = TAILQ_HEAD_INITIALIZER(am_actors);
+struct am_agents am_agents = TAILQ_HEAD_INITIALIZER(am_agents);
 
 static struct {
     struct am_clock clock;
     uint64_t version;  /* of the clock */
-    uint64_t *steps;   /* the last step of each number, over all its actors */
+    uint64_t *steps;   /* the last step of each number, over all its agents */
     uint64_t *handles; /* of the stream that has the number */
     uint32_t n;        /* numbers that were used */
     uint32_t *spare;   /* numbers that are free */
     uint32_t n_spare;
     uint64_t n_queued;        /* pieces of work so far */
-    size_t n_kept;            /* works that stand in lists */
+    size_t n_pending;         /* works that stand in lists */
     struct am_clock released; /* what records of shared events and notifies knew */
 } host;
 
 void am_order_open(void)
 {
     if (host.n == 0 && host.steps == NULL) {
-        host.steps = am_sys_calloc(ACTORS_MAX, sizeof *host.steps);
-        host.handles = am_sys_calloc(ACTORS_MAX, sizeof *host.handles);
-        host.spare = am_sys_calloc(ACTORS_MAX, sizeof *host.spare);
+        host.steps = am_sys_calloc(AGENTS_MAX, sizeof *host.steps);
+        host.handles = am_sys_calloc(AGENTS_MAX, sizeof *host.handles);
+        host.spare = am_sys_calloc(AGENTS_MAX, sizeof *host.spare);
         host.n = 1;
     }
 }
@@ -49,26 +49,26 @@ static uint64_t step_next(uint32_t number, struct am_clock *clock)
     return step;
 }
 
-/* ---- actors ---- */
+/* ---- agents ---- */
 
-struct am_actor *am_actor_make(uint64_t handle)
+struct am_agent *am_agent_make(uint64_t handle)
 {
-    struct am_actor *actor;
+    struct am_agent *agent;
 
-    if (!is_open() || (host.n_spare == 0 && host.n == ACTORS_MAX))
+    if (!is_open() || (host.n_spare == 0 && host.n == AGENTS_MAX))
         return NULL;
-    actor = am_sys_calloc(1, sizeof *actor);
-    if (actor == NULL)
+    agent = am_sys_calloc(1, sizeof *agent);
+    if (agent == NULL)
         return NULL;
-    actor->refs = 1;
-    actor->number = host.n_spare > 0 ? host.spare[--host.n_spare] : host.n++;
-    actor->handle = handle;
-    actor->device = -1;
-    host.handles[actor->number] = handle;
-    TAILQ_INIT(&actor->works);
-    TAILQ_INSERT_TAIL(&am_actors, actor, link);
-    am_clock_join(&actor->clock, &host.clock);
-    return actor;
+    agent->refs = 1;
+    agent->number = host.n_spare > 0 ? host.spare[--host.n_spare] : host.n++;
+    agent->handle = handle;
+    agent->device = -1;
+    host.handles[agent->number] = handle;
+    TAILQ_INIT(&agent->works);
+    TAILQ_INSERT_TAIL(&am_agents, agent, link);
+    am_clock_join(&agent->clock, &host.clock);
+    return agent;
 }
 
 /* A function's work has two owners, the list and the function. */
@@ -87,18 +87,18 @@ static void work_delete(struct am_work *work)
     free(work);
 }
 
-void am_actor_put(struct am_actor *actor)
+void am_agent_put(struct am_agent *agent)
 {
-    if (actor == NULL || --actor->refs > 0)
+    if (agent == NULL || --agent->refs > 0)
         return;
-    am_actor_abort(actor);
-    TAILQ_REMOVE(&am_actors, actor, link);
-    host.spare[host.n_spare++] = actor->number;
-    am_clock_free(&actor->clock);
-    free(actor);
+    am_agent_abort(agent);
+    TAILQ_REMOVE(&am_agents, agent, link);
+    host.spare[host.n_spare++] = agent->number;
+    am_clock_free(&agent->clock);
+    free(agent);
 }
 
-const char *am_actor_text(uint32_t number, char *text, size_t n)
+const char *am_agent_text(uint32_t number, char *text, size_t n)
 {
     if (number == HOST)
         snprintf(text, n, "the host");
@@ -131,12 +131,12 @@ void am_signal_put(struct am_signal *signal)
 /* ---- work ---- */
 
 void am_work_begin(struct am_work *work, enum am_work_type type, struct am_call *call,
-                   struct am_actor *actor)
+                   struct am_agent *agent)
 {
     memset(work, 0, offsetof(struct am_work, inline_pieces));
     work->type = type;
-    work->place = am_here(call);
-    work->actor = actor;
+    work->site = call->site;
+    work->agent = agent;
     work->pieces = work->inline_pieces;
     work->n_max = AM_PIECES_INLINE;
 }
@@ -172,12 +172,12 @@ static void work_clear(struct am_work *work)
         free(work->pieces);
 }
 
-/* Its pieces, one step of the actor with this number and clock. */
+/* Its pieces, one step of the agent with this number and clock. */
 static void work_touch(struct am_work *work, uint32_t number, struct am_clock *clock,
-                       bool is_vague)
+                       bool is_order_unknown)
 {
     struct am_access access = {
-        .actor = number, .place = work->place, .is_vague = is_vague};
+        .agent = number, .site = work->site, .is_order_unknown = is_order_unknown};
 
     access.step = step_next(number, clock);
     for (size_t i = 0; i < work->n_pieces; i++) {
@@ -187,14 +187,14 @@ static void work_touch(struct am_work *work, uint32_t number, struct am_clock *c
 
         access.is_write = p->is_write;
         if (am_bytes_conflict(p->bytes, p->at, p->size, &access, clock, &other, &at) &&
-            !(other.actor == number && other.step == access.step))
-            am_tell_race(p, at, work, &other);
+            !(other.agent == number && other.step == access.step))
+            am_report_race(p, at, work, &other);
     }
     /*
      * What the host did is over before anything that is queued later, so it can be in
      * conflict only with work that was queued earlier and still waits.
      */
-    if (number == HOST && host.n_kept == 0)
+    if (number == HOST && host.n_pending == 0)
         return;
     for (size_t i = 0; i < work->n_pieces; i++) {
         const struct am_piece *p = &work->pieces[i];
@@ -205,12 +205,12 @@ static void work_touch(struct am_work *work, uint32_t number, struct am_clock *c
     }
 }
 
-/* Whether the work can go on in the books. */
+/* Whether the work can run in the model. */
 static bool work_can_run(const struct am_work *work)
 {
     if (work->type == AM_WORK_FUNCTION)
         return work->is_over;
-    if (work->type != AM_WORK_WAIT || work->is_vague || work->signal->is_shared)
+    if (work->type != AM_WORK_WAIT || work->is_order_unknown || work->signal->is_shared)
         return true;
     return work->signal->is_notify ? work->signal->is_set
                                    : work->signal->n_run >= work->record;
@@ -219,28 +219,28 @@ static bool work_can_run(const struct am_work *work)
 static void record_run(struct am_work *work)
 {
     struct am_signal *signal = work->signal;
-    struct am_actor *actor = work->actor;
+    struct am_agent *agent = work->agent;
 
-    step_next(actor->number, &actor->clock);
+    step_next(agent->number, &agent->clock);
     if (!signal->is_notify)
         am_clock_free(&signal->clock); /* a new record is the one that counts */
-    am_clock_join(&signal->clock, &actor->clock);
-    signal->recorded = work->place;
+    am_clock_join(&signal->clock, &agent->clock);
+    signal->recorded = work->site;
     signal->n_run++;
     signal->is_set = true;
     if (signal->is_shared)
-        am_clock_join(&host.released, &actor->clock);
+        am_clock_join(&host.released, &agent->clock);
 }
 
 static void wait_run(struct am_work *work)
 {
     struct am_signal *signal = work->signal;
-    struct am_actor *actor = work->actor;
+    struct am_agent *agent = work->agent;
 
-    am_clock_join(&actor->clock, &signal->clock);
-    if (signal->is_shared || work->is_vague) {
-        am_clock_join(&actor->clock, &host.released);
-        actor->is_vague = true;
+    am_clock_join(&agent->clock, &signal->clock);
+    if (signal->is_shared || work->is_order_unknown) {
+        am_clock_join(&agent->clock, &host.released);
+        agent->is_order_unknown = true;
     }
     if (signal->is_notify) {
         signal->is_set = false;
@@ -250,12 +250,12 @@ static void wait_run(struct am_work *work)
 
 static void work_run(struct am_work *work)
 {
-    struct am_actor *actor = work->actor;
+    struct am_agent *agent = work->agent;
 
     switch (work->type) {
     case AM_WORK_TOUCH:
     case AM_WORK_FREE:
-        work_touch(work, actor->number, &actor->clock, actor->is_vague);
+        work_touch(work, agent->number, &agent->clock, agent->is_order_unknown);
         break;
     case AM_WORK_RECORD:
         record_run(work);
@@ -264,24 +264,24 @@ static void work_run(struct am_work *work)
         wait_run(work);
         break;
     case AM_WORK_RESET:
-        step_next(actor->number, &actor->clock);
+        step_next(agent->number, &agent->clock);
         break;
     case AM_WORK_FUNCTION:
-        am_clock_join(&actor->clock, &host.clock); /* what the function knew */
+        am_clock_join(&agent->clock, &host.clock); /* what the function knew */
         break;
     }
 }
 
 /* Runs what can be run; whether anything did. */
-static bool actor_progress(struct am_actor *actor)
+static bool agent_progress(struct am_agent *agent)
 {
     struct am_work *work;
     bool is_any = false;
 
-    while ((work = TAILQ_FIRST(&actor->works)) != NULL && work_can_run(work)) {
-        TAILQ_REMOVE(&actor->works, work, link);
-        host.n_kept--;
-        am_clock_join(&actor->clock, &work->host);
+    while ((work = TAILQ_FIRST(&agent->works)) != NULL && work_can_run(work)) {
+        TAILQ_REMOVE(&agent->works, work, link);
+        host.n_pending--;
+        am_clock_join(&agent->clock, &work->host);
         work_run(work);
         work_delete(work);
         is_any = true;
@@ -291,64 +291,64 @@ static bool actor_progress(struct am_actor *actor)
 
 static void all_progress(void)
 {
-    struct am_actor *actor;
+    struct am_agent *agent;
     bool is_any = true;
 
     while (is_any) {
         is_any = false;
-        TAILQ_FOREACH (actor, &am_actors, link)
-            is_any |= !TAILQ_EMPTY(&actor->works) && actor_progress(actor);
+        TAILQ_FOREACH (agent, &am_agents, link)
+            is_any |= !TAILQ_EMPTY(&agent->works) && agent_progress(agent);
     }
 }
 
 /* A copy that outlives the caller; NULL without memory. */
-static struct am_work *work_keep(struct am_work *work)
+static struct am_work *work_enqueue(struct am_work *work)
 {
-    struct am_work *kept = am_sys_malloc(sizeof *kept);
+    struct am_work *queued = am_sys_malloc(sizeof *queued);
 
-    if (kept == NULL)
+    if (queued == NULL)
         return NULL;
-    *kept = *work;
+    *queued = *work;
     if (work->pieces == work->inline_pieces)
-        kept->pieces = kept->inline_pieces;
-    if (kept->signal != NULL)
-        kept->signal->refs++;
-    am_clock_join(&kept->host, &host.clock);
-    TAILQ_INSERT_TAIL(&kept->actor->works, kept, link);
-    host.n_kept++;
-    return kept;
+        queued->pieces = queued->inline_pieces;
+    if (queued->signal != NULL)
+        queued->signal->refs++;
+    am_clock_join(&queued->host, &host.clock);
+    TAILQ_INSERT_TAIL(&queued->agent->works, queued, link);
+    host.n_pending++;
+    return queued;
 }
 
-static void actor_joins_host(struct am_actor *actor)
+static void agent_joins_host(struct am_agent *agent)
 {
-    if (actor->host_version != host.version) {
-        am_clock_join(&actor->clock, &host.clock);
-        actor->host_version = host.version;
+    if (agent->host_version != host.version) {
+        am_clock_join(&agent->clock, &host.clock);
+        agent->host_version = host.version;
     }
 }
 
 void am_work_queue(struct am_work *work)
 {
-    struct am_actor *actor = work->actor;
+    struct am_agent *agent = work->agent;
 
     if (!is_open()) {
         work_clear(work);
         return;
     }
     host.n_queued++;
-    for (size_t i = 0; actor != NULL && i < work->n_pieces; i++)
+    for (size_t i = 0; agent != NULL && i < work->n_pieces; i++)
         am_touch_watch(work->pieces[i].bytes);
-    if (actor == NULL) {
+    if (agent == NULL) {
         work_touch(work, HOST, &host.clock, false);
         host.version++;
         work_clear(work);
         return;
     }
-    if (TAILQ_EMPTY(&actor->works) && work_can_run(work)) {
-        actor_joins_host(actor);
+    if (TAILQ_EMPTY(&agent->works) && work_can_run(work)) {
+        agent_joins_host(agent);
         work_run(work);
         work_clear(work);
-    } else if (work_keep(work) == NULL) {
+    } else if (work_enqueue(work) == NULL) {
         work_clear(work);
     }
     if (work->type == AM_WORK_RECORD || work->type == AM_WORK_WAIT)
@@ -357,31 +357,31 @@ void am_work_queue(struct am_work *work)
 
 /* ---- functions of the program ---- */
 
-struct am_work *am_function_queue(struct am_call *call, struct am_actor *actor)
+struct am_work *am_function_queue(struct am_call *call, struct am_agent *agent)
 {
     struct am_work work;
 
-    struct am_work *kept;
+    struct am_work *queued;
 
-    am_work_begin(&work, AM_WORK_FUNCTION, call, actor);
-    kept = is_open() ? work_keep(&work) : NULL;
-    if (kept != NULL) {
-        kept->n_owners = 2;
-        actor->refs++;
+    am_work_begin(&work, AM_WORK_FUNCTION, call, agent);
+    queued = is_open() ? work_enqueue(&work) : NULL;
+    if (queued != NULL) {
+        queued->n_owners = 2;
+        agent->refs++;
     }
-    return kept;
+    return queued;
 }
 
-/* What stands before the work was done, whatever the books say. */
-static void works_force(struct am_actor *actor, const struct am_work *until)
+/* The work before `until` is done, even if the model does not know why. */
+static void works_force(struct am_agent *agent, const struct am_work *until)
 {
     struct am_work *work;
 
     all_progress();
-    while ((work = TAILQ_FIRST(&actor->works)) != NULL && work != until) {
+    while ((work = TAILQ_FIRST(&agent->works)) != NULL && work != until) {
         work->is_over = true;
-        work->is_vague = true; /* a wait ended by something that is not in the books */
-        if (!actor_progress(actor))
+        work->is_order_unknown = true; /* a wait ended by something outside the model */
+        if (!agent_progress(agent))
             break;
         all_progress();
     }
@@ -389,70 +389,70 @@ static void works_force(struct am_actor *actor, const struct am_work *until)
 
 void am_function_begin(struct am_work *work)
 {
-    struct am_actor *actor = work->actor;
+    struct am_agent *agent = work->agent;
 
     if (work->is_dropped)
         return;
-    works_force(actor, work);
-    /* Whoever the function tells knows as much as it does. */
-    am_clock_join(&host.clock, &actor->clock);
+    works_force(agent, work);
+    /* A thread that the function notifies knows as much as the function. */
+    am_clock_join(&host.clock, &agent->clock);
     host.version++;
 }
 
 void am_function_end(struct am_work *work)
 {
-    struct am_actor *actor = work->actor;
+    struct am_agent *agent = work->agent;
 
     work->is_over = true;
     if (!work->is_dropped) {
-        actor_progress(actor);
+        agent_progress(agent);
         all_progress();
     }
     work_delete(work);
-    am_actor_put(actor);
+    am_agent_put(agent);
 }
 
 /* ---- the host waits ---- */
 
 /* With those that the work in the list will take, or a few more. */
-uint64_t am_actor_step(const struct am_actor *actor)
+uint64_t am_agent_step(const struct am_agent *agent)
 {
-    uint64_t step = host.steps[actor->number];
+    uint64_t step = host.steps[agent->number];
     const struct am_work *work;
 
-    TAILQ_FOREACH (work, &actor->works, link)
+    TAILQ_FOREACH (work, &agent->works, link)
         step++;
     return step;
 }
 
-void am_host_joins_actor(struct am_actor *actor, uint64_t step)
+void am_host_joins_agent(struct am_agent *agent, uint64_t step)
 {
     uint64_t own;
 
-    works_force(actor, NULL);
-    own = am_clock_get(&actor->clock, actor->number);
-    /* What another thread queued meanwhile was not waited for. */
-    if (step != 0 && own > step && TAILQ_EMPTY(&actor->works))
-        am_clock_set(&actor->clock, actor->number, step);
-    am_clock_join(&host.clock, &actor->clock);
-    am_clock_set(&actor->clock, actor->number, own);
-    actor->is_vague = false;
+    works_force(agent, NULL);
+    own = am_clock_get(&agent->clock, agent->number);
+    /* Work that another thread queued since was not waited for. */
+    if (step != 0 && own > step && TAILQ_EMPTY(&agent->works))
+        am_clock_set(&agent->clock, agent->number, step);
+    am_clock_join(&host.clock, &agent->clock);
+    am_clock_set(&agent->clock, agent->number, own);
+    agent->is_order_unknown = false;
     host.version++;
 }
 
 void am_host_joins_signal(struct am_signal *signal)
 {
-    struct am_actor *actor;
+    struct am_agent *agent;
     struct am_work *work;
     struct am_work *next;
 
     all_progress();
     /* The record ran, so everything before it did. */
-    TAILQ_FOREACH (actor, &am_actors, link) {
-        for (work = TAILQ_FIRST(&actor->works); work != NULL; work = next) {
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        for (work = TAILQ_FIRST(&agent->works); work != NULL; work = next) {
             next = TAILQ_NEXT(work, link);
             if (work->type == AM_WORK_RECORD && work->signal == signal) {
-                works_force(actor, next);
+                works_force(agent, next);
                 break;
             }
         }
@@ -461,15 +461,15 @@ void am_host_joins_signal(struct am_signal *signal)
     host.version++;
 }
 
-void am_actor_abort(struct am_actor *actor)
+void am_agent_abort(struct am_agent *agent)
 {
     struct am_work *work;
     struct am_work *next;
 
-    for (work = TAILQ_FIRST(&actor->works); work != NULL; work = next) {
+    for (work = TAILQ_FIRST(&agent->works); work != NULL; work = next) {
         next = TAILQ_NEXT(work, link);
-        TAILQ_REMOVE(&actor->works, work, link);
-        host.n_kept--;
+        TAILQ_REMOVE(&agent->works, work, link);
+        host.n_pending--;
         work_delete(work);
     }
 }
@@ -487,8 +487,8 @@ static const struct am_piece *work_uses(const struct am_work *work, uint64_t are
 
 bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_access)
 {
-    struct am_access free_it = {.actor = HOST, .is_write = true, .area = area->key};
-    struct am_actor *actor;
+    struct am_access free_it = {.agent = HOST, .is_write = true, .area = area->key};
+    struct am_agent *agent;
     struct am_work *work;
     uint64_t where;
 
@@ -497,14 +497,13 @@ bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_acces
     if (am_bytes_conflict(area->bytes, 0, area->size, &free_it, &host.clock, ret_access,
                           &where))
         return true;
-    TAILQ_FOREACH (actor, &am_actors, link) {
-        TAILQ_FOREACH (work, &actor->works, link) {
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        TAILQ_FOREACH (work, &agent->works, link) {
             const struct am_piece *p = work_uses(work, area->key);
 
-            if (p != NULL && p->bytes == area->bytes && !actor->is_vague) {
-                *ret_access = (struct am_access){.actor = actor->number,
-                                                 .place = work->place,
-                                                 .is_write = p->is_write};
+            if (p != NULL && p->bytes == area->bytes && !agent->is_order_unknown) {
+                *ret_access = (struct am_access){
+                    .agent = agent->number, .site = work->site, .is_write = p->is_write};
                 return true;
             }
         }
@@ -528,21 +527,20 @@ static const struct am_piece *work_at(const struct am_work *work,
 bool am_bytes_in_flight_at(struct am_bytes *bytes, uint64_t at, bool is_write,
                            struct am_access *ret_access)
 {
-    struct am_access touch = {.actor = HOST, .is_write = is_write};
-    struct am_actor *actor;
+    struct am_access touch = {.agent = HOST, .is_write = is_write};
+    struct am_agent *agent;
     struct am_work *work;
     uint64_t where;
 
     if (am_bytes_conflict(bytes, at, 1, &touch, &host.clock, ret_access, &where))
         return true;
-    TAILQ_FOREACH (actor, &am_actors, link) {
-        TAILQ_FOREACH (work, &actor->works, link) {
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        TAILQ_FOREACH (work, &agent->works, link) {
             const struct am_piece *p = work_at(work, bytes, at, is_write);
 
-            if (p != NULL && !actor->is_vague) {
-                *ret_access = (struct am_access){.actor = actor->number,
-                                                 .place = work->place,
-                                                 .is_write = p->is_write};
+            if (p != NULL && !agent->is_order_unknown) {
+                *ret_access = (struct am_access){
+                    .agent = agent->number, .site = work->site, .is_write = p->is_write};
                 return true;
             }
         }
@@ -552,13 +550,13 @@ bool am_bytes_in_flight_at(struct am_bytes *bytes, uint64_t at, bool is_write,
 
 void am_bytes_in_flight(struct am_bytes *bytes, am_range_fn each, void *arg)
 {
-    struct am_actor *actor;
+    struct am_agent *agent;
     struct am_work *work;
 
     am_bytes_undone(bytes, &host.clock, each, arg);
-    TAILQ_FOREACH (actor, &am_actors, link) {
-        TAILQ_FOREACH (work, &actor->works, link) {
-            for (size_t i = 0; i < work->n_pieces && !actor->is_vague; i++) {
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        TAILQ_FOREACH (work, &agent->works, link) {
+            for (size_t i = 0; i < work->n_pieces && !agent->is_order_unknown; i++) {
                 const struct am_piece *p = &work->pieces[i];
 
                 if (p->bytes == bytes)
@@ -575,13 +573,13 @@ uint64_t am_order_version(void)
 
 void am_signal_end(struct am_signal *signal)
 {
-    struct am_actor *actor;
+    struct am_agent *agent;
     struct am_work *work;
 
-    TAILQ_FOREACH (actor, &am_actors, link) {
-        TAILQ_FOREACH (work, &actor->works, link) {
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        TAILQ_FOREACH (work, &agent->works, link) {
             if (work->signal == signal)
-                work->is_vague = true;
+                work->is_order_unknown = true;
         }
     }
     all_progress();
@@ -589,23 +587,23 @@ void am_signal_end(struct am_signal *signal)
 
 void am_host_joins_users(struct am_bytes *bytes)
 {
-    struct am_actor *actor;
+    struct am_agent *agent;
 
-    TAILQ_FOREACH (actor, &am_actors, link) {
-        if (am_bytes_were_used_by(bytes, actor->number))
-            am_host_joins_actor(actor, 0);
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        if (am_bytes_were_used_by(bytes, agent->number))
+            am_host_joins_agent(agent, 0);
     }
 }
 
-bool am_signal_is_in_use(const struct am_signal *signal, struct am_place *ret_place)
+bool am_signal_is_in_use(const struct am_signal *signal, struct am_site *ret_site)
 {
-    struct am_actor *actor;
+    struct am_agent *agent;
     struct am_work *work;
 
-    TAILQ_FOREACH (actor, &am_actors, link) {
-        TAILQ_FOREACH (work, &actor->works, link) {
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        TAILQ_FOREACH (work, &agent->works, link) {
             if (work->signal == signal && work->type == AM_WORK_WAIT) {
-                *ret_place = work->place;
+                *ret_site = work->site;
                 return true;
             }
         }

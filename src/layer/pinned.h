@@ -1,5 +1,5 @@
 /*
- * Pinned blocks: what the host itself does to them, where no call tells.
+ * Pinned blocks: what the host itself does to them, without a call.
  *
  * Guard bytes (guard.c): a pinned block is allocated a little larger, and the bytes behind
  * its end have a pattern.  A write of the program behind the end is found when the block
@@ -13,7 +13,7 @@
  * reaches the block at other addresses.  A touch of the program faults; the handler
  * reports it, makes the block accessible, and the program goes on.  Only pages are
  * protected of which queued work uses every byte that the program has, so that a page
- * with other bytes of the program is never in the way.
+ * with other bytes of the program is never in the chain.
  */
 #ifndef AM_LAYER_PINNED_H
 #define AM_LAYER_PINNED_H
@@ -33,7 +33,7 @@ static inline uint64_t am_pages_up(uint64_t size)
     return (size + AM_PAGE - 1) & ~(AM_PAGE - 1);
 }
 
-/* ---- guard.c; all under the books' lock ---- */
+/* ---- guard.c; all under am_check.lock ---- */
 
 /* The bytes to allocate for a pinned block of this size. */
 size_t am_guard_room(size_t size);
@@ -72,7 +72,7 @@ void am_touch_made(struct am_object *block, size_t room);
 void am_touch_unfence(struct am_object *block);
 /* The program gives up the block: its pages are accessible.  Locked. */
 void am_touch_end(struct am_bytes *bytes);
-/* The memory is gone.  Locked. */
+/* The memory was freed.  Locked. */
 void am_touch_forget(struct am_bytes *bytes);
 void am_touch_forget_all(void);
 

@@ -11,18 +11,18 @@ static const char *verb(bool is_write, bool is_past)
     return is_write ? "writes" : "reads";
 }
 
-void am_tell_race(const struct am_piece *piece, uint64_t at, const struct am_work *work,
-                  const struct am_access *other)
+void am_report_race(const struct am_piece *piece, uint64_t at, const struct am_work *work,
+                    const struct am_access *other)
 {
-    static struct am_finding f; /* under the books' lock */
-    uint32_t number = work->actor != NULL ? work->actor->number : 0;
+    static struct am_finding f; /* under am_check.lock */
+    uint32_t number = work->agent != NULL ? work->agent->number : 0;
     bool is_free = work->type == AM_WORK_FREE;
     char who[48];
     char before[48];
     char size[32];
 
-    am_actor_text(number, who, sizeof who);
-    am_actor_text(other->actor, before, sizeof before);
+    am_agent_text(number, who, sizeof who);
+    am_agent_text(other->agent, before, sizeof before);
     am_finding_begin(&f, is_free ? AM_KIND_free_in_use : AM_KIND_race,
                      "%s %s byte %" PRIu64 " of the %s of %s at 0x%" PRIx64
                      " which %s %s, and nothing orders the two",
@@ -31,11 +31,11 @@ void am_tell_race(const struct am_piece *piece, uint64_t at, const struct am_wor
                      am_size_text(piece->bytes->size, size, sizeof size),
                      piece->addr - piece->at, before, verb(other->is_write, true));
     f.advice =
-        number != 0 && other->actor != 0
+        number != 0 && other->agent != 0
             ? "record an event behind the first and let the other stream wait for it"
             : "let the host wait for the stream first";
-    am_finding_at(&f, is_free ? "freed here" : "this work", work->place);
-    am_finding_at(&f, "the other work", other->place);
+    am_finding_at(&f, is_free ? "freed here" : "this work", work->site);
+    am_finding_at(&f, "the other work", other->site);
     am_finding_at(&f, "made here", piece->bytes->made);
-    am_finding_tell(&f);
+    am_finding_report(&f);
 }

@@ -17,11 +17,11 @@
 
 static struct {
     _Atomic uint32_t number; /* of the session that is on; 0: none */
-    uint32_t n;              /* books' lock; sessions so far */
-    uint64_t limit;          /* books' lock; 0: none */
-    uint64_t base;           /* books' lock; am_books.held at the begin */
-    uint64_t serial;         /* books' lock; objects up to this one are older */
-    bool is_over;            /* books' lock; passing the limit was told */
+    uint32_t n;              /* am_check.lock; sessions so far */
+    uint64_t limit;          /* am_check.lock; 0: none */
+    uint64_t base;           /* am_check.lock; am_check.device_bytes at the begin */
+    uint64_t serial;         /* am_check.lock; objects up to this one are older */
+    bool is_over;            /* am_check.lock; the limit was exceeded, and reported */
     json_t *findings;        /* findings' lock */
 } session;
 
@@ -50,16 +50,16 @@ static json_t *native_frame(uintptr_t addr, uint32_t era)
 }
 
 /* The frames of Python where there are any, as `aclmem run` prints them. */
-static json_t *stack_of(const struct am_place *place)
+static json_t *stack_of(const struct am_site *site)
 {
-    json_t *list = am_python_frames(place->python);
+    json_t *list = am_python_frames(site->python);
     const uintptr_t *frame;
     uint32_t era;
     size_t n;
 
     if (json_array_size(list) > 0)
         return list;
-    frame = am_stack_frames(place->stack, &n, &era);
+    frame = am_stack_frames(site->stack, &n, &era);
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, native_frame(frame[i] - 1, era));
     return list;
@@ -70,12 +70,12 @@ void am_session_add(const struct am_finding *finding)
     json_t *calls = json_array();
 
     for (size_t i = 0; i < finding->n; i++) {
-        const struct am_place *place = &finding->at[i].place;
+        const struct am_site *site = &finding->at[i].site;
 
         json_array_append_new(
-            calls, json_pack("{ss, ss, si, so}", "function", am_finding_function(place),
-                             "what", finding->at[i].what, "thread", (int)place->thread,
-                             "stack", stack_of(place)));
+            calls, json_pack("{ss, ss, si, so}", "function", am_finding_function(site),
+                             "what", finding->at[i].what, "thread", (int)site->thread,
+                             "stack", stack_of(site)));
     }
     json_array_append_new(session.findings,
                           json_pack("{ss, ss, ss, si, so}", "kind",
@@ -101,17 +101,17 @@ static json_t *findings_swap(json_t *list)
 
 void am_session_begin(uint64_t limit)
 {
-    am_lock(&am_books.lock);
+    am_lock(&am_check.lock);
     json_decref(findings_swap(json_array()));
     session.limit = limit;
-    session.base = am_books.held;
-    session.serial = am_books.serial;
+    session.base = am_check.device_bytes;
+    session.serial = am_check.serial;
     session.is_over = false;
     atomic_store(&session.number, ++session.n);
-    am_unlock(&am_books.lock);
+    am_unlock(&am_check.lock);
 }
 
-/* The list as text; the list is gone. */
+/* The list as text; frees the list. */
 static char *list_dump(json_t *list)
 {
     char *text = list != NULL ? json_dumps(list, JSON_COMPACT) : strdup("[]");
@@ -129,32 +129,33 @@ char *am_session_end(bool wants_leaks)
 {
     json_t *list;
 
-    am_lock(&am_books.lock);
+    am_lock(&am_check.lock);
     if (wants_leaks && am_session_number() != 0)
-        am_leaks_tell(-1, session.serial, "the end of the test");
+        am_leaks_report(-1, session.serial, "the end of the test");
     atomic_store(&session.number, 0);
     list = findings_swap(NULL);
     session.limit = 0;
-    am_unlock(&am_books.lock);
+    am_unlock(&am_check.lock);
     return list_dump(list);
 }
 
 void am_session_grown(const struct am_call *call)
 {
-    static struct am_finding f; /* under the books' lock */
+    static struct am_finding f; /* under am_check.lock */
     char held[32];
     char limit[32];
 
     if (session.limit == 0 || session.is_over || am_session_number() == 0 ||
-        am_books.held <= session.base || am_books.held - session.base <= session.limit)
+        am_check.device_bytes <= session.base ||
+        am_check.device_bytes - session.base <= session.limit)
         return;
     session.is_over = true;
     am_finding_begin(
         &f, AM_KIND_over_limit,
         "with this call the test holds %s of device memory, and its limit is %s",
-        am_size_text(am_books.held - session.base, held, sizeof held),
+        am_size_text(am_check.device_bytes - session.base, held, sizeof held),
         am_size_text(session.limit, limit, sizeof limit));
     f.advice = "free memory before this call, or raise the limit";
-    am_finding_at(&f, "allocated here", am_here(call));
-    am_finding_tell(&f);
+    am_finding_at(&f, "allocated here", call->site);
+    am_finding_report(&f);
 }

@@ -3,7 +3,7 @@
  * (aclmem_check_begin and aclmem_check_end of aclmem.h).  layers.h has its begin and end.
  *
  * Inside a session findings are collected and returned as JSON instead of being printed.
- * A finding that an earlier session had is told again, and device memory may have a limit.
+ * A finding that an earlier session had is reported again, and device memory may have a limit.
  */
 #ifndef AM_LAYER_SESSION_H
 #define AM_LAYER_SESSION_H
@@ -18,8 +18,8 @@ struct am_finding;
 uint32_t am_session_number(void);
 /* Adds a finding to the session.  The findings' lock is held. */
 void am_session_add(const struct am_finding *finding);
-/* The program holds more device memory than before: tells the first time that the limit
- * is passed.  The books' lock is held. */
+/* The program holds more device memory than before: reports the first time that the limit
+ * is passed.  The am_check.lock is held. */
 void am_session_grown(const struct am_call *call);
 
 #endif

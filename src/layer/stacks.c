@@ -78,7 +78,7 @@ static void unwinder_open(void)
     void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
     const struct am_module *own;
 
-    am_modules_look();
+    am_modules_update();
     own = am_module_own();
     stacks.own_start = own != NULL ? own->start : 0;
     stacks.own_end = own != NULL ? own->end : 0;
@@ -168,7 +168,7 @@ static struct stack **slot_take_locked(uint32_t number)
 
 static const struct stack *stack_add(const uintptr_t *frame, uint32_t n, uint64_t hash)
 {
-    uint32_t era = am_modules_look();
+    uint32_t era = am_modules_update();
     struct stack *s = NULL;
     struct stack **slot;
     const struct stack *found;

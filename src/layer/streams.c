@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "layer/bytes.h"
-#include "layer/hold.h"
+#include "layer/quarantine.h"
 #include "layer/hooks.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
@@ -16,26 +16,26 @@
 
 /* ---- streams ---- */
 
-struct am_actor *am_actor_find(struct am_call *call, const void *stream)
+struct am_agent *am_agent_find(struct am_call *call, const void *stream)
 {
     struct am_object *object = am_handle_find(AM_OBJECT_STREAM, stream);
 
     if (object != NULL)
-        return object->is_freed ? NULL : object->actor;
-    for (struct am_actor *actor = TAILQ_FIRST(&am_actors); actor != NULL;
-         actor = TAILQ_NEXT(actor, link)) {
-        if (actor->handle == (uintptr_t)stream)
-            return actor; /* a default stream that was met before */
+        return object->is_freed ? NULL : object->agent;
+    for (struct am_agent *agent = TAILQ_FIRST(&am_agents); agent != NULL;
+         agent = TAILQ_NEXT(agent, link)) {
+        if (agent->handle == (uintptr_t)stream)
+            return agent; /* a default stream that was met before */
     }
     if (stream == NULL || !call->is_default_stream)
         return NULL;
-    struct am_actor *actor = am_actor_make((uintptr_t)stream);
+    struct am_agent *agent = am_agent_make((uintptr_t)stream);
 
-    if (actor != NULL) {
-        actor->device = call->device;
-        actor->made = am_here(call);
+    if (agent != NULL) {
+        agent->device = call->device;
+        agent->made = call->site;
     }
-    return actor;
+    return agent;
 }
 
 void am_before_use_stream(struct am_call *call)
@@ -45,38 +45,38 @@ void am_before_use_stream(struct am_call *call)
     am_handle_use(call, AM_OBJECT_STREAM, call->stream, "stream");
 }
 
-/* The stream's actor, after a stale one was told. */
-static struct am_actor *stream_use(struct am_call *call)
+/* The stream's agent, after a stale one was reported. */
+static struct am_agent *stream_use(struct am_call *call)
 {
     am_before_use_stream(call);
-    am_call_keep_actor(call,
-                       call->stream != NULL ? am_actor_find(call, call->stream) : NULL);
-    return call->actor;
+    am_call_ref_agent(call,
+                      call->stream != NULL ? am_agent_find(call, call->stream) : NULL);
+    return call->agent;
 }
 
 void am_after_stream(struct am_call *call)
 {
     AM_ARGS(aclrtCreateStream);
     struct am_object *object;
-    struct am_actor *actor;
+    struct am_agent *agent;
 
     if (call->rc != ACL_SUCCESS) {
         am_ignored_note(call, a->stream);
         return;
     }
     object = am_object_make(call, AM_OBJECT_STREAM, (uintptr_t)*a->stream, 0);
-    actor = object != NULL ? am_actor_make((uintptr_t)*a->stream) : NULL;
-    if (actor == NULL)
+    agent = object != NULL ? am_agent_make((uintptr_t)*a->stream) : NULL;
+    if (agent == NULL)
         return;
     object->device = call->device;
-    object->actor = actor;
-    actor->device = call->device;
-    actor->context = call->context;
-    actor->made = am_here(call);
+    object->agent = agent;
+    agent->device = call->device;
+    agent->context = call->context;
+    agent->made = call->site;
 }
 
-static void tell_waiting(struct am_call *call, struct am_object *object,
-                         const struct am_place *work, const char *why)
+static void report_waiting(struct am_call *call, struct am_object *object,
+                           const struct am_site *work, const char *why)
 {
     struct am_finding *f = am_call_finding(call);
     char text[160];
@@ -84,10 +84,10 @@ static void tell_waiting(struct am_call *call, struct am_object *object,
     am_finding_begin(f, AM_KIND_free_in_use, "%s is destroyed while %s",
                      am_object_text(object, 0, text, sizeof text), why);
     f->advice = "wait for the work first: aclrtSynchronizeStream";
-    am_finding_at(f, "destroyed here", am_here(call));
+    am_finding_at(f, "destroyed here", call->site);
     am_finding_at(f, "still used by this work", *work);
     am_finding_at(f, "made here", object->made);
-    am_call_tell(call, f);
+    am_call_report(call, f);
 }
 
 void am_before_destroy_stream(struct am_call *call)
@@ -96,22 +96,22 @@ void am_before_destroy_stream(struct am_call *call)
     struct am_work *first;
 
     if (object == NULL) {
-        am_ignored_look(call, (uintptr_t)call->stream, "stream");
+        am_ignored_check(call, (uintptr_t)call->stream, "stream");
         return;
     }
     if (object->is_freed) {
-        am_tell_freed(call, AM_KIND_double_free, object, 0, "stream");
+        am_report_freed(call, AM_KIND_double_free, object, 0, "stream");
         return;
     }
-    am_call_keep(call, object);
-    am_call_keep_actor(call, object->actor);
-    first = object->actor != NULL ? TAILQ_FIRST(&object->actor->works) : NULL;
+    am_call_ref_object(call, object);
+    am_call_ref_agent(call, object->agent);
+    first = object->agent != NULL ? TAILQ_FIRST(&object->agent->works) : NULL;
     if (first != NULL && first->type == AM_WORK_WAIT)
-        tell_waiting(call, object, &first->place, "work in it still waits");
-    am_waits_begin(call, object->actor, NULL);
+        report_waiting(call, object, &first->site, "work in it still waits");
+    am_waits_begin(call, object->agent, NULL);
 }
 
-/* Its work is done, or dropped: the host knows either way. */
+/* Its work is done, or dropped: the host knows either chain. */
 void am_after_destroy_stream(struct am_call *call)
 {
     struct am_object *object = call->object;
@@ -119,24 +119,24 @@ void am_after_destroy_stream(struct am_call *call)
     am_waits_end(call);
     if (call->rc != ACL_SUCCESS || object == NULL || object->is_freed)
         return;
-    if (object->actor != NULL) {
-        am_host_joins_actor(object->actor, 0);
-        am_actor_abort(object->actor);
-        am_actor_put(object->actor);
-        object->actor = NULL;
+    if (object->agent != NULL) {
+        am_host_joins_agent(object->agent, 0);
+        am_agent_abort(object->agent);
+        am_agent_put(object->agent);
+        object->agent = NULL;
     }
     am_object_free(call, object);
 }
 
 void am_before_sync_stream(struct am_call *call)
 {
-    struct am_actor *actor = stream_use(call);
+    struct am_agent *agent = stream_use(call);
 
-    call->value = actor != NULL ? am_actor_step(actor) : 0;
-    am_waits_begin(call, actor, NULL);
+    call->value = agent != NULL ? am_agent_step(agent) : 0;
+    am_waits_begin(call, agent, NULL);
 }
 
-/* Whether the wait came to its end: a failure of the work is told then, too. */
+/* Whether the wait came to its end: a failure of the work also ends it. */
 static bool is_over(aclError rc)
 {
     switch (rc) {
@@ -151,15 +151,15 @@ static bool is_over(aclError rc)
     }
 }
 
-/* The actor again: the stream may have been destroyed while the call waited. */
+/* The agent again: the stream may have been destroyed while the call waited. */
 void am_after_sync_stream(struct am_call *call)
 {
-    struct am_actor *actor =
-        call->stream != NULL ? am_actor_find(call, call->stream) : NULL;
+    struct am_agent *agent =
+        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
 
     am_waits_end(call);
-    if (is_over(call->rc) && actor != NULL && actor == call->actor)
-        am_host_joins_actor(actor, call->value);
+    if (is_over(call->rc) && agent != NULL && agent == call->agent)
+        am_host_joins_agent(agent, call->value);
 }
 
 void am_after_query_stream(struct am_call *call)
@@ -179,39 +179,39 @@ void am_before_sync_device(struct am_call *call)
 
 void am_after_sync_device(struct am_call *call)
 {
-    struct am_actor *actor;
+    struct am_agent *agent;
 
     am_waits_end(call);
     if (call->is_after && !is_over(call->rc))
         return;
-    TAILQ_FOREACH (actor, &am_actors, link) {
-        if (actor->device == call->device)
-            am_host_joins_actor(actor, 0);
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        if (agent->device == call->device)
+            am_host_joins_agent(agent, 0);
     }
 }
 
 void am_after_abort_stream(struct am_call *call)
 {
-    struct am_actor *actor =
-        call->stream != NULL ? am_actor_find(call, call->stream) : NULL;
+    struct am_agent *agent =
+        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
 
-    if (call->rc == ACL_SUCCESS && actor != NULL) {
-        am_actor_abort(actor);
-        am_host_joins_actor(actor, 0);
+    if (call->rc == ACL_SUCCESS && agent != NULL) {
+        am_agent_abort(agent);
+        am_host_joins_agent(agent, 0);
     }
 }
 
 void am_after_abort_device(struct am_call *call)
 {
     AM_ARGS(aclrtDeviceTaskAbort);
-    struct am_actor *actor;
+    struct am_agent *agent;
 
     if (call->rc != ACL_SUCCESS)
         return;
-    TAILQ_FOREACH (actor, &am_actors, link) {
-        if (actor->device == a->deviceId) {
-            am_actor_abort(actor);
-            am_host_joins_actor(actor, 0);
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        if (agent->device == a->deviceId) {
+            am_agent_abort(agent);
+            am_host_joins_agent(agent, 0);
         }
     }
 }
@@ -301,30 +301,30 @@ void am_before_use_event(struct am_call *call)
 {
     AM_ARGS(aclrtDestroyEvent);
 
-    am_call_keep(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
+    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
 }
 
 void am_before_use_notify(struct am_call *call)
 {
     AM_ARGS(aclrtDestroyNotify);
 
-    am_call_keep(call, am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify"));
+    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify"));
 }
 
 static void signal_free(struct am_call *call, enum am_object_kind kind,
                         const void *handle, const char *argument)
 {
     struct am_object *object = am_handle_find(kind, handle);
-    struct am_place work;
+    struct am_site work;
 
     if (object == NULL) {
-        am_ignored_look(call, (uintptr_t)handle, argument);
+        am_ignored_check(call, (uintptr_t)handle, argument);
     } else if (object->is_freed) {
-        am_tell_freed(call, AM_KIND_double_free, object, 0, argument);
+        am_report_freed(call, AM_KIND_double_free, object, 0, argument);
     } else {
         if (object->signal != NULL && am_signal_is_in_use(object->signal, &work))
-            tell_waiting(call, object, &work, "a stream still waits for it");
-        am_call_keep(call, object);
+            report_waiting(call, object, &work, "a stream still waits for it");
+        am_call_ref_object(call, object);
         am_object_free(call, object);
     }
 }
@@ -354,7 +354,7 @@ void am_before_record(struct am_call *call)
 {
     AM_ARGS(aclrtRecordEvent);
 
-    am_call_keep(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
+    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
     stream_use(call);
 }
 
@@ -362,7 +362,7 @@ void am_before_record_notify(struct am_call *call)
 {
     AM_ARGS(aclrtRecordNotify);
 
-    am_call_keep(call, am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify"));
+    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify"));
     stream_use(call);
 }
 
@@ -370,25 +370,25 @@ void am_before_wait_event(struct am_call *call)
 {
     AM_ARGS(aclrtStreamWaitEvent);
 
-    am_call_keep(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
+    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
     stream_use(call);
 }
 
 /*
- * Queues work of the call's stream and signal.  The books were open to other threads while
- * the call was passed on, so both are looked up again by what they had been.
+ * Queues work of the call's stream and signal.  The lock was released while
+ * the call was passed on, so both are checked again.
  */
 static struct am_signal *signal_work(struct am_call *call, struct am_work *work,
                                      enum am_work_type type)
 {
     struct am_signal *signal;
 
-    if (call->rc != ACL_SUCCESS || call->object == NULL || call->actor == NULL)
+    if (call->rc != ACL_SUCCESS || call->object == NULL || call->agent == NULL)
         return NULL;
     signal = call->object->signal;
     if (signal == NULL || call->object->is_freed)
         return NULL;
-    am_work_begin(work, type, call, call->actor);
+    am_work_begin(work, type, call, call->agent);
     work->signal = signal;
     return signal;
 }
@@ -401,7 +401,7 @@ void am_after_record(struct am_call *call)
     if (signal == NULL)
         return;
     signal->n_queued++;
-    signal->stream = call->actor->handle;
+    signal->stream = call->agent->handle;
     signal->is_reset = false;
     am_work_queue(&work);
 }
@@ -526,11 +526,11 @@ static void object_end(struct am_object *object, void *arg)
 {
     struct end *end = arg;
 
-    if (object->actor != NULL) {
-        am_actor_abort(object->actor);
-        am_host_joins_actor(object->actor, 0);
-        am_actor_put(object->actor);
-        object->actor = NULL;
+    if (object->agent != NULL) {
+        am_agent_abort(object->agent);
+        am_host_joins_agent(object->agent, 0);
+        am_agent_put(object->agent);
+        object->agent = NULL;
     }
     if (object->bytes != NULL &&
         (object->kind == AM_OBJECT_PHYS || object->kind == AM_OBJECT_IMPORT))
@@ -544,16 +544,16 @@ void am_after_destroy_context(struct am_call *call)
 {
     AM_ARGS(aclrtDestroyContext);
     struct end end = {call, -1, UINT64_MAX};
-    struct am_actor *actor;
-    struct am_actor *next;
+    struct am_agent *agent;
+    struct am_agent *next;
 
-    for (actor = TAILQ_FIRST(&am_actors); actor != NULL; actor = next) {
+    for (agent = TAILQ_FIRST(&am_agents); agent != NULL; agent = next) {
         struct am_object *object;
 
-        next = TAILQ_NEXT(actor, link);
-        if (call->rc != ACL_SUCCESS || actor->context != (uintptr_t)a->context)
+        next = TAILQ_NEXT(agent, link);
+        if (call->rc != ACL_SUCCESS || agent->context != (uintptr_t)a->context)
             continue;
-        object = am_handle_find(AM_OBJECT_STREAM, (void *)(uintptr_t)actor->handle);
+        object = am_handle_find(AM_OBJECT_STREAM, (void *)(uintptr_t)agent->handle);
         if (object != NULL && !object->is_freed)
             object_end(object, &end);
     }
@@ -562,8 +562,8 @@ void am_after_destroy_context(struct am_call *call)
 /* What another thread makes while the device ends is not ended. */
 void am_before_reset_device(struct am_call *call)
 {
-    call->value = am_books.serial;
-    am_books.n_resetting++;
+    call->value = am_check.serial;
+    am_check.n_resetting++;
     am_waits_begin(call, NULL, NULL);
 }
 
@@ -572,26 +572,26 @@ void am_after_reset_device(struct am_call *call)
 {
     AM_ARGS(aclrtResetDevice);
     struct end end = {call, a->deviceId, call->value};
-    struct am_actor *actor;
-    struct am_actor *next;
+    struct am_agent *agent;
+    struct am_agent *next;
     int32_t is_active = 1;
 
     am_waits_end(call);
-    am_books.n_resetting--;
+    am_check.n_resetting--;
     if (call->rc != ACL_SUCCESS ||
-        am_books.below->aclrtGetPrimaryCtxState(a->deviceId, NULL, &is_active) !=
+        am_check.below->aclrtGetPrimaryCtxState(a->deviceId, NULL, &is_active) !=
             ACL_SUCCESS ||
         is_active)
         return;
-    am_hold_forget_device(a->deviceId);
-    am_leaks_tell(a->deviceId, 0, "the last aclrtResetDevice");
+    am_quarantine_remove_device(a->deviceId);
+    am_leaks_report(a->deviceId, 0, "the last aclrtResetDevice");
     am_objects_walk(is_ended, object_end, &end);
-    for (actor = TAILQ_FIRST(&am_actors); actor != NULL; actor = next) {
-        next = TAILQ_NEXT(actor, link);
-        if (actor->device == a->deviceId) { /* the default stream */
-            am_actor_abort(actor);
-            am_host_joins_actor(actor, 0);
-            actor->handle = 0;
+    for (agent = TAILQ_FIRST(&am_agents); agent != NULL; agent = next) {
+        next = TAILQ_NEXT(agent, link);
+        if (agent->device == a->deviceId) { /* the default stream */
+            am_agent_abort(agent);
+            am_host_joins_agent(agent, 0);
+            agent->handle = 0;
         }
     }
 }
@@ -599,24 +599,24 @@ void am_after_reset_device(struct am_call *call)
 static void everything_end(struct am_call *call, uint64_t serial)
 {
     struct end end = {call, -1, serial};
-    struct am_actor *actor;
+    struct am_agent *agent;
 
-    am_hold_forget_device(-1);
+    am_quarantine_remove_device(-1);
     am_touch_forget_all();
-    am_leaks_tell(-1, 0, "aclFinalize");
+    am_leaks_report(-1, 0, "aclFinalize");
     am_objects_walk(is_ended, object_end, &end);
-    TAILQ_FOREACH (actor, &am_actors, link) {
-        am_actor_abort(actor);
-        actor->handle = 0;
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        am_agent_abort(agent);
+        agent->handle = 0;
     }
 }
 
-/* From now on there may be no memory to look at. */
+/* From now on the memory may be freed at any time. */
 void am_before_finalize(struct am_call *call)
 {
     am_guards_check(call);
-    call->value = am_books.serial;
-    am_books.n_stopping++;
+    call->value = am_check.serial;
+    am_check.n_stopping++;
 }
 
 /*
@@ -627,12 +627,12 @@ void am_after_finalize(struct am_call *call)
 {
     bool is_down = am_api_top == &am_api_down;
 
-    am_books.n_stopping--;
-    if (call->rc != ACL_SUCCESS || (!is_down && call->era == am_books.era))
+    am_check.n_stopping--;
+    if (call->rc != ACL_SUCCESS || (!is_down && call->era == am_check.era))
         return;
     everything_end(call, is_down ? UINT64_MAX : call->value);
     if (is_down)
-        am_books.era++;
+        am_check.era++;
 }
 
 void am_before_asks_error(struct am_call *call)

@@ -1,5 +1,5 @@
 /*
- * What the layer check keeps for each thread of the program.
+ * State of the layer check for each thread of the program.
  *
  * It is too large for thread-local storage, of which a library that is loaded late gets
  * little, so a thread has one pointer and the rest is allocated at its first call.
@@ -11,14 +11,14 @@
 #include "layer/finding.h"
 #include "layer/order.h"
 
-#define AM_HELD_MAX 256   /* blocks that are kept aside: hold.h */
-#define AM_FAILURES_MAX 8 /* that are remembered: ignored.c */
+#define AM_QUARANTINE_MAX 256 /* blocks in quarantine: quarantine.h */
+#define AM_FAILURES_MAX 8     /* that are remembered: ignored.c */
 
 struct am_failure {
     bool is_set;
     uint64_t value; /* what the program has where the result should be */
     aclError rc;
-    struct am_place place;
+    struct am_site site;
 };
 
 struct am_thread {
@@ -28,7 +28,7 @@ struct am_thread {
     struct {
         void *addr;
         bool is_host;
-    } released[AM_HELD_MAX + 1]; /* frees to be passed on */
+    } released[AM_QUARANTINE_MAX + 1]; /* frees to be passed on */
     unsigned n_released;
     struct am_failure failure[AM_FAILURES_MAX];
     unsigned next_failure;

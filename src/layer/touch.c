@@ -102,7 +102,7 @@ static void block_update(struct am_bytes *bytes)
         pages_open(bytes);
     bytes->is_protected = false;
     if (!am_explain_handles())
-        return; /* the program has a handler of its own, which would get the fault */
+        return; /* the program has a handler, which would get the fault */
     ranges_protect(bytes, false);
     ranges_protect(bytes, true); /* where work reads and writes, this has the last word */
 }
@@ -113,7 +113,7 @@ void am_touch_update(void)
     struct am_protected *next;
     uint64_t version = am_order_version();
 
-    if (!touch.is_on || version == touch.version || am_books.n_stopping > 0)
+    if (!touch.is_on || version == touch.version || am_check.n_stopping > 0)
         return;
     touch.version = version;
     for (p = TAILQ_FIRST(&touch.list); p != NULL; p = next) {
@@ -158,7 +158,7 @@ void am_touch_end(struct am_bytes *bytes)
 {
     if (bytes == NULL)
         return;
-    if (bytes->is_protected && am_books.n_stopping == 0)
+    if (bytes->is_protected && am_check.n_stopping == 0)
         pages_open(bytes);
     bytes->has_pages = false; /* a call that began before must not protect them again */
     am_touch_forget(bytes);
@@ -180,7 +180,7 @@ static void *fence_of(const struct am_object *block)
 void am_touch_made(struct am_object *block, size_t room)
 {
     if (!touch.is_on || room % AM_PAGE != 0 || block->key % AM_PAGE != 0 ||
-        block->device >= 0 || am_books.n_stopping > 0)
+        block->device >= 0 || am_check.n_stopping > 0)
         return;
     if (am_bytes_of(block) != NULL)
         block->bytes->has_pages = true;
@@ -190,18 +190,18 @@ void am_touch_made(struct am_object *block, size_t room)
 
 void am_touch_unfence(struct am_object *block)
 {
-    if (block->is_fenced && am_books.n_stopping == 0)
+    if (block->is_fenced && am_check.n_stopping == 0)
         mprotect(fence_of(block), AM_PAGE, PROT_READ | PROT_WRITE);
     block->is_fenced = false;
 }
 
-static void tell_fence(const struct am_object *block, uint64_t addr, bool is_write,
-                       uintptr_t instruction)
+static void report_fence(const struct am_object *block, uint64_t addr, bool is_write,
+                         uintptr_t instruction)
 {
-    static struct am_finding f; /* under the books' lock */
-    struct am_place place = {.api = AM_API_COUNT,
-                             .stack = am_stack_take_from(instruction),
-                             .thread = (uint32_t)syscall(SYS_gettid)};
+    static struct am_finding f; /* under am_check.lock */
+    struct am_site site = {.api = AM_API_COUNT,
+                           .stack = am_stack_take_from(instruction),
+                           .thread = (uint32_t)syscall(SYS_gettid)};
     char text[160];
 
     am_finding_begin(&f, AM_KIND_out_of_bounds,
@@ -209,20 +209,20 @@ static void tell_fence(const struct am_object *block, uint64_t addr, bool is_wri
                      is_write ? "writes" : "reads", addr - block->key - block->size,
                      am_object_text(block, 0, text, sizeof text));
     f.advice = "keep to the size that was allocated, or allocate more";
-    am_finding_at(&f, "touched here", place);
+    am_finding_at(&f, "touched here", site);
     am_finding_at(&f, "made here", block->made);
-    am_finding_tell(&f);
+    am_finding_report(&f);
 }
 
 /* ---- the fault ---- */
 
-static void tell_touch(const struct am_object *block, uint64_t addr, bool is_write,
-                       uintptr_t instruction, const struct am_access *other)
+static void report_touch(const struct am_object *block, uint64_t addr, bool is_write,
+                         uintptr_t instruction, const struct am_access *other)
 {
-    static struct am_finding f; /* under the books' lock */
-    struct am_place place = {.api = AM_API_COUNT,
-                             .stack = am_stack_take_from(instruction),
-                             .thread = (uint32_t)syscall(SYS_gettid)};
+    static struct am_finding f; /* under am_check.lock */
+    struct am_site site = {.api = AM_API_COUNT,
+                           .stack = am_stack_take_from(instruction),
+                           .thread = (uint32_t)syscall(SYS_gettid)};
     char text[160];
     char who[48];
 
@@ -230,13 +230,13 @@ static void tell_touch(const struct am_object *block, uint64_t addr, bool is_wri
         &f, AM_KIND_race_host, "the program %s %s%s, which queued work on %s %s",
         is_write ? "writes" : "reads", addr == block->key ? "byte 0 of " : "",
         am_object_text(block, addr, text, sizeof text),
-        am_actor_text(other->actor, who, sizeof who),
+        am_agent_text(other->agent, who, sizeof who),
         other->is_write ? "writes" : "reads");
     f.advice = "let the host wait for the stream first: aclrtSynchronizeStream";
-    am_finding_at(&f, "touched here", place);
-    am_finding_at(&f, "the queued work", other->place);
+    am_finding_at(&f, "touched here", site);
+    am_finding_at(&f, "the queued work", other->site);
     am_finding_at(&f, "made here", block->made);
-    am_finding_tell(&f);
+    am_finding_report(&f);
 }
 
 static void touch_look(uintptr_t addr, uintptr_t instruction, bool is_write)
@@ -245,7 +245,7 @@ static void touch_look(uintptr_t addr, uintptr_t instruction, bool is_write)
     struct am_access other;
 
     if (block == NULL && (block = am_guard_find(addr)) != NULL && block->is_fenced) {
-        tell_fence(block, addr, is_write, instruction);
+        report_fence(block, addr, is_write, instruction);
         block->is_fenced = false;
         return;
     }
@@ -253,7 +253,7 @@ static void touch_look(uintptr_t addr, uintptr_t instruction, bool is_write)
         return;
     if (!am_bytes_in_flight_at(block->bytes, addr - block->key, is_write, &other))
         return;
-    tell_touch(block, addr, is_write, instruction, &other);
+    report_touch(block, addr, is_write, instruction, &other);
     /* One finding for a whole memcpy; the next call protects the pages again. */
     pages_open(block->bytes);
     block->bytes->is_protected = false;
@@ -262,7 +262,7 @@ static void touch_look(uintptr_t addr, uintptr_t instruction, bool is_write)
 
 /*
  * In the handler of the fault.  A thread that is in a call of the library may hold the
- * books' lock, and a child made by fork has no books: both go on without a word.
+ * am_check.lock, and a child made by fork has no metadata: both go on without a report.
  */
 static bool touch_let(uintptr_t addr, uintptr_t instruction, bool is_write)
 {
@@ -271,9 +271,9 @@ static bool touch_let(uintptr_t addr, uintptr_t instruction, bool is_write)
     if (!am_watch_find(addr, &place) || place.device >= 0)
         return false;
     if (touch.owner == getpid() && !am_thread_is_inside()) {
-        am_lock(&am_books.lock);
+        am_lock(&am_check.lock);
         touch_look(addr, instruction, is_write);
-        am_unlock(&am_books.lock);
+        am_unlock(&am_check.lock);
     }
     return mprotect((void *)(addr & ~(AM_PAGE - 1)), AM_PAGE, PROT_READ | PROT_WRITE) ==
            0;

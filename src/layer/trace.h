@@ -6,8 +6,8 @@
  *   trace_record.c   a thread's records
  *   trace_file.c     slots of the file
  *
- * A call costs two looks at the clock, a copy of its arguments as varints, and with stacks
- * the unwinder.  A thread writes into a slot of its own, so nothing is locked on the way.
+ * A call costs two reads of the clock, a copy of its arguments as varints, and with stacks
+ * the unwinder.  A thread writes into its own slot, so nothing is locked on the way.
  */
 #ifndef AM_LAYER_TRACE_H
 #define AM_LAYER_TRACE_H
@@ -35,7 +35,7 @@ enum am_trace_direction { AM_TRACE_DIRECTION_NONE, AM_TRACE_IN, AM_TRACE_OUT };
 /* How one argument is recorded. */
 struct am_trace_param {
     char letter;       /* as in api.def */
-    char element;      /* of an array; 0: it is none */
+    char element;      /* of an array; 0: no array */
     uint8_t direction; /* of the array */
     int8_t count;      /* the argument that counts it; -1: there is one */
     uint16_t size;     /* of the struct */

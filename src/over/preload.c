@@ -5,7 +5,7 @@
  * those which dlopen it get this one.  Functions of api.def go through the layers to the
  * library in ACLMEM_OVER; other functions that our headers declare are passed on by a jump.
  * A function that the other library lacks is no error until it is called.  Functions that
- * nobody here knows are found in the other library, which is preloaded too.
+ * that are unknown here are found in the other library, which is preloaded too.
  *
  * Calls that the other library makes of itself are not the program's and go past the
  * layers; but those from a callback are, which runs within aclrtProcessReport.
@@ -58,7 +58,7 @@ static aclError over_aclFinalize(void)
     return rc;
 }
 
-/* Of memory in general the other library knows, and does not tell. */
+/* Only the other library knows the memory, and has no function to query it. */
 bool am_watch_find(uintptr_t addr, struct am_watch_place *ret_place)
 {
     return false;

@@ -1,4 +1,4 @@
-/* bugs --list, or bugs CASE [mended]. */
+/* bugs --list, or bugs CASE [fixed]. */
 #include "bugs.h"
 
 #include <sched.h>
@@ -96,16 +96,16 @@ static void list_print(void)
     }
 }
 
-static int bug_run(const struct bug *bug, bool is_mended)
+static int bug_run(const struct bug *bug, bool is_fixed)
 {
     MUST(aclInit(NULL));
     MUST(aclrtSetDevice(0));
-    bug->run(is_mended);
+    bug->run(is_fixed);
     if (bug->ends_by_itself)
-        return is_mended ? 0 : bug->code;
+        return is_fixed ? 0 : bug->code;
     MUST(aclrtResetDevice(0));
     MUST(aclFinalize());
-    return is_mended ? 0 : bug->code;
+    return is_fixed ? 0 : bug->code;
 }
 
 int main(int argc, char **argv)
@@ -117,9 +117,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc >= 2 && i < N_LISTS; i++) {
         for (const struct bug *bug = lists[i]; bug->name != NULL; bug++) {
             if (strcmp(bug->name, argv[1]) == 0)
-                return bug_run(bug, argc > 2 && strcmp(argv[2], "mended") == 0);
+                return bug_run(bug, argc > 2 && strcmp(argv[2], "fixed") == 0);
         }
     }
-    fprintf(stderr, "usage: bugs --list | CASE [mended]\n");
+    fprintf(stderr, "usage: bugs --list | CASE [fixed]\n");
     return 2;
 }

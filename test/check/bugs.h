@@ -1,8 +1,8 @@
 /*
- * Small programs with a mistake each, and the same ones mended.
+ * Small programs with a mistake each, and the same ones fixed.
  *
  * A case is a function that is run in a process of its own, with the library up and device
- * 0 set.  The mistake is in a function whose name the finding must show.  is_mended makes
+ * 0 set.  The mistake is in a function whose name the finding must show.  is_fixed makes
  * the difference between the two, and nothing else.  What must be found stands beside the
  * case, so that the program can list it and the test compare:
  *
@@ -21,7 +21,7 @@
 
 struct bug {
     const char *name; /* kind/what; NULL ends a list */
-    void (*run)(bool is_mended);
+    void (*run)(bool is_fixed);
     const char *kind;     /* of the one finding; "" for cases that have none */
     const char *words;    /* in its message */
     const char *function; /* in one of its stacks */

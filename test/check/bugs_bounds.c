@@ -9,11 +9,11 @@ MISTAKE void fill(void *device, size_t size)
 }
 
 /* The library rounds sizes up, so that the overrun is taken. */
-static void one_byte_more(bool is_mended)
+static void one_byte_more(bool is_fixed)
 {
     void *block = block_open(1000);
 
-    fill(block, is_mended ? 1000 : 1001);
+    fill(block, is_fixed ? 1000 : 1001);
     MUST(aclrtFree(block));
 }
 
@@ -22,12 +22,12 @@ MISTAKE void copy_rows(void *device, const void *host, size_t rows)
     MUST(aclrtMemcpy2d(device, 40, host, 32, 32, rows, ACL_MEMCPY_HOST_TO_DEVICE));
 }
 
-static void last_row(bool is_mended)
+static void last_row(bool is_fixed)
 {
     static char host[32 * 25];
     void *block = block_open(24 * 40 + 20); /* 24 rows and a half */
 
-    copy_rows(block, host, is_mended ? 24 : 25);
+    copy_rows(block, host, is_fixed ? 24 : 25);
     MUST(aclrtFree(block));
 }
 
@@ -37,7 +37,7 @@ MISTAKE void fill_across(void *device, size_t size)
 }
 
 /* From one mapping into the next, which lies in another reservation. */
-static void into_another_reservation(bool is_mended)
+static void into_another_reservation(bool is_fixed)
 {
     aclrtPhysicalMemProp prop = device_prop(0);
     aclrtDrvMemHandle handle[2];
@@ -49,7 +49,7 @@ static void into_another_reservation(bool is_mended)
         MUST(aclrtMallocPhysical(&handle[i], CHUNK, &prop, 0));
         MUST(aclrtMapMem(va[i], CHUNK, 0, handle[i], 0));
     }
-    fill_across(va[0], is_mended ? CHUNK : CHUNK + 64);
+    fill_across(va[0], is_fixed ? CHUNK : CHUNK + 64);
     for (int i = 0; i < 2; i++) {
         MUST(aclrtUnmapMem(va[i]));
         MUST(aclrtFreePhysical(handle[i]));
@@ -67,13 +67,13 @@ MISTAKE void copy_batch(void **to, void **from, size_t *sizes)
     MUST(aclrtMemcpyBatchV2(to, sizes, from, sizes, 2, &attr, &first, 1));
 }
 
-static void one_of_a_batch(bool is_mended)
+static void one_of_a_batch(bool is_fixed)
 {
     static char host[128];
     void *block = block_open(100);
     void *to[] = {block, (char *)block + 50};
     void *from[] = {host, host};
-    size_t sizes[] = {50, is_mended ? 50 : 51};
+    size_t sizes[] = {50, is_fixed ? 50 : 51};
 
     copy_batch(to, from, sizes);
     MUST(aclrtFree(block));
@@ -85,13 +85,13 @@ MISTAKE void copy_back(void *host, const void *device, size_t size)
     aclrtMemcpy(host, size, device, size, ACL_MEMCPY_DEVICE_TO_HOST);
 }
 
-static void pinned_destination(bool is_mended)
+static void pinned_destination(bool is_fixed)
 {
     void *block = block_open(128);
     void *host = host_open(100);
 
     MUST(aclrtMemset(block, 128, 1, 128));
-    copy_back(host, block, is_mended ? 100 : 101);
+    copy_back(host, block, is_fixed ? 100 : 101);
     MUST(aclrtFree(block));
     MUST(aclrtFreeHost(host));
 }
@@ -105,33 +105,33 @@ MISTAKE void read_back(const void *device, size_t size)
     MUST(aclrtMemcpy(host, size, device, size, ACL_MEMCPY_DEVICE_TO_HOST));
 }
 
-static void never_written(bool is_mended)
+static void never_written(bool is_fixed)
 {
     void *block = block_open(4096);
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtMemset(block, 4096, 0, 4096));
     read_back(block, 4096);
     MUST(aclrtFree(block));
 }
 
-static void last_byte_not_written(bool is_mended)
+static void last_byte_not_written(bool is_fixed)
 {
     void *block = block_open(5000);
 
     MUST(aclrtMemset(block, 5000, 0, 4999));
-    read_back(block, is_mended ? 4999 : 5000);
+    read_back(block, is_fixed ? 4999 : 5000);
     MUST(aclrtFree(block));
 }
 
 /* Unwritten bytes travel with a copy inside the device. */
-static void by_way_of_a_copy(bool is_mended)
+static void by_way_of_a_copy(bool is_fixed)
 {
     void *from = block_open(1000);
     void *to = block_open(1000);
 
     MUST(aclrtMemset(to, 1000, 0, 1000));
-    MUST(aclrtMemset(from, 1000, 0, is_mended ? 1000 : 500));
+    MUST(aclrtMemset(from, 1000, 0, is_fixed ? 1000 : 500));
     MUST(aclrtMemcpy(to, 1000, from, 1000, ACL_MEMCPY_DEVICE_TO_DEVICE));
     read_back(to, 1000);
     MUST(aclrtFree(from));
@@ -139,11 +139,11 @@ static void by_way_of_a_copy(bool is_mended)
 }
 
 /* Unmapped and mapped again memory keeps its contents, so this is no mistake. */
-static void mapped_again(bool is_mended)
+static void mapped_again(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtMemset(chunk.va, 8192, 1, 8192));
     MUST(aclrtUnmapMem(chunk.va));
     MUST(aclrtMapMem(chunk.va, CHUNK, 0, chunk.handle, 0));

@@ -10,31 +10,31 @@ MISTAKE void *take_block(size_t size)
     return block_open(size);
 }
 
-static void forgotten_block(bool is_mended)
+static void forgotten_block(bool is_fixed)
 {
     void *block = take_block(MIB);
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtFree(block));
 }
 
-static void blocks_of_a_loop(bool is_mended)
+static void blocks_of_a_loop(bool is_fixed)
 {
     void *block[3];
 
     for (int i = 0; i < 3; i++)
         block[i] = take_block(1000);
     for (int i = 0; i < 3; i++) {
-        if (is_mended)
+        if (is_fixed)
             MUST(aclrtFree(block[i]));
     }
 }
 
-static void block_at_the_end_of_the_process(bool is_mended)
+static void block_at_the_end_of_the_process(bool is_fixed)
 {
     void *block = take_block(4096);
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtFree(block));
 }
 
@@ -49,26 +49,26 @@ MISTAKE aclrtDrvMemHandle take_phys(void)
     return handle;
 }
 
-static void forgotten_phys(bool is_mended)
+static void forgotten_phys(bool is_fixed)
 {
     aclrtDrvMemHandle handle = take_phys();
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtFreePhysical(handle));
 }
 
-static void phys_of_a_reset(bool is_mended)
+static void phys_of_a_reset(bool is_fixed)
 {
     aclrtDrvMemHandle handle[2] = {take_phys(), take_phys()};
 
     MUST(aclrtFreePhysical(handle[0]));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtFreePhysical(handle[1]));
     MUST(aclrtResetDevice(0));
     MUST(aclFinalize());
 }
 
-static void phys_that_is_mapped(bool is_mended)
+static void phys_that_is_mapped(bool is_fixed)
 {
     aclrtDrvMemHandle handle = take_phys();
     void *va;
@@ -77,7 +77,7 @@ static void phys_that_is_mapped(bool is_mended)
     MUST(aclrtMapMem(va, CHUNK, 0, handle, 0));
     MUST(aclrtUnmapMem(va));
     MUST(aclrtReleaseMemAddress(va));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtFreePhysical(handle));
 }
 
@@ -88,7 +88,7 @@ MISTAKE void map_it(void *va, aclrtDrvMemHandle handle)
     MUST(aclrtMapMem(va, CHUNK, 0, handle, 0));
 }
 
-static void forgotten_mapping(bool is_mended)
+static void forgotten_mapping(bool is_fixed)
 {
     aclrtDrvMemHandle handle = take_phys();
     void *va;
@@ -96,7 +96,7 @@ static void forgotten_mapping(bool is_mended)
     MUST(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1));
     map_it(va, handle);
     MUST(aclrtFreePhysical(handle));
-    if (is_mended) {
+    if (is_fixed) {
         MUST(aclrtUnmapMem(va));
         MUST(aclrtReleaseMemAddress(va));
     } else {
@@ -106,7 +106,7 @@ static void forgotten_mapping(bool is_mended)
     }
 }
 
-static void second_mapping(bool is_mended)
+static void second_mapping(bool is_fixed)
 {
     aclrtDrvMemHandle handle = take_phys();
     void *va;
@@ -116,16 +116,16 @@ static void second_mapping(bool is_mended)
     map_it((char *)va + CHUNK, handle);
     MUST(aclrtUnmapMem(va));
     MUST(aclrtFreePhysical(handle));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtUnmapMem((char *)va + CHUNK));
     else
         MUST(aclrtResetDevice(0));
     MUST(aclrtReleaseMemAddress(va));
-    if (!is_mended)
+    if (!is_fixed)
         MUST(aclrtSetDevice(0));
 }
 
-static void mapping_of_a_loop(bool is_mended)
+static void mapping_of_a_loop(bool is_fixed)
 {
     void *va;
 
@@ -136,9 +136,9 @@ static void mapping_of_a_loop(bool is_mended)
         map_it((char *)va + i * CHUNK, handle);
         MUST(aclrtFreePhysical(handle));
     }
-    for (size_t i = 0; i < 4 && is_mended; i++)
+    for (size_t i = 0; i < 4 && is_fixed; i++)
         MUST(aclrtUnmapMem((char *)va + i * CHUNK));
-    if (!is_mended) {
+    if (!is_fixed) {
         MUST(aclrtResetDevice(0));
         MUST(aclrtSetDevice(0));
     }
@@ -155,15 +155,15 @@ MISTAKE void *take_addresses(size_t size)
     return va;
 }
 
-static void forgotten_addresses(bool is_mended)
+static void forgotten_addresses(bool is_fixed)
 {
     void *va = take_addresses(CHUNK);
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtReleaseMemAddress(va));
 }
 
-static void addresses_after_use(bool is_mended)
+static void addresses_after_use(bool is_fixed)
 {
     aclrtDrvMemHandle handle = take_phys();
     void *va = take_addresses(16 * CHUNK);
@@ -171,17 +171,17 @@ static void addresses_after_use(bool is_mended)
     MUST(aclrtMapMem(va, CHUNK, 0, handle, 0));
     MUST(aclrtUnmapMem(va));
     MUST(aclrtFreePhysical(handle));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtReleaseMemAddress(va));
 }
 
-static void addresses_of_a_larger_range(bool is_mended)
+static void addresses_of_a_larger_range(bool is_fixed)
 {
     void *small = take_addresses(CHUNK);
     void *large = take_addresses(8 * CHUNK);
 
     MUST(aclrtReleaseMemAddress(large));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtReleaseMemAddress(small));
 }
 
@@ -192,15 +192,15 @@ MISTAKE aclrtStream take_stream(void)
     return stream_open();
 }
 
-static void forgotten_stream(bool is_mended)
+static void forgotten_stream(bool is_fixed)
 {
     aclrtStream stream = take_stream();
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtDestroyStream(stream));
 }
 
-static void stream_with_work(bool is_mended)
+static void stream_with_work(bool is_fixed)
 {
     aclrtStream stream = take_stream();
     void *block = block_open(64);
@@ -208,16 +208,16 @@ static void stream_with_work(bool is_mended)
     MUST(aclrtMemsetAsync(block, 64, 0, 64, stream));
     MUST(aclrtSynchronizeStream(stream));
     MUST(aclrtFree(block));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtDestroyStream(stream));
 }
 
-static void one_stream_of_two(bool is_mended)
+static void one_stream_of_two(bool is_fixed)
 {
     aclrtStream stream[2] = {take_stream(), take_stream()};
 
     MUST(aclrtDestroyStream(stream[0]));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtDestroyStream(stream[1]));
 }
 
@@ -229,15 +229,15 @@ MISTAKE aclrtEvent take_event(void)
     return event;
 }
 
-static void forgotten_event(bool is_mended)
+static void forgotten_event(bool is_fixed)
 {
     aclrtEvent event = take_event();
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtDestroyEvent(event));
 }
 
-static void recorded_event(bool is_mended)
+static void recorded_event(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     aclrtEvent event = take_event();
@@ -245,7 +245,7 @@ static void recorded_event(bool is_mended)
     MUST(aclrtRecordEvent(event, stream));
     MUST(aclrtSynchronizeStream(stream));
     MUST(aclrtDestroyStream(stream));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtDestroyEvent(event));
 }
 
@@ -257,11 +257,11 @@ MISTAKE aclrtNotify take_notify(void)
     return notify;
 }
 
-static void forgotten_notify(bool is_mended)
+static void forgotten_notify(bool is_fixed)
 {
     aclrtNotify notify[2] = {take_notify(), take_notify()};
 
-    for (int i = 0; i < 2 && is_mended; i++)
+    for (int i = 0; i < 2 && is_fixed; i++)
         MUST(aclrtDestroyNotify(notify[i]));
 }
 
@@ -272,20 +272,20 @@ MISTAKE void *take_pinned(size_t size)
     return host_open(size);
 }
 
-static void forgotten_pinned(bool is_mended)
+static void forgotten_pinned(bool is_fixed)
 {
     void *block = take_pinned(4096);
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtFreeHost(block));
 }
 
-static void pinned_of_a_loop(bool is_mended)
+static void pinned_of_a_loop(bool is_fixed)
 {
     for (int i = 0; i < 5; i++) {
         void *block = take_pinned(100);
 
-        if (is_mended || i % 2 == 0)
+        if (is_fixed || i % 2 == 0)
             MUST(aclrtFreeHost(block));
     }
 }
@@ -297,13 +297,13 @@ MISTAKE void register_it(void *memory)
     MUST(aclrtHostRegister(memory, 4096, ACL_HOST_REGISTER_MAPPED, &device));
 }
 
-static void registered_memory(bool is_mended)
+static void registered_memory(bool is_fixed)
 {
     void *memory =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     register_it(memory);
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtHostUnregister(memory));
 }
 
@@ -325,17 +325,17 @@ static uint64_t export_it(aclrtDrvMemHandle handle)
     return number;
 }
 
-static void forgotten_import(bool is_mended)
+static void forgotten_import(bool is_fixed)
 {
     aclrtDrvMemHandle handle = take_phys();
     aclrtDrvMemHandle imported = import_it(export_it(handle));
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtFreePhysical(imported));
     MUST(aclrtFreePhysical(handle));
 }
 
-static void mapped_import(bool is_mended)
+static void mapped_import(bool is_fixed)
 {
     aclrtDrvMemHandle handle = take_phys();
     aclrtDrvMemHandle imported = import_it(export_it(handle));
@@ -346,7 +346,7 @@ static void mapped_import(bool is_mended)
     MUST(aclrtMemset(va, CHUNK, 1, CHUNK));
     MUST(aclrtUnmapMem(va));
     MUST(aclrtReleaseMemAddress(va));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtFreePhysical(imported));
     MUST(aclrtFreePhysical(handle));
 }
@@ -359,14 +359,14 @@ MISTAKE void *import_key(const char *key)
     return block;
 }
 
-static void forgotten_key(bool is_mended)
+static void forgotten_key(bool is_fixed)
 {
     void *block = block_open(CHUNK);
     char key[65];
 
     MUST(aclrtIpcMemGetExportKey(block, CHUNK, key, sizeof key, 1));
     import_key(key);
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtIpcMemClose(key));
     MUST(aclrtFree(block));
 }
@@ -381,36 +381,36 @@ MISTAKE aclrtDrvMemHandle retain_it(void *va)
     return handle;
 }
 
-static void retained_once_too_often(bool is_mended)
+static void retained_once_too_often(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
 
     retain_it(chunk.va);
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtFreePhysical(chunk.handle));
     chunk_close(chunk);
 }
 
-static void retained_after_the_free(bool is_mended)
+static void retained_after_the_free(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
     aclrtDrvMemHandle again = retain_it(chunk.va);
 
     MUST(aclrtFreePhysical(chunk.handle));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtFreePhysical(again));
     MUST(aclrtUnmapMem(chunk.va));
     MUST(aclrtReleaseMemAddress(chunk.va));
 }
 
-static void retained_in_a_loop(bool is_mended)
+static void retained_in_a_loop(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
 
     for (int i = 0; i < 3; i++) {
         aclrtDrvMemHandle handle = retain_it((char *)chunk.va + i * 4096);
 
-        if (is_mended || i > 0)
+        if (is_fixed || i > 0)
             MUST(aclrtFreePhysical(handle));
     }
     chunk_close(chunk);

@@ -8,12 +8,12 @@ MISTAKE void free_block(void *block)
     aclrtFree(block);
 }
 
-static void block_twice(bool is_mended)
+static void block_twice(bool is_fixed)
 {
     void *block = block_open(1000);
 
     MUST(aclrtFree(block));
-    if (!is_mended)
+    if (!is_fixed)
         free_block(block);
 }
 
@@ -22,14 +22,14 @@ MISTAKE void free_handle(aclrtDrvMemHandle handle)
     aclrtFreePhysical(handle);
 }
 
-static void handle_twice(bool is_mended)
+static void handle_twice(bool is_fixed)
 {
     aclrtPhysicalMemProp prop = device_prop(0);
     aclrtDrvMemHandle handle;
 
     MUST(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));
     MUST(aclrtFreePhysical(handle));
-    if (!is_mended)
+    if (!is_fixed)
         free_handle(handle);
 }
 
@@ -38,12 +38,12 @@ MISTAKE void unmap_it(void *va)
     aclrtUnmapMem(va);
 }
 
-static void unmapped_twice(bool is_mended)
+static void unmapped_twice(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
 
     MUST(aclrtUnmapMem(chunk.va));
-    if (!is_mended)
+    if (!is_fixed)
         unmap_it(chunk.va);
     MUST(aclrtFreePhysical(chunk.handle));
     MUST(aclrtReleaseMemAddress(chunk.va));
@@ -54,12 +54,12 @@ MISTAKE void destroy_it(aclrtStream stream)
     aclrtDestroyStream(stream);
 }
 
-static void stream_twice(bool is_mended)
+static void stream_twice(bool is_fixed)
 {
     aclrtStream stream = stream_open();
 
     MUST(aclrtDestroyStream(stream));
-    if (!is_mended)
+    if (!is_fixed)
         destroy_it(stream);
 }
 
@@ -68,12 +68,12 @@ MISTAKE void free_pinned(void *block)
     aclrtFreeHost(block);
 }
 
-static void pinned_twice(bool is_mended)
+static void pinned_twice(bool is_fixed)
 {
     void *block = host_open(64);
 
     MUST(aclrtFreeHost(block));
-    if (!is_mended)
+    if (!is_fixed)
         free_pinned(block);
 }
 
@@ -82,25 +82,25 @@ MISTAKE void release_it(void *va)
     aclrtReleaseMemAddress(va);
 }
 
-static void released_twice(bool is_mended)
+static void released_twice(bool is_fixed)
 {
     void *va;
 
     MUST(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1));
     MUST(aclrtReleaseMemAddress(va));
-    if (!is_mended)
+    if (!is_fixed)
         release_it(va);
 }
 
 /* A freed address may be handed out again at once, and then the second free hits that. */
-static void twice_with_another_between(bool is_mended)
+static void twice_with_another_between(bool is_fixed)
 {
     void *first = block_open(1000);
     void *second;
 
     MUST(aclrtFree(first));
     second = block_open(1000);
-    if (!is_mended)
+    if (!is_fixed)
         free_block(first);
     MUST(aclrtFree(second));
 }
@@ -112,14 +112,14 @@ MISTAKE void synchronize_it(aclrtStream stream)
     aclrtSynchronizeStream(stream);
 }
 
-static void stream_that_is_gone(bool is_mended)
+static void stream_that_is_gone(bool is_fixed)
 {
     aclrtStream stream = stream_open();
 
-    if (is_mended)
+    if (is_fixed)
         synchronize_it(stream);
     MUST(aclrtDestroyStream(stream));
-    if (!is_mended)
+    if (!is_fixed)
         synchronize_it(stream);
 }
 
@@ -128,17 +128,17 @@ MISTAKE void record_it(aclrtEvent event, aclrtStream stream)
     aclrtRecordEvent(event, stream);
 }
 
-static void event_that_is_gone(bool is_mended)
+static void event_that_is_gone(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     aclrtEvent event;
 
     MUST(aclrtCreateEvent(&event));
-    if (is_mended)
+    if (is_fixed)
         record_it(event, stream);
     MUST(aclrtSynchronizeStream(stream));
     MUST(aclrtDestroyEvent(event));
-    if (!is_mended)
+    if (!is_fixed)
         record_it(event, stream);
     MUST(aclrtDestroyStream(stream));
 }
@@ -148,7 +148,7 @@ MISTAKE void map_it(void *va, aclrtDrvMemHandle handle)
     aclrtMapMem(va, CHUNK, 0, handle, 0);
 }
 
-static void handle_that_is_gone(bool is_mended)
+static void handle_that_is_gone(bool is_fixed)
 {
     aclrtPhysicalMemProp prop = device_prop(0);
     aclrtDrvMemHandle handle;
@@ -156,10 +156,10 @@ static void handle_that_is_gone(bool is_mended)
 
     MUST(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1));
     MUST(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));
-    if (is_mended)
+    if (is_fixed)
         map_it(va, handle);
     MUST(aclrtFreePhysical(handle));
-    if (!is_mended)
+    if (!is_fixed)
         map_it(va, handle);
     else
         MUST(aclrtUnmapMem(va));
@@ -167,19 +167,19 @@ static void handle_that_is_gone(bool is_mended)
 }
 
 /* A stream that the device's reset took with it. */
-static void stream_of_a_reset_device(bool is_mended)
+static void stream_of_a_reset_device(bool is_fixed)
 {
     aclrtStream stream;
 
     MUST(aclrtSetDevice(1));
     stream = stream_open();
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtDestroyStream(stream));
     else
         MUST(aclrtDestroyStreamForce(stream));
     MUST(aclrtResetDevice(1));
     MUST(aclrtSetDevice(0));
-    if (!is_mended)
+    if (!is_fixed)
         synchronize_it(stream);
     MUST(aclrtResetDevice(0));
 }
@@ -193,15 +193,15 @@ MISTAKE void read_it(const void *device)
     aclrtMemcpy(bytes, sizeof bytes, device, sizeof bytes, ACL_MEMCPY_DEVICE_TO_HOST);
 }
 
-static void freed_block(bool is_mended)
+static void freed_block(bool is_fixed)
 {
     void *block = block_open(4096);
 
     MUST(aclrtMemset(block, 4096, 1, 4096));
-    if (is_mended)
+    if (is_fixed)
         read_it((char *)block + 100);
     MUST(aclrtFree(block));
-    if (!is_mended)
+    if (!is_fixed)
         read_it((char *)block + 100);
 }
 
@@ -210,30 +210,30 @@ MISTAKE void fill_it(void *device, size_t size)
     aclrtMemset(device, size, 0, size);
 }
 
-static void unmapped_memory(bool is_mended)
+static void unmapped_memory(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
 
-    if (is_mended)
+    if (is_fixed)
         fill_it(chunk.va, CHUNK);
     MUST(aclrtUnmapMem(chunk.va));
-    if (!is_mended)
+    if (!is_fixed)
         fill_it(chunk.va, CHUNK);
     MUST(aclrtFreePhysical(chunk.handle));
     MUST(aclrtReleaseMemAddress(chunk.va));
 }
 
 /* Freed, and handed out again before the stale address is used. */
-static void address_of_another_block(bool is_mended)
+static void address_of_another_block(bool is_fixed)
 {
     void *first = block_open(4096);
     void *second;
 
-    if (is_mended)
+    if (is_fixed)
         fill_it(first, 4096);
     MUST(aclrtFree(first));
     second = block_open(4096);
-    if (!is_mended)
+    if (!is_fixed)
         fill_it(first, 4096);
     MUST(aclrtFree(second));
 }
@@ -245,7 +245,7 @@ MISTAKE void copy_by_desc(void *desc, aclrtStream stream)
 }
 
 /* The address of a descriptor shows other memory by the time that it is used. */
-static void address_of_other_memory(bool is_mended)
+static void address_of_other_memory(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
     void *to = block_open(64);
@@ -260,7 +260,7 @@ static void address_of_other_memory(bool is_mended)
                             NULL));
     MUST(aclrtUnmapMem(chunk.va));
     MUST(aclrtMapMem(chunk.va, CHUNK, 0, other, 0));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtSetMemcpyDesc(desc, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, chunk.va, to, 64,
                                 NULL));
     copy_by_desc(desc, stream);
@@ -278,13 +278,13 @@ MISTAKE void free_early(void *block)
     MUST(aclrtFree(block));
 }
 
-static void block_of_queued_work(bool is_mended)
+static void block_of_queued_work(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     void *block = block_open(1000);
 
     MUST(aclrtMemsetAsync(block, 1000, 0, 1000, stream));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtSynchronizeStream(stream));
     free_early(block);
     MUST(aclrtDestroyStream(stream));
@@ -295,7 +295,7 @@ MISTAKE void unmap_early(void *va)
     MUST(aclrtUnmapMem(va));
 }
 
-static void mapping_of_queued_work(bool is_mended)
+static void mapping_of_queued_work(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     struct chunk chunk = chunk_open();
@@ -303,7 +303,7 @@ static void mapping_of_queued_work(bool is_mended)
 
     gate_hold(&gate, stream); /* the work has really not run yet */
     MUST(aclrtMemsetAsync(chunk.va, CHUNK, 0, CHUNK, stream));
-    if (is_mended) {
+    if (is_fixed) {
         gate_let(&gate);
         MUST(aclrtSynchronizeStream(stream));
     }
@@ -319,7 +319,7 @@ MISTAKE void free_pinned_early(void *block)
     MUST(aclrtFreeHost(block));
 }
 
-static void pinned_source_of_a_copy(bool is_mended)
+static void pinned_source_of_a_copy(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     void *block = block_open(4096);
@@ -327,7 +327,7 @@ static void pinned_source_of_a_copy(bool is_mended)
 
     memset(host, 1, 4096);
     MUST(aclrtMemcpyAsync(block, 4096, host, 4096, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtSynchronizeStream(stream));
     free_pinned_early(host);
     MUST(aclrtDestroyStream(stream));
@@ -339,7 +339,7 @@ MISTAKE void destroy_event_early(aclrtEvent event)
     MUST(aclrtDestroyEvent(event));
 }
 
-static void event_that_is_waited_for(bool is_mended)
+static void event_that_is_waited_for(bool is_fixed)
 {
     aclrtStream waiter = stream_open();
     aclrtStream stream = stream_open();
@@ -347,7 +347,7 @@ static void event_that_is_waited_for(bool is_mended)
 
     MUST(aclrtCreateEvent(&event));
     MUST(aclrtStreamWaitEvent(waiter, event));
-    if (is_mended) {
+    if (is_fixed) {
         MUST(aclrtRecordEvent(event, stream));
         MUST(aclrtSynchronizeStream(waiter));
     }
@@ -358,14 +358,14 @@ static void event_that_is_waited_for(bool is_mended)
 }
 
 /* The wrong stream is waited for. */
-static void block_of_another_stream(bool is_mended)
+static void block_of_another_stream(bool is_fixed)
 {
     aclrtStream used = stream_open();
     aclrtStream other = stream_open();
     void *block = block_open(1000);
 
     MUST(aclrtMemsetAsync(block, 1000, 0, 1000, used));
-    MUST(aclrtSynchronizeStream(is_mended ? used : other));
+    MUST(aclrtSynchronizeStream(is_fixed ? used : other));
     free_early(block);
     MUST(aclrtDestroyStream(used));
     MUST(aclrtDestroyStream(other));

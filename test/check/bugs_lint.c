@@ -10,9 +10,9 @@ MISTAKE aclrtDrvMemHandle take_odd(size_t size)
     return handle;
 }
 
-static void odd_size(bool is_mended)
+static void odd_size(bool is_fixed)
 {
-    MUST(aclrtFreePhysical(take_odd(is_mended ? CHUNK : CHUNK - 5)));
+    MUST(aclrtFreePhysical(take_odd(is_fixed ? CHUNK : CHUNK - 5)));
 }
 
 MISTAKE void free_mapped(aclrtDrvMemHandle handle)
@@ -20,14 +20,14 @@ MISTAKE void free_mapped(aclrtDrvMemHandle handle)
     MUST(aclrtFreePhysical(handle));
 }
 
-static void freed_while_mapped(bool is_mended)
+static void freed_while_mapped(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtUnmapMem(chunk.va));
     free_mapped(chunk.handle);
-    if (!is_mended)
+    if (!is_fixed)
         MUST(aclrtUnmapMem(chunk.va));
     MUST(aclrtReleaseMemAddress(chunk.va));
 }
@@ -38,14 +38,14 @@ MISTAKE void copy_from(void *device, const void *host, aclrtStream stream)
     MUST(aclrtSynchronizeStream(stream));
 }
 
-static void pageable_copy(bool is_mended)
+static void pageable_copy(bool is_fixed)
 {
     static _Alignas(64) char own[64];
     aclrtStream stream = stream_open();
     void *block = block_open(64);
     void *host = host_open(64);
 
-    copy_from(block, is_mended ? host : own, stream);
+    copy_from(block, is_fixed ? host : own, stream);
     MUST(aclrtFreeHost(host));
     MUST(aclrtFree(block));
     MUST(aclrtDestroyStream(stream));
@@ -61,9 +61,9 @@ MISTAKE void *reserve_at(void *wish, uint64_t flags)
     return va;
 }
 
-static void wish_for_an_address(bool is_mended)
+static void wish_for_an_address(bool is_fixed)
 {
-    void *va = reserve_at(is_mended ? NULL : (void *)((uintptr_t)17 << 40), 1);
+    void *va = reserve_at(is_fixed ? NULL : (void *)((uintptr_t)17 << 40), 1);
 
     MUST(aclrtReleaseMemAddress(va));
 }
@@ -76,20 +76,20 @@ MISTAKE aclrtDrvMemHandle take_with(aclrtPhysicalMemProp prop)
     return handle;
 }
 
-static void memory_of_the_host(bool is_mended)
+static void memory_of_the_host(bool is_fixed)
 {
     aclrtPhysicalMemProp prop = device_prop(0);
 
-    if (!is_mended)
+    if (!is_fixed)
         prop.location.type = ACL_MEM_LOCATION_TYPE_HOST;
     MUST(aclrtFreePhysical(take_with(prop)));
 }
 
-static void newer_attribute(bool is_mended)
+static void newer_attribute(bool is_fixed)
 {
     aclrtPhysicalMemProp prop = device_prop(0);
 
-    prop.memAttr = is_mended ? ACL_HBM_MEM_NORMAL : ACL_MEM_NORMAL;
+    prop.memAttr = is_fixed ? ACL_HBM_MEM_NORMAL : ACL_MEM_NORMAL;
     MUST(aclrtFreePhysical(take_with(prop)));
 }
 
@@ -98,9 +98,9 @@ MISTAKE void map_at(void *va, size_t size, aclrtDrvMemHandle handle)
     MUST(aclrtMapMem(va, size, 0, handle, 0));
 }
 
-static void flags_and_pages(bool is_mended)
+static void flags_and_pages(bool is_fixed)
 {
-    void *va = reserve_at(NULL, is_mended);
+    void *va = reserve_at(NULL, is_fixed);
     aclrtDrvMemHandle handle = take_with(device_prop(0));
 
     map_at(va, CHUNK, handle);
@@ -109,27 +109,27 @@ static void flags_and_pages(bool is_mended)
     MUST(aclrtReleaseMemAddress(va));
 }
 
-static void part_of_a_handle(bool is_mended)
+static void part_of_a_handle(bool is_fixed)
 {
     aclrtPhysicalMemProp prop = device_prop(0);
     aclrtDrvMemHandle handle;
     void *va = reserve_at(NULL, 1);
 
-    MUST(aclrtMallocPhysical(&handle, is_mended ? CHUNK : 2 * CHUNK, &prop, 0));
+    MUST(aclrtMallocPhysical(&handle, is_fixed ? CHUNK : 2 * CHUNK, &prop, 0));
     map_at(va, CHUNK, handle);
     MUST(aclrtUnmapMem(va));
     MUST(aclrtFreePhysical(handle));
     MUST(aclrtReleaseMemAddress(va));
 }
 
-static void two_devices_in_a_reservation(bool is_mended)
+static void two_devices_in_a_reservation(bool is_fixed)
 {
     aclrtDrvMemHandle handle[2];
     void *va;
 
     MUST(aclrtReserveMemAddress(&va, 2 * CHUNK, 0, NULL, 1));
     for (int i = 0; i < 2; i++) {
-        handle[i] = take_with(device_prop(is_mended ? 0 : i));
+        handle[i] = take_with(device_prop(is_fixed ? 0 : i));
         map_at((char *)va + (size_t)i * CHUNK, CHUNK, handle[i]);
     }
     for (int i = 0; i < 2; i++) {
@@ -150,11 +150,11 @@ MISTAKE uint64_t export_it(aclrtDrvMemHandle handle, uint64_t flags)
     return number;
 }
 
-static void export_for_everybody(bool is_mended)
+static void export_for_everybody(bool is_fixed)
 {
     aclrtDrvMemHandle handle = take_with(device_prop(0));
 
-    export_it(handle, !is_mended);
+    export_it(handle, !is_fixed);
     MUST(aclrtFreePhysical(handle));
 }
 
@@ -166,7 +166,7 @@ MISTAKE void import_it(uint64_t number)
     MUST(aclrtFreePhysical(handle));
 }
 
-static void own_export(bool is_mended)
+static void own_export(bool is_fixed)
 {
     aclrtDrvMemHandle handle = take_with(device_prop(0));
     int32_t pid;
@@ -174,7 +174,7 @@ static void own_export(bool is_mended)
 
     MUST(aclrtDeviceGetBareTgid(&pid));
     MUST(aclrtMemSetPidToShareableHandle(number, &pid, 1));
-    if (!is_mended)
+    if (!is_fixed)
         import_it(number);
     MUST(aclrtFreePhysical(handle));
 }
@@ -186,13 +186,13 @@ MISTAKE void copy_as(void *to, const void *from, aclrtMemcpyKind kind)
     MUST(aclrtMemcpy(to, 64, from, 64, kind));
 }
 
-static void wrong_kind(bool is_mended)
+static void wrong_kind(bool is_fixed)
 {
     static char own[64];
     void *block = block_open(64);
 
     copy_as(block, own,
-            is_mended ? ACL_MEMCPY_HOST_TO_DEVICE : ACL_MEMCPY_DEVICE_TO_DEVICE);
+            is_fixed ? ACL_MEMCPY_HOST_TO_DEVICE : ACL_MEMCPY_DEVICE_TO_DEVICE);
     MUST(aclrtFree(block));
 }
 
@@ -201,12 +201,12 @@ MISTAKE void fill_it(void *at)
     MUST(aclrtMemset(at, 64, 0, 64));
 }
 
-static void fill_of_own_memory(bool is_mended)
+static void fill_of_own_memory(bool is_fixed)
 {
     static char own[64];
     void *block = block_open(64);
 
-    fill_it(is_mended ? block : own);
+    fill_it(is_fixed ? block : own);
     MUST(aclrtFree(block));
 }
 
@@ -218,7 +218,7 @@ MISTAKE float time_between(aclrtEvent start, aclrtEvent end)
     return ms;
 }
 
-static void times_of_two_streams(bool is_mended)
+static void times_of_two_streams(bool is_fixed)
 {
     aclrtStream first = stream_open();
     aclrtStream second = stream_open();
@@ -229,7 +229,7 @@ static void times_of_two_streams(bool is_mended)
     MUST(aclrtCreateEvent(&end));
     MUST(aclrtRecordEvent(start, first));
     MUST(aclrtSynchronizeStream(first));
-    MUST(aclrtRecordEvent(end, is_mended ? first : second));
+    MUST(aclrtRecordEvent(end, is_fixed ? first : second));
     MUST(aclrtSynchronizeDevice());
     time_between(start, end);
     MUST(aclrtDestroyEvent(start));
@@ -243,13 +243,13 @@ MISTAKE void wait_on(aclrtStream stream, aclrtEvent event)
     MUST(aclrtStreamWaitEvent(stream, event));
 }
 
-static void event_without_sync(bool is_mended)
+static void event_without_sync(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     aclrtEvent event;
 
     MUST(aclrtCreateEventWithFlag(&event, ACL_EVENT_TIME_LINE |
-                                              (is_mended ? ACL_EVENT_SYNC : 0u)));
+                                              (is_fixed ? ACL_EVENT_SYNC : 0u)));
     MUST(aclrtRecordEvent(event, stream));
     wait_on(stream, event);
     MUST(aclrtSynchronizeStream(stream));
@@ -264,15 +264,15 @@ MISTAKE void ask_state(uint32_t *flags)
     MUST(aclrtGetPrimaryCtxState(0, flags, &is_active));
 }
 
-static void flags_of_a_context(bool is_mended)
+static void flags_of_a_context(bool is_fixed)
 {
     uint32_t flags;
 
-    ask_state(is_mended ? NULL : &flags);
+    ask_state(is_fixed ? NULL : &flags);
 }
 
 /* Products: there is no finding, and the last lines name those that lack it. */
-static void pool_of_a2(bool is_mended)
+static void pool_of_a2(bool is_fixed)
 {
     aclrtMemPoolProps props = {
         .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
@@ -291,16 +291,16 @@ MISTAKE void export_to_fabric(aclrtDrvMemHandle handle, aclrtMemSharedHandleType
     MUST(aclrtMemExportToShareableHandleV2(handle, 0, type, &shared));
 }
 
-static void fabric_handle(bool is_mended)
+static void fabric_handle(bool is_fixed)
 {
     aclrtDrvMemHandle handle = take_odd(CHUNK);
 
-    export_to_fabric(handle, is_mended ? ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT
-                                       : ACL_MEM_SHARE_HANDLE_TYPE_FABRIC);
+    export_to_fabric(handle, is_fixed ? ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT
+                                      : ACL_MEM_SHARE_HANDLE_TYPE_FABRIC);
     MUST(aclrtFreePhysical(handle));
 }
 
-static void newer_function(bool is_mended)
+static void newer_function(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
     aclrtDrvMemHandle again;
@@ -310,7 +310,7 @@ static void newer_function(bool is_mended)
     chunk_close(chunk);
 }
 
-static void nothing(bool is_mended)
+static void nothing(bool is_fixed)
 {
 }
 

@@ -10,21 +10,21 @@ MISTAKE void export_again(aclrtDrvMemHandle handle)
     aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 1, &number);
 }
 
-static void exported_twice(bool is_mended)
+static void exported_twice(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
 
     export_again(chunk.handle);
-    if (!is_mended)
+    if (!is_fixed)
         export_again(chunk.handle);
     chunk_close(chunk);
 }
 
-static void exported_for_each_importer(bool is_mended)
+static void exported_for_each_importer(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
 
-    for (int i = 0; i < (is_mended ? 1 : 3); i++)
+    for (int i = 0; i < (is_fixed ? 1 : 3); i++)
         export_again(chunk.handle);
     chunk_close(chunk);
 }
@@ -36,12 +36,12 @@ MISTAKE void key_again(void *block)
     aclrtIpcMemGetExportKey(block, CHUNK, key, sizeof key, 1);
 }
 
-static void key_twice(bool is_mended)
+static void key_twice(bool is_fixed)
 {
     void *block = block_open(CHUNK);
 
     key_again(block);
-    if (!is_mended)
+    if (!is_fixed)
         key_again(block);
     MUST(aclrtFree(block));
 }
@@ -53,12 +53,12 @@ MISTAKE void use_block(void *block)
     aclrtMemset(block, 64, 0, 64);
 }
 
-static void failed_block(bool is_mended)
+static void failed_block(bool is_fixed)
 {
     void *block = NULL;
 
     if (aclrtMalloc(&block, (size_t)1 << 50, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS &&
-        is_mended)
+        is_fixed)
         return;
     use_block(block);
 }
@@ -68,7 +68,7 @@ MISTAKE void map_handle(void *va, aclrtDrvMemHandle handle)
     aclrtMapMem(va, CHUNK, 0, handle, 0);
 }
 
-static void failed_phys(bool is_mended)
+static void failed_phys(bool is_fixed)
 {
     aclrtPhysicalMemProp prop = device_prop(0);
     aclrtDrvMemHandle handle = NULL;
@@ -76,7 +76,7 @@ static void failed_phys(bool is_mended)
 
     MUST(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1));
     if (aclrtMallocPhysical(&handle, (size_t)1 << 50, &prop, 0) == ACL_SUCCESS ||
-        !is_mended)
+        !is_fixed)
         map_handle(va, handle);
     MUST(aclrtReleaseMemAddress(va));
 }
@@ -86,12 +86,12 @@ MISTAKE void free_it(void *block)
     aclrtFreeHost(block);
 }
 
-static void failed_pinned(bool is_mended)
+static void failed_pinned(bool is_fixed)
 {
     void *block = NULL;
     aclError rc = aclrtMallocHost(&block, 0);
 
-    if (rc == ACL_SUCCESS || !is_mended)
+    if (rc == ACL_SUCCESS || !is_fixed)
         free_it(block);
 }
 
@@ -103,17 +103,17 @@ MISTAKE void fill_on(aclrtStream stream, void *block)
     aclrtSynchronizeStream(stream);
 }
 
-static void stream_of_the_other_device(bool is_mended)
+static void stream_of_the_other_device(bool is_fixed)
 {
     void *block = block_open(64);
     aclrtStream stream;
 
-    if (!is_mended)
+    if (!is_fixed)
         MUST(aclrtSetDevice(1));
     stream = stream_open();
     fill_on(stream, block);
     MUST(aclrtDestroyStream(stream));
-    if (!is_mended) {
+    if (!is_fixed) {
         MUST(aclrtResetDevice(1));
         MUST(aclrtSetDevice(0));
         MUST(aclrtResetDevice(0));
@@ -127,7 +127,7 @@ MISTAKE void copy_on(aclrtStream stream, void *to, void *from)
     aclrtSynchronizeStream(stream);
 }
 
-static void copy_without_peers(bool is_mended)
+static void copy_without_peers(bool is_fixed)
 {
     void *here = block_open(64);
     void *there;
@@ -136,7 +136,7 @@ static void copy_without_peers(bool is_mended)
     MUST(aclrtMemset(here, 64, 0, 64));
     MUST(aclrtSetDevice(1));
     there = block_open(64);
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtDeviceEnablePeerAccess(0, 0));
     stream = stream_open();
     copy_on(stream, there, here);
@@ -148,9 +148,9 @@ static void copy_without_peers(bool is_mended)
     MUST(aclrtFree(here));
 }
 
-static void mapping_of_the_other_device(bool is_mended)
+static void mapping_of_the_other_device(bool is_fixed)
 {
-    aclrtPhysicalMemProp prop = device_prop(is_mended ? 0 : 1);
+    aclrtPhysicalMemProp prop = device_prop(is_fixed ? 0 : 1);
     aclrtStream stream = stream_open();
     aclrtDrvMemHandle handle;
     void *va;
@@ -172,12 +172,12 @@ MISTAKE int read_byte(const void *at)
     return *(const volatile char *)at;
 }
 
-static void read_block(bool is_mended)
+static void read_block(bool is_fixed)
 {
     void *block = block_open(1000);
 
     MUST(aclrtMemset(block, 1000, 1, 1000));
-    if (!is_mended)
+    if (!is_fixed)
         read_byte((char *)block + 10);
     MUST(aclrtFree(block));
 }
@@ -188,12 +188,12 @@ MISTAKE void copy_by_libc(void *to, const void *from, size_t size)
 }
 
 /* Which byte it touches first depends on the C library. */
-static void libc_on_a_mapping(bool is_mended)
+static void libc_on_a_mapping(bool is_fixed)
 {
     struct chunk chunk = chunk_open();
     static char host[4096];
 
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtMemcpy(chunk.va, 4096, host, 4096, ACL_MEMCPY_HOST_TO_DEVICE));
     else
         copy_by_libc(chunk.va, host, 4096);
@@ -205,12 +205,12 @@ MISTAKE void write_byte(void *at)
     *(volatile char *)at = 1;
 }
 
-static void write_of_a_pointer_that_looks_like_one_of_the_host(bool is_mended)
+static void write_of_a_pointer_that_looks_like_one_of_the_host(bool is_fixed)
 {
     void *block = block_open(64);
     void *host = host_open(64);
 
-    write_byte(is_mended ? host : block);
+    write_byte(is_fixed ? host : block);
     MUST(aclrtFreeHost(host));
     MUST(aclrtFree(block));
 }
@@ -218,7 +218,7 @@ static void write_of_a_pointer_that_looks_like_one_of_the_host(bool is_mended)
 /* ---- for calls that fail on demand ---- */
 
 /* Does without a block where there is none. */
-static void careful(bool is_mended)
+static void careful(bool is_fixed)
 {
     void *block;
 
@@ -229,7 +229,7 @@ static void careful(bool is_mended)
 }
 
 /* Looks at no code. */
-static void careless(bool is_mended)
+static void careless(bool is_fixed)
 {
     void *block = NULL;
 
@@ -238,7 +238,7 @@ static void careless(bool is_mended)
     aclrtFree(block);
 }
 
-static void crashing(bool is_mended)
+static void crashing(bool is_fixed)
 {
     void *block = NULL;
 

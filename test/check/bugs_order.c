@@ -10,7 +10,7 @@ MISTAKE void read_on(aclrtStream stream, void *host, const void *device, size_t 
 }
 
 /* Two streams and no event between them. */
-static void no_event(bool is_mended)
+static void no_event(bool is_fixed)
 {
     aclrtStream writer = stream_open();
     aclrtStream reader = stream_open();
@@ -20,7 +20,7 @@ static void no_event(bool is_mended)
 
     MUST(aclrtCreateEvent(&event));
     MUST(aclrtMemsetAsync(block, 4096, 1, 4096, writer));
-    if (is_mended) {
+    if (is_fixed) {
         MUST(aclrtRecordEvent(event, writer));
         MUST(aclrtStreamWaitEvent(reader, event));
     }
@@ -34,7 +34,7 @@ static void no_event(bool is_mended)
 }
 
 /* The event is recorded before the work that it should stand for. */
-static void recorded_too_early(bool is_mended)
+static void recorded_too_early(bool is_fixed)
 {
     aclrtStream writer = stream_open();
     aclrtStream reader = stream_open();
@@ -43,10 +43,10 @@ static void recorded_too_early(bool is_mended)
     aclrtEvent event;
 
     MUST(aclrtCreateEvent(&event));
-    if (!is_mended)
+    if (!is_fixed)
         MUST(aclrtRecordEvent(event, writer));
     MUST(aclrtMemsetAsync(block, 4096, 1, 4096, writer));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtRecordEvent(event, writer));
     MUST(aclrtStreamWaitEvent(reader, event));
     read_on(reader, host, block, 4096);
@@ -64,7 +64,7 @@ MISTAKE void read_now(void *host, const void *device, size_t size)
 }
 
 /* The host reads without waiting, or after waiting for another stream. */
-static void wrong_stream(bool is_mended)
+static void wrong_stream(bool is_fixed)
 {
     aclrtStream writer = stream_open();
     aclrtStream other = stream_open();
@@ -72,7 +72,7 @@ static void wrong_stream(bool is_mended)
     char host[64];
 
     MUST(aclrtMemsetAsync(block, 4096, 1, 4096, writer));
-    MUST(aclrtSynchronizeStream(is_mended ? writer : other));
+    MUST(aclrtSynchronizeStream(is_fixed ? writer : other));
     read_now(host, (char *)block + 4000, 64);
     MUST(aclrtSynchronizeDevice());
     MUST(aclrtDestroyStream(writer));
@@ -86,7 +86,7 @@ MISTAKE void write_on(aclrtStream stream, void *device, size_t size)
 }
 
 /* One memory at two addresses. */
-static void two_addresses(bool is_mended)
+static void two_addresses(bool is_fixed)
 {
     aclrtStream first = stream_open();
     aclrtStream second = stream_open();
@@ -96,7 +96,7 @@ static void two_addresses(bool is_mended)
     MUST(aclrtReserveMemAddress(&again, CHUNK, 0, NULL, 1));
     MUST(aclrtMapMem(again, CHUNK, 0, chunk.handle, 0));
     MUST(aclrtMemsetAsync(chunk.va, 100, 1, 100, first));
-    write_on(second, (char *)again + (is_mended ? 100 : 99), 100);
+    write_on(second, (char *)again + (is_fixed ? 100 : 99), 100);
     MUST(aclrtSynchronizeDevice());
     MUST(aclrtDestroyStream(first));
     MUST(aclrtDestroyStream(second));
@@ -106,7 +106,7 @@ static void two_addresses(bool is_mended)
 }
 
 /* Unmapped and mapped again elsewhere: the bytes have not forgotten. */
-static void mapped_elsewhere(bool is_mended)
+static void mapped_elsewhere(bool is_fixed)
 {
     aclrtStream first = stream_open();
     aclrtStream second = stream_open();
@@ -116,7 +116,7 @@ static void mapped_elsewhere(bool is_mended)
     MUST(aclrtReserveMemAddress(&again, CHUNK, 0, NULL, 1));
     MUST(aclrtMapMem(again, CHUNK, 0, chunk.handle, 0));
     MUST(aclrtMemsetAsync(again, CHUNK, 1, CHUNK, first));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtSynchronizeStream(first));
     write_on(second, chunk.va, 64);
     MUST(aclrtSynchronizeDevice());
@@ -129,7 +129,7 @@ static void mapped_elsewhere(bool is_mended)
 
 /* ---- no mistakes: what orders, and what does not meet ---- */
 
-static void halves_of_a_block(bool is_mended)
+static void halves_of_a_block(bool is_fixed)
 {
     aclrtStream first = stream_open();
     aclrtStream second = stream_open();
@@ -143,7 +143,7 @@ static void halves_of_a_block(bool is_mended)
     MUST(aclrtFree(block));
 }
 
-static void destroyed_stream(bool is_mended)
+static void destroyed_stream(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     void *block = block_open(1000);
@@ -155,7 +155,7 @@ static void destroyed_stream(bool is_mended)
     MUST(aclrtFree(block));
 }
 
-static void polled_event(bool is_mended)
+static void polled_event(bool is_fixed)
 {
     aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
     aclrtStream stream = stream_open();
@@ -174,7 +174,7 @@ static void polled_event(bool is_mended)
     MUST(aclrtDestroyStream(stream));
 }
 
-static void wait_before_the_record(bool is_mended)
+static void wait_before_the_record(bool is_fixed)
 {
     aclrtStream writer = stream_open();
     aclrtStream reader = stream_open();
@@ -195,7 +195,7 @@ static void wait_before_the_record(bool is_mended)
     MUST(aclrtDestroyStream(reader));
 }
 
-static void notify_between(bool is_mended)
+static void notify_between(bool is_fixed)
 {
     aclrtStream writer = stream_open();
     aclrtStream reader = stream_open();
@@ -228,7 +228,7 @@ static void tell(void *arg)
 }
 
 /* The program waits for a function that it put into the stream. */
-static void function_as_signal(bool is_mended)
+static void function_as_signal(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     void *block = block_open(64);
@@ -274,7 +274,7 @@ static void *work_by_itself(void *arg)
     return NULL;
 }
 
-static void threads_by_themselves(bool is_mended)
+static void threads_by_themselves(bool is_fixed)
 {
     pthread_t thread[4];
 
@@ -301,7 +301,7 @@ static void *reset_under_others(void *arg)
     return NULL;
 }
 
-static void threads_that_reset(bool is_mended)
+static void threads_that_reset(bool is_fixed)
 {
     pthread_t thread[4];
 

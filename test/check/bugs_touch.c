@@ -18,7 +18,7 @@ MISTAKE void change(char *host)
     *(volatile char *)host = 1;
 }
 
-static void read_destination(bool is_mended)
+static void read_destination(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     void *block = block_open(SIZE);
@@ -26,7 +26,7 @@ static void read_destination(bool is_mended)
 
     MUST(aclrtMemset(block, SIZE, 1, SIZE));
     MUST(aclrtMemcpyAsync(host, SIZE, block, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtSynchronizeStream(stream));
     look_at(host + 5000);
     MUST(aclrtSynchronizeStream(stream));
@@ -37,7 +37,7 @@ static void read_destination(bool is_mended)
     MUST(aclrtDestroyStream(stream));
 }
 
-static void write_source(bool is_mended)
+static void write_source(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     void *block = block_open(100);
@@ -48,7 +48,7 @@ static void write_source(bool is_mended)
     MUST(aclrtMemcpyAsync(block, 100, host, 100, ACL_MEMCPY_HOST_TO_DEVICE, stream));
     MUST(aclrtRecordEvent(event, stream));
     look_at(host); /* which is right: the stream reads, too */
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtSynchronizeEvent(event));
     change(host);
     MUST(aclrtSynchronizeStream(stream));
@@ -64,7 +64,7 @@ MISTAKE void fill_by_libc(char *host, size_t size)
 }
 
 /* The work waits in the stream, and libc touches more than one page. */
-static void libc_on_a_source(bool is_mended)
+static void libc_on_a_source(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     void *block = block_open(SIZE);
@@ -73,7 +73,7 @@ static void libc_on_a_source(bool is_mended)
 
     gate_hold(&gate, stream);
     MUST(aclrtMemcpyAsync(block, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    if (!is_mended)
+    if (!is_fixed)
         fill_by_libc(host, SIZE);
     gate_let(&gate);
     MUST(aclrtSynchronizeStream(stream));
@@ -86,7 +86,7 @@ static void libc_on_a_source(bool is_mended)
 /* ---- no mistakes ---- */
 
 /* The halves of a block that meet inside a page, and a neighbour of it. */
-static void other_bytes(bool is_mended)
+static void other_bytes(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     void *block = block_open(SIZE);
@@ -115,7 +115,7 @@ static void look_in_a_function(void *host)
 }
 
 /* A function of the program behind the copy may touch what the copy used. */
-static void function_behind(bool is_mended)
+static void function_behind(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     void *block = block_open(SIZE);
@@ -131,7 +131,7 @@ static void function_behind(bool is_mended)
 }
 
 /* A child made by fork has the pages as they are protected. */
-static void child_of_fork(bool is_mended)
+static void child_of_fork(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     void *block = block_open(SIZE);
@@ -161,20 +161,20 @@ MISTAKE void write_behind(char *host, size_t size, size_t n)
     memset(host + size, 'x', n);
 }
 
-static void freed_with_a_guard_written(bool is_mended)
+static void freed_with_a_guard_written(bool is_fixed)
 {
     char *host = host_open(1000);
 
-    write_behind(host, is_mended ? 999 : 1000, 1);
+    write_behind(host, is_fixed ? 999 : 1000, 1);
     MUST(aclrtFreeHost(host));
 }
 
 /* Far behind the end, where no guard byte is: the page there cannot be accessed. */
-static void far_behind(bool is_mended)
+static void far_behind(bool is_fixed)
 {
     char *host = host_open(SIZE);
 
-    write_behind(host, is_mended ? SIZE - 1 : SIZE + 5000, 1);
+    write_behind(host, is_fixed ? SIZE - 1 : SIZE + 5000, 1);
     MUST(aclrtFreeHost(host));
     host = host_open(SIZE); /* the addresses are good again */
     memset(host, 0, SIZE);
@@ -186,13 +186,13 @@ MISTAKE void send(void *device, const char *host)
     MUST(aclrtMemcpy(device, 4096, host, 4096, ACL_MEMCPY_HOST_TO_DEVICE));
 }
 
-static void copied_with_a_guard_written(bool is_mended)
+static void copied_with_a_guard_written(bool is_fixed)
 {
     void *block = block_open(4096);
     char *host = host_open(4096);
 
     send(block, host);
-    write_behind(host, is_mended ? 4092 : 4095, 4);
+    write_behind(host, is_fixed ? 4092 : 4095, 4);
     send(block, host);
     MUST(aclrtFree(block));
     MUST(aclrtFreeHost(host));
@@ -201,18 +201,18 @@ static void copied_with_a_guard_written(bool is_mended)
 static char *kept;
 
 /* It is never freed, so the end of the process tells. */
-static void left_with_a_guard_written(bool is_mended)
+static void left_with_a_guard_written(bool is_fixed)
 {
     kept = host_open(64);
-    write_behind(kept, is_mended ? 60 : 64, 4);
-    if (is_mended)
+    write_behind(kept, is_fixed ? 60 : 64, 4);
+    if (is_fixed)
         MUST(aclrtFreeHost(kept));
     MUST(aclrtResetDevice(0));
     MUST(aclFinalize());
 }
 
 /* The sizes that the program sees are those that it asked for. */
-static void sizes_are_as_asked(bool is_mended)
+static void sizes_are_as_asked(bool is_fixed)
 {
     char *host = host_open(100);
     void *block = block_open(200);

@@ -14,24 +14,24 @@ MISTAKE void wait_for(aclrtStream stream)
 }
 
 /* A wait for an event that no stream records. */
-static void event_that_nobody_records(bool is_mended)
+static void event_that_nobody_records(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     aclrtEvent event;
 
     MUST(aclrtCreateEvent(&event));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtRecordEvent(event, stream));
     MUST(aclrtStreamWaitEvent(stream, event));
     wait_for(stream);
-    if (!is_mended)
+    if (!is_fixed)
         MUST(aclrtStreamAbort(stream));
     MUST(aclrtDestroyEvent(event));
     MUST(aclrtDestroyStream(stream));
 }
 
 /* Two waits for a notify, and one record. */
-static void one_record_for_two(bool is_mended)
+static void one_record_for_two(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     aclrtStream other = stream_open();
@@ -40,11 +40,11 @@ static void one_record_for_two(bool is_mended)
     MUST(aclrtCreateNotify(&notify, 0));
     MUST(aclrtRecordNotify(notify, other));
     MUST(aclrtWaitAndResetNotify(notify, stream, 0));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtRecordNotify(notify, stream));
     MUST(aclrtWaitAndResetNotify(notify, stream, 0));
     wait_for(stream);
-    if (!is_mended)
+    if (!is_fixed)
         MUST(aclrtStreamAbort(stream));
     MUST(aclrtDestroyNotify(notify));
     MUST(aclrtDestroyStream(stream));
@@ -57,13 +57,13 @@ MISTAKE void wait_for_event(aclrtEvent event)
 }
 
 /* The host waits for an event that was never recorded. */
-static void event_of_the_host(bool is_mended)
+static void event_of_the_host(bool is_fixed)
 {
     aclrtStream stream = stream_open();
     aclrtEvent event;
 
     MUST(aclrtCreateEvent(&event));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtRecordEvent(event, stream));
     wait_for_event(event);
     MUST(aclrtDestroyEvent(event));
@@ -73,7 +73,7 @@ static void event_of_the_host(bool is_mended)
 /* ---- deadlock ---- */
 
 /* n streams, each of which waits for the next before it records its own. */
-static void circle(int n, bool is_mended)
+static void circle(int n, bool is_fixed)
 {
     aclrtStream stream[4];
     aclrtEvent event[4];
@@ -83,14 +83,14 @@ static void circle(int n, bool is_mended)
         MUST(aclrtCreateEvent(&event[i]));
     }
     for (int i = 0; i < n; i++) {
-        if (is_mended)
+        if (is_fixed)
             MUST(aclrtRecordEvent(event[i], stream[i]));
         MUST(aclrtStreamWaitEvent(stream[i], event[(i + 1) % n]));
-        if (!is_mended)
+        if (!is_fixed)
             MUST(aclrtRecordEvent(event[i], stream[i]));
     }
     wait_for(stream[0]);
-    for (int i = 0; i < n && !is_mended; i++)
+    for (int i = 0; i < n && !is_fixed; i++)
         MUST(aclrtStreamAbort(stream[i]));
     aclrtSynchronizeDevice(); /* fails where records were dropped */
     for (int i = 0; i < n; i++) {
@@ -99,14 +99,14 @@ static void circle(int n, bool is_mended)
     }
 }
 
-static void two_streams(bool is_mended)
+static void two_streams(bool is_fixed)
 {
-    circle(2, is_mended);
+    circle(2, is_fixed);
 }
 
-static void three_streams(bool is_mended)
+static void three_streams(bool is_fixed)
 {
-    circle(3, is_mended);
+    circle(3, is_fixed);
 }
 
 /* A circle of notifies, waited for as a whole device. */
@@ -115,7 +115,7 @@ MISTAKE void wait_for_device(void)
     aclrtSynchronizeDeviceWithTimeout(LIMIT);
 }
 
-static void notifies(bool is_mended)
+static void notifies(bool is_fixed)
 {
     aclrtStream first = stream_open();
     aclrtStream second = stream_open();
@@ -124,15 +124,15 @@ static void notifies(bool is_mended)
 
     MUST(aclrtCreateNotify(&here, 0));
     MUST(aclrtCreateNotify(&there, 0));
-    if (is_mended)
+    if (is_fixed)
         MUST(aclrtRecordNotify(there, first));
     MUST(aclrtWaitAndResetNotify(here, first, 0));
-    if (!is_mended)
+    if (!is_fixed)
         MUST(aclrtRecordNotify(there, first));
     MUST(aclrtWaitAndResetNotify(there, second, 0));
     MUST(aclrtRecordNotify(here, second));
     wait_for_device();
-    if (!is_mended) {
+    if (!is_fixed) {
         MUST(aclrtStreamAbort(first));
         MUST(aclrtStreamAbort(second));
     }

@@ -2,14 +2,14 @@
 # Every small program under the layer check, for the mistakes of the layer itself: itself.sh BUGS
 #
 # Not those that die or wait on purpose. Work that races on purpose does so on the program's own bytes, which
-# ThreadSanitizer reports rightly: only its mended twin is run.
+# ThreadSanitizer reports rightly: only its fixed variant is run.
 set -u
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 status=0
 for case in $("$1" --list | cut -f1 | grep -v -e device-touch -e wait-never -e deadlock -e failing); do
-    case $case in race*) twins=mended ;; *) twins="bug mended" ;; esac
-    for twin in $twins; do
+    case $case in race*) variants=fixed ;; *) variants="bug fixed" ;; esac
+    for twin in $variants; do
         ACLMEM_LAYERS=check ACLMEM_CHECK=all "$1" "$case" "$twin" >"$out" 2>&1
         if grep -q -e Sanitizer -e 'runtime error' "$out"; then
             echo "== $case $twin"

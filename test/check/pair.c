@@ -1,5 +1,5 @@
 /*
- * Two processes that share memory: pair CASE [mended].  The exporter starts itself again as
+ * Two processes that share memory: pair CASE [fixed].  The exporter starts itself again as
  * the importer, and the two talk over a socketpair.
  *
  *     leak     the importer forgets what it imported
@@ -60,7 +60,7 @@ MISTAKE void give_back(aclrtDrvMemHandle handle)
     aclrtFreePhysical(handle);
 }
 
-static void import(const char *name, bool is_mended, int fd)
+static void import(const char *name, bool is_fixed, int fd)
 {
     aclrtDrvMemHandle handle = take_import(hear(fd));
 
@@ -72,18 +72,18 @@ static void import(const char *name, bool is_mended, int fd)
 
         MUST(aclrtMallocPhysical(&own, CHUNK, &prop, 0));
         MUST(aclrtFreePhysical(own));
-        if (!is_mended)
+        if (!is_fixed)
             give_back(own);
         say(fd, 1);
         for (;;)
             pause();
     }
-    if (strcmp(name, "leak") != 0 || is_mended)
+    if (strcmp(name, "leak") != 0 || is_fixed)
         give_back(handle);
     say(fd, 1);
 }
 
-static int importer(const char *name, bool is_mended, int fd)
+static int importer(const char *name, bool is_fixed, int fd)
 {
     int32_t pid;
 
@@ -91,7 +91,7 @@ static int importer(const char *name, bool is_mended, int fd)
     MUST(aclrtSetDevice(0));
     MUST(aclrtDeviceGetBareTgid(&pid));
     say(fd, (uint64_t)pid);
-    import(name, is_mended, fd);
+    import(name, is_fixed, fd);
     MUST(aclrtResetDevice(0));
     MUST(aclFinalize());
     return 0;
@@ -99,7 +99,7 @@ static int importer(const char *name, bool is_mended, int fd)
 
 /* ---- the exporter ---- */
 
-static pid_t importer_start(const char *name, bool is_mended, int *ret_fd)
+static pid_t importer_start(const char *name, bool is_fixed, int *ret_fd)
 {
     int fds[2];
     char text[16];
@@ -111,7 +111,7 @@ static pid_t importer_start(const char *name, bool is_mended, int *ret_fd)
     pid = fork();
     if (pid == 0) {
         close(fds[0]);
-        execl("/proc/self/exe", "pair", name, is_mended ? "mended" : "bug", text, NULL);
+        execl("/proc/self/exe", "pair", name, is_fixed ? "fixed" : "bug", text, NULL);
         _exit(7);
     }
     close(fds[1]);
@@ -128,11 +128,11 @@ MISTAKE uint64_t export_it(aclrtDrvMemHandle handle)
 }
 
 /* One importer, from its start to its end. */
-static void serve(const char *name, bool is_mended, uint64_t number)
+static void serve(const char *name, bool is_fixed, uint64_t number)
 {
     int status;
     int fd;
-    pid_t pid = importer_start(name, is_mended, &fd);
+    pid_t pid = importer_start(name, is_fixed, &fd);
     int32_t bare = (int32_t)hear(fd);
 
     MUST(aclrtMemSetPidToShareableHandle(number, &bare, 1));
@@ -145,7 +145,7 @@ static void serve(const char *name, bool is_mended, uint64_t number)
     close(fd);
 }
 
-static int exporter(const char *name, bool is_mended)
+static int exporter(const char *name, bool is_fixed)
 {
     aclrtPhysicalMemProp prop = {
         .memAttr = ACL_HBM_MEM_HUGE,
@@ -157,8 +157,8 @@ static int exporter(const char *name, bool is_mended)
     MUST(aclrtSetDevice(0));
     MUST(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));
     number = export_it(handle);
-    serve(name, is_mended, number);
-    if (strcmp(name, "twice") == 0 && !is_mended)
+    serve(name, is_fixed, number);
+    if (strcmp(name, "twice") == 0 && !is_fixed)
         export_it(handle);
     MUST(aclrtFreePhysical(handle));
     MUST(aclrtResetDevice(0));
@@ -168,10 +168,10 @@ static int exporter(const char *name, bool is_mended)
 
 int main(int argc, char **argv)
 {
-    bool is_mended = argc > 2 && strcmp(argv[2], "mended") == 0;
+    bool is_fixed = argc > 2 && strcmp(argv[2], "fixed") == 0;
 
     if (argc < 2)
         return 2;
-    return argc > 3 ? importer(argv[1], is_mended, atoi(argv[3]))
-                    : exporter(argv[1], is_mended);
+    return argc > 3 ? importer(argv[1], is_fixed, atoi(argv[3]))
+                    : exporter(argv[1], is_fixed);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs each small program under `aclmem run`: test_bugs.py ACLMEM BUGS [CASE...]
 
-The one with the mistake has its finding, and no other kind; the mended one has none.
+The one with the mistake has its finding, and no other kind; the fixed one has none.
 """
 import json
 import os
@@ -53,7 +53,7 @@ class Bugs(unittest.TestCase):
         self.assertEqual(done.returncode, code or 99, done.stderr)
         self.assertIn("aclmem: %s: %s" % (kind, matching[0]["message"]), done.stderr)
 
-        done, found = self.run_it(*options, BUGS, name, "mended")
+        done, found = self.run_it(*options, BUGS, name, "fixed")
         self.assertEqual((self.told(found), done.returncode), ("", 0), done.stderr)
 
 

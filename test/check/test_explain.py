@@ -46,7 +46,7 @@ class Explain(unittest.TestCase):
         self.assertIn("warn: 1 physical allocation, ", self.run_it("leak.phys/reset").stderr)
 
     def test_a_tidy_program_is_told_nothing(self):
-        self.assertEqual(self.run_it("leak.host/loop", "mended").stderr, "")
+        self.assertEqual(self.run_it("leak.host/loop", "fixed").stderr, "")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ class Pair(unittest.TestCase):
         self.assertEqual(len({call["pid"] for call in finding["calls"]}), 1)
         self.assertEqual((found["processes"], done.returncode), (2, 99), done.stderr)
 
-        done, found = self.found(name, "mended")
+        done, found = self.found(name, "fixed")
         self.assertEqual((found["findings"], done.returncode), ([], 0), done.stderr)
 
     def test_an_import_that_is_forgotten_is_a_leak_of_the_importer(self):

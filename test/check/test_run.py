@@ -216,7 +216,7 @@ class Run(unittest.TestCase):
             ([BUGS, "none/halves"], r"no findings; \d+ calls of 1 process were checked\n$"),
             ([BUGS, "double-free/block"], r"1 call returned an error; ACLMEM_LOG=refusals prints each with its reason\n$"),
             (
-                ["--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "mended"],  # it ends by _exit
+                ["--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "fixed"],  # it ends by _exit
                 "calls were checked of 1 process that was killed or called _exit\n",
             ),
         ):
@@ -307,7 +307,7 @@ class Run(unittest.TestCase):
             self.assertEqual([s["findings"] for s in seeded["seeds"]], [1] * n)
         done = self.run_it("--chaos", "1..3,7", BUGS, "race/no-event")
         self.assertIn("4 of 4 seeds fail: 1..3, 7", done.stderr)
-        done = self.run_it("--chaos", "1..3", BUGS, "race/no-event", "mended")
+        done = self.run_it("--chaos", "1..3", BUGS, "race/no-event", "fixed")
         self.assertEqual(done.returncode, 0)
         self.assertIn("0 of 3 seeds fail\n", done.stderr)
 
@@ -359,15 +359,15 @@ class Run(unittest.TestCase):
         self.assertEqual((done.returncode, found["findings"]), (0, []), done.stderr)
 
     def test_a_call_fails_on_demand(self):
-        done = self.run_it("--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "mended")
+        done = self.run_it("--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "fixed")
         self.assertEqual(done.returncode, 3)
         self.assertIn("gives 207001: EL0004: aclrtMalloc: Failed to allocate", done.stderr)
-        done = self.run_it("--fail", "aclrtMalloc:1=207000", BUGS, "leak.block/loop", "mended")
+        done = self.run_it("--fail", "aclrtMalloc:1=207000", BUGS, "leak.block/loop", "fixed")
         self.assertIn("gives 207000", done.stderr)
-        done = self.run_it("--fail", "aclrtMalloc:4", BUGS, "leak.block/loop", "mended")
+        done = self.run_it("--fail", "aclrtMalloc:4", BUGS, "leak.block/loop", "fixed")
         self.assertEqual(done.returncode, 0)
         trace = self.path("t.trace")
-        self.run_it("--trace", trace, "--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "mended")
+        self.run_it("--trace", trace, "--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "fixed")
         done = subprocess.run(
             [ACLMEM, "trace", trace], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True
         )

@@ -1,10 +1,10 @@
 /*
- * The layer check beside aclFinalize, aclrtResetDevice and aclInit of another thread.
+ * The layer check during aclFinalize, aclrtResetDevice and aclInit of another thread.
  *
  * A call goes from the layer to the table below it.  Here that table is a copy of the
  * core's in which one function is replaced: it makes the call and then has another thread
  * stop the library, or the other way round.  So the stop comes between the two hooks of the
- * call each time.  The layer must not touch memory that the stop has given back.
+ * call each time.  The layer must not touch memory that the stop has freed.
  */
 #include "support/process.h"
 #include "support/support.h"
@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "api/api.h"
+#include "base/epoch.h"
 #include "layer/check.h"
 #include "layer/layers.h"
 
@@ -23,7 +24,7 @@ static struct {
     struct am_api below;      /* the layer's, with the function of the test */
     const struct am_api *top; /* the layer's own: a thread that is late has it still */
     const char *(*run)(struct worker *); /* what the other thread does */
-    bool is_first;                       /* before the call that it meets */
+    bool is_first;                       /* before the call */
     const char *failure;                 /* of the other thread */
     void *block;
 } t;
@@ -39,35 +40,37 @@ static void late_start(const char *product)
     assert_acl_ok(aclrtSetDevice(0));
 }
 
-/* The other thread runs once: calls that it makes itself are as ever. */
-static void meet(void)
+/* The other thread runs once: calls that it makes itself are unchanged. */
+static void other_thread_run(void)
 {
     const char *(*run)(struct worker *) = t.run;
+    unsigned depth = am_epoch_suspend(); /* as in a call that waits: a stop does not */
 
     t.run = NULL;
     if (run != NULL)
         t.failure = run_thread(run, NULL);
+    am_epoch_resume(depth);
 }
 
-/* NAME(...) of the table below meets the other thread before or after the call. */
-#define MEETING(name_, params_, args_) \
-    static aclError meeting_##name_ params_ \
+/* NAME(...) of the table below runs the other thread before or after the call. */
+#define RACING(name_, params_, args_) \
+    static aclError racing_##name_ params_ \
     { \
         aclError rc; \
         if (t.is_first) \
-            meet(); \
+            other_thread_run(); \
         rc = am_api_core.name_ args_; \
-        meet(); \
+        other_thread_run(); \
         return rc; \
     }
-MEETING(aclrtMallocHost, (void **host, size_t size), (host, size))
-MEETING(aclrtFreeHost, (void *host), (host))
-MEETING(aclrtMemcpyAsync,
-        (void *dst, size_t max, const void *src, size_t n, aclrtMemcpyKind kind,
-         aclrtStream stream),
-        (dst, max, src, n, kind, stream))
-MEETING(aclFinalize, (void), ())
-MEETING(aclrtResetDevice, (int32_t device), (device))
+RACING(aclrtMallocHost, (void **host, size_t size), (host, size))
+RACING(aclrtFreeHost, (void *host), (host))
+RACING(aclrtMemcpyAsync,
+       (void *dst, size_t max, const void *src, size_t n, aclrtMemcpyKind kind,
+        aclrtStream stream),
+       (dst, max, src, n, kind, stream))
+RACING(aclFinalize, (void), ())
+RACING(aclrtResetDevice, (int32_t device), (device))
 
 static const char *stop(struct worker *self)
 {
@@ -88,11 +91,11 @@ static const char *reset(struct worker *self)
     return NULL;
 }
 
-/* The end looks at the guards of all blocks that the books have. */
-static void assert_books_are_empty(void)
+/* The end checks the guards of all blocks that the layer knows. */
+static void assert_no_object_is_live(void)
 {
     assert_null(t.failure);
-    assert_int_equal(am_books.n_live, 0);
+    assert_int_equal(am_check.n_live, 0);
     if (am_api_top == &am_api_down)
         assert_acl_ok(aclInit(NULL));
     assert_acl_ok(aclFinalize());
@@ -103,10 +106,10 @@ static void a_block_that_a_stop_has_ended_gets_no_guard(void **state)
     void *block;
 
     late_start("ACLMEM_PRODUCT=A2");
-    t.below.aclrtMallocHost = meeting_aclrtMallocHost;
+    t.below.aclrtMallocHost = racing_aclrtMallocHost;
     t.run = stop;
     assert_acl_ok(aclrtMallocHost(&block, 100));
-    assert_books_are_empty();
+    assert_no_object_is_live();
 }
 
 static void a_block_of_before_the_next_start_gets_no_guard(void **state)
@@ -114,22 +117,22 @@ static void a_block_of_before_the_next_start_gets_no_guard(void **state)
     void *block;
 
     late_start("ACLMEM_PRODUCT=A2");
-    t.below.aclrtMallocHost = meeting_aclrtMallocHost;
+    t.below.aclrtMallocHost = racing_aclrtMallocHost;
     t.run = stop_and_start;
     assert_acl_ok(aclrtMallocHost(&block, PAGES));
-    assert_books_are_empty();
+    assert_no_object_is_live();
 }
 
-/* The books take the free back only where the block is still there. */
+/* The layer takes the free back only if the block is still allocated. */
 static void a_free_that_a_stop_refuses_is_not_taken_back(void **state)
 {
     late_start("ACLMEM_PRODUCT=A2");
-    assert_acl_ok(aclrtMallocHost(&t.block, 2 * MIB)); /* too large to be held back */
-    t.below.aclrtFreeHost = meeting_aclrtFreeHost;
+    assert_acl_ok(aclrtMallocHost(&t.block, 2 * MIB)); /* too large for the quarantine */
+    t.below.aclrtFreeHost = racing_aclrtFreeHost;
     t.run = stop_and_start;
     t.is_first = true;
     assert_int_not_equal(aclrtFreeHost(t.block), ACL_SUCCESS);
-    assert_books_are_empty();
+    assert_no_object_is_live();
 }
 
 static const char *use_late(struct worker *self)
@@ -142,14 +145,14 @@ static const char *use_late(struct worker *self)
     return NULL;
 }
 
-static void no_guard_is_looked_at_while_a_stop_is_under_way(void **state)
+static void no_guard_is_checked_while_a_stop_is_under_way(void **state)
 {
     late_start("ACLMEM_PRODUCT=A2");
     assert_acl_ok(aclrtMallocHost(&t.block, 100));
-    t.below.aclFinalize = meeting_aclFinalize;
+    t.below.aclFinalize = racing_aclFinalize;
     t.run = use_late;
     assert_acl_ok(aclFinalize());
-    assert_books_are_empty();
+    assert_no_object_is_live();
 }
 
 static const char *start_anew(struct worker *self)
@@ -162,10 +165,10 @@ static void a_start_before_the_stop_returns_leaves_no_blocks_of_before(void **st
 {
     late_start("ACLMEM_PRODUCT=A2");
     assert_acl_ok(aclrtMallocHost(&t.block, 100));
-    t.below.aclFinalize = meeting_aclFinalize;
+    t.below.aclFinalize = racing_aclFinalize;
     t.run = start_anew;
     assert_acl_ok(aclFinalize());
-    assert_books_are_empty();
+    assert_no_object_is_live();
 }
 
 /* The system gives the addresses of the block to the program. */
@@ -188,13 +191,13 @@ static void late_work_protects_no_pages(void **state)
     assert_acl_ok(aclrtCreateStream(&stream));
     assert_acl_ok(aclrtMalloc(&device, PAGES, ACL_MEM_MALLOC_HUGE_FIRST));
     assert_acl_ok(aclrtMallocHost(&t.block, PAGES));
-    t.below.aclrtMemcpyAsync = meeting_aclrtMemcpyAsync;
+    t.below.aclrtMemcpyAsync = racing_aclrtMemcpyAsync;
     t.run = start_anew_and_map;
     assert_acl_ok(aclrtMemcpyAsync(device, PAGES, t.block, PAGES,
                                    ACL_MEMCPY_HOST_TO_DEVICE, stream));
     assert_true(can_write(t.block));
     munmap(t.block, PAGES);
-    assert_books_are_empty();
+    assert_no_object_is_live();
 }
 
 /* ---- products on which host and device have one memory ---- */
@@ -204,18 +207,18 @@ static void a_block_that_a_reset_has_ended_gets_no_guard(void **state)
     void *block;
 
     late_start("ACLMEM_PRODUCT=310B");
-    t.below.aclrtMallocHost = meeting_aclrtMallocHost;
+    t.below.aclrtMallocHost = racing_aclrtMallocHost;
     t.run = reset;
     assert_acl_ok(aclrtMallocHost(&block, 100));
     assert_null(t.failure);
-    assert_int_equal(am_books.n_live, 0);
+    assert_int_equal(am_check.n_live, 0);
 }
 
-static void no_guard_is_looked_at_while_a_reset_is_under_way(void **state)
+static void no_guard_is_checked_while_a_reset_is_under_way(void **state)
 {
     late_start("ACLMEM_PRODUCT=310B");
     assert_acl_ok(aclrtMallocHost(&t.block, 100));
-    t.below.aclrtResetDevice = meeting_aclrtResetDevice;
+    t.below.aclrtResetDevice = racing_aclrtResetDevice;
     t.run = use_late;
     assert_acl_ok(aclrtResetDevice(0));
     assert_null(t.failure);
@@ -227,12 +230,12 @@ static const char *set_again(struct worker *self)
     return NULL;
 }
 
-/* Then the books do not know that it was the last reset. */
-static void no_guard_is_looked_at_after_a_reset_that_was_not_seen(void **state)
+/* The layer does not know that it was the last reset. */
+static void no_guard_is_checked_after_a_reset_that_was_not_seen(void **state)
 {
     late_start("ACLMEM_PRODUCT=310B");
     assert_acl_ok(aclrtMallocHost(&t.block, 100));
-    t.below.aclrtResetDevice = meeting_aclrtResetDevice;
+    t.below.aclrtResetDevice = racing_aclrtResetDevice;
     t.run = set_again;
     assert_acl_ok(aclrtResetDevice(0));
     assert_null(t.failure);
@@ -245,12 +248,12 @@ int main(void)
         claim_alone(a_block_that_a_stop_has_ended_gets_no_guard),
         claim_alone(a_block_of_before_the_next_start_gets_no_guard),
         claim_alone(a_free_that_a_stop_refuses_is_not_taken_back),
-        claim_alone(no_guard_is_looked_at_while_a_stop_is_under_way),
+        claim_alone(no_guard_is_checked_while_a_stop_is_under_way),
         claim_alone(a_start_before_the_stop_returns_leaves_no_blocks_of_before),
         claim_alone(late_work_protects_no_pages),
         claim_alone(a_block_that_a_reset_has_ended_gets_no_guard),
-        claim_alone(no_guard_is_looked_at_while_a_reset_is_under_way),
-        claim_alone(no_guard_is_looked_at_after_a_reset_that_was_not_seen),
+        claim_alone(no_guard_is_checked_while_a_reset_is_under_way),
+        claim_alone(no_guard_is_checked_after_a_reset_that_was_not_seen),
     };
 
     return run_claims(claims);

@@ -1,5 +1,5 @@
 /*
- * Hooks: what is made and freed, and who uses what is gone.
+ * Hooks: what is made and freed, and uses of freed memory.
  *
  * A free is entered before the call is passed on, and taken back where it is refused.
  */
@@ -9,14 +9,14 @@
 
 #include "base/options.h"
 #include "layer/bytes.h"
-#include "layer/hold.h"
+#include "layer/quarantine.h"
 #include "layer/hooks.h"
 #include "layer/lint.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/thread.h"
 
-/* am_call.value of a free: in the books the object was freed before. */
+/* am_call.value of a free: the object was already marked as freed. */
 #define FREED_BEFORE 1
 
 /* ---- words ---- */
@@ -48,29 +48,25 @@ struct am_finding *am_call_finding(struct am_call *call)
     return &thread->finding[call->finding == &thread->finding[0]];
 }
 
-void am_call_tell(struct am_call *call, struct am_finding *finding)
+void am_call_report(struct am_call *call, struct am_finding *finding)
 {
     if (!call->is_after && call->finding == NULL) {
-        call->finding = finding; /* told when the result is known */
+        call->finding = finding; /* reported when the result is known */
         return;
     }
     finding->refused = call->is_after ? call->rc : 0;
-    am_finding_tell(finding);
-}
-
-void am_after_told(struct am_call *call)
-{
+    am_finding_report(finding);
 }
 
 static const char *const advice_freed = "free or unmap it after its last use";
 
-void am_tell_freed(struct am_call *call, enum am_kind_of_finding kind,
-                   struct am_object *object, uint64_t addr, const char *argument)
+void am_report_freed(struct am_call *call, enum am_kind_of_finding kind,
+                     struct am_object *object, uint64_t addr, const char *argument)
 {
     struct am_finding *f = am_call_finding(call);
     char text[160];
 
-    am_hold_release(object); /* so that the library sees it freed */
+    am_quarantine_release(object); /* so that the library sees it freed */
     am_finding_begin(f, kind, "%s is %s, which %s", argument,
                      am_object_text(object, addr, text, sizeof text),
                      object->kind == AM_OBJECT_MAPPING ? "was unmapped before"
@@ -82,7 +78,7 @@ void am_tell_freed(struct am_call *call, enum am_kind_of_finding kind,
     f->needs_refusal = kind == AM_KIND_use_after_free && !call->stream_reads;
     /*
      * Our handles are never used twice, so one that is taken is alive: another thread has
-     * reset the device meanwhile.  Another library takes stale ones, too.
+     * reset the device since.  Another library accepts stale handles.
      */
     f->needs_refusal |=
         kind == AM_KIND_stale_handle && am_option_text(AM_OPTION_over)[0] == '\0';
@@ -90,16 +86,16 @@ void am_tell_freed(struct am_call *call, enum am_kind_of_finding kind,
                     ? "free or unmap it once, and set the variable to NULL afterwards"
                     : advice_freed;
     am_finding_at(f, kind == AM_KIND_double_free ? "again here" : "used here",
-                  am_here(call));
+                  call->site);
     am_finding_at(f, object->kind == AM_OBJECT_MAPPING ? "unmapped here" : "freed here",
                   object->freed);
     am_finding_at(f, object->kind == AM_OBJECT_MAPPING ? "mapped here" : "made here",
                   object->made);
-    am_call_tell(call, f);
+    am_call_report(call, f);
 }
 
-static void tell_in_use(struct am_call *call, const struct am_object *object,
-                        const struct am_access *access)
+static void report_in_use(struct am_call *call, const struct am_object *object,
+                          const struct am_access *access)
 {
     struct am_finding *f = am_call_finding(call);
     char text[160];
@@ -110,13 +106,13 @@ static void tell_in_use(struct am_call *call, const struct am_object *object,
                      object->kind == AM_OBJECT_MAPPING      ? "unmapped"
                      : object->kind == AM_OBJECT_REGISTERED ? "unregistered"
                                                             : "freed",
-                     am_actor_text(access->actor, who, sizeof who),
+                     am_agent_text(access->agent, who, sizeof who),
                      access->is_write ? "writes" : "reads");
     f->advice = "wait for the work first: aclrtSynchronizeStream, or an event behind it";
-    am_finding_at(f, "given up here", am_here(call));
-    am_finding_at(f, "still used by this work", access->place);
+    am_finding_at(f, "given up here", call->site);
+    am_finding_at(f, "still used by this work", access->site);
     am_finding_at(f, "made here", object->made);
-    am_call_tell(call, f);
+    am_call_report(call, f);
 }
 
 /* ---- use ---- */
@@ -127,11 +123,11 @@ struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
     struct am_object *object = am_handle_find(kind, handle);
 
     if (object == NULL) {
-        am_ignored_look(call, (uintptr_t)handle, argument);
+        am_ignored_check(call, (uintptr_t)handle, argument);
         return NULL;
     }
     if (object->is_freed) {
-        am_tell_freed(call, AM_KIND_stale_handle, object, 0, argument);
+        am_report_freed(call, AM_KIND_stale_handle, object, 0, argument);
         return NULL;
     }
     return object;
@@ -143,21 +139,21 @@ void am_before_use_address(struct am_call *call)
     uint64_t addr = (uintptr_t)a->virPtr;
     struct am_object *object = am_area_find(addr);
 
-    am_call_keep(call, object);
+    am_call_ref_object(call, object);
     if (object != NULL)
         return;
-    object = am_gone_find(addr);
+    object = am_freed_area_find(addr);
     if (object != NULL)
-        am_tell_freed(call, AM_KIND_use_after_free, object, addr, "the address");
+        am_report_freed(call, AM_KIND_use_after_free, object, addr, "the address");
     else
-        am_ignored_look(call, addr, "the address");
+        am_ignored_check(call, addr, "the address");
 }
 
 void am_before_use_phys(struct am_call *call)
 {
     AM_ARGS(aclrtFreePhysical);
 
-    am_call_keep(call, am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle"));
+    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle"));
 }
 
 void am_before_use_pool(struct am_call *call)
@@ -226,14 +222,14 @@ void am_before_map(struct am_call *call)
     AM_ARGS(aclrtMapMem);
     struct am_object *released;
 
-    am_call_keep(call, am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle"));
+    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle"));
     if (am_reservation_find((uintptr_t)a->virPtr) != NULL)
         return;
     released = am_released_find((uintptr_t)a->virPtr);
     if (released != NULL)
-        am_tell_freed(call, AM_KIND_use_after_free, released, 0, "virPtr");
+        am_report_freed(call, AM_KIND_use_after_free, released, 0, "virPtr");
     else
-        am_ignored_look(call, (uintptr_t)a->virPtr, "virPtr");
+        am_ignored_check(call, (uintptr_t)a->virPtr, "virPtr");
 }
 
 void am_after_map(struct am_call *call)
@@ -304,7 +300,7 @@ void am_after_retain(struct am_call *call)
     } else {
         return;
     }
-    phys->freed = am_here(call);
+    phys->freed = call->site;
     phys->is_retained = true;
 }
 
@@ -347,8 +343,8 @@ void am_after_malloc_host(struct am_call *call)
     if (object == NULL)
         return;
     object->device = -1;
-    /* Where host and device are one it goes with the device, and a reset may have come. */
-    if (am_books.below->aclrtPointerGetAttributes(*a->hostPtr, &attributes) ==
+    /* In RC form it belongs to the device, which another thread may have reset. */
+    if (am_check.below->aclrtPointerGetAttributes(*a->hostPtr, &attributes) ==
         ACL_SUCCESS) {
         if (attributes.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED) {
             am_object_drop(object);
@@ -413,17 +409,17 @@ void am_before_export(struct am_call *call)
     struct am_finding *f;
     char text[160];
 
-    am_call_keep(call, object);
+    am_call_ref_object(call, object);
     if (object == NULL || !object->is_exported)
         return;
     f = am_call_finding(call);
     am_finding_begin(f, AM_KIND_export_twice, "%s was exported before",
                      am_object_text(object, 0, text, sizeof text));
     f->advice = "export once and give every importer the same number";
-    am_finding_at(f, "again here", am_here(call));
+    am_finding_at(f, "again here", call->site);
     am_finding_at(f, "exported here", object->exported);
     am_finding_at(f, "made here", object->made);
-    am_call_tell(call, f);
+    am_call_report(call, f);
 }
 
 void am_after_export(struct am_call *call)
@@ -436,7 +432,7 @@ void am_after_export(struct am_call *call)
     if (call->id == AM_API_aclrtMemExportToShareableHandle)
         am_lint_exported(*a->shareableHandle);
     object->is_exported = true;
-    object->exported = am_here(call);
+    object->exported = call->site;
     object->bytes->is_shared = true;
     object->bytes->is_exported = true;
 }
@@ -452,7 +448,7 @@ void am_after_export_key(struct am_call *call)
         object->bytes->is_shared = true;
         object->bytes->is_exported = true;
         object->is_exported = true;
-        object->exported = am_here(call);
+        object->exported = call->site;
     } else if (call->rc != ACL_SUCCESS && object->is_exported) {
         struct am_finding *f = am_call_finding(call);
         char text[160];
@@ -460,10 +456,10 @@ void am_after_export_key(struct am_call *call)
         am_finding_begin(f, AM_KIND_export_twice, "%s has a key already",
                          am_object_text(object, 0, text, sizeof text));
         f->advice = "ask for one key and give it to every importer";
-        am_finding_at(f, "again here", am_here(call));
+        am_finding_at(f, "again here", call->site);
         am_finding_at(f, "exported here", object->exported);
         am_finding_at(f, "made here", object->made);
-        am_call_tell(call, f);
+        am_call_report(call, f);
     }
 }
 
@@ -515,7 +511,7 @@ void am_after_import_key(struct am_call *call)
     object = made(call, AM_OBJECT_KEY, a->devPtr, 1);
     if (object == NULL)
         return;
-    if (am_books.below->aclrtMemGetAddressRange(*a->devPtr, &base, &size) == ACL_SUCCESS)
+    if (am_check.below->aclrtMemGetAddressRange(*a->devPtr, &base, &size) == ACL_SUCCESS)
         object->size = size;
     if (am_bytes_of(object) != NULL) {
         object->bytes->is_shared = true;
@@ -544,7 +540,7 @@ static void key_found(struct am_object *object, void *arg)
 /* ---- freed ---- */
 
 /*
- * Frees a live area that starts at addr, of one of two kinds; tells what is in use and
+ * Frees a live area that starts at addr, of one of two kinds; reports memory in use and
  * what was freed before.
  */
 static void area_free(struct am_call *call, uint64_t addr, enum am_object_kind kind,
@@ -557,37 +553,37 @@ static void area_free(struct am_call *call, uint64_t addr, enum am_object_kind k
         if (object->key != addr || (object->kind != kind && object->kind != or_kind))
             return; /* not what it takes: the library says so */
         if (am_kind_is_on(AM_KIND_free_in_use) && am_area_is_in_use(object, &access))
-            tell_in_use(call, object, &access);
+            report_in_use(call, object, &access);
         am_touch_end(object->bytes);
         am_touch_unfence(object);
         am_guard_check(call, object);
-        am_call_keep(call, object);
+        am_call_ref_object(call, object);
         am_object_free(call, object);
         return;
     }
-    object = am_gone_find(addr);
+    object = am_freed_area_find(addr);
     if (object != NULL && object->key == addr)
-        am_tell_freed(call, AM_KIND_double_free, object, addr, argument);
+        am_report_freed(call, AM_KIND_double_free, object, addr, argument);
     else
-        am_ignored_look(call, addr, argument);
+        am_ignored_check(call, addr, argument);
 }
 
 /*
  * A block's address is not to be handed out again at once.  The library is asked whether
  * it is one: a reset may have taken it.
  */
-static void block_hold(struct am_call *call)
+static void block_quarantine(struct am_call *call)
 {
     aclrtPtrAttributes attributes;
 
     if (call->object == NULL ||
-        am_books.below->aclrtPointerGetAttributes((void *)(uintptr_t)call->object->key,
+        am_check.below->aclrtPointerGetAttributes((void *)(uintptr_t)call->object->key,
                                                   &attributes) != ACL_SUCCESS ||
         attributes.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED)
         return;
     if (call->object != NULL && call->object->kind != AM_OBJECT_MANAGED &&
         (am_kind_is_on(AM_KIND_use_after_free) || am_kind_is_on(AM_KIND_double_free)))
-        call->is_answered = am_hold(call->object);
+        call->is_answered = am_quarantine_add(call->object);
 }
 
 void am_before_free(struct am_call *call)
@@ -595,7 +591,7 @@ void am_before_free(struct am_call *call)
     AM_ARGS(aclrtFree);
 
     area_free(call, (uintptr_t)a->devPtr, AM_OBJECT_BLOCK, AM_OBJECT_MANAGED, "devPtr");
-    block_hold(call);
+    block_quarantine(call);
 }
 
 void am_before_free_sync(struct am_call *call)
@@ -612,7 +608,7 @@ void am_before_free_host(struct am_call *call)
     AM_ARGS(aclrtFreeHost);
 
     area_free(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
-    block_hold(call);
+    block_quarantine(call);
 }
 
 void am_before_free_host_sync(struct am_call *call)
@@ -630,7 +626,7 @@ void am_before_unregister(struct am_call *call)
     struct am_object *object = am_area_find((uintptr_t)a->ptr);
 
     if (object != NULL && object->kind == AM_OBJECT_REGISTERED)
-        am_call_keep(call, object);
+        am_call_ref_object(call, object);
 }
 
 /*
@@ -639,7 +635,7 @@ void am_before_unregister(struct am_call *call)
  */
 void am_after_unregister(struct am_call *call)
 {
-    if (call->rc != ACL_SUCCESS || call->object == NULL || call->object->is_dead)
+    if (call->rc != ACL_SUCCESS || call->object == NULL || call->object->is_forgotten)
         return;
     if (call->object->bytes != NULL)
         am_host_joins_users(call->object->bytes);
@@ -659,7 +655,7 @@ void am_before_close_key(struct am_call *call)
     struct key_search search = {.hash = a->key != NULL ? key_hash(a->key) : 0};
 
     am_objects_walk(is_of_key, key_found, &search);
-    am_call_keep(call, search.found);
+    am_call_ref_object(call, search.found);
     if (search.found != NULL)
         am_object_free(call, search.found);
 }
@@ -671,7 +667,7 @@ void am_before_release(struct am_call *call)
     struct am_object *object = am_reservation_find(addr);
 
     if (object != NULL && object->key == addr) {
-        am_call_keep(call, object);
+        am_call_ref_object(call, object);
         am_object_free(call, object);
         return;
     }
@@ -679,9 +675,9 @@ void am_before_release(struct am_call *call)
         return;
     object = am_released_find(addr);
     if (object != NULL && object->key == addr)
-        am_tell_freed(call, AM_KIND_double_free, object, addr, "virPtr");
+        am_report_freed(call, AM_KIND_double_free, object, addr, "virPtr");
     else
-        am_ignored_look(call, addr, "virPtr");
+        am_ignored_check(call, addr, "virPtr");
 }
 
 void am_before_destroy_pool(struct am_call *call)
@@ -690,11 +686,11 @@ void am_before_destroy_pool(struct am_call *call)
     struct am_object *object = am_handle_find(AM_OBJECT_POOL, a->memPool);
 
     if (object == NULL) {
-        am_ignored_look(call, (uintptr_t)a->memPool, "memPool");
+        am_ignored_check(call, (uintptr_t)a->memPool, "memPool");
     } else if (object->is_freed) {
-        am_tell_freed(call, AM_KIND_double_free, object, 0, "memPool");
+        am_report_freed(call, AM_KIND_double_free, object, 0, "memPool");
     } else {
-        am_call_keep(call, object);
+        am_call_ref_object(call, object);
         am_object_free(call, object);
     }
 }
@@ -702,7 +698,7 @@ void am_before_destroy_pool(struct am_call *call)
 void am_after_freed(struct am_call *call)
 {
     if (call->rc != ACL_SUCCESS && call->object != NULL && call->object->is_freed &&
-        !call->object->is_dead)
+        !call->object->is_forgotten)
         am_object_revive(call, call->object);
 }
 
@@ -712,27 +708,27 @@ void am_before_free_phys(struct am_call *call)
     struct am_object *object = am_handle_find(AM_OBJECT_PHYS, a->handle);
 
     if (object == NULL) {
-        am_ignored_look(call, (uintptr_t)a->handle, "handle");
+        am_ignored_check(call, (uintptr_t)a->handle, "handle");
     } else if (object->is_freed) {
-        am_tell_freed(call, AM_KIND_double_free, object, 0, "handle");
-        am_call_keep(call, object);
+        am_report_freed(call, AM_KIND_double_free, object, 0, "handle");
+        am_call_ref_object(call, object);
         call->value = FREED_BEFORE;
     } else {
-        am_call_keep(call, object);
+        am_call_ref_object(call, object);
         if (--object->bytes->n_handles == 0)
             am_object_free(call, object);
     }
 }
 
 /*
- * Of two threads that free one handle, the first in the books may be the second below, and
- * be refused.  Then the memory is gone all the same.
+ * Of two threads that free one handle, the first to enter the layer may be the second in the library, and
+ * be refused.  The memory is freed in both cases.
  */
 void am_after_free_phys(struct am_call *call)
 {
     struct am_object *object = call->object;
 
-    if (object == NULL || object->is_dead)
+    if (object == NULL || object->is_forgotten)
         return;
     if (call->value == FREED_BEFORE) {
         object->is_taken |= call->rc == ACL_SUCCESS && object->is_freed;
