@@ -49,6 +49,10 @@ aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
     return am_vspace_reserve(size, expectPtr, flags, virPtr);
 }
 
+/*
+ * Differs: the documents take multiples of 1 GB and flags 0.  Clients pass flags 1 and
+ * multiples of 2 MB, and these calls succeed on an NPU.
+ */
 aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment,
                                              void *expectPtr, uint64_t flags)
 {
@@ -58,15 +62,19 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
                "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
                am_setup.product->title, am_setup.product->name);
     AM_REQUIRE_NONNULL(virPtr);
-    AM_REQUIRE(size > 0 && am_is_aligned(size, AM_GIB), ACL_ERROR_INVALID_PARAM,
-               "size is %zu; it takes multiples of 1 GB", size);
+    AM_REQUIRE(size > 0 && am_is_aligned(size, AM_CHUNK), ACL_ERROR_INVALID_PARAM,
+               "size is %zu; it takes multiples of 2 MB", size);
+    AM_REQUIRE(
+        am_is_aligned(size, AM_GIB) || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
+        "size is %zu; the documents take multiples of 1 GB (ACLMEM_RULES=strict)", size);
     AM_REQUIRE(alignment == 0, ACL_ERROR_INVALID_PARAM,
                "alignment is %zu; it is reserved and takes 0", alignment);
     AM_REQUIRE(
         expectPtr != NULL, ACL_ERROR_INVALID_PARAM,
         "expectPtr is NULL; this call needs an address, preferably 40 TB or above");
-    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
-               flags);
+    AM_REQUIRE(flags <= (am_setup.is_strict ? 0 : 1), ACL_ERROR_INVALID_PARAM,
+               "flags is 0x%" PRIx64 "; it takes 0%s", flags,
+               am_setup.is_strict ? " (ACLMEM_RULES=strict)" : " or 1");
     return am_vspace_reserve(size, expectPtr, 1, virPtr);
 }
 

@@ -12,12 +12,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/copy_kind.h"
 #include "base/util.h"
 #include "layer/bytes.h"
 #include "layer/hooks.h"
 #include "layer/order.h"
 
 #define GRANULE ((uint64_t)2 << 20)
+#define GIB ((uint64_t)1 << 30)
 
 enum {
 #define AM_LINT_PRODUCT(id_, name_) INDEX_##id_,
@@ -101,8 +103,6 @@ NAMES(policy_names, NAME(ACL_MEM_MALLOC_HUGE_FIRST), NAME(ACL_MEM_MALLOC_HUGE_ON
       NAME(ACL_MEM_MALLOC_NORMAL_ONLY), NAME(ACL_MEM_MALLOC_HUGE_FIRST_P2P),
       NAME(ACL_MEM_MALLOC_HUGE_ONLY_P2P), NAME(ACL_MEM_MALLOC_NORMAL_ONLY_P2P),
       NAME(ACL_MEM_MALLOC_HUGE1G_ONLY), NAME(ACL_MEM_MALLOC_HUGE1G_ONLY_P2P));
-NAMES(copy_names, NAME(ACL_MEMCPY_HOST_TO_HOST), NAME(ACL_MEMCPY_HOST_TO_DEVICE),
-      NAME(ACL_MEMCPY_DEVICE_TO_HOST), NAME(ACL_MEMCPY_DEVICE_TO_DEVICE));
 NAMES(access_names, NAME(ACL_RT_MEM_ACCESS_FLAGS_NONE),
       NAME(ACL_RT_MEM_ACCESS_FLAGS_READ), NAME(ACL_RT_MEM_ACCESS_FLAGS_READWRITE));
 NAMES(option_names, NAME(ACL_OPT_DETERMINISTIC), NAME(ACL_OPT_ENABLE_DEBUG_KERNEL),
@@ -125,6 +125,18 @@ static void lint_reserve(struct am_call *call)
         REPORT(call, ((struct am_reach){.since = 805, .refusing = P950}),
                "pass NULL and take the address that is given",
                "expectPtr is %p; editions before CANN 8.5 take NULL only", a->expectPtr);
+}
+
+static void lint_reserve_no_uc(struct am_call *call)
+{
+    AM_ARGS(aclrtReserveMemAddressNoUCMemory);
+
+    if (a->flags != 0)
+        REPORT(call, SOME, "pass 0", "flags is 0x%" PRIx64 "; the documents take only 0",
+               a->flags);
+    else if (a->size % GIB != 0)
+        REPORT(call, SOME, "round the size up to 1 GB",
+               "size is %zu; the documents take multiples of 1 GB only", a->size);
 }
 
 /* The first edition with the attribute, and the products without it. */
@@ -353,6 +365,15 @@ static void lint_malloc_host(struct am_call *call)
             "one");
 }
 
+static void lint_free_host(struct am_call *call)
+{
+    AM_ARGS(aclrtFreeHost);
+
+    if (a->hostPtr == NULL)
+        REPORT(call, SOME, "test the pointer first",
+               "hostPtr is NULL; no edition documents that");
+}
+
 static bool is_device_area(const struct am_object *area)
 {
     return area != NULL && area->kind != AM_OBJECT_HOST &&
@@ -364,20 +385,19 @@ static void lint_kind(struct am_call *call, const void *dst, const void *src,
 {
     const struct am_object *to = am_area_find((uintptr_t)dst);
     const struct am_object *from = am_area_find((uintptr_t)src);
-    int real = is_device_area(to) ? (is_device_area(from) ? ACL_MEMCPY_DEVICE_TO_DEVICE
-                                                          : ACL_MEMCPY_HOST_TO_DEVICE)
-               : is_device_area(from) ? ACL_MEMCPY_DEVICE_TO_HOST
-                                      : ACL_MEMCPY_HOST_TO_HOST;
+    bool to_device = is_device_area(to);
+    bool from_device = is_device_area(from);
 
     if ((to != NULL && to->kind == AM_OBJECT_MANAGED) ||
         (from != NULL && from->kind == AM_OBJECT_MANAGED))
-        return; /* which is on either side */
-    if ((int)kind != real && kind <= ACL_MEMCPY_DEVICE_TO_DEVICE)
+        return; /* managed memory counts as either side */
+    if (!am_copy_kind_is_portable(kind, to_device, from_device))
         REPORT(
-            call, SOME, "pass the kind that the addresses have",
-            "kind is %s, and the addresses make it %s; editions before the newest go by "
-            "kind",
-            NAME_OF(copy_names, kind), NAME_OF(copy_names, real));
+            call, SOME, "pass the kind that the addresses have, or ACL_MEMCPY_DEFAULT",
+            "kind is ACL_MEMCPY_%s, and the addresses make it ACL_MEMCPY_%s; not every "
+            "edition ignores kind",
+            am_copy_kind_name(kind),
+            am_copy_kind_name(am_copy_kind_of(to_device, from_device)));
 }
 
 static void lint_memcpy(struct am_call *call)

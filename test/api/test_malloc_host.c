@@ -243,10 +243,20 @@ static void only_the_start_of_a_live_block_can_be_freed(void **state)
         assert_refused(aclrtFreeHostWithDevSync(p), ACL_ERROR_RT_PARAM_INVALID,
                        "already freed");
     }
-    assert_refused(aclrtFreeHost(NULL), ACL_ERROR_RT_PARAM_INVALID, "hostPtr is NULL");
     assert_refused(aclrtFreeHost(&here), ACL_ERROR_RT_PARAM_INVALID, "not memory of");
     assert_refused(aclrtFreeHostWithDevSync(NULL), ACL_ERROR_RT_PARAM_INVALID,
                    "hostPtr is NULL");
+}
+
+static void default_rules_accept_freeing_null(void **state)
+{
+    assert_acl_ok(aclrtFreeHost(NULL));
+}
+
+static void strict_rules_refuse_freeing_null(void **state)
+{
+    assert_refused(aclrtFreeHost(NULL), ACL_ERROR_RT_PARAM_INVALID,
+                   "no edition documents (ACLMEM_RULES=strict)");
 }
 
 static void free_with_device_synchronisation_frees(void **state)
@@ -625,6 +635,8 @@ int main(int argc, char **argv)
         claim_blocks_both(a_copy_stays_inside_its_block),
         claim_blocks_both(wrong_arguments_are_refused),
         claim_blocks_both(only_the_start_of_a_live_block_can_be_freed),
+        claim(default_rules_accept_freeing_null),
+        claim_strict(strict_rules_refuse_freeing_null),
         claim_blocks_both(free_with_device_synchronisation_frees),
         claim_blocks(mapped_host_memory_is_not_freed),
         claim_blocks_both(attributes_are_looked_at),

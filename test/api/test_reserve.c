@@ -283,24 +283,47 @@ static void the_sibling_is_for_atlas_a3(void **state)
     assert_null(va);
 }
 
-static void the_sibling_wants_gibibytes_and_an_address(void **state)
+/* A client reserves its shared segment with flags 1, in multiples of 2 MB. */
+static void the_sibling_reserves_multiples_of_two_megabytes(void **state)
+{
+    static const size_t sizes[] = {4 * GIB, GIB + CHUNK, 3 * CHUNK};
+    void *va = NULL, *wish = (void *)(78 * TIB);
+
+    start("default", "ACLMEM_PRODUCT=A3");
+    if (!is_free_range(78 * TIB, 4 * GIB))
+        return;
+    for (size_t i = 0; i < 3; i++) {
+        for (uint64_t flags = 0; flags < 2; flags++) {
+            assert_acl_ok(
+                aclrtReserveMemAddressNoUCMemory(&va, sizes[i], 0, wish, flags));
+            assert_ptr_equal(va, wish);
+            assert_int_equal(stats().reservations, 1);
+            assert_acl_ok(aclrtReleaseMemAddress(va));
+        }
+    }
+}
+
+static void strict_rules_want_gibibytes_and_flags_0(void **state)
+{
+    void *va = NULL, *wish = (void *)(78 * TIB);
+
+    start("strict", "ACLMEM_PRODUCT=A3");
+    assert_bad_arg(aclrtReserveMemAddressNoUCMemory(&va, GIB + CHUNK, 0, wish, 0),
+                   "multiples of 1 GB (ACLMEM_RULES=strict)");
+    assert_bad_arg(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, wish, 1),
+                   "takes 0 (ACLMEM_RULES=strict)");
+}
+
+static void the_sibling_wants_an_address(void **state)
 {
     void *va = NULL, *wish = (void *)(78 * TIB);
 
     start("default", "ACLMEM_PRODUCT=A3");
-    if (is_free_range(78 * TIB, 4 * GIB)) {
-        assert_acl_ok(aclrtReserveMemAddressNoUCMemory(&va, 4 * GIB, 0, wish, 0));
-        assert_ptr_equal(va, wish);
-        assert_int_equal(stats().reservations, 1);
-        assert_acl_ok(aclrtReleaseMemAddress(va));
-    }
-    va = NULL;
     assert_bad_arg(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, NULL, 0), "expectPtr");
-    assert_bad_arg(aclrtReserveMemAddressNoUCMemory(&va, GIB + CHUNK, 0, wish, 0),
-                   "size");
+    assert_bad_arg(aclrtReserveMemAddressNoUCMemory(&va, GIB + 4096, 0, wish, 0), "size");
     assert_bad_arg(aclrtReserveMemAddressNoUCMemory(&va, 0, 0, wish, 0), "size");
     assert_bad_arg(aclrtReserveMemAddressNoUCMemory(&va, GIB, GIB, wish, 0), "alignment");
-    assert_bad_arg(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, wish, 1), "flags");
+    assert_bad_arg(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, wish, 2), "flags");
     assert_bad_arg(aclrtReserveMemAddressNoUCMemory(NULL, GIB, 0, wish, 0), "virPtr");
     assert_refused(aclrtReserveMemAddressNoUCMemory(&va, GIB, 0, (char *)wish + CHUNK, 0),
                    ACL_ERROR_RT_ADDR_UNALIGNED, "expectPtr");
@@ -330,7 +353,9 @@ int main(void)
         claim_both(release_wants_nothing_mapped),
         claim(released_addresses_are_the_programs_again),
         claim(the_sibling_is_for_atlas_a3),
-        claim_alone(the_sibling_wants_gibibytes_and_an_address),
+        claim_alone(the_sibling_reserves_multiples_of_two_megabytes),
+        claim_alone(strict_rules_want_gibibytes_and_flags_0),
+        claim_alone(the_sibling_wants_an_address),
     };
 
     return run_claims(claims);

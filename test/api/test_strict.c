@@ -184,8 +184,11 @@ static void the_kind_of_a_copy_must_be_right(void **state)
                                ACL_ERROR_RT_PARAM_INVALID, "strict");
         }
     }
-    assert_refused(copy(b.va, host, 64, ACL_MEMCPY_DEFAULT), ACL_ERROR_RT_PARAM_INVALID,
-                   "kind is DEFAULT (4) but the addresses make it HOST_TO_DEVICE (1)");
+    assert_acl_ok(copy(b.va, host, 64, ACL_MEMCPY_DEFAULT));
+    for (int kind = ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
+         kind <= ACL_MEMCPY_INTER_DEVICE_TO_DEVICE; kind++)
+        assert_refused(copy(b.va, host, 64, (aclrtMemcpyKind)kind),
+                       ACL_ERROR_RT_PARAM_INVALID, "make it HOST_TO_DEVICE (1)");
     assert_bad_arg(copy(b.va, host, 64, (aclrtMemcpyKind)99), "kind");
     assert_all_bytes(b.va, 128, 7);
     block_destroy(&b);

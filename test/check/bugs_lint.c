@@ -196,6 +196,45 @@ static void wrong_kind(bool is_fixed)
     MUST(aclrtFree(block));
 }
 
+static void newer_kind(bool is_mended)
+{
+    static char own[64];
+    void *block = block_open(64);
+
+    copy_as(block, own,
+            is_mended ? ACL_MEMCPY_DEFAULT : ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
+    MUST(aclrtFree(block));
+}
+
+MISTAKE void free_null(void)
+{
+    MUST(aclrtFreeHost(NULL));
+}
+
+static void null_freed(bool is_mended)
+{
+    if (!is_mended)
+        free_null();
+}
+
+MISTAKE void *reserve_no_uc(size_t size, uint64_t flags)
+{
+    void *va = NULL;
+
+    MUST(aclrtReserveMemAddressNoUCMemory(&va, size, 0, (void *)(78ull << 40), flags));
+    return va;
+}
+
+static void no_uc_flags(bool is_mended)
+{
+    MUST(aclrtReleaseMemAddress(reserve_no_uc((size_t)1 << 30, is_mended ? 0 : 1)));
+}
+
+static void no_uc_size(bool is_mended)
+{
+    MUST(aclrtReleaseMemAddress(reserve_no_uc((size_t)1 << (is_mended ? 30 : 21), 0)));
+}
+
 MISTAKE void fill_it(void *at)
 {
     MUST(aclrtMemset(at, 64, 0, 64));
@@ -342,6 +381,14 @@ const struct bug lint_bugs[] = {
         "import_it", LINT),
     BUG("portability/kind", wrong_kind, "portability",
         "kind is ACL_MEMCPY_DEVICE_TO_DEVICE, and the", "copy_as", LINT),
+    BUG("portability/newer_kind", newer_kind, "portability",
+        "kind is ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, and the", "copy_as", LINT),
+    BUG("portability/null", null_freed, "portability", "hostPtr is NULL", "free_null",
+        LINT),
+    BUG("portability/no_uc_flags", no_uc_flags, "portability", "flags is 0x1",
+        "reserve_no_uc", LINT, .product = "A3"),
+    BUG("portability/no_uc_size", no_uc_size, "portability", "multiples of 1 GB only",
+        "reserve_no_uc", LINT, .product = "A3"),
     BUG("portability/fill", fill_of_own_memory, "portability",
         "devPtr is the program's own memory", "fill_it", LINT),
     BUG("portability/times", times_of_two_streams, "portability",

@@ -268,7 +268,7 @@ static void check_kind(struct model *m, struct verdict *v, const struct model_si
 
     deny(v, kind < 0 || kind > 7, ACL_ERROR_INVALID_PARAM);
     deny_strict(m, v, is_wrong && !is_managed, ACL_ERROR_RT_PARAM_INVALID);
-    doubt(v, m->is_strict && (kind > 3 || is_wrong), ACL_ERROR_RT_PARAM_INVALID);
+    doubt(v, m->is_strict && (kind > 4 || is_wrong), ACL_ERROR_RT_PARAM_INVALID);
     doubt(v, m->is_strict, ACL_ERROR_INVALID_PARAM);
 }
 

@@ -183,6 +183,8 @@ void op_host_free(struct run *r)
     struct verdict v = model_may_free_block(&r->m, addr, MODEL_PINNED);
 
     deny(&v, is_synced && !r->m.has_current, ACL_ERROR_RT_CONTEXT_NULL);
+    if (addr == 0 && !is_synced && !r->m.is_strict)
+        v = (struct verdict){0};
     run_log(r, "aclrtFreeHost%s(%#zx)", is_synced ? "WithDevSync" : "", addr);
     if (!settle(r,
                 is_synced ? aclrtFreeHostWithDevSync((void *)addr)
@@ -192,6 +194,8 @@ void op_host_free(struct run *r)
             model_perhaps_synced(&r->m);
         return;
     }
+    if (addr == 0)
+        return;
     if (is_synced)
         model_synced_device(&r->m, r->m.current);
     model_free_block(&r->m, addr);

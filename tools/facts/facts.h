@@ -63,6 +63,9 @@ void let_go(void);
 const char *soc_name(void);
 bool message_is_given(void);
 
+/* The code of aclrtGetCurrentContext in a thread that called nothing before. */
+long context_code_in_new_thread(void);
+
 /* The code with which another process imports `number`; it is in the list if `listed`. */
 long imported_by_another(uint64_t number, bool listed);
 /* That other process: import, with the number on standard input. */

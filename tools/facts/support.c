@@ -169,6 +169,26 @@ void let_go(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* ---- another thread ---- */
+
+static void *context_code_get(void *code)
+{
+    aclrtContext context = NULL;
+
+    *(long *)code = CALL(aclrtGetCurrentContext, &context);
+    return NULL;
+}
+
+long context_code_in_new_thread(void)
+{
+    pthread_t thread;
+    long code = -1;
+
+    if (pthread_create(&thread, NULL, context_code_get, &code) == 0)
+        pthread_join(thread, NULL);
+    return code;
+}
+
 /* ---- another process ---- */
 
 int import_for_another(void)

@@ -5,6 +5,7 @@
 #include "core/copy/copy.h"
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/copy_kind.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/copy/copy_overlap.h"
@@ -161,37 +162,19 @@ AM_HOT aclError am_transfer_launch(const struct am_transfer *transfer,
     return ACL_SUCCESS;
 }
 
-const char *am_copy_kind_name(aclrtMemcpyKind kind)
-{
-    static const char *const names[] = {
-        [ACL_MEMCPY_HOST_TO_HOST] = "HOST_TO_HOST",
-        [ACL_MEMCPY_HOST_TO_DEVICE] = "HOST_TO_DEVICE",
-        [ACL_MEMCPY_DEVICE_TO_HOST] = "DEVICE_TO_HOST",
-        [ACL_MEMCPY_DEVICE_TO_DEVICE] = "DEVICE_TO_DEVICE",
-        [ACL_MEMCPY_DEFAULT] = "DEFAULT",
-        [ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE] = "HOST_TO_BUF_TO_DEVICE",
-        [ACL_MEMCPY_INNER_DEVICE_TO_DEVICE] = "INNER_DEVICE_TO_DEVICE",
-        [ACL_MEMCPY_INTER_DEVICE_TO_DEVICE] = "INTER_DEVICE_TO_DEVICE",
-    };
-
-    return names[kind];
-}
-
 aclError am_transfer_check_kind(const struct am_transfer *transfer, aclrtMemcpyKind kind)
 {
     bool to_device = transfer->to.devices != 0;
     bool from_device = transfer->from.devices != 0;
-    aclrtMemcpyKind real =
-        to_device
-            ? (from_device ? ACL_MEMCPY_DEVICE_TO_DEVICE : ACL_MEMCPY_HOST_TO_DEVICE)
-            : (from_device ? ACL_MEMCPY_DEVICE_TO_HOST : ACL_MEMCPY_HOST_TO_HOST);
+    unsigned real = am_copy_kind_of(to_device, from_device);
 
     if (am_transfer_has(transfer, AM_SPANS_MANAGED))
-        return ACL_SUCCESS; /* which is on either side */
-    AM_REQUIRE(kind == real, ACL_ERROR_RT_PARAM_INVALID,
-               "kind is %s (%d) but the addresses make it %s (%d); editions before the "
-               "newest go by kind (ACLMEM_RULES=strict)",
-               am_copy_kind_name(kind), (int)kind, am_copy_kind_name(real), (int)real);
+        return ACL_SUCCESS; /* managed memory counts as either side */
+    AM_REQUIRE(am_copy_kind_is_portable(kind, to_device, from_device),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "kind is %s (%d) but the addresses make it %s (%u); not every edition "
+               "ignores kind (ACLMEM_RULES=strict)",
+               am_copy_kind_name(kind), (int)kind, am_copy_kind_name(real), real);
     return ACL_SUCCESS;
 }
 

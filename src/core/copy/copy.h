@@ -80,9 +80,6 @@ aclError am_transfer_launch(const struct am_transfer *transfer,
  */
 aclError am_transfer_check_async(const struct am_transfer *transfer, int32_t device);
 
-/* "HOST_TO_DEVICE", for messages; the kind is a known one. */
-const char *am_copy_kind_name(aclrtMemcpyKind kind);
-
 /*
  * A check of the strict rules only: the kind, which the newest edition ignores, must be
  * true.

@@ -5,6 +5,7 @@
  * one, gaps included: they have to be mapped, but are never touched.
  */
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/copy_kind.h"
 #include "base/error.h"
 #include "core/copy/copy.h"
 #include "core/device/context.h"
