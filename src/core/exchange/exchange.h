@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #include "acl/acl_base.h"
-#include "base/idslab.h"
+#include "base/handle.h"
 #include "core/exchange/wire.h"
 
 #define AM_EXCHANGE_WAIT_MS 3000

@@ -7,7 +7,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/idslab.h"
+#include "base/handle.h"
 #include "base/util.h"
 
 struct am_allocator {
@@ -22,24 +22,21 @@ static struct am_lock allocators_lock = AM_LOCK_INIT(AM_RANK_LEAF, "allocators")
 static LIST_HEAD(, am_allocator)
     allocators = LIST_HEAD_INITIALIZER(allocators); /* allocators_lock */
 
-static struct am_idslab allocator_slab =
-    AM_IDSLAB_INIT(struct am_allocator, AM_KIND_ALLOCATOR, "allocator slab");
-
 void am_allocator_put(struct am_allocator *allocator)
 {
     if (allocator != NULL && am_ref_drop(&allocator->named.refs))
-        am_idslab_give(&allocator_slab, &allocator->named);
+        am_named_free(&allocator->named);
 }
 
 aclError am_allocator_create(void **ret_handle)
 {
-    struct am_allocator *allocator = am_idslab_take_zeroed(&allocator_slab);
+    struct am_allocator *allocator = am_named_alloc(AM_KIND_ALLOCATOR, sizeof *allocator);
     void *handle;
 
     if (allocator == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an allocator");
     allocator->named.refs = 1;
-    handle = allocator->handle = am_idslab_name(&allocator_slab, &allocator->named);
+    handle = allocator->handle = am_named_publish(&allocator->named);
     am_lock(&allocators_lock);
     LIST_INSERT_HEAD(&allocators, allocator, all);
     am_unlock(&allocators_lock); /* from here on the library's stop may end it */
@@ -47,16 +44,11 @@ aclError am_allocator_create(void **ret_handle)
     return ACL_SUCCESS;
 }
 
-static void named_put(struct am_named *named)
-{
-    am_allocator_put((struct am_allocator *)named);
-}
-
 static aclError allocator_get(void *handle, struct am_allocator **ret_allocator)
 {
-    *ret_allocator = am_idslab_get(&allocator_slab, handle, named_put);
+    *ret_allocator = am_named_get(AM_KIND_ALLOCATOR, handle);
     AM_REQUIRE(*ret_allocator != NULL, ACL_ERROR_RT_INVALID_HANDLE, "allocatorDesc %p %s",
-               handle, am_id_why(AM_KIND_ALLOCATOR, handle));
+               handle, am_handle_why(AM_KIND_ALLOCATOR, handle));
     return ACL_SUCCESS;
 }
 
@@ -72,7 +64,7 @@ static bool allocator_end(struct am_allocator *allocator)
         LIST_REMOVE(allocator, all);
     am_unlock(&allocators_lock);
     if (was_alive) {
-        am_idslab_unname(&allocator->named);
+        am_named_unpublish(&allocator->named);
         am_allocator_put(allocator);
     }
     return was_alive;

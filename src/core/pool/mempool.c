@@ -15,9 +15,6 @@ static LIST_HEAD(, am_pool) pools = LIST_HEAD_INITIALIZER(pools);
 static uint64_t last_serial; /* pools_lock */
 static _Atomic uint64_t n_pools;
 
-static struct am_idslab pool_slab =
-    AM_IDSLAB_INIT(struct am_pool, AM_KIND_POOL, "pool slab");
-
 void am_pool_put(struct am_pool *pool)
 {
     if (!am_ref_drop(&pool->named.refs))
@@ -25,19 +22,14 @@ void am_pool_put(struct am_pool *pool)
     am_backing_close(&pool->backing);
     am_ranges_destroy(&pool->ranges);
     am_lock_destroy(&pool->lock);
-    am_idslab_give(&pool_slab, &pool->named);
-}
-
-static void named_put(struct am_named *named)
-{
-    am_pool_put((struct am_pool *)named);
+    am_named_free(&pool->named);
 }
 
 aclError am_pool_get(void *handle, struct am_pool **ret_pool)
 {
-    *ret_pool = am_idslab_get(&pool_slab, handle, named_put);
+    *ret_pool = am_named_get(AM_KIND_POOL, handle);
     AM_REQUIRE(*ret_pool != NULL, ACL_ERROR_RT_INVALID_HANDLE, "memPool %p %s", handle,
-               am_id_why(AM_KIND_POOL, handle));
+               am_handle_why(AM_KIND_POOL, handle));
     return ACL_SUCCESS;
 }
 
@@ -145,7 +137,7 @@ static aclError pool_open(struct am_pool *pool)
 
 aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
 {
-    struct am_pool *pool = am_idslab_take_zeroed(&pool_slab);
+    struct am_pool *pool = am_named_alloc(AM_KIND_POOL, sizeof *pool);
     void *handle;
     aclError rc;
 
@@ -157,11 +149,11 @@ aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
     pool->reuse = AM_REUSE_ALL;
     rc = pool_open(pool);
     if (rc != ACL_SUCCESS) {
-        am_idslab_give(&pool_slab, &pool->named);
+        am_named_free(&pool->named);
         return rc;
     }
     pool->named.refs = 1;
-    handle = pool->handle = am_idslab_name(&pool_slab, &pool->named);
+    handle = pool->handle = am_named_publish(&pool->named);
     am_lock(&pools_lock);
     pool->serial = ++last_serial;
     LIST_INSERT_HEAD(&pools, pool, all);
@@ -207,7 +199,7 @@ static aclError pool_die(struct am_pool *pool, bool is_forced)
     else
         pool->is_dead = true;
     if (rc == ACL_SUCCESS)
-        am_idslab_unname(&pool->named);
+        am_named_unpublish(&pool->named);
     if (pool->is_dead && pool->is_listed && is_forced) {
         unlist_locked(pool);
         is_unlisted = true;

@@ -11,9 +11,6 @@
 #include "core/exchange/exchange.h"
 #include "core/stream/sched.h"
 
-static struct am_idslab event_slab =
-    AM_IDSLAB_INIT(struct am_event, AM_KIND_EVENT, "event slab");
-
 void am_event_put(struct am_event *event)
 {
     if (!am_ref_drop(&event->signal.named.refs))
@@ -21,10 +18,10 @@ void am_event_put(struct am_event *event)
     am_event_forget_losses(event);
     am_event_page_leave(event->page);
     pthread_cond_destroy(&event->changed);
-    am_idslab_give(&event_slab, &event->signal.named);
+    am_named_free(&event->signal.named);
 }
 
-static void named_put(struct am_named *named)
+static void signal_put(struct am_named *named)
 {
     am_event_put((struct am_event *)named);
 }
@@ -35,7 +32,7 @@ static void event_ended(struct am_signal *signal)
 }
 
 struct am_signals am_events = {
-    .slab = &event_slab, .name = "event", .put = named_put, .ended = event_ended};
+    .kind = AM_KIND_EVENT, .name = "event", .put = signal_put, .ended = event_ended};
 
 uint32_t am_event_available(int32_t device)
 {
@@ -50,7 +47,7 @@ uint32_t am_event_available(int32_t device)
 /* Takes over the page, also on failure. */
 static aclError event_create(unsigned can, struct am_event_page *page, void **ret_handle)
 {
-    struct am_event *event = am_idslab_take_zeroed(&event_slab);
+    struct am_event *event = am_named_alloc(AM_KIND_EVENT, sizeof *event);
 
     if (event == NULL) {
         am_event_page_leave(page);

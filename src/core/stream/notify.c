@@ -37,24 +37,21 @@ struct notify_desc {
     int32_t driver_id;
 };
 
-static struct am_idslab notify_slab =
-    AM_IDSLAB_INIT(struct am_notify, AM_KIND_NOTIFY, "notify slab");
-
 void am_notify_put(struct am_notify *notify)
 {
     if (!am_ref_drop(&notify->signal.named.refs))
         return;
     am_event_page_leave(notify->page);
-    am_idslab_give(&notify_slab, &notify->signal.named);
+    am_named_free(&notify->signal.named);
 }
 
-static void named_put(struct am_named *named)
+static void signal_put(struct am_named *named)
 {
     am_notify_put((struct am_notify *)named);
 }
 
 struct am_signals am_notifies = {
-    .slab = &notify_slab, .name = "notify", .put = named_put};
+    .kind = AM_KIND_NOTIFY, .name = "notify", .put = signal_put};
 
 uint32_t am_notify_id(const struct am_notify *notify)
 {
@@ -72,7 +69,7 @@ static int32_t driver_id(const struct am_notify *notify)
 static aclError notify_create(struct am_event_page *page, int32_t made_on,
                               void **ret_handle)
 {
-    struct am_notify *notify = am_idslab_take_zeroed(&notify_slab);
+    struct am_notify *notify = am_named_alloc(AM_KIND_NOTIFY, sizeof *notify);
 
     if (notify == NULL) {
         am_event_page_leave(page);

@@ -33,7 +33,7 @@ static aclError signal_enter(struct am_signals *signals, struct am_signal *signa
                              void **ret_handle)
 {
     /* Once it is listed, a reset by another thread may end it. */
-    void *handle = am_idslab_name(signals->slab, &signal->named);
+    void *handle = am_named_publish(&signal->named);
     aclError rc;
 
     signal->device = context->device;
@@ -43,7 +43,7 @@ static aclError signal_enter(struct am_signals *signals, struct am_signal *signa
     if (rc == ACL_SUCCESS)
         *ret_handle = handle;
     else
-        am_idslab_unname(&signal->named);
+        am_named_unpublish(&signal->named);
     return rc;
 }
 
@@ -76,7 +76,7 @@ static bool signal_end(struct am_signals *signals, struct am_signal *signal)
         LIST_REMOVE(signal, all);
         signals->of[signal->device].n--;
         signals->n--;
-        am_idslab_unname(&signal->named);
+        am_named_unpublish(&signal->named);
         am_sched_wake_locked(&am_sched, &signal->waiting);
         if (signals->ended != NULL)
             signals->ended(signal);

@@ -14,7 +14,7 @@
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/idslab.h"
+#include "base/handle.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/stream/sched.h"
@@ -31,7 +31,7 @@ struct am_signal {
 
 /* All signals of one kind. */
 struct am_signals {
-    struct am_idslab *slab;
+    enum am_kind kind;
     const char *name; /* "event", for messages */
     void (*put)(struct am_named *named);
     /* NULL, or is told of one that is no longer alive.  With the scheduler's lock. */
@@ -55,9 +55,9 @@ static inline aclError am_signal_get(struct am_signals *signals, void *handle,
                                      struct am_signal **ret_signal)
 {
     AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", signals->name);
-    *ret_signal = am_idslab_get(signals->slab, handle, signals->put);
+    *ret_signal = am_named_get(signals->kind, handle);
     AM_REQUIRE(*ret_signal != NULL, ACL_ERROR_RT_INVALID_HANDLE, "%s %p %s",
-               signals->name, handle, am_id_why(signals->slab->kind, handle));
+               signals->name, handle, am_handle_why(signals->kind, handle));
     return ACL_SUCCESS;
 }
 /* Streams that wait for a record that can no longer be queued are woken. */

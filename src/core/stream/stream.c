@@ -24,9 +24,6 @@ static struct {
 static uint64_t next_serial;       /* sched.lock */
 static _Atomic uint64_t n_streams; /* of all devices */
 
-static struct am_idslab stream_slab =
-    AM_IDSLAB_INIT(struct am_stream, AM_KIND_STREAM, "stream slab");
-
 /* The documents say that no call waits for the work of such a stream. */
 static bool is_never_waited_for(const struct am_stream *stream)
 {
@@ -68,7 +65,7 @@ static bool has_lanes(void)
 static aclError stream_make(struct am_context *context, uint32_t priority, uint32_t flags,
                             bool is_default, struct am_stream **ret_stream)
 {
-    struct am_stream *stream = am_idslab_take_zeroed(&stream_slab);
+    struct am_stream *stream = am_named_alloc(AM_KIND_STREAM, sizeof *stream);
 
     AM_REQUIRE(stream != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a stream");
     stream->device = context->device;
@@ -80,7 +77,7 @@ static aclError stream_make(struct am_context *context, uint32_t priority, uint3
                  has_lanes() ? am_setup.backend : NULL,
                  am_devices.device[context->device].driver_id);
     stream->named.refs = 1;
-    am_idslab_name(&stream_slab, &stream->named);
+    am_named_publish(&stream->named);
     am_ref_more(&context->named.refs);
     *ret_stream = stream;
     return ACL_SUCCESS;
@@ -110,7 +107,7 @@ static void stream_unlist_locked(struct am_stream *stream) AM_REQUIRES(am_sched.
     n_streams -= !stream->is_default;
     am_ledger_stream_remove(am_devices.ledger, stream->queue.figure);
     stream->queue.figure = NULL;
-    am_idslab_unname(&stream->named);
+    am_named_unpublish(&stream->named);
     if (stream->is_default && stream->context->stream == stream)
         stream->context->stream = NULL;
 }
@@ -124,7 +121,7 @@ void am_stream_put(struct am_stream *stream)
     if (stream->allocator != NULL)
         stream->allocator_put(stream->allocator);
     am_context_put(stream->context);
-    am_idslab_give(&stream_slab, &stream->named);
+    am_named_free(&stream->named);
 }
 
 aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
@@ -154,7 +151,7 @@ aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
     if (rc == ACL_SUCCESS) {
         *ret_handle = handle;
     } else {
-        am_idslab_unname(&stream->named);
+        am_named_unpublish(&stream->named);
         am_stream_put(stream);
     }
 out:
@@ -194,7 +191,7 @@ static aclError stream_get_default(struct am_stream **ret_stream)
     else
         *ret_stream = stream;
     if (made != NULL) { /* another thread was faster, or the context went */
-        am_idslab_unname(&made->named);
+        am_named_unpublish(&made->named);
         am_stream_put(made);
     }
 out:
@@ -202,14 +199,9 @@ out:
     return rc;
 }
 
-static void named_put(struct am_named *named)
-{
-    am_stream_put((struct am_stream *)named);
-}
-
 struct am_stream *am_stream_find(void *handle)
 {
-    return am_idslab_get(&stream_slab, handle, named_put);
+    return am_named_get(AM_KIND_STREAM, handle);
 }
 
 AM_HOT aclError am_stream_get(void *handle, struct am_stream **ret_stream)
@@ -220,7 +212,7 @@ AM_HOT aclError am_stream_get(void *handle, struct am_stream **ret_stream)
         return stream_get_default(ret_stream);
     stream = am_stream_find(handle);
     AM_REQUIRE(stream != NULL, ACL_ERROR_RT_INVALID_HANDLE, "stream %p %s", handle,
-               am_id_why(AM_KIND_STREAM, handle));
+               am_handle_why(AM_KIND_STREAM, handle));
     *ret_stream = stream;
     return ACL_SUCCESS;
 }

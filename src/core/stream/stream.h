@@ -15,7 +15,7 @@
 #include <sys/queue.h>
 
 #include "acl/acl_rt.h"
-#include "base/idslab.h"
+#include "base/handle.h"
 #include "core/device/settings.h"
 #include "core/stream/lane.h"
 #include "core/stream/sched.h"
