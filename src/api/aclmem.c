@@ -71,7 +71,7 @@ EXPORT const char *aclmem_option(const char *name)
 
     if (!am_runtime_lock())
         return NULL;
-    text = name != NULL ? am_option_text_by_name(name) : NULL;
+    text = name != NULL ? am_option_give(name) : NULL;
     am_unlock(&am_rt.lock);
     return text;
 }

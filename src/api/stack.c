@@ -9,7 +9,7 @@
 
 #include "api/api.h"
 #include "base/error.h"
-#include "base/keep.h"
+#include "base/sys.h"
 #include "base/util.h"
 #include "layer/layers.h"
 
@@ -20,8 +20,8 @@ static const struct am_layer *const layers[] = {&am_check_layer, &am_fail_layer,
                                                 &am_trace_layer, NULL};
 
 /*
- * A table is made once for each layer and table below it, and kept: a call that outlives
- * aclFinalize may still look into it.  The list is the runtime's lock's.
+ * A table is allocated once for each layer and table below it, and never freed.  The
+ * runtime's lock protects the list.
  */
 struct merged {
     struct merged *next;
@@ -44,7 +44,7 @@ static const struct am_layer *layer_find(const char *name, size_t n)
 static struct merged *merged_make(const struct am_layer *layer,
                                   const struct am_api *below)
 {
-    struct merged *merged = am_keep(sizeof *merged);
+    struct merged *merged = am_sys_calloc(1, sizeof *merged);
 
     if (merged == NULL)
         return NULL;

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/keep.h"
 #include "base/sys.h"
 #include "base/util.h"
 
@@ -33,15 +32,18 @@ static const struct {
 #undef AM_OPTION
 };
 
-/*
- * Written while the library starts, under the runtime's lock; read by all threads.  A call
- * that outlives a stop may read them while the next start writes them.
- */
+/* Written by a start of the library, under the runtime's lock, when no call is active. */
 static struct {
-    _Atomic(const char *) text; /* a preset, or from am_keep_text(); NULL: not read yet */
+    char text[VALUE_SIZE];
     _Atomic int64_t number;
     atomic_bool is_set;
 } values[AM_OPTION_COUNT];
+
+/* Values that the program has got: valid until the process ends.  The runtime's lock. */
+static struct given {
+    struct given *next;
+    char text[VALUE_SIZE];
+} *all_given;
 
 /* The place of word in "one|two|three", or -1. */
 static int64_t choice_find(const char *choices, const char *word)
@@ -141,19 +143,13 @@ static int option_store(enum am_option option, const char *text, const char *nam
                         char *why)
 {
     int64_t number = strlen(text) < VALUE_SIZE ? parse(option, text) : -1;
-    const char *kept;
 
     if (number < 0) {
         snprintf(why, AM_WHY_SIZE, "%s is \"%.64s\"; it takes %s", name, text,
                  wanted(option));
         return -EINVAL;
     }
-    kept = am_keep_text(text);
-    if (kept == NULL) {
-        snprintf(why, AM_WHY_SIZE, "no memory for the value of %s", name);
-        return -ENOMEM;
-    }
-    values[option].text = kept;
+    snprintf(values[option].text, VALUE_SIZE, "%s", text);
     values[option].number = number;
     values[option].is_set = true;
     return 0;
@@ -162,7 +158,7 @@ static int option_store(enum am_option option, const char *text, const char *nam
 void am_options_reset(void)
 {
     for (int i = 0; i < AM_OPTION_COUNT; i++) {
-        values[i].text = options[i].preset;
+        snprintf(values[i].text, VALUE_SIZE, "%s", options[i].preset);
         values[i].number = parse((enum am_option)i, options[i].preset);
         values[i].is_set = false;
     }
@@ -245,6 +241,16 @@ int am_options_read_environment(char *why)
     return first;
 }
 
+/* The option with this full name, or AM_OPTION_COUNT. */
+static enum am_option full_name_find(const char *name)
+{
+    int i = 0;
+
+    while (i < AM_OPTION_COUNT && strcmp(full_name((enum am_option)i), name) != 0)
+        i++;
+    return (enum am_option)i;
+}
+
 /* Variables of the Python module aclmem.torch, which the library has no use for. */
 static bool is_for_others(const char *name)
 {
@@ -265,7 +271,7 @@ const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
             n = sizeof name - 1;
         memcpy(name, entry, n);
         name[n] = '\0';
-        if (am_option_text_by_name(name) != NULL || is_for_others(name))
+        if (full_name_find(name) != AM_OPTION_COUNT || is_for_others(name))
             continue;
         *ret_nearest = near_name(name + strlen(PREFIX));
         (*pos)++;
@@ -286,18 +292,34 @@ bool am_option_is_set(enum am_option option)
 
 const char *am_option_text(enum am_option option)
 {
-    const char *text = values[option].text;
-
-    return text != NULL ? text : "";
+    return values[option].text;
 }
 
-const char *am_option_text_by_name(const char *name)
+/* The permanent copy of a value; equal values have one copy.  NULL: no memory. */
+static const char *give(const char *text)
 {
-    for (int i = 0; i < AM_OPTION_COUNT; i++) {
-        if (strcmp(full_name((enum am_option)i), name) == 0)
-            return values[i].is_set ? values[i].text : options[i].preset;
+    struct given *given = all_given;
+
+    while (given != NULL && strcmp(given->text, text) != 0)
+        given = given->next;
+    if (given == NULL) {
+        given = am_sys_malloc(sizeof *given);
+        if (given == NULL)
+            return NULL;
+        snprintf(given->text, VALUE_SIZE, "%s", text);
+        given->next = all_given;
+        all_given = given;
     }
-    return NULL;
+    return given->text;
+}
+
+const char *am_option_give(const char *name)
+{
+    enum am_option option = full_name_find(name);
+
+    if (option == AM_OPTION_COUNT)
+        return NULL;
+    return values[option].is_set ? give(values[option].text) : options[option].preset;
 }
 
 struct am_option_row am_option_row(enum am_option option)

@@ -31,15 +31,14 @@ enum am_huge_pages {
 void am_options_reset(void);
 
 /*
- * Sets an option by its id ("rules") from the file: 0, -ENOENT when there is no such
- * option, -EINVAL when the value does not fit, -ENOMEM.  `why` then says what is wrong, in
- * AM_WHY_SIZE bytes.
+ * Sets an option by its id ("rules") from the file: 0, -ENOENT if the option does not exist,
+ * -EINVAL if the value is not valid.  `why` is then the reason, in AM_WHY_SIZE bytes.
  */
 int am_options_set(const char *id, const char *value, char *why);
 
 /*
- * Reads ACLMEM_* from the environment: 0, or -EINVAL or -ENOMEM with the reason that the
- * first wrong one was refused for; those that are right are set all the same.
+ * Reads ACLMEM_* from the environment: 0, or -EINVAL with the reason for the first value that
+ * is not valid.  All valid ones are set.
  */
 int am_options_read_environment(char *why);
 
@@ -55,7 +54,7 @@ const char *am_options_next_unknown(size_t *pos, const char **ret_nearest);
  */
 int64_t am_option_number(enum am_option option);
 bool am_option_is_set(enum am_option option);      /* not the default */
-const char *am_option_text(enum am_option option); /* valid until the process ends */
+const char *am_option_text(enum am_option option); /* valid until the next start */
 /* All that is known of it; the name is valid until the thread's next call. */
 struct am_option_row {
     const char *name; /* "ACLMEM_RULES" */
@@ -64,8 +63,11 @@ struct am_option_row {
     const char *help;
 };
 struct am_option_row am_option_row(enum am_option option);
-/* By the full name, "ACLMEM_RULES"; NULL when there is none. */
-const char *am_option_text_by_name(const char *name);
+/*
+ * By the full name, "ACLMEM_RULES", valid until the process ends; NULL if the option does not
+ * exist, or there is no memory.  The caller has the runtime's lock.
+ */
+const char *am_option_give(const char *name);
 
 /*
  * The known word nearest to `word`, among n, for "did you mean"; NULL when none is near.

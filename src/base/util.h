@@ -55,20 +55,15 @@ static inline __attribute__((always_inline)) void am_prefetch(const void *object
 }
 
 /*
- * Reference counts.  am_ref_try() is for objects that were found without a lock: it fails
- * once the count has reached zero.  The memory of such objects is never used for anything
- * else (base/slab.h).
- *
- * Its acquire pairs with the release store of the count at the object's birth: a caller
- * that looks the object up a second time then sees that the memory is another object's by
- * now.  The count is one word, so no order of other words is needed beside it.
+ * Reference counts.  am_ref_try() is for objects that a read section (base/epoch.h) found: it
+ * fails once the count has reached zero, since the object is then being destroyed.
  */
 static inline bool am_ref_try(atomic_uint *refs)
 {
     unsigned n = atomic_load_explicit(refs, memory_order_relaxed);
 
     while (n != 0) {
-        if (atomic_compare_exchange_weak_explicit(refs, &n, n + 1, memory_order_acquire,
+        if (atomic_compare_exchange_weak_explicit(refs, &n, n + 1, memory_order_relaxed,
                                                   memory_order_relaxed))
             return true;
     }

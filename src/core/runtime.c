@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -11,7 +12,6 @@
 #include "base/config.h"
 #include "base/epoch.h"
 #include "base/error.h"
-#include "base/keep.h"
 #include "base/log.h"
 #include "base/maps.h"
 #include "base/options.h"
@@ -129,8 +129,7 @@ static aclError backend_choose(const char *name)
 static aclError runtime_configure(const char *config_path, struct am_config *config)
 {
     const struct am_product *product;
-    const char *kept_soc;
-    char soc[AM_SOC_SIZE];
+    char soc[AM_SOC_SIZE] = "";
     char why_file[AM_WHY_SIZE];
     char why[AM_WHY_SIZE];
     int rc_file;
@@ -143,7 +142,6 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
     am_log_set_level((enum am_log_level)am_option_number(AM_OPTION_log));
     if (rc_file != 0)
         return config_error(-rc_file, why_file);
-    AM_REQUIRE(rc != -ENOMEM, ACL_ERROR_BAD_ALLOC, "%s", why);
     AM_REQUIRE(rc == 0, ACL_ERROR_INVALID_PARAM, "%s", why);
     product = am_product_find(am_option_text(AM_OPTION_product), soc);
     AM_REQUIRE(product != NULL, ACL_ERROR_INVALID_PARAM,
@@ -154,10 +152,8 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
                ACL_ERROR_INVALID_PARAM,
                "ACLMEM_RUNTIME_DIR is \"%s\"; it takes an absolute path",
                am_option_text(AM_OPTION_runtime_dir));
-    kept_soc = am_keep_text(soc);
-    AM_REQUIRE(kept_soc != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a chip's name");
     am_setup.product = product;
-    am_setup.soc = kept_soc;
+    memcpy(am_setup.soc, soc, sizeof soc);
     am_setup.backend = am_backend_find("host");
     am_setup.malloc_pad = am_setup.product->features & AM_PRODUCT_PAD ? AM_HEAP_PAD : 0;
     am_setup.is_strict = am_option_number(AM_OPTION_rules) != 0;

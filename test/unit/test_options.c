@@ -332,23 +332,23 @@ static void a_text_stays_valid_when_the_options_change(void **state)
     const char *before;
 
     assert_int_equal(am_options_set("layers", "check", room.why), 0);
-    before = am_option_text(AM_OPTION_layers);
+    before = am_option_give("ACLMEM_LAYERS");
     assert_int_equal(am_options_set("layers", "trace", room.why), 0);
     am_options_reset();
     assert_string_equal(before, "check");
     assert_int_equal(am_options_set("layers", "check", room.why), 0);
-    assert_ptr_equal(am_option_text(AM_OPTION_layers), before); /* one copy of each */
+    assert_ptr_equal(am_option_give("ACLMEM_LAYERS"), before); /* one copy of each */
 }
 
 static void a_value_is_found_by_the_full_name_only(void **state)
 {
     assert_int_equal(am_options_set("rules", "strict", room.why), 0);
-    assert_string_equal(am_option_text_by_name("ACLMEM_RULES"), "strict");
-    assert_string_equal(am_option_text_by_name("ACLMEM_MEMORY"), "");
-    assert_null(am_option_text_by_name("rules"));
-    assert_null(am_option_text_by_name("ACLMEM_rules"));
-    assert_null(am_option_text_by_name("ACLMEM_"));
-    assert_null(am_option_text_by_name(""));
+    assert_string_equal(am_option_give("ACLMEM_RULES"), "strict");
+    assert_string_equal(am_option_give("ACLMEM_MEMORY"), "");
+    assert_null(am_option_give("rules"));
+    assert_null(am_option_give("ACLMEM_rules"));
+    assert_null(am_option_give("ACLMEM_"));
+    assert_null(am_option_give(""));
 }
 
 static void the_nearest_word_is_the_one_with_the_fewest_edits(void **state)

@@ -10,7 +10,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/slab.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "base/util.h"
@@ -44,9 +43,6 @@ struct copy_task {
     atomic_uint refs;          /* is_remote: the queue and the thread */
     struct am_transfer transfer;
 };
-
-/* Many are under way at a time, more than a thread's share of free memory. */
-static struct am_slab copy_slab = AM_SLAB_INIT(struct copy_task, "copy slab");
 
 /*
  * Between devices some device must reach both sides: the stream's, or one of those that
@@ -153,7 +149,7 @@ static void copy_drop(struct am_task *task)
         free(ct->remote);
     }
     am_transfer_close(&ct->transfer);
-    am_slab_give(&copy_slab, ct);
+    free(ct);
 }
 
 static const struct am_task_ops copy_ops = {
@@ -251,7 +247,7 @@ static const struct am_task_ops remote_ops = {
 AM_HOT static aclError copy_make(struct am_transfer *transfer,
                                  struct copy_task **ret_task)
 {
-    struct copy_task *ct = am_slab_take(&copy_slab);
+    struct copy_task *ct = am_sys_malloc(sizeof *ct);
 
     if (ct == NULL) {
         am_transfer_close(transfer);

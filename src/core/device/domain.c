@@ -7,13 +7,12 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "base/slab.h"
+#include "base/sys.h"
 #include "base/util.h"
 
 #define CREDIT_MAX (8 * AM_MIB) /* of a shard, */
 #define CREDIT_PART 2048        /* and at most this part of the domain */
 
-static struct am_slab domain_slab = AM_SLAB_INIT(struct am_domain, "domain slab");
 /* Set before the first domain is made; NULL: nothing is kept for later. */
 static const struct am_reclaim *reclaim;
 static bool (*collect)(void);
@@ -111,37 +110,28 @@ bool am_domain_trim(struct am_domain *domain)
 static void part_init(union am_domain_part *part)
 {
     part->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_DOMAIN, "domain's list");
-    part->is_closed = false;
     LIST_INIT(&part->physes);
-    part->credit = 0;
-    part->keeps = false;
 }
 
 aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
                           struct am_domain **ret_domain)
 {
-    struct am_domain *domain = am_slab_take(&domain_slab);
+    struct am_domain *domain = am_sys_calloc(1, sizeof *domain);
 
     AM_REQUIRE(domain != NULL, ACL_ERROR_BAD_ALLOC,
                "no host memory for the records of device %d", device);
     domain->device = device;
     domain->driver = driver;
     domain->capacity = capacity;
-    domain->ledger = NULL;
-    domain->used = 0;
     domain->is_isolated = device >= 0 && am_option_number(AM_OPTION_isolate) != 0;
     domain->commit_now = device >= 0 && am_option_number(AM_OPTION_commit) != 0;
-    domain->peak = 0;
-    domain->has_credits = false;
-    for (int i = 0; i < AM_BANK_COUNT; i++)
-        domain->bank[i] = NULL;
     am_lock_init(&domain->lock, AM_RANK_DOMAIN, "domain");
     domain->credit_max = capacity / CREDIT_PART & ~(AM_CHUNK - 1);
     if (domain->credit_max > CREDIT_MAX)
         domain->credit_max = CREDIT_MAX;
     for (unsigned i = 0; i < AM_SHARDS; i++)
         part_init(&domain->part[i]);
-    am_refs_init(&domain->refs);
+    domain->refs = 1 + AM_SHARDS;
     *ret_domain = domain;
     return ACL_SUCCESS;
 }
@@ -151,9 +141,14 @@ void am_domain_enter(struct am_domain *domain, struct am_ledger *ledger)
     domain->ledger = am_ledger_ref(ledger);
 }
 
+static void domain_free(struct am_deferred *deferred)
+{
+    free(AM_CONTAINER_OF(deferred, struct am_domain, deferred));
+}
+
 void am_domain_put(struct am_domain *domain)
 {
-    if (domain == NULL || !am_refs_drop(&domain->refs))
+    if (domain == NULL || !am_ref_drop(&domain->refs))
         return;
     credits_release(domain);
     am_assert(domain->used == 0);
@@ -163,22 +158,14 @@ void am_domain_put(struct am_domain *domain)
     }
     am_ledger_put(domain->ledger);
     am_lock_destroy(&domain->lock);
-    am_slab_give(&domain_slab, domain);
+    am_epoch_defer(&domain->deferred, domain_free);
 }
 
 struct am_domain *am_domain_get(_Atomic(struct am_domain *) *slot)
 {
-    for (;;) {
-        struct am_domain *domain = atomic_load_explicit(slot, memory_order_acquire);
+    struct am_domain *domain = atomic_load_explicit(slot, memory_order_acquire);
 
-        if (domain == NULL)
-            return NULL;
-        if (!am_refs_try(&domain->refs))
-            continue;
-        if (atomic_load_explicit(slot, memory_order_acquire) == domain)
-            return domain;
-        am_domain_put(domain);
-    }
+    return domain != NULL && am_ref_try(&domain->refs) ? domain : NULL;
 }
 
 /* Memory that is charged, but free. */
@@ -333,11 +320,15 @@ aclError am_domain_share(struct am_domain *domain, size_t size, uint64_t *ret_sh
 void am_domain_close(struct am_domain *domain)
 {
     for (unsigned i = 0; i < AM_SHARDS; i++) {
+        bool is_empty;
+
         am_latch_take(&domain->part[i].lock);
         domain->part[i].is_closed = true;
+        is_empty = domain->part[i].n_physes == 0;
         am_latch_give(&domain->part[i].lock);
+        if (is_empty)
+            am_domain_put(domain); /* not the last one: the caller has a reference */
     }
-    am_refs_gather(&domain->refs);
 }
 
 /* The kind of bank that the options ask for. */

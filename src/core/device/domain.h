@@ -4,15 +4,16 @@
  * A domain knows how much memory there is and how much of it this process was promised,
  * and has the backend's bank that holds the bytes, opened when the first memory is asked
  * for.  The memory of a device is counted over all processes, in the ledger; the host's in
- * each process.  A domain is made when the library starts.  The library and every piece of
- * memory hold a reference, so memory that is still in use when the library stops keeps its
- * domain, and the next start makes a new one.
+ * each process.  A domain is created when the library starts.  Memory that is in use when the
+ * library stops keeps its domain, and the next start creates a new one: the library has a
+ * reference, and each shard has one until the domain is closed and no memory is entered in
+ * the shard.
  *
- * Threads that allocate and free at the same time meet in the figures of what is used.  A
- * thread that notices that keeps bytes it frees for its shard, as a credit: they stay
- * charged, and the next bytes of the shard's threads are taken from them.  Credits are
- * small, do not count as used in this process, and go back when the device runs short here
- * or is no longer used.
+ * Threads that allocate and free at the same time contend on the counters of used bytes.  A
+ * thread that detects contention keeps the bytes that it frees as a credit of its shard:
+ * the bytes stay charged, and later allocations of the shard's threads use them.  Credits are
+ * small, do not count as used in this process, and are released when the device runs short or
+ * is no longer used.
  */
 #ifndef AM_CORE_DOMAIN_H
 #define AM_CORE_DOMAIN_H
@@ -25,7 +26,8 @@
 #include "acl/acl_base.h"
 #include "backend/backend.h"
 #include "base/lock.h"
-#include "base/refs.h"
+#include "base/epoch.h"
+#include "base/shard.h"
 #include "core/ledger/ledger.h"
 
 /* Pinned memory is the program's own to touch, whatever the domain's other memory is. */
@@ -37,8 +39,9 @@ struct am_phys;
 union am_domain_part {
     struct {
         struct am_latch lock;
-        bool is_closed;              /* lock; the library stops: nothing comes any more */
-        LIST_HEAD(, am_phys) physes; /* lock; that go with the device */
+        bool is_closed;              /* lock; the library stops: no memory is entered */
+        unsigned n_physes;           /* lock; entered and not freed */
+        LIST_HEAD(, am_phys) physes; /* lock; those that end with the device */
         atomic_size_t credit;        /* bytes that are charged and not in use */
         atomic_bool keeps;           /* freed bytes become credit */
     };
@@ -46,7 +49,7 @@ union am_domain_part {
 };
 
 struct am_domain {
-    struct am_refs refs;
+    atomic_uint refs;
     int32_t device; /* logical id; -1: the host */
     int32_t driver; /* the driver's id of the same */
     size_t capacity;
@@ -64,6 +67,7 @@ struct am_domain {
      */
     atomic_size_t used;
     atomic_size_t peak; /* the most that used ever was */
+    struct am_deferred deferred;
 };
 
 aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
@@ -72,10 +76,7 @@ aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
 void am_domain_enter(struct am_domain *domain, struct am_ledger *ledger);
 void am_domain_put(struct am_domain *domain);
 
-/*
- * One more reference to the domain that *slot points to; NULL when the library just
- * stopped.
- */
+/* The domain that *slot points to, with one more reference; NULL: the library is stopping. */
 struct am_domain *am_domain_get(_Atomic(struct am_domain *) *slot);
 
 /*
@@ -128,7 +129,7 @@ void am_domain_set_collect(bool (*collect)(void));
 size_t am_domain_idle(struct am_domain *domain);
 bool am_domain_trim(struct am_domain *domain);
 
-/* No memory enters the domain from now on. */
+/* No memory is entered from now on; the last memory to leave drops the shard's reference. */
 void am_domain_close(struct am_domain *domain);
 
 /* The bank, opened if need be. */

@@ -1,4 +1,4 @@
 /* See setup.h. */
 #include "core/device/setup.h"
 
-struct am_setup am_setup = {.soc = "", .default_device = -1};
+struct am_setup am_setup = {.default_device = -1};

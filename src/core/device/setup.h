@@ -1,8 +1,7 @@
 /*
  * The setup of the library: rules, product, backend.
  *
- * It is set while the library starts and stays until it stops.  Calls read it without a
- * lock, and calls that outlive a stop read it while the next start sets it.
+ * A start of the library writes it, and calls read it without a lock.
  */
 #ifndef AM_CORE_SETUP_H
 #define AM_CORE_SETUP_H
@@ -18,7 +17,7 @@
 struct am_setup {
     atomic_bool is_strict;
     _Atomic(const struct am_product *) product;
-    _Atomic(const char *) soc; /* the chip's name; valid until the process ends */
+    char soc[AM_SOC_SIZE]; /* the chip's name */
     _Atomic(const struct am_backend_ops *) backend;
     _Atomic int32_t default_device; /* logical; -1: none */
     _Atomic size_t malloc_pad;      /* bytes that aclrtMalloc adds on this product */

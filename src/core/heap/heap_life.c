@@ -130,7 +130,7 @@ static struct am_run *run_make(struct am_heap *heap, unsigned class)
     return run;
 }
 
-/* A run without memory, and the domain to take it from, with one more reference. */
+/* A run without memory, and the domain to allocate it from. */
 static aclError run_get(struct am_heap *heap, unsigned class, struct am_run **ret_run,
                         struct am_domain **ret_domain)
 {
@@ -140,7 +140,6 @@ static aclError run_get(struct am_heap *heap, unsigned class, struct am_run **re
     am_lock(&heap->lock);
     domain = heap->domain;
     if (domain != NULL) {
-        am_refs_more(&domain->refs);
         run = SLIST_FIRST(&heap->spare[class]);
         if (run != NULL)
             SLIST_REMOVE_HEAD(&heap->spare[class], next);
@@ -149,10 +148,8 @@ static aclError run_get(struct am_heap *heap, unsigned class, struct am_run **re
     AM_REQUIRE(domain != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     if (run == NULL)
         run = run_make(heap, class);
-    if (run == NULL) {
-        am_domain_put(domain);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of a heap");
-    }
+    AM_REQUIRE(run != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of a heap");
     *ret_run = run;
     *ret_domain = domain;
     return ACL_SUCCESS;

@@ -87,7 +87,7 @@ static aclError import_place(const struct am_export_desc *desc, struct am_device
             },
     };
     import->home = !is_device ? -1 : home != NULL ? home->id : device->id;
-    import->domain = am_domain_get(is_device ? &device->domain : &am_devices.host);
+    import->domain = is_device ? device->domain : am_devices.host;
     AM_REQUIRE(import->domain != NULL, ACL_ERROR_UNINITIALIZE,
                "aclFinalize has been called");
     return ACL_SUCCESS;
@@ -113,7 +113,6 @@ aclError am_export_desc_read(const struct am_import_reply *reply,
                              struct am_device *device, struct am_import *ret_import)
 {
     struct am_export_desc desc;
-    aclError rc;
 
     memcpy(&desc, reply->bytes, sizeof desc);
     AM_TRY(desc_check(&desc, reply));
@@ -121,8 +120,5 @@ aclError am_export_desc_read(const struct am_import_reply *reply,
     ret_import->size = desc.size;
     ret_import->asked = desc.asked;
     AM_TRY(import_place(&desc, device, ret_import));
-    rc = share_join(&desc, ret_import);
-    if (rc != ACL_SUCCESS)
-        am_domain_put(ret_import->domain);
-    return rc;
+    return share_join(&desc, ret_import);
 }

@@ -9,7 +9,6 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/descriptor.h"
 #include "base/error.h"
-#include "base/keep.h"
 #include "base/options.h"
 #include "base/sys.h"
 #include "base/util.h"
@@ -19,8 +18,10 @@
 
 static struct {
     struct am_lock lock;
-    int fd;                     /* lock; -1: not open */
-    _Atomic(const char *) path; /* from am_keep_text() */
+    int fd; /* lock; -1: not open */
+    /* lock; where the directory may be, best first: changes only when the options do */
+    char paths[2][PATH_SIZE];
+    _Atomic(const char *) path; /* one of these */
 } rundir = {
     .lock = AM_LOCK_INIT(AM_RANK_RUNDIR, "runtime directory"), .fd = -1, .path = ""};
 
@@ -47,22 +48,23 @@ const char *am_rundir_errno_advice(int error)
     }
 }
 
-/* Where it may be, best first. */
-static size_t paths_list(char paths[2][PATH_SIZE])
+/* Fills rundir.paths; the second one is empty if the user named the directory. */
+static void paths_set_locked(void) AM_REQUIRES(rundir.lock)
 {
     const char *named = am_option_text(AM_OPTION_runtime_dir);
-    size_t n;
+    char paths[2][PATH_SIZE] = {"", ""};
 
     if (named[0] == '\0') {
         snprintf(paths[0], PATH_SIZE, "/dev/shm/aclmem-%u", (unsigned)geteuid());
         snprintf(paths[1], PATH_SIZE, "/tmp/aclmem-%u", (unsigned)geteuid());
-        return 2;
+    } else {
+        snprintf(paths[0], PATH_SIZE, "%s", named);
+        /* With a slash at its end, a link would be followed. */
+        for (size_t n = strlen(paths[0]); n > 1 && paths[0][n - 1] == '/'; n--)
+            paths[0][n - 1] = '\0';
     }
-    snprintf(paths[0], PATH_SIZE, "%s", named);
-    /* With a slash at its end, a link would be followed. */
-    for (n = strlen(paths[0]); n > 1 && paths[0][n - 1] == '/'; n--)
-        paths[0][n - 1] = '\0';
-    return 1;
+    if (memcmp(rundir.paths, paths, sizeof paths) != 0)
+        memcpy(rundir.paths, paths, sizeof paths);
 }
 
 /* Whether the parent is to blame, so that another place may do. */
@@ -124,40 +126,30 @@ static aclError open_fail(int error, const char *path)
     }
 }
 
-/* Opens the first path that can be; the index of it or of the last, in *ret_index. */
-static int paths_open(char paths[2][PATH_SIZE], size_t n, bool can_make,
-                      size_t *ret_index)
+/* Opens the first path that can be opened; *ret_path is that path, or the last one. */
+static int paths_open_locked(bool can_make, const char **ret_path)
+    AM_REQUIRES(rundir.lock)
 {
-    int fd = -ENOENT;
+    int fd;
 
-    for (size_t i = 0; i < n; i++) {
-        *ret_index = i;
-        fd = path_open(paths[i], can_make);
-        if (fd >= 0 || !is_elsewhere(-fd))
-            return fd;
+    paths_set_locked();
+    *ret_path = rundir.paths[0];
+    fd = path_open(rundir.paths[0], can_make);
+    if (fd < 0 && is_elsewhere(-fd) && rundir.paths[1][0] != '\0') {
+        *ret_path = rundir.paths[1];
+        fd = path_open(rundir.paths[1], can_make);
     }
     return fd;
 }
 
-/* Without memory for it, messages show the path before. */
-static void path_set_locked(const char *path) AM_REQUIRES(rundir.lock)
-{
-    const char *kept = am_keep_text(path);
-
-    if (kept != NULL)
-        rundir.path = kept;
-}
-
 static aclError rundir_open_locked(void) AM_REQUIRES(rundir.lock)
 {
-    char paths[2][PATH_SIZE];
-    size_t index;
-    int fd = paths_open(paths, paths_list(paths), true, &index);
-    const char *path = paths[index];
+    const char *path;
+    int fd = paths_open_locked(true, &path);
     const char *fault;
     struct stat st;
 
-    path_set_locked(path);
+    rundir.path = path;
     if (fd < 0)
         return open_fail(-fd, path);
     fault = fstat(fd, &st) == 0 ? find_fault(&st) : "cannot be examined";
@@ -213,14 +205,14 @@ aclError am_rundir_share(int *ret_fd)
 
 int am_rundir_look(int *ret_fd)
 {
-    char paths[2][PATH_SIZE];
-    size_t index;
-    int fd = paths_open(paths, paths_list(paths), false, &index);
+    const char *path;
     struct stat st;
+    int fd;
 
     am_lock(&rundir.lock);
+    fd = paths_open_locked(false, &path);
     if (rundir.fd < 0)
-        path_set_locked(paths[index]);
+        rundir.path = path;
     am_unlock(&rundir.lock);
     if (fd < 0)
         return fd == -ENOTDIR || fd == -ELOOP ? -EPERM : fd;

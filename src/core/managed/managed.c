@@ -249,6 +249,8 @@ void am_managed_free_all(void)
     domain = managed.domain;
     managed.domain = NULL;
     am_unlock(&managed.lock);
+    if (domain != NULL)
+        am_domain_close(domain);
     am_domain_put(domain);
 }
 

@@ -34,7 +34,7 @@ static void import_ended(uint64_t number)
         sharing->import_ended(number);
 }
 
-/* The place and the NUMA node (-1: any) that a location names. */
+/* The domain and the NUMA node (-1: any) that a location names. */
 static aclError location_find(const aclrtMemLocation *location,
                               struct am_domain **ret_domain, int *ret_node)
 {
@@ -44,14 +44,14 @@ static aclError location_find(const aclrtMemLocation *location,
     *ret_node = -1;
     if (location->type == ACL_MEM_LOCATION_TYPE_DEVICE) {
         AM_TRY(am_device_find(id, &device));
-        *ret_domain = am_domain_get(&device->domain);
+        *ret_domain = device->domain;
     } else {
         if (location->type == ACL_MEM_LOCATION_TYPE_HOST_NUMA && id != -1) {
             AM_REQUIRE(am_machine_has_node(id), ACL_ERROR_RT_PARAM_INVALID,
                        "location.id is %d: the machine has no such NUMA node", id);
             *ret_node = id;
         }
-        *ret_domain = am_domain_get(&am_devices.host);
+        *ret_domain = am_devices.host;
     }
     AM_REQUIRE(*ret_domain != NULL, ACL_ERROR_UNINITIALIZE,
                "aclFinalize has been called");
@@ -64,9 +64,7 @@ aclError am_phys_check(const aclrtPhysicalMemProp *prop)
     int node;
 
     AM_TRY(am_attr_check(prop));
-    AM_TRY(location_find(&prop->location, &domain, &node));
-    am_domain_put(domain);
-    return ACL_SUCCESS;
+    return location_find(&prop->location, &domain, &node);
 }
 
 /* Bytes for size bytes of this kind; fails when that cannot be counted. */
@@ -121,7 +119,7 @@ static aclError mem_take(struct am_domain *domain, enum am_bank_kind kind, size_
     return rc;
 }
 
-/* Initialises every phys; its memory exists already. */
+/* The phys is zeroed, and its memory exists already. */
 static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
                       size_t asked, struct am_domain *domain)
 {
@@ -131,16 +129,7 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->asked = asked;
     phys->domain = domain;
     phys->home = (int8_t)domain->device;
-    phys->is_imported = false;
     phys->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_LEAF, "phys");
-    phys->export = AM_EXPORT_NONE;
-    phys->share = 0;
-    phys->share_number = 0;
-    phys->handle_refs = 0;
-    phys->n_mappings = 0;
-    phys->was_mapped = false;
-    phys->is_killed = false;
-    phys->part = NULL;
     LIST_INIT(&phys->mappings);
 }
 
@@ -155,10 +144,14 @@ aclrtPhysicalMemProp am_phys_prop(const struct am_phys *phys)
     };
 }
 
-/*
- * A phys with everything but its number and its first reference.  Takes over the reference to
- * the domain, also on failure, as the next one.
- */
+/* Why a phys is entered in its domain. */
+enum user {
+    USER_PROGRAM, /* it gets a handle */
+    USER_OWNER,   /* a pool, managed memory, an imported block */
+    USER_HEAP,    /* frees it with the heap, so it is not listed */
+};
+
+/* Allocates the memory and its record; phys_enter() is next. */
 static aclError phys_take(struct am_domain *domain, enum am_bank_kind kind, size_t size,
                           size_t asked, int node, const aclrtPhysicalMemProp *prop,
                           struct am_phys **ret_phys)
@@ -177,7 +170,6 @@ static aclError phys_take(struct am_domain *domain, enum am_bank_kind kind, size
     }
     if (phys != NULL)
         am_named_free(&phys->named);
-    am_domain_put(domain);
     return rc;
 }
 
@@ -187,12 +179,26 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
 {
     size_t granularity = am_attr_granularity(am_attr_find(prop->memAttr));
     size_t rounded;
-    aclError rc = size_round(size, granularity, &rounded);
 
-    if (rc == ACL_SUCCESS)
-        return phys_take(domain, AM_BANK_MAIN, rounded, size, node, prop, ret_phys);
-    am_domain_put(domain);
-    return rc;
+    AM_TRY(size_round(size, granularity, &rounded));
+    return phys_take(domain, AM_BANK_MAIN, rounded, size, node, prop, ret_phys);
+}
+
+/* The domain is freed with the last memory in it, once the library has stopped. */
+static void phys_leave(struct am_phys *phys)
+{
+    union am_domain_part *part = phys->part;
+    bool is_last;
+
+    if (part == NULL)
+        return;
+    am_latch_take(&part->lock);
+    if (phys->is_listed)
+        LIST_REMOVE(phys, listed);
+    is_last = --part->n_physes == 0 && part->is_closed;
+    am_latch_give(&part->lock);
+    if (is_last)
+        am_domain_put(phys->domain);
 }
 
 static void phys_unmake(struct am_phys *phys)
@@ -209,12 +215,16 @@ static void phys_unmake(struct am_phys *phys)
         am_ledger_share_leave(domain->ledger, phys->share);
     else if (!phys->is_imported)
         am_domain_uncharge(domain, size);
+    phys_leave(phys);
     am_named_free(&phys->named);
-    am_domain_put(domain);
 }
 
-/* Lists it in its domain; fails when the library is stopping. */
-static aclError phys_list(struct am_phys *phys, bool has_handle)
+/*
+ * Enters it in its domain; *ret_handle is its handle, if the user is the program.  Freed on
+ * failure: the library is stopping.  In one step, because a reset of the device may free the
+ * memory at once.
+ */
+static aclError phys_enter(struct am_phys *phys, enum user user, void **ret_handle)
 {
     union am_domain_part *part = &phys->domain->part[am_shard()];
     bool is_closed;
@@ -222,39 +232,22 @@ static aclError phys_list(struct am_phys *phys, bool has_handle)
     am_latch_take(&part->lock);
     is_closed = part->is_closed;
     if (!is_closed) {
-        LIST_INSERT_HEAD(&part->physes, phys, listed);
         phys->part = part;
-        phys->is_listed = true;
-        if (has_handle) /* the other physes are not the program's */
+        part->n_physes++;
+        phys->is_listed = user != USER_HEAP;
+        if (phys->is_listed)
+            LIST_INSERT_HEAD(&part->physes, phys, listed);
+        if (user == USER_PROGRAM) {
+            phys->handle_refs = 1;
             am_tally_add(&n_physes, 1);
+            *ret_handle = am_named_publish(&phys->named);
+        }
     }
     am_latch_give(&part->lock);
+    if (is_closed)
+        phys_unmake(phys);
     AM_REQUIRE(!is_closed, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     return ACL_SUCCESS;
-}
-
-/* The same for memory without a handle; it is gone on failure. */
-static aclError phys_enter(struct am_phys *phys)
-{
-    aclError rc = phys_list(phys, false);
-
-    if (rc != ACL_SUCCESS)
-        phys_unmake(phys);
-    return rc;
-}
-
-/* Gives it a handle and enters it; it is gone on failure. */
-static aclError phys_publish(struct am_phys *phys, void **ret_handle)
-{
-    aclError rc;
-
-    phys->handle_refs = 1;
-    rc = phys_list(phys, true);
-    if (rc == ACL_SUCCESS)
-        *ret_handle = am_named_publish(&phys->named);
-    else
-        phys_unmake(phys);
-    return rc;
 }
 
 aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **ret_handle)
@@ -266,7 +259,7 @@ aclError am_phys_create(size_t size, const aclrtPhysicalMemProp *prop, void **re
     AM_TRY(am_attr_check(prop));
     AM_TRY(location_find(&prop->location, &domain, &node));
     AM_TRY(phys_make(size, prop, domain, node, &phys));
-    return phys_publish(phys, ret_handle);
+    return phys_enter(phys, USER_PROGRAM, ret_handle);
 }
 
 static aclError import_make(const struct am_import *import, struct am_phys **ret_phys)
@@ -278,7 +271,7 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
     if (phys == NULL) {
         rc = am_fail(ACL_ERROR_BAD_ALLOC,
                      "no host memory for the records of imported memory");
-        goto err_place;
+        goto err_import;
     }
     if (import->remote != NULL) {
         phys->mem = *import->remote;
@@ -287,7 +280,7 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
         if (rc == ACL_SUCCESS)
             rc = bank->ops->mem_import(bank, import->fd, import->size, &phys->mem);
         if (rc != ACL_SUCCESS)
-            goto err_slab;
+            goto err_phys;
     }
     phys_init(phys, &import->prop, import->asked, import->domain);
     phys->home = (int8_t)import->home;
@@ -298,9 +291,9 @@ static aclError import_make(const struct am_import *import, struct am_phys **ret
     *ret_phys = phys;
     return ACL_SUCCESS;
 
-err_slab:
+err_phys:
     am_named_free(&phys->named);
-err_place:
+err_import:
     if (import->remote != NULL) {
         struct am_mem mem = *import->remote;
 
@@ -308,7 +301,6 @@ err_place:
     }
     if (import->share != 0)
         am_ledger_share_leave(import->domain->ledger, import->share);
-    am_domain_put(import->domain);
     import_ended(import->number);
     return rc;
 }
@@ -318,21 +310,20 @@ aclError am_phys_import(const struct am_import *import, void **ret_handle)
     struct am_phys *phys;
 
     AM_TRY(import_make(import, &phys));
-    return phys_publish(phys, ret_handle);
+    return phys_enter(phys, USER_PROGRAM, ret_handle);
 }
 
 aclError am_phys_import_owned(const struct am_import *import, struct am_phys **ret_phys)
 {
     AM_TRY(import_make(import, ret_phys));
-    return phys_enter(*ret_phys);
+    return phys_enter(*ret_phys, USER_OWNER, NULL);
 }
 
 aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
                               struct am_domain *domain, struct am_phys **ret_phys)
 {
-    am_refs_more(&domain->refs);
     AM_TRY(phys_make(size, prop, domain, -1, ret_phys));
-    return phys_enter(*ret_phys);
+    return phys_enter(*ret_phys, USER_OWNER, NULL);
 }
 
 aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
@@ -342,19 +333,7 @@ aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
 
     AM_TRY(phys_take(domain, kind, size, asked, -1, &prop, ret_phys));
     (*ret_phys)->asked = size; /* all of it is the heap's */
-    return ACL_SUCCESS;
-}
-
-static void phys_unlist(struct am_phys *phys)
-{
-    union am_domain_part *part = phys->part;
-
-    if (part == NULL)
-        return;
-    am_latch_take(&part->lock);
-    if (phys->is_listed)
-        LIST_REMOVE(phys, listed);
-    am_latch_give(&part->lock);
+    return phys_enter(*ret_phys, USER_HEAP, NULL);
 }
 
 struct am_phys *am_phys_ref(struct am_phys *phys)
@@ -371,7 +350,6 @@ void am_phys_put(struct am_phys *phys)
         return;
     am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
     had_handle = phys->named.handle != NULL;
-    phys_unlist(phys);
     phys_unmake(phys);
     if (had_handle)
         am_tally_add(&n_physes, -1);

@@ -44,10 +44,9 @@ struct am_phys {
     struct am_mem mem;
     size_t asked; /* bytes that the program asked for; mem.size is rounded up */
 
-    /* Where am_phys_kill_all() finds it; NULL: a heap's. */
-    union am_domain_part *part;
+    union am_domain_part *part; /* where it is entered; NULL: not yet */
     LIST_ENTRY(am_phys) listed; /* part->lock, as the next one */
-    bool is_listed;
+    bool is_listed;             /* am_phys_kill_all() finds it */
     uint64_t share; /* in the ledger, held instead of a charge; 0: none */
     /*
      * The number that it was exported or imported by last: the same means the same
@@ -76,15 +75,15 @@ aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
                               struct am_domain *domain, struct am_phys **ret_phys);
 
 /*
- * Memory for a heap, of whose bytes the program asked for `asked`.  It is not listed in its domain: the heap itself lets it go.  Takes
- * over the reference to place, also on failure.
+ * Memory for a heap, of whose bytes the program asked for `asked`.  It is not listed in its
+ * domain: the heap itself frees it.
  */
 aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
                              size_t size, size_t asked, struct am_phys **ret_phys);
 
 /*
  * Memory of another process: that of a descriptor, described by prop, used in this
- * domain.  Nothing is charged: the exporter has been.
+ * domain.  The exporter is charged for it.
  */
 struct am_import {
     uint64_t number;
@@ -100,8 +99,8 @@ struct am_import {
     const struct am_mem *remote;
 };
 /*
- * With a handle, and for an owner of ours.  Both take over the reference to place and the
- * claim on the number, also on failure.
+ * With a handle, and for an owner of ours.  Both take over the claim on the number, also on
+ * failure.
  */
 aclError am_phys_import(const struct am_import *import, void **ret_handle);
 aclError am_phys_import_owned(const struct am_import *import, struct am_phys **ret_phys);
