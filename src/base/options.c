@@ -43,7 +43,7 @@ static struct {
 static struct given {
     struct given *next;
     char text[VALUE_SIZE];
-} *all_given;
+} * all_given;
 
 /* The place of word in "one|two|three", or -1. */
 static int64_t choice_find(const char *choices, const char *word)

@@ -47,7 +47,7 @@ struct am_phys {
     union am_domain_part *part; /* where it is entered; NULL: not yet */
     LIST_ENTRY(am_phys) listed; /* part->lock, as the next one */
     bool is_listed;             /* am_phys_kill_all() finds it */
-    uint64_t share; /* in the ledger, held instead of a charge; 0: none */
+    uint64_t share;             /* in the ledger, held instead of a charge; 0: none */
     /*
      * The number that it was exported or imported by last: the same means the same
      * bytes.
