@@ -14,7 +14,7 @@
 #include "core/exchange/exchange.h"
 #include "backend/remote/remote.h"
 #include "core/ledger/ledger.h"
-#include "core/life.h"
+#include "core/devices.h"
 #include "core/managed/managed.h"
 #include "core/runtime.h"
 #include "core/stream/call.h"

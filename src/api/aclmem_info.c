@@ -24,7 +24,7 @@
 #include "core/device/setup.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/rundir.h"
-#include "core/life.h"
+#include "core/devices.h"
 #include "backend/remote/remote.h"
 #include "core/runtime.h"
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
-#include "core/life.h"
+#include "core/devices.h"
 
 aclError am_aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {

@@ -5,7 +5,7 @@
 #include "core/device/context.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
-#include "core/life.h"
+#include "core/devices.h"
 #include "core/watch.h"
 #include "layer/layers.h"
 

@@ -24,7 +24,7 @@
 #include "core/ipc/key.h"
 #include "core/ipc/share.h"
 #include "core/ledger/rundir.h"
-#include "core/life.h"
+#include "core/devices.h"
 #include "core/managed/managed.h"
 #include "core/pool/allocator.h"
 #include "core/pool/mempool.h"
@@ -265,6 +265,7 @@ void am_runtime_stop_locked(void)
     am_rt.is_stopping = true;
     am_epoch_synchronize(); /* only calls that wait are still under way */
     am_setup.default_device = -1;
+    am_devices_end(&am_devices);
     am_devices_close(&am_devices);
     am_exchange_stop();
     am_remote_stop();

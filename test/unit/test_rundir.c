@@ -234,21 +234,6 @@ static void a_call_after_the_stop_does_not_open_it_again(void **state)
     assert_int_equal(own, -7);
 }
 
-static void the_path_outlives_the_next_start(void **state)
-{
-    const char *before;
-    char copy[128];
-    int fd;
-
-    assert_int_equal(am_rundir_open(&fd), ACL_SUCCESS);
-    before = am_rundir_path();
-    strcpy(copy, path);
-    am_rundir_close();
-    name_path("other");
-    assert_opens();
-    assert_string_equal(before, copy);
-}
-
 static void expect_path(const char *parent)
 {
     int fd;
@@ -308,7 +293,6 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(looking_makes_nothing, begin, end),
         cmocka_unit_test_setup_teardown(a_call_after_the_stop_does_not_open_it_again,
                                         begin, end),
-        cmocka_unit_test_setup_teardown(the_path_outlives_the_next_start, begin, end),
         cmocka_unit_test_setup_teardown(
             without_the_option_it_is_in_shared_memory_or_else_in_tmp, begin, end),
     };

@@ -45,7 +45,7 @@ static inline struct am_context *am_current_find(void)
 
 /* aclrtSetDevice: one more user; the default context becomes the thread's current one. */
 aclError am_device_set(struct am_device *device);
-/* aclrtCreateContext, aclrtSetCurrentContext; am_context_destroy() is in life.h. */
+/* aclrtCreateContext, aclrtSetCurrentContext; am_context_destroy() is in core/devices.h. */
 aclError am_context_create(int32_t device, void **ret_handle);
 aclError am_context_set_current(void *handle);
 

@@ -1,6 +1,6 @@
-/* The life of devices: setting and resetting them, over all parts of the core. */
-#ifndef AM_CORE_LIFE_H
-#define AM_CORE_LIFE_H
+/* Opening, resetting and closing devices, over all parts of the core. */
+#ifndef AM_CORE_DEVICES_H
+#define AM_CORE_DEVICES_H
 
 #include <stdbool.h>
 
@@ -15,7 +15,9 @@
 aclError am_devices_open(struct am_devices *devices);
 /* The ledger's configuration for them, or for those that a start would make. */
 aclError am_devices_config(struct am_ledger_config *ret_config);
-/* Everything on the devices and on the host dies, then the devices go. */
+/* Ends the work, streams, pools, events, contexts and imports of all devices. */
+void am_devices_end(struct am_devices *devices);
+/* Frees all memory of the devices and of the host, and closes the devices. */
 void am_devices_close(struct am_devices *devices);
 /* Whether the program uses none of them: not set, and without physical memory. */
 bool am_devices_are_idle(struct am_devices *devices);

@@ -1,5 +1,5 @@
-/* See life.h. */
-#include "core/life.h"
+/* See devices.h. */
+#include "core/devices.h"
 
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@
 #include "core/stream/stream.h"
 #include "core/vmm/phys.h"
 
-static aclError device_look(struct am_device *device, const struct am_plan *plan,
+static aclError device_inspect(struct am_device *device, const struct am_plan *plan,
                             size_t *ret_capacity)
 {
     struct am_device_info info = {0};
@@ -41,7 +41,7 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
     device->id = id;
     device->driver_id = driver_id;
     if (plan->n_real > 0)
-        AM_TRY(device_look(device, plan, &capacity));
+        AM_TRY(device_inspect(device, plan, &capacity));
     AM_TRY(am_domain_create(id, driver_id, capacity, &domain));
     am_domain_enter(domain, am_devices.ledger);
     am_lock(&am_devices.lock); /* a call may have found it before the library stopped */
@@ -130,7 +130,8 @@ static void device_end_work(struct am_device *device, bool wait)
     am_signal_kill_all(&am_notifies, device->id);
 }
 
-static void device_close(struct am_device *device)
+/* Ends everything on the device except its memory. */
+static void device_end(struct am_device *device)
 {
     device_end_work(device, true);
     am_lock(&am_devices.lock);
@@ -141,13 +142,18 @@ static void device_close(struct am_device *device)
     device_end_work(
         device, false); /* objects that other threads made before the contexts ended */
     am_key_close_imports(device->id);
-    domain_close(&device->domain);
+}
+
+void am_devices_end(struct am_devices *devices)
+{
+    for (int32_t i = 0; i < devices->n; i++)
+        device_end(&devices->device[i]);
 }
 
 void am_devices_close(struct am_devices *devices)
 {
     for (int32_t i = 0; i < devices->n; i++)
-        device_close(&devices->device[i]);
+        domain_close(&devices->device[i].domain);
     domain_close(&devices->host);
     devices->n = 0;
     am_ledger_put(devices->ledger);
