@@ -18,7 +18,7 @@
 #include "core/vmm/phys.h"
 
 static aclError device_inspect(struct am_device *device, const struct am_plan *plan,
-                            size_t *ret_capacity)
+                               size_t *ret_capacity)
 {
     struct am_device_info info = {0};
 
