@@ -233,7 +233,7 @@ function spaceView(main) {
 
 // ---- life lines ----
 function livesView(main) {
-  const kinds = new Set(["physical", "imported", "reserved", "stream", "event"]);
+  const kinds = new Set(["block", "pool", "pinned", "managed", "registered", "physical", "imported", "reserved", "stream", "event"]);
   const list = [], mappings = new Map(), b = data.blocks;
   for (let i = 0; i < b.n; i++) {
     if (kinds.has(kindName(i))) list.push(i);
@@ -348,7 +348,7 @@ function findingsView(main) {
   for (const f of data.findings)
     main.append(make("div", { className: "finding" }, make("b", {}, f.kind), make("div", {}, f.message),
       f.advice ? make("div", {}, "What to do: " + f.advice) : null,
-      f.time !== undefined ? make("button", { onclick: () => { state.time = f.time; show("memory"); } }, "at " + timeText(f.time)) : null,
+      f.at !== undefined ? make("button", { "data-at": f.at, onclick: () => { state.time = f.at; show("memory"); } }, "at " + timeText(f.at)) : null,
       ...f.calls.map((call) => make("div", { className: "frames" }, `${call.what}: ${call.function}\n` +
         call.stack.map((s) => `    ${s.function}${s.file ? ` (${s.file}:${s.line})` : ""}`).join("\n")))));
 }

@@ -200,8 +200,9 @@ static json_t *problem_json(const struct problem *problem)
                             "user's, or others may write to it; %s",
                             am_rundir_advice());
     if (problem->directory != 0)
-        return json_sprintf("the runtime directory cannot be opened: %s",
-                            strerror(-problem->directory));
+        return json_sprintf("the runtime directory cannot be created or opened: %s; %s",
+                            strerror(-problem->directory),
+                            am_rundir_errno_advice(-problem->directory));
     if (problem->ledger == -EPROTO)
         return json_sprintf("the file %s is damaged, or another version's, and processes "
                             "use it; it is made anew when they have ended",

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/lock.h"
@@ -294,10 +295,11 @@ static void record_write(const struct am_finding *f, uint32_t number)
                       f->at[i].what, "thread", (json_int_t)site->thread, "stack",
                       stack_json(site->stack), "python", am_python_json(site->python)));
     }
-    record = json_pack(
-        "{ss, sI, ss, so, ss, si, so}", "record", "finding", "number", (json_int_t)number,
-        "kind", kind_names[f->kind], "message", am_json_text(f->message), "advice",
-        f->advice != NULL ? f->advice : "", "refused", f->refused, "calls", calls);
+    record =
+        json_pack("{ss, sI, ss, so, ss, si, sI, so}", "record", "finding", "number",
+                  (json_int_t)number, "kind", kind_names[f->kind], "message",
+                  am_json_text(f->message), "advice", f->advice != NULL ? f->advice : "",
+                  "refused", f->refused, "time", (json_int_t)am_clock(), "calls", calls);
     if (f->kind == AM_KIND_portability)
         reach_add(record, &f->reach);
     line_write(record);

@@ -10,7 +10,7 @@
  *     {"record":"process","pid":..,"parent":..,"command":..}
  *     {"record":"module","number":..,"path":..,"base":..,"build_id":..}    before its use
  *     {"record":"finding","number":..,"kind":..,"message":..,"advice":..,"refused":..,
- *      "calls":[{"function":..,"what":..,"thread":..,"stack":[[module,offset],..],
+ *      "time":(CLOCK_MONOTONIC, in nanoseconds),"calls":[{"function":..,"what":..,"thread":..,"stack":[[module,offset],..],
  *                "python":[[function,file,line],..]}]}
  *                                      portability: "since":"8.5","before":"","refusing":["950"]
  *     {"record":"function","function":..,"since":..,"before":..,"refusing":..}     at the end

@@ -96,6 +96,28 @@ class Run(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, option)
                 self.assertIn("/dev/full: No space left", done.stderr)
 
+    def test_a_refused_run_leaves_no_file_behind(self):
+        trace = self.path("existing.trace")
+        with open(trace, "w") as file:
+            file.write("of somebody else")
+        for refused in (["--trace", trace], ["--chaos", "x"], ["--chaos", "1..99999999999"]):
+            json_path, junit = self.path("new.json"), self.path("new.xml")
+            done = self.run_it("--json", json_path, "--junit", junit, *refused, "echo", "ran")
+            self.assertEqual((done.returncode, done.stdout), (2, ""), refused)
+            self.assertFalse(os.path.exists(json_path) or os.path.exists(junit), refused)
+        kept = self.path("kept.json")
+        with open(kept, "w") as file:
+            file.write("{}")
+        self.run_it("--json", kept, "--trace", trace, "echo", "ran")
+        with open(kept) as file:
+            self.assertEqual(file.read(), "{}")
+
+    def test_chaos_has_a_limit_of_seeds(self):
+        for seeds in ("1..99999999999", "1..99999999999999999999999", "1..100001", "1..99999,1..2", "7..3"):
+            done = self.run_it("--chaos", seeds, "echo", "ran")
+            self.assertEqual((done.returncode, done.stdout), (2, ""), seeds)
+            self.assertRegex(done.stderr, "--chaos (runs at most 100000 seeds|takes seeds)")
+
     def start(self, *arguments):
         """A run in a session of its own, for which Ctrl-C is not ignored."""
         started = subprocess.Popen(
@@ -199,7 +221,7 @@ class Run(unittest.TestCase):
             ["calls", "calls_refused", "exit_code", "findings", "processes", "program", "seconds", "signal", "suppressed"],
         )
         finding = found["findings"][0]
-        self.assertEqual(sorted(finding), ["advice", "calls", "count", "kind", "message", "refused"])
+        self.assertEqual(sorted(finding), ["advice", "calls", "count", "kind", "message", "refused", "time"])
         self.assertEqual((finding["kind"], finding["count"], finding["refused"]), ("double-free", 1, 107000))
         self.assertEqual([c["what"] for c in finding["calls"]], ["again here", "freed here", "made here"])
         for call in finding["calls"]:
@@ -345,6 +367,14 @@ class Run(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("no room for", done.stderr)
+
+    def test_a_limit_of_file_sizes_that_has_no_room_for_a_trace_is_reported(self):
+        done = subprocess.run(
+            [ACLMEM, "run", "--trace", self.path("none"), "echo", "ran"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            universal_newlines=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+        )
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("File too large", done.stderr)
 
     def test_products_that_lint_names_refuse_the_program(self):
         for case in ("none/products", "portability/wish"):

@@ -202,6 +202,20 @@ class Command(unittest.TestCase):
         told = json.loads(self.printed("info", "--json"))
         self.assertTrue(told["huge_pages"]["why"])
 
+    def test_a_runtime_directory_that_cannot_be_created_is_a_problem(self):
+        mounts = "mount -t tmpfs none /tmp && mkdir /tmp/shm && mount -t tmpfs -o ro none /dev/shm && mount -o remount,ro /tmp && "
+        writable = "mount -t tmpfs none /dev/shm && mount -t tmpfs none /tmp && "
+        env = {k: v for k, v in self.env.items() if k != "ACLMEM_RUNTIME_DIR"}
+        def inside(mounts):
+            return subprocess.run(["unshare", "-rm", "sh", "-c", mounts + "exec \"$0\" info --json", COMMAND], env=env,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        if inside(writable).returncode != 0:
+            self.skipTest("this user may not mount file systems in a namespace")
+        told = json.loads(inside(writable).stdout)
+        self.assertEqual((told["runtime_directory"], told["problem"]), ("/dev/shm/aclmem-0", None))
+        told = json.loads(inside(mounts).stdout)
+        self.assertIn("cannot be created or opened: Read-only file system; name another", told["problem"])
+
     def test_a_process_is_shown_while_it_lives(self):
         idle = json.loads(self.printed("info", "--json"))
         self.assertEqual(idle["configurations"][0]["processes"], [])

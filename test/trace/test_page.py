@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page of aclmem report in a real browser: test_page.py ACLMEM PLAYER RACE CACHE [FOLDER FOR PICTURES]
+"""The page of aclmem report in a real browser: test_page.py ACLMEM PLAYER RACE CACHE WRAPPER [FOLDER FOR PICTURES]
 
 Numbers that the page shows are compared with those that are computed from the trace.
 """
@@ -16,8 +16,8 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser  # noqa: E402
 
-ACLMEM, PLAYER, RACE, CACHE = sys.argv[1:5]
-PICTURES = sys.argv[5] if len(sys.argv) > 5 else None
+ACLMEM, PLAYER, RACE, CACHE, WRAPPER = sys.argv[1:6]
+PICTURES = sys.argv[6] if len(sys.argv) > 6 else None
 
 
 def call(*arguments, code=0):
@@ -214,6 +214,31 @@ class Findings(unittest.TestCase):
                     chrome.picture(os.path.join(PICTURES, "findings.png"))
                 chrome.evaluate("document.querySelector('.finding button').click()")
                 self.assertTrue(re.search("Live at", chrome.evaluate("document.getElementById('main').innerText")))
+                self.assertEqual(chrome.complaints(), [])
+            finally:
+                chrome.close()
+
+    def test_a_finding_in_a_wrapper_has_the_time_of_its_own_call(self):
+        """Times are compared with those that aclmem trace prints, which count from the same beginning."""
+        with tempfile.TemporaryDirectory() as folder:
+            trace, found, page = (os.path.join(folder, name) for name in ("t", "found.json", "page.html"))
+            call("run", "--quiet", "--trace", trace, "--json", found, "--report", page, WRAPPER, code=99)
+            with open(found, encoding="utf-8") as file:
+                findings = json.load(file)["findings"]
+            printed = call("trace", trace).splitlines()
+            times = {name: [float(line.split()[0]) for line in printed if " %s(" % name in line]
+                     for name in ("aclrtMemset", "aclrtMalloc")}
+            self.assertEqual([len(t) for t in times.values()], [4, 3])
+            expected = {"use-after-free": times["aclrtMemset"][3], "leak.block": times["aclrtMalloc"][2]}
+            self.assertEqual({f["kind"] for f in findings}, set(expected))
+            chrome = browser.Browser()
+            try:
+                chrome.open(page)
+                chrome.evaluate("document.querySelector('#views button[data-view=findings]').click()")
+                shown = chrome.evaluate("[...document.querySelectorAll('.finding')].map((f) => [f.querySelector('b').textContent, Number(f.querySelector('button').dataset.at)])")
+                self.assertEqual({kind: round(at / 1e9, 6) for kind, at in shown}, expected)
+                chrome.evaluate("document.querySelector('#views button[data-view=lives]').click()")
+                self.assertIn("1 never freed", chrome.evaluate("document.getElementById('lives-figures').textContent"))
                 self.assertEqual(chrome.complaints(), [])
             finally:
                 chrome.close()

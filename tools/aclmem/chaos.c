@@ -18,7 +18,7 @@ static long *seeds_parse(const char *text, size_t *ret_n)
     long *seeds = malloc(SEEDS_MAX * sizeof *seeds);
     size_t n = 0;
 
-    while (*text != '\0' && n < SEEDS_MAX) {
+    while (*text != '\0') {
         char *end;
         long first = strtol(text, &end, 10);
         long last = first;
@@ -28,10 +28,15 @@ static long *seeds_parse(const char *text, size_t *ret_n)
         if (strncmp(end, "..", 2) == 0) {
             text = end + 2;
             last = strtol(text, &end, 10);
-            if (end == text)
+            if (end == text || last < first)
                 break;
         }
-        for (long seed = first; seed <= last && n < SEEDS_MAX; seed++)
+        if (last - first >= (long)(SEEDS_MAX - n)) {
+            usage_fail("run", "--chaos runs at most %d seeds", SEEDS_MAX);
+            free(seeds);
+            return NULL;
+        }
+        for (long seed = first; seed <= last; seed++)
             seeds[n++] = seed;
         text = end + (*end == ',');
         if (*end != ',' && *end != '\0')

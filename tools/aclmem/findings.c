@@ -159,11 +159,11 @@ static json_t *finding_make(const json_t *file, const json_t *record)
                                                json_object_get(file, "pid"), "thread",
                                                json_object_get(call, "thread"), "stack",
                                                stack_name(file, call)));
-    finding = json_pack("{s:O, s:O, s:O, s:O, s:o, s:i}", "kind",
-                        json_object_get(record, "kind"), "message",
-                        json_object_get(record, "message"), "advice",
-                        json_object_get(record, "advice"), "refused",
-                        json_object_get(record, "refused"), "calls", calls, "count", 1);
+    finding = json_pack(
+        "{s:O, s:O, s:O, s:O, s:O, s:o, s:i}", "kind", json_object_get(record, "kind"),
+        "message", json_object_get(record, "message"), "advice",
+        json_object_get(record, "advice"), "refused", json_object_get(record, "refused"),
+        "time", json_object_get(record, "time"), "calls", calls, "count", 1);
     for (i = 0; i < 3 && json_object_get(record, reach[i]) != NULL; i++)
         json_object_set(finding, reach[i], json_object_get(record, reach[i]));
     return finding;

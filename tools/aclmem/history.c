@@ -501,8 +501,10 @@ static void event_take(struct reading *r, const struct trace_event *event)
     struct history *history = r->history;
     const struct rule *rule;
 
-    if (history->began == 0 || event->begin < history->began)
+    if (event->begin < history->began)
         history->began = event->begin;
+    if (history->first == 0 || event->begin < history->first)
+        history->first = event->begin;
     if (event->end > history->ended)
         history->ended = event->end;
     if (event->kind == TRACE_TASK)
@@ -706,6 +708,7 @@ bool history_read(struct history *history, struct trace *trace)
     struct trace_event event;
 
     memset(history, 0, sizeof *history);
+    history->began = trace_about(trace)->began;
     where_add(history, NULL, 0);
     stream_add(history, 0, 0);
     while (trace_next(trace, &event))

@@ -124,7 +124,8 @@ struct history {
     size_t n_functions, max_functions;
     const struct trace_process **process;
     size_t n_processes;
-    uint64_t began, ended; /* times of the first and last event */
+    uint64_t began;        /* times count from it: the beginning of the trace */
+    uint64_t first, ended; /* times of the first and last event */
     uint64_t n_calls, n_errors;
     uint64_t peak, peak_at; /* bytes of memory, over all devices and the host */
     uint64_t live;          /* at the end */

@@ -110,10 +110,10 @@ static void info_print(const json_t *info)
     json_t *configuration;
     size_t i;
 
-    printf("aclmem %s, processes meet in %s\n", text_of(info, "version"),
+    printf("aclmem %s, runtime directory %s\n", text_of(info, "version"),
            text_of(info, "runtime_directory"));
     if (!is_known)
-        printf("not all processes are seen: %s\n", text_of(info, "problem"));
+        printf("problem: %s\n", text_of(info, "problem"));
     printf("huge pages: %s: %s\n",
            json_is_true(json_object_get(pages, "used")) ? "yes" : "no",
            text_of(pages, "why"));

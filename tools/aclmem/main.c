@@ -3,6 +3,7 @@
  *
  * A new subcommand is a file with a struct command (command.h) and a line here.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,10 +104,18 @@ static int run(int argc, char **argv)
     return n < 0 ? EXIT_USAGE : command->run(n, argv + 2);
 }
 
+/* Above ulimit -f a write fails with EFBIG instead of ending the command. */
+static void file_limit_ignore(int signal)
+{
+}
+
 /* A result that could not be written is no success: a disk may be full. */
 int main(int argc, char **argv)
 {
-    int rc = run(argc, argv);
+    int rc;
+
+    signal(SIGXFSZ, file_limit_ignore); /* not SIG_IGN: programs would inherit it */
+    rc = run(argc, argv);
 
     if (fflush(stdout) == 0 && !ferror(stdout))
         return rc;

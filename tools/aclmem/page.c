@@ -438,50 +438,83 @@ static json_t *devices_make(const struct history *history, json_int_t *ret_peak_
     return devices;
 }
 
-/* ---- findings and their moments ---- */
+/* ---- findings and their calls ---- */
 
-/* Whether a call of the trace is the one that a finding tells of. */
-static bool is_moment(struct history *history, const struct trace_event *event,
-                      const json_t *call)
+/* Whether two stacks are equal, up to the depth of the shorter one. */
+static bool is_same_stack(const json_t *left, const json_t *right)
 {
-    const json_t *top = json_array_get(json_object_get(call, "stack"), 0);
+    json_t *frame;
+    size_t i;
+
+    json_array_foreach (left, i, frame) {
+        const json_t *other = json_array_get(right, i);
+
+        if (other == NULL)
+            break;
+        if (number_of(frame, "line") != number_of(other, "line") ||
+            strcmp(text_of(frame, "function"), text_of(other, "function")) != 0)
+            return false;
+    }
+    return true;
+}
+
+/*
+ * Whether an event of the trace may be the first call of a finding.  `known` remembers the
+ * result for each stack: naming the frames of a stack is slow.
+ */
+static bool is_call_of(const struct trace_event *event, const json_t *call, size_t number,
+                       json_t *known)
+{
+    char key[64];
     json_t *frames;
-    bool is_same;
 
     if (event->function == NULL || event->process->pid != number_of(call, "pid") ||
         event->thread != number_of(call, "thread") ||
         strcmp(event->function->name, text_of(call, "function")) != 0)
         return false;
-    if (top == NULL || event->stack == 0)
-        return true;
-    frames = show_frames(event->process, event->stack);
-    is_same = number_of(json_array_get(frames, 0), "line") == number_of(top, "line") &&
-              strcmp(text_of(json_array_get(frames, 0), "function"),
-                     text_of(top, "function")) == 0;
-    json_decref(frames);
-    return is_same;
+    snprintf(key, sizeof key, "%zu %" PRIu32 " %" PRIu32, number, event->process->number,
+             event->stack);
+    if (json_object_get(known, key) == NULL) {
+        frames = show_frames(event->process, event->stack);
+        json_object_set_new(
+            known, key,
+            json_boolean(is_same_stack(json_object_get(call, "stack"), frames)));
+        json_decref(frames);
+    }
+    return json_is_true(json_object_get(known, key));
 }
 
-static void moments_find(struct history *history, struct trace *trace, json_t *findings)
+/*
+ * Adds "at" to each finding: when its first call began.  If several calls have the same
+ * stack, it is the call during which the finding was reported; the first one otherwise, as
+ * for leaks, which are reported at the end.
+ */
+static void findings_place(struct history *history, struct trace *trace, json_t *findings)
 {
     char why[TRACE_WHY_SIZE];
     struct trace_event event;
+    json_t *known;
     json_t *finding;
     size_t i;
 
     if (json_array_size(findings) == 0 || !trace_rewind(trace, why))
         return;
+    known = json_object();
     while (trace_next(trace, &event)) {
         json_array_foreach (findings, i, finding) {
             const json_t *call = json_array_get(json_object_get(finding, "calls"), 0);
+            uint64_t reported = (uint64_t)number_of(finding, "time");
+            bool is_during = event.begin <= reported && reported <= event.end;
 
-            if (json_object_get(finding, "time") == NULL &&
-                is_moment(history, &event, call))
+            if ((json_object_get(finding, "at") == NULL || is_during) &&
+                (event.kind != TRACE_BEGIN || event.is_unfinished) &&
+                is_call_of(&event, call, i, known))
                 json_object_set_new(
-                    finding, "time",
+                    finding, "at",
                     json_integer((json_int_t)(event.begin - history->began)));
         }
     }
+    json_decref(known);
 }
 
 /* ---- the page ---- */
@@ -548,6 +581,7 @@ static json_t *meta_make(struct making *m, const char *path, const json_t *findi
                   (json_int_t)history->n_calls, "errors", (json_int_t)history->n_errors));
     held_sum(history, json_object_get(meta, "totals"));
     json_object_set_new(meta, "hasTasks", json_boolean(history->n_tasks > 0));
+    json_object_set_new(meta, "first", json_integer(since(m, history->first)));
     return meta;
 }
 
@@ -722,7 +756,7 @@ int page_write(const char *path, const char *output, const json_t *given)
         return 1;
     }
     if (trace != NULL)
-        moments_find(&history, trace, findings);
+        findings_place(&history, trace, findings);
     m.frames = json_array();
     m.known = json_object();
     data_make(&m, path, findings, pool, &packed);

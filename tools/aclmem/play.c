@@ -79,7 +79,8 @@ static struct {
     const char *function[FUNCTIONS_MAX];
     size_t n_functions;
     uint32_t report_thread; /* that runs callbacks, in the recording */
-    uint64_t began;         /* of the recording */
+    uint64_t began;         /* of the recording: times that are printed count from it */
+    uint64_t first;         /* begin of the first call */
     uint64_t started;       /* of the replay */
 } p;
 
@@ -267,7 +268,7 @@ static void turn_wait(const struct call *call)
         pthread_cond_wait(&s->change, &s->lock);
     pthread_mutex_unlock(&s->lock);
     if (p.choice->is_recorded_speed) {
-        uint64_t due = p.started + (call->begin - p.began);
+        uint64_t due = p.started + (call->begin - p.first);
         uint64_t time = now();
 
         if (time < due)
@@ -630,7 +631,8 @@ int play_calls(const char *path, const struct play_choice *choice)
     trace_losses_say(trace);
     turns_make();
     shared_make();
-    p.began = p.n_calls > 0 ? p.call[0].begin : 0;
+    p.began = trace_about(trace)->began;
+    p.first = p.n_calls > 0 ? p.call[0].begin : 0;
     p.started = now();
     fflush(NULL);
     for (size_t i = 0; i < trace_n_processes(trace) && n_children < PROCESSES_MAX; i++) {

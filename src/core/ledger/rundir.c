@@ -73,6 +73,18 @@ static bool is_elsewhere(int error)
     return error == ENOENT || error == EACCES || error == EROFS || error == EPERM;
 }
 
+/* -ENOENT if the missing directory at path could be created, otherwise the reason. */
+static int parent_check(const char *path)
+{
+    char parent[PATH_SIZE];
+    int n = (int)(strrchr(path, '/') - path);
+
+    snprintf(parent, sizeof parent, "%.*s", n > 0 ? n : 1, path);
+    if (faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0)
+        return -ENOENT;
+    return errno == ENOENT ? -EACCES : -errno;
+}
+
 /* The directory at path, made if need be: a descriptor or -errno. */
 static int path_open(const char *path, bool can_make)
 {
@@ -84,6 +96,8 @@ static int path_open(const char *path, bool can_make)
     fd = am_sys_open(path, OPEN_FLAGS);
     if (fd >= 0)
         return fd;
+    if (errno == ENOENT && !can_make)
+        return parent_check(path);
     return errno == ENOENT && error != 0 ? -error : -errno;
 }
 
@@ -126,7 +140,10 @@ static aclError open_fail(int error, const char *path)
     }
 }
 
-/* Opens the first path that can be opened; *ret_path is that path, or the last one. */
+/*
+ * Opens the first path that can be opened; *ret_path is that path, or the last one.  Without
+ * can_make, -ENOENT is a path at which the directory could be created.
+ */
 static int paths_open_locked(bool can_make, const char **ret_path)
     AM_REQUIRES(rundir.lock)
 {
@@ -135,7 +152,8 @@ static int paths_open_locked(bool can_make, const char **ret_path)
     paths_set_locked();
     *ret_path = rundir.paths[0];
     fd = path_open(rundir.paths[0], can_make);
-    if (fd < 0 && is_elsewhere(-fd) && rundir.paths[1][0] != '\0') {
+    if (fd < 0 && is_elsewhere(-fd) && (can_make || fd != -ENOENT) &&
+        rundir.paths[1][0] != '\0') {
         *ret_path = rundir.paths[1];
         fd = path_open(rundir.paths[1], can_make);
     }
