@@ -146,8 +146,8 @@ struct trace_about {
 
 #define TRACE_MEMORY_BASE ((uint64_t)32 << 20)
 #define TRACE_MEMORY_RATIO 64u
-#define TRACE_DECODED_BASE ((uint64_t)64 << 20)
-#define TRACE_DECODED_RATIO 256u
+#define TRACE_DECODED_BASE ((uint64_t)4 << 20)
+#define TRACE_DECODED_RATIO 128u
 
 /* NULL, and the reason in TRACE_WHY_SIZE bytes. */
 struct trace *trace_open(const char *path, char *why);

@@ -7,6 +7,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import forge  # noqa: E402
+
 ACLMEM, PLAYER, CALLER = sys.argv[1:4]
 SHARE = sys.argv[4:7]
 
@@ -78,7 +81,7 @@ class Replay(unittest.TestCase):
         self.assertEqual(played["functions"]["aclrtMemcpyBatch"]["calls"], 1)
         self.assertEqual(played["functions"]["aclrtLaunchHostFunc"]["calls"], 1)
 
-    def forge(self, right, wrong):
+    def replace_bytes(self, right, wrong):
         with open(self.trace, "r+b") as file:
             content = file.read()
             self.assertEqual((content.count(right), len(right)), (1, len(wrong)))
@@ -99,7 +102,7 @@ class Replay(unittest.TestCase):
                     file.seek(content.index(right))
                     file.write(wrong)
             else:
-                self.forge(right, wrong)
+                self.replace_bytes(right, wrong)
             self.assertIn("other arguments of aclrt", call("replay", self.trace, code=1)[1])
             os.unlink(self.trace)
 
@@ -112,6 +115,47 @@ class Replay(unittest.TestCase):
             file.seek(at)
             file.write(b"\xac\x02")
         self.assertIn("another length", call("replay", self.trace, code=1)[1])
+
+    BEGIN = (forge.function(1, b"aclrtSetDevice", b"deviceId:i") + forge.function(2, b"aclrtMallocHost", b"hostPtr:P size:z")
+             + forge.function(3, b"aclrtMemcpy", b"dst:p destMax:z src:p count:z kind:e")
+             + forge.function(4, b"aclrtIpcOpenEventHandle", b"handle:v event:P")
+             + forge.function(6, b"aclrtMalloc", b"devPtr:P size:z policy:e")
+             + forge.function(5, b"aclrtSynchronizeDevice", b""))
+    SET_DEVICE = forge.call(1, forge.signed(0))
+
+    def forged(self, *chunks):
+        """The result of replaying a trace of one process with these chunks; it ends within a minute."""
+        with open(self.trace, "wb") as file:
+            file.write(forge.trace([forge.chunk(1, 0, 0, 1, self.BEGIN)] + list(chunks)))
+        done = subprocess.run([ACLMEM, "replay", self.trace, "--json"], capture_output=True, timeout=60)
+        return done.returncode, json.loads(done.stdout or b"{}"), done.stderr.decode()
+
+    def test_host_memory_is_not_written_behind_its_end(self):
+        """The copy would overwrite 64 MB behind a block of 4 KB."""
+        device, host, size = 1 << 40, 1 << 41, 1 << 26
+        calls = (self.SET_DEVICE + forge.call(6, forge.varint(size) + forge.signed(0), forge.signed(device))
+                 + forge.call(2, forge.varint(4096), forge.signed(host - device)))
+        for at in (0, 64):  # pointers are differences to the one before
+            copy = forge.call(3, forge.signed(at) + forge.varint(size) + forge.signed(device - host - at) + forge.varint(size) + forge.signed(2))
+            code, played, said = self.forged(forge.chunk(1, 7, 0, 100, calls + copy + self.SET_DEVICE))
+            self.assertEqual((code, played["calls"], played["differences"]), (0, 5, 0), said)
+
+    def test_a_missing_struct_is_not_passed_by_value(self):
+        opened = forge.call(4, b"", forge.signed(4096), empty=1)
+        code, played, said = self.forged(forge.chunk(1, 7, 0, 100, self.SET_DEVICE + opened))
+        self.assertEqual((code, played["calls"], played["skipped"]), (0, 1, 1), said)
+
+    def test_calls_at_the_same_time_end(self):
+        same = forge.call(5, gap=0, duration=0)
+        back = forge.call(5, gap=5, duration=(1 << 64) - 10)  # it ends before it begins
+        chunks = [forge.chunk(1, thread, 0, 1000, forge.call(1, forge.signed(0), gap=0, duration=0) + 3 * same + back + same)
+                  for thread in (7, 8, 9)]
+        code, played, said = self.forged(*chunks)
+        self.assertEqual(played["calls"], 18, said)
+
+    def test_a_trace_of_many_processes_is_refused(self):
+        chunks = [forge.chunk(process, 0, 0, 1, self.BEGIN) for process in range(2, 300)]
+        self.assertIn("more than 256 processes", self.forged(*chunks)[2])
 
     def test_wrong_arguments_are_named(self):
         self.record(PLAYER, "10", "1")

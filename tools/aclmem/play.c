@@ -33,6 +33,9 @@
 #define THREADS_MAX 4096
 #define FUNCTIONS_MAX 512
 #define ARRAY_MAX 1024u /* elements that a trace has of an array */
+/* Bytes of calls in memory: at most this, and as many times the bytes of the file. */
+#define CALLS_BASE ((uint64_t)256 << 20)
+#define CALLS_RATIO 256u
 
 struct call {
     const struct play_function *function; /* NULL: the call is left out */
@@ -74,7 +77,8 @@ static struct {
     const struct play_choice *choice;
     struct call *call; /* in the order of their begins */
     size_t n_calls, max_calls;
-    uint64_t *place; /* of a call, in the order of ends */
+    uint64_t calls_size; /* bytes */
+    uint64_t *place;     /* of a call, in the order of ends */
     struct shared *shared;
     const char *function[FUNCTIONS_MAX];
     size_t n_functions;
@@ -93,6 +97,12 @@ static void *must(void *memory)
         exit(1);
     }
     return memory;
+}
+
+static void refuse(const char *why)
+{
+    fprintf(stderr, "aclmem replay: %s: %s\n", p.path, why);
+    exit(1);
 }
 
 /*
@@ -141,7 +151,7 @@ static void call_check(const struct call *call)
     }
 }
 
-static void call_keep(const struct trace_event *event)
+static void call_keep(const struct trace *trace, const struct trace_event *event)
 {
     uint32_t n = event->function->n;
     bool is_played = event->function->result == 'r' && event->kind != TRACE_BEGIN;
@@ -162,11 +172,13 @@ static void call_keep(const struct trace_event *event)
         .thread = event->thread,
         .is_counted = event->function->result == 'r',
     };
+    p.calls_size += sizeof *call + (n + 1) * sizeof *call->value;
     call->value = must(calloc(n + 1, sizeof *call->value));
     for (uint32_t i = 0; i < n; i++) {
         struct trace_value *value = &call->value[i];
 
         *value = event->value[i];
+        p.calls_size += value->size + value->n_items * sizeof *value->item;
         if (value->bytes != NULL)
             value->bytes =
                 memcpy(must(malloc(value->size + 8)), value->bytes, value->size);
@@ -174,6 +186,8 @@ static void call_keep(const struct trace_event *event)
             value->item = memcpy(must(malloc((value->n_items + 1) * sizeof *value->item)),
                                  value->item, value->n_items * sizeof *value->item);
     }
+    if (p.calls_size > CALLS_BASE + CALLS_RATIO * trace_about(trace)->n_bytes)
+        refuse("it has more calls than its size allows: it is damaged");
     call_check(call);
     if (strcmp(event->function->name, "aclrtProcessReport") == 0 && p.report_thread == 0)
         p.report_thread = event->thread;
@@ -224,7 +238,10 @@ static size_t begun_count(size_t i)
     return n;
 }
 
-/* Turns: a call waits for those that ended before it began. */
+/*
+ * Turns: a call waits for those that ended before it began.  It waits for no call that is
+ * behind it in the order of begins, so the replay ends whatever times the trace has.
+ */
 static void turns_make(void)
 {
     struct call **by_end;
@@ -241,7 +258,8 @@ static void turns_make(void)
     for (size_t i = 0; i < p.n_calls; i++)
         p.place[by_end[i] - p.call] = i;
     for (size_t i = 0; i < p.n_calls; i++) {
-        while (n < p.n_calls && by_end[n]->end <= p.call[i].begin)
+        while (n < p.n_calls && by_end[n]->end <= p.call[i].begin &&
+               by_end[n] < &p.call[i])
             n++;
         p.call[i].turn = n;
         p.call[i].n_begun = begun_count(i);
@@ -463,11 +481,13 @@ static void process_run(uint32_t process)
             continue;
         while (k < n && thread[k].thread != p.call[i].thread)
             k++;
-        if (k == n && n < THREADS_MAX) {
-            thread[n].process = process;
-            thread[n].thread = p.call[i].thread;
-            thread[n++].translation = t;
-        }
+        if (k < n)
+            continue;
+        if (n == THREADS_MAX)
+            refuse("it has a process with more than 4096 threads");
+        thread[n].process = process;
+        thread[n].thread = p.call[i].thread;
+        thread[n++].translation = t;
     }
     for (size_t i = 0; i < n; i++) {
         if (pthread_create(&thread[i].id, NULL, thread_run, &thread[i]) != 0)
@@ -616,6 +636,7 @@ int play_calls(const char *path, const struct play_choice *choice)
 {
     struct trace *trace = trace_open_or_say("replay", path);
     struct trace_event event;
+    size_t n_processes = 0;
     size_t n_children = 0;
     bool is_good;
     double seconds;
@@ -626,16 +647,20 @@ int play_calls(const char *path, const struct play_choice *choice)
     p.path = path;
     while (trace_next(trace, &event)) {
         if (event.kind == TRACE_CALL || event.kind == TRACE_END)
-            call_keep(&event);
+            call_keep(trace, &event);
     }
     trace_losses_say(trace);
+    for (size_t i = 0; i < trace_n_processes(trace); i++)
+        n_processes += trace_process_at(trace, i) != NULL;
+    if (n_processes > PROCESSES_MAX)
+        refuse("it has more than 256 processes");
     turns_make();
     shared_make();
     p.began = trace_about(trace)->began;
     p.first = p.n_calls > 0 ? p.call[0].begin : 0;
     p.started = now();
     fflush(NULL);
-    for (size_t i = 0; i < trace_n_processes(trace) && n_children < PROCESSES_MAX; i++) {
+    for (size_t i = 0; i < trace_n_processes(trace); i++) {
         const struct trace_process *process = trace_process_at(trace, i);
         pid_t child;
 
@@ -647,13 +672,14 @@ int play_calls(const char *path, const struct play_choice *choice)
             process_run(process->number);
         }
         n_children += child > 0;
+        p.shared->is_failed |= child < 0;
         translate_pid(&p.shared->names, process->pid, child);
     }
     pthread_mutex_lock(&p.shared->lock);
     p.shared->is_started = true;
     pthread_cond_broadcast(&p.shared->change);
     pthread_mutex_unlock(&p.shared->lock);
-    is_good = children_wait(n_children);
+    is_good = children_wait(n_children) && n_children == n_processes;
     seconds = (double)(now() - p.started) / 1e9;
     if (choice->is_json)
         result_json(seconds);

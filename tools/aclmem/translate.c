@@ -14,6 +14,7 @@
 
 struct range {
     uint64_t recorded, size, actual;
+    bool is_host; /* memory of the process: the library does not know where it ends */
 };
 
 struct ranges {
@@ -75,15 +76,14 @@ static size_t range_index(const struct ranges *ranges, uint64_t addr)
     return low;
 }
 
-static void range_set(struct ranges *ranges, uint64_t recorded, uint64_t size,
-                      uint64_t actual)
+static void range_set(struct ranges *ranges, struct range range)
 {
     size_t at;
 
     pthread_mutex_lock(&ranges->lock);
-    at = range_index(ranges, recorded);
-    if (at > 0 && ranges->range[at - 1].recorded == recorded) {
-        ranges->range[at - 1] = (struct range){recorded, size, actual};
+    at = range_index(ranges, range.recorded);
+    if (at > 0 && ranges->range[at - 1].recorded == range.recorded) {
+        ranges->range[at - 1] = range;
     } else {
         if (ranges->n == ranges->max) {
             ranges->max = ranges->max > 0 ? 2 * ranges->max : 1024;
@@ -93,15 +93,18 @@ static void range_set(struct ranges *ranges, uint64_t recorded, uint64_t size,
         }
         memmove(&ranges->range[at + 1], &ranges->range[at],
                 (ranges->n - at) * sizeof *ranges->range);
-        ranges->range[at] = (struct range){recorded, size, actual};
+        ranges->range[at] = range;
         ranges->n++;
     }
     pthread_mutex_unlock(&ranges->lock);
 }
 
-/* The value in this run; false if no call returned it. */
-static bool range_get(struct ranges *ranges, uint64_t recorded, uint64_t *ret_actual,
-                      uint64_t *ret_size)
+/*
+ * The value in this run; false if no call returned it, or if `extent` bytes there would pass
+ * the end of host memory.  *ret_size is the size of the object if the value is its begin.
+ */
+static bool range_get(struct ranges *ranges, uint64_t recorded, uint64_t extent,
+                      uint64_t *ret_actual, uint64_t *ret_size)
 {
     bool is_found = false;
     size_t at;
@@ -112,7 +115,8 @@ static bool range_get(struct ranges *ranges, uint64_t recorded, uint64_t *ret_ac
         const struct range *range = &ranges->range[at - 1];
         uint64_t offset = recorded - range->recorded;
 
-        is_found = offset < range->size || offset == 0;
+        is_found = (offset < range->size || offset == 0) &&
+                   (!range->is_host || extent <= range->size - offset);
         if (is_found) {
             *ret_actual = range->actual + offset;
             *ret_size = offset == 0 ? range->size : 0;
@@ -268,8 +272,7 @@ static uint64_t number_of_argument(const struct play_function *function,
 static uint64_t extent_of(const struct play_function *function,
                           const struct trace_value *value)
 {
-    static const char *const sizes[] = {"destMax", "count", "size", "memSize",
-                                        "maxCount"};
+    static const char *const sizes[] = {"count", "size", "memSize"};
     uint64_t rows = number_of_argument(function, value, "height");
     uint64_t pitch = number_of_argument(function, value, "dpitch");
     uint64_t other = number_of_argument(function, value, "spitch");
@@ -306,6 +309,7 @@ static uint64_t pointer_of(struct translation *t, const struct play_function *fu
                            const struct play_param *param, uint64_t recorded)
 {
     enum pointer_use use = pointer_use_of(function->name, param->name);
+    uint64_t extent = use == POINTER_MEMORY ? extent_of(function, value) : 0;
     uint64_t actual, size;
 
     if (use == POINTER_NEVER)
@@ -318,13 +322,13 @@ static uint64_t pointer_of(struct translation *t, const struct play_function *fu
         size = number_of_argument(function, value, "dataSize");
         return (uint64_t)(uintptr_t)scratch_alloc(t, size > 4096 ? size : 4096);
     }
-    if (range_get(&t->places->ranges, recorded, &actual, &size)) {
+    if (range_get(&t->places->ranges, recorded, extent, &actual, &size)) {
         if (strstr(function->name, "Free") != NULL)
             t->freed = size;
         return actual;
     }
     if (use == POINTER_MEMORY)
-        return memory_of(t, extent_of(function, value));
+        return memory_of(t, extent);
     return no_access_of(t, recorded);
 }
 
@@ -338,7 +342,7 @@ static uint64_t array_make(struct translation *t, const struct play_param *param
         uint64_t item = value->item[i];
 
         if (param->element == 'p' &&
-            !range_get(&t->places->ranges, item, &item, &(uint64_t){0}))
+            !range_get(&t->places->ranges, item, t->extent, &item, &(uint64_t){0}))
             item = strcmp(param->name, "notifies") == 0 ? no_access_of(t, item)
                                                         : memory_of(t, t->extent);
         else if (strcmp(param->name, "pid") == 0)
@@ -410,8 +414,10 @@ static uint64_t argument_make(struct translation *t, const struct play_function 
     uint64_t actual;
     size_t n;
 
-    if (value->is_null)
+    if (value->is_null) {
+        t->is_refused |= param->letter == 'v'; /* a struct that is passed by value */
         return 0;
+    }
     if (value->item != NULL && !param->is_output)
         return array_make(t, param, value);
     if (param->element != 0 ? param->is_output : is_result)
@@ -503,8 +509,11 @@ void translate_results(struct translation *t, const struct play_function *functi
         if (param->letter == 'P' && param->element == 0) {
             uint64_t actual = *(const uint64_t *)place;
 
-            range_set(&t->places->ranges, value[i].number,
-                      result_size(function, value, param->name), actual);
+            range_set(&t->places->ranges,
+                      (struct range){value[i].number,
+                                     result_size(function, value, param->name), actual,
+                                     strstr(function->name, "Host") != NULL ||
+                                         strstr(function->name, "Managed") != NULL});
         } else if (param->letter == 'X') {
             name_set(t->shared, &value[i].number, 8, place, 8);
         } else if (param->is_output && param->element == 'S' && value[i].bytes != NULL) {
