@@ -109,10 +109,11 @@ static const char *map_and_free(struct worker *self)
 static const char *map_what_is_freed(struct worker *self)
 {
     while (!is_over) {
-        aclError rc = aclrtMapMem(race.va + CHUNK, CHUNK, 0, race.freed, 0);
+        aclrtDrvMemHandle handle = race.freed;
+        aclError rc = aclrtMapMem(race.va + CHUNK, CHUNK, 0, handle, 0);
 
         worker_check(rc == ACL_SUCCESS || rc == ACL_ERROR_RT_INVALID_HANDLE ||
-                     race.freed == NULL);
+                     handle == NULL);
         race.n_mapped += rc == ACL_SUCCESS;
         race.n_refused += rc != ACL_SUCCESS;
         if (rc == ACL_SUCCESS)

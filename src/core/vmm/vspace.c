@@ -139,25 +139,26 @@ static aclError reservation_enter(struct am_reservation *r)
     return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
 }
 
-/* From the stock; false: the backend has to be asked. */
-static bool reservation_cut(struct am_reservation *r, void *want, void **ret_addr)
+/*
+ * Cuts the reservation from the region.  *ret_is_cut is false if the backend has to reserve
+ * the addresses.
+ */
+static aclError reservation_cut(struct am_reservation *r, void *want, bool *ret_is_cut)
 {
-    uintptr_t start;
     bool is_cut;
+    int rc = 0;
 
     am_lock(&am_vspace.lock);
     is_cut = am_region_cut_locked(r->backend, r->size, reservation_align(r->size), want,
                                   &r->start);
-    start = r->start;
     r->is_from_region = is_cut;
-    if (is_cut && reservation_enter_locked(r) != 0) {
-        am_region_give_locked(start, r->size);
-        is_cut = r->is_from_region = false;
-    }
+    if (is_cut && (rc = reservation_enter_locked(r)) != 0)
+        am_region_give_locked(r->start, r->size);
     am_unlock(&am_vspace.lock); /* from here on the library's stop may release it */
-    if (is_cut)
-        *ret_addr = (void *)start;
-    return is_cut;
+    if (rc != 0)
+        return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
+    *ret_is_cut = is_cut;
+    return ACL_SUCCESS;
 }
 
 static aclError reserve(const struct am_owner *owner, size_t size, void *want,
@@ -165,8 +166,9 @@ static aclError reserve(const struct am_owner *owner, size_t size, void *want,
 {
     const struct am_backend_ops *backend = am_setup.backend;
     struct am_reservation *r;
+    bool is_cut = false;
     void *addr;
-    aclError rc;
+    aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(size <= (size_t)1 << AM_ADDRESS_BITS, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate %zu bytes of addresses: there are only 2^%d", size,
@@ -181,12 +183,15 @@ static aclError reserve(const struct am_owner *owner, size_t size, void *want,
     r->flags = flags;
     r->owner = owner;
     r->backend = backend;
-    if (owner == NULL && (backend->caps & AM_CAP_STOCK) &&
-        reservation_cut(r, want, ret_addr))
+    if (owner == NULL && (backend->caps & AM_CAP_STOCK))
+        rc = reservation_cut(r, want, &is_cut);
+    if (is_cut) {
+        *ret_addr = (void *)r->start;
         return ACL_SUCCESS;
-    if (owner != NULL && want == NULL)
+    }
+    if (rc == ACL_SUCCESS && owner != NULL && want == NULL)
         rc = backend->reserve_own(size, reservation_align(size), &addr);
-    else
+    else if (rc == ACL_SUCCESS)
         rc = backend->reserve(size, reservation_align(size), want, &addr);
     if (rc != ACL_SUCCESS) {
         reservation_free(&r->deferred);
