@@ -249,6 +249,10 @@ void am_error_share_messages(bool is_shared)
     error_is_shared = is_shared;
 }
 
+/* fork() runs between the two, so the lock is held when the first one returns. */
+void am_error_fork_begin(void) AM_ACQUIRE(shared_lock);
+void am_error_fork_end(void) AM_RELEASE(shared_lock);
+
 void am_error_fork_begin(void)
 {
     am_lock(&shared_lock);

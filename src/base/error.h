@@ -71,8 +71,8 @@ void am_error_share_messages(bool is_shared);
  * Around fork: no other thread is in the middle of a message, so a child can say why it
  * is refused.
  */
-void am_error_fork_begin(void) AM_NO_LOCK_ANALYSIS;
-void am_error_fork_end(void) AM_NO_LOCK_ANALYSIS;
+void am_error_fork_begin(void);
+void am_error_fork_end(void);
 
 /*
  * From am_error_capture() to am_error_capture_end() this thread's messages go to `text`, the

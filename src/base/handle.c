@@ -23,14 +23,14 @@ struct slot {
 
 static union {
     struct {
-        struct am_latch lock;
+        struct am_lock lock;
         uint32_t end;       /* lock; slots from here on were never used */
         uint32_t free_list; /* lock; the first free slot + 1; 0: none */
         _Atomic(struct slot *) segments[SEGMENTS];
     };
     char stride[2 * AM_SHARD_STRIDE];
 } shards[AM_SHARDS] = {[0 ... AM_SHARDS - 1].lock =
-                           AM_LATCH_INIT(AM_RANK_LEAF, "handle table")};
+                           AM_LOCK_INIT(AM_RANK_LEAF, "handle table")};
 
 static unsigned segment_of(uint32_t i)
 {
@@ -59,7 +59,7 @@ static int slot_alloc(uint32_t *ret_number)
     unsigned shard = am_shard();
     int rc = 0;
 
-    am_latch_take(&shards[shard].lock);
+    am_lock(&shards[shard].lock);
     if (shards[shard].free_list != 0) {
         *ret_number = (shards[shard].free_list - 1) * AM_SHARDS + shard;
         shards[shard].free_list = slot_find(*ret_number)->next;
@@ -80,7 +80,7 @@ static int slot_alloc(uint32_t *ret_number)
             shards[shard].end++;
         *ret_number = i * AM_SHARDS + shard;
     }
-    am_latch_give(&shards[shard].lock);
+    am_unlock(&shards[shard].lock);
     return rc;
 }
 
@@ -88,10 +88,10 @@ static void slot_free(uint32_t number)
 {
     unsigned shard = number % AM_SHARDS;
 
-    am_latch_take(&shards[shard].lock);
+    am_lock(&shards[shard].lock);
     slot_find(number)->next = shards[shard].free_list;
     shards[shard].free_list = number / AM_SHARDS + 1;
-    am_latch_give(&shards[shard].lock);
+    am_unlock(&shards[shard].lock);
 }
 
 void *am_named_alloc(enum am_kind kind, size_t size)

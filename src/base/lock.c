@@ -76,7 +76,7 @@ AM_HOT AM_NO_LOCK_ANALYSIS void am_lock(struct am_lock *lock)
     pthread_mutex_lock(&lock->mutex);
 }
 
-AM_NO_LOCK_ANALYSIS bool am_lock_try(struct am_lock *lock)
+bool am_lock_try(struct am_lock *lock)
 {
     if (pthread_mutex_trylock(&lock->mutex) != 0)
         return false;

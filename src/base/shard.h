@@ -4,7 +4,7 @@
  * A cache line that several cores write moves from core to core, which costs more than all
  * the rest of a short call.  So such data has AM_SHARDS parts, each in lines of its own, and
  * a thread uses the part of its number.  Threads are numbered as they come.  Two threads
- * may have the same part, so a part is still atomic, or behind a latch; but as long as
+ * may have the same part, so a part is still atomic, or behind a lock; but as long as
  * there are not more threads than parts, no thread waits for another one.
  *
  * A tally is a number in parts: each thread adds to its own part, and a reader adds them

@@ -33,12 +33,13 @@
 #include "core/stream/sched.h"
 #include "core/stream/stream.h"
 #include "core/stream/stuck.h"
+#include "core/vmm/arena.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
 struct am_runtime am_rt = {.lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "runtime")};
 
-AM_NO_LOCK_ANALYSIS bool am_runtime_lock(void)
+bool am_runtime_lock(void)
 {
     unsigned depth = am_epoch_suspend(); /* the holder may wait for all sections */
     bool is_locked = true;
@@ -277,6 +278,7 @@ void am_runtime_stop_locked(void)
     am_host_unregister_all();
     am_maps_close();
     am_vspace_release_all();
+    am_arena_forget_all();
     am_rundir_close();
     am_epoch_synchronize(); /* nothing that was deferred is left */
     am_rt.is_stopping = false;

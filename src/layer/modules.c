@@ -15,13 +15,13 @@
 #define MODULES_MAX 4096
 
 static struct {
-    struct am_latch latch;
+    struct am_lock lock;
     struct am_module *list[MODULES_MAX]; /* an entry is written once */
     _Atomic uint32_t n;
     unsigned long long adds; /* the linker's count at the last update */
     unsigned long long subs;
     const struct am_module *own;
-} modules = {.latch = AM_LATCH_INIT(AM_RANK_LEAF, "modules")};
+} modules = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "modules")};
 
 /* What the callbacks of dl_iterate_phdr share. */
 struct module_scan {
@@ -136,12 +136,12 @@ uint32_t am_modules_update(void)
     struct module_scan scan = {.is_first = true};
     uint32_t n;
 
-    am_latch_take(&modules.latch);
+    am_lock(&modules.lock);
     dl_iterate_phdr(changed_see, &scan);
     if (scan.is_changed)
         dl_iterate_phdr(module_see, &scan);
     n = modules.n;
-    am_latch_give(&modules.latch);
+    am_unlock(&modules.lock);
     return n;
 }
 

@@ -20,11 +20,11 @@ struct text {
 };
 
 static struct {
-    struct am_latch latch;
+    struct am_lock lock;
     struct text *bucket[BUCKETS];
     struct text *text[STACKS_MAX];
     uint32_t n;
-} python = {.latch = AM_LATCH_INIT(AM_RANK_LEAF, "python")};
+} python = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "python")};
 
 /* The frames that the binding gave last in this thread; its memory. */
 static _Thread_local const char *callers __attribute__((tls_model("initial-exec")));
@@ -71,9 +71,9 @@ uint32_t am_python_take(void)
 
     if (callers == NULL)
         return 0;
-    am_latch_take(&python.latch);
+    am_lock(&python.lock);
     number = text_enter_locked(callers, &python.bucket[hash_of(callers) % BUCKETS]);
-    am_latch_give(&python.latch);
+    am_unlock(&python.lock);
     return number;
 }
 

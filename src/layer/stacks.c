@@ -38,16 +38,16 @@ static struct {
     uintptr_t own_start; /* the code of this library */
     uintptr_t own_end;
 
-    _Atomic(struct stack *) bucket[BUCKETS]; /* read without the latch */
+    _Atomic(struct stack *) bucket[BUCKETS]; /* read without the lock */
     _Atomic(struct stack **) page[PAGES_MAX];
-    struct am_latch latch;
+    struct am_lock lock;
     _Atomic uint32_t n;
-    size_t bytes; /* latch */
-    char *arena;  /* latch; what is left of it */
+    size_t bytes; /* lock */
+    char *arena;  /* lock; what is left of it */
     size_t room;
 } stacks = {
     .once = PTHREAD_ONCE_INIT,
-    .latch = AM_LATCH_INIT(AM_RANK_LEAF, "stacks"),
+    .lock = AM_LOCK_INIT(AM_RANK_LEAF, "stacks"),
 };
 
 static _Atomic unsigned depth = AM_STACK_FRAMES;
@@ -173,7 +173,7 @@ static const struct stack *stack_add(const uintptr_t *frame, uint32_t n, uint64_
     struct stack **slot;
     const struct stack *found;
 
-    am_latch_take(&stacks.latch);
+    am_lock(&stacks.lock);
     found = stack_find(frame, n, hash);
     if (found == NULL) {
         slot = slot_take_locked(stacks.n + 1);
@@ -193,7 +193,7 @@ static const struct stack *stack_add(const uintptr_t *frame, uint32_t n, uint64_
         atomic_store_explicit(&stacks.bucket[hash % BUCKETS], s, memory_order_release);
         found = s;
     }
-    am_latch_give(&stacks.latch);
+    am_unlock(&stacks.lock);
     return found;
 }
 

@@ -24,7 +24,7 @@ SPOILS = [
     ("docs/API.md", r"(\| `aclrtFree` .*107000) \|", r"\1 ; |", 'aclrtFree: the errors are "107000 ;"'),
     ("src/api/api_variadic.def", r"\Z", "AM_API_VARIADIC(void, aclNew, (int n, ...))\n", "aclNew is missing"),
     ("docs/API.md", r"Differs: the address", "The address", "aclrtMemAllocManaged is not marked"),
-    ("src/core/vmm/vspace.c", r"\Z", "/* Differs: all of it. */\n", "no function of the API behind it"),
+    ("src/core/vmm/reservation.c", r"\Z", "/* Differs: all of it. */\n", "no function of the API behind it"),
     ("docs/PYTHON.md", r"\| `ret = acl\.rt\.map_mem.*\n", "", "acl.rt.map_mem is missing"),
     ("docs/PYTHON.md", r"\| `aclrtUnmapMem` \|", "| `aclrtMapMem` |", "acl.rt.unmap_mem is `aclrtUnmapMem` in C"),
     ("python/wrappers.def", r"\Z", 'AM_PY(rt.new, aclrtNew, "", "New.")\n', "acl.rt.new is missing"),

@@ -1,11 +1,13 @@
 /* See moments.h. */
 #include "moments.h"
 
+#include "base/epoch.h"
 #include "base/lock.h"
 
 static _Thread_local struct {
     unsigned n_held;
-    unsigned left; /* moments until run(arg); 0: none is armed */
+    unsigned left;   /* moments until run(arg); 0: none is armed */
+    bool is_outside; /* only where no read section is active */
     bool has_come;
     void (*run)(void *arg);
     void *arg;
@@ -14,9 +16,16 @@ static _Thread_local struct {
 void moment_arm(unsigned nth, void (*run)(void *arg), void *arg)
 {
     moment.left = nth;
+    moment.is_outside = false;
     moment.has_come = false;
     moment.run = run;
     moment.arg = arg;
+}
+
+void moment_arm_outside(unsigned nth, void (*run)(void *arg), void *arg)
+{
+    moment_arm(nth, run, arg);
+    moment.is_outside = true;
 }
 
 bool moment_disarm(void)
@@ -36,6 +45,8 @@ void __wrap_am_unlock(struct am_lock *lock);
 
 void __wrap_am_moment(void)
 {
+    if (moment.is_outside && am_epoch_thread.depth > 0)
+        return;
     if (moment.n_held == 0 && moment.left > 0 && --moment.left == 0) {
         moment.has_come = true;
         moment.run(moment.arg);

@@ -21,6 +21,11 @@
 
 /* Of this thread; 1 is the next one. */
 void moment_arm(unsigned nth, void (*run)(void *arg), void *arg);
+/*
+ * The same at locks that are acquired while no read section is active: for aclFinalize, which
+ * waits for the sections of other threads.
+ */
+void moment_arm_outside(unsigned nth, void (*run)(void *arg), void *arg);
 /* Whether it came to the moment. */
 bool moment_disarm(void);
 

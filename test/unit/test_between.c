@@ -142,7 +142,7 @@ static void memory_left_by_a_stop_is_not_registered(void **state)
         for (unsigned n = 1, was_between = true; was_between; n++) {
             char *pages = registered_pages();
 
-            moment_arm(n, finalize, NULL);
+            moment_arm_outside(n, finalize, NULL);
             aclrtHostUnregister(pages + i * PAGE);
             was_between = moment_disarm();
             if (!was_between)
@@ -190,19 +190,17 @@ static void memory_that_is_freed_in_use_is_not_registered(void **state)
     clock_set(clock);
 }
 
-/* What was over before it was there is refused; what comes later ends with the next stop. */
+/* It ends with the next stop. */
 static void a_registration_beside_a_stop_ends(void **state)
 {
     static char page[4096] __attribute__((aligned(4096)));
-    unsigned n_refused = 0;
 
     for (unsigned n = 1, was_between = true; was_between; n++) {
         bool is_refused;
 
-        moment_arm(n, finalize, NULL);
+        moment_arm_outside(n, finalize, NULL);
         is_refused = aclrtHostRegisterV2(page, PAGE, ACL_HOST_REG_PINNED) != ACL_SUCCESS;
         was_between = moment_disarm();
-        n_refused += is_refused;
         assert_true(am_host_is_registered(page) == !is_refused);
         if (was_between)
             start_again();
@@ -210,7 +208,6 @@ static void a_registration_beside_a_stop_ends(void **state)
         assert_false(am_host_is_registered(page));
         start_again();
     }
-    assert_true(n_refused > 0);
 }
 
 /* ---- the library stops while memory is imported ---- */
@@ -234,7 +231,7 @@ static void an_import_beside_a_stop_ends(void **state)
         aclError rc;
 
         export_key(key);
-        moment_arm(n, finalize, NULL);
+        moment_arm_outside(n, finalize, NULL);
         rc = aclrtIpcMemImportByKey(&addr, key, 0);
         was_between = moment_disarm();
         assert_true(rc == ACL_SUCCESS || was_between);

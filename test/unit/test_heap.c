@@ -15,7 +15,7 @@
 #include "core/heap/sizeclass.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
-#include "core/vmm/vspace_arena.h"
+#include "core/vmm/arena.h"
 
 /* ---- size classes ---- */
 

@@ -9,8 +9,8 @@
 #include "core/pool/mempool_pool.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
-#include "core/vmm/vspace_arena.h"
-#include "core/vmm/vspace_reservation.h"
+#include "core/vmm/arena.h"
+#include "core/vmm/reservation.h"
 #include "support/pools.h"
 #include "support/process.h"
 #include "support/support.h"
@@ -217,57 +217,13 @@ static void managed_memory_that_comes_late_stays(void **state)
 
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtMemAllocManaged(&p, CHUNK, ACL_RT_MEM_ATTACH_GLOBAL));
-    am_vspace_release_all(); /* the last step of the stop but one */
+    am_vspace_release_all(); /* as the stop of the library does, with the next line */
+    am_arena_forget_all();
     assert_true(am_vspace_is_reserved((uintptr_t)p, CHUNK, NULL));
     assert_acl_ok(aclrtMemset(p, CHUNK, 1, CHUNK));
     assert_acl_ok(aclrtFree(p));
     assert_false(am_vspace_is_reserved((uintptr_t)p, CHUNK, NULL));
     assert_acl_ok(aclrtResetDevice(0));
-}
-
-static _Atomic unsigned n_takers;
-
-/* Addresses for a heap, while others stop the library: they are reserved until given back. */
-static const char *take_some(void)
-{
-
-    for (int i = 0; i < 50000; i++) {
-        size_t size = i % 10 == 0 ? AM_GIB : CHUNK;
-        struct am_extent *extent = NULL;
-        struct am_reservation *found;
-
-        worker_check(am_arena_take(false, size, &extent) == ACL_SUCCESS);
-        am_lock(&am_vspace.lock);
-        found = am_reservation_find(extent->start);
-        am_unlock(&am_vspace.lock);
-        worker_check(found == extent->arena);
-        am_arena_give(extent);
-    }
-    return NULL;
-}
-
-static const char *take_addresses(struct worker *self)
-{
-    const char *failure = take_some();
-
-    n_takers--;
-    return failure;
-}
-
-static const char *stop_again_and_again(struct worker *self)
-{
-    while (n_takers > 0)
-        am_vspace_release_all();
-    return NULL;
-}
-
-static void addresses_that_are_taken_stay_reserved(void **state)
-{
-    struct worker workers[3] = {
-        {.run = take_addresses}, {.run = take_addresses}, {.run = stop_again_and_again}};
-
-    n_takers = 2;
-    assert_null(run_workers(workers, 3));
 }
 
 static int begin(void **state)
@@ -295,8 +251,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(memory_in_use_ends_where_it_came_from, begin,
                                         end),
         cmocka_unit_test_setup_teardown(managed_memory_that_comes_late_stays, begin, end),
-        cmocka_unit_test_setup_teardown(addresses_that_are_taken_stay_reserved, begin,
-                                        end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

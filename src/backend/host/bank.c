@@ -55,7 +55,7 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
     }
     am_lock_init(&bank->lock, AM_RANK_BANK, "bank");
     for (unsigned i = 0; i < AM_SHARDS; i++)
-        bank->part[i].lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_LEAF, "frames");
+        am_lock_init(&bank->part[i].lock, AM_RANK_LEAF, "frames");
     *ret_bank = &bank->base;
     return ACL_SUCCESS;
 
@@ -98,11 +98,11 @@ static bool part_take(struct host_bank *bank, uint32_t *ret_frame)
 
     if (!atomic_load_explicit(&part->keeps, memory_order_relaxed))
         return false;
-    am_latch_take(&part->lock);
+    am_lock(&part->lock);
     has_one = part->n > 0;
     if (has_one)
         *ret_frame = part->frame[--part->n];
-    am_latch_give(&part->lock);
+    am_unlock(&part->lock);
     return has_one;
 }
 
@@ -113,11 +113,11 @@ static bool part_give(struct host_bank *bank, size_t frame)
 
     if (!atomic_load_explicit(&part->keeps, memory_order_relaxed))
         return false;
-    am_latch_take(&part->lock);
+    am_lock(&part->lock);
     has_room = part->n < HOST_PART_FRAMES;
     if (has_room)
         part->frame[part->n++] = (uint32_t)frame;
-    am_latch_give(&part->lock);
+    am_unlock(&part->lock);
     return has_room;
 }
 
@@ -126,10 +126,10 @@ static void parts_collect_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
     for (unsigned i = 0; i < AM_SHARDS; i++) {
         union host_part *part = &bank->part[i];
 
-        am_latch_take(&part->lock);
+        am_lock(&part->lock);
         while (part->n > 0)
             frame_push_locked(bank, part->frame[--part->n]);
-        am_latch_give(&part->lock);
+        am_unlock(&part->lock);
     }
 }
 

@@ -48,7 +48,7 @@ struct host_store {
 
 union host_part {
     struct {
-        struct am_latch lock;
+        struct am_lock lock;
         uint32_t n; /* lock, as the next one */
         uint32_t frame[HOST_PART_FRAMES];
         atomic_bool keeps; /* its threads met others at the bank's lock */

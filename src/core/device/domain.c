@@ -109,7 +109,7 @@ bool am_domain_trim(struct am_domain *domain)
 
 static void part_init(union am_domain_part *part)
 {
-    part->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_DOMAIN, "domain's list");
+    am_lock_init(&part->lock, AM_RANK_DOMAIN, "domain's list");
     LIST_INIT(&part->physes);
 }
 
@@ -322,10 +322,10 @@ void am_domain_close(struct am_domain *domain)
     for (unsigned i = 0; i < AM_SHARDS; i++) {
         bool is_empty;
 
-        am_latch_take(&domain->part[i].lock);
+        am_lock(&domain->part[i].lock);
         domain->part[i].is_closed = true;
         is_empty = domain->part[i].n_physes == 0;
-        am_latch_give(&domain->part[i].lock);
+        am_unlock(&domain->part[i].lock);
         if (is_empty)
             am_domain_put(domain); /* not the last one: the caller has a reference */
     }

@@ -38,7 +38,7 @@ struct am_phys;
 /* A shard's part of a domain. */
 union am_domain_part {
     struct {
-        struct am_latch lock;
+        struct am_lock lock;
         bool is_closed;              /* lock; the library stops: no memory is entered */
         unsigned n_physes;           /* lock; entered and not freed */
         LIST_HEAD(, am_phys) physes; /* lock; those that end with the device */

@@ -341,7 +341,7 @@ bool am_exchange_is_own_name(uint32_t name)
  * waiting if the parent died.  No lock: there is no other thread here, and one may have
  * held it.
  */
-AM_NO_LOCK_ANALYSIS void am_exchange_forget(void)
+void am_exchange_forget(void)
 {
     if (!server.is_running)
         return;
@@ -354,7 +354,7 @@ AM_NO_LOCK_ANALYSIS void am_exchange_forget(void)
 }
 
 /* A program that ends without aclFinalize leaves no socket behind. */
-__attribute__((destructor)) AM_NO_LOCK_ANALYSIS static void server_exit(void)
+__attribute__((destructor)) static void server_exit(void)
 {
     if (server.is_running && server.owner == getpid())
         am_sockname_remove(server.directory, server.name);

@@ -35,12 +35,12 @@ static aclError export_begin(struct am_phys *phys)
     AM_REQUIRE(
         !phys->is_imported, ACL_ERROR_RT_PARAM_INVALID,
         "the memory was imported; only the process that allocated it can export it");
-    am_latch_take(&phys->lock);
+    am_lock(&phys->lock);
     export = phys->export;
     number = phys->share_number;
     if (export == AM_EXPORT_NONE)
         phys->export = AM_EXPORT_BEGUN;
-    am_latch_give(&phys->lock);
+    am_unlock(&phys->lock);
     AM_REQUIRE(export != AM_EXPORT_BEGUN, ACL_ERROR_RT_PARAM_INVALID,
                "the memory is being exported by another thread; memory is exported only "
                "once");
@@ -56,12 +56,12 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
 {
     bool is_dead;
 
-    am_latch_take(&phys->lock);
+    am_lock(&phys->lock);
     is_dead = phys->named.handle != NULL && phys->handle_refs == 0;
     phys->export = is_dead || number == 0 ? AM_EXPORT_NONE : AM_EXPORT_DONE;
     if (number != 0)
         phys->share_number = number;
-    am_latch_give(&phys->lock);
+    am_unlock(&phys->lock);
     if (!is_dead)
         return ACL_SUCCESS;
     am_export_withdraw(number);

@@ -201,7 +201,7 @@ static void slot_fill(struct am_ledger *ledger)
 }
 
 /* The first slot without a live process. The file's lock is held. */
-AM_NO_LOCK_ANALYSIS static aclError slot_take(struct am_ledger *ledger)
+static aclError slot_take_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock)
 {
     for (unsigned i = 0; i < LEDGER_SLOTS; i++) {
         int error = ledger_lock_slot(ledger->fd, i);
@@ -253,7 +253,7 @@ static aclError file_open(struct am_ledger *ledger)
 }
 
 /* All that can fail, under the file's lock. */
-AM_NO_LOCK_ANALYSIS static aclError file_enter_locked(struct am_ledger *ledger)
+static aclError file_enter_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock)
 {
     aclError rc;
 
@@ -264,7 +264,7 @@ AM_NO_LOCK_ANALYSIS static aclError file_enter_locked(struct am_ledger *ledger)
     }
     ledger->head->holder = LEDGER_OPENING;
     am_step();
-    rc = slot_take(ledger);
+    rc = slot_take_locked(ledger);
     ledger_unlock_file(ledger);
     return rc;
 }
@@ -272,11 +272,15 @@ AM_NO_LOCK_ANALYSIS static aclError file_enter_locked(struct am_ledger *ledger)
 static aclError file_enter(struct am_ledger *ledger)
 {
     char why[LEDGER_WHY];
+    aclError rc;
 
     AM_TRY(file_open(ledger));
     AM_REQUIRE(ledger_lock_file(ledger, why), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s",
                why);
-    return file_enter_locked(ledger);
+    am_lock(&ledger->lock);
+    rc = file_enter_locked(ledger);
+    am_unlock(&ledger->lock);
+    return rc;
 }
 
 /* Undoes the steps of file_enter() that succeeded, with its locks. */
@@ -345,12 +349,13 @@ aclError am_ledger_open(const struct am_ledger_config *config,
     ledger->refs = 1;
     ledger->fd = -1;
     ledger->config = *config;
+    am_lock_init(&ledger->lock, AM_RANK_LEDGER, "ledger");
     rc = ledger_enter(ledger);
     if (rc != ACL_SUCCESS) {
+        am_lock_destroy(&ledger->lock);
         free(ledger);
         return rc;
     }
-    am_lock_init(&ledger->lock, AM_RANK_LEDGER, "ledger");
     am_lock(&all_lock);
     LIST_INSERT_HEAD(&all, ledger, all);
     am_unlock(&all_lock);
@@ -390,12 +395,17 @@ uint64_t am_ledger_id(const struct am_ledger *ledger)
 
 /* ---- fork ---- */
 
-AM_NO_LOCK_ANALYSIS void am_ledger_fork_begin(void)
+/* fork() runs between these, so the lock is held when the functions return. */
+void am_ledger_fork_begin(void) AM_ACQUIRE(all_lock);
+void am_ledger_fork_end(void) AM_RELEASE(all_lock);
+void am_ledger_fork_end_in_child(void) AM_RELEASE(all_lock);
+
+void am_ledger_fork_begin(void)
 {
     am_lock(&all_lock);
 }
 
-AM_NO_LOCK_ANALYSIS void am_ledger_fork_end(void)
+void am_ledger_fork_end(void)
 {
     am_unlock(&all_lock);
 }
@@ -404,7 +414,7 @@ AM_NO_LOCK_ANALYSIS void am_ledger_fork_end(void)
  * The locks belong to the open file, which a child inherits: it must close the file, or
  * its parent would seem to live on.
  */
-AM_NO_LOCK_ANALYSIS void am_ledger_fork_end_in_child(void)
+void am_ledger_fork_end_in_child(void)
 {
     struct am_ledger *ledger;
 

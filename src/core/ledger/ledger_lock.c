@@ -117,7 +117,7 @@ bool ledger_lock_file(struct am_ledger *ledger, char *why)
     return rc == 0;
 }
 
-AM_NO_LOCK_ANALYSIS bool ledger_lock(struct am_ledger *ledger, char *why)
+bool ledger_lock(struct am_ledger *ledger, char *why)
 {
     am_lock(&ledger->lock);
     if (ledger->fd < 0)
@@ -149,7 +149,7 @@ void ledger_unlock_file(struct am_ledger *ledger)
     (void)fcntl(ledger->fd, F_OFD_SETLK, &lock);
 }
 
-AM_NO_LOCK_ANALYSIS void ledger_unlock(struct am_ledger *ledger)
+void ledger_unlock(struct am_ledger *ledger)
 {
     if (ledger->fd >= 0)
         ledger_unlock_file(ledger);

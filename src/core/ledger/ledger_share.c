@@ -146,9 +146,7 @@ static aclError held_make_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->l
 }
 
 /* Callers compare with a plain 0: clang's analysis of locks reads literals only. */
-static aclError share_lock(struct am_ledger *ledger) AM_TRY_ACQUIRE(0, ledger->lock);
-
-AM_NO_LOCK_ANALYSIS static aclError share_lock(struct am_ledger *ledger)
+static aclError share_lock(struct am_ledger *ledger) AM_TRY_ACQUIRE(0, ledger->lock)
 {
     char why[LEDGER_WHY];
     aclError rc;
@@ -233,34 +231,38 @@ aclError am_ledger_share_join(struct am_ledger *ledger, uint64_t number, int32_t
     return rc;
 }
 
+/* One use less; true: it was the last use in this process. */
+static bool held_drop_locked(struct am_ledger *ledger, unsigned index)
+    AM_REQUIRES(ledger->lock)
+{
+    struct ledger_held *held = ledger->held != NULL ? &ledger->held[index] : NULL;
+
+    if (held == NULL || held->n == 0 || --held->n > 0)
+        return false;
+    ledger->mine[held->device] -= held->size;
+    if (held->is_export)
+        ledger->exported[held->device] -= held->size;
+    ledger_tell(ledger, held->device);
+    return true;
+}
+
 /*
- * If the lock cannot be taken, the next holder of the lock leaves the share, in
- * ledger_sweep_locked: shares that are still entered but no longer held here.
+ * If the file's lock cannot be acquired, the next holder of the lock leaves the share, in
+ * ledger_sweep_locked(): shares that are still entered but no longer held here.
  */
-AM_NO_LOCK_ANALYSIS void am_ledger_share_leave(struct am_ledger *ledger, uint64_t number)
+void am_ledger_share_leave(struct am_ledger *ledger, uint64_t number)
 {
     unsigned index = number & (LEDGER_SHARES - 1);
-    bool is_locked = ledger_lock(ledger, NULL);
-    struct ledger_held *held;
 
-    if (!is_locked)
+    if (!ledger_lock(ledger, NULL)) {
         am_lock(&ledger->lock);
-    held = ledger->held != NULL ? &ledger->held[index] : NULL;
-    if (held != NULL && held->n > 0 && --held->n == 0) {
-        ledger->mine[held->device] -= held->size;
-        if (held->is_export)
-            ledger->exported[held->device] -= held->size;
-        ledger_tell(ledger, held->device);
-        ledger->must_sweep = true;
-    }
-    if (!is_locked) {
+        if (held_drop_locked(ledger, index))
+            ledger->must_sweep = true;
         am_unlock(&ledger->lock);
         return;
     }
-    if (ledger->must_sweep && ledger->fd >= 0) {
+    if (held_drop_locked(ledger, index) && ledger->fd >= 0)
         ledger_share_drop_locked(ledger, index, ledger->slot);
-        ledger->must_sweep = false;
-    }
     ledger_unlock(ledger);
 }
 

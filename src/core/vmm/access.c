@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "core/device/device.h"
 #include "core/vmm/phys.h"
-#include "core/vmm/vspace_reservation.h"
+#include "core/vmm/reservation.h"
 
 uint64_t am_owner_bit(const struct am_phys *phys)
 {
@@ -110,13 +110,14 @@ aclError am_vspace_open(void *addr, size_t size)
     aclError rc = ACL_SUCCESS;
 
     for (uintptr_t at = (uintptr_t)addr; at < end && rc == ACL_SUCCESS;) {
-        struct am_mapping *first = am_mapping_lock(at);
+        struct am_mapping *first;
 
-        AM_REQUIRE(first != NULL, ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
-                   (void *)at);
+        if (!am_mapping_lock(at, &first))
+            return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
+                           (void *)at);
         at = row_end_locked(first, end);
         rc = row_open_locked(first, at);
-        am_mapping_unlock(first);
+        am_unlock(&first->reservation->lock);
     }
     return rc;
 }
@@ -150,9 +151,11 @@ aclError am_vspace_set_access(void *addr, size_t size, const aclrtMemAccessDesc 
     struct am_mapping *mapping;
     aclError rc;
 
-    AM_TRY(am_mapping_lock_own(addr, true, &mapping));
+    rc = am_mapping_lock_own(addr, true, &mapping);
+    if (rc != 0)
+        return rc;
     rc = set_access_locked(mapping, size, desc, n);
-    am_mapping_unlock(mapping);
+    am_unlock(&mapping->reservation->lock);
     return rc;
 }
 
@@ -161,12 +164,15 @@ aclError am_vspace_get_access(void *addr, const aclrtMemLocation *location,
 {
     struct am_mapping *mapping;
     uint64_t bit = 0;
+    aclError rc;
 
     AM_TRY(location_bit(location, &bit));
-    AM_TRY(am_mapping_lock_own(addr, true, &mapping));
+    rc = am_mapping_lock_own(addr, true, &mapping);
+    if (rc != 0)
+        return rc;
     *ret_flags = (mapping->can_write & bit)  ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE
                  : (mapping->can_read & bit) ? ACL_RT_MEM_ACCESS_FLAGS_READ
                                              : ACL_RT_MEM_ACCESS_FLAGS_NONE;
-    am_mapping_unlock(mapping);
+    am_unlock(&mapping->reservation->lock);
     return ACL_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* A second range of addresses for memory that is mapped already.  See vspace.h. */
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "core/vmm/vspace_reservation.h"
+#include "core/vmm/reservation.h"
 
 /* The program's mapping that starts here, with a reference; left is what is to follow. */
 static aclError piece_get(uintptr_t at, size_t left, struct am_mapping **ret_piece)
@@ -36,11 +36,9 @@ static aclError piece_get(uintptr_t at, size_t left, struct am_mapping **ret_pie
 
 static aclError ranges_check(void *dst, size_t size, void *src)
 {
-    struct am_reservation *r = am_reservation_lock((uintptr_t)dst);
+    const struct am_reservation *r = am_reservation_find((uintptr_t)dst);
     uintptr_t start = r != NULL ? r->start : 0;
 
-    if (r != NULL)
-        am_reservation_unlock(r);
     AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "virPtrDst: %p is not reserved; call aclrtReserveMemAddress first", dst);
     AM_REQUIRE(start == (uintptr_t)dst, ACL_ERROR_RT_PARAM_INVALID,

@@ -13,9 +13,9 @@
 #include "core/device/attr.h"
 #include "core/device/setup.h"
 #include "core/vmm/phys.h"
-#include "core/vmm/vspace_reservation.h"
+#include "core/vmm/reservation.h"
 #include "core/vmm/vspace.h"
-#include "core/vmm/vspace_arena.h"
+#include "core/vmm/arena.h"
 
 /* ---- lifetime ---- */
 
@@ -118,15 +118,16 @@ bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
 
 /* Removes the mapping from the table and the lists; the caller drops its reference. */
 static void mapping_remove_locked(struct am_mapping *mapping)
+    AM_REQUIRES(mapping->reservation->lock)
 {
     struct am_reservation *r = mapping->reservation;
     struct am_phys *phys = mapping->phys;
 
     chunks_set(r, mapping, NULL);
-    am_latch_take(&phys->lock);
+    am_lock(&phys->lock);
     LIST_REMOVE(mapping, of_phys);
     phys->n_mappings--;
-    am_latch_give(&phys->lock);
+    am_unlock(&phys->lock);
     r->n_mappings--;
     if (mapping->owner == NULL)
         am_tally_add(&am_vspace.n_mappings, -1);
@@ -135,20 +136,19 @@ static void mapping_remove_locked(struct am_mapping *mapping)
 /* Unmaps and removes the mapping of killed memory, unless another thread has done so. */
 static void mapping_kill(struct am_mapping *mapping)
 {
-    struct am_reservation *r = mapping->reservation;
     bool is_mapped;
 
-    am_lock(&r->lock);
+    am_lock(&mapping->reservation->lock);
     is_mapped = am_mapping_find(mapping->start) == mapping;
     if (is_mapped) {
         if (!mapping_unbind(mapping)) {
-            r->has_stale_mapping = true;
+            mapping->reservation->has_stale_mapping = true;
             am_log(AM_LOG_WARN, "%zu bytes at %p could not be unmapped and stay mapped",
                    mapping->size, (void *)mapping->start);
         }
         mapping_remove_locked(mapping);
     }
-    am_unlock(&r->lock);
+    am_unlock(&mapping->reservation->lock);
     if (is_mapped)
         am_mapping_put(mapping);
 }
@@ -159,51 +159,49 @@ bool am_vspace_kill(struct am_phys *phys)
     bool had_handle;
 
     /* In one step: the handle is dead, and its mappings count as unmapped. */
-    am_latch_take(&phys->lock);
+    am_lock(&phys->lock);
     had_handle = phys->handle_refs > 0;
     phys->is_killed = true;
     phys->handle_refs = 0;
-    am_latch_give(&phys->lock);
+    am_unlock(&phys->lock);
     do {
-        am_latch_take(&phys->lock);
+        am_lock(&phys->lock);
         mapping = LIST_FIRST(&phys->mappings);
-        am_latch_give(&phys->lock);
+        am_unlock(&phys->lock);
         if (mapping != NULL) /* valid in this section, also if it is unmapped meanwhile */
             mapping_kill(mapping);
     } while (mapping != NULL);
     return had_handle;
 }
 
-AM_NO_LOCK_ANALYSIS struct am_mapping *am_mapping_lock(uintptr_t addr)
+bool am_mapping_lock(uintptr_t addr, struct am_mapping **ret_mapping)
 {
     for (;;) {
         struct am_mapping *mapping = am_mapping_find(addr);
         bool is_mapped;
 
         if (mapping == NULL || mapping->reservation == NULL)
-            return NULL;
+            return false;
         am_lock(&mapping->reservation->lock);
         is_mapped = am_mapping_find(addr) == mapping;
-        if (is_mapped && !mapping->phys->is_killed)
-            return mapping;
+        if (is_mapped && !mapping->phys->is_killed) {
+            *ret_mapping = mapping;
+            return true;
+        }
         am_unlock(&mapping->reservation->lock);
         if (is_mapped)
             mapping_kill(mapping);
     }
 }
 
-AM_NO_LOCK_ANALYSIS void am_mapping_unlock(struct am_mapping *mapping)
-{
-    am_unlock(&mapping->reservation->lock);
-}
-
 aclError am_mapping_lock_own(void *addr, bool must_start, struct am_mapping **ret_mapping)
 {
-    struct am_mapping *locked = am_mapping_lock((uintptr_t)addr);
-    struct am_mapping *mapping =
-        locked != NULL ? locked : am_mapping_find((uintptr_t)addr); /* a heap's */
+    struct am_mapping *mapping;
+    bool is_locked = am_mapping_lock((uintptr_t)addr, &mapping);
     aclError rc = ACL_SUCCESS;
 
+    if (!is_locked)
+        mapping = am_mapping_find((uintptr_t)addr); /* a heap's */
     if (mapping == NULL)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p%s", addr,
                      am_reservation_find((uintptr_t)addr) != NULL
@@ -213,7 +211,7 @@ aclError am_mapping_lock_own(void *addr, bool must_start, struct am_mapping **re
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                      "%p was not mapped with aclrtMapMem; it belongs to %s", addr,
                      mapping->owner->name);
-    else if (locked == NULL)
+    else if (!is_locked)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", addr);
     else if (must_start && mapping->start != (uintptr_t)addr)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
@@ -221,8 +219,8 @@ aclError am_mapping_lock_own(void *addr, bool must_start, struct am_mapping **re
                      addr, mapping->size, (void *)mapping->start);
     if (rc == ACL_SUCCESS)
         *ret_mapping = mapping;
-    else if (locked != NULL)
-        am_mapping_unlock(locked);
+    else if (is_locked)
+        am_unlock(&mapping->reservation->lock);
     return rc;
 }
 
@@ -287,19 +285,20 @@ static aclError map_check_strict(const struct am_reservation *r,
     return ACL_SUCCESS;
 }
 
-/*
- * Locks the reservation that the whole range lies in, with nothing mapped there.
- */
+/* Locks the reservation that the whole range lies in, with nothing mapped there. */
 static aclError range_lock(uintptr_t addr, size_t size,
                            struct am_reservation **ret_reservation)
+    AM_TRY_ACQUIRE(0, (*ret_reservation)->lock)
 {
     for (;;) {
-        struct am_reservation *r = am_reservation_lock(addr);
         struct am_mapping *other = NULL;
+        struct am_reservation *r;
         aclError rc;
 
-        AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
-                   "%p is not reserved; call aclrtReserveMemAddress first", (void *)addr);
+        if (!am_reservation_lock(addr, &r))
+            return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                           "%p is not reserved; call aclrtReserveMemAddress first",
+                           (void *)addr);
         if (r->is_arena) {
             rc = am_fail(
                 ACL_ERROR_RT_PARAM_INVALID,
@@ -323,7 +322,7 @@ static aclError range_lock(uintptr_t addr, size_t size,
                         "at %p; call aclrtUnmapMem first",
                         size, (void *)addr, other->size, (void *)other->start);
         }
-        am_reservation_unlock(r);
+        am_unlock(&r->lock);
         if (other == NULL || !other->phys->is_killed)
             return rc;
         mapping_kill(other);
@@ -346,7 +345,7 @@ static bool phys_add_mapping(struct am_mapping *mapping, enum source source)
     struct am_phys *phys = mapping->phys;
     bool is_alive;
 
-    am_latch_take(&phys->lock);
+    am_lock(&phys->lock);
     is_alive = source == SOURCE_OWNER ||
                (!phys->is_killed && (source == SOURCE_MAPPING || phys->handle_refs > 0));
     if (is_alive) {
@@ -356,7 +355,7 @@ static bool phys_add_mapping(struct am_mapping *mapping, enum source source)
         phys->was_mapped = true;
         LIST_INSERT_HEAD(&phys->mappings, mapping, of_phys);
     }
-    am_latch_give(&phys->lock);
+    am_unlock(&phys->lock);
     return is_alive;
 }
 
@@ -365,23 +364,23 @@ static void phys_remove_mapping(struct am_mapping *mapping)
 {
     struct am_phys *phys = mapping->phys;
 
-    am_latch_take(&phys->lock);
+    am_lock(&phys->lock);
     LIST_REMOVE(mapping, of_phys);
     phys->n_mappings--;
-    am_latch_give(&phys->lock);
+    am_unlock(&phys->lock);
     am_phys_put(phys);
 }
 
 /*
  * Binds memory to a part of r where nothing is mapped; `asked` is the size that the program
- * gave for it.  r is locked, and the caller has a reference to phys.
+ * gave for it.  The caller has a reference to phys.
  *
  * The memory lists the mapping before lookups find it: a reset of the device that finds
  * the mapping there waits for the lock of r, and then finds it mapped or not.
  */
 static aclError bind_locked(struct am_reservation *r, uintptr_t addr, size_t asked,
                             size_t size, struct am_phys *phys, uint64_t bits,
-                            enum source source)
+                            enum source source) AM_REQUIRES(r->lock)
 {
     struct am_rights rights = am_rights_of(bits, bits);
     struct am_mapping *mapping;
@@ -417,10 +416,10 @@ err_free:
     return rc;
 }
 
-/* For the program; r is locked. */
+/* For the program. */
 static aclError map_locked(struct am_reservation *r, uintptr_t addr, size_t asked,
                            size_t size, struct am_phys *phys, bool has_access,
-                           enum source source)
+                           enum source source) AM_REQUIRES(r->lock)
 {
     if (am_setup.is_strict)
         AM_TRY(map_check_strict(r, phys));
@@ -436,10 +435,12 @@ aclError am_vspace_map_owned(void *addr, struct am_phys *phys, bool has_access)
     struct am_reservation *r;
     aclError rc;
 
-    AM_TRY(range_lock((uintptr_t)addr, phys->mem.size, &r));
+    rc = range_lock((uintptr_t)addr, phys->mem.size, &r);
+    if (rc != 0)
+        return rc;
     rc = bind_locked(r, (uintptr_t)addr, phys->mem.size, phys->mem.size, phys,
                      has_access ? am_owner_bit(phys) : 0, SOURCE_OWNER);
-    am_reservation_unlock(r);
+    am_unlock(&r->lock);
     return rc;
 }
 
@@ -453,9 +454,11 @@ aclError am_vspace_map(void *addr, size_t size, struct am_phys *phys, bool has_a
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
                "virPtr %p is not a multiple of the granularity %zu", addr, granularity);
     AM_TRY(map_size(phys, size, &rounded));
-    AM_TRY(range_lock((uintptr_t)addr, rounded, &r));
+    rc = range_lock((uintptr_t)addr, rounded, &r);
+    if (rc != 0)
+        return rc;
     rc = map_locked(r, (uintptr_t)addr, size, rounded, phys, has_access, SOURCE_HANDLE);
-    am_reservation_unlock(r);
+    am_unlock(&r->lock);
     return rc;
 }
 
@@ -469,14 +472,16 @@ aclError am_vspace_map_like(void *addr, const struct am_mapping *source, bool ha
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
                "%p is not a multiple of the granularity %zu of the memory at %p", addr,
                granularity, (void *)source->start);
-    AM_TRY(range_lock((uintptr_t)addr, source->size, &r));
+    rc = range_lock((uintptr_t)addr, source->size, &r);
+    if (rc != 0)
+        return rc;
     if (am_mapping_find(source->start) != source || phys->is_killed)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
                      (void *)source->start);
     else
         rc = map_locked(r, (uintptr_t)addr, source->asked, source->size, phys, has_access,
                         SOURCE_MAPPING);
-    am_reservation_unlock(r);
+    am_unlock(&r->lock);
     return rc;
 }
 
@@ -562,10 +567,9 @@ static void mapping_unblock(struct am_mapping *mapping)
 
 /* Takes a locked mapping away and unlocks it; must_go: also where unmapping fails. */
 static aclError unmap_locked(struct am_mapping *mapping, struct am_mapping *blocked,
-                             bool must_go)
+                             bool must_go) AM_RELEASE(mapping->reservation->lock)
 {
     struct am_mem *mem = &mapping->phys->mem;
-    struct am_reservation *r = mapping->reservation;
     aclError rc = ACL_SUCCESS;
 
     if (must_go)
@@ -574,7 +578,7 @@ static aclError unmap_locked(struct am_mapping *mapping, struct am_mapping *bloc
         rc = mem->bank->ops->unmap((void *)mapping->start, mapping->size, mem);
     if (rc == ACL_SUCCESS)
         mapping_remove_locked(mapping);
-    am_reservation_unlock(r);
+    am_unlock(&mapping->reservation->lock);
     mapping_unblock(blocked);
     if (rc == ACL_SUCCESS)
         am_mapping_put(mapping);
@@ -587,7 +591,7 @@ aclError am_vspace_unmap(void *addr)
     struct am_mapping *mapping;
     aclError rc = am_mapping_lock_own(addr, true, &mapping);
 
-    if (rc == ACL_SUCCESS)
+    if (rc == 0)
         return unmap_locked(mapping, blocked, false);
     mapping_unblock(blocked);
     return rc;
@@ -596,9 +600,9 @@ aclError am_vspace_unmap(void *addr)
 aclError am_vspace_unmap_owned(void *addr, bool is_last)
 {
     struct am_mapping *blocked = mapping_block(addr);
-    struct am_mapping *mapping = am_mapping_lock((uintptr_t)addr);
+    struct am_mapping *mapping;
 
-    if (mapping != NULL)
+    if (am_mapping_lock((uintptr_t)addr, &mapping))
         return unmap_locked(mapping, blocked, is_last);
     mapping_unblock(blocked); /* a reset of the device was faster */
     return ACL_SUCCESS;
@@ -609,20 +613,21 @@ static bool phys_retain(struct am_phys *phys)
 {
     bool is_alive;
 
-    am_latch_take(&phys->lock);
+    am_lock(&phys->lock);
     is_alive = !phys->is_killed;
     if (is_alive && phys->handle_refs++ == 0)
         am_phys_ref(phys); /* the handle is back, with its reference */
-    am_latch_give(&phys->lock);
+    am_unlock(&phys->lock);
     return is_alive;
 }
 
 aclError am_vspace_retain(void *addr, void **ret_handle)
 {
     struct am_mapping *mapping;
-    aclError rc = ACL_SUCCESS;
+    aclError rc = am_mapping_lock_own(addr, false, &mapping);
 
-    AM_TRY(am_mapping_lock_own(addr, false, &mapping));
+    if (rc != 0)
+        return rc;
     if (am_setup.is_strict && mapping->start != (uintptr_t)addr)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                      "%p lies inside the mapping at %p; the editions that have this call "
@@ -633,6 +638,6 @@ aclError am_vspace_retain(void *addr, void **ret_handle)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", addr);
     else
         *ret_handle = mapping->phys->named.handle;
-    am_mapping_unlock(mapping);
+    am_unlock(&mapping->reservation->lock);
     return rc;
 }

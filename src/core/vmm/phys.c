@@ -129,7 +129,7 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->asked = asked;
     phys->domain = domain;
     phys->home = (int8_t)domain->device;
-    phys->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_LEAF, "phys");
+    am_lock_init(&phys->lock, AM_RANK_LEAF, "phys");
     LIST_INIT(&phys->mappings);
 }
 
@@ -192,11 +192,11 @@ static void phys_leave(struct am_phys *phys)
 
     if (part == NULL)
         return;
-    am_latch_take(&part->lock);
+    am_lock(&part->lock);
     if (phys->is_listed)
         LIST_REMOVE(phys, listed);
     is_last = --part->n_physes == 0 && part->is_closed;
-    am_latch_give(&part->lock);
+    am_unlock(&part->lock);
     if (is_last)
         am_domain_put(phys->domain);
 }
@@ -229,7 +229,7 @@ static aclError phys_enter(struct am_phys *phys, enum user user, void **ret_hand
     union am_domain_part *part = &phys->domain->part[am_shard()];
     bool is_closed;
 
-    am_latch_take(&part->lock);
+    am_lock(&part->lock);
     is_closed = part->is_closed;
     if (!is_closed) {
         phys->part = part;
@@ -243,7 +243,7 @@ static aclError phys_enter(struct am_phys *phys, enum user user, void **ret_hand
             *ret_handle = am_named_publish(&phys->named);
         }
     }
-    am_latch_give(&part->lock);
+    am_unlock(&part->lock);
     if (is_closed)
         phys_unmake(phys);
     AM_REQUIRE(!is_closed, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
@@ -377,11 +377,11 @@ aclError am_phys_get(void *handle, struct am_phys **ret_phys)
     bool is_alive;
 
     AM_TRY(phys_find(handle, &phys));
-    am_latch_take(&phys->lock);
+    am_lock(&phys->lock);
     is_alive = phys->handle_refs > 0; /* and holds a reference */
     if (is_alive)
         am_phys_ref(phys);
-    am_latch_give(&phys->lock);
+    am_unlock(&phys->lock);
     if (!is_alive)
         return refuse_dead(handle);
     *ret_phys = phys;
@@ -404,9 +404,9 @@ bool am_phys_end_export(struct am_phys *phys)
 {
     uint64_t number;
 
-    am_latch_take(&phys->lock);
+    am_lock(&phys->lock);
     number = export_take_locked(phys);
-    am_latch_give(&phys->lock);
+    am_unlock(&phys->lock);
     export_ended(number);
     return number != 0;
 }
@@ -420,7 +420,7 @@ static aclError handle_drop(struct am_phys *phys, void *handle, bool *ret_was_la
 
     *ret_was_last = false;
     *ret_number = 0;
-    am_latch_take(&phys->lock);
+    am_lock(&phys->lock);
     n = atomic_load_explicit(&phys->handle_refs, memory_order_relaxed);
     is_mapped = am_setup.is_strict && n == 1 && phys->n_mappings > 0;
     if (n > 0 && !is_mapped)
@@ -429,7 +429,7 @@ static aclError handle_drop(struct am_phys *phys, void *handle, bool *ret_was_la
         *ret_was_last = true;
         *ret_number = export_take_locked(phys);
     }
-    am_latch_give(&phys->lock);
+    am_unlock(&phys->lock);
     if (n == 0)
         return refuse_dead(handle);
     AM_REQUIRE(
@@ -464,7 +464,7 @@ static struct am_phys *part_pop(union am_domain_part *part)
 {
     struct am_phys *phys;
 
-    am_latch_take(&part->lock);
+    am_lock(&part->lock);
     phys = LIST_FIRST(&part->physes);
     while (phys != NULL && !am_ref_try(&phys->named.refs)) /* it is being freed */
         phys = LIST_NEXT(phys, listed);
@@ -472,7 +472,7 @@ static struct am_phys *part_pop(union am_domain_part *part)
         LIST_REMOVE(phys, listed);
         phys->is_listed = false;
     }
-    am_latch_give(&part->lock);
+    am_unlock(&part->lock);
     return phys;
 }
 
@@ -497,10 +497,10 @@ uint64_t am_phys_size(struct am_domain *domain)
     uint64_t size = 0;
 
     for (unsigned i = 0; domain != NULL && i < AM_SHARDS; i++) {
-        am_latch_take(&domain->part[i].lock);
+        am_lock(&domain->part[i].lock);
         LIST_FOREACH (phys, &domain->part[i].physes, listed)
             size += phys->named.handle != NULL ? phys->mem.size : 0;
-        am_latch_give(&domain->part[i].lock);
+        am_unlock(&domain->part[i].lock);
     }
     return size;
 }

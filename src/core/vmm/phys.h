@@ -31,7 +31,7 @@ struct am_phys {
     /* With its device: it is neither mapped nor retained any more.  Read without lock. */
     atomic_bool is_killed;
     uint8_t export; /* lock; enum am_phys_export: core/ipc/share.h */
-    struct am_latch lock;
+    struct am_lock lock;
     LIST_HEAD(am_mappings, am_mapping) mappings; /* lock */
     struct am_domain *domain;
     uint32_t

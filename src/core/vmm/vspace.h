@@ -5,9 +5,10 @@
  * mapping      part of one reservation bound to one phys
  *
  * A reservation is found by address in an index, and has a table of what is mapped in it;
- * both are read without a lock, in a read section (base/epoch.h).  The address space's lock protects the set of reservations.  Each
- * reservation has a lock for what is mapped in it; the memory's lock (core/vmm/phys.h)
- * protects the list of its mappings.  They are taken in this order.
+ * both are read without a lock, in a read section (base/epoch.h).  The address space's lock
+ * protects the set of reservations.  Each reservation has a lock for what is mapped in it; the
+ * memory's lock (core/vmm/phys.h) protects the list of its mappings.  They are acquired in
+ * this order.
  *
  * A mapping has a reference for being mapped, and one for each piece of work or host view
  * that uses it: so unmapping does not free memory that a copy uses.
@@ -110,9 +111,9 @@ struct am_reservation {
     /* The mapping of each chunk; NULL until the first one.  Written under lock. */
     _Atomic(struct am_mapping_entry *) mappings;
     const struct am_backend_ops *backend; /* whose addresses these are */
-    bool is_from_region;                  /* core/vmm/vspace_region.h */
-    bool is_arena;  /* addresses of the heaps: core/vmm/vspace_arena.h */
-    bool is_pinned; /* an arena of pinned memory */
+    bool is_from_region;                  /* core/vmm/region.h */
+    bool is_arena;                        /* addresses of the heaps: core/vmm/arena.h */
+    bool is_pinned;                       /* an arena of pinned memory */
     bool is_orphan; /* vspace.lock; an arena that is destroyed with its last mapping */
     bool
         is_unreleased; /* vspace.lock; its owner is done, the system refused to release it */
@@ -148,7 +149,7 @@ struct am_mapping {
 
 LIST_HEAD(am_extents, am_extent);
 
-/* Addresses in stock: core/vmm/vspace_region.c. */
+/* Addresses in stock: core/vmm/region.c. */
 struct am_region {
     const struct am_backend_ops *backend; /* NULL: none was asked yet */
     uintptr_t start;
@@ -165,7 +166,7 @@ struct am_vspace {
     _Atomic uint64_t n_reservations;      /* the program's */
     struct am_tally n_mappings;           /* the program's */
     struct am_region region;              /* lock */
-    /* lock; for device memory and for pinned memory: core/vmm/vspace_arena.c */
+    /* lock; for device memory and for pinned memory: core/vmm/arena.c */
     struct {
         struct am_reservation *arena;   /* the region that ranges are cut from, or NULL */
         size_t used;                    /* bytes of it */
@@ -179,8 +180,8 @@ extern struct am_vspace am_vspace;
 aclError am_vspace_reserve(size_t size, void *want, uint64_t flags, void **ret_addr);
 aclError am_vspace_release(void *addr);
 /*
- * Releases the program's reservations and the arenas; nothing is mapped any more.  An
- * owner that a thread still uses releases its own reservations later.
+ * The library stops, and nothing is mapped any more: releases the program's reservations and
+ * the arenas.  An owner that a thread still uses releases its own reservations later.
  */
 void am_vspace_release_all(void);
 
@@ -224,10 +225,22 @@ aclError am_vspace_get_access(void *addr, const aclrtMemLocation *location,
 /* aclrtMemRetainAllocationHandle: one more handle reference. */
 aclError am_vspace_retain(void *addr, void **ret_handle);
 
-/* The mapping that addr lies in, or NULL; valid in this read section. */
+/* The reservation that addr lies in, or NULL; valid in this read section, as the next two. */
+static inline struct am_reservation *am_reservation_find(uintptr_t addr)
+{
+    return am_address_find(&am_vspace.reservations, addr);
+}
+
+/* The lowest reservation that contains a byte of the range, or NULL. */
+static inline struct am_reservation *am_reservation_first(uintptr_t addr, size_t size)
+{
+    return am_address_first(&am_vspace.reservations, addr, size);
+}
+
+/* The mapping that addr lies in, or NULL. */
 static inline struct am_mapping *am_mapping_find(uintptr_t addr)
 {
-    struct am_reservation *r = am_address_find(&am_vspace.reservations, addr);
+    struct am_reservation *r = am_reservation_find(addr);
     struct am_mapping_entry *entries =
         r != NULL ? atomic_load_explicit(&r->mappings, memory_order_acquire) : NULL;
 

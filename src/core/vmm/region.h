@@ -9,8 +9,8 @@
  * addresses are cut and which are free.  Large reservations, and all when the region is
  * full, are made by the backend.
  */
-#ifndef AM_CORE_VSPACE_REGION_H
-#define AM_CORE_VSPACE_REGION_H
+#ifndef AM_CORE_REGION_H
+#define AM_CORE_REGION_H
 
 #include "core/vmm/vspace.h"
 

@@ -1,10 +1,9 @@
-/* See vspace_region.h. */
-#include "core/vmm/vspace_region.h"
+/* See region.h. */
+#include "core/vmm/region.h"
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/util.h"
-#include "core/vmm/vspace_reservation.h"
 
 #define REGION_SIZE (256 * AM_GIB)
 #define CUT_MAX (REGION_SIZE / 16)

@@ -1,5 +1,5 @@
 /* Reservations; mappings are in mapping.c.  See vspace.h. */
-#include "core/vmm/vspace.h"
+#include "core/vmm/reservation.h"
 
 #include <stdlib.h>
 
@@ -9,28 +9,23 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/device/setup.h"
-#include "core/vmm/vspace_reservation.h"
-#include "core/vmm/vspace_arena.h"
-#include "core/vmm/vspace_region.h"
+#include "core/vmm/region.h"
 
 struct am_vspace am_vspace = {.lock = AM_LOCK_INIT(AM_RANK_VSPACE, "vspace")};
 
-AM_NO_LOCK_ANALYSIS struct am_reservation *am_reservation_lock(uintptr_t addr)
+bool am_reservation_lock(uintptr_t addr, struct am_reservation **ret_reservation)
 {
     struct am_reservation *r;
 
     while ((r = am_reservation_find(addr)) != NULL) {
         am_lock(&r->lock);
-        if (!r->is_released)
-            break;
+        if (!r->is_released) {
+            *ret_reservation = r;
+            return true;
+        }
         am_unlock(&r->lock);
     }
-    return r;
-}
-
-AM_NO_LOCK_ANALYSIS void am_reservation_unlock(struct am_reservation *r)
-{
-    am_unlock(&r->lock);
+    return false;
 }
 
 bool am_vspace_is_reserved(uintptr_t addr, size_t size, const struct am_owner **ret_owner)
@@ -139,25 +134,24 @@ static aclError reservation_enter(struct am_reservation *r)
     return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
 }
 
-/*
- * Cuts the reservation from the region.  *ret_is_cut is false if the backend has to reserve
- * the addresses.
- */
-static aclError reservation_cut(struct am_reservation *r, void *want, bool *ret_is_cut)
+/* From the region; *ret_addr is NULL if the backend has to reserve the addresses. */
+static aclError reservation_cut(struct am_reservation *r, void *want, void **ret_addr)
 {
-    bool is_cut;
+    void *addr = NULL;
     int rc = 0;
 
     am_lock(&am_vspace.lock);
-    is_cut = am_region_cut_locked(r->backend, r->size, reservation_align(r->size), want,
-                                  &r->start);
-    r->is_from_region = is_cut;
-    if (is_cut && (rc = reservation_enter_locked(r)) != 0)
-        am_region_give_locked(r->start, r->size);
-    am_unlock(&am_vspace.lock); /* from here on the library's stop may release it */
-    if (rc != 0)
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
-    *ret_is_cut = is_cut;
+    if (am_region_cut_locked(r->backend, r->size, reservation_align(r->size), want,
+                             &r->start)) {
+        addr = (void *)r->start;
+        r->is_from_region = true;
+        rc = reservation_enter_locked(r);
+        if (rc != 0)
+            am_region_give_locked(r->start, r->size);
+    }
+    am_unlock(&am_vspace.lock); /* from here on another thread may release it */
+    AM_REQUIRE(rc == 0, ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
+    *ret_addr = addr;
     return ACL_SUCCESS;
 }
 
@@ -166,8 +160,7 @@ static aclError reserve(const struct am_owner *owner, size_t size, void *want,
 {
     const struct am_backend_ops *backend = am_setup.backend;
     struct am_reservation *r;
-    bool is_cut = false;
-    void *addr;
+    void *addr = NULL;
     aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(size <= (size_t)1 << AM_ADDRESS_BITS, ACL_ERROR_RT_MEMORY_ALLOCATION,
@@ -184,9 +177,9 @@ static aclError reserve(const struct am_owner *owner, size_t size, void *want,
     r->owner = owner;
     r->backend = backend;
     if (owner == NULL && (backend->caps & AM_CAP_STOCK))
-        rc = reservation_cut(r, want, &is_cut);
-    if (is_cut) {
-        *ret_addr = (void *)r->start;
+        rc = reservation_cut(r, want, &addr);
+    if (rc == ACL_SUCCESS && addr != NULL) {
+        *ret_addr = addr;
         return ACL_SUCCESS;
     }
     if (rc == ACL_SUCCESS && owner != NULL && want == NULL)
@@ -365,7 +358,6 @@ void am_vspace_release_all(void)
     struct am_reservation *next;
 
     am_lock(&am_vspace.lock);
-    am_arena_forget_locked();
     for (r = LIST_FIRST(&am_vspace.all); r != NULL; r = next) {
         next = LIST_NEXT(r, all);
         release_last_locked(r);

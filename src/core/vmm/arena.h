@@ -9,8 +9,8 @@
  * is in flight.  Pinned memory has arenas of its own: a device's driver may need the
  * addresses of all other arenas for itself.
  */
-#ifndef AM_CORE_VSPACE_ARENA_H
-#define AM_CORE_VSPACE_ARENA_H
+#ifndef AM_CORE_ARENA_H
+#define AM_CORE_ARENA_H
 
 #include "core/vmm/vspace.h"
 
@@ -25,7 +25,10 @@ struct am_extent {
 aclError am_arena_take(bool is_pinned, size_t size, struct am_extent **ret_extent);
 void am_arena_give(struct am_extent *extent);
 
-/* The library stops: arenas go, now or with the last extent that is in use. */
-void am_arena_forget_locked(void) AM_REQUIRES(am_vspace.lock);
+/*
+ * The library stops: after am_vspace_release_all(), which frees an arena at once or with the
+ * last extent in use.
+ */
+void am_arena_forget_all(void);
 
 #endif

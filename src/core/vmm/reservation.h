@@ -4,35 +4,29 @@
 
 #include "core/vmm/vspace.h"
 
-/* The reservation that addr lies in, or NULL; valid in this read section. */
-static inline struct am_reservation *am_reservation_find(uintptr_t addr)
-{
-    return am_address_find(&am_vspace.reservations, addr);
-}
-
-/* The same, locked: it is not released while the lock is held. */
-struct am_reservation *am_reservation_lock(uintptr_t addr);
-void am_reservation_unlock(struct am_reservation *r);
+/*
+ * The reservation that addr lies in, locked: it is not released while the lock is held.
+ * False: addr is not reserved.
+ */
+bool am_reservation_lock(uintptr_t addr, struct am_reservation **ret_reservation)
+    AM_TRY_ACQUIRE(true, (*ret_reservation)->lock);
 
 /* Allocates the table of mappings, if there is none: 0 or -ENOMEM.  r is locked, or new. */
 int am_reservation_prepare(struct am_reservation *r);
 
-/* The lowest reservation that contains a byte of the range, or NULL. */
-static inline struct am_reservation *am_reservation_first(uintptr_t addr, size_t size)
-{
-    return am_address_first(&am_vspace.reservations, addr, size);
-}
-
 /*
- * The mapping that addr lies in, with its reservation locked; NULL if nothing is mapped
+ * The mapping that addr lies in, with its reservation locked; false if nothing is mapped
  * there, or memory of a heap.  A mapping whose memory was killed with its device counts as
  * unmapped, and is removed.
  */
-struct am_mapping *am_mapping_lock(uintptr_t addr);
-/* The program's mapping that addr lies in, or starts at if must_start; fails with 107000. */
-aclError am_mapping_lock_own(void *addr, bool must_start,
-                             struct am_mapping **ret_mapping);
-void am_mapping_unlock(struct am_mapping *mapping);
+bool am_mapping_lock(uintptr_t addr, struct am_mapping **ret_mapping)
+    AM_TRY_ACQUIRE(true, (*ret_mapping)->reservation->lock);
+/*
+ * The same for the program's mapping that addr lies in, or starts at if must_start; fails
+ * with 107000.  Callers compare with a literal 0, which clang's analysis of locks needs.
+ */
+aclError am_mapping_lock_own(void *addr, bool must_start, struct am_mapping **ret_mapping)
+    AM_TRY_ACQUIRE(0, (*ret_mapping)->reservation->lock);
 
 /* The access bit of the device or host that the memory belongs to. */
 uint64_t am_owner_bit(const struct am_phys *phys);

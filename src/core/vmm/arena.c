@@ -1,5 +1,5 @@
-/* See vspace_arena.h. */
-#include "core/vmm/vspace_arena.h"
+/* See arena.h. */
+#include "core/vmm/arena.h"
 
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "base/util.h"
-#include "core/vmm/vspace_reservation.h"
+#include "core/vmm/reservation.h"
 
 #define ARENA_SIZE AM_GIB
 
@@ -86,10 +86,8 @@ static aclError arena_open(bool is_pinned, size_t size, struct am_extent **ret_e
 {
     AM_TRY(first_open(is_pinned, ARENA_SIZE, size, ret_extent));
     am_lock(&am_vspace.lock);
-    if (!(*ret_extent)->arena->is_orphan) { /* the library may have stopped meanwhile */
-        am_vspace.arenas[is_pinned].arena = (*ret_extent)->arena;
-        am_vspace.arenas[is_pinned].used = size;
-    }
+    am_vspace.arenas[is_pinned].arena = (*ret_extent)->arena;
+    am_vspace.arenas[is_pinned].used = size;
     am_unlock(&am_vspace.lock);
     return ACL_SUCCESS;
 }
@@ -149,7 +147,7 @@ void am_arena_give(struct am_extent *extent)
     free(extent);
 }
 
-static void extents_forget_locked(struct am_extents *list)
+static void extents_free_locked(struct am_extents *list)
 {
     struct am_extent *extent;
 
@@ -159,11 +157,13 @@ static void extents_forget_locked(struct am_extents *list)
     }
 }
 
-void am_arena_forget_locked(void)
+void am_arena_forget_all(void)
 {
+    am_lock(&am_vspace.lock);
     for (size_t kind = 0; kind < AM_ARRAY_SIZE(am_vspace.arenas); kind++) {
         for (size_t i = 0; i < AM_ARRAY_SIZE(am_vspace.arenas[kind].extents); i++)
-            extents_forget_locked(&am_vspace.arenas[kind].extents[i]);
+            extents_free_locked(&am_vspace.arenas[kind].extents[i]);
         am_vspace.arenas[kind].arena = NULL;
     }
+    am_unlock(&am_vspace.lock);
 }
