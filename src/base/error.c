@@ -155,7 +155,7 @@ void am_error_report(int code, const char *fmt, ...)
     if (am_log_shows(AM_LOG_DEBUG))
         am_log(AM_LOG_DEBUG, "%s", message);
     else if (am_log_shows(AM_LOG_REFUSAL) && error_capture.text == NULL)
-        am_refusal_note(code, am_error_function, message);
+        am_refusal_note(code, row->name, am_error_function, message);
     else if (error_is_aloud && error_capture.text == NULL)
         am_log_note(AM_LOG_WARN, "%s", message);
     errno = saved_errno;
@@ -186,20 +186,20 @@ void am_error_capture_end(struct am_capture before)
     error_capture = before;
 }
 
-const char *am_error_words(char *text)
+const char *am_error_text(char *text)
 {
     size_t n = am_error_function != NULL ? strlen(am_error_function) : 0;
     char *code = strrchr(text, '[');
-    char *words = strstr(text, ": ");
+    char *body = strstr(text, ": ");
 
     if (code != NULL && code > text && text[strlen(text) - 1] == ']')
         code[-1] = '\0'; /* a message that was cut has none */
-    if (words == NULL)
+    if (body == NULL)
         return text;
-    words += 2;
-    return n > 0 && strncmp(words, am_error_function, n) == 0 && words[n] == ':'
-               ? words + n + 2
-               : words;
+    body += 2;
+    return n > 0 && strncmp(body, am_error_function, n) == 0 && body[n] == ':'
+               ? body + n + 2
+               : body;
 }
 
 int am_error_last(bool clear)
@@ -261,10 +261,4 @@ void am_error_fork_begin(void)
 void am_error_fork_end(void)
 {
     am_unlock(&shared_lock);
-}
-
-void am_assert_failed(const char *what, const char *file, int line)
-{
-    am_log(AM_LOG_ERROR, "%s:%d: %s does not hold", file, line, what);
-    abort();
 }

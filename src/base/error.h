@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/lock.h"
+#include "base/assert.h"
 
 /*
  * Its value is the code, which the compiler can see is not success: `return
@@ -46,7 +46,7 @@ void am_error_report(int code, const char *fmt, ...)
 extern _Thread_local const char *am_error_function
     __attribute__((tls_model("initial-exec")));
 
-/* The thread's last code; `clear` makes the next answer 0. */
+/* The thread's last code; `clear` resets it to 0. */
 int am_error_last(bool clear);
 
 /*
@@ -89,23 +89,12 @@ struct am_capture am_error_capture(char *text, size_t size);
 struct am_capture am_error_hush(void);
 void am_error_capture_end(struct am_capture before);
 /*
- * The words of a captured message of this call, without its prefix and its code: for a
- * message that says more.  Alters the text, and returns a part of it.
+ * The text of a captured message of this call, without its prefix and its code: for a longer
+ * message.  Modifies the message, and returns a part of it.
  */
-const char *am_error_words(char *text);
+const char *am_error_text(char *text);
 
 /* "ACL_ERROR_RT_PARAM_INVALID", or NULL for a code we do not return. */
 const char *am_error_name(int code);
-
-/* Our own mistakes. */
-void am_assert_failed(const char *what, const char *file, int line)
-    __attribute__((noreturn, cold));
-
-#ifndef AM_NDEBUG
-#define am_assert(condition_) \
-    ((condition_) ? (void)0 : am_assert_failed(#condition_, __FILE__, __LINE__))
-#else
-#define am_assert(condition_) ((void)(0 && (condition_)))
-#endif
 
 #endif

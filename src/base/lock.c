@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/error.h"
+#include "base/assert.h"
 #include "base/util.h"
 
 #define SPINS 100 /* about as long as a latch is held by a thread that runs */

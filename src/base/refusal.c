@@ -21,7 +21,6 @@
 
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "base/util.h"
 
@@ -34,6 +33,7 @@ static struct {
     _Atomic uint64_t n;   /* since the last end */
     _Atomic uintptr_t place;
     _Atomic(const char *) function;
+    _Atomic(const char *) name; /* of the code; NULL: unknown */
     atomic_int code;
 } rows[ROWS];
 static _Atomic uint64_t n_beyond; /* that found no free row */
@@ -42,16 +42,16 @@ static _Atomic pid_t owner;       /* whose counts these are */
 static const struct {
     const char *function;
     int code;
-} answers[] = {
-#define AM_ANSWER(function_, code_) {#function_, code_},
-#include "base/answers.def"
-#undef AM_ANSWER
+} expected[] = {
+#define AM_EXPECTED(function_, code_) {#function_, code_},
+#include "base/expected_codes.def"
+#undef AM_EXPECTED
 };
 
-bool am_refusal_is_answer(int code, const char *function)
+bool am_refusal_is_expected(int code, const char *function)
 {
-    for (size_t i = 0; function != NULL && i < AM_ARRAY_SIZE(answers); i++) {
-        if (answers[i].code == code && strcmp(answers[i].function, function) == 0)
+    for (size_t i = 0; function != NULL && i < AM_ARRAY_SIZE(expected); i++) {
+        if (expected[i].code == code && strcmp(expected[i].function, function) == 0)
             return true;
     }
     return false;
@@ -147,12 +147,13 @@ static void refusal_print(uintptr_t place, const char *message)
         am_log(AM_LOG_REFUSAL, "%s", message);
 }
 
-void am_refusal_note(int code, const char *function, const char *message)
+void am_refusal_note(int code, const char *name, const char *function,
+                     const char *message)
 {
     uintptr_t place;
     uint64_t key;
 
-    if (am_refusal_is_answer(code, function))
+    if (am_refusal_is_expected(code, function))
         return;
     counts_own();
     place = place_find();
@@ -164,6 +165,7 @@ void am_refusal_note(int code, const char *function, const char *message)
         if (atomic_compare_exchange_strong(&rows[row].key, &seen, key)) {
             rows[row].place = place;
             rows[row].function = function;
+            rows[row].name = name;
             rows[row].code = code;
             rows[row].n++;
             refusal_print(place, message);
@@ -181,7 +183,7 @@ static void row_end(size_t row)
 {
     uint64_t n = atomic_exchange(&rows[row].n, 0);
     const char *function = rows[row].function;
-    const char *name = am_error_name(rows[row].code);
+    const char *name = rows[row].name;
     char text[PLACE_SIZE];
 
     if (n < 2)

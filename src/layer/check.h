@@ -126,7 +126,8 @@ struct am_check {
     uint64_t
         device_bytes; /* bytes of devices that the program allocated and did not free */
     _Atomic uint64_t n_calls;
-    _Atomic uint64_t n_refused; /* of these, but for ordinary answers (answers.def) */
+    _Atomic uint64_t
+        n_refused; /* of these, without expected codes (expected_codes.def) */
     /*
      * Counts starts and stops of the library.  What a call was given in another era is
      * freed: the call is not recorded.

@@ -74,7 +74,7 @@ static void other_levels_print_all_or_nothing(void **state)
     assert_int_equal(count(captured_stderr(), "aclrtFree: 0x1000 is not memory"), 2);
 }
 
-/* The calls of base/answers.def, for which these codes say nothing of a mistake. */
+/* The calls of base/expected_codes.def: these codes do not indicate a mistake. */
 static void an_ordinary_answer_is_no_refusal(void **state)
 {
     aclrtContext context = NULL;

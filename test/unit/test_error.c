@@ -393,13 +393,13 @@ static void the_words_of_a_captured_message_are_those_of_the_failure(void **stat
     struct am_capture before = am_error_capture(text, sizeof text);
 
     am_error_report(ACL_ERROR_INVALID_PARAM, "size [2] is 0: not a size");
-    assert_string_equal(am_error_words(text), "size [2] is 0: not a size");
+    assert_string_equal(am_error_text(text), "size [2] is 0: not a size");
     am_error_function = "aclrtMapMem";
     am_error_report(ACL_ERROR_INVALID_PARAM, "size is 0");
-    assert_string_equal(am_error_words(text), "size is 0");
+    assert_string_equal(am_error_text(text), "size is 0");
     am_error_capture(cut, sizeof cut);
     am_error_report(ACL_ERROR_INVALID_PARAM, "a text that is longer than its place");
-    assert_string_equal(am_error_words(cut), "a text that is lon");
+    assert_string_equal(am_error_text(cut), "a text that is lon");
     am_error_capture_end(before);
 }
 

@@ -33,7 +33,8 @@ static unsigned lines(const char *text)
 
 static void note(const char *message)
 {
-    am_refusal_note(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree", message);
+    am_refusal_note(ACL_ERROR_RT_PARAM_INVALID, "ACL_ERROR_RT_PARAM_INVALID", "aclrtFree",
+                    message);
 }
 
 /* Numbers are what begins with a digit, also in the middle of a word with a sign. */
@@ -58,9 +59,11 @@ static void a_digit_in_a_name_is_part_of_it(void **state)
 static void codes_tell_refusals_apart(void **state)
 {
     capture_stderr();
-    am_refusal_note(ACL_ERROR_RT_PARAM_INVALID, "aclrtMalloc", "codes");
-    am_refusal_note(ACL_ERROR_INVALID_PARAM, "aclrtMalloc", "codes");
-    am_refusal_note(ACL_ERROR_INVALID_PARAM, NULL, "codes");
+    am_refusal_note(ACL_ERROR_RT_PARAM_INVALID, "ACL_ERROR_RT_PARAM_INVALID",
+                    "aclrtMalloc", "codes");
+    am_refusal_note(ACL_ERROR_INVALID_PARAM, "ACL_ERROR_INVALID_PARAM", "aclrtMalloc",
+                    "codes");
+    am_refusal_note(ACL_ERROR_INVALID_PARAM, "ACL_ERROR_INVALID_PARAM", NULL, "codes");
     assert_int_equal(lines(captured_stderr()), 2);
     capture_stderr();
     am_refusal_end();
@@ -75,16 +78,17 @@ static void codes_tell_refusals_apart(void **state)
 static void ordinary_answers_are_not_printed(void **state)
 {
     static void *const functions[] = {
-#define AM_ANSWER(function_, code_) (void *)function_,
-#include "base/answers.def"
-#undef AM_ANSWER
+#define AM_EXPECTED(function_, code_) (void *)function_,
+#include "base/expected_codes.def"
+#undef AM_EXPECTED
     };
 
     assert_non_null(functions[0]);
     capture_stderr();
-#define AM_ANSWER(function_, code_) am_refusal_note(code_, #function_, "an answer");
-#include "base/answers.def"
-#undef AM_ANSWER
+#define AM_EXPECTED(function_, code_) \
+    am_refusal_note(code_, #code_, #function_, "expected");
+#include "base/expected_codes.def"
+#undef AM_EXPECTED
     assert_string_equal(captured_stderr(), "");
 }
 

@@ -348,7 +348,7 @@ void am_remote_init(const struct am_backend_ops *local)
     am_error_capture_end(before);
     if (rc != ACL_SUCCESS)
         am_log(AM_LOG_WARN, "memory cannot be shared with other machines: %s",
-               am_error_words(why));
+               am_error_text(why));
 }
 
 /* Ends the process and the thread.  Requests in progress fail. */

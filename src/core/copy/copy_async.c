@@ -103,7 +103,7 @@ static aclError copy_do(struct copy_task *ct)
     if (ct->remote == NULL)
         return am_transfer_run_long(&ct->transfer);
     AM_REQUIRE(ct->remote->rc == ACL_SUCCESS, ct->remote->rc, "%s",
-               am_error_words(ct->remote->why));
+               am_error_text(ct->remote->why));
     return ACL_SUCCESS;
 }
 
@@ -289,7 +289,7 @@ AM_HOT static aclError copy_queue(struct copy_task *ct, struct am_stream *stream
                stream->id);
     AM_REQUIRE(outcome.rc == ACL_SUCCESS, outcome.rc,
                "the copy failed when stream %d executed it: %s", stream->id,
-               am_error_words(outcome.why));
+               am_error_text(outcome.why));
     return ACL_SUCCESS;
 }
 

@@ -69,7 +69,7 @@ static aclError wait_run(struct am_task *task)
     struct value_task *vt = (struct value_task *)task;
 
     AM_REQUIRE(vt->rc == ACL_SUCCESS, vt->rc, "the value cannot be read: %s",
-               am_error_words(vt->why));
+               am_error_text(vt->why));
     return ACL_SUCCESS;
 }
 

@@ -357,7 +357,7 @@ aclError am_share_import_fabric(const aclrtMemFabricHandle *handle,
     AM_REQUIRE(rc != ACL_ERROR_RT_NO_PERMISSION, rc,
                "%s; where the exporter is in another container, set ACLMEM_FABRIC and "
                "ACLMEM_FABRIC_KEY to reach it",
-               am_error_words(why));
-    AM_REQUIRE(rc == ACL_SUCCESS, rc, "%s", am_error_words(why));
+               am_error_text(why));
+    AM_REQUIRE(rc == ACL_SUCCESS, rc, "%s", am_error_text(why));
     return ACL_SUCCESS;
 }

@@ -9,6 +9,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/lock.h"
 #include "base/options.h"
 #include "base/sys.h"
 #include "base/util.h"

@@ -295,7 +295,7 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t asked,
         asked, pool->ranges.live, pool->max_size, pool->device,
         domain->capacity - domain->used);
     AM_REQUIRE(rc == ACL_SUCCESS, rc, "no block of %zu bytes: %s", asked,
-               am_error_words(why));
+               am_error_text(why));
     range->asked = asked;
     if (pool->ranges.live > pool->used_high)
         pool->used_high = pool->ranges.live;

@@ -97,7 +97,7 @@ static aclError device_take(struct am_domain *domain, struct am_bank *bank, size
     am_error_capture_end(before);
     if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && am_domain_trim(domain))
         return bank->ops->mem_create(bank, size, node, mem);
-    AM_REQUIRE(rc == ACL_SUCCESS, rc, "%s", am_error_words(why));
+    AM_REQUIRE(rc == ACL_SUCCESS, rc, "%s", am_error_text(why));
     return ACL_SUCCESS;
 }
 
