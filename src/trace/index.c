@@ -84,7 +84,7 @@ static bool header_read(struct trace *trace, char *why)
     trace->about.size = (uint64_t)status.st_size;
     trace->about.n_slots = header.n_slots;
     trace->about.n_cut = slots_cut(&header, (uint64_t)status.st_size);
-    trace->about.n_bytes = trace->about.n_decoded = 0;
+    trace->about.n_bytes = trace->about.n_decoded = trace->about.n_loaded = 0;
     trace->about.memory_max = TRACE_MEMORY_BASE;
     return true;
 }
@@ -423,6 +423,7 @@ bool trace_chunk_next(struct trace *trace, struct trace_cursor *cursor)
             trace_cursor_reset(trace, cursor);
         if (chunk_load(trace, chunk, &used, &pending) &&
             cursor_data_set(trace, cursor, used, pending)) {
+            trace->about.n_loaded += used;
             cursor->at = 0;
             cursor->last = chunk->began;
             cursor->last_pointer = 0;

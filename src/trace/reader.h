@@ -140,6 +140,7 @@ struct trace_about {
      */
     uint64_t n_bytes;    /* of slots in use */
     uint64_t n_decoded;  /* bytes of all chunks, decompressed */
+    uint64_t n_loaded;   /* bytes of chunks whose events are read so far */
     uint64_t memory;     /* bytes allocated for definitions, chunks and open calls */
     uint64_t memory_max; /* TRACE_MEMORY_BASE + TRACE_MEMORY_RATIO * n_bytes */
 };

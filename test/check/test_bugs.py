@@ -23,7 +23,7 @@ class Bugs(unittest.TestCase):
     def run_it(self, *arguments):
         with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
             done = subprocess.run(
-                [ACLMEM, "run", "--json", file.name] + list(arguments),
+                [ACLMEM, "run", "--json=" + file.name] + list(arguments),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 universal_newlines=True,

@@ -17,7 +17,7 @@ PLANTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "planted.supp
 def main():
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
         done = subprocess.run(
-            [ACLMEM, "run", "--json", file.name, "--suppress", PLANTED] + sys.argv[3:] + ["--", PROGRAM],
+            [ACLMEM, "run", "--json=" + file.name, "--suppress", PLANTED] + sys.argv[3:] + ["--", PROGRAM],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             universal_newlines=True,

@@ -13,7 +13,7 @@ class Pair(unittest.TestCase):
     def found(self, *arguments):
         with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
             done = subprocess.run(
-                [ACLMEM, "run", "--json", file.name, PAIR] + list(arguments),
+                [ACLMEM, "run", "--json=" + file.name, PAIR] + list(arguments),
                 stderr=subprocess.PIPE,
                 universal_newlines=True,
             )

@@ -11,7 +11,7 @@ BUG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bug.py")
 
 with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
     done = subprocess.run(
-        [ACLMEM, "run", "--json", file.name, PYTHON, BUG], stderr=subprocess.PIPE, universal_newlines=True
+        [ACLMEM, "run", "--json=" + file.name, PYTHON, BUG], stderr=subprocess.PIPE, universal_newlines=True
     )
     findings = json.load(file)["findings"]
 

@@ -39,7 +39,7 @@ class Run(unittest.TestCase):
 
     def found(self, *arguments, **env):
         path = self.path("found.json")
-        done = self.run_it("--json", path, *arguments, **env)
+        done = self.run_it("--json=" + path, *arguments, **env)
         with open(path) as file:
             return done, json.load(file)
 
@@ -87,12 +87,12 @@ class Run(unittest.TestCase):
     def test_a_file_that_cannot_be_written_is_refused_before_the_program_runs(self):
         for option in ("--json", "--junit", "--report"):
             trace = ["--trace", self.path(option)] if option == "--report" else []
-            done = self.run_it(*trace, option, "/no/such/folder/file", "echo", "ran")
+            done = self.run_it(*trace, option + "=/no/such/folder/file", "echo", "ran")
             self.assertEqual((done.returncode, done.stdout), (2, ""), option)
             self.assertIn("/no/such/folder/file: No such file", done.stderr)
         if os.path.exists("/dev/full"):
             for option in ("--json", "--report"):
-                done = self.run_it("--trace", self.path("full" + option), option, "/dev/full", "true")
+                done = self.run_it("--trace", self.path("full" + option), option + "=/dev/full", "true")
                 self.assertEqual(done.returncode, 2, option)
                 self.assertIn("/dev/full: No space left", done.stderr)
 
@@ -102,13 +102,13 @@ class Run(unittest.TestCase):
             file.write("of somebody else")
         for refused in (["--trace", trace], ["--chaos", "x"], ["--chaos", "1..99999999999"]):
             json_path, junit = self.path("new.json"), self.path("new.xml")
-            done = self.run_it("--json", json_path, "--junit", junit, *refused, "echo", "ran")
+            done = self.run_it("--json=" + json_path, "--junit", junit, *refused, "echo", "ran")
             self.assertEqual((done.returncode, done.stdout), (2, ""), refused)
             self.assertFalse(os.path.exists(json_path) or os.path.exists(junit), refused)
         kept = self.path("kept.json")
         with open(kept, "w") as file:
             file.write("{}")
-        self.run_it("--json", kept, "--trace", trace, "echo", "ran")
+        self.run_it("--json=" + kept, "--trace", trace, "echo", "ran")
         with open(kept) as file:
             self.assertEqual(file.read(), "{}")
 
@@ -138,7 +138,7 @@ class Run(unittest.TestCase):
             shutil.copy(BUGS, program)
             path = self.path("odd.json")
             done = subprocess.run(
-                [ACLMEM, "run", "--json", path, program, "leak.block/loop", odd], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                [ACLMEM, "run", b"--json=" + os.fsencode(path), program, "leak.block/loop", odd], stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
             with open(path, encoding="utf-8") as file:
                 found = json.load(file)

@@ -106,23 +106,93 @@ class Command(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("--timeout is", done.stderr)
 
-    def test_help_and_version_are_there(self):
-        for asked in (["--help"], ["-h"], ["info", "--help"], ["info", "--json", "-h"]):
-            self.assertIn("aclmem info [OPTIONS]", self.printed(*asked))
-        self.assertRegex(self.printed("--version"), r"^aclmem \d+\.\d+\.\d+\n$")
+    COMMANDS = ["convert", "describe", "doctor", "fabric", "facts", "info", "replay", "report", "run", "top", "trace"]
+
+    def test_help_has_a_line_for_each_command_and_three_examples(self):
+        for asked in (["--help"], ["-h"], ["help"]):
+            text = self.printed(*asked)
+            head, _, rest = text.partition("\nExamples\n")
+            self.assertEqual(sorted(re.findall(r"^  (\w+) ", head, flags=re.M)), self.COMMANDS)
+            for line in re.findall(r"^  \w+ +(.*)$", head, flags=re.M):
+                self.assertRegex(line, r"^[A-Z][a-z]+ ", "imperative, one line")
+            self.assertEqual(len(re.findall(r"^  aclmem ", rest, flags=re.M)), 3)
+            self.assertIn("aclmem COMMAND --help", rest)
+            self.assertLessEqual(max(map(len, text.splitlines())), 80)
+        for asked in ("--version", "-V"):
+            self.assertRegex(self.printed(asked), r"^aclmem \d+\.\d+\.\d+\n$")
+
+    def test_help_of_a_command_has_options_examples_and_exit_codes(self):
+        for name in self.COMMANDS:
+            text = self.printed(name, "--help")
+            self.assertEqual(self.printed(name, "-h"), text)
+            self.assertEqual(self.printed("help", name), text)
+            self.assertEqual(re.findall(r"^(usage|Options|Examples|Exit codes)", text, flags=re.M),
+                             ["usage", "Options", "Examples", "Exit codes"], name)
+            for line in re.findall(r"^  (?:-\w, )?--[a-z-]+\S*(?: \S+)?\n? {2,}(\S.*)$", text, flags=re.M):
+                self.assertRegex(line, r"^[A-Z]", name)
+        codes = re.findall(r"^  (\S+) +\S", self.printed("run", "--help").partition("Exit codes\n")[2], flags=re.M)
+        self.assertEqual(codes, ["0", "1", "2", "N", "99", "126", "127", "128+N"])
+
+    def test_near_misses_are_named(self):
+        for arguments, meant in ((["inof"], "info"), (["reprot"], "report"), (["run", "--chek=all", "true"], "--check"),
+                                 (["info", "--jsn"], "--json"), (["convert", "--outptu", "x"], "--output")):
+            done = self.run_it(*arguments)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("did you mean %s?" % meant, done.stderr)
+        self.assertNotIn("did you mean", self.run_it("info", "--zzzzzz").stderr)
+
+    def test_json_goes_to_standard_output_or_to_a_file_in_every_command(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out")
+            for command in (["info"], ["info", "--options"], ["top", "--once"], ["doctor"], ["run", "--quiet"]):
+                tail = ["true"] if command[0] == "run" else []
+                plain = self.run_it(*command, "--json", *tail)
+                short = self.run_it(*command, "-j", *tail)
+                written = self.run_it(*command, "--json=" + path, *tail)
+                self.assertEqual((written.returncode, written.stdout), (plain.returncode, ""), command)
+                with open(path) as file:
+                    told = json.load(file)
+                self.assertEqual(type(told), type(json.loads(plain.stdout)))
+                self.assertEqual(type(told), type(json.loads(short.stdout)))
+            old = os.path.join(folder, "old.json")  # the form of 0.2
+            self.assertEqual(self.run_it("run", "--quiet", "--json", old, "true").returncode, 0)
+            self.assertTrue(os.path.exists(old))
+            self.assertEqual(os.listdir(folder).count("out"), 1)
+            self.assertFalse([name for name in os.listdir(folder) if ".part" in name])
+
+    def test_doctor_names_problems_and_remedies(self):
+        told = json.loads(self.run_it("doctor", "--json").stdout)
+        checks = {check["name"]: check for check in told["checks"]}
+        self.assertTrue({"system", "command", "library of programs", "devices", "options", "runtime directory", "huge pages", "/dev/shm",
+                         "locked memory", "open files", "Python module acl", "fabric", "GPU driver", "stacks"} <= set(checks))
+        for check in checks.values():
+            self.assertIn(check["state"], ("ok", "note", "problem"))
+            self.assertEqual(bool(check["remedy"]), check["state"] != "ok", check)
+        self.assertEqual(told["problems"], sum(check["state"] == "problem" for check in checks.values()))
+        done = subprocess.run([COMMAND, "doctor", "-q"], env=dict(self.env, ACLMEM_FABRIC="eth0", ACLMEM_RULES="default"),
+                              stdout=subprocess.PIPE, universal_newlines=True,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"problem +open files +256\n +remedy: ulimit -n 65536\n")
+        self.assertRegex(done.stdout, r"problem +fabric ")
+        self.assertNotIn("\nok ", done.stdout)
+        done = self.run_it("doctor", ACLMEM_RULES="sloppy")
+        self.assertRegex(done.stdout, r'problem +options .*ACLMEM_RULES is "sloppy"')
 
     def test_completions_and_the_manual_page_have_every_command_and_option(self):
-        helped = self.printed("--help")
-        commands = re.findall(r"^  aclmem (\w+)", helped, flags=re.M)
-        options = set(re.findall(r"^    --([a-z-]+)", helped, flags=re.M))
-        self.assertTrue({"run", "info", "describe"} <= set(commands) and "chaos" in options)
-        for form, option in (("bash", "--%s"), ("zsh", "--%s"), ("fish", "-l %s "), ("man", "\\fB\\-\\-%s\\fR")):
+        options = {name: set(re.findall(r"^  (?:-\w, )?--([a-z-]+)", self.printed(name, "--help"), flags=re.M)) - {"help"}
+                   for name in self.COMMANDS}
+        self.assertIn("chaos", options["run"])
+        for form, option in (("bash", "--%s"), ("zsh", "--%s"), ("fish", "-l %s"), ("man", "\\-\\-%s")):
             text = self.printed("describe", form)
-            for name in commands:
+            for name in self.COMMANDS:
                 self.assertIn(name, text, form)
-            for name in options:
-                self.assertIn(option % name, text, form)
+                for one in options[name]:
+                    self.assertIn(option % (one.replace("-", "\\-") if form == "man" else one), text, form)
         self.assertIn(".B ACLMEM_RULES", text)
+        for code in ("0", "1", "2", "99", "126", "127", "128+N"):
+            self.assertIn(".B %s\n" % code, text)
+        self.assertIn("aclmem run \\-\\-chaos 1..50", text)
         self.assertEqual(self.run_it("describe").returncode, 2)
         self.assertEqual(self.run_it("describe", "tcsh").returncode, 2)
 
@@ -135,10 +205,10 @@ class Command(unittest.TestCase):
 
     def test_unknown_arguments_are_refused_with_2(self):
         for arguments in ([], ["inof"], ["info", "--jsn"], ["--version", "more"], ["info", "--json", "x"],
-                          ["info", "-j"], ["info", "--json=1"]):
+                          ["info", "-x"], ["info", "--options=1"]):
             done = self.run_it(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
-            self.assertIn("usage: aclmem --help", done.stderr)
+            self.assertRegex(done.stderr, "usage: aclmem (info )?--help")
             self.assertEqual(done.stdout, "")
 
     def test_help_is_for_a_command_that_exists(self):

@@ -12,6 +12,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import unittest
 
@@ -191,6 +192,57 @@ class Top(unittest.TestCase):
         self.assertEqual(last["devices"][0]["live"], last["devices"][0]["allocated"])
         self.assertGreaterEqual(last["devices"][0]["taken"], 65 * MIB)
 
+    def test_processes_are_sorted_by_the_chosen_key(self):
+        holders = [self.holder(), self.holder()]
+        sizes = {holders[0].pid: 64, holders[1].pid: 128}
+        for holder in holders:
+            self.ask(holder, "take %d" % (sizes[holder.pid] * MIB))
+        self.ask(holders[1], "free")
+        self.ask(holders[1], "take %d" % (32 * MIB))
+        pids = sorted(sizes)
+        for key, expected in (("live", [holders[0].pid, holders[1].pid]), ("peak", [holders[1].pid, holders[0].pid]),
+                              ("pid", pids), ("command", pids)):
+            text = self.run_it("--once", "--sort", key).stdout
+            self.assertEqual([int(pid) for pid in re.findall(r"^ *(\d+) [a-z]\S+ +0 ", text, flags=re.M)], expected, key)
+        self.assertEqual(self.run_it("--once", "--sort", "size").returncode, 2)
+
+    def test_metrics_for_prometheus_equal_the_json(self):
+        holder = self.holder()
+        self.ask(holder, "take %d" % (64 * MIB))
+        text = self.run_it("--prometheus").stdout
+        sample = json.loads(self.run_it("--json", "--once").stdout)["configurations"][0]
+        metrics = dict(re.findall(r"^(\w+\{.*\}) (\d+)$", text, flags=re.M))
+        labels = 'product="%s",backend="%s",device="0"' % (sample["product"], sample["backend"])
+        device, process = sample["devices"][0], sample["processes"][0]
+        whose = labels + ',pid="%d",command="%s"' % (process["pid"], process["command"])
+        self.assertEqual(int(metrics["aclmem_device_capacity_bytes{%s}" % labels]), device["capacity"])
+        self.assertEqual(int(metrics["aclmem_device_used_bytes{%s}" % labels]), device["used"])
+        self.assertEqual(int(metrics["aclmem_device_processes{%s}" % labels]), 1)
+        for metric, key in (("live_bytes", "live"), ("peak_bytes", "peak"), ("allocated_bytes_total", "taken"), ("exported_bytes", "exported")):
+            self.assertEqual(int(metrics["aclmem_process_%s{%s}" % (metric, whose)]), process["devices"][0][key], metric)
+        for name in {line.split("{")[0] for line in metrics}:
+            self.assertIn("# TYPE %s %s\n" % (name, "counter" if name.endswith("_total") else "gauge"), text)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "aclmem.prom")
+            self.assertEqual(self.run_it("--prometheus=" + path).stdout, "")
+            with open(path) as file:
+                self.assertEqual(file.read(), self.run_it("--prometheus").stdout)
+            self.assertEqual(os.listdir(folder), ["aclmem.prom"])
+
+    def test_keys_sort_and_open_the_details_of_a_process(self):
+        holder = self.holder()
+        self.ask(holder, "take %d" % (64 * MIB))
+        terminal = self.terminal(24, 120)
+        self.assertTrue(terminal.expect("by live"))
+        os.write(terminal.fd, b"p")
+        self.assertTrue(terminal.expect("peak"))
+        os.write(terminal.fd, b"\x1bOB\n")  # the next process, Enter
+        self.assertTrue(terminal.expect("streams, 0 of them wait"))
+        self.assertTrue(terminal.expect("exported"))
+        self.assertIn("\x1b[36m", terminal.read_so_far)  # colours
+        os.write(terminal.fd, b"q")
+        self.assertEqual(terminal.end(), 0)
+
     def test_what_it_cannot_do_is_said(self):
         done = self.run_it()
         self.assertEqual((done.returncode, done.stdout), (1, ""))
@@ -223,7 +275,7 @@ class Top(unittest.TestCase):
 
     def test_a_new_size_is_drawn_at_once(self):
         terminal = self.terminal()
-        self.assertTrue(terminal.expect("arrows scroll"))
+        self.assertTrue(terminal.expect("arrows choose"))
         terminal.read_so_far = ""
         terminal.resize(10, 20)
         self.assertTrue(terminal.expect("aclmem top"))

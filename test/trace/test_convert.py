@@ -9,9 +9,11 @@ import os
 import pickle
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import zlib
 
@@ -178,6 +180,61 @@ class Convert(unittest.TestCase):
                     self.assertNotIn(at, blocks)
                     del segments[at]
 
+    def test_what_is_shown_is_refused_where_it_has_no_effect(self):
+        for form in ("csv", "speedscope", "lines", "perfetto"):
+            self.assertIn("--of is for --to folded", call("convert", self.trace, "--of", "peak", "--to", form, code=2)[1])
+        self.assertIn("peak, allocated, calls, time", call("convert", self.trace, "--of", "x", "--to", "folded", code=2)[1])
+
+    def test_existing_files_are_replaced_with_force(self):
+        out, page = os.path.join(self.folder.name, "existing"), os.path.join(self.folder.name, "existing.html")
+        for arguments, path in ((["convert", self.trace, "--to", "lines"], out), (["report", self.trace], page),
+                                (["run", "--quiet", "--check", "none", "--force", "--trace", out + ".trace", "--report", page, "true"], page)):
+            option = ["-o", path] if arguments[0] != "run" else []
+            with open(path, "w") as file:
+                file.write("old")
+            if arguments[0] == "run":
+                without = [word for word in arguments if word != "--force"]
+                self.assertIn("--force replaces it", call(*without, code=2)[1])
+            else:
+                self.assertIn("--force replaces it", call(*arguments, *option, code=1)[1])
+            with open(path) as file:
+                self.assertEqual(file.read(), "old")
+            call(*(arguments if arguments[0] == "run" else arguments + option + ["--force"]))
+            with open(path, encoding="latin-1") as file:
+                self.assertNotEqual(file.read(), "old")
+        self.assertFalse([name for name in os.listdir(self.folder.name) if ".part" in name])
+
+    def test_standard_input_and_output(self):
+        with open(self.trace, "rb") as file:
+            whole = file.read()
+        for arguments in (["convert", "-", "--to", "lines"], ["trace", "-"], ["report", "-"], ["report", "-o", "-", "-"]):
+            done = subprocess.run([ACLMEM] + arguments, input=whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stderr), (0, b""), arguments)
+            if arguments[0] == "convert":
+                self.assertEqual(done.stdout.decode(), self.convert("lines"))
+            elif arguments[0] == "trace":
+                self.assertEqual(done.stdout.decode("latin-1").splitlines(), self.printed)
+            else:
+                self.assertTrue(done.stdout.startswith(b"<!doctype html>"))
+
+    def test_an_interrupted_command_leaves_no_file(self):
+        folder = os.path.join(self.folder.name, "interrupted")
+        os.mkdir(folder)
+        out = os.path.join(folder, "out")
+        with subprocess.Popen([ACLMEM, "convert", "-", "--to", "csv", "-o", out], stdin=subprocess.PIPE,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
+            for _ in range(6000):  # it waits for its input when the part exists
+                if os.listdir(folder):
+                    break
+                time.sleep(0.01)
+            self.assertEqual(os.listdir(folder), ["out.part-%d" % process.pid])
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(), -signal.SIGINT)
+        self.assertEqual(os.listdir(folder), [])
+
+    def test_progress_is_shown_on_terminals_only(self):
+        self.assertEqual(call("convert", self.trace, "--to", "lines")[1], "")
+
     def test_traces_of_rmm_and_lines_are_read(self):
         rmm = b"Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00:000001,allocate,0x100,64,0\n"
         rmm += b"1,10:00:00:000002,allocate,0x200,32,0x7\n1,10:00:00:000003,free,0x100,64,0\n"
@@ -230,7 +287,7 @@ class Convert(unittest.TestCase):
             path = self.write("cut.trace", whole[:size])
             words = "the file is cut off: %d of its %d parts %s missing" % (missing, n, "is" if missing == 1 else "are")
             self.assertIn(words, call("trace", path)[1])
-            self.assertIn(words, call("report", path)[1])
+            self.assertIn(words, call("report", "--force", path)[1])
             self.assertIn(words, call("convert", "--to", "csv", path)[1])
 
     def test_damaged_files_are_refused(self):

@@ -132,8 +132,7 @@ class Page(unittest.TestCase):
         piece = 2 << 20
         mapped = [int(r["end_ns"]) for r in self.rows if r["function"] == "aclrtMapMem"]
         unmapped = [int(r["begin_ns"]) for r in self.rows if r["function"] == "aclrtUnmapMem"]
-        began = min(int(r["begin_ns"]) for r in self.rows)
-        self.ask("state.time = %d; show('addresses')" % ((mapped[-1] + unmapped[0]) // 2 - began))
+        self.ask("state.time = %d; show('addresses')" % ((mapped[-1] + unmapped[0]) // 2))
         figures = self.ask("({...document.getElementById('space-figures').dataset})")
         self.assertEqual((int(figures["reserved"]), int(figures["mapped"])), (4 * piece, 2 * piece))
         self.picture("addresses")
@@ -199,7 +198,7 @@ class Findings(unittest.TestCase):
     def test_findings_have_their_moment(self):
         with tempfile.TemporaryDirectory() as folder:
             trace, found, page = (os.path.join(folder, name) for name in ("t", "found.json", "page.html"))
-            call("run", "--quiet", "--trace", trace, "--json", found, "--report", page, RACE, code=99)
+            call("run", "--quiet", "--trace", trace, "--json=" + found, "--report", page, RACE, code=99)
             chrome = browser.Browser()
             try:
                 chrome.size(1200, 900)
@@ -222,7 +221,7 @@ class Findings(unittest.TestCase):
         """Times are compared with those that aclmem trace prints, which count from the same beginning."""
         with tempfile.TemporaryDirectory() as folder:
             trace, found, page = (os.path.join(folder, name) for name in ("t", "found.json", "page.html"))
-            call("run", "--quiet", "--trace", trace, "--json", found, "--report", page, WRAPPER, code=99)
+            call("run", "--quiet", "--trace", trace, "--json=" + found, "--report", page, WRAPPER, code=99)
             with open(found, encoding="utf-8") as file:
                 findings = json.load(file)["findings"]
             printed = call("trace", trace).splitlines()
@@ -307,7 +306,7 @@ class Pool(unittest.TestCase):
             self.check(page, snapshot)
             call("report", snapshot)
             self.check(snapshot + ".html", snapshot)
-            call("report", trace, "--pool", trace, "--output", page, code=1)
+            call("report", trace, "--force", "--pool", trace, "--output", page, code=1)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "output.h"
 #include "run.h"
 #include "text.h"
 
@@ -110,6 +111,8 @@ static int seeds_run(struct chaos *chaos, char **argv, size_t n)
 
         if (i == 1) /* all runs have the same ulimit -l: the first run reports it */
             setenv("ACLMEM_LOCK_WARNING", "0", 0);
+        if (!run_choice.is_quiet)
+            progress_line("seed", i + 1, n);
         findings_count(&chaos->findings, &before);
         rc = seed_run(argv, chaos->seeds[i], &chaos->findings, &end);
         if (rc != 0)

@@ -2,15 +2,15 @@
  * What a subcommand of aclmem is.
  *
  * A subcommand is one file with one struct command, and a line of commands[] in main.c.
- * Its options are rows of a table: parsing, refusals and the text of --help come from the
- * table alone, so a subcommand has no parser of its own.
+ * Parsing, refusals, help, completions and the manual page come from these tables alone.
  */
 #ifndef ACLMEM_COMMAND_H
 #define ACLMEM_COMMAND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* How the command ends where the program it runs has no say. */
+/* Exit codes of the command itself. */
 enum {
     EXIT_USAGE = 2,            /* wrong arguments */
     EXIT_NOT_EXECUTABLE = 126, /* the program cannot be run */
@@ -22,6 +22,7 @@ enum option_kind {
     OPTION_TEXT,   /* const char *: the last one counts */
     OPTION_LIST,   /* struct option_texts: every one counts */
     OPTION_NUMBER, /* long, from 0 */
+    OPTION_OUTPUT, /* const char *: --name=FILE; --name alone is "-", standard output */
 };
 
 struct option_texts {
@@ -32,23 +33,43 @@ struct option_texts {
 struct option {
     const char *name; /* without the dashes; NULL ends the table */
     enum option_kind kind;
-    void *into;        /* what `kind` says */
-    const char *takes; /* the word for its value in --help; NULL for a flag */
-    const char *help;  /* lines of at most 60 characters */
+    void *into;        /* of the type that `kind` names */
+    const char *takes; /* the value's name in --help; NULL for a flag */
+    const char *help;  /* imperative; lines of at most 56 characters */
+    char letter;       /* of the short form; 0: none */
+};
+
+/* Sections of --help. */
+enum command_group {
+    GROUP_CHECK,
+    GROUP_TRACE,
+    GROUP_WATCH,
+    GROUP_CLUSTER,
+    GROUP_ABOUT,
+    GROUP_COUNT,
+};
+
+extern const char *const group_names[GROUP_COUNT];
+
+struct exit_code {
+    const char *code; /* "128+N"; NULL ends the table */
+    const char *means;
 };
 
 struct command {
     const char *name;
-    const char
-        *operands;    /* as --help shows them, "[--] PROGRAM [ARGUMENTS]"; "" for none */
-    const char *help; /* one line */
+    enum command_group group;
+    const char *operands; /* as --help shows them; "" for none */
+    const char *help;     /* imperative, one line */
     const struct option *options;
-    bool is_runner; /* the first operand ends the options */
-    int (*run)(int argc,
-               char **argv); /* the operands; what it returns is the exit code */
+    const char *examples;              /* lines "COMMAND  what it does"; NULL: none */
+    const struct exit_code *exits;     /* after those of every command; NULL: none */
+    bool is_runner;                    /* the first operand ends the options */
+    int (*run)(int argc, char **argv); /* the operands; returns the exit code */
 };
 
 extern const struct command info_command;
+extern const struct command doctor_command;
 extern const struct command top_command;
 extern const struct command run_command;
 extern const struct command trace_command;
@@ -62,14 +83,23 @@ extern const struct command fabric_command;
 /* All of them; NULL ends the list. */
 const struct command *const *commands_all(void);
 
+/* Exit codes of every command: 0, 1, 2. */
+extern const struct exit_code exits_common[];
+
 /*
  * Stores the options of `command` and moves the operands to the front of argv.  Returns
- * their number, or -1 after saying what is wrong.
+ * their number, or -1 after printing what is wrong.
  */
 int options_parse(const struct command *command, int argc, char **argv);
 
-/* The lines of --help for one command. */
-void options_help(const struct command *command);
+/* "-j, --json[=FILE]", for help and the manual page. */
+void option_title(const struct option *option, char *text, size_t n);
+
+/* Prints the help of one command: usage, options, examples, exit codes. */
+void command_help(const struct command *command);
+
+/* How many characters differ: small for a misspelt name. */
+size_t edit_distance(const char *a, size_t a_n, const char *b);
 
 /* "aclmem: WHAT" and a hint at --help on standard error; returns EXIT_USAGE. */
 int usage_fail(const char *command, const char *format, ...)

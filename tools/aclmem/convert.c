@@ -10,12 +10,14 @@
 
 #include "command.h"
 #include "names.h"
+#include "output.h"
 #include "show.h"
 
 static struct {
     const char *to;
     const char *of;
     const char *output;
+    bool is_replacing;
 } choice;
 
 const char *const of_names[OF_COUNT] = {"peak", "allocated", "calls", "time"};
@@ -141,7 +143,8 @@ static int form_write(const struct form *form, const char *path, FILE *out)
 static int convert_run(int argc, char **argv)
 {
     const struct form *form = choice.to != NULL ? form_find(choice.to) : NULL;
-    FILE *out = stdout;
+    const char *path;
+    FILE *out;
     int rc;
 
     if (argc != 1)
@@ -153,35 +156,45 @@ static int convert_run(int argc, char **argv)
                           choice.to != NULL ? choice.to : "is missing");
     if (of_find(choice.of) < 0)
         return usage_fail("convert", "--of takes peak, allocated, calls, time");
-    if (choice.output != NULL && strcmp(choice.output, "-") != 0)
-        out = fopen(choice.output, "we");
+    if (choice.of != NULL && strcmp(form->name, "folded") != 0)
+        return usage_fail("convert", "--of is for --to folded; %s %s", form->name,
+                          strcmp(form->name, "speedscope") == 0
+                              ? "has all four"
+                              : "has all calls or blocks");
+    out = output_open("convert", choice.output, choice.is_replacing);
     if (out == NULL)
-        return failed(choice.output, strerror(errno));
-    rc = form_write(form, argv[0], out);
-    if (fflush(out) != 0 || ferror(out))
-        rc = failed(choice.output != NULL ? choice.output : "standard output",
-                    strerror(errno));
-    if (out != stdout)
-        fclose(out);
-    return rc;
+        return 1;
+    path = input_path("convert", argv[0]);
+    rc = path != NULL ? form_write(form, path, out) : 1;
+    return output_close(out, rc);
 }
 
 static const struct option options[] = {
     {"to", OPTION_TEXT, &choice.to, "FORM",
-     "folded: lines for flame graphs; speedscope; perfetto;\n"
-     "pytorch: for its memory_viz page; csv; chrome;\n"
-     "lines: a ID SIZE STREAM, f ID"},
+     "Write this form: folded (lines for flame graphs), speedscope,\n"
+     "perfetto, pytorch (for its memory_viz page), csv, chrome,\n"
+     "lines (a ID SIZE STREAM, f ID)",
+     0},
     {"of", OPTION_TEXT, &choice.of, "WHAT",
-     "folded: bytes at the peak, allocated bytes, calls, time"},
-    {"output", OPTION_TEXT, &choice.output, "FILE", "instead of standard output"},
+     "With --to folded: peak (bytes at the peak, the default),\n"
+     "allocated (bytes), calls or time",
+     0},
+    {"output", OPTION_TEXT, &choice.output, "FILE",
+     "Write FILE instead of standard output", 'o'},
+    {"force", OPTION_FLAG, &choice.is_replacing, NULL, "Replace an existing FILE", 0},
     {0},
 };
 
 const struct command convert_command = {
-    "convert",
-    "FILE",
-    "a trace of ours, PyTorch's (JSON, pickle), RMM's or lines, in another form",
-    options,
-    false,
-    convert_run,
+    .name = "convert",
+    .group = GROUP_TRACE,
+    .operands = "FILE",
+    .help = "Convert a trace of aclmem, PyTorch (JSON, pickle), RMM, or lines",
+    .options = options,
+    .examples =
+        "  aclmem convert run.trace --to perfetto -o run.pftrace\n"
+        "                         Look at it with ui.perfetto.dev\n"
+        "  aclmem convert snapshot.pickle --to folded | flamegraph.pl > peak.svg\n"
+        "                         Draw who held the memory at the peak\n",
+    .run = convert_run,
 };

@@ -40,7 +40,12 @@ static void bash_print(const struct command *const *commands)
     for (size_t i = 0; commands[i] != NULL; i++) {
         printf("    %s) options='", commands[i]->name);
         FOR_EACH_OPTION(o, commands[i])
-        printf("--%s%s ", o->name, o->kind == OPTION_FLAG ? "" : "=");
+        {
+            printf("--%s%s ", o->name,
+                   o->kind == OPTION_FLAG || o->kind == OPTION_OUTPUT ? "" : "=");
+            if (o->letter != 0)
+                printf("-%c ", o->letter);
+        }
         printf("--help' ;;\n");
     }
     printf("    esac\n"
@@ -48,7 +53,7 @@ static void bash_print(const struct command *const *commands)
            "        COMPREPLY=($(compgen -W '");
     for (size_t i = 0; commands[i] != NULL; i++)
         printf("%s ", commands[i]->name);
-    printf("--help --version' -- \"$word\"))\n"
+    printf("help --help --version' -- \"$word\"))\n"
            "    elif [[ $word == -* ]]; then\n"
            "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
            "    fi\n"
@@ -58,6 +63,27 @@ static void bash_print(const struct command *const *commands)
 }
 
 /* ---- zsh ---- */
+
+/* Both forms of an option; only one of them may be given, unless it is a list. */
+static void zsh_option(const struct option *o)
+{
+    for (int is_short = 0; is_short < 1 + (o->letter != 0); is_short++) {
+        printf("            \"%s", o->kind == OPTION_LIST ? "*" : "");
+        if (is_short)
+            printf("-%c%s[", o->letter, o->kind == OPTION_FLAG ? "" : "+");
+        else
+            printf("--%s%s[", o->name,
+                   o->kind == OPTION_FLAG     ? ""
+                   : o->kind == OPTION_OUTPUT ? "=-"
+                                              : "=");
+        line_print(o->help, "\"$`\\[]");
+        printf("]");
+        if (o->kind != OPTION_FLAG)
+            printf("%s%s:%s", o->kind == OPTION_OUTPUT ? "::" : ":", o->takes,
+                   strcmp(o->takes, "FILE") == 0 ? "_files" : "");
+        printf("\" \\\n");
+    }
+}
 
 static void zsh_print(const struct command *const *commands)
 {
@@ -83,13 +109,7 @@ static void zsh_print(const struct command *const *commands)
         printf("    %s)\n        _arguments -S \\\n", commands[i]->name);
         FOR_EACH_OPTION(o, commands[i])
         {
-            printf("            \"%s--%s%s[", o->kind == OPTION_LIST ? "*" : "", o->name,
-                   o->kind == OPTION_FLAG ? "" : "=");
-            line_print(o->help, "\"$`\\[]");
-            printf("]");
-            if (o->kind != OPTION_FLAG)
-                printf(":%s:%s", o->takes, strcmp(o->takes, "FILE") == 0 ? "_files" : "");
-            printf("\" \\\n");
+            zsh_option(o);
         }
         printf("            \"%s\"\n        ;;\n",
                commands[i]->is_runner ? "*::program:_normal" : "*:file:_files");
@@ -110,11 +130,14 @@ static void fish_print(const struct command *const *commands)
         printf("'\n");
         FOR_EACH_OPTION(o, commands[i])
         {
-            printf("complete -c aclmem -n '__fish_seen_subcommand_from %s' -l %s%s -d '",
-                   name, o->name,
-                   o->kind == OPTION_FLAG          ? ""
-                   : strcmp(o->takes, "FILE") == 0 ? " -r -F"
-                                                   : " -x");
+            printf("complete -c aclmem -n '__fish_seen_subcommand_from %s' -l %s%s", name,
+                   o->name,
+                   o->kind == OPTION_FLAG || o->kind == OPTION_OUTPUT ? ""
+                   : strcmp(o->takes, "FILE") == 0                    ? " -r -F"
+                                                                      : " -x");
+            if (o->letter != 0)
+                printf(" -s %c", o->letter);
+            printf(" -d '");
             line_print(o->help, "'\\");
             printf("'\n");
         }
@@ -161,6 +184,16 @@ static void man_environment(void)
     json_decref(info);
 }
 
+static void man_exits(const struct exit_code *exits, const char *command)
+{
+    for (; exits != NULL && exits->code != NULL; exits++) {
+        printf(".TP\n.B %s\n", exits->code);
+        if (command[0] != '\0')
+            printf("aclmem %s: ", command);
+        roff_print(exits->means);
+    }
+}
+
 static void man_print(const struct command *const *commands)
 {
     printf(".TH ACLMEM 1 \"\" \"aclmem %s\" \"User Commands\"\n"
@@ -183,16 +216,26 @@ static void man_print(const struct command *const *commands)
         roff_print(commands[i]->help);
         FOR_EACH_OPTION(o, commands[i])
         {
-            printf(".TP\n\\fB\\-\\-%s\\fR%s%s\n", o->name, o->takes != NULL ? " " : "",
-                   o->takes != NULL ? o->takes : "");
+            char title[80];
+
+            option_title(o, title, sizeof title);
+            printf(".TP\n.B ");
+            roff_print(title);
             roff_print(o->help);
+        }
+        if (commands[i]->examples != NULL) {
+            printf(".PP\nExamples:\n.PP\n.nf\n");
+            roff_print(commands[i]->examples);
+            printf(".fi\n");
         }
     }
     man_environment();
     printf(".SH FILES\n.TP\n.I /opt/aclmem/set_env.sh\n"
            "sets the variables that builds for Ascend look at\n"
-           ".SH EXIT STATUS\n"
-           "2 for wrong arguments; for a program that is run, that of the program.\n");
+           ".SH EXIT STATUS\n");
+    man_exits(exits_common, "");
+    for (size_t i = 0; commands[i] != NULL; i++)
+        man_exits(commands[i]->exits, commands[i]->name);
 }
 
 /* ---- the command ---- */
@@ -218,7 +261,11 @@ static int describe_run(int argc, char **argv)
 
 const struct command describe_command = {
     .name = "describe",
+    .group = GROUP_ABOUT,
     .operands = "bash|zsh|fish|man",
-    .help = "print completions for a shell, or the manual page",
+    .help = "Print completions for a shell, or the manual page",
+    .examples =
+        "  aclmem describe bash > ~/.local/share/bash-completion/completions/aclmem\n"
+        "  aclmem describe man | man -l -      Read the manual page\n",
     .run = describe_run,
 };

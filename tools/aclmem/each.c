@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "output.h"
 #include "run.h"
 #include "text.h"
 
@@ -273,6 +274,8 @@ int each_run(char **argv, const char *pattern)
         is_wrong = true;
     }
     json_array_foreach (chosen, i, number) {
+        if (!run_choice.is_quiet)
+            progress_line("call", i + 1, json_array_size(chosen));
         for (int is_lasting = 0; is_lasting < 2 && rc == 0; is_lasting++)
             rc = one(argv, pattern, json_integer_value(number), is_lasting, &clean,
                      counts, results);

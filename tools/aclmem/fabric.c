@@ -101,14 +101,24 @@ static int fabric_run(int argc, char **argv)
 }
 
 static const struct option options[] = {
-    {"timeout", OPTION_NUMBER, &timeout, "SECONDS", "how long ping waits; 10"},
+    {"timeout", OPTION_NUMBER, &timeout, "SECONDS",
+     "End ping after this time (default: 10)", 0},
+    {0},
+};
+
+static const struct exit_code exits[] = {
+    {"127", "this aclmem was built without the fabric"},
     {0},
 };
 
 const struct command fabric_command = {
     .name = "fabric",
+    .group = GROUP_CLUSTER,
     .operands = "keygen FILE | ping HOST:PORT",
-    .help = "make the key that machines share memory with; try a connection",
+    .help = "Create the key of a cluster, or try a connection to another machine",
     .options = options,
+    .examples = "  aclmem fabric keygen ~/.aclmem.key   Create a key\n"
+                "  aclmem fabric ping node2:18515       Try a connection\n",
+    .exits = exits,
     .run = fabric_run,
 };

@@ -64,23 +64,34 @@ static int facts_run(int argc, char **argv)
 }
 
 static const struct option options[] = {
-    {"device", OPTION_TEXT, &choice.device, "N", "the device that is asked; 0"},
+    {"device", OPTION_TEXT, &choice.device, "N", "Ask this device (default: 0)", 0},
     {"limit", OPTION_TEXT, &choice.limit, "SECONDS",
-     "the most that an answer may take; 20"},
-    {"only", OPTION_TEXT, &choice.only, "FACT", "this question alone"},
-    {"list", OPTION_FLAG, &choice.is_list, NULL, "the questions, in words"},
+     "End a question after this time (default: 20)", 0},
+    {"only", OPTION_TEXT, &choice.only, "FACT", "Ask this question only", 0},
+    {"list", OPTION_FLAG, &choice.is_list, NULL, "List the questions", 0},
     {"compare", OPTION_TEXT, &choice.compare, "FILE",
-     "compares the answers of another machine with those of this\nlibrary for the same "
-     "product"},
+     "Compare the results of another machine with those of this\nlibrary for the same "
+     "product",
+     0},
     {"with", OPTION_TEXT, &choice.with, "FILE",
-     "with --compare: these answers instead of this library's"},
+     "With --compare: use these results instead of this library's", 0},
+    {0},
+};
+
+static const struct exit_code exits[] = {
+    {"127", "the program aclmem_facts is not installed"},
     {0},
 };
 
 const struct command facts_command = {
     .name = "facts",
+    .group = GROUP_ABOUT,
     .operands = "",
-    .help = "ask a libascendcl.so some hundred small questions; one line for each answer",
+    .help = "Ask a libascendcl.so some hundred small questions, one line each",
     .options = options,
+    .examples =
+        "  aclmem facts > npu.txt              Record the results of this machine\n"
+        "  aclmem facts --compare npu.txt      Compare them with this library\n",
+    .exits = exits,
     .run = facts_run,
 };

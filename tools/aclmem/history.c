@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "output.h"
 #include "show.h"
 
 const char *const kind_names[KIND_COUNT] = {
@@ -706,13 +707,19 @@ bool history_read(struct history *history, struct trace *trace)
 {
     struct reading r = {.history = history, .trace = trace};
     struct trace_event event;
+    uint64_t n = 0;
 
     memset(history, 0, sizeof *history);
     history->began = trace_about(trace)->began;
     where_add(history, NULL, 0);
     stream_add(history, 0, 0);
-    while (trace_next(trace, &event))
+    while (trace_next(trace, &event)) {
         event_take(&r, &event);
+        if (++n % 4096 == 0)
+            progress_show("reading the trace", trace_about(trace)->n_loaded,
+                          trace_about(trace)->n_decoded);
+    }
+    progress_end();
     if (r.n_ops > 0)
         qsort(r.op, r.n_ops, sizeof *r.op, op_compare);
     for (size_t i = 0; i < r.n_ops; i++)

@@ -11,10 +11,11 @@
 #include "acl/acl.h"
 #include "aclmem/aclmem.h"
 #include "command.h"
+#include "output.h"
 #include "text.h"
 
 static struct {
-    bool is_json;
+    const char *json;
     bool is_options;
 } choice;
 
@@ -143,6 +144,7 @@ static int info_run(int argc, char **argv)
     json_t *info;
     json_t *options;
     char *text;
+    int rc = 0;
 
     if (aclmem_info(&text) != ACL_SUCCESS) {
         const char *message = aclGetRecentErrMsg();
@@ -152,11 +154,9 @@ static int info_run(int argc, char **argv)
     }
     info = json_loads(text, 0, NULL);
     options = json_object_get(info, "options");
-    if (choice.is_json && choice.is_options) {
-        json_dumpf(options, stdout, JSON_INDENT(2));
-        printf("\n");
-    } else if (choice.is_json) {
-        printf("%s\n", text);
+    if (choice.json != NULL) {
+        rc = json_write("info", choice.json, choice.is_options ? options : info,
+                        JSON_INDENT(2));
     } else if (choice.is_options) {
         options_print(options);
     } else {
@@ -164,17 +164,24 @@ static int info_run(int argc, char **argv)
     }
     json_decref(info);
     free(text);
-    return 0;
+    return rc;
 }
 
 static const struct option options[] = {
-    {"json", OPTION_FLAG, &choice.is_json, NULL, "as JSON"},
+    {"json", OPTION_OUTPUT, &choice.json, "FILE", "Print JSON, or write it to FILE", 'j'},
     {"options", OPTION_FLAG, &choice.is_options, NULL,
-     "the options instead: name, value in force, default, meaning"},
+     "List the options instead: name, value in force, default,\nmeaning", 0},
     {0},
 };
 
 const struct command info_command = {
-    "info",  "",    "devices, how much of them is used, and by which processes",
-    options, false, info_run,
+    .name = "info",
+    .group = GROUP_WATCH,
+    .operands = "",
+    .help = "Show devices, how much of them is used, and by which processes",
+    .options = options,
+    .examples =
+        "  aclmem info             Show devices and processes\n"
+        "  aclmem info --options   List the ACLMEM_ variables with their values\n",
+    .run = info_run,
 };

@@ -11,12 +11,16 @@
 #include "command.h"
 
 static const struct command *const commands[] = {
-    &run_command, &trace_command,  &report_command, &convert_command, &info_command,
-    &top_command, &replay_command, &facts_command,  &fabric_command,  &describe_command,
-    NULL,
+    &run_command,    &trace_command, &report_command,   &convert_command,
+    &replay_command, &info_command,  &top_command,      &fabric_command,
+    &doctor_command, &facts_command, &describe_command, NULL,
 };
 
-#define N_COMMANDS (sizeof commands / sizeof commands[0] - 1)
+const char *const group_names[GROUP_COUNT] = {
+    [GROUP_CHECK] = "Run and check", [GROUP_TRACE] = "Record and look",
+    [GROUP_WATCH] = "Watch",         [GROUP_CLUSTER] = "Cluster",
+    [GROUP_ABOUT] = "About aclmem",
+};
 
 const struct command *const *commands_all(void)
 {
@@ -25,41 +29,63 @@ const struct command *const *commands_all(void)
 
 static const struct command *command_find(const char *name)
 {
-    for (size_t i = 0; i < N_COMMANDS; i++) {
+    for (size_t i = 0; commands[i] != NULL; i++) {
         if (strcmp(commands[i]->name, name) == 0)
             return commands[i];
     }
     return NULL;
 }
 
-static int help(const struct command *command)
+static int help(void)
 {
-    printf("usage:\n");
-    for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (command == NULL || command == commands[i])
-            options_help(commands[i]);
+    printf("usage: aclmem COMMAND [OPTIONS] [ARGUMENTS]\n");
+    for (int group = 0; group < GROUP_COUNT; group++) {
+        printf("\n%s\n", group_names[group]);
+        for (size_t i = 0; commands[i] != NULL; i++) {
+            if (commands[i]->group == (enum command_group)group)
+                printf("  %-10s %s\n", commands[i]->name, commands[i]->help);
+        }
     }
-    if (command == NULL)
-        printf("  aclmem --help [COMMAND] | --version\n");
+    printf(
+        "\nExamples\n"
+        "  aclmem run ./program                   Report the program's mistakes\n"
+        "  aclmem run --trace t --report t.html ./program\n"
+        "                                         Record it, and look at it in a "
+        "browser\n"
+        "  aclmem doctor                          Check this machine, for a bug report\n"
+        "\naclmem COMMAND --help lists the options, examples and exit codes of a "
+        "command.\n"
+        "aclmem --version, -V prints the version.\n");
     return 0;
 }
 
-/* "WHAT; the commands are run, trace, ..." */
+/* "WHAT; did you mean NAME?", or the list of commands. */
 static int command_fail(const char *what, const char *name)
 {
+    const char *best = NULL;
     char list[256] = "";
+    size_t least = 3;
     size_t n = 0;
 
-    for (size_t i = 0; i < N_COMMANDS && n < sizeof list; i++)
+    for (size_t i = 0; commands[i] != NULL && n < sizeof list; i++) {
+        size_t distance = edit_distance(name, strlen(name), commands[i]->name);
+
+        if (distance < least && name[0] != '\0') {
+            least = distance;
+            best = commands[i]->name;
+        }
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "",
                               commands[i]->name);
+    }
+    if (best != NULL)
+        return usage_fail(NULL, "%s%s\"; did you mean %s?", what, name, best);
     return usage_fail(NULL, "%s%s%s; the commands are %s", what, name,
                       name[0] != '\0' ? "\"" : "", list);
 }
 
-static bool is_help(const char *word)
+static bool is_word(const char *word, const char *full, const char *letter)
 {
-    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+    return strcmp(word, full) == 0 || strcmp(word, letter) == 0;
 }
 
 /*
@@ -69,7 +95,7 @@ static bool is_help(const char *word)
 static bool wants_help(const struct command *command, int argc, char **argv)
 {
     for (int i = 2; i < argc; i++) {
-        if (is_help(argv[i]))
+        if (is_word(argv[i], "--help", "-h"))
             return true;
         if (command->is_runner && argv[i][0] != '-')
             return false;
@@ -79,27 +105,26 @@ static bool wants_help(const struct command *command, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
+    bool is_help =
+        argc >= 2 && (is_word(argv[1], "--help", "-h") || strcmp(argv[1], "help") == 0);
     const struct command *command;
     int n;
 
     if (argc < 2)
         return command_fail("no command was given", "");
-    if ((is_help(argv[1]) || strcmp(argv[1], "help") == 0) && argc == 2)
-        return help(NULL);
-    if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
-        command = command_find(argv[2]);
-        return command != NULL ? help(command)
-                               : command_fail("there is no command \"", argv[2]);
-    }
-    if (strcmp(argv[1], "--version") == 0 && argc == 2) {
+    if (is_help && argc == 2)
+        return help();
+    if (is_word(argv[1], "--version", "-V") && argc == 2) {
         printf("aclmem %s\n", aclmem_version());
         return 0;
     }
-    command = command_find(argv[1]);
+    command = command_find(argv[is_help ? 2 : 1]);
     if (command == NULL)
-        return command_fail("there is no command \"", argv[1]);
-    if (wants_help(command, argc, argv))
-        return help(command);
+        return command_fail("there is no command \"", argv[is_help ? 2 : 1]);
+    if (is_help || wants_help(command, argc, argv)) {
+        command_help(command);
+        return 0;
+    }
     n = options_parse(command, argc - 2, argv + 2);
     return n < 0 ? EXIT_USAGE : command->run(n, argv + 2);
 }
@@ -116,7 +141,6 @@ int main(int argc, char **argv)
 
     signal(SIGXFSZ, file_limit_ignore); /* not SIG_IGN: programs would inherit it */
     rc = run(argc, argv);
-
     if (fflush(stdout) == 0 && !ferror(stdout))
         return rc;
     fprintf(stderr, "aclmem: the output could not be written: %m\n");

@@ -1,11 +1,21 @@
 /* Options of subcommands, by their tables. */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
+
+#define NAME_MAX_LENGTH 63
+
+const struct exit_code exits_common[] = {
+    {"0", "success"},
+    {"1", "failure; a message on standard error names the reason"},
+    {"2", "wrong arguments"},
+    {0},
+};
 
 int usage_fail(const char *command, const char *format, ...)
 {
@@ -16,9 +26,33 @@ int usage_fail(const char *command, const char *format, ...)
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fprintf(stderr, "\nusage: aclmem --help%s%s\n",
-            command != NULL ? ", or aclmem --help " : "", command != NULL ? command : "");
+    fprintf(stderr, "\nusage: aclmem %s%s--help\n", command != NULL ? command : "",
+            command != NULL ? " " : "");
     return EXIT_USAGE;
+}
+
+size_t edit_distance(const char *a, size_t a_n, const char *b)
+{
+    size_t b_n = strlen(b);
+    size_t row[NAME_MAX_LENGTH + 1];
+
+    if (a_n > NAME_MAX_LENGTH || b_n > NAME_MAX_LENGTH)
+        return SIZE_MAX;
+    for (size_t k = 0; k <= b_n; k++)
+        row[k] = k;
+    for (size_t i = 1; i <= a_n; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t k = 1; k <= b_n; k++) {
+            size_t replaced = diagonal + (a[i - 1] != b[k - 1]);
+            size_t least = row[k] < row[k - 1] ? row[k] + 1 : row[k - 1] + 1;
+
+            diagonal = row[k];
+            row[k] = replaced < least ? replaced : least;
+        }
+    }
+    return row[b_n];
 }
 
 static const struct option *option_find(const struct option *options, const char *name,
@@ -31,6 +65,30 @@ static const struct option *option_find(const struct option *options, const char
     return NULL;
 }
 
+static int option_unknown(const struct command *command, const char *text, size_t n)
+{
+    const struct option *best = NULL;
+    size_t least = 3;
+
+    for (const struct option *o = command->options; o != NULL && o->name != NULL; o++) {
+        size_t distance = n > 2 ? edit_distance(text + 2, n - 2, o->name) : least;
+
+        /* A beginning of the name counts as a near miss too. */
+        if (n > 4 && strncmp(o->name, text + 2, n - 2) == 0)
+            distance = 1;
+        if (distance < least) {
+            best = o;
+            least = distance;
+        }
+    }
+    if (best != NULL)
+        usage_fail(command->name, "there is no option %.*s; did you mean --%s?", (int)n,
+                   text, best->name);
+    else
+        usage_fail(command->name, "there is no option %.*s", (int)n, text);
+    return -1;
+}
+
 static bool number_parse(const char *text, long *ret_number)
 {
     char *end;
@@ -40,7 +98,7 @@ static bool number_parse(const char *text, long *ret_number)
     return end != text && *end == '\0' && errno == 0 && *ret_number >= 0;
 }
 
-/* Stores `value`; 0, or -1 after saying what is wrong. */
+/* Stores `value`; 0, or -1 after printing what is wrong. */
 static int option_store(const struct command *command, const struct option *option,
                         const char *value)
 {
@@ -51,6 +109,7 @@ static int option_store(const struct command *command, const struct option *opti
         *(bool *)option->into = true;
         break;
     case OPTION_TEXT:
+    case OPTION_OUTPUT:
         *(const char **)option->into = value;
         break;
     case OPTION_LIST:
@@ -72,16 +131,46 @@ static int option_store(const struct command *command, const struct option *opti
     return 0;
 }
 
-/* The option at argv[0]; returns how many words it takes up, or -1. */
-static int option_take(const struct command *command, int argc, char **argv)
+/* `run --json FILE.json PROGRAM`, the form of version 0.2. */
+static bool is_output_word(const struct command *command, const char *word)
+{
+    size_t n = strlen(word);
+
+    return command->is_runner &&
+           (strcmp(word, "-") == 0 || (n > 5 && strcmp(word + n - 5, ".json") == 0));
+}
+
+/*
+ * Stores an option whose value is `value` if it was given with the option, or else the next
+ * word, argv[1], if the option needs one.  Returns how many words that takes up, or -1.
+ */
+static int option_apply(const struct command *command, const struct option *option,
+                        const char *value, int argc, char **argv)
+{
+    if (option->kind == OPTION_FLAG && value != NULL) {
+        usage_fail(command->name, "--%s takes no value", option->name);
+        return -1;
+    }
+    if (option->kind == OPTION_OUTPUT && value == NULL &&
+        (argc < 2 || !is_output_word(command, argv[1])))
+        value = "-";
+    if (option->kind == OPTION_FLAG || value != NULL)
+        return option_store(command, option, value) == 0 ? 1 : -1;
+    if (argc < 2) {
+        usage_fail(command->name, "--%s needs %s", option->name, option->takes);
+        return -1;
+    }
+    return option_store(command, option, argv[1]) == 0 ? 2 : -1;
+}
+
+static int option_long(const struct command *command, int argc, char **argv)
 {
     const char *name = argv[0] + 2;
     const char *equals = strchr(name, '=');
     size_t n = equals != NULL ? (size_t)(equals - name) : strlen(name);
     const struct option *option = option_find(command->options, name, n);
-    const char *value = equals != NULL ? equals + 1 : NULL;
 
-    if (option == NULL && strncmp(name, "no-", 3) == 0 && value == NULL) {
+    if (option == NULL && strncmp(name, "no-", 3) == 0 && equals == NULL) {
         option = option_find(command->options, name + 3, n - 3);
         if (option != NULL && option->kind == OPTION_FLAG) {
             *(bool *)option->into = false;
@@ -89,27 +178,26 @@ static int option_take(const struct command *command, int argc, char **argv)
         }
         option = NULL;
     }
-    if (option == NULL) {
-        usage_fail(command->name, "there is no option %s", argv[0]);
-        return -1;
-    }
-    if (option->kind == OPTION_FLAG && value != NULL) {
-        usage_fail(command->name, "--%s takes no value", option->name);
-        return -1;
-    }
-    if (option->kind != OPTION_FLAG && value == NULL) {
-        if (argc < 2) {
-            usage_fail(command->name, "--%s needs %s", option->name, option->takes);
-            return -1;
-        }
-        return option_store(command, option, argv[1]) == 0 ? 2 : -1;
-    }
-    return option_store(command, option, value) == 0 ? 1 : -1;
+    if (option == NULL)
+        return option_unknown(command, argv[0], n + 2);
+    return option_apply(command, option, equals != NULL ? equals + 1 : NULL, argc, argv);
+}
+
+/* "-q", "-oFILE", or "-o" and FILE as the next word. */
+static int option_short(const struct command *command, int argc, char **argv)
+{
+    const struct option *o = command->options;
+
+    while (o != NULL && o->name != NULL && o->letter != argv[0][1])
+        o++;
+    if (o == NULL || o->name == NULL || o->letter == 0)
+        return option_unknown(command, argv[0], strlen(argv[0]));
+    return option_apply(command, o, argv[0][2] != '\0' ? argv[0] + 2 : NULL, argc, argv);
 }
 
 int options_parse(const struct command *command, int argc, char **argv)
 {
-    bool is_over = false; /* "--" was met, or a program's name */
+    bool is_over = false; /* after "--", or after a program's name */
     int n = 0;
 
     for (int i = 0; i < argc;) {
@@ -121,10 +209,9 @@ int options_parse(const struct command *command, int argc, char **argv)
         } else if (strcmp(argv[i], "--") == 0) {
             is_over = true;
         } else if (argv[i][1] != '-') {
-            usage_fail(command->name, "there is no option %s", argv[i]);
-            return -1;
+            taken = option_short(command, argc - i, argv + i);
         } else {
-            taken = option_take(command, argc - i, argv + i);
+            taken = option_long(command, argc - i, argv + i);
         }
         if (taken < 0)
             return -1;
@@ -137,27 +224,53 @@ int options_parse(const struct command *command, int argc, char **argv)
     return n;
 }
 
-static void option_help(const struct option *option)
-{
-    char left[64];
-    const char *line = option->help;
+/* ---- help ---- */
 
-    snprintf(left, sizeof left, "--%s%s%s", option->name,
-             option->takes != NULL ? " " : "",
-             option->takes != NULL ? option->takes : "");
-    printf("    %-22s", left);
-    if (strlen(left) > 21)
-        printf("\n%26s", "");
-    for (const char *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
-        printf("%.*s\n%26s", (int)(end - line), line, "");
-    printf("%s\n", line);
+void option_title(const struct option *option, char *text, size_t n)
+{
+    char letter[8] = "";
+
+    if (option->letter != 0)
+        snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    if (option->kind == OPTION_OUTPUT)
+        snprintf(text, n, "%s--%s[=%s]", letter, option->name, option->takes);
+    else
+        snprintf(text, n, "%s--%s%s%s", letter, option->name,
+                 option->takes != NULL ? " " : "",
+                 option->takes != NULL ? option->takes : "");
 }
 
-void options_help(const struct command *command)
+static void option_help(const char *title, const char *help)
 {
-    printf("  aclmem %s%s%s%s\n      %s\n", command->name,
+    printf("  %-22s", title);
+    if (strlen(title) > 21)
+        printf("\n%24s", "");
+    for (const char *end; (end = strchr(help, '\n')) != NULL; help = end + 1)
+        printf("%.*s\n%24s", (int)(end - help), help, "");
+    printf("%s\n", help);
+}
+
+static void exits_help(const struct exit_code *exits)
+{
+    for (; exits != NULL && exits->code != NULL; exits++)
+        printf("  %-7s %s\n", exits->code, exits->means);
+}
+
+void command_help(const struct command *command)
+{
+    char title[80];
+
+    printf("usage: aclmem %s%s%s%s\n\n%s.\n\nOptions\n", command->name,
            command->options != NULL ? " [OPTIONS]" : "",
            command->operands[0] != '\0' ? " " : "", command->operands, command->help);
-    for (const struct option *o = command->options; o != NULL && o->name != NULL; o++)
-        option_help(o);
+    for (const struct option *o = command->options; o != NULL && o->name != NULL; o++) {
+        option_title(o, title, sizeof title);
+        option_help(title, o->help);
+    }
+    option_help("-h, --help", "Print this help");
+    if (command->examples != NULL)
+        printf("\nExamples\n%s", command->examples);
+    printf("\nExit codes\n");
+    exits_help(exits_common);
+    exits_help(command->exits);
 }

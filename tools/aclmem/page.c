@@ -18,6 +18,7 @@
 #include "history.h"
 #include "command.h"
 #include "names.h"
+#include "output.h"
 #include "page_files.h"
 #include "show.h"
 #include "text.h"
@@ -29,6 +30,7 @@ static struct {
     const char *output;
     const char *findings;
     const char *pool;
+    bool is_replacing;
 } choice;
 
 /* ---- bytes ---- */
@@ -717,26 +719,18 @@ static int pool_load(const char *path, bool is_trace, json_t **ret_pool)
     return 0;
 }
 
-/* The page; a part of one, as a full disk leaves it, is removed. */
-static int file_write(const char *output, const struct bytes *packed)
+static int file_write(const char *output, const struct bytes *packed, bool may_replace)
 {
-    FILE *out = fopen(output, "we");
-    struct stat status;
-    int rc = 0;
+    FILE *out = output_open("report", output, may_replace);
 
     if (out == NULL)
-        return failed(output, strerror(errno));
+        return 1;
     template_write(out, packed);
-    if (fflush(out) != 0 || ferror(out)) {
-        rc = failed(output, strerror(errno));
-        if (fstat(fileno(out), &status) == 0 && S_ISREG(status.st_mode))
-            remove(output);
-    }
-    fclose(out);
-    return rc;
+    return output_close(out, 0);
 }
 
-int page_write(const char *path, const char *output, const json_t *given)
+int page_write(const char *path, const char *output, bool may_replace,
+               const json_t *given)
 {
     json_t *findings = given != NULL ? json_deep_copy(given) : NULL;
     struct history history;
@@ -760,7 +754,7 @@ int page_write(const char *path, const char *output, const json_t *given)
     m.frames = json_array();
     m.known = json_object();
     data_make(&m, path, findings, pool, &packed);
-    rc = file_write(output, &packed);
+    rc = file_write(output, &packed, may_replace);
     json_decref(m.frames);
     json_decref(m.known);
     json_decref(findings);
@@ -780,6 +774,7 @@ static int report_run(int argc, char **argv)
     json_t *given = NULL;
     json_t *findings = NULL;
     char output[4096];
+    const char *path;
     int rc;
 
     if (argc != 1)
@@ -792,29 +787,40 @@ static int report_run(int argc, char **argv)
             return failed(choice.findings, "it is no output of aclmem run --json");
         }
     }
-    if (choice.output == NULL)
+    if (choice.output == NULL && strcmp(argv[0], "-") == 0)
+        choice.output = "-";
+    if (choice.output == NULL) {
         snprintf(output, sizeof output, "%.4000s.html", argv[0]);
-    rc = page_write(argv[0], choice.output != NULL ? choice.output : output, findings);
-    if (rc == 0)
-        printf("%s\n", choice.output != NULL ? choice.output : output);
+        choice.output = output;
+    }
+    path = input_path("report", argv[0]);
+    rc =
+        path != NULL ? page_write(path, choice.output, choice.is_replacing, findings) : 1;
+    if (rc == 0 && strcmp(choice.output, "-") != 0)
+        printf("%s\n", choice.output);
     json_decref(given);
     return rc;
 }
 
 static const struct option options[] = {
-    {"output", OPTION_TEXT, &choice.output, "PAGE", "the page; FILE.html when not given"},
+    {"output", OPTION_TEXT, &choice.output, "PAGE",
+     "Write PAGE (default: FILE.html); - is standard output", 'o'},
+    {"force", OPTION_FLAG, &choice.is_replacing, NULL, "Replace an existing PAGE", 0},
     {"findings", OPTION_TEXT, &choice.findings, "JSON",
-     "the output of aclmem run --json: findings on the page"},
+     "Show the findings in this output of aclmem run --json", 0},
     {"pool", OPTION_TEXT, &choice.pool, "JSON",
-     "the output of aclmem_pool_snapshot(): blocks of the pool"},
+     "Show the blocks in this output of aclmem_pool_snapshot()", 0},
     {0},
 };
 
 const struct command report_command = {
-    "report",
-    "FILE",
-    "a page to look at a trace in a browser: memory, addresses, streams, flame graphs",
-    options,
-    false,
-    report_run,
+    .name = "report",
+    .group = GROUP_TRACE,
+    .operands = "FILE",
+    .help = "Write a page about a trace: memory, addresses, streams, flames",
+    .options = options,
+    .examples = "  aclmem report run.trace            Write run.trace.html\n"
+                "  aclmem report -o - - < run.trace > page.html\n"
+                "                                     Read and write standard streams\n",
+    .run = report_run,
 };

@@ -20,11 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "output.h"
 #include "show.h"
 #include "text.h"
 #include "translate.h"
@@ -543,15 +545,6 @@ static void options_set(const struct trace_process *process)
     json_decref(about);
 }
 
-static void progress(uint64_t ended, bool is_last)
-{
-    if (!isatty(STDERR_FILENO) || p.choice->is_json)
-        return;
-    fprintf(stderr, "\r%3.0f %% of %zu calls%s",
-            p.n_calls > 0 ? 100.0 * (double)ended / (double)p.n_calls : 100.0, p.n_calls,
-            is_last ? "\n" : "");
-}
-
 /* Waits for all; false when one of them did not end well. */
 static bool children_wait(size_t n)
 {
@@ -572,10 +565,10 @@ static bool children_wait(size_t n)
             }
             continue;
         }
-        progress(p.shared->n_ended, false);
+        progress_show("replaying", p.shared->n_ended, p.n_calls);
         nanosleep(&(struct timespec){0, 20000000}, NULL);
     }
-    progress(p.shared->n_ended, true);
+    progress_end();
     return is_good;
 }
 
@@ -607,11 +600,12 @@ static void result_print(double seconds)
     }
 }
 
-static void result_json(double seconds)
+static int result_json(double seconds)
 {
     const struct shared *s = p.shared;
     json_t *functions = json_object();
     json_t *all;
+    int rc;
 
     for (size_t i = 0; i < p.n_functions; i++) {
         if (s->figures[i].n > 0)
@@ -627,9 +621,9 @@ static void result_json(double seconds)
                     (json_int_t)s->n_shortened, "peak_live", (json_int_t)s->peak_live,
                     "peak_held", (json_int_t)s->peak_held, "seconds", seconds,
                     "functions", functions);
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    printf("\n");
+    rc = json_write("replay", p.choice->json, all, JSON_INDENT(2));
     json_decref(all);
+    return rc;
 }
 
 int play_calls(const char *path, const struct play_choice *choice)
@@ -640,6 +634,7 @@ int play_calls(const char *path, const struct play_choice *choice)
     size_t n_children = 0;
     bool is_good;
     double seconds;
+    int rc = 0;
 
     if (trace == NULL)
         return 1;
@@ -668,6 +663,7 @@ int play_calls(const char *path, const struct play_choice *choice)
             continue;
         child = fork();
         if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL); /* Ctrl-C ends all of them */
             options_set(process);
             process_run(process->number);
         }
@@ -681,12 +677,12 @@ int play_calls(const char *path, const struct play_choice *choice)
     pthread_mutex_unlock(&p.shared->lock);
     is_good = children_wait(n_children) && n_children == n_processes;
     seconds = (double)(now() - p.started) / 1e9;
-    if (choice->is_json)
-        result_json(seconds);
+    if (choice->json != NULL)
+        rc = result_json(seconds);
     else
         result_print(seconds);
     if (!is_good)
         fprintf(stderr, "aclmem replay: a process of the replay did not end well\n");
     trace_close(trace);
-    return is_good && p.shared->n_differences == 0 ? 0 : 1;
+    return is_good && p.shared->n_differences == 0 ? rc : 1;
 }

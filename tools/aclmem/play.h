@@ -10,7 +10,7 @@
 struct play_choice {
     const char *backend; /* ACLMEM_BACKEND; NULL: as the environment has it */
     bool is_recorded_speed;
-    bool is_json;
+    const char *json; /* of --json[=FILE]; NULL: text */
 };
 
 /* 0 if every result equals the recorded one; 1 if not, or after printing an error. */

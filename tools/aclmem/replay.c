@@ -15,6 +15,7 @@
 #include "aclmem/pool.h"
 #include "history.h"
 #include "command.h"
+#include "output.h"
 #include "play.h"
 #include "text.h"
 
@@ -22,7 +23,7 @@
 #define PAGE ((size_t)2 << 20)
 
 static struct {
-    bool is_json;
+    const char *json;
     const char *allocator;
     const char *backend;
     const char *speed;
@@ -392,22 +393,22 @@ static int replay_on_device(const struct recording *t, const struct allocator *a
     return exit_code;
 }
 
-static void result_print(const struct recording *t, const struct result *r)
+static int result_print(const struct recording *t, const struct result *r)
 {
     double ratio = (double)t->peak_live / (double)r->peak_held;
     char live[32], held[32];
 
-    if (choice.is_json) {
+    if (choice.json != NULL) {
         json_t *json =
             json_pack("{s:I, s:I, s:f, s:I, s:I, s:f}", "peak_live",
                       (json_int_t)t->peak_live, "peak_held", (json_int_t)r->peak_held,
                       "ratio", ratio, "creates", (json_int_t)r->creates, "remaps",
                       (json_int_t)r->remaps, "ns_per_op", r->ns_per_op);
 
-        json_dumpf(json, stdout, JSON_REAL_PRECISION(6));
-        printf("\n");
+        int rc = json_write("replay", choice.json, json, JSON_REAL_PRECISION(6));
+
         json_decref(json);
-        return;
+        return rc;
     }
     printf("%u blocks, %zu operations on %u streams", t->n_blocks, t->n_events,
            t->n_streams);
@@ -419,12 +420,13 @@ static void result_print(const struct recording *t, const struct result *r)
            size_text((long long)r->peak_held, held, sizeof held), ratio);
     printf("pages       %llu created, %llu moved\ntime        %.0f ns an operation\n",
            (unsigned long long)r->creates, (unsigned long long)r->remaps, r->ns_per_op);
+    return 0;
 }
 
 /* A trace that has calls: all of them are made again. */
 static int calls_replay(const char *path)
 {
-    struct play_choice how = {.backend = choice.backend, .is_json = choice.is_json};
+    struct play_choice how = {.backend = choice.backend, .json = choice.json};
 
     if (!trace_is(path))
         return usage_fail("replay", "as-is is for traces of aclmem run --trace");
@@ -447,6 +449,9 @@ static int replay_run(int argc, char **argv)
 
     if (argc != 1)
         return usage_fail("replay", "which trace?");
+    argv[0] = (char *)input_path("replay", argv[0]);
+    if (argv[0] == NULL)
+        return 1;
     if (choice.backend != NULL && strcmp(choice.backend, "host") != 0 &&
         strcmp(choice.backend, "cuda") != 0)
         return usage_fail("replay", "--backend takes host or cuda, not \"%s\"",
@@ -470,28 +475,45 @@ static int replay_run(int argc, char **argv)
         aclFinalize();
     }
     if (exit_code == 0)
-        result_print(&trace, &result);
+        exit_code = result_print(&trace, &result);
     recording_free(&trace);
     return exit_code;
 }
 
 static const struct option options[] = {
     {"allocator", OPTION_TEXT, &choice.allocator, "NAME",
-     "as-is (all calls of a trace of ours, the default for one),\n"
-     "pool (libaclmem_pool.so; the default for blocks),\n"
-     "aliases (the pool with ACLMEM_POOL_ALIASES),\n"
-     "mempool (aclrtMemPool*) or malloc (aclrtMalloc)"},
-    {"backend", OPTION_TEXT, &choice.backend, "NAME", "host or cuda (ACLMEM_BACKEND)"},
+     "Choose what replays the trace: as-is (its own calls; the\n"
+     "default for traces of aclmem run), pool (libaclmem_pool.so;\n"
+     "the default for other traces), aliases (the pool with\n"
+     "ACLMEM_POOL_ALIASES), mempool (aclrtMemPool*) or malloc\n"
+     "(aclrtMalloc)",
+     0},
+    {"backend", OPTION_TEXT, &choice.backend, "NAME",
+     "Use this backend: host or cuda (ACLMEM_BACKEND)", 0},
     {"speed", OPTION_TEXT, &choice.speed, "SPEED",
-     "of as-is: max (the default), or recorded"},
-    {"json", OPTION_FLAG, &choice.is_json, NULL, "print JSON"},
+     "Make the calls as fast as possible (max, the default), or\n"
+     "at their recorded times (recorded)",
+     0},
+    {"json", OPTION_OUTPUT, &choice.json, "FILE", "Print JSON, or write it to FILE", 'j'},
+    {0},
+};
+
+static const struct exit_code exits[] = {
+    {"1", "also: a call returned another code than in the recording"},
     {0},
 };
 
 const struct command replay_command = {
     .name = "replay",
+    .group = GROUP_TRACE,
     .operands = "TRACE",
-    .help = "makes the calls of a trace again, or gives its blocks to an allocator",
+    .help = "Make the calls of a trace again, or give its blocks to an allocator",
     .options = options,
+    .examples =
+        "  aclmem replay run.trace                    Make the recorded calls again\n"
+        "  aclmem replay snapshot.pickle --allocator pool\n"
+        "                                             Measure the pool on a trace of "
+        "PyTorch\n",
+    .exits = exits,
     .run = replay_run,
 };

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -129,7 +130,8 @@ static int once(char **argv)
                         run_choice.trace);
         }
         if (run_choice.report != NULL)
-            rc = page_write(run_choice.trace, run_choice.report, findings.list);
+            rc = page_write(run_choice.trace, run_choice.report, run_choice.is_replacing,
+                            findings.list);
         rc |= reports_write(&findings, argv, &end);
         rc = rc != 0 ? EXIT_USAGE : run_exit_code(n, end.code);
     }
@@ -181,12 +183,18 @@ static bool trace_prepare(void)
 static bool outputs_are_good(void)
 {
     const char *const paths[] = {run_choice.json, run_choice.junit, run_choice.report};
+    struct stat status;
 
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         int fd;
 
         if (paths[i] == NULL || strcmp(paths[i], "-") == 0)
             continue;
+        if (paths[i] == run_choice.report && !run_choice.is_replacing &&
+            stat(paths[i], &status) == 0 && S_ISREG(status.st_mode)) {
+            fprintf(stderr, "aclmem run: %s: it exists; --force replaces it\n", paths[i]);
+            return false;
+        }
         fd = open(paths[i], O_WRONLY | O_CLOEXEC);
         if (fd < 0 && errno == ENOENT) { /* a run that is refused leaves no empty file */
             fd = open(paths[i], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -277,54 +285,82 @@ static int run(int argc, char **argv)
 
 static const struct option options[] = {
     {"check", OPTION_TEXT, &run_choice.check, "LIST",
-     "the mistakes to look for, separated by commas: default,\n"
-     "all, kinds (race), families (leak); no- leaves one out"},
+     "Look for these mistakes, separated by commas: default, all,\n"
+     "kinds (race), families (leak); no- leaves one out",
+     0},
     {"strict", OPTION_FLAG, &run_choice.is_strict, NULL,
-     "refuses calls that some edition of CANN refuses\n(ACLMEM_RULES=strict)"},
+     "Refuse calls that some edition of CANN refuses\n(ACLMEM_RULES=strict)", 0},
     {"lint", OPTION_FLAG, &run_choice.is_lint, NULL,
-     "reports calls that some edition or product refuses, and\nlets them pass"},
+     "Report calls that some edition or product refuses, and let\nthem pass", 0},
     {"chaos", OPTION_TEXT, &run_choice.chaos, "SEEDS",
-     "runs the program once for each seed: 1..50, or 3,7"},
+     "Run the program once for each seed: 1..50, or 3,7", 0},
     {"trace", OPTION_TEXT, &run_choice.trace, "FILE",
-     "records every call too; --check none only records"},
+     "Record every call, too; --check none only records", 0},
     {"stacks", OPTION_TEXT, &run_choice.stacks, "none|fast|full",
-     "the frames of each call in the trace: none, the innermost\n48 (fast, the default), "
-     "or up to 512 (full)"},
+     "Record the frames of each call: none, the innermost 48\n(fast, the default), or up "
+     "to 512 (full)",
+     0},
     {"over", OPTION_TEXT, &run_choice.over, "LIBRARY",
-     "the vendor's libascendcl.so instead of ours, on an NPU"},
+     "Check a program that uses the vendor's libascendcl.so, on an\nNPU", 0},
     {"report", OPTION_TEXT, &run_choice.report, "PAGE",
-     "a page about the trace and the findings, for a browser"},
+     "Write a page about the trace and the findings", 0},
     {"force", OPTION_FLAG, &run_choice.is_replacing, NULL,
-     "an existing FILE of --trace is replaced"},
+     "Replace an existing FILE of --trace and PAGE of --report", 0},
     {"fail", OPTION_TEXT, &run_choice.fail, "FUNCTION:N",
-     "fails the Nth call; N+ fails all later calls too, N=CODE\n"
+     "Fail the Nth call; N+ fails all later calls too, N=CODE\n"
      "chooses the code. FUNCTION:each runs the program again for\n"
      "each call and fails that one; each@CALLER fails only calls\n"
-     "that CALLER makes. Names may have * in them"},
+     "of CALLER. Names may have * in them",
+     0},
     {"all", OPTION_FLAG, &run_choice.is_all, NULL,
-     "with FUNCTION:each: every call, not three of each place"},
+     "With FUNCTION:each: fail every call, not three of each stack", 0},
     {"patience", OPTION_NUMBER, &run_choice.patience, "SECONDS",
-     "after which a wait that nothing can end is reported; 5"},
+     "Report a wait that nothing can end after this time (default:\n5)", 0},
     {"exit-code", OPTION_NUMBER, &run_choice.exit_code, "N",
-     "returned if there are findings and the program returned 0;\n99 by default"},
-    {"json", OPTION_TEXT, &run_choice.json, "FILE", "the findings as JSON; - is stdout"},
-    {"junit", OPTION_TEXT, &run_choice.junit, "FILE", "the findings as JUnit's XML"},
+     "Exit with N if there are findings and the program exited\nwith 0 (default: 99)", 0},
+    {"json", OPTION_OUTPUT, &run_choice.json, "FILE",
+     "Print the findings as JSON, or write them to FILE", 'j'},
+    {"junit", OPTION_TEXT, &run_choice.junit, "FILE", "Write the findings as JUnit XML",
+     0},
     {"suppress", OPTION_LIST, &run_choice.suppress, "FILE",
-     "findings to leave out, a line each:\nkind: frame; ...; frame  # why"},
+     "Leave out findings that match a line of FILE:\nkind: frame; ...; frame  # why", 0},
     {"gen-suppressions", OPTION_FLAG, &run_choice.is_generating, NULL,
-     "prints such a line with each finding"},
-    {"quiet", OPTION_FLAG, &run_choice.is_quiet, NULL, "prints nothing of its own"},
+     "Print such a line with each finding", 0},
+    {"quiet", OPTION_FLAG, &run_choice.is_quiet, NULL,
+     "Print nothing but the output of the program", 'q'},
     {"follow-children", OPTION_FLAG, &run_choice.is_following, NULL,
-     "processes that it starts are checked too (the default;\n"
-     "--no-follow-children)"},
+     "Check processes that the program starts, too (default;\n--no-follow-children does "
+     "not)",
+     0},
+    {0},
+};
+
+static const struct exit_code exits[] = {
+    {"N", "the exit code of the program"},
+    {"99", "there are findings and the program exited with 0 (--exit-code)"},
+    {"126", "the program cannot be executed"},
+    {"127", "there is no such program"},
+    {"128+N", "the program was ended by signal N"},
     {0},
 };
 
 const struct command run_command = {
-    "run",
-    "[--] PROGRAM [ARGUMENTS]",
-    "runs a program and reports its mistakes with memory and streams",
-    options,
-    true,
-    run,
+    .name = "run",
+    .group = GROUP_CHECK,
+    .operands = "[--] PROGRAM [ARGUMENTS]",
+    .help = "Run a program and report its mistakes with memory and streams",
+    .options = options,
+    .examples =
+        "  aclmem run ./program                     Report mistakes\n"
+        "  aclmem run --chaos 1..50 ./program       Run work of streams late, in 50 "
+        "ways\n"
+        "  aclmem run --fail 'aclrtMalloc:each' ./program\n"
+        "                                           Fail each allocation in turn\n"
+        "  aclmem run --trace t --report t.html ./program\n"
+        "                                           Record it, and make a page\n"
+        "  aclmem run --json=findings.json --junit findings.xml ./program\n"
+        "                                           Write the findings for CI\n",
+    .exits = exits,
+    .is_runner = true,
+    .run = run,
 };

@@ -16,13 +16,18 @@
 #include "acl/acl.h"
 #include "aclmem/aclmem.h"
 #include "command.h"
+#include "output.h"
 #include "text.h"
 
 static struct {
     bool is_once;
-    bool is_json;
+    const char *json;
+    const char *prometheus;
+    const char *sort;
     long interval;
 } choice = {.interval = -1};
+
+const char *const top_sort_names[TOP_SORTS] = {"live", "peak", "rate", "pid", "command"};
 
 /* ---- samples ---- */
 
@@ -93,12 +98,27 @@ static void process_rate(json_t *process, const json_t *before, double seconds)
     }
 }
 
+static void history_add(struct top_history *history, const json_t *device)
+{
+    double capacity = (double)number_of(device, "capacity");
+
+    if (history->n == TOP_HISTORY)
+        memmove(history->share, history->share + 1,
+                --history->n * sizeof history->share[0]);
+    history->share[history->n++] =
+        capacity > 0
+            ? (unsigned short)(1000 * (double)number_of(device, "used") / capacity)
+            : 0;
+}
+
 bool top_sample_next(struct top_sample *sample)
 {
     double time = now();
     json_t *configuration;
     json_t *process;
+    json_t *device;
     json_t *info;
+    size_t n = 0;
     size_t i;
     size_t k;
     char *text;
@@ -116,9 +136,14 @@ bool top_sample_next(struct top_sample *sample)
 
         json_array_foreach (json_object_get(configuration, "processes"), k, process)
             process_rate(process, before, time - sample->time);
+        json_array_foreach (json_object_get(configuration, "devices"), k, device) {
+            if (n < TOP_DEVICES)
+                history_add(&sample->history[n++], device);
+        }
     }
     json_decref(sample->info);
-    *sample = (struct top_sample){info, time};
+    sample->info = info;
+    sample->time = time;
     return true;
 }
 
@@ -130,10 +155,11 @@ void top_sample_free(struct top_sample *sample)
 
 /* ---- lines ---- */
 
-static void line_add(struct top_lines *lines, bool is_title, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+static void line_add(struct top_lines *lines, enum top_colour colour, long long pid,
+                     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static void line_add(struct top_lines *lines, bool is_title, const char *format, ...)
+static void line_add(struct top_lines *lines, enum top_colour colour, long long pid,
+                     const char *format, ...)
 {
     struct top_line *grown = realloc(lines->line, (lines->n + 1) * sizeof *grown);
     va_list args;
@@ -142,24 +168,59 @@ static void line_add(struct top_lines *lines, bool is_title, const char *format,
         return;
     lines->line = grown;
     va_start(args, format);
-    if (vasprintf(&grown[lines->n].text, format, args) >= 0)
-        grown[lines->n++].is_title = is_title;
+    if (vasprintf(&grown[lines->n].text, format, args) >= 0) {
+        grown[lines->n].colour = colour;
+        grown[lines->n++].pid = pid;
+    }
     va_end(args);
 }
 
-static void device_add(struct top_lines *lines, const json_t *device)
+/* The last samples as bars of eight heights, each the highest of its samples. */
+static void sparkline_make(const struct top_history *history, bool is_utf8, size_t width,
+                           char *text)
+{
+    static const char *const bars[] = {"\u2581", "\u2582", "\u2583", "\u2584",
+                                       "\u2585", "\u2586", "\u2587", "\u2588"};
+    static const char plain[] = "_.-=+*%#";
+    size_t each = (TOP_HISTORY + width - 1) / width;
+
+    for (size_t i = 0; i < history->n; i += each) {
+        unsigned high = 0;
+
+        for (size_t k = i; k < i + each && k < history->n; k++)
+            high = history->share[k] > high ? history->share[k] : high;
+        high = high >= 1000 ? 7 : high * 8 / 1000;
+        if (is_utf8)
+            text = stpcpy(text, bars[high]);
+        else
+            *text++ = plain[high];
+    }
+    *text = '\0';
+}
+
+static void device_add(struct top_lines *lines, const json_t *device,
+                       const struct top_history *history, const struct top_view *view)
 {
     long long capacity = number_of(device, "capacity");
     long long used = number_of(device, "used");
-    int filled = capacity > 0 ? (int)((double)used / (double)capacity * 20 + 0.5) : 0;
+    double share = capacity > 0 ? (double)used / (double)capacity : 0;
+    int filled = (int)(share * 20 + 0.5);
+    char spark[20 * 4 + 1] = "";
     char texts[2][32];
 
-    line_add(lines, false, "%7lld [%.*s%.*s] %8s of %8s, %lld process%s",
+    if (view->has_history && history != NULL)
+        sparkline_make(history, view->is_utf8, 20, spark);
+    line_add(lines,
+             share < 0.7   ? TOP_LOW
+             : share < 0.9 ? TOP_MIDDLE
+                           : TOP_HIGH,
+             0, "%7lld [%.*s%.*s] %8s of %8s, %lld process%s%s%s",
              number_of(device, "id"), filled, "####################", 20 - filled,
              "....................", size_text(used, texts[0], sizeof texts[0]),
              size_text(capacity, texts[1], sizeof texts[1]),
              number_of(device, "processes"),
-             number_of(device, "processes") == 1 ? "" : "es");
+             number_of(device, "processes") == 1 ? "" : "es",
+             spark[0] != '\0' ? "  " : "", spark);
 }
 
 /* A member in bytes; "-" for null. */
@@ -170,10 +231,32 @@ static const char *cell(const json_t *device, const char *key, char *text, size_
     return size_text(number_of(device, key), text, n);
 }
 
-static void process_add(struct top_lines *lines, const json_t *process)
+/* The details of a process: what it exports and imports, and each stream that waits. */
+static void details_add(struct top_lines *lines, const json_t *process)
+{
+    long long pid = number_of(process, "pid");
+    json_t *device;
+    char texts[4][32];
+    size_t i;
+
+    line_add(lines, TOP_PLAIN, pid, "        %lld streams, %zu of them wait",
+             number_of(process, "streams"),
+             json_array_size(json_object_get(process, "waiting")));
+    json_array_foreach (json_object_get(process, "devices"), i, device)
+        line_add(
+            lines, TOP_PLAIN, pid,
+            "        device %lld: %s allocated, %s at most, %s exported, %s imported",
+            number_of(device, "id"), cell(device, "allocated", texts[0], 32),
+            cell(device, "peak", texts[1], 32), cell(device, "exported", texts[2], 32),
+            cell(device, "imported", texts[3], 32));
+}
+
+static void process_add(struct top_lines *lines, const json_t *process,
+                        const struct top_view *view)
 {
     static const char *const keys[] = {"live", "peak", "rate", "exported", "imported"};
     const json_t *devices = json_object_get(process, "devices");
+    long long pid = number_of(process, "pid");
     char texts[5][32];
     const char *cells[5];
     json_t *device;
@@ -181,87 +264,106 @@ static void process_add(struct top_lines *lines, const json_t *process)
     size_t i;
 
     if (json_array_size(devices) == 0)
-        line_add(lines, false, "%7lld %-13.13s   -", number_of(process, "pid"),
+        line_add(lines, TOP_PLAIN, pid, "%7lld %-13.13s   -", pid,
                  text_of(process, "command"));
     json_array_foreach (devices, i, device) {
         for (size_t k = 0; k < 5; k++)
             cells[k] = cell(device, keys[k], texts[k], sizeof texts[k]);
-        line_add(lines, false, "%7lld %-13.13s %3lld %9s %9s %9s %9s %9s %4lld",
-                 number_of(process, "pid"), text_of(process, "command"),
-                 number_of(device, "id"), cells[0], cells[1], cells[2], cells[3],
-                 cells[4], number_of(process, "streams"));
+        line_add(lines, TOP_PLAIN, pid, "%7lld %-13.13s %3lld %9s %9s %9s %9s %9s %4lld",
+                 pid, text_of(process, "command"), number_of(device, "id"), cells[0],
+                 cells[1], cells[2], cells[3], cells[4], number_of(process, "streams"));
     }
+    if (view->detailed == pid)
+        details_add(lines, process);
     json_array_foreach (json_object_get(process, "waiting"), i, stream)
-        line_add(lines, false, "        stream %lld, %lld queued: until %s (%s)",
+        line_add(lines, TOP_WAITING, pid,
+                 "        stream %lld, %lld queued: until %s (%s)",
                  number_of(stream, "stream"), number_of(stream, "queued"),
                  text_of(stream, "until"), text_of(stream, "function"));
 }
 
-static long long live_of(const json_t *process)
+/* The sum of a member over the devices of a process. */
+static long long sum_of(const json_t *process, const char *key)
 {
-    long long live = 0;
+    long long sum = 0;
     json_t *device;
     size_t i;
 
     json_array_foreach (json_object_get(process, "devices"), i, device)
-        live += number_of(device, "live");
-    return live;
+        sum += number_of(device, key);
+    return sum;
 }
 
-static int by_live(const void *a, const void *b)
+static enum top_sort sorted_by;
+
+static int process_compare(const void *a, const void *b)
 {
     const json_t *x = *(json_t *const *)a;
     const json_t *y = *(json_t *const *)b;
+    int order = 0;
 
-    if (live_of(x) != live_of(y))
-        return live_of(x) > live_of(y) ? -1 : 1;
+    if (sorted_by == TOP_BY_COMMAND) {
+        order = strcmp(text_of(x, "command"), text_of(y, "command"));
+    } else if (sorted_by != TOP_BY_PID) {
+        long long left = sum_of(x, top_sort_names[sorted_by]);
+        long long right = sum_of(y, top_sort_names[sorted_by]);
+
+        order = left > right ? -1 : left < right;
+    }
+    if (order != 0)
+        return order;
     return number_of(x, "pid") < number_of(y, "pid") ? -1 : 1;
 }
 
-static void processes_add(struct top_lines *lines, const json_t *processes)
+static void processes_add(struct top_lines *lines, const json_t *processes,
+                          const struct top_view *view)
 {
     size_t n = json_array_size(processes);
     json_t **sorted = malloc((n + 1) * sizeof *sorted);
 
     if (n == 0)
-        line_add(lines, false, "        no process uses them");
+        line_add(lines, TOP_PLAIN, 0, "        no process uses them");
     else
-        line_add(lines, true, "%7s %-13s %3s %9s %9s %9s %9s %9s %4s", "PROCESS",
+        line_add(lines, TOP_TITLE, 0, "%7s %-13s %3s %9s %9s %9s %9s %9s %4s", "PROCESS",
                  "COMMAND", "DEV", "LIVE", "PEAK", "RATE/S", "EXPORTED", "IMPORTED",
                  "STRM");
     for (size_t i = 0; sorted != NULL && i < n; i++)
         sorted[i] = json_array_get(processes, i);
+    sorted_by = view->sort;
     if (sorted != NULL && n > 0)
-        qsort(sorted, n, sizeof *sorted, by_live);
+        qsort(sorted, n, sizeof *sorted, process_compare);
     for (size_t i = 0; sorted != NULL && i < n; i++)
-        process_add(lines, sorted[i]);
+        process_add(lines, sorted[i], view);
     free(sorted);
 }
 
-struct top_lines top_lines_of(const struct top_sample *sample)
+struct top_lines top_lines_of(const struct top_sample *sample,
+                              const struct top_view *view)
 {
     struct top_lines lines = {0};
     json_t *configuration;
     json_t *device;
+    size_t n = 0;
     size_t i;
     size_t k;
 
     if (text_of(sample->info, "problem")[0] != '\0')
-        line_add(&lines, false, "not all processes are seen: %s",
-                 text_of(sample->info, "problem"));
+        line_add(&lines, TOP_HIGH, 0, "problem: %s", text_of(sample->info, "problem"));
     json_array_foreach (json_object_get(sample->info, "configurations"), i,
                         configuration) {
         const json_t *devices = json_object_get(configuration, "devices");
 
         if (i > 0)
-            line_add(&lines, false, "%s", "");
-        line_add(&lines, true, "%s (%s), %zu device%s, %s backend",
+            line_add(&lines, TOP_PLAIN, 0, "%s", "");
+        line_add(&lines, TOP_TITLE, 0, "%s (%s), %zu device%s, %s backend",
                  text_of(configuration, "product"), text_of(configuration, "soc"),
                  json_array_size(devices), json_array_size(devices) == 1 ? "" : "s",
                  text_of(configuration, "backend"));
         json_array_foreach (devices, k, device)
-            device_add(&lines, device);
-        processes_add(&lines, json_object_get(configuration, "processes"));
+            device_add(&lines, device, n < TOP_DEVICES ? &sample->history[n] : NULL,
+                       view),
+                n++;
+        processes_add(&lines, json_object_get(configuration, "processes"), view);
     }
     return lines;
 }
@@ -274,52 +376,139 @@ void top_lines_free(struct top_lines *lines)
     *lines = (struct top_lines){0};
 }
 
+/* ---- Prometheus ---- */
+
+/* A label's value: quotes, backslashes and line ends are escaped. */
+static void label_put(FILE *out, const char *name, const char *value)
+{
+    fprintf(out, "%s=\"", name);
+    for (; *value != '\0'; value++) {
+        if (*value == '"' || *value == '\\')
+            fputc('\\', out);
+        fputc((unsigned char)*value < ' ' ? '?' : *value, out);
+    }
+    fputc('"', out);
+}
+
+static const struct metric {
+    const char *name;
+    const char *help;
+    const char *key;
+    bool is_process; /* of each device of each process; of each device otherwise */
+} metrics[] = {
+    {"aclmem_device_capacity_bytes", "Memory of the device", "capacity", false},
+    {"aclmem_device_used_bytes", "Memory that processes hold", "used", false},
+    {"aclmem_device_processes", "Processes that use the device", "processes", false},
+    {"aclmem_process_live_bytes", "Memory of the process", "live", true},
+    {"aclmem_process_peak_bytes", "Most memory so far", "peak", true},
+    {"aclmem_process_allocated_bytes_total", "Bytes allocated so far", "taken", true},
+    {"aclmem_process_exported_bytes", "Memory shared with others", "exported", true},
+    {"aclmem_process_imported_bytes", "Memory of others", "imported", true},
+};
+
+static void metric_put(FILE *out, const struct metric *metric,
+                       const json_t *configuration, const json_t *process,
+                       const json_t *device)
+{
+    char text[32];
+
+    fprintf(out, "%s{", metric->name);
+    label_put(out, "product", text_of(configuration, "product"));
+    fputc(',', out);
+    label_put(out, "backend", text_of(configuration, "backend"));
+    snprintf(text, sizeof text, "%lld", number_of(device, "id"));
+    fputc(',', out);
+    label_put(out, "device", text);
+    if (process != NULL) {
+        snprintf(text, sizeof text, "%lld", number_of(process, "pid"));
+        fputc(',', out);
+        label_put(out, "pid", text);
+        fputc(',', out);
+        label_put(out, "command", text_of(process, "command"));
+    }
+    fprintf(out, "} %lld\n", number_of(device, metric->key));
+}
+
+static void metric_write(FILE *out, const struct metric *metric, const json_t *info)
+{
+    json_t *configuration, *process, *device;
+    size_t i, k, d;
+
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", metric->name, metric->help, metric->name,
+            strstr(metric->name, "_total") != NULL ? "counter" : "gauge");
+    json_array_foreach (json_object_get(info, "configurations"), i, configuration) {
+        if (!metric->is_process) {
+            json_array_foreach (json_object_get(configuration, "devices"), d, device)
+                metric_put(out, metric, configuration, NULL, device);
+            continue;
+        }
+        json_array_foreach (json_object_get(configuration, "processes"), k, process)
+            json_array_foreach (json_object_get(process, "devices"), d, device)
+                metric_put(out, metric, configuration, process, device);
+    }
+}
+
+static int prometheus_write(const struct top_sample *sample)
+{
+    FILE *out = output_open("top", choice.prometheus, true);
+
+    if (out == NULL)
+        return 1;
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++)
+        metric_write(out, &metrics[i], sample->info);
+    return output_close(out, 0);
+}
+
 /* ---- the command ---- */
 
-static void sample_print(const struct top_sample *sample)
+static int sample_print(const struct top_sample *sample, const struct top_view *view)
 {
     struct top_lines lines;
+    int rc;
 
-    if (choice.is_json) {
+    if (choice.prometheus != NULL)
+        return prometheus_write(sample);
+    if (choice.json != NULL) {
         json_t *out =
             json_pack("{s:O, s:O}", "problem", json_object_get(sample->info, "problem"),
                       "configurations", json_object_get(sample->info, "configurations"));
 
-        json_dumpf(out, stdout, choice.is_once ? JSON_INDENT(2) : JSON_COMPACT);
-        printf("\n");
+        rc = json_write("top", choice.json, out,
+                        choice.is_once ? JSON_INDENT(2) : JSON_COMPACT);
         json_decref(out);
-        return;
+        return rc;
     }
-    lines = top_lines_of(sample);
+    lines = top_lines_of(sample, view);
     for (size_t i = 0; i < lines.n; i++)
         printf("%s\n", lines.line[i].text);
     top_lines_free(&lines);
+    return 0;
 }
 
 /* One sample, or the second of two where an interval is given, so that it has rates. */
-static int once_run(void)
+static int once_run(const struct top_view *view)
 {
-    struct top_sample sample = {0};
+    static struct top_sample sample;
     bool is_good = top_sample_next(&sample);
+    int rc = 1;
 
     if (is_good && choice.interval >= 0) {
         sleep((unsigned)choice.interval);
         is_good = top_sample_next(&sample);
     }
     if (is_good)
-        sample_print(&sample);
+        rc = sample_print(&sample, view);
     top_sample_free(&sample);
-    return is_good ? 0 : 1;
+    return rc;
 }
 
-/* A line of JSON for each sample, until the reader goes. */
-static int json_run(long interval)
+/* A line of JSON, or the metrics, for each sample, until the reader goes. */
+static int samples_run(long interval, const struct top_view *view)
 {
-    struct top_sample sample = {0};
+    static struct top_sample sample;
 
     while (top_sample_next(&sample)) {
-        sample_print(&sample);
-        if (fflush(stdout) != 0)
+        if (sample_print(&sample, view) != 0)
             break;
         sleep((unsigned)interval);
     }
@@ -330,29 +519,51 @@ static int json_run(long interval)
 static int top_run(int argc, char **argv)
 {
     long interval = choice.interval > 0 ? choice.interval : 1;
+    struct top_view view = {0};
 
-    if (choice.is_once)
-        return once_run();
-    if (choice.is_json)
-        return json_run(interval);
+    while (choice.sort != NULL && view.sort < TOP_SORTS &&
+           strcmp(choice.sort, top_sort_names[view.sort]) != 0)
+        view.sort++;
+    if (view.sort == TOP_SORTS)
+        return usage_fail("top", "--sort takes live, peak, rate, pid or command");
+    if (choice.is_once || (choice.prometheus != NULL && choice.interval < 0))
+        return once_run(&view);
+    if (choice.json != NULL || choice.prometheus != NULL)
+        return samples_run(interval, &view);
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
         fprintf(stderr, "aclmem top: there is no terminal; --once prints one sample\n");
         return 1;
     }
-    return top_screen_run(interval);
+    return top_screen_run(interval, view.sort);
 }
 
 static const struct option options[] = {
     {"once", OPTION_FLAG, &choice.is_once, NULL,
-     "prints one sample and ends; with --interval it has rates"},
-    {"json", OPTION_FLAG, &choice.is_json, NULL,
-     "as JSON, a line for each sample; with --once one object"},
+     "Print one sample and end; with --interval it has rates", 0},
     {"interval", OPTION_NUMBER, &choice.interval, "SECONDS",
-     "between samples; 1 when not given"},
+     "Wait this time between samples (default: 1)", 0},
+    {"sort", OPTION_TEXT, &choice.sort, "KEY",
+     "Sort processes by live (default), peak, rate, pid or command", 0},
+    {"json", OPTION_OUTPUT, &choice.json, "FILE",
+     "Print JSON, a line for each sample; with --once one object", 'j'},
+    {"prometheus", OPTION_OUTPUT, &choice.prometheus, "FILE",
+     "Print metrics in the text format of Prometheus, once; with\n"
+     "--interval repeatedly. FILE suits node_exporter's textfile\ncollector",
+     0},
     {0},
 };
 
 const struct command top_command = {
-    "top",   "",    "watches which process uses which device: live, peak, rate, waits",
-    options, false, top_run,
+    .name = "top",
+    .group = GROUP_WATCH,
+    .operands = "",
+    .help = "Watch which process uses which device: live, peak, rate, waits",
+    .options = options,
+    .examples =
+        "  aclmem top                         Watch (keys: l p r n c sort, Enter "
+        "details)\n"
+        "  aclmem top --once --json           Print one sample as JSON\n"
+        "  aclmem top --prometheus=/var/lib/node_exporter/aclmem.prom --interval 15\n"
+        "                                     Export metrics\n",
+    .run = top_run,
 };

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "command.h"
+#include "output.h"
 #include "show.h"
 #include "text.h"
 
@@ -200,7 +201,8 @@ static int trace_run(int argc, char **argv)
 
     if (argc != 1)
         return usage_fail("trace", "which file?");
-    trace = trace_open_or_say("trace", argv[0]);
+    argv[0] = (char *)input_path("trace", argv[0]);
+    trace = argv[0] != NULL ? trace_open_or_say("trace", argv[0]) : NULL;
     if (trace == NULL)
         return 1;
     if (!filter_make(&filter, trace_about(trace)->began)) {
@@ -225,19 +227,28 @@ static int trace_run(int argc, char **argv)
 }
 
 static const struct option options[] = {
-    {"grep", OPTION_TEXT, &choice.grep, "PATTERN", "only lines that match"},
-    {"process", OPTION_NUMBER, &choice.process, "PID", "only this process"},
-    {"from", OPTION_TEXT, &choice.from, "SECONDS", "from this time of the trace"},
-    {"to", OPTION_TEXT, &choice.to, "SECONDS", "up to this time"},
+    {"grep", OPTION_TEXT, &choice.grep, "PATTERN",
+     "Print lines that match the regular expression", 0},
+    {"process", OPTION_NUMBER, &choice.process, "PID", "Print this process only", 0},
+    {"from", OPTION_TEXT, &choice.from, "SECONDS", "Begin at this time of the trace", 0},
+    {"to", OPTION_TEXT, &choice.to, "SECONDS", "End at this time", 0},
     {"tasks", OPTION_FLAG, &choice.has_tasks, NULL,
-     "prints work on streams and bytes held of devices, too"},
-    {"stacks", OPTION_FLAG, &choice.has_stacks, NULL, "where each call was made"},
+     "Print work on streams and bytes held of devices, too", 0},
+    {"stacks", OPTION_FLAG, &choice.has_stacks, NULL, "Print the stack of each call", 0},
     {"follow", OPTION_FLAG, &choice.is_following, NULL,
-     "goes on while the program records, as tail -f"},
+     "Go on while the program records, like tail -f", 'f'},
     {0},
 };
 
 const struct command trace_command = {
-    "trace", "FILE", "prints a recorded trace, a line for each call",
-    options, false,  trace_run,
+    .name = "trace",
+    .group = GROUP_TRACE,
+    .operands = "FILE",
+    .help = "Print a recorded trace, one line for each call",
+    .options = options,
+    .examples = "  aclmem trace run.trace --grep aclrtMapMem --stacks\n"
+                "                         Print the calls that map memory, with stacks\n"
+                "  aclmem trace -f run.trace\n"
+                "                         Print calls while the program runs\n",
+    .run = trace_run,
 };
